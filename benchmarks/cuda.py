@@ -1,10 +1,12 @@
 """`python -m benchmarks.cuda`: what kernels do on a GPU, in under eight minutes.
 
-It compiles the kernels of the op suite on all cores, runs them and compares them with NumPy; runs
-reductions and scatters under ``compute-sanitizer`` where that is installed; and measures a table of
-problems beside JAX and torch, with the bandwidth of a plain copy as the measure of what memory
-allows. Results go to ``results/cuda-DATE.json`` with date, device and versions. Without a GPU it
-says so, and exits with status 2: the simulator's times mean nothing.
+It makes some calls as users do; measures a table of problems, with the bandwidth of a plain copy as
+the measure of what memory allows; compiles the kernels of the op suite on all cores, runs them and
+compares them with NumPy; runs reductions and scatters under ``compute-sanitizer`` where that is
+installed; and has JAX and torch do the table, each in a process of its own. Results go to
+``results/cuda-DATE.json`` as they come, with date, device and versions; a part that fails, or that
+there is no time for, says so and the others go on. Without a GPU it exits with status 2: the
+simulator's times mean nothing.
 """
 
 from __future__ import annotations
@@ -16,12 +18,14 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor, wait
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import cast
 
 import numpy as np
 import scipy.linalg
@@ -41,76 +45,15 @@ from fdiff.transforms.forward import jvp
 from fdiff.transforms.reverse import vjp
 from fdiff.transforms.simplify import simplify
 
-from . import inputs, problems
-from .inputs import USER_CODE
+from . import cuda_table as table
 
-RESULTS = Path(__file__).parent / "results"
+ROOT = Path(__file__).parent.parent
+RESULTS = ROOT / "benchmarks" / "results"
 TOLERANCE = 1e-12  # of each entry, relative to the largest
-SUITE_SECONDS, ROW_SECONDS = 240.0, 1.0
+CALLS = 1000  # of a small function
+SECONDS = 450.0  # of everything
+SUITE_SECONDS, TOOL_SECONDS, PEER_SECONDS = 200.0, 40.0, 75.0  # at most, of these parts
 PACKAGES = ("numba-fdiff", "numba-cuda", "numba", "cuda-core", "cupy-cuda12x", "jax", "torch")
-
-
-class Row(NamedTuple):
-    """A problem of the table; `least` is how many bytes it must read and write at least."""
-
-    name: str
-    function: str
-    arguments: Callable[[], tuple[np.ndarray, ...]]
-    least: Callable[..., int]
-    file: Path = Path(problems.__file__)
-
-    def by(self, namespace: object) -> Callable[..., Any]:
-        """The function, written with a namespace in the place of NumPy."""
-        return getattr(inputs.functions(self.file, namespace), self.function)
-
-
-SIZE = 100_000_000  # entries of the large arrays
-
-
-def _entries() -> tuple[np.ndarray, ...]:
-    return (np.linspace(-1.0, 2.0, SIZE),)
-
-
-def _grid() -> tuple[np.ndarray, ...]:
-    n = int(SIZE**0.5)
-    return (np.random.default_rng(0).random((n, n)),)
-
-
-def _labelled() -> tuple[np.ndarray, ...]:
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(SIZE // 50, 20))
-    return rng.normal(size=20), x, np.sign(rng.normal(size=len(x)))
-
-
-def _mixture() -> tuple[np.ndarray, ...]:
-    rng = np.random.default_rng(0)
-    shapes = [25, (25, 10), (25, 55), (max(SIZE // 1000, 20), 10)]
-    return (*(rng.normal(size=shape) for shape in shapes), np.asarray(1.0), np.asarray(0))
-
-
-def _of_gradient(*args: np.ndarray) -> int:
-    """The argument is read, and as much is written."""
-    return 2 * args[0].nbytes
-
-
-def _of_data(*args: np.ndarray) -> int:
-    """All data is read."""
-    return sum(np.asarray(a).nbytes for a in args)
-
-
-ROWS = (
-    Row("elementwise", "chain", _entries, _of_gradient),
-    Row("sum of squares", "sum_of_squares", _entries, _of_gradient),
-    Row("Rosenbrock", "rosenbrock", _entries, _of_gradient),
-    Row("Bratu", "bratu", _grid, _of_gradient),
-    Row("logistic", "logistic", _labelled, _of_data),
-    Row("mixture, d = 10, K = 25", "objective", _mixture, _of_data, USER_CODE / "gmm.py"),
-)
-REDUCTIONS = (
-    ("sum", np.sum),
-    ("sum over rows", lambda x: np.sum(np.reshape(x, (-1, 1000)), axis=1)),
-    ("sum over columns", lambda x: np.sum(np.reshape(x, (-1, 1000)), axis=0)),
-)
 
 
 def main() -> int:
@@ -124,16 +67,94 @@ def main() -> int:
         return 2
     if chosen.sanitized:
         return watched()
-    raw: dict[str, object] = {"machine": machine()}
-    raw["suite"] = suite()
-    raw["sanitizer"] = sanitizer()
-    raw["copy"] = bandwidth = copied()
-    raw["reductions"] = [reduction(name, f, bandwidth) for name, f in REDUCTIONS]
-    raw["rows"] = [measured(row, bandwidth) for row in ROWS]
     name = f"cuda-{dt.datetime.now(tz=dt.UTC).date().isoformat()}.json"
-    (RESULTS / name).write_text(json.dumps(raw, indent=1) + "\n", encoding="utf-8")
-    print(json.dumps(raw, indent=1))
-    return 0 if not raw["suite"]["wrong"] else 1  # type: ignore[index] - a dictionary
+    return everything(Report(RESULTS / name))
+
+
+class Report:
+    """The results so far, which are on disk and printed as they come: a part that fails is named.
+
+    `left` is how many seconds of `SECONDS` are left.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._begun = time.perf_counter()
+        self.parts: dict[str, object] = {}
+
+    @property
+    def left(self) -> float:
+        return SECONDS - (time.perf_counter() - self._begun)
+
+    def add(self, name: str, measure: Callable[[], object]) -> object:
+        """A part of the report by `measure`."""
+        try:
+            found = measure()
+        except Exception as error:  # noqa: BLE001 - whatever it is, it goes into the report
+            found = {"fault": "".join(traceback.format_exception(error))[-2000:]}
+        self.parts[name] = found
+        return self._written(name, found)
+
+    def row(self, name: str, label: str, measure: Callable[[], dict[str, object]]) -> object:
+        """One more row of a table; none if the time is over."""
+        if self.left <= 0:
+            return None
+        rows = cast("list[object]", self.parts.setdefault(name, []))
+        found = {"name": label, **cast("dict[str, object]", self.add("row", measure))}
+        self.parts.pop("row")
+        rows.append(found)
+        return self._written(name, found)
+
+    def _written(self, name: str, found: object) -> object:
+        self._file.write_text(json.dumps(self.parts, indent=1) + "\n", encoding="utf-8")
+        if name != "row":
+            print(json.dumps({name: found}), flush=True)
+        return found
+
+
+def everything(report: Report) -> int:
+    """All parts, the shorter ones first; the status is 1 if a result is wrong or a part failed."""
+    report.add("machine", machine)
+    report.add("calls", public_calls)
+    bandwidth = report.add("copy", table.copied)
+    copy = bandwidth if isinstance(bandwidth, float) else float("nan")
+    for name, f in table.REDUCTIONS:
+        report.row("reductions", name, partial(table.reduction, name, f, copy))
+    for row in table.ROWS:
+        report.row("rows", row.name, partial(table.measured, row, copy))
+    suite_ = report.add("suite", lambda: suite(min(SUITE_SECONDS, report.left)))
+    for tool in ("memcheck", "racecheck", "initcheck"):
+        report.row("sanitizer", tool, partial(sanitizer, tool, min(TOOL_SECONDS, report.left)))
+    for peer in ("jax", "torch"):
+        seconds = min(PEER_SECONDS, max(1.0, report.left))
+        report.add(peer, lambda peer=peer, seconds=seconds: list(table.by_peer(peer, seconds)))
+    wrong = not isinstance(suite_, dict) or suite_.get("wrong", True)
+    return int(bool(wrong) or "fault" in json.dumps(report.parts))
+
+
+def public_calls() -> dict[str, object]:
+    """Calls as users make them: NumPy's arrays there and back, and device arrays in and out."""
+    x = np.linspace(0.1, 1.0, 1000)
+
+    def f(x: np.ndarray) -> np.ndarray:
+        return np.sum(np.sin(x) * x)
+
+    own, prepared = device("benchmarks.cuda"), fdiff.value_and_grad(f, device="cuda")
+    wanted = fdiff.value_and_grad(f)(x)
+    there = own.export(own.upload(x))
+    value, slope = prepared(there)
+    found = {"of NumPy": prepared(x), type(slope).__module__: (own.view(value).host(),
+             own.view(slope).host())}  # fmt: skip
+    out = {
+        name: all(np.allclose(a, b, rtol=1e-13) for a, b in zip(pair, wanted, strict=True))
+        for name, pair in found.items()
+    }
+    if not all(out.values()):
+        raise ArithmeticError(f"results differ from the CPU's: {out}")
+    start = time.perf_counter()
+    for _ in range(CALLS):
+        prepared(there)
+    return {**out, "seconds of a small call": (time.perf_counter() - start) / CALLS}
 
 
 def no_gpu() -> str | None:
@@ -187,8 +208,11 @@ def op_tapes() -> Iterator[tuple[str, Tape, list[np.ndarray]]]:
                     yield f"{op.name}-{k} {way}", short, [*arrays, *extra]
 
 
-def suite() -> dict[str, object]:
-    """All op tapes on the GPU, compared with NumPy; kernels are compiled on all cores first."""
+def suite(seconds: float) -> dict[str, object]:
+    """All op tapes on the GPU, compared with NumPy; kernels are compiled on all cores first.
+
+    After so many seconds it ends; what it did is in the result.
+    """
     begun = time.perf_counter()
     cases = list(op_tapes())
     capability = tuple(adapter.cuda_core().Device().compute_capability)
@@ -196,18 +220,29 @@ def suite() -> dict[str, object]:
     for _, tape, _ in cases:
         graph, values = kernel_graph(tape, ("C",) * len(tape.inputs))
         kernels |= dict.fromkeys(program_of(graph, values).kernels)
-    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
-        list(pool.map(_compiled, [(kernel, capability) for kernel in kernels], chunksize=8))
+    compile_all(kernels, capability, 0.7 * seconds)
+    compiling = time.perf_counter() - begun
     run, wrong = 0, []
     for name, tape, arrays in cases:
-        if time.perf_counter() - begun > SUITE_SECONDS:
+        if time.perf_counter() - begun > seconds:
             break
         run += 1
         if (fault := compared(tape, arrays)) is not None:
             wrong.append(f"{name}: {fault}")
-    seconds = time.perf_counter() - begun
     return {"programs": len(cases), "run": run, "kernels": len(kernels), "wrong": wrong,
-            "seconds": round(seconds, 1)}  # fmt: skip
+            "seconds of compiling": round(compiling, 1),
+            "seconds": round(time.perf_counter() - begun, 1)}  # fmt: skip
+
+
+def compile_all(kernels: Iterable[CudaKernel], capability: tuple[int, ...], seconds: float) -> None:
+    """Put the machine code of kernels on disk, as many as the time allows, on all cores."""
+    pool = ProcessPoolExecutor(mp_context=get_context("spawn"))
+    waiting = [pool.submit(_compiled, (kernel, capability)) for kernel in kernels]
+    wait(waiting, timeout=seconds)
+    workers = list((pool._processes or {}).values())
+    pool.shutdown(wait=False, cancel_futures=True)
+    for worker in workers:  # some may be in the middle of a kernel
+        worker.terminate()
 
 
 def _compiled(given: tuple[CudaKernel, tuple[int, int]]) -> None:
@@ -237,21 +272,22 @@ def compared(tape: Tape, arrays: list[np.ndarray]) -> str | None:
 # --- the sanitizer ----------------------------------------------------------------------------
 
 
-def sanitizer() -> dict[str, str]:
-    """What compute-sanitizer says of reductions and scatters, by tool."""
+def sanitizer(tool: str, seconds: float) -> dict[str, str]:
+    """What a tool of compute-sanitizer says of reductions and scatters."""
     program = shutil.which("compute-sanitizer")
     if program is None:
-        return {"not run": "compute-sanitizer is not installed"}
-    out: dict[str, str] = {}
-    for tool in ("memcheck", "racecheck", "initcheck"):
-        own = [sys.executable, "-m", "benchmarks.cuda", "--sanitized"]
-        command = [program, "--tool", tool, "--error-exitcode", "9", *own]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-            out[tool] = "no fault" if done.returncode == 0 else done.stdout[-2000:]
-        except subprocess.TimeoutExpired:
-            out[tool] = "not finished in 60 s"
-    return out
+        return {"said": "not run: compute-sanitizer is not installed"}
+    own = [sys.executable, "-m", "benchmarks.cuda", "--sanitized"]
+    command = [program, "--tool", tool, "--error-exitcode", "9", *own]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=seconds, check=False, cwd=ROOT
+        )
+    except subprocess.TimeoutExpired:
+        return {"said": f"not finished in {seconds:.0f} s"}
+    if done.returncode == 0:
+        return {"said": "no fault"}
+    return {"fault": (done.stdout + done.stderr)[-2000:]}
 
 
 def watched() -> int:
@@ -264,86 +300,10 @@ def watched() -> int:
         np.add.at(out, places, x)
         return out
 
-    programs = [(f, (x,)) for _, f in REDUCTIONS] + [(scattered, (x, places))]
+    programs = [(f, (x,)) for _, f in table.REDUCTIONS] + [(scattered, (x, places))]
     faults = [compared(fdiff.make_tape(f, *args), list(args)) for f, args in programs]
     sys.stderr.writelines(f"{fault}\n" for fault in faults if fault is not None)
     return int(any(fault is not None for fault in faults))
-
-
-# --- the table --------------------------------------------------------------------------------
-
-
-def seconds_of(call: Callable[[], object]) -> float:
-    """The least time of a call, in seconds, with the device waited for."""
-    wait = adapter.cuda_core().Device().sync
-    call()
-    wait()
-    best, begun = np.inf, time.perf_counter()
-    while time.perf_counter() - begun < ROW_SECONDS:
-        start = time.perf_counter()
-        call()
-        wait()
-        best = min(best, time.perf_counter() - start)
-    return float(best)
-
-
-def copied() -> float:
-    """Bytes a second that a copy of `SIZE` doubles on the device reads and writes."""
-    own = device("benchmarks.cuda")
-    array = own.upload(np.zeros(SIZE))
-    return 2 * array.nbytes / seconds_of(lambda: own.copy(array))
-
-
-def reduction(name: str, f: Callable[..., Any], bandwidth: float) -> dict[str, object]:
-    """A reduction of `SIZE` doubles, as a share of the bandwidth of a copy."""
-    own = device("benchmarks.cuda")
-    (x,) = _entries()
-    run, given = compile_cuda(fdiff.make_tape(f, x), own), [own.upload(x)]
-    seconds = seconds_of(lambda: run(given))
-    return {"name": name, "seconds": seconds, "of a copy": x.nbytes / seconds / bandwidth}
-
-
-def measured(row: Row, bandwidth: float) -> dict[str, object]:
-    """Value and gradient of a row by fdiff, JAX and torch, and what they agree to."""
-    args = row.arguments()
-    own = device("benchmarks.cuda")
-    both = fdiff.value_and_grad(row.by(np))
-    run, given = compile_cuda(fdiff.make_tape(both, *args), own), [own.upload(a) for a in args]
-    seconds = seconds_of(lambda: run(given))
-    value, slope = (array.host() for array in run(given))
-    on_cpu = both(*args)
-    error = float(np.max(np.abs(slope - on_cpu[1])) / np.max(np.abs(on_cpu[1])))
-    out: dict[str, object] = {"name": row.name, "fdiff": seconds, "error": error}
-    out["error of value"] = abs(float(value) - float(on_cpu[0])) / abs(float(on_cpu[0]))
-    out["of a copy"] = row.least(*args) / seconds / bandwidth
-    for name, peer in {"jax": by_jax, "torch": by_torch}.items():
-        try:
-            out[name] = peer(row, args)
-        except Exception as error:  # noqa: BLE001 - a peer that cannot says why
-            out[name] = f"{type(error).__name__}: {str(error)[:200]}"
-    return out
-
-
-def by_jax(row: Row, args: tuple[np.ndarray, ...]) -> float | str:
-    """Seconds of JAX, its code compiled."""
-    import jax
-
-    if jax.default_backend() != "gpu":
-        return "no GPU in this installation of JAX"
-    jax.config.update("jax_enable_x64", val=True)
-    run, given = jax.jit(jax.value_and_grad(row.by(jax.numpy))), [jax.device_put(a) for a in args]
-    return seconds_of(lambda: jax.block_until_ready(run(*given)))
-
-
-def by_torch(row: Row, args: tuple[np.ndarray, ...]) -> float | str:
-    """Seconds of torch, its code compiled."""
-    import torch
-
-    if not torch.cuda.is_available():
-        return "no GPU in this installation of torch"
-    run = torch.compile(torch.func.grad_and_value(row.by(torch)))
-    given = [torch.tensor(a, device="cuda") for a in args]
-    return seconds_of(lambda: run(*given))
 
 
 if __name__ == "__main__":

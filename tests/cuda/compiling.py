@@ -10,9 +10,8 @@ from typing import NamedTuple
 
 import pytest
 from cuda.pathfinder import find_nvidia_binary_utility
-from numba import cuda
 
-from fdiff.kernels.cuda.device_words import function_of, signature
+from fdiff.kernels.cuda import adapter
 
 # NVVM makes PTX for the first and the last: they are of different dialects of LLVM. PTX for the
 # first is PTX for those between them as well.
@@ -30,8 +29,7 @@ class Usage(NamedTuple):
 @lru_cache(maxsize=4096)
 def ptx_of(kernel, capability):
     """PTX of a kernel."""
-    text, _ = cuda.compile_ptx(function_of(kernel), signature(kernel), cc=capability)
-    return text
+    return adapter.compile_ptx(kernel, capability)
 
 
 @lru_cache(maxsize=1)

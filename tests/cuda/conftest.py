@@ -7,9 +7,15 @@ Numba reads ``NUMBA_ENABLE_CUDASIM`` when it is imported. With it, kernels run o
 import os
 
 PARTS = {
-    "values": ("test_values.py", "test_device_calls.py", "test_benchmark.py", "test_far_angles.py"),
-    "compilation": ("test_compilation.py", "test_gpu_calls.py", "test_kernel_binaries.py"),
-}
+    "values": (
+        "test_values.py", "test_device_calls.py", "test_benchmark.py", "test_far_angles.py",
+        "test_register_matrices.py", "test_scans.py",
+    ),
+    "compilation": (
+        "test_compilation.py", "test_gpu_calls.py", "test_kernel_binaries.py",
+        "test_register_compilation.py", "test_quick_lowering.py",
+    ),
+}  # fmt: skip
 part = os.environ.get("FDIFF_CUDA_TESTS", "")
 collect_ignore = [name for key, names in PARTS.items() if key != part for name in names]
 collect_ignore += ["stubbed_gpu.py", "cupy_stub.py"]  # programs of test_gpu_calls.py

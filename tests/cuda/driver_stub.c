@@ -111,6 +111,11 @@ result cuMemcpyDtoHAsync_v2(void *to, address from, size_t size, void *stream) {
     note("to_host %zu\n", size);
     return SUCCESS;
 }
+result cuMemcpyDtoDAsync_v2(address to, address from, size_t size, void *stream) {
+    memcpy((void *)to, (void *)from, size);
+    note("copy %zu\n", size);
+    return SUCCESS;
+}
 result cuMemsetD8Async(address to, unsigned char value, size_t size, void *stream) {
     memset((void *)to, value, size);
     note("clear %zu\n", size);
@@ -118,6 +123,42 @@ result cuMemsetD8Async(address to, unsigned char value, size_t size, void *strea
 }
 result cuMemGetInfo_v2(size_t *rest, size_t *total) { *rest = *total = 1 << 30; return SUCCESS; }
 result cuPointerGetAttribute(void *value, int which, address given) { *(int *)value = 0; return SUCCESS; }
+
+/* ------------------------------------------------------------------------------------ graphs */
+
+typedef int (*keeper)(const char *kernel, unsigned blocks, unsigned threads, void **arguments);
+typedef void (*replayer)(int launch);
+static keeper keep;
+static replayer replay;
+struct graph { int count, launches[64]; };
+static struct graph *recording;
+static int graphs;
+
+void stub_records_by(keeper given, replayer again) { keep = given; replay = again; }
+int stub_graphs(void) { return graphs; }
+result cuStreamCreate(void **stream, unsigned flags) { *stream = (void *)(intptr_t)500; return SUCCESS; }
+result cuStreamDestroy_v2(void *stream) { return SUCCESS; }
+result cuStreamBeginCapture_v2(void *stream, int mode) {
+    if ((intptr_t)stream != 500) return NOT_SUPPORTED; /* as of the default stream */
+    recording = calloc(1, sizeof *recording);
+    note("record\n");
+    return SUCCESS;
+}
+result cuStreamEndCapture(void *stream, void **graph) { *graph = recording; recording = NULL; return SUCCESS; }
+result cuGraphInstantiateWithFlags(void **made, void *graph, uint64_t flags) {
+    *made = malloc(sizeof(struct graph));
+    memcpy(*made, graph, sizeof(struct graph));
+    graphs++;
+    return SUCCESS;
+}
+result cuGraphDestroy(void *graph) { free(graph); return SUCCESS; }
+result cuGraphExecDestroy(void *made) { free(made); graphs--; return SUCCESS; }
+result cuGraphLaunch(void *made, void *stream) {
+    struct graph *graph = made;
+    note("graph of %d stream %ld\n", graph->count, (long)stream);
+    for (int k = 0; k < graph->count; k++) replay(graph->launches[k]);
+    return SUCCESS;
+}
 
 /* ----------------------------------------------------------------------------------- kernels */
 
@@ -133,6 +174,10 @@ result cuLibraryUnload(void *library) { return SUCCESS; }
 result cuLibraryGetKernel(void **kernel, void *library, const char *name) { *kernel = strdup(name); return SUCCESS; }
 result cuKernelGetFunction(void **function, void *kernel) { *function = kernel; return SUCCESS; }
 result cuLaunchKernelEx(const struct launch *how, void *kernel, void **arguments, void **extra) {
+    if (recording && (intptr_t)how->stream == 500) {
+        recording->launches[recording->count++] = keep(kernel, how->blocks[0], how->threads[0], arguments);
+        return SUCCESS;
+    }
     note("launch stream %ld\n", (long)how->stream);
     run(kernel, how->blocks[0], how->threads[0], arguments);
     return SUCCESS;

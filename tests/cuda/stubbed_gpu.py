@@ -5,6 +5,7 @@ Prints a JSON object: for each case below the events that the driver saw, and wh
 
 import ctypes
 import json
+import os
 import sys
 import threading
 
@@ -16,12 +17,14 @@ if "cupy" in sys.argv:
     cupy_stub.install()
 
 import fdiff
-from fdiff.kernels.cuda import compiler
+from fdiff.kernels.cuda import compiler, launch_graphs
+from fdiff.kernels.cuda.device import Pointer, device
 from fdiff.kernels.cuda.strided_copies import _kernel
 
 STUB = ctypes.CDLL(sys.argv[1])
 STUB.stub_events.restype = ctypes.c_char_p
 X = np.linspace(0.1, 1.0, 6)
+DLPACK_CUDA = 2  # kDLCUDA
 PARAMETERS = {}  # of kernels by name, from the programs that were made
 
 
@@ -30,6 +33,28 @@ PARAMETERS = {}  # of kernels by name, from the programs that were made
 )
 def run(entry, blocks, threads, arguments):
     """Run the text of a kernel by one thread, which is right for loops over a grid."""
+    called(entry, arguments)()
+
+
+RECORDED = []
+
+
+@ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.c_char_p, ctypes.c_uint, ctypes.c_uint, ctypes.POINTER(ctypes.c_void_p)
+)
+def keep(entry, blocks, threads, arguments):
+    """A launch on a stream that records: its number."""
+    RECORDED.append(called(entry, arguments))
+    return len(RECORDED) - 1
+
+
+@ctypes.CFUNCTYPE(None, ctypes.c_int)
+def replay(launch):
+    RECORDED[launch]()
+
+
+def called(entry, arguments):
+    """The call of a kernel with the arguments that it has now."""
     (kernel,) = [k for k in PARAMETERS.values() if f"{len(k.name)}{k.name}B".encode() in entry]
     given = []
     for k, p in enumerate(kernel.parameters):
@@ -45,20 +70,45 @@ def run(entry, blocks, threads, arguments):
     words = type("rt", (), {"sin": np.sin, "cos": np.cos})
     space = {"cuda": cuda, "rt": words, "math": words, "np": np}
     exec(kernel.text, space)
-    space[kernel.name](*given)
+    return lambda: space[kernel.name](*given)
 
 
 class Foreign:
     """A device array of another library, on a stream of its own if it names one."""
 
-    def __init__(self, array, stream=None):
-        self.array, self.stream = array, stream
+    def __init__(self, array, stream=None, *, writeable=False):
+        self.array, self.stream, self.readonly = array, stream, not writeable
 
     @property
     def __cuda_array_interface__(self):
         a = self.array
         described = {"shape": a.shape, "typestr": a.dtype.str, "strides": a.strides}
-        return {**described, "data": (a.ctypes.data, True), "version": 3, "stream": self.stream}
+        return {
+            **described,
+            "data": (a.ctypes.data, self.readonly),
+            "version": 3,
+            "stream": self.stream,
+        }
+
+
+class Exchanged:
+    """A device array of another library that speaks DLPack alone."""
+
+    def __init__(self, array):
+        self.array, self.asked = array, []
+
+    def __dlpack_device__(self):
+        return DLPACK_CUDA, 0
+
+    def __dlpack__(self, *, stream=None, **_):
+        """NumPy's own capsule, in which the type of the device is another one."""
+        self.asked.append(stream)
+        capsule = self.array.__dlpack__()
+        pointer = ctypes.pythonapi.PyCapsule_GetPointer
+        pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+        managed = pointer(capsule, b"dltensor")
+        ctypes.cast(managed, ctypes.POINTER(ctypes.c_int32))[2] = DLPACK_CUDA  # behind the address
+        return capsule
 
 
 def remember(program):
@@ -100,6 +150,75 @@ def device_arrays():
 
 def another_stream():
     return host(on_gpu(Foreign(X, stream=4711)))
+
+
+def dlpack():
+    given = Exchanged(X.copy())
+    return [host(on_gpu(given)), given.asked]
+
+
+def strided_dlpack():
+    PARAMETERS["copy_strided"] = _kernel(1, 8)
+    return host(on_gpu(Exchanged(np.repeat(X, 2)[::2])))
+
+
+def into_arrays_of_the_caller():
+    if "cupy" in sys.argv:  # arrays of the stub of CuPy are NumPy's, which do not lie on a GPU
+        return None
+    PARAMETERS["copy_strided"] = _kernel(1, 8)
+    out = np.zeros(12)
+    place = Foreign(out[::2], writeable=True)
+    assert on_gpu(Foreign(X), out=place) is place
+    return out.tolist()
+
+
+def twice_the_same():
+    """The second of two equal results is copied on the device."""
+    return [host(a) for a in fdiff.jit(lambda x: (x + x, x + x), device="cuda")(Foreign(X))]
+
+
+def graphs():
+    """Three calls with the same addresses, one with others; then as many addresses as are kept."""
+    own = device("test")
+    memory = np.zeros((12, 6))
+    memory[0] = X
+    kernel = PARAMETERS["copy_strided"] = _kernel(1, 8)
+    one = np.dtype(np.uint64)
+    numbers = [6, 0, 0, 6, 1, 1]
+    launches = [
+        own.prepare(kernel, 1, 32, [Pointer(k, 6, one), Pointer(k + 1, 6, one), *numbers])
+        for k in range(2)
+    ]
+    kept = [launch_graphs.LaunchGraphs(own, launches)]
+
+    def go(*rows):
+        kept[0]([memory[row].ctypes.data for row in rows])
+
+    for _ in range(3):
+        memory[1:] = 0.0
+        go(0, 1, 2)
+    again = memory[2].tolist()
+    go(0, 3, 4)
+    most = STUB.stub_graphs()
+    for k in range(3, 9):
+        for _ in range(2):
+            go(0, k, k + 1)
+    most = max(most, STUB.stub_graphs())
+    found = [again, memory[4].tolist(), most]
+    kept.clear()
+    return [*found, STUB.stub_graphs()]
+
+
+def graphs_of_calls():
+    """Calls of one launch, for once graphs; and whether more launches are, switched off or not."""
+    launch_graphs.LEAST = 1
+    tripled = fdiff.jit(lambda x: x + x + x, device="cuda")
+    found = [host(tripled(Foreign(X))) for _ in range(4)]
+    os.environ[launch_graphs.SWITCH] = "0"
+    off = launch_graphs.graphs_wanted(100)
+    launch_graphs.LEAST = 4
+    del os.environ[launch_graphs.SWITCH]
+    return [found, off, launch_graphs.graphs_wanted(3), launch_graphs.graphs_wanted(4)]
 
 
 def strided():
@@ -152,10 +271,12 @@ def how_it_runs():
 
 
 CASES = (
-    arrays_of_numpy, again, device_arrays, another_stream, strided, another_thread, captured,
-    libraries, how_it_runs,
+    arrays_of_numpy, again, device_arrays, another_stream, strided, dlpack, strided_dlpack,
+    into_arrays_of_the_caller, twice_the_same, another_thread, captured, libraries, how_it_runs,
+    graphs, graphs_of_calls,
 )  # fmt: skip
 STUB.stub_runs_kernels_by(run)
+STUB.stub_records_by(keep, replay)
 outcome = {}
 for case in CASES:
     STUB.stub_forget()

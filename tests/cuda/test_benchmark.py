@@ -1,28 +1,80 @@
 """The command for a GPU: its parts run on the simulator, with small arrays and no times."""
 
+import json
 import subprocess
 import sys
 
 import numpy as np
+import pytest
 
-from benchmarks import cuda
+from benchmarks import cuda, cuda_table
 
 
-def test_parts_of_the_benchmark(monkeypatch):
-    monkeypatch.setattr(cuda, "SIZE", 400)
-    monkeypatch.setattr(cuda, "seconds_of", lambda call: float(call() is None) + 1.0)
-    bandwidth = cuda.copied()
+@pytest.fixture
+def small(monkeypatch):
+    """Small arrays, and one second for each call, to which what it does is put down."""
+    monkeypatch.setattr(cuda_table, "SIZE", 400)
+    monkeypatch.setattr(cuda, "CALLS", 2)
+    monkeypatch.setattr(cuda_table, "seconds_of", lambda call: float(call() is None) + 1.0)
+
+
+def test_parts_of_the_benchmark(small):
+    bandwidth = cuda_table.copied()
     assert bandwidth == 2 * 400 * 8
-    for name, f in cuda.REDUCTIONS[:1]:
-        assert cuda.reduction(name, f, bandwidth)["of a copy"] == 0.5
-    for row in cuda.ROWS[:5]:
-        found = cuda.measured(row, bandwidth)
+    for name, f in cuda_table.REDUCTIONS[:1]:
+        assert cuda_table.reduction(name, f, bandwidth)["of a copy"] == 0.5
+    for row in cuda_table.ROWS[:5]:
+        found = cuda_table.measured(row, bandwidth)
         assert found["error"] < 1e-12
         assert found["error of value"] < 1e-12
     names = [name for name, _, _ in cuda.op_tapes()]
     assert len(names) > 400
     _, tape, arrays = next(cuda.op_tapes())
     assert cuda.compared(tape, arrays) is None
+    calls = cuda.public_calls()
+    assert calls.pop("seconds of a small call") > 0
+    assert len(calls) == 2
+    assert all(calls.values())
+
+
+def test_results_are_written_as_they_come_whatever_fails(small, tmp_path, monkeypatch, capsys):
+    """Each part that fails is named, and the others go on."""
+
+    def broken(*_):
+        raise OSError("no such thing")
+
+    monkeypatch.setattr(cuda, "machine", broken)
+    monkeypatch.setattr(cuda, "public_calls", dict)
+    monkeypatch.setattr(cuda_table, "measured", broken)
+    monkeypatch.setattr(cuda_table, "reduction", lambda name, f, copy: {"seconds": copy})
+    monkeypatch.setattr(cuda_table, "by_peer", lambda peer, seconds: iter([{"name": peer}]))
+    monkeypatch.setattr(cuda, "suite", lambda seconds: {"wrong": []})
+    monkeypatch.setattr(cuda.shutil, "which", lambda _: None)
+    file = tmp_path / "cuda.json"
+    assert cuda.everything(cuda.Report(file)) == 1
+    found = json.loads(file.read_text())
+    assert "OSError: no such thing" in found["machine"]["fault"]
+    assert [row["name"] for row in found["reductions"]] == [n for n, _ in cuda_table.REDUCTIONS]
+    assert all("no such thing" in row["fault"] for row in found["rows"])
+    assert found["jax"] == [{"name": "jax"}]
+    assert len(capsys.readouterr().out.splitlines()) > 10
+
+
+def test_no_row_is_begun_when_the_time_is_over(tmp_path, monkeypatch):
+    monkeypatch.setattr(cuda, "SECONDS", 0.0)
+    report = cuda.Report(tmp_path / "cuda.json")
+    assert report.row("rows", "first", lambda: 1 / 0) is None
+    assert report.parts == {}
+
+
+def test_peers_without_a_gpu_say_so():
+    (first, *_) = cuda_table.peer_rows("jax")
+    assert "no GPU in this installation of JAX" in first["fault"]
+
+
+def test_peers_that_take_too_long_are_stopped():
+    (last,) = cuda_table.by_peer("jax", 0.01)
+    assert last["fault"] == "stopped after 0 s"
 
 
 def test_a_wrong_value_is_found():

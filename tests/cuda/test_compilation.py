@@ -18,8 +18,9 @@ from fdiff.kernels.cuda.tuning import GPU
 from fdiff.kernels.ir.graph_of_tape import kernel_graph
 
 FIRST, LAST = CAPABILITIES[0], CAPABILITIES[-1]
-# Programs of unrolled loops: NVVM takes minutes for a kernel of 2,000 statements, and the first of
-# an LSTM's 36 kernels, with 389 parameters, spills. `FDIFF_CUDA_LONG=1` has them compiled, too.
+# Programs of unrolled loops: Numba takes 4 to 10 seconds for each of their kernels; the first of
+# an LSTM's 36 spills: one of its nests fills 200 arrays, whose addresses stay in registers.
+# `FDIFF_CUDA_LONG=1` has them compiled, too.
 LONG = ("LSTM", "HAND")
 MOST_REGISTERS = 255  # of a thread; with more a GPU uses memory
 _done = set()
@@ -50,6 +51,16 @@ def check(kernel, folder):
 def test_kernels_of_ops_use_registers_alone(op, sample, precision, rng, tmp_path):
     for tape, _ in tapes_with_arguments(op, sample, precision, rng):
         for kernel in kernels_of(tape):
+            check(kernel, tmp_path)
+
+
+@pytest.mark.parametrize(("shape", "dtype"), [((50_000,), "f8"), ((200, 5000), "f4")])
+def test_scans_use_registers_alone(shape, dtype, tmp_path):
+    x = np.ones(shape, dtype)
+    for f in (lambda x: np.cumsum(x, axis=-1), lambda x: np.minimum.accumulate(x, axis=-1)):
+        kernels = kernels_of(fdiff.make_tape(f, x))
+        assert any("scan_" in kernel.text for kernel in kernels)
+        for kernel in kernels:
             check(kernel, tmp_path)
 
 

@@ -131,6 +131,49 @@ def test_out_takes_arrays_of_numpy():
     assert_close(out, fdiff.grad(f)(X))
 
 
+def test_out_takes_arrays_on_the_device():
+    given, wanted = cuda.to_device(X), fdiff.grad(f)(X)
+    out = cuda.to_device(np.zeros(7))
+    assert fdiff.grad(f, device="cuda")(given, out=out) is out
+    assert_close(out, wanted)
+    wide = np.zeros((7, 3))
+    places = (Foreign(np.zeros(())), Foreign(wide[::-1, 1]))
+    both = fdiff.value_and_grad(f, device="cuda")
+    assert both(given, out=places)[1] is places[1]
+    assert_close(wide[::-1, 1], wanted)
+    assert not wide[:, ::2].any()
+    assert_close(places[0].array, np.asarray(f(X)))
+
+
+@pytest.mark.parametrize(
+    ("out", "error", "words"),
+    [
+        (np.zeros(7), InputError, "the result lies on a GPU, and out holds ndarray"),
+        (Foreign(np.zeros(6)), InputError, r"of shape \(6,\); the result has shape \(7,\)"),
+        (Foreign(np.zeros(7), readonly=True), InputError, "that is read-only"),
+        (Foreign(np.zeros(7, "f4")), DtypeError, "of float32; the result is of float64"),
+    ],
+)
+def test_out_that_does_not_fit_is_refused(out, error, words):
+    with pytest.raises(error, match=words):
+        fdiff.grad(f, device="cuda")(cuda.to_device(X), out=out)
+
+
+def test_out_on_the_device_needs_an_argument_there():
+    with pytest.raises(InputError, match="out holds an array on a GPU, and the result is NumPy's"):
+        fdiff.grad(f, device="cuda")(X, out=cuda.to_device(X))
+
+
+def test_out_arrays_share_no_memory():
+    memory = np.zeros(20)
+    two = fdiff.grad(lambda x, y: np.sum(x * y), argnums=(0, 1), device="cuda")
+    with pytest.raises(InputError, match="two arrays in out share memory"):
+        two(cuda.to_device(X), V, out=(Foreign(memory[:7]), Foreign(memory[6:13])))
+    apart = (Foreign(memory[:14:2]), Foreign(memory[1:15:2]))
+    two(cuda.to_device(X), V, out=apart)
+    assert_close((memory[:14:2], memory[1:15:2]), (V, X))
+
+
 # --- arrays as they come --------------------------------------------------------------------------
 
 
@@ -353,11 +396,38 @@ def test_what_has_no_kernel_is_named():
         fdiff.grad(values, device="cuda").compile("f8[3,3]")
 
 
-def test_derivatives_are_not_taken_in_chunks(no_cpu, monkeypatch):
+def test_derivatives_are_not_taken_in_chunks_unless_asked(no_cpu, monkeypatch):
     monkeypatch.setattr(dense_plans, "BUDGET", 8)
     for operator in (fdiff.jacobian, fdiff.jacrev, fdiff.jacfwd):
-        found = operator(np.cumsum, device="cuda")(X)
-        assert_close(found, np.tril(np.ones((7, 7))))
+        prepared = operator(np.cumsum, device="cuda")
+        assert_close(prepared(X), np.tril(np.ones((7, 7))))
+
+
+@pytest.mark.parametrize("place", [np.array, cuda.to_device])
+@pytest.mark.parametrize("operator", [fdiff.jacrev, fdiff.jacfwd])
+def test_jacobians_in_chunks(operator, place, request):
+    def two(x, y):
+        return np.outer(np.sin(x), y), np.sum(x * x)
+
+    y = X[:3]
+    wanted = operator(two, argnums=(0, 1))(X, y)
+    request.getfixturevalue("no_cpu")
+    found = operator(two, argnums=(0, 1), chunk_size=3, device="cuda")(place(X), y)
+    assert_close(found, wanted)
+
+
+@pytest.mark.parametrize("place", [np.array, cuda.to_device])
+def test_hessians_in_chunks(place, request):
+    def energy(x, y):
+        return np.sum(x[1:] ** 2 * x[:-1]) * np.sum(y**3)
+
+    wanted = fdiff.hessian(energy, argnums=(0, 1))(X, X[:2])
+    request.getfixturevalue("no_cpu")
+    prepared = fdiff.hessian(energy, argnums=(0, 1), chunk_size=2, device="cuda")
+    found = prepared(place(X), place(X[:2]))
+    assert_close(found, wanted)
+    corner = host(found)[0][0]
+    assert np.array_equal(corner, corner.T)
 
 
 # --- the rest of an operator ----------------------------------------------------------------------
@@ -405,3 +475,20 @@ def test_equal_tapes_share_their_kernels():
     assert len(cuda_runner._runners) == 1
     fdiff.cache_clear()
     assert not cuda_runner._runners
+
+
+@pytest.mark.parametrize("use_device", [None, "cuda"])
+def test_a_profile_has_the_kernels_and_their_times_where_asked(use_device):
+    gradient = fdiff.value_and_grad(f, device="cuda")
+    before = gradient(X)
+    with fdiff.profiler.profile(use_device=use_device) as prof:
+        during = gradient(X)
+    assert all(np.array_equal(a, b) for a, b in zip(before, during, strict=True))
+    (call,) = [e for e in prof.function_events if e.category == "call"]
+    kernels = [e for e in prof.function_events if "waited" in e.args]
+    assert kernels
+    assert call.args["device"] == "cuda"
+    assert all(e.args["waited"] == (use_device is not None) for e in kernels)
+    timed = sum(e.cpu_time_total for e in kernels) if use_device else 0.0
+    assert call.device_time_total == pytest.approx(timed)
+    assert ("Self CUDA" in prof.key_averages().table(sort_by="cuda_time")) == (timed > 0.0)

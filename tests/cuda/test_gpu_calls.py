@@ -79,6 +79,48 @@ def test_strided_arrays_are_copied_on_the_device(seen):
     assert events(seen, "strided") == ["load", launch(seen), launch(seen)]
 
 
+def test_arrays_come_by_dlpack(seen):
+    found, asked = seen["dlpack"]["found"]
+    assert np.allclose(found, 2 * X, rtol=1e-15)
+    assert asked == [int(launch(seen).split()[-1])]  # the stream that is to wait
+    assert events(seen, "dlpack") == [launch(seen)]
+    assert np.allclose(seen["strided_dlpack"]["found"], 2 * X, rtol=1e-15)
+
+
+def test_out_is_written_on_the_device(seen):
+    if seen["cupy"]:
+        assert seen["into_arrays_of_the_caller"]["found"] is None
+        return
+    wanted = np.zeros(12)
+    wanted[::2] = 2 * X
+    assert np.allclose(seen["into_arrays_of_the_caller"]["found"], wanted, rtol=1e-15)
+    assert events(seen, "into_arrays_of_the_caller") == [launch(seen), launch(seen)]
+
+
+def test_equal_results_are_copied_by_the_driver(seen):
+    assert np.allclose(seen["twice_the_same"]["found"], 2 * X, rtol=1e-15)
+    assert "copy 48" in events(seen, "twice_the_same")
+
+
+def test_launches_that_come_again_are_a_graph(seen):
+    again, others, most, left = seen["graphs"]["found"]
+    assert np.allclose(again, X, rtol=1e-15)
+    assert np.allclose(others, X, rtol=1e-15)
+    graph = launch(seen).replace("launch", "graph of 2")
+    once = [launch(seen), launch(seen)]
+    first = events(seen, "graphs")
+    start = first.index(launch(seen))
+    assert first[start : start + 7] == [*once, "record", graph, graph, *once]
+    assert most == 4
+    assert left == 0
+
+
+def test_calls_by_graphs(seen):
+    found, off, few, several = seen["graphs_of_calls"]["found"]
+    assert all(np.allclose(one, 3 * X, rtol=1e-15) for one in found)
+    assert (off, few, several) == (False, False, True)
+
+
 def test_threads_make_the_device_current(seen):
     assert np.allclose(seen["another_thread"]["found"], 2 * X, rtol=1e-15)
 

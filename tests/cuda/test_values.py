@@ -88,6 +88,16 @@ def test_empty_arrays(shape):
     check(tape_of(f, x), [x], values(tape_of(f, x), x))
 
 
+def test_numbers_that_are_stored_and_read_again():
+    """All threads wait until the first has stored what they read."""
+
+    def largest(x):
+        return np.maximum.accumulate(x)
+
+    for value in (-0.5, 2.0):
+        check(tape_of(largest, np.ones(1)), [np.array([value])], [np.array([value])])
+
+
 def test_many_numbers_come_from_a_table():
     """A kernel takes 4 KB of parameters; a program of more numbers than that reads them."""
 

@@ -135,12 +135,19 @@ def fault() -> Fault | None:
     return None
 
 
+def fault_in_words() -> str:
+    """Why CUDA cannot be used here, and the way out; empty if it can."""
+    found = fault()
+    return "" if found is None else f"{found.fact} {found.way}"
+
+
 def compile_ptx(kernel: CudaKernel, capability: tuple[int, int]) -> str:
     """PTX of a kernel for a compute capability such as ``(8, 0)``; needs no driver."""
     with no_fork:
         words = import_module(".device_words", __package__)
         function, signature = words.function_of(kernel), words.signature(kernel)
-        text, _ = numba_cuda().compile_ptx(function, signature, cc=capability)
+        with import_module(".quick_lowering", __package__).quick_lowering():
+            text, _ = numba_cuda().compile_ptx(function, signature, cc=capability)
     return text
 
 

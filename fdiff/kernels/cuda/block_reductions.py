@@ -3,6 +3,9 @@
 Threads of a warp exchange values (a butterfly of shuffles, in which every lane computes the same
 sums in the same order), then each warp reads what all warps have from shared memory. All threads
 get the result, and it depends on the number of threads alone.
+
+M. Harris, Optimizing Parallel Reduction in CUDA, NVIDIA 2007; with shuffles in place of shared
+memory, J. Luitjens, Faster Parallel Reductions on Kepler, NVIDIA 2014.
 """
 
 from __future__ import annotations

@@ -25,12 +25,14 @@ from ..ir.loops import (
 )
 from ..passes.pipeline import FOR_CUDA, run
 from ..passes.tile.loop_collapse import collapse
+from .block_scans import Scan, scans_of
 from .kernel_text import KernelTexts
 from .matrix_kernels import emit_call, product_lines
 from .nest_mapping import MappedNest, map_nest
 from .nest_text import BARRIER, BLOCK_TEAM, GRID, NestText, indented, iterations
 from .partial_results import by_blocks, chunked, neutral_element
 from .program import CudaProgram, Numbers, SortKeys, evaluate, numbers_of
+from .scan_text import ScanText
 from .sorted_scatters import SORT, sorted_scatters
 from .tuning import GPU, Tuning
 
@@ -130,6 +132,10 @@ class _Generator:
             return
         mapped = self._mapped(nest)
         total = self._evaluate(iterations(mapped.nest, 0, len(mapped.nest.domain)))
+        rows = self._evaluate(iterations(mapped.nest, 0, mapped.parallel))
+        if scans := self._scans(mapped, rows, total):
+            self._scanned(ScanText(mapped, self._memory, scans), mapped, head, total)
+            return
         alone = not mapped.parallel and not (mapped.spread and split)
         if total <= self._tuning.light or alone:
             self._phase([*head, *self._in_block(mapped)])
@@ -147,6 +153,26 @@ class _Generator:
             self._chunks(mapped)
         else:
             self._entries(mapped, head)
+
+    def _scans(self, mapped: MappedNest, rows: int, total: int) -> dict[str, Scan] | None:
+        """The running values of a nest of so many iterations, if blocks are to take its rows."""
+        busy = self._tuning.threads if total <= self._tuning.light else self._tuning.many
+        enough = rows >= busy and (mapped.contiguous or total <= self._tuning.light)
+        if enough or total < self._tuning.row * max(1, rows):
+            return None
+        if any(s.target in self._texts.locals for s in mapped.nest.all_statements):
+            return None
+        return scans_of(mapped, self._memory)
+
+    def _scanned(self, text: ScanText, mapped: MappedNest, head: list[str], total: int) -> None:
+        """Rows in the open kernel of one block, or in a kernel of its own."""
+        if total <= self._tuning.light or not mapped.parallel:
+            self._phase([*head, *text.scanned(BLOCK_TEAM)])
+            return
+        self._flush()
+        rows = iterations(mapped.nest, 0, mapped.parallel)
+        blocks = f"max(1, min({self._tuning.blocks}, {rows}))"
+        self._texts.launch([*head, *text.scanned(GRID)], blocks, self._tuning.threads)
 
     def _scattered(self, nest: Nest) -> bool:
         """Sorted scatters in place of a nest that would add in any order; whether there are any."""
@@ -324,6 +350,9 @@ class _Generator:
         own = evaluate(iterations(mapped.nest, 0, mapped.parallel), sizes)
         first, end = mapped.parallel, mapped.parallel + mapped.spread
         terms = evaluate(iterations(mapped.nest, first, end), sizes)
+        total = evaluate(iterations(mapped.nest, 0, len(mapped.nest.domain)), sizes)
+        if scans := self._scans(mapped, own, min(total, self._tuning.light)):
+            return ScanText(mapped, self._memory, scans).scanned(BLOCK_TEAM)
         if mapped.spread and (not mapped.parallel or (terms > own and terms >= self._tuning.row)):
             return text.rows(BLOCK_TEAM)
         return text.entries(BLOCK_TEAM)

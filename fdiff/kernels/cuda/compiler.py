@@ -66,6 +66,12 @@ def text_of(tape: Tape) -> str:
     return program_of(graph, values).text
 
 
+def launches_of(tape: Tape) -> int:
+    """How many kernels and routines one run of `tape` launches."""
+    graph, values = kernel_graph(tape, ("C",) * len(tape.inputs))
+    return len(program_of(graph, values).steps)
+
+
 def forget() -> None:
     """Drop programs and machine code that are in memory."""
     _programs.clear()

@@ -70,6 +70,18 @@ class CudaDevice(Protocol):
         """A copy of an array in row-major order, on the device."""
         ...
 
+    def write(self, source: DeviceArray, target: DeviceArray) -> None:
+        """Copy the entries of an array into another one of this shape and dtype."""
+        ...
+
+    def zeros(self, shape: tuple[int, ...], dtype: np.dtype) -> DeviceArray:
+        """A new array of zeros."""
+        ...
+
+    def wait(self) -> None:
+        """Wait until everything that was launched is done."""
+        ...
+
     def clear(self, address: int, nbytes: int) -> None:
         """Set bytes to zero."""
         ...
@@ -78,6 +90,12 @@ class CudaDevice(Protocol):
         self, kernel: CudaKernel, blocks: int, threads: int, arguments: Sequence[Argument]
     ) -> Prepared:
         """A launch of a kernel, which is compiled or loaded now."""
+        ...
+
+    can_record: bool
+
+    def recorded(self, launches: Callable[[], None]) -> Callable[[], None]:
+        """What does the launches that a function makes, as a whole; needs `can_record`."""
         ...
 
     def export(self, array: DeviceArray) -> object:

@@ -1,8 +1,8 @@
 """The words of kernel texts for NVVM: each an ``@intrinsic`` with the formula that CPUs have.
 
 The rows of `fdiff.kernels.llvm.words` are lowered by a builder that knows what NVVM takes. Words of
-GPUs alone are ``rt.exchange`` (with another lane of the warp), ``rt.atomic_sum``, ``rt.fma`` and
-``rt.quotient`` (of positions).
+GPUs alone are ``rt.exchange`` (with another lane of the warp), ``rt.atomic_sum``, ``rt.fma``,
+``rt.quotient`` (of positions) and ``rt.select``.
 Numba is imported here, so that only who asks for CUDA imports this.
 """
 
@@ -176,6 +176,12 @@ def _quotient(code: ir.IRBuilder, args: list[TypedValue]) -> TypedValue:
     return TypedValue("i8", code.udiv(n, by))
 
 
+def _select(code: ir.IRBuilder, args: list[TypedValue]) -> TypedValue:
+    """The second argument where the first is true, else the third: without a branch."""
+    test, x, y = args
+    return TypedValue(x.type, code.select(test.value, x.value, convert(code, y, x.type).value))
+
+
 def _fma(code: ir.IRBuilder, args: list[TypedValue]) -> TypedValue:
     """``x * y + z`` rounded once."""
     values = [a.value for a in args]
@@ -193,5 +199,6 @@ _OWN = {
     "rt.exchange": Word("rt.exchange", "n i -> n", _exchange),
     "rt.atomic_sum": Word("rt.atomic_sum", "p i n -> n", _atomic_sum),
     "rt.quotient": Word("rt.quotient", "i i -> i", _quotient),
+    "rt.select": Word("rt.select", "b n n -> n", _select),
     "rt.fma": Word("rt.fma", "f f f -> f", _fma),
 }

@@ -15,15 +15,19 @@ import numpy as np
 
 from ...arraytype import ArrayType
 from ...device_arrays import DeviceArray, lies_on_device
+from ...process import observation
 from ...tape import Tape
 from ..ir.graph import KernelGraph, Values
 from ..runtime.status import error_of
 from .device import Argument, CudaDevice, Pointer, Prepared
+from .launch_graphs import LaunchGraphs, graphs_wanted
 from .libraries import lacking_library, library_step
+from .observed_steps import observed_steps
 from .program import (
     CudaProgram,
     DeviceMemory,
     Launch,
+    LibraryCall,
     Numbers,
     Role,
     Step,
@@ -75,7 +79,11 @@ class CudaExecutable:
             (self._place(m), b) for m, b in zip(temporaries, begins[:-1], strict=True)
         ]
         self._status = [self._place(m) for m in program.of(Role.STATUS)]
-        self._steps = [p for step in program.steps for p in self._prepared(step, numbers)]
+        self._libraries = False  # whether a step is one by a library, which may take memory
+        prepared = [(p, _name(s)) for s in program.steps for p in self._prepared(s, numbers)]
+        self._steps, self._names = [p for p, _ in prepared], [name for _, name in prepared]
+        graphs = device.can_record and not self._libraries and graphs_wanted(len(self._steps))
+        self._run = LaunchGraphs(device, self._steps) if graphs else self._one_by_one
 
     def __call__(self, arrays: Sequence[DeviceArray]) -> list[DeviceArray]:
         device = self._device
@@ -93,11 +101,17 @@ class CudaExecutable:
             assert block is not None, "temporaries without a workspace"
             addresses[place] = block.address + begin
         status = self._cleared_status(addresses)
-        for step in self._steps:
-            step(addresses)
+        if observation.observer is None:
+            self._run(addresses)
+        else:  # a profiler times each kernel, so they are no graph then
+            observed_steps(device, self._steps, self._names, addresses)
         if status is not None and (code := int(status.host()[0])):
             raise error_of(code)
         return outs
+
+    def _one_by_one(self, addresses: Sequence[int]) -> None:
+        for step in self._steps:
+            step(addresses)
 
     def of_any(self, arrays: Sequence[object]) -> list[DeviceArray]:
         """The same of arrays of other libraries on the device, and of what is copied to it."""
@@ -145,6 +159,7 @@ class CudaExecutable:
         if isinstance(step, Launch):
             return [self._launch(step, numbers)]
         if called := library_step(step, self._slots.pointer, numbers):
+            self._libraries = True
             return [called]
         if not step.instead:
             raise lacking_library(step, self._device)
@@ -157,6 +172,13 @@ class CudaExecutable:
             for p in step.kernel.parameters
         ]
         return self._device.prepare(step.kernel, max(1, blocks), step.threads, arguments)
+
+
+def _name(step: Step) -> str:
+    """What a profile calls a step: its kernel or routine."""
+    if isinstance(step, Launch):
+        return step.kernel.name
+    return step.routine if isinstance(step, LibraryCall) else "sort_keys"
 
 
 def _slots(program: CudaProgram, numbers: Numbers) -> _Slots:

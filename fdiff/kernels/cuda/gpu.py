@@ -9,7 +9,7 @@ host. Memory comes from CuPy's pool, or from the driver's own (stream-ordered) o
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,13 +20,15 @@ from . import adapter
 from .device import Argument, Block, Pointer, Prepared
 from .kernel_binaries import binary
 from .program import CudaKernel
-from .strided_copies import copied
+from .strided_copies import copied, copy_into
 
 _LEAST = 8  # bytes of a piece of memory: an empty array has an address too
 
 
 class Gpu:
     """The GPU that is current where it is first asked for."""
+
+    can_record = True
 
     def __init__(self) -> None:
         self._core, self._driver = adapter.cuda_core(), adapter.cuda_driver()
@@ -48,6 +50,8 @@ class Gpu:
     @property
     def _stream(self) -> Any:
         """The stream of this call; the GPU is made current in a thread that is new."""
+        if (recording := getattr(self._ready, "recording", None)) is not None:
+            return recording
         if not hasattr(self._ready, "here"):
             self._core.Device(self._id).set_current()
             self._ready.here = True
@@ -110,7 +114,24 @@ class Gpu:
         return found
 
     def copy(self, array: DeviceArray) -> DeviceArray:
-        return copied(self, array)
+        if array.strides is not None:
+            return copied(self, array)
+        out, stream = self.results(array.shape, array.dtype), self._stream.handle
+        if array.nbytes:
+            move = self._driver.cuMemcpyDtoDAsync
+            self._done(move(out.address, array.address, array.nbytes, stream))
+        return out
+
+    def write(self, source: DeviceArray, target: DeviceArray) -> None:
+        copy_into(self, source, target)
+
+    def zeros(self, shape: tuple[int, ...], dtype: np.dtype) -> DeviceArray:
+        out = self.results(shape, dtype)
+        self.clear(out.address, out.nbytes)
+        return out
+
+    def wait(self) -> None:
+        self._stream.sync()
 
     def clear(self, address: int, nbytes: int) -> None:
         if nbytes:
@@ -147,6 +168,16 @@ class Gpu:
 
         return run
 
+    def recorded(self, launches: Callable[[], None]) -> Callable[[], None]:
+        stream = _Graph.new_stream(self._driver, self._done)
+        self._ready.recording = self._core.Stream.from_handle(int(stream))
+        try:
+            graph = _Graph(self._driver, self._done, stream, launches)
+        finally:
+            del self._ready.recording
+            self._driver.cuStreamDestroy(stream)
+        return lambda: graph.launch(self._stream.handle)
+
     def _loaded(self, kernel: CudaKernel) -> Any:
         """The kernel as the driver has it."""
         found = self._kernels.get(kernel)
@@ -155,6 +186,43 @@ class Gpu:
             code = self._core.ObjectCode.from_cubin(made.code)
             found = self._kernels[kernel] = code.get_kernel(made.entry)
         return found
+
+
+class _Graph:
+    """A CUDA graph of what a function launches on a stream, which records and runs nothing.
+
+    The default stream cannot record, so there is one for that; graphs run on any stream.
+    """
+
+    def __init__(
+        self, driver: Any, done: Callable[[Any], None], stream: Any, launches: Callable[[], None]
+    ) -> None:
+        self._driver, self._done = driver, done
+        here = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+        done(driver.cuStreamBeginCapture(stream, here))
+        try:
+            launches()
+        finally:
+            answer = driver.cuStreamEndCapture(stream)
+        done(answer)
+        made = driver.cuGraphInstantiate(answer[1], 0)
+        driver.cuGraphDestroy(answer[1])
+        done(made)
+        self._graph = made[1]
+
+    @staticmethod
+    def new_stream(driver: Any, done: Callable[[Any], None]) -> Any:
+        """A stream that waits for no other one."""
+        answer = driver.cuStreamCreate(driver.CUstream_flags.CU_STREAM_NON_BLOCKING)
+        done(answer)
+        return answer[1]
+
+    def launch(self, stream: Any) -> None:
+        self._done(self._driver.cuGraphLaunch(self._graph, stream))
+
+    def __del__(self) -> None:
+        if hasattr(self, "_graph"):
+            self._driver.cuGraphExecDestroy(self._graph)
 
 
 class _Exported:

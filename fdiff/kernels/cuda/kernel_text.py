@@ -21,6 +21,7 @@ from ..ir.loops import (
     nests_and_calls,
 )
 from .block_reductions import REDUCTIONS
+from .block_scans import SCANS
 from .matrix_texts import HELPERS
 from .nest_mapping import ATOMIC_SUMS
 from .nest_text import indented
@@ -39,6 +40,7 @@ from .program import (
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _ASSIGNED = re.compile(r"^\s*(\w+) = ")
 _NUMBER = re.compile(r"[nmf]\d+")
+_FUNCTIONS = {**REDUCTIONS, **SCANS, **HELPERS}  # that lines may call
 _MOST_BY_VALUE = 100  # numbers of a kind that are parameters: a kernel takes 4 KB of these
 # What threads know of themselves, in the order in which it is computed.
 _INDICES = {
@@ -187,9 +189,7 @@ class KernelTexts:
         indices = [f"{n} = {text}" for n, text in _INDICES.items() if n in words]
         parameters, names = self._parameters(words)
         lines = [*indices, *loaded, *body]
-        helpers = "".join(
-            text + "\n\n" for name, text in {**REDUCTIONS, **HELPERS}.items() if name in words
-        )
+        helpers = "".join(text + "\n\n" for name, text in _FUNCTIONS.items() if name in words)
         helpers += draft.helper + "\n\n" * bool(draft.helper)
         text = f"({', '.join(names)}):\n" + "\n".join(indented(lines)) + "\n"
         found = self._known.get(helpers + text)

@@ -7,12 +7,14 @@ from math import isqrt
 from ...errors import CompileError
 from ..ir.loops import NUMPY, Call
 from .kernel_text import KernelTexts
-from .matrix_routines import each_matrix
+from .matrix_routines import EachMatrix, each_matrix
 from .matrix_texts import TILED
 from .program import LibraryCall, Numbers, evaluate
+from .register_matrices import RegisterRoutine, register_routine
 from .tuning import Tuning
 
 _COUNTS = 4  # sizes of a product: stack, rows, terms, columns
+_THREADS = ("status", "grid_thread", "grid_threads")  # last arguments of a routine of matrices
 _MASKED = {"matmul": 0, "matmul_a": 1, "matmul_b": 2}
 
 
@@ -74,26 +76,32 @@ def _emit_routine(call: Call, texts: KernelTexts, numbers: Numbers, tuning: Tuni
     if each is None:
         raise CompileError(f"there is no kernel for CUDA of {call.routine}")
     stack, order, *columns = call.sizes
-    if evaluate(order, numbers) > tuning.matrix:
+    n = evaluate(order, numbers)
+    if n > tuning.matrix:
         texts.step(LibraryCall(call.routine, call.buffers, call.sizes, call.begins))
+        return
+    if n <= tuning.registers and (own := register_routine(call.routine, n)):
+        arguments = [*call.buffers[: own.buffers], stack, *columns, *_THREADS]
+        _launch_each(call, texts, tuning, own, arguments)
         return
     buffers = [*call.buffers[: each.buffers]]
     if each.row:
         buffers.append(texts.partial("f8", (stack, order)))
     lu = texts.partial("f8", (stack, order, order))
     rows = texts.partial("i8", (stack, "2", order))
-    arguments = [
-        *buffers,
-        lu,
-        rows,
-        stack,
-        order,
-        *columns,
-        "status",
-        "grid_thread",
-        "grid_threads",
-    ]
+    arguments = [*buffers, lu, rows, stack, order, *columns, *_THREADS]
+    _launch_each(call, texts, tuning, each, arguments)
+
+
+def _launch_each(
+    call: Call,
+    texts: KernelTexts,
+    tuning: Tuning,
+    own: EachMatrix | RegisterRoutine,
+    arguments: list[str],
+) -> None:
+    """A kernel whose threads have matrices of their own."""
     threads = min(tuning.threads, 32)
-    blocks = f"max(1, min({tuning.blocks}, (({stack}) + {threads - 1}) // {threads}))"
-    lines = [f"# {call.comment}", f"{each.name}({', '.join(arguments)})"]
-    texts.launch(lines, blocks, threads, helper=each.text + "\n\n")
+    blocks = f"max(1, min({tuning.blocks}, (({call.sizes[0]}) + {threads - 1}) // {threads}))"
+    lines = [f"# {call.comment}", f"{own.name}({', '.join(arguments)})"]
+    texts.launch(lines, blocks, threads, helper=own.text + "\n\n")

@@ -69,7 +69,7 @@ def map_nest(nest: Nest, memory: Mapping[str, str], *, atomics: bool) -> MappedN
     rank = len(nest.domain)
     every = frozenset(range(rank))
     inside = _inside(nest)
-    ordered = _ordered_loops(nest, inside)
+    ordered = ordered_loops(nest)
     depth = min((a.depth for a in nest.accumulators), default=rank)
     kept = ordered | frozenset(range(depth, rank))
     shared: set[str] = set()
@@ -152,9 +152,9 @@ def _is_atomic(update: Statement, memory: Mapping[str, str]) -> bool:
     return dtype == "b1" and update.combiner in (Combiner.OR, Combiner.AND)
 
 
-def _ordered_loops(nest: Nest, inside: list[Statement]) -> frozenset[int]:
+def ordered_loops(nest: Nest) -> frozenset[int]:
     """The loops whose iterations must run in order."""
-    rank = len(nest.domain)
+    rank, inside = len(nest.domain), _inside(nest)
     out = {int(s.operands[0]) for s in inside if s.kind is StatementKind.CARRY}
     for accumulator in nest.accumulators:
         if not _reorderable(accumulator):

@@ -107,13 +107,12 @@ class NestText:
         out = [f"{a.name} = {a.identity}" for a in nest.accumulators if a.identity != a.name]
         written = {s.memory for s in nest.all_statements if s.writes}
         read = {s.memory for s in nest.all_statements if s.kind is StatementKind.LOAD}
+        wait = [BARRIER] if written & read else []  # others have read before, or read afterwards
         for statement in (*nest.statements, *(s for a in nest.accumulators for s in a.final)):
             lines = self.text(statement)
-            if not statement.writes:
-                out += lines
-                continue
-            out += [BARRIER] if written & read else []
-            out += [_FIRST, *indented(lines)]
+            if statement.writes:
+                lines = [*wait, _FIRST, *indented(lines), *wait]
+            out += lines
         return out
 
     # --- loops ----------------------------------------------------------------------------------

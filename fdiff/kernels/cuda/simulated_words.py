@@ -173,6 +173,7 @@ _RT = SimpleNamespace(
     atomic_sum=_atomic_sum,
     offset=Offset,
     quotient=lambda n, by: n // by,
+    select=lambda test, x, y: x if test else y,
     bits=lambda x: 8 * np.asarray(x).dtype.itemsize,
     **_SUMS,
     **{name: getattr(np, name) for name in _UFUNCS},

@@ -6,7 +6,7 @@ For tests where there is no GPU, and for looking into a kernel with a debugger.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any, cast
 
@@ -16,7 +16,7 @@ from ...device_arrays import DeviceArray
 from . import adapter
 from .device import Argument, Block, Pointer, Prepared
 from .program import CudaKernel
-from .strided_copies import copied
+from .strided_copies import copied, copy_into
 from .words import function_of
 
 
@@ -24,6 +24,7 @@ class Simulator:
     """A device whose memory is that of the host."""
 
     name = "Numba's simulator"
+    can_record = False
 
     def __init__(self) -> None:
         self._cuda = adapter.numba_cuda()
@@ -56,6 +57,17 @@ class Simulator:
     def copy(self, array: DeviceArray) -> DeviceArray:
         return copied(self, array)
 
+    def write(self, source: DeviceArray, target: DeviceArray) -> None:
+        copy_into(self, source, target)
+
+    def zeros(self, shape: tuple[int, ...], dtype: np.dtype) -> DeviceArray:
+        out = self.results(shape, dtype)
+        self.clear(out.address, out.nbytes)
+        return out
+
+    def wait(self) -> None:
+        """Nothing: a launch returns when it is done."""
+
     def clear(self, address: int, nbytes: int) -> None:
         ctypes.memset(address, 0, nbytes)
 
@@ -75,6 +87,9 @@ class Simulator:
             return argument
         shape = (argument.entries,)
         return self._array(_memory(addresses[argument.slot], shape, argument.dtype))
+
+    def recorded(self, launches: Callable[[], None]) -> Callable[[], None]:
+        return launches
 
     def export(self, array: DeviceArray) -> object:
         return self._array(_seen(array))

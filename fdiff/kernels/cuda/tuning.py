@@ -17,6 +17,7 @@ class Tuning(NamedTuple):
     tiles: int = 1 << 9  # tiles of rows, if there are as many
     library: int = 1 << 21  # terms of a matrix product from which on a library does it
     lines: int = 500  # lines of a kernel of one block, which is then cut: NVVM takes long
+    registers: int = 8  # largest order of matrices that a thread keeps in registers
     matrix: int = 64  # largest order of matrices that a thread works on
 
 
