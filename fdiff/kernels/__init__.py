@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from .bytecode import prepare as encode
     from .c_entry import CEntry
     from .c_signature import CParameter, CSignature, CStatus
+    from .clocked_kernels import ClockedKernel, clocked_kernel
+    from .clocked_kernels import clock as nest_clock
     from .codegen.source_generation import text_after
     from .compiler import (
         CacheInfo,
@@ -47,14 +49,17 @@ if TYPE_CHECKING:
         supported,
         workspace,
     )
-    from .compilers import check_compiler
+    from .compilers import check_compiler, compiler_of
+    from .cuda.adapter import fault_in_words as cuda_fault
     from .cuda.compiler import compile_cuda
+    from .cuda.compiler import launches_of as cuda_launches
     from .cuda.compiler import missing as missing_on_cuda
     from .cuda.compiler import text_of as cuda_text
     from .cuda.device import CudaDevice
     from .cuda.device import device as cuda_device
     from .cuda.executable import CudaExecutable
     from .executable import BareKernel, CallParts, Executable
+    from .forecast import Fusion, KernelForecast, fusion_of, kernel_forecast
     from .llvm.stub_binding import bind_entry_stub, stub_fault
     from .machine_code import entry_stub
     from .numba.calls.call_layout import (
@@ -76,6 +81,7 @@ if TYPE_CHECKING:
     from .passes.pipeline import NAMES as PASSES
     from .runtime.status import error_of
     from .state import facts
+    from .tape_costs import TapeCosts, costs_of_tape, flops_of_node
 
 __all__ = [
     "ATTRIBUTES",
@@ -96,10 +102,13 @@ __all__ = [
     "CallParts",
     "CallSignature",
     "Calls",
+    "ClockedKernel",
     "CudaDevice",
     "CudaExecutable",
     "Executable",
     "FunctionType",
+    "Fusion",
+    "KernelForecast",
     "KernelInput",
     "KernelOutput",
     "KernelRecord",
@@ -111,6 +120,7 @@ __all__ = [
     "RefusedError",
     "Result",
     "ResultStep",
+    "TapeCosts",
     "Unpack",
     "ValueArgument",
     "as_word",
@@ -118,17 +128,26 @@ __all__ = [
     "cache_clear",
     "cache_info",
     "check_compiler",
+    "clocked_kernel",
     "compile",
     "compile_cuda",
+    "compiler_of",
+    "costs_of_tape",
     "cuda_device",
+    "cuda_fault",
+    "cuda_launches",
     "cuda_text",
     "encode",
     "entry_stub",
     "error_of",
     "facts",
+    "flops_of_node",
+    "fusion_of",
     "hash_of",
+    "kernel_forecast",
     "missing",
     "missing_on_cuda",
+    "nest_clock",
     "on_disk",
     "predict_seconds",
     "seen",
@@ -168,7 +187,20 @@ _HOMES = {
     "CudaExecutable": ("cuda.executable", "CudaExecutable"),
     "Executable": ("executable", "Executable"),
     "check_compiler": ("compilers", "check_compiler"),
+    "compiler_of": ("compilers", "compiler_of"),
+    "cuda_launches": ("cuda.compiler", "launches_of"),
+    "cuda_fault": ("cuda.adapter", "fault_in_words"),
     "entry_stub": ("machine_code", "entry_stub"),
+    "Fusion": ("forecast", "Fusion"),
+    "KernelForecast": ("forecast", "KernelForecast"),
+    "TapeCosts": ("tape_costs", "TapeCosts"),
+    "fusion_of": ("forecast", "fusion_of"),
+    "kernel_forecast": ("forecast", "kernel_forecast"),
+    "costs_of_tape": ("tape_costs", "costs_of_tape"),
+    "flops_of_node": ("tape_costs", "flops_of_node"),
+    "ClockedKernel": ("clocked_kernels", "ClockedKernel"),
+    "clocked_kernel": ("clocked_kernels", "clocked_kernel"),
+    "nest_clock": ("clocked_kernels", "clock"),
     "PASSES": ("passes.pipeline", "NAMES"),
     "RefusedError": ("bytecode", "RefusedError"),
     "bind_entry_stub": ("llvm.stub_binding", "bind_entry_stub"),

@@ -22,11 +22,13 @@ from .runtime.macros import expand, numbered
 from .runtime.status import OUT_OF_RANGE
 
 # Words of the call data: cells of the records and their hash; where in a record the words of
-# arguments and results begin, and how many there are; tables of bytes of all of these, and of what
-# results are where a call fails; the status of the first call that failed; functions.
+# arguments and results begin, and how many there are, and likewise of constant results; how many
+# there are in all; tables of the bytes of these, and of what results are where a call fails; the
+# status of the first call that failed; functions.
 _FIELDS = (
-    "CELL", "HASH", "READ", "READ_COUNT", "PLACE", "SOURCE", "RESULT_COUNT", "BYTES", "FAILURE",
-    "STATUS", "PYTHON", "ALLOCATE", "FREE", "COMPARE", "COPY",
+    "CELL", "HASH", "READ", "READ_COUNT", "PLACE", "SOURCE", "RESULT_COUNT", "VALUE",
+    "VALUE_COUNT", "COUNT", "BYTES", "FAILURE", "STATUS", "PYTHON", "ALLOCATE", "FREE", "COMPARE",
+    "COPY",
 )  # fmt: skip
 PLACES = {name: k for k, name in enumerate(_FIELDS)}
 _MACROS: dict[str, int] = {
@@ -39,7 +41,8 @@ _MACROS: dict[str, int] = {
     "STACK": STACK,
 }
 
-# `given` are the addresses of the arguments that the kernel reads, then those of the results.
+# `given` are the addresses of the arguments that the kernel reads, then those of the results, of
+# which the last are constants.
 _TEXT = """
 def overlap(a: "i8", a_bytes: "i8", b: "i8", b_bytes: "i8") -> "i8":
     return 1 if a < b + b_bytes and b < a + a_bytes else 0
@@ -47,8 +50,7 @@ def overlap(a: "i8", a_bytes: "i8", b: "i8", b_bytes: "i8") -> "i8":
 # Whether a result overlaps an argument or another result.
 def given_overlap(c: "i8*", given: "i8*") -> "i8":
     bytes = rt.int64(c[BYTES])
-    count = c[READ_COUNT] + c[RESULT_COUNT]
-    for k in range(c[READ_COUNT], count):
+    for k in range(c[READ_COUNT], c[COUNT]):
         for other in range(k):
             if overlap(given[k], bytes[k], given[other], bytes[other]) != 0:
                 return 1
@@ -58,7 +60,7 @@ def given_overlap(c: "i8*", given: "i8*") -> "i8":
 def fixed_overlap(c: "i8*", r: "i8*", given: "i8*") -> "i8":
     bytes = rt.int64(c[BYTES])
     fixed = rt.int64(r[R_FIXED])
-    for k in range(c[READ_COUNT], c[READ_COUNT] + c[RESULT_COUNT]):
+    for k in range(c[READ_COUNT], c[COUNT]):
         for j in range(r[R_FIXED_COUNT]):
             if overlap(given[k], bytes[k], fixed[3 * j + 1], fixed[3 * j + 2]) != 0:
                 return 1
@@ -108,6 +110,10 @@ def kernel_status(c: "i8*", r: "i8*", given: "i8*", data: "i8*", sure: "i8") -> 
         source = r[c[SOURCE] + k]
         if source != NONE:
             rt.call3(c[COPY], given[reads + k], data[source], bytes[reads + k])
+    constants = reads + c[RESULT_COUNT]
+    for k in range(c[VALUE_COUNT]):
+        value = rt.address(r) + 8 * (c[VALUE] + k)
+        rt.call3(c[COPY], given[constants + k], value, bytes[constants + k])
     return 0
 
 # The same with memory for the kernel: on the stack where it is little.
@@ -169,8 +175,8 @@ def c_call(call_data: "i8", table: "i8") -> "i8":
         bytes = rt.int64(c[BYTES])
         failure = rt.int64(c[FAILURE])
         reads = c[READ_COUNT]
-        for k in range(c[RESULT_COUNT]):
-            rt.call3(c[COPY], given[reads + k], failure[k], bytes[reads + k])
+        for k in range(reads, c[COUNT]):
+            rt.call3(c[COPY], given[k], failure[k - reads], bytes[k])
     return status
 """
 
@@ -194,7 +200,7 @@ def stub_text(signature: CSignature, call: int, call_data: int) -> str:
         lines += [f"        rt.compare_exchange(c, {place}, 0, {status})", "        return np.nan"]
     count = len(given) + len(made)
     lines += [f"    words = rt.stack({2 * count})", "    table = rt.int64(words)"]
-    for k, one in enumerate([*given, *made]):
+    for k, one in enumerate(signature.table):
         slot = f"words + {8 * (count + k)}"
         if signature.packed and k < (numbers or 1):
             lines.append(f"    table[{k}] = rt.address(xx) + {8 * k}")
@@ -208,7 +214,7 @@ def stub_text(signature: CSignature, call: int, call_data: int) -> str:
     if out is None:
         lines.append("    return status")
     else:
-        slot = f"words + {8 * (count + made.index(out) + len(given))}"
+        slot = f"words + {8 * (count + signature.table.index(out))}"
         lines.append(f"    return rt.{_VIEWS[out.type]}({slot})[0]")
     return "\n".join(lines) + "\n"
 
@@ -228,8 +234,8 @@ class CEntry:
         self, records: RecordTable, chain: int, signature: CSignature, python: Ask | None
     ) -> None:
         words = records.words
-        parameters = [*signature.given, *signature.made]
-        failed = [_failure(one) for one in signature.made]
+        parameters = signature.table
+        failed = [_failure(one) for one in parameters[len(signature.given) :]]
         self._python = None if python is None else _ASK(python)
         bytes_ = np.array([one.size for one in parameters] or [0], np.int64)
         failure = np.array([a.ctypes.data for a in failed] or [0], np.int64)
@@ -238,6 +244,8 @@ class CEntry:
             "READ": min(words.read.values(), default=0), "READ_COUNT": len(words.read),
             "PLACE": min(words.place.values(), default=0),
             "SOURCE": min(words.source.values(), default=0), "RESULT_COUNT": len(words.place),
+            "VALUE": min(words.value.values(), default=0), "VALUE_COUNT": len(words.value),
+            "COUNT": len(parameters),
             "BYTES": bytes_.ctypes.data, "FAILURE": failure.ctypes.data, "STATUS": 0,
             "PYTHON": _address(self._python), **_system(),
         }  # fmt: skip

@@ -24,12 +24,16 @@ class CStatus(IntEnum):
 
 
 class CParameter(NamedTuple):
-    """A parameter or result of a C function: a number, or a pointer to an array of this shape."""
+    """A parameter or result of a C function: a number, or a pointer to an array of this shape.
+
+    A `constant` result is no output of the kernel: records hold its value.
+    """
 
     name: str
     dtype: np.dtype
     shape: tuple[int, ...]
     pointer: bool
+    constant: bool = False
 
     @property
     def size(self) -> int:
@@ -54,6 +58,11 @@ class CSignature(NamedTuple):
     given: tuple[CParameter, ...]
     made: tuple[CParameter, ...]
     packed: bool = False
+
+    @property
+    def table(self) -> tuple[CParameter, ...]:
+        """Arguments and results as the table of their addresses has them: constants come last."""
+        return (*self.given, *sorted(self.made, key=lambda one: one.constant))
 
     @property
     def returned(self) -> CParameter | None:

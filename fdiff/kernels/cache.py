@@ -27,16 +27,21 @@ import numpy as np
 from ..process.forking import no_fork
 from .compilers import LLVM, described
 
+_MAKERS = ("runtime", "llvm", "numba", "machine_code.py")  # of object code
 _MAGIC = b"fdiff cache 2\n"
 _MOST_FILES, _MOST_BYTES = 4096, 512 << 20
 _STALE = 3600.0  # seconds after which a draft was left by a process that died
 _DIGEST = hashlib.sha256().digest_size
 _HERE = Path(__file__).parent
+KERNEL = "kernel"  # how kernels are optimised, among the ways of `machine_code`
 
 
-def name_of(text: str, compiler: str = LLVM) -> str:
-    """Name of the kernel that a compiler makes of `text`, in these versions of everything, here."""
-    made_by = f"{environment()}\n{described(compiler)}"
+def name_of(text: str, compiler: str = LLVM, way: str = KERNEL) -> str:
+    """Name of what a compiler makes of `text`, in these versions of everything, here.
+
+    `way` says how LLVM optimises it: as a kernel, or as a function in one of several ways.
+    """
+    made_by = f"{environment()}\n{described(compiler)}\n{way}"
     return hashlib.sha256(f"{made_by}\n{text}".encode()).hexdigest()[:40]
 
 
@@ -51,7 +56,7 @@ def environment() -> str:
     with no_fork:
         import llvmlite  # noqa: PLC0415 - its version alone: LLVM is in `llvmlite.binding`
 
-    sources = digest(_HERE / "runtime", _HERE / "llvm", _HERE / "numba")
+    sources = digest(*(_HERE / name for name in _MAKERS))
     # `platform.platform()` would start a process to ask for the processor's name
     system = [platform.system(), platform.release(), platform.machine()]
     versions = [llvmlite.__version__, np.__version__, sys.version]  # type: ignore[attr-defined] - not in its stubs
@@ -64,11 +69,13 @@ def _maker() -> str:
     return "\n".join([digest(_HERE), sys.version])
 
 
-def digest(*folders: Path) -> str:
-    """Of all Python files in these folders."""
+def digest(*places: Path) -> str:
+    """Of these Python files, and of all that are in these folders."""
     found = hashlib.sha256()
-    for folder in folders:
-        for root, below, names in os.walk(folder):
+    for place in places:
+        if place.is_file():
+            found.update(place.read_bytes())
+        for root, below, names in os.walk(place):
             below.sort()
             for name in sorted(names):
                 if name.endswith(".py"):

@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..process.background import checkpoint
+from ..process.observation import CACHE, mark
 from ..process.progress import Stage
 from ..tape import Tape
 from . import cache, on_demand
@@ -76,6 +77,11 @@ def predict_seconds(tape: Tape, layouts: tuple[str, ...], compiler: str = "") ->
     return 0.0 if known else seconds_of(compiler, made.seconds())
 
 
+def kernel_in_memory(graph: KernelGraph, made: KernelSource, compiler: str) -> bool:
+    """Whether this process has the kernel of a source."""
+    return _key(graph, made, compiler) in _kernels
+
+
 def workspace(tape: Tape, layouts: tuple[str, ...]) -> int:
     """Bytes that the kernel of `tape` holds besides its inputs and outputs."""
     graph, values = kernel_graph(tape, layouts)
@@ -133,6 +139,7 @@ def compile(  # noqa: A001 - the module is the namespace
     made = choice.source
     key = _key(graph, made, compiler)
     kernel = _kernels.get(key)
+    mark(f"kernel in memory: {'miss' if kernel is None else 'hit'}", CACHE)
     if kernel is None:
         if missing(tape):
             raise no_kernel(tape)

@@ -86,7 +86,9 @@ class BareKernel(NamedTuple):
 class Executable:
     """A kernel bound to one tape: call it with the tape's inputs, get its outputs."""
 
-    def __init__(self, kernel: Kernel, tape: Tape, values: Values, parts: int = 1) -> None:
+    def __init__(
+        self, kernel: Kernel, tape: Tape, values: Values, parts: int = 1, stamps: int = 0
+    ) -> None:
         self.source = kernel.text
         self.compiler = kernel.compiler
         self._parts = parts  # of parallel loops
@@ -97,6 +99,8 @@ class Executable:
             KernelInput(k, t.shape, _plain(t), strided=layout == "A" and bool(t.shape))
             for k, (t, layout) in enumerate(zip(tape.input_types, kernel.layouts, strict=True))
         )
+        if stamps:  # one input more, for so many time stamps
+            self._inputs += (KernelInput(len(self._inputs), (stamps,), np.dtype(np.int64)),)
         self._bound = self._bind(values)
         self._apart: CallParts | None = None
         self._called = False
@@ -105,6 +109,11 @@ class Executable:
     def __call__(self, *arrays: object) -> tuple[np.ndarray, ...]:
         found = self._quick(*arrays)
         return self._careful(arrays) if found is None else found
+
+    @property
+    def layouts(self) -> tuple[str, ...]:
+        """The layouts of the inputs that it takes."""
+        return self._kernel.layouts
 
     @property
     def note(self) -> str:

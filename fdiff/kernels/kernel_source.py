@@ -94,6 +94,22 @@ class KernelSource:
         return 0.012 + 0.00015 * lines + 0.00012 * inside + 0.009 * loops + called
 
 
+class TimedItem(NamedTuple):
+    """An item of a timed kernel: the comments of its nests, their loops, its estimated work."""
+
+    comments: tuple[str, ...]
+    loops: Dims
+    work: tuple[Work, ...]
+
+
+class TimedSource(NamedTuple):
+    """A source with time stamps, the text without them, and the items between the stamps."""
+
+    source: KernelSource
+    text: str
+    items: tuple[TimedItem, ...]
+
+
 class GeneratedKernel(NamedTuple):
     """A source with the work of its items: of those in parallel loops, if it is for threads.
 

@@ -19,6 +19,7 @@ from ..errors import DefectWarning, warn
 from ..process.background import Job, allowed, checkpoint, worker
 from ..process.collector import collector_paused
 from ..process.forking import no_fork
+from ..process.observation import CACHE, COMPILE, mark, span
 from . import cache
 from .compilers import LLVM, NUMBA, numba_compiler
 from .executable import Executable as Executable  # noqa: PLC0414 - for `compiler`, on demand
@@ -153,24 +154,32 @@ def _function(
             return machine.routine_code(module, name)
         return machine.object_code(module, unrolled=way == "unrolled")
 
-    found, _ = _loaded(text, name, compiler, compiled)
+    found, _ = _loaded(text, name, compiler, compiled, way)
     _functions.append(found)
     return found.address
 
 
 def _loaded(
-    text: str, symbol: str, compiler: str, compiled: Callable[[], bytes]
+    text: str, symbol: str, compiler: str, compiled: Callable[[], bytes], way: str = cache.KERNEL
 ) -> tuple[Loaded, bool]:
-    """The function `symbol` of a text, and whether it was on disk; if not, it is put there."""
-    name = cache.name_of(text, compiler)
+    """The function `symbol` of a text, and whether it was on disk; if not, it is put there.
+
+    It has a file for each `way` of optimising it.
+    """
+    name = cache.name_of(text, compiler, way)
     kind = f"code of {symbol}"
-    payload = cache.read(name, kind)
+    with span(f"read {kind}", CACHE):
+        payload = cache.read(name, kind)
+    mark(f"{kind} on disk: {'hit' if payload is not None else 'miss'}", CACHE)
     if payload is not None:
-        with suppress(RuntimeError, ValueError):  # no object code
-            return Loaded(payload, symbol), True
-    code = compiled()
-    cache.write(name, kind, code)
-    return Loaded(code, symbol), False
+        with suppress(RuntimeError, ValueError), span("load machine code", COMPILE):
+            return Loaded(payload, symbol), True  # raises if it is no object code
+    with span(f"compile {symbol}", COMPILE):
+        code = compiled()
+    with span(f"write {kind}", CACHE):
+        cache.write(name, kind, code)
+    with span("load machine code", COMPILE):
+        return Loaded(code, symbol), False
 
 
 # --- what kernels call, and what calls them ---------------------------------------------------
@@ -214,7 +223,7 @@ def entry_stub(*, full: bool = False) -> int:
     if full in _stubs:
         return _stubs[full]
     if full not in _stub_failures:
-        if allowed() and not cache.has(cache.name_of(stub.text(full=full))):
+        if allowed() and not cache.has(cache.name_of(stub.text(full=full), way="glue")):
             worker.submit_once(_stub_jobs[full])
             return 0
         _compile_stub(full=full)

@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ..process.forking import no_fork
+from ..process.observation import CACHE, mark, span
 from . import cache, on_demand
 from .ir.graph import KernelGraph, Values
 from .kernel_source import GeneratedKernel, KernelSource, Work, WorkspaceBuffer
@@ -39,6 +40,28 @@ def select_source(graph: KernelGraph, values: Values, *, serial: bool = False) -
         if parallel_kernel is not None and parts > 1:
             return SelectedSource(parallel_kernel.source, parts, heavy)
     return SelectedSource(made.source, 1)
+
+
+def place_of_source(graph: KernelGraph) -> str:
+    """Where the source of a graph for one thread is found: "memory", "disk", or "" for nowhere.
+
+    If it is nowhere, it has been generated now.
+    """
+    on_disk, before = has_source_on_disk(graph), _serial.cache_info().hits
+    _serial(graph)
+    if _serial.cache_info().hits > before:
+        return "memory"
+    return "disk" if on_disk else ""
+
+
+def predict_run_seconds(graph: KernelGraph, values: Values) -> float:
+    """What one run takes with all data in the cache, by the cost model of loops.
+
+    Routines other than matrix products are not counted.
+    """
+    made, choice = _serial(graph), select_source(graph, values)
+    nanoseconds = sum(w.nanoseconds(values.ints) for works in made.work for w in works)
+    return 1e-9 * nanoseconds / max(1, min(choice.parts, threads()))
 
 
 def write_to_disk(graph: KernelGraph, choice: SelectedSource) -> None:
@@ -125,7 +148,9 @@ def _write(name: str, made: GeneratedKernel) -> None:
 
 
 def _read(name: str) -> GeneratedKernel | None:
-    payload = cache.read(name, "text") if name else None
+    with span("read text", CACHE):
+        payload = cache.read(name, "text") if name else None
+    mark(f"text on disk: {'miss' if payload is None else 'hit'}", CACHE)
     if payload is None:
         return None
     _intact.add(name)

@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 
 from . import cache, on_demand
+from .compilers import LLVM, NUMBA
 from .cuda import adapter
 from .cuda.driver import driver_state
+from .installation import compiler_state, extras
 from .thread_pool import threads
 
 Fact = tuple[str, str]  # what it is about, and what is so
@@ -34,10 +36,13 @@ def facts(own: str) -> Iterator[Fact]:
     for name in _PACKAGES:
         yield name, _version(name)
     yield "llvm", _tried(lambda: on_demand.machine_code.machine.described()[0])
+    yield "llvm compiler", _tried(lambda: compiler_state(LLVM), "does not work")
+    yield "numba compiler", _tried(lambda: compiler_state(NUMBA), "does not work")
     yield "processor", _tried(_processor)
     yield "cache", _tried(_cache)
     yield "threads", _tried(lambda: str(threads()))
     yield "settings", _tried(_settings)
+    yield "extras", _tried(extras)
     yield from _cuda_facts()
 
 
@@ -52,18 +57,17 @@ def _cuda_facts() -> Iterator[Fact]:
 
 def _verdict() -> str:
     """Whether calls with ``device="cuda"`` run, and if not, why."""
-    fault = adapter.fault()
-    if fault is not None:
-        return f"no: {fault.fact} {fault.way}"
+    if fault := adapter.fault_in_words():
+        return f"no: {fault}"
     return "yes, on the simulator" if adapter.simulated() else "yes"
 
 
-def _tried(fact: Callable[[], str]) -> str:
+def _tried(fact: Callable[[], str], otherwise: str = _UNKNOWN) -> str:
     """The fact; what went wrong, if it cannot be found out."""
     try:
         return fact()
     except Exception as error:  # noqa: BLE001 - a broken installation is what is looked for
-        return f"{_UNKNOWN}: {type(error).__name__}: {error}".splitlines()[0]
+        return f"{otherwise}: {type(error).__name__}: {error}".splitlines()[0]
 
 
 def _version(package: str) -> str:
@@ -84,14 +88,14 @@ def _processor() -> str:
 
 
 def _cache() -> str:
-    """Where kernels are stored, how many there are, and whether they can be."""
+    """Where kernels and their texts are stored, how many there are, and whether they can be."""
     folder = cache.directory()
     if folder is None:
         chosen = os.environ.get("FDIFF_CACHE_DIR")
         off = chosen in ("", "off")
         return "off (FDIFF_CACHE_DIR)" if off else "none: no directory can be written to"
     sizes = [path.stat().st_size for path in folder.glob("*.kernel")]
-    return f"{folder} (can be written to, {len(sizes)} kernels, {sum(sizes) >> 10} KiB)"
+    return f"{folder} (can be written to, {len(sizes)} files, {sum(sizes) >> 10} KiB)"
 
 
 def _settings() -> str:

@@ -27,6 +27,14 @@ DUMP = "FDIFF_DUMP"  # which programs are printed to stderr while they are made
 TAPES = "tapes"  # the word for tapes; others are names of passes of the kernel compiler
 
 
+VERIFY = "FDIFF_VERIFY"  # whether tapes and kernels are verified after each step, as in all tests
+
+
+def verifying() -> bool:
+    """Whether every tape and every form of a kernel is verified as soon as it is made."""
+    return bool(os.environ.get(VERIFY))
+
+
 def dumped() -> frozenset[str]:
     """The words of ``FDIFF_DUMP``."""
     return _words(os.environ.get(DUMP, ""))

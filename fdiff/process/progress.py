@@ -23,7 +23,7 @@ from types import FrameType
 
 from .. import errors
 from ..errors import is_internal
-from . import background
+from . import background, observation
 from .environment import is_worker
 from .progress_display import Display, Report, find_display
 
@@ -39,11 +39,12 @@ class Stage:
     `what` says what is done and `of` to which call of the user's: "compiling", "grad(model)".
     `size` is a number of operations and `made` a growing list of them. `seconds` is how long the
     work is expected to take. With `shows_line` the user's line under way is shown, too. What is
-    left out is taken from the enclosing stage.
+    left out is taken from the enclosing stage. A profiler sees it as a span of this `category`.
     """
 
     __slots__ = (
-        "_begin", "_frame", "_outer", "made", "of", "seconds", "shows_line", "size", "what",
+        "_begin", "_frame", "_outer", "_span", "category", "made", "of", "seconds", "shows_line",
+        "size", "what",
     )  # fmt: skip
 
     def __init__(
@@ -55,10 +56,13 @@ class Stage:
         made: Sized = (),
         seconds: float = 0.0,
         shows_line: bool = False,
+        category: str = observation.COMPILE,
     ) -> None:
+        self.category = category
         self.what, self.of, self.size, self.made = what, of, size, made
         self.seconds, self.shows_line = seconds, shows_line
         self._frame: FrameType | None = None
+        self._span: observation.Span | None = None
 
     def __enter__(self) -> None:
         me = get_ident()
@@ -68,6 +72,9 @@ class Stage:
             self._begin_outermost(me)
         else:
             _under_way[me] = self
+        if self.what and observation.observer is not None:
+            name = f"{self.what} {self.of}".rstrip()
+            self._span = observation.observer.begin(name, self.category)
 
     def _begin_outermost(self, me: int) -> None:
         """Begin a stage that has no other around it, and start the thread that shows stages."""
@@ -83,6 +90,11 @@ class Stage:
                 raise
 
     def __exit__(self, *_: object) -> None:
+        if self._span is not None:
+            if size := self.size or len(self.made):
+                self._span.args["operations"] = size
+            self._span.close()
+            self._span = None
         if self._outer is not None:
             _under_way[get_ident()] = self._outer
         elif _under_way.pop(get_ident(), None) is not None:

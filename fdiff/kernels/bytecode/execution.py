@@ -42,7 +42,7 @@ class BytecodeExecutable:
     @property
     def at_hand(self) -> bool:
         """Whether its interpreter is compiled, in this process or on disk."""
-        return self.text in _functions or cache.has(cache.name_of(self.text))
+        return self.text in _functions or cache.has(cache.name_of(self.text, way="unrolled"))
 
     @property
     def seconds(self) -> float:

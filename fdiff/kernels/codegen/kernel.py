@@ -18,52 +18,76 @@ from .parallel_regions import BLAS_TABLES, emit_parallel, parallel_text, worker_
 from .symbol_table import SymbolTable
 from .workspace import allocate
 
+STAMPS = "ticks"  # the memory for time stamps
 _WORD = re.compile(r"\w+")
 _NAMES = re.compile(r"\b(?:[nmf]\d+|x\d+_\d+|[xk]\d+)\b")
 
 
-def emit(program: LoopProgram | ParallelProgram, graph: KernelGraph) -> KernelSource:
+def emit(
+    program: LoopProgram | ParallelProgram, graph: KernelGraph, *, timed: bool = False
+) -> KernelSource:
     """``kernel(inputs, constants, outputs, strides, ints, floats, buffers)``: a status.
 
     The integer table holds sizes and integers of the graph, then the addresses of routines and the
-    table of BLAS, then the beginnings of the buffers in the workspace.
+    table of BLAS, then the beginnings of the buffers in the workspace. A kernel that is `timed` has
+    one input more, of zeros: it writes the processor's clock before each item and at the end there.
+    It is not outlined.
     """
     names = tuple(dict.fromkeys(call.routine for call in program.calls))
     symbols = SymbolTable(names, graph.sizes + graph.ints, _truths(program, graph))
     if isinstance(program, ParallelProgram):
-        return _emit_parallel(program, graph, symbols)
+        return _emit_parallel(program, graph, symbols, timed=timed)
     where, buffers = allocate(program)
-    regions = [region for item in program.items for region in _regions(item, symbols)]
+    regions: list[Region] = []
+    for k, item in enumerate(program.items):
+        regions += [Region((time_stamp(k),))] * timed
+        regions += _regions(item, symbols)
+    regions += [Region((time_stamp(len(program.items)),))] * timed
     lines = [line for region in regions for line in region.lines]
     tail = [f"{out.name}[0] = {out.scalar}" for out in program.outputs if out.scalar]
     tail.append(_return(lines))
     functions: list[str] = []
     memory = {t.name: f"r{where[t.name]}" for t in program.temporaries}
     body = [line for region in regions for line in region.indented(region.lines)]
-    if len(body) > LONG:
+    if len(body) > LONG and not timed:
         functions, body = outline(regions, tail, memory)
     known = set(_WORD.findall("\n".join(body))) if functions else memory.keys()
     body = [*(f"{t} = {r}" for t, r in memory.items() if t in known), *body, *tail]
     begin = symbols.first + len(names) + bool(names)
-    kernel = _kernel(graph, [*_flag(lines), *body], _buffer_parameters(buffers, begin))
+    body = [*symbols.legend(), *_flag(lines), *body]
+    kernel = _kernel(graph, body, _buffer_parameters(buffers, begin), timed=timed)
     return KernelSource("\n".join([*functions, *kernel]) + "\n", names, buffers)
 
 
+def time_stamp(k: int) -> str:
+    """The line that notes when item `k` of a timed kernel begins."""
+    return f"{STAMPS}[{k}] = rt.ticks()"
+
+
+def first_time_stamp(k: int) -> str:
+    """The same in a kernel of several threads: the first that gets there counts."""
+    return f"rt.compare_exchange({STAMPS}, {k}, 0, rt.ticks())"
+
+
 def _emit_parallel(
-    program: ParallelProgram, graph: KernelGraph, symbols: SymbolTable
+    program: ParallelProgram, graph: KernelGraph, symbols: SymbolTable, *, timed: bool
 ) -> KernelSource:
     """The kernel that several threads run."""
     where, buffers = allocate(program)
     text = parallel_text(where, len(program.outputs), symbols)
-    body = [line for item in program.items for line in emit_parallel(item, text)]
+    body: list[str] = []
+    for k, item in enumerate(program.items):
+        body += [first_time_stamp(k)] * timed
+        body += emit_parallel(item, text)
+    body += [first_time_stamp(len(program.items))] * timed
     tail = [f"{out.name}[0] = {out.scalar}" for out in program.outputs if out.scalar]
     tail = ["if thread == 0:", *indented(tail)] if tail else []
     memory = [text.memory(t) for t in program.temporaries]
     begin = symbols.first + len(symbols.routines) + BLAS_TABLES * bool(symbols.routines)
     prologue = worker_prologue(buffers, begin + len(buffers) + 1)
-    lines = [*prologue, *_flag(body), *memory, *body, *tail, _return(body)]
+    lines = [*symbols.legend(), *prologue, *_flag(body), *memory, *body, *tail, _return(body)]
     parameters = [*_buffer_parameters(buffers, begin), 'worker: "i8* worker"']
-    kernel = _kernel(graph, lines, parameters)
+    kernel = _kernel(graph, lines, parameters, timed=timed)
     return KernelSource("\n".join(kernel) + "\n", symbols.routines, buffers, threaded=True)
 
 
@@ -76,9 +100,11 @@ def _return(lines: Iterable[str]) -> str:
     return f"return {OUT_OF_RANGE} if out_of_range else 0" if _flag(lines) else "return 0"
 
 
-def _kernel(graph: KernelGraph, lines: list[str], parameters: list[str]) -> list[str]:
+def _kernel(
+    graph: KernelGraph, lines: list[str], parameters: list[str], *, timed: bool
+) -> list[str]:
     """The kernel's function of these lines; `parameters` follow those of the graph."""
-    every = ", ".join([*_parameters(graph), *parameters])
+    every = ", ".join([*_parameters(graph, timed=timed), *parameters])
     prologue = _prologue(graph, "\n".join(lines))
     return [f"def kernel({every}):", *indented((*prologue, *lines))]
 
@@ -109,11 +135,12 @@ def _truths(program: LoopProgram | ParallelProgram, graph: KernelGraph) -> froze
     return frozenset(name for name, dtype in memory if dtype == "b1")
 
 
-def _parameters(graph: KernelGraph) -> list[str]:
-    """Inputs, constants and outputs, then the tables of numbers."""
+def _parameters(graph: KernelGraph, *, timed: bool) -> list[str]:
+    """Inputs, time stamps if it is `timed`, constants and outputs, then the tables of numbers."""
     inputs = [graph.ops[i] for i in graph.inputs]
     memory = [(name, _pointer(dtype)) for name, dtype in _arrays(graph)]
-    types = dict([*((f"x{k}", op.dtype) for k, op in enumerate(inputs)), *memory])
+    stamps = [(STAMPS, _pointer("i8"))] * timed
+    types = dict([*((f"x{k}", op.dtype) for k, op in enumerate(inputs)), *stamps, *memory])
     out = [f'{name}: "{type_} data[{k}]"' for k, (name, type_) in enumerate(types.items())]
     return [*out, 'strides: "i8* strides"', 'ints: "i8* ints"', 'floats: "f8* floats"']
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from functools import lru_cache
 
 from ...process.collector import collector_paused
+from ...process.observation import COMPILE, span
 from ...tape import Tape
 from ..ir.graph import KernelGraph
 from ..ir.graph_of_tape import kernel_graph
-from ..ir.loops import LoopProgram
-from ..ir.parallel import PARTS, ParallelLoop
-from ..kernel_source import GeneratedKernel, Work
+from ..ir.loops import Item, LoopProgram, Nest, nests_and_calls
+from ..ir.parallel import PARTS, ParallelLoop, SerialRegion
+from ..kernel_source import GeneratedKernel, TimedItem, TimedSource, Work, has_outlined
 from ..passes import pipeline
 from ..passes.parallel.cost_model import work_of
 from ..passes.pipeline import for_threads, lower_graph
@@ -23,7 +24,9 @@ def serial_kernel(graph: KernelGraph) -> GeneratedKernel:
     """The kernel for one thread."""
     with collector_paused():
         program = loop_program(graph)
-        return GeneratedKernel(emit(program, graph), tuple(work_of(item) for item in program.items))
+        with span("emit", COMPILE):
+            source = emit(program, graph)
+        return GeneratedKernel(source, tuple(work_of(item) for item in program.items))
 
 
 def parallel_kernel(graph: KernelGraph, heavy: frozenset[int]) -> GeneratedKernel | None:
@@ -34,6 +37,33 @@ def parallel_kernel(graph: KernelGraph, heavy: frozenset[int]) -> GeneratedKerne
     work = tuple(work_of(item.item) for item in program.items if isinstance(item, ParallelLoop))
     own = (Work(t.dims, _ENTRY) for t in program.temporaries if t.copies == PARTS)
     return GeneratedKernel(emit(program, graph), work, tuple(own), len(program.items))
+
+
+def timed_kernel(graph: KernelGraph, heavy: frozenset[int]) -> TimedSource | None:
+    """The kernel with time stamps between its items; None if it is too long to be one function.
+
+    `heavy` are the items that threads share, as for `parallel_kernel`; none for one thread.
+    """
+    loops = loop_program(graph)
+    program = (for_threads(loops, graph, heavy) if heavy else None) or loops
+    with collector_paused():
+        plain, source = emit(program, graph), emit(program, graph, timed=True)
+    if has_outlined(plain.text):
+        return None
+    return TimedSource(source, plain.text, tuple(map(_timed_item, program.items)))
+
+
+def _timed_item(item: Item | ParallelLoop | SerialRegion) -> TimedItem:
+    """What is known of an item: the comments of its nests, and its work."""
+    inside = item.items if isinstance(item, SerialRegion) else (_serial(item),)
+    parts = [part for one in inside for part in nests_and_calls(one)]
+    loops = max((p.domain for p in parts if isinstance(p, Nest)), key=len, default=())
+    comments = tuple(dict.fromkeys(part.comment for part in parts))
+    return TimedItem(comments, loops, tuple(work for one in inside for work in work_of(one)))
+
+
+def _serial(item: Item | ParallelLoop) -> Item:
+    return item.item if isinstance(item, ParallelLoop) else item
 
 
 def text_after(tape: Tape, layouts: tuple[str, ...], stage: str) -> str:

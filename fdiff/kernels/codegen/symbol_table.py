@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ..ir.loops import Call
 from ..kernel_source import INDENT
+from ..runtime.routines import parameters
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,13 @@ class SymbolTable:
     def operand(self, name: str, at: str) -> str:
         """The same as an operand of an expression."""
         return f"({self.entry(name, at)})" if name in self.truths else self.entry(name, at)
+
+    def legend(self) -> list[str]:
+        """Comments that tell which routines are called by address, and with what."""
+        return [
+            f"# ints[{self.first + k}]: {routine}({', '.join(parameters(routine))})"
+            for k, routine in enumerate(self.routines)
+        ]
 
     def call(self, item: Call, *, part: bool) -> list[str]:
         """The call of a routine. Behind the routines' addresses is that of the table of BLAS.

@@ -117,13 +117,7 @@ def _refused(tape: Tape) -> Iterator[str]:
 def kernel_graph(tape: Tape, layouts: tuple[str, ...]) -> tuple[KernelGraph, Values]:
     """Split `tape` into its structure and its values; layouts are ``"C"`` or ``"A"`` an input."""
     tape = masked_operands.moved(tape)
-    draft = _Draft(tape, layouts)
-    outputs = set(tape.outputs)
-    for i in _canonical_order(tape):
-        node = tape.nodes[i]
-        if i in outputs or not _is_number(node):
-            op = _operation(draft, i, node)
-            draft.place[i] = draft.add(op)
+    draft = _drafted(tape, layouts)
     place = draft.place
     graph = KernelGraph(
         tuple(draft.ops),
@@ -136,6 +130,28 @@ def kernel_graph(tape: Tape, layouts: tuple[str, ...]) -> tuple[KernelGraph, Val
         draft.symbols.get(many_rows(tape, draft.small), ""),
     )
     return graph, Values((*draft.symbols, *draft.ints), tuple(draft.floats), tuple(draft.arrays))
+
+
+def nodes_of_operations(tape: Tape, layouts: tuple[str, ...]) -> dict[int, int]:
+    """The node of `tape` that each operation of its kernel graph stands for; numbers have none.
+
+    Empty where the graph is made of a tape that was rearranged first (`masked_operands`).
+    """
+    if masked_operands.moved(tape) is not tape:
+        return {}
+    return {op: node for node, op in _drafted(tape, layouts).place.items()}
+
+
+def _drafted(tape: Tape, layouts: tuple[str, ...]) -> _Draft:
+    """The operations of a tape, and what else its nodes become."""
+    draft = _Draft(tape, layouts)
+    outputs = set(tape.outputs)
+    for i in _canonical_order(tape):
+        node = tape.nodes[i]
+        if i in outputs or not _is_number(node):
+            op = _operation(draft, i, node)
+            draft.place[i] = draft.add(op)
+    return draft
 
 
 def _canonical_order(tape: Tape) -> list[int]:

@@ -83,9 +83,8 @@ class FunctionBuilder:
         self.results = results
         self.strict = False  # whether a local may be assigned no value of another type
         self.result_types: list[str] = []  # of several results, known after the return statement
-        self.on_loop: Callable[[ir.ConditionalBranch, int], None] | None = (
-            None  # at each loop's end
-        )
+        # Given the branch that closes a loop, and the loop's statements.
+        self.on_loop: Callable[[ir.ConditionalBranch, list[ast.stmt]], None] | None = None
         self.in_bounds = False  # whether integers are positions in memory, which never overflow
         self._function = function
         self._values: dict[str, TypedValue] = {}

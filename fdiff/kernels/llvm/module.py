@@ -26,6 +26,7 @@ from .calling_convention import (
     table_read,
 )
 from .function_builder import FunctionBuilder, declare, parameters_of
+from .loop_hints import MANY_CALLS, calls_in, hint_many_calls
 from .outlined_functions import OutlinedFunctions, only_arguments
 from .statements import write
 from .types import WORD, TypedValue, is_pointer, llvm_type
@@ -54,6 +55,8 @@ def module_of(text: str, name: str, calls: int = 0) -> ir.Module:
             body = [s for s, read in reads if read is None or read[0] not in passed_on]
             to = FunctionBuilder(inner, call, "i8")
             to.strict = True
+            if calls >= MANY_CALLS:
+                to.on_loop = lambda back, body: hint_many_calls(back, calls_in(body))
             if outlined:
                 others = {n: at for n, at in locations.items() if n not in parameters}
                 others |= dict(read for _, read in reads if read is not None)

@@ -19,12 +19,11 @@ from llvmlite import ir
 from .calling_convention import TABLES, ArgumentTables, Location
 from .expressions import expression
 from .function_builder import FunctionBuilder, Library, declare, parameters_of
-from .machine import has
+from .loop_hints import hint_long_loop
 from .statements import write
 from .types import WORD, TypedValue, is_pointer, llvm_type
 from .words import local
 
-_LONG_LOOP = 24  # lines from which an iteration keeps the processor busy
 _WORDS = WORD.as_pointer()
 _INDEX = ir.IntType(32)
 
@@ -84,7 +83,8 @@ class OutlinedFunctions:
                 if is_pointer(type_):
                     value.add_attribute("noalias")
             to = FunctionBuilder(function, self._library, results=function.args[-1])
-            to.on_loop, to.strict = _no_interleaving, True
+            to.on_loop = lambda back, body: hint_long_loop(back, len(body))
+            to.strict = True
             write(to, node.body, parameters_of(node, types, function))
             self._compiled[key] = _Compiled(function, types, tuple(to.result_types))
         return self._compiled[key]
@@ -120,29 +120,6 @@ class OutlinedFunctions:
 
 def _declare(module: ir.Module, symbol: str, types: list[ir.Type]) -> ir.Function:
     return declare(module, symbol, ir.VoidType(), types, "noinline nounwind", internal=True)
-
-
-def _no_interleaving(back: ir.ConditionalBranch, lines: int) -> None:
-    """Have LLVM vectorise a long loop without interleaving several iterations.
-
-    It would interleave where a sum is formed: four times the code to compile, and no faster. Where
-    the processor has masked vectors, the remaining iterations are one of these, and no scalar loop.
-    """
-    if lines < _LONG_LOOP:
-        return
-    hints: list[tuple[str, *tuple[ir.Constant, ...]]] = [
-        ("interleave.count", ir.Constant(_INDEX, 1)), ("unroll.disable",),
-    ]  # fmt: skip
-    if has("avx512f"):
-        hints.append(("vectorize.predicate.enable", ir.Constant(ir.IntType(1), 1)))
-    module = back.module
-    nodes = [
-        module.add_metadata([ir.MetaDataString(module, f"llvm.loop.{name}"), *values])
-        for name, *values in hints
-    ]
-    loop = ir.MDValue(module, nodes, name=str(len(module.metadata)))
-    loop.operands = (loop, *nodes)  # metadata of a loop begins with itself (LLVM's LangRef)
-    back.set_metadata("llvm.loop", loop)
 
 
 def _constants(module: ir.Module, numbers: list[int]) -> ir.Value:

@@ -145,7 +145,7 @@ def _for(to: FunctionBuilder, node: ast.For) -> None:
     i.add_incoming(following, latch)
     back = code.cbranch(code.icmp_signed(sign, following, stop.value), body, end)
     if to.on_loop is not None:
-        to.on_loop(back, len(node.body))
+        to.on_loop(back, node.body)
     code.position_at_end(end)
 
 

@@ -24,7 +24,7 @@ from typing import NamedTuple
 from llvmlite import ir
 
 from ..runtime import maths, scalar
-from . import atomics, float_flags
+from . import atomics, float_flags, time_stamps
 from . import instructions as do
 from .arithmetic import UnknownWordError
 from .function_builder import FunctionBuilder, declare, parameters_of
@@ -282,6 +282,8 @@ _WORDS = (
     Word("rt.flags", " -> i", float_flags.flags, "not 0 after invalid, division by 0 or overflow"),
     Word("rt.clear_flags", " -> i", float_flags.clear_flags, "clears all flags"),
     Word("rt.raise_flag", " -> i", float_flags.raise_flag, "sets the flag of invalid operations"),
+    # the processor's clock
+    Word("rt.ticks", " -> i", time_stamps.ticks, "counts at a constant rate; 0 if none is known"),
     # compilation
     Word("rt.keep_scalar", " -> ", do.opaque, "nothing; keeps LLVM from vectorising the loop"),
 )  # fmt: skip

@@ -14,26 +14,18 @@ from typing import Any, NamedTuple
 import numba
 from llvmlite import ir
 from numba.core import config
-from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.errors import NumbaError
 
 from ...errors import InputError, TapeError, failure
 from ..kernel_source import elementary_calls
 from ..llvm import machine
 from ..llvm.calling_convention import TABLES, WORKER, Location, location
+from ..llvm.loop_hints import MANY_CALLS, calls_in
 from ..llvm.types import BYTE, DTYPES, is_pointer, llvm_type
 from ..runtime import maths
 from .numba_types import CPU
+from .pipelines import ManyCallsCompiler, NoAliasCompiler, OutlinedCompiler
 from .words import words_of
-
-
-class NoAliasCompiler(CompilerBase):
-    """Numba's own passes, told that no two pointers of a function lead to the same memory."""
-
-    def define_pipelines(self) -> list[Any]:
-        self.state.flags.noalias = True
-        return [DefaultPassBuilder.define_nopython_pipeline(self.state)]
-
 
 # No Python is called, an integer divided by zero is no exception.
 _OPTIONS: dict[str, Any] = {
@@ -109,8 +101,7 @@ def _object_code(text: str, name: str, signature: _Signature, *, noalias: bool) 
     exec(compile(text, _shown(text), "exec"), space)
     *others, last = _functions(text)
     for node in others:
-        apart = noalias or "* noalias" in ast.unparse(node.args)
-        inner: dict[str, Any] = {"pipeline_class": NoAliasCompiler} if apart else {}
+        inner = _pipeline(node, kernel=others[-1] if noalias else None)
         space[node.name] = numba.njit(**_OPTIONS, **inner)(space[node.name])
     args = tuple(map(CPU.of, signature.types))
     try:
@@ -121,6 +112,19 @@ def _object_code(text: str, name: str, signature: _Signature, *, noalias: bool) 
         raise TapeError(f"Numba does not compile a text of fdiff's: {said}\n{text}") from None
     native = found.overloads[args].fndesc.llvm_func_name
     return machine.wrapped_code(found.inspect_llvm(args), _wrapper(native, name, signature), name)
+
+
+def _pipeline(node: ast.FunctionDef, kernel: ast.FunctionDef | None) -> dict[str, Any]:
+    """The option of ``njit`` that says which passes compile a function of a text.
+
+    In the text of a `kernel` functions before it are outlined.
+    """
+    if kernel is not None and node is not kernel:
+        return {"pipeline_class": OutlinedCompiler}
+    if kernel is not None and calls_in(node.body) >= MANY_CALLS:
+        return {"pipeline_class": ManyCallsCompiler}
+    apart = kernel is not None or "* noalias" in ast.unparse(node.args)
+    return {"pipeline_class": NoAliasCompiler} if apart else {}
 
 
 def _wrapper(native: str, name: str, signature: _Signature) -> ir.Module:

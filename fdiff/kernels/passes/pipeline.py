@@ -15,15 +15,15 @@ passes named; a kernel found on disk runs through no pass (``FDIFF_CACHE_DIR=off
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import NamedTuple, cast
 
 from ...errors import InputError, failure
-from ...process.environment import DUMP, TAPES, dumped
+from ...process.environment import DUMP, TAPES, dumped, verifying
 from ...process.forking import no_fork
+from ...process.observation import COMPILE, span
 from ..ir.graph import KernelGraph
 from ..ir.loops import LoopProgram
 from ..ir.parallel import ParallelProgram
@@ -43,8 +43,6 @@ from .parallel.parallelise import parallelise
 from .tile.loop_fission import split_long_loops
 from .tile.row_tiling import tile_rows
 from .tile.staging import stage_gathers
-
-VERIFY = "FDIFF_VERIFY"  # a variable of the environment: verify the program after each pass
 
 
 class Pass(NamedTuple):
@@ -150,13 +148,22 @@ def run(graph: KernelGraph, until: str = LAST) -> Form:
     if until not in NAMES:
         raise ValueError(f"no pass is called {until!r}")
     program: Form = graph
-    _verify(program, graph, "as it comes from the tape")
-    for step in (*PORTABLE, *FOR_CPU):
-        before, program = program, cast("Form", step.function(program))
-        _inspect(step, before, program, graph)
+    for step, _, after in forms(graph):
+        program = after
         if step.name == until:
             break
     return program
+
+
+def forms(graph: KernelGraph) -> Iterator[tuple[Pass, Form, Form]]:
+    """Each pass for one thread of a CPU, with the program before and after it."""
+    program: Form = graph
+    _verify(program, graph, "as it comes from the tape")
+    for step in (*PORTABLE, *FOR_CPU):
+        with span(step.name, COMPILE):
+            before, program = program, cast("Form", step.function(program))
+        _inspect(step, before, program, graph)
+        yield step, before, program
 
 
 def lower_graph(graph: KernelGraph) -> LoopProgram:
@@ -168,7 +175,8 @@ def for_threads(
     program: LoopProgram, graph: KernelGraph, heavy: frozenset[int]
 ) -> ParallelProgram | None:
     """The program with its `heavy` items shared by threads; None if none of them can be."""
-    parallel = parallelise(program, heavy)
+    with span(PARALLELISE.name, COMPILE):
+        parallel = parallelise(program, heavy)
     if parallel is not None:
         _inspect(PARALLELISE, program, parallel, graph)
     return parallel
@@ -203,7 +211,7 @@ def _printed(words: frozenset[str]) -> frozenset[str]:
 
 def _verify(program: Form, graph: KernelGraph, place: str) -> None:
     """Check the laws of the program, if the environment asks for it."""
-    if not os.environ.get(VERIFY):
+    if not verifying():
         return
     with no_fork:
         from ..ir.verify import verify  # noqa: PLC0415 - for tests alone

@@ -7,6 +7,7 @@ functions (`blas`). The rest are status codes and the numbers below.
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 
 from .blas import places
@@ -29,6 +30,16 @@ _NUMBERS = {
     "SAFE": 1e6,  # condition number up to which cofactors come from the inverse
     "BLAS_FROM": 100,  # multiplications from which BLAS is faster: at 5 x 5 it is, at 4 x 4 not
 }
+
+_HEAD = re.compile(r"^def (\w+)\(([^)]*)\):", re.MULTILINE)
+
+
+@lru_cache(maxsize=64)
+def parameters(routine: str) -> tuple[str, ...]:
+    """The names of what a routine is called with, for readers of kernels."""
+    name, _ = routine.rsplit("_", 1)
+    _, given = _HEAD.findall(TEXTS[name][-1])[-1]
+    return tuple(re.findall(r"(\w+):", given))
 
 
 @lru_cache(maxsize=64)

@@ -37,7 +37,12 @@ LONG = {
 }  # to compile
 
 
-def check(by_llvm, by_numba, text):
+# A solve multiplies the rounding of sums. Here its matrix has the condition number 637: the results
+# differ by 1.15e-15 of the largest number, and are 2.5e-15 and 3.6e-15 from 40 digits by mpmath.
+AMPLIFIED = {"Gaussian process": 4.0}
+
+
+def check(by_llvm, by_numba, text, amplified=1.0):
     """Equal to the last bit, but for the order of sums, and for the signs of NaN."""
     assert by_llvm.dtype == by_numba.dtype
     assert by_llvm.shape == by_numba.shape
@@ -49,7 +54,7 @@ def check(by_llvm, by_numba, text):
         return
     assert any(word in text for word in REORDERED)
     scale = np.max(np.abs(by_llvm), initial=0.0, where=np.isfinite(by_llvm))
-    atol = ORDER[by_llvm.dtype] * scale
+    atol = amplified * ORDER[by_llvm.dtype] * scale
     np.testing.assert_allclose(by_numba, by_llvm, rtol=0.0, atol=atol)
 
 
@@ -122,7 +127,8 @@ def test_the_benchmark_set(case, monkeypatch):
         derivative = prepared(case, "fdiff", fdiff_peer)
         found.append(flat(derivative(*xs)))
         assert ("compiled by Numba" in repr(derivative)) == (compiler == "numba")
-    check(*found, "rt.add(")
+    amplified = next((v for name, v in AMPLIFIED.items() if name in case.problem), 1.0)
+    check(*found, "rt.add(", amplified)
 
 
 # --- threads --------------------------------------------------------------------------------------

@@ -14,8 +14,9 @@ from fdiff import errors
 from fdiff.kernels import cache, compilers
 from fdiff.kernels.ir.operation_costs import INLINED
 from fdiff.kernels.kernel_source import elementary_calls
-from fdiff.kernels.llvm import machine
-from fdiff.kernels.numba import compilation
+from fdiff.kernels.llvm import loop_hints, machine, outlined_functions
+from fdiff.kernels.llvm.module import module_of
+from fdiff.kernels.numba import compilation, pipelines
 
 
 def f(x):
@@ -189,3 +190,65 @@ def test_loops_that_look_for_huge_angles_are_vectorised_by_numba(order, count, m
     assert re.search(r"store <\d+ x double>", optimised[0])
     called = re.findall(r"call (<\d+ x \w+>) @fdiff_\w+_apart_\d+", optimised[0])
     assert bool(called) == (len(elementary_calls(text)) > INLINED)
+
+
+OUTLINED = """
+def outlined0(n, x, y):
+    for i0 in range(n):
+        v0 = x[i0]
+{middle}        y[i0] = {last}
+    for i0 in range(n):
+        y[i0] = -y[i0]
+    return y[0]
+
+
+def kernel(
+    x0: "f8* data[0]", out0: "f8* data[1]", strides: "i8* strides", ints: "i8* ints",
+    floats: "f8* floats",
+):
+    n0 = ints[0]
+    for i0 in range(n0):
+        out0[i0] = 0.0
+    s = outlined0(n0, x0, out0)
+    return 0
+"""
+
+
+@pytest.mark.parametrize("lines", [4, 40])
+def test_long_loops_of_outlined_functions_have_the_same_hints(lines, monkeypatch):
+    """Both compilers count the lines of the same loops, and LLVM gets the hints of the long one."""
+    middle = "".join(f"        v{k + 1} = rt.exp(v{k}) + 1.0\n" for k in range(lines))
+    text = OUTLINED.format(middle=middle, last=f"v{lines}")
+    counted, real = [], loop_hints.hint_long_loop
+
+    def noted(back, count):
+        counted.append(count)
+        real(back, count)
+
+    for module in (outlined_functions, pipelines):
+        monkeypatch.setattr(module, "hint_long_loop", noted)
+    optimised = []
+    monkeypatch.setattr(machine, "wrapped_code", lambda ir, *_: optimised.append(ir) or b"")
+    by_llvm = str(module_of(text, "kernel"))
+    of_llvm, counted = counted, []
+    compilation.kernel_code(text)
+    assert sorted(counted) == sorted(of_llvm) == [1, lines + 2]
+    for code in (by_llvm, optimised[0]):
+        assert ('"llvm.loop.unroll.disable"' in code) or lines == 4
+
+
+@pytest.mark.parametrize("count", [loop_hints.MANY_CALLS - 1, loop_hints.MANY_CALLS])
+def test_loops_with_many_elementary_functions_are_not_interleaved(count, monkeypatch):
+    """By neither compiler: with all registers full of constants LLVM would take far too many."""
+    x = np.linspace(-1.0, 1.0, 77)
+    text = fdiff.source(lambda x: np.sum(sines(x, count)), x)
+    assert len(elementary_calls(text)) == count
+    optimised = []
+    monkeypatch.setattr(machine, "wrapped_code", lambda ir, *_: optimised.append(ir) or b"")
+    compilation.kernel_code(text)
+    unoptimised = str(module_of(text, "kernel", count))
+    assert ('"llvm.loop.interleave.count"' in unoptimised) == (count == loop_hints.MANY_CALLS)
+    for code in (str(machine.optimised(module_of(text, "kernel", count))), optimised[0]):
+        (body,) = re.findall(r"\nvector\.body:(.*?)\n\n", code, re.DOTALL)
+        sums = len(re.findall(r"= phi <\d+ x double>", body))
+        assert sums == 1

@@ -137,41 +137,57 @@ class _Writer:
         yield "sure = r == 0"
         yield "if sure:"
         yield f"    r = missing({', '.join(self.parameters[: len(self.layout.arguments)])})"
+        yield "    if r < 0:"
+        yield from self._raise("        ")
         odd = [f"in_c_order({self.path[k]})" for k in self.layout.arrays if k not in self.plain]
         if odd:
             yield f"if {_AT['C_ORDER']} != 0 and not ({' and '.join(odd)}):"
-            yield "    failed(r, order, sure)"
+            yield from self._fail("order")
+        yield from self._checks()
         yield from self._results()
         yield from self._memory()
         yield from self._tables()
         yield from self._call()
+
+    def _fail(self, status: str) -> Iterator[str]:
+        """Have Python raise the error that a status stands for, within an ``if``."""
+        yield f"    failed(r, {status}, sure)"
+        yield from self._raise("    ")
+
+    def _raise(self, indent: str) -> Iterator[str]:
+        """Leave with Python's exception; see `intrinsics.raise_pending`."""
+        yield f"{indent}raise_pending()"
+        yield f"{indent}raise RuntimeError"
+
+    def _sizes(self, k: int) -> str:
+        """The shape of a result, as a tuple."""
+        return f"({''.join(f'load(r, {word}), ' for word in self.words.sizes[k])})"
+
+    def _checks(self) -> Iterator[str]:
+        """What arrays to write to have to be; nothing is allocated yet."""
+        for k in self.out.where:
+            yield f"if z{k}.shape != {self._sizes(k)}:"
+            yield from self._fail("other_shape")
+        places = [f"z{k}" for k in self.out.where]
+        for k, place in enumerate(places):
+            for other in places[:k]:
+                yield f"if shared({place}, {other}):"
+                yield from self._fail("shared_out")
 
     def _results(self) -> Iterator[str]:
         """Arrays and places for the results of this record."""
         for k in self.arrays:
             one = self.layout.made[k]
             assert isinstance(one, Result), "a number is no array"
-            sizes = "".join(f"load(r, {word}), " for word in self.words.sizes[k])
-            new = f"np.empty(({sizes}), {_named(one.dtype)})"
-            if k not in self.out.where:
-                yield f"y{k} = {new}"
-                continue
-            yield f"if z{k}.shape != ({sizes}):"
-            yield "    failed(r, other_shape, sure)"
-            if self.out.direct[k]:
+            if self.out.direct.get(k):
                 yield f"t{k} = 0"
                 yield f"if {self._overlaps(k)}:"
                 yield f"    t{k} = allocate(load(r, {self.words.bytes[k]}) + 1)"
             else:
-                yield f"y{k} = {new}"
+                yield f"y{k} = np.empty({self._sizes(k)}, {_named(one.dtype)})"
         for k in self.scalars:
             one = self.layout.made[k]
             yield f"q{k} = slot({_named(one.dtype)}(0))"  # type: ignore[union-attr] - not a Number
-        places = [f"z{k}" for k in self.out.where]
-        for k, place in enumerate(places):
-            for other in places[:k]:
-                yield f"if shared({place}, {other}):"
-                yield "    failed(r, shared_out, sure)"
 
     def _overlaps(self, k: int) -> str:
         """Whether an array that is given to write to overlaps one that is read."""
@@ -222,19 +238,30 @@ class _Writer:
         yield f"        code = {_AT['BY_LIBM']}"
         yield "        if code == 0:"
         yield "            code = failed(r, status, sure)"
-        yield "        if code != 0:"
+        yield "        if code > 0:"
         yield f"            status = call_kernel(code, {tables})"
         yield "            if status != 0:"
-        yield "                failed(r, status, sure)"
+        yield "                code = failed(r, status, sure)"
+        yield "        if code < 0:"
+        yield from ("            " + line for line in self._free())
+        yield from self._raise("            ")
         yield "    done = status == 0 and (sure or byte(holds) != 0)"
         yield from (f"    if done and {_AT['SHARED']} != 0:", *self._copies())
         yield from (f"keep({self.array[k]})" for k in self.layout.arrays)
         yield from self._deliver()
-        yield "if room != 0:"
-        yield "    free(room)"
+        yield from self._free(results=False)
         yield "if done:"
         yield "    break"
         yield f"r = {_AT['NEXT']}"
+
+    def _free(self, *, results: bool = True) -> Iterator[str]:
+        """Free the kernel's memory, and that of `results` that are copied to the caller's."""
+        for place in [
+            "room",
+            *(f"t{k}" for k in self.arrays if self.out.direct.get(k) and results),
+        ]:
+            yield f"if {place} != 0:"
+            yield f"    free({place})"
 
     def _copies(self) -> Iterator[str]:
         """Results that are one output of the kernel."""

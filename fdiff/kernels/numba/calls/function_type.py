@@ -19,7 +19,7 @@ from numba.extending import NativeValue, models, register_model, unbox
 from numba.np.numpy_support import as_dtype
 
 from ....errors import FdiffError
-from . import intrinsics
+from . import caller_cache, intrinsics
 from .call_layout import ArrayArgument, CallLayout, NumberArgument, Result, Tree
 from .call_text import OutArrays, call_text, names_of
 from .records import RecordTable
@@ -27,6 +27,7 @@ from .records import RecordTable
 # What `failed` is told in place of a kernel's status.
 NOT_IN_ORDER, OTHER_SHAPE, SHARED_OUT = -101, -102, -103
 _numbers = count(1)
+caller_cache.watch()
 
 
 class Calls(NamedTuple):

@@ -64,9 +64,16 @@ def _held(context: Any, kind: HeldObjectType) -> Any:
     """
     library, held = context.active_code_library, kind.held()
     assert held is not None, "a namespace holds its objects while it is compiled"
-    kept = library.__dict__.setdefault("fdiff_objects", [])
-    kept += [held, context.environment]
+    library.__dict__[_OBJECTS] = [*objects_of(library), held, context.environment]
     return held.value
+
+
+def objects_of(library: Any) -> list[object]:
+    """The objects that a code library keeps for the code in it."""
+    return vars(library).get(_OBJECTS, [])
+
+
+_OBJECTS = "fdiff_objects"
 
 
 @intrinsic
@@ -223,7 +230,10 @@ def call_kernel(
 
 @intrinsic
 def call_python(_: Any, function: Any, given: Any) -> tuple[Any, Codegen]:
-    """The integer that a Python function returns for a tuple of arguments, or its exception."""
+    """The integer that a Python function returns for a tuple of arguments: none is negative.
+
+    If it raises, that is -1, and the exception waits for `raise_pending`.
+    """
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         called = _held(context, signature.args[0])
@@ -235,15 +245,29 @@ def call_python(_: Any, function: Any, given: Any) -> tuple[Any, Codegen]:
         boxed = api.from_native_value(signature.args[1], args[1], environment)
         found = api.call_function_objargs(address, [boxed])
         api.decref(boxed)
-        with builder.if_then(cgutils.is_null(builder, found), likely=False):
-            api.gil_release(state)
-            context.call_conv.return_exc(builder)
-        native = api.long_as_longlong(found)
-        api.decref(found)
+        native = cgutils.alloca_once_value(builder, _WORD(-1))
+        with builder.if_then(cgutils.is_not_null(builder, found)):
+            builder.store(api.long_as_longlong(found), native)
+            api.decref(found)
         api.gil_release(state)
-        return native
+        return builder.load(native)
 
     return types.int64(function, given), codegen
+
+
+@intrinsic
+def raise_pending(_: Any) -> tuple[Any, Codegen]:
+    """Leave with the exception that `call_python` met.
+
+    A ``raise`` has to follow, although it is not reached: Numba releases what is not needed after.
+    """
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        context.call_conv.return_exc(builder)
+        builder.position_at_end(builder.append_basic_block("not_reached"))
+        return context.get_dummy_value()
+
+    return types.void(), codegen
 
 
 @intrinsic
@@ -362,5 +386,5 @@ def overlaps_fixed(record: int, array: Any) -> bool:
 WORDS = (
     "address_of", "allocate", "byte", "call_kernel", "call_python", "chains_of", "contiguous",
     "copy_bytes", "float_of", "free", "in_c_order", "keep", "load", "number_at", "overlaps_fixed",
-    "pins_hold", "rarely", "shared", "slot", "stack", "store",
+    "pins_hold", "raise_pending", "rarely", "shared", "slot", "stack", "store",
 )  # fmt: skip

@@ -99,11 +99,12 @@ class KernelRecord(NamedTuple):
 
 
 class RecordTable:
-    """The records of one layout. `cell` holds the address of its chains."""
+    """The records of one layout, of calls of `name`. `cell` holds the address of its chains."""
 
     def __init__(self, layout: CallLayout) -> None:
         self.words = word_map(layout)
         self._layout = layout
+        self.name = layout.name
         self.cell = np.zeros(1, np.int64)
         self._records: list[np.ndarray] = []
         self._held: list[object] = []

@@ -75,7 +75,7 @@ def _product(new: Components, op: Operation, labels: _Labels, at: dict[str, int]
         data = subscripts_data(left, right, result)
         return new.add(op._replace(args=tuple(args), shapes=(dims,), data=data))
     lined = (_lined_up(new, args[0], left, result), _lined_up(new, args[1], right, result))
-    return new.add(Operation(Kind.MULTIPLY, "{0} * {1}", lined, op.dtypes, (dims,)))
+    return new.add(Operation(Kind.MULTIPLY, "{0} * {1}", lined, op.dtypes, (dims,), name=op.name))
 
 
 def _lined_up(new: Components, i: int, side: str, labels: str) -> int:

@@ -198,7 +198,7 @@ def _contract(new: _WithRoutines, op: Operation) -> int:
     )
     args = (new.contiguous(first.op), new.contiguous(second.op))
     routine = Routine(f"matmul{_masked(new, a, b)}")
-    product = Operation(Kind.MATMUL, "", args, op.dtypes, (dims,), data, routine=routine)
+    product = Operation(Kind.MATMUL, "", args, op.dtypes, (dims,), data, op.name, routine)
     return new.transposed(new.add(product), tuple(labels.index(x) for x in out))
 
 
@@ -217,7 +217,8 @@ def _multiplied(
         ordered = new.transposed(i, order)
         sizes = dict(zip((x for x in out if x in labels), new.ops[ordered].dims, strict=True))
         args.append(new.reshaped(ordered, tuple(sizes.get(x, ONE) for x in out)))
-    return new.add(Operation(Kind.MULTIPLY, "{0} * {1}", tuple(args), op.dtypes, op.shapes))
+    text, types = "{0} * {1}", (op.dtypes, op.shapes)
+    return new.add(Operation(Kind.MULTIPLY, text, tuple(args), *types, name=op.name))
 
 
 def _untransposed(new: _WithRoutines, i: int, labels: str) -> tuple[int, str]:

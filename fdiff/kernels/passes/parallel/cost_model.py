@@ -54,3 +54,8 @@ def _cost(s: Statement) -> float:
         return _PICKED
     flops = 1 if s.text.startswith(_SUMS) else flops_of(s.text)
     return (_CALLED if flops >= SLOW else _FLOP * flops) + _MOVED * (s.access is not None)
+
+
+def multiplying(terms: int) -> float:
+    """Nanoseconds for a matrix product that adds up so many terms."""
+    return _TERM * terms

@@ -1,0 +1,147 @@
+"""Kernels that tell when each of their loop nests began, for profiles.
+
+The text of a kernel is generated once more with a line between its items that reads the processor's
+clock. Everything else in it stays as it is, which is checked.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from time import perf_counter_ns
+from typing import NamedTuple
+
+import numpy as np
+
+from ..process.observation import PROFILER, span
+from ..tape import Tape
+from . import on_demand
+from .compilers import compiler_of, seconds_of
+from .executable import Executable
+from .ir.graph_of_tape import kernel_graph, nodes_of_operations
+from .kernel_source import TimedItem
+from .llvm.time_stamps import has_clock
+from .passes.fusion_report import FusionReport, fusion_report
+from .source_cache import select_source
+
+LONGEST = 2.0  # seconds: a kernel that would take longer to compile again is timed as a whole
+_NOW = 'def ticks_now() -> "i8":\n    return rt.ticks()\n'
+_CALIBRATION = 2_000_000  # nanoseconds
+
+
+class NestInfo(NamedTuple):
+    """A loop nest, or several that run tile by tile: what it computes, its loops, its share.
+
+    `names` are its operations, `nodes` those nodes of the tape that are computed in it, as far as
+    they are known, `loops` the sizes of the loops, `share` the part of the kernel's time that the
+    cost model predicts.
+    """
+
+    names: tuple[str, ...]
+    nodes: tuple[int, ...]
+    loops: tuple[str, ...]
+    share: float
+
+
+class ClockedKernel(NamedTuple):
+    """What a call of a kernel consists of: its nests; and the kernel that times them, if any."""
+
+    nests: tuple[NestInfo, ...]
+    executable: Executable | None
+    why: str  # there is none
+
+    def __call__(self, arrays: Sequence[object]) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
+        """The outputs, and the clock before each nest and at the end."""
+        assert self.executable is not None, "its caller has looked"
+        ticks = np.zeros(len(self.nests) + 1, np.int64)
+        return self.executable(*arrays, ticks), ticks
+
+
+def clocked_kernel(tape: Tape, layouts: tuple[str, ...], compiler: str) -> ClockedKernel:
+    """The kernel of a tape with time stamps between its loop nests, compiled now."""
+    compiler = compiler_of(compiler)
+    graph, values = kernel_graph(tape, layouts)
+    choice = select_source(graph, values)
+    with span("generate text with time stamps", PROFILER):
+        timed = on_demand.source_generation.timed_kernel(graph, choice.heavy)
+    if timed is None:
+        return ClockedKernel((), None, "it is so long that its nests became functions")
+    work = [sum(w.nanoseconds(values.ints) for w in item.work) for item in timed.items]
+    whole = sum(work) or 1.0
+    with span("find out what is in each loop nest", PROFILER):
+        report = fusion_report(graph, nodes_of_operations(tape, layouts))
+    loops = [tuple(_size(d, values.ints) for d in item.loops) for item in timed.items]
+    inside = [_inside(item, report) for item in timed.items]
+    nests = tuple(
+        NestInfo(*names_and_nodes, sizes, w / whole)
+        for names_and_nodes, sizes, w in zip(inside, loops, work, strict=True)
+    )
+    seconds = seconds_of(compiler, timed.source.seconds())
+    if why := _refused(timed.text, choice.source.text, nests, seconds):
+        return ClockedKernel(nests, None, why)
+    machine = on_demand.machine_code
+    with span("compile with time stamps", PROFILER), machine.compiling():
+        kernel = machine.make_kernel(timed.source, layouts, compiler)
+        made = machine.Executable(kernel, tape, values, choice.parts, len(nests) + 1)
+    return ClockedKernel(nests, made, "")
+
+
+_ROOT = re.compile(r"(?:(\w+) = )?(\w+)")  # a part of a nest's comment: memory, operation
+
+
+def _inside(item: TimedItem, report: FusionReport) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """The operations of an item, and their nodes: those of the nests that it was made of.
+
+    A nest is known by the memory that it writes to, which its comment names; one that writes to
+    none is known by its operation alone, and its nodes are not.
+    """
+    parts = [part for comment in item.comments for part in comment.split(", ")]
+    roots = [match.groups() for part in parts if (match := _ROOT.fullmatch(part)) is not None]
+    written = {place for place, _ in roots if place}
+    found = [nest for nest in report.nests if written & {*nest.writes}]
+    names = [name for nest in found for name in nest.names]
+    names += [name for place, name in roots if not place]
+    nodes = sorted({node for nest in found for node in nest.nodes})
+    return tuple(dict.fromkeys(names)) or item.comments, tuple(nodes)
+
+
+def _refused(text: str, own: str, nests: tuple[NestInfo, ...], seconds: float) -> str:
+    """Why a kernel is timed as a whole; empty if it is not."""
+    if len(nests) < 2:
+        return "it has one loop nest"
+    if not has_clock():
+        return "the clock of this processor is not known"
+    if text != own:
+        return "its text was generated by other settings"
+    return "compiling it again would take too long" if seconds > LONGEST else ""
+
+
+def _size(dim: str, sizes: tuple[int, ...]) -> str:
+    """A size by its value, where it is a symbol."""
+    return str(sizes[int(dim[1:])]) if dim[:1] == "n" and dim[1:].isdigit() else dim
+
+
+class Clock(NamedTuple):
+    """How the processor's clock relates to `time.perf_counter_ns`."""
+
+    ticks: int
+    nanoseconds: int
+    rate: float  # nanoseconds for each tick
+
+    def time(self, ticks: int) -> int:
+        """The time of `perf_counter_ns` at a time stamp."""
+        return self.nanoseconds + round((ticks - self.ticks) * self.rate)
+
+
+@lru_cache(maxsize=1)
+def clock() -> Clock:
+    """The clock, compared with Python's for two milliseconds."""
+    with span("calibrate the clock", PROFILER):
+        now = ctypes.CFUNCTYPE(ctypes.c_int64)(on_demand.machine_code.function(_NOW, "glue"))
+        first, begin = now(), perf_counter_ns()
+        while perf_counter_ns() - begin < _CALIBRATION:
+            pass
+        last, end = now(), perf_counter_ns()
+    return Clock(last, end, (end - begin) / max(last - first, 1))

@@ -1,0 +1,77 @@
+"""What a kernel will cost before it is compiled: time to compile and to run, memory, caches.
+
+Texts are generated where they are in no cache; nothing is compiled, loaded or run.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..tape import Tape
+from . import cache
+from .compiler import kernel_in_memory, predict_seconds, workspace
+from .compilers import compiler_of
+from .ir.graph_of_tape import kernel_graph, nodes_of_operations
+from .passes.fusion_report import FusionReport, fusion_report, moved_bytes
+from .source_cache import place_of_source, predict_run_seconds, select_source
+from .thread_pool import threads
+
+CALL_SECONDS = 0.2e-6  # of a hot call, whatever the kernel does: docs/architecture.md
+_COUNTED = "matmul"  # the routine that the cost model of loops knows
+
+
+class KernelForecast(NamedTuple):
+    """A kernel before it is made.
+
+    `text` and `code` are "memory", "disk" or "": where the text and the machine code are found.
+    `compile_seconds` is the predicted price of what is still to be done, without the start of the
+    compiler; `run_seconds` that of one hot call with its data in the cache, without the `uncounted`
+    routines. `workspace` are bytes of temporaries, `threads` how many share its loops.
+    """
+
+    compiler: str
+    text: str
+    code: str
+    compile_seconds: float
+    run_seconds: float
+    uncounted: tuple[str, ...]
+    workspace: int
+    threads: int
+
+
+def kernel_forecast(tape: Tape, compiler: str = "") -> KernelForecast:
+    """The forecast of the kernel of `tape` for contiguous arrays."""
+    layouts = ("C",) * len(tape.inputs)
+    compiler = compiler_of(compiler)
+    graph, values = kernel_graph(tape, layouts)
+    text = place_of_source(graph)
+    choice = select_source(graph, values)
+    in_memory = kernel_in_memory(graph, choice.source, compiler)
+    on_disk = cache.has(cache.name_of(choice.source.text, compiler))
+    return KernelForecast(
+        compiler,
+        "memory" if in_memory else text,
+        "memory" if in_memory else "disk" if on_disk else "",
+        0.0 if in_memory or on_disk else predict_seconds(tape, layouts, compiler),
+        CALL_SECONDS + predict_run_seconds(graph, values),
+        tuple(name for name in choice.source.routines if not name.startswith(_COUNTED)),
+        workspace(tape, layouts),
+        min(choice.parts, threads()),
+    )
+
+
+class Fusion(NamedTuple):
+    """What the passes make of a tape; `sizes` are the values of ``n0, n1, ...`` in the report."""
+
+    report: FusionReport
+    moved: int  # bytes that one run reads and writes
+    sizes: tuple[int, ...]
+
+
+def fusion_of(tape: Tape) -> Fusion:
+    """What the passes of the compiler make of `tape`."""
+    layouts = ("C",) * len(tape.inputs)
+    graph, values = kernel_graph(tape, layouts)
+    report = fusion_report(graph, nodes_of_operations(tape, layouts))
+    sizes = tuple(values.ints[: graph.sizes])
+    return Fusion(report, moved_bytes(report.program, sizes), sizes)

@@ -1,0 +1,61 @@
+"""Hints for LLVM's loop vectoriser, as metadata of the branch from a loop's end to its begin.
+
+LLVM chooses how many vectors of iterations it computes side by side (interleaving). Where a sum is
+formed it fills the registers that loop invariants leave. Where these are as many as the registers,
+it takes four (AVX2, a sum of 15 terms: one vector, of 16 terms: four), as if what is left were
+negative and read as a large number. Such loops took up to three times as long to compile, and were
+no faster.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from llvmlite import ir
+
+from ..kernel_source import elementary_calls
+from .machine import has
+
+LONG_LOOP = 24  # lines from which an iteration keeps the processor busy
+MANY_CALLS = 8  # of elementary functions in a loop, likewise
+_INDEX, _TRUTH = ir.IntType(32), ir.IntType(1)
+Hint = tuple[str, *tuple[ir.Constant, ...]]
+_ALONE: Hint = ("interleave.count", ir.Constant(_INDEX, 1))
+
+
+def hint_long_loop(back: ir.ConditionalBranch, lines: int) -> None:
+    """Have LLVM vectorise a long loop of an outlined function without interleaving.
+
+    Interleaving is four times the code to compile, and no faster. Where the processor has masked
+    vectors, the remaining iterations are one of these, and no scalar loop.
+    """
+    if lines >= LONG_LOOP:
+        masked = ("vectorize.predicate.enable", ir.Constant(_TRUTH, 1))
+        _give(back, [_ALONE, ("unroll.disable",), *([masked] if has("avx512f") else [])])
+
+
+def hint_many_calls(back: ir.ConditionalBranch, calls: int) -> None:
+    """Have LLVM vectorise a loop with so many elementary functions without interleaving."""
+    if calls >= MANY_CALLS:
+        _give(back, [_ALONE])
+
+
+def calls_in(body: Sequence[ast.stmt]) -> int:
+    """How many elementary functions these statements call."""
+    nodes = (node for statement in body for node in ast.walk(statement))
+    called = [node.func for node in nodes if isinstance(node, ast.Call)]
+    words = [f"rt.{f.attr}(" for f in called if isinstance(f, ast.Attribute)]
+    return len(elementary_calls("".join(words)))
+
+
+def _give(back: ir.ConditionalBranch, hints: Sequence[Hint]) -> None:
+    """Attach metadata to the branch that closes a loop."""
+    module = back.module
+    nodes = [
+        module.add_metadata([ir.MetaDataString(module, f"llvm.loop.{name}"), *values])
+        for name, *values in hints
+    ]
+    loop = ir.MDValue(module, nodes, name=str(len(module.metadata)))
+    loop.operands = (loop, *nodes)  # metadata of a loop begins with itself (LLVM's LangRef)
+    back.set_metadata("llvm.loop", loop)

@@ -1,0 +1,211 @@
+"""What the passes made of a kernel graph: how many loop nests, what each computes, what is stored.
+
+Passes work on structure alone and do not know which node of the tape an operation comes from. To
+find out, the report runs them on a graph whose operations carry the numbers of their nodes in
+their names, which stand in comments only. What a pass makes anew has no number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from ..ir.effect import Effect, EffectKind
+from ..ir.graph import KernelGraph, Operation
+from ..ir.loops import Access, Call, LoopProgram, Nest, Statement, nests_and_calls
+from ..kernel_source import Work
+from .fuse.effects import effects_of_plan
+from .fuse.memory_reads import fused_nodes
+from .fuse.schedule import Schedule
+from .listing import Form
+from .materialise.materialisation import Plan
+from .materialise.storage_reasons import reason_to_store
+from .pipeline import forms
+
+_TAG = " %"  # between the name of an operation and the number of its node
+
+
+class PassEffect(NamedTuple):
+    """A pass that changed the program: what is counted before it and after it, and what it left.
+
+    The units are "operation" of a graph, "stored value" of a plan, "loop nest" of what is lower.
+    """
+
+    name: str
+    before: int
+    unit_before: str
+    after: int
+    unit: str
+    leaves: str
+
+
+class FusedNest(NamedTuple):
+    """One loop nest, or the call of a routine: its loops, what it computes, what it writes.
+
+    `nodes` are those nodes of the tape that are computed in it, in order; `names` are all
+    operations in it, also those that a pass has made.
+    """
+
+    loops: tuple[str, ...]
+    names: tuple[str, ...]
+    nodes: tuple[int, ...]
+    writes: tuple[str, ...]
+    routine: bool
+
+
+class StoredValue(NamedTuple):
+    """A value with memory of its own: its operation, the node (-1: none), its place, and why."""
+
+    name: str
+    node: int
+    place: str
+    shape: tuple[str, ...]
+    why: str
+
+
+class FusionReport(NamedTuple):
+    """What became of a graph; `program` is the one that the passes for all targets have left."""
+
+    passes: tuple[PassEffect, ...]
+    operations: int
+    nests: tuple[FusedNest, ...]
+    stored: tuple[StoredValue, ...]
+    program: LoopProgram
+
+
+def fusion_report(graph: KernelGraph, nodes: Mapping[int, int]) -> FusionReport:
+    """The report of a graph, of which operation ``i`` stands for node ``nodes[i]`` of a tape."""
+    passes: list[PassEffect] = []
+    schedule: Schedule | None = None
+    program: LoopProgram | None = None
+    for step, before, after in forms(_tagged(graph, nodes)):
+        if isinstance(after, Schedule):
+            schedule = after
+        if isinstance(after, LoopProgram) and (program is None or step.name.startswith("elim")):
+            program = after
+        if before != after:
+            passes.append(PassEffect(step.name, *_counted(before), *_counted(after), step.leaves))
+    assert schedule is not None, "there is a pass that fuses"
+    assert program is not None, "there is a pass that lowers"
+    return FusionReport(
+        tuple(passes),
+        _counted(graph)[0],
+        tuple([_nest(schedule.plan, members) for members in schedule.nests]),
+        tuple(_stored(schedule.plan)),
+        program,
+    )
+
+
+def _tagged(graph: KernelGraph, nodes: Mapping[int, int]) -> KernelGraph:
+    """The graph with the number of its node in the name of each operation that has one."""
+    ops = [
+        op._replace(name=f"{op.label}{_TAG}{nodes[i]}") if i in nodes else op
+        for i, op in enumerate(graph.ops)
+    ]
+    return replace(graph, ops=tuple(ops))
+
+
+def _told(op: Operation) -> tuple[str, int]:
+    """The name of an operation and the number of its node; -1 without one."""
+    name, tag, node = op.label.partition(_TAG)
+    return name, int(node) if tag else -1
+
+
+def _counted(program: Form) -> tuple[int, str]:
+    """What there is of a program, and what that is called."""
+    if isinstance(program, KernelGraph):
+        computing = [op for op in program.ops if not (op.kind.is_leaf or op.kind.is_view)]
+        return len(computing), "operation"
+    if isinstance(program, Plan):  # each would have a nest of its own
+        return len(effects_of_plan(program)), "stored value"
+    if isinstance(program, Schedule):
+        return len(program.nests), "loop nest"
+    return sum(1 for item in program.items for _ in nests_and_calls(item)), "loop nest"  # type: ignore[arg-type] - for one thread
+
+
+def _nest(plan: Plan, members: list[Effect]) -> FusedNest:
+    """What the effects of one nest compute."""
+    own = [effect.node for effect in members]
+    below = [a for i in own for a in plan.ops[i].args]
+    memory = {i for i in plan.names if i not in own}
+    inside = sorted({*own, *fused_nodes(plan, below, memory)})
+    told = [_told(op) for i in inside if not (op := plan.ops[i]).kind.is_leaf]
+    first = members[0]
+    places = (effect.buffer.name or plan.names.get(effect.node, "") for effect in members)
+    return FusedNest(
+        first.domain,
+        tuple([name for name, _ in told]),
+        tuple(sorted({node for _, node in told if node >= 0})),
+        tuple(dict.fromkeys(place for place in places if place)),
+        first.kind is EffectKind.CALL,
+    )
+
+
+def _stored(plan: Plan) -> list[StoredValue]:
+    """The stored values in order, without inputs and numbers."""
+    found: list[StoredValue] = []
+    for i in sorted(plan.stored):
+        if not plan.ops[i].kind.is_leaf and i in plan.names:
+            name, node = _told(plan.ops[i])
+            why = reason_to_store(plan, i)
+            if i in plan.overwrites:
+                why += f"; in the memory of {_told(plan.ops[plan.overwrites[i]])[0]}"
+            found.append(StoredValue(name, node, plan.names[i], plan.ops[i].dims, why))
+    return found
+
+
+# --- memory traffic -------------------------------------------------------------------------------
+
+
+def moved_bytes(program: LoopProgram, sizes: tuple[int, ...]) -> int:
+    """Bytes that a kernel reads and writes, for these values of ``n0, n1, ...``.
+
+    Each nest reads and writes each entry that it accesses once: what a cache would leave over if it
+    held everything in a nest and nothing between two nests.
+    """
+    memory = (*program.arguments, *program.temporaries, *program.outputs)
+    shapes = {m.name: (m.dims, int(m.dtype[1:])) for m in memory}
+    total = 0
+    for item in program.items:
+        for part in nests_and_calls(item):
+            if isinstance(part, Call):
+                total += sum(_product(*shapes[b], sizes) for b in part.buffers if b in shapes)
+            else:
+                total += _moved_by_nest(part, shapes, sizes)
+    return total
+
+
+_Shapes = Mapping[str, tuple[tuple[str, ...], int]]
+
+
+def _moved_by_nest(nest: Nest, shapes: _Shapes, sizes: tuple[int, ...]) -> int:
+    most: dict[tuple[str, bool], int] = {}
+    for statement in nest.all_statements:
+        for name, written, access in _accesses(statement):
+            if name not in shapes:
+                continue
+            whole, width = shapes[name]
+            loops = {axis.var for axis in access.index if axis.var >= 0}
+            if any(axis.start.startswith("v") for axis in access.index):
+                loops = set(range(len(nest.domain)))  # a position that is found at run time
+            dims = tuple(nest.domain[k] for k in sorted(loops) if k < len(nest.domain))
+            entries = min(_product(dims, width, sizes), _product(whole, width, sizes))
+            key = name, written
+            most[key] = max(most.get(key, 0), entries)
+    return sum(most.values())
+
+
+def _accesses(statement: Statement) -> list[tuple[str, bool, Access]]:
+    """The memory that a statement reads and writes; an update does both."""
+    access = statement.access
+    if access is None:
+        return []
+    kinds = [True] if statement.kind.writes else [False]
+    if statement.kind.writes and statement.text:
+        kinds.append(False)
+    return [(access.buffer.name, written, access) for written in kinds]
+
+
+def _product(dims: tuple[str, ...], width: int, sizes: tuple[int, ...]) -> int:
+    return int(Work(dims, 1.0).nanoseconds(sizes)) * width
