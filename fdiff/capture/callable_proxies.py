@@ -122,6 +122,17 @@ def wrap_reference(
     return (reference if proxy is value else weakref.ref(proxy)), node
 
 
+def wrap_rules(context: ProxyContext, value: Any, where: Where) -> Pair:
+    """A function with derivative rules (`fdiff.custom_vjp`), whose parts are private."""
+    copy, node = value.private_copy(), Attributes(type(value))
+    context.keep(value, copy, node)  # before its rules, which may lead to it again
+    for name in value.__fdiff_parts__:
+        proxy, part = context.wrap(getattr(value, name), f"{label(where)}.{name}")
+        setattr(copy, name, proxy)
+        node.parts.append((name, part))
+    return copy, node
+
+
 def is_generic(function: object) -> bool:
     """Whether `function` was made by ``functools.singledispatch``."""
     return isinstance(function, FunctionType) and (

@@ -56,6 +56,8 @@ class FunctionCopies:
             return wrap_generic(self.context, fn, where)
         contents = [attribute(cell, "cell_contents") for cell in fn.__closure__ or ()]
         if is_ours(fn.__globals__):
+            if "__fdiff_decorator__" in fn.__dict__:  # what it calls is the user's
+                return self._copy(fn, fn.__globals__, user_code=True)
             return fn, Identical(fn)
         if any(map(is_user_function, contents)):
             copy, node = self._copy(fn, fn.__globals__, user_code=False)

@@ -28,6 +28,7 @@ from .callable_proxies import (
     wrap_lru_cached,
     wrap_parts,
     wrap_reference,
+    wrap_rules,
 )
 from .class_proxies import ProxyMeta, is_object
 from .container_proxies import (
@@ -49,6 +50,7 @@ from .proxy_context import Pair, ProxyContext, Where, opaque
 from .release import is_instance
 from .user_objects import wrap_proxy
 from .value_kinds import (
+    has_rules,
     is_dispatcher,
     is_named_tuple,
     is_record,
@@ -115,6 +117,7 @@ _BY_QUESTION: tuple[tuple[Callable[[object], object], Rule], ...] = (
     # as it is
     (lambda value: leaf_key(value) is not None, _by_value),
     (lambda value: unchanging(value) or is_transformed(value), _by_identity),
+    (has_rules, wrap_rules),  # a copy with private rules
     # as their kin above
     (lambda value: isinstance(value, ModuleType), wrap_module),
     (lambda value: isinstance(value, type), BY_TYPE[type]),

@@ -278,6 +278,11 @@ def is_transformed(value: object) -> bool:
     return hasattr(type(value), "__fdiff__") and _module_name(type(value)).startswith(_OURS + ".")
 
 
+def has_rules(value: object) -> bool:
+    """Whether `value` is a function with derivative rules of the user's, made by fdiff."""
+    return hasattr(type(value), "__fdiff_parts__")
+
+
 def is_traced(value: object) -> bool:
     return getattr(type(value), "__fdiff_traced__", False) is True
 

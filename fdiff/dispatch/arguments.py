@@ -27,6 +27,7 @@ Body = Callable[[Function, tuple[object, ...], dict[str, object]], object]
 STATIC = (bool, int, str, bytes, type(None))
 NUMBERS = (bool, int, float, complex)
 LEAVE_OUT = "Leave it out of argnums, or pass it as an argument of its own."
+WAY_OUT = "__fdiff_way_out__"  # of a class of ours that operators do not take: what to write
 TAKE_NUMBERS = "Pass its numbers: `series.to_numpy()`, `frame.to_numpy()`."
 ONCE = "Name each argument once; -1 is the last one."
 NUMERIC = "biufc"  # kinds of dtypes that are traced; strings, dates, records and objects are not
@@ -181,7 +182,7 @@ def check_leaf(leaf: object, call: str, spec: Spec, k: int, *, differentiate: bo
         return
     if not isinstance(leaf, (np.ndarray, np.generic, int, float, complex, DeviceArray)):
         fact = f"cannot differentiate with respect to a value of type {type(leaf).__name__}"
-        way = TAKE_NUMBERS if is_table(leaf) else LEAVE_OUT
+        way = TAKE_NUMBERS if is_table(leaf) else getattr(type(leaf), WAY_OUT, LEAVE_OUT)
         raise failure(InputError, call, f"{fact}{_inside(spec, k)}.", way)
     dtype = leaf.dtype if isinstance(leaf, DeviceArray) else np.asarray(leaf).dtype
     if dtype.kind not in "fc":  # complex inputs are judged by the operator

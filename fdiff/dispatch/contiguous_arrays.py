@@ -16,7 +16,7 @@ def contiguous(array: np.ndarray) -> np.ndarray:
     """`array`, copied into a contiguous one if it is small or unaligned."""
     if array.__class__ is not np.ndarray or (array.nbytes > COPY_BELOW and array.flags.aligned):
         return array
-    return np.array(array, order="C") if not array.flags.aligned else np.ascontiguousarray(array)
+    return np.array(array, order="C") if not array.flags.aligned else np.asarray(array, order="C")
 
 
 def owned(tape: Tape, outs: Sequence[object], arrays: Sequence[np.ndarray]) -> list[np.ndarray]:

@@ -18,6 +18,7 @@ from .. import kernels
 from ..device_arrays import CPU, DeviceArray
 from ..errors import UnsupportedError, failure
 from ..tape import Tape
+from ..transforms.custom_calls import inlined
 from .tiered_execution import KEPT, NAMED, Runner, runner
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ _runners: OrderedDict[Tape, CudaRunner] = OrderedDict()
 
 def runner_on(device: str, tape: Tape) -> Runner:
     """What runs `tape` on a device, one object for all equal tapes."""
+    tape = inlined(tape)
     if device == CPU:
         return runner(tape)
     found = _runners.get(tape)

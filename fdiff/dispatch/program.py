@@ -19,8 +19,9 @@ import numpy as np
 
 from ..device_arrays import CPU
 from ..process.collector import collector_paused
+from ..process.observation import TRANSFORM
 from ..process.progress import Stage
-from ..trace import TracedArray
+from ..trace import TracedArray, derived_lines
 from ..tree import flatten
 from .arguments import Argnums, Body, Function, called, differentiated, flat_key, leaf_key, native
 from .branch_stability import ALTERNATIVES, BranchStability
@@ -48,7 +49,8 @@ _BUILT = {  # what operators make of a traced function
 def building(call: str) -> Stage:
     """The stage in which the tape of a public call, such as ``grad(model)``, is made."""
     made = _BUILT.get(call.partition("(")[0])
-    return Stage("preparing" if made is None else f"building {made} for", call)
+    what = "preparing" if made is None else f"building {made} for"
+    return Stage(what, call, category=TRANSFORM)
 
 
 def _key(args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[Sequence[object], object]:
@@ -208,7 +210,7 @@ class Program:
 
     def _plan(self, variant: Variant) -> OperatorPlan:
         """The plan of an equal trace if there is one: deriving a plan costs more than tracing."""
-        if any(variant.outs):
+        if any(variant.outs) or derived_lines.wanted.on:
             return self.make_plan(variant)
         key = (
             variant.tape,

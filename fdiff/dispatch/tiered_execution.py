@@ -28,12 +28,14 @@ import numpy as np
 from .. import kernels
 from ..errors import CompileError, InputError, message
 from ..interpret import Interpreter
-from ..process import background
+from ..process import background, observation
 from ..process.progress import Stage
 from ..tape import Tape
 from .bytecode_tier import EARLY, LOAD_SECONDS, START_SECONDS, BytecodeTier, waited
 from .compiler_defects import Defect
 from .contiguous_arrays import PLAIN, contiguous, owned
+from .observed_kernels import observed_bytecode, observed_kernel
+from .observed_runs import interpreted
 
 if TYPE_CHECKING:
     from ..kernels import CallParts, Executable
@@ -89,13 +91,15 @@ class Runner:
         for array in arrays:
             if array.__class__ is np.ndarray and array.flags.num & PLAIN != PLAIN:
                 return self._strided(arrays)
-        if self._fast is not None:
+        if self._fast is None:
+            outs = self._slow(arrays, ("C",) * len(arrays))
+        elif observation.observer is None:
             try:
                 outs = self._fast(*arrays)
             except CompileError as error:
                 outs = self._after_late_failure(error, arrays)
         else:
-            outs = self._slow(arrays, ("C",) * len(arrays))
+            outs = self._run(self._fast, arrays)
         return outs if self._slots is None else self._copied_where_shared(outs)
 
     def parts(self) -> CallParts | None:
@@ -145,7 +149,10 @@ class Runner:
         start = perf_counter()
         if run_it is not None and not bytecode.load(forced=tier == "evaluate"):
             run_it = None
-        outs = self._interpret(arrays) if run_it is None else run_it(arrays)
+        if run_it is None:
+            outs = self._interpret(arrays)
+        else:
+            outs = observed_bytecode(self.tape, self.call, run_it, arrays)
         seconds = perf_counter() - start
         self.spent += seconds
         if run_it is None:
@@ -159,7 +166,7 @@ class Runner:
     def _run(self, run: Executable, arrays: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
         """The kernel's results; for huge angles it may compile another one, which may fail."""
         try:
-            return run(*arrays)
+            return observed_kernel(self.tape, self.call, run, arrays)
         except CompileError as error:
             return self._after_late_failure(error, arrays)
 
@@ -248,6 +255,14 @@ class Runner:
         found = self._unless_defect(self._plain, lambda: kernels.missing(self.tape)) or []
         return ", ".join(found[:NAMED]) + (f" and {len(found) - NAMED} more" * (len(found) > NAMED))
 
+    def price(self) -> float:
+        """The seconds on slower tiers at which a kernel is compiled unasked; infinity for never.
+
+        Where a second core compiles in the background, a quarter of it is enough.
+        """
+        found = self._unless_defect(self._plain, lambda: self._cost(self._plain, math.inf))
+        return math.inf if found is None else max(PATIENCE, found)
+
     def state(self) -> str:
         """Which tier runs the tape now, and why, in words: a line of the `repr` of a function."""
         if self._fast is not None:
@@ -281,7 +296,7 @@ class Runner:
     def _interpret(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         if self._plan is None:
             self._plan = Interpreter(self.tape)
-        return owned(self.tape, self._plan(*arrays), arrays)
+        return owned(self.tape, interpreted(self.tape, self._plan, arrays), arrays)
 
     def _breaks_even(self, layouts: Layouts, tier: str) -> bool:
         """Whether to compile a kernel now: the user asked for it, or it breaks even.

@@ -19,6 +19,7 @@ from ..device_arrays import CPU
 from ..errors import Line, RetraceWarning, show_line, user_line, warn
 from ..ops.eager_scalar_operators import install
 from ..process.float_flags import Doubts
+from ..process.observation import TRANSFORM
 from ..process.progress import Stage
 from ..tape import Tape
 from ..trace import Recording, Trace, TracedArray, memory_layout, record
@@ -245,7 +246,7 @@ def _recorded(
 
 def _shortened(tape: Tape) -> Tape:
     """The tape after the rewrites that make it short (see `fdiff.transforms.pipeline`)."""
-    with Stage("preparing", size=len(tape)):
+    with Stage("preparing", size=len(tape), category=TRANSFORM):
         return derive(PREPARE, tape)
 
 

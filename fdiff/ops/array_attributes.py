@@ -20,7 +20,7 @@ def view_method(x: TracedArray, dtype: object = None, type: object = None) -> Tr
     """The same memory as another array."""
     dtype, type = (None, dtype) if dtype is np.ndarray else (dtype, type)  # noqa: A001 - NumPy's name
     if type is np.ndarray and dtype is None:
-        return x
+        return traced(x)
     if type is not None or (
         dtype is not None
         and (not isinstance(dtype, (str, np.dtype, builtins.type)) or np.dtype(dtype) != x.dtype)
@@ -29,7 +29,7 @@ def view_method(x: TracedArray, dtype: object = None, type: object = None) -> Tr
             "a traced array was viewed as another dtype or class, whose entries are other numbers.",
             "Use `.astype`.",
         )
-    return x
+    return traced(x)
 
 
 @implements(method="tolist")

@@ -34,6 +34,7 @@ def array(value: object, dtype: object = None, **keywords: object) -> object:
         own = np.ndarray.view(value, np.ndarray) if isinstance(value, LocalArray) else value
         return localised(np.array(own, dtype, **keywords), (value,))
     given = resolve(value)
+    given = traced(given) if isinstance(given, TracedArray) else given
     out = _joined(given)
     ndmin: int = keywords.get("ndmin", 0)
     copy: bool | None = keywords.get("copy", True)

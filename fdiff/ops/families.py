@@ -22,6 +22,7 @@ from ..kernel_rule import KernelRule, Kind
 from ..primitive import UFUNCS, ZERO, EagerRule, Kink, LayoutRule, Primitive, Sample, register
 from ..trace import TracedArray, apply, current, unsupported
 from ..trace.local_arrays import LocalArray, TracedLocalArray
+from ..trace.operation_cache import ARITHMETIC
 from ..trace.ufunc_fast_path import enter
 from . import axis_maps
 
@@ -112,11 +113,11 @@ def elementwise_type(loop: Callable[..., np.dtype]) -> Callable[..., tuple[Array
 _AS_OPERANDS = LayoutRule("operands")
 # What Python's operators say of NumPy's scalars and arrays is what the ufuncs say, ten times sooner.
 _OPERATORS = {
-    "{0} + {1}": EagerRule(operator.add, "+", "add"),
-    "{0} - {1}": EagerRule(operator.sub, "-", "subtract"),
-    "{0} * {1}": EagerRule(operator.mul, "*", "multiply"),
-    "{0} / {1}": EagerRule(operator.truediv, "/"),
-    "-{0}": EagerRule(operator.neg, "", "negative"),
+    "{0} + {1}": EagerRule(operator.add, "+", ARITHMETIC),
+    "{0} - {1}": EagerRule(operator.sub, "-", ARITHMETIC),
+    "{0} * {1}": EagerRule(operator.mul, "*", ARITHMETIC),
+    "{0} / {1}": EagerRule(operator.truediv, "/", ARITHMETIC),
+    "-{0}": EagerRule(operator.neg, "-", ARITHMETIC),
     "{0} < {1}": EagerRule(operator.lt),
     "{0} <= {1}": EagerRule(operator.le),
     "{0} > {1}": EagerRule(operator.gt),

@@ -267,6 +267,8 @@ def _apply_basic_index(x: TracedArray, cut: BasicIndex) -> TracedArray:
     out = x
     if cut.within is not None:
         out = applied(slice_, (x,), cut.within, types=cut.types)
+    elif cut.shape is None:
+        out = traced(x)
     if cut.shape is not None:
         out = applied(reshape, (out,), cut.shape)
     return TracedArray(out.home, out.id, out.type) if x.scalar else out

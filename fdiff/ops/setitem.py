@@ -15,6 +15,7 @@ from ..arraytype import BOOL, Shape
 from ..trace import TracedArray, apply, constant_value, current
 from ..trace.local_arrays import LocalArray, make_traced
 from ..trace.out_arguments import resolve
+from ..trace.recorder import Recorder
 from ..trace.views import PendingStores, ViewLink, in_memory_order, is_copy, outside, positions
 from .gather_scatter import scatter_set
 from .indexing import IndexTarget, _basic, resolve_key
@@ -29,6 +30,8 @@ def write(handle: TracedArray, node: int) -> None:
     if handle.home is not trace and handle.born is trace and link is None:
         handle.node = handle.made = trace.own(handle)  # a copy, made here, of what lies outside
         handle.home = trace
+    if handle.home is not trace and handle.home.builder is trace.builder:
+        _store_derivative_free(handle, trace)
     if handle.home is not trace:
         fact = (
             "an array of an enclosing function was written to while a function inside was traced."
@@ -46,6 +49,15 @@ def write(handle: TracedArray, node: int) -> None:
     new = put(parent, TracedArray(trace, node, handle.type), *extra, **dict(link.params))
     write(parent, new.id)
     handle.node, link.seen = node, trace.own(parent)
+
+
+def _store_derivative_free(handle: TracedArray, trace: Recorder) -> None:
+    """Let a handle be written to where gradients are off, if none is lost, or where they are on again."""
+    if trace.derivative_free and handle.home.guards.depends(handle.id):
+        fact = "an array that has a derivative was written to where gradients are off."
+        way = "Write to a copy, `a = a.copy()`, or store `fdiff.stop_gradient(value)` where gradients are on."
+        raise trace.fail(fact, way)
+    handle.home = trace
 
 
 def assign(handle: TracedArray, value: object) -> None:

@@ -14,6 +14,7 @@ from ..arraytype import BOOL, ArrayType, Shape, broadcast, promote, shadow
 from ..primitive import HOOKS, PRIMITIVES
 from ..trace import TracedArray, apply, current, implements
 from ..trace.local_arrays import LocalArray, holds_traced
+from ..trace.trace_stack import stack
 from ..trace.views import is_copy, memory_axes
 from .families import kind_of
 from .view_ops import Ints, reshape, spread, transpose
@@ -22,9 +23,9 @@ from .view_ops import Ints, reshape, spread, transpose
 
 
 def traced(x: object) -> TracedArray:
-    """`x` as a traced array of the current trace."""
+    """`x` as a traced array of the current trace; without its derivative where gradients are off."""
     if isinstance(x, TracedArray):
-        return x
+        return stack.traces[-1].seen(x) if stack.free and stack.traces else x
     trace = current()
     node = trace.lift(x)
     return TracedArray(trace, node, trace.builder.type(node))
@@ -298,7 +299,7 @@ def full_like(x: object, fill_value: object, dtype: object = None, order: str = 
 @implements(np.real)
 def real(x: TracedArray) -> TracedArray:
     """The real part, which for real arrays is the array."""
-    return apply(PRIMITIVES["real"], x, scalar=x.scalar, weak=x.weak) if x.dtype.kind == "c" else x
+    return apply(PRIMITIVES["real"], x, scalar=x.scalar, weak=x.weak) if x.dtype.kind == "c" else traced(x)
 
 
 @implements(np.imag)
@@ -320,7 +321,7 @@ for _part, _reader in (("real", real), ("imag", imag)):
 @implements(method="conj")
 def conj(x: TracedArray) -> TracedArray:
     """The conjugate; an array that is not complex is returned itself."""
-    return np.conjugate(x) if x.dtype.kind == "c" else x
+    return np.conjugate(x) if x.dtype.kind == "c" else traced(x)
 
 
 setattr(TracedArray, "conjugate", conj)  # noqa: B010 - a method of a class made elsewhere

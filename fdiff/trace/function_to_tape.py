@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..arraytype import ArrayType
+from ..process.observation import TRACE
 from ..process.progress import Stage
 from ..tape import INPUT, Tape
 from .guard_nodes import check_tape
@@ -102,7 +103,8 @@ def record(
 def _stage(trace: Trace) -> AbstractContextManager[None]:
     if trace.eager:  # its time is that of the user's code
         return nullcontext()
-    return Stage("tracing", trace.call, made=trace.builder.nodes, shows_line=True)
+    made = trace.builder.nodes
+    return Stage("tracing", trace.call, made=made, shows_line=True, category=TRACE)
 
 
 def private(f: Callable[..., object]) -> Callable[..., object]:

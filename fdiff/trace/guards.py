@@ -28,6 +28,8 @@ class EnclosingRecorder(Protocol):
     """What the guard set asks of an enclosing trace."""
 
     @property
+    def builder(self) -> Builder: ...
+    @property
     def guards(self) -> GuardSet: ...
 
 

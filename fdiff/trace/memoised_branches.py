@@ -76,7 +76,7 @@ def _place(trace: Recorder, root: Recorder, node_id: int) -> MemoisedValue | Non
     assert session is not None, "the caller has asked it before"
     if node.primitive is INPUT and node_id not in trace.guards.active:
         outer = trace.guards.given.get(node_id)
-        if is_enclosing(outer) and outer.home is root:
+        if is_enclosing(outer) and outer.home.builder is root.builder:
             node_id = outer.id
         return session.place_of_array(node_id)
     if node.primitive is CONSTANT and node.type.floating and node.type.size == 1:

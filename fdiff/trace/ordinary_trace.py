@@ -16,7 +16,7 @@ from ..device_arrays import DeviceArray
 from ..tape import Builder
 from .recorder import Handle, Recorder
 from .trace_stack import occupied, stack
-from .traced_array import TracedArray
+from .traced_array import TracedArray, handle
 from .views import CapturedLink
 
 
@@ -57,7 +57,7 @@ class Trace(Recorder):
 
     def input(self, type_: ArrayType, *, scalar: bool = False, weak: bool = False) -> TracedArray:
         """A traced array for one more input."""
-        return TracedArray(self, self.builder.input(type_), type_, scalar=scalar, weak=weak)
+        return handle(self, self.builder.input(type_), type_, scalar, weak)
 
     def capture(self, array: np.ndarray | DeviceArray) -> TracedArray:
         """The input that stands for a captured array."""

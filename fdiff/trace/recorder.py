@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Protocol, cast
+from typing import Protocol, TypeVar, cast
 
 import numpy as np
 
@@ -32,6 +32,9 @@ KEEP_NO_TRACED = "Return it from the function instead of storing it."
 
 # Classes of arrays that may become constants; `local_arrays.py` adds its own.
 ARRAY_CLASSES: set[type] = {np.ndarray, np.memmap}
+
+
+TracedHandle = TypeVar("TracedHandle", bound="Handle")
 
 
 class Link(Protocol):
@@ -92,6 +95,7 @@ class Recorder:
     """
 
     eager = False  # whether nodes are computed as they are entered
+    derivative_free = False  # whether nothing that is entered has a derivative
 
     def __init__(self, call: str, *, lines: bool = True, builder: Builder | None = None) -> None:
         self.builder = builder or Builder()
@@ -131,7 +135,16 @@ class Recorder:
             return handle.id
         if not handle.home.alive:
             raise leaked(handle)
+        if handle.home.builder is self.builder:  # the same trace: see `derivative_free_trace.py`
+            return handle.id
         return self.enclosing(handle)
+
+    def adopt(self, handle: Handle) -> None:
+        """Take a handle that was made while this trace was running."""
+
+    def seen(self, handle: TracedHandle) -> TracedHandle:
+        """A handle as NumPy's functions are given it."""
+        return handle
 
     def enclosing(self, handle: Handle) -> int:
         """Id of the input that stands for a traced array of an enclosing trace."""

@@ -18,6 +18,7 @@ class Stack(threading.local):
 
     def __init__(self) -> None:
         self.traces: list[Recorder] = []
+        self.free = False  # whether gradients were ever off in a trace of this thread
         self.examples = False  # whether arguments are zeros that stand for types
         self.branches: Any = None  # counts branches by line, for `slow_code`
         self.device: str | None = CPU  # what traced functions run on; None if they do not run
@@ -32,7 +33,8 @@ occupied: dict[object, None] = {}
 
 def _forget_other_threads() -> None:
     """In a forked child: other threads are gone, and their traces."""
-    for reason in [r for r in occupied if not isinstance(r, str) and r not in stack.traces]:
+    own = [trace.builder for trace in stack.traces]
+    for reason in [r for r in occupied if isinstance(r, Recorder) and r.builder not in own]:
         del occupied[reason]
 
 

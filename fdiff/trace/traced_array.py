@@ -51,12 +51,14 @@ class TracedArray(Handle):
         weak: bool = False,
     ) -> None:
         self.home = trace
-        self.born = stack.traces[-1] if stack.traces else trace  # the trace that runs
+        self.born = running = stack.traces[-1] if stack.traces else trace  # the trace that runs
         self.node = self.made = node_id
         self.type = type_
         self.scalar = scalar
         self.weak = weak
         self.link = None
+        if running is not trace:
+            running.adopt(self)
 
     @property
     def shape(self) -> Shape:

@@ -23,6 +23,26 @@ def reached(tape: Tape, marks: Mapping[int, int], *, smoothly: bool = False) -> 
     return found
 
 
+def influenced(tape: Tape, marks: Mapping[int, int]) -> tuple[list[int], list[int]]:
+    """Of each node the marks, as bits, of the nodes that its value depends on in any way.
+
+    Then the marks of those that it depends on through steps: comparisons, rounding and integers,
+    which have no derivative.
+    """
+    found: list[int] = []
+    stepped: list[int] = []
+    for i, (primitive, args, _, types) in enumerate(tape.nodes):
+        mark, steps = marks.get(i, 0), 0
+        for a in args:
+            mark |= found[a]
+            steps |= stepped[a]
+        if primitive.flat or not any(t.floating for t in types):
+            steps |= mark
+        found.append(mark)
+        stepped.append(steps)
+    return found, stepped
+
+
 def depends(tape: Tape, wrt: Sequence[int]) -> list[list[bool]]:
     """``depends[o][k]``: whether output `o` depends on input ``wrt[k]`` with a derivative.
 

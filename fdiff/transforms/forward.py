@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from ..errors import Line
 from ..process.progress import Stage
 from ..tape import INPUT, ITEM, Node, Tape
+from ..trace import derived_lines
+from .custom_calls import closed, opened
 from .rule_templates import pushes
 from .simplify import SimplifyingTrace
 
@@ -18,11 +20,13 @@ def jvp(tape: Tape, wrt: Sequence[int]) -> Tape:
     each output, zeros where an output does not depend on them. The cost is a small multiple of
     the tape's (Griewank and Walther, Evaluating Derivatives, 2nd ed., SIAM 2008, section 3.1).
     """
+    tape = opened(tape, wrt)
     with SimplifyingTrace("jvp") as trace, Stage(made=trace.builder.nodes):
         sweep = _ForwardSweep(tape, trace, [tape.inputs[k] for k in wrt])
         sweep.run()
         results = [sweep.values[o] for o in tape.outputs]
-        return trace.builder.finish(results + [sweep.result(o) for o in tape.outputs])
+        results += [sweep.result(o) for o in tape.outputs]
+        return closed(trace.builder.finish(results))
 
 
 class _ForwardSweep:
@@ -56,6 +60,8 @@ class _ForwardSweep:
     def _push(self, i: int, node: Node, line: Line | None) -> None:
         """Tangents of the outputs of one node."""
         nodes, values, dots, args = self.tape.nodes, self.values, self.dots, node.args
+        if derived_lines.wanted.on:
+            line = derived_lines.derived_line(line, node.primitive, "forward")
         outs = self.builder.results(values[i])
         moving = tuple([a in dots for a in args])
         ids = [dots[a] for a in args if a in dots]

@@ -5,7 +5,8 @@ step takes a tape and the operator's request and gives a tape; None ends the pip
 does not apply, or would not pay. Operators begin with the tape that `PREPARE` gives, once for each
 trace, and end with `GUARD`. The steps themselves are written in the modules imported here.
 
-``FDIFF_DUMP=tapes`` prints the tape to stderr after each step. Calls for one point only
+``FDIFF_DUMP=tapes`` prints the tape to stderr after each step. Where ``FDIFF_VERIFY`` is set, as in
+all tests, the tape is verified after each step. Calls for one point only
 (`Variant.eager`) use no tape: docs/decisions/two-sweeps.md.
 """
 
@@ -17,8 +18,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ..arraytype import ArrayType
-from ..process.environment import TAPES, dumped
-from ..tape import Tape
+from ..process.environment import TAPES, dumped, verifying
+from ..process.observation import TRANSFORM, span
+from ..tape import Tape, verify
 from .batch import batch
 from .derivative_tapes import (
     choose,
@@ -91,15 +93,19 @@ class Transform(NamedTuple):
 
 
 Pipeline = tuple[Transform, ...]
-# Called with the name of each step and what it gives: tests verify tapes and see the way taken.
+# Called with the name of each step and what it gives: tests see the way taken.
 WATCHERS: list[Callable[[str, Tape | None], object]] = []
 
 
 def attempt(pipeline: Pipeline, tape: Tape, request: Request) -> Tape | None:
     """The tape after all steps; None where one of them does not apply."""
     found: Tape | None = tape
+    checked = verifying()
     for step in pipeline:
-        found = step.run(found, request)
+        with span(step.name, TRANSFORM):
+            found = step.run(found, request)
+        if checked and found is not None:
+            verify(found, f"after the step {step.name!r}")
         if TAPES in dumped():
             text = "(does not apply)" if found is None else found
             sys.stderr.write(f"--- {step.name}: {step.leaves}\n{text}\n")

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from typing import Any
 
 import numpy as np
 
-from ..arraytype import ArrayType
+from ..arraytype import BOOL, ArrayType
 from ..errors import Line, TapeError
 from ..ops.elementwise import add, logical_not, logical_or, multiply, negative, square
 from ..ops.view_ops import spread
 from ..primitive import Primitive
 from ..process.progress import Stage
 from ..tape import INPUT, ITEM, Node, Tape
+from ..trace import derived_lines
+from .custom_calls import closed, opened
 from .dependence import reached
 from .rewrites.rewrite_context import SCALED
-from .rule_templates import Seeds, pull_operands, pulls
+from .rule_templates import Seeds, Targets, pull_operands, pulls
 from .simplify import SimplifyingTrace
 
 _SCALED = (SCALED, negative, spread)  # kinds of nodes that `constant_factors.py` finds factors in
@@ -37,6 +40,7 @@ def vjp(
     the number of inputs (Griewank and Walther, Evaluating Derivatives, 2nd ed., SIAM 2008,
     section 3.3).
     """
+    tape = opened(tape, wrt)
     with SimplifyingTrace("vjp") as trace, Stage(made=trace.builder.nodes):
         sweep = _ReverseSweep(tape, trace, [tape.inputs[k] for k in wrt])
         known = iter(seeds or ())
@@ -48,31 +52,96 @@ def vjp(
         sweep.run()
         results = [sweep.values[o] for o in tape.outputs]
         results += [sweep.result(tape.inputs[k]) for k in wrt]
-        return trace.builder.finish(results)
+        return closed(trace.builder.finish(results))
 
 
-class _ReverseSweep:
-    """Cotangents of the nodes of a tape, as ids of nodes in a trace, pulled backwards.
+def pull_back(tape: Tape, wrt: Sequence[int], seeds: Seeds) -> tuple[Tape, list[int], Targets]:
+    """The same for some outputs, whose cotangents may have masks (`seeds`), not yet pruned.
 
-    A cotangent that has a mask is zero outside of it (`apply_rules.Bar`).
+    Further inputs are the cotangents, then the masks. Gives the tape of ``inputs -> results``,
+    where the outputs stand among its nodes, and what the results are.
+    """
+    with SimplifyingTrace("backward") as trace:
+        sweep = _ReverseSweep(tape, trace, [tape.inputs[k] for k in wrt])
+        there = [o for o, s in zip(tape.outputs, seeds, strict=True) if s is not None]
+        masked = [o for o, s in zip(tape.outputs, seeds, strict=True) if s]
+        bars = [trace.input(tape.nodes[o].type).node for o in there]
+        masks = {o: trace.input(ArrayType(tape.nodes[o].type.shape, BOOL)).node for o in masked}
+        for o, bar in zip(there, bars, strict=True):
+            sweep.seed(o, bar, masks.get(o))
+        sweep.run()
+        results: list[int] = []
+        targets: Targets = []
+        for k in wrt:
+            i = tape.inputs[k]
+            mask = sweep.masks.get(i)
+            targets.append((k, len(results), None if mask is None else len(results) + 1))
+            results += [sweep.result(i)] if mask is None else [sweep.result(i), mask]
+        builder = trace.builder
+        swept = Tape(tuple(builder.nodes), tuple(builder.inputs), tuple(results), builder.lines)
+        return swept, [sweep.values[o] for o in tape.outputs], targets
+
+
+class CotangentSums:
+    """Cotangents as ids of nodes in a trace, added up while they are pulled backwards.
+
+    `bars` holds them by what they belong to. One that has a mask is zero outside of it
+    (`apply_rules.Bar`).
     """
 
-    def __init__(self, tape: Tape, trace: SimplifyingTrace, wrt: Sequence[int]) -> None:
-        self.tape, self.trace = tape, trace
+    def __init__(self, trace: SimplifyingTrace) -> None:
+        self.trace = trace
         self.builder = trace.builder
+        self.bars: dict[Any, int] = {}
+        self.masks: dict[Any, int] = {}
+
+    def accumulate(self, a: Hashable, bar: int, mask: int | None, line: Line | None) -> None:
+        """Add to the cotangent of a node; the mask of a sum is the union of the masks."""
+        bars, masks = self.bars, self.masks
+        known = bars.get(a)
+        if known is None:
+            bars[a] = bar
+            if mask is not None:
+                masks[a] = mask
+            return
+        bars[a] = self._combined(add, known, bar, line)
+        there = masks.pop(a, None) if masks else None
+        if there is not None and mask is not None and not self._opposite(there, mask):
+            masks[a] = there if there == mask else self._combined(logical_or, there, mask, line)
+
+    def _opposite(self, mask: int, other: int) -> bool:
+        """Whether one of two masks is true where the other is not: those of both branches."""
+        nodes = self.builder.nodes
+        return any(
+            nodes[i].primitive is logical_not and nodes[i].args == (j,)
+            for i, j in ((mask, other), (other, mask))
+        )
+
+    def _combined(self, primitive: Primitive, a: int, b: int, line: Line | None) -> int:
+        """The sum of two cotangents or masks of one type."""
+        types = self.builder.nodes[a].types
+        if self.builder.nodes[b].types != types:
+            raise TapeError(f"cotangents of types {types} and {self.builder.nodes[b].types} met")
+        return self.builder.add(primitive, (a, b), (), line, types)
+
+
+class _ReverseSweep(CotangentSums):
+    """Cotangents of the nodes of a tape, pulled backwards."""
+
+    def __init__(self, tape: Tape, trace: SimplifyingTrace, wrt: Sequence[int]) -> None:
+        super().__init__(trace)
+        self.tape = tape
         self.values = self.builder.replay(tape)
         self.types = [node.types[0] for node in tape.nodes]
         self.wanted = reached(tape, dict.fromkeys(wrt, 1))
         self.value_of, self.type_of = self.values.__getitem__, self.types.__getitem__
         self.is_wanted = self.wanted.__getitem__
-        self.bars: dict[int, int] = {}
-        self.masks: dict[int, int] = {}
         self.parts: dict[int, dict[int, tuple[int, int | None]]] = {}
 
-    def seed(self, i: int, bar: int) -> None:
+    def seed(self, i: int, bar: int, mask: int | None = None) -> None:
         """Begin with a cotangent of node `i`."""
         if self.wanted[i]:
-            self._accumulate(i, bar, None, None)
+            self.accumulate(i, bar, mask, None)
 
     def result(self, i: int) -> int:
         """The cotangent of an input."""
@@ -125,13 +194,25 @@ class _ReverseSweep:
         self._pull(node, seeds, given, self.builder.results(self.values[i]), line)
 
     def _pull(
-        self, node: Node, seeds: Seeds, given: list[int], outs: list[int], line: Line | None
+        self,
+        node: Node,
+        seeds: Seeds,
+        given: list[int],
+        outs: list[int],
+        line: Line | None,
+        argument: int | None = None,
     ) -> None:
-        """Cotangents of the arguments of one node.
+        """Cotangents of the arguments of one node, or of one `argument` alone.
 
         `given` are the cotangents of its outputs that there are, then their masks.
         """
         args = node[1]
+        if derived_lines.wanted.on and argument is None:
+            for k, a in enumerate(args):
+                if self.wanted[a]:
+                    told = derived_lines.derived_line(line, node.primitive, "reverse", k)
+                    self._pull(node, seeds, given, outs, told, k)
+            return
         types: tuple[ArrayType, ...]
         if len(args) == 2:  # in half the time: it is asked of every node
             a, b = args
@@ -140,6 +221,8 @@ class _ReverseSweep:
         else:
             ids = [*given, *map(self.value_of, args), *outs]
             types, needed = (*map(self.type_of, args),), (*map(self.is_wanted, args),)
+        if argument is not None:
+            needed = (*[k == argument for k in range(len(args))],)
         detail, first = (seeds, needed), len(given)
         template = pulls.find(self.builder, node, detail, types, ids, first)
         if template is None:
@@ -153,33 +236,4 @@ class _ReverseSweep:
                 bars[args[k]] = ids[outputs[place]]
                 continue
             mask = None if masked is None else ids[outputs[masked]]
-            self._accumulate(args[k], ids[outputs[place]], mask, line)
-
-    def _accumulate(self, a: int, bar: int, mask: int | None, line: Line | None) -> None:
-        """Add to the cotangent of a node; the mask of a sum is the union of the masks."""
-        bars, masks = self.bars, self.masks
-        known = bars.get(a)
-        if known is None:
-            bars[a] = bar
-            if mask is not None:
-                masks[a] = mask
-            return
-        bars[a] = self._combined(add, known, bar, line)
-        there = masks.pop(a, None) if masks else None
-        if there is not None and mask is not None and not self._opposite(there, mask):
-            masks[a] = there if there == mask else self._combined(logical_or, there, mask, line)
-
-    def _opposite(self, mask: int, other: int) -> bool:
-        """Whether one of two masks is true where the other is not: those of both branches."""
-        nodes = self.builder.nodes
-        return any(
-            nodes[i].primitive is logical_not and nodes[i].args == (j,)
-            for i, j in ((mask, other), (other, mask))
-        )
-
-    def _combined(self, primitive: Primitive, a: int, b: int, line: Line | None) -> int:
-        """The sum of two cotangents or masks of one type."""
-        types = self.builder.nodes[a].types
-        if self.builder.nodes[b].types != types:
-            raise TapeError(f"cotangents of types {types} and {self.builder.nodes[b].types} met")
-        return self.builder.add(primitive, (a, b), (), line, types)
+            self.accumulate(args[k], ids[outputs[place]], mask, line)

@@ -52,8 +52,12 @@ STAGES = {
 
 @pytest.fixture(autouse=True)
 def alone(monkeypatch, tmp_path):
-    """No tier is fixed, nothing is known, and nothing is on disk."""
+    """No tier is fixed, nothing is known, and nothing is on disk.
+
+    The stages are those of fdiff's own compiler, whichever the suite runs with.
+    """
     monkeypatch.delenv("FDIFF_TIER", raising=False)
+    monkeypatch.delenv("FDIFF_COMPILER", raising=False)
     monkeypatch.setenv("FDIFF_CACHE_DIR", "off")
     fdiff.cache_clear()
     yield

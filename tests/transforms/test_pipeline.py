@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import fdiff
-from fdiff.tape import verify
+from fdiff.errors import TapeError
+from fdiff.tape import Tape
 from fdiff.transforms import pipeline
 
 X = np.linspace(0.5, 1.5, 4)
@@ -19,7 +20,20 @@ def vector(x):
     return np.concatenate([np.sin(x), x[1:] * x[:-1]])
 
 
+def fingers(x):
+    return np.concatenate([np.cumsum(np.sin(part)) for part in (x[:2], x[2:4], x[4:])])
+
+
 DENSE = ["push forward", "keep tangents", "real tangents", "simplify", "batch seeds"]
+ROWS = ["pull back one output", "keep cotangents", "real cotangents", "simplify", "batch seeds"]
+REACH = [
+    "read in slices",
+    "select rows",
+    "push forward",
+    "keep tangents",
+    "simplify",
+    "columns by reach",
+]
 CALLS = {
     "grad": (lambda: fdiff.grad(scalar)(X), ["pull back 1", "keep"]),
     "vjp": (lambda: fdiff.vjp(scalar, X), ["pull back", "simplify"]),
@@ -34,7 +48,15 @@ CALLS = {
     ),
     "jacrev": (
         lambda: fdiff.jacobian(np.sin, X, mode="reverse"),
-        ["batch seeds", "unit cotangents", "simplify", "simplify", "convert types"],
+        [*ROWS, "unit cotangents", "simplify", "simplify", "convert types"],
+    ),
+    "entries": (
+        lambda: fdiff.jacobian(lambda x: np.stack([x[0] * x[1], np.sin(x[1])]), X[:2]),
+        ["columns by entry", "simplify", "columns", "simplify", "convert types"],
+    ),
+    "reach": (
+        lambda: fdiff.jacobian(fingers, np.ones(6), mode="forward"),
+        ["columns by entry", *REACH, "columns", "simplify", "convert types"],
     ),
     "sparse": (
         lambda: fdiff.jacobian(np.sin, LONG, mode="forward"),
@@ -53,22 +75,41 @@ CALLS = {
 }
 
 
-@pytest.mark.parametrize("operator", CALLS)
-def test_every_step_leaves_a_lawful_tape(operator, monkeypatch):
+def steps_of(call, monkeypatch):
+    """The names of the steps that a call takes. What each leaves is verified, as in all tests."""
     names = []
-
-    def watch(name, tape):
-        names.append(name)
-        if tape is not None:
-            verify(tape)
-
     fdiff.dispatch.program.forget()
-    monkeypatch.setattr(pipeline, "WATCHERS", [watch])
-    call, wanted = CALLS[operator]
+    monkeypatch.setattr(pipeline, "WATCHERS", [lambda name, tape: names.append(name)])
     call()
+    return names
+
+
+@pytest.mark.parametrize("operator", CALLS)
+def test_steps_are_taken_in_order(operator, monkeypatch):
+    call, wanted = CALLS[operator]
+    names = steps_of(call, monkeypatch)
     assert names[:3] == ["stop shifts", "vectorise", "split"] or operator == "vmap"
     rest = iter(names)
     assert all(name in rest for name in wanted), names  # in this order
+
+
+def test_each_step_is_taken_by_some_call(monkeypatch):
+    taken = {name for call, _ in CALLS.values() for name in steps_of(call, monkeypatch)}
+    steps = {s.name for s in vars(pipeline).values() if isinstance(s, pipeline.Transform)}
+    assert steps <= taken
+
+
+def test_a_step_that_breaks_a_law_is_named(monkeypatch):
+    def broken(tape, request):
+        nodes = (tape.nodes[0], tape.nodes[1]._replace(args=(1,)), *tape.nodes[2:])
+        return Tape(nodes, tape.inputs, tape.outputs)
+
+    monkeypatch.setattr(pipeline, "VALUE", (pipeline.SIMPLIFY._replace(run=broken),))
+    tape = fdiff.make_tape(scalar, X)
+    with pytest.raises(TapeError, match="reads a later node after the step 'simplify'"):
+        pipeline.derive(pipeline.VALUE, tape)
+    monkeypatch.delenv("FDIFF_VERIFY")
+    pipeline.derive(pipeline.VALUE, tape)
 
 
 def test_names_of_steps_differ():

@@ -7,6 +7,8 @@ cotangent of the entries is that of the dense matrix, computed at the stored pos
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy import sparse as sp
@@ -63,26 +65,36 @@ def _product_vjp(bars: Bars, args: Args, outs: Args, *, shape: Shape, transposed
 def _batched(primitive: Callable[[], Primitive]) -> Callable[..., Sequence[object]]:
     """Batching: if only `x` is mapped, its columns side by side; if the entries are, a block diagonal matrix."""
 
-    def batch(args: Args, mapped: Sequence[bool], size: int, *, shape: Shape, transposed: bool) -> list[object]:
-        data, rows, cols, starts, x = args
-        if not any(mapped[:4]):
-            k = x.shape[-1]
-            flat = np.moveaxis(x, 0, 1).reshape((x.shape[1], size * k))
-            out = apply(primitive(), data, rows, cols, starts, flat, shape=shape, transposed=transposed)
-            return [np.moveaxis(out.reshape((out.shape[0], size, k)), 1, 0)]
-        data, rows, cols, starts, x = (
-            a if on else np.broadcast_to(a, (size, *a.shape)) for a, on in zip(args, mapped, strict=True)
-        )
-        block = np.arange(size, dtype=np.int64)[:, None]
-        ends = (starts[:, :-1] + block * data.shape[1]).reshape((-1,))
-        whole = np.concatenate([ends, np.asarray([size * data.shape[1]])])
-        out = apply(
-            primitive(), data.reshape((-1,)), (rows + block * shape[0]).reshape((-1,)), (cols + block * shape[1]).reshape((-1,)), whole,
-            x.reshape((-1, x.shape[-1])), shape=(size * shape[0], size * shape[1]), transposed=transposed,
-        )  # fmt: skip
-        return [out.reshape((size, -1, x.shape[-1]))]
+    def batch(args: Args, mapped: Sequence[bool], size: int, **params: Any) -> list[object]:
+        product_of = partial(apply, primitive())
+        if any(mapped[:4]):
+            every = [a if on else np.broadcast_to(a, (size, *a.shape)) for a, on in zip(args, mapped, strict=True)]
+            return [_of_block_diagonal(product_of, every, size, **params)]
+        return [_of_columns(product_of, args, size, **params)]
 
     return batch
+
+
+def _of_columns(product_of: Callable[..., TracedArray], args: Args, size: int, **params: Any) -> TracedArray:
+    """Products of one matrix with several: the columns of all of them, side by side."""
+    *matrix, x = args
+    k = x.shape[-1]
+    flat = np.moveaxis(x, 0, 1).reshape((x.shape[1], size * k))
+    out = product_of(*matrix, flat, **params)
+    return np.moveaxis(out.reshape((out.shape[0], size, k)), 1, 0)
+
+
+def _of_block_diagonal(product_of: Callable[..., TracedArray], args: Args, size: int, *, shape: Shape, transposed: bool) -> TracedArray:
+    """Products of several matrices, each with one: the product of the block diagonal matrix of them."""
+    data, rows, cols, starts, x = args
+    block = np.arange(size, dtype=np.int64)[:, None]
+    ends = (starts[:, :-1] + block * data.shape[1]).reshape((-1,))
+    whole = np.concatenate([ends, np.asarray([size * data.shape[1]])])
+    out = product_of(
+        data.reshape((-1,)), (rows + block * shape[0]).reshape((-1,)), (cols + block * shape[1]).reshape((-1,)), whole,
+        x.reshape((-1, x.shape[-1])), shape=(size * shape[0], size * shape[1]), transposed=transposed,
+    )  # fmt: skip
+    return out.reshape((size, -1, x.shape[-1]))
 
 
 def _structure(square: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -145,9 +145,7 @@ def akima_slopes(x: Array, y: Array, method: str) -> Array:
     d = np.diff(y, axis=0) / h
     if len(x) == 2:
         return np.concatenate([d, d])
-    left = 2.0 * d[:1] - d[1:2]
-    right = 2.0 * d[-1:] - d[-2:-1]
-    m = np.concatenate([2.0 * left - d[:1], left, d, right, 2.0 * right - d[-1:]])
+    m = _beyond_the_ends(d)
     dm = np.abs(np.diff(m, axis=0))
     f1, f2 = dm[2:], dm[:-2]
     if method == "makima":
@@ -157,6 +155,13 @@ def akima_slopes(x: Array, y: Array, method: str) -> Array:
     defined = total > 1e-9 * np.max(total)
     weight = f2 / np.where(defined, total, 1.0)
     return np.where(defined, m[1:-2] + weight * (m[2:-1] - m[1:-2]), 0.5 * (m[3:] + m[:-3]))
+
+
+def _beyond_the_ends(d: Array) -> Array:
+    """The slopes, and two more on either side, along the parabola through the last three points."""
+    left = 2.0 * d[:1] - d[1:2]
+    right = 2.0 * d[-1:] - d[-2:-1]
+    return np.concatenate([2.0 * left - d[:1], left, d, right, 2.0 * right - d[-1:]])
 
 
 def hermite(x: Array, y: Array, slopes: Array) -> Array:

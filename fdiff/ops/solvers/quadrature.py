@@ -1,7 +1,8 @@
 """`scipy.integrate.quad`, `dblquad`, `tplquad`, `nquad`: SciPy's value, derivatives by Leibniz's rule.
 
 The derivative of an integral is the integral of the derivative, computed by `quad` with the same options, plus the
-value of the integrand at limits that move.
+value of the integrand at limits that move (H. Flanders, "Differentiation under the integral sign", American
+Mathematical Monthly 80(6), 1973).
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Root finders of `scipy.optimize` as ops: derivatives by the implicit function theorem.
 
-Starts and brackets have no derivative: the root does not depend on them.
+Starts and brackets have no derivative: the root does not depend on them. A. Griewank and A. Walther, "Evaluating
+Derivatives", 2nd ed., SIAM 2008, chapter 15.
 """
 
 from __future__ import annotations

@@ -141,13 +141,10 @@ def _vjp(bars: Sequence[object], args: Arrays, outs: Arrays, *, body: TracedFunc
     found = apply_many(
         scan, count, *filled[:carry], *sums, *rows_of, *shared, body=reverse, carry=carry + len(sums), rows=len(rows_of), backwards=not backwards
     )
-    bars_of_args: list[object] = [ZERO] * len(given)
-    bars_of_args[:carry] = found[:carry]
-    behind = iter(found[carry : carry + len(sums)])
-    along = iter(found[carry + len(sums) :])
-    for k in needed:
-        bars_of_args[k] = next(behind if k >= carry + rows else along)
-    return [ZERO, *bars_of_args]
+    bars_of_rows = dict(zip([k for k in needed if k < carry + rows], found[carry + len(sums) :], strict=False))
+    bars_of_shared = dict(zip([k for k in needed if k >= carry + rows], found[carry:], strict=False))
+    rest = {**bars_of_rows, **bars_of_shared}
+    return [ZERO, *found[:carry], *(rest.get(k, ZERO) for k in range(carry, len(given)))]
 
 
 def _batch(args: Arrays, mapped: Sequence[bool], size: int, **params: object) -> list[object]:

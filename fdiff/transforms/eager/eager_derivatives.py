@@ -19,7 +19,7 @@ from ...trace.operation_cache import STORES_ENTRIES, Op
 from ..rule_templates import Seeds, pull_operands
 from .cotangents import Cotangents
 from .eager_rules import pull_function, pull_template, push_function
-from .eager_scalar_rules import SCALAR_RULES, enter_pull_store, pull_store, push_store
+from .eager_scalar_rules import enter_pull_store, pull_store, push_store, scalar_pull
 
 
 def pull_values(
@@ -108,8 +108,7 @@ class PullSweep(Cotangents):
 
     def _pull_scalar(self, i: int, op: Op, args: tuple[int, ...], bar: Any) -> bool:
         """Pull through a node of single numbers; False where the rule of its op has to do that."""
-        rule = SCALAR_RULES.get(op.scalar_rule)
-        if rule is None:
+        if op.scalar_rule == STORES_ENTRIES:
             pull_store(self, i, op, args)
             return True
         if self.masks and i in self.masks:
@@ -117,7 +116,10 @@ class PullSweep(Cotangents):
                 return False
             if not self.masks.pop(i):
                 return True
-        rule(self, op, args, bar)
+        rule = op.rules.get("scalar")
+        if rule is None:
+            rule = op.rules["scalar"] = scalar_pull(op)
+        rule(self, i, args, bar)
         return True
 
     def _pull(self, i: int, op: Op, args: tuple[int, ...], needed: tuple[bool, ...]) -> None:

@@ -6,7 +6,7 @@ node where derivatives are to be differentiated again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...ops.view_ops import slices, unslice
@@ -42,7 +42,7 @@ def pull_function(op: Op, seeds: Seeds, needed: tuple[bool, ...], size: int | No
             sizes = tape.nodes[node.args[0]].type.shape
             within = slices(named["starts"], sizes, named["steps"])
         targets.append((k, place, mask, within))
-    return _function(Tape(tape.nodes, tape.inputs, tuple(outputs))), targets
+    return python_function(Tape(tape.nodes, tape.inputs, tuple(outputs))), targets
 
 
 def pull_template(op: Op, seeds: Seeds, needed: tuple[bool, ...]) -> Template:
@@ -67,7 +67,12 @@ def push_function(op: Op, active_args: tuple[bool, ...], size: int | None) -> Ru
     A target tells where in the tuple the tangent of an output is, None where it does not move.
     """
     tape, targets, _ = pushes.rule.trace(op, active_args)
-    return _function(_batched(tape, sum(active_args), size)), targets
+    return python_function(_batched(tape, sum(active_args), size)), targets
+
+
+def signed(sign: str, operands: Sequence[str]) -> str:
+    """The text of an operator of Python on one operand or two."""
+    return f"{sign}{operands[0]}" if len(operands) == 1 else f" {sign} ".join(operands)
 
 
 def _batched(tape: Tape, seeds: int, size: int | None) -> Tape:
@@ -77,7 +82,7 @@ def _batched(tape: Tape, seeds: int, size: int | None) -> Tape:
     return simplify(batch(tape, [k < seeds for k in range(len(tape.inputs))], size))
 
 
-def _function(tape: Tape) -> Callable[..., tuple[Any, ...]]:
+def python_function(tape: Tape) -> Callable[..., tuple[Any, ...]]:
     """A tape as a Python function of its inputs."""
     names: dict[str, Any] = {}
     body: list[str] = []
@@ -89,7 +94,7 @@ def _function(tape: Tape) -> Callable[..., tuple[Any, ...]]:
         if node.primitive is CONSTANT:
             names[f"v{i}"] = node.primitive.evaluate(**dict(node.params))
         elif sign := node.primitive.eager.sign:
-            body.append(f"    v{i} = {f' {sign} '.join(args)}")
+            body.append(f"    v{i} = {signed(sign, args)}")
         else:
             given = tuple(tape.nodes[a].types for a in node.args)
             names[f"f{i}"] = caller(node.primitive, node.params, given, node.types)

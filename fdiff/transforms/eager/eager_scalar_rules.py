@@ -1,7 +1,8 @@
-"""Derivative rules of single numbers in eager traces, written out for values.
+"""Derivative rules of single numbers in eager traces, for values.
 
 The functions that `eager_rules.py` makes of the ops' own rules do the same, but take a microsecond
-more. Stores of single entries (`trace/eager_recorder.py: STORE`) have no other rules.
+more: here the rule of an arithmetic op becomes one function that also adds the cotangents up.
+Stores of single entries (`trace/eager_recorder.py: STORE`) have no other rules.
 """
 
 from __future__ import annotations
@@ -11,9 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from ...ops.elementwise import add, multiply, negative, subtract
+from ...tape import CONSTANT, INPUT, Tape
 from ...trace.operation_cache import READS_ENTRY, Op
+from ..rule_templates import pulls
 from .cotangents import Cotangents
+from .eager_rules import signed
+
+# Adds to the cotangents of the arguments of a node what they get from that of the node.
+ScalarPull = Callable[[Cotangents, int, tuple[int, ...], Any], None]
 
 
 def _add_to(sweep: Cotangents, a: int, bar: Any) -> None:
@@ -24,36 +30,7 @@ def _add_to(sweep: Cotangents, a: int, bar: Any) -> None:
         sweep.masks.pop(a, None)
 
 
-def _pull_add(sweep: Cotangents, op: Op, args: tuple[int, ...], bar: Any) -> None:
-    active = sweep.active
-    for a in args:
-        if active[a]:
-            _add_to(sweep, a, bar)
-
-
-def _pull_subtract(sweep: Cotangents, op: Op, args: tuple[int, ...], bar: Any) -> None:
-    a, b = args
-    if sweep.active[a]:
-        _add_to(sweep, a, bar)
-    if sweep.active[b]:
-        _add_to(sweep, b, -bar)
-
-
-def _pull_multiply(sweep: Cotangents, op: Op, args: tuple[int, ...], bar: Any) -> None:
-    a, b = args
-    values = sweep.values
-    if sweep.active[a]:
-        _add_to(sweep, a, bar * values[b])
-    if sweep.active[b]:
-        _add_to(sweep, b, bar * values[a])
-
-
-def _pull_negative(sweep: Cotangents, op: Op, args: tuple[int, ...], bar: Any) -> None:
-    if sweep.active[args[0]]:
-        _add_to(sweep, args[0], -bar)
-
-
-def _pull_entry(sweep: Cotangents, op: Op, args: tuple[int, ...], bar: Any) -> None:
+def _pull_entry(sweep: Cotangents, i: int, args: tuple[int, ...], bar: Any) -> None:
     source = args[0]
     if not sweep.active[source]:
         return
@@ -61,13 +38,55 @@ def _pull_entry(sweep: Cotangents, op: Op, args: tuple[int, ...], bar: Any) -> N
     sweep.writable(source)[spot if sweep.size is None else (slice(None), *spot)] += bar
 
 
-SCALAR_RULES: dict[str, Callable[[Cotangents, Op, tuple[int, ...], Any], None]] = {
-    add.eager.scalar_rule: _pull_add,
-    subtract.eager.scalar_rule: _pull_subtract,
-    multiply.eager.scalar_rule: _pull_multiply,
-    negative.eager.scalar_rule: _pull_negative,
-    READS_ENTRY: _pull_entry,
-}
+def scalar_pull(op: Op) -> ScalarPull:
+    """The reverse rule of an op on single numbers, or of one that reads an entry of an array."""
+    return _pull_entry if op.scalar_rule == READS_ENTRY else _arithmetic_pull(op)
+
+
+def _arithmetic_pull(op: Op) -> ScalarPull:
+    """The op's own rule as a Python function, its cotangents added where they belong.
+
+    All values are numbers, so that the same text serves cotangents with a leading axis of seeds.
+    """
+    body: list[str] = []
+    names: dict[str, Any] = {"add_to": _add_to}
+    for k in range(len(op.given)):
+        needed = tuple([k == other for other in range(len(op.given))])
+        tape, _, _ = pulls.rule.trace(op, ((False,), needed))
+        texts = _texts(
+            tape, names, ["bar", *(f"values[a{n}]" for n in range(len(op.given))), "out"]
+        )
+        body += [f"    if active[a{k}]:", f"        add_to(sweep, a{k}, {texts[tape.outputs[0]]})"]
+    reads_out = any("out" in line for line in body)
+    head = [
+        "def pull(sweep, i, args, bar):",
+        f"    {''.join(f'a{n}, ' for n in range(len(op.given)))}= args",
+        "    active, values = sweep.active, sweep.values",
+        *(["    out = values[i]"] if reads_out else []),
+    ]
+    exec("\n".join(head + body), names)  # noqa: S102 - our own text
+    return names["pull"]
+
+
+def _texts(tape: Tape, names: dict[str, Any], inputs: Sequence[str]) -> list[str]:
+    """Each node of a rule of arithmetic as an expression in the texts of the inputs.
+
+    Constants get names.
+    """
+    texts: list[str] = []
+    given = iter(inputs)
+    for node in tape.nodes:
+        if node.primitive is INPUT:
+            texts.append(next(given))
+        elif node.primitive is CONSTANT:
+            texts.append(f"c{len(names)}")
+            names[texts[-1]] = node.primitive.evaluate(**dict(node.params))
+        else:
+            sign = node.primitive.eager.sign
+            assert sign, f"{node.primitive} is no operator of Python"
+            texts.append(f"({signed(sign, [texts[a] for a in node.args])})")
+    return texts
+
 
 # ------------------------------------------------------------------------------------------ stores
 

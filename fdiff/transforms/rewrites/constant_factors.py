@@ -3,6 +3,9 @@
 A product that NumPy would compute keeps its bits: constants meet only where every input gives the
 same rounded value. A product that a derivative rule has entered (`Builder.derivative`) has no such
 model, and its constants meet in any order, as they would where somebody differentiates by hand.
+
+Reassociation and constant folding: S. S. Muchnick, Advanced Compiler Design and Implementation,
+1997, sections 12.3 and 12.1.
 """
 
 from __future__ import annotations

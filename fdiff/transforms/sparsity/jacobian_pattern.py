@@ -19,11 +19,12 @@ MOST_BYTES = 1 << 24  # of the bits of one node
 Bits = np.ndarray | None  # None: no entry depends on the input
 
 
-def pattern(tape: Tape, k: int) -> np.ndarray | None:
+def pattern(tape: Tape, k: int, *, smoothly: bool = True) -> np.ndarray | None:
     """Truth values of shape (size of output 0, size of input `k`); None where it is not told.
 
     Other ops than those that act entry by entry, move entries or add them up leave the pattern
-    untold, and so does one too large to be worth it.
+    untold, and so does one too large to be worth it. Unless `smoothly`, dependence without a
+    derivative counts, too: through comparisons, rounding and integers.
     """
     source = tape.input_types[k]
     width = -(-source.size // 8)
@@ -33,9 +34,9 @@ def pattern(tape: Tape, k: int) -> np.ndarray | None:
     known: dict[int, Bits] = {tape.inputs[k]: own.reshape((*source.shape, width))}
     for i, node in enumerate(tape.nodes):
         args = [known.get(a) for a in node.args]
-        if i in known or all(a is None for a in args) or not any(t.floating for t in node.types):
+        if i in known or all(a is None for a in args):
             continue
-        if node.primitive.flat:
+        if smoothly and (node.primitive.flat or not any(t.floating for t in node.types)):
             continue
         rule = _rule(node.primitive)
         if rule is None or len(node.types) > 1:

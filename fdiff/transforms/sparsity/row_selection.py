@@ -1,7 +1,9 @@
 """Rows that are read are the rows that are computed: gathers go before what is done row by row.
 
 ``(w @ m + c)[index]`` with fewer indices than rows is ``w[index] @ m + c``. Each entry is computed
-as before; rows that nobody reads are not.
+as before; rows that nobody reads are not. So query optimisers push selections towards the tables
+(J. M. Smith and P. Y.-T. Chang, "Optimizing the performance of a relational algebra database
+interface", CACM 18(10), 1975).
 """
 
 from __future__ import annotations

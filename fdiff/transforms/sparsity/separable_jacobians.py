@@ -37,6 +37,14 @@ def separable(tape: Tape, k: int, type_: ArrayType, most: int, sweep: Sweeper) -
     return _placed(found, type_, sweep)
 
 
+def separable_sweeps(tape: Tape, k: int, most: int) -> int:
+    """How many sweeps `separable` takes; 0 where it does not apply."""
+    found = separate(tape, k) if large(tape, k) else None
+    if found is None or not _pays(found, tape.input_types[k], most):
+        return 0
+    return sum(prod(p.shape[1:]) for p in found.parts)
+
+
 def _pays(found: Separated, source: ArrayType, most: int) -> bool:
     nodes = found.tape.nodes
     widths = [prod(p.shape[1:]) for p in found.parts]

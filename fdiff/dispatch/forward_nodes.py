@@ -1,0 +1,60 @@
+"""Which nodes of a derivative's tape are the function's own, and which differentiation added.
+
+Nodes are values (`fdiff.tape`): equal nodes are one operation, so the tapes are compared.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+from ..process import observation
+from ..process.observation import BACKWARD, DERIVATIVE, FORWARD, Span
+from ..tape import Tape
+from ..transforms.simplify import simplify
+
+
+class Around(NamedTuple):
+    """What runs a tape: the call of a function of this tape, or a `backward` pass."""
+
+    function: Tape | None
+    backward: bool
+
+
+def around(span: Span | None = None) -> Around:
+    """What a span is in; by default, what is under way in this thread."""
+    span = span or observation.innermost()
+    while span is not None and span.tape is None:
+        if span.category == BACKWARD:
+            return Around(None, backward=True)
+        span = span.parent
+    function = None if span is None else span.tape
+    return Around(function if isinstance(function, Tape) else None, backward=False)
+
+
+@lru_cache(maxsize=256)
+def forward_nodes(tape: Tape, function: Tape | None) -> frozenset[int]:
+    """The nodes of `tape` that compute what the function itself does; all, if none is known."""
+    if function is None:
+        return frozenset(range(len(tape)))
+    known = {node[:3]: i for i, node in enumerate(tape.nodes)}
+    found: set[int] = set()
+    for one in (function, simplify(function)):
+        ids: dict[int, int] = {}
+        for i, node in enumerate(one.nodes):
+            if all(a in ids for a in node.args):
+                place = known.get((node.primitive, tuple([ids[a] for a in node.args]), node.params))
+                if place is not None:
+                    ids[i] = place
+        found.update(ids.values())
+    return frozenset(found)
+
+
+def phase_of(nodes: frozenset[int], tape: Tape, of: Around) -> str:
+    """Whether some nodes are the function's own, what differentiation added, or both."""
+    if of.backward:
+        return BACKWARD
+    forward = forward_nodes(tape, of.function)
+    if nodes <= forward:
+        return FORWARD
+    return f"{FORWARD}, {DERIVATIVE}" if nodes & forward else DERIVATIVE

@@ -1,0 +1,161 @@
+"""What a profiler sees of a kernel: when each of its loop nests ran, and what is in it.
+
+While a profile is in force, a kernel of several nests is compiled once more, with the processor's
+clock read between them. Its first results are compared with those of the kernel itself, bit by bit;
+should they differ, that is used no more. A kernel that cannot be timed so is one event, with the
+shares that the cost model predicts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from .. import kernels
+from ..errors import with_line
+from ..process import observation
+from ..process.observation import KERNEL, PROFILER, Observer, Span, span
+from ..tape import Tape
+from .forward_nodes import Around, around, phase_of
+
+if TYPE_CHECKING:
+    from ..kernels import BytecodeExecutable, ClockedKernel, Executable
+
+NAMED = 6  # operations that a span names, the most frequent first
+SHOWN = 4  # operations in the name of a nest
+_MEASURED = "measured by the processor's clock, read between the loop nests"
+_WHOLE = "measured as a whole"
+Arrays = Sequence[np.ndarray]
+
+
+def shapes_of(given: Sequence[object]) -> list[list[int]]:
+    """The shapes of operands, as lists."""
+    return [list(np.shape(x)) for x in given]  # type: ignore[arg-type] - they are arrays or numbers
+
+
+# --- as a whole -----------------------------------------------------------------------------------
+
+
+def observed_bytecode(tape: Tape, call: str, run: BytecodeExecutable, arrays: Arrays) -> Arrays:
+    """The outputs of a tape that the bytecode interpreter runs; in a profile, in one span."""
+    seen = observation.observer
+    if seen is None:
+        return run(arrays)
+    with _span(seen, f"bytecode of {call or 'a tape'}", tape, arrays) as one:
+        one.args.update(tier="evaluate", timing=_WHOLE, instructions=len(run.program.code))
+        outs = run(arrays)
+        one.memory = sum(out.nbytes for out in outs)
+    return outs
+
+
+def _span(seen: Observer, name: str, tape: Tape, arrays: Arrays) -> Span:
+    """An open span for what computes a whole tape."""
+    shapes = shapes_of(arrays) if seen.shapes else None
+    one = seen.begin(name, KERNEL, shapes, **_contents(tape, around()))
+    one.flops = kernels.costs_of_tape(tape).flops if seen.flops else 0
+    return one
+
+
+@lru_cache(maxsize=256)
+def _contents(tape: Tape, of: Around) -> dict[str, object]:
+    """What a span says of the nodes that are computed in it."""
+    nodes = [i for i, node in enumerate(tape.nodes) if node.args]
+    ops = Counter(tape.nodes[i].primitive.name for i in nodes)
+    named = ", ".join(f"{op} x{n}" if n > 1 else op for op, n in ops.most_common(NAMED))
+    more = f" and {len(ops) - NAMED} more" * (len(ops) > NAMED)
+    phase = phase_of(frozenset(nodes), tape, of)
+    return {"operations": f"{named}{more}", "nodes": len(nodes), "phase": phase}
+
+
+# --- nest by nest ---------------------------------------------------------------------------------
+
+
+def observed_kernel(tape: Tape, call: str, run: Executable, arrays: Arrays) -> Arrays:
+    """The outputs of a kernel; in a profile, with a span for it and for each of its loop nests."""
+    seen = observation.observer
+    if seen is None:
+        return run(*arrays)
+    clocked = _clocked(tape, run, arrays)
+    with _span(seen, f"kernel of {call or 'a tape'}", tape, arrays) as one:
+        one.args["tier"] = "compile"
+        if clocked.executable is None:
+            outs, ticks = run(*arrays), None
+        else:
+            outs, ticks = clocked(arrays)
+        one.memory = sum(out.nbytes for out in outs)
+    _note_nests(one, clocked, tape, None if ticks is None else ticks.tolist())
+    return outs
+
+
+_known: WeakKeyDictionary[Executable, ClockedKernel] = WeakKeyDictionary()
+
+
+def _clocked(tape: Tape, run: Executable, arrays: Arrays) -> ClockedKernel:
+    """The kernel with time stamps, made at the first call in a profile."""
+    found = _known.get(run)
+    if found is None:
+        with span("prepare to time loop nests", PROFILER):
+            found = kernels.clocked_kernel(tape, run.layouts, run.compiler)
+            if found.executable is not None:
+                kernels.nest_clock()
+                if not _same_bits(run(*arrays), found(arrays)[0]):
+                    found = found._replace(executable=None, why="its sums round in another way")
+        _known[run] = found
+    return found
+
+
+def _same_bits(first: Arrays, second: Arrays) -> bool:
+    return all(a.tobytes() == b.tobytes() for a, b in zip(first, second, strict=True))
+
+
+def _note_nests(one: Span, clocked: ClockedKernel, tape: Tape, ticks: list[int] | None) -> None:
+    """Spans for the loop nests inside that of their kernel; or what is predicted of them."""
+    nests = clocked.nests
+    if len(nests) == 1:
+        begins = [one.begin, one.end]
+        one.args["timing"] = _WHOLE
+    elif ticks is None:
+        shares = [f"{_name(nest.names)}: {nest.share:.0%}" for nest in nests]
+        one.args.update(timing=f"{_WHOLE}: {clocked.why}", predicted_shares=shares)
+        return
+    else:
+        clock = kernels.nest_clock()
+        begins = [min(max(clock.time(t), one.begin), one.end) for t in ticks]
+        one.args["timing"] = _MEASURED
+    for k, nest in enumerate(nests):
+        about = _about_nest(tape, nest.nodes, around(one.parent))
+        args = {"loops": " x ".join(nest.loops), "nodes": [f"%{i}" for i in nest.nodes]}
+        made = one.inside(_name(nest.names), about.phase, begins[k], begins[k + 1], **args)
+        made.args.update(operations=", ".join(nest.names), predicted_share=round(nest.share, 4))
+        made.args["timing"] = one.args["timing"]
+        made.lines, made.flops = about.lines, 0
+        made.note()
+
+
+def _name(names: tuple[str, ...]) -> str:
+    """The name of a nest: that of its operation, or of the first of those that are fused."""
+    if len(names) == 1:
+        return names[0]
+    more = f", {len(names) - SHOWN} more" * (len(names) > SHOWN)
+    return f"fused({', '.join(names[:SHOWN])}{more})"
+
+
+class _About(NamedTuple):
+    """The phase of some nodes, and the user's lines that made them."""
+
+    phase: str
+    lines: tuple[Any, ...]
+
+
+@lru_cache(maxsize=1024)
+def _about_nest(tape: Tape, nodes: tuple[int, ...], of: Around) -> _About:
+    lines: tuple[Any, ...] = ()
+    for i in nodes:
+        for line in tape.lines.get(i, ()):
+            lines = with_line(lines, line) if line not in lines else lines
+    return _About(phase_of(frozenset(nodes), tape, of) if nodes else KERNEL, lines)

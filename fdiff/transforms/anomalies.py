@@ -1,0 +1,174 @@
+"""Where a NaN or an infinity in the outputs of a tape was made: a walk back through its values.
+
+The walk begins at the entries of outputs that are not finite, and goes to those entries of operands
+that they were computed from and that are not finite either. Where there are none, the operation
+itself made them. What a `where` discards, and what no output reads, is never visited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..arraytype import BOOL, ArrayType
+from ..errors import FdiffError
+from ..interpret import evaluate
+from ..ops.elementwise import where
+from ..process.float_flags import noting
+from ..tape import CONSTANT, INPUT, ITEM, Node, Tape
+from ..trace import Trace, TracedArray
+from .apply_rules import masks_of_arguments
+
+Values = list[Any]
+Mask = np.ndarray
+
+
+class Anomaly(NamedTuple):
+    """A node whose value is not finite in the entries `mask`, though its operands are.
+
+    `path` are the nodes from there to an output, itself the first; `values` those of all nodes.
+    """
+
+    tape: Tape
+    values: Values
+    mask: Mask
+    path: tuple[int, ...]
+
+    @property
+    def node(self) -> Node:
+        return self.tape.nodes[self.path[0]]
+
+    @property
+    def value(self) -> np.ndarray:
+        return np.asarray(self.values[self.path[0]])
+
+
+def node_values(tape: Tape, arrays: Sequence[object]) -> Values:
+    """The value of every node, by NumPy; a tuple for a node of several outputs."""
+    values: Values = [None] * len(tape.nodes)
+    for i, array in zip(tape.inputs, arrays, strict=True):
+        values[i] = array
+    bound: dict[tuple[object, int], Callable[..., object]] = {}  # as in `fdiff.interpret`
+    with noting():
+        for i, (primitive, args, params, _) in enumerate(tape.nodes):
+            if primitive is INPUT:
+                continue
+            function = primitive.evaluate
+            if params:
+                key = primitive, id(params)
+                function = bound.setdefault(key, partial(function, **dict(params)))
+            values[i] = function(*[values[a] for a in args])
+    return values
+
+
+def not_finite(value: object) -> Mask:
+    """Which entries of an array are NaN or infinite; none of an array that is not of floats."""
+    array = np.asarray(value)
+    if array.dtype.kind not in "fc":
+        return np.zeros(array.shape, np.bool_)
+    return ~np.isfinite(array)
+
+
+def first_anomaly(tape: Tape, values: Values) -> Anomaly | None:
+    """What made the NaN or infinity in an output, the earliest; None if outputs are finite."""
+    bad: dict[int, Mask] = {}
+    for o in tape.outputs:
+        if (mask := not_finite(values[o])).any():
+            bad[o] = mask
+    reader: dict[int, int] = {}  # of a node in `bad`, the first node that reads it there
+    made: list[int] = []
+    for i in range(max(bad, default=-1), -1, -1):
+        if i not in bad:
+            continue
+        sources = _sources(tape.nodes[i], bad[i], values, i)
+        if not sources:
+            made.append(i)
+        for a, mask in sources.items():
+            bad[a] = mask | bad[a] if a in bad else mask
+            reader[a] = i
+    if not made:
+        return None
+    return Anomaly(tape, values, bad[made[-1]], _path(made[-1], reader))
+
+
+def first_made(tape: Tape, values: Values, skip: Callable[[int], bool]) -> Anomaly | None:
+    """The first node that makes a NaN or infinity of finite operands, whoever reads it."""
+    for i, node in enumerate(tape.nodes):
+        if node.primitive in (INPUT, CONSTANT) or len(node.types) > 1 or skip(i):
+            continue
+        mask = not_finite(values[i])
+        if mask.any() and not _sources(node, mask, values, i):
+            return Anomaly(tape, values, mask, (i,))
+    return None
+
+
+def _path(first: int, reader: dict[int, int]) -> tuple[int, ...]:
+    path = [first]
+    while path[-1] in reader:
+        path.append(reader[path[-1]])
+    return tuple(path)
+
+
+def _sources(node: Node, mask: Mask, values: Values, i: int) -> dict[int, Mask]:
+    """The operands with entries that are not finite and that the entries `mask` were made of."""
+    if node.primitive is ITEM:
+        whole = values[node.args[0]]
+        return {node.args[0]: np.array(not_finite(whole[node.k]).any())}
+    found: dict[int, Mask] = {}
+    operands = [not_finite(values[a]) for a in node.args]
+    if not any(m.any() for m in operands):
+        return found
+    read = _entries_read(node, mask, values, i)
+    for a, bad, used in zip(node.args, operands, read, strict=True):
+        part = bad & used
+        if part.any():
+            found[a] = part | found[a] if a in found else part
+    return found
+
+
+def _entries_read(node: Node, mask: Mask, values: Values, i: int) -> list[Mask]:
+    """For each operand the entries that the entries `mask` of the result are computed from."""
+    args = [np.asarray(values[a]) for a in node.args]
+    if node.primitive is where:
+        taken = args[0].astype(bool)
+        kept = [mask, mask & taken, mask & ~taken]
+        return [_narrow(m, a.shape) for m, a in zip(kept, args, strict=True)]
+    if node.primitive.family == "elementwise":
+        return [_narrow(mask, a.shape) for a in args]
+    everything = [np.ones(a.shape, np.bool_) for a in args]
+    if node.primitive.chooses or len(node.types) > 1:
+        return everything
+    try:
+        return _entries_by_rule(node, mask, args, values[i])
+    except (FdiffError, NotImplementedError):  # an operation that has no such rule
+        return everything
+
+
+def _entries_by_rule(
+    node: Node, mask: Mask, args: Sequence[np.ndarray], value: object
+) -> list[Mask]:
+    """The same by the rules on the record of the operation."""
+    given = [*args, np.asarray(value), mask]
+    with Trace("entries", lines=False) as trace:
+        traced = [trace.input(ArrayType(x.shape, x.dtype)) for x in given[:-1]]
+        flags = trace.input(ArrayType(mask.shape, BOOL))
+        parts = masks_of_arguments(node, flags, traced[:-1], traced[-1:])
+        ids = [trace.lift(x) for x in parts if isinstance(x, TracedArray)]
+        tape = trace.builder.finish(ids)
+    found = iter(evaluate(tape, *given))
+    return [
+        np.broadcast_to(np.asarray(next(found)), a.shape)
+        if isinstance(part, TracedArray)
+        else np.ones(a.shape, np.bool_)
+        for part, a in zip(parts, args, strict=True)
+    ]
+
+
+def _narrow(mask: Mask, shape: tuple[int, ...]) -> Mask:
+    """The mask of what was broadcast from `shape`: true where it is for any of the copies."""
+    lead = mask.ndim - len(shape)
+    stretched = [lead + k for k, n in enumerate(shape) if n == 1 and mask.shape[lead + k] != 1]
+    return np.any(mask, axis=(*range(lead), *stretched)).reshape(shape)

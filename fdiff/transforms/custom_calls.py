@@ -1,0 +1,216 @@
+"""Calls of functions that have derivative rules of the user's, as nodes of a tape.
+
+`CALL` is one call. What it computes and its rules are tapes too (`CallRule`). Before a sweep
+differentiates the node, `opened` puts what the rule computes forwards in its place, and behind that
+a node `RULED`, which gives the same values and has the user's derivative. When the sweep is done,
+`closed` takes these nodes out. So a derivative is made of ordinary nodes, which are differentiated
+again as any others. Calls that are left are taken out by `inlined`, before a tape is run: kernels
+know nothing of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..arraytype import ArrayType
+from ..interpret import Interpreter
+from ..primitive import ZERO, Primitive
+from ..tape import INPUT, ITEM, Builder, Node, Tape, Way, rebuild
+from ..trace import TracedArray, apply_many, current, splice
+from .dependence import reached
+from .simplify import Simplifier
+
+Traced = Sequence[TracedArray]
+
+
+class CallRule(Protocol):
+    """What a call computes, and how it is differentiated.
+
+    `forward` is a tape ``arguments -> (*results, *residuals)`` with results of the `types`; `value`
+    gives the results alone, and holds no calls; `run` is its interpreter.
+    ``pulled(residuals, arguments, bars)`` gives a cotangent for each argument,
+    ``pushed(residuals, arguments, dots)`` a tangent for each result, both `ZERO` where there is
+    none. ``batched(mapped, size)`` is the rule of the mapped call.
+    """
+
+    types: tuple[ArrayType, ...]
+    forward: Tape
+
+    @property
+    def value(self) -> Tape: ...
+    @property
+    def run(self) -> Interpreter: ...
+    def pulled(self, residuals: Traced, args: Traced, bars: Sequence[object]) -> list[object]: ...
+    def pushed(self, residuals: Traced, args: Traced, dots: Sequence[object]) -> list[object]: ...
+    def batched(self, mapped: tuple[bool, ...], size: int) -> CallRule: ...
+
+
+# Whether any call was ever recorded: without one, nobody looks for calls in tapes.
+_recorded: list[bool] = []
+
+
+def note_calls() -> None:
+    """Tell that tapes may hold calls from now on."""
+    _recorded[:] = [True]
+
+
+# --- the three kinds of nodes ---------------------------------------------------------------------
+
+
+def _results(*types: ArrayType, rule: CallRule) -> tuple[ArrayType, ...]:
+    return rule.types
+
+
+def _run(*args: np.ndarray, rule: CallRule) -> object:
+    outs = rule.run(*args)
+    return outs[0] if len(rule.types) == 1 else tuple(outs)
+
+
+def _residuals(args: Traced, rule: CallRule) -> list[TracedArray]:
+    return splice(rule.forward, args, current())[len(rule.types) :]
+
+
+def _push_call(
+    dots: Sequence[object], args: Traced, outs: object, *, rule: CallRule
+) -> list[object]:
+    return rule.pushed(_residuals(args, rule), args, dots)
+
+
+def _pull_call(
+    bars: Sequence[object], args: Traced, outs: object, *, rule: CallRule
+) -> list[object]:
+    return rule.pulled(_residuals(args, rule), args, bars)
+
+
+def _batch_call(args: Traced, mapped: Sequence[bool], size: int, *, rule: CallRule) -> object:
+    wide = rule.batched(tuple(map(bool, mapped)), size)
+    return list(apply_many(CALL, *args, rule=wide))
+
+
+CALL = Primitive("custom_call", _results, _run, _push_call, _pull_call, _batch_call, family="call")  # type: ignore[arg-type] - a list
+
+
+def _ruled_types(*types: ArrayType, rule: CallRule) -> tuple[ArrayType, ...]:
+    return types[: len(rule.types)]
+
+
+def _ruled_values(*args: np.ndarray, rule: CallRule) -> object:
+    return args[0] if len(rule.types) == 1 else args[: len(rule.types)]
+
+
+def _push_ruled(
+    dots: Sequence[object], args: Traced, outs: object, *, rule: CallRule
+) -> list[object]:
+    """Only the arguments of the call move its results, by the rule."""
+    first = len(rule.forward.outputs)
+    return rule.pushed(args[len(rule.types) : first], args[first:], dots[first:])
+
+
+def _pull_ruled(
+    bars: Sequence[object], args: Traced, outs: object, *, rule: CallRule
+) -> list[object]:
+    first = len(rule.forward.outputs)
+    return [ZERO] * first + rule.pulled(args[len(rule.types) : first], args[first:], bars)
+
+
+def _no_slope(*_: object) -> list[object]:
+    return [ZERO]
+
+
+# The first arguments as they are: results, residuals, then the arguments of the call.
+RULED = Primitive("ruled", _ruled_types, _ruled_values, _push_ruled, _pull_ruled, family="call")
+# An argument of a call where its forward tape reads it: no derivative passes there.
+HELD = Primitive("held", lambda x: (x,), lambda x: x, _no_slope, _no_slope, flat=True)
+
+
+# --- what is done to tapes ------------------------------------------------------------------------
+
+
+def _calls(tape: Tape, primitive: Primitive) -> list[int]:
+    return [i for i, node in enumerate(tape.nodes) if node[0] is primitive]
+
+
+def opened(tape: Tape, wrt: Sequence[int]) -> Tape:
+    """The tape with each call that depends on the inputs `wrt` (positions) ready for a sweep."""
+    if not _recorded or not (calls := _calls(tape, CALL)):
+        return tape
+    moves = reached(tape, {tape.inputs[k]: 1 for k in wrt})
+    ways: dict[int, Way] = {
+        i: _opening(tape.nodes[i]) for i in calls if any(moves[a] for a in tape.nodes[i].args)
+    }
+    return rebuild(tape, Builder(), ways) if ways else tape
+
+
+def _opening(node: Node) -> Way:
+    rule: CallRule = node.param("rule")
+
+    def enter(builder: Builder, ids: dict[int, int]) -> int:
+        given = tuple([ids[a] for a in node.args])
+        held = [builder.add(HELD, (g,)) for g in given]
+        outs = _entered(rule.forward, builder, held)
+        return builder.add(RULED, (*outs, *given), node.params, None, node.types)
+
+    return enter
+
+
+def _entered(tape: Tape, builder: Builder, given: Sequence[int]) -> list[int]:
+    """The outputs of a tape whose nodes are entered with `given` for its inputs."""
+    ids = dict(zip(tape.inputs, given, strict=True))
+    for i, (primitive, args, params, types) in enumerate(tape.nodes):
+        if primitive is INPUT:
+            continue
+        ids[i] = builder.add(primitive, tuple([ids[a] for a in args]), params, None, types)
+        if i in tape.lines:  # the lines of the rule, not that of the call
+            builder.lines.setdefault(ids[i], tape.lines[i])
+    return [ids[o] for o in tape.outputs]
+
+
+def closed(tape: Tape) -> Tape:
+    """A tape that a sweep gave, without what `opened` put into it."""
+    if not _recorded:
+        return tape
+    ruled, held = set(_calls(tape, RULED)), _calls(tape, HELD)
+    ways: dict[int, Way] = {i: _first_argument(tape.nodes[i]) for i in (*ruled, *held)}
+    for i, node in enumerate(tape.nodes):
+        if node[0] is ITEM and node.args[0] in ruled:
+            ways[i] = _argument(tape.nodes[node.args[0]], node.k)
+    return rebuild(tape, Simplifier(), ways) if ways else tape
+
+
+def _first_argument(node: Node) -> Way:
+    return _argument(node, 0)
+
+
+def _argument(node: Node, k: int) -> Way:
+    return lambda builder, ids: ids[node.args[k]]
+
+
+def inlined(tape: Tape) -> Tape:
+    """The tape with the nodes of each call in place of the call."""
+    if not _recorded or not (calls := _calls(tape, CALL)):
+        return tape
+    ways: dict[int, Way] = {}
+    results: dict[int, list[int]] = {}
+    for i in calls:
+        ways[i] = _inlining(i, tape.nodes[i], results)
+    for i, node in enumerate(tape.nodes):
+        if node[0] is ITEM and node.args[0] in ways:
+            ways[i] = _result(node, results)
+    return rebuild(tape, Simplifier(), ways)
+
+
+def _inlining(i: int, node: Node, results: dict[int, list[int]]) -> Way:
+    rule: CallRule = node.param("rule")
+
+    def enter(builder: Any, ids: dict[int, int]) -> int:
+        results[i] = _entered(rule.value, builder, [ids[a] for a in node.args])
+        return results[i][0]
+
+    return enter
+
+
+def _result(node: Node, results: dict[int, list[int]]) -> Way:
+    return lambda builder, ids: results[node.args[0]][node.k]

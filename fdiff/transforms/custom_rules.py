@@ -1,0 +1,214 @@
+"""The rule of a call with derivatives of the user's: the tapes of what the user wrote.
+
+`custom_vjp` gives a pullback, which is linear in the cotangents; `custom_jvp` a pushforward, which
+is linear in the tangents. Each is the transpose of the other, and so the one that is not given is
+made of the one that is by the reverse sweep (R. Frostig, M. J. Johnson, D. Maclaurin, A. Paszke and
+A. Radul, Decomposing reverse-mode automatic differentiation, arXiv:2105.09469, 2021).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..arraytype import ArrayType
+from ..attributes import cached_property
+from ..errors import Line, TraceError, message
+from ..interpret import Interpreter
+from ..primitive import ZERO
+from ..tape import Tape
+from ..trace import Trace, TracedArray, apply_many, current, splice
+from .batch import batch
+from .custom_calls import CALL, Traced, inlined, note_calls
+from .derivative_tapes import bind, choose
+from .reverse import vjp
+from .simplify import simplify
+
+Bits = tuple[bool, ...]
+
+
+class Site:
+    """Where the rule of a call was written: the public name, and the user's line."""
+
+    __slots__ = ("line", "name")
+
+    def __init__(self, name: str, line: Line | None) -> None:
+        self.name = name
+        self.line = line
+
+
+class CustomRule:
+    """What a call computes, and its rule.
+
+    - `forward` is ``arguments -> (*results, *residuals)`` with results of the `types`;
+    - `pull` is ``(*residuals, *arguments, *bars) -> cotangents``;
+    - `push` is ``(*residuals, *arguments, *dots) -> tangents``;
+
+    one of the two is `given`. There is a bar, and a tangent, for each floating result, a cotangent
+    and a dot for each of the arguments `moving` (positions). Rules are equal if their tapes are,
+    but a recursive one, whose tapes hold calls with the same rule, equals itself alone. Such a rule
+    exists before its tapes do, and has a `value` tape of its own.
+    """
+
+    forward: Tape
+    given: Tape
+
+    def __init__(
+        self, types: Sequence[ArrayType], moving: Sequence[int], site: Site, *, pulls: bool
+    ) -> None:
+        self.types, self.moving, self.site, self.pulls = tuple(types), tuple(moving), site, pulls
+        self.floating = [k for k, t in enumerate(types) if t.floating]
+        self.recursive = False
+        self._hash: int | None = None
+        self._plain: Tape | None = None
+        self._value: Tape | None = None
+        self._wide: dict[tuple[Bits, int], CustomRule] = {}
+
+    def fill(self, forward: Tape, given: Tape, value: Tape | None = None) -> CustomRule:
+        """Take the tapes; those of a recursive rule come with a `value` without itself."""
+        self.forward, self.given, self.recursive = forward, given, value is not None
+        self._plain, self._value = value, None
+        for made in ("run", "pull", "push"):  # of the tapes before
+            self.__dict__.pop(made, None)
+        return self
+
+    def _key(self) -> tuple[object, ...]:
+        return self.forward, self.given, self.types, self.moving, self.pulls
+
+    def __eq__(self, other: object) -> bool:
+        if self is other or not isinstance(other, CustomRule) or self.recursive or other.recursive:
+            return self is other
+        return self._key() == other._key()
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = id(self) if self.recursive else hash(self._key())
+        return self._hash
+
+    def __repr__(self) -> str:
+        return self.site.name
+
+    # -------------------------------------------------------------------------- the tapes
+
+    @property
+    def value(self) -> Tape:
+        """The results alone."""
+        if self._value is None:
+            alone = self._plain or choose(self.forward, range(len(self.types)))
+            self._value = inlined(alone)
+        return self._value
+
+    @cached_property
+    def run(self) -> Interpreter:
+        return Interpreter(self.value)
+
+    @cached_property
+    def pull(self) -> Tape:
+        return self.given if self.pulls else self._transposed(len(self.moving))
+
+    @cached_property
+    def push(self) -> Tape:
+        return self._transposed(len(self.floating)) if self.pulls else self.given
+
+    def _transposed(self, linear: int) -> Tape:
+        """The transpose of the given rule as a function of its last inputs, `linear` of them."""
+        rule = self.given
+        first = len(rule.inputs) - linear
+        whole = vjp(rule, range(first, len(rule.inputs)))
+        turned = simplify(choose(whole, range(len(rule.outputs), len(whole.outputs))))
+        users = turned.users()
+        if any(users[turned.inputs[k]] for k in range(first, first + linear)):
+            raise self._not_linear()
+        unread = {
+            k: np.zeros(t.shape, t.dtype) for k, t in enumerate(rule.input_types) if k >= first
+        }
+        return bind(turned, unread)
+
+    def _not_linear(self) -> TraceError:
+        if self.pulls:
+            fact = "the backward rule is not linear in the cotangent, so that it has no transpose."
+            way = "Give the forward rule, with custom_jvp, or take derivatives in reverse mode."
+        else:
+            fact = "the rule is not linear in the tangents, so that it has no transpose."
+            way = "Compute tangents by sums and products with what depends on the primals alone."
+        return TraceError(message(self.site.name, fact, way, self.site.line))
+
+    # -------------------------------------------------------------------------- asked by sweeps
+
+    def pulled(self, residuals: Traced, args: Traced, bars: Sequence[object]) -> list[object]:
+        """A cotangent of each argument; `ZERO` for those that have none."""
+        seeds = [_filled(bars[k], self.types[k]) for k in self.floating]
+        found = splice(self.pull, [*residuals, *args, *seeds], current())
+        by_place = dict(zip(self.moving, found, strict=True))
+        return [by_place.get(k, ZERO) for k in range(len(args))]
+
+    def pushed(self, residuals: Traced, args: Traced, dots: Sequence[object]) -> list[object]:
+        """A tangent of each result; `ZERO` for those that have none."""
+        seeds = [_filled(dots[k], args[k].type) for k in self.moving]
+        found = splice(self.push, [*residuals, *args, *seeds], current())
+        by_place = dict(zip(self.floating, found, strict=True))
+        return [by_place.get(k, ZERO) for k in range(len(self.types))]
+
+    def batched(self, mapped: Bits, size: int) -> CustomRule:
+        """The rule of the call for `size` elements, of the arguments that are `mapped`."""
+        if (wide := self._wide.get((mapped, size))) is not None:
+            return wide
+        types = [ArrayType((size, *t.shape), t.dtype) for t in self.types]
+        wide = CustomRule(types, self.moving, self.site, pulls=self.pulls)
+        wide.recursive = self.recursive
+        self._wide[mapped, size] = wide  # before its tapes, which may hold it
+        forward = batch(self.forward, mapped, size)
+        residuals = [True] * (len(self.forward.outputs) - len(self.types))
+        seeds = [True] * len(self.floating) if self.pulls else [mapped[k] for k in self.moving]
+        given = batch(self.given, [*residuals, *mapped, *seeds], size)
+        if self.pulls:
+            given = _shared_summed(given, self.moving, mapped)
+        value = batch(self.value, mapped, size) if self.recursive else None
+        return wide.fill(forward, given, value)
+
+
+def _filled(value: object, type_: ArrayType) -> TracedArray:
+    """A cotangent or tangent; zeros where there is none."""
+    if isinstance(value, TracedArray):
+        return value
+    trace = current()
+    given = np.zeros(type_.shape, type_.dtype) if value is ZERO else value
+    return TracedArray(trace, trace.lift(given, type_.dtype), type_)
+
+
+def _shared_summed(tape: Tape, moving: Sequence[int], mapped: Bits) -> Tape:
+    """A batched pullback where an argument that all elements share gets the sum of cotangents."""
+    if all(mapped[k] for k in moving):
+        return tape
+    with Trace("vmap", lines=False) as trace:
+        outs = splice(tape, [trace.input(t) for t in tape.input_types], trace)
+        pairs = zip(moving, outs, strict=True)
+        found = [out if mapped[k] else np.sum(out, axis=0) for k, out in pairs]
+        return trace.builder.finish([trace.lift(x) for x in found])
+
+
+class Refusal:
+    """The rule of a call that gives its argument, and refuses to be differentiated."""
+
+    def __init__(self, type_: ArrayType, words: str) -> None:
+        self.types, self.words = (type_,), words
+        with Trace("refusal", lines=False) as trace:
+            self.forward = self.value = trace.builder.finish([trace.input(type_).id])
+        self.run = Interpreter(self.value)
+
+    def pulled(self, residuals: Traced, args: Traced, bars: Sequence[object]) -> list[object]:
+        raise RuntimeError(self.words)
+
+    def pushed(self, residuals: Traced, args: Traced, dots: Sequence[object]) -> list[object]:
+        raise RuntimeError(self.words)
+
+    def batched(self, mapped: Bits, size: int) -> Refusal:
+        (type_,) = self.types
+        return Refusal(ArrayType((size, *type_.shape), type_.dtype), self.words)
+
+
+def refusing_derivatives(x: TracedArray, words: str) -> TracedArray:
+    """`x` itself, whose derivative is an error with these words."""
+    note_calls()
+    return apply_many(CALL, x, rule=Refusal(x.type, words))[0]

@@ -1,0 +1,143 @@
+"""How the outputs of a tape depend on its inputs: not at all, linearly, quadratically, otherwise.
+
+An output is linear in an input where its derivative with respect to that input does not depend on
+the input any more, and quadratic where the second derivative does not: both are asked of the tape
+of tangents. What has kinks or jumps, as ``abs(x)``, is nonlinear. Dependence is that of the graph,
+not of values (``x - x`` depends on `x`), so that an answer may be too high, never too low.
+
+Which entries interact nonlinearly is what A. Walther, "Computing sparse Hessians with automatic
+differentiation", ACM TOMS 34(1), 2008, propagates as index sets; here the
+tape of tangents tells it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from functools import lru_cache
+
+import numpy as np
+
+from ..attributes import cached_property
+from ..errors import FdiffError
+from ..tape import Tape
+from .dependence import depends, influenced
+from .derivative_tapes import choose
+from .pipeline import TANGENTS, VALUE, derive
+from .sparsity.jacobian_pattern import pattern
+
+
+class Degree(StrEnum):
+    """How an output depends on an input, from the least to the most."""
+
+    NONE = "none"  # not at all
+    STEPS = "steps"  # through comparisons, rounding or integers alone: the derivative is zero
+    LINEAR = "linear"  # the derivative does not depend on the input
+    QUADRATIC = "quadratic"  # the second derivative does not depend on the input
+    NONLINEAR = "nonlinear"
+    UNKNOWN = "unknown"  # it depends on it, and an operation on the way has no derivative
+
+
+class Dependence:
+    """How each output of a tape depends on each of the inputs `wrt`, told when it is asked.
+
+    ``dependence[o, i]`` is a `Degree`, by numbers or by `outputs` and `inputs`, the names. One
+    input is looked at while all others are held fixed: ``x * y`` is linear in `x` and in `y`.
+    """
+
+    def __init__(
+        self,
+        tape: Tape,
+        wrt: Sequence[int],
+        outputs: Sequence[str] = (),
+        inputs: Sequence[str] = (),
+    ) -> None:
+        self._tape, self._wrt = tape, tuple(wrt)
+        self.outputs = tuple(outputs) or tuple(f"out{o}" for o in range(len(tape.outputs)))
+        self.inputs = tuple(inputs) or tuple(f"in{k}" for k in wrt)
+        self._column = lru_cache(maxsize=None)(self._degrees)
+        self._entries = lru_cache(maxsize=32)(self._entry_degrees)
+
+    @cached_property
+    def differentiable(self) -> list[list[bool]]:
+        """``differentiable[o][i]``: whether output `o` depends on input `i` with a derivative."""
+        return depends(self._tape, self._wrt)
+
+    def __getitem__(self, key: tuple[int | str, int | str]) -> Degree:
+        o, i = self._place(key)
+        return self._column(i)[o]
+
+    def matrix(self) -> list[list[Degree]]:
+        """A row for each output, a `Degree` for each input."""
+        columns = [self._column(i) for i in range(len(self._wrt))]
+        return [[column[o] for column in columns] for o in range(len(self.outputs))]
+
+    def entries(self, output: int | str, input: int | str) -> np.ndarray | None:  # noqa: A002 - what it is
+        """The same entry by entry: texts, of the output's shape followed by the input's.
+
+        An entry of the input is linear there if the derivative with respect to that *array* does
+        not depend on the entry. "linear" or "nonlinear" (quadratic ones included), "steps" and
+        "none". None where the tape has operations that mix all entries, or is too large.
+        """
+        o, i = self._place((output, input))
+        return self._entries(o, i)
+
+    def _place(self, key: tuple[int | str, int | str]) -> tuple[int, int]:
+        o, i = key
+        return _number(o, self.outputs, "output"), _number(i, self.inputs, "input")
+
+    # --- the degrees of one input -----------------------------------------------------------------
+
+    def _degrees(self, i: int) -> list[Degree]:
+        """The degree of each output in input `i`."""
+        tape, k = self._tape, self._wrt[i]
+        there, _ = influenced(tape, {tape.inputs[k]: 1})
+        out = [Degree.STEPS if there[o] else Degree.NONE for o in tape.outputs]
+        rest = [o for o, row in enumerate(self.differentiable) if row[i]]
+        current = choose(tape, rest)
+        for degree in (Degree.LINEAR, Degree.QUADRATIC):
+            if not rest:
+                break
+            try:
+                current = derive((*TANGENTS, *VALUE), current, wrt=(k,))
+            except FdiffError:
+                return [Degree.UNKNOWN if o in rest else d for o, d in enumerate(out)]
+            found, stepped = influenced(current, {current.inputs[k]: 1})
+            further: list[int] = []  # outputs of the tangents that depend on the input smoothly
+            for n, (o, node) in enumerate(zip(rest, current.outputs, strict=True)):
+                out[o] = Degree.NONLINEAR if found[node] else degree
+                if found[node] and not stepped[node]:
+                    further.append(n)
+            rest = [rest[n] for n in further]
+            current = choose(current, further)
+        return out
+
+    def _entry_degrees(self, o: int, i: int) -> np.ndarray | None:
+        """The degrees of the entries of output `o` in the entries of input `i`."""
+        k, tape = self._wrt[i], choose(self._tape, (o,))
+        smooth, any_way = pattern(tape, k), pattern(tape, k, smoothly=False)
+        if smooth is None or any_way is None:
+            return None
+        curved: np.ndarray | None = np.zeros_like(smooth)
+        if smooth.any():
+            try:
+                tangents = derive((*TANGENTS, *VALUE), tape, wrt=(k,))
+            except FdiffError:
+                return None
+            curved = pattern(tangents, k, smoothly=False)
+        if curved is None:
+            return None
+        found = np.where(any_way, Degree.STEPS.value, Degree.NONE.value).astype("U9")
+        found[smooth] = Degree.LINEAR.value
+        found[smooth & curved] = Degree.NONLINEAR.value
+        return found.reshape((*tape.output_types[0].shape, *tape.input_types[k].shape))
+
+
+def _number(key: int | str, names: Sequence[str], what: str) -> int:
+    """The number of an output or input that is told by its number or name."""
+    if isinstance(key, str):
+        if key in names:
+            return names.index(key)
+    elif -len(names) <= key < len(names):
+        return key % len(names)
+    raise KeyError(f"there is no {what} {key!r}; there are {', '.join(names) or 'none'}")
