@@ -27,6 +27,14 @@ class MemoryDevice(Protocol):
         """A copy in the memory of the host, once all that was launched before is done."""
         ...
 
+    def zeros(self, shape: tuple[int, ...], dtype: np.dtype) -> DeviceArray:
+        """A new array of zeros."""
+        ...
+
+    def write(self, source: DeviceArray, target: DeviceArray) -> None:
+        """Copy the entries of an array into another one of this shape and dtype."""
+        ...
+
     def export(self, array: DeviceArray) -> object:
         """The array as users get it, of a library of theirs."""
         ...

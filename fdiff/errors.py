@@ -62,12 +62,16 @@ class StrictError(FdiffError, RuntimeError):
     """With ``strict=True``: an output does not depend on an input."""
 
 
-class GradcheckError(FdiffError, RuntimeError):
-    """A derivative differs from the one measured by `gradcheck`."""
+class GradcheckError(FdiffError, RuntimeError, AssertionError):
+    """A derivative differs from the one measured by `gradcheck` or `check_grads`."""
 
 
 class KinkError(FdiffError, ArithmeticError):
     """Under ``kinks("raise")``: a derivative was taken at a point that has none."""
+
+
+class AnomalyError(FdiffError, RuntimeError, FloatingPointError):
+    """With `detect_anomaly` or `debug_nans`: a NaN or an infinity, and what made it."""
 
 
 class ConvergenceError(FdiffError, RuntimeError):

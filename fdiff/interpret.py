@@ -10,8 +10,10 @@ import numpy as np
 
 from .process.collector import collector_paused
 from .process.float_flags import noting
+from .process.observation import Span
 from .tape import CONSTANT, INPUT, Tape
 
+BeginNode = Callable[[int, Sequence[object]], Span]  # opens a span for a node and its operands
 Step = tuple[Callable[..., object], int, tuple[int, ...], tuple[int, ...]]
 
 
@@ -59,6 +61,21 @@ class Interpreter:
                     values[d] = None
         return [values[i] for i in self.outputs]
 
+    def observed(self, arrays: Sequence[np.ndarray], begin: BeginNode) -> list[object]:
+        """The same as a call, with a span around each node."""
+        values: list[object] = [None] * self.size
+        for i, value in (*zip(self.inputs, arrays, strict=True), *self.constants):
+            values[i] = value
+        with noting():
+            for function, i, args, dead in self.steps:
+                given = [values[a] for a in args]
+                with begin(i, given) as span:
+                    values[i] = function(*given)
+                    span.memory = _owned(values[i]) - sum(_owned(values[d]) for d in dead)
+                for d in dead:
+                    values[d] = None
+        return [values[i] for i in self.outputs]
+
     def flagged(self, arrays: Sequence[np.ndarray]) -> list[tuple[str, int]]:
         """What happens to which nodes on the way: "divide by zero", "overflow", "invalid value"."""
         values: list[object] = [None] * self.size
@@ -80,6 +97,13 @@ class Interpreter:
                 for d in dead:
                     values[d] = None
         return found
+
+
+def _owned(value: object) -> int:
+    """Bytes of the memory that belongs to an array, or to several; none to a view."""
+    if isinstance(value, tuple | list):
+        return sum(map(_owned, value))
+    return value.nbytes if isinstance(value, np.ndarray) and value.base is None else 0
 
 
 def _last_uses(tape: Tape) -> dict[int, tuple[int, ...]]:

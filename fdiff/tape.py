@@ -1,6 +1,7 @@
 """The tape: a frozen, typed, hash-consed program in single-assignment form.
 
 A tape is a tuple of nodes; a node's id is its position. Inputs and constants are nodes too.
+(R. E. Wengert, "A simple automatic derivative evaluation program", CACM 7(8), 1964.)
 """
 
 from __future__ import annotations
@@ -171,7 +172,7 @@ class Tape:
             types = ", ".join(map(str, node.types))
             told = dict.fromkeys(map(numbered, self.lines.get(i, ())))
             line = "; ".join(show_line(line).strip() for line in told)
-            rows.append((f"%{i}", types, _operation(node), line))
+            rows.append((f"%{i}", types, operation_text(node), line))
         return rows
 
     def __str__(self) -> str:
@@ -203,7 +204,8 @@ class Tape:
         )
 
 
-def _operation(node: Node) -> str:
+def operation_text(node: Node) -> str:
+    """A node as it is shown: ``sum(%2, axes=(0,))``."""
     params = [f"{k}={v}" for k, v in node.params if k != "type_"]
     return f"{node.primitive.name}({', '.join([*(f'%{a}' for a in node.args), *params])})"
 
@@ -360,8 +362,19 @@ def rebuild(
     return builder.finish([ids[o] for o in tape.outputs])
 
 
-def verify(tape: Tape) -> Tape:
-    """Check every law of the tape; return it, or raise `TapeError` naming the node."""
+def verify(tape: Tape, place: str = "") -> Tape:
+    """Check every law of the tape; return it, or raise `TapeError` naming the node.
+
+    `place` says where it was made, for the message.
+    """
+    try:
+        _check_laws(tape)
+    except TapeError as error:
+        raise TapeError(f"{error} {place}".rstrip()) from None
+    return tape
+
+
+def _check_laws(tape: Tape) -> None:
     seen: set[tuple[Primitive, tuple[int, ...], Params]] = set()
     for i, node in enumerate(tape.nodes):
         _check(all(0 <= a < i for a in node.args), i, node, "reads a later node")
@@ -380,9 +393,8 @@ def verify(tape: Tape) -> Tape:
         raise TapeError(f"inputs {tape.inputs} are not the input nodes {inputs}")
     if not all(0 <= o < len(tape.nodes) and len(tape.nodes[o].types) == 1 for o in tape.outputs):
         raise TapeError(f"outputs {tape.outputs} are not single-output nodes")
-    return tape
 
 
 def _check(holds: bool, i: int, node: Node, fault: str) -> None:  # noqa: FBT001 - private
     if not holds:
-        raise TapeError(f"node %{i} = {_operation(node)} {fault}")
+        raise TapeError(f"node %{i} = {operation_text(node)} {fault}")

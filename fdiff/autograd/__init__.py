@@ -1,0 +1,38 @@
+"""Recorded arrays, and what else stands on the page of ``torch.autograd``, under torch's names."""
+
+from ..functional.anomaly_detection import detect_anomaly, set_detect_anomaly
+from . import array_methods as array_methods  # enters the methods of the class
+from . import graph as graph
+from . import recorded_checks as recorded_checks  # enters what `gradcheck` asks
+from . import ruled_calls as ruled_calls  # enters what functions with rules ask
+from .checkpointing import checkpoint
+from .engine import backward, grad
+from .function import Function
+from .modes import (
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    is_inference_mode_enabled,
+    no_grad,
+    set_grad_enabled,
+)
+from .recorded_array import RecordedArray, tensor
+from .variable import Variable
+
+__all__ = [
+    "Function",
+    "RecordedArray",
+    "Variable",
+    "backward",
+    "checkpoint",
+    "detect_anomaly",
+    "enable_grad",
+    "grad",
+    "inference_mode",
+    "is_grad_enabled",
+    "is_inference_mode_enabled",
+    "no_grad",
+    "set_detect_anomaly",
+    "set_grad_enabled",
+    "tensor",
+]

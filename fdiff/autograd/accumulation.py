@@ -1,0 +1,43 @@
+"""How gradients are added to leaves, by the rules of `gradient_layouts.py`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .gradient_layouts import accumulated, first_gradient
+from .recipes import kind_of
+from .recorded_array import RecordedArray, Version, new_array, plain
+from .recording import apply_ufunc
+
+C_ORDER = 1  # the bit of `ndarray.flags` for it
+
+
+def accumulate(leaf: RecordedArray, bar: Any, *, create: bool, owned: bool = False) -> None:
+    """Add a gradient to ``leaf.grad``: in place, or out of place where a graph is created.
+
+    `bar` is an array, which others may hold unless it is `owned`, or with `create` a recorded one.
+    What becomes ``grad`` is an ndarray inside, never a NumPy scalar, so that it can be added to.
+    """
+    known = leaf._grad
+    if known is None:
+        parameter = np.asarray(leaf.value)
+        if owned and bar.flags.num & parameter.flags.num & C_ORDER and bar.flags.owndata:
+            leaf._grad = plain(bar)  # the usual case of `first_gradient`, in a fifth of the time
+            return
+        found = np.asarray(bar.value if create else bar)
+        first = first_gradient(parameter, found, owned=owned)
+        leaf._grad = _placed(bar, first) if create else plain(first)
+    elif create:
+        total = apply_ufunc(np.add, known, bar)
+        leaf._grad = _placed(total, np.asarray(total.value))
+    else:
+        accumulated(known.value, bar, create_graph=False)
+        known.version.bump(None)
+
+
+def _placed(recorded: RecordedArray, value: np.ndarray) -> RecordedArray:
+    """A recorded array with its entries in another place, or the same as an ndarray."""
+    kind = kind_of(value, recorded.kind.requires_grad)
+    return new_array(value, kind, recorded.edge_now(), Version())

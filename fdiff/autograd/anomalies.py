@@ -1,0 +1,144 @@
+"""Anomalies in backward passes of recorded arrays: each node is looked at after its rule ran.
+
+A pass that is watched goes node by node, never by a compiled tape. The first cotangent that is NaN
+or infinite raises, with the line of the forward call. If what that call saved is not finite itself,
+the walk goes on to the call that made it, so that the forward pass is to blame where it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ..errors import AnomalyError, message, show_line
+from ..functional.anomaly_reports import entries_in_words, kind_of_values
+from ..process import anomaly_mode
+from ..transforms.anomalies import not_finite
+from .node_rules import NodeRules, Part
+from .nodes import CustomNode, GraphNode
+from .saved_values import saved_values
+
+SHOWN = 3  # entries whose values are shown
+
+
+def watching() -> bool:
+    """Whether cotangents are looked at."""
+    return anomaly_mode.mode is not None and anomaly_mode.mode.check_nan
+
+
+def check_output(array: Any, node: GraphNode) -> None:
+    """Raise if what a backward pass begins at is not finite itself."""
+    if watching() and (mask := not_finite(array.value)).any():
+        kind = kind_of_values(array.value, mask)
+        where = entries_in_words(array.value, mask)
+        fact = f"the output that is differentiated holds {kind} values.{where}"
+        raise _error(fact, node, _blamed(node))
+
+
+def watched_pull(rules: NodeRules, node: GraphNode, bars: dict[int, Part]) -> list[Part | None]:
+    """What a node's rule gives; raises `AnomalyError` for a cotangent that is not finite."""
+    try:
+        found = rules.pull(node, bars)
+    except Exception as error:
+        error.add_note(
+            f"Error detected in {node.name()}. Traceback of forward call that caused the error:"
+            f"{show_line(node.line)}"
+        )
+        raise
+    if watching():
+        for k, part in enumerate(found):
+            if part is not None:
+                _check_cotangent(node, bars, k, part)
+    return found
+
+
+def _check_cotangent(node: GraphNode, bars: Mapping[int, Part], k: int, part: Part) -> None:
+    value, live = (_value(x) for x in part)
+    mask = not_finite(value) if live is None else not_finite(value) & live
+    if not mask.any():
+        return
+    for bar, _ in bars.values():  # nodes before this one were looked at
+        if not_finite(given := _value(bar)).any():
+            raise _given(given, node)
+    kind, where = kind_of_values(value, mask), entries_in_words(value, mask)
+    fact = f"Function '{_name(node)}' returned {kind} values in its {k}th output.{where}"
+    values = _values(node, bars, np.asarray(value), mask)
+    raise _error(fact, node, f"{values}{_blamed(node)}")
+
+
+def _given(bar: Any, node: GraphNode) -> AnomalyError:
+    """The error for a cotangent that came in from outside of all rules."""
+    mask = not_finite(bar)
+    words = f"{kind_of_values(bar, mask)} values.{entries_in_words(bar, mask)}"
+    return _error(f"a gradient that was given to {_name(node)} holds {words}", node, "")
+
+
+def _error(fact: str, node: GraphNode, details: str) -> AnomalyError:
+    return AnomalyError(message("backward", fact, details.lstrip("\n"), node.line))
+
+
+def _name(node: GraphNode) -> str:
+    """The name of a node as torch's messages have it: ``SqrtBackward0``."""
+    return node.name() if isinstance(node, CustomNode) else f"{node.name()}0"
+
+
+def _value(x: Any) -> Any:
+    return getattr(x, "value", x)
+
+
+def _saved(node: GraphNode) -> dict[str, np.ndarray]:
+    """What a node saved, in words."""
+    recipe = getattr(node, "recipe", None)
+    if recipe is None or node.saved is None:
+        return {}
+    names = [f"operand {place}" if place < recipe.count else "result" for place in recipe.saved]
+    return dict(zip(names, map(np.asarray, saved_values(node)), strict=True))
+
+
+def _values(node: GraphNode, bars: Mapping[int, Part], value: np.ndarray, mask: np.ndarray) -> str:
+    """The cotangent and the saved values at the entries that are to blame."""
+    known = {**_saved(node), "cotangent": np.asarray(_value(next(iter(bars.values()))[0]))}
+    lines: list[str] = []
+    for entry in np.argwhere(np.broadcast_to(mask, value.shape))[:SHOWN]:
+        at = tuple(map(int, entry))
+        told = [f"{name} = {x[at]}" for name, x in known.items() if x.shape == value.shape]
+        told += [f"{name} = {x}" for name, x in known.items() if not x.shape and value.shape]
+        if told:
+            lines.append(f"\n{f'at {list(at)}: ' if at else ''}{', '.join(told)}")
+    return "".join(lines)
+
+
+def _blamed(node: GraphNode) -> str:
+    """The forward call that made what the node computed with, where that is not finite."""
+    made = _maker(node)
+    if made is None:
+        return ""
+    source, where = made
+    words = f"It comes from the forward pass: {where}"
+    return f"\n{words}{show_line(source.line)}" if source is not node else f"\n{words}"
+
+
+def _maker(node: GraphNode) -> tuple[GraphNode, str] | None:
+    """The earliest call behind a node that gave values that are not finite, in words."""
+    found: tuple[GraphNode, str] | None = None
+    while True:
+        operation = _name(node).removesuffix("Backward0")
+        operands = {k: e[0] for k, e in enumerate(node.edges) if e is not None}
+        source = next(iter(operands.values())) if len(operands) == 1 else None
+        for name, x in _saved(node).items():
+            kind, _, place = name.partition(" ")
+            made = operands.get(int(place)) if place else None
+            if not (mask := not_finite(x)).any():
+                source = None if made is not None and made is source else source
+                continue
+            what = f"{kind_of_values(x, mask)} values.{entries_in_words(x, mask)}"
+            if kind == "operand" and made is not None and made.line is not None:
+                found = made, f"{_name(made).removesuffix('Backward0')} gave {what}"
+                source = made
+            else:
+                found = node, f"the {name} of {operation} holds {what}"
+        if source is None:
+            return found
+        node = source

@@ -1,0 +1,151 @@
+"""One call of NumPy as a tape: what its handler enters for operands of given types.
+
+The handler that the registry has for a function is run once, in a scratch trace, on stand-ins for
+the operands. The tape that it leaves is what derivatives of the call are taken from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..arraytype import ArrayType
+from ..errors import InputError, message, user_line
+from ..tape import Tape
+from ..trace import TracedArray
+from ..trace.eager_recorder import EagerGuardSet, EagerRecorder
+from ..trace.eager_trace import EagerTrace, to_ordinary_tape
+from ..trace.out_arguments import resolve
+from ..trace.trace_stack import current, suspended
+from ..transforms.simplify import simplify
+from ..tree import Spec, flatten
+
+CALL = "fdiff.autograd"  # what messages name
+
+
+class CallOperand(NamedTuple):
+    """What stands for an operand: its type, whether NumPy has it as a scalar, or Python has.
+
+    An operand that is `fixed` is a constant of the tape. One that `moves` is differentiated, as far
+    as functions with rules of the user's ask.
+    """
+
+    type: ArrayType
+    scalar: bool
+    weak: bool = False
+    fixed: bool = False
+    moves: bool = False
+
+
+class CallTape(NamedTuple):
+    """A call as a tape of its operands.
+
+    Of the leaves of what the call gives, `places` tells which output of the tape each is, None for
+    a leaf that is no array. After those come the operands that were stored into, `stored`. The
+    call decided by values of the operands `decisive`; ``None`` tells that it did so in a way that
+    cannot be attributed.
+    """
+
+    tape: Tape
+    spec: Spec
+    places: tuple[int | None, ...]
+    stored: tuple[int, ...]
+    decisive: frozenset[int] | None
+
+
+class _Guards(EagerGuardSet):
+    """Remembers which nodes were asked for their values."""
+
+    def __init__(self, trace: EagerRecorder) -> None:
+        super().__init__(trace)
+        self.asked: list[int] = []
+        self.unattributed = False
+
+    def saw(self, value: object) -> bool:
+        self.unattributed = True
+        return super().saw(value)
+
+    def value(self, node_id: int, action: str) -> object:
+        self.asked.append(node_id)
+        return super().value(node_id, action)
+
+
+class _ScratchTrace(EagerTrace):
+    """The trace of one call, whose operands have values."""
+
+    def __init__(self) -> None:
+        super().__init__(CALL)
+        self.guards = self.noted = _Guards(self)
+        self.layouts.guards = self.guards
+
+
+def call_tape(
+    what: Callable[..., object],
+    operands: Sequence[CallOperand],
+    values: Sequence[object],
+    rebuild: Callable[[Sequence[object]], tuple[tuple[Any, ...], dict[str, Any]]],
+) -> CallTape:
+    """The tape of ``what(*args, **kwargs)``, where `rebuild` puts operands among the arguments."""
+    with suspended(), _ScratchTrace() as trace:
+        handles: list[Any] = []
+        for operand, value in zip(operands, values, strict=True):
+            made = trace.input(operand.type, scalar=operand.scalar, weak=operand.weak)
+            trace.guards.given[made.node] = np.asarray(value)
+            if operand.moves:
+                trace.guards.active.add(made.node)
+            handles.append(value if operand.fixed else made)
+        trace.begin()
+        before = [h.node if isinstance(h, TracedArray) else -1 for h in handles]
+        args, kwargs = rebuild(handles)
+        leaves, spec = flatten(what(*args, **kwargs))
+        found = _found(trace, leaves, handles, before)
+        trace.release()
+        del trace.noted
+    return CallTape(found[0], spec, *found[1:])
+
+
+def _found(
+    trace: _ScratchTrace, leaves: list[object], handles: list[Any], before: list[int]
+) -> tuple[Tape, tuple[int | None, ...], tuple[int, ...], frozenset[int] | None]:
+    """Tape, places of the leaves, operands stored into, operands that decided."""
+    outputs: list[int] = []
+    places: list[int | None] = []
+    found = [resolve(leaf) for leaf in leaves]
+    results = [trace.lift(x) if isinstance(x, (TracedArray, np.ndarray)) else -1 for x in found]
+    stored = tuple(
+        [k for k, h in enumerate(handles) if isinstance(h, TracedArray) and h.id != before[k]]
+    )
+    for leaf, node in zip(found, results, strict=True):
+        # An operand that was stored into, and given back, is no further output.
+        if node < 0 or any(leaf is handles[k] for k in stored):
+            places.append(None)
+        else:
+            places.append(len(outputs))
+            outputs.append(node)
+    outputs += [handles[k].id for k in stored]
+    decisive = _decisive(trace, before)
+    return simplify(to_ordinary_tape(trace, outputs)), tuple(places), stored, decisive
+
+
+def _decisive(trace: _ScratchTrace, operands: list[int]) -> frozenset[int] | None:
+    """The operands that nodes which were asked for their values depend on."""
+    guards, args = trace.noted, trace.builder.args
+    if guards.unattributed:
+        return None
+    waiting, seen = list(guards.asked), set(guards.asked)
+    while waiting:
+        for a in args[waiting.pop()]:
+            if a not in seen:
+                seen.add(a)
+                waiting.append(a)
+    return frozenset(k for k, i in enumerate(operands) if i in seen)
+
+
+def refuse_recorded() -> InputError:
+    """The error for a recorded array that requires a gradient, in a function that is traced."""
+    trace = current()
+    fact = "a recorded array that requires a gradient was used inside a function that is traced."
+    way = "Its gradient would be lost: use `.detach()`, or take gradients by fdiff.autograd alone."
+    return InputError(message(trace.call, fact, way, user_line()))

@@ -1,0 +1,100 @@
+"""Checkpoints of recorded arrays: what a function saves is computed again in the backward pass.
+
+Griewank and Walther, "Algorithm 799: revolve", ACM TOMS 26, 2000, for one level.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..tree import flatten, unflatten
+from .modes import enable_grad
+from .recorded_array import RecordedArray, new_array
+from .saved_tensors_hooks import saved_tensors_hooks
+
+
+def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """``function(*args, **kwargs)``, recorded without keeping what it saves on the way.
+
+    Memory for time: the backward pass runs the function again, once, when it needs the first value
+    that the function had saved.
+
+    Parameters
+    ----------
+    function : callable
+        A function of recorded arrays, which computes the same when it is called again.
+    *args, **kwargs
+        Its arguments; it may read other recorded arrays too.
+
+    Returns
+    -------
+    object
+        What the function returns.
+
+    Raises
+    ------
+    RuntimeError
+        If the function saves other values when it is called again.
+
+    References
+    ----------
+    torch.utils.checkpoint.checkpoint, with ``use_reentrant=False``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fdiff.autograd as autograd
+    >>> x = autograd.tensor([0.0, 1.0])
+    >>> autograd.checkpoint(lambda a: np.exp(np.sin(a)), x).sum().backward()
+    >>> x.grad
+    tensor([1.        , 1.25338077])
+    """
+    again = _Recomputation(function, args, kwargs)
+    with saved_tensors_hooks(again.pack, again.unpack):
+        return function(*args, **kwargs)
+
+
+class _Recomputation:
+    """One call of a function, whose saved values are known by their number alone."""
+
+    def __init__(
+        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        self.function = function
+        self.args, self.kwargs = args, kwargs
+        self.types: list[Any] = []
+        self.values: list[Any] = []
+
+    def pack(self, array: RecordedArray) -> int:
+        """The number of a saved value, in place of the value."""
+        self.types.append(array.kind)
+        return len(self.types) - 1
+
+    def unpack(self, number: int) -> Any:
+        """A saved value, for which the function is called again where it has to be."""
+        if not self.values or self.values[number] is None:
+            self.values = self._run()
+        value, self.values[number] = self.values[number], None
+        return value
+
+    def _run(self) -> list[Any]:
+        """What the function saves, in order."""
+        found: list[Any] = []
+        leaves, spec = flatten((self.args, self.kwargs))
+        apart = [_apart(x) if isinstance(x, RecordedArray) else x for x in leaves]
+        args, kwargs = unflatten(spec, apart)  # type: ignore[misc] - a pair, as it was flattened
+        with enable_grad(), saved_tensors_hooks(found.append, lambda packed: packed):
+            self.function(*args, **kwargs)
+        if [x.kind for x in found] != self.types:
+            raise RuntimeError(
+                "checkpoint: the function saved other values when it was called again:"
+                f" {len(found)} of them, and {len(self.types)} in the forward pass, or of other"
+                " types. It must compute the same both times."
+            )
+        return [x.value for x in found]
+
+
+def _apart(array: RecordedArray) -> RecordedArray:
+    """The same array as a leaf, so that nothing flows back out of the second run."""
+    return new_array(array.value, array.kind, None, array.version)

@@ -1,0 +1,238 @@
+"""Compiled backward passes: a graph that repeats is pulled back by one tape.
+
+The structure of a graph (its recipes, edges, and which values are saved where) is a key. For each
+key the rules of all nodes are spliced into one tape over the saved values, and that tape is run by
+an ordinary `Runner`: the second iteration of a training loop neither traces nor compiles.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..arraytype import ArrayType
+from ..dispatch.tiered_execution import Runner, runner
+from ..process import observation
+from ..process.observation import TRANSFORM, span
+from ..transforms.pipeline import VALUE, derive
+from ..transforms.reverse import CotangentSums
+from ..transforms.simplify import SimplifyingTrace
+from .nodes import AccumulateGrad, Edge, GraphNode
+from .observed_operations import observed_pass
+
+LONGEST = 10_000  # nodes up to which a graph is put on one tape
+KEPT = 256  # programs remembered, the least recently used dropped first
+
+
+class Root(NamedTuple):
+    """Where a backward pass begins: an output of a node, and its cotangent (None: ones)."""
+
+    node: GraphNode
+    output_nr: int
+    seed: Any
+    type: ArrayType
+
+
+class Structure(NamedTuple):
+    """A graph in terms of positions: its nodes, the saved values, and the key of both."""
+
+    key: tuple[Any, ...]
+    nodes: list[GraphNode]
+    places: dict[GraphNode, int]
+    values: list[Any]
+
+
+class BackwardProgram(NamedTuple):
+    """One tape for a graph: which nodes it pulls back, what its results are, and the leaves."""
+
+    runner: Runner
+    ran: tuple[int, ...]
+    outputs: tuple[int, ...]  # of each thing asked for its result, -1 where there is none
+    leaves: tuple[int, ...]
+
+
+def structure(roots: Sequence[Root], wanted: Sequence[Edge] | None) -> Structure | None:
+    """The structure of the graph behind `roots`; None where it has to be run node by node."""
+    places: dict[GraphNode, int] = {}
+    nodes: list[GraphNode] = []
+    key: list[Any] = []
+    values: list[Any] = []
+    slots: dict[int, int] = {}
+    for node, nr, seed, _ in roots:
+        k = places.get(node)
+        if k is None:
+            k = places[node] = len(nodes)
+            nodes.append(node)
+        key += (k, nr, seed is None)
+    enter, place_of, slot_of = key.append, places.get, slots.get  # asked for every edge
+    for node in nodes:
+        if node.__class__ is AccumulateGrad:
+            enter(node.kind)  # type: ignore[attr-defined] - its class was looked at
+            continue
+        if node.__class__ is not GraphNode or node.hooks is not None:
+            return None
+        recipe = node.recipe
+        saved = node.saved
+        if not recipe.lasting:
+            return None
+        if saved is None:
+            return None  # an error, if this node is needed: the sweep finds out
+        enter(recipe)
+        if saved:
+            for version, count in node.counts:
+                if version.count != count:
+                    return None  # as above
+            for value in saved:
+                slot = slot_of(id(value))
+                if slot is None:
+                    slot = slots[id(value)] = len(values)
+                    values.append(value)
+                enter(slot)
+        for edge in node.edges:
+            if edge is not None:
+                target, nr = edge
+                k = place_of(target)
+                if k is None:
+                    k = places[target] = len(nodes)
+                    nodes.append(target)
+                enter((k, nr) if nr else k)
+        if len(nodes) > LONGEST:
+            return None
+    if wanted is not None:
+        key.append(tuple([(places.get(node, -1), nr) for node, nr in wanted]))
+    return Structure(tuple(key), nodes, places, values)
+
+
+_programs: OrderedDict[tuple[Any, ...], BackwardProgram] = OrderedDict()
+
+
+def program_of(
+    found: Structure, roots: Sequence[Root], wanted: Sequence[Edge] | None
+) -> BackwardProgram:
+    """The program for a structure, made now if there is none."""
+    program = _programs.get(found.key)
+    if program is None:
+        with span("building a backward pass", TRANSFORM):
+            program = _programs[found.key] = _Composition(found, roots, wanted).program()
+        if len(_programs) > KEPT:
+            _programs.popitem(last=False)
+    else:
+        _programs.move_to_end(found.key)
+    return program
+
+
+def run(program: BackwardProgram, found: Structure, roots: Sequence[Root]) -> list[Any]:
+    """Cotangents that were asked for; None where there is none."""
+    arrays = [np.asarray(r.seed.value) for r in roots if r.seed is not None]
+    arrays += [v if v.__class__ is np.ndarray else np.asarray(v) for v in found.values]
+    if observation.observer is None:
+        results = program.runner(arrays)
+    else:
+        with observed_pass(found.nodes):
+            results = program.runner(arrays)
+    return [results[k] if k >= 0 else None for k in program.outputs]
+
+
+def forget() -> None:
+    """Drop every program."""
+    _programs.clear()
+
+
+class _Composition:
+    """One tape of the rules of all nodes, put together backwards."""
+
+    def __init__(
+        self, found: Structure, roots: Sequence[Root], wanted: Sequence[Edge] | None
+    ) -> None:
+        self.nodes, self.places, self.values = found.nodes, found.places, found.values
+        self.roots = roots
+        self.wanted = wanted
+        self.slots = {id(v): k for k, v in enumerate(found.values)}
+        self.needed = self._needed()
+
+    def _needed(self) -> list[bool]:
+        """Whether a node leads to something that is asked for."""
+        if self.wanted is None:
+            return [True] * len(self.nodes)
+        needed = [False] * len(self.nodes)
+        asked = {self.places[node] for node, _ in self.wanted if node in self.places}
+        for k in sorted(range(len(self.nodes)), key=lambda k: self.nodes[k].number):
+            below = [self.places[e[0]] for e in self.nodes[k].edges if e is not None]
+            needed[k] = k in asked or any(needed[b] for b in below)
+        return needed
+
+    def program(self) -> BackwardProgram:
+        """The program: its tape is simplified as it is entered."""
+        with SimplifyingTrace("backward") as trace:
+            sums = CotangentSums(trace)
+            seeds = [
+                trace.lift(np.ones(r.type.shape, r.type.dtype))
+                if r.seed is None
+                else trace.input(r.type).node
+                for r in self.roots
+            ]
+            self.inputs = [trace.input(t).node for t in self._types()]
+            for root, seed in zip(self.roots, seeds, strict=True):
+                sums.accumulate((self.places[root.node], root.output_nr), seed, None, None)
+            trace.builder.derivative = True
+            ran = [k for k in self._order() if self._pull(k, sums)]
+            asked = (
+                [(k, 0) for k, n in enumerate(self.nodes) if n.__class__ is AccumulateGrad]
+                if self.wanted is None
+                else [(self.places.get(n, -1), nr) for n, nr in self.wanted]
+            )
+            there = [a for a in asked if a in sums.bars]
+            outputs = tuple([there.index(a) if a in sums.bars else -1 for a in asked])
+            tape = trace.builder.finish([sums.bars[a] for a in there])
+        kinds = [node.__class__ for node in self.nodes]
+        leaves = tuple([k for k, kind in enumerate(kinds) if kind is AccumulateGrad])
+        return BackwardProgram(runner(derive(VALUE, tape)), tuple(ran), outputs, leaves)
+
+    def _order(self) -> list[int]:
+        """Positions of the nodes to be pulled back, later ones first."""
+        some = [k for k, node in enumerate(self.nodes) if self._leads_on(node)]
+        return sorted(some, key=lambda k: -self.nodes[k].number)
+
+    def _leads_on(self, node: GraphNode) -> bool:
+        """Whether cotangents are needed beyond a node; not so where it is all that is asked for."""
+        return any(e is not None and self.needed[self.places[e[0]]] for e in node.edges)
+
+    def _types(self) -> list[ArrayType]:
+        """Types of the saved values."""
+        types: dict[int, ArrayType] = {}
+        for node in self.nodes:
+            if node.__class__ is GraphNode:
+                made = node.recipe
+                known = [*made.tape.input_types, *made.tape.output_types]
+                for place, value in zip(made.saved, node.saved or (), strict=True):
+                    types[self.slots[id(value)]] = known[place]
+        return [types[k] for k in range(len(self.values))]
+
+    def _pull(self, k: int, sums: CotangentSums) -> bool:
+        """Enter the rule of one node; False where no cotangent reaches it."""
+        node = self.nodes[k]
+        made = node.recipe
+        bars = [sums.bars.get((k, nr)) for nr in range(len(made.outputs))]
+        masks = [sums.masks.get((k, nr)) for nr in range(len(made.outputs))]
+        if not any(b is not None for b in bars):
+            return False
+        seeds = tuple(
+            [None if b is None else m is not None for b, m in zip(bars, masks, strict=True)]
+        )
+        pull = made.pull(seeds)
+        saved = dict(zip(made.saved, node.saved or (), strict=True))
+        ids = [self.inputs[self.slots[id(saved[place])]] for place in pull.saved]
+        ids += [b for b in bars if b is not None] + [m for m in masks if m is not None]
+        steps, outputs, _, _ = pull.template
+        sums.builder.splice(steps, ids, node.line)
+        for operand, place, masked in pull.targets:
+            edge = node.edges[operand]
+            assert edge is not None, "a cotangent that nothing takes"
+            at = self.places[edge[0]], edge[1]
+            if self.needed[at[0]]:
+                mask = None if masked is None else ids[outputs[masked]]
+                sums.accumulate(at, ids[outputs[place]], mask, node.line)
+        return True

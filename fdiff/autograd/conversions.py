@@ -1,0 +1,145 @@
+"""What leaves the graph: numbers, plain arrays and text made of recorded arrays."""
+
+from __future__ import annotations
+
+import sys
+from opcode import opmap
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import warn
+
+
+class Conversions:
+    """What a recorded array turns into: `RecordedArray` is derived from this class."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+        value: Any
+        kind: Any
+        requires_grad: Any
+        grad_fn: Any
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """As of `numpy.ndarray`."""
+        return self.value.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        """As of `numpy.ndarray`."""
+        return self.value.dtype
+
+    @property
+    def ndim(self) -> int:
+        """As of `numpy.ndarray`."""
+        return self.value.ndim
+
+    @property
+    def size(self) -> int:
+        """As of `numpy.ndarray`."""
+        return self.value.size
+
+    def numpy(self, *, force: bool = False) -> np.ndarray:
+        """The numbers as a plain array, which shares memory; refused where a gradient is required.
+
+        With `force`, a copy without a gradient.
+        """
+        if force:
+            return np.array(self.value)
+        if self.requires_grad:
+            raise _needs_detach()
+        return np.asarray(self.value)
+
+    def item(self, *args: Any) -> Any:
+        """One entry as a Python number, without its gradient."""
+        return self.value.item(*args)
+
+    def tolist(self) -> Any:
+        """Nested lists of Python numbers, without gradients."""
+        return self.value.tolist()
+
+    def __array__(
+        self,
+        dtype: Any = None,
+        copy: bool | None = None,  # noqa: FBT001 - NumPy calls it by position
+    ) -> np.ndarray:
+        if self.requires_grad:
+            raise _made_by_numpy()
+        return np.array(self.value, dtype, copy=copy)
+
+    def __len__(self) -> int:
+        return len(self.value)
+
+    def __bool__(self) -> bool:
+        return bool(self.value)
+
+    def __float__(self) -> float:
+        return float(self._number())
+
+    def __int__(self) -> int:
+        return int(self._number())
+
+    def __complex__(self) -> complex:
+        return complex(self._number())
+
+    def __index__(self) -> int:
+        return self.value.__index__()
+
+    def _number(self) -> Any:
+        if self.kind.requires_grad:
+            if _assigns(sys._getframe(2)):
+                raise _stored_into_plain()
+            warn(
+                "Converting an array with requires_grad=True to a scalar may lead to unexpected"
+                " behavior. Consider using .detach() first.",
+                UserWarning,
+            )
+        return self.value
+
+    def __format__(self, spec: str) -> str:
+        return format(self.value, spec) if spec else str(self)
+
+    def __repr__(self) -> str:
+        text = np.array2string(np.asarray(self.value), separator=", ", prefix="tensor(")
+        dtype = self.value.dtype
+        named = "" if dtype in (np.float64, np.int64, np.bool_) else f", dtype={dtype}"
+        grad_fn = self.grad_fn
+        if grad_fn is not None:
+            return f"tensor({text}{named}, grad_fn=<{grad_fn.name()}>)"
+        return f"tensor({text}{named}{', requires_grad=True' * self.kind.requires_grad})"
+
+    __str__ = __repr__
+
+
+def _assigns(frame: FrameType) -> bool:
+    """Whether what runs in a frame is ``target[key] = value``.
+
+    NumPy asks for a number there as ``float(x)`` does, and the instruction alone tells them apart.
+    """
+    return frame.f_lasti >= 0 and frame.f_code.co_code[frame.f_lasti] == opmap["STORE_SUBSCR"]
+
+
+def _stored_into_plain() -> RuntimeError:
+    return RuntimeError(
+        "Can't call numpy() on an array that requires grad: it was stored into a plain array, which"
+        " would lose its gradient. Make the target recorded, by np.zeros_like(x) or"
+        " fdiff.autograd.tensor(data, requires_grad=False), or store array.detach().numpy()."
+    )
+
+
+def _made_by_numpy() -> RuntimeError:
+    return RuntimeError(
+        "Can't call numpy() on an array that requires grad: NumPy was making a plain array of it,"
+        " which would lose its gradient. Use array.detach().numpy() for the numbers alone, np.stack"
+        " to make one array of several, np.broadcast_to to fill a shape."
+    )
+
+
+def _needs_detach() -> RuntimeError:
+    return RuntimeError(
+        "Can't call numpy() on an array that requires grad. Use array.detach().numpy() instead."
+    )

@@ -1,0 +1,315 @@
+"""Backward passes: `backward` and `grad`.
+
+A pass finds the structure of the graph. Where that was met before, one compiled tape gives all
+gradients (`compiled_backward.py`); where hooks, custom rules or `create_graph` are in play, nodes
+are processed one after the other (`node_sweep.py`). The rules are the same. Incremental adjoints;
+A. Griewank and A. Walther, Evaluating Derivatives, SIAM 2008, section 3.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Generator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from ..process.float_flags import noting
+from . import compiled_backward
+from .accumulation import accumulate
+from .anomalies import watching
+from .compiled_backward import Root
+from .node_rules import NodeRules, RecordedRules, hooked_leaf
+from .node_sweep import NodeSweep
+from .nodes import AccumulateGrad, Edge, GradientEdge
+from .recorded_array import RecordedArray, plain, tensor
+from .roots import edge_of, roots_of, sequence
+from .saved_values import free
+from .state import state
+
+Arrays = Any  # one array or a sequence of them
+
+
+def backward(
+    tensors: Arrays,
+    grad_tensors: Arrays = None,
+    retain_graph: bool | None = None,  # noqa: FBT001 - torch's signature
+    create_graph: bool = False,  # noqa: FBT001,FBT002 - torch's signature
+    grad_variables: Arrays = None,
+    inputs: Arrays = None,
+) -> None:
+    """Add the gradients of `tensors` to the ``grad`` of the leaves they were computed from.
+
+    Parameters
+    ----------
+    tensors : RecordedArray, GradientEdge or sequence of them
+        What is differentiated.
+    grad_tensors : array or sequence of arrays, optional
+        The cotangent of each, of its shape; None for one entry means 1.
+    retain_graph : bool, optional
+        Whether the graph may be used again; by default as `create_graph`.
+    create_graph : bool
+        Whether the gradients are recorded themselves, for derivatives of higher order.
+    grad_variables : deprecated
+        The old name of `grad_tensors`.
+    inputs : RecordedArray, GradientEdge or sequence of them, optional
+        The leaves that gradients are added to; all of them by default.
+
+    Raises
+    ------
+    RuntimeError
+        If a cotangent is missing or has another shape, if the graph has been used before, if a
+        saved array was modified.
+
+    Notes
+    -----
+    Costs a small multiple of the forward pass. A graph of the same structure as one before is
+    pulled back by one tape, which is compiled once that pays.
+
+    References
+    ----------
+    torch.autograd.backward, https://pytorch.org/docs/stable/autograd.html
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fdiff.autograd
+    >>> x = fdiff.autograd.tensor([1.0, 2.0])
+    >>> fdiff.autograd.backward(np.sum(x**2))
+    >>> x.grad
+    tensor([2., 4.])
+    """
+    if grad_variables is not None:
+        if grad_tensors is not None:
+            raise RuntimeError(
+                "`grad_tensors` and `grad_variables` (deprecated) arguments both passed to"
+                " `backward()`. Please only use `grad_tensors`."
+            )
+        grad_tensors = grad_variables
+    if inputs is not None and not isinstance(inputs, (RecordedArray, GradientEdge)):
+        inputs = tuple(inputs)
+        if not inputs:
+            raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
+    outputs = sequence(tensors)
+    seeds = sequence(grad_tensors) if grad_tensors is not None else (None,) * len(outputs)
+    roots = roots_of(outputs, seeds, "backward")
+    wanted = None if inputs is None else [edge_of(x, "backward") for x in sequence(inputs)]
+    retain = create_graph if retain_graph is None else retain_graph
+    _Pass(roots, wanted, retain=bool(retain), create=bool(create_graph)).into_leaves(
+        sequence(inputs) if inputs is not None else ()
+    )
+
+
+def grad(
+    outputs: Arrays,
+    inputs: Arrays,
+    grad_outputs: Arrays = None,
+    retain_graph: bool | None = None,  # noqa: FBT001 - torch's signature
+    create_graph: bool = False,  # noqa: FBT001,FBT002 - torch's signature
+    only_inputs: bool = True,  # noqa: FBT001,FBT002 - torch's signature
+    allow_unused: bool | None = None,  # noqa: FBT001 - torch's signature
+    is_grads_batched: bool = False,  # noqa: FBT001,FBT002 - torch's signature
+    materialize_grads: bool = False,  # noqa: FBT001,FBT002 - torch's signature
+) -> tuple[Any, ...]:
+    """The gradients of the sum of `outputs` with respect to `inputs`, which keep their ``grad``.
+
+    Parameters
+    ----------
+    outputs : RecordedArray, GradientEdge or sequence of them
+        What is differentiated.
+    inputs : RecordedArray, GradientEdge or sequence of them
+        Arrays that `outputs` were computed from, leaves or not.
+    grad_outputs : array or sequence of arrays, optional
+        The cotangent of each output, of its shape; None for one entry means 1.
+    retain_graph : bool, optional
+        Whether the graph may be used again; by default as `create_graph`.
+    create_graph : bool
+        Whether the gradients are recorded themselves, for derivatives of higher order.
+    only_inputs : bool
+        Deprecated, and must be True.
+    allow_unused : bool, optional
+        Whether an input that was not used has the gradient None; by default as
+        `materialize_grads`.
+    is_grads_batched : bool
+        Whether cotangents have a leading axis, over which gradients are computed.
+    materialize_grads : bool
+        Whether an input that was not used has a gradient of zeros.
+
+    Returns
+    -------
+    tuple of RecordedArray
+        One gradient for each input.
+
+    Raises
+    ------
+    RuntimeError
+        As `backward`, and if an input was not used.
+
+    References
+    ----------
+    torch.autograd.grad, https://pytorch.org/docs/stable/autograd.html
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fdiff.autograd
+    >>> x = fdiff.autograd.tensor(2.0)
+    >>> (first,) = fdiff.autograd.grad(x**3, x, create_graph=True)
+    >>> (second,) = fdiff.autograd.grad(first, x)
+    >>> float(first.detach()), float(second)
+    (12.0, 12.0)
+    """
+    if materialize_grads and allow_unused is False:
+        raise ValueError(
+            "Expected allow_unused to be True or not passed when materialize_grads=True, but got:"
+            " allow_unused=False."
+        )
+    allow_unused = materialize_grads if allow_unused is None else allow_unused
+    ends, starts = sequence(outputs), sequence(inputs)
+    seeds = sequence(grad_outputs) if grad_outputs is not None else (None,) * len(ends)
+    retain = bool(create_graph if retain_graph is None else retain_graph)
+    roots = [] if is_grads_batched else roots_of(ends, seeds, "grad")
+    wanted = [edge_of(x, "grad") for x in starts]
+    if is_grads_batched:
+        rows = _batched(ends, seeds, wanted, retain=retain, create=bool(create_graph))
+        found = [_stacked(column) for column in zip(*rows, strict=True)]
+    else:
+        found = _Pass(roots, wanted, retain=retain, create=bool(create_graph)).captured()
+    for k, (x, g) in enumerate(zip(starts, found, strict=True)):
+        if g is None and not allow_unused:
+            raise RuntimeError(
+                "One of the differentiated Tensors appears to not have been used in the graph. Set"
+                " allow_unused=True if this is the desired behavior."
+            )
+        if g is None and materialize_grads:
+            found[k] = tensor(np.zeros(x.shape, x.dtype), requires_grad=bool(create_graph))
+    return tuple(found)
+
+
+class _Pass:
+    """One backward pass from `roots`, to all leaves or to the `wanted` edges."""
+
+    def __init__(
+        self, roots: list[Root], wanted: list[Edge] | None, *, retain: bool, create: bool
+    ) -> None:
+        self.roots, self.wanted = roots, wanted
+        self.retain, self.create = retain, create
+
+    def into_leaves(self, inputs: Sequence[Any]) -> None:
+        """Add gradients to leaves: all, or the `inputs`."""
+        if self.wanted is not None:
+            for x, (node, _), found in zip(inputs, self.wanted, self.captured(), strict=True):
+                if found is None:
+                    continue
+                bar = found if self.create else found.value
+                if node.__class__ is AccumulateGrad:
+                    self._deliver(node, bar)  # type: ignore[arg-type] - its class was looked at
+                elif x.__class__ is RecordedArray:
+                    accumulate(x, bar, create=self.create)
+            return
+        found = self._compiled()
+        if found is None:
+            self._sweep()
+            return
+        places, leaves, results = found
+        if not any(leaf.hooks is not None or leaf.post_hooks for leaf in leaves):
+            for leaf, result in zip(leaves, results, strict=True):
+                if result is not None and (array := leaf.variable) is not None:
+                    accumulate(array, result, create=False, owned=True)
+            return
+        with _running(places):
+            for leaf, result in zip(leaves, results, strict=True):
+                if result is not None:
+                    self._deliver(leaf, hooked_leaf(leaf, result))
+
+    def captured(self) -> list[Any]:
+        """The gradients of the wanted edges, as recorded arrays; None for unused ones."""
+        assert self.wanted is not None
+        found = self._compiled()
+        if found is not None:
+            with _running(found[0]):
+                return [
+                    None if r is None else plain(hooked_leaf(node, r))
+                    for (node, _), r in zip(self.wanted, found[2], strict=True)
+                ]
+        sweep = self._sweep()
+        results = [sweep.captured.get(edge) for edge in self.wanted]
+        return [r if r is None or self.create else plain(np.asarray(r)) for r in results]
+
+    def _compiled(self) -> tuple[Container[Any], list[Any], list[Any]] | None:
+        """The nodes, leaves and their gradients (or of what is wanted); None to go node by node."""
+        if self.create or watching():
+            return None
+        found = compiled_backward.structure(self.roots, self.wanted)
+        if found is None:
+            return None
+        program = compiled_backward.program_of(found, self.roots, self.wanted)
+        results = compiled_backward.run(program, found, self.roots)
+        if not self.retain:
+            for k in program.ran:
+                free(found.nodes[k])
+        leaves = [found.nodes[k] for k in program.leaves]
+        return found.places, leaves, results
+
+    def _sweep(self) -> NodeSweep:
+        """The pass, node by node."""
+        before, state.grad_enabled = state.grad_enabled, self.create
+        try:
+            rules = RecordedRules() if self.create else NodeRules()
+            deliver = None if self.wanted is not None else self._deliver
+            sweep = NodeSweep(self.roots, self.wanted, rules, deliver)
+            with noting(), _running(sweep.counts if sweep.needed is None else sweep.needed):
+                sweep.run()
+        finally:
+            state.grad_enabled = before
+        if not self.retain:
+            for node in sweep.ran:
+                free(node)
+        return sweep
+
+    def _deliver(self, node: AccumulateGrad, bar: Any) -> None:
+        """Add to the gradient of a leaf, then call its hooks."""
+        leaf = node.variable
+        if leaf is None:
+            return
+        accumulate(leaf, bar, create=self.create)
+        for hook in list(node.post_hooks.values()):
+            hook(leaf)
+
+
+@contextmanager
+def _running(nodes: Container[Any]) -> Generator[None]:
+    """A backward pass that reaches these nodes is under way."""
+    before, state.running = state.running, nodes
+    try:
+        yield
+    finally:
+        state.running = before
+
+
+def _batched(
+    outputs: tuple[Any, ...],
+    seeds: tuple[Any, ...],
+    wanted: list[Edge],
+    *,
+    retain: bool,
+    create: bool,
+) -> list[list[Any]]:
+    """The gradients for each entry of the leading axis of the cotangents."""
+    sizes = {len(s) for s in seeds if s is not None}
+    if len(sizes) != 1:
+        raise RuntimeError(
+            "is_grads_batched=True needs grad_outputs with one leading axis of the same length"
+        )
+    size = sizes.pop()
+    rows = []
+    for k in range(size):
+        one = tuple([None if s is None else s[k] for s in seeds])
+        roots = roots_of(outputs, one, "grad")
+        keep = retain or k + 1 < size
+        rows.append(_Pass(roots, wanted, retain=keep, create=create).captured())
+    return rows
+
+
+def _stacked(column: tuple[Any, ...]) -> Any:
+    return None if column[0] is None else np.stack(column)

@@ -1,0 +1,56 @@
+"""Nodes of calls: where operands come from, and what of them is saved."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import Line
+from .nodes import Edge, GraphNode, next_number
+from .recipes import Recipe
+from .recorded_array import RecordedArray, Version
+from .saved_values import FIXED, pack
+from .state import state
+
+new_object = object.__new__
+
+
+def enter(
+    node: GraphNode,
+    made: Recipe,
+    operands: Sequence[Any],
+    outputs: Sequence[RecordedArray],
+    line: Line | None,
+) -> None:
+    """Fill in the node of a call: where its operands come from, and what of it is saved."""
+    node.recipe = made
+    edges: list[Edge | None] = []
+    for x, needed in zip(operands, made.needed, strict=True):
+        edges.append((x.edge or x.edge_now()) if needed else None)
+    node.edges = tuple(edges)
+    count = made.count
+    saved: list[Any] = []
+    counts: list[tuple[Version, int]] = []
+    for place in made.saved:
+        x = operands[place] if place < count else outputs[place - count]
+        if x.__class__ is RecordedArray:
+            version = x.version
+            counts.append((version, version.count))
+            saved.append(x.value)
+            continue
+        counts.append(FIXED)
+        if x.__class__ is np.ndarray:
+            saved.append(np.array(x))  # the user may store into it
+        else:
+            saved.append(x if isinstance(x, np.generic) else np.float64(x))
+    node.saved = tuple(saved)
+    node.counts = tuple(counts)
+    node.number = next_number()
+    node.line = line
+    if state.saved_watched and saved:
+        if state.saved_hooks:
+            pack(node)
+        if state.copies is not None:
+            state.copies.note(node)

@@ -1,0 +1,285 @@
+"""Forward mode on recorded arrays, with the names of ``torch.autograd.forward_ad``.
+
+A dual array is a primal with a tangent. Operations on it are recorded like all others; the tangent
+of a result is computed when `unpack_dual` asks for it, by a sweep forwards through the graph
+(`tangent_sweep.py`). So a dual, and what is computed from it, has ``requires_grad=True``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..errors import InputError, failure, user_line
+from .modes import Before, GradientMode
+from .nodes import CustomNode
+from .recipes import kind_of
+from .recorded_array import RecordedArray, new_array, plain
+from .state import state
+from .tangent_sweep import TangentSweep
+
+__all__ = [
+    "UnpackedDualTensor",
+    "dual_level",
+    "enter_dual_level",
+    "exit_dual_level",
+    "make_dual",
+    "unpack_dual",
+]
+
+
+class UnpackedDualTensor(NamedTuple):
+    """A primal and its tangent, which is None where nothing moves: what `unpack_dual` gives.
+
+    Examples
+    --------
+    >>> import fdiff.autograd.forward_ad as forward_ad
+    >>> forward_ad.unpack_dual(2.0).tangent is None
+    True
+    """
+
+    primal: Any
+    tangent: Any
+
+
+def enter_dual_level() -> int:
+    """Begin forward mode in this thread, until `exit_dual_level`.
+
+    Returns
+    -------
+    int
+        The level, 0: there is one at a time.
+
+    Raises
+    ------
+    RuntimeError
+        If a level is there already. Nest `fdiff.jvp` for derivatives of higher order.
+
+    References
+    ----------
+    ``torch.autograd.forward_ad.enter_dual_level``.
+
+    Examples
+    --------
+    >>> import fdiff.autograd.forward_ad as forward_ad
+    >>> forward_ad.enter_dual_level()
+    0
+    >>> forward_ad.exit_dual_level()
+    """
+    if state.dual is not None:
+        raise RuntimeError(
+            "Nested forward mode AD is not supported at the moment. Nest fdiff.jvp instead."
+        )
+    state.dual = TangentSweep()
+    state.grad_before_dual = state.grad_enabled
+    state.grad_enabled = True  # what duals go through has to be recorded
+    return 0
+
+
+def exit_dual_level(*, level: int | None = None) -> None:
+    """End forward mode: all tangents are forgotten.
+
+    Parameters
+    ----------
+    level : int, optional
+        The level that ends, which can only be the last one.
+
+    Raises
+    ------
+    RuntimeError
+        If there is no such level.
+
+    References
+    ----------
+    ``torch.autograd.forward_ad.exit_dual_level``.
+
+    Examples
+    --------
+    >>> import fdiff.autograd.forward_ad as forward_ad
+    >>> level = forward_ad.enter_dual_level()
+    >>> forward_ad.exit_dual_level(level=level)
+    """
+    sweep: TangentSweep | None = state.dual
+    if level not in (None, 0):
+        raise RuntimeError(
+            "Trying to exit a forward AD level that was not the last one that was created. This is"
+            " not supported."
+        )
+    if sweep is None:
+        raise RuntimeError("Trying to exit a forward AD level, but none was entered.")
+    sweep.clear()
+    state.dual = None
+    state.grad_enabled = state.grad_before_dual
+
+
+class dual_level(GradientMode):  # noqa: N801 - as in torch
+    """Context and decorator in which dual arrays can be made and unpacked.
+
+    Raises
+    ------
+    RuntimeError
+        Where one is entered inside another.
+
+    References
+    ----------
+    ``torch.autograd.forward_ad.dual_level``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fdiff.autograd.forward_ad as forward_ad
+    >>> with forward_ad.dual_level():
+    ...     x = forward_ad.make_dual(np.array([1.0, 2.0]), np.array([1.0, 0.0]))
+    ...     value, tangent = forward_ad.unpack_dual(x * x)
+    >>> tangent
+    tensor([2., 0.])
+    """
+
+    def _enter(self) -> Before:
+        enter_dual_level()
+        return True, False
+
+    def __exit__(self, *error: object) -> None:
+        self._before.pop()
+        exit_dual_level()
+
+    def _again(self) -> Callable[[], GradientMode]:
+        return dual_level
+
+
+def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> RecordedArray:
+    """An array of the same memory as `tensor`, which carries a tangent.
+
+    Parameters
+    ----------
+    tensor : RecordedArray or array
+        The primal, of floating point or complex dtype.
+    tangent : RecordedArray or array
+        Its tangent, of the same shape.
+    level : int, optional
+        The level, which can only be the last one.
+
+    Returns
+    -------
+    RecordedArray
+        The dual array. What is computed from it is recorded, and may be differentiated backwards.
+
+    Raises
+    ------
+    RuntimeError
+        If there is no level, if the shapes differ, or if one of both is a dual already.
+    ValueError
+        If one of both is neither floating point nor complex.
+
+    References
+    ----------
+    ``torch.autograd.forward_ad.make_dual``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fdiff.autograd.forward_ad as forward_ad
+    >>> with forward_ad.dual_level():
+    ...     x = forward_ad.make_dual(np.array(2.0), np.array(1.0))
+    ...     forward_ad.unpack_dual(np.sin(x)).tangent
+    tensor(-0.41614684)
+    """
+    sweep: TangentSweep | None = state.dual
+    if sweep is None or level not in (None, 0):
+        raise RuntimeError(
+            "Trying to create a dual Tensor for forward AD but no level exists, make sure to"
+            " enter_dual_level() first."
+        )
+    primal, moved = _recorded(tensor, "primal"), _recorded(tangent, "tangent")
+    if primal.shape != moved.shape:
+        raise RuntimeError(
+            "Trying to set a forward gradient that has a different size than that of the original"
+            f" Tensor, this is not supported. Tensor is of size {list(primal.shape)} while the"
+            f" given forward gradient is of size {list(moved.shape)}."
+        )
+    if sweep.of(primal.edge_now()) is not None:
+        raise RuntimeError(
+            "Making a dual Tensor based on a Tensor that already has a forward gradient at the same"
+            " level 0 is not supported."
+        )
+    if sweep.of(moved.edge_now()) is not None:
+        raise RuntimeError(
+            "Setting a forward grad that itself has a forward gradient at the same level 0 is not"
+            " supported."
+        )
+    if moved.dtype != primal.dtype:
+        moved = _converted(moved, primal)
+    edge = primal.edge_now()
+    node = CustomNode("MakeDualBackward", (edge,), lambda bar: (bar,), user_line(2))
+    node.output_kinds = (kind_of(primal.value),)
+    sweep.enter(node, moved, edge)
+    return new_array(primal.value, kind_of(primal.value, True), (node, 0), primal.version)
+
+
+def unpack_dual(tensor: Any, *, level: int | None = None) -> UnpackedDualTensor:
+    """The primal and the tangent of an array.
+
+    Parameters
+    ----------
+    tensor : RecordedArray or array
+        Any array.
+    level : int, optional
+        The level, which can only be the last one.
+
+    Returns
+    -------
+    UnpackedDualTensor
+        `primal`, and `tangent`, which is None where `tensor` does not depend on a dual of a level
+        that has not ended. Both can be differentiated backwards where leaves require gradients.
+
+    Raises
+    ------
+    UnsupportedError
+        If a dual went through a custom rule that has none for forward mode.
+    RuntimeError
+        If what a rule needs was modified, or freed by `backward`, before the tangent was asked for.
+
+    Notes
+    -----
+    The first time, a sweep through the graph since the duals; costs a small multiple of it.
+
+    References
+    ----------
+    ``torch.autograd.forward_ad.unpack_dual``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fdiff.autograd.forward_ad as forward_ad
+    >>> with forward_ad.dual_level():
+    ...     x = forward_ad.make_dual(np.array([3.0]), np.array([1.0]))
+    ...     forward_ad.unpack_dual(x**2)
+    UnpackedDualTensor(primal=tensor([9.]), tangent=tensor([6.]))
+    """
+    sweep: TangentSweep | None = state.dual
+    if sweep is None or tensor.__class__ is not RecordedArray or level not in (None, 0):
+        return UnpackedDualTensor(tensor, None)
+    edge = tensor.edge_now()
+    tangent = sweep.of(edge)
+    if edge is None or tangent is None:
+        return UnpackedDualTensor(tensor, None)
+    return UnpackedDualTensor(tensor if sweep.leads_to_leaf(edge) else tensor.detach(), tangent)
+
+
+def _recorded(array: Any, what: str) -> RecordedArray:
+    """An argument of `make_dual` as a recorded array."""
+    found = array if array.__class__ is RecordedArray else plain(np.asarray(array))
+    if found.dtype.kind not in "fc":
+        raise ValueError(f"Expected {what} to be floating point or complex, but got: {found.dtype}")
+    return found
+
+
+def _converted(tangent: RecordedArray, primal: RecordedArray) -> RecordedArray:
+    """A tangent of the dtype of its primal."""
+    if tangent.dtype.kind == "c" != primal.dtype.kind:
+        fact = "a real array was given a complex tangent."
+        way = "Give its real part, or a complex primal."
+        raise failure(InputError, "fdiff.autograd.forward_ad.make_dual", fact, way)
+    return tangent.astype(primal.dtype)

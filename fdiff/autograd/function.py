@@ -1,0 +1,187 @@
+"""`Function`: operations with rules of the user's, on recorded arrays and in traced functions.
+
+On recorded arrays ``apply`` runs the forward rule at once and enters one node in the graph, whose
+rule is ``backward`` (`recorded_functions.py`). In a function that an operator of fdiff traces, it
+is a call of a function made by `fdiff.custom_vjp` (`traced_functions.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..trace import TracedArray, tracing
+from ..transforms.custom_rules import refusing_derivatives
+from .custom_nodes import custom_node
+from .function_context import FunctionCtx, FunctionRules, not_recording, run_forward
+from .recorded_array import RecordedArray
+from .recorded_functions import apply_recorded
+from .state import state
+from .traced_functions import apply_traced
+
+TWICE = "trying to differentiate twice a function that was marked with @once_differentiable"
+
+
+class Function(FunctionCtx):
+    """Base class of operations with rules of one's own, as ``torch.autograd.Function``.
+
+    Subclasses define static methods:
+
+    - ``forward(ctx, *args)``, or ``forward(*args)`` beside ``setup_context(ctx, inputs, output)``;
+    - ``backward(ctx, *grad_outputs)``, which gives a gradient for each argument, or None;
+    - ``jvp(ctx, *grad_inputs)``, optionally: the tangents of the outputs.
+
+    and are used by ``apply``.
+
+    Notes
+    -----
+    In functions that operators of fdiff trace, forward mode is the transpose of ``backward``, and
+    ``jvp`` counts where there is no ``backward``; `vmap` batches both, as ``generate_vmap_rule``
+    asks torch to do. ``mark_dirty`` is refused there.
+
+    References
+    ----------
+    https://pytorch.org/docs/stable/autograd.html#torch.autograd.Function
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fdiff.autograd
+    >>> class Exp(fdiff.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, i):
+    ...         result = np.exp(i)
+    ...         ctx.save_for_backward(result)
+    ...         return result
+    ...     @staticmethod
+    ...     def backward(ctx, grad_output):
+    ...         (result,) = ctx.saved_tensors
+    ...         return grad_output * result
+    >>> x = fdiff.autograd.tensor([0.0, 1.0])
+    >>> Exp.apply(x).sum().backward()
+    >>> x.grad
+    tensor([1.        , 2.71828183])
+    >>> fdiff.grad(lambda x: np.sum(Exp.apply(x)))(np.zeros(2))
+    array([1., 1.])
+    """
+
+    generate_vmap_rule: ClassVar[bool] = False
+
+    @staticmethod
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        """Compute the operation; to be defined by subclasses."""
+        raise NotImplementedError(
+            "You must implement the forward function for custom autograd.Function."
+        )
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
+        """Keep in `ctx` what the rules need, where ``forward`` takes no `ctx`."""
+        raise NotImplementedError("setup_context is not implemented.")
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any, **kwargs: Any) -> Any:  # with any names of theirs
+        """Give the gradients of the arguments; to be defined by subclasses."""
+        raise NotImplementedError(
+            "You must implement either the backward or vjp method for your custom autograd.Function"
+            " to use it with backward mode AD."
+        )
+
+    @staticmethod
+    def jvp(ctx: Any, *grad_inputs: Any, **kwargs: Any) -> Any:  # likewise
+        """Give the tangents of the outputs; may be defined by subclasses."""
+        raise NotImplementedError(
+            "You must implement the jvp function for custom autograd.Function to use it with"
+            " forward mode AD."
+        )
+
+    @classmethod
+    def apply(cls, *args: Any) -> Any:
+        """What ``forward`` gives for these arguments, recorded.
+
+        Parameters
+        ----------
+        *args
+            Arrays, recorded arrays among them, and anything else.
+
+        Returns
+        -------
+        array or tuple of arrays
+            What ``forward`` returns.
+
+        Raises
+        ------
+        RuntimeError
+            In the backward pass, if ``backward`` gives another number of gradients than there are
+            arguments, or one of another shape.
+        """
+        rules = FunctionRules(cls, Function)
+        if any(a.__class__ is RecordedArray for a in args):
+            return apply_recorded(rules, args)
+        if tracing():
+            return apply_traced(cls, rules, args)
+        return run_forward(rules, FunctionCtx(), args)
+
+
+def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorator of ``backward``: what it computes cannot be differentiated again.
+
+    It runs without recording; a derivative of its result raises an error.
+
+    Parameters
+    ----------
+    fn : callable
+        The static method ``backward``.
+
+    Returns
+    -------
+    callable
+        The same, for one derivative.
+
+    Examples
+    --------
+    >>> import fdiff.autograd
+    >>> from fdiff.autograd.function import once_differentiable
+    >>> class Double(fdiff.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         return 2 * x
+    ...     @staticmethod
+    ...     @once_differentiable
+    ...     def backward(ctx, bar):
+    ...         return 2 * bar
+    >>> x = fdiff.autograd.tensor(1.0)
+    >>> Double.apply(x).backward()
+    >>> print(x.grad.item())
+    2.0
+    """
+
+    @wraps(fn)
+    def once(ctx: Any, *bars: Any) -> Any:
+        with not_recording():
+            found = fn(ctx, *bars)
+        several = isinstance(found, tuple)
+        given = list(found) if several else [found]
+        sources = [b for b in bars if b.__class__ is RecordedArray]
+        sources += [s for s in ctx.saved_tensors if s.__class__ is RecordedArray]
+        done = [None if g is None else _only_once(g, sources) for g in given]
+        return tuple(done) if several else done[0]
+
+    return once
+
+
+def _only_once(gradient: Any, sources: Sequence[RecordedArray]) -> Any:
+    """A gradient whose derivative is refused."""
+    if isinstance(gradient, TracedArray):
+        return refusing_derivatives(gradient, TWICE)
+    if not state.grad_enabled or not any(s.requires_grad for s in sources):
+        return gradient
+    value = gradient.value if gradient.__class__ is RecordedArray else np.asarray(gradient)
+    return custom_node("DelayedErrorBackward", sources, [value], _refused)[0]
+
+
+def _refused(*_: Any) -> Any:
+    raise RuntimeError(TWICE)

@@ -1,0 +1,26 @@
+"""The graph of recorded arrays, under the names of ``torch.autograd.graph``."""
+
+from .hooks import register_multi_grad_hook
+from .nodes import GradientEdge, get_gradient_edge
+from .nodes import GraphNode as Node
+from .saved_tensors_hooks import (
+    allow_mutation_on_saved_tensors,
+    disable_saved_tensors_hooks,
+    increment_version,
+    save_on_cpu,
+    save_on_disk,
+    saved_tensors_hooks,
+)
+
+__all__ = [
+    "GradientEdge",
+    "Node",
+    "allow_mutation_on_saved_tensors",
+    "disable_saved_tensors_hooks",
+    "get_gradient_edge",
+    "increment_version",
+    "register_multi_grad_hook",
+    "save_on_cpu",
+    "save_on_disk",
+    "saved_tensors_hooks",
+]

@@ -1,0 +1,131 @@
+"""Stores into recorded arrays: operators like ``+=``, ``x[key] = v``, methods, ``out=``.
+
+NumPy stores into the memory. In the graph the array gets a new history: the result of a node that
+takes what it was before. Of a view, the root gets it too (`views.py`). Version counters tell
+nodes that saved the array before; a leaf that requires a gradient is refused, as in torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..errors import Line, TapeError
+from .entering import enter, new_object
+from .hooks import move_retained
+from .nodes import GraphNode
+from .recipes import Recipe, kind_of, recipe
+from .recorded_array import RecordedArray, Version, new_array
+from .state import state
+from .versions import InferenceVersion
+from .views import ViewOf
+
+_LEAF = "a leaf Variable that requires grad is being used in an in-place operation."
+_VIEW_OF_LEAF = (
+    "a view of a leaf Variable that requires grad is being used in an in-place operation."
+)
+_INFERENCE = (
+    "Inplace update to inference tensor outside InferenceMode is not allowed. Make a copy by"
+    " array.clone() before the update."
+)
+_FREE_VIEW = (
+    "A view was created in no_grad mode and is being modified inplace with grad mode enabled."
+    " Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your"
+    " code by moving both the view and the inplace either both inside the no_grad block (if you"
+    " don't want the inplace to be tracked) or both outside (if you want the inplace to be"
+    " tracked)."
+)
+
+
+def check_store(x: RecordedArray, name: str) -> None:
+    """Refuse to store into a leaf that requires a gradient, where operations are recorded."""
+    if x.version.__class__ is InferenceVersion and not state.inference:
+        raise RuntimeError(_INFERENCE)
+    if not state.grad_enabled:
+        return
+    view = x.viewing
+    root = view.root if isinstance(view, ViewOf) else x
+    if not root.requires_grad:
+        return
+    if root.is_leaf:  # to torch, ``x[key] = v`` is a store into a view
+        raise RuntimeError(_LEAF if root is x and name != "SetItem" else _VIEW_OF_LEAF)
+    if isinstance(view, ViewOf) and view.free:
+        raise RuntimeError(_FREE_VIEW)
+
+
+def stored(
+    made: Recipe,
+    operands: Sequence[Any],
+    values: Sequence[Any],
+    perform: Callable[[], Any],
+    line: Line | None,
+) -> Any:
+    """A call that stores into some of its operands: what NumPy gives, with the histories.
+
+    `perform` lets NumPy compute.
+    """
+    targets = [operands[k] for k in made.stored]
+    for x in targets:
+        check_store(x, made.name)
+    if state.copies is not None:
+        for x in targets:
+            state.copies.keep(x.version)
+    befores = [_before(made, k, x, targets) for k, x in enumerate(operands)]
+    result = perform()
+    node = new_object(GraphNode)
+    node.hooks = None
+    first = len(made.outputs) - len(made.stored)
+    for x in targets:
+        x.version.bump(line)
+    outputs: list[Any] = [None] * first
+    enter(node, made, befores, [*outputs, *targets], line)
+    for k, x in enumerate(targets):
+        _rebase(x, new_array(x.value, kind_of(x.value, True), (node, first + k), x.version), line)
+    for x, value in zip(operands, values, strict=True):
+        if result is value:
+            return x
+    return result
+
+
+def _before(made: Recipe, k: int, x: Any, targets: list[Any]) -> Any:
+    """An operand as it was before the store: copied if the node saves it."""
+    if x.__class__ is not RecordedArray or all(x is not t for t in targets):
+        return x
+    if k in made.saved:
+        return new_array(x.value.copy(), x.kind, x.edge_now(), Version())
+    return new_array(x.value, x.kind, x.edge_now(), x.version)
+
+
+def _rebase(x: RecordedArray, history: RecordedArray, line: Line | None) -> None:
+    """Give an array, and the root whose view it is, the history of what was stored."""
+    view = x.viewing
+    if not isinstance(view, ViewOf):
+        move_retained(x, history.edge)
+        x.kind, x.edge = history.kind, history.edge
+        return
+    root = view.root
+    put = _Put(view)
+    operands = [root, history]
+    kinds = [root.kind, history.kind]
+    values = [root.value, history.value]
+    key = ("put", root.value.strides, *[c.call.key for c in view.calls], *kinds)
+    made = recipe(key, put, "copy_slices", kinds, values, lambda given: (tuple(given), {}))
+    if made.stored != (0,):
+        raise TapeError("a store through a view did not reach the array that it looks at")
+    node = new_object(GraphNode)
+    node.hooks = None
+    enter(node, made, operands, (root,), line)
+    edge = node, 0
+    move_retained(root, edge)
+    root.kind, root.edge = kind_of(root.value, True), edge
+    view.refresh(x)
+
+
+class _Put:
+    """``put(root, part)``: stores `part` into the view of `root`."""
+
+    def __init__(self, view: ViewOf) -> None:
+        self.view = view
+
+    def __call__(self, root: Any, part: Any) -> None:
+        self.view.of(root)[...] = part

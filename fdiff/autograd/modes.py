@@ -1,0 +1,342 @@
+"""Gradient modes: where operations are recorded, and where they are not.
+
+`no_grad`, `enable_grad`, `set_grad_enabled` and `inference_mode` have the meaning that they have in
+torch: each is a context and a decorator, of generators too, holds for one thread, and may be
+nested. Recorded arrays ask `state.py`. Inside a function that an operator traces, gradients are on
+at first, whatever the mode outside; where they are off, nothing that is computed has a derivative,
+as behind `fdiff.stop_gradient`, and the mode ends with the trace.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Generator
+from typing import Any, ParamSpec, Self, TypeVar, cast, overload
+
+from ..errors import InputError, failure
+from ..trace.derivative_free_trace import see, seen_with
+from ..trace.recorder import Recorder
+from ..trace.trace_stack import stack
+from .state import state
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def is_grad_enabled() -> bool:
+    """Whether what is computed here has a derivative.
+
+    Returns
+    -------
+    bool
+        The mode of this thread; inside a function that an operator traces, the mode there.
+
+    Examples
+    --------
+    >>> import fdiff.autograd as autograd
+    >>> with autograd.no_grad():
+    ...     autograd.is_grad_enabled()
+    False
+    """
+    return not stack.traces[-1].derivative_free if stack.traces else state.grad_enabled
+
+
+def is_inference_mode_enabled() -> bool:
+    """Whether inference mode is on in this thread.
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
+    >>> import fdiff.autograd as autograd
+    >>> with autograd.inference_mode():
+    ...     autograd.is_inference_mode_enabled()
+    True
+    """
+    return state.inference
+
+
+# What brings a mode back: that of a trace under way, or those of recorded arrays.
+Before = Recorder | tuple[bool, bool]
+
+
+def _switch(*, enabled: bool, inference: bool | None = None) -> Before:
+    """Turn gradients on or off, and inference mode where it is given; what was before."""
+    if stack.traces:
+        trace = stack.traces[-1]
+        see(seen_with(trace, derivatives=enabled))
+        return trace
+    if state.dual is not None and not enabled:
+        fact = "gradients were turned off inside a level of forward mode, which needs the graph."
+        way = "Use array.detach() for what has no gradient, or begin the level inside the block."
+        raise failure(InputError, "fdiff.autograd", fact, way)
+    before = state.grad_enabled, state.inference
+    state.grad_enabled = enabled
+    if inference is not None:
+        state.inference = inference
+    return before
+
+
+def _restore(before: Before) -> None:
+    if isinstance(before, Recorder):
+        see(before)
+    else:
+        state.grad_enabled, state.inference = before
+
+
+class GradientMode:
+    """A context that sets the modes, and a decorator of functions that run in it."""
+
+    def __init__(self) -> None:
+        self._before: list[Before] = []
+
+    def _enter(self) -> Before:
+        """Set the modes; what they were."""
+        raise NotImplementedError
+
+    def _again(self) -> Callable[[], GradientMode]:
+        """What makes another context like this one."""
+        return type(self)
+
+    def __enter__(self) -> None:
+        self._before.append(self._enter())
+
+    def __exit__(self, *error: object) -> None:
+        _restore(self._before.pop())
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        """The function, each call of which runs in this mode."""
+        name = f"{type(self).__name__}()"
+        if isinstance(function, type):
+            fact = f"a class was decorated, {function.__qualname__!r}, and not a function."
+            raise failure(InputError, name, fact, "Decorate the methods that are meant.")
+        if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+            fact = "an asynchronous function was decorated, which leaves the mode while it waits."
+            raise failure(InputError, name, fact, "Write `with` inside the function.")
+        if inspect.isgeneratorfunction(function):
+            return cast("Callable[P, R]", _generator_in(self._again(), function))
+        return _function_in(self._again(), function)
+
+
+def _function_in(mode: Callable[[], GradientMode], function: Callable[P, R]) -> Callable[P, R]:
+    @functools.wraps(function)
+    def call(*args: P.args, **keywords: P.kwargs) -> R:
+        with mode():
+            return function(*args, **keywords)
+
+    call.__fdiff_decorator__ = True  # type: ignore[attr-defined] - a traced function finds it there, and runs a private copy
+    return call
+
+
+def _generator_in(
+    mode: Callable[[], GradientMode], function: Callable[..., Generator[Any, Any, Any]]
+) -> Callable[..., Generator[Any, Any, Any]]:
+    """A generator function whose own code runs in a mode; its caller's code does not."""
+
+    @functools.wraps(function)
+    def generate(*args: object, **keywords: object) -> Generator[Any, Any, Any]:
+        generator = function(*args, **keywords)
+        try:
+            with mode():
+                response = generator.send(None)
+            while True:
+                try:
+                    request = yield response
+                except GeneratorExit:
+                    with mode():
+                        generator.close()
+                    raise
+                except BaseException as error:  # noqa: BLE001 - whatever the caller throws
+                    with mode():
+                        response = generator.throw(error)
+                else:
+                    with mode():
+                        response = generator.send(request)
+        except StopIteration as end:
+            return end.value
+
+    generate.__fdiff_decorator__ = True  # type: ignore[attr-defined] - as above
+    return generate
+
+
+class _BareMode(GradientMode):
+    """A mode without arguments, which may be written without parentheses as a decorator."""
+
+    @overload
+    def __new__(cls, function: Callable[P, R]) -> Callable[P, R]: ...
+    @overload
+    def __new__(cls, function: None = None) -> Self: ...
+    def __new__(cls, function: Callable[..., object] | None = None) -> object:  # pyright: ignore[reportInconsistentConstructor] - a decorated function is no mode
+        return super().__new__(cls) if function is None else cls()(function)
+
+
+class no_grad(_BareMode):  # noqa: N801 - as in torch
+    """Context and decorator in which nothing is recorded.
+
+    Arrays that are computed in it have ``requires_grad=False``, whatever their operands. Arrays
+    that are made with ``requires_grad=True`` are not affected. It holds for this thread.
+
+    Inside a function that an operator of fdiff traces, what is computed in it has no derivative, as
+    behind `fdiff.stop_gradient`. An array that has a derivative cannot be written to there.
+
+    Parameters
+    ----------
+    function : callable, optional
+        What ``@no_grad`` decorates, without parentheses. A generator function is in the mode while
+        its own code runs, and not while it waits.
+
+    Raises
+    ------
+    fdiff.errors.InputError
+        If a class, or an asynchronous function, is decorated.
+
+    References
+    ----------
+    ``torch.no_grad``.
+
+    Examples
+    --------
+    >>> import fdiff
+    >>> import fdiff.autograd as autograd
+    >>> def f(x):
+    ...     with autograd.no_grad():
+    ...         scale = x * x
+    ...     return scale * x
+    >>> fdiff.grad(f)(3.0)
+    np.float64(9.0)
+    """
+
+    def _enter(self) -> Before:
+        return _switch(enabled=False)
+
+
+class enable_grad(_BareMode):  # noqa: N801 - as in torch
+    """Context and decorator in which operations are recorded, where `no_grad` had turned that off.
+
+    Parameters
+    ----------
+    function : callable, optional
+        What ``@enable_grad`` decorates, without parentheses.
+
+    Raises
+    ------
+    fdiff.errors.InputError
+        If a class, or an asynchronous function, is decorated.
+
+    References
+    ----------
+    ``torch.enable_grad``.
+
+    Examples
+    --------
+    >>> import fdiff.autograd as autograd
+    >>> with autograd.no_grad(), autograd.enable_grad():
+    ...     autograd.is_grad_enabled()
+    True
+    """
+
+    def _enter(self) -> Before:
+        return _switch(enabled=True)
+
+
+class set_grad_enabled(GradientMode):  # noqa: N801 - as in torch
+    """Function, context and decorator that turns recording on or off.
+
+    The mode is set by the call; as a context it is set back at the end.
+
+    Parameters
+    ----------
+    mode : bool
+        Whether to record.
+
+    Raises
+    ------
+    fdiff.errors.InputError
+        If a class, or an asynchronous function, is decorated.
+
+    References
+    ----------
+    ``torch.set_grad_enabled``.
+
+    Examples
+    --------
+    >>> import fdiff.autograd as autograd
+    >>> _ = autograd.set_grad_enabled(False)
+    >>> autograd.is_grad_enabled()
+    False
+    >>> _ = autograd.set_grad_enabled(True)
+    """
+
+    def __init__(self, mode: bool) -> None:  # noqa: FBT001 - as in torch
+        super().__init__()
+        self.mode = mode
+        self._first: Before | None = _switch(enabled=mode)
+
+    def _enter(self) -> Before:
+        first, self._first = self._first, None
+        return first if first is not None else _switch(enabled=self.mode)
+
+    def _again(self) -> Callable[[], GradientMode]:
+        return functools.partial(set_grad_enabled, self.mode)
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        if self._first is not None:  # a decorator sets nothing where it stands
+            _restore(self._first)
+            self._first = None
+        return super().__call__(function)
+
+    def __repr__(self) -> str:
+        return f"fdiff.autograd.set_grad_enabled(mode={self.mode})"
+
+
+class inference_mode(GradientMode):  # noqa: N801 - as in torch
+    """Context and decorator like `no_grad`, whose arrays may never be recorded.
+
+    What is made in it is an inference array. Those neither track views nor count versions, and an
+    operation that would save one for backward raises.
+
+    Parameters
+    ----------
+    mode : bool or callable, optional
+        Whether inference mode is on; off means that operations are recorded. Or the function that
+        ``@inference_mode`` decorates, without parentheses.
+
+    Raises
+    ------
+    fdiff.errors.InputError
+        If a class, or an asynchronous function, is decorated.
+
+    References
+    ----------
+    ``torch.inference_mode``.
+
+    Examples
+    --------
+    >>> import fdiff.autograd as autograd
+    >>> with autograd.inference_mode():
+    ...     autograd.is_grad_enabled()
+    False
+    """
+
+    @overload
+    def __new__(cls, mode: Callable[P, R]) -> Callable[P, R]: ...
+    @overload
+    def __new__(cls, mode: bool = True) -> Self: ...  # noqa: FBT001,FBT002 - as in torch
+    def __new__(cls, mode: object = True) -> object:  # noqa: FBT002 - as in torch
+        return super().__new__(cls) if isinstance(mode, bool) else cls()(cast("Any", mode))
+
+    def __init__(  # pyright: ignore[reportInconsistentConstructor] - a decorated function is no mode
+        self,
+        mode: bool = True,  # noqa: FBT001,FBT002 - as in torch
+    ) -> None:
+        super().__init__()
+        self.mode = mode
+
+    def _enter(self) -> Before:
+        return _switch(enabled=not self.mode, inference=self.mode)
+
+    def _again(self) -> Callable[[], GradientMode]:
+        return functools.partial(inference_mode, self.mode)

@@ -1,0 +1,173 @@
+"""The rule of one node, run on values or recorded itself.
+
+Both ways run the same rule (`pull_rules.py`): on arrays of NumPy, or, where a graph of the gradient
+is created, as a recorded call on what was saved, which is then differentiated like any other.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..tree import Spec
+from .call_tapes import CallTape
+from .nodes import AccumulateGrad, CustomNode, GraphNode
+from .pull_rules import Pull
+from .recipes import ArrayKind, Recipe, kind_of
+from .recorded_array import RecordedArray, Version, new_array, plain
+from .recording import apply_ufunc, recorded
+from .saved_values import saved_values
+
+Part = tuple[Any, Any]  # a cotangent and its mask
+Saved = tuple[int, Any, tuple[Version, int]]  # place, value, and the version that was saved
+
+
+class NodeRules:
+    """Rules run on values."""
+
+    def lift(self, value: np.ndarray) -> Any:
+        """A cotangent with this value."""
+        return value
+
+    def seed(self, given: RecordedArray) -> Any:
+        """The cotangent that the user gave."""
+        return given.value
+
+    def add(self, a: Any, b: Any) -> Any:
+        """The sum of two cotangents."""
+        return a + b
+
+    def shown(self, bar: Any) -> RecordedArray | None:
+        """A cotangent as hooks see it."""
+        return None if bar is None else plain(bar)
+
+    def replaced(self, result: Any, bar: Any) -> Any:
+        """The cotangent after a hook gave `result`."""
+        if result is None:
+            return bar
+        value = result.value if result.__class__ is RecordedArray else np.asarray(result)
+        if bar is not None:
+            _check_replacement(value, bar)
+        return value
+
+    def outputs(self, node: GraphNode) -> int:
+        """How many outputs a node has."""
+        if isinstance(node, CustomNode):
+            return len(node.output_kinds)
+        return len(node.recipe.outputs)
+
+    def pull(self, node: GraphNode, bars: dict[int, Part]) -> list[Part | None]:
+        """Cotangents of the operands of a node."""
+        if isinstance(node, CustomNode):
+            return self._pull_custom(node, bars)
+        made = node.recipe
+        saved = dict(
+            zip(made.saved, zip(saved_values(node), node.counts, strict=True), strict=True)
+        )
+        seeds = tuple(
+            [bars[k][1] is not None if k in bars else None for k in range(len(made.outputs))]
+        )
+        pull = made.pull(seeds)
+        given = [bars[k][0] for k, s in enumerate(seeds) if s is not None]
+        given += [bars[k][1] for k, s in enumerate(seeds) if s]
+        found = self.run(node, pull, [(place, *saved[place]) for place in pull.saved], given)
+        out: list[Part | None] = [None] * len(node.edges)
+        for operand, place, masked in pull.targets:
+            out[operand] = found[place], None if masked is None else _plain(found[masked])
+        return out
+
+    def run(self, node: GraphNode, pull: Pull, saved: list[Saved], given: list[Any]) -> Any:
+        """What a rule of the node gives, for values that it saved and for others."""
+        return pull.run(*[value for _, value, _ in saved], *given)
+
+    def _pull_custom(self, node: CustomNode, bars: dict[int, Part]) -> list[Part | None]:
+        given: list[Any] = []
+        for k, kind in enumerate(node.output_kinds):
+            bar = bars[k][0] if k in bars else None
+            if bar is None and node.materialize:
+                bar = self.lift(np.zeros(kind.type.shape, kind.type.dtype))
+            given.append(self.shown(bar))
+        results = node.backward(*given)
+        results = results if isinstance(results, tuple) else (results,)
+        return [None if r is None else (self.replaced(r, None), None) for r in results]
+
+
+class RecordedRules(NodeRules):
+    """Rules recorded: cotangents are recorded arrays."""
+
+    def lift(self, value: np.ndarray) -> Any:
+        return plain(value)
+
+    def seed(self, given: RecordedArray) -> Any:
+        return given
+
+    def add(self, a: Any, b: Any) -> Any:
+        return apply_ufunc(np.add, a, b)
+
+    def shown(self, bar: Any) -> RecordedArray | None:
+        return bar
+
+    def replaced(self, result: Any, bar: Any) -> Any:
+        if result is None:
+            return bar
+        new = result if result.__class__ is RecordedArray else plain(np.asarray(result))
+        if bar is not None:
+            _check_replacement(new.value, bar.value)
+        return new
+
+    def run(self, node: GraphNode, pull: Pull, saved: list[Saved], given: list[Any]) -> Any:
+        operands = [_with_edge(node, *one) for one in saved]
+        operands += [x if x.__class__ is RecordedArray else plain(x) for x in given]
+        kinds = tuple([x.kind for x in operands])
+        values = [x.value for x in operands]
+        if not any(k.requires_grad for k in kinds):
+            return [plain(np.asarray(v)) for v in pull.run(*values)]
+        made = pull.recipes.get(kinds)
+        if made is None:
+            made = pull.recipes[kinds] = _recipe_of(pull, node.name(), kinds)
+        with np.errstate(all="ignore"):
+            results = pull.run(*values)
+        return recorded(made, operands, list(results), node.line)
+
+
+def _recipe_of(pull: Pull, name: str, kinds: tuple[ArrayKind, ...]) -> Recipe:
+    """The recipe of a rule as a call."""
+    count = len(pull.tape.outputs)
+    leaves = Spec(tuple, (), (Spec(None),) * count)
+    made = CallTape(pull.tape, leaves, tuple(range(count)), (), frozenset())
+    return Recipe(name, kinds, made)
+
+
+def _with_edge(
+    node: GraphNode, place: int, value: Any, saved: tuple[Version, int]
+) -> RecordedArray:
+    """A saved value as a recorded array that comes from where it came from."""
+    made = node.recipe
+    edge = node.edges[place] if place < made.count else (node, place - made.count)
+    array = np.asarray(value) if not isinstance(value, (np.ndarray, np.generic)) else value
+    moves = edge is not None and array.dtype.kind in "fc"
+    return new_array(array, kind_of(array, moves), edge if moves else None, saved[0])
+
+
+def _plain(mask: Any) -> Any:
+    return mask.value if mask.__class__ is RecordedArray else mask
+
+
+def _check_replacement(new: Any, bar: Any) -> None:
+    if new.shape != bar.shape:
+        raise RuntimeError(
+            f"hook has changed the size of value: expected {list(bar.shape)}, got {list(new.shape)}"
+        )
+    if new.dtype != bar.dtype:
+        raise RuntimeError(f"hook has changed the type of value (was {bar.dtype} got {new.dtype})")
+
+
+def hooked_leaf(node: GraphNode, bar: Any) -> Any:
+    """A gradient that arrives at a leaf, after the hooks of that."""
+    if node.hooks is None or node.__class__ is not AccumulateGrad:
+        return bar
+    rules = NodeRules()
+    for hook in list(node.hooks.outputs.get(0, {}).values()):
+        bar = rules.replaced(hook(rules.shown(bar)), bar)
+    return bar

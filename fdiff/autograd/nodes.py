@@ -1,0 +1,223 @@
+"""The graph that recorded arrays keep: a node for each call, an edge for each operand.
+
+A node knows its recipe, what of its operands and outputs was saved for its reverse rule, and where
+its operands come from. Edges lead from results to operands alone, so a graph is freed when its last
+array goes.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from itertools import count
+from typing import Any, NamedTuple, Self
+
+from ..errors import InputError, Line, failure
+from .recipes import ArrayKind, Recipe
+
+Edge = tuple["GraphNode", int]  # a node and which of its outputs
+next_number: Callable[[], int] = count(1).__next__
+
+
+class GradientEdge(NamedTuple):
+    """One output of a node: what `grad` and `backward` take in place of an array."""
+
+    node: GraphNode
+    output_nr: int
+
+
+class RemovableHandle:
+    """Removes a hook again: what `register_hook` and its like return."""
+
+    def __init__(self, hooks: dict[int, Any], number: int) -> None:
+        self._hooks: Any = hooks
+        self._number = number
+
+    def remove(self) -> None:
+        """Remove the hook; a second time does nothing."""
+        self._hooks.pop(self._number, None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
+
+
+class Hooks:
+    """What stands at one node beside its recipe.
+
+    `before` are hooks of the node that run before its rule, `after` those that run after it.
+    `outputs` are hooks of arrays, by output; `retained` the arrays that keep their gradient, by
+    output.
+    """
+
+    __slots__ = ("after", "before", "outputs", "retained")
+
+    def __init__(self) -> None:
+        self.before: dict[int, Any] = {}
+        self.after: dict[int, Any] = {}
+        self.outputs: dict[int, dict[int, Any]] = {}
+        self.retained: dict[int, Any] = {}
+
+
+class GraphNode:
+    """One recorded call.
+
+    Attributes
+    ----------
+    next_functions : tuple of (GraphNode or None, int)
+        For each operand the node it comes from, and which of its outputs it is.
+    metadata : dict
+        Whatever users keep there.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_metadata",
+        "counts",
+        "edges",
+        "hooks",
+        "line",
+        "number",
+        "recipe",
+        "saved",
+    )
+
+    recipe: Recipe
+    edges: tuple[Edge | None, ...]  # of each operand; None where no gradient is needed
+    saved: tuple[Any, ...] | None  # None once they have been freed
+    counts: tuple[tuple[Any, int], ...]  # version counters of what was saved, as they were then
+    number: int  # later nodes have larger ones
+    line: Line | None  # the user's, that made the call
+    hooks: Hooks | None
+
+    def name(self) -> str:
+        """The name of the operation, as `repr` shows it."""
+        return f"{self.recipe.name}Backward"
+
+    @property
+    def next_functions(self) -> tuple[tuple[GraphNode | None, int], ...]:
+        """For each array among the operands the node it comes from, and which output it is."""
+        return tuple([(None, 0) if e is None else e for e in self.edges])
+
+    @property
+    def metadata(self) -> dict[Any, Any]:
+        """A dictionary for users."""
+        try:
+            return self._metadata
+        except AttributeError:
+            self._metadata: dict[Any, Any] = {}
+            return self._metadata
+
+    def own_hooks(self) -> Hooks:
+        """The hooks of this node, to add to."""
+        if self.hooks is None:
+            self.hooks = Hooks()
+        return self.hooks
+
+    def register_hook(self, fn: Callable[[Any, Any], Any]) -> RemovableHandle:
+        """Call ``fn(grad_inputs, grad_outputs)`` after the node's rule.
+
+        `grad_inputs` are the gradients of the operands; the hook may return others in their place.
+        """
+        return add_hook(self.own_hooks().after, fn)
+
+    def register_prehook(self, fn: Callable[[Any], Any]) -> RemovableHandle:
+        """Call ``fn(grad_outputs)`` before the node's rule; it may return others in their place."""
+        return add_hook(self.own_hooks().before, fn)
+
+    def __repr__(self) -> str:
+        return f"<{self.name()} object at {id(self):#x}>"
+
+
+class AccumulateGrad(GraphNode):
+    """The end of an edge to a leaf: adds what arrives there to the leaf's ``grad``."""
+
+    __slots__ = ("_leaf", "kind", "post_hooks")
+
+    def __init__(self, leaf: Any) -> None:
+        self._leaf = weakref.ref(leaf)
+        self.kind: ArrayKind = leaf.kind
+        self.edges = ()
+        self.saved = ()
+        self.counts = ()
+        self.number = 0
+        self.line = None
+        self.hooks = None
+        self.post_hooks: dict[int, Any] = {}
+
+    def name(self) -> str:
+        return "AccumulateGrad"
+
+    @property
+    def variable(self) -> Any:
+        """The leaf; None once it has been freed."""
+        return self._leaf()
+
+
+class CustomNode(GraphNode):
+    """A node whose rule is a Python function: ``backward(*grad_outputs)`` gives gradients."""
+
+    __slots__ = ("_name", "backward", "jvp", "materialize", "output_kinds")
+
+    def __init__(
+        self,
+        name: str,
+        edges: tuple[Edge | None, ...],
+        backward: Callable[..., Any],
+        line: Line | None,
+    ) -> None:
+        self._name = name
+        self.edges = edges
+        self.backward = backward
+        self.saved = ()
+        self.counts = ()
+        self.number = next_number()
+        self.line = line
+        self.hooks = None
+        self.output_kinds: tuple[ArrayKind, ...] = ()
+        self.materialize = True
+        self.jvp: Callable[..., Any] | None = None
+
+    def name(self) -> str:
+        return self._name
+
+
+_hook_numbers = count()
+
+
+def add_hook(hooks: dict[int, Any], fn: Any) -> RemovableHandle:
+    """Enter a hook; the handle removes it."""
+    number = next(_hook_numbers)
+    hooks[number] = fn
+    return RemovableHandle(hooks, number)
+
+
+def get_gradient_edge(array: Any) -> GradientEdge:
+    """The node that an array comes from, and which of its outputs the array is.
+
+    Parameters
+    ----------
+    array : RecordedArray
+        An array that requires a gradient.
+
+    Returns
+    -------
+    GradientEdge
+        What `fdiff.autograd.grad` takes as an input, also after the array is gone.
+
+    Examples
+    --------
+    >>> import fdiff.autograd
+    >>> x = fdiff.autograd.tensor([1.0, 2.0])
+    >>> edge = fdiff.autograd.graph.get_gradient_edge(x * x)
+    >>> edge.node.name(), edge.output_nr
+    ('MultiplyBackward', 0)
+    """
+    edge = array.edge_now()
+    if edge is None:
+        fact = "the array does not require a gradient, so there is no edge."
+        way = "Make it by fdiff.autograd.tensor(data, requires_grad=True)."
+        raise failure(InputError, "fdiff.autograd.graph.get_gradient_edge", fact, way)
+    return GradientEdge(*edge)

@@ -1,0 +1,120 @@
+"""How cotangents are pulled back through one call: its tape, differentiated and cut.
+
+The reverse sweep of a call's tape reads operands and outputs of the call. Which of them it reads is
+known from the tape it leaves, so only those have to be saved: `exp` saves its result, `multiply`
+both operands, `add` nothing. What lies between operands and outputs is computed again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from ..arraytype import BOOL, ArrayType
+from ..tape import INPUT, Builder, Tape, rebuild
+from ..trace import Trace, TracedArray, splice
+from ..trace.template import Template
+from ..transforms.eager.eager_rules import python_function
+from ..transforms.reverse import pull_back
+from ..transforms.rule_templates import Seeds, Targets
+from ..transforms.simplify import simplify, spliceable
+
+
+class Pull:
+    """Reverse rule of a call: ``(*saved, *cotangents, *masks) -> results``.
+
+    `saved` are places among the call's operands and then its outputs. Each of `targets` names an
+    operand, and where in the results its cotangent and the mask of that stand. `run` computes the
+    results, `template` enters them in another tape. `recipes` are those of the rule as a call,
+    which is differentiated again, `pushes` the forward rules that it implies.
+    """
+
+    __slots__ = ("_template", "pushes", "recipes", "run", "saved", "tape", "targets")
+
+    def __init__(self, tape: Tape, saved: tuple[int, ...], targets: Targets) -> None:
+        self.tape = tape
+        self.saved = saved
+        self.targets = targets
+        self.run: Callable[..., tuple[Any, ...]] = python_function(tape)
+        self._template: Template | None = None
+        self.recipes: dict[object, Any] = {}
+        self.pushes: dict[object, Any] = {}
+
+    @property
+    def template(self) -> Template:
+        """The rule as steps to be entered in another tape."""
+        if self._template is None:
+            self._template = spliceable(self.tape)
+        return self._template
+
+
+def pull_of(tape: Tape, needed: Sequence[bool], seeds: Seeds) -> Pull:
+    """The reverse rule of a call with this tape.
+
+    `needed` tells which operands get cotangents, `seeds` which outputs have one (None: it has none)
+    and whether that has a mask.
+    """
+    swept, values, targets = pull_back(tape, [k for k, n in enumerate(needed) if n], seeds)
+    known = [*tape.input_types, *tape.output_types]
+    bars = [t for t, s in zip(tape.output_types, seeds, strict=True) if s is not None]
+    masks = [ArrayType(t.shape, BOOL) for t, s in zip(tape.output_types, seeds, strict=True) if s]
+    # Nodes of the swept tape that are known without computing them: operands, outputs, seeds.
+    count = len(tape.inputs)
+    known_ids = [*swept.inputs[:count], *values]
+    cut = _cut(swept, known_ids, swept.inputs[count:], [*known, *bars, *masks], None)
+    read = {a for node in cut.nodes for a in node.args} | set(cut.outputs)
+    saved = tuple([k for k in range(len(known)) if cut.inputs[k] in read])
+    types = [*[known[k] for k in saved], *bars, *masks]
+    cut = _cut(swept, known_ids, swept.inputs[count:], types, saved)
+    return Pull(_in_public_convention(cut, len(saved)), saved, targets)
+
+
+def _in_public_convention(tape: Tape, count: int) -> Tape:
+    """The rule for cotangents as users see them: complex ones come and go conjugated.
+
+    `count` inputs come before the cotangents. Every rule of a recorded graph is in this form, which
+    is the adjoint for the pairing ``Re(conj(bar) * dot)`` and torch's convention, so hooks and
+    rules of the user's may stand anywhere between them (`derivative_tapes.pullback` does the same
+    for a whole function).
+    """
+    bars = tape.input_types[count:]
+    if not any(t.dtype.kind == "c" for t in (*bars, *tape.output_types)):
+        return tape
+    with Trace("backward", lines=False) as trace:
+        inputs = [trace.input(t) for t in tape.input_types]
+        given = [*inputs[:count], *map(_conjugated, inputs[count:])]
+        outs = [_conjugated(out) for out in splice(tape, given, trace)]
+        return simplify(trace.builder.finish([trace.lift(x) for x in outs]))
+
+
+def _conjugated(x: TracedArray) -> TracedArray:
+    return cast("TracedArray", np.conjugate(x)) if x.type.dtype.kind == "c" else x
+
+
+def _cut(
+    swept: Tape,
+    known: Sequence[int],
+    seeds: Sequence[int],
+    types: Sequence[ArrayType],
+    saved: Sequence[int] | None,
+) -> Tape:
+    """The tape with the `saved` ones among known nodes as inputs, before the seeds."""
+    builder = Builder()
+    given = iter([builder.input(t) for t in types])
+    ids: dict[int, int] = {}
+    first_output = len(swept.inputs) - len(seeds)
+    for k in range(len(known)) if saved is None else saved:
+        made = next(given)
+        node = known[k]
+        is_operand = k < first_output
+        # An output that is an operand or a constant is not computed: there is nothing to cut.
+        if is_operand or (swept.nodes[node].args and node not in ids):
+            ids[node] = made
+    for i in seeds:
+        ids[i] = next(given)
+    for i, node in enumerate(swept.nodes):
+        if node.primitive is INPUT and i not in ids:
+            ids[i] = -1  # nothing that is kept reads it
+    return rebuild(swept, builder, {}, ids)

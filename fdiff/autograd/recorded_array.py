@@ -1,0 +1,337 @@
+"""Recorded arrays: NumPy arrays that run at once and remember where they come from.
+
+A recorded array holds an array of NumPy. NumPy hands every ufunc and function called on one to
+`recording.py` (``__array_ufunc__`` and ``__array_function__``, NEP 13 and NEP 18), which computes
+the values by NumPy and enters a node in the graph. `array_methods.py` gives the class its operators
+and methods.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+import numpy as np
+
+from ..errors import DtypeError, InputError, failure, warn
+from .conversions import Conversions
+from .nodes import AccumulateGrad, Edge, GraphNode
+from .recipes import ArrayKind, kind_of
+from .state import state
+from .versions import InferenceVersion, Version, new_version
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class View(Protocol):
+    """What an array that looks at another one's memory knows of that (`views.py`)."""
+
+    def refresh(self, array: RecordedArray, /) -> None:
+        """Bring the edge of the array up to date, if its memory was stored into."""
+        ...
+
+
+class RecordedArray(Conversions):
+    """An array that records what is computed from it, so that gradients can be pulled back.
+
+    It is made by `fdiff.autograd.tensor`, and by every operation of NumPy on such arrays. Methods
+    and attributes are those of `numpy.ndarray`, and beside them those of torch's tensors that
+    belong to automatic differentiation.
+
+    Attributes
+    ----------
+    value : ndarray or NumPy scalar
+        The numbers; views share memory as in NumPy.
+    requires_grad : bool
+        Whether operations on the array are recorded.
+    grad : RecordedArray or None
+        The gradient that `backward` has accumulated here.
+    grad_fn : Node or None
+        The operation the array comes from.
+    """
+
+    __slots__ = ("__weakref__", "_extra", "_grad", "edge", "kind", "value", "version", "viewing")
+    __array_priority__ = 1100.0
+    __hash__ = object.__hash__
+    # What operators like `fdiff.grad` tell who passes one; their functions take plain arrays.
+    __fdiff_way_out__ = (
+        "Pass `array.detach().numpy()`, or take gradients by `backward` or fdiff.autograd.grad."
+    )
+
+    value: Any
+    kind: ArrayKind
+    edge: Edge | None  # where it comes from; of a leaf its accumulator, once there is one
+    version: Version
+    viewing: View | None
+    _grad: RecordedArray | None
+    _extra: dict[str, Any] | None  # hooks of a leaf, and what few arrays have
+
+    if TYPE_CHECKING:  # `array_methods.py` enters what follows
+
+        def __getattr__(self, name: str) -> Any: ...
+        def __getitem__(self, key: object) -> Any: ...
+        def __setitem__(self, key: object, value: object) -> None: ...
+        def __add__(self, other: object) -> Any: ...
+        def __mul__(self, other: object) -> Any: ...
+
+        backward: Callable[..., None]
+
+    def __new__(cls, *_: object, **__: object) -> Self:
+        fact = "a RecordedArray was made by its class."
+        raise failure(InputError, "fdiff.autograd", fact, "Use fdiff.autograd.tensor(data).")
+
+    # ------------------------------------------------------------------------------ gradients
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether a gradient is recorded; settable for leaves."""
+        if self.viewing is not None:
+            self.viewing.refresh(self)
+        return self.kind.requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, flag: bool) -> None:
+        self.requires_grad_(flag)
+
+    def requires_grad_(self, requires_grad: bool = True) -> RecordedArray:  # noqa: FBT001,FBT002 - torch's signature
+        """Record what is computed from this leaf from now on, or not; gives the array itself."""
+        if not requires_grad and not self.is_leaf:
+            raise RuntimeError(
+                "you can only change requires_grad flags of leaf variables. If you want to use a"
+                " computed variable in a subgraph that doesn't require differentiation use"
+                " var_no_grad = var.detach()."
+            )
+        if bool(requires_grad) != self.kind.requires_grad:
+            if requires_grad:
+                _require_floating(self.value, "requires_grad_")
+            self.kind = self.kind.other
+            self.edge = None
+        return self
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether the array comes from the user, or needs no gradient."""
+        edge = self.edge_now() if self.viewing is not None else self.edge
+        return edge is None or edge[0].__class__ is AccumulateGrad
+
+    @property
+    def grad_fn(self) -> GraphNode | None:
+        """The operation the array comes from; None for a leaf."""
+        if self.viewing is not None:
+            self.viewing.refresh(self)
+        edge = self.edge
+        return None if edge is None or edge[0].__class__ is AccumulateGrad else edge[0]
+
+    @property
+    def output_nr(self) -> int:
+        """Which output of `grad_fn` the array is."""
+        return 0 if self.edge is None else self.edge[1]
+
+    def edge_now(self) -> Edge | None:
+        """Where gradients of this array go; None if none is required."""
+        if self.viewing is not None:
+            self.viewing.refresh(self)
+        if self.edge is None and self.kind.requires_grad:
+            self.edge = AccumulateGrad(self), 0
+        return self.edge
+
+    @property
+    def grad(self) -> RecordedArray | None:
+        """The gradient accumulated so far; settable, None at first."""
+        if self._grad is None and not self.is_leaf and not self.retains_grad:
+            warn(
+                "The .grad attribute of an array that is not a leaf is being accessed. It won't be"
+                " populated by backward(); call .retain_grad() on the array if it should be.",
+                UserWarning,
+            )
+        return self._grad
+
+    @grad.setter
+    def grad(self, grad: object) -> None:
+        if grad is None or grad.__class__ is RecordedArray:
+            found: Any = grad
+        elif isinstance(grad, np.ndarray):
+            found = plain(grad)
+        else:
+            raise TypeError(
+                f"assigned grad expected to be a RecordedArray, an ndarray or None but got grad of"
+                f" type {type(grad).__name__!r}"
+            )
+        if found is self:
+            raise RuntimeError("can't assign Variable as its own grad")
+        if found is not None:
+            if found.value.dtype != self.value.dtype:
+                raise RuntimeError(
+                    f"assigned grad has data of a different type: {found.value.dtype} instead of"
+                    f" {self.value.dtype}"
+                )
+            if found.value.shape != self.value.shape:
+                raise RuntimeError(
+                    "assigned grad has data of a different size: "
+                    f"{list(found.value.shape)} instead of {list(self.value.shape)}"
+                )
+        self._grad = found
+
+    @property
+    def retains_grad(self) -> bool:
+        """Whether `retain_grad` was called on this array, which is no leaf."""
+        return bool(self._extra and self._extra.get("retains"))
+
+    def extra(self) -> dict[str, Any]:
+        """What few arrays have, to be added to."""
+        if self._extra is None:
+            self._extra = {}
+        return self._extra
+
+    def detach(self) -> RecordedArray:
+        """The same memory as an array that requires no gradient.
+
+        A store into it is a store into this one too: the version counter is shared.
+        """
+        kind = self.kind.other if self.kind.requires_grad else self.kind
+        return new_array(self.value, kind, None, self.version)
+
+    def detach_(self) -> RecordedArray:
+        """Make a leaf of this array, which requires no gradient; the array itself."""
+        if self.viewing is not None:
+            raise RuntimeError("Can't detach views in-place. Use detach() instead.")
+        if self.kind.requires_grad:
+            self.kind, self.edge = self.kind.other, None
+        return self
+
+    @property
+    def data(self) -> RecordedArray:
+        """The same memory as an array whose stores `backward` does not notice."""
+        kind = self.kind.other if self.kind.requires_grad else self.kind
+        return new_array(self.value, kind, None, Version())
+
+    @data.setter
+    def data(self, data: object) -> None:
+        value = data.value if isinstance(data, RecordedArray) else np.asarray(data)
+        if value.dtype != self.value.dtype:
+            raise RuntimeError(
+                "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have"
+                " incompatible tensor type."
+            )
+        self.value = value
+        self.kind = kind_of(value, self.kind.requires_grad)
+        if self.edge is not None and self.is_leaf:
+            self.edge = None
+
+    @property
+    def _version(self) -> int:
+        """How often the memory has been stored into."""
+        if self.version.__class__ is InferenceVersion:
+            raise RuntimeError("Inference tensors do not track version counter.")
+        return self.version.count
+
+    def __reduce__(self) -> Any:
+        if not self.is_leaf:
+            fact = "an array that was computed from others was pickled, which would drop its graph."
+            raise failure(InputError, "fdiff.autograd", fact, "Pickle `array.detach()`.")
+        return _unpickled, (np.asarray(self.value), self.kind.requires_grad)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> RecordedArray:
+        if not self.is_leaf:
+            raise RuntimeError(
+                "Only arrays created explicitly by the user (graph leaves) support the deepcopy"
+                " protocol at the moment."
+            )
+        made = tensor(self.value, requires_grad=self.kind.requires_grad)
+        made._grad = None if self._grad is None else plain(np.array(self._grad.value))
+        return made
+
+
+def new_array(value: Any, kind: ArrayKind, edge: Edge | None, version: Version) -> RecordedArray:
+    """A recorded array that is no view."""
+    made = object.__new__(RecordedArray)
+    made.value = value
+    made.kind = kind
+    made.edge = edge
+    made.version = version
+    made.viewing = made._grad = made._extra = None
+    return made
+
+
+def plain(value: np.ndarray | np.generic) -> RecordedArray:
+    """A recorded array of these numbers that requires no gradient."""
+    return new_array(value, kind_of(value), None, new_version())
+
+
+def _unpickled(value: np.ndarray, requires_grad: bool) -> RecordedArray:  # noqa: FBT001 - called by position
+    return tensor(value, requires_grad=requires_grad)
+
+
+def _require_floating(value: Any, call: str) -> None:
+    if value.dtype.kind not in "fc":
+        fact = (
+            "only arrays of floating point and complex dtype can require gradients, not"
+            f" {value.dtype}."
+        )
+        way = "Give floats, or requires_grad=False."
+        raise failure(DtypeError, f"fdiff.autograd.{call}", fact, way)
+
+
+def tensor(data: Any, requires_grad: bool = True, dtype: Any = None) -> RecordedArray:  # noqa: FBT001,FBT002 - the public signature
+    """A recorded array: a leaf of the graph, with a copy of `data`.
+
+    Parameters
+    ----------
+    data : array_like
+        Numbers of any shape. A recorded array among them is copied without its graph.
+    requires_grad : bool
+        Whether operations on the array are recorded. Only arrays of floating point or complex
+        dtype can require a gradient.
+    dtype : dtype, optional
+        The dtype of the array; by default that of ``np.array(data)``, and float64 for Python
+        integers and for integer arrays that require a gradient.
+
+    Returns
+    -------
+    RecordedArray
+        An array that every operation of NumPy works on.
+
+    Raises
+    ------
+    DtypeError
+        If a gradient is required of a dtype that has none.
+
+    References
+    ----------
+    torch.tensor, https://pytorch.org/docs/stable/generated/torch.tensor.html
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fdiff.autograd
+    >>> x = fdiff.autograd.tensor(np.ones((2, 2)))
+    >>> y = x + 2
+    >>> z = y * y * 3
+    >>> z.mean().backward()
+    >>> x.grad
+    tensor([[4.5, 4.5],
+            [4.5, 4.5]])
+    """
+    if isinstance(data, RecordedArray):
+        data = data.value
+    elif isinstance(data, (list, tuple)):
+        data = _nested_values(data)
+    value = np.array(data, dtype=dtype, order="K", subok=False)
+    if not value.dtype.isnative:
+        value = value.astype(value.dtype.newbyteorder("="))
+    if requires_grad:
+        if dtype is None and value.dtype.kind in "iu" and not isinstance(data, np.ndarray):
+            value = value.astype(np.float64)
+        _require_floating(value, "tensor")
+    elif value.dtype.kind not in "biufc":
+        fact = f"arrays of dtype {value.dtype} cannot be recorded."
+        raise failure(DtypeError, "fdiff.autograd.tensor", fact, "Give numbers.")
+    requires = bool(requires_grad) and not state.inference
+    return new_array(value, kind_of(value, requires), None, new_version())
+
+
+def _nested_values(data: Any) -> Any:
+    """Nested lists with the numbers of recorded arrays in their place."""
+    if isinstance(data, (list, tuple)):
+        return [_nested_values(x) for x in data]
+    return data.value if isinstance(data, RecordedArray) else data

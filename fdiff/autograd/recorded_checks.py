@@ -1,0 +1,115 @@
+"""Functions of recorded arrays under `fdiff.gradcheck`: what is asked of the functional ones.
+
+`gradcheck` asks this module by a hook, because it lies below recorded arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from ..functional.derivative_checks.checked_functions import Arrays, FunctionUnderCheck
+from ..functional.derivative_checks.real_coordinates import only
+from ..primitive import HOOKS
+from ..tree import flatten, unflatten
+from .engine import grad
+from .recorded_array import RecordedArray, tensor
+
+
+class FunctionOfRecordedArrays(FunctionUnderCheck):
+    """A function of recorded arrays, differentiated by `fdiff.autograd.grad`.
+
+    ``f(*leaves)`` takes the arrays that are differentiated by. It is run anew for each derivative.
+    """
+
+    modes = ("reverse",)
+
+    def __init__(self, f: Callable[..., object], call: str, inputs: Arrays) -> None:
+        self.f = f
+        super().__init__(call, inputs)
+
+    def values(self, points: Arrays) -> list[np.ndarray]:
+        return [np.array(_value(out)) for out in self._run(points)[1]]
+
+    def pull(self, bars: Arrays) -> list[np.ndarray]:
+        return self._pulled(bars, range(len(self.outputs)))
+
+    def pull_one(self, o: int, bar: np.ndarray) -> list[np.ndarray]:
+        return self._pulled(only(o, bar, self.outputs), [o])
+
+    def pull_batch(self, bars: Arrays) -> list[np.ndarray]:
+        return self._pulled(bars, range(len(self.outputs)), batched=True)
+
+    def pullback(self, bars: Arrays) -> FunctionUnderCheck:
+        count = len(self.inputs)
+
+        def product(*leaves: Any) -> object:
+            xs, seeds = leaves[:count], leaves[count:]
+            outs = _outputs(self.f(*xs))
+            moving = [k for k, out in enumerate(outs) if _moves(out)]
+            ends, bars = [outs[k] for k in moving], [seeds[k] for k in moving]
+            return grad(ends, xs, bars, create_graph=True, materialize_grads=True)
+
+        return FunctionOfRecordedArrays(product, self.call, (*self.inputs, *bars))
+
+    def _run(self, points: Arrays) -> tuple[list[RecordedArray], list[object]]:
+        """Leaves with these values, and the outputs of the function."""
+        leaves = [tensor(np.array(x), requires_grad=True) for x in points]
+        return leaves, _outputs(self.f(*leaves))
+
+    def _pulled(
+        self, bars: Arrays, which: Sequence[int], *, batched: bool = False
+    ) -> list[np.ndarray]:
+        leaves, outs = self._run(self.inputs)
+        chosen = [k for k in which if _moves(outs[k])]
+        lead = bars[0].shape[:1] if batched else ()
+        if not chosen:
+            return [np.zeros((*lead, *x.shape), x.dtype) for x in self.inputs]
+        found = grad(
+            [outs[k] for k in chosen],
+            leaves,
+            [np.asarray(bars[k]) for k in chosen],
+            allow_unused=True,
+            is_grads_batched=batched,
+        )
+        return [
+            np.zeros((*lead, *x.shape), x.dtype) if g is None else np.array(_value(g))
+            for g, x in zip(found, self.inputs, strict=True)
+        ]
+
+
+def _outputs(found: object) -> list[object]:
+    return [*cast("tuple[object, ...]", found)] if isinstance(found, tuple | list) else [found]
+
+
+def _value(x: object) -> object:
+    return x.value if isinstance(x, RecordedArray) else x
+
+
+def _moves(x: object) -> bool:
+    return isinstance(x, RecordedArray) and x.requires_grad
+
+
+def function_of_recorded_arrays(
+    f: Callable[..., object], inputs: object, call: str
+) -> FunctionOfRecordedArrays | None:
+    """`f` as a function under check, where a recorded array among `inputs` requires a gradient."""
+    args = cast("tuple[object, ...]", inputs) if isinstance(inputs, tuple) else (inputs,)
+    leaves, spec = flatten(args)
+    places = [k for k, leaf in enumerate(leaves) if _moves(leaf)]
+    if not places:
+        return None
+
+    def of_leaves(*moving: object) -> object:
+        given = list(leaves)
+        for k, leaf in zip(places, moving, strict=True):
+            given[k] = leaf
+        return f(*cast("tuple[object, ...]", unflatten(spec, given)))
+
+    points = [np.asarray(_value(leaves[k])) for k in places]
+    return FunctionOfRecordedArrays(of_leaves, call, points)
+
+
+HOOKS["recorded_function"] = function_of_recorded_arrays

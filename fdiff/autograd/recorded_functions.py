@@ -1,0 +1,166 @@
+"""A `Function` on recorded arrays: forward runs at once, and one node in the graph has its rule."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError, UnsupportedError, failure
+from .custom_nodes import custom_node
+from .function_context import FunctionCtx, FunctionRules, as_many, not_recording, run_forward
+from .in_place import check_store
+from .nodes import GraphNode
+from .recorded_array import RecordedArray, new_array, plain
+from .saved_values import pack, saved_values
+from .state import state
+
+
+def apply_recorded(rules: FunctionRules, args: tuple[Any, ...]) -> Any:
+    """What the forward rule gives, recorded."""
+    ctx = FunctionCtx()
+    records = state.grad_enabled
+    needs = [records and a.__class__ is RecordedArray and a.requires_grad for a in args]
+    ctx.needs_input_grad = tuple(needs)
+    with not_recording():
+        output = run_forward(rules, ctx, args)
+    several = isinstance(output, tuple)
+    outs = list(output) if several else [output]
+    for x in ctx._dirty:
+        _check_dirty(x, outs)
+    values = [o.value if o.__class__ is RecordedArray else o for o in outs]
+    if not all(isinstance(v, np.ndarray | np.generic) for v in values):
+        kinds = ", ".join(type(v).__name__ for v in values)
+        fact = f"{rules.name}.forward must return an array or a tuple of arrays, not {kinds}."
+        raise failure(InputError, f"{rules.name}.apply", fact)
+    made = list(_entered(rules, ctx, args, outs, values))
+    for x in ctx._dirty:
+        _replace_history(x, made, outs)
+    return tuple(made) if several else made[0]
+
+
+def _entered(
+    rules: FunctionRules,
+    ctx: FunctionCtx,
+    args: tuple[Any, ...],
+    outs: list[Any],
+    values: list[Any],
+) -> Sequence[Any]:
+    """The results as those of a node, which has the saved arrays."""
+
+    def backward(*bars: Any) -> tuple[Any, ...]:
+        found = as_many(rules.name, rules.backward(ctx, *bars), len(args))
+        return tuple(
+            [
+                _shaped(rules.name, k, g, a) if need else None
+                for k, (g, a, need) in enumerate(
+                    zip(found, args, ctx.needs_input_grad, strict=True)
+                )
+            ]
+        )
+
+    def push(*dots: Any) -> Any:
+        if rules.jvp is None:
+            raise failure(
+                UnsupportedError,
+                f"{rules.name}.apply",
+                "it has no rule for forward mode.",
+                "Define the static method jvp(ctx, *grad_inputs).",
+            )
+        return rules.jvp(ctx, *dots)
+
+    name = f"{rules.name}Backward"
+    made = custom_node(name, args, values, backward, materialize=ctx._materialize, jvp=push)
+    node = next((m.edge[0] for m in made if m.edge is not None), None)
+    if node is None:
+        return made
+    _keep(ctx, node, outs, made)
+    flat = [any(o is x for x in ctx._flat) for o in outs]
+    return [plain(m.value) if f else m for m, f in zip(made, flat, strict=True)]
+
+
+def _keep(ctx: FunctionCtx, node: GraphNode, outs: list[Any], made: Sequence[Any]) -> None:
+    """Give the saved arrays to the node, which checks and frees them."""
+    known: list[Any] = []
+    for x in ctx._saved:
+        array = plain(np.asarray(x)) if isinstance(x, np.ndarray | np.generic) else x
+        if array is not None and array.__class__ is not RecordedArray:
+            raise TypeError(
+                "save_for_backward can only save variables, but argument is of type"
+                f" {type(x).__name__}"
+            )
+        known.append(array)
+    places = [next((k for k, o in enumerate(outs) if o is x), None) for x in ctx._saved]
+    known = [a if k is None else made[k] for a, k in zip(known, places, strict=True)]
+    arrays = [a for a in known if a is not None]
+    node.saved = tuple([a.value for a in arrays])
+    node.counts = tuple([(a.version, a.version.count) for a in arrays])
+    histories: list[Any] = [
+        None if a is None else (a.kind, None if k is not None else a.edge_now(), a.version, k)
+        for a, k in zip(known, places, strict=True)
+    ]
+    reference = weakref.ref(node)  # the node holds the context: no cycle
+
+    def restore() -> tuple[Any, ...]:
+        owner = reference()
+        assert owner is not None, "a node that runs is alive"
+        values = iter(saved_values(owner))
+        return tuple([h if h is None else _restored(next(values), h, owner) for h in histories])
+
+    ctx._saved, ctx._restore = (), restore
+    if node.saved and state.saved_hooks:
+        pack(node)
+
+
+def _restored(value: Any, history: Any, node: GraphNode) -> RecordedArray:
+    """A saved array with its place in the graph, so that gradients can be differentiated."""
+    kind, edge, version, output = history
+    if output is not None:
+        edge, kind = (node, output), kind if kind.requires_grad else kind.other
+    return new_array(value, kind, edge, version)
+
+
+def _shaped(name: str, k: int, gradient: Any, arg: RecordedArray) -> Any:
+    """A gradient of the shape of its argument: axes that were broadcast are summed."""
+    if gradient is None:
+        return None
+    shape, wanted = np.shape(gradient), arg.value.shape
+    if shape == wanted:
+        return gradient
+    lead = len(shape) - len(wanted)
+    fits = lead >= 0 and all(n in (1, m) for n, m in zip(wanted, shape[lead:], strict=True))
+    if not fits:
+        raise RuntimeError(
+            f"Function {name}Backward returned an invalid gradient at index {k} - got"
+            f" {list(shape)} but expected shape compatible with {list(wanted)}"
+        )
+    ones = [lead + i for i, n in enumerate(wanted) if n == 1 and shape[lead + i] != 1]
+    return np.reshape(np.sum(gradient, axis=(*range(lead), *ones)), wanted)
+
+
+def _check_dirty(x: Any, outs: list[Any]) -> None:
+    if x.__class__ is not RecordedArray:
+        return
+    if not any(x is o for o in outs):
+        raise RuntimeError(
+            "Some elements marked as dirty during the forward method were not returned as output."
+            " The inputs that are modified inplace must all be outputs of the Function."
+        )
+    if state.grad_enabled and x.viewing is None and x.is_leaf and x.requires_grad:
+        raise RuntimeError(
+            "a leaf Variable that requires grad has been used in an in-place operation."
+        )
+    check_store(x, "Function")
+    if x.viewing is not None:
+        fact = "an argument that is marked as dirty is a view of another array."
+        raise failure(UnsupportedError, "mark_dirty", fact, "Pass the whole array, or a copy.")
+
+
+def _replace_history(x: Any, made: list[Any], outs: list[Any]) -> None:
+    """Give an array that was stored into the history of the output that it is."""
+    place = next(k for k, o in enumerate(outs) if o is x)
+    x.version.bump(None)
+    x.kind, x.edge = made[place].kind, made[place].edge
+    made[place] = x

@@ -1,0 +1,361 @@
+"""Recording: a call of NumPy on recorded arrays runs at once, and enters a node in the graph.
+
+A call is known by the function, the kinds of its operands (arrays among the arguments) and its
+static arguments. What it enters is kept as a recipe (`recipes.py`); values are computed by NumPy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError, Line, failure, user_line
+from ..process import observation
+from ..trace import TracedArray
+from ..trace.operation_cache import MOST
+from ..tree import flatten, unflatten
+from .call_tapes import refuse_recorded
+from .direct_calls import ARRAY, RECORDED, STATIC, direct_call, direct_ufunc
+from .direct_calls import NUMBER as NUMBER_INPUT
+from .entering import enter, new_object
+from .in_place import check_store, stored
+from .nodes import GraphNode
+from .observed_operations import observed_operation
+from .recipes import NUMBER, ArrayKind, Rebuild, Recipe, kind_of, recipe
+from .recorded_array import RecordedArray, Version, new_array, plain
+from .state import state
+from .views import NumpyCall, link, own_handle
+
+# Their rules read no constants: a Python number is an operand like any other.
+_UNREAD = frozenset((np.add, np.subtract, np.multiply, np.divide))
+
+
+def record(
+    what: Callable[..., Any],
+    name: str,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    *,
+    stores: bool = False,
+) -> Any:
+    """``what(*args, **kwargs)``, recorded where one of its arrays requires a gradient."""
+    if kwargs.get("out") is not None:
+        return _into_out(what, name, args, kwargs)
+    key: list[Any] = [what]
+    operands: list[Any] = []
+    _walk(args, key, operands)
+    if kwargs:
+        _walk(kwargs, key, operands)
+    if TracedArray in key:
+        return _with_traced(what, args, kwargs, operands)
+    values = [x.value if x.__class__ is RecordedArray else x for x in operands]
+    kinds = [_kind(x) for x in operands]
+
+    def rebuild(given: Sequence[object]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        one = iter(given)
+        return _rebuilt(args, one), _rebuilt(kwargs, one)
+
+    return recorded_call(what, name, tuple(key), operands, kinds, values, rebuild, stores=stores)
+
+
+def _with_traced(
+    what: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], operands: list[Any]
+) -> Any:
+    """A call on recorded and traced arrays: recorded ones are constants of the traced function."""
+    for x in operands:
+        if x.__class__ is RecordedArray and x.kind.requires_grad:
+            raise refuse_recorded()
+    one = iter([x.value if x.__class__ is RecordedArray else x for x in operands])
+    return what(*_rebuilt(args, one), **_rebuilt(kwargs, one))
+
+
+def _into_out(
+    what: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """A call with ``out=``: its results are stored there, and have the history of the store."""
+    given = kwargs["out"]
+    outs = given if isinstance(given, tuple) else (given,)
+    rest = {k: v for k, v in kwargs.items() if k != "out"}
+    where = rest.pop("where", True) if isinstance(what, np.ufunc) else True
+    results = record(what, name, args, rest)
+    results = results if isinstance(results, tuple) else (results,)
+    for out, result in zip(outs, results, strict=True):
+        if isinstance(out, RecordedArray):
+            record(np.copyto, name, (out, result), {"where": where}, stores=True)
+        elif out is not None and result.requires_grad:
+            fact = "`out` is a plain array, and the result requires a gradient, which would be lost"
+            way = "Give an array made by fdiff.autograd.tensor, or leave `out` out."
+            raise failure(InputError, f"numpy.{name}", f"{fact}.", way)
+        elif out is not None:
+            np.copyto(out, result.value, where=where)
+    found: list[Any] = [r if o is None else o for o, r in zip(outs, results, strict=True)]
+    return tuple(found) if len(found) > 1 else found[0]
+
+
+def recorded_call(
+    what: Callable[..., Any],
+    name: str,
+    key: object,
+    operands: Sequence[Any],
+    kinds: Sequence[ArrayKind],
+    values: list[Any],
+    rebuild: Rebuild,
+    *,
+    stores: bool = False,
+) -> Any:
+    """A call on operands found among the arguments, by its recipe.
+
+    `stores` says that it stores into the first of them; functions of NumPy that give None do so.
+    """
+    args, kwargs = rebuild(values)
+
+    def perform() -> Any:
+        if observation.observer is None:
+            return what(*args, **kwargs)
+        return observed_operation(what, name, values, args, kwargs)
+
+    if not state.grad_enabled or not any(k.requires_grad for k in kinds):
+        if stores:
+            check_store(operands[0], name)
+            if state.copies is not None:
+                state.copies.keep(operands[0].version)
+        result = perform()
+        if stores or (result is None and operands):
+            operands[0].version.bump(user_line(2))
+        if stores and result is values[0]:
+            return operands[0]
+        return _unrecorded(result, NumpyCall(what, key, rebuild, operands, values))
+    made = recipe(key, what, name, kinds, values, rebuild)
+    line = user_line(2)
+    if made.stored:
+        return stored(made, operands, values, perform, line)
+    result = perform()
+    call = NumpyCall(what, key, rebuild, operands, values)
+    if not any(made.outputs):
+        return _unrecorded(result, call)
+    leaves = [result] if made.spec.kind is None else flatten(result)[0]
+    return recorded(made, operands, leaves, line, call)
+
+
+def recorded(
+    made: Recipe,
+    operands: Sequence[Any],
+    leaves: list[Any],
+    line: Line | None,
+    call: NumpyCall | None = None,
+) -> Any:
+    """The results of a recorded call, with their node."""
+    results: list[Any] = []
+    arrays: list[RecordedArray] = []
+    node = new_object(GraphNode)
+    node.hooks = None
+    for k, (leaf, place) in enumerate(zip(leaves, made.places, strict=True)):
+        out = leaf
+        if place is not None and isinstance(leaf, (np.ndarray, np.generic)):
+            value = leaf if call is None else own_handle(leaf, call)
+            if made.outputs[place]:
+                out = new_array(value, kind_of(value, True), (node, place), Version())
+            else:
+                out = plain(value)
+            arrays.append(out)
+            if call is not None and value.base is not None:
+                link(out, k, call)
+        results.append(out)
+    enter(node, made, operands, arrays, line)
+    return unflatten(made.spec, results)
+
+
+def _unrecorded(result: Any, call: NumpyCall) -> Any:
+    """The results of a call that is not recorded, as arrays without gradients."""
+    leaves, spec = flatten(result)
+    return unflatten(spec, [_without_gradient(leaf, k, call) for k, leaf in enumerate(leaves)])
+
+
+def _without_gradient(leaf: Any, k: int, call: NumpyCall) -> Any:
+    if not isinstance(leaf, (np.ndarray, np.generic)):
+        return leaf
+    for x, value in zip(call.operands, call.values, strict=True):
+        if value is leaf and x.__class__ is not RecordedArray:
+            return x
+    out = plain(own_handle(leaf, call))
+    if out.value.base is not None:
+        link(out, k, call)
+    return out
+
+
+# ------------------------------------------------------------------------------- arguments
+
+
+def _kind(x: Any) -> ArrayKind:
+    if x.__class__ is RecordedArray:
+        if x.viewing is not None:
+            x.viewing.refresh(x)
+        return x.kind
+    return kind_of(x) if isinstance(x, (np.ndarray, np.generic)) else NUMBER
+
+
+_STATIC = frozenset((int, str, bool, type(None)))
+
+
+def _walk(x: Any, key: list[Any], operands: list[Any]) -> None:
+    """Enter `x` in the key of a call, and the arrays in it among the operands."""
+    kind = x.__class__
+    if kind is RecordedArray:
+        if x.viewing is not None:
+            x.viewing.refresh(x)
+        key.append(x.kind)
+        operands.append(x)
+    elif kind in _STATIC:
+        key += (kind, x)
+    elif kind is tuple or kind is list:
+        key += (kind, len(x))
+        for part in x:
+            _walk(part, key, operands)
+    elif kind is float or kind is complex:
+        key += (kind, str(x))  # -0.0 is not 0.0, and NaN is not itself
+    elif kind is dict:
+        key += (dict, *x)
+        for part in x.values():
+            _walk(part, key, operands)
+    elif kind is slice:
+        key.append(slice)
+        for part in (x.start, x.stop, x.step):
+            _walk(part, key, operands)
+    elif isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind in "biufc":
+        key.append(kind_of(x))
+        operands.append(x)
+    elif isinstance(x, TracedArray):
+        key.append(TracedArray)
+    else:
+        key.append(x)
+
+
+def _rebuilt(x: Any, operands: Iterator[Any]) -> Any:
+    """`x` with other operands in place of its own, in order."""
+    kind = x.__class__
+    if kind is RecordedArray:
+        return next(operands)
+    if kind is tuple:
+        return tuple([_rebuilt(part, operands) for part in x])
+    if kind is list:
+        return [_rebuilt(part, operands) for part in x]
+    if kind is dict:
+        return {k: _rebuilt(part, operands) for k, part in x.items()}
+    if kind is slice:
+        return slice(*[_rebuilt(part, operands) for part in (x.start, x.stop, x.step)])
+    if isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind in "biufc":
+        return next(operands)
+    return x
+
+
+# ------------------------------------------------------------------------------------ ufuncs
+
+# By ufunc and kinds of the inputs, what records a call of ufuncs with one output.
+_known: dict[object, Callable[..., Any]] = {}
+
+
+def record_one(
+    what: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """As `record`, by a shorter way where the first argument is the only array."""
+    x: Any = args[0] if args else None
+    if x.__class__ is not RecordedArray or "out" in kwargs or not _plain_mode():
+        return record(what, name, args, kwargs)
+    if x.viewing is not None:
+        x.viewing.refresh(x)
+    parts: list[Any] = [what, x.kind]
+    operands: list[Any] = []
+    if len(args) > 1:
+        _walk(args[1:], parts, operands)
+    if kwargs:
+        _walk(kwargs, parts, operands)
+    if operands or not x.kind.requires_grad:
+        return record(what, name, args, kwargs)
+    key = tuple(parts)
+    call = _known.get(key)
+    if call is not None:
+        return call(x, args[1:], kwargs, key)
+    out = record(what, name, args, kwargs)
+    _learn(key, out, lambda made: direct_call(made, out.kind, what))
+    return out
+
+
+def _learn(key: object, out: Any, make: Callable[[Recipe], Callable[..., Any]]) -> None:
+    """Keep what records a call the next time, if it gives one array and depends on kinds alone."""
+    if out.__class__ is not RecordedArray or not out.kind.requires_grad or key in _known:
+        return
+    node = None if out.edge is None else out.edge[0]
+    if node is None or node.__class__ is not GraphNode:
+        return
+    if node.recipe.lasting and node.recipe.single:
+        if len(_known) >= MOST:
+            _known.clear()
+        _known[key] = make(node.recipe)
+
+
+def unary(ufunc: np.ufunc, x: RecordedArray) -> Any:
+    """``ufunc(x)``, by the shortest way; called by what the user calls."""
+    if x.viewing is not None:
+        x.viewing.refresh(x)
+    call = _known.get((ufunc, x.kind))
+    if call is None or not _plain_mode():
+        return apply_ufunc(ufunc, x)
+    return call(x)
+
+
+def binary(ufunc: np.ufunc, a: Any, b: Any) -> Any:
+    """``ufunc(a, b)``, by the shortest way; called by what the user calls."""
+    call = _known.get((ufunc, _key(ufunc, a), _key(ufunc, b)))
+    if call is None or not _plain_mode():
+        return apply_ufunc(ufunc, a, b)
+    return call(a, b)
+
+
+def _plain_mode() -> bool:
+    """Whether operations are recorded and nobody looks on."""
+    return state.grad_enabled and not state.saved_watched and observation.observer is None
+
+
+def _key(ufunc: np.ufunc, x: Any) -> object:
+    """What is known of one input of a ufunc; None for what is neither array nor real number."""
+    kind = x.__class__
+    if kind is RecordedArray:
+        if x.viewing is not None:
+            x.viewing.refresh(x)
+        return x.kind
+    if kind is float or kind is int:
+        return NUMBER if ufunc in _UNREAD else (kind, x or str(x))  # -0.0 is not 0.0
+    return kind_of(x).outside if kind is np.ndarray else None
+
+
+def apply_ufunc(ufunc: np.ufunc, *inputs: Any) -> Any:
+    """``ufunc(*inputs)``, recorded where one of them requires a gradient."""
+    key = (ufunc, *[_key(ufunc, x) for x in inputs])
+    if None in key:
+        return record(ufunc, ufunc.__name__, inputs, {})
+    operands = [x for x, k in zip(inputs, key[1:], strict=True) if k.__class__ is ArrayKind]
+    kinds: list[Any] = [k for k in key if k.__class__ is ArrayKind]
+
+    def rebuild(given: Sequence[object]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        one = iter(given)
+        some = [
+            x if k.__class__ is tuple else next(one) for x, k in zip(inputs, key[1:], strict=True)
+        ]
+        return tuple(some), {}
+
+    values = [x.value if x.__class__ is RecordedArray else x for x in operands]
+    out = recorded_call(ufunc, ufunc.__name__, key, operands, kinds, values, rebuild)
+    sorts = [*map(_sort, inputs, key[1:])]
+    _learn(key, out, lambda made: direct_ufunc(made, out.kind, ufunc, sorts))
+    return out
+
+
+def _sort(x: Any, key: object) -> str:
+    """What an input is to `direct_call`."""
+    if key.__class__ is tuple:
+        return STATIC
+    if key is NUMBER:
+        return NUMBER_INPUT
+    return RECORDED if x.__class__ is RecordedArray else ARRAY

@@ -1,0 +1,94 @@
+"""Where backward passes begin and end: what users give as outputs, cotangents and inputs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError, failure
+from .anomalies import check_output
+from .compiled_backward import Root
+from .nodes import AccumulateGrad, CustomNode, Edge, GradientEdge
+from .recorded_array import RecordedArray, plain
+
+
+def sequence(x: Any) -> tuple[Any, ...]:
+    if isinstance(x, (RecordedArray, GradientEdge, np.ndarray, np.generic, float, int)):
+        return (x,)
+    return tuple(x)
+
+
+def edge_of(x: Any, call: str) -> Edge:
+    """Where gradients of an input arrive."""
+    if isinstance(x, GradientEdge):
+        return x.node, x.output_nr
+    if x.__class__ is not RecordedArray:
+        fact = f"inputs must be recorded arrays, not {type(x).__name__}."
+        raise failure(
+            InputError, f"fdiff.autograd.{call}", fact, "Make them by fdiff.autograd.tensor."
+        )
+    edge = x.edge_now()
+    if edge is None:
+        raise RuntimeError("One of the differentiated Tensors does not require grad")
+    return edge
+
+
+def roots_of(outputs: tuple[Any, ...], seeds: tuple[Any, ...], call: str) -> list[Root]:
+    """Where a pass begins, with the cotangents checked."""
+    if len(outputs) != len(seeds):
+        raise RuntimeError(
+            f"Expected the same number of tensors and gradients, got {len(outputs)} and"
+            f" {len(seeds)}"
+        )
+    return [_root(x, seed, k, call) for k, (x, seed) in enumerate(zip(outputs, seeds, strict=True))]
+
+
+def _root(x: Any, seed: Any, k: int, call: str) -> Root:
+    if isinstance(x, GradientEdge):
+        return _root_of_edge(x, seed)
+    if x.__class__ is not RecordedArray:
+        fact = f"gradients are taken of recorded arrays, not of {type(x).__name__}."
+        raise failure(
+            InputError, f"fdiff.autograd.{call}", fact, "Make arrays by fdiff.autograd.tensor."
+        )
+    node, nr = x.edge_now() or (None, 0)
+    if node is None:
+        raise RuntimeError(
+            f"element {k} of tensors does not require grad and does not have a grad_fn"
+        )
+    check_output(x, node)
+    type_ = x.kind.type
+    if seed is None:
+        if x.value.size != 1:
+            raise RuntimeError("grad can be implicitly created only for scalar outputs")
+        if type_.dtype.kind != "f":
+            raise RuntimeError(
+                f"grad can be implicitly created only for real scalar outputs but got {type_.dtype}"
+            )
+        return Root(node, nr, None, type_)
+    given = seed if seed.__class__ is RecordedArray else plain(np.asarray(seed))
+    if given.value.shape != type_.shape:
+        raise RuntimeError(
+            f"Mismatch in shape: grad_output[{k}] has a shape of {list(given.value.shape)} and"
+            f" output[{k}] has a shape of {list(type_.shape)}."
+        )
+    if given.value.dtype != type_.dtype:
+        given = given.astype(type_.dtype)
+    return Root(node, nr, given, type_)
+
+
+def _root_of_edge(edge: GradientEdge, seed: Any) -> Root:
+    node, nr = edge
+    if isinstance(node, CustomNode):
+        type_ = node.output_kinds[nr].type
+    elif node.__class__ is AccumulateGrad:
+        type_ = node.kind.type  # type: ignore[attr-defined] - its class was looked at
+    else:
+        type_ = node.recipe.tape.output_types[nr]
+    if seed is None:
+        if type_.size != 1:
+            raise RuntimeError("grad can be implicitly created only for scalar outputs")
+        return Root(node, nr, None, type_)
+    given = seed if seed.__class__ is RecordedArray else plain(np.asarray(seed))
+    return Root(node, nr, given, type_)

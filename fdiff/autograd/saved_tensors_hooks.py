@@ -1,0 +1,251 @@
+"""Contexts that decide where values saved for backward are kept."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+import weakref
+from collections.abc import Callable, Generator, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .nodes import GraphNode
+from .recorded_array import RecordedArray, Version
+from .saved_values import FIXED
+from .state import state
+
+
+class saved_tensors_hooks:  # noqa: N801 - as in torch
+    """Context in which a pair of hooks decides what is kept of each saved value.
+
+    Parameters
+    ----------
+    pack_hook : callable
+        ``pack_hook(array)`` is called with each value that an operation saves for backward, and
+        gives anything. It must not store into the array.
+    unpack_hook : callable
+        ``unpack_hook(packed)`` is called in the backward pass, and gives an array of the same
+        values, shape and dtype.
+
+    Raises
+    ------
+    RuntimeError
+        Where hooks are disabled; where a hook stores into its array, or gives one of another type.
+
+    References
+    ----------
+    torch.autograd.graph.saved_tensors_hooks
+
+    Examples
+    --------
+    >>> import fdiff.autograd as autograd
+    >>> x = autograd.tensor([1.0, 2.0])
+    >>> with autograd.graph.saved_tensors_hooks(lambda a: a.tolist(), lambda p: np.array(p)):
+    ...     y = (x * x).sum()
+    >>> y.backward()
+    >>> x.grad
+    tensor([2., 4.])
+    """
+
+    def __init__(
+        self, pack_hook: Callable[[RecordedArray], Any], unpack_hook: Callable[[Any], Any]
+    ) -> None:
+        self.pack_hook = pack_hook
+        self.unpack_hook = unpack_hook
+
+    def __enter__(self) -> None:
+        if state.refusal is not None:
+            raise RuntimeError(state.refusal)
+        state.saved_hooks = (*state.saved_hooks, (self.pack_hook, self.unpack_hook))
+        state.watch_saved()
+
+    def __exit__(self, *_: object) -> None:
+        state.saved_hooks = state.saved_hooks[:-1]
+        state.watch_saved()
+
+
+@contextlib.contextmanager
+def disable_saved_tensors_hooks(error_message: str) -> Generator[None]:
+    """Context in which `saved_tensors_hooks` raises a RuntimeError with this message.
+
+    Parameters
+    ----------
+    error_message : str
+        The message.
+
+    References
+    ----------
+    torch.autograd.graph.disable_saved_tensors_hooks
+    """
+    if state.saved_hooks:
+        raise RuntimeError(error_message)
+    before, state.refusal = state.refusal, error_message
+    try:
+        yield
+    finally:
+        state.refusal = before
+
+
+class save_on_cpu(saved_tensors_hooks):  # noqa: N801 - as in torch
+    """Context in which saved values are copies in the memory of the host.
+
+    Arrays of NumPy are there already: what this does for them is that a later store into the array
+    does not change what was saved.
+
+    Parameters
+    ----------
+    pin_memory : bool
+        Accepted for torch's sake; there is nothing to pin.
+
+    References
+    ----------
+    torch.autograd.graph.save_on_cpu
+    """
+
+    def __init__(self, pin_memory: bool = False) -> None:  # noqa: FBT001,FBT002 - torch's signature
+        del pin_memory
+        super().__init__(lambda array: np.array(array.value), lambda packed: packed)
+
+
+class save_on_disk(saved_tensors_hooks):  # noqa: N801 - in the manner of save_on_cpu
+    """Context in which saved values are files, read through ``numpy.memmap`` in the backward pass.
+
+    A file is removed when the node that saved it is freed.
+
+    Parameters
+    ----------
+    directory : path, optional
+        Where the files are; by default in a temporary directory.
+    smallest : int
+        Bytes below which a value stays in memory.
+
+    References
+    ----------
+    The example of torch's tutorial "Hooks for autograd saved tensors".
+
+    Examples
+    --------
+    >>> import fdiff.autograd as autograd
+    >>> x = autograd.tensor(np.linspace(0.0, 1.0, 10_000))
+    >>> with autograd.graph.save_on_disk():
+    ...     y = np.sin(x).sum()
+    >>> y.backward()
+    >>> bool(np.all(x.grad == np.cos(x.detach().numpy())))
+    True
+    """
+
+    def __init__(self, directory: str | Path | None = None, smallest: int = 1 << 14) -> None:
+        self.directory = None if directory is None else Path(directory)
+        self.smallest = smallest
+        super().__init__(self._pack, self._unpack)
+
+    def _pack(self, array: RecordedArray) -> Any:
+        value = np.asarray(array.value)
+        if value.nbytes < self.smallest:
+            return np.array(value)
+        return _File(value, self.directory)
+
+    def _unpack(self, packed: Any) -> Any:
+        return packed.read() if isinstance(packed, _File) else packed
+
+
+class _File:
+    """An array in a file, which is removed with this object."""
+
+    def __init__(self, value: np.ndarray, directory: Path | None) -> None:
+        with tempfile.NamedTemporaryFile(
+            dir=directory, prefix="fdiff-saved-", suffix=".bin", delete=False
+        ) as file:
+            np.ascontiguousarray(value).tofile(file)
+            self.path = Path(file.name)
+        self.dtype, self.shape = value.dtype, value.shape
+        weakref.finalize(self, self.path.unlink, missing_ok=True)
+
+    def read(self) -> np.ndarray:
+        """The array, as pages of the file that are read when they are needed."""
+        mapped = np.memmap(self.path, self.dtype, mode="r", shape=self.shape)
+        return mapped.view(np.ndarray)
+
+
+class _Copies:
+    """Values saved in this context, by the version counters that tell of stores into them."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[Version, list[weakref.ref[GraphNode]]] = {}
+
+    def note(self, node: GraphNode) -> None:
+        """Remember what a node has saved."""
+        for version, _ in node.counts:
+            if version is not FIXED[0]:
+                self.nodes.setdefault(version, []).append(weakref.ref(node))
+
+    def keep(self, version: Version) -> None:
+        """Copy what nodes have saved of an array that is about to be stored into."""
+        for reference in self.nodes.pop(version, ()):
+            node = reference()
+            if node is None or node.saved is None:
+                continue
+            pairs = list(zip(node.saved, node.counts, strict=True))
+            kept = [
+                (np.array(v), FIXED) if c == (version, version.count) else (v, c) for v, c in pairs
+            ]
+            node.saved = tuple([v for v, _ in kept])
+            node.counts = tuple([c for _, c in kept])
+
+
+@contextlib.contextmanager
+def allow_mutation_on_saved_tensors() -> Generator[_Copies]:
+    """Context in which arrays saved for backward may be stored into: they are copied before.
+
+    References
+    ----------
+    torch.autograd.graph.allow_mutation_on_saved_tensors
+
+    Examples
+    --------
+    >>> import fdiff.autograd as autograd
+    >>> x = autograd.tensor([1.0, 2.0])
+    >>> with autograd.graph.allow_mutation_on_saved_tensors():
+    ...     y = x * 1
+    ...     z = (y**2).sum()
+    ...     y *= 10
+    ...     z.backward()
+    >>> x.grad
+    tensor([2., 4.])
+    """
+    if state.copies is not None:
+        raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
+    state.copies = _Copies()
+    state.watch_saved()
+    try:
+        yield state.copies
+    finally:
+        state.copies = None
+        state.watch_saved()
+
+
+def increment_version(tensor: RecordedArray | Iterable[RecordedArray]) -> None:
+    """Tell that an array was stored into where fdiff could not see it.
+
+    Parameters
+    ----------
+    tensor : RecordedArray or iterable of them
+        What was stored into. A node that saved it before raises in the backward pass.
+
+    References
+    ----------
+    torch.autograd.graph.increment_version
+
+    Examples
+    --------
+    >>> import fdiff.autograd as autograd
+    >>> x = autograd.tensor([1.0], requires_grad=False)
+    >>> x.numpy()[0] = 2.0
+    >>> autograd.graph.increment_version(x)
+    >>> x._version
+    1
+    """
+    for array in (tensor,) if isinstance(tensor, RecordedArray) else tuple(tensor):
+        array.version.bump(None)

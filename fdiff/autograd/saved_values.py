@@ -1,0 +1,105 @@
+"""What nodes save for their rules: read, checked, freed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..arraytype import ArrayType, type_of
+from ..errors import show_line
+from .nodes import GraphNode
+from .recorded_array import RecordedArray, Version, plain
+from .state import state
+
+FREED = (
+    "Trying to backward through the graph a second time (or directly access saved tensors after"
+    " they have already been freed). Saved intermediate values of the graph are freed when you call"
+    " .backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the"
+    " graph a second time or if you need to access saved tensors after calling backward."
+)
+
+
+class Packed:
+    """What a pack hook gave for a saved value, and what makes the value of it again."""
+
+    __slots__ = ("content", "type", "unpack")
+
+    def __init__(self, content: Any, type_: ArrayType, unpack: Callable[[Any], Any]) -> None:
+        self.content = content
+        self.type = type_
+        self.unpack = unpack
+
+    def value(self) -> Any:
+        """The value, which must have the type of what was packed."""
+        found = self.unpack(self.content)
+        value = found.value if found.__class__ is RecordedArray else found
+        if not isinstance(value, (np.ndarray, np.generic)):
+            raise TypeError(
+                "Output of saved tensor unpack_hook expected to be an array but got result of type"
+                f" {type(found).__name__}"
+            )
+        if type_of(value) != self.type:
+            raise RuntimeError(
+                f"Output of saved tensor unpack_hook has the type {type_of(value)}, and what was"
+                f" packed had {self.type}."
+            )
+        return value
+
+
+def pack(node: GraphNode) -> None:
+    """Hand what a node saved to the hooks under way."""
+    pack_hook, unpack = state.saved_hooks[-1]
+    packed: list[Any] = []
+    before, state.saved_hooks = state.saved_hooks, ()
+    try:
+        for value in node.saved or ():
+            array = plain(value)
+            content = pack_hook(array)
+            if array.version.count:
+                raise RuntimeError(
+                    "A saved tensor pack hook is modifying its input in place. Tensors provided as"
+                    " input to pack hook can not be modified by in-place operations as this can"
+                    " lead to unexpected side-effects. Please open an issue if you need to perform"
+                    " in-place operations on the input to a pack hook."
+                )
+            packed.append(Packed(content, type_of(value), unpack))
+    finally:
+        state.saved_hooks = before
+    node.saved = tuple(packed)
+    node.counts = (FIXED,) * len(packed)
+    node.own_hooks()  # such a node is not pulled back by a compiled tape
+
+
+FIXED = (Version(), 0)  # of values that nobody stores into
+
+
+def saved_values(node: GraphNode) -> tuple[Any, ...]:
+    """The values that a node saved, which must be as they were."""
+    if node.saved is None:
+        raise RuntimeError(FREED)
+    if node.saved and node.saved[0].__class__ is Packed:
+        return tuple([packed.value() for packed in node.saved])
+    for version, count in node.counts:
+        if version.count != count:
+            raise modified(node, version, count)
+    return node.saved
+
+
+def modified(node: GraphNode, version: Version, count: int) -> RuntimeError:
+    """The error for a value that was stored into after a node had saved it."""
+    return RuntimeError(
+        "one of the variables needed for gradient computation has been modified by an inplace"
+        f" operation: an array saved by {node.name()} is at version {version.count}; expected"
+        f" version {count} instead.\nIt was saved here:{show_line(node.line)}\nIt was modified"
+        f" here:{show_line(version.line)}\nUse the array before it is modified, or store into a"
+        " copy."
+    )
+
+
+def free(node: GraphNode) -> None:
+    """Drop what a node has saved."""
+    if node.saved:
+        node.saved = None
+        node.counts = ()

@@ -1,0 +1,130 @@
+"""Tangents pushed forwards through the recorded graph, for `forward_ad.py`.
+
+A node keeps what its reverse rule reads: the rule is a tape, linear in the cotangents. That tape
+pulled back once more is the forward rule, of the same saved values (the transpose of the transpose;
+A. Radul et al., You only linearize once, POPL 2023). So there is no second table of rules.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..errors import UnsupportedError, failure
+from .node_rules import NodeRules, RecordedRules
+from .nodes import AccumulateGrad, CustomNode, Edge, GraphNode
+from .pull_rules import Pull, pull_of
+from .recorded_array import RecordedArray, plain
+from .saved_values import saved_values
+from .state import state
+
+
+class TangentSweep:
+    """Tangents of outputs of nodes, computed when they are asked for.
+
+    `tangents` holds those that are known, first those of the duals; None for an output that does
+    not move.
+    """
+
+    def __init__(self) -> None:
+        self.tangents: dict[Edge, RecordedArray | None] = {}
+        self._reverse: dict[GraphNode, bool] = {}  # whether the graph leads on to a leaf
+
+    def enter(self, node: GraphNode, tangent: RecordedArray, primal: Edge | None) -> None:
+        """The tangent of a dual, whose node this is."""
+        self.tangents[node, 0] = tangent
+        self._reverse[node] = primal is not None
+
+    def of(self, edge: Edge | None) -> RecordedArray | None:
+        """The tangent of an output; None where it does not depend on a dual."""
+        if edge is None:
+            return None
+        for node in self._unknown(edge):
+            self._push(node)
+        return self.tangents.get(edge)
+
+    def leads_to_leaf(self, edge: Edge) -> bool:
+        """Whether gradients may flow from an output to a leaf, after `of` was asked."""
+        return self._reverse[edge[0]]
+
+    def _unknown(self, edge: Edge) -> list[GraphNode]:
+        """Nodes that the output depends on and that were not met, the earliest first."""
+        found: set[GraphNode] = set()
+        waiting = [edge[0]]
+        while waiting:
+            node = waiting.pop()
+            if node not in found and node not in self._reverse:
+                found.add(node)
+                waiting += [e[0] for e in node.edges if e is not None]
+        return sorted(found, key=lambda node: node.number)
+
+    def _push(self, node: GraphNode) -> None:
+        """Enter the tangents of the outputs of a node whose operands are known."""
+        below = [e for e in node.edges if e is not None]
+        leaf = node.__class__ is AccumulateGrad
+        self._reverse[node] = leaf or any(self._reverse[e[0]] for e in below)
+        dots = [None if e is None else self.tangents.get(e) for e in node.edges]
+        if all(dot is None for dot in dots):
+            return
+        if isinstance(node, CustomNode) and node.jvp is not None:
+            found = node.jvp(*dots)
+            for k, dot in enumerate(found if isinstance(found, tuple) else (found,)):
+                self.tangents[node, k] = dot
+            return
+        if isinstance(node, CustomNode):
+            fact = f"{node.name()} has a rule for reverse mode alone."
+            way = "Compute it with functions of NumPy, or differentiate it by backward."
+            raise failure(UnsupportedError, "fdiff.autograd.forward_ad", fact, way)
+        moving = any(dot is not None and dot.requires_grad for dot in dots)
+        records = state.grad_enabled and (self._reverse[node] or moving)
+        for k, dot in enumerate(_pushed(node, dots, RecordedRules() if records else NodeRules())):
+            self.tangents[node, k] = dot
+
+    def clear(self) -> None:
+        """Forget all tangents."""
+        self.tangents.clear()
+        self._reverse.clear()
+
+
+def _pushed(
+    node: GraphNode, dots: list[RecordedArray | None], rules: NodeRules
+) -> list[RecordedArray | None]:
+    """Tangents of the outputs of a node, given those of its operands."""
+    made = node.recipe
+    pull = made.pull(tuple([False if floating else None for floating in made.outputs]))
+    push, operands = _push_rule(pull, tuple([dot is not None for dot in dots]))
+    saved = dict(zip(made.saved, zip(saved_values(node), node.counts, strict=True), strict=True))
+    if made.ruled and any(k >= len(pull.saved) for k in push.saved):
+        fact = f"the rule of {node.name()} is not linear in the cotangents."
+        way = "Forward mode is its transpose: give the function a rule by custom_jvp."
+        raise failure(UnsupportedError, "fdiff.autograd.forward_ad", fact, way)
+    read = [(pull.saved[k], *saved[pull.saved[k]]) for k in push.saved if k < len(pull.saved)]
+    known = [*pull.tape.input_types, *pull.tape.output_types]
+    at_zero = [np.zeros(known[k].shape, known[k].dtype) for k in push.saved[len(read) :]]
+    given = [dots[k] for k in operands]
+    if not isinstance(rules, RecordedRules):
+        given = [dot.value for dot in given if dot is not None]
+    found = rules.run(node, push, read, [*at_zero, *given])
+    parts = iter(found[place] for _, place, _ in push.targets)
+    return [_as_recorded(next(parts)) if floating else None for floating in made.outputs]
+
+
+def _as_recorded(value: Any) -> RecordedArray:
+    return value if value.__class__ is RecordedArray else plain(np.asarray(value))
+
+
+def _push_rule(pull: Pull, moving: tuple[bool, ...]) -> tuple[Pull, list[int]]:
+    """The forward rule that a reverse rule implies, and the operands whose tangents it takes.
+
+    The reverse rule is linear in the cotangents, so where its own reverse rule reads one, or a
+    result, any point will do: `_pushed` gives zeros, where the results are zero too.
+    """
+    found = pull.pushes.get(moving)
+    if found is None:
+        at = {place: operand for operand, place, _ in pull.targets if moving[operand]}
+        seeds = tuple([False if k in at else None for k in range(len(pull.tape.outputs))])
+        needed = [k >= len(pull.saved) for k in range(len(pull.tape.inputs))]
+        push = pull_of(pull.tape, needed, seeds)
+        found = pull.pushes[moving] = push, [at[place] for place in sorted(at)]
+    return found

@@ -1,0 +1,52 @@
+"""What to write instead of names that torch's tensors have and NumPy's arrays have not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+_INSTEAD = {
+    "zero_": "x.grad = None for a gradient, and x[...] = 0 for other arrays",
+    "norm": "np.linalg.norm(x)",
+    "unsqueeze": "np.expand_dims(x, axis)",
+    "permute": "x.transpose(axes)",
+    "expand": "np.broadcast_to(x, shape)",
+    "numel": "x.size",
+    "t": "x.T",
+    "mm": "x @ y",
+    "bmm": "x @ y",
+    "mv": "x @ y",
+    "float": "x.astype(np.float32)",
+    "double": "x.astype(np.float64)",
+}
+_KEYWORDS = {"dim": "axis", "keepdim": "keepdims"}
+
+
+def missing(x: object, name: str) -> AttributeError:
+    """The error for an attribute that an array has not."""
+    text = f"{type(x).__name__!r} object has no attribute {name!r}"
+    instead = None if name.startswith("__") else _instead(name)
+    return AttributeError(
+        text if instead is None else f"{text}. Write {instead}.", name=name, obj=x
+    )
+
+
+def _instead(name: str) -> str | None:
+    if name in _INSTEAD:
+        return _INSTEAD[name]
+    if callable(getattr(np, name, None)):
+        return f"np.{name}(x)"
+    if callable(getattr(np, name[:-1], None)) and name.endswith("_"):
+        return f"x[...] = np.{name[:-1]}(x)"
+    return None
+
+
+def check_keywords(method: str, given: Iterable[str]) -> None:
+    """Refuse keywords that are torch's; the error names NumPy's."""
+    for name in given:
+        if name in _KEYWORDS:
+            raise TypeError(
+                f"{method}() got an unexpected keyword argument {name!r}. NumPy's name for it is"
+                f" {_KEYWORDS[name]!r}."
+            )

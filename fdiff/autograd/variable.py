@@ -1,0 +1,76 @@
+"""The old spelling of recorded arrays: `Variable`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError, failure, warn
+from .recorded_array import RecordedArray, Version, kind_of, new_array, tensor
+
+
+def Variable(  # noqa: N802 - torch's name
+    data: Any,
+    requires_grad: bool = False,  # noqa: FBT001,FBT002 - torch's signature
+    volatile: bool | None = None,  # noqa: FBT001 - torch's signature
+) -> RecordedArray:
+    """A recorded array, by its old name: write `fdiff.autograd.tensor`.
+
+    Parameters
+    ----------
+    data : RecordedArray or array_like
+        The numbers. The memory of a recorded array, or of an ndarray, is shared as in torch.
+    requires_grad : bool
+        Whether operations on the array are recorded; unlike in `tensor`, False unless given.
+    volatile : bool, optional
+        Refused: it had no effect any more when torch dropped it.
+
+    Returns
+    -------
+    RecordedArray
+        A leaf.
+
+    Raises
+    ------
+    InputError
+        If `volatile` is given.
+    DtypeError
+        If a gradient is required of a dtype that has none.
+
+    Warns
+    -----
+    DeprecationWarning
+        Always; it says what to write.
+
+    References
+    ----------
+    ``torch.autograd.Variable``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import warnings
+    >>> import fdiff.autograd
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     x = fdiff.autograd.Variable(np.ones(2), requires_grad=True)
+    >>> np.sum(x * 3.0).backward()
+    >>> x.grad
+    tensor([3., 3.])
+    """
+    call = "fdiff.autograd.Variable"
+    if volatile is not None:
+        fact = "`volatile` has been removed."
+        raise failure(InputError, call, fact, "Write `with fdiff.autograd.no_grad():` instead.")
+    flag = ", requires_grad=False" * (not requires_grad)
+    warn(
+        f"{call} is deprecated: write fdiff.autograd.tensor(data{flag}), which copies its data.",
+        DeprecationWarning,
+    )
+    if isinstance(data, RecordedArray):
+        data = data.detach()
+        return data.requires_grad_(requires_grad) if requires_grad else data
+    if isinstance(data, np.ndarray) and data.dtype.isnative and data.dtype.kind in "fc":
+        return new_array(data, kind_of(data, bool(requires_grad)), None, Version())
+    return tensor(data, requires_grad=requires_grad)

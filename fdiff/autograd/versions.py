@@ -1,0 +1,45 @@
+"""Version counters: how often the memory of an array was stored into, which its views share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..errors import Line
+from .state import state
+
+
+class Version:
+    """How often the memory of an array has been stored into; views of one array share it.
+
+    `line` is the line of the latest store.
+    """
+
+    count: Any = 0  # until the first store; most arrays never see one
+    line: Line | None = None
+
+    def bump(self, line: Line | None) -> None:
+        """One more store."""
+        self.count += 1
+        self.line = line
+
+
+class InferenceVersion(Version):
+    """That of an array made in inference mode: nothing is counted, so nobody may save the array."""
+
+    @property
+    def count(self) -> int:
+        """Asked for where the array is saved for a backward pass, which is refused."""
+        raise RuntimeError(
+            "Inference tensors cannot be saved for backward. Please do not use arrays created in"
+            " inference mode in computation tracked by autograd. To work around this, you can make"
+            " a copy by array.clone() outside inference mode and use it in autograd, or use"
+            " no_grad() instead of inference_mode()."
+        )
+
+    def bump(self, line: Line | None) -> None:
+        """Nothing is counted."""
+
+
+def new_version() -> Version:
+    """The counter of an array that is made now."""
+    return InferenceVersion() if state.inference else Version()

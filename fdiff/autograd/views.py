@@ -1,0 +1,127 @@
+"""Views: recorded arrays that look at another one's memory, tracked both ways.
+
+NumPy decides what is a view. One knows the array that owns its memory (its root), and the calls
+that lead from there to it. When the root gets another history by a store, wherever that was made,
+the view takes its own from the root's again; a store into a view is a store into its root.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..tree import flatten
+from .nodes import Edge
+from .recipes import Rebuild
+from .recorded_array import RecordedArray
+from .state import state
+
+
+class NumpyCall(NamedTuple):
+    """A call of NumPy: what is called, known by `key`, and its operands, with their values.
+
+    `rebuild` puts operands among the other arguments.
+    """
+
+    what: Callable[..., Any]
+    key: object
+    rebuild: Rebuild
+    operands: Sequence[Any]
+    values: Sequence[Any]
+
+
+class ViewCall(NamedTuple):
+    """A call that gave a view of its operand `place`, as leaf `leaf` of its result."""
+
+    call: NumpyCall
+    place: int
+    leaf: int
+
+    def on(self, x: Any) -> Any:
+        """The same view of another array: recorded, plain or traced."""
+        given = list(self.call.values)
+        given[self.place] = x
+        args, kwargs = self.call.rebuild(given)
+        result = self.call.what(*args, **kwargs)
+        return flatten(result)[0][self.leaf] if isinstance(result, (tuple, list)) else result
+
+
+class ViewOf:
+    """What a view knows of its root: the calls that lead to it, and the edge it was taken at."""
+
+    __slots__ = ("calls", "free", "root", "seen")
+
+    def __init__(self, root: RecordedArray, calls: tuple[ViewCall, ...]) -> None:
+        self.root = root
+        self.calls = calls
+        self.seen: Edge | None = root.edge_now()
+        self.free = not state.grad_enabled  # it was made where nothing is recorded
+
+    def refresh(self, array: RecordedArray) -> None:
+        """Take the edge of the view from its root again, if that has another one by now."""
+        edge = self.root.edge_now()
+        if edge is self.seen:
+            return
+        self.seen = edge
+        before, state.grad_enabled = state.grad_enabled, True
+        try:
+            again: Any = self.root
+            for call in self.calls:
+                again = call.on(again)
+        finally:
+            state.grad_enabled = before
+        array.edge = again.edge
+        array.kind = again.kind
+
+    def of(self, x: Any) -> Any:
+        """The view taken of another root."""
+        for call in self.calls:
+            x = call.on(x)
+        return x
+
+
+def own_handle(leaf: Any, call: NumpyCall) -> Any:
+    """What NumPy gave; where that is an operand itself, as the array that NumPy's `view` gives.
+
+    So each result is an array of its own, whose base tells whose memory it is (torch's `view_as`).
+    """
+    if leaf.__class__ is np.ndarray and any(leaf is value for value in call.values):
+        return leaf.view()
+    return leaf
+
+
+def link(out: RecordedArray, leaf: int, call: NumpyCall) -> None:
+    """Make `out` a view of the operand whose memory it looks at, if it does."""
+    places = [k for k, x in enumerate(call.operands) if _shares(out.value, x)]
+    if len(places) > 1:
+        places = [k for k in places if _follows(out.value, ViewCall(call, k, leaf))]
+    if places:
+        _link(out, ViewCall(call, places[0], leaf), call.operands[places[0]])
+
+
+def _shares(value: np.ndarray, x: Any) -> bool:
+    """Whether an array looks at the memory of an operand that is a recorded array."""
+    if x.__class__ is not RecordedArray or x.value.__class__ is not np.ndarray:
+        return False
+    whole, base = x.value, value.base
+    if base is whole or (whole.base is not None and base is whole.base):
+        return True
+    return np.may_share_memory(value, whole)  # a base may be no array, as of `as_strided`
+
+
+def _follows(value: np.ndarray, call: ViewCall) -> bool:
+    """Whether the result looks elsewhere when the operand of `call` is a copy: it is that one's."""
+    elsewhere = call.on(call.call.values[call.place].copy())
+    return not np.may_share_memory(value, elsewhere)
+
+
+def _link(out: RecordedArray, call: ViewCall, source: RecordedArray) -> None:
+    call = ViewCall(call.call._replace(operands=()), call.place, call.leaf)
+    above = source.viewing
+    if isinstance(above, ViewOf):
+        out.viewing = ViewOf(above.root, (*above.calls, call))
+    else:
+        out.viewing = ViewOf(source, (call,))
+    out.version = source.version

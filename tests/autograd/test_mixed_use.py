@@ -1,0 +1,121 @@
+"""Recorded arrays beside fdiff's operators, checkpoints, long graphs, and graphs that repeat."""
+
+import numpy as np
+import pytest
+
+import fdiff
+from fdiff.autograd import checkpoint, grad, tensor
+from fdiff.autograd import compiled_backward as compiled
+
+AT = np.array([1.0, 2.0, 3.0])
+
+
+@pytest.mark.filterwarnings("ignore::fdiff.errors.RetraceWarning")
+def test_recorded_arrays_in_traced_functions():
+    z = tensor(AT)
+    constant = z.detach()
+    g = fdiff.grad(lambda q: np.sum(q * constant) + np.dot(constant, q) + np.sum(z.detach() * q))
+    assert np.array_equal(g(np.ones(3)), 3 * AT)
+    constant[0] = 100.0  # it shares memory with z
+    assert np.array_equal(g(np.ones(3)), [300.0, 6.0, 9.0])
+    for f in (lambda q: np.sum(q * z), lambda q: np.sum(z * q), lambda q: np.dot(z, q)):
+        with pytest.raises(fdiff.errors.InputError, match=r"use `.detach\(\)`"):
+            fdiff.grad(f)(np.ones(3))
+
+
+@pytest.mark.parametrize("call", [fdiff.grad(np.sum), lambda z: fdiff.jacobian(np.sin, z)])
+def test_operators_take_plain_arrays(call):
+    with pytest.raises(fdiff.errors.InputError, match=r"array.detach\(\).numpy\(\)"):
+        call(tensor(AT))
+
+
+def test_a_checkpoint_computes_again():
+    calls = []
+    w = tensor(2.0)
+
+    def layer(a):
+        calls.append(len(calls))
+        return np.sin(a * w) * a
+
+    x = tensor(AT)
+    y = checkpoint(layer, x)
+    assert len(calls) == 1
+    y.sum().backward()
+    assert len(calls) == 2
+    np.testing.assert_allclose(x.grad, np.cos(2 * AT) * 2 * AT + np.sin(2 * AT), rtol=1e-14)
+    np.testing.assert_allclose(w.grad, np.sum(np.cos(2 * AT) * AT * AT), rtol=1e-14)
+    (g,) = grad(checkpoint(layer, x).sum(), x, create_graph=True)
+    (h,) = grad(g.sum(), x)
+    expected = -np.sin(2 * AT) * 4 * AT + 4 * np.cos(2 * AT)
+    np.testing.assert_allclose(h, expected, rtol=1e-13)
+
+
+def test_a_checkpoint_that_computes_otherwise():
+    switch = iter([True, False])
+    y = checkpoint(lambda a: np.sin(a) if next(switch) else a + 1, tensor(AT))
+    with pytest.raises(RuntimeError, match="saved other values when it was called again"):
+        y.sum().backward()
+
+
+def test_a_graph_that_repeats_is_neither_traced_nor_compiled_again(monkeypatch):
+    w, x = tensor(np.ones((3, 2))), np.arange(6.0).reshape(2, 3)
+
+    def step():
+        w.grad = None
+        loss = (np.tanh(x @ w) ** 2).mean()
+        loss.backward()
+        return np.array(w.grad)
+
+    first = step()
+    made = len(compiled._programs)
+    monkeypatch.setattr(compiled, "_Composition", None)
+    monkeypatch.setattr("fdiff.autograd.recipes.call_tape", None)
+    monkeypatch.setattr("fdiff.autograd.recipes.pull_of", None)
+    for _ in range(3):
+        assert np.array_equal(step(), first)
+    assert len(compiled._programs) == made
+
+
+def test_long_graphs():
+    """No recursion: neither in the pass nor when the graph is freed."""
+    x = tensor([1.0, 2.0])
+    y = x
+    for _ in range(30_000):
+        y = y + 1.0
+    y.sum().backward()
+    assert np.array_equal(x.grad, [1.0, 1.0])
+    del y
+
+
+@pytest.mark.slow  # a million nodes
+def test_a_million_nodes():
+    x = tensor([1.0, 2.0])
+    y = x
+    for _ in range(1_000_000):
+        y = y + 1.0
+    y.sum().backward()
+    assert np.array_equal(x.grad, [1.0, 1.0])
+
+
+@pytest.mark.slow  # 20,000 iterations
+def test_iterations_leave_nothing_behind():
+    import gc
+
+    w, x = tensor(np.ones((3, 2))), np.arange(6.0).reshape(2, 3)
+
+    def steps(count):
+        for _ in range(count):
+            h = np.tanh(x @ w)
+            h[0] *= 2
+            (h * h).mean().backward()
+            w.grad = None
+
+    def growth():
+        gc.collect()
+        before = len(gc.get_objects())
+        steps(20_000)
+        gc.collect()
+        return len(gc.get_objects()) - before
+
+    # A kernel that is made meanwhile loads modules, once; what leaks does so in each round.
+    assert min(growth() for _ in range(3)) <= 50

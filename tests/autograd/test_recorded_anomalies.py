@@ -1,0 +1,179 @@
+"""Anomalies in backward passes of recorded arrays, and gradcheck of functions of them."""
+
+import numpy as np
+import pytest
+
+import fdiff
+import fdiff.autograd as ag
+from fdiff.errors import AnomalyError, GradcheckError, InputError
+from fdiff.functional.anomaly_detection import debug_nans
+
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's own are no matter here
+X = np.array([0.0, 1.0, 4.0])
+
+
+def anomaly(f, x=X, context=ag.detect_anomaly):
+    """The message of the anomaly in a backward pass."""
+    with pytest.raises(AnomalyError) as caught, context():
+        f(ag.tensor(x)).backward()
+    assert isinstance(caught.value, RuntimeError)
+    return str(caught.value)
+
+
+def root_squared(x):
+    y = np.sqrt(x)  # here
+    return np.sum(y**2)
+
+
+def root(x):
+    y = x * 2.0
+    return np.sum(np.sqrt(y))  # here
+
+
+def norm(x):
+    total = np.sum(x * x * 0.0)
+    return np.sqrt(total)  # here
+
+
+def logarithm(x):
+    y = np.log(x)  # here
+    z = y * x
+    return np.sum(z)
+
+
+def overflow(x):
+    y = np.exp(300.0 * x)  # here
+    return np.sum(y * x)
+
+
+def quotient(x):
+    y = 1.0 / x  # here
+    return np.sum(y)
+
+
+@pytest.mark.parametrize(
+    ("f", "words", "values"),
+    [
+        (
+            root_squared,
+            "backward: Function 'SqrtBackward0' returned nan values in its 0th output. 1 of 3",
+            "at [0]: result = 0.0, cotangent = 0.0",
+        ),
+        (
+            root,
+            "Function 'SqrtBackward0' returned inf values in its 0th output.",
+            "cotangent = 1.0",
+        ),
+        (norm, "Function 'SqrtBackward0' returned inf values in its 0th output.", "result = 0.0"),
+        (
+            logarithm,
+            "the output that is differentiated holds nan values.",
+            "Log gave inf values. 1",
+        ),
+        (overflow, "the output that is differentiated holds inf values.", "Exp"),
+        (quotient, "the output that is differentiated holds inf values.", "Divide"),
+    ],
+)
+@pytest.mark.parametrize("context", [ag.detect_anomaly, debug_nans])
+def test_the_node_the_line_and_the_values_are_named(f, words, values, context):
+    text = anomaly(f, context=context)
+    assert words in text
+    assert values in text
+    lines = [line for line in text.splitlines() if line.startswith("    test_recorded_anomalies")]
+    assert any(line.endswith("# here") for line in lines)
+
+
+def test_second_derivatives_are_watched():
+    def f(x):
+        return np.sum(x**1.5)  # here
+
+    x = ag.tensor(X)
+    with ag.detect_anomaly():
+        (slope,) = ag.grad(f(x), x, create_graph=True)
+        assert slope.tolist() == [0.0, 1.5, 3.0]
+        with pytest.raises(AnomalyError, match="returned inf values") as caught:
+            np.sum(slope).backward()
+    assert "# here" in str(caught.value)
+
+
+def test_a_gradient_that_the_user_gives_is_told_from_one_that_is_made():
+    x = ag.tensor(X)
+    with ag.detect_anomaly(), pytest.raises(AnomalyError) as caught:
+        (x * 2.0).backward(np.array([1.0, np.nan, 1.0]))
+    words = "a gradient that was given to MultiplyBackward0 holds nan values. 1 of 3 entries is nan"
+    assert words in str(caught.value)
+
+
+def test_what_is_discarded_is_no_anomaly_and_gradients_are_the_same():
+    f = lambda x: np.sum(np.where(x > 0.5, np.sqrt(x), 0.0)) + np.max(x) * x[1]
+    plain, watched = ag.tensor(X), ag.tensor(X)
+    f(plain).backward()
+    with ag.detect_anomaly():
+        f(watched).backward()
+    assert watched.grad.tolist() == plain.grad.tolist()
+
+
+def test_without_check_nan_only_the_line_of_an_error_is_told():
+    x = ag.tensor(X)
+    with ag.detect_anomaly(check_nan=False):
+        np.sum(np.sqrt(x)).backward()
+    assert np.isinf(x.grad.tolist()[0])
+
+    def fails(grad):
+        raise ValueError("in the rule")
+
+    for check_nan in (False, True):
+        with ag.detect_anomaly(check_nan=check_nan):
+            y = from_rule(x, fails)
+            with pytest.raises(ValueError, match="in the rule") as caught:
+                y.backward()
+        (note,) = caught.value.__notes__
+        assert "Error detected in MyBackward. Traceback of forward call that caused" in note
+        assert "custom_node(" in note
+
+
+def from_rule(x, rule):
+    from fdiff.autograd.custom_nodes import custom_node
+
+    (y,) = custom_node("MyBackward", (x,), (np.sum(x.detach().numpy()),), rule)
+    return y
+
+
+def test_a_custom_rule_that_gives_nan_is_named():
+    x = ag.tensor(X)
+    with (
+        ag.detect_anomaly(),
+        pytest.raises(AnomalyError, match="Function 'MyBackward' returned nan"),
+    ):
+        from_rule(x, lambda grad: np.full(3, np.nan)).backward()
+
+
+# --- gradcheck ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_gradcheck_takes_recorded_arrays(fast):
+    x, y = ag.tensor([0.5, 2.0]), ag.tensor([1.0, 3.0])
+    constant = ag.tensor([2.0, 2.0], requires_grad=False)
+    f = lambda x, y, c: (x * y * c, np.sum(np.sin(x) * y))
+    options = {"fast_mode": fast, "check_batched_grad": True, "check_grad_dtypes": True}
+    assert fdiff.gradcheck(f, (x, y, constant), **options)
+    assert fdiff.gradgradcheck(f, (x, y, constant), fast_mode=fast)
+    assert x.grad is None
+    wrong = lambda x: x * x.detach()
+    with pytest.raises(GradcheckError, match=r"gradcheck\(<lambda>\): Jacobian mismatch for outp"):
+        fdiff.gradcheck(wrong, x, fast_mode=fast)
+    second = lambda x: x.detach() ** 3 + 3 * x.detach() ** 2 * (x - x.detach())
+    assert fdiff.gradcheck(second, x, fast_mode=fast)
+    assert not fdiff.gradgradcheck(second, x, fast_mode=fast, raise_exception=False)
+
+
+def test_a_wrong_rule_is_found_and_forward_mode_is_refused():
+    x = ag.tensor(X)
+    assert fdiff.gradcheck(lambda x: from_rule(x, lambda grad: grad * np.ones(3)), x)
+    with pytest.raises(GradcheckError, match="mismatch"):
+        fdiff.gradcheck(lambda x: from_rule(x, lambda grad: grad * np.array([1.0, 2.0, 1.0])), x)
+    with pytest.raises(InputError, match="forward mode of functions of recorded arrays"):
+        fdiff.gradcheck(np.sin, x, check_forward_ad=True)
+    with pytest.raises(InputError, match="takes functions of plain arrays"):
+        fdiff.check_grads(np.sin, (x,), 1)
