@@ -37,7 +37,6 @@ from fdiff.dispatch import tiered_execution
 from fdiff.errors import UnsupportedError
 from fdiff.kernels import bytecode, machine_code, source_cache
 from fdiff.kernels.llvm import machine
-from fdiff.kernels.passes import pipeline
 
 FIRST = ("grad", "value_and_grad", "vjp", "jvp", "jacobian", "jit", "jit_array", "vmap")
 SECOND = ("hessian", "hvp", "vhp")
@@ -128,10 +127,10 @@ def compiled_quickly() -> Generator[None]:
         return bytes(quick.emit_object(parsed))
 
     def stored(
-        text: str, symbol: str, compiler: str, compiled: Callable[[], bytes]
+        text: str, symbol: str, compiler: str, compiled: Callable[[], bytes], *way: str
     ) -> tuple[Any, bool]:
         if symbol != "kernel":
-            return from_disk(text, symbol, compiler, compiled)
+            return from_disk(text, symbol, compiler, compiled, *way)
         return machine.Loaded(compiled(), symbol), False
 
     from_disk = machine_code._loaded
@@ -243,7 +242,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=np.inf, help="stop after so long")
     parser.add_argument("--quick", action="store_true", help="without LLVM's optimisations")
     options = parser.parse_args()
-    os.environ[pipeline.VERIFY] = "1"
+    os.environ["FDIFF_VERIFY"] = "1"
     with compiled_quickly() if options.quick else nullcontext():
         return run(options)
 

@@ -5,8 +5,9 @@ how to turn a traced function into a plan: derivative tapes and the structure of
 `invocation` does the rest, the same for all: it finds or makes the trace, and runs the plan.
 """
 
+from .anomaly_detection import debug_nans
 from .c_functions import cfunc
-from .checking import gradcheck, gradgradcheck
+from .checking import check_grads, gradcheck, gradgradcheck
 from .doctor import doctor
 from .gradients import grad, value_and_grad
 from .hessians import hessian, hvp, vhp
@@ -21,6 +22,8 @@ __all__ = [
     "cache_clear",
     "cache_info",
     "cfunc",
+    "check_grads",
+    "debug_nans",
     "doctor",
     "grad",
     "gradcheck",

@@ -16,11 +16,13 @@ from .. import kernels
 from ..attributes import cached_property
 from ..dispatch.arguments import called
 from ..dispatch.single_kernels import SingleKernel
-from ..errors import InputError, UnsupportedError, failure
+from ..errors import InputError, failure
 from ..kernels import CParameter, CStatus
 from ..process.forking import no_fork
 from ..tracebacks import public, trim
-from .c_declarations import checked_type, declare, plain_type, scipy_signature
+from ..tree import flatten
+from .c_calls_from_python import function_type
+from .c_declarations import Results, declare, plain_type, scipy_signature
 from .call_layouts import Example, call_example, called_function
 from .numba_calls import CallRecords
 from .prepared import Prepared
@@ -48,8 +50,7 @@ class CFunction:
         self._example = example
         if misses == "raise":
             self._records.prepare_libm()
-        layout, shapes = self._records.layout, self._records.shapes
-        self._declared = declare(prepared, layout, example.leaves, shapes)
+        self._declared = declare(prepared, self._records.layout, example, self._records.results)
         ask = self._ask if misses == "python" else None
         records, signature = self._records, self._declared.signature
         self._entry = kernels.CEntry(records.table, records.chain, signature, ask)
@@ -76,14 +77,12 @@ class CFunction:
     def ctypes(self) -> Any:
         """The C function for Python: takes numbers, and arrays of the right dtypes and shapes.
 
-        It runs without the GIL, and keeps the C function alive.
+        It runs without the GIL, and keeps the C function alive. Other arguments are an
+        `InputError`.
         """
-        signature = self._declared.signature
-        given = [checked_type(one, write=False) for one in signature.given]
-        made = [checked_type(one, write=True) for one in signature.made if one.pointer]
-        return self._callable(self._code, [plain_type(one) for one in self._declared.parameters], [
-            *given, *made,
-        ])  # fmt: skip
+        function = function_type(self._declared)(self._code.address)
+        function.kept = self, self._code
+        return function
 
     @cached_property
     def low_level_callable(self) -> Any:
@@ -118,13 +117,11 @@ class CFunction:
         if error is not None:
             raise error
 
-    def _callable(self, code: Any, types: Sequence[Any], checked: Sequence[Any] = ()) -> Any:
+    def _callable(self, code: Any, types: Sequence[Any]) -> Any:
         """A function of ctypes, which keeps alive what it needs."""
         out = self._declared.signature.returned
         result = None if out is None else plain_type(out)
         function = ctypes.CFUNCTYPE(result, *types)(code.address)
-        if checked:
-            function.argtypes = list(checked)
         function.kept = self, code  # type: ignore[attr-defined] - functions of ctypes take attributes
         return function
 
@@ -160,11 +157,12 @@ class CFunction:
         """A call where a result lies over something that is read: into other memory first."""
         signature = self._declared.signature
         given = [_array_at(table, k, one) for k, one in enumerate(signature.given)]
-        made = [np.empty(one.shape, one.dtype) for one in signature.made]
+        results = signature.table[len(given) :]
+        made = [np.empty(one.shape, one.dtype) for one in results]
         status = self._entry.call([a.ctypes.data for a in (*given, *made)])
         if status:
             return CStatus.FAILED
-        for k, (array, one) in enumerate(zip(made, signature.made, strict=True), len(given)):
+        for k, (array, one) in enumerate(zip(made, results, strict=True), len(given)):
             ctypes.memmove(_address_at(table, k), array.ctypes.data, one.size)
         return 0
 
@@ -192,7 +190,8 @@ class CFunction:
 class _FixedRecords(CallRecords):
     """Records of calls whose results have the shapes that they had first."""
 
-    shapes: tuple[tuple[int, ...], ...] = ()
+    any_tree = True
+    results: Results
 
     @property
     def chain(self) -> int:
@@ -207,15 +206,14 @@ class _FixedRecords(CallRecords):
             self.table.set_by_libm(address, make())
 
     def _add(self, example: Example, single: SingleKernel, outputs: tuple[object, ...]) -> int:
-        if any(isinstance(one, kernels.Number) for one in self.layout.made):
-            fact = "a result is the same number at every call."
-            raise failure(UnsupportedError, self.name, fact, "Return what depends on arguments.")
-        shapes = tuple([single.kernel.made[output][0] for output in outputs])  # type: ignore[call-overload] - ints
-        self.shapes = self.shapes or shapes
-        if shapes != self.shapes:
-            fact = (
-                f"results have the shapes {shapes} for these arguments, {self.shapes} for others."
-            )
+        made = single.kernel.made
+        shapes = tuple([
+            () if isinstance(one, kernels.Number) else made[output][0]  # type: ignore[call-overload] - an int
+            for output, one in zip(outputs, self.layout.made, strict=True)
+        ])  # fmt: skip
+        first = vars(self).setdefault("results", Results(flatten(single.result)[1], shapes)).shapes
+        if shapes != first:
+            fact = f"results have the shapes {shapes} for these arguments, {first} for others."
             raise failure(InputError, self.name, fact, "A C function has results of one shape.")
         return super()._add(example, single, outputs)
 

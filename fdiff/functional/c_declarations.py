@@ -6,13 +6,15 @@ import ctypes
 import inspect
 import keyword
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..errors import InputError, UnsupportedError, failure
-from ..kernels import CallLayout, CParameter, CSignature
+from ..kernels import CallLayout, CParameter, CSignature, Number
+from ..tree import Spec, paths
+from .call_layouts import Example
 from .prepared import Prepared
 
 _C_TYPES = {"f8": "double", "f4": "float", "b1": "bool"}
@@ -25,6 +27,13 @@ _TAKEN = (
 )
 _SCIPY = "SciPy calls functions of one or more floats, or of one array with one axis, of float64"
 _RETURNED = ("f8", "f4", "i8", "i4")  # types of numbers that are returned; others are written
+
+
+class Results(NamedTuple):
+    """The tree of the results of a call, and the shapes of its leaves."""
+
+    spec: Spec
+    shapes: tuple[tuple[int, ...], ...]
 
 
 class Declaration(NamedTuple):
@@ -54,7 +63,7 @@ class Declaration(NamedTuple):
         """C code: a type of pointers to such functions, and in a comment the shapes."""
         every = (*self.signature.given, *self.signature.made)
         files = sorted({_FILES[one.dtype.kind] for one in every if one.dtype.kind in _FILES})
-        shapes = [f"{one.name} is {_shaped(one)}" for one in self.parameters if one.pointer]
+        shapes = [f"{one.name} is {shaped(one)}" for one in self.parameters if one.pointer]
         words = "; ".join([*shapes, *[f"{constant} is fixed" for constant in self.constants]])
         comment = f"/* {self.call}{': ' if words else ''}{words} */"
         typedef = f"typedef {self.spelled(f'(*{self.signature.name})')};"
@@ -64,14 +73,15 @@ class Declaration(NamedTuple):
 def declare(
     prepared: Prepared[..., Any],
     layout: CallLayout,
-    leaves: Sequence[object],
-    shapes: Sequence[tuple[int, ...]],
+    example: Example,
+    results: Results,
 ) -> Declaration:
-    """The declaration for a call with these leaves, whose results have these shapes."""
+    """The declaration for a call like this example."""
+    leaves = example.leaves
     names = _Names()
     given: dict[int, CParameter] = {}
     constants: list[str] = []
-    for k, name in _leaf_names(prepared, layout):
+    for k, name in enumerate(_leaf_names(prepared, layout, example.spec)):
         read = getattr(layout.given[k], "read", None)
         if read is None:
             constants.append(f"{name} = {leaves[k]!r}")
@@ -79,14 +89,18 @@ def declare(
         pointer = isinstance(leaves[k], np.ndarray)
         given[k] = CParameter(names.new(name), read, np.shape(leaves[k]), pointer)  # type: ignore[arg-type] - a number or an array
     made: list[CParameter] = []
-    for k, (one, shape) in enumerate(zip(layout.made, shapes, strict=True)):
-        if one.dtype.kind not in "fiu":  # type: ignore[union-attr] - there is no other Number
-            fact = f"a result has the dtype {one.dtype}, which has no value for a call that fails."  # type: ignore[union-attr] - as above
+    alone = len(layout.made) == 1
+    paths_of = paths(results.spec, "out")
+    for one, shape, path in zip(layout.made, results.shapes, paths_of, strict=True):
+        constant = isinstance(one, Number)
+        dtype = np.dtype(one.kind) if isinstance(one, Number) else one.dtype
+        if dtype.kind not in "fiu":
+            fact = f"a result has the dtype {dtype}, which has no value for a call that fails."
             raise failure(UnsupportedError, layout.name, fact, "Return y.astype(float).")
-        alone = len(shapes) == 1
-        returned = alone and one.scalar and one.dtype.str[1:] in _RETURNED  # type: ignore[union-attr] - as above
-        name = names.new("out" if alone else f"out{k}")
-        made.append(CParameter(name, one.dtype, shape, not returned))  # type: ignore[union-attr] - as above
+        scalar = isinstance(one, Number) or one.scalar
+        returned = alone and scalar and dtype.str[1:] in _RETURNED
+        name = names.new("out" if alone else _identifier(path).replace("out_", "out", 1))
+        made.append(CParameter(name, dtype, shape, not returned, constant))
     own = re.sub(r"\W+", "_", getattr(prepared.__wrapped__, "__name__", "f"), flags=re.ASCII)
     name = f"{prepared.__fdiff__}_{own.strip('_')}"
     signature = CSignature(name, tuple(given.values()), tuple(made))
@@ -107,8 +121,8 @@ class _Names:
         return name
 
 
-def _leaf_names(prepared: Prepared[..., Any], layout: CallLayout) -> Iterator[tuple[int, str]]:
-    """Each leaf of the arguments, with the name that its argument has."""
+def _leaf_names(prepared: Prepared[..., Any], layout: CallLayout, spec: Spec) -> Iterator[str]:
+    """The names of the leaves of the arguments: those of parameters, and where a leaf is inside."""
     positional = len(layout.arguments) - len(layout.names)
     try:
         parameters = list(inspect.signature(prepared).parameters.values())
@@ -116,16 +130,14 @@ def _leaf_names(prepared: Prepared[..., Any], layout: CallLayout) -> Iterator[tu
         parameters = []
     names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     names = [*names[:positional], *[f"x{k}" for k in range(len(names), positional)], *layout.names]
-    for name, tree in zip(names, layout.arguments, strict=True):
-        yield from _of_tree(tree, name)
+    given, named = spec.children
+    for name, child in zip(names, [*given.children, *named.children], strict=True):
+        yield from map(_identifier, paths(child, name))
 
 
-def _of_tree(tree: object, name: str) -> Iterator[tuple[int, str]]:
-    if isinstance(tree, tuple):
-        for k, child in enumerate(tree):
-            yield from _of_tree(child, f"{name}_{k}")
-    elif isinstance(tree, int):
-        yield tree, name
+def _identifier(path: str) -> str:
+    """The way to a leaf, ``params['w'][0]``, as a name: ``params_w_0``."""
+    return re.sub(r"\W+", "_", path).strip("_") if not path.isidentifier() else path
 
 
 def _typed(one: CParameter, constant: str = "") -> str:
@@ -134,7 +146,8 @@ def _typed(one: CParameter, constant: str = "") -> str:
     return f"{constant}{name} *" if one.pointer else f"{name} "
 
 
-def _shaped(one: CParameter) -> str:
+def shaped(one: CParameter) -> str:
+    """A number, or an array with its shape, as C declares it."""
     sizes = "".join(f"[{n}]" for n in one.shape)
     return f"{_typed(one._replace(pointer=False)).strip()}{sizes}"
 

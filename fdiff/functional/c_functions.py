@@ -34,7 +34,8 @@ def cfunc(
     *examples, **keywords
         An example of each argument, or for an array a text such as ``"f8[10,3]"``: its dtype and
         shape, which all calls have. Floats are passed by value, arrays by the address of their
-        entries in C order. Integers, truth values and None are constants, and no parameters.
+        entries in C order, and so is each leaf of a tuple, list, dictionary or dataclass. Integers,
+        truth values and None are constants, and no parameters.
     misses : {"python", "raise"}
         What to do where no kernel holds for the arguments, because a branch or a value that decided
         something is another one: ask Python for one more kernel, or fail. By default Python is
@@ -47,9 +48,9 @@ def cfunc(
     CFunction
         Its `address`, valid while the object lives; `ctypes`, the function for Python, and
         `low_level_callable`, the one for SciPy, which both keep it alive; `header`, its declaration
-        in C. A result that is a single number is returned, others are written to arrays that the
-        caller passes after the arguments: ``double f(double x)``,
-        ``void f(const double *x, double *out)``.
+        in C. A result that is a single number is returned, others (each leaf of a tuple, list or
+        dictionary) are written to arrays that the caller passes after the arguments:
+        ``double f(double x)``, ``void f(const double *x, double *out)``.
 
         A call that fails gives NaN in all results, or the smallest integer, and `check()` raises
         its error. A call costs some 40 ns more than its kernel, runs on the thread that calls, has
@@ -86,7 +87,8 @@ def cfunc(
         raise failure(InputError, "cfunc", fact, way)
     if misses not in MISSES:
         fact = f"misses must be 'python' or 'raise', not {misses!r}."
-        raise failure(InputError, "cfunc", fact)
+        way = "Leave it out, so that missing kernels are made by Python, or write misses='raise'."
+        raise failure(InputError, "cfunc", fact, way)
     call = f"cfunc({called(prepared.__fdiff__, prepared.__wrapped__)})"
     args = tuple([example_argument(one, call) for one in examples])
     named = {name: example_argument(one, call) for name, one in keywords.items()}

@@ -105,12 +105,17 @@ def _settled(leaf: object, as_float: bool, call: str) -> object:  # noqa: FBT001
     raise failure(InputError, call, fact, TAKES)
 
 
-def given_layout(target: CalledFunction, example: Example) -> CallLayout:
-    """The layout of the arguments alone, with their own dtypes."""
+def given_layout(target: CalledFunction, example: Example, *, any_tree: bool = False) -> CallLayout:
+    """The layout of the arguments alone, with their own dtypes.
+
+    Lists, dictionaries and dataclasses are refused unless `any_tree` says that they count as tuples
+    of their leaves.
+    """
     args, kwargs = example.given
     call = target.name
     number = iter(range(len(example.leaves)))
-    arguments = tuple(_tree(arg, number, call) for arg in (*args, *kwargs.values()))
+    every = (*args, *kwargs.values())
+    arguments = tuple([_tree(arg, number, call, any_tree=any_tree) for arg in every])
     given = tuple(map(_argument, example.leaves, example.ints))
     return CallLayout(call, arguments, tuple(kwargs), given, None, (), ())
 
@@ -124,20 +129,22 @@ def _argument(leaf: object, ints: bool) -> Any:  # noqa: FBT001 - for each leaf
     return kernels.NumberArgument(dtype, dtype, ints)
 
 
-def _tree(value: object, number: Any, call: str) -> object:
+def _tree(value: object, number: Any, call: str, *, any_tree: bool) -> object:
     """An argument as a tree of numbers."""
     if value is None:
         return None
     parts = node_parts(value)
     if parts is None:
         return next(number)
-    if not isinstance(value, tuple):
+    if not isinstance(value, tuple) and not any_tree:
         fact = f"an argument of type {type(value).__name__} cannot be passed in compiled code."
         raise failure(InputError, call, fact, TAKES)
-    return tuple([_tree(child, number, call) for child in parts[1]])
+    return tuple([_tree(child, number, call, any_tree=any_tree) for child in parts[1]])
 
 
-def full_layout(given: CallLayout, single: SingleKernel) -> tuple[CallLayout, tuple[object, ...]]:
+def full_layout(
+    given: CallLayout, single: SingleKernel, *, any_tree: bool = False
+) -> tuple[CallLayout, tuple[object, ...]]:
     """The layout of a call, and what its results are in this kernel: outputs, or numbers."""
     pairs = zip(single.sources, single.kernel.inputs, strict=True)
     read = {source: one.dtype for source, one in pairs if type(source) is int}
@@ -151,9 +158,10 @@ def full_layout(given: CallLayout, single: SingleKernel) -> tuple[CallLayout, tu
     def walk(value: object) -> object:
         if value is None:
             return None
-        if isinstance(value, tuple):
+        parts = node_parts(value)
+        if parts is not None and (any_tree or isinstance(value, tuple)):
             kinds.append(type(value))
-            return tuple([walk(child) for child in value])
+            return tuple([walk(child) for child in parts[1]])
         if isinstance(value, Placeholder):
             shape, dtype = single.kernel.made[value.output]
             made.append(kernels.Result(dtype, len(shape), value.scalar))

@@ -1,86 +1,18 @@
-"""`gradcheck`: compare derivatives with ones measured by complex steps or finite differences."""
+"""`gradcheck`, `gradgradcheck` and `check_grads`: derivatives compared with measured ones.
+
+What they do is in `derivative_checks`, which is imported with the first check.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, cast
-
-import numpy as np
+from typing import cast
 
 from ..dispatch.arguments import Function, called
-from ..errors import DtypeError, GradcheckError, failure
+from ..errors import GradcheckError, InputError, failure
+from ..process.forking import no_fork
 from ..tracebacks import public
-from .input_checks import check_inputs
-from .jacobians import jacobian
-from .options import check_callable
-from .products import vjp
-
-Arrays = tuple[np.ndarray, ...]
-Rows = tuple[Arrays, ...] | Arrays
-
-
-def _flat_outputs(f: Function, inputs: Arrays) -> list[np.ndarray]:
-    out = f(*[x[()] for x in inputs])  # a scalar for an array without axes
-    return [np.asarray(o) for o in (out if isinstance(out, tuple) else (out,))]
-
-
-def _complex_step(f: Function, inputs: Arrays, i: int) -> list[np.ndarray] | None:
-    """Columns ``imag(f(x + ih)) / h``; None if `f` does not take complex numbers all the way.
-
-    Squire and Trapp, "Using complex variables to estimate derivatives of real functions",
-    SIAM Review 40(1), 1998. Functions that look at the real part only (comparisons, `abs`) would
-    be measured wrongly, so one column is compared with a central difference first.
-    """
-    columns = []
-    for k in range(inputs[i].size):
-        moved = list(inputs)
-        moved[i] = inputs[i].astype(complex)
-        moved[i].ravel()[k] += 1e-100j
-        try:
-            with np.errstate(all="ignore"):
-                outs = _flat_outputs(f, tuple(moved))
-        except (TypeError, ValueError, np.linalg.LinAlgError):
-            return None
-        if not all(np.iscomplexobj(o) for o in outs):
-            return None
-        columns.append([np.imag(o) / 1e-100 for o in outs])
-    return _stack(columns, inputs[i])
-
-
-def _central(f: Function, inputs: Arrays, i: int, eps: float) -> list[np.ndarray]:
-    """Columns ``(f(x + eps) - f(x - eps)) / 2 eps``."""
-    columns = []
-    for k in range(inputs[i].size):
-        sides = []
-        for sign in (1.0, -1.0):
-            moved = list(inputs)
-            moved[i] = inputs[i].copy()
-            moved[i].reshape(-1)[k] += sign * eps
-            sides.append(_flat_outputs(f, tuple(moved)))
-        columns.append([(hi - lo) / (2.0 * eps) for hi, lo in zip(*sides, strict=True)])
-    return _stack(columns, inputs[i])
-
-
-def _stack(columns: Sequence[Sequence[np.ndarray]], x: np.ndarray) -> list[np.ndarray]:
-    """Columns as Jacobian blocks, one for each output, flat in the input."""
-    return [np.stack(parts, axis=-1) for parts in zip(*columns, strict=True)] if columns else []
-
-
-def measured(f: Function, inputs: Arrays, i: int, eps: float) -> list[np.ndarray]:
-    """Jacobian of every output with respect to input `i`, measured.
-
-    Complex steps are exact to the last bits, but wrong for a function that is not analytic (one
-    that uses `abs`, comparisons or conjugates): they are believed where they agree with central
-    differences to the accuracy of those.
-    """
-    differences = _central(f, inputs, i, eps)
-    steps = _complex_step(f, inputs, i)
-    if steps is None or len(steps) != len(differences):
-        return differences
-    for step, difference in zip(steps, differences, strict=True):
-        if not np.allclose(step, difference, rtol=1e-3, atol=1e-5, equal_nan=True):
-            return differences
-    return steps
+from .options import check_callable, is_int
 
 
 @public
@@ -92,31 +24,67 @@ def gradcheck(
     atol: float = 1e-5,
     rtol: float = 1e-3,
     raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_batched_forward_grad: bool = False,
+    check_forward_ad: bool | None = None,
+    check_backward_ad: bool = True,
+    fast_mode: bool = False,
+    masked: bool | None = None,
 ) -> bool:
-    """Compare the Jacobians of `f`, in both modes, with measured ones.
+    """Compare the derivatives of `f` with measured ones, in both modes.
 
     Parameters
     ----------
     f : callable
         Function of arrays that returns an array or a tuple of arrays.
     inputs : array or tuple of arrays
-        Where to check, in float64.
+        Where to check; may be nested structures, and recorded arrays of `fdiff.autograd`, of which
+        those that require a gradient are differentiated by. Arrays that are not floating point are
+        held constant. Derivatives in single precision are compared, after a warning, with ones
+        measured in double precision.
     eps : float
-        Step of the central differences; complex steps are used where `f` is analytic.
+        Step of the central differences. Complex steps, which are exact, take their place where `f`
+        is analytic.
     atol, rtol : float
         Allowed absolute and relative differences.
     raise_exception : bool
         Raise instead of returning False.
+    nondet_tol : float
+        How far two runs with the same inputs may be apart, beyond rounding.
+    check_undefined_grad : bool
+        Whether an output without cotangent, or an input without tangent, counts as one of zeros.
+    check_grad_dtypes : bool
+        Whether gradients have the dtype of the input, tangents that of the output.
+    check_batched_grad, check_batched_forward_grad : bool
+        Whether several cotangents (tangents) at once, by `vmap`, give what each gives alone.
+    check_forward_ad, check_backward_ad : bool, optional
+        Which modes are checked. Both by default, where torch leaves out forward mode: `jacobian`
+        and `hessian` choose it unasked, so that a check of one mode would not vouch for them. Of
+        functions of recorded arrays reverse mode alone is checked.
+    fast_mode : bool
+        Compare products with random vectors. Costs two or three evaluations of `f` for each input,
+        in place of each entry of the inputs; whole Jacobians are measured only where a product
+        differs, and decide.
+    masked : bool, optional
+        Of torch's sparse tensors, which fdiff does not have: may only be false.
 
     Returns
     -------
     bool
-        Whether all entries agree. Costs two evaluations of `f` for each entry of the inputs.
+        Whether everything agrees. Costs two or three evaluations of `f` for each entry of the
+        inputs.
 
     Raises
     ------
     GradcheckError
-        If an entry differs; the message shows both Jacobians.
+        If a derivative differs; the message shows the Jacobian as it was measured and as it was
+        computed, output by input. Or if `f` gives another value each time, or a derivative is not
+        linear in its seed.
+    InputError
+        If no input is floating point, or an option cannot be used with another.
 
     References
     ----------
@@ -130,77 +98,74 @@ def gradcheck(
     >>> fdiff.gradcheck(lambda x: np.sin(x) * x, np.array([0.5, 2.0]))
     True
     """
-    points = _points(inputs, f, "gradcheck")
-    tolerance, call = Tolerance(eps, atol, rtol), called("gradcheck", f)
-    return _compare(f, points, tolerance, call, raise_exception=raise_exception)
-
-
-class Tolerance(NamedTuple):
-    """The step of the differences, and how far derivatives may be apart."""
-
-    eps: float
-    atol: float
-    rtol: float
-
-
-def _points(inputs: object, f: Function, name: str) -> Arrays:
-    """Copies of the inputs, which must be float64: differences are too coarse for float32."""
-    check_callable(f, name)
-    args, _ = check_inputs(inputs, f, name)
-    points = tuple(np.array(a, copy=True) for a in args)
-    for point in points:
-        if point.dtype != np.float64:
-            fact = f"inputs must be float64 to measure with, not {point.dtype}."
-            raise failure(DtypeError, called(name, f), fact, "Convert them with x.astype(float).")
-    return points
-
-
-def _compare(
-    f: Function, points: Arrays, tolerance: Tolerance, call: str, *, raise_exception: bool
-) -> bool:
-    numeric = [measured(f, points, i, tolerance.eps) for i in range(len(points))]
-    for mode in ("reverse", "forward"):
-        found = cast("Rows", jacobian(f, points, mode=mode))
-        rows = found if isinstance(found[0], tuple) else (cast("Arrays", found),)
-        for i, blocks in enumerate(numeric):
-            for o, block in enumerate(blocks):
-                analytic = np.reshape(rows[o][i], block.shape)
-                close = np.allclose(
-                    analytic, block, rtol=tolerance.rtol, atol=tolerance.atol, equal_nan=True
-                )
-                if close:
-                    continue
-                if not raise_exception:
-                    return False
-                fact = f"Jacobian mismatch for output {o} with respect to input {i} in {mode} mode,"
-                shown = f"{fact}\nnumerical: {block}\nanalytical: {analytic}"
-                raise failure(GradcheckError, call, shown)
-    return True
+    check_callable(f, "gradcheck")
+    call = called("gradcheck", f)
+    _check_options(
+        call,
+        masked,
+        (
+            "check_forward_ad or check_backward_ad",
+            check_forward_ad is not False or check_backward_ad,
+            True,
+        ),
+        ("check_backward_ad", check_backward_ad, check_batched_grad),
+        ("check_forward_ad", check_forward_ad is not False, check_batched_forward_grad),
+    )
+    with no_fork:
+        from .derivative_checks.gradient_checks import check_gradient  # noqa: PLC0415 - late
+        from .derivative_checks.settings import CheckSettings  # noqa: PLC0415 - likewise
+    settings = CheckSettings(
+        eps, atol, rtol, nondet_tol, check_undefined_grad, check_grad_dtypes, check_batched_grad,
+        check_batched_forward_grad, check_forward_ad, check_backward_ad, fast_mode,
+    )  # fmt: skip
+    return _passes(lambda: check_gradient(f, inputs, settings), raise_exception)
 
 
 @public
 def gradgradcheck(
     f: Function,
     inputs: object,
+    grad_outputs: object = None,
     *,
     eps: float = 1e-6,
     atol: float = 1e-5,
     rtol: float = 1e-3,
+    gen_non_contig_grad_outputs: bool = False,
     raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_fwd_over_rev: bool | None = None,
+    check_rev_over_rev: bool = True,
+    fast_mode: bool = False,
+    masked: bool = False,
 ) -> bool:
     """Compare second derivatives of `f` with measured ones: `gradcheck` of its vector products.
 
-    The vector is drawn at random, the same at each call.
+    The product is differentiated with respect to the inputs and to the vector.
 
     Parameters
     ----------
-    f, inputs, eps, atol, rtol, raise_exception
+    f, inputs
+        As for `gradcheck`.
+    grad_outputs : array or tuple of arrays, optional
+        The vectors, shaped like the outputs; drawn between -1 and 1 where they are left out, the
+        same at each call.
+    gen_non_contig_grad_outputs : bool
+        Whether vectors that are drawn shall not be contiguous in memory.
+    check_fwd_over_rev, check_rev_over_rev : bool, optional
+        Which mode differentiates the reverse sweep. Both by default, where torch leaves out the
+        first: it is what `hessian` and `hvp` use.
+    eps, atol, rtol, raise_exception, nondet_tol, check_undefined_grad, check_grad_dtypes, \
+check_batched_grad, fast_mode, masked
         As for `gradcheck`.
 
     Returns
     -------
     bool
-        Whether all entries agree. Costs two gradients of `f` for each entry of the inputs.
+        Whether everything agrees. Costs two gradients of `f` for each entry of the inputs and of
+        the vectors.
 
     Raises
     ------
@@ -214,22 +179,108 @@ def gradgradcheck(
     >>> fdiff.gradgradcheck(lambda x: np.sin(x) * x, np.array([0.5, 2.0]))
     True
     """
-    points = _points(inputs, f, "gradgradcheck")
-    rng = np.random.default_rng(0)
-    shapes = [out.shape for out in _flat_outputs(f, points)]
-    v = tuple(rng.normal(size=shape) for shape in shapes)
-    tolerance, call = Tolerance(eps, atol, rtol), called("gradgradcheck", f)
-    return _compare(_pull_back(f, v), points, tolerance, call, raise_exception=raise_exception)
+    check_callable(f, "gradgradcheck")
+    call = called("gradgradcheck", f)
+    some = check_fwd_over_rev is not False or check_rev_over_rev
+    _check_options(
+        call,
+        masked,
+        ("check_fwd_over_rev or check_rev_over_rev", some, True),
+        ("check_rev_over_rev", check_rev_over_rev, check_batched_grad),
+    )
+    with no_fork:
+        from .derivative_checks.gradient_checks import (  # noqa: PLC0415 - late
+            check_gradient_of_gradient,
+        )
+        from .derivative_checks.settings import CheckSettings  # noqa: PLC0415 - likewise
+    settings = CheckSettings(
+        eps, atol, rtol, nondet_tol, check_undefined_grad, check_grad_dtypes,
+        check_batched_grad, False, check_fwd_over_rev, check_rev_over_rev, fast_mode,
+    )  # fmt: skip
+    drawn = {"non_contiguous": gen_non_contig_grad_outputs}
+    return _passes(
+        lambda: check_gradient_of_gradient(f, inputs, grad_outputs, settings, **drawn),
+        raise_exception,
+    )
 
 
-def _pull_back(f: Function, v: Arrays) -> Callable[..., object]:
-    """The vector-Jacobian product with `v`, as a function of the inputs alone."""
+@public
+def check_grads(
+    f: Function,
+    args: object,
+    order: int,
+    modes: object = ("fwd", "rev"),
+    atol: float | None = None,
+    rtol: float | None = None,
+    eps: float | None = None,
+) -> None:
+    """Compare derivatives of `f` up to `order` with measured ones, along random directions.
 
-    def product(*inputs: object) -> object:
-        if any(isinstance(x, np.ndarray) and x.dtype.kind == "c" for x in inputs):
-            raise TypeError(
-                "fdiff differentiates real arrays; the complex step is for plain functions"
-            )
-        return vjp(f, inputs, v)[1]
+    Parameters
+    ----------
+    f : callable
+        Function of arrays that returns an array or a tuple of arrays.
+    args : tuple of arrays
+        Where to check; may be nested structures.
+    order : int
+        The highest order of derivatives that is checked: 1 for first derivatives alone.
+    modes : str or sequence of {"fwd", "rev"}
+        What is checked, and composed to higher orders in every succession.
+    atol, rtol : float, optional
+        Allowed absolute and relative differences: 1e-5 in double precision, 2e-3 in single.
+    eps : float, optional
+        Step of the central differences, 1e-4.
 
-    return product
+    Raises
+    ------
+    GradcheckError
+        If a derivative differs; it names the composition, for instance ``JVP of VJP tangent``. As
+        in JAX it is an `AssertionError`.
+    InputError
+        If `order` or `modes` is not what is said above, or no input is floating point.
+
+    References
+    ----------
+    ``jax.test_util.check_grads``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fdiff
+    >>> fdiff.check_grads(lambda x: np.sin(x) * x, (np.array([0.5, 2.0]),), order=3)
+    """
+    check_callable(f, "check_grads")
+    call = called("check_grads", f)
+    if not is_int(order) or order < 1:
+        fact = f"order must be an int from 1 on, not {order!r}."
+        raise failure(InputError, call, fact)
+    chosen = (modes,) if isinstance(modes, str) else tuple(cast("Sequence[str]", modes))
+    if not chosen or not set(chosen) <= {"fwd", "rev"}:
+        fact = f"modes must be 'fwd', 'rev' or both, not {modes!r}."
+        raise failure(InputError, call, fact)
+    with no_fork:
+        from .derivative_checks import random_directions  # noqa: PLC0415 - late
+    settings = random_directions.DirectionSettings(call, chosen, atol, rtol, eps or 1e-4)
+    given = tuple(cast("list[object]", args)) if isinstance(args, list) else args
+    random_directions.check_directions(f, given, int(order), settings)
+
+
+def _passes(check: Callable[[], None], raise_exception: bool) -> bool:  # noqa: FBT001 - as it was given
+    """Whether a check raises nothing; its error is passed on if the user wants that."""
+    try:
+        check()
+    except GradcheckError:
+        if raise_exception:
+            raise
+        return False
+    return True
+
+
+def _check_options(call: str, masked: bool | None, *needs: tuple[str, object, object]) -> None:  # noqa: FBT001 - as it was given
+    """Refuse sparse arrays, and options without what they need: ``(name, its value, asked)``."""
+    if masked:
+        fact = "masked=True is about sparse tensors, and arrays are dense."
+        raise failure(InputError, call, fact, "Leave it out.")
+    for name, there, asked in needs:
+        if asked and not there:
+            raise failure(InputError, call, f"Expected {name} to be True with these options.")

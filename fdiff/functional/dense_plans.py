@@ -18,7 +18,7 @@ import numpy as np
 
 from ..arraytype import ArrayType
 from ..attributes import cached_property
-from ..device_arrays import CPU
+from ..device_arrays import CPU, DeviceArray
 from ..dispatch.plans import (
     Arrays,
     EagerStep,
@@ -33,8 +33,8 @@ from ..dispatch.plans import (
 from ..dispatch.program import building
 from ..dispatch.tiered_execution import fixed_tier
 from ..dispatch.variant import Variant
-from ..tape import Tape
-from ..transforms.derivative_tapes import assembled
+from ..tape import Builder, Tape
+from ..transforms.derivative_tapes import assembled, symmetric
 from ..transforms.pipeline import (
     GRADIENT,
     HESSIAN,
@@ -45,7 +45,10 @@ from ..transforms.pipeline import (
     attempt,
     derive,
 )
+from ..transforms.sparsity.compressed_jacobians import compressed_sweeps
+from ..transforms.sparsity.separable_jacobians import separable_sweeps
 from .block_results import Finish, block_type, mirrored, nested_hessian, nested_jacobian
+from .chunked_results import put_part, zeros_beside
 from .eager_results import DenseBlocks, hessian_values, jacobian_values
 from .seeded_blocks import SeededBlock, column_blocks, pick_mode, row_blocks
 
@@ -72,7 +75,7 @@ class JacobianPlan(OperatorPlan):
         if eager is None:
             split = column_blocks if self.mode == "forward" else row_blocks
             self.blocks = split(variant.tape, variant.wrt)
-        whole = variant.device != CPU  # one program; chunks are put together on the host
+        whole = variant.device != CPU and chunk_size is None  # the budget is that of the host
         self.chunks = [b.count if whole else b.chunk(chunk_size, BUDGET) for b in self.blocks]
         self.auto = chunk_size is None
         self.spent = 0.0  # seconds that chunks took
@@ -101,6 +104,8 @@ class JacobianPlan(OperatorPlan):
             return self.finish(run(few, arrays))
         if self.chunked and run is not replay:
             asked = run not in (execute, execute_unchecked)
+            if getattr(run, "searching", False):  # for a NaN, interpreting
+                return self.finish(self.in_chunks(arrays, run))
             if self.auto and (at_once := self.at_once(arrays, asked=asked)) is not None:
                 return self.finish(run(at_once, arrays))
             begin = perf_counter()
@@ -143,6 +148,31 @@ class JacobianPlan(OperatorPlan):
             tape = attempt(self.sparse_pipeline, source, request)
         return None if tape is None else self.variant.step(tape)
 
+    def compressed_sweeps(self) -> int:
+        """How many sweeps the step `compressed` takes; 0 without one."""
+        if self.compressed is None:
+            return 0
+        source, (k,) = self.variant.tape, self.variant.wrt
+        alike = separable_sweeps(source, k, BUDGET)
+        return alike or compressed_sweeps(source, k, symmetric=self.order > 1)
+
+    def programs(self) -> list[tuple[Tape, int]]:
+        """The tapes that a call runs where nothing is compressed, and how often: for reports.
+
+        Whether a kernel would run all seeds at once in place of chunks is decided by the calls.
+        """
+        if not self.chunked:
+            if self.whole is None:
+                self.whole = self.variant.step(self.dense())
+            return [(step.tape, 1)] if (step := _made(self.whole)) is not None else []
+        found: list[tuple[Tape, int]] = []
+        for block, chunk in zip(self.blocks, self.chunks, strict=True):
+            times, rest = divmod(block.count, chunk)
+            device = self.variant.device
+            found.append((block.step(chunk, device).tape, times))
+            found += [(block.step(rest, device).tape, 1)] if rest else []
+        return found
+
     def dense(self) -> Tape:
         """Every block in one tape, in the order (output, input); zeros where there is none."""
         tape, wrt = self.variant.tape, self.variant.wrt
@@ -151,31 +181,21 @@ class JacobianPlan(OperatorPlan):
         whole = assembled(tape, blocks, places, self.types)
         return derive(self.pipeline, whole, wrt=wrt, types=self.types)
 
-    def in_chunks(self, arrays: Arrays) -> list[np.ndarray]:
+    def in_chunks(self, arrays: Arrays, run: Run = execute) -> list[np.ndarray]:
         """Every block, `chunk` rows or columns at a time."""
-        found = [np.zeros(t.shape, t.dtype) for t in self.types]
+        found = zeros_beside(arrays, self.types)
+        columns = self.mode == "forward"
         for block, chunk in zip(self.blocks, self.chunks, strict=True):
             for lo in range(0, block.count, chunk):
                 size = min(chunk, block.count - lo)
                 if (step := block.steps.get(size)) is None:
                     with building(self.variant.call):
-                        step = block.step(size)
-                parts = execute(step, [*arrays, np.int64(lo)])
+                        step = block.step(size, self.variant.device)
+                parts = run(step, [*arrays, np.int64(lo)])
                 for (o, i), part in zip(block.targets, parts, strict=True):
-                    self._put(
-                        found[o * len(self.ins) + i], cast("np.ndarray", part), lo, size, block
-                    )
+                    whole = found[o * len(self.ins) + i]
+                    put_part(whole, cast("np.ndarray", part), lo, block.count, columns=columns)
         return found
-
-    def _put(
-        self, whole: np.ndarray, part: np.ndarray, lo: int, size: int, block: SeededBlock
-    ) -> None:
-        if not whole.size:
-            return
-        if self.mode == "forward":
-            whole.reshape((-1, block.count))[:, lo : lo + size] = np.reshape(part, (-1, size))
-        else:
-            whole.reshape((block.count, -1))[lo : lo + size] = np.reshape(part, (size, -1))
 
 
 def _made(step: Step | None) -> PlanStep | None:
@@ -192,8 +212,19 @@ class HessianPlan(JacobianPlan):
     order = 2
     pipeline, sparse_pipeline = HESSIAN, SPARSE_HESSIAN
 
-    def in_chunks(self, arrays: Arrays) -> list[np.ndarray]:
-        return mirrored(super().in_chunks(arrays), [t.size for t in self.ins])
+    def in_chunks(self, arrays: Arrays, run: Run = execute) -> list[np.ndarray]:
+        found = super().in_chunks(arrays, run)
+        if any(isinstance(block, DeviceArray) for block in found):
+            return cast("list[np.ndarray]", execute(self.symmetrised, found))
+        return mirrored(found, [t.size for t in self.ins])
+
+    @cached_property
+    def symmetrised(self) -> PlanStep:
+        """What makes blocks on a device exactly symmetric there."""
+        builder = Builder()
+        blocks = builder.finish([builder.input(t) for t in self.types])
+        with building(self.variant.call):
+            return PlanStep(symmetric(blocks, self.ins), device=self.variant.device)
 
 
 def jacobian_plan(variant: Variant, mode: str, chunk_size: int | None) -> JacobianPlan:

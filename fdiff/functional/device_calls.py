@@ -10,11 +10,13 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from .. import kernels
 from ..device_arrays import DeviceArray, lies_on_device
 from ..dispatch.arguments import Function, called
 from ..dispatch.program import Program
-from ..errors import InputError, failure
+from ..errors import DtypeError, InputError, failure
 from ..trace.trace_stack import root_trace, stack, tracing
 from ..tree import map_leaves
 from .kink_policy import policy, refuse_kinks
@@ -65,6 +67,57 @@ def _on_host(leaf: object) -> object:
 
 def _returned(leaf: object) -> object:
     return leaf.device.export(leaf) if isinstance(leaf, DeviceArray) else leaf
+
+
+# --- out= ---------------------------------------------------------------------------------------
+
+
+def places_on_device(places: Sequence[object], call: str) -> list[np.ndarray]:
+    """Arrays with the shapes, strides and addresses of these on a device, never to be read."""
+    if not places:
+        return []
+    device = kernels.cuda_device(call)
+    return [np.asarray(_Outline(device.view(place))) for place in places]
+
+
+class _Outline:
+    """Where a device array lies, in the words of NumPy's protocol."""
+
+    def __init__(self, array: DeviceArray) -> None:
+        self.__array_interface__ = {
+            "shape": array.shape,
+            "strides": array.strides,
+            "typestr": array.dtype.str,
+            "data": (array.address, True),
+            "version": 3,
+        }
+
+
+def write_on_device(value: object, place: object, call: str) -> object:
+    """A result on a device written into the array there that the caller gave for it."""
+    if not lies_on_device(place) or not lies_on_device(value):
+        there, here = "out holds an array on a GPU", "the result is NumPy's"
+        if not lies_on_device(place):
+            there, here = "the result lies on a GPU", f"out holds {type(place).__name__}"
+        way = "Results lie where the arguments lie: pass an out array that lies there, too."
+        raise failure(InputError, call, f"{there}, and {here}.", way)
+    device = kernels.cuda_device(call)
+    source, target = device.view(value), device.view(place)
+    if _is_read_only(place) or source.shape != target.shape:
+        what = "that is read-only" if _is_read_only(place) else f"of shape {target.shape}"
+        fact = f"out holds an array {what}; the result has shape {source.shape}."
+        raise failure(InputError, call, fact, "Pass an array shaped like the result.")
+    if source.dtype != target.dtype:
+        fact = f"out holds an array of {target.dtype}; the result is of {source.dtype}."
+        raise failure(DtypeError, call, fact, "Pass an array of the dtype of the result.")
+    device.write(source, target)
+    return place
+
+
+def _is_read_only(array: object) -> bool:
+    """Whether an array of another library says that it must not be written to."""
+    described: dict[str, tuple[int, bool]] = getattr(array, "__cuda_array_interface__", {})
+    return bool(described.get("data", (0, False))[1])
 
 
 @contextmanager

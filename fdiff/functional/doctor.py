@@ -5,23 +5,79 @@ from __future__ import annotations
 import sys
 
 from .. import kernels
+from ..process.forking import no_fork
 
 _WIDTH = 16  # of the names of facts
 
 
-def doctor() -> None:
-    """Print the state of this installation: versions, processor, cache, threads, CUDA.
+class InstallationReport(dict[str, str]):
+    """The facts of an installation by their names: prints as lines, shows as a table in Jupyter."""
+
+    def __init__(self, facts: dict[str, str]) -> None:
+        super().__init__(facts)
+        self._printed = False
+
+    def __str__(self) -> str:
+        return "\n".join(f"{name:{_WIDTH}}{fact}" for name, fact in self.items())
+
+    def __repr__(self) -> str:
+        """The lines; once they have been printed, that they have."""
+        known = f"<{len(self)} facts of this installation, printed above>"
+        return known if self._printed else str(self)
+
+    def _repr_html_(self) -> str:
+        with no_fork:
+            from html import escape  # noqa: PLC0415 - for notebooks alone
+
+        left = "style='text-align:left'"
+        rows = "".join(
+            f"<tr><th {left}>{escape(name)}</th><td {left}>{escape(fact)}</td></tr>"
+            for name, fact in self.items()
+        )
+        return f"<table><tbody>{rows}</tbody></table>"
+
+    def print(self) -> None:
+        """Print the lines now."""
+        self._printed = True
+        print(self)  # noqa: T201 - it is what the function is for
+
+
+def doctor() -> InstallationReport:
+    """The state of this installation: versions, processor, cache, threads, compilers, CUDA.
 
     It ends with whether ``device="cuda"`` runs here, and if not, why. Paste it into a report of a
-    fault. Costs a fraction of a second; changes nothing; never raises.
+    fault. Each compiler is tried on a small function: that takes a second or two where Numba is
+    installed, which is imported for it. Nothing else changes; it never raises.
+
+    Returns
+    -------
+    dict
+        The facts by their names, as text. A script prints them when it calls `doctor`; at the
+        prompt of Python, IPython or Jupyter the result is shown as any other is, in Jupyter as a
+        table.
 
     Examples
     --------
     >>> import fdiff
-    >>> fdiff.doctor()
+    >>> state = fdiff.doctor()
     fdiff ...
     python ...
+    >>> state["llvm compiler"]
+    'works, the default'
     """
     own = str(sys.modules["fdiff"].__version__)  # which imports this module
-    for name, fact in kernels.facts(own):
-        print(f"{name:{_WIDTH}}{fact}")  # noqa: T201 - it is what the function is for
+    report = InstallationReport(dict(kernels.facts(own)))
+    if not _at_a_prompt():
+        report.print()
+    return report
+
+
+def _at_a_prompt() -> bool:
+    """Whether the call stands in what the user typed at a prompt, which shows results itself.
+
+    Python and IPython have the text of their prompts in `sys.ps1`; what was typed runs in
+    ``__main__``, outside of any function.
+    """
+    caller = sys._getframe(2)
+    typed = caller.f_globals.get("__name__") == "__main__" and caller.f_code.co_name.startswith("<")
+    return typed and hasattr(sys, "ps1")

@@ -17,7 +17,7 @@ from ..dispatch.arguments import Function, called
 from ..dispatch.plans import Arrays, OperatorPlan, Run
 from ..dispatch.variant import Variant
 from ..tracebacks import trim
-from ..transforms.dependence import depends
+from ..transforms.linearity import Dependence
 from ..transforms.pipeline import HVP
 from .annotations import Array, HessianKeywords, P, Places, Point, ProductKeywords
 from .dense_plans import gradient_tape, hessian_plan
@@ -25,7 +25,7 @@ from .eager_results import hvp_values, step_of
 from .input_checks import check_one_element, check_strict, check_strict_gradient, check_vector
 from .invocation import Operator, deliver, gradients
 from .jacobians import dense
-from .options import LEFT_OUT, check_chunk, check_chunk_on, check_device, check_mode
+from .options import LEFT_OUT, check_chunk, check_device, check_mode
 from .prepared import Prepared
 from .products import product, refused
 
@@ -35,7 +35,8 @@ def _check(variant: Variant, name: str, *, strict: bool) -> None:
     check_one_element(variant, name)
     if strict:
         check_strict(variant, each_pair=True)
-        check_strict_gradient(depends(gradient_tape(variant), variant.wrt), variant, name)
+        slope = Dependence(gradient_tape(variant), variant.wrt)
+        check_strict_gradient(slope.differentiable, variant, name)
 
 
 class HvpPlan(OperatorPlan):
@@ -294,7 +295,6 @@ def _operator(
     check_device(device, call)
     mode = check_mode("auto", strategy, call, "outer_jacobian_strategy")
     chunk = check_chunk(chunk_size, call)
-    check_chunk_on(device, chunk, call)
     plan = partial(hessian_plan, mode=mode, chunk_size=chunk)
     settings = {
         "device": device,

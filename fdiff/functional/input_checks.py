@@ -13,12 +13,12 @@ import numpy as np
 from ..arraytype import ArrayType
 from ..capture.data import is_table
 from ..device_arrays import DeviceArray
-from ..dispatch.arguments import TAKE_NUMBERS, called, refuse_device_array
+from ..dispatch.arguments import TAKE_NUMBERS, WAY_OUT, called, refuse_device_array
 from ..dispatch.variant import Variant
 from ..errors import DtypeError, InputError, StrictError, VectorError, failure
 from ..trace import TracedArray
 from ..trace.local_arrays import LocalArray
-from ..transforms.dependence import depends
+from ..transforms.linearity import Dependence
 from ..tree import Spec, flatten
 from .complex_rules import refuse_complex
 from .options import refuse_argnums, refuse_position
@@ -90,7 +90,8 @@ def _entries(value: object, what: str, name: str, call: str) -> tuple[object, ..
             if not isinstance(entry, ARRAYS):
                 refuse_device_array(entry, call)
                 fact = f"{stem} value at index {k} has type {type(entry).__name__}."
-                raise failure(InputError, call, fact, "Make each an array: numpy.asarray(x).")
+                way = getattr(type(entry), WAY_OUT, "Make each an array: numpy.asarray(x).")
+                raise failure(InputError, call, fact, way)
         return entries
     if not isinstance(value, ARRAYS):
         refuse_device_array(value, call)
@@ -99,7 +100,8 @@ def _entries(value: object, what: str, name: str, call: str) -> tuple[object, ..
             type(None): f"For the function that computes it, leave {what} out: {name}(f).",
         }
         fact = f"{stem} given {what} has type {type(value).__name__}."
-        way = TAKE_NUMBERS if is_table(value) else ways.get(type(value), "")
+        way = ways.get(type(value), getattr(type(value), WAY_OUT, ""))
+        way = TAKE_NUMBERS if is_table(value) else way
         raise failure(InputError, call, fact, way)
     return (value,)
 
@@ -230,7 +232,7 @@ def _entry(entry: object, type_: ArrayType, place: str, like: str, call: str) ->
 
 def check_strict(variant: Variant, *, each_pair: bool) -> None:
     """Refuse outputs that do not depend on the inputs, as torch does with ``strict=True``."""
-    matrix = depends(variant.tape, variant.wrt)
+    matrix = Dependence(variant.tape, variant.wrt).differentiable
     for o, row in enumerate(matrix):
         if not any(row):
             fact = (

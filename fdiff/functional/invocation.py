@@ -33,8 +33,10 @@ from ..dispatch.plans import (
 from ..dispatch.program import MakePlan, Program, program_of
 from ..dispatch.variant import Variant
 from ..ops.kink_marks import kink_search
+from ..process import anomaly_mode, observation
 from ..process.collector import collector_paused
 from ..process.float_flags import noted
+from ..process.forking import no_fork
 from ..trace import TracedArray, current, tracing
 from ..trace.local_arrays import LocalArray
 from ..trace.out_arguments import resolve
@@ -46,6 +48,7 @@ from .device_calls import Invoke, invoke_on_device, placed
 from .eager_results import output_values, step_of
 from .input_checks import check_point
 from .kink_policy import ASKED, mark_kinks, policy, refuse_kinks
+from .observed_calls import observed_call, observed_find
 from .options import check_callable
 from .out_arguments import call_into
 from .points import body_of_operator, floating
@@ -62,14 +65,27 @@ def invoke(
     args: tuple[object, ...],
     kwargs: dict[str, object],
     vectors: Sequence[object] = (),
+    *,
+    seen: bool = False,
 ) -> object:
-    """The result of an operator: computed, or recorded in the trace under way."""
+    """The result of an operator: computed, or recorded in the trace under way.
+
+    `seen` says that a profiler, if there is one, sees the call already.
+    """
+    if occupied and not seen and observation.observer is not None:
+        with observed_call(program, f, args, kwargs):
+            return invoke(program, f, args, kwargs, vectors, seen=True)
     if program.argnums is not None:
         args = floating(args, program.argnums, lists=program.lists)
     if tracing():
         return _invoke_traced(program, f, args, kwargs, vectors)
-    if ASKED in occupied and policy.get() == "raise":
-        refuse_kinks(program, f, args, kwargs)
+    if occupied:  # traces of other threads, or something that is to be looked for
+        if ASKED in occupied and policy.get() == "raise":
+            refuse_kinks(program, f, args, kwargs)
+        if anomaly_mode.mode is not None and anomaly_mode.mode.check_nan:
+            with no_fork:
+                from .watched_calls import watched  # noqa: PLC0415 - for those who look for a NaN
+            return watched(program, f, args, kwargs, vectors)
     if program.stability:  # the call may be eager
         with collector_paused(), timed(program) as found:
             return _invoke_concrete(program, f, args, kwargs, vectors, found)
@@ -103,7 +119,10 @@ def _invoke_concrete(
 ) -> object:
     """A call whose arguments are arrays; its variant goes to the list `taken`, or is released."""
     noted.hint = False
-    first, arrays = program.find(f, args, kwargs)
+    if occupied and observation.observer is not None:
+        first, arrays = observed_find(program, f, args, kwargs)
+    else:
+        first, arrays = program.find(f, args, kwargs)
     if taken is not None:
         taken.append(first)
     try:

@@ -22,7 +22,6 @@ from .options import (
     check_argnums,
     check_callable,
     check_chunk,
-    check_chunk_on,
     check_device,
     check_mode,
 )
@@ -144,7 +143,6 @@ def _operator(
     call = called("jacobian", f)
     check_device(device, call)
     way, chunk = check_mode(mode, strategy, call), check_chunk(chunk_size, call)
-    check_chunk_on(device, chunk, call)
     choice = check_choice(complex_inputs, call)
     plan = partial(jacobian_plan, mode=way, chunk_size=chunk)
     settings = {
@@ -218,7 +216,6 @@ def _prepare(
     check_callable(f, name)
     chunk = check_chunk(chunk_size, called(name, f))
     choice = check_choice(complex_inputs, called(name, f))
-    check_chunk_on(device, chunk, called(name, f))
     operator = _one_mode(function, chunk, choice, check_device(device, called(name, f)))
     return prepared_operator(operator, f, check_argnums(argnums, f, name))
 

@@ -35,20 +35,22 @@ REBOUND = "Keep what it reads, and change arrays in place; or make the prepared 
 class CallRecords:
     """The records of one layout of calls of a prepared function."""
 
+    any_tree = False  # whether lists, dictionaries and dataclasses count as tuples of their leaves
+
     def __init__(self, target: CalledFunction, example: Example, variant: Variant | None) -> None:
         self._target = target
         self.name = target.name
         self._example = example
-        self._given = given_layout(target, example)
+        self._given = self._layout_of(example)
         single = self._kernel(example, variant)
-        self.layout, outputs = full_layout(self._given, single)
+        self.layout, outputs = full_layout(self._given, single, any_tree=self.any_tree)
         self.table = kernels.RecordTable(self.layout)
         self._first = single.variant, self._captured(single.variant)
         self._add(example, single, outputs)
 
     def fits(self, example: Example) -> bool:
         """Whether a call has this layout, as far as its arguments tell."""
-        return given_layout(self._target, example) == self._given
+        return self._layout_of(example) == self._given
 
     def record(self, example: Example) -> int:
         """The address of the record of a call, which is made if there is none."""
@@ -57,7 +59,7 @@ class CallRecords:
             return found
         self._refuse_rebound()
         single = self._kernel(example, None)
-        layout, outputs = full_layout(self._given, single)
+        layout, outputs = full_layout(self._given, single, any_tree=self.any_tree)
         if layout != self.layout:
             fact = "for this call the result is built otherwise, or has other axes or dtypes."
             way = "Its kinds must be the same for all arguments in @njit code."
@@ -99,6 +101,9 @@ class CallRecords:
         if record.conditional and not sure:
             return 0
         raise kernels.error_of(status)
+
+    def _layout_of(self, example: Example) -> CallLayout:
+        return given_layout(self._target, example, any_tree=self.any_tree)
 
     def _kernel(self, example: Example, variant: Variant | None) -> SingleKernel:
         """The kernel of a call."""

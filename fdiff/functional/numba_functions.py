@@ -159,7 +159,8 @@ def njit(
         raise failure(InputError, name, fact, way)
     if misses not in MISSES:
         fact = f"misses must be 'python' or 'raise', not {misses!r}."
-        raise failure(InputError, name, fact)
+        way = "Leave it out, so that Python makes kernels for new shapes, or write misses='raise'."
+        raise failure(InputError, name, fact, way)
     made = _again(prepared, misses)
     if examples or keywords:
         made.compile(*examples, **keywords)

@@ -7,7 +7,7 @@ from typing import cast
 
 import numpy as np
 
-from ..device_arrays import CPU, DEVICES
+from ..device_arrays import DEVICES
 from ..dispatch.arguments import ONCE, called
 from ..errors import InputError, failure
 
@@ -85,13 +85,6 @@ def check_device(device: object, call: str) -> str:
         fact = f"device must be one of {', '.join(map(repr, DEVICES))}, not {device!r}."
         raise failure(InputError, call, fact, "Leave device out to run on the CPU.")
     return cast("str", device)
-
-
-def check_chunk_on(device: object, chunk: int | None, call: str) -> None:
-    """Refuse chunks on another device than the CPU, where all of a derivative is one program."""
-    if chunk is not None and device != CPU:
-        fact = f"chunk_size={chunk} is for the CPU: device={device!r} computes nothing in chunks."
-        raise failure(InputError, call, fact, "Leave chunk_size out, or map over parts with vmap.")
 
 
 def refuse_position(inputs: object, f: object, name: str) -> None:

@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from ..device_arrays import lies_on_device
 from ..dispatch.fast_path import FastPath
 from ..errors import DtypeError, InputError, failure
 from ..trace.trace_stack import occupied
 from ..tree import flatten, joined
+from .device_calls import places_on_device, write_on_device
 
 WAY = "Pass arrays shaped like the result, and None wherever a fresh one is wanted."
 
@@ -29,7 +31,9 @@ def call_into(
     """``call(*args, **kwargs)``, with its arrays written into those given as ``out``."""
     every = dict(kwargs)
     out = kwargs.pop("out")
-    places = [a for a in flatten(out)[0] if isinstance(a, np.ndarray)]
+    leaves = flatten(out)[0]
+    places = [a for a in leaves if isinstance(a, np.ndarray)]
+    places += places_on_device([a for a in leaves if lies_on_device(a)], name)
     if any(np.shares_memory(a, b) for k, a in enumerate(places) for b in places[:k]):
         fact = "two arrays in out share memory: one result would be written over the other."
         raise failure(InputError, name, fact, "Pass an array of its own for each.")
@@ -45,6 +49,8 @@ def call_into(
 
 def _put(value: Any, place: Any, name: str) -> object:
     """One array of the result, written to its place."""
+    if lies_on_device(place) or lies_on_device(value):
+        return write_on_device(value, place, name)
     if not isinstance(place, np.ndarray):
         fact = f"out must hold arrays to write to, not {type(place).__name__}."
         raise failure(InputError, name, fact, WAY)

@@ -21,6 +21,7 @@ from ..errors import InputError, UnsupportedError, failure
 from ..ops.composite_functions import stop_gradient as stop_leaf
 from ..tape import Tape
 from ..tracebacks import public
+from ..transforms.custom_calls import inlined
 from ..transforms.pipeline import VALUE, derive
 from ..tree import map_leaves
 from .annotations import P, R, T
@@ -217,7 +218,7 @@ def source(
             f"stage={stage!r} is a pass for the CPU; device={device!r} has kernels alone to show."
         )
         raise failure(InputError, called("source", f), fact, "Leave one of them out.")
-    tape = derive(VALUE, make_tape(f, *args, **kwargs))
+    tape = derive(VALUE, inlined(make_tape(f, *args, **kwargs)))
     try:
         return _source(tape, f, stage, device)
     except UnsupportedError:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from ..device_arrays import CPU
 from ..dispatch.plans import PlanStep
 from ..tape import Tape
 from ..transforms.dependence import reached
@@ -61,10 +62,10 @@ class SeededBlock:
         wanted = budget // self.per_seed if chunk_size is None else chunk_size
         return max(1, min(self.count, wanted))
 
-    def step(self, size: int) -> PlanStep:
+    def step(self, size: int, device: str = CPU) -> PlanStep:
         """The step that takes the arguments and the number of the first of `size` seeds."""
         if size not in self.steps:
-            self.steps[size] = PlanStep(self._derive(size=size, chunked=True))
+            self.steps[size] = PlanStep(self._derive(size=size, chunked=True), device=device)
         return self.steps[size]
 
 

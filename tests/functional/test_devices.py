@@ -96,12 +96,6 @@ def test_the_cpu_may_be_named(operator):
     assert all(np.array_equal(one, other) for one, other in pairs)
 
 
-def test_chunks_are_for_the_cpu():
-    for operator in (fdiff.jacobian, fdiff.jacrev, fdiff.jacfwd, fdiff.hessian):
-        with pytest.raises(InputError, match="chunk_size=2 is for the CPU"):
-            operator(f, device="cuda", chunk_size=2)
-
-
 def test_the_outermost_call_decides():
     inner = fdiff.jit(f, device="cuda")
     words = r"^jit\(f\): device='cuda' was asked for inside grad\(f\), which runs on the CPU"

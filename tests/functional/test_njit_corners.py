@@ -11,6 +11,7 @@ import numba
 import numpy as np
 import pytest
 import scipy.linalg
+from numba.core.runtime import _nrt_python, rtsys
 from test_njit import assert_same, in_njit
 
 import fdiff
@@ -155,6 +156,54 @@ def test_errors_are_those_of_the_call_from_python(name):
     assert_same(call(example), slope(example))
 
 
+@pytest.fixture
+def allocated():
+    """How many pieces of memory Numba's runtime has given out, and not got back."""
+    _nrt_python.memsys_enable_stats()
+    yield lambda: rtsys.get_allocation_stats().alloc - rtsys.get_allocation_stats().free
+    _nrt_python.memsys_disable_stats()
+
+
+def test_a_call_that_raises_leaves_no_memory_behind(allocated):
+    """Neither the memory of its kernel, nor results, nor copies of arguments.
+
+    Numba itself never releases what is given to a function that an exception passes through: here
+    to the caller of the derivative.
+    """
+
+    @numba.njit
+    def fails(x, out):
+        raise ValueError
+
+    @numba.njit
+    def passes(x, out):
+        return fails(x, out)
+
+    def lost(function, *args, error):
+        before = allocated()
+        for _ in range(3):
+            with pytest.raises(error):
+                function(*args)
+        return allocated() - before
+
+    slope = fdiff.grad(lambda x: np.sum(np.linalg.solve(x, x[0]) ** 2))
+    good, bad, out = np.eye(40), np.zeros((40, 40)), np.empty((40, 40))
+    call = called(slope, good)  # its kernel needs more than the 4 KB that are on the stack
+    into = writing(fdiff.njit(slope, good))
+    assert_same(call(good), slope(good))
+    assert_same(into(good, out), slope(good))
+    both = lost(passes, good, out, error=ValueError)
+    for array in (bad, bad[::-1], bad.T):
+        assert lost(call, array, error=np.linalg.LinAlgError) == both // 2
+        assert lost(into, array, out, error=np.linalg.LinAlgError) == both
+        assert lost(into, array, array, error=np.linalg.LinAlgError) == both
+    for wrong in (out[1:], out.T[1:]):
+        assert lost(into, good, wrong, error=fdiff.errors.InputError) == both
+    before = allocated()
+    assert_same(call(good), slope(good))
+    assert allocated() == before
+
+
 def test_large_angles_are_those_of_libm():
     def f(x):
         return np.sum(np.sin(x)) if x[1] > 0 else np.sum(np.cos(x))
@@ -271,13 +320,38 @@ def test_from_python_it_is_the_prepared_function_and_can_be_differentiated():
 
 
 def test_code_that_calls_it_is_not_kept_on_disk(tmp_path):
-    sine = fdiff.njit(fdiff.grad(np.sin), 1.0)
-    numba_file = tmp_path / "user_module.py"
-    numba_file.write_text("def f(x):\n    return sine(x)\n")
-    space = {"sine": sine}
-    exec(compile(numba_file.read_text(), str(numba_file), "exec"), space)
-    with pytest.warns(numba.NumbaWarning, match="as it uses dynamic globals"):
-        assert numba.njit(cache=True)(space["f"])(0.0) == 1.0
+    """By `cache=True` of the caller, or of its caller: that would be addresses of this process."""
+    text = "def f(x):\n    return {}(x)\n"
+    space = {"sine": fdiff.njit(fdiff.grad(np.sin), 1.0), "prepared": fdiff.grad(np.cos)}
+    assert space["prepared"](0.0) == 0.0
+
+    def cached(name, called):
+        file = tmp_path / f"{name}.py"
+        file.write_text(text.format(called))
+        exec(compile(file.read_text(), str(file), "exec"), space)
+        space[name] = numba.njit(cache=True)(space["f"])
+        return str(file), space[name]
+
+    space["inner"] = numba.njit(lambda x: space_sine(x))
+    space_sine = space["sine"]
+    for name, called, of in [
+        ("f1", "sine", "grad(sin)"), ("f2", "inner", "grad(sin)"), ("f3", "prepared", "grad(cos)"),
+    ]:  # fmt: skip
+        file, function = cached(name, called)
+        with pytest.warns(numba.NumbaWarning) as told:
+            assert function(0.0) == (0.0 if name == "f3" else 1.0)
+        (warning,) = told
+        assert str(warning.message) == (
+            f"njit: Numba does not keep f on disk (cache=True): it calls {of}, whose kernels have"
+            " addresses in this process. Leave cache=True out there; fdiff keeps the kernels"
+            " themselves on disk."
+        )
+        assert (warning.filename, warning.lineno) == (file, 1)
+        assert function(np.float64(0.5)) == pytest.approx(function.py_func(0.5))
+    assert not list(tmp_path.rglob("*.nb?"))
+    _, plain = cached("f4", "abs")
+    assert plain(-1.0) == 1.0
+    assert list(tmp_path.rglob("*.nb?"))
 
 
 # --- threads, forks, lifetimes --------------------------------------------------------------------

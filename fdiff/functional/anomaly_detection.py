@@ -1,0 +1,136 @@
+"""`detect_anomaly`, `set_detect_anomaly`, `debug_nans`: calls that look for NaN and infinity.
+
+What a watched call does is in `watched_calls`, and what it says in `anomaly_reports`.
+"""
+
+from __future__ import annotations
+
+from contextlib import ContextDecorator
+from types import TracebackType
+from typing import Self
+
+from ..process import anomaly_mode
+from ..process.anomaly_mode import AnomalyMode
+from ..trace.trace_stack import occupied
+
+ASKED = "anomalies"  # a key of `occupied` while a mode is in force: machine code does not look
+
+
+class _AnomalyContext(ContextDecorator):
+    """Puts a mode in force, until its end."""
+
+    def __init__(self, mode: AnomalyMode) -> None:
+        self._mode = mode
+
+    def __enter__(self) -> Self:
+        anomaly_mode.enter(self._mode)
+        _close_fast_path()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        anomaly_mode.leave(self._mode)
+        _close_fast_path()
+
+
+def _close_fast_path() -> None:
+    """Have every call go the general way while a mode is in force, and no longer."""
+    if anomaly_mode.mode is not None and anomaly_mode.mode.check_nan:
+        occupied[ASKED] = None
+    else:
+        occupied.pop(ASKED, None)
+
+
+class detect_anomaly(_AnomalyContext):  # noqa: N801 - torch's name
+    """Find what makes a NaN or an infinity that reaches a result.
+
+    Inside, a call of an operator (`grad`, `jacobian`, `jit`, ...) raises `AnomalyError` where the
+    function's value, or the result, holds a NaN or an infinity. The error names the user's line of
+    the forward operation, the operation, or the partial derivative of it, that made the first one
+    from finite values, the entries, and the values around them. So does `backward` of recorded
+    arrays. What a `numpy.where` discards does not count: derivatives are exact there. (torch looks
+    at NaN in backward passes alone.)
+
+    Parameters
+    ----------
+    check_nan : bool
+        Without it nothing is looked for; errors in a backward pass tell the forward line.
+
+    Raises
+    ------
+    AnomalyError
+        In the calls inside. It is a `RuntimeError`, as torch's, and a `FloatingPointError`.
+
+    Notes
+    -----
+    It holds in the whole process, as in torch. A call costs its own time, and that of interpreting
+    the function once; where an anomaly is found, the function is traced anew and its derivative
+    interpreted operation by operation. Functions made by `njit` and `cfunc` are not watched.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fdiff
+    >>> with fdiff.autograd.detect_anomaly():  # doctest: +IGNORE_EXCEPTION_DETAIL
+    ...     fdiff.grad(lambda x: np.sum(np.sqrt(x)))(np.array([0.0, 1.0]))
+    Traceback (most recent call last):
+    fdiff.errors.AnomalyError: grad(<lambda>): Function 'SqrtBackward0' returned inf ...
+    """
+
+    def __init__(self, check_nan: bool = True) -> None:  # noqa: FBT001, FBT002 - torch's signature
+        super().__init__(AnomalyMode(check_nan=bool(check_nan)))
+
+
+class set_detect_anomaly(_AnomalyContext):  # noqa: N801 - torch's name
+    """Switch the detection of anomalies on or off, at once; as a context, until its end.
+
+    Parameters
+    ----------
+    mode : bool
+        Whether to look for anomalies.
+    check_nan : bool
+        As for `detect_anomaly`.
+
+    Examples
+    --------
+    >>> import fdiff
+    >>> with fdiff.autograd.set_detect_anomaly(True):
+    ...     pass
+    """
+
+    def __init__(self, mode: bool, check_nan: bool = True) -> None:  # noqa: FBT001, FBT002 - torch's signature
+        super().__init__(AnomalyMode(check_nan=bool(check_nan), enabled=bool(mode)))
+        anomaly_mode.set_mode(self._mode)
+        _close_fast_path()
+
+    def __enter__(self) -> Self:
+        anomaly_mode.keep(self._mode)
+        return self
+
+
+class debug_nans(_AnomalyContext):  # noqa: N801 - JAX's name
+    """As `detect_anomaly`, and for values that the function discards too.
+
+    An operation of the function that makes a NaN or an infinity raises even where a `numpy.where`
+    takes the other branch, or nothing reads it, as with ``jax.debug_nans``.
+
+    Raises
+    ------
+    AnomalyError
+        In the calls inside.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fdiff
+    >>> with fdiff.debug_nans():
+    ...     print(fdiff.grad(np.sin)(0.0))
+    1.0
+    """
+
+    def __init__(self) -> None:
+        super().__init__(AnomalyMode(discarded=True))

@@ -1,0 +1,189 @@
+"""Laws of derivatives: the same twice, linear in their seeds, of the right dtype, in batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from ...errors import FdiffError
+from .checked_functions import FunctionUnderCheck
+from .real_coordinates import from_real, only, to_real, zeros
+from .settings import CheckSettings, broken
+
+Arrays = Sequence[np.ndarray]
+ROUNDING = 1e-12  # between two tiers of fdiff, relative to the largest entry
+
+
+def check_value_twice(function: FunctionUnderCheck, settings: CheckSettings) -> None:
+    """The function itself gives the same twice, else nothing can be measured."""
+    again = function.values(function.inputs)
+    if len(again) != len(function.outputs):
+        raise broken(function, "The number of outputs changes from call to call.")
+    gap = _gap(function.outputs, again)
+    if gap > settings.nondet_tol:
+        fact = (
+            "The function is not deterministic: two calls with the same inputs gave values that"
+            f" differ by {gap:.3g}. The tolerance for nondeterminism was {settings.nondet_tol}."
+        )
+        raise broken(function, fact)
+
+
+def check_laws(function: FunctionUnderCheck, settings: CheckSettings) -> None:
+    """Raise `GradcheckError` for the first law that does not hold."""
+    rng = np.random.default_rng(5)
+    if settings.backward_ad:
+        _check_one_mode(function, settings, rng, "reverse")
+    if settings.forward_ad:
+        _check_one_mode(function, settings, rng, "forward")
+    if settings.undefined_grad:
+        _check_undefined(function, settings, rng)
+    if settings.batched_grad:
+        _check_batches(function, rng, function.pull, function.pull_batch, function.outputs)
+    if settings.batched_forward_grad:
+        _check_batches(function, rng, function.push, function.push_batch, function.inputs)
+
+
+def _check_one_mode(
+    function: FunctionUnderCheck, settings: CheckSettings, rng: np.random.Generator, mode: str
+) -> None:
+    backward = mode == "reverse"
+    ask = function.pull if backward else function.push
+    seeds, results = function.outputs, function.inputs
+    if not backward:
+        seeds, results = results, seeds
+    given = _random(seeds, rng)
+    first, second = ask(given), ask(given)
+    _check_attributes(function, settings, first, results, backward=backward)
+    gap = _gap(first, second)
+    if gap > settings.nondet_tol + ROUNDING * max(_largest(first), _largest(given)):
+        what, seed = ("Backward", "grad_output") if backward else ("Forward mode", "tangent")
+        fact = (
+            f"{what} is not reentrant, i.e., running {what.lower()} with same input and {seed}"
+            " multiple times gives different values, although analytical gradient matches"
+            f" numerical gradient. The tolerance for nondeterminism was {settings.nondet_tol}."
+        )
+        raise broken(function, fact)
+    other = _random(seeds, rng)
+    together = ask([(a + b).astype(a.dtype) for a, b in zip(given, other, strict=True)])
+    apart = [a + b for a, b in zip(first, ask(other), strict=True)]
+    # What cancels to zero is rounded as the seeds were that it is made of.
+    scale = max(_largest(apart), _largest(given), _largest(other))
+    if _gap(together, apart) > settings.nondet_tol + _rounding(seeds) * scale:
+        what, seed = ("Backward", "grad_outputs") if backward else ("Forward mode", "tangents")
+        fact = f"{what} is not linear: two {seed} give {apart} one by one, their sum {together}."
+        raise broken(function, fact)
+    for found in ask(zeros(seeds)):
+        if np.any(found != 0):
+            law = "backward not multiplied by grad_output: cotangents of zeros give"
+            if not backward:
+                law = "forward mode not multiplied by tangents: tangents of zeros give"
+            raise broken(function, f"{law} {found}.")
+
+
+def _check_attributes(
+    function: FunctionUnderCheck,
+    settings: CheckSettings,
+    found: Arrays,
+    like: Arrays,
+    *,
+    backward: bool,
+) -> None:
+    """Shapes and, if asked for, dtypes."""
+    name = "gradient" if backward else "tangent"
+    for one, x in zip(found, like, strict=True):
+        if one.shape != x.shape:
+            fact = f"Analytical {name} has incorrect size: {one.shape}, expected {x.shape}."
+            raise broken(function, fact)
+        if settings.grad_dtypes and one.dtype != x.dtype and x.dtype.kind in "fc":
+            fact = f"{name.capitalize()} has dtype mismatch: {one.dtype}, expected {x.dtype}."
+            raise broken(function, fact)
+
+
+def _check_undefined(
+    function: FunctionUnderCheck, settings: CheckSettings, rng: np.random.Generator
+) -> None:
+    """No derivative at all is the same as one of zeros."""
+    outputs, inputs = function.outputs, function.inputs
+    if settings.backward_ad and len(outputs) > 1:
+        for o, bar in enumerate(_random(outputs, rng)):
+            if bar.dtype.kind not in "fc":
+                continue
+            alone, zero = function.pull_one(o, bar), function.pull(only(o, bar, outputs))
+            if _gap(alone, zero) > ROUNDING * _largest(zero) + settings.nondet_tol:
+                fact = (
+                    "Expected all input grads to be undefined or zero when output grads are"
+                    f" undefined or zero: with that of output {o} alone they are {alone}, with"
+                    f" zeros for the other outputs {zero}."
+                )
+                raise broken(function, fact)
+    if settings.forward_ad and len(inputs) > 1:
+        for i, dot in enumerate(_random(inputs, rng)):
+            alone, zero = function.push_one(i, dot), function.push(only(i, dot, inputs))
+            if _gap(alone, zero) > ROUNDING * _largest(zero) + settings.nondet_tol:
+                fact = (
+                    f"Mismatch in tangent values when inputs other than {i} have undefined tangent"
+                    f" values. Got: {alone} but expected: {zero}."
+                )
+                raise broken(function, fact)
+
+
+BATCHED = (
+    "gradcheck or gradgradcheck failed while testing batched gradient computation: derivatives of a"
+    " batch, which are computed at once by vmap, are not those of its elements"
+)
+
+
+def _check_batches(
+    function: FunctionUnderCheck,
+    rng: np.random.Generator,
+    one: Callable[[Arrays], list[np.ndarray]],
+    batch: Callable[[Arrays], list[np.ndarray]],
+    seeds: Arrays,
+) -> None:
+    """Two seeds in one batch give what they give one by one."""
+    both = [_random(seeds, rng), _random(seeds, rng)]
+    expected = [np.stack(parts) for parts in zip(*map(one, both), strict=True)]
+    try:
+        found = batch([np.stack(parts) for parts in zip(*both, strict=True)])
+    except FdiffError as error:
+        raise broken(function, f"While computing batched gradients, got: {error}") from error
+    for k, (res, exp) in enumerate(zip(found, expected, strict=True)):
+        if res.shape != exp.shape or not np.allclose(res, exp, rtol=1e-9, atol=1e-12):
+            fact = f"{BATCHED}. For result {k}:\n\nGot:\n{res}\n\nExpected:\n{exp}"
+            raise broken(function, fact)
+
+
+def _random(like: Arrays, rng: np.random.Generator) -> list[np.ndarray]:
+    """Random arrays of these shapes and dtypes; zeros for integers."""
+    return [
+        from_real(rng.uniform(-1.0, 1.0, to_real(x).size), x)
+        if x.dtype.kind in "fc"
+        else np.zeros(x.shape, x.dtype)
+        for x in like
+    ]
+
+
+def _rounding(arrays: Arrays) -> float:
+    """How far sums in another order may be apart, relative to the largest entry."""
+    return max(
+        (1e6 * float(np.finfo(x.dtype).eps) for x in arrays if x.dtype.kind in "fc"), default=0.0
+    )
+
+
+def _gap(first: Arrays, second: Arrays) -> float:
+    """The largest difference of two lists of arrays; infinite where their shapes differ."""
+    gap = 0.0
+    for a, b in zip(first, second, strict=True):
+        if a.shape != b.shape:
+            return np.inf
+        x, y = to_real(a), to_real(b)
+        with np.errstate(invalid="ignore"):
+            apart = np.where((x == y) | (np.isnan(x) & np.isnan(y)), 0.0, np.abs(x - y))
+        apart[np.isnan(apart)] = np.inf
+        gap = max(gap, float(np.max(apart, initial=0.0)))
+    return gap
+
+
+def _largest(arrays: Arrays) -> float:
+    return max((float(np.max(np.abs(x), initial=0.0)) for x in arrays), default=0.0)

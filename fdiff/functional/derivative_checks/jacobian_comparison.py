@@ -1,0 +1,79 @@
+"""Whole Jacobians compared: a measurement for each column, a sweep for each row or column."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .checked_functions import Blocks, FunctionUnderCheck
+from .measurement import Measurement
+from .settings import CheckSettings, broken, close, mismatch
+
+COORDINATES = "\nEvery complex number stands for two coordinates, its real and its imaginary part."
+
+
+def compare_jacobians(function: FunctionUnderCheck, settings: CheckSettings) -> None:
+    """Raise `GradcheckError` if any entry of the Jacobian differs, in any of the modes."""
+    if (fact := first_difference(function, settings)) is not None:
+        raise broken(function, fact)
+
+
+def first_difference(function: FunctionUnderCheck, settings: CheckSettings) -> str | None:
+    """What is wrong with the first block that differs, in any of the modes, in words."""
+    measured = measured_jacobians(function, settings)
+    for mode in settings.modes:
+        found = function.jacobians(mode)
+        for o, row in enumerate(measured):
+            for i, block in enumerate(row):
+                if not close(found[o][i], block, rtol=settings.rtol, atol=settings.atol):
+                    return _words(function, (mode, o, i), found[o][i], block)
+    return None
+
+
+def measured_jacobians(function: FunctionUnderCheck, settings: CheckSettings) -> Blocks:
+    """Every block of the Jacobian, measured."""
+    complex_steps = function.complex_steps
+    return Measurement(
+        function.values, function.inputs, settings.eps, complex_steps=complex_steps
+    ).jacobians()
+
+
+def _words(
+    function: FunctionUnderCheck,
+    place: tuple[str, int, int],
+    found: np.ndarray,
+    measured: np.ndarray,
+) -> str:
+    """What was measured and what fdiff computed, and where they are furthest apart."""
+    mode, o, i = place
+    more = _worst(function, found, measured, o, i)
+    if any(x.dtype.kind == "c" for x in (function.inputs[i], function.outputs[o])):
+        more += COORDINATES
+    return mismatch(mode, o, i, measured, found) + more
+
+
+def _worst(
+    function: FunctionUnderCheck, found: np.ndarray, measured: np.ndarray, o: int, i: int
+) -> str:
+    """Which entry differs most, in the indices of the output and of the input."""
+    if found.shape != measured.shape:
+        return f"\nThe shapes differ: {measured.shape} and {found.shape}."
+    with np.errstate(invalid="ignore"):
+        gap = np.abs(found - measured)
+    gap[np.isnan(gap)] = np.inf
+    row, column = np.unravel_index(int(np.argmax(gap)), gap.shape)
+    out = _entry("output", o, function.outputs[o], int(row))
+    inn = _entry("input", i, function.inputs[i], int(column))
+    was, now = float(measured[row, column]), float(found[row, column])
+    told = f"{out} by {inn} is {was:.9g} numerically, {now:.9g} analytically"
+    return f"\nThe largest difference: {told}."
+
+
+def _entry(what: str, k: int, array: np.ndarray, place: int) -> str:
+    """One coordinate of an array, in words: ``output 0[1, 2]``."""
+    part = ""
+    if array.dtype.kind == "c":
+        part, place = (".real", ".imag")[place % 2], place // 2
+    where = (
+        ", ".join(str(int(n)) for n in np.unravel_index(place, array.shape)) if array.shape else ""
+    )
+    return f"{what} {k}{f'[{where}]' if where else ''}{part}"

@@ -1,0 +1,93 @@
+"""Derivatives measured from values alone: by central differences, or complex steps."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from .real_coordinates import dimension, in_double, to_real, unit
+
+Arrays = Sequence[np.ndarray]
+STEP = 1e-100  # of complex steps: nothing cancels, so it may be as small as it likes
+
+
+class Measurement:
+    """Derivatives of ``values(points)`` at some points, along directions.
+
+    A complex step, ``imag(f(x + ihd)) / h``, is exact to the last bits (Squire and Trapp, "Using
+    complex variables to estimate derivatives of real functions", SIAM Review 40(1), 1998), but
+    wrong for a function that is not analytic: one that uses `abs`, comparisons or conjugates. It
+    is believed where it agrees with the central difference, ``(f(x + eps d) - f(x - eps d)) / 2
+    eps``, to the accuracy of that. `exact` says whether all derivatives so far were measured so.
+    """
+
+    def __init__(
+        self,
+        values: Callable[[Arrays], list[np.ndarray]],
+        points: Arrays,
+        eps: float,
+        *,
+        complex_steps: bool,
+    ) -> None:
+        self.values = values
+        self.points = [in_double(x) for x in points]
+        self.eps = eps
+        self.exact = True
+        self._steps = complex_steps and all(x.dtype.kind == "f" for x in self.points)
+
+    def along(self, directions: Arrays) -> list[np.ndarray]:
+        """The derivative of each output along one direction, in real coordinates."""
+        difference = self._central(directions)
+        step = self._complex_step(directions) if self._steps else None
+        if step is not None and _agree(step, difference):
+            return step
+        self.exact = False
+        return difference
+
+    def jacobians(self) -> list[list[np.ndarray]]:
+        """The Jacobian of each output with respect to each input, as matrices of real numbers."""
+        columns: list[list[list[np.ndarray]]] = []  # by input, coordinate, output
+        for i, x in enumerate(self.points):
+            columns.append([self._column(i, k) for k in range(dimension(x))])
+        outputs = [to_real(out) for out in self.values(self.points)]
+        return [
+            [
+                np.stack([c[o] for c in found], 1) if found else out[:, None][:, :0]
+                for found in columns
+            ]
+            for o, out in enumerate(outputs)
+        ]
+
+    def _column(self, i: int, k: int) -> list[np.ndarray]:
+        directions = [np.zeros_like(x) for x in self.points]
+        directions[i] = unit(k, self.points[i])
+        return self.along(directions)
+
+    def _central(self, directions: Arrays) -> list[np.ndarray]:
+        high, low = (
+            self.values([x + s * d for x, d in zip(self.points, directions, strict=True)])
+            for s in (self.eps, -self.eps)
+        )
+        pairs = zip(high, low, strict=True)
+        return [(to_real(hi) - to_real(lo)) / (2.0 * self.eps) for hi, lo in pairs]
+
+    def _complex_step(self, directions: Arrays) -> list[np.ndarray] | None:
+        """None, for good, if the function does not take complex numbers all the way."""
+        moved = [x + 1j * STEP * d for x, d in zip(self.points, directions, strict=True)]
+        try:
+            with np.errstate(all="ignore"), warnings.catch_warnings():
+                warnings.simplefilter("error", np.exceptions.ComplexWarning)
+                outs = self.values(moved)
+        except (TypeError, ValueError, np.linalg.LinAlgError, np.exceptions.ComplexWarning):
+            outs = []
+        if not outs or not all(np.iscomplexobj(o) for o in outs):
+            self._steps = False
+            return None
+        return [np.imag(o).reshape(-1) / STEP for o in outs]
+
+
+def _agree(steps: Arrays, differences: Arrays) -> bool:
+    pairs = zip(steps, differences, strict=True)
+    return all(a.shape == b.shape and np.allclose(a, b, rtol=1e-3, atol=1e-5) for a, b in pairs)

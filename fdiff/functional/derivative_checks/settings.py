@@ -1,0 +1,56 @@
+"""What a check is asked for, and how it says that it failed."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ...errors import GradcheckError, InputError, failure
+from .checked_functions import FunctionUnderCheck
+
+
+class CheckSettings(NamedTuple):
+    """The options of `gradcheck`, in torch's words."""
+
+    eps: float
+    atol: float
+    rtol: float
+    nondet_tol: float
+    undefined_grad: bool
+    grad_dtypes: bool
+    batched_grad: bool
+    batched_forward_grad: bool
+    forward_ad: bool | None
+    backward_ad: bool
+    fast_mode: bool
+
+    @property
+    def modes(self) -> tuple[str, ...]:
+        """The modes that are checked."""
+        return ("reverse",) * self.backward_ad + ("forward",) * bool(self.forward_ad)
+
+    def settled(self, function: FunctionUnderCheck) -> CheckSettings:
+        """The same for a function: where nothing is said, forward mode is checked if it has one."""
+        there = "forward" in function.modes
+        if (self.forward_ad or self.batched_forward_grad) and not there:
+            fact = "forward mode of functions of recorded arrays is not checked."
+            raise failure(InputError, function.call, fact, "Leave it out, or give plain arrays.")
+        return self._replace(forward_ad=there if self.forward_ad is None else self.forward_ad)
+
+
+def mismatch(mode: str, o: int, i: int, measured: object, found: object) -> str:
+    """What was measured and what fdiff computed, in torch's words."""
+    computed = "computed with forward mode " if mode == "forward" else ""
+    fact = f"Jacobian {computed}mismatch for output {o} with respect to input {i},"
+    return f"{fact}\nnumerical:{measured}\nanalytical:{found}"
+
+
+def broken(function: FunctionUnderCheck, fact: str) -> GradcheckError:
+    """The error for what is wrong with a derivative."""
+    return failure(GradcheckError, function.call, fact)
+
+
+def close(found: np.ndarray, measured: np.ndarray, *, rtol: float, atol: float) -> bool:
+    """Whether a derivative is the one measured; a NaN agrees with nothing."""
+    return found.shape == measured.shape and np.allclose(found, measured, rtol=rtol, atol=atol)

@@ -1,0 +1,130 @@
+"""A call of a function with rules, inside a trace: one node of the tape, which holds the rules.
+
+A rule that calls its own function, as ``def fwd(x): return f(x), x`` does, is traced twice: first
+with the body of the function in the place of that call, to learn what both read; then with a node
+that has this same rule, so that derivatives of any order find it.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import cast
+
+from ..dispatch.arguments import Function
+from ..errors import TraceError, message
+from ..trace import apply_many, current, private
+from ..transforms.custom_calls import CALL, note_calls
+from ..transforms.custom_rules import CustomRule
+from ..transforms.derivative_tapes import choose
+from ..tree import unflatten
+from .forward_rules import ForwardRule
+from .reverse_rules import ReverseRule
+from .rule_tracing import RuleTapes, RuleTracing
+from .ruled_call import Handles, RuledCall, RuledFunction, is_active
+
+MOST_NESTED = 32  # rules that are traced within each other
+
+
+def call_with_rule(
+    function: RuledFunction, args: tuple[object, ...], kwargs: dict[str, object]
+) -> object:
+    """What the function returns, in the trace under way."""
+    if not function.private and (own := private(cast("Function", function))) is not function:
+        return own(*args, **kwargs)
+    call = RuledCall(function, function.positional(args, kwargs))
+    if not any(map(is_active, call.handles)):
+        return function.fun(*call.args)
+    known = next((c for c in _constructions.under_way if c.call.key == call.key), None)
+    if known is None:
+        return _entered(call, *_constructed(call))
+    known.met = True
+    if known.rule is None:
+        return function.fun(*call.args)
+    known.check_arguments(call)
+    return _entered(call, known.rule, known.tapes)
+
+
+def _entered(call: RuledCall, rule: CustomRule, tapes: RuleTapes) -> object:
+    """Enter the node of a call; what the function returns."""
+    found = iter(apply_many(CALL, *call.handles, *tapes.extras, rule=rule))
+    leaves = [out.of(next(found)) if out.type else out.value for out in tapes.outs.outs]
+    return unflatten(tapes.outs.spec, leaves)
+
+
+class Construction:
+    """The making of the rule of a call, and what a call of the same function inside of it needs.
+
+    `met` tells that there was one. In the second pass there is a `rule`, and the `tapes` of the
+    first. `guarded` tells that these hold for the values at hand alone: then only a call with the
+    same arguments may have the rule, whose nodes are those that are the `same`.
+    """
+
+    tapes: RuleTapes
+
+    def __init__(self, call: RuledCall) -> None:
+        self.call = call
+        self.met = self.guarded = False
+        self.rule: CustomRule | None = None
+        self.same: dict[tuple[int, int], int] = {}
+
+    def traced(self) -> RuleTapes:
+        """The tapes of the rules, traced once."""
+        known = [] if self.rule is None else self.tapes.extras
+        tracing = self._tracing(known)
+        found = tracing.tapes()
+        self.guarded |= tracing.guarded
+        self._compare(tracing, found)
+        return found
+
+    def _tracing(self, extras: Handles) -> RuleTracing:
+        kind = ReverseRule if hasattr(self.call.function, "bwd") else ForwardRule
+        return kind(self.call, self.same, extras)
+
+    def _compare(self, tracing: RuleTracing, tapes: RuleTapes) -> None:
+        """Refuse a rule whose output is not that of the function; once for each signature."""
+        call, function = self.call, self.call.function
+        if call.key in function.compared:
+            return
+        plain = tracing.run(lambda args: function.fun(*call.with_leaves(args)), call.inputs())
+        tracing.check.same_outputs(tapes.outs.spec, tapes.outs.types, plain.spec, plain.types)
+        function.compared.add(call.key)
+
+    def check_arguments(self, call: RuledCall) -> None:
+        """Refuse a call with other arguments where the rule depends on a branch."""
+        places = [self.same.get((id(h.home), h.id)) for h in call.handles]
+        if self.guarded and places != list(range(len(places))):
+            fact = "a rule calls its function with other arguments, and branches on values."
+            way = "Use numpy.where for the branch."
+            raise TraceError(message(call.function.call, fact, way, current().where()))
+
+
+class _Constructions(threading.local):
+    def __init__(self) -> None:
+        self.under_way: list[Construction] = []
+
+
+_constructions = _Constructions()
+
+
+def _constructed(call: RuledCall) -> tuple[CustomRule, RuleTapes]:
+    """The rule of a call, and the tapes it is made of."""
+    under_way, construction = _constructions.under_way, Construction(call)
+    if len(under_way) >= MOST_NESTED:
+        fact = "its rules call functions with rules without an end."
+        raise TraceError(message(call.function.call, fact, "", current().where()))
+    note_calls()
+    under_way.append(construction)
+    try:
+        tracing = construction._tracing([])
+        found = construction.traced()
+        types = found.outs.types
+        rule = CustomRule(types, call.moving, tracing.site, pulls=tracing.pulls)
+        if not construction.met:
+            return rule.fill(found.forward, found.given), found
+        value = choose(found.forward, range(len(types)))
+        construction.rule, construction.tapes = rule.fill(found.forward, found.given, value), found
+        again = construction.traced()
+        assert len(again.extras) == len(found.extras), "the same functions read the same arrays"
+        return rule.fill(again.forward, again.given, value), again
+    finally:
+        under_way.pop()

@@ -1,0 +1,167 @@
+"""Rules of the user as tapes: each is run in a trace of its own, where the function is called.
+
+Only there is it known what a rule reads from outside. Such values are inputs of the tapes too, the
+*extras*, behind the arguments of the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from ..arraytype import ArrayType
+from ..dispatch.arguments import traceable
+from ..errors import TraceError, message
+from ..tape import Tape
+from ..trace import ArgumentSpec, Recording, Trace, TracedArray, current, record, splice
+from ..trace.out_arguments import resolve
+from ..transforms.custom_rules import Site
+from ..transforms.pipeline import PREPARE, VALUE, derive
+from ..tree import Spec, flatten
+from .rule_results import RuleResults
+from .ruled_call import Handles, OutputLeaf, RuledCall, is_active
+
+Types = Sequence[ArrayType]
+
+
+class Traced(NamedTuple):
+    """A run of a function of the user: its recording, the structure and leaves of the output.
+
+    What it returned beside the output are further outputs of the tape, and `rest`.
+    """
+
+    recording: Recording
+    spec: Spec
+    outs: list[OutputLeaf]
+    rest: Any
+
+    @property
+    def types(self) -> list[ArrayType]:
+        """Types of the outputs that are numbers."""
+        return [out.type for out in self.outs if out.type is not None]
+
+    @property
+    def floating(self) -> list[ArrayType]:
+        """Types of those that have a derivative."""
+        return [t for t in self.types if t.floating]
+
+    @property
+    def extra(self) -> tuple[TracedArray, ...]:
+        """What was read from outside: values of enclosing traces, captured arrays among them."""
+        return cast("tuple[TracedArray, ...]", self.recording.extra)
+
+
+# What a function returned, as its output, further arrays, and anything else.
+Split = Callable[[object], tuple[object, Sequence[object], object]]
+
+
+class RuleTapes(NamedTuple):
+    """What came of the rules of a call.
+
+    `forward` and `given` are the tapes of `transforms.custom_rules.CustomRule`, which pulls back if
+    the rule `pulls`. `extras` are values of the trace around.
+    """
+
+    forward: Tape
+    given: Tape
+    extras: list[TracedArray]
+    outs: Traced
+
+
+class RuleTracing:
+    """The tracing of the rules of one call; `extras` are values that are inputs anyway.
+
+    `same` tells which nodes of the trace of the rule that runs stand for which arguments of the
+    call, `guarded` whether the tapes hold for the values at hand alone.
+    """
+
+    pulls = True
+    site: Site
+    check: RuleResults
+
+    def __init__(self, call: RuledCall, same: dict[tuple[int, int], int], extras: Handles) -> None:
+        self.call, self.same, self.extras = call, same, [*extras]
+        self.name = call.function.call
+        self.trace = current()
+        self.guarded = False
+
+    def tapes(self) -> RuleTapes:
+        raise NotImplementedError
+
+    def run(
+        self,
+        function: Callable[[list[TracedArray]], object],
+        inputs: Sequence[ArgumentSpec],
+        split: Split = lambda found: (found, (), None),
+    ) -> Traced:
+        """The recording of a function of traced arrays, and how what it returns is built."""
+        outs: list[object] = []
+        told: list[Any] = []
+
+        def run(_: Trace, arguments: list[TracedArray]) -> list[object]:
+            out, more, rest = split(function(arguments))
+            leaves, spec = flatten(out)
+            outs.extend(map(resolve, leaves))
+            told.extend((spec, rest))
+            if any(a.id != a.made for a in arguments):
+                raise self._error("stores into an array that it is given.", "Store into a copy.")
+            return [*[x for x in outs if traceable(x)], *more]
+
+        recording = record(run, inputs, self.name)
+        kinds = iter(zip(recording.tape.output_types, recording.scalars, strict=True))
+        found = [
+            OutputLeaf(*next(kinds), getattr(x, "weak", False))
+            if traceable(x)
+            else OutputLeaf(None, value=x)
+            for x in outs
+        ]
+        return Traced(recording, told[0], found, told[1])
+
+    def _error(self, fact: str, way: str) -> TraceError:
+        fact = f"the function, or its rule, {fact}"
+        return TraceError(message(self.name, fact, way, self.site.line))
+
+    def stand_for(self, handles: Handles, places: Mapping[int, int]) -> None:
+        """Tell which nodes of the trace under way stand for which arguments of the call."""
+        self.same.clear()
+        self.same.update({(id(h.home), h.id): places[h.id] for h in handles if h.id in places})
+
+    def relies_on(self, run: Traced, inputs: Callable[[], Handles]) -> None:
+        """Note what a run read from outside, and add its guards to those of the trace around.
+
+        ``inputs()`` are values of that trace for the inputs of the recording.
+        """
+        known = {(id(x.home), x.id) for x in self.extras}
+        for x in run.extra:
+            if is_active(x):
+                fact = "reads a differentiated value from outside, for which there is no rule."
+                raise self._error(fact, "Pass it as an argument.")
+            if (id(x.home), x.id) not in known:
+                self.extras.append(x)
+        self.trace.shown |= run.recording.shown
+        if run.recording.check is not None:
+            self.guarded = True
+            (holds,) = splice(run.recording.check, [*inputs(), *run.extra], self.trace)
+            self.trace.guards.expect(holds.id, value=True)
+
+    def tape(self, run: Traced, taken: int, lead: Types, tail: Types) -> Tape:
+        """The tape of a run, with inputs of the types ``(*lead, *extras, *tail)``.
+
+        Its own inputs are the first `taken` of `lead`, and `tail`.
+        """
+        with Trace(self.name, lines=False) as trace:
+            given = [trace.input(t) for t in lead][:taken]
+            place = {(id(x.home), x.id): trace.input(x.type) for x in self.extras}
+            given += [trace.input(t) for t in tail]
+            inputs = [*given, *(place[id(x.home), x.id] for x in run.extra)]
+            outs = splice(run.recording.tape, inputs, trace)
+            tape = trace.builder.finish([out.id for out in outs])
+        return derive(VALUE, derive(PREPARE, tape))
+
+
+def zeros(type_: ArrayType) -> TracedArray:
+    """Zeros of a type in the trace under way."""
+    trace = current()
+    return TracedArray(trace, trace.lift(np.zeros(type_.shape, type_.dtype)), type_)

@@ -1,0 +1,151 @@
+"""Calls of operators while anomalies are looked for (`anomaly_detection`).
+
+A watched call goes the general way, by whatever tier runs it. Then its results are looked at, and
+the value of the function, which the result of `grad` does not hold. If all of that is finite, the
+call is done: what a function computes on the way does not count, since the branch of a ``where``
+that is not taken is often NaN, and fdiff's derivatives leave it out exactly.
+
+If not, the function is traced anew, its derivatives are derived anew so that their nodes tell which
+rule entered them, and the tapes are interpreted node by node until one shows where a NaN was made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import cast
+
+import numpy as np
+
+from ..device_arrays import DeviceArray
+from ..dispatch.arguments import Function, native
+from ..dispatch.numpy_warnings import warn_after_hint
+from ..dispatch.plans import Arrays, Step, execute_unchecked
+from ..dispatch.program import Program
+from ..dispatch.variant import Variant
+from ..errors import AnomalyError, message, user_line
+from ..interpret import Interpreter
+from ..process import anomaly_mode
+from ..process.float_flags import noted
+from ..tape import Tape
+from ..trace.derived_lines import derivation_of, derived_lines
+from ..transforms.anomalies import Anomaly, first_anomaly, first_made, node_values, not_finite
+from ..tree import flatten, map_leaves
+from .anomaly_reports import Names, anomaly_error
+
+Call = tuple[tuple[object, ...], dict[str, object]]
+DEFECT = (
+    "The interpreter computes finite values where the result is not: please report it, with"
+    " what fdiff.doctor() prints."
+)
+
+
+def watched(
+    program: Program,
+    f: Function,
+    args: tuple[object, ...],
+    kwargs: dict[str, object],
+    vectors: Sequence[object],
+) -> object:
+    """The result of an operator, outside of any trace; `AnomalyError` if it is not finite."""
+    variant, arrays = program.find(f, args, kwargs, sure=True)
+    if variant.eager is not None:
+        variant.release()
+        variant, arrays = cast("tuple[Variant, list[np.ndarray]]", program.trace(f, args, kwargs))
+    for k in variant.swapped:
+        arrays[k] = native(arrays[k])
+    noted.hint = False
+    result = variant.plan.call(arrays, vectors, execute_unchecked)
+    hint, finite = noted.hint, _all_finite(flatten(result)[0])
+    if not finite or not _function_is_finite(variant, arrays):
+        _search(program, f, (args, kwargs), vectors, variant.call, finite=finite)
+    if hint:
+        warn_after_hint(program, f, (args, kwargs), variant, arrays)
+    return result
+
+
+def _search(
+    program: Program,
+    f: Function,
+    call: Call,
+    vectors: Sequence[object],
+    name: str,
+    *,
+    finite: bool,
+) -> None:
+    """Raise the error; none where a derivative discards what looked doubtful."""
+    on_host = cast("tuple[Call, Sequence[object]]", map_leaves(_on_host, (call, tuple(vectors))))
+    _explain(program, f, *on_host)
+    if not finite:
+        raise AnomalyError(message(name, "the result is not finite.", DEFECT, user_line()))
+
+
+def _on_host(leaf: object) -> object:
+    return leaf.host() if isinstance(leaf, DeviceArray) else leaf
+
+
+def _all_finite(values: Sequence[object]) -> bool:
+    return not any(
+        not_finite(_on_host(x)).any()
+        for x in values
+        if isinstance(x, (np.ndarray, np.generic, float, complex, DeviceArray))
+    )
+
+
+def _function_is_finite(variant: Variant, arrays: Sequence[np.ndarray]) -> bool:
+    """Whether the outputs of the function are finite, and all it computes where that counts."""
+    mode = anomaly_mode.mode
+    given = [cast("np.ndarray", _on_host(x)) for x in arrays]
+    if mode is not None and mode.discarded:
+        values = node_values(variant.tape, given)
+        made = first_made(variant.tape, values, lambda _: False)
+        return made is None and _all_finite([values[o] for o in variant.tape.outputs])
+    if not variant.plan.order:
+        return True  # they are in the result
+    if variant.doubts.plan is None:
+        variant.doubts.plan = Interpreter(variant.tape)
+    return _all_finite(variant.doubts.plan(*given))
+
+
+# --- finding what made it -------------------------------------------------------------------------
+
+
+class _AnomalySearch:
+    """Runs the steps of a plan by the interpreter, and raises where an output is not finite."""
+
+    searching = True
+
+    def __init__(self, raise_for: Callable[[Anomaly], None]) -> None:
+        self.raise_for = raise_for
+
+    def __call__(self, step: Step, arrays: Arrays) -> Sequence[object]:
+        return self.run(cast("Tape", getattr(step, "tape", None)), arrays)
+
+    def run(self, tape: Tape, arrays: Arrays) -> list[object]:
+        """The outputs of a tape."""
+        values = node_values(tape, arrays)
+        if (found := first_anomaly(tape, values)) is not None:
+            self.raise_for(found)
+        return [values[o] for o in tape.outputs]
+
+
+def _explain(program: Program, f: Function, call: Call, vectors: Sequence[object]) -> None:
+    """Raise `AnomalyError` for the first NaN or infinity that counts."""
+    args, kwargs = call
+    fresh = Program(program.name, program.argnums, program.make_plan, program.body)
+    with derived_lines():
+        variant, inputs = fresh.trace(f, args, kwargs)
+        names = Names(variant, flatten(call)[1])
+
+        def raise_for(found: Anomaly) -> None:
+            raise anomaly_error(variant.call, found, names)
+
+        search = _AnomalySearch(raise_for)
+        search.run(variant.tape, inputs)
+        variant.plan.call(inputs, vectors, search)
+    mode = anomaly_mode.mode
+    if mode is not None and mode.discarded:
+        lines = variant.tape.lines
+        values = node_values(variant.tape, inputs)
+        derived = lambda i: derivation_of(lines.get(i, (None,))[0]) is not None  # noqa: E731 - a condition of one line
+        if (found := first_made(variant.tape, values, derived)) is not None:
+            raise_for(found)
