@@ -12,11 +12,16 @@ Kernels are Numba source. By default a fast path compiles them, which is tested 
 from .process import forking as forking  # first, so that a fork waits for all the others
 
 # isort: split
+import importlib
+import typing
+
 from . import errors, functional
 from .functional import (
     cache_clear,
     cache_info,
     cfunc,
+    check_grads,
+    debug_nans,
     doctor,
     grad,
     gradcheck,
@@ -39,14 +44,27 @@ from .functional import (
     vmap,
 )
 
+if typing.TYPE_CHECKING:
+    from . import autograd as autograd
+    from . import profiler as profiler
+    from .explanation import explain
+    from .functional.custom_derivatives import custom_jvp, custom_vjp
+    from .functional.primitives import primitive
+
+globals().pop("primitive")  # the module of this name; users find the function
 __version__ = "0.1.0"
 
 __all__ = [
     "cache_clear",
     "cache_info",
     "cfunc",
+    "check_grads",
+    "custom_jvp",
+    "custom_vjp",
+    "debug_nans",
     "doctor",
     "errors",
+    "explain",
     "functional",
     "grad",
     "gradcheck",
@@ -61,6 +79,7 @@ __all__ = [
     "kinks",
     "make_tape",
     "njit",
+    "primitive",
     "source",
     "stop_gradient",
     "value_and_grad",
@@ -69,7 +88,29 @@ __all__ = [
     "vmap",
 ]
 
+# What is imported when it is first asked for: modules, and names with the module they stand in.
+_LATE = frozenset(["autograd", "profiler"])
+_LATE_NAMES = {
+    "custom_jvp": "functional.custom_derivatives",
+    "custom_vjp": "functional.custom_derivatives",
+    "explain": "explanation",
+    "primitive": "functional.primitives",
+}
+
+
+def __getattr__(name: str) -> object:
+    """The modules and names that are imported when they are first asked for."""
+    if name in _LATE:
+        with forking.no_fork:
+            return importlib.import_module(f"{__name__}.{name}")
+    if name not in _LATE_NAMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    with forking.no_fork:
+        found = getattr(importlib.import_module(f"{__name__}.{_LATE_NAMES[name]}"), name)
+    globals()[name] = found  # which the next one finds without this function
+    return found
+
 
 def __dir__() -> list[str]:
-    """The public names alone, without the modules of the package."""
-    return [*__all__, "__version__"]
+    """The public names and the modules for users, without the other modules of the package."""
+    return [*__all__, *_LATE, "__version__"]

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import fdiff
-from fdiff import errors
+from fdiff import autograd, errors
 from fdiff.kernels.llvm import expressions, statements
 from fdiff.kernels.llvm.words import WORDS
 
@@ -23,6 +23,7 @@ sys.path.insert(0, str(DOCS))
 import make_architecture  # noqa: E402 - what draws the picture is what is tested
 import make_errors  # noqa: E402 - what writes the page is what is tested
 import make_kernel_language  # noqa: E402 - as above
+import make_torch_names  # noqa: E402 - as above
 
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # No example can make these, or they are the base of the others.
@@ -40,7 +41,8 @@ OF_FDIFF = {
 @pytest.mark.parametrize(
     "name",
     [
-        *("architecture", "guide", "sharp-bits", "coming-from", "c-functions", "njit"),
+        *("architecture", "guide", "sharp-bits", "coming-from", "c-functions", "njit", "explain"),
+        "checking",
         "kernel-language",
         "../fdiff/kernels/README",
     ],
@@ -100,6 +102,14 @@ def pages():
     return [*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "fdiff").rglob("*.md")]
 
 
+def test_the_table_of_names_of_torch_is_current_and_names_what_is_there():
+    wanted = "run `python docs/make_torch_names.py --write`"
+    page = make_torch_names.PAGE.read_text(encoding="utf-8")
+    assert page == make_torch_names.page(), wanted
+    assert make_torch_names.faults() == []
+    assert len(make_torch_names.rows()) > 90
+
+
 def test_links_lead_somewhere():
     for page in pages():
         text = re.sub(r"`[^`\n]*`", "", page.read_text(encoding="utf-8"))
@@ -140,13 +150,26 @@ def names_of(path):
     return constants | {n.name for n in body if isinstance(n, ast.FunctionDef | ast.ClassDef)}
 
 
+def test_the_page_of_fdiff_autograd_lists_every_name_of_it():
+    page = (DOCS / "autograd.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\.\. auto\w+:: fdiff\.autograd\.(\w+)$", page, re.MULTILINE)
+    assert sorted(listed) == sorted(autograd.__all__)
+
+
 def test_the_api_reference_lists_every_public_name():
     page = (DOCS / "api.md").read_text(encoding="utf-8")
     listed = re.findall(r"^\.\. auto\w+:: fdiff\.([\w.]+)$", page, re.MULTILINE)
     public = set(fdiff.__all__) - {"errors", "functional"}  # submodules
     kinds = {f"errors.{name}" for name in errors_of_fdiff()}
-    returned = {"functional.prepared.Prepared", "functional.c_callables.CFunction"}
-    assert sorted(listed) == sorted({*returned, *public, *kinds})
+    later = {f"profiler.{name}" for name in fdiff.profiler.__all__}
+    returned = {
+        "functional.prepared.Prepared",
+        "functional.c_callables.CFunction",
+        "explanation.Explanation",
+        "explanation.Cost",
+        "transforms.linearity.Dependence",
+    }
+    assert sorted(listed) == sorted({*returned, *public, *kinds, *later})
 
 
 def test_the_picture_of_the_architecture_is_current():

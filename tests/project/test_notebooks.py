@@ -20,6 +20,18 @@ for name in ("BFGS, exact gradient", "trust-exact, exact Hessian", "trust-ncg, h
     assert np.max(np.abs(results[name].x - 1)) < 1e-6, name
 assert results["trust-exact, exact Hessian"].nhev < 50
 """,
+    "02_toolbox": """
+assert right > 0.99 and losses[-1] < 0.02 * losses[0]
+assert apart < 1e-12
+assert np.allclose(slope(far), 0.5 * (1 + np.tanh(far / 2)), rtol=1e-12, atol=1e-12)
+assert np.isnan(naive[-1]) and checked
+assert seen[0] > 1 and len(seen) == 1
+assert "sqrt(0.0)" in report and "distances = np.sqrt(" in report
+assert np.all(np.isfinite(force))
+names = {event.key for event in prof.key_averages()}
+assert "training step" in names and len(names) > 5
+assert "training step" in prof._repr_html_()
+""",
     "03_numba": """
 assert np.max(np.abs(root - 1.0)) < 1e-9
 assert inside < outside

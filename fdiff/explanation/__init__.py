@@ -1,0 +1,5 @@
+"""What a call will cost, and how it will run, before it is run: `explain`."""
+
+from .explain import explain as explain
+from .explanation import Explanation as Explanation
+from .report import Cost as Cost

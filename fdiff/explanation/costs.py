@@ -1,0 +1,192 @@
+"""What value, gradient, Jacobian and Hessian cost in each mode: counts and predictions.
+
+Each operator makes the plan that it would make for a call, derivative tapes included, so that what
+is counted is what would run. No tape is run, and no kernel is compiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from .. import kernels
+from ..device_arrays import CPU
+from ..dispatch.arguments import Argnums, Function
+from ..dispatch.plans import OperatorPlan
+from ..dispatch.tiered_execution import WRITE_SECONDS
+from ..dispatch.variant import Variant
+from ..errors import FdiffError
+from ..functional import grad, hessian, jacobian
+from ..functional.dense_plans import JacobianPlan
+from ..functional.prepared import Prepared
+from ..tape import Tape
+from ..transforms.pipeline import VALUE, derive
+from .report import Cost
+
+if TYPE_CHECKING:
+    from ..kernels import KernelForecast
+
+PATIENCE = 0.5  # seconds: a text that takes longer to generate is not generated for a report
+LONGEST = int(
+    PATIENCE / WRITE_SECONDS
+)  # nodes of a tape of which reports derive more than a gradient
+
+Runs = Sequence[tuple[Tape, int]]  # tapes, and how often each is run
+
+
+def all_costs(f: Function, variant: Variant, argnums: Argnums, compiler: str) -> tuple[Cost, ...]:
+    """The rows of all derivatives of `f`, whose trace is `variant`."""
+    value = [(derive(VALUE, variant.tape), 1)]
+    rows = [cost_of("value", "", value, variant.device, compiler, picked=True)]
+    if not variant.wrt or argnums is None:
+        return tuple(rows)
+    rows += _rows("gradient", lambda: _gradient(f, variant, argnums, compiler))
+    if len(variant.tape) > LONGEST:
+        why = f"not looked at: with {len(variant.tape):,} nodes its transforms would take long"
+        return (*rows, Cost("Jacobian", "", refused=why), Cost("Hessian", "", refused=why))
+    rows += _rows("Jacobian", lambda: _jacobian(f, variant, argnums, compiler))
+    rows += _rows("Hessian", lambda: _hessian(f, variant, argnums, compiler))
+    return tuple(rows)
+
+
+def _rows(what: str, find: Callable[[], list[Cost]]) -> list[Cost]:
+    """The rows; where the operator refuses the function, one row that says why."""
+    try:
+        return find()
+    except FdiffError as error:
+        fact = str(error).split("\n")[0]
+        return [Cost(what, "", refused=fact.partition(": ")[2] or fact)]
+
+
+def _gradient(f: Function, variant: Variant, argnums: Argnums, compiler: str) -> list[Cost]:
+    plan = _plan(grad(f, argnums, device=variant.device), variant)  # type: ignore[arg-type] - argnums are not None here
+    step = plan.only_step()
+    assert step is not None, "a gradient is one step"
+    return [cost_of("gradient", "reverse", [(step.tape, 1)], variant.device, compiler, picked=True)]
+
+
+def _jacobian(f: Function, variant: Variant, argnums: Argnums, compiler: str) -> list[Cost]:
+    """The rows of both modes, and of the compressed one where the pattern is sparse."""
+    plans = {
+        mode: _blocks(jacobian(f, argnums=argnums, mode=mode, device=variant.device), variant)  # type: ignore[call-overload] - likewise
+        for mode in ("auto", "forward", "reverse")
+    }
+    auto = plans["auto"]
+    return _ways("Jacobian", auto, [plans["forward"], plans["reverse"]], compiler)
+
+
+def _hessian(f: Function, variant: Variant, argnums: Argnums, compiler: str) -> list[Cost]:
+    """The rows of the Hessian: the Jacobian of the gradient, forward over reverse."""
+    plan = _blocks(hessian(f, argnums=argnums, device=variant.device), variant)  # type: ignore[call-overload] - likewise
+    return _ways("Hessian", plan, [plan], compiler)
+
+
+def _ways(
+    what: str, auto: JacobianPlan, plans: Sequence[JacobianPlan], compiler: str
+) -> list[Cost]:
+    """A row for each way to a dense derivative; `auto` is the plan of a call."""
+    few = auto.compressed
+    device = auto.variant.device
+    reason = reason_of(auto)
+    rows: list[Cost] = []
+    for plan in plans:
+        mode = "forward over reverse" if what == "Hessian" else plan.mode
+        picked = few is None and plan.mode == auto.mode
+        rows.append(
+            cost_of(
+                what, mode, plan.programs(), device, compiler,
+                picked=picked, sweeps=sum(b.count for b in plan.blocks),
+                note=reason if picked else "",
+            )
+        )  # fmt: skip
+    if few is not None:
+        rows.append(
+            cost_of(
+                what,
+                "compressed",
+                [(few.tape, 1)],
+                device,
+                compiler,
+                picked=True,
+                sweeps=auto.compressed_sweeps(),
+                note=reason,
+            )
+        )
+    elif auto.sparse and len(auto.types) == 1:
+        why = "its pattern is dense, small or not known, so that few sweeps do not do"
+        rows.append(Cost(what, "compressed", refused=why))
+    return rows
+
+
+def reason_of(plan: JacobianPlan) -> str:
+    """Why a call takes the way of this plan."""
+    columns = sum(t.size for t in plan.ins)
+    rows = sum(t.size for t in plan.outs if t.floating)
+    if plan.compressed is not None:
+        few = plan.compressed_sweeps()
+        return f"{few} sweeps do for {columns:,} columns, because those of one sweep share no row"
+    chunks = ", in chunks: all at once would hold more than 256 MiB" if plan.chunked else ""
+    if plan.order > 1:
+        return f"a sweep for each of {columns:,} columns{chunks}"
+    size = f"{columns:,} {_plural('column', columns)} and {rows:,} {_plural('row', rows)}"
+    one = "column" if plan.mode == "forward" else "row"
+    return f"{size}, a sweep for each {one}{chunks}"
+
+
+def _plural(word: str, count: int) -> str:
+    return word if count == 1 else f"{word}s"
+
+
+def _plan(prepared: Prepared[..., object], variant: Variant) -> OperatorPlan:
+    """The plan that an operator makes of a trace; it may refuse."""
+    return prepared.program.make_plan(variant)
+
+
+def _blocks(prepared: Prepared[..., object], variant: Variant) -> JacobianPlan:
+    plan = _plan(prepared, variant)
+    assert isinstance(plan, JacobianPlan), "Jacobians and Hessians are made of blocks"
+    return plan
+
+
+def cost_of(
+    what: str,
+    mode: str,
+    runs: Runs,
+    device: str,
+    compiler: str,
+    *,
+    picked: bool = False,
+    sweeps: int = 1,
+    note: str = "",
+) -> Cost:
+    """The row of some runs of tapes, one after another."""
+    counts = [(kernels.costs_of_tape(tape), times) for tape, times in runs]
+    made = [kernel_of(tape, device, compiler) for tape, _ in runs]
+    known = [k for k in made if k is not None]
+    complete = len(known) == len(runs) and bool(runs)
+    timed = complete and not any(k.uncounted for k in known)
+    pairs = [(k, c.outputs, times) for k, (c, times) in zip(known, counts, strict=False)]
+    return Cost(
+        what,
+        mode,
+        sweeps,
+        sum(c.nodes * n for c, n in counts),
+        sum(c.operations * n for c, n in counts),
+        sum(c.flops * n for c, n in counts),
+        sum(c.moved * n for c, n in counts),
+        max((c.peak for c, _ in counts), default=0),
+        max((k.workspace + out for k, out, _ in pairs), default=0) if complete else None,
+        sum(c.numpy_seconds * n for c, n in counts),
+        sum(k.run_seconds * n for k, _, n in pairs) if timed else None,
+        sum(k.compile_seconds for k in known) if complete else None,
+        tuple(dict.fromkeys(name for c, _ in counts for name in c.uncounted)),
+        picked,
+        note,
+    )
+
+
+def kernel_of(tape: Tape, device: str, compiler: str) -> KernelForecast | None:
+    """The forecast of a kernel for the CPU; None where there is none, or its text takes long."""
+    if device != CPU or not kernels.supported(tape) or WRITE_SECONDS * len(tape) > PATIENCE:
+        return None
+    return kernels.kernel_forecast(tape, compiler)

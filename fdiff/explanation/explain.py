@@ -1,0 +1,278 @@
+"""`explain`: the function is traced, plans are made of the trace, and nothing of them is run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from types import MethodType
+from typing import NamedTuple
+
+from .. import kernels
+from ..arraytype import ArrayType
+from ..device_arrays import CPU
+from ..dispatch.arguments import Argnums, Function, called
+from ..dispatch.forecast import tier_forecast
+from ..dispatch.plans import PlanStep
+from ..dispatch.program import Program
+from ..dispatch.variant import Variant
+from ..errors import DtypeError, InputError, failure, show_line
+from ..functional.dense_plans import JacobianPlan
+from ..functional.device_calls import tracing_for
+from ..functional.invocation import ValuePlan
+from ..functional.options import check_argnums, check_callable, check_device
+from ..functional.points import body_of_operator, floating
+from ..functional.prepared import Prepared, example_argument
+from ..tape import Tape
+from ..trace.trace_stack import stack
+from ..tracebacks import public
+from ..transforms.linearity import Dependence
+from .costs import all_costs, kernel_of
+from .explanation import Explanation
+from .names import input_facts, output_names
+from .report import InputFact, StepFact
+
+Call = tuple[tuple[object, ...], dict[str, object]]
+
+
+@public
+def explain(
+    f: Function,
+    *args: object,
+    argnums: int | tuple[int, ...] | None = None,
+    device: str | None = None,
+    **kwargs: object,
+) -> Explanation:
+    """What a function and its derivatives cost, and how they would run, before any of it runs.
+
+    The function is traced at these arguments, and derivative tapes are made of the trace; kernels
+    are planned. No derivative is evaluated, no kernel compiled.
+
+    Parameters
+    ----------
+    f : callable
+        Pure function of arrays; or a prepared function such as ``fdiff.grad(f)``, whose own call
+        is explained as well: its tier, its kernel, its cache.
+    *args, **kwargs
+        Its arguments. Types do for arrays, spelled as texts: ``"f8[1000,3]"``.
+    argnums : int or tuple of int, optional
+        The arguments that derivatives are taken for, by default the first; those of the prepared
+        function where `f` is one.
+    device : {"cpu", "cuda"}, optional
+        Where it would run; that of the prepared function where `f` is one.
+
+    Returns
+    -------
+    Explanation
+        Prints as text and shows as tables in Jupyter. Its parts are `inputs`, `outputs`, `guards`,
+        `steps` (tier, compiler, cache, loop nests), `costs` (value, gradient, Jacobian, Hessian in
+        each mode: operations, bytes, memory, predicted time; which mode is picked, and why) and
+        `dependence` (``dependence["out0", "x"]`` is "none", "steps", "linear", "quadratic",
+        "nonlinear" or "unknown"). Times are predictions by the compiler's cost model;
+        ``python -m benchmarks.explain`` compares them with measured ones. Costs tracing, and on
+        first use of `costs` (or printing) the transforms of each derivative.
+
+    Raises
+    ------
+    TraceError
+        If `f` takes a traced value out of NumPy.
+    InputError
+        If `argnums` or `device` is given together with a prepared function, which has its own.
+
+    References
+    ----------
+    Griewank and Walther, "Evaluating Derivatives", 2nd ed., SIAM 2008, chapter 4, for the cost of
+    each mode.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fdiff
+    >>> def loss(w, x):
+    ...     return np.sum(np.tanh(x @ w))
+    >>> told = fdiff.explain(fdiff.grad(loss), "f8[3]", "f8[100,3]")
+    >>> told.cost("Jacobian").mode, told.dependence["out0", "w"].value
+    ('reverse', 'nonlinear')
+    >>> [step.tier.tier for step in told.steps]
+    ['NumPy']
+    """
+    check_callable(f, "explain")
+    call = called("explain", f)
+    texts = any(isinstance(a, str) for a in (*args, *kwargs.values()))
+    given = tuple(example_argument(a, call) for a in args)
+    named = {name: example_argument(value, call) for name, value in kwargs.items()}
+    if isinstance(f, MethodType) and isinstance(f.__func__, Prepared):  # a decorated method
+        f, given = f.__func__, (f.__self__, *given)
+    stack.examples, before = texts, stack.examples
+    try:
+        if isinstance(f, Prepared):
+            traced = _of_prepared(f, given, named, argnums, device)
+        else:
+            traced = _of_function(f, given, named, argnums, check_device(device or CPU, call))
+    finally:
+        stack.examples = before
+    return _explained(traced)
+
+
+class _Traced(NamedTuple):
+    """A function that was traced, and the steps that the call to be explained would run."""
+
+    name: str
+    f: Function
+    call: Call
+    variant: Variant
+    arrays: Sequence[object]
+    argnums: Argnums
+    steps: Sequence[PlanStep]
+    asked: bool  # whether the call compiles a kernel at once
+    notes: tuple[str, ...]
+
+
+def _of_function(
+    f: Function, args: tuple[object, ...], kwargs: dict[str, object], argnums: object, device: str
+) -> _Traced:
+    """A plain function, as `jit` would run it."""
+    name = str(getattr(f, "__name__", type(f).__name__))
+    wanted = None if argnums is None else check_argnums(argnums, f, "explain")
+    nums, notes = wanted, ()
+    if wanted is None and args:
+        nums = 0
+    try:
+        variant, arrays = _trace(f, args, kwargs, nums, device)
+    except (DtypeError, InputError) as error:
+        if wanted is not None or nums is None:
+            raise
+        nums = None  # by default the first argument is differentiated, if it can be
+        variant, arrays = _trace(f, args, kwargs, nums, device)
+        fact = str(error).split("\n")[0].partition(": ")[2]
+        notes = (f"no derivative by the first argument: {fact} Another can be named by argnums.",)
+    step = variant.plan.only_step()
+    steps = [] if step is None else [step]
+    return _Traced(name, f, (args, kwargs), variant, arrays, nums, steps, True, notes)
+
+
+def _trace(
+    f: Function, args: tuple[object, ...], kwargs: dict[str, object], nums: Argnums, device: str
+) -> tuple[Variant, list[object]]:
+    body = body_of_operator("jacobian", nums)
+    program = Program("explain", nums, ValuePlan, body, device=device)
+    with tracing_for(device):
+        return program.trace(f, floating(args, nums, lists=program.lists), kwargs)
+
+
+def _of_prepared(
+    f: Prepared[..., object],
+    args: tuple[object, ...],
+    kwargs: dict[str, object],
+    argnums: object,
+    device: object,
+) -> _Traced:
+    """A prepared function: its own variant, which the next call then finds, and its steps."""
+    program, base = f.program, f.__wrapped__
+    name = called(program.name, base)
+    if argnums is not None or device is not None:
+        which = "argnums" if argnums is not None else "device"
+        fact = f"{which} is given, but {name} has its own."
+        way = f"Give it to fdiff.{program.name}, or explain the function itself."
+        raise failure(InputError, called("explain", f), fact, way)
+    own, _ = f.split(args)
+    point = floating(own, program.argnums, lists=program.lists)
+    with tracing_for(program.device):
+        variant, arrays = program.find(base, point, kwargs, sure=True)
+    if variant.eager is not None:
+        variant.release()
+        traced = _of_function(base, own, kwargs, program.argnums, program.device)
+        note = "it takes other branches at every call: it is differentiated as it runs, by NumPy"
+        return traced._replace(name=name, steps=[], asked=False, notes=(*traced.notes, note))
+    steps, notes = _steps_of(variant), ()
+    nums = program.argnums
+    if nums is None:  # jit and vmap: derivatives of what they return
+        traced = _of_function(
+            base if program.name == "jit" else f, own, kwargs, None, program.device
+        )
+        nums, notes = traced.argnums, traced.notes
+        variant, arrays = traced.variant, list(traced.arrays)
+    if not variant.cacheable:
+        notes = (*notes, "it is traced again at every call: it reads what cannot be compared")
+    return _Traced(name, base, (own, kwargs), variant, arrays, nums, steps, False, notes)
+
+
+def _steps_of(variant: Variant) -> Sequence[PlanStep]:
+    """The steps that a call of a plan runs; their tapes are derived now where they are not yet."""
+    plan = variant.plan
+    if isinstance(plan, JacobianPlan) and plan.compressed is None:
+        plan.programs()
+    return plan.steps()
+
+
+def _explained(traced: _Traced) -> Explanation:
+    variant, f = traced.variant, traced.f
+    inputs = input_facts(f, variant, traced.arrays, traced.call)
+    names = output_names(variant)
+    compiler = traced.steps[0].runner.compiler if traced.steps else ""
+    steps = tuple(_step_fact(step, variant.device, asked=traced.asked) for step in traced.steps)
+    cost_rows = partial(all_costs, f, variant, traced.argnums, compiler)
+    return Explanation(
+        traced.name,
+        variant.device,
+        variant.tape,
+        inputs,
+        tuple(zip(names, variant.tape.output_types, strict=True)),
+        tuple(_guard_lines(variant.check)),
+        steps,
+        _dependence(variant.tape, inputs, names),
+        (*traced.notes, *_device_notes(variant, traced.steps)),
+        cost_rows,
+    )
+
+
+def _dependence(tape: Tape, inputs: Sequence[InputFact], names: Sequence[str]) -> Dependence:
+    """The dependence on all inputs that are no integers."""
+    wrt = [k for k, fact in enumerate(inputs) if _continuous(fact.type)]
+    return Dependence(tape, wrt, names, [inputs[k].name for k in wrt])
+
+
+def _continuous(type_: ArrayType) -> bool:
+    return type_.dtype.kind in "fc"
+
+
+def _step_fact(step: PlanStep, device: str, *, asked: bool) -> StepFact:
+    """How a step would run."""
+    runner = step.runner
+    kernel = kernel_of(runner.tape, device, runner.compiler)  # first: the tier asks for the text
+    tier = tier_forecast(runner, asked=asked)
+    fusion = kernels.fusion_of(runner.tape) if kernel is not None else None
+    compiler = "numba.cuda" if device != CPU else kernels.compiler_of(runner.compiler)
+    return StepFact(runner.tape, tier, compiler, kernel, fusion)
+
+
+def _device_notes(variant: Variant, steps: Sequence[PlanStep]) -> Iterator[str]:
+    """What a GPU would do, and whether there is one."""
+    if variant.device == CPU:
+        return
+    fault = kernels.cuda_fault()
+    yield "no GPU here: " + fault if fault else "there is a GPU that it runs on"
+    for step in steps:
+        lacking = kernels.missing_on_cuda(step.tape)
+        if lacking:
+            yield f"there is no CUDA kernel for {', '.join(lacking)}: the call would be refused"
+        else:
+            yield f"one run would launch {kernels.cuda_launches(step.tape)} kernels or routines"
+
+
+def _guard_lines(check: Tape | None) -> list[str]:
+    """The user's lines whose branches the trace relies on.
+
+    A check negates comparisons that were false, and joins all of them: only what is made of no
+    truth values is the user's.
+    """
+    if check is None:
+        return []
+    waiting, found = [check.outputs[0]], dict[str, None]()
+    while waiting:
+        i = waiting.pop()
+        parts = [a for a in check.nodes[i].args if check.nodes[a].type.dtype.kind == "b"]
+        waiting += reversed(parts)
+        if not parts:
+            lines = check.lines.get(i, ())
+            found.update(dict.fromkeys(show_line(line).strip() for line in lines))
+    return list(found)

@@ -1,0 +1,28 @@
+"""What `explain` returns: the facts, and how they are shown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .html import html_of
+from .report import Facts
+from .text import text_of
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Explanation(Facts):
+    """What `explain` found out. Prints as text, shows as tables in Jupyter.
+
+    `call` is what was explained, `tape` the function as it was recorded. `inputs` and `outputs`
+    are its arrays, `guards` the user's lines that branch on values, `steps` the tapes that the
+    call runs. `costs` and `dependence` are found out when they are asked for.
+    """
+
+    def __str__(self) -> str:
+        return text_of(self)
+
+    def __repr__(self) -> str:
+        return text_of(self)
+
+    def _repr_html_(self) -> str:
+        return html_of(self)

@@ -1,0 +1,142 @@
+"""An explanation for Jupyter: the same facts as in the terminal, as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from html import escape
+
+from .costs import LONGEST
+from .report import Facts, StepFact
+from .text import MOST_NAMES, lines_of
+from .words import (
+    COST_HEADS,
+    cache_words,
+    compiler_words,
+    cost_cells,
+    counted,
+    names_counted,
+    picked_words,
+    sized,
+    tier_words,
+)
+
+_LEFT = "text-align:left"
+_SHADES = {"none": "#f4f4f4", "steps": "#f4f4f4", "linear": "#dcefdc", "quadratic": "#fdf2d0"}
+_NONLINEAR = "#f9dcd6"
+
+
+def html_of(told: Facts) -> str:
+    """The whole explanation; kernels are folded away."""
+    parts = [_head(told), _arrays(told), _costs(told), _dependence(told)]
+    parts += [_step(step, k, len(told.steps)) for k, step in enumerate(told.steps)]
+    return f"<div class='fdiff-explanation'>{''.join(parts)}</div>"
+
+
+def _head(told: Facts) -> str:
+    notes = "".join(f"<br>{escape(note)}" for note in told.notes)
+    return (
+        f"<p><b>{escape(told.call)}</b>: {counted(len(told.tape), 'node')} recorded; no derivative"
+        f" run, nothing compiled{notes}</p>"
+    )
+
+
+def _arrays(told: Facts) -> str:
+    rows = [
+        (f.name, str(f.type), f.role, f"its {f.fixed} must stay" if f.fixed else "")
+        for f in told.inputs
+    ]
+    rows += [(name, str(type_), "result", "") for name, type_ in told.outputs]
+    lines = "".join(f"<br><code>{escape(line)}</code>" for line in told.guards)
+    taken = f"<p>Traced for the branches taken at{lines}</p>" if lines else ""
+    return _table("Arrays", ("name", "type", "what it is", ""), rows) + taken
+
+
+def _costs(told: Facts) -> str:
+    rows = [cost_cells(row) for row in told.costs if not row.refused]
+    heads = (*COST_HEADS[:4], "NumPy time", "memory", "kernel time", "memory", COST_HEADS[-1])
+    refused = [
+        f"no {' '.join(filter(None, (row.mode, row.what)))}: {row.refused}"
+        for row in told.costs
+        if row.refused
+    ]
+    words = "<br>".join(map(escape, (*refused, *picked_words(told.costs))))
+    caption = "Costs of one call: predicted, with data in the cache; * is what fdiff picks"
+    return _table(caption, heads, rows, right=True) + f"<p>{words}</p>"
+
+
+def _step(step: StepFact, number: int, count: int) -> str:
+    rows = [("tier", tier_words(step)), ("compiler", compiler_words(step))]
+    if step.kernel is not None:
+        rows.append(("cache", cache_words(step.kernel)))
+    title = "How it would run" if count == 1 else f"How step {number + 1} of {count} would run"
+    return _table(title, ("", ""), rows) + _kernel(step)
+
+
+def _kernel(step: StepFact) -> str:
+    if step.fusion is None:
+        return ""
+    report = step.fusion.report
+    nests: list[tuple[str, ...]] = []
+    for k, nest in enumerate(report.nests):
+        loops = "routine" if nest.routine else sized(nest.loops, step.fusion) or "no loop"
+        lines = "\n".join(lines_of(step.tape, nest.nodes))
+        nests.append(
+            (str(k + 1), loops, ", ".join(names_counted(nest.names)), ", ".join(nest.writes), lines)
+        )
+    passes = [
+        (p.name, f"{counted(p.before, p.unit_before)} → {counted(p.after, p.unit)}", p.leaves)
+        for p in report.passes
+    ]
+    stored = [
+        (v.place, v.name, sized(v.shape, step.fusion) or "number", v.why) for v in report.stored
+    ]
+    title = f"{counted(report.operations, 'operation')}, {counted(len(nests), 'loop nest')}"
+    return (
+        f"<details><summary>Kernel: {escape(title)}</summary>"
+        + _table("Passes", ("pass", "before → after", "what it leaves"), passes)
+        + _table("Loop nests", ("", "over", "computes", "writes", "your lines"), nests)
+        + _table("Kept in memory", ("place", "value", "shape", "why"), stored)
+        + "</details>"
+    )
+
+
+def _dependence(told: Facts) -> str:
+    names = told.dependence.inputs[:MOST_NAMES]
+    outputs = told.dependence.outputs[:MOST_NAMES]
+    if not names or not outputs:
+        return ""
+    if len(told.tape) > LONGEST:
+        return f"<p>Dependence: ask .dependence; with {len(told.tape):,} nodes it may take long</p>"
+    body = ""
+    for output in outputs:
+        degrees = [told.dependence[output, name].value for name in names]
+        cells = "".join(
+            f"<td style='{_LEFT};background:{_SHADES.get(d, _NONLINEAR)};color:#222'>{d}</td>"
+            for d in degrees
+        )
+        body += f"<tr><th style='{_LEFT}'>{escape(output)}</th>{cells}</tr>"
+    return _framed("Dependence, all other inputs held fixed", ("", *names), body)
+
+
+def _table(
+    caption: str,
+    heads: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    right: bool = False,
+) -> str:
+    body = "".join(f"<tr>{''.join(_cells(row, right=right))}</tr>" for row in rows)
+    return _framed(caption, heads, body)
+
+
+def _cells(row: Sequence[str], *, right: bool) -> Iterator[str]:
+    for k, cell in enumerate(row):
+        side = "text-align:right" if right and k else _LEFT
+        yield f"<td style='{side};white-space:pre-line'>{escape(cell)}</td>"
+
+
+def _framed(caption: str, heads: Sequence[str], body: str) -> str:
+    names = "".join(f"<th style='{_LEFT}'>{escape(head)}</th>" for head in heads)
+    head = f"<thead><tr>{names}</tr></thead>" if any(heads) else ""
+    title = f"<caption style='{_LEFT}'><b>{escape(caption)}</b></caption>"
+    return f"<table>{title}{head}<tbody>{body}</tbody></table>"

@@ -1,0 +1,104 @@
+"""What the arrays of a traced function are called in the user's code."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from ..dispatch.arguments import Function
+from ..dispatch.variant import Variant
+from ..tree import flatten, paths
+from .report import InputFact
+
+
+def input_facts(
+    f: Function,
+    variant: Variant,
+    arrays: Sequence[object],
+    call: tuple[tuple[object, ...], dict[str, object]],
+) -> tuple[InputFact, ...]:
+    """The inputs of a trace: the arguments that are arrays or floats, then what `f` reads."""
+    given = _argument_names(f, *call)
+    names = [given[k] for k in variant.traced]
+    captured = _captured_names(f)
+    for number, array in enumerate(arrays[len(names) :]):
+        names.append(captured.get(id(array), f"captured{number}"))
+    pinned, layouts = dict(variant.pinned), dict(variant.layouts)
+    return tuple(
+        InputFact(
+            name,
+            type_,
+            _role(k, variant),
+            "values" if k in pinned else "memory layout" if k in layouts else "",
+        )
+        for k, (name, type_) in enumerate(zip(names, variant.tape.input_types, strict=True))
+    )
+
+
+def _role(k: int, variant: Variant) -> str:
+    if k >= len(variant.traced):
+        return "captured"
+    return "differentiated" if k in variant.wrt else "argument"
+
+
+def _argument_names(f: Function, args: tuple[object, ...], kwargs: dict[str, object]) -> list[str]:
+    """How each leaf of the arguments is written inside `f`: ``x``, ``p['rate']``."""
+    positional = _parameters(f, len(args))
+    found: list[str] = []
+    for name, value in (*zip(positional, args, strict=True), *kwargs.items()):
+        found += paths(flatten(value)[1], name)
+    return found
+
+
+def _parameters(f: Function, count: int) -> list[str]:
+    """The names of the first `count` positional parameters, numbered where they have none."""
+    try:
+        parameters = list(inspect.signature(f).parameters.values())
+    except (TypeError, ValueError):  # a builtin: NumPy's ufuncs have no signature
+        parameters = []
+    names: list[str] = []
+    for parameter in parameters:
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            names += [f"{parameter.name}[{k}]" for k in range(count - len(names))]
+        elif parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+            names.append(parameter.name)
+    names += [f"argument {k}" for k in range(len(names), count)]
+    return names[:count]
+
+
+def _captured_names(f: Function) -> dict[int, str]:
+    """By the ids of arrays, what `f` itself calls them: closure cells, globals, attributes."""
+    found: dict[int, str] = {}
+    for name, value in _read_by(f):
+        if isinstance(value, np.ndarray):
+            found.setdefault(id(value), name)
+            continue
+        for inner, one in getattr(value, "__dict__", {}).items():
+            if isinstance(one, np.ndarray):
+                found.setdefault(id(one), f"{name}.{inner}")
+    return found
+
+
+def _read_by(f: Function) -> Iterator[tuple[str, object]]:
+    """The names that the code of `f` looks up outside of it, and what they stand for."""
+    function = getattr(f, "__func__", f)
+    if (owner := getattr(f, "__self__", None)) is not None:
+        yield "self", owner
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return
+    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=False):
+        try:
+            yield name, cell.cell_contents
+        except ValueError:  # an empty cell
+            continue
+    for name in code.co_names:
+        if name in function.__globals__:
+            yield name, function.__globals__[name]
+
+
+def output_names(variant: Variant) -> list[str]:
+    """``out0``, ``out1``, ... for the numeric results."""
+    return [f"out{k}" for k in range(len(variant.tape.outputs))]

@@ -1,0 +1,172 @@
+"""An explanation as text for a terminal: sections of aligned rows, at most 100 columns of words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ..errors import numbered, show_line
+from ..kernels import Fusion
+from ..tape import Tape
+from .costs import LONGEST
+from .report import Cost, Facts, StepFact
+from .words import (
+    COST_GROUPS,
+    COST_HEADS,
+    cache_words,
+    compiler_words,
+    cost_cells,
+    counted,
+    names_counted,
+    picked_words,
+    sized,
+    tier_words,
+)
+
+_WIDTH = 88  # of lists of operations
+_MOST_NESTS = 8  # of a kernel that are listed, and as many stored values
+MOST_NAMES = 12  # of inputs in the table of dependence
+
+
+def text_of(told: Facts) -> str:
+    """The whole explanation."""
+    parts = [_head(told), _arrays(told), _costs(told)]
+    for number, step in enumerate(told.steps):
+        parts += [_execution(step, number, len(told.steps)), _kernel(step)]
+    parts.append(_dependence(told))
+    return "\n\n".join("\n".join(lines) for part in parts if (lines := list(part)))
+
+
+def _head(told: Facts) -> Iterator[str]:
+    where = "" if told.device == "cpu" else f", device={told.device!r}"
+    nodes = counted(len(told.tape), "node")
+    yield f"{told.call}{where}: {nodes} recorded; no derivative run, nothing compiled"
+    yield from (f"note: {note}" for note in told.notes)
+
+
+def _arrays(told: Facts) -> Iterator[str]:
+    rows = [
+        (fact.name, str(fact.type), fact.role, f"its {fact.fixed} must stay" if fact.fixed else "")
+        for fact in told.inputs
+    ]
+    rows += [(name, str(type_), "result", "") for name, type_ in told.outputs]
+    yield "Arrays"
+    yield from _aligned(rows)
+    if told.guards:
+        yield f"  traced for the branches taken at {counted(len(told.guards), 'line')}:"
+        yield from (f"    {line}" for line in told.guards)
+
+
+def _costs(told: Facts) -> Iterator[str]:
+    yield "Costs of one call (times are predicted, with data in the cache; * is what fdiff picks)"
+    rows = [COST_GROUPS, COST_HEADS]
+    refused: list[Cost] = []
+    for row in told.costs:
+        if row.refused:
+            refused.append(row)
+        else:
+            rows.append(cost_cells(row))
+    yield from _aligned(rows, right=range(1, len(COST_HEADS)))
+    for row in refused:
+        yield f"  no {' '.join(filter(None, (row.mode, row.what)))}: {row.refused}"
+    yield from (f"  {line}" for line in picked_words(told.costs))
+    uncounted = dict.fromkeys(name for row in told.costs for name in row.uncounted)
+    if uncounted:
+        yield f"  not counted in operations: {', '.join(uncounted)}"
+
+
+def _execution(step: StepFact, number: int, count: int) -> Iterator[str]:
+    yield "How it would run" if count == 1 else f"How step {number + 1} of {count} would run"
+    rows = [("tier", tier_words(step)), ("compiler", compiler_words(step))]
+    if step.kernel is not None:
+        rows.append(("cache", cache_words(step.kernel)))
+    yield from _aligned(rows)
+
+
+def _kernel(step: StepFact) -> Iterator[str]:
+    if step.fusion is None:
+        return
+    report = step.fusion.report
+    yield f"Kernel: {counted(report.operations, 'operation')} in {_nests(step.fusion)}"
+    rows = [
+        (p.name, counted(p.before, p.unit_before), "->", counted(p.after, p.unit))
+        for p in report.passes
+        if (p.before, p.unit_before) != (p.after, p.unit)
+    ]
+    yield from _aligned(rows)
+    for k, nest in enumerate(report.nests[:_MOST_NESTS]):
+        what = "call of a routine" if nest.routine else "outside of loops"
+        if nest.loops:
+            what = f"loops over {sized(nest.loops, step.fusion)}"
+        writes = f", writes {', '.join(nest.writes)}" if nest.writes else ""
+        yield f"  {k + 1}. {what}{writes}"
+        yield from (f"     {line}" for line in _wrapped(nest.names))
+        yield from (f"       {line}" for line in lines_of(step.tape, nest.nodes))
+    if len(report.nests) > _MOST_NESTS:
+        yield f"  and {len(report.nests) - _MOST_NESTS} more nests"
+    yield from _stored(step.fusion)
+
+
+def _nests(fusion: Fusion) -> str:
+    routines = sum(nest.routine for nest in fusion.report.nests)
+    loops = counted(len(fusion.report.nests) - routines, "loop nest")
+    return f"{loops} and {counted(routines, 'call')} of routines" if routines else loops
+
+
+def _stored(fusion: Fusion) -> Iterator[str]:
+    report = fusion.report
+    yield "  kept in memory, all else in registers:"
+    rows = [
+        (f"  {value.place}", value.name, sized(value.shape, fusion) or "number", value.why)
+        for value in report.stored[:_MOST_NESTS]
+    ]
+    yield from _aligned(rows)
+    if len(report.stored) > _MOST_NESTS:
+        yield f"    and {len(report.stored) - _MOST_NESTS} more"
+
+
+def _dependence(told: Facts) -> Iterator[str]:
+    names = told.dependence.inputs[:MOST_NAMES]
+    if not names or not told.dependence.outputs:
+        return
+    if len(told.tape) > LONGEST:
+        yield f"Dependence: ask .dependence; with {len(told.tape):,} nodes it may take long"
+        return
+    yield "Dependence (of each result on each input, all others held fixed)"
+    rows = [("", *names)]
+    rows += [
+        (output, *(told.dependence[output, name].value for name in names))
+        for output in told.dependence.outputs[:MOST_NAMES]
+    ]
+    yield from _aligned(rows)
+    left = len(told.dependence.inputs) - len(names)
+    if left:
+        yield f"  and {left} more inputs: ask .dependence"
+
+
+def lines_of(tape: Tape, nodes: Sequence[int]) -> list[str]:
+    """The user's lines that made these nodes of a tape, in the order of the file."""
+    lines = {numbered(line) for i in nodes for line in tape.lines.get(i, ())}
+    return [show_line(line).strip() for line in sorted(lines)]
+
+
+def _wrapped(names: Sequence[str]) -> Iterator[str]:
+    """Names in lines of limited width; equal ones are counted."""
+    line = ""
+    for word in names_counted(names):
+        if line and len(line) + len(word) > _WIDTH:
+            yield line + ","
+            line = ""
+        line = f"{line}, {word}" if line else word
+    if line:
+        yield line
+
+
+def _aligned(rows: Sequence[Sequence[str]], right: Sequence[int] | range = ()) -> Iterator[str]:
+    """Rows with their columns aligned, two spaces apart."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)] if rows else []
+    for row in rows:
+        cells = [
+            cell.rjust(width) if k in right else cell.ljust(width)
+            for k, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        yield ("  " + "  ".join(cells)).rstrip()

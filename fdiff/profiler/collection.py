@@ -1,0 +1,143 @@
+"""The collection of spans while a profile is in force, and what they become afterwards: events."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from ..errors import Line, numbered
+from ..process import observation
+from ..process.observation import BACKWARD, DERIVATIVE, LABEL, Span, Watcher
+from ..trace.trace_stack import occupied
+from .events import (
+    BACKWARD_FUNCTION,
+    FUNCTION,
+    USER_SCOPE,
+    DeviceKernel,
+    FunctionEvent,
+    Interval,
+)
+
+PROFILED = "profiler"  # a key of `occupied`: machine code hands its calls to the general way
+_SCOPES = {LABEL: USER_SCOPE, BACKWARD: BACKWARD_FUNCTION, DERIVATIVE: BACKWARD_FUNCTION}
+_lock = threading.Lock()
+
+
+def begin_watching(watcher: Watcher) -> None:
+    """Tell a watcher of all spans, and close the fast paths, on which there are none."""
+    with _lock:
+        observation.watch(watcher)
+        occupied[PROFILED] = None
+
+
+def end_watching(watcher: Watcher) -> None:
+    """Tell a watcher of no more spans; the fast paths open again with the last one."""
+    with _lock:
+        observation.unwatch(watcher)
+        if observation.observer is None:
+            occupied.pop(PROFILED, None)
+
+
+def _forget() -> None:
+    """In a forked child nobody watches (`observation`), and the fast paths are open."""
+    global _lock  # noqa: PLW0603 - one lock for the module, another one for a child
+    _lock = threading.Lock()
+    occupied.pop(PROFILED, None)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
+
+
+class ProfileOptions(NamedTuple):
+    """What a profile records besides times."""
+
+    shapes: bool
+    flops: bool
+    memory: bool
+    stack: bool
+    device: bool
+
+
+class Collector:
+    """Gathers the spans of all threads; those that end after `open` is False are left out."""
+
+    def __init__(self, options: ProfileOptions) -> None:
+        self.shapes, self.memory, self.stack = options.shapes, options.memory, options.stack
+        self.flops, self.device = options.flops, options.device
+        self.spans: list[Span] = []
+        self.threads: dict[int, str] = {}
+        self.open = True
+
+    def opened(self, span: Span) -> None:
+        """Nothing yet: spans are taken when they are over."""
+
+    def closed(self, span: Span) -> None:
+        self.noted(span)
+
+    def noted(self, span: Span) -> None:
+        if self.open:
+            self.spans.append(span)
+            if span.thread not in self.threads:
+                self.threads[span.thread] = threading.current_thread().name
+
+
+def events_of(spans: Sequence[Span], begin: int, options: ProfileOptions) -> list[FunctionEvent]:
+    """The events that spans stand for, in the order in which they began.
+
+    The event around one is that of the span around it, or of the next one outwards that was
+    recorded.
+    """
+    ordered = sorted(spans, key=lambda span: (span.begin, -span.end))
+    found: dict[int, FunctionEvent] = {}
+    for number, span in enumerate(ordered):
+        found[id(span)] = _event(number, span, begin, options)
+    for span in ordered:
+        event, around = found[id(span)], span.parent
+        while around is not None and id(around) not in found:
+            around = around.parent
+        if around is not None:
+            event.cpu_parent = found[id(around)]
+            event.cpu_parent.cpu_children.append(event)
+    return [found[id(span)] for span in ordered]
+
+
+def _event(number: int, span: Span, begin: int, options: ProfileOptions) -> FunctionEvent:
+    interval = Interval((span.begin - begin) / 1e3, (span.end - begin) / 1e3)
+    event = FunctionEvent(
+        number,
+        span.name,
+        span.thread,
+        interval,
+        span.category,
+        _SCOPES.get(span.category, FUNCTION),
+        span.shapes or () if options.shapes else (),
+        _stack(span) if options.stack else [],
+        span.args,
+        span.memory if options.memory else 0,
+        span.flops if options.flops else 0,
+    )
+    if options.device and span.args.get("waited"):
+        event.kernels.append(DeviceKernel(span.name, 0, interval.elapsed_us()))
+    return event
+
+
+def _stack(span: Span) -> list[str]:
+    """The user's lines of a span, then those of the call around it."""
+    own = [line_text(line) for line in span.lines]
+    around = span.parent
+    while around is not None and around.category != observation.CALL:
+        around = around.parent
+    rest = [line_text(line) for line in around.lines] if around is not None else []
+    return own + [line for line in rest if line not in own]
+
+
+def line_text(line: Line) -> str:
+    """``file.py(12): loss``, as torch writes a line of a stack."""
+    where = line[0]
+    name, number = numbered(line)
+    function = "" if isinstance(where, str) else f": {where.co_name}"
+    return f"{Path(name).name}({number}){function}"

@@ -1,0 +1,201 @@
+"""Events of a profile, one each, and added up: the fields are those of torch's classes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from .formatting import time_text
+
+# What `FunctionEvent.scope` says, as torch counts: a function, a backward function, a user's label.
+FUNCTION, BACKWARD_FUNCTION, USER_SCOPE = 0, 1, 7
+
+
+class DeviceKernel(NamedTuple):
+    """A kernel that ran on a device: its name, the number of the device, microseconds."""
+
+    name: str
+    device: int
+    duration: float
+
+
+class Interval(NamedTuple):
+    """From `start` to `end`, in microseconds since the profile began."""
+
+    start: float
+    end: float
+
+    def elapsed_us(self) -> float:
+        """How long it is."""
+        return self.end - self.start
+
+
+class Times:
+    """Averages and texts of times; a class with this has the totals and `count`."""
+
+    count: int
+    cpu_time_total: float
+    self_cpu_time_total: float
+    device_time_total: float
+    self_device_time_total: float
+
+    @property
+    def cpu_time(self) -> float:
+        """Microseconds of the CPU for one event."""
+        return self.cpu_time_total / self.count if self.count else 0.0
+
+    @property
+    def device_time(self) -> float:
+        """Microseconds of the device for one event."""
+        return self.device_time_total / self.count if self.count else 0.0
+
+    @property
+    def cpu_time_str(self) -> str:
+        return time_text(self.cpu_time)
+
+    @property
+    def device_time_str(self) -> str:
+        return time_text(self.device_time)
+
+    @property
+    def cpu_time_total_str(self) -> str:
+        return time_text(self.cpu_time_total)
+
+    @property
+    def device_time_total_str(self) -> str:
+        return time_text(self.device_time_total)
+
+    @property
+    def self_cpu_time_total_str(self) -> str:
+        return time_text(self.self_cpu_time_total)
+
+    @property
+    def self_device_time_total_str(self) -> str:
+        return time_text(self.self_device_time_total)
+
+
+@dataclass(eq=False)
+class FunctionEvent(Times):
+    """One event: an operation, a loop nest, a kernel, a public call, a step of compiling.
+
+    Attributes
+    ----------
+    id : int
+        Its number in the profile.
+    name : str
+        The name of the operation, which is NumPy's, or what is done. `key` is the same.
+    category : str
+        ``call``, ``label``, ``trace``, ``transform``, ``compile``, ``cache``, ``dispatch``,
+        ``forward``, ``derivative``, ``backward``, ``kernel`` or ``profiler``.
+    thread : int
+        The operating system's number of the thread.
+    time_range : Interval
+        Begin and end in microseconds since the profile began.
+    input_shapes : list of list of int
+        Shapes of the arrays it was given, if they were recorded.
+    stack : list of str
+        The user's lines, innermost first, if they were recorded.
+    args : dict
+        What else is known: how a time was measured, the operations of a kernel, its lines.
+    cpu_memory_usage : int
+        Bytes of arrays that were allocated in it, less those that were freed, with `self_...` for
+        those of its own.
+    flops : int
+        Floating-point operations, as far as they are counted.
+    kernels : list of DeviceKernel
+        Kernels on a device that it launched.
+    cpu_parent, cpu_children
+        The event around it, and those directly inside.
+    """
+
+    id: int
+    name: str
+    thread: int
+    time_range: Interval
+    category: str = ""
+    scope: int = FUNCTION
+    input_shapes: Sequence[Sequence[int]] = ()
+    stack: list[str] = field(default_factory=list)
+    args: dict[str, Any] = field(default_factory=dict)
+    self_cpu_memory_usage: int = 0
+    flops: int = 0
+    use_device: str | None = None
+    cpu_parent: FunctionEvent | None = field(default=None, repr=False)
+    cpu_children: list[FunctionEvent] = field(default_factory=list, repr=False)
+    kernels: list[DeviceKernel] = field(default_factory=list)
+    count: int = 1
+
+    @property
+    def key(self) -> str:
+        """What events are grouped by."""
+        return self.name
+
+    @property
+    def cpu_time_total(self) -> float:  # type: ignore[override] - computed
+        """Microseconds from its begin to its end."""
+        return self.time_range.elapsed_us()
+
+    @property
+    def self_cpu_time_total(self) -> float:  # type: ignore[override] - computed
+        """The same without the events inside."""
+        inside = sum(child.cpu_time_total for child in self.cpu_children)
+        return max(self.cpu_time_total - inside, 0.0)
+
+    @property
+    def cpu_memory_usage(self) -> int:
+        """Bytes that were allocated in it and inside, less those that were freed."""
+        inside = sum(child.cpu_memory_usage for child in self.cpu_children)
+        return self.self_cpu_memory_usage + inside
+
+    @property
+    def self_device_time_total(self) -> float:  # type: ignore[override] - computed
+        """Microseconds of the kernels that it launched."""
+        return sum(kernel.duration for kernel in self.kernels)
+
+    @property
+    def device_time_total(self) -> float:  # type: ignore[override] - computed
+        """The same with those of the events inside."""
+        inside = sum(child.device_time_total for child in self.cpu_children)
+        return self.self_device_time_total + inside
+
+
+class FunctionEventAvg(Times):
+    """Events of one key added up: their number `count`, their total times, memory and flops."""
+
+    def __init__(self) -> None:
+        self.key = ""
+        self.count = 0
+        self.cpu_time_total = self.self_cpu_time_total = 0.0
+        self.device_time_total = self.self_device_time_total = 0.0
+        self.cpu_memory_usage = self.self_cpu_memory_usage = 0
+        self.flops = 0
+        self.category = ""
+        self.input_shapes: Sequence[Sequence[int]] = ()
+        self.stack: list[str] = []
+        self.cpu_parent: FunctionEvent | None = None
+        self.use_device: str | None = None
+
+    def add(self, other: FunctionEvent | FunctionEventAvg) -> FunctionEventAvg:
+        """Add an event, or the sum of some; gives itself."""
+        if not self.count:
+            self.key, self.category, self.stack = other.key, other.category, other.stack
+            self.input_shapes, self.cpu_parent = other.input_shapes, other.cpu_parent
+            self.use_device = other.use_device
+        self.count += other.count
+        self.cpu_time_total += other.cpu_time_total
+        self.self_cpu_time_total += other.self_cpu_time_total
+        self.device_time_total += other.device_time_total
+        self.self_device_time_total += other.self_device_time_total
+        self.cpu_memory_usage += other.cpu_memory_usage
+        self.self_cpu_memory_usage += other.self_cpu_memory_usage
+        self.flops += other.flops
+        return self
+
+    __iadd__ = add
+
+    def __repr__(self) -> str:
+        return (
+            f"<FunctionEventAvg key={self.key} self_cpu_time={self.self_cpu_time_total_str}"
+            f" cpu_time={self.cpu_time_str} count={self.count}>"
+        )

@@ -1,0 +1,205 @@
+"""Labels in a profile, and ranges for the profilers of NVIDIA and Intel."""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+from collections.abc import Callable
+from contextlib import ContextDecorator
+from functools import partial
+from importlib import import_module
+from typing import NamedTuple, Self
+
+from ..errors import DeviceError, failure, message
+from ..process import observation
+from ..process.forking import no_fork
+from ..process.observation import LABEL, Span
+from .collection import begin_watching, end_watching
+
+
+class record_function(ContextDecorator):  # noqa: N801 - torch's name
+    """Label the code of a ``with`` statement, or each call of a function, in a profile.
+
+    Inside a function that is differentiated, a label covers its tracing: what was recorded runs
+    later, and all at once.
+
+    Parameters
+    ----------
+    name : str
+        The label, under which the event stands in the table.
+    args : str, optional
+        What else is to be known of it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fdiff
+    >>> from fdiff.profiler import profile, record_function
+    >>> with profile() as prof:
+    ...     with record_function("gradient"):
+    ...         g = fdiff.grad(np.sum)(np.ones(3))
+    >>> prof.key_averages()[0]
+    <FunctionEventAvg key=gradient self_cpu_time=... cpu_time=... count=1>
+    """
+
+    def __init__(self, name: str, args: str | None = None) -> None:
+        self.name, self.args = name, args
+        self._spans: list[Span | None] = []
+
+    def _recreate_cm(self) -> record_function:
+        """For each call of a decorated function, so that threads do not share one."""
+        return record_function(self.name, self.args)
+
+    def __enter__(self) -> Self:
+        seen = observation.observer
+        span = None if seen is None else seen.begin(self.name, LABEL)
+        if span is not None and self.args is not None:
+            span.args["args"] = self.args
+        self._spans.append(span)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if (span := self._spans.pop()) is not None:
+            span.close()
+
+
+class Ranges(NamedTuple):
+    """How ranges are begun and ended: both for the thread that calls."""
+
+    push: Callable[[str], object]
+    pop: Callable[[], object]
+
+
+class _Emitter:
+    """A context in which every span is a range of another profiler."""
+
+    stack = memory = flops = device = False
+    _what = ""
+
+    def __init__(self, enabled: bool = True, record_shapes: bool = False) -> None:  # noqa: FBT001, FBT002 - torch's signature
+        self.enabled = enabled
+        self.entered = False
+        self.shapes = record_shapes
+        self._ranges: Ranges | None = None
+
+    def _find(self) -> Ranges:
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        if not self.enabled:
+            return self
+        if self.entered:
+            fact = f"{self._what} annotation context manager is not reentrant."
+            raise RuntimeError(message(type(self).__name__, fact, "Make another one."))
+        self._ranges = self._find()
+        self.entered = True
+        begin_watching(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._ranges is not None:
+            end_watching(self)
+
+    def opened(self, span: Span) -> None:
+        """Begin the range of a span."""
+        assert self._ranges is not None, "it watches once it is entered"
+        sizes = f", sizes = {span.shapes}" if self.shapes and span.shapes is not None else ""
+        self._ranges.push(f"{span.name}{sizes}")
+
+    def closed(self, span: Span) -> None:
+        """End it."""
+        assert self._ranges is not None, "it watches once it is entered"
+        self._ranges.pop()
+
+    def noted(self, span: Span) -> None:
+        """Nothing: the other profiler would take it for now."""
+
+
+class emit_nvtx(_Emitter):  # noqa: N801 - torch's name
+    """Make every event an NVTX range, for a program that runs under nvprof or Nsight Systems.
+
+    The ranges are those of `profile`, but for loop nests inside a kernel, which are measured
+    afterwards. They are emitted through the package ``nvtx``, or NVIDIA's ``libnvToolsExt``.
+
+    Parameters
+    ----------
+    enabled : bool
+        If False, nothing is emitted.
+    record_shapes : bool
+        Append the shapes of the arrays that an event is given: ``sin, sizes = [[3]]``.
+
+    Raises
+    ------
+    DeviceError
+        When it is entered and neither the package nor the library is found.
+    RuntimeError
+        If the same object is entered again.
+    """
+
+    _what = "NVTX"
+
+    def _find(self) -> Ranges:
+        try:
+            with no_fork:
+                nvtx = import_module("nvtx")
+        except ImportError:
+            return _of_library()
+        return Ranges(nvtx.push_range, nvtx.pop_range)
+
+
+class emit_itt(_Emitter):  # noqa: N801 - torch's name
+    """Make every event an ITT task, for a program that runs under Intel VTune Profiler.
+
+    As `emit_nvtx`, through the package ``ittapi``.
+
+    Parameters
+    ----------
+    enabled : bool
+        If False, nothing is emitted.
+    record_shapes : bool
+        Append the shapes of the arrays that an event is given.
+
+    Raises
+    ------
+    DeviceError
+        When it is entered and the package is not found.
+    RuntimeError
+        If the same object is entered again.
+    """
+
+    _what = "ITT"
+
+    def _find(self) -> Ranges:
+        try:
+            with no_fork:
+                itt = import_module("ittapi")
+        except ImportError:
+            way = "Install it: pip install ittapi."
+            raise failure(DeviceError, "emit_itt", "there is no package ittapi.", way) from None
+        domain = itt.domain("fdiff")
+        begin = partial(itt.task_begin, domain)
+        return Ranges(lambda text: begin(itt.string_handle(text)), partial(itt.task_end, domain))
+
+
+_LIBRARIES = ("libnvToolsExt.so.1", "libnvToolsExt.so", "nvToolsExt64_1.dll")
+
+
+def _of_library() -> Ranges:
+    """Ranges by NVIDIA's library, which CUDA has brought along up to version 12."""
+    found = ctypes.util.find_library("nvToolsExt")
+    for name in (*([found] if found else []), *_LIBRARIES):
+        try:
+            library = ctypes.CDLL(name)
+        except OSError:
+            continue
+        push, pop = library.nvtxRangePushA, library.nvtxRangePop
+        push.argtypes, push.restype = [ctypes.c_char_p], ctypes.c_int
+        pop.argtypes, pop.restype = [], ctypes.c_int
+        return Ranges(partial(_pushed, push), pop)
+    fact = "there is neither a package nvtx nor a library libnvToolsExt."
+    raise failure(DeviceError, "emit_nvtx", fact, "Install the package: pip install nvtx.")
+
+
+def _pushed(push: Callable[[bytes], int], text: str) -> int:
+    """Begin a range whose name the library takes as bytes."""
+    return push(text.encode())
