@@ -13,7 +13,7 @@ QUICK ?= @tests/quick.txt
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --progress
 
-.PHONY: help demo demo-nist demo-all test test-quick test-slow test-numba test-cuda bench docs lint types dead coverage \
+.PHONY: help demo demo-nist demo-all test test-quick test-slow test-numba test-cuda test-torch bench docs lint types dead coverage \
         hooks format clean distclean
 
 help:
@@ -25,6 +25,7 @@ help:
 	@echo "make test-slow  the slow tests"
 	@echo "make test-numba all tests with kernels that Numba compiles: hours"
 	@echo "make test-cuda  kernels for a GPU without one: values on Numba's simulator, and PTX"
+	@echo "make test-torch recorded arrays beside torch: messages, rules and random programs"
 	@echo "make bench      the benchmarks, beside JAX, torch, autograd and CasADi (half an hour), and plots"
 	@echo "make docs       the pages and the API reference, in build/docs"
 	@echo "make lint       ruff; make types: pyright; make format: ruff format"
@@ -57,6 +58,9 @@ test-numba: $(VENV)/.test
 test-cuda: $(VENV)/.cuda
 	NUMBA_ENABLE_CUDASIM=1 FDIFF_CUDA_TESTS=values $(PYTEST) tests/cuda
 	FDIFF_CUDA_TESTS=compilation $(PYTEST) tests/cuda
+
+test-torch: $(VENV)/.torch
+	FDIFF_TORCH_TESTS=1 $(PYTEST) tests/torch $(PYTEST_ARGS)
 
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks
@@ -110,6 +114,10 @@ $(VENV)/.test: pyproject.toml | $(BIN)/pip
 
 $(VENV)/.cuda: pyproject.toml | $(BIN)/pip
 	$(BIN)/pip install --quiet --editable ".[test,cuda12]"
+	@touch $@ $(VENV)/.core $(VENV)/.test
+
+$(VENV)/.torch: pyproject.toml | $(BIN)/pip
+	$(BIN)/pip install --quiet --editable ".[test,test-torch]"
 	@touch $@ $(VENV)/.core $(VENV)/.test
 
 $(VENV)/.bench: pyproject.toml | $(BIN)/pip

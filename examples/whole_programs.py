@@ -153,7 +153,7 @@ def multistart(starts: Vector) -> tuple[Vector, Vector]:
 
 # --- the story ------------------------------------------------------------------------------------
 
-POINT, STARTS = np.linspace(0.5, 1.5, 10), np.random.default_rng(0).uniform(-4.0, 4.0, (1_000, 8))
+POINT, STARTS = np.linspace(1.5, 0.5, 10), np.random.default_rng(0).uniform(-4.0, 4.0, (1_000, 8))
 
 
 def main() -> None:

@@ -1,0 +1,178 @@
+"""Recorded arrays beside torch and HIPS autograd: `python -m benchmarks.recorded [PART OF A NAME]`.
+
+One forward and one backward pass of a program: recorded arrays with ``backward``, torch, HIPS
+autograd and ``fdiff.value_and_grad``. Microseconds of processor time of the thread, on one core:
+the fastest fifth of batches in turn, which other processes disturb least. Gradients are compared
+before anything is timed.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import autograd
+import autograd.numpy as anp
+import numpy as np
+import torch
+
+import fdiff
+import fdiff.autograd as recorded
+
+from .report import table
+
+BATCHES, SECONDS = 25, 0.01  # of each call, in turn
+
+
+class Program(NamedTuple):
+    """A scalar function of arrays, in the words of one of the libraries (`np`), at a point."""
+
+    function: Callable[..., Any]  # (np, *arrays)
+    point: tuple[np.ndarray, ...]
+
+
+def chain(np: Any, x: Any) -> Any:
+    """Ten elementwise operations."""
+    y = x
+    for _ in range(3):
+        y = np.sin(y) * x + 0.5
+    return np.sum(y)
+
+
+def long_chain(np: Any, x: Any) -> Any:
+    """A hundred operations."""
+    y = x
+    for _ in range(50):
+        y = np.tanh(y) * 1.01
+    return np.sum(y)
+
+
+def rosenbrock(np: Any, x: Any) -> Any:
+    return np.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1.0 - x[:-1]) ** 2)
+
+
+def layers(np: Any, x: Any, a: Any, b: Any, c: Any) -> Any:
+    """Three layers of a network, and a sum of squares."""
+    y = np.tanh(np.matmul(x, a))
+    y = np.tanh(np.matmul(y, b))
+    return np.sum(np.matmul(y, c) ** 2)
+
+
+def softmax(np: Any, x: Any) -> Any:
+    e = np.exp(x - np.max(x))
+    return np.sum((e / np.sum(e)) ** 2)
+
+
+def _points() -> dict[str, Program]:
+    rng = np.random.default_rng(5)
+    draw = lambda *shape: rng.normal(size=shape) * 0.4  # noqa: E731 - used a few lines below
+    found = {
+        f"{f.__name__}, n={n}": Program(f, (draw(n),))
+        for f in (chain, long_chain, rosenbrock, softmax)
+        for n in (3, 100, 10_000)
+    }
+    for rows, width in ((1, 4), (8, 16), (64, 64)):
+        weights = (draw(width, width), draw(width, width), draw(width, 1))
+        found[f"layers, {rows}x{width}"] = Program(layers, (draw(rows, width), *weights))
+    return found
+
+
+PROGRAMS = _points()
+
+
+def with_recorded(program: Program) -> Callable[[], Any]:
+    arrays = [recorded.tensor(x) for x in program.point]
+
+    def step() -> Any:
+        for x in arrays:
+            x.grad = None
+        program.function(np, *arrays).backward()
+        return [np.asarray(x.grad.value) for x in arrays]
+
+    return step
+
+
+def with_torch(program: Program) -> Callable[[], Any]:
+    arrays = [torch.tensor(x, requires_grad=True) for x in program.point]
+
+    def step() -> Any:
+        for x in arrays:
+            x.grad = None
+        program.function(torch, *arrays).backward()
+        return [x.grad.numpy() for x in arrays]
+
+    return step
+
+
+def with_hips(program: Program) -> Callable[[], Any]:
+    slopes = autograd.value_and_grad(
+        lambda *xs: program.function(anp, *xs), argnum=tuple(range(len(program.point)))
+    )
+    return lambda: slopes(*program.point)[1]
+
+
+def with_functional(program: Program) -> Callable[[], Any]:
+    slopes = fdiff.value_and_grad(
+        lambda *xs: program.function(np, *xs), argnums=tuple(range(len(program.point)))
+    )
+    return lambda: slopes(*program.point)[1]
+
+
+LIBRARIES = {
+    "recorded": with_recorded,
+    "torch": with_torch,
+    "autograd": with_hips,
+    "value_and_grad": with_functional,
+}
+
+
+def microseconds(steps: dict[str, Callable[[], Any]]) -> dict[str, float]:
+    """Of one call each, the fastest fifth of batches in turn."""
+    counts: dict[str, int] = {}
+    for name, step in steps.items():
+        for _ in range(300):  # what compiles in the background is compiled
+            step()
+        time.sleep(0.05)
+        begin = time.thread_time()
+        for _ in range(5):
+            step()
+        counts[name] = max(1, int(5 * SECONDS / max(time.thread_time() - begin, 1e-6)))
+    found: dict[str, list[float]] = {name: [] for name in steps}
+    for _ in range(BATCHES):
+        for name, step in steps.items():
+            begin = time.thread_time()
+            for _ in range(counts[name]):
+                step()
+            found[name].append((time.thread_time() - begin) / counts[name])
+    return {name: 1e6 * sorted(times)[BATCHES // 5] for name, times in found.items()}
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    gc.disable()
+    rows = []
+    asked = sys.argv[1] if len(sys.argv) > 1 else ""
+    for title, program in PROGRAMS.items():
+        if asked not in title:
+            continue
+        steps = {name: make(program) for name, make in LIBRARIES.items()}
+        wanted = steps["torch"]()
+        for step in steps.values():
+            for one, other in zip(step(), wanted, strict=True):
+                np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-12)
+        found = microseconds(steps)
+        ours = found["recorded"]
+        ratios = [f"{ours / found[n]:.2f}×" for n in ("torch", "autograd", "value_and_grad")]
+        rows.append([title, *[f"{x:.1f}" for x in found.values()], *ratios])
+    head = ["µs a pass, and recorded as a multiple", *LIBRARIES, "torch", "autograd", "v+g"]
+    print(table(head, rows))
+
+
+if __name__ == "__main__":
+    main()
