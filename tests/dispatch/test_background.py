@@ -17,6 +17,7 @@ import fdiff
 from fdiff import kernels
 from fdiff.dispatch import tiered_execution
 from fdiff.errors import DefectWarning, InputError
+from fdiff.kernels.bytecode import execution
 from fdiff.process import background, environment
 
 X = np.linspace(0.1, 1.0, 40)
@@ -51,6 +52,7 @@ def on(monkeypatch):
     monkeypatch.delenv("FDIFF_TIER", raising=False)
     monkeypatch.setattr(background, "cores", lambda: 2)
     monkeypatch.setattr(tiered_execution, "PATIENCE", 1e-9)
+    monkeypatch.setattr(execution, "_functions", {})  # no bytecode interpreter of another test
     fdiff.cache_clear()
     yield
     background.worker.wait()

@@ -341,6 +341,7 @@ def test_results_are_those_without_a_context(tier):
 
 def test_compiled_calls_are_watched_inside_and_fast_again_outside(monkeypatch):
     monkeypatch.setenv("FDIFF_TIER", "compile")
+    monkeypatch.delitem(occupied, "kinks", raising=False)  # another test's, for good
     slope = fdiff.value_and_grad(root)
     for _ in range(40):
         slope(X)  # by machine code
