@@ -17,7 +17,7 @@ from ..functional.anomaly_reports import entries_in_words, kind_of_values
 from ..process import anomaly_mode
 from ..transforms.anomalies import not_finite
 from .node_rules import NodeRules, Part
-from .nodes import CustomNode, GraphNode
+from .nodes import GraphNode
 from .saved_values import saved_values
 
 SHOWN = 3  # entries whose values are shown
@@ -63,7 +63,7 @@ def _check_cotangent(node: GraphNode, bars: Mapping[int, Part], k: int, part: Pa
         if not_finite(given := _value(bar)).any():
             raise _given(given, node)
     kind, where = kind_of_values(value, mask), entries_in_words(value, mask)
-    fact = f"Function '{_name(node)}' returned {kind} values in its {k}th output.{where}"
+    fact = f"Function '{node.name()}' returned {kind} values in its {k}th output.{where}"
     values = _values(node, bars, np.asarray(value), mask)
     raise _error(fact, node, f"{values}{_blamed(node)}")
 
@@ -72,16 +72,11 @@ def _given(bar: Any, node: GraphNode) -> AnomalyError:
     """The error for a cotangent that came in from outside of all rules."""
     mask = not_finite(bar)
     words = f"{kind_of_values(bar, mask)} values.{entries_in_words(bar, mask)}"
-    return _error(f"a gradient that was given to {_name(node)} holds {words}", node, "")
+    return _error(f"a gradient that was given to {node.name()} holds {words}", node, "")
 
 
 def _error(fact: str, node: GraphNode, details: str) -> AnomalyError:
     return AnomalyError(message("backward", fact, details.lstrip("\n"), node.line))
-
-
-def _name(node: GraphNode) -> str:
-    """The name of a node as torch's messages have it: ``SqrtBackward0``."""
-    return node.name() if isinstance(node, CustomNode) else f"{node.name()}0"
 
 
 def _value(x: Any) -> Any:
@@ -124,7 +119,7 @@ def _maker(node: GraphNode) -> tuple[GraphNode, str] | None:
     """The earliest call behind a node that gave values that are not finite, in words."""
     found: tuple[GraphNode, str] | None = None
     while True:
-        operation = _name(node).removesuffix("Backward0")
+        operation = node.name().removesuffix("Backward0")
         operands = {k: e[0] for k, e in enumerate(node.edges) if e is not None}
         source = next(iter(operands.values())) if len(operands) == 1 else None
         for name, x in _saved(node).items():
@@ -135,7 +130,7 @@ def _maker(node: GraphNode) -> tuple[GraphNode, str] | None:
                 continue
             what = f"{kind_of_values(x, mask)} values.{entries_in_words(x, mask)}"
             if kind == "operand" and made is not None and made.line is not None:
-                found = made, f"{_name(made).removesuffix('Backward0')} gave {what}"
+                found = made, f"{made.name().removesuffix('Backward0')} gave {what}"
                 source = made
             else:
                 found = node, f"the {name} of {operation} holds {what}"

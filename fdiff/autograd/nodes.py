@@ -93,8 +93,8 @@ class GraphNode:
     hooks: Hooks | None
 
     def name(self) -> str:
-        """The name of the operation, as `repr` shows it."""
-        return f"{self.recipe.name}Backward"
+        """The name as torch writes it, with that of the operation in NumPy: ``SqrtBackward0``."""
+        return f"{self.recipe.name}Backward0"
 
     @property
     def next_functions(self) -> tuple[tuple[GraphNode | None, int], ...]:
@@ -213,7 +213,7 @@ def get_gradient_edge(array: Any) -> GradientEdge:
     >>> x = fdiff.autograd.tensor([1.0, 2.0])
     >>> edge = fdiff.autograd.graph.get_gradient_edge(x * x)
     >>> edge.node.name(), edge.output_nr
-    ('MultiplyBackward', 0)
+    ('MultiplyBackward0', 0)
     """
     edge = array.edge_now()
     if edge is None:
