@@ -81,15 +81,16 @@ class Recipe:
     `outputs` are the kinds of the leaves of what it gives that are arrays (None for others);
     `stored` are the operands that it stores into. `needed` tells which operands get cotangents.
     `saved` are places among operands and outputs, those stored into last. `lasting` tells that it
-    serves further calls, `ruled` that rules of the user's are on the tape. `kind` is that of the
-    result of a ufunc.
+    serves further calls, `ruled` that rules of the user's are on the tape, `through_view` that it
+    stores into a part of an array, which torch pulls back once. `kind` is that of the result of a
+    ufunc.
     """
 
     kind: ArrayKind
 
     __slots__ = (
         "count", "kind", "lasting", "name", "needed", "outputs", "places", "pulls", "ruled",
-        "saved", "single", "spec", "stored", "tape",
+        "saved", "single", "spec", "stored", "tape", "through_view",
     )  # fmt: skip
 
     def __init__(
@@ -101,6 +102,7 @@ class Recipe:
         self.spec: Spec = made.spec
         self.places = made.places
         self.stored = made.stored
+        self.through_view = name in ("set_item", "copy_slices")
         self.lasting = lasting
         self.ruled = ruled
         self.count = len(kinds)

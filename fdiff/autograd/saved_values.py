@@ -99,7 +99,7 @@ def modified(node: GraphNode, version: Version, count: int) -> RuntimeError:
 
 
 def free(node: GraphNode) -> None:
-    """Drop what a node has saved."""
-    if node.saved:
+    """Drop what a node has saved; one that keeps nothing may be passed again, as in torch."""
+    if node.saved or node.recipe.through_view:
         node.saved = None
         node.counts = ()

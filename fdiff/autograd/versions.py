@@ -22,6 +22,10 @@ class Version:
         self.count += 1
         self.line = line
 
+    def stores(self) -> int:
+        """The stores so far, as far as they are counted."""
+        return self.count
+
 
 class InferenceVersion(Version):
     """That of an array made in inference mode: nothing is counted, so nobody may save the array."""
@@ -38,6 +42,10 @@ class InferenceVersion(Version):
 
     def bump(self, line: Line | None) -> None:
         """Nothing is counted."""
+
+    def stores(self) -> int:
+        """None that were counted."""
+        return 0
 
 
 def new_version() -> Version:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..tree import flatten
+from .hooks import move_retained
 from .nodes import Edge
 from .recipes import Rebuild
 from .recorded_array import RecordedArray
@@ -49,22 +50,30 @@ class ViewCall(NamedTuple):
 
 
 class ViewOf:
-    """What a view knows of its root: the calls that lead to it, and the edge it was taken at."""
+    """What a view knows of its root: the calls that lead to it, and when it was taken.
 
-    __slots__ = ("calls", "free", "root", "seen")
+    `seen` and `stores` are the root's edge and the number of stores into its memory at that time.
+    """
+
+    __slots__ = ("calls", "free", "root", "seen", "stores")
 
     def __init__(self, root: RecordedArray, calls: tuple[ViewCall, ...]) -> None:
         self.root = root
         self.calls = calls
         self.seen: Edge | None = root.edge_now()
+        self.stores = root.version.stores()
         self.free = not state.grad_enabled  # it was made where nothing is recorded
 
     def refresh(self, array: RecordedArray) -> None:
-        """Take the edge of the view from its root again, if that has another one by now."""
-        edge = self.root.edge_now()
-        if edge is self.seen:
+        """Take the edge of the view from its root again, if that was stored into meanwhile.
+
+        A gradient that is kept is that of the view as it is now, also after stores that nobody
+        recorded (torch's `update_tensor_hooks_on_new_gradfn`).
+        """
+        edge, stores = self.root.edge_now(), self.root.version.stores()
+        if edge is self.seen and stores == self.stores:
             return
-        self.seen = edge
+        self.seen, self.stores = edge, stores
         before, state.grad_enabled = state.grad_enabled, True
         try:
             again: Any = self.root
@@ -72,6 +81,7 @@ class ViewOf:
                 again = call.on(again)
         finally:
             state.grad_enabled = before
+        move_retained(array, again.edge)
         array.edge = again.edge
         array.kind = again.kind
 
