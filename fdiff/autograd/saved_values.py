@@ -100,6 +100,6 @@ def modified(node: GraphNode, version: Version, count: int) -> RuntimeError:
 
 def free(node: GraphNode) -> None:
     """Drop what a node has saved; one that keeps nothing may be passed again, as in torch."""
-    if node.saved or node.recipe.through_view:
+    if node.saved or (node.__class__ is GraphNode and node.recipe.through_view):
         node.saved = None
         node.counts = ()
