@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self
 
 import numpy as np
@@ -106,6 +107,23 @@ class AxisMap(NamedTuple):
         )
 
 
+class Rewrite(NamedTuple):
+    """What may stand in the place of a node: ``rule(builder, args, params)`` gives its id, or None.
+
+    `sought` are the kinds that the rule looks for among the arguments: it is not asked where there
+    is none of them. A kind is the name of an op, or one of `ops/rewrites/rewrite_context.py`. None:
+    the rule is asked for every node of its op.
+    """
+
+    rule: Callable[..., int | None]
+    sought: frozenset[str] | None = None
+
+
+SOUGHT_KINDS: Final[set[str]] = set()  # those that any registered rewrite looks for
+# When rewrites are asked: for every node of the op, or where an argument is of a kind they seek.
+# `NOTED`: nodes of the op itself may be of such a kind, those of `_SEEN_WITH` for what they hold.
+ASKED, SEEKS, NOTED = 1, 2, 4
+_SEEN_WITH = ("constant", "multiply")
 _C_ORDER, _NOT_EAGER = LayoutRule(), EagerRule()
 
 
@@ -133,6 +151,7 @@ class Primitive:
       `shape` and `sizes` alone depend on sizes;
     - ``shorten(builder, args, params)`` looks for an equal node before one is added: its id or
       None, and the arguments to add it with (load forwarding, dead stores, reshapes of reshapes);
+    - ``rewrites`` tell in order what may stand in the place of a node of the op;
     - ``provenance(builder, node, positions)`` tells which operand those entries of a node come
       from, and where they are in it; None where they come from several or are computed.
     - ``axis_map(axis, out_type, *types, **params)`` is the `AxisMap` of an axis of the output, None
@@ -166,6 +185,7 @@ class Primitive:
     stops: bool = False  # the result counts as independent of the arguments
     folds: bool = True  # a node whose arguments are constants becomes a constant
     shorten: Callable[..., tuple[int | None, tuple[int, ...]]] | None = None
+    rewrites: tuple[Rewrite, ...] = ()
     provenance: Callable[..., tuple[int, list[int]] | None] | None = None
     eager: EagerRule = _NOT_EAGER
 
@@ -176,6 +196,13 @@ class Primitive:
     def kind(self) -> Kind | None:
         """What kernels know the op as; None if it has no kernel rule."""
         return None if self.kernel is None else self.kernel.kind
+
+    @cached_property
+    def rewriting(self) -> int:
+        """When the rewrites of the op are asked, and whether others look for its nodes: flags."""
+        asked = any(rewrite.sought is None for rewrite in self.rewrites)
+        noted = self.name in SOUGHT_KINDS or self.name in _SEEN_WITH
+        return (ASKED if asked else SEEKS if self.rewrites else 0) | (NOTED if noted else 0)
 
 
 PRIMITIVES: Final[dict[str, Primitive]] = {}
@@ -233,4 +260,5 @@ def register(primitive: Primitive) -> Primitive:
     if primitive.name in PRIMITIVES:
         raise ValueError(f"primitive {primitive.name!r} is registered twice")
     PRIMITIVES[primitive.name] = primitive
+    SOUGHT_KINDS.update(*[rewrite.sought or () for rewrite in primitive.rewrites])
     return primitive

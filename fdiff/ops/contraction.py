@@ -19,27 +19,13 @@ from ..primitive import UFUNCS, ZERO, AxisMap, Primitive, Sample, register
 from ..trace import TracedArray, applied, apply, implements
 from .diagonals import diagonal
 from .families import add_up, kind_of, refuse
+from .rewrites.contraction_rewrites import (
+    drop_axes_of_length_one,
+    product_with_identity,
+    product_with_number,
+)
 from .shaping import deepened, normal_axis, scalar_if_0d, traced
-
-LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-
-
-@lru_cache(maxsize=4096)
-def parse(subscripts: str) -> tuple[str, str, str]:
-    """Labels of the two operands and of the result."""
-    inputs, out = subscripts.split("->")
-    a, b = inputs.split(",")
-    return a, b, out
-
-
-def sizes_by_label(subscripts: str, a: ArrayType, b: ArrayType) -> dict[str, int]:
-    """How many entries each axis has, by its label; ValueError where operands disagree."""
-    left, right, _ = parse(subscripts)
-    sizes = dict(zip(left, a.shape, strict=True))
-    for label, n in zip(right, b.shape, strict=True):
-        if sizes.setdefault(label, n) != n:
-            raise ValueError(f"axes of different lengths are contracted: {sizes[label]} and {n} in {a} x {b}")
-    return sizes
+from .subscripts import LETTERS, parse, sizes_by_label
 
 
 def _contracted(a: ArrayType, b: ArrayType, *, subscripts: str) -> tuple[ArrayType, ...]:
@@ -107,6 +93,7 @@ contract = register(
     Primitive(
         "contract", _contracted, _evaluate, _contract_jvp, _contract_vjp, _contract_batch, KernelRule(Kind.CONTRACT), "bilinear",
         sizeless=True, axis_map=_contract_axes, masks=_contract_masks,
+        rewrites=(product_with_identity, drop_axes_of_length_one, product_with_number),
         samples=(
             _pair((2, 3), (3, 4), "ij,jk->ik"), _pair((3,), (3,), "i,i->"), _pair((2, 3), (3,), "ij,j->i"),
             _pair((2, 3, 4), (2, 4, 2), "bij,bjk->bik"), _pair((2,), (3,), "i,j->ij"),

@@ -36,6 +36,7 @@ from .accurate_partials import (  # fmt: skip
 )
 from .families import elementwise, kind_of, refuse, stretch, ufunc_caller
 from .quotients_of_sums import over_a_sum
+from .rewrites import arithmetic_rewrites as rewrites
 from .sample_domains import above_one, count, plane, positive, real, truth, unit, whole
 
 LN2 = _log(2.0)
@@ -64,10 +65,10 @@ FIRST_ZERO = Kink("0, where it jumps", lambda x, y: (x == 0, None), jumps=True)
 EITHER_ZERO = Kink("0", lambda x, y: (x == 0, y == 0))
 
 # --- arithmetic -------------------------------------------------------------------------------
-add = elementwise("add", "{0} + {1}", lambda x, y, out: (1, 1), kind=Kind.ADD, complex_formulas=(formulas.ADD,), numpy=np.add, sample=(real, real), unit_slopes=True)
-subtract = elementwise("subtract", "{0} - {1}", lambda x, y, out: (1, -1), kind=Kind.SUBTRACT, complex_formulas=(formulas.SUBTRACT,), numpy=np.subtract, sample=(real, real), unit_slopes=True)
-multiply = elementwise("multiply", "{0} * {1}", lambda x, y, out: (y, x), kind=Kind.MULTIPLY, complex_formulas=(formulas.MULTIPLY,), numpy=np.multiply, sample=(real, real))
-divide = elementwise("divide", "{0} / {1}", lambda x, y, out: (1.0 / y, -out / y), kind=Kind.DIVIDE, complex_formulas=(formulas.DIVIDE,), numpy=np.divide, sample=(real, real), kink=DENOMINATOR)
+add = elementwise("add", "{0} + {1}", lambda x, y, out: (1, 1), kind=Kind.ADD, complex_formulas=(formulas.ADD,), numpy=np.add, sample=(real, real), unit_slopes=True, rewrites=rewrites.ADD)
+subtract = elementwise("subtract", "{0} - {1}", lambda x, y, out: (1, -1), kind=Kind.SUBTRACT, complex_formulas=(formulas.SUBTRACT,), numpy=np.subtract, sample=(real, real), unit_slopes=True, rewrites=rewrites.SUBTRACT)
+multiply = elementwise("multiply", "{0} * {1}", lambda x, y, out: (y, x), kind=Kind.MULTIPLY, complex_formulas=(formulas.MULTIPLY,), numpy=np.multiply, sample=(real, real), rewrites=rewrites.MULTIPLY)
+divide = elementwise("divide", "{0} / {1}", lambda x, y, out: (1.0 / y, -out / y), kind=Kind.DIVIDE, complex_formulas=(formulas.DIVIDE,), numpy=np.divide, sample=(real, real), kink=DENOMINATOR, rewrites=rewrites.DIVIDE)
 
 
 _general_divide = UFUNCS[np.divide]
@@ -81,7 +82,7 @@ def divide_call(x: object, y: object, **keywords: object) -> TracedArray:
 
 
 UFUNCS[np.divide] = divide_call
-negative = elementwise("negative", "-{0}", lambda x, out: (-1,), kind=Kind.NEGATIVE, complex_formulas=(formulas.NEGATIVE,), numpy=np.negative, sample=(real,), unit_slopes=True)
+negative = elementwise("negative", "-{0}", lambda x, out: (-1,), kind=Kind.NEGATIVE, complex_formulas=(formulas.NEGATIVE,), numpy=np.negative, sample=(real,), unit_slopes=True, rewrites=rewrites.NEGATIVE)
 reciprocal = elementwise("reciprocal", "{T}(1) / {0}", lambda x, out: (-out * out,), numpy=np.reciprocal, sample=(real,), kink=AT_ZERO)
 square = elementwise("square", "{0} * {0}", lambda x, out: (x + x,), complex_formulas=(formulas.SQUARE,), numpy=np.square, sample=(real,))
 sqrt = elementwise("sqrt", "math.sqrt({0})", lambda x, out: (0.5 / out,), numpy=np.sqrt, sample=(positive,), kink=AT_ZERO)
@@ -125,7 +126,7 @@ power = elementwise(
     constants=(
         (0, "{T}(1)"), (1, "{0}"), (2, "{0} * {0}"), (3, "{0} * {0} * {0}"), (-1, "{T}(1) / {0}"), (-2, "{T}(1) / ({0} * {0})"),
     ),
-    literals=(0.5,), checks_whole=True, kink=_POWER,  # LLVM makes a square root of it
+    literals=(0.5,), checks_whole=True, kink=_POWER, rewrites=rewrites.POWER,  # LLVM makes a square root of 0.5
 )
 UFUNCS[np.float_power] = ufunc_caller(power, np.float_power)
 _general_power = ufunc_caller(power, np.power)
@@ -259,10 +260,10 @@ def _absolute_vjp(bars: list[object], args: list[TracedArray], outs: list[Traced
 absolute = elementwise("absolute", "abs({0})", None, complex_formulas=(formulas.ABSOLUTE,), numpy=np.absolute, sample=(real,), kink=AT_ZERO, rules=(_absolute_jvp, _absolute_vjp))
 UFUNCS[np.fabs] = ufunc_caller(absolute, np.fabs)
 maximum = elementwise(
-    "maximum", "rt.maximum({0}, {1})", lambda x, y, out: (share(x > y, x == y, out), share(y > x, x == y, out)), kind=Kind.MAXIMUM, numpy=np.maximum, sample=(real, real), chooses=True, kink=TIE
+    "maximum", "rt.maximum({0}, {1})", lambda x, y, out: (share(x > y, x == y, out), share(y > x, x == y, out)), kind=Kind.MAXIMUM, numpy=np.maximum, sample=(real, real), chooses=True, kink=TIE, rewrites=rewrites.MAXIMUM
 )
 minimum = elementwise(
-    "minimum", "rt.minimum({0}, {1})", lambda x, y, out: (share(x < y, x == y, out), share(y < x, x == y, out)), kind=Kind.MINIMUM, numpy=np.minimum, sample=(real, real), chooses=True, kink=TIE
+    "minimum", "rt.minimum({0}, {1})", lambda x, y, out: (share(x < y, x == y, out), share(y < x, x == y, out)), kind=Kind.MINIMUM, numpy=np.minimum, sample=(real, real), chooses=True, kink=TIE, rewrites=rewrites.MINIMUM
 )
 fmax = elementwise(
     "fmax", "rt.fmax({0}, {1})",
@@ -362,13 +363,13 @@ def _converted(x: np.dtype, *, dtype: np.dtype) -> np.dtype:
 # The rules of `where` select instead of multiplying, so that a NaN of the branch not taken does not spread.
 # `convert` changes the dtype of the tangent with that of the value.
 where = elementwise(
-    "where", "{1} if {0} else {2}", None, kind=Kind.SELECT, complex_formulas=(formulas.WHERE,), numpy=np.where, loop=_chosen, sample=(truth, real, real), unit_slopes=True, rules=(_where_jvp, _where_vjp)
+    "where", "{1} if {0} else {2}", None, kind=Kind.SELECT, complex_formulas=(formulas.WHERE,), numpy=np.where, loop=_chosen, sample=(truth, real, real), unit_slopes=True, rules=(_where_jvp, _where_vjp), rewrites=rewrites.WHERE
 )
 convert = elementwise(
     "convert", "{T}({0})", None, kind=Kind.CONVERT, complex_formulas=formulas.CONVERT, numpy=lambda x, *, dtype: np.asarray(x).astype(dtype)[()], loop=_converted,
-    sample=(real,), params={"dtype": np.dtype(np.float32)}, unit_slopes=True, rules=(_convert_jvp, _convert_vjp),
+    sample=(real,), params={"dtype": np.dtype(np.float32)}, unit_slopes=True, rules=(_convert_jvp, _convert_vjp), rewrites=rewrites.CONVERT
 )  # fmt: skip
-copy = elementwise("copy", "{0}", lambda x, out: (1,), kind=Kind.COPY, numpy=lambda x: np.array(x)[()], loop=lambda x: x, sample=(real,), layout=LayoutRule("C"), provenance=through_copy)
+copy = elementwise("copy", "{0}", lambda x, out: (1,), kind=Kind.COPY, numpy=lambda x: np.array(x)[()], loop=lambda x: x, sample=(real,), layout=LayoutRule("C"), provenance=through_copy, rewrites=rewrites.CONVERT)
 # The minimum of both, with the derivative of `x` even where the bound is smaller: `logsumexp` bounds infinite terms.
 bounded = elementwise(
     "bounded", "rt.minimum({0}, {1})", lambda x, bound, out: (1, ZERO), numpy=np.minimum,

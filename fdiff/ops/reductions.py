@@ -19,6 +19,8 @@ from . import axis_maps
 from .cumulative import cumprod, total_dtype, wide
 from .elementwise import stop
 from .families import kind_of, linear, refuse
+from .rewrites.contraction_rewrites import sum_of_products
+from .rewrites.shape_rewrites import sum_of_single_entries
 from .sample_domains import positive, real, truth
 from .shaping import broadcast_to, normal_axes, normal_axis, traced
 
@@ -64,6 +66,7 @@ sum_ = linear(
     structural=True,
     axis_map=axis_maps.summed,
     sizeless=True,
+    rewrites=(sum_of_single_entries, sum_of_products),
     samples=_samples(real),
 )
 

@@ -21,6 +21,12 @@ from ..trace.load_forwarding import forward_load, forward_store, join_reshapes
 from ..trace.provenance import through_broadcast, through_reshape, through_slice, through_update
 from . import axis_maps
 from .families import linear, unbroadcast
+from .rewrites.shape_rewrites import (
+    one_broadcast,
+    one_reshape,
+    one_transpose,
+    transpose_before_reshape,
+)
 
 
 def _to_scalar(params: Params, given: tuple[Types, ...], types: Types) -> Callable[[Any], object] | None:
@@ -43,6 +49,7 @@ reshape = linear(
     put=lambda parent, new, *, shape: apply(reshape, new, shape=parent.shape),
     layout=LayoutRule("view", may_copy=True),
     shorten=join_reshapes,
+    rewrites=(one_reshape,),
     provenance=through_reshape,
     eager=EagerRule(specialise=_to_scalar),
     samples=(Sample(lambda rng: (rng.normal(size=(2, 3)),), {"shape": (3, 1, 2)}),),
@@ -67,6 +74,7 @@ transpose = linear(
     view=True,
     put=lambda parent, new, *, axes: apply(transpose, new, axes=_inverse(axes)),
     layout=LayoutRule("view", leaves_c_order=True),
+    rewrites=(one_transpose, transpose_before_reshape),
     samples=(Sample(lambda rng: (rng.normal(size=(2, 3, 4)),), {"axes": (2, 0, 1)}),),
 )
 spread = linear(
@@ -86,6 +94,7 @@ spread = linear(
     layout=LayoutRule("view", leaves_c_order=True),
     folds=False,
     provenance=through_broadcast,
+    rewrites=(one_broadcast,),
     samples=(Sample(lambda rng: (rng.normal(size=(3, 1)),), {"shape": (2, 3, 4)}),),
 )
 Ints = tuple[int, ...]

@@ -10,6 +10,7 @@ import numpy as np
 from ..arraytype import BOOL, ArrayType
 from ..errors import Line, TapeError
 from ..ops.elementwise import add, logical_not, logical_or, multiply, negative, square
+from ..ops.rewrites.rewrite_context import SCALED
 from ..ops.view_ops import spread
 from ..primitive import Primitive
 from ..process.progress import Stage
@@ -17,11 +18,11 @@ from ..tape import INPUT, ITEM, Node, Tape
 from ..trace import derived_lines
 from .custom_calls import closed, opened
 from .dependence import reached
-from .rewrites.rewrite_context import SCALED
 from .rule_templates import Seeds, Targets, pull_operands, pulls
 from .simplify import SimplifyingTrace
 
-_SCALED = (SCALED, negative, spread)  # kinds of nodes that `constant_factors.py` finds factors in
+# Kinds of nodes that `constant_factors.py` finds factors in.
+_SCALED = (SCALED, negative.name, spread.name)
 _PLAIN: Seeds = (False,)
 _MASKED: Seeds = (True,)
 

@@ -2,8 +2,8 @@
 
 Common subexpressions merge because the `Builder` never enters an equal node twice (A. P. Ershov,
 "On programming of arithmetic operations", CACM 1(8), 1958); dead nodes go when the tape is finished
-(S. S. Muchnick, Advanced Compiler Design and Implementation, 1997, section 18.10); the table of
-`rewrites/rewrite_rules.py` does the rest.
+(S. S. Muchnick, Advanced Compiler Design and Implementation, 1997, section 18.10); the rewrites on
+the records of the ops (`ops/rewrites/`) do the rest.
 """
 
 from __future__ import annotations
@@ -17,15 +17,14 @@ import numpy as np
 from ..arraytype import F8, ArrayType
 from ..errors import Line, with_line
 from ..ops.elementwise import add, multiply
+from ..ops.rewrites.rewrite_context import SCALED, kind
 from ..ops.view_ops import spread
-from ..primitive import Primitive
+from ..primitive import ASKED, NOTED, SEEKS, SOUGHT_KINDS, Primitive
 from ..process.progress import Stage
 from ..tape import CONSTANT, INPUT, Builder, Node, Params, Tape, Types, new_node
 from ..trace import FOLD_LIMIT, Trace
 from ..trace.load_forwarding import Rule as Shorter
 from ..trace.template import Template, template_of
-from .rewrites.rewrite_context import SCALED, Kind, kind
-from .rewrites.rewrite_rules import ASKED, MODES, NOTABLE, NOTED, SEEKING, SEEKS
 
 Ids = tuple[int, ...]
 
@@ -33,9 +32,8 @@ Ids = tuple[int, ...]
 class Step(NamedTuple):
     """A step of a template: a node to be entered, whose arguments are `places` in a list of ids.
 
-    `take` picks the arguments. `mode` tells when rewrite rules are asked
-    (`rewrites/rewrite_rules.py`), `shorter` forwards loads from stores, and `noted` tells that
-    rules look for nodes like this.
+    `take` picks the arguments. `mode` tells when rewrite rules are asked, `shorter` forwards loads
+    from stores, and `noted` tells that rules look for nodes like this.
     """
 
     primitive: Primitive
@@ -49,7 +47,7 @@ class Step(NamedTuple):
 
 
 class Simplifier(Builder):
-    """A builder that enters what the table of rewrites puts in the place of a node.
+    """A builder that enters what the rewrites of its op put in the place of a node.
 
     `notable` are the nodes that rules look for among the arguments of others, by kind; `constants`
     too are looked for: a node of constants alone is one.
@@ -57,7 +55,7 @@ class Simplifier(Builder):
 
     def __init__(self) -> None:
         super().__init__()
-        self.notable: dict[int, Kind] = {}
+        self.notable: dict[int, str] = {}
         self.constants: set[int] = set()
 
     def add(
@@ -68,7 +66,7 @@ class Simplifier(Builder):
         line: Line | None = None,
         types: Types | None = None,
     ) -> int:
-        mode, constants = MODES.get(primitive, 0), self.constants
+        mode, constants = primitive.rewriting, self.constants
         if mode & ASKED or (mode & SEEKS and not self.notable.keys().isdisjoint(args)):
             types = types or self.infer(primitive, args, params)
             found = self._rewritten(primitive, args, params, types) if len(types) == 1 else None
@@ -97,16 +95,16 @@ class Simplifier(Builder):
                 continue
             if node[0] is CONSTANT:
                 self.constants.add(i)
-            if (sought := kind(node)) in NOTABLE:
+            if (sought := kind(node)) in SOUGHT_KINDS:
                 self.notable[i] = sought
 
     def _rewritten(
         self, primitive: Primitive, args: Ids, params: Params, types: Types
     ) -> int | None:
-        """What a rule of the table puts in the place of a node."""
+        """What a rewrite of its op puts in the place of a node."""
         nodes, count = self.nodes, len(self.nodes)
         kinds = [*map(self.notable.get, args)]
-        for rule, sought in SEEKING[primitive]:
+        for rule, sought in primitive.rewrites:
             if sought is None or not sought.isdisjoint(kinds):
                 found = rule(self, args, dict(params))
                 if len(nodes) > count:
@@ -164,7 +162,7 @@ class Simplifier(Builder):
         """Enter the nodes of a tape, the inputs first; their ids."""
         known, nodes, lines, told = self._ids, self.nodes, self.lines, tape.lines
         notable, constants = self.notable.keys(), self.constants
-        ids, modes = [-1] * len(tape.nodes), MODES
+        ids = [-1] * len(tape.nodes)
         renumbered = ids.__getitem__
         for i in tape.inputs:
             ids[i] = self.input(tape.nodes[i].type)
@@ -173,7 +171,7 @@ class Simplifier(Builder):
             if primitive is INPUT:
                 continue
             given = (*map(renumbered, args),)
-            mode = modes.get(primitive, 0)
+            mode = primitive.rewriting
             if (
                 mode & ASKED
                 or (mode & SEEKS and not notable.isdisjoint(given))
@@ -210,7 +208,7 @@ class SimplifyingTrace(Trace):
 
 
 def simplify(tape: Tape) -> Tape:
-    """The same program after one pass of the rewrite table and removal of dead nodes."""
+    """The same program after one pass of the rewrites and removal of dead nodes."""
     builder = Simplifier()
     with Stage(made=builder.nodes):
         ids = builder.replay(tape)
@@ -223,7 +221,7 @@ def spliceable(tape: Tape, result: object = None) -> Template:
 
     def step(i: int, places: Ids) -> Step:
         primitive, _, params, types = nodes[i]
-        mode, shorter = MODES.get(primitive, 0), primitive.shorten
+        mode, shorter = primitive.rewriting, primitive.shorten
         noted = bool(mode & NOTED) or kind(nodes[i]) == SCALED
         take = itemgetter(*places) if len(places) > 1 else None
         # What forwards loads is always asked, as some rules are.

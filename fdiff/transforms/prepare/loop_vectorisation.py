@@ -19,9 +19,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ...arraytype import Shape
-from ...ops.contraction import contract, sizes_by_label
+from ...ops.contraction import contract
 from ...ops.elementwise import add
 from ...ops.reductions import sum_
+from ...ops.subscripts import sizes_by_label
 from ...ops.view_ops import reshape, slice_, spread, transpose
 from ...primitive import Primitive
 from ...tape import INPUT, Builder, Node, Tape, rebuild

@@ -15,10 +15,11 @@ from functools import partial
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from ...ops.contraction import contract, parse
+from ...ops.contraction import contract
 from ...ops.elementwise import add
 from ...ops.joining_and_splitting import concatenate
 from ...ops.reductions import sum_
+from ...ops.subscripts import parse
 from ...ops.view_ops import slice_
 from ...tape import Node, Tape, rebuild
 from ..simplify import Simplifier

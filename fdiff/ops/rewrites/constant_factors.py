@@ -17,16 +17,14 @@ from typing import Any
 import numpy as np
 
 from ...arraytype import broadcast
-from ...ops.elementwise import add, multiply, negative
-from ...ops.view_ops import reshape, spread
 from ...tape import Builder
-from .rewrite_context import SCALED, Ids, new, node_if, repeated_number, seeks
+from .rewrite_context import SCALED, Ids, new, node_if, repeated_node, repeated_number, seeks
 
 # A factor that may be moved within a derivative: one that moves where it overflows by a few bits.
 SMALL = 16.0
 
 
-@seeks(spread)
+@seeks("broadcast_to")
 def product_of_numbers(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
     """``broadcast(2) * 3 -> broadcast(6)``: the product of two numbers is a number."""
     left, right = repeated_number(b, args[0]), repeated_number(b, args[1])
@@ -35,18 +33,11 @@ def product_of_numbers(b: Builder, args: Ids, params: dict[str, Any]) -> int | N
     types = [b.type(a) for a in args]
     shape = broadcast(*(t.shape for t in types))
     if left == 1.0:  # as seeds are
-        return new(b, spread, (_repeated_value(b, args[1]),), shape=shape)
+        return new(b, "broadcast_to", (repeated_node(b, args[1]),), shape=shape)
     dtype, product = types[0].dtype, left * right
     if not abs(product) <= _limits(dtype)[1]:
         return None
-    return new(b, spread, (b.constant(np.asarray(product, dtype)),), shape=shape)
-
-
-def _repeated_value(b: Builder, i: int) -> int:
-    """What node `i` repeats."""
-    while b.nodes[i].primitive in (spread, reshape):
-        (i,) = b.nodes[i].args
-    return i
+    return new(b, "broadcast_to", (b.constant(np.asarray(product, dtype)),), shape=shape)
 
 
 @lru_cache(maxsize=16)
@@ -56,7 +47,7 @@ def _limits(dtype: np.dtype) -> tuple[float, float]:
     return float(found.smallest_normal), float(found.max)
 
 
-@seeks(SCALED, negative)
+@seeks(SCALED, "negative")
 def merge_factors(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
     """``c * (d * x) -> (c d) * x``; in derivatives ``(c * x) * (d * y) -> ((c d) * x) * y``."""
     types = [b.type(a) for a in args]
@@ -74,17 +65,17 @@ def merge_factors(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
     if types[0].size > types[1].size:
         left, right = right, left
     scaled = _scaled_by(b, right[0], *left)
-    return None if scaled is None else new(b, multiply, (scaled, right[1]))
+    return None if scaled is None else new(b, "multiply", (scaled, right[1]))
 
 
 def _scalar_product(b: Builder, i: int) -> tuple[float, int] | None:
     """A factor and what it multiplies, where node `i` is such a product or its negative."""
     node, sign = b.nodes[i], 1.0
-    if inner := node_if(b, i, negative):
+    if inner := node_if(b, i, "negative"):
         node, sign = b.nodes[inner.args[0]], -1.0
-    if node.primitive is add and node.args[0] == node.args[1]:
+    if node.primitive.name == "add" and node.args[0] == node.args[1]:
         return sign * 2.0, node.args[0]
-    if node.primitive is not multiply:
+    if node.primitive.name != "multiply":
         return (sign, inner.args[0]) if inner else None
     for here, other in ((0, 1), (1, 0)):
         factor = _scalar_factor(b, node.args[here], node.args[other])
@@ -114,8 +105,8 @@ def _scaled_by(b: Builder, outer: float, inner: float, x: int) -> int | None:
     if product == 1.0:
         return x
     if product == 2.0:
-        return new(b, add, (x, x))
-    return new(b, multiply, (b.constant(np.asarray(product, dtype)), x))
+        return new(b, "add", (x, x))
+    return new(b, "multiply", (b.constant(np.asarray(product, dtype)), x))
 
 
 def _exact(outer: float, inner: float) -> bool:

@@ -4,34 +4,32 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...ops.contraction import LETTERS, contract, parse, sizes_by_label
-from ...ops.elementwise import add, equal, multiply, where
-from ...ops.gather_scatter import iota
-from ...ops.view_ops import reshape
+from ...primitive import PRIMITIVES, Rewrite
 from ...tape import Builder
+from ..subscripts import LETTERS, parse, sizes_by_label
 from .rewrite_context import Ids, new, node_if, repeated_number, reshape_of, seeks, transpose_of
 
 
 def _is_identity(b: Builder, i: int) -> bool:
     """Whether node `i` is an identity matrix made of counters, as unit seeds are."""
     node, shape = b.nodes[i], b.type(i).shape
-    if node.primitive is not where or len(shape) != 2 or shape[0] != shape[1]:
+    if node.primitive.name != "where" or len(shape) != 2 or shape[0] != shape[1]:
         return False
     test, one, zero = node.args
-    hit = node_if(b, test, equal)
+    hit = node_if(b, test, "equal")
     if hit is None or (repeated_number(b, one), repeated_number(b, zero)) != (1.0, 0.0):
         return False
     rows, columns = (b.nodes[a] for a in hit.args)
-    if rows.primitive is not reshape or rows.type.shape != (shape[0], 1):
+    if rows.primitive.name != "reshape" or rows.type.shape != (shape[0], 1):
         return False
     count = b.nodes[rows.args[0]]
-    if count.primitive is add and repeated_number(b, count.args[1]) == 0:
+    if count.primitive.name == "add" and repeated_number(b, count.args[1]) == 0:
         count = b.nodes[count.args[0]]
-    counters = count.primitive is columns.primitive is iota
+    counters = count.primitive.name == columns.primitive.name == "iota"
     return counters and columns.type.shape == shape[1:]
 
 
-@seeks(where)
+@seeks("where")
 def product_with_identity(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
     """The product of an identity matrix with ``x`` is ``x`` with one axis relabelled.
 
@@ -49,16 +47,18 @@ def product_with_identity(b: Builder, args: Ids, params: dict[str, Any]) -> int 
     return None
 
 
+@Rewrite
 def product_with_number(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
     """The product of a number and an array is one entry by entry."""
     *sides, out = parse(params["subscripts"])
     for here, other in ((0, 1), (1, 0)):
         if not sides[here] and len(sides[other]) == len(out):
             turned = transpose_of(b, args[other], tuple(sides[other].index(x) for x in out))
-            return b.add(multiply, (args[here], turned))
+            return b.add(PRIMITIVES["multiply"], (args[here], turned))
     return None
 
 
+@Rewrite
 def drop_axes_of_length_one(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
     """Without the axes of one entry: a matrix of one column is a vector.
 
@@ -79,12 +79,13 @@ def drop_axes_of_length_one(b: Builder, args: Ids, params: dict[str, Any]) -> in
     return reshape_of(b, _contraction(b, inner, (*kept, result)), tuple(size[x] for x in out))
 
 
+@Rewrite
 def sum_of_products(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
     """A sum of products of arrays, each with axes that the other lacks: a product of matrices.
 
     Spelled as a product it takes no array of all terms, and a routine for matrices.
     """
-    terms = node_if(b, args[0], multiply)
+    terms = node_if(b, args[0], "multiply")
     if terms is None or terms.type.dtype.kind not in "fc" or params.get("dtype") is not None:
         return None
     shape = terms.type.shape
@@ -116,5 +117,5 @@ def _contraction(b: Builder, args: Ids, labels: tuple[str, ...]) -> int:
     """The product of two arrays, by the labels of both and of the result."""
     left, right, out = labels
     params: dict[str, Any] = {"subscripts": f"{left},{right}->{out}"}
-    found = product_with_identity(b, args, params)
-    return new(b, contract, args, **params) if found is None else found
+    found = product_with_identity.rule(b, args, params)
+    return new(b, "contract", args, **params) if found is None else found

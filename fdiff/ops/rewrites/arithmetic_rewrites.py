@@ -1,0 +1,168 @@
+"""Rewrites of arithmetic: factors of one, signs, choices, and broadcasts and transposes below them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...arraytype import broadcast
+from ...primitive import Rewrite
+from ...tape import Builder
+from .constant_factors import merge_factors, product_of_numbers
+from .rewrite_context import (
+    UNIT,
+    Ids,
+    new,
+    node_if,
+    repeated_number,
+    reshape_of,
+    seeks,
+    transpose_of,
+)
+
+
+@seeks(UNIT, "broadcast_to", "reshape")
+def times_one(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
+    """``x * 1 -> x`` and ``x * -1 -> -x``; also through a broadcast one.
+
+    Not of complex numbers: ``(1 + 0j) * (inf + 0j)`` is ``inf + nanj``.
+    """
+    if b.type(args[0]).dtype.kind == "c":
+        return None
+    for here, other in ((0, 1), (1, 0)):
+        factor = repeated_number(b, args[here])
+        if factor == 1 and not isinstance(factor, bool):
+            return args[other]
+        if factor == -1:
+            return new(b, "negative", (args[other],))
+    return None
+
+
+@seeks(UNIT, "broadcast_to", "reshape")
+def over_one(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
+    return (
+        args[0] if repeated_number(b, args[1]) == 1 and b.type(args[0]).dtype.kind != "c" else None
+    )
+
+
+@seeks("negative")
+def double_negative(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
+    inner = node_if(b, args[0], "negative")
+    return inner.args[0] if inner else None
+
+
+@seeks("negative")
+def minus_negative(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
+    """``x + (-y) -> x - y``, ``(-x) + y -> y - x``."""
+    if right := node_if(b, args[1], "negative"):
+        return new(b, "subtract", (args[0], right.args[0]))
+    if left := node_if(b, args[0], "negative"):
+        return new(b, "subtract", (args[1], left.args[0]))
+    return None
+
+
+@seeks("negative")
+def plus_negative(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
+    """``x - (-y) -> x + y``."""
+    right = node_if(b, args[1], "negative")
+    return new(b, "add", (args[0], right.args[0])) if right else None
+
+
+@seeks("negative")
+def times_negatives(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
+    """(-x) * (-y) -> x * y; the sign of one factor stays where it is."""
+    left, right = node_if(b, args[0], "negative"), node_if(b, args[1], "negative")
+    return new(b, "multiply", (left.args[0], right.args[0])) if left and right else None
+
+
+def drop_broadcast(op: str) -> Rewrite:
+    """op(broadcast(x), y) -> op(x, y) where y alone gives the shape."""
+
+    @seeks("broadcast_to")
+    def rule(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
+        shapes = [b.type(a).shape for a in args]
+        full = broadcast(*shapes)
+        for k, a in enumerate(args):
+            inner = node_if(b, a, "broadcast_to")
+            rest = [s for j, s in enumerate(shapes) if j != k]
+            if inner and broadcast(*rest, b.type(inner.args[0]).shape) == full:
+                return new(b, op, (*args[:k], inner.args[0], *args[k + 1 :]), **params)
+        return None
+
+    return rule
+
+
+@Rewrite
+def drop_conversion(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
+    """A conversion to the dtype the value has already."""
+    return args[0]
+
+
+@Rewrite
+def one_choice(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
+    """where(c, x, x) -> x, and nested choices by the same condition."""
+    if args[1] == args[2]:
+        return args[1]
+    for k in (1, 2):
+        inner = node_if(b, args[k], "where")
+        if inner and inner.args[0] == args[0]:
+            kept = list(args)
+            kept[k] = inner.args[k]
+            return new(b, "where", tuple(kept))
+    return None
+
+
+_BY_ROWS = ("gather", "scatter_add")  # made of rows, in turn
+
+
+def outer_transpose(op: str) -> Rewrite:
+    """op(transpose(x), y) -> transpose(op(x, y)), where y is as transposed or has but one axis.
+
+    Products of matrices take transposes as they are, but none below other arithmetic.
+    """
+
+    @seeks("transpose")
+    def rule(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
+        turned = [n for n in (node_if(b, a, "transpose") for a in args) if n is not None]
+        if not turned or any(n.params != turned[0].params for n in turned):
+            return None
+        if any(b.nodes[n.args[0]].primitive.name in _BY_ROWS for n in turned):
+            return None  # one loop over the rows takes them in any order
+        axes: Ids = turned[0].param("axes")
+        inner = tuple(_untransposed(b, a, axes) for a in args)
+        if any(a < 0 for a in inner):
+            return None
+        return transpose_of(b, new(b, op, inner, **params), axes)
+
+    return rule
+
+
+def _untransposed(b: Builder, i: int, axes: Ids) -> int:
+    """What makes node `i` when its axes are put in this order; -1 if it has not all of them."""
+    if node := node_if(b, i, "transpose"):
+        return node.args[0]
+    shape = b.type(i).shape
+    if len(shape) > len(axes) or sum(n != 1 for n in shape) > 1:
+        return -1
+    if all(n == 1 for n in shape):
+        return i
+    padded = (1,) * (len(axes) - len(shape)) + shape
+    return reshape_of(b, i, tuple(padded[axes.index(k)] for k in range(len(axes))))
+
+
+# --- by op, in the order in which the rules are asked -----------------------------------------
+ADD = (minus_negative, drop_broadcast("add"), outer_transpose("add"))
+SUBTRACT = (plus_negative, drop_broadcast("subtract"), outer_transpose("subtract"))
+MULTIPLY = (
+    product_of_numbers,
+    times_one,
+    merge_factors,
+    times_negatives,
+    drop_broadcast("multiply"),
+    outer_transpose("multiply"),
+)
+DIVIDE = (over_one, drop_broadcast("divide"), outer_transpose("divide"))
+NEGATIVE = (double_negative,)
+POWER = (drop_broadcast("power"),)
+MAXIMUM, MINIMUM = (drop_broadcast("maximum"),), (drop_broadcast("minimum"),)
+WHERE = (one_choice, drop_broadcast("where"))
+CONVERT = (drop_conversion,)

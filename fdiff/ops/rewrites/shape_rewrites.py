@@ -1,0 +1,103 @@
+"""Rewrites of ops that move entries, and of sums of single ones: one node in the place of several."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...primitive import Rewrite
+from ...tape import Builder
+from .rewrite_context import Ids, new, node_if, reshape_of, seeks, transpose_of
+
+
+@Rewrite
+def one_broadcast(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
+    """A broadcast of leading ones needs no reshape; of a broadcast, one is enough."""
+    if b.type(args[0]).shape == params["shape"]:
+        return args[0]
+    inner = node_if(b, args[0], "broadcast_to")
+    if inner:
+        return new(b, "broadcast_to", inner.args, **params)
+    inner = node_if(b, args[0], "reshape")
+    if inner:
+        source = b.type(inner.args[0]).shape
+        target = b.type(args[0]).shape
+        if target[len(target) - len(source) :] == source and all(
+            n == 1 for n in target[: len(target) - len(source)]
+        ):
+            return new(b, "broadcast_to", inner.args, **params)
+    return None
+
+
+@Rewrite
+def one_reshape(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
+    """A reshape to the shape the value has already, or of a reshape."""
+    if b.type(args[0]).shape == params["shape"]:
+        return args[0]
+    inner = node_if(b, args[0], "reshape")
+    return reshape_of(b, inner.args[0], params["shape"]) if inner else None
+
+
+@Rewrite
+def one_transpose(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
+    """A transpose to the order the axes have already, or of a transpose."""
+    axes: Ids = params["axes"]
+    if axes == tuple(range(len(axes))):
+        return args[0]
+    inner = node_if(b, args[0], "transpose")
+    if inner is None:
+        return None
+    first = inner.param("axes")
+    return transpose_of(b, inner.args[0], tuple(first[a] for a in axes))
+
+
+def _joined_axes(source: Ids, target: Ids) -> list[list[int]] | None:
+    """The axes of `source` that a reshape to `target` joins to each axis; None if it splits one."""
+    groups: list[list[int]] = []
+    taken = 0
+    for n in target:
+        group: list[int] = []
+        joined = 1
+        while joined < n and taken < len(source):
+            group.append(taken)
+            joined *= source[taken]
+            taken += 1
+        if joined != n:
+            return None
+        groups.append(group)
+    if groups and all(source[a] == 1 for a in range(taken, len(source))):
+        groups[-1] += range(taken, len(source))
+        return groups
+    return None
+
+
+@seeks("reshape")
+def transpose_before_reshape(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
+    """Axes that a reshape joins are put in order before: its result may then be the memory itself.
+
+    Columns of a Jacobian, ``(n, a * b)`` to ``(a * b, n)``, are written where they belong.
+    """
+    inner = node_if(b, args[0], "reshape")
+    if inner is None:
+        return None
+    axes: Ids = params["axes"]
+    target = b.type(args[0]).shape
+    groups = _joined_axes(b.type(inner.args[0]).shape, target)
+    if groups is None or not any(len(group) > 1 for group in groups):
+        return None
+    order = tuple(a for axis in axes for a in groups[axis])
+    before = dict(params, axes=order)
+    x = one_transpose.rule(b, inner.args, before)
+    if x is None:
+        x = transpose_of(b, inner.args[0], order)
+    return reshape_of(b, x, tuple(target[axis] for axis in axes))
+
+
+@Rewrite
+def sum_of_single_entries(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
+    """A sum over axes of length one is a reshape; over no axes, the value."""
+    source = b.type(args[0])
+    axes: Ids = params["axes"]
+    if all(source.shape[a] == 1 for a in axes):
+        shape = tuple(n for k, n in enumerate(source.shape) if k not in axes)
+        return reshape_of(b, args[0], shape)
+    return None

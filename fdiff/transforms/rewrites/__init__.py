@@ -1,1 +1,0 @@
-"""The rewrite rules of `simplify`: equal, shorter programs in the place of single nodes."""
