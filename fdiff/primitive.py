@@ -156,6 +156,8 @@ class Primitive:
       from, and where they are in it; None where they come from several or are computed.
     - ``axis_map(axis, out_type, *types, **params)`` is the `AxisMap` of an axis of the output, None
       where its entries do not belong to those of the arguments;
+    - ``sparse_tangents(sweep, node)`` keeps parts of batched tangents apart, as
+      `ops/tangent_parts.py` says, None where it cannot; without it they are made one;
     - ``masks(mask, args, **params)`` tells of each argument which entries enter the output's
       entries where `mask` is true; without it, that follows from the transpose.
     """
@@ -180,6 +182,7 @@ class Primitive:
     unit_slopes: bool = False  # its slopes are 1, -1 or a choice: they spread no NaN
     axis_map: Callable[..., AxisMap | None] | None = None
     masks: Callable[..., Sequence[object]] | None = None
+    sparse_tangents: Callable[..., list[Any] | None] | None = None
     samples: tuple[Sample, ...] = field(default=())
     layout: LayoutRule = _C_ORDER
     stops: bool = False  # the result counts as independent of the arguments

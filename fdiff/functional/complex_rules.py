@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from ..arraytype import ArrayType
 from ..dispatch.variant import Variant
 from ..errors import DtypeError, InputError, failure, show_line
+from ..ops.elementwise import conjugate
 from ..tape import Tape
 from ..transforms.pipeline import TANGENTS, derive
 
@@ -92,10 +93,10 @@ def conjugation(tape: Tape, wrt: Sequence[int]) -> tuple[str, str] | None:
     for i, node in enumerate(pushed.nodes):
         if not any(a in moving for a in node.args):
             continue
-        name = node.primitive.name
-        if name == "conjugate" or any(t.floating and t.dtype.kind != "c" for t in node.types):
+        parts = any(t.floating and t.dtype.kind != "c" for t in node.types)
+        if node.primitive is conjugate or parts:
             line = pushed.lines.get(i, (None,))[0]
-            return name, show_line(line) if line else ""
+            return node.primitive.name, show_line(line) if line else ""
         moving.add(i)
     return None
 

@@ -26,6 +26,7 @@ from .rewrites.contraction_rewrites import (
 )
 from .shaping import deepened, normal_axis, scalar_if_0d, traced
 from .subscripts import LETTERS, parse, sizes_by_label
+from .tangent_part_rules import contracted
 
 
 def _contracted(a: ArrayType, b: ArrayType, *, subscripts: str) -> tuple[ArrayType, ...]:
@@ -92,7 +93,7 @@ def _pair(a: tuple[int, ...], b: tuple[int, ...], subscripts: str) -> Sample:
 contract = register(
     Primitive(
         "contract", _contracted, _evaluate, _contract_jvp, _contract_vjp, _contract_batch, KernelRule(Kind.CONTRACT), "bilinear",
-        sizeless=True, axis_map=_contract_axes, masks=_contract_masks,
+        sizeless=True, axis_map=_contract_axes, masks=_contract_masks, sparse_tangents=contracted,
         rewrites=(product_with_identity, drop_axes_of_length_one, product_with_number),
         samples=(
             _pair((2, 3), (3, 4), "ij,jk->ik"), _pair((3,), (3,), "i,i->"), _pair((2, 3), (3,), "ij,j->i"),

@@ -23,6 +23,7 @@ from ..trace import TracedArray, apply, constant_value, current, implements
 from ..trace.operation_templates import LOOKING_BACK
 from ..trace.provenance import through_copy
 from . import complex_formulas as formulas
+from . import tangent_part_rules as tangents
 from .accurate_partials import (  # fmt: skip
     ANGLE_SLOPE,
     DIRECTION,
@@ -65,10 +66,10 @@ FIRST_ZERO = Kink("0, where it jumps", lambda x, y: (x == 0, None), jumps=True)
 EITHER_ZERO = Kink("0", lambda x, y: (x == 0, y == 0))
 
 # --- arithmetic -------------------------------------------------------------------------------
-add = elementwise("add", "{0} + {1}", lambda x, y, out: (1, 1), kind=Kind.ADD, complex_formulas=(formulas.ADD,), numpy=np.add, sample=(real, real), unit_slopes=True, rewrites=rewrites.ADD)
-subtract = elementwise("subtract", "{0} - {1}", lambda x, y, out: (1, -1), kind=Kind.SUBTRACT, complex_formulas=(formulas.SUBTRACT,), numpy=np.subtract, sample=(real, real), unit_slopes=True, rewrites=rewrites.SUBTRACT)
-multiply = elementwise("multiply", "{0} * {1}", lambda x, y, out: (y, x), kind=Kind.MULTIPLY, complex_formulas=(formulas.MULTIPLY,), numpy=np.multiply, sample=(real, real), rewrites=rewrites.MULTIPLY)
-divide = elementwise("divide", "{0} / {1}", lambda x, y, out: (1.0 / y, -out / y), kind=Kind.DIVIDE, complex_formulas=(formulas.DIVIDE,), numpy=np.divide, sample=(real, real), kink=DENOMINATOR, rewrites=rewrites.DIVIDE)
+add = elementwise("add", "{0} + {1}", lambda x, y, out: (1, 1), kind=Kind.ADD, complex_formulas=(formulas.ADD,), numpy=np.add, sample=(real, real), unit_slopes=True, rewrites=rewrites.ADD, sparse_tangents=tangents.added)
+subtract = elementwise("subtract", "{0} - {1}", lambda x, y, out: (1, -1), kind=Kind.SUBTRACT, complex_formulas=(formulas.SUBTRACT,), numpy=np.subtract, sample=(real, real), unit_slopes=True, rewrites=rewrites.SUBTRACT, sparse_tangents=tangents.added)
+multiply = elementwise("multiply", "{0} * {1}", lambda x, y, out: (y, x), kind=Kind.MULTIPLY, complex_formulas=(formulas.MULTIPLY,), numpy=np.multiply, sample=(real, real), rewrites=rewrites.MULTIPLY, sparse_tangents=tangents.entrywise)
+divide = elementwise("divide", "{0} / {1}", lambda x, y, out: (1.0 / y, -out / y), kind=Kind.DIVIDE, complex_formulas=(formulas.DIVIDE,), numpy=np.divide, sample=(real, real), kink=DENOMINATOR, rewrites=rewrites.DIVIDE, sparse_tangents=tangents.numerator)
 
 
 _general_divide = UFUNCS[np.divide]
@@ -82,7 +83,7 @@ def divide_call(x: object, y: object, **keywords: object) -> TracedArray:
 
 
 UFUNCS[np.divide] = divide_call
-negative = elementwise("negative", "-{0}", lambda x, out: (-1,), kind=Kind.NEGATIVE, complex_formulas=(formulas.NEGATIVE,), numpy=np.negative, sample=(real,), unit_slopes=True, rewrites=rewrites.NEGATIVE)
+negative = elementwise("negative", "-{0}", lambda x, out: (-1,), kind=Kind.NEGATIVE, complex_formulas=(formulas.NEGATIVE,), numpy=np.negative, sample=(real,), unit_slopes=True, rewrites=rewrites.NEGATIVE, sparse_tangents=tangents.entrywise)
 reciprocal = elementwise("reciprocal", "{T}(1) / {0}", lambda x, out: (-out * out,), numpy=np.reciprocal, sample=(real,), kink=AT_ZERO)
 square = elementwise("square", "{0} * {0}", lambda x, out: (x + x,), complex_formulas=(formulas.SQUARE,), numpy=np.square, sample=(real,))
 sqrt = elementwise("sqrt", "math.sqrt({0})", lambda x, out: (0.5 / out,), numpy=np.sqrt, sample=(positive,), kink=AT_ZERO)

@@ -22,6 +22,7 @@ from ..trace import (
 from ..trace.operation_cache import READS_ENTRY
 from ..trace.provenance import through_scatter
 from .shaping import transpose_call
+from .tangent_part_rules import gathered
 from .view_ops import spread
 
 
@@ -108,7 +109,7 @@ gather = register(
     Primitive(
         "gather", _gathered, lambda x, *indices: x[indices], _gather_jvp, _gather_vjp, _gather_batch, KernelRule(Kind.GATHER),
         "linear", structural=True, put=lambda parent, new, *indices: apply(PRIMITIVES["scatter_set"], parent, new, *indices),
-        sizeless=True, samples=(Sample(_gather_sample),), eager=EagerRule(scalar_rule=READS_ENTRY),
+        sizeless=True, samples=(Sample(_gather_sample),), eager=EagerRule(scalar_rule=READS_ENTRY), sparse_tangents=gathered,
     )
 )  # fmt: skip
 scatter_add = register(

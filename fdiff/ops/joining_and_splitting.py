@@ -16,6 +16,7 @@ from ..primitive import ZERO, LayoutRule, Primitive, Sample, register
 from ..trace import TracedArray, apply, implements
 from ..trace.provenance import through_join
 from . import axis_maps
+from . import tangent_part_rules as tangents
 from .shaping import (
     at_least,
     broadcast_arrays,
@@ -57,7 +58,7 @@ concatenate = register(
         "concatenate", _concatenated, lambda *xs, axis: np.concatenate(xs, axis=axis), _concatenate_jvp, _concatenate_vjp,
         _concatenate_batch, KernelRule(Kind.CONCATENATE), "linear", structural=True,
         layout=LayoutRule("join"), provenance=through_join,
-        moves=True, axis_map=axis_maps.concatenated,
+        moves=True, axis_map=axis_maps.concatenated, sparse_tangents=tangents.concatenated,
         samples=(Sample(lambda rng: (rng.normal(size=(2, 3)), rng.normal(size=(2, 1))), {"axis": 1}),),
     )
 )  # fmt: skip

@@ -20,6 +20,7 @@ from ..trace import TracedArray, apply
 from ..trace.load_forwarding import forward_load, forward_store, join_reshapes
 from ..trace.provenance import through_broadcast, through_reshape, through_slice, through_update
 from . import axis_maps
+from . import tangent_part_rules as tangents
 from .families import linear, unbroadcast
 from .rewrites.shape_rewrites import (
     one_broadcast,
@@ -44,6 +45,7 @@ reshape = linear(
     structural=True,
     moves=True,
     axis_map=axis_maps.reshaped,
+    sparse_tangents=tangents.reshaped,
     sizeless=True,
     view=True,
     put=lambda parent, new, *, shape: apply(reshape, new, shape=parent.shape),
@@ -70,6 +72,7 @@ transpose = linear(
     structural=True,
     moves=True,
     axis_map=axis_maps.transposed,
+    sparse_tangents=tangents.transposed,
     sizeless=True,
     view=True,
     put=lambda parent, new, *, axes: apply(transpose, new, axes=_inverse(axes)),
@@ -135,6 +138,7 @@ slice_ = linear(
     structural=True,
     moves=True,
     axis_map=axis_maps.sliced,
+    sparse_tangents=tangents.sliced,
     sizeless=True,
     view=True,
     put=lambda parent, new, *, starts, sizes, steps: apply(update, parent, new, starts=starts, steps=steps),
@@ -159,6 +163,7 @@ unslice = linear(
     structural=True,
     moves=True,
     axis_map=axis_maps.unsliced,
+    sparse_tangents=tangents.unsliced,
     sizeless=True,
     samples=(Sample(lambda rng: (rng.normal(size=(2, 2)),), {"starts": (1, 3), "steps": (2, -2), "shape": (5, 4)}),),
 )
@@ -198,7 +203,7 @@ def _update_batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int
 update = register(
     Primitive(
         "update", _updated, _update, _update_jvp, _update_vjp, _update_batch, KernelRule(Kind.UPDATE), "linear", structural=True,
-        moves=True, axis_map=axis_maps.updated, layout=LayoutRule("update"), shorten=forward_store, provenance=through_update,
+        moves=True, axis_map=axis_maps.updated, sparse_tangents=tangents.updated, layout=LayoutRule("update"), shorten=forward_store, provenance=through_update,
         samples=(Sample(lambda rng: (rng.normal(size=(5, 4)), rng.normal(size=(2, 2))), {"starts": (1, 3), "steps": (2, -2)}),),
     )
 )  # fmt: skip

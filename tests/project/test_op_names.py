@@ -7,6 +7,7 @@ import pytest
 from test_layout import fresh_process
 
 import fdiff
+from fdiff.ops.rewrites.rewrite_context import SCALED, UNIT
 from fdiff.primitive import PRIMITIVES
 
 ROOT = Path(fdiff.__file__).parent
@@ -72,6 +73,8 @@ for load in [LAZY_TABLES[module] for module in MODULES]:
     load()
 print(*PRIMITIVES)
 """
+# What rewrites look for once the tables that are always there are imported.
+SOUGHT = "import fdiff.ops; from fdiff.primitive import SOUGHT_KINDS; print(*SOUGHT_KINDS)"
 
 
 def literals(node):
@@ -115,6 +118,43 @@ def found():
 
 def test_no_code_outside_ops_compares_names_of_ops():
     assert found() == {module: set(words.split()) for module, (words, _) in ALLOWED.items()}
+
+
+def keyed_by_ops(tree):
+    """The lines of tables of two rows or more whose keys are ops, imported from `fdiff.ops`."""
+    ops = {
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and "ops" in (node.module or "").split(".")
+        for alias in node.names
+    }
+    for node in ast.walk(tree):
+        keys = node.keys if isinstance(node, ast.Dict) else ()
+        if len([k for k in keys if isinstance(k, ast.Name) and k.id in ops]) > 1:
+            yield node.lineno
+
+
+def test_no_table_outside_ops_is_keyed_by_ops():
+    assert [
+        f"{path}:{line}"
+        for path in ROOT.rglob("*.py")
+        if "ops" not in path.relative_to(ROOT).parts
+        for line in keyed_by_ops(ast.parse(path.read_text(encoding="utf-8")))
+    ] == []
+
+
+def test_tables_keyed_by_ops_are_found():
+    table = "RULES = {add: one, multiply: two}"
+    head = "from ...ops.elementwise import add, multiply"
+    assert list(keyed_by_ops(ast.parse(f"{head}\n{table}"))) == [2]
+    assert list(keyed_by_ops(ast.parse(table))) == []
+
+
+def test_rewrites_seek_ops_and_kinds_that_there_are():
+    sought = {k for op in PRIMITIVES.values() for r in op.rewrites for k in r.sought or ()}
+    assert sought - {UNIT, SCALED} <= {*PRIMITIVES}
+    # The flags of ops are found once, so that no table that is imported later may seek more.
+    assert {*fresh_process(SOUGHT).split()} == sought
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,8 @@ import numpy as np
 
 from ...arraytype import ArrayType
 from ...kernel_rule import KernelRule, Kind
-from ...primitive import PRIMITIVES, Primitive
+from ...ops.view_ops import reshape, transpose
+from ...primitive import Primitive
 from ...tape import INPUT, Builder, Node, Tape
 from .small_sizes import small_sizes
 
@@ -148,11 +149,11 @@ def _mask(b: Builder, mask: int, labels: str, size: dict[str, int], wanted: str)
     order = [labels.index(x) for x in wanted if x in labels]
     mask = _reshaped(b, mask, tuple(size[x] for x in labels))
     if order != sorted(order):
-        mask = b.add(PRIMITIVES["transpose"], (mask,), (("axes", tuple(order)),))
+        mask = b.add(transpose, (mask,), (("axes", tuple(order)),))
     return _reshaped(b, mask, tuple(size[x] if x in labels else 1 for x in wanted))
 
 
 def _reshaped(b: Builder, x: int, shape: tuple[int, ...]) -> int:
     if b.type(x).shape == shape:
         return x
-    return b.add(PRIMITIVES["reshape"], (x,), (("shape", shape),))
+    return b.add(reshape, (x,), (("shape", shape),))

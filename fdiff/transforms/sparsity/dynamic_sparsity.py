@@ -13,14 +13,13 @@ from typing import Any
 import numpy as np
 
 from ...ops.contraction import contract
+from ...ops.tangent_parts import TangentPart, full, seeds_of
 from ...ops.view_ops import reshape, slice_, spread
 from ...tape import INPUT, ITEM, Node, Tape
 from ...trace import TracedArray
 from ..batch import widened
 from ..derivative_tapes import seeds_behind
 from ..simplify import SimplifyingTrace
-from .sparse_tangent_rules import RULES
-from .sparse_tangents import TangentPart, full, seeds_of
 from .tangent_state import SparseTangents, Unit
 
 WORTH = 0.6  # of the work for all seeds, what may be left for it to pay
@@ -89,7 +88,7 @@ class SparseSweep(SparseTangents):
 
     def _carry(self, i: int, node: Node) -> None:
         """The parts of what a node computes, by the rule of its op or all of them as one."""
-        rule = RULES.get(node.primitive)
+        rule = node.primitive.sparse_tangents
         found = rule(self, node) if rule is not None and node.type.size else None
         if found is not None:
             self.parts[i] = found
@@ -98,8 +97,7 @@ class SparseSweep(SparseTangents):
         else:
             self.items[i] = self._as_one(node)
         if found is None or not (node.primitive.view or node.primitive is contract):
-            self.carried += sum(part.volume for part in self.parts.get(i, ()))
-            self.all += self.source.size * node.type.size
+            self.count(sum(part.volume for part in self.parts.get(i, ())), node.type.size)
 
     def _as_one(self, node: Node) -> list[list[TangentPart]]:
         """One part for each output, of all seeds that reach an operand."""

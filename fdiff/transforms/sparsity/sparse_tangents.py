@@ -11,85 +11,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from math import prod
-from typing import NamedTuple
 
 import numpy as np
 
 from ...arraytype import Shape
 from ...ops.elementwise import add
 from ...ops.joining_and_splitting import concatenate
+from ...ops.tangent_parts import (
+    Box,
+    Seeds,
+    TangentPart,
+    common,
+    extent,
+    full,
+    hull,
+    leading_axis,
+    offset,
+    seeds_of,
+    volume,
+)
 from ...ops.view_ops import reshape, slice_, spread, transpose, unslice, update
 from ...primitive import Primitive
 from ...trace import Trace
 
-Seeds = tuple[int, ...]  # in order
-Box = tuple[tuple[int, int], ...]  # of each axis, from and to
-
 SLACK = 1.5  # how much larger than its parts together what they are put into may be
 MOST_JOINED = 1 << 12  # entries up to which parts are put together: beyond, a copy costs more
 MOST_PARTS = 8  # of a node whose parts are large
-
-
-class TangentPart(NamedTuple):
-    """A node of a trace, with a leading axis of the seeds unless there is only one."""
-
-    node: int
-    seeds: Seeds
-    box: Box
-
-    @property
-    def wide(self) -> bool:
-        return len(self.seeds) > 1
-
-    @property
-    def lead(self) -> Shape:
-        return leading_axis(self.seeds)
-
-    @property
-    def volume(self) -> int:
-        return len(self.seeds) * volume(self.box)
-
-
-def leading_axis(seeds: Seeds) -> Shape:
-    """The shape of the axis of some seeds, which a single one does not have."""
-    return (len(seeds),) if len(seeds) > 1 else ()
-
-
-def full(shape: Shape) -> Box:
-    """The box of all entries."""
-    return tuple([(0, n) for n in shape])
-
-
-def extent(box: Box) -> Shape:
-    """Its lengths."""
-    return tuple([hi - lo for lo, hi in box])
-
-
-def volume(box: Box) -> int:
-    """How many entries it has."""
-    return prod(extent(box))
-
-
-def hull(a: Box, b: Box) -> Box:
-    """The smallest box around two."""
-    return tuple([(min(p, q), max(s, t)) for (p, s), (q, t) in zip(a, b, strict=True)])
-
-
-def common(a: Box, b: Box) -> Box | None:
-    """The box of the entries of both; None if there are none."""
-    both = tuple([(max(p, q), min(s, t)) for (p, s), (q, t) in zip(a, b, strict=True)])
-    return both if all(lo < hi for lo, hi in both) else None
-
-
-def offset(inner: Box, outer: Box) -> Box:
-    """Where a box lies within another."""
-    return tuple([(p - q, s - q) for (p, s), (q, _) in zip(inner, outer, strict=True)])
-
-
-def seeds_of(parts: Sequence[TangentPart]) -> Seeds:
-    """All seeds of some parts."""
-    return tuple(sorted({s for part in parts for s in part.seeds}))
 
 
 class TangentParts:
@@ -104,6 +51,9 @@ class TangentParts:
 
     def shape(self, node: int) -> Shape:
         return self.trace.builder.type(node).shape
+
+    def broadcast(self, node: int, shape: Shape) -> int:
+        return node if self.shape(node) == shape else self.add(spread, (node,), shape=shape)
 
     def reshaped(self, node: int, shape: Shape) -> int:
         return node if self.shape(node) == shape else self.add(reshape, (node,), shape=shape)

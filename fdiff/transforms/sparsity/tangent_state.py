@@ -9,11 +9,13 @@ import numpy as np
 
 from ...arraytype import ArrayType, Shape
 from ...errors import Line
+from ...ops.tangent_parts import Seeds, TangentPart, full, leading_axis
+from ...ops.view_ops import reshape, spread
 from ...tape import Node, Tape
 from ..batch import widened
 from ..derivative_tapes import unit_seeds
 from ..simplify import SimplifyingTrace
-from .sparse_tangents import Seeds, TangentPart, TangentParts, full, leading_axis
+from .sparse_tangents import TangentParts
 
 
 class Unit(NamedTuple):
@@ -47,6 +49,18 @@ class SparseTangents:
     def moves(self, i: int) -> bool:
         """Whether any seed may reach a node."""
         return i in self.parts or i in self.units
+
+    def is_zero(self, i: int) -> bool:
+        """Whether a node that does not move is a constant of zeros, or a broadcast one."""
+        node = self.builder.nodes[self.values[i]]
+        while node.primitive in (spread, reshape):
+            node = self.builder.nodes[node.args[0]]
+        return node.value is not None and not node.value.any()
+
+    def count(self, carried: int, entries: int) -> None:
+        """Count entries of parts that an op computes, and of an array that all seeds reach."""
+        self.carried += carried
+        self.all += self.source.size * entries
 
     def type(self, i: int) -> ArrayType:
         return self.tape.nodes[i].type

@@ -6,31 +6,33 @@ of a tape of tangents is linear in them, so that zeros outside of the parts stay
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from ...arraytype import Shape
-from ...ops.contraction import contract, parse
-from ...ops.elementwise import add, divide, multiply, negative, subtract
-from ...ops.gather_scatter import gather
-from ...ops.joining_and_splitting import concatenate
-from ...ops.reductions import sum_
-from ...ops.view_ops import reshape, slice_, spread, transpose, unslice, update
-from ...primitive import Primitive
-from ...tape import Node
-from .sparse_tangents import Box, TangentPart, common, extent, full, seeds_of, volume
-from .tangent_state import SparseTangents
+from ..arraytype import Shape
+from ..primitive import PRIMITIVES, Primitive
+from ..tape import Node
+from .subscripts import parse
+from .tangent_parts import (
+    Box,
+    TangentPart,
+    TangentPartSweep,
+    common,
+    extent,
+    full,
+    seeds_of,
+    volume,
+)
 
 MOST = 2  # a part that is more than one in so many entries is carried with zeros around it
 Found = list[TangentPart] | None
-Rule = Callable[[SparseTangents, Node], Found]
 
 
 # --- ops that move entries: parts stay as they are ----------------------------------------------
 
 
-def _slice(s: SparseTangents, node: Node) -> Found:
+def sliced(s: TangentPartSweep, node: Node) -> Found:
     named: dict[str, Any] = dict(node.params)
     taken = list(zip(named["starts"], named["sizes"], named["steps"], strict=True))
     if any(step < 1 for _, _, step in taken):
@@ -48,7 +50,7 @@ def _slice(s: SparseTangents, node: Node) -> Found:
         first = [a + lo * t for (a, _, t), (lo, _) in zip(taken, box, strict=True)]
         starts = [a - lo for a, (lo, _) in zip(first, part.box, strict=True)]
         node_id = s.emit.add(
-            slice_,
+            node.primitive,
             (part.node,),
             starts=(*(0,) * part.wide, *starts),
             sizes=(*part.lead, *extent(tuple(box))),
@@ -58,7 +60,7 @@ def _slice(s: SparseTangents, node: Node) -> Found:
     return found
 
 
-def _unslice(s: SparseTangents, node: Node) -> Found:
+def unsliced(s: TangentPartSweep, node: Node) -> Found:
     named: dict[str, Any] = dict(node.params)
     if any(step != 1 for step in named["steps"]):
         return None
@@ -66,7 +68,7 @@ def _unslice(s: SparseTangents, node: Node) -> Found:
 
 
 def _moved(
-    s: SparseTangents, parts: Sequence[TangentPart], starts: Sequence[int], shape: Shape
+    s: TangentPartSweep, parts: Sequence[TangentPart], starts: Sequence[int], shape: Shape
 ) -> list[TangentPart]:
     """Parts of a piece as parts of the array it is put into; a part that fills most of that array
     is made to fill all of it.
@@ -81,7 +83,7 @@ def _moved(
     return found
 
 
-def _update(s: SparseTangents, node: Node) -> Found:
+def updated(s: TangentPartSweep, node: Node) -> Found:
     named: dict[str, Any] = dict(node.params)
     base, piece = node.args
     if any(step != 1 for step in named["steps"]) or not _others_are_zero(s, node.args):
@@ -91,14 +93,16 @@ def _update(s: SparseTangents, node: Node) -> Found:
     found = (
         []
         if not s.moves(base)
-        else [q for p in s.parts_of(base) for q in _without_region(s, p, region)]
+        else [q for p in s.parts_of(base) for q in _without_region(s, node.primitive, p, region)]
     )
     if s.moves(piece):
         found += _moved(s, s.parts_of(piece), named["starts"], node.type.shape)
     return found
 
 
-def _without_region(s: SparseTangents, part: TangentPart, region: Box) -> list[TangentPart]:
+def _without_region(
+    s: TangentPartSweep, op: Primitive, part: TangentPart, region: Box
+) -> list[TangentPart]:
     """What is left of a part where a region is stored over."""
     both = common(part.box, region)
     if both is None:
@@ -107,10 +111,10 @@ def _without_region(s: SparseTangents, part: TangentPart, region: Box) -> list[T
         return []
     nothing = s.emit.zeros((*part.lead, *extent(both)), s.emit.dtype(part.node))
     ids = (part.node, nothing)
-    return [part._replace(node=s.emit.place(update, ids, part.lead, both, part.box))]
+    return [part._replace(node=s.emit.place(op, ids, part.lead, both, part.box))]
 
 
-def _concatenate(s: SparseTangents, node: Node) -> Found:
+def concatenated(s: TangentPartSweep, node: Node) -> Found:
     if not _others_are_zero(s, node.args):
         return None
     named: dict[str, Any] = dict(node.params)
@@ -124,19 +128,12 @@ def _concatenate(s: SparseTangents, node: Node) -> Found:
     return found
 
 
-def _others_are_zero(s: SparseTangents, args: Sequence[int]) -> bool:
+def _others_are_zero(s: TangentPartSweep, args: Sequence[int]) -> bool:
     """Whether operands that do not move are zeros, as those that a derivative rule fills in."""
-    return all(s.moves(a) or _zero(s, s.values[a]) for a in args)
+    return all(s.moves(a) or s.is_zero(a) for a in args)
 
 
-def _zero(s: SparseTangents, i: int) -> bool:
-    node = s.builder.nodes[i]
-    while node.primitive in (spread, reshape):
-        node = s.builder.nodes[node.args[0]]
-    return node.value is not None and not node.value.any()
-
-
-def _reshape(s: SparseTangents, node: Node) -> Found:
+def reshaped(s: TangentPartSweep, node: Node) -> Found:
     source, target = s.type(node.args[0]).shape, node.type.shape
     found = []
     parts = s.parts_of(node.args[0])
@@ -170,24 +167,24 @@ def _boxes_of_reshape(source: Shape, target: Shape, box: Box) -> tuple[Box, Box]
     return tuple(before), tuple(after)
 
 
-def _transpose(s: SparseTangents, node: Node) -> Found:
+def transposed(s: TangentPartSweep, node: Node) -> Found:
     named: dict[str, Any] = dict(node.params)
     axes = named["axes"]
     found = []
     for part in s.parts_of(node.args[0]):
         order = (0, *[a + 1 for a in axes]) if part.wide else axes
         box = tuple([part.box[a] for a in axes])
-        found.append(TangentPart(s.emit.add(transpose, (part.node,), axes=order), part.seeds, box))
+        found.append(TangentPart(s.emit.add(node.primitive, (part.node,), axes=order), part.seeds, box))
     return found
 
 
 # --- ops that compute: parts are put together first ---------------------------------------------
 
 
-def _entrywise(s: SparseTangents, node: Node) -> Found:
+def entrywise(s: TangentPartSweep, node: Node) -> Found:
     """Where one operand moves: the op on each of its parts and the others' entries in its box."""
     moving = [k for k, a in enumerate(node.args) if s.moves(a)]
-    if len(moving) != 1 or (node.primitive is divide and moving != [0]):
+    if len(moving) != 1:
         return None
     (k,) = moving
     found = []
@@ -196,11 +193,16 @@ def _entrywise(s: SparseTangents, node: Node) -> Found:
         ids = [part.node if j == k else _in_box(s, a, box) for j, a in enumerate(node.args)]
         on = [j == k and part.wide for j in range(len(ids))]
         made = s.apply(node, ids, on, len(part.seeds))
-        found.append(TangentPart(_broadcast_to_box(s, made, part, extent(box)), part.seeds, box))
+        found.append(TangentPart(s.emit.broadcast(made, (*part.lead, *extent(box))), part.seeds, box))
     return found
 
 
-def _in_box(s: SparseTangents, arg: int, box: Box) -> int:
+def numerator(s: TangentPartSweep, node: Node) -> Found:
+    """A quotient where the numerator alone moves."""
+    return None if s.moves(node.args[1]) else entrywise(s, node)
+
+
+def _in_box(s: TangentPartSweep, arg: int, box: Box) -> int:
     """The entries of an operand that does not move, beside a box of what it is broadcast to."""
     shape = s.type(arg).shape
     spans = box[len(box) - len(shape) :]
@@ -208,13 +210,7 @@ def _in_box(s: SparseTangents, arg: int, box: Box) -> int:
     return s.emit.cut(s.values[arg], own)
 
 
-def _broadcast_to_box(s: SparseTangents, made: int, part: TangentPart, shape: Shape) -> int:
-    """A node of a part broadcast to the box; it is smaller where only the operand beside it is."""
-    whole = (*part.lead, *shape)
-    return made if s.emit.shape(made) == whole else s.emit.add(spread, (made,), shape=whole)
-
-
-def _add(s: SparseTangents, node: Node) -> Found:
+def added(s: TangentPartSweep, node: Node) -> Found:
     """All parts of both operands; those with the same seeds and box are added at once."""
     if not _others_are_zero(s, node.args):
         return None
@@ -230,19 +226,19 @@ def _add(s: SparseTangents, node: Node) -> Found:
         right.remove(other)
         both = s.emit.add(node.primitive, (part.node, other.node))
         found.append(part._replace(node=both))
-    if node.primitive is subtract:
-        right = [p._replace(node=s.emit.add(negative, (p.node,))) for p in right]
+    if node.primitive.name == "subtract":
+        right = [p._replace(node=s.emit.add(PRIMITIVES["negative"], (p.node,))) for p in right]
     return found + right
 
 
-def _spread(s: SparseTangents, part: TangentPart, arg: int, node: Node) -> TangentPart:
+def _spread(s: TangentPartSweep, part: TangentPart, arg: int, node: Node) -> TangentPart:
     """A part of an operand broadcast to the shape of an elementwise node."""
     box = _spread_box(part.box, s.type(arg).shape, node.type.shape)
     if box == part.box:
         return part
     ones = (1,) * (len(box) - len(part.box))
     deep = s.emit.reshaped(part.node, (*part.lead, *ones, *extent(part.box)))
-    return TangentPart(_broadcast_to_box(s, deep, part, extent(box)), part.seeds, box)
+    return TangentPart(s.emit.broadcast(deep, (*part.lead, *extent(box))), part.seeds, box)
 
 
 def _spread_box(box: Box, shape: Shape, target: Shape) -> Box:
@@ -252,7 +248,7 @@ def _spread_box(box: Box, shape: Shape, target: Shape) -> Box:
     return tuple([span if n == m else (0, n) for n, m, span in spans])
 
 
-def _contract(s: SparseTangents, node: Node) -> Found:
+def contracted(s: TangentPartSweep, node: Node) -> Found:
     """A product with an operand that does not move: with those of its entries each part meets."""
     moving = [k for k, a in enumerate(node.args) if s.moves(a)]
     if len(moving) != 1:
@@ -265,7 +261,7 @@ def _contract(s: SparseTangents, node: Node) -> Found:
         dict(zip(labels, s.type(a).shape, strict=True))
         for labels, a in zip(operands, node.args, strict=True)
     ]
-    s.all += s.source.size * prod((lengths[0] | lengths[1]).values())
+    s.count(0, prod((lengths[0] | lengths[1]).values()))
     found = []
     for part in s.coalesced(node.args[k]):
         spans = dict(zip(operands[1 - k], full(s.type(other).shape), strict=True))
@@ -274,23 +270,23 @@ def _contract(s: SparseTangents, node: Node) -> Found:
         ids = (part.node, beside) if k == 0 else (beside, part.node)
         on = [j == k and part.wide for j in range(2)]
         made = s.apply(node, ids, on, len(part.seeds))
-        s.carried += len(part.seeds) * volume(tuple(spans.values()))
+        s.count(len(part.seeds) * volume(tuple(spans.values())), 0)
         found.append(TangentPart(made, part.seeds, tuple([spans[label] for label in out])))
     return found
 
 
-def _sum(s: SparseTangents, node: Node) -> Found:
+def summed(s: TangentPartSweep, node: Node) -> Found:
     named: dict[str, Any] = dict(node.params)
     axes = named["axes"]
     found = []
     for part in s.coalesced(node.args[0]):
         gone = tuple([a + part.wide for a in axes])
         box = tuple([span for k, span in enumerate(part.box) if k not in axes])
-        found.append(TangentPart(s.emit.add(sum_, (part.node,), axes=gone), part.seeds, box))
+        found.append(TangentPart(s.emit.add(node.primitive, (part.node,), axes=gone), part.seeds, box))
     return found
 
 
-def _gather(s: SparseTangents, node: Node) -> Found:
+def gathered(s: TangentPartSweep, node: Node) -> Found:
     """Rows of parts that have all rows; the axes behind the indexed ones keep their boxes."""
     source, *indices = node.args
     if any(s.moves(a) for a in indices):
@@ -303,26 +299,8 @@ def _gather(s: SparseTangents, node: Node) -> Found:
         same = [part for part in coalesced if part.box[count:] == end]
         box, seeds = (*full(s.type(source).shape)[:count], *end), seeds_of(same)
         rows = s.emit.seeds_behind(same, seeds, box, count)
-        made = s.emit.add(gather, (rows, *[s.values[a] for a in indices]))
+        made = s.emit.add(node.primitive, (rows, *[s.values[a] for a in indices]))
         found.append(
             TangentPart(s.emit.seeds_in_front(made, seeds, len(picked)), seeds, (*picked, *end))
         )
     return found
-
-
-RULES: dict[Primitive, Rule] = {
-    slice_: _slice,
-    unslice: _unslice,
-    update: _update,
-    concatenate: _concatenate,
-    reshape: _reshape,
-    transpose: _transpose,
-    multiply: _entrywise,
-    divide: _entrywise,
-    negative: _entrywise,
-    add: _add,
-    subtract: _add,
-    contract: _contract,
-    sum_: _sum,
-    gather: _gather,
-}
