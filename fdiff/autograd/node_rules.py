@@ -6,10 +6,12 @@ is created, as a recorded call on what was saved, which is then differentiated l
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Any
 
 import numpy as np
 
+from ..transforms.rule_templates import Seeds
 from ..tree import Spec
 from .call_tapes import CallTape
 from .nodes import AccumulateGrad, CustomNode, GraphNode
@@ -24,7 +26,9 @@ Saved = tuple[int, Any, tuple[Version, int]]  # place, value, and the version th
 
 
 class NodeRules:
-    """Rules run on values."""
+    """Rules run on values; `needed` are the nodes of the sweep that are, None for all."""
+
+    needed: Container[GraphNode] | None = None
 
     def lift(self, value: np.ndarray) -> Any:
         """A cotangent with this value."""
@@ -68,7 +72,7 @@ class NodeRules:
         seeds = tuple(
             [bars[k][1] is not None if k in bars else None for k in range(len(made.outputs))]
         )
-        pull = made.pull(seeds)
+        pull = self.rule(node, seeds)
         given = [bars[k][0] for k, s in enumerate(seeds) if s is not None]
         given += [bars[k][1] for k, s in enumerate(seeds) if s]
         found = self.run(node, pull, [(place, *saved[place]) for place in pull.saved], given)
@@ -76,6 +80,10 @@ class NodeRules:
         for operand, place, masked in pull.targets:
             out[operand] = found[place], None if masked is None else _plain(found[masked])
         return out
+
+    def rule(self, node: GraphNode, seeds: Seeds) -> Pull:
+        """The rule of a node for these cotangents."""
+        return node.recipe.pull(seeds)
 
     def run(self, node: GraphNode, pull: Pull, saved: list[Saved], given: list[Any]) -> Any:
         """What a rule of the node gives, for values that it saved and for others."""
@@ -94,7 +102,18 @@ class NodeRules:
 
 
 class RecordedRules(NodeRules):
-    """Rules recorded: cotangents are recorded arrays."""
+    """Rules recorded: cotangents are recorded arrays.
+
+    A rule is recorded as one call. Cotangents that nobody asked for are left out of it, since what
+    they are computed from would be taken for what the others depend on.
+    """
+
+    def rule(self, node: GraphNode, seeds: Seeds) -> Pull:
+        if self.needed is None or (node.hooks is not None and node.hooks.after):
+            return node.recipe.pull(seeds)
+        pairs = zip(node.recipe.needed, node.edges, strict=True)
+        needed = [n and e is not None and e[0] in self.needed for n, e in pairs]
+        return node.recipe.pull(seeds, tuple(needed))
 
     def lift(self, value: np.ndarray) -> Any:
         return plain(value)

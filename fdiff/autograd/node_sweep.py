@@ -65,6 +65,7 @@ class NodeSweep:
         self.deliver = deliver
         self.counts = reachable(roots)
         self.needed = None if wanted is None else leading_to(self.counts, wanted)
+        rules.needed = self.needed
         self.wanted = set(wanted or ())
         self.captured: dict[Edge, Any] = {}
         self.bars: dict[GraphNode, dict[int, tuple[Any, Any]]] = {}

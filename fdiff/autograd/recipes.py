@@ -107,7 +107,7 @@ class Recipe:
         self.ruled = ruled
         self.count = len(kinds)
         self.needed = tuple([k.requires_grad and k.type.floating for k in kinds])
-        self.pulls: dict[Seeds, Pull] = {}
+        self.pulls: dict[tuple[Seeds, tuple[bool, ...]], Pull] = {}
         self.outputs = _moving(made, self.needed)
         self.single = len(self.outputs) == 1 and not made.stored and made.spec.kind is None
         every = tuple([False if floating else None for floating in self.outputs])
@@ -116,11 +116,12 @@ class Recipe:
             masked = self.pull(tuple([True if floating else None for floating in self.outputs]))
             self.saved = tuple(sorted({*self.saved, *masked.saved}))
 
-    def pull(self, seeds: Seeds) -> Pull:
-        """The reverse rule for these cotangents."""
-        found = self.pulls.get(seeds)
+    def pull(self, seeds: Seeds, needed: tuple[bool, ...] | None = None) -> Pull:
+        """The reverse rule for these cotangents, to all operands or to those that are `needed`."""
+        key = seeds, self.needed if needed is None else needed
+        found = self.pulls.get(key)
         if found is None:
-            found = self.pulls[seeds] = pull_of(self.tape, self.needed, seeds)
+            found = self.pulls[key] = pull_of(self.tape, key[1], seeds)
         return found
 
 

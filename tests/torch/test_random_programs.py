@@ -102,6 +102,11 @@ REPLAYED = {  # what seeds beyond those of the two thousand have shown
         "with L.no_grad(): v -= 0.25",
         "g = L.grad(L.sum(y), v, materialize_grads=True)[0].clone()",
     ],
+    "a gradient that was not asked for adds no dependence to the one that was": [
+        *("x = L.leaf(2.0)", "y = x * 3.0", "z = y * (x * x + 1.0)"),
+        "g = L.grad(z, y, create_graph=True)[0].clone()",
+        "h = L.grad(L.sum(g * g), y)[0].clone()",
+    ],
     "a store into a part of an array is pulled back once": [
         *("x = L.leaf([1.0, 2.0, 3.0])", "y = x * 1.0", "v = y.reshape((3,))", "v[...] = 0.5"),
         *("L.sum(v * v).backward()", "L.sum(v * 0.5).backward()"),
