@@ -3,6 +3,9 @@
 NumPy decides what is a view. One knows the array that owns its memory (its root), and the calls
 that lead from there to it. When the root gets another history by a store, wherever that was made,
 the view takes its own from the root's again; a store into a view is a store into its root.
+
+Views with a history of their own: A. Paszke et al., Automatic differentiation in PyTorch, NIPS
+Autodiff Workshop 2017.
 """
 
 from __future__ import annotations

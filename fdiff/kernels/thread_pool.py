@@ -7,6 +7,10 @@ the other cores, and neither have forked children: threads stop before a fork an
 parent. A call that finds the pool busy runs on its own thread, and gives the same numbers.
 
 What the threads do is machine code: `runtime.worker_code`.
+
+The calling thread and its workers run a parallel kernel as a team (fork and join; L. Dagum and
+R. Menon, OpenMP: an industry standard API for shared-memory programming, IEEE Computational
+Science and Engineering 5(1), 1998).
 """
 
 from __future__ import annotations

@@ -8,6 +8,10 @@
 
 Each rule is the `shorten` of an op's record. It gets the builder, the arguments and the parameters
 of a node to be added; it gives the id of an equal node, or None, and the arguments to add it with.
+
+Values that are known of parts of an array: K. Knobe and V. Sarkar, Array SSA form and its use in
+parallelization, POPL 1998. Dead stores: S. S. Muchnick, Advanced Compiler Design and
+Implementation, Morgan Kaufmann 1997, section 18.10.
 """
 
 from __future__ import annotations

@@ -8,6 +8,9 @@ the operand they come from with the positions there, or None.
 Only a slice beneath which entries were stored one by one, or a number repeated, is followed:
 the positions of such stores are part of the structure of a kernel anyway, while the results of
 following other slices would depend on sizes.
+
+Definitions that reach single entries: K. Knobe and V. Sarkar, Array SSA form and its use in
+parallelization, POPL 1998.
 """
 
 from __future__ import annotations

@@ -3,6 +3,9 @@
 The walk begins at the entries of outputs that are not finite, and goes to those entries of operands
 that they were computed from and that are not finite either. Where there are none, the operation
 itself made them. What a `where` discards, and what no output reads, is never visited.
+
+A backward dynamic slice, cut where values are finite (B. Korel and J. Laski, Dynamic program
+slicing, Information Processing Letters 29(3), 1988).
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Where derivatives are asked for that do not exist: a tape that finds such points of another."""
+"""Where derivatives are asked for that do not exist: a tape that finds such points of another.
+
+Derivatives at kinks: A. Griewank and A. Walther, Evaluating Derivatives, 2nd ed., SIAM 2008,
+chapter 14.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,9 @@
 What a rule does depends on the types of the operands, on parameters, and, where it asks for them,
 on small constants among the operands. So it is traced into a small tape, whose nodes are entered
 in place of the rule from then on.
+
+Partial evaluation of rules for what is known of their operands (N. D. Jones, C. K. Gomard,
+P. Sestoft, Partial Evaluation and Automatic Program Generation, Prentice Hall 1993).
 """
 
 from __future__ import annotations

@@ -3,6 +3,9 @@
 Nodes are encoded in order, by a *lowering* for each op, its parameters and the layouts of its
 operands: long tapes have few of them. Views cost nothing, they are a layout and a place. An op
 without opcode is left to NumPy between two runs of instructions.
+
+Places are given and taken back in the order of the nodes, as registers by a linear scan
+(M. Poletto and V. Sarkar, Linear scan register allocation, ACM TOPLAS 21(5), 1999).
 """
 
 from __future__ import annotations

@@ -4,6 +4,10 @@ The loops of a nest are *parallel* (each iteration writes entries of its own), *
 combine values by an operator that may be reordered) or *ordered* (scans, and what overwrites
 entries that other iterations write or read). Parallel loops come first: threads share them.
 The facts are those that loop programs state: combiners, scans, and `Access.injective_loops`.
+
+Which loops are parallel follows from the dependences they carry, and which may be exchanged, too:
+R. Allen and K. Kennedy, Optimizing Compilers for Modern Architectures, Morgan Kaufmann 2001,
+chapter 2 and section 5.2.
 """
 
 from __future__ import annotations

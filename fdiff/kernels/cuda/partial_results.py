@@ -1,6 +1,8 @@
 """Reductions in two stages: many threads leave partial results, which a second nest reduces.
 
 Partial results lie in memory and are added in one order: sums do not differ from run to run.
+
+Tree reductions in two launches; M. Harris, Optimizing parallel reduction in CUDA, NVIDIA 2007.
 """
 
 from __future__ import annotations

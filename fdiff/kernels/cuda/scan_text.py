@@ -1,4 +1,7 @@
-"""A nest of scans as lines of a kernel: blocks take rows, their threads tiles of a row."""
+"""A nest of scans as lines of a kernel: blocks take rows, their threads tiles of a row.
+
+The scan itself is `block_scans.py`, which names its sources.
+"""
 
 from __future__ import annotations
 

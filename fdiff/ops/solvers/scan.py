@@ -3,6 +3,9 @@
 ``scan(count, *carry, *rows, *shared)`` calls a body ``(*carry, *row, *shared) -> (*carry, *outs)`` for the first
 `count` rows of arrays of fixed length. It returns the last carry, and the outs as rows, which are zero from `count`
 on. The derivatives of a scan are scans, the reverse one from the last row to the first.
+
+In reverse all carries are kept, as on a tape (A. Griewank and A. Walther, "Evaluating Derivatives", 2nd ed., SIAM 2008,
+section 3.2).
 """
 
 from __future__ import annotations

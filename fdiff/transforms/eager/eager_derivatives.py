@@ -3,6 +3,9 @@
 Cotangents are pulled backwards, and tangents pushed forwards, through the nodes of an eager trace
 by the rules of their ops (`eager_rules.py`), as values, or as further nodes of the trace where
 they are to be differentiated themselves.
+
+Forward and reverse mode, node by node: A. Griewank and A. Walther, Evaluating Derivatives, 2nd ed.,
+SIAM 2008, sections 3.1 and 3.2.
 """
 
 from __future__ import annotations

@@ -2,6 +2,9 @@
 
 ``s = np.empty((m, n)); s[:, k] = f(x, a[k])`` for all k is a chain of stores that fill an array,
 ``total += f(x, a[k])`` a chain of sums. Each is one join of as many parts as the loop has turns.
+
+They are the seeds from which `loop_vectorisation.py` packs, as the stores of S. Larsen and
+S. Amarasinghe, PLDI 2000.
 """
 
 from __future__ import annotations

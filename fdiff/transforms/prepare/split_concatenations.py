@@ -5,6 +5,10 @@ loop of its own, in which it is fused with what it is made of. So it is with `np
 two slices, and with residuals that are concatenated before their squares are summed. A slice of
 such a value that lies within one part is computed from that part alone. This happens before
 anything is differentiated, so that derivatives are those of the parts, too.
+
+These are the promotion laws of lists, ``map f (x ++ y) = map f x ++ map f y`` and the same of
+reductions; R. S. Bird, An introduction to the theory of lists, in Logic of Programming and Calculi
+of Discrete Design, Springer 1987.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Ops that keep the rows of an array apart, and rows that are picked before they are cut."""
+"""Ops that keep the rows of an array apart, and rows that are picked before they are cut.
+
+Selections are pushed towards what they select from (J. M. Smith and P. Y.-T. Chang, CACM 18(10),
+1975), as in `row_selection.py`.
+"""
 
 from __future__ import annotations
 

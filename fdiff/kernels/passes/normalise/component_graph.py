@@ -1,6 +1,8 @@
 """Components: for an array with small axes, an array without them for each position on these axes.
 
 An array of shape ``(n, 3)`` has three components of shape ``(n,)``.
+
+Scalar replacement of aggregates, as `scalarise.py` says.
 """
 
 from __future__ import annotations

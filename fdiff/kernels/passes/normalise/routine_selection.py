@@ -2,6 +2,9 @@
 
 A routine reads matrices whose rows are contiguous, or that are transposes of such; all else is
 copied first.
+
+Instruction selection by patterns, whose instructions are routines (A. V. Aho, M. S. Lam, R. Sethi,
+J. D. Ullman, Compilers, 2nd ed., Addison-Wesley 2007, section 8.9).
 """
 
 from __future__ import annotations

@@ -2,6 +2,9 @@
 
 Unrolling in Python leaves loop bodies in which the statements of all iterations stand one after
 another. Pieces of a few such iterations each are equal, and equal pieces are compiled once.
+
+Finding equal pieces is loop rerolling; R. C. O. Rocha et al., Loop rolling for code size reduction,
+CGO 2022.
 """
 
 from __future__ import annotations

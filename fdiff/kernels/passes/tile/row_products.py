@@ -1,4 +1,7 @@
-"""Matrix products restricted to a tile of rows."""
+"""Matrix products restricted to a tile of rows.
+
+Strip-mining, as in `row_tiling.py`.
+"""
 
 from __future__ import annotations
 
