@@ -76,13 +76,7 @@ def _sech_squared(x: Array) -> object:
     return root * root
 
 
-sech_squared = slope_op(
-    "sech_squared",
-    "rt.sech_squared({0})",
-    lambda x, out: (-2.0 * np.tanh(x) * out,),
-    numpy=_sech_squared,
-    sample=(real,),
-)
+sech_squared = slope_op("sech_squared", "rt.sech_squared({0})", lambda x, out: (-2.0 * np.tanh(x) * out,), numpy=_sech_squared, sample=(real,))
 
 
 def _logistic_slope(x: Array) -> object:
@@ -91,13 +85,7 @@ def _logistic_slope(x: Array) -> object:
 
 
 # The derivative of `expit`. As the product expit(x) expit(-x) its own derivative would cancel at 0.
-logistic_slope = slope_op(
-    "logistic_slope",
-    "rt.logistic_slope({0})",
-    lambda x, out: (-np.tanh(0.5 * x) * out,),
-    numpy=_logistic_slope,
-    sample=(real,),
-)
+logistic_slope = slope_op("logistic_slope", "rt.logistic_slope({0})", lambda x, out: (-np.tanh(0.5 * x) * out,), numpy=_logistic_slope, sample=(real,))
 
 
 def _share(exp: np.ufunc, unit: float, second: bool) -> Callable[[Array, Array], object]:
@@ -155,22 +143,10 @@ def _exp_product(x: Array, y: Array) -> object:
     return np.where(np.isfinite(out), out + out * product_error(x, y, product), out)[()]
 
 
-exp_product = slope_op(
-    "exp_product",
-    "rt.exp_product({0}, {1})",
-    lambda x, y, out: (y * out, x * out),
-    numpy=_exp_product,
-    sample=(real, real),
-)
+exp_product = slope_op("exp_product", "rt.exp_product({0}, {1})", lambda x, y, out: (y * out, x * out), numpy=_exp_product, sample=(real, real))
 
 # An op of its own, because it has one argument whose range has to be checked, and not two.
-exp_minus_square = slope_op(
-    "exp_minus_square",
-    "rt.exp_minus_square({0})",
-    lambda x, out: (-2.0 * (x * out),),
-    numpy=lambda x: _exp_product(-x, x),
-    sample=(real,),
-)
+exp_minus_square = slope_op("exp_minus_square", "rt.exp_minus_square({0})", lambda x, out: (-2.0 * (x * out),), numpy=lambda x: _exp_product(-x, x), sample=(real,))
 
 
 def power_of_sum(x: Array, y: Array, z: Array) -> object:
@@ -193,10 +169,7 @@ def _power_sum_slopes(
 
 
 # ``x**(y + z)``, where ``y + z`` need not be representable.
-power_sum = slope_op(
-    "power_sum", "rt.power_sum({0}, {1}, {2})", _power_sum_slopes,
-    numpy=power_of_sum, sample=(positive, real, real),
-)  # fmt: skip
+power_sum = slope_op("power_sum", "rt.power_sum({0}, {1}, {2})", _power_sum_slopes, numpy=power_of_sum, sample=(positive, real, real))
 
 
 def _power_slope(x: Array, y: Array, z: Array) -> object:
@@ -218,20 +191,11 @@ def _power_curvatures(
 
 
 # ``y x**(y + z)``, without overflow of the power where the product is finite.
-power_slope = slope_op(
-    "power_slope", "rt.power_slope({0}, {1}, {2})", _power_curvatures,
-    numpy=_power_slope, sample=(positive, real, real),
-)  # fmt: skip
+power_slope = slope_op("power_slope", "rt.power_slope({0}, {1}, {2})", _power_curvatures, numpy=_power_slope, sample=(positive, real, real))
 
 
 # --- squares --------------------------------------------------------------------------------------
-one_minus_square = slope_op(
-    "one_minus_square",
-    "({T}(1) - {0}) * ({T}(1) + {0})",
-    lambda x, out: (-2.0 * x,),
-    numpy=lambda x: (1.0 - x) * (1.0 + x),
-    sample=(unit,),
-)
+one_minus_square = slope_op("one_minus_square", "({T}(1) - {0}) * ({T}(1) + {0})", lambda x, out: (-2.0 * x,), numpy=lambda x: (1.0 - x) * (1.0 + x), sample=(unit,))
 
 
 def _over_one_plus_square(x: Array) -> object:
@@ -240,25 +204,24 @@ def _over_one_plus_square(x: Array) -> object:
     return (inverse * np.where(far, inverse, x.dtype.type(1)))[()]
 
 
+def _over_one_plus_square_slope(x: TracedArray, out: TracedArray) -> tuple[object, ...]:
+    return (-2.0 * (x * out) * out,)
+
+
 # ``1 / (1 + x**2)``, without overflow of the square.
-over_one_plus_square = slope_op(
-    "over_one_plus_square",
-    "rt.over_one_plus_square({0})",
-    lambda x, out: (-2.0 * (x * out) * out,),
-    numpy=_over_one_plus_square,
-    sample=(real,),
-)
+over_one_plus_square = slope_op("over_one_plus_square", "rt.over_one_plus_square({0})", _over_one_plus_square_slope, numpy=_over_one_plus_square, sample=(real,))
 
 
 def _over_root_one_plus_square(x: Array) -> object:
     return 1.0 / np.hypot(x, x.dtype.type(1))
 
 
+def _over_root_slope(x: TracedArray, out: TracedArray) -> tuple[object, ...]:
+    return (-((x * out) * out) * out,)
+
+
 # ``1 / sqrt(1 + x**2)``, without overflow of the square.
-over_root_one_plus_square = slope_op(
-    "over_root_one_plus_square", "rt.over_root_one_plus_square({0})", lambda x, out: (-((x * out) * out) * out,),
-    numpy=_over_root_one_plus_square, sample=(real,),
-)  # fmt: skip
+over_root_one_plus_square = slope_op("over_root_one_plus_square", "rt.over_root_one_plus_square({0})", _over_root_slope, numpy=_over_root_one_plus_square, sample=(real,))
 
 # --- the unit vector of (x, y) and the slope of its angle ------------------------------------------
 

@@ -199,9 +199,7 @@ def _eigvals(a: np.ndarray, *, real: bool) -> np.ndarray:
 
 
 eig = stacked_op("eig", _eig_type, _eig, _eig_jvp, _eig_vjp, Sample(well_separated_matrices(2, 3, 3), {"real": True}))
-eigvals = stacked_op(
-    "eigvals", lambda a, *, real: _eig_type(a, real=real)[:1], _eigvals, _eigvals_jvp, _eigvals_vjp, Sample(well_separated_matrices(2, 3, 3), {"real": True})
-)
+eigvals = stacked_op("eigvals", lambda a, *, real: _eig_type(a, real=real)[:1], _eigvals, _eigvals_jvp, _eigvals_vjp, Sample(well_separated_matrices(2, 3, 3), {"real": True}))
 
 
 def _all_real(a: np.ndarray, *, kept: int) -> np.ndarray:

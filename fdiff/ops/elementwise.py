@@ -179,12 +179,8 @@ log = elementwise("log", "rt.log({0})", lambda x, out: (1.0 / x,), numpy=np.log,
 log2 = elementwise("log2", "rt.log2({0})", lambda x, out: (PER_LN2 / x,), numpy=np.log2, sample=(positive,), kink=AT_ZERO)
 log10 = elementwise("log10", "rt.log10({0})", lambda x, out: (PER_LN10 / x,), numpy=np.log10, sample=(positive,), kink=AT_ZERO)
 log1p = elementwise("log1p", "rt.log1p({0})", lambda x, out: (1.0 / (1.0 + x),), numpy=np.log1p, sample=(positive,), kink=MINUS_ONE)
-logaddexp = elementwise(
-    "logaddexp", "rt.logaddexp({0}, {1})", lambda x, y, out: _shares(np.exp, x, y), numpy=np.logaddexp, sample=(real, real)
-)
-logaddexp2 = elementwise(
-    "logaddexp2", "rt.logaddexp2({0}, {1})", lambda x, y, out: _shares(np.exp2, x, y), numpy=np.logaddexp2, sample=(real, real)
-)
+logaddexp = elementwise("logaddexp", "rt.logaddexp({0}, {1})", lambda x, y, out: _shares(np.exp, x, y), numpy=np.logaddexp, sample=(real, real))
+logaddexp2 = elementwise("logaddexp2", "rt.logaddexp2({0}, {1})", lambda x, y, out: _shares(np.exp2, x, y), numpy=np.logaddexp2, sample=(real, real))
 
 
 def _shares(exp: np.ufunc, x: TracedArray, y: TracedArray) -> tuple[object, object]:
@@ -204,9 +200,7 @@ sinh = elementwise("sinh", "rt.sinh({0})", lambda x, out: (np.cosh(x),), numpy=n
 cosh = elementwise("cosh", "rt.cosh({0})", lambda x, out: (np.sinh(x),), numpy=np.cosh, sample=(real,))
 tanh = elementwise("tanh", "rt.tanh({0})", lambda x, out: (_sech_squared(x, out),), numpy=np.tanh, sample=(real,))
 arcsinh = elementwise("arcsinh", "rt.asinh({0})", lambda x, out: (_over_root_one_plus_square(x),), numpy=np.arcsinh, sample=(real,))
-arccosh = elementwise(
-    "arccosh", "rt.acosh({0})", lambda x, out: (1.0 / (np.sqrt(x - 1.0) * np.sqrt(x + 1.0)),), numpy=np.arccosh, sample=(above_one,), kink=AT_ONE
-)
+arccosh = elementwise("arccosh", "rt.acosh({0})", lambda x, out: (1.0 / (np.sqrt(x - 1.0) * np.sqrt(x + 1.0)),), numpy=np.arccosh, sample=(above_one,), kink=AT_ONE)
 arctanh = elementwise("arctanh", "rt.atanh({0})", lambda x, out: (1.0 / _one_minus_square(x),), numpy=np.arctanh, sample=(unit,), kink=PLUS_MINUS_ONE)
 arctan2 = elementwise("arctan2", "rt.atan2({0}, {1})", lambda y, x, out: _angle_slopes(y, x), numpy=np.arctan2, sample=(real, real), kink=CUT)
 hypot = elementwise("hypot", "rt.hypot({0}, {1})", lambda x, y, out: tuple(apply(op, x, y) for op in DIRECTION), numpy=np.hypot, sample=(real, real), kink=ORIGIN)
@@ -266,17 +260,27 @@ maximum = elementwise(
 minimum = elementwise(
     "minimum", "rt.minimum({0}, {1})", lambda x, y, out: (share(x < y, x == y, out), share(y < x, x == y, out)), kind=Kind.MINIMUM, numpy=np.minimum, sample=(real, real), chooses=True, kink=TIE, rewrites=rewrites.MINIMUM
 )
-fmax = elementwise(
-    "fmax", "rt.fmax({0}, {1})",
-    lambda x, y, out: (share((x > y) | np.isnan(y), x == y, out), share((y > x) | np.isnan(x), x == y, out)), numpy=np.fmax, sample=(real, real), chooses=True, kink=TIE,
-)
-fmin = elementwise(
-    "fmin", "rt.fmin({0}, {1})",
-    lambda x, y, out: (share((x < y) | np.isnan(y), x == y, out), share((y < x) | np.isnan(x), x == y, out)), numpy=np.fmin, sample=(real, real), chooses=True, kink=TIE,
-)
-copysign = elementwise(
-    "copysign", "math.copysign({0}, {1})", lambda x, y, out: (np.sign(x) * np.copysign(1.0, y).astype(out.dtype), ZERO), numpy=np.copysign, sample=(real, real), kink=EITHER_ZERO._replace(jumps=True)
-)
+
+
+def _fmax_shares(x: TracedArray, y: TracedArray, out: TracedArray) -> tuple[object, ...]:
+    return (share((x > y) | np.isnan(y), x == y, out), share((y > x) | np.isnan(x), x == y, out))
+
+
+fmax = elementwise("fmax", "rt.fmax({0}, {1})", _fmax_shares, numpy=np.fmax, sample=(real, real), chooses=True, kink=TIE)
+
+
+def _fmin_shares(x: TracedArray, y: TracedArray, out: TracedArray) -> tuple[object, ...]:
+    return (share((x < y) | np.isnan(y), x == y, out), share((y < x) | np.isnan(x), x == y, out))
+
+
+fmin = elementwise("fmin", "rt.fmin({0}, {1})", _fmin_shares, numpy=np.fmin, sample=(real, real), chooses=True, kink=TIE)
+
+
+def _copysign_slopes(x: TracedArray, y: TracedArray, out: TracedArray) -> tuple[object, ...]:
+    return (np.sign(x) * np.copysign(1.0, y).astype(out.dtype), ZERO)
+
+
+copysign = elementwise("copysign", "math.copysign({0}, {1})", _copysign_slopes, numpy=np.copysign, sample=(real, real), kink=EITHER_ZERO._replace(jumps=True))
 sign = elementwise("sign", "rt.sign({0})", None, numpy=np.sign, sample=(real,), kink=AT_ZERO)
 _real_sign = UFUNCS[np.sign]
 
@@ -290,9 +294,13 @@ def sign_call(x: object, **keywords: object) -> TracedArray:
 
 
 UFUNCS[np.sign] = sign_call
-heaviside = elementwise(
-    "heaviside", "rt.heaviside({0}, {1})", lambda x, y, out: (ZERO, np.where(x == 0, 1.0, 0.0).astype(out.dtype)), numpy=np.heaviside, sample=(real, real), kink=FIRST_ZERO
-)
+
+
+def _step_slopes(x: TracedArray, y: TracedArray, out: TracedArray) -> tuple[object, ...]:
+    return (ZERO, np.where(x == 0, 1.0, 0.0).astype(out.dtype))
+
+
+heaviside = elementwise("heaviside", "rt.heaviside({0}, {1})", _step_slopes, numpy=np.heaviside, sample=(real, real), kink=FIRST_ZERO)
 floor = elementwise("floor", "rt.floor({0})", None, numpy=np.floor, sample=(real,), kink=WHOLE)
 ceil = elementwise("ceil", "rt.ceil({0})", None, numpy=np.ceil, sample=(real,), kink=WHOLE)
 trunc = elementwise("trunc", "rt.trunc({0})", None, numpy=np.trunc, sample=(real,), kink=WHOLE_BUT_ZERO)
@@ -462,10 +470,15 @@ def _paired(x: object, y: object) -> object:
     return out[()]
 
 
-conjugate = elementwise(
-    "conjugate", "", None, complex_formulas=(formulas.CONJUGATE,), numpy=np.conjugate, loop=lambda x: x, sample=(plane,),
-    rules=(lambda dots, args, outs: [np.conjugate(dots[0])], lambda bars, args, outs: [np.conjugate(bars[0])]),
-)
+def _conjugate_jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray]) -> list[object]:
+    return [np.conjugate(dots[0])]
+
+
+def _conjugate_vjp(bars: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray]) -> list[object]:
+    return [np.conjugate(bars[0])]
+
+
+conjugate = elementwise("conjugate", "", None, complex_formulas=(formulas.CONJUGATE,), numpy=np.conjugate, loop=lambda x: x, sample=(plane,), rules=(_conjugate_jvp, _conjugate_vjp))
 real_part = elementwise(
     "real", "", None, complex_formulas=(formulas.REAL,), numpy=lambda x: np.asarray(x).real.copy()[()], loop=_real_type, sample=(plane,),
     rules=(lambda dots, args, outs: [np.real(dots[0])], lambda bars, args, outs: [bars[0].astype(args[0].dtype)]),
@@ -483,13 +496,17 @@ squared_modulus = elementwise(
         lambda bars, args, outs: [2.0 * bars[0] * np.conjugate(args[0])],
     ),
 )
-pair = elementwise(
-    "complex", "", None, complex_formulas=(formulas.PAIR,), numpy=_paired, loop=_complex_type, sample=(real, real),
-    rules=(
-        lambda dots, args, outs: [apply(pair, *(np.zeros(a.shape, a.dtype) if d is ZERO else d for d, a in zip(dots, args, strict=True)))],
-        lambda bars, args, outs: [np.real(bars[0]), -np.imag(bars[0])],
-    ),
-)
+
+
+def _pair_jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray]) -> list[object]:
+    return [apply(pair, *(np.zeros(a.shape, a.dtype) if d is ZERO else d for d, a in zip(dots, args, strict=True)))]
+
+
+def _pair_vjp(bars: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray]) -> list[object]:
+    return [np.real(bars[0]), -np.imag(bars[0])]
+
+
+pair = elementwise("complex", "", None, complex_formulas=(formulas.PAIR,), numpy=_paired, loop=_complex_type, sample=(real, real), rules=(_pair_jvp, _pair_vjp))
 
 
 def conjugate_call(x: object, **keywords: object) -> object:

@@ -17,7 +17,16 @@ from ..trace import TracedArray, apply, current
 from ..trace.exception_context import inside_try
 from ..trace.function_to_tape import record
 from .families import add_up, stretch, unbroadcast
-from .stacked_matrices import Args, Bars, align_stacks, mt, regular_matrices, stacked_op
+from .stacked_matrices import (
+    Args,
+    Bars,
+    align_stacks,
+    inverse_jvp,
+    inverse_vjp,
+    mt,
+    regular_matrices,
+    stacked_op,
+)
 
 
 def _solved(a: ArrayType, b: ArrayType) -> tuple[ArrayType, ...]:
@@ -67,10 +76,7 @@ def _paired(a: object, b: object) -> TracedArray:
     return np.sum(a * b, axis=(-2, -1))
 
 
-inv = stacked_op(
-    "inv", _same, np.linalg.inv, lambda dots, args, outs: [-(outs[0] @ dots[0] @ outs[0])],
-    lambda bars, args, outs: [-(mt(outs[0]) @ bars[0] @ mt(outs[0]))], Sample(regular_matrices(3)), kernel=KernelRule(Kind.ROUTINE, routine=Routine("inv", scratch=1)),
-)  # fmt: skip
+inv = stacked_op("inv", _same, np.linalg.inv, inverse_jvp, inverse_vjp, Sample(regular_matrices(3)), kernel=KernelRule(Kind.ROUTINE, routine=Routine("inv", scratch=1)))
 
 
 def cofactors(a: np.ndarray) -> np.ndarray:
@@ -161,10 +167,17 @@ cofactor = stacked_op(
     "cofactor", _same, cofactors, lambda dots, args, outs: [apply(minors, args[0], dots[0])],
     lambda bars, args, outs: [apply(minors, args[0], bars[0])], Sample(regular_matrices(3)), kernel=KernelRule(Kind.ROUTINE, routine=Routine("cofactor", scratch=2, scratch_dtype="f8")),
 )  # fmt: skip
-det = stacked_op(
-    "det", _scalar_each, np.linalg.det, lambda dots, args, outs: [_paired(apply(cofactor, args[0]), dots[0])],
-    lambda bars, args, outs: [_weighted(bars[0], apply(cofactor, args[0]))], Sample(regular_matrices(3)), kernel=KernelRule(Kind.ROUTINE, routine=Routine("det", scratch=1)),
-)  # fmt: skip
+
+
+def _det_jvp(dots: Bars, args: Args, outs: Args) -> list[object]:
+    return [_paired(apply(cofactor, args[0]), dots[0])]
+
+
+def _det_vjp(bars: Bars, args: Args, outs: Args) -> list[object]:
+    return [_weighted(bars[0], apply(cofactor, args[0]))]
+
+
+det = stacked_op("det", _scalar_each, np.linalg.det, _det_jvp, _det_vjp, Sample(regular_matrices(3)), kernel=KernelRule(Kind.ROUTINE, routine=Routine("det", scratch=1)))
 slogdet = stacked_op(
     "slogdet", _two_each, lambda a: tuple(np.linalg.slogdet(a)),
     lambda dots, args, outs: [ZERO, _paired(mt(apply(inv, args[0])), dots[0])],

@@ -21,6 +21,8 @@ from .stacked_matrices import (
     Args,
     Bars,
     hermitian_cotangents,
+    inverse_jvp,
+    inverse_vjp,
     mh,
     mt,
     stacked_op,
@@ -225,7 +227,4 @@ def _inverted(a: np.ndarray) -> np.ndarray:
 
 
 # As `inv`, for condition numbers, which are infinite for singular matrices.
-inv_or_nan = stacked_op(
-    "inv_or_nan", lambda a: (a,), _inverted, lambda dots, args, outs: [-(outs[0] @ dots[0] @ outs[0])],
-    lambda bars, args, outs: [-(mt(outs[0]) @ bars[0] @ mt(outs[0]))], Sample(well_separated_matrices(2, 3, 3)),
-)  # fmt: skip
+inv_or_nan = stacked_op("inv_or_nan", lambda a: (a,), _inverted, inverse_jvp, inverse_vjp, Sample(well_separated_matrices(2, 3, 3)))

@@ -81,10 +81,7 @@ def _orthonormal(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
     return (np.linalg.qr(rng.normal(size=(2, 5, 3)))[0],)
 
 
-flips = stacked_op(
-    "qr_flips", lambda q: (ArrayType((*q.shape[:-2], q.shape[-1]), q.dtype),), _flips, lambda *_: [ZERO], lambda *_: [ZERO],
-    Sample(_orthonormal), flat=True,
-)  # fmt: skip
+flips = stacked_op("qr_flips", lambda q: (ArrayType((*q.shape[:-2], q.shape[-1]), q.dtype),), _flips, lambda *_: [ZERO], lambda *_: [ZERO], Sample(_orthonormal), flat=True)
 
 
 def complete_q(q: TracedArray) -> TracedArray:

@@ -71,6 +71,15 @@ def reciprocal_or_zero(x: object) -> TracedArray:
     return np.where(zero, 0.0, 1.0 / np.where(zero, 1.0, x))
 
 
+def inverse_jvp(dots: Bars, args: Args, outs: Args) -> list[object]:
+    """The rule of an inverse: ``dX = -X dA X``."""
+    return [-(outs[0] @ dots[0] @ outs[0])]
+
+
+def inverse_vjp(bars: Bars, args: Args, outs: Args) -> list[object]:
+    return [-(mt(outs[0]) @ bars[0] @ mt(outs[0]))]
+
+
 def stacked_op(
     name: str, infer: Callable[..., tuple[ArrayType, ...]], evaluate: Callable[..., object], jvp: Callable[..., Sequence[object]],
     vjp: Callable[..., Sequence[object]] | None, *samples: Sample, kernel: KernelRule | None = None, flat: bool = False,

@@ -13,7 +13,7 @@ from typing import Any
 from ..arraytype import Shape
 from ..primitive import PRIMITIVES, Primitive
 from ..tape import Node
-from .subscripts import parse
+from .subscripts import parse, sizes_by_label
 from .tangent_parts import (
     Box,
     TangentPart,
@@ -37,27 +37,36 @@ def sliced(s: TangentPartSweep, node: Node) -> Found:
     taken = list(zip(named["starts"], named["sizes"], named["steps"], strict=True))
     if any(step < 1 for _, _, step in taken):
         return None
-    found = []
-    for part in s.parts_of(node.args[0]):
-        spans = zip(taken, part.box, strict=True)
-        # Entry `k` of the slice is entry ``start + k * step`` of its source.
-        box = [
+    boxes = [(part, _box_in_slice(part.box, taken)) for part in s.parts_of(node.args[0])]
+    met = [(part, box) for part, box in boxes if all(lo < hi for lo, hi in box)]
+    return [_slice_of_part(s, node, part, box) for part, box in met]
+
+
+def _box_in_slice(box: Box, taken: Sequence[tuple[int, int, int]]) -> Box:
+    """The entries of a slice that lie in a box of its source; none where an axis is empty.
+
+    Entry `k` of the slice is entry ``start + k * step`` of its source.
+    """
+    spans = zip(taken, box, strict=True)
+    return tuple(
+        [
             (max(0, -((start - lo) // step)), min(n, -((start - hi) // step)))
             for (start, n, step), (lo, hi) in spans
         ]
-        if any(lo >= hi for lo, hi in box):
-            continue
-        first = [a + lo * t for (a, _, t), (lo, _) in zip(taken, box, strict=True)]
-        starts = [a - lo for a, (lo, _) in zip(first, part.box, strict=True)]
-        node_id = s.emit.add(
-            node.primitive,
-            (part.node,),
-            starts=(*(0,) * part.wide, *starts),
-            sizes=(*part.lead, *extent(tuple(box))),
-            steps=(*(1,) * part.wide, *named["steps"]),
-        )
-        found.append(TangentPart(node_id, part.seeds, tuple(box)))
-    return found
+    )
+
+
+def _slice_of_part(s: TangentPartSweep, node: Node, part: TangentPart, box: Box) -> TangentPart:
+    """The slice of a part that has the entries `box` of the slice of all."""
+    named: dict[str, Any] = dict(node.params)
+    spans = zip(named["starts"], named["steps"], box, part.box, strict=True)
+    starts = [start + lo * step - begin for start, step, (lo, _), (begin, _) in spans]
+    params = {
+        "starts": (*(0,) * part.wide, *starts),
+        "sizes": (*part.lead, *extent(box)),
+        "steps": (*(1,) * part.wide, *named["steps"]),
+    }
+    return TangentPart(s.emit.add(node.primitive, (part.node,), **params), part.seeds, box)
 
 
 def unsliced(s: TangentPartSweep, node: Node) -> Found:
@@ -217,18 +226,21 @@ def added(s: TangentPartSweep, node: Node) -> Found:
     left, right = (
         [_spread(s, p, a, node) for p in s.parts_of(a)] if s.moves(a) else [] for a in node.args
     )
-    found = []
-    for part in left:
-        other = next((p for p in right if p[1:] == part[1:]), None)
-        if other is None:
-            found.append(part)
-            continue
-        right.remove(other)
-        both = s.emit.add(node.primitive, (part.node, other.node))
-        found.append(part._replace(node=both))
+    found = [_added_to_like(s, node, part, right) for part in left]
     if node.primitive.name == "subtract":
         right = [p._replace(node=s.emit.add(PRIMITIVES["negative"], (p.node,))) for p in right]
     return found + right
+
+
+def _added_to_like(
+    s: TangentPartSweep, node: Node, part: TangentPart, others: list[TangentPart]
+) -> TangentPart:
+    """A part and the one of `others` with its seeds and box, which leaves these; else the part."""
+    other = next((p for p in others if p[1:] == part[1:]), None)
+    if other is None:
+        return part
+    others.remove(other)
+    return part._replace(node=s.emit.add(node.primitive, (part.node, other.node)))
 
 
 def _spread(s: TangentPartSweep, part: TangentPart, arg: int, node: Node) -> TangentPart:
@@ -253,26 +265,22 @@ def contracted(s: TangentPartSweep, node: Node) -> Found:
     moving = [k for k, a in enumerate(node.args) if s.moves(a)]
     if len(moving) != 1:
         return None
+    left, right = map(s.type, node.args)
+    s.count(0, prod(sizes_by_label(node.param("subscripts"), left, right).values()))
     (k,) = moving
-    named: dict[str, Any] = dict(node.params)
-    *operands, out = parse(named["subscripts"])
-    other = node.args[1 - k]
-    lengths = [
-        dict(zip(labels, s.type(a).shape, strict=True))
-        for labels, a in zip(operands, node.args, strict=True)
-    ]
-    s.count(0, prod((lengths[0] | lengths[1]).values()))
-    found = []
-    for part in s.coalesced(node.args[k]):
-        spans = dict(zip(operands[1 - k], full(s.type(other).shape), strict=True))
-        spans |= dict(zip(operands[k], part.box, strict=True))
-        beside = s.emit.cut(s.values[other], tuple([spans[label] for label in operands[1 - k]]))
-        ids = (part.node, beside) if k == 0 else (beside, part.node)
-        on = [j == k and part.wide for j in range(2)]
-        made = s.apply(node, ids, on, len(part.seeds))
-        s.count(len(part.seeds) * volume(tuple(spans.values())), 0)
-        found.append(TangentPart(made, part.seeds, tuple([spans[label] for label in out])))
-    return found
+    return [_product_of_part(s, node, k, part) for part in s.coalesced(node.args[k])]
+
+
+def _product_of_part(s: TangentPartSweep, node: Node, k: int, part: TangentPart) -> TangentPart:
+    """A product with a part in the place of operand `k`."""
+    labels, other = parse(node.param("subscripts")), node.args[1 - k]
+    spans = dict(zip(labels[1 - k], full(s.type(other).shape), strict=True))
+    spans |= dict(zip(labels[k], part.box, strict=True))
+    beside = s.emit.cut(s.values[other], tuple([spans[label] for label in labels[1 - k]]))
+    ids = (part.node, beside) if k == 0 else (beside, part.node)
+    made = s.apply(node, ids, [j == k and part.wide for j in range(2)], len(part.seeds))
+    s.count(len(part.seeds) * volume(tuple(spans.values())), 0)
+    return TangentPart(made, part.seeds, tuple([spans[label] for label in labels[2]]))
 
 
 def summed(s: TangentPartSweep, node: Node) -> Found:
@@ -282,7 +290,8 @@ def summed(s: TangentPartSweep, node: Node) -> Found:
     for part in s.coalesced(node.args[0]):
         gone = tuple([a + part.wide for a in axes])
         box = tuple([span for k, span in enumerate(part.box) if k not in axes])
-        found.append(TangentPart(s.emit.add(node.primitive, (part.node,), axes=gone), part.seeds, box))
+        made = s.emit.add(node.primitive, (part.node,), axes=gone)
+        found.append(TangentPart(made, part.seeds, box))
     return found
 
 
@@ -291,16 +300,16 @@ def gathered(s: TangentPartSweep, node: Node) -> Found:
     source, *indices = node.args
     if any(s.moves(a) for a in indices):
         return None
+    parts, count = s.coalesced(source), len(indices)
+    ends = sorted({part.box[count:] for part in parts})
+    return [_picked_rows(s, node, [p for p in parts if p.box[count:] == end]) for end in ends]
+
+
+def _picked_rows(s: TangentPartSweep, node: Node, parts: Sequence[TangentPart]) -> TangentPart:
+    """The rows that a gather picks of parts that differ in their seeds and rows alone."""
+    source, *indices = node.args
     count, picked = len(indices), full(s.type(indices[0]).shape)
-    coalesced = s.coalesced(source)
-    ends = {part.box[count:] for part in coalesced}
-    found = []
-    for end in sorted(ends):
-        same = [part for part in coalesced if part.box[count:] == end]
-        box, seeds = (*full(s.type(source).shape)[:count], *end), seeds_of(same)
-        rows = s.emit.seeds_behind(same, seeds, box, count)
-        made = s.emit.add(node.primitive, (rows, *[s.values[a] for a in indices]))
-        found.append(
-            TangentPart(s.emit.seeds_in_front(made, seeds, len(picked)), seeds, (*picked, *end))
-        )
-    return found
+    end, seeds = parts[0].box[count:], seeds_of(parts)
+    rows = s.emit.seeds_behind(parts, seeds, (*full(s.type(source).shape)[:count], *end), count)
+    made = s.emit.add(node.primitive, (rows, *[s.values[a] for a in indices]))
+    return TangentPart(s.emit.seeds_in_front(made, seeds, len(picked)), seeds, (*picked, *end))

@@ -37,15 +37,13 @@ def forward_load(builder: Builder, args: Ids, given: Params) -> tuple[int | None
     if builder.nodes[source].primitive.provenance is None:
         return None, args
     params: dict[str, Ints] = dict(given)
-    sizes, starts, steps = params["sizes"], params["starts"], params["steps"]
+    read = params["sizes"], params["starts"], params["steps"]
     while _is_store(node := builder.nodes[source]):
-        put = dict(node.params)
-        shape = builder.type(node.args[1]).shape
-        begins: Ints = put["starts"]
-        strides: Ints = put["steps"]
-        if (shape, begins, strides) == (sizes, starts, steps):
+        put: dict[str, Ints] = dict(node.params)
+        stored = builder.type(node.args[1]).shape, put["starts"], put["steps"]
+        if stored == read:
             return node.args[1], args
-        if not any(map(disjoint, sizes, starts, steps, shape, begins, strides)):
+        if not any(map(disjoint, *read, *stored)):
             break
         source = node.args[0]
     return origin(builder, source, params), (source,)
@@ -53,14 +51,12 @@ def forward_load(builder: Builder, args: Ids, given: Params) -> tuple[int | None
 
 def forward_store(builder: Builder, args: Ids, given: Params) -> tuple[int | None, Ids]:
     """Rule of stores of a slice: over another one of the same entries, or of what is there."""
-    params = dict(given)
-    base, part = args
-    shape = builder.type(part).shape
+    params, (base, part) = dict(given), args
     node = builder.nodes[base]
     if _is_store(node) and dict(node.params) == params:
         if node.args[1] == part:
             return base, args
-        if builder.type(node.args[1]).shape == shape:
+        if builder.type(node.args[1]).shape == builder.type(part).shape:
             base = node.args[0]
     node = builder.nodes[part]
     if node.primitive.shorten is forward_load and node.args[0] == base:

@@ -15,7 +15,8 @@ parallelization, POPL 1998.
 
 from __future__ import annotations
 
-from itertools import pairwise
+from bisect import bisect_right
+from itertools import accumulate, pairwise
 from math import prod
 from typing import Any
 
@@ -180,20 +181,16 @@ def _places(b: Builder, node: Node) -> np.ndarray | None:
 
 def through_join(b: Builder, node: Node, at: Flat) -> Came:
     """Of the one operand that was joined and holds them all."""
-    named: dict[str, Any] = dict(node.params)
-    axis, shape = named["axis"], node.type.shape
     if len(node.args) > MOST:
         return None
-    spots = [coordinates(flat, shape) for flat in at]
-    lo = 0
-    for arg in node.args:
-        mine = b.type(arg).shape
-        hi = lo + mine[axis]
-        here = [lo <= spot[axis] < hi for spot in spots]
-        if all(here):
-            moved = [(*s[:axis], s[axis] - lo, *s[axis + 1 :]) for s in spots]
-            return arg, [position(s, mine) for s in moved]
-        if any(here):
-            return None
-        lo = hi
-    return None
+    axis: int = node.param("axis")
+    spots = [coordinates(flat, node.type.shape) for flat in at]
+    shapes = [b.type(arg).shape for arg in node.args]
+    ends = [*accumulate([shape[axis] for shape in shapes])]
+    held = {bisect_right(ends, spot[axis]) for spot in spots}
+    if len(held) != 1:
+        return None
+    (k,) = held
+    begin = ends[k] - shapes[k][axis]
+    moved = [(*s[:axis], s[axis] - begin, *s[axis + 1 :]) for s in spots]
+    return node.args[k], [position(s, shapes[k]) for s in moved]

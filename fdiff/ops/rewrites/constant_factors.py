@@ -50,19 +50,21 @@ def _limits(dtype: np.dtype) -> tuple[float, float]:
 @seeks(SCALED, "negative")
 def merge_factors(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
     """``c * (d * x) -> (c d) * x``; in derivatives ``(c * x) * (d * y) -> ((c d) * x) * y``."""
-    types = [b.type(a) for a in args]
-    if types[0].dtype.kind != "f":
+    if b.type(args[0]).dtype.kind != "f":
         return None
     for here, other in ((0, 1), (1, 0)):
         outer, inner = _scalar_factor(b, args[here], args[other]), _scalar_product(b, args[other])
         if outer is not None and inner is not None:
             return _scaled_by(b, outer, *inner)
-    if not b.derivative:
-        return None
+    return _merge_both(b, args) if b.derivative else None
+
+
+def _merge_both(b: Builder, args: Ids) -> int | None:
+    """``(c * x) * (d * y) -> ((c d) * x) * y``, where `x` is the smaller one."""
     left, right = _scalar_product(b, args[0]), _scalar_product(b, args[1])
     if left is None or right is None:
         return None
-    if types[0].size > types[1].size:
+    if b.type(args[0]).size > b.type(args[1]).size:
         left, right = right, left
     scaled = _scaled_by(b, right[0], *left)
     return None if scaled is None else new(b, "multiply", (scaled, right[1]))

@@ -85,32 +85,30 @@ def sum_of_products(b: Builder, args: Ids, params: dict[str, Any]) -> int | None
 
     Spelled as a product it takes no array of all terms, and a routine for matrices.
     """
-    terms = node_if(b, args[0], "multiply")
-    if terms is None or terms.type.dtype.kind not in "fc" or params.get("dtype") is not None:
+    terms, axes = node_if(b, args[0], "multiply"), params["axes"]
+    if terms is None or terms.type.dtype.kind not in "fc":
         return None
     shape = terms.type.shape
-    axes: Ids = params["axes"]
-    kept: list[tuple[int, ...]] = []
-    for a in terms.args:
-        own = b.type(a).shape
-        lead = len(shape) - len(own)
-        kept.append(tuple(lead + k for k, n in enumerate(own) if n != 1))
-    summed = tuple(k for k in axes if shape[k] != 1)
-    left, right = map(set, kept)
-    if not summed or not left & right >= set(summed) or not (left - right and right - left):
+    kept = [_long_axes(b.type(a).shape, len(shape)) for a in terms.args]
+    if len(shape) > len(LETTERS) or not _is_matrix_product(shape, axes, *map(set, kept)):
         return None
-    if len(shape) > len(LETTERS):
-        return None
-    inner = tuple(
-        reshape_of(b, a, tuple(shape[k] for k in own))
-        for a, own in zip(terms.args, kept, strict=True)
-    )
-    sides = ["".join(LETTERS[k] for k in own) for own in kept]
-    result = "".join(
-        x for k, x in enumerate(LETTERS[: len(shape)]) if shape[k] != 1 and k not in axes
-    )
+    pairs = zip(terms.args, kept, strict=True)
+    inner = tuple(reshape_of(b, a, tuple(shape[k] for k in own)) for a, own in pairs)
+    left = tuple(k for k, n in enumerate(shape) if n != 1 and k not in axes)
+    labels = tuple("".join(LETTERS[k] for k in own) for own in (*kept, left))
     dims = tuple(n for k, n in enumerate(shape) if k not in axes)
-    return reshape_of(b, _contraction(b, inner, (*sides, result)), dims)
+    return reshape_of(b, _contraction(b, inner, labels), dims)
+
+
+def _long_axes(shape: tuple[int, ...], ndim: int) -> tuple[int, ...]:
+    """The axes of several entries of an operand, as axes of what it is broadcast to."""
+    return tuple(ndim - len(shape) + k for k, n in enumerate(shape) if n != 1)
+
+
+def _is_matrix_product(shape: tuple[int, ...], axes: Ids, left: set[int], right: set[int]) -> bool:
+    """Whether both operands have the axes that are summed, and each has one that the other lacks."""
+    summed = {k for k in axes if shape[k] != 1}
+    return bool(summed) and left & right >= summed and bool(left - right and right - left)
 
 
 def _contraction(b: Builder, args: Ids, labels: tuple[str, ...]) -> int:

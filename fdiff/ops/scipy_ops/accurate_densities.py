@@ -85,9 +85,11 @@ def beta_density(a: Array, b: Array, x: Array, y: Array | None = None) -> Array:
         return np.where(both, mode, np.where(none, _beta_by_powers(s, t, u, v), logarithms))[()]
 
 
-gamma_density_op = special(
-    "gamma_density", lambda a, x, out: (lambda: out * (np.log(x) - sc.psi(a)), lambda: _gamma_slope(a, x, out)), positive, positive, evaluate=gamma_density
-)
+def _density_slopes(a: TracedArray, x: TracedArray, out: TracedArray) -> tuple[object, ...]:
+    return (lambda: out * (np.log(x) - sc.psi(a)), lambda: _gamma_slope(a, x, out))
+
+
+gamma_density_op = special("gamma_density", _density_slopes, positive, positive, evaluate=gamma_density)
 
 
 def _power_slope(exponent: TracedArray, x: TracedArray, out: TracedArray) -> object:
@@ -95,14 +97,16 @@ def _power_slope(exponent: TracedArray, x: TracedArray, out: TracedArray) -> obj
     return np.where(exponent == 0, 0.0, exponent * out / np.where(exponent == 0, 1.0, x))
 
 
-beta_density_op = special(
-    "beta_density",
-    lambda a, b, x, y, out: (
-        lambda: out * (np.log(x) + apply(digamma_rise, a, b)), lambda: out * (np.log(y) + apply(digamma_rise, b, a)),
-        lambda: _power_slope(a - 1.0, x, out), lambda: _power_slope(b - 1.0, y, out),
-    ),
-    positive, positive, positive, positive, evaluate=beta_density,
-)  # fmt: skip
+def _beta_density_slopes(a: TracedArray, b: TracedArray, x: TracedArray, y: TracedArray, out: TracedArray) -> tuple[object, ...]:
+    return (
+        lambda: out * (np.log(x) + apply(digamma_rise, a, b)),
+        lambda: out * (np.log(y) + apply(digamma_rise, b, a)),
+        lambda: _power_slope(a - 1.0, x, out),
+        lambda: _power_slope(b - 1.0, y, out),
+    )
+
+
+beta_density_op = special("beta_density", _beta_density_slopes, positive, positive, positive, positive, evaluate=beta_density)
 
 
 def student_density(df: TracedArray, t: TracedArray) -> object:

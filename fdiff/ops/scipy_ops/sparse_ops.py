@@ -115,9 +115,7 @@ def _samples(square: bool) -> tuple[Sample, ...]:
     return tuple(Sample(lambda rng, t=t: make(rng, t), {"shape": shape, "transposed": t}) for t in (False, True))
 
 
-product = register(
-    Primitive("sparse_matmul", _product_type, _product, _product_jvp, _product_vjp, _batched(lambda: product), None, "opaque", samples=_samples(square=False))
-)
+product = register(Primitive("sparse_matmul", _product_type, _product, _product_jvp, _product_vjp, _batched(lambda: product), None, "opaque", samples=_samples(square=False)))
 
 # --- solves: A x = b, or A.T x = b, for the columns of b --------------------------------------
 
@@ -142,6 +140,4 @@ def _solve_vjp(bars: Bars, args: Args, outs: Args, *, shape: Shape, transposed: 
     return [lambda: -_sampled(left, right, rows, cols), ZERO, ZERO, ZERO, b_bar]
 
 
-solve = register(
-    Primitive("sparse_solve", _product_type, _solve, _solve_jvp, _solve_vjp, _batched(lambda: solve), None, "opaque", samples=_samples(square=True))
-)
+solve = register(Primitive("sparse_solve", _product_type, _solve, _solve_jvp, _solve_vjp, _batched(lambda: solve), None, "opaque", samples=_samples(square=True)))

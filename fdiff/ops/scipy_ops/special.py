@@ -68,11 +68,16 @@ special("ndtr", lambda x, out: (apply(exp_product, -0.5 * x, x) / ROOT_2PI,), re
 special("log_ndtr", lambda x, out: (_hazard(x),), real)
 special("ndtri", lambda y, out: (ROOT_2PI * _exp_square(_sqrt(0.5) * out, 2.0 * np.where(y < 0.5, y, 1.0 - y)),), share)
 special("ndtri_exp", lambda y, out: (1.0 / _hazard(out),), below_zero)
-special(
-    "owens_t",
-    lambda h, a, out: (-np.exp(-0.5 * h * h) * sc.erf(h * a * _sqrt(0.5)) / (2.0 * ROOT_2PI), np.exp(-0.5 * h * h * (1.0 + a * a)) / (2.0 * pi * (1.0 + a * a))),
-    real, real,
-)  # fmt: skip
+
+
+def _owens_t_slopes(h: TracedArray, a: TracedArray, out: TracedArray) -> tuple[object, ...]:
+    return (
+        -np.exp(-0.5 * h * h) * sc.erf(h * a * _sqrt(0.5)) / (2.0 * ROOT_2PI),
+        np.exp(-0.5 * h * h * (1.0 + a * a)) / (2.0 * pi * (1.0 + a * a)),
+    )
+
+
+special("owens_t", _owens_t_slopes, real, real)
 
 
 def _erfcx_slope(x: TracedArray, out: TracedArray) -> object:
@@ -113,10 +118,13 @@ special("xlog1py", lambda x, y, out: (lambda: np.log1p(y), lambda: _over(x, 1.0 
 special("entr", lambda x, out: (-np.log(x) - 1.0,), positive)
 special("rel_entr", lambda x, y, out: (lambda: np.log(x) - np.log(y) + 1.0, lambda: -_over(x, y)), positive, positive)
 special("kl_div", lambda x, y, out: (lambda: np.log(x) - np.log(y), lambda: 1.0 - _over(x, y)), positive, positive)
-special(
-    "huber", lambda delta, r, out: (np.where(np.abs(r) <= delta, 0.0, np.abs(r) - delta), np.where(np.abs(r) <= delta, r, delta * np.sign(r))),
-    lambda rng, shape: rng.uniform(0.6, 1.0, shape), real,
-)  # fmt: skip
+
+
+def _huber_slopes(delta: TracedArray, r: TracedArray, out: TracedArray) -> tuple[object, ...]:
+    return (np.where(np.abs(r) <= delta, 0.0, np.abs(r) - delta), np.where(np.abs(r) <= delta, r, delta * np.sign(r)))
+
+
+special("huber", _huber_slopes, lambda rng, shape: rng.uniform(0.6, 1.0, shape), real)
 special("pseudo_huber", lambda delta, r, out: _pseudo_huber_slopes(delta, r), positive, real)
 
 
@@ -142,9 +150,13 @@ special("powm1", lambda x, y, out: (lambda: y * np.power(x, y - 1.0), lambda: np
 special("boxcox", lambda x, lmbda, out: (lambda: _power_below(x, lmbda), lambda: _boxcox_slope(np.log(x), lmbda)), positive, real)
 special("boxcox1p", lambda x, lmbda, out: (lambda: _power_below(1.0 + x, lmbda), lambda: _boxcox_slope(np.log1p(x), lmbda)), positive, real)
 special("inv_boxcox", lambda y, lmbda, out: (lambda: np.power(out, 1.0 - lmbda), lambda: out * y * y * _log_ratio_slope(lmbda * y)), positive, positive)
-special(
-    "inv_boxcox1p", lambda y, lmbda, out: (lambda: np.power(1.0 + out, 1.0 - lmbda), lambda: (1.0 + out) * y * y * _log_ratio_slope(lmbda * y)), positive, positive
-)  # fmt: skip
+
+
+def _inv_boxcox1p_slopes(y: TracedArray, lmbda: TracedArray, out: TracedArray) -> tuple[object, ...]:
+    return (lambda: np.power(1.0 + out, 1.0 - lmbda), lambda: (1.0 + out) * y * y * _log_ratio_slope(lmbda * y))
+
+
+special("inv_boxcox1p", _inv_boxcox1p_slopes, positive, positive)
 special("wrightomega", lambda z, out: (out / (1.0 + out),), real)
 special("sindg", lambda x, out: (DEGREE * sc.cosdg(x),), degrees)
 special("cosdg", lambda x, out: (-DEGREE * sc.sindg(x),), degrees)
@@ -214,12 +226,8 @@ def _turned(x: np.ndarray, ahead: int) -> np.ndarray:
         return np.where(k % 2, np.cos(angle), np.sin(angle)) * np.where(k < 2, 1.0, -1.0)
 
 
-fresnel_sine = special(
-    "fresnel_sine", lambda x, out: (pi * x * apply(fresnel_cosine, x),), real, evaluate=lambda x: _turned(x, 0)
-)
-fresnel_cosine = special(
-    "fresnel_cosine", lambda x, out: (-pi * x * apply(fresnel_sine, x),), real, evaluate=lambda x: _turned(x, 1)
-)
+fresnel_sine = special("fresnel_sine", lambda x, out: (pi * x * apply(fresnel_cosine, x),), real, evaluate=lambda x: _turned(x, 0))
+fresnel_cosine = special("fresnel_cosine", lambda x, out: (-pi * x * apply(fresnel_sine, x),), real, evaluate=lambda x: _turned(x, 1))
 special_many("fresnel", lambda x, s, c: ((apply(fresnel_sine, x),), (apply(fresnel_cosine, x),)), real)
 
 
@@ -253,15 +261,23 @@ special("eval_hermite", lambda n, x, out: (LACKING, 2.0 * n * sc.eval_hermite(_b
 special("eval_hermitenorm", lambda n, x, out: (LACKING, n * sc.eval_hermitenorm(_below(n), x)), count, unit)
 special("eval_laguerre", lambda n, x, out: (LACKING, _lower(n, -sc.eval_genlaguerre(_below(n), 1.0, x))), count, unit)
 special("eval_genlaguerre", lambda n, alpha, x, out: (LACKING, LACKING, _lower(n, -sc.eval_genlaguerre(_below(n), alpha + 1, x))), count, order, unit)
-special(
-    "eval_gegenbauer", lambda n, alpha, x, out: (LACKING, LACKING, _lower(n, 2.0 * alpha * sc.eval_gegenbauer(_below(n), alpha + 1, x))), count, order, unit
-)
-special(
-    "eval_jacobi",
-    lambda n, alpha, beta, x, out: (LACKING, LACKING, LACKING, _lower(n, 0.5 * (n + alpha + beta + 1) * sc.eval_jacobi(_below(n), alpha + 1, beta + 1, x))),
-    count, order, order, unit,
-)  # fmt: skip
-special(
-    "eval_sh_jacobi", lambda n, p, q, x, out: (LACKING, LACKING, LACKING, _lower(n, n * sc.eval_sh_jacobi(_below(n), p + 2, q + 1, x))),
-    count, lambda rng, shape: order(rng, shape) + np.int8(4), order, share,
-)  # fmt: skip
+special("eval_gegenbauer", lambda n, alpha, x, out: (LACKING, LACKING, _lower(n, 2.0 * alpha * sc.eval_gegenbauer(_below(n), alpha + 1, x))), count, order, unit)
+
+
+def _jacobi_slopes(n: TracedArray, alpha: TracedArray, beta: TracedArray, x: TracedArray, out: TracedArray) -> tuple[object, ...]:
+    return (
+        LACKING,
+        LACKING,
+        LACKING,
+        _lower(n, 0.5 * (n + alpha + beta + 1) * sc.eval_jacobi(_below(n), alpha + 1, beta + 1, x)),
+    )
+
+
+special("eval_jacobi", _jacobi_slopes, count, order, order, unit)
+
+
+def _shifted_jacobi_slopes(n: TracedArray, p: TracedArray, q: TracedArray, x: TracedArray, out: TracedArray) -> tuple[object, ...]:
+    return (LACKING, LACKING, LACKING, _lower(n, n * sc.eval_sh_jacobi(_below(n), p + 2, q + 1, x)))
+
+
+special("eval_sh_jacobi", _shifted_jacobi_slopes, count, lambda rng, shape: order(rng, shape) + np.int8(4), order, share)

@@ -57,11 +57,11 @@ def _integrand(phi: TracedArray, m1: TracedArray, p: int, q: int) -> object:
     return square**p * np.power(np.square(np.cos(phi)) + m1 * square, -0.5 * q)
 
 
-elliptic_integral = special(
-    "elliptic_integral",
-    lambda phi, m1, out, p, q: (lambda: _integrand(phi, m1, p, q), lambda: -0.5 * q * apply(elliptic_integral, phi, m1, p=p + 1, q=q + 2)),
-    real, positive, evaluate=_integral, params=({"p": 0, "q": 1}, {"p": 1, "q": 3}),
-)  # fmt: skip
+def _elliptic_slopes(phi: TracedArray, m1: TracedArray, out: TracedArray, p: TracedArray, q: TracedArray) -> tuple[object, ...]:
+    return (lambda: _integrand(phi, m1, p, q), lambda: -0.5 * q * apply(elliptic_integral, phi, m1, p=p + 1, q=q + 2))
+
+
+elliptic_integral = special("elliptic_integral", _elliptic_slopes, real, positive, evaluate=_integral, params=({"p": 0, "q": 1}, {"p": 1, "q": 3}))
 
 
 def _by_m(phi: object, m1: object, q: int) -> object:

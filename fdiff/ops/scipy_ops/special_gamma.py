@@ -41,10 +41,12 @@ def _digamma_rise(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return np.where(inside, rise, sc.psi(end) - sc.psi(x))
 
 
+def _rise_slopes(a: TracedArray, b: TracedArray, out: TracedArray) -> tuple[object, ...]:
+    return (lambda: sc.zeta(2, a + b) - sc.zeta(2, a), lambda: sc.zeta(2, a + b))
+
+
 # ``psi(a + b) - psi(a)``; the difference of both values would lose all digits for a >> b.
-digamma_rise = special(
-    "digamma_rise", lambda a, b, out: (lambda: sc.zeta(2, a + b) - sc.zeta(2, a), lambda: sc.zeta(2, a + b)), positive, positive, evaluate=_digamma_rise
-)
+digamma_rise = special("digamma_rise", _rise_slopes, positive, positive, evaluate=_digamma_rise)
 
 special("gamma", lambda x, out: (out * sc.psi(x),), real)
 special("rgamma", lambda x, out: (_rgamma_slope(x, out),), real)
@@ -55,11 +57,13 @@ special("_zeta", lambda x, q, out: (LACKING, -x * sc.zeta(x + 1, q)), lambda rng
 special("_riemann_zeta", lambda x, out: (LACKING,), lambda rng, shape: order(rng, shape) + np.int8(1))
 special("beta", lambda a, b, out: (lambda: -out * apply(digamma_rise, a, b), lambda: -out * apply(digamma_rise, b, a)), positive, positive)
 special("betaln", lambda a, b, out: (lambda: -apply(digamma_rise, a, b), lambda: -apply(digamma_rise, b, a)), positive, positive)
-special(
-    "binom",
-    lambda n, k, out: (lambda: out * apply(digamma_rise, n - k + 1.0, k), lambda: out * apply(digamma_rise, k + 1.0, n - k - k)),
-    lambda rng, shape: rng.uniform(3.2, 6.0, shape), positive,
-)  # fmt: skip
+
+
+def _binom_slopes(n: TracedArray, k: TracedArray, out: TracedArray) -> tuple[object, ...]:
+    return (lambda: out * apply(digamma_rise, n - k + 1.0, k), lambda: out * apply(digamma_rise, k + 1.0, n - k - k))
+
+
+special("binom", _binom_slopes, lambda rng, shape: rng.uniform(3.2, 6.0, shape), positive)
 special("poch", lambda z, m, out: (lambda: out * apply(digamma_rise, z, m), lambda: out * sc.psi(z + m)), positive, positive)
 
 

@@ -52,10 +52,11 @@ def _density_by_a(a: TracedArray, x: TracedArray, n: int) -> object:
     return np.where((x == 0) & (a > 1.0), 0.0, slope)
 
 
-gammainc_a = special(
-    "gammainc_by_a", lambda a, x, out, n: (lambda: apply(gammainc_a, a, x, n=n + 1), lambda: _density_by_a(a, x, n)), positive, positive,
-    evaluate=gammainc_by_a, params=({"n": 1}, {"n": 2}),
-)  # fmt: skip
+def _by_a_slopes(a: TracedArray, x: TracedArray, out: TracedArray, n: int) -> tuple[object, ...]:
+    return (lambda: apply(gammainc_a, a, x, n=n + 1), lambda: _density_by_a(a, x, n))
+
+
+gammainc_a = special("gammainc_by_a", _by_a_slopes, positive, positive, evaluate=gammainc_by_a, params=({"n": 1}, {"n": 2}))
 
 
 def _by_a(a: object, x: object) -> object:
@@ -73,18 +74,30 @@ special("gammaincinv", lambda a, y, out: (lambda: -_by_a(a, out) / gamma_density
 special("gammainccinv", lambda a, y, out: (lambda: -_by_a(a, out) / gamma_density(a, out), lambda: -1.0 / gamma_density(a, out)), positive, probability)
 special("chdtr", lambda v, x, out: (lambda: 0.5 * _by_a(0.5 * v, 0.5 * x), lambda: 0.5 * gamma_density(0.5 * v, 0.5 * x)), positive, positive)
 special("chdtrc", lambda v, x, out: (lambda: -0.5 * _by_a(0.5 * v, 0.5 * x), lambda: -0.5 * gamma_density(0.5 * v, 0.5 * x)), positive, positive)
-special(
-    "chdtri",
-    lambda v, p, out: (lambda: -_by_a(0.5 * v, 0.5 * out) / gamma_density(0.5 * v, 0.5 * out), lambda: -2.0 / gamma_density(0.5 * v, 0.5 * out)),
-    positive, probability,
-)  # fmt: skip
-special(
-    "gdtr", lambda a, b, x, out: (lambda: x * gamma_density(b, a * x), lambda: _by_a(b, a * x), lambda: a * gamma_density(b, a * x)), positive, positive, positive
-)  # fmt: skip
-special(
-    "gdtrc", lambda a, b, x, out: (lambda: -x * gamma_density(b, a * x), lambda: -_by_a(b, a * x), lambda: -a * gamma_density(b, a * x)),
-    positive, positive, positive,
-)  # fmt: skip
+
+
+def _chdtri_slopes(v: TracedArray, p: TracedArray, out: TracedArray) -> tuple[object, ...]:
+    return (
+        lambda: -_by_a(0.5 * v, 0.5 * out) / gamma_density(0.5 * v, 0.5 * out),
+        lambda: -2.0 / gamma_density(0.5 * v, 0.5 * out),
+    )
+
+
+special("chdtri", _chdtri_slopes, positive, probability)
+
+
+def _gdtr_slopes(a: TracedArray, b: TracedArray, x: TracedArray, out: TracedArray) -> tuple[object, ...]:
+    return (lambda: x * gamma_density(b, a * x), lambda: _by_a(b, a * x), lambda: a * gamma_density(b, a * x))
+
+
+special("gdtr", _gdtr_slopes, positive, positive, positive)
+
+
+def _gdtrc_slopes(a: TracedArray, b: TracedArray, x: TracedArray, out: TracedArray) -> tuple[object, ...]:
+    return (lambda: -x * gamma_density(b, a * x), lambda: -_by_a(b, a * x), lambda: -a * gamma_density(b, a * x))
+
+
+special("gdtrc", _gdtrc_slopes, positive, positive, positive)
 special("pdtr", lambda k, m, out: (ZERO, lambda: -gamma_density(np.floor(k) + 1.0, m)), order, positive)
 special("pdtrc", lambda k, m, out: (ZERO, lambda: gamma_density(np.floor(k) + 1.0, m)), order, positive)
 
@@ -101,13 +114,15 @@ def _beta_density_by_ab(a: TracedArray, b: TracedArray, x: TracedArray, i: int, 
     return np.where(((x == 0) & (a > 1.0)) | ((x == 1) & (b > 1.0)), 0.0, slope)
 
 
-betainc_ab = special(
-    "betainc_by_ab",
-    lambda a, b, x, out, i, j: (
-        lambda: apply(betainc_ab, a, b, x, i=i + 1, j=j), lambda: apply(betainc_ab, a, b, x, i=i, j=j + 1), lambda: _beta_density_by_ab(a, b, x, i, j),
-    ),
-    positive, positive, probability, evaluate=betainc_by_ab, params=({"i": 1, "j": 0}, {"i": 0, "j": 1}, {"i": 1, "j": 1}),
-)  # fmt: skip
+def _by_ab_slopes(a: TracedArray, b: TracedArray, x: TracedArray, out: TracedArray, i: TracedArray, j: TracedArray) -> tuple[object, ...]:
+    return (
+        lambda: apply(betainc_ab, a, b, x, i=i + 1, j=j),
+        lambda: apply(betainc_ab, a, b, x, i=i, j=j + 1),
+        lambda: _beta_density_by_ab(a, b, x, i, j),
+    )
+
+
+betainc_ab = special("betainc_by_ab", _by_ab_slopes, positive, positive, probability, evaluate=betainc_by_ab, params=({"i": 1, "j": 0}, {"i": 0, "j": 1}, {"i": 1, "j": 1}))
 
 
 def _beta_slopes(a: object, b: object, x: object, sign: float) -> tuple[object, ...]:

@@ -105,6 +105,4 @@ def _batch(args: Arrays, mapped: Sequence[bool], size: int, **params: object) ->
     return [np.stack(rows)]
 
 
-exact: Primitive = register(
-    Primitive("scipy.exact", lambda x, sure, *extras, **_: (x,), _evaluate, _jvp, _vjp, _batch, None, "solver")
-)
+exact: Primitive = register(Primitive("scipy.exact", lambda x, sure, *extras, **_: (x,), _evaluate, _jvp, _vjp, _batch, None, "solver"))

@@ -9,7 +9,7 @@ sensitivities of the solution, integrated by the same method with the same toler
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache, lru_cache, partial
 
 import numpy as np
 from scipy import integrate as si
@@ -101,17 +101,12 @@ def _steps_vjp(bars: Sequence[object], args: Arrays, outs: Arrays, *, call: Solv
         return [ZERO] * len(args)
     floating, model = [k for k, x in enumerate(args) if x.type.floating], call.model
     assert model is not None
-    known: list[TracedArray] = []
 
-    def pullback(k: int) -> object:
-        def bar() -> object:  # one sweep for all arguments
-            if not known:
-                known.extend(model.cotangents(floating).spliced([*_model_args(args, outs, call), bars[1]], []))
-            return known[floating.index(k)]
+    @cache  # one sweep for all arguments
+    def found() -> list[TracedArray]:
+        return model.cotangents(floating).spliced([*_model_args(args, outs, call), bars[1]], [])
 
-        return bar if k in floating else ZERO
-
-    return [pullback(k) for k in range(len(args))]
+    return [partial(lambda k: found()[floating.index(k)], k) if k in floating else ZERO for k in range(len(args))]
 
 
 # --- all other methods: the variational equations -------------------------------------------------
@@ -222,20 +217,23 @@ class _Solution:
 
 def _smooth_jvp(dots: Sequence[object], args: Arrays, outs: Arrays, *, call: SolverCall, mode: str) -> list[object]:
     solution = _Solution(call, args, outs)
-    y0, which = solution.y0, solution.which
-    start: object = np.zeros(args[y0].shape) if dots[y0] is ZERO else dots[y0]
-    when = ZERO if which is None else dots[which]
-    begun = dots[0] if solution.by_span else when[0] if when is not ZERO else ZERO
-    if begun is not ZERO:
-        start = start - solution.first_slope() * begun
+    when = ZERO if solution.which is None else dots[solution.which]
     tangents = {k: dot[None] for k, dot in enumerate(dots[solution.count :]) if dot is not ZERO}
-    out = solution.sensitivities(start, tangents, 1)[:, 0]
+    out = solution.sensitivities(_start_dot(solution, dots, when), tangents, 1)[:, 0]
     if when is not ZERO:
         out = out + solution.slopes() * when[:, None]
-    if which is None and dots[1] is not ZERO:  # the last step ends at tf
+    if solution.which is None and dots[1] is not ZERO:  # the last step ends at tf
         last = solution.last_slope() * dots[1]
         out = np.concatenate([out[:-1], (out[-1] + last)[None]])
     return [out if k == call.place("y") else ZERO for k in range(len(outs))]
+
+
+def _start_dot(solution: _Solution, dots: Sequence[object], when: object) -> object:
+    """The tangent of the first state, less what the solution gains where the first time moves."""
+    y0 = solution.args[solution.y0]
+    start = np.zeros(y0.shape) if dots[solution.y0] is ZERO else dots[solution.y0]
+    begun = dots[0] if solution.by_span else ZERO if when is ZERO else when[0]
+    return start if begun is ZERO else start - solution.first_slope() * begun
 
 
 class _Pullback(_Solution):

@@ -133,20 +133,17 @@ def _pullback(body: TracedFunction, carry: int, rows: int, needed: tuple[int, ..
 
 
 def _vjp(bars: Sequence[object], args: Arrays, outs: Arrays, *, body: TracedFunction, carry: int, rows: int, backwards: bool) -> list[object]:
+    """The adjoint loop runs from the last row to the first; what it needs of the plain loop is the carry at each step."""
     count, *given = args
-    table, shared = given[carry : carry + rows], given[carry + rows :]
     needed = tuple(_BodyInputs(body, carry, rows).floating(carry))
+    of_rows, of_shared = [k for k in needed if k < carry + rows], [k for k in needed if k >= carry + rows]
     filled = [np.zeros(x.shape, x.dtype) if bar is ZERO else bar for bar, x in zip(bars, outs, strict=True)]
     saved = apply_many(scan, *args, body=_with_carries(body, carry, rows), carry=carry, rows=rows, backwards=backwards)[carry:]
-    sums = [np.zeros(given[k].shape, given[k].dtype) for k in needed if k >= carry + rows]
-    reverse = _pullback(body, carry, rows, needed)
-    rows_of = [*saved, *table, *filled[carry:]]
-    found = apply_many(
-        scan, count, *filled[:carry], *sums, *rows_of, *shared, body=reverse, carry=carry + len(sums), rows=len(rows_of), backwards=not backwards
-    )
-    bars_of_rows = dict(zip([k for k in needed if k < carry + rows], found[carry + len(sums) :], strict=False))
-    bars_of_shared = dict(zip([k for k in needed if k >= carry + rows], found[carry:], strict=False))
-    rest = {**bars_of_rows, **bars_of_shared}
+    start = [*filled[:carry], *(np.zeros(given[k].shape, given[k].dtype) for k in of_shared)]
+    table = [*saved, *given[carry : carry + rows], *filled[carry:]]
+    loop = {"body": _pullback(body, carry, rows, needed), "carry": len(start), "rows": len(table), "backwards": not backwards}
+    found = apply_many(scan, count, *start, *table, *given[carry + rows :], **loop)
+    rest = dict(zip([*of_shared, *of_rows], found[carry:], strict=True))
     return [ZERO, *found[:carry], *(rest.get(k, ZERO) for k in range(carry, len(given)))]
 
 

@@ -152,8 +152,4 @@ def _same(args: Sequence[TracedArray], mapped: Sequence[bool], size: int, **para
     return [np.stack(rows)]
 
 
-without_rule = register(
-    Primitive(
-        "scipy.field", lambda value, moving, **_: (value,), lambda value, moving, **_: value, _refusal, _refusal, _same, None, "solver",
-    )
-)  # fmt: skip
+without_rule = register(Primitive("scipy.field", lambda value, moving, **_: (value,), lambda value, moving, **_: value, _refusal, _refusal, _same, None, "solver"))
