@@ -7,9 +7,9 @@ rules, batching, kernel rule and the samples it is tested with. `fdiff.ops` fill
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self
 
 import numpy as np
@@ -66,10 +66,30 @@ class EagerRule(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """Arguments an op is tested with: a maker of arrays from a random generator, and parameters."""
+    """Arguments an op is tested with: a maker of arrays from a random generator, and parameters.
+
+    `constant` are outputs that count as constants, although they move with the arguments.
+    """
 
     make: Callable[[np.random.Generator], tuple[np.ndarray, ...]]
-    params: dict[str, object] = {}  # noqa: RUF012 - never mutated
+    params: Mapping[str, object] = {}
+    constant: tuple[int, ...] = ()
+
+
+class LateParams(Mapping[str, object]):
+    """Parameters of a sample that are made when they are first read: solvers' hold tapes."""
+
+    def __init__(self, make: Callable[[], dict[str, object]]) -> None:
+        self._made = cache(make)
+
+    def __getitem__(self, name: str) -> object:
+        return self._made()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._made())
+
+    def __len__(self) -> int:
+        return len(self._made())
 
 
 class Kink(NamedTuple):

@@ -12,11 +12,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from ...arraytype import F8, ArrayType
 from ...errors import ConvergenceError
-from ...primitive import ZERO, Primitive, register
+from ...primitive import ZERO, LateParams, Primitive, Sample, register
 from ...trace import TracedArray, apply
 from .solver_arguments import CallSite
-from .traced_function import TracedFunction
+from .traced_function import TracedFunction, constant_body
 
 Arrays = Sequence[TracedArray]
 STEPS = 30  # of Newton's method at most
@@ -105,4 +106,28 @@ def _batch(args: Arrays, mapped: Sequence[bool], size: int, **params: object) ->
     return [np.stack(rows)]
 
 
-exact: Primitive = register(Primitive("scipy.exact", lambda x, sure, *extras, **_: (x,), _evaluate, _jvp, _vjp, _batch, None, "solver"))
+def monotone(own: Sequence[object], given: Sequence[object]) -> list[object]:
+    """A system of two equations with one solution, for samples."""
+    x, p = own[0], given[0]
+    return [x + 0.1 * x**3 + 0.2 * x[::-1] - p]
+
+
+def near_solution(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """The parameters of `monotone`, after a point that is close to the solution for any of these."""
+    x = 2.5 + 1e-3 * rng.normal(size=2)
+    return x, monotone([x], [np.zeros(2)])[0] + 1e-4 * rng.normal(size=2)
+
+
+PAIR = ArrayType((2,), F8)
+
+
+def _near_and_sure(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+    x, p = near_solution(rng)
+    return x, np.asarray(True), p
+
+
+_SAMPLE = Sample(
+    _near_and_sure,
+    LateParams(lambda: {"body": constant_body(monotone, [PAIR], [PAIR]), "name": "sample", "site": CallSite("sample", "")}),
+)
+exact: Primitive = register(Primitive("scipy.exact", lambda x, sure, *extras, **_: (x,), _evaluate, _jvp, _vjp, _batch, None, "solver", samples=(_SAMPLE,)))

@@ -14,9 +14,10 @@ import numpy as np
 from scipy import optimize as so
 
 from ...arraytype import BOOL, INT, ArrayType
-from ...primitive import ZERO, Primitive
+from ...primitive import ZERO, LateParams, Primitive, Sample
 from ...trace import TracedArray, apply
-from .implicit_function_theorem import cotangents, exact, tangent
+from .implicit_function_theorem import PAIR, cotangents, exact, tangent
+from .solver_arguments import CallSite, FrozenOption
 from .solver_call import SOLVERS, ResultField, SolverCall, solver_op
 from .traced_function import TracedFunction, constant_body
 
@@ -114,4 +115,19 @@ def _vjp(bars: Sequence[object], args: Arrays, outs: Arrays, *, call: SolverCall
     return [*(bounds.get(name, ZERO) for name in call.starts), *found[:count]]
 
 
-minimum: Primitive = solver_op("scipy.minimum", _jvp, _vjp)
+def _valley(own: Sequence[object], given: Sequence[object]) -> list[object]:
+    """A convex function of two variables, for samples."""
+    x, p = own[0], given[0]
+    return [np.sum((x - np.sin(p)) ** 2) + 0.3 * x[0] * x[1]]
+
+
+def _sample_call() -> dict[str, object]:
+    fun = constant_body(_valley, [PAIR], [PAIR])
+    bodies = (fun, fun.gradient(), fun.gradient().jacobian())
+    options = (("method", "Newton-CG"), ("options", FrozenOption("dict", (("xtol", 1e-14),))))
+    call = SolverCall("scipy.optimize.minimize", ("x0",), ("fun", "jac", "hess"), bodies, options, fields(PAIR, slopes=True), CallSite("sample", ""))
+    return {"call": call, "mode": "value"}
+
+
+_SAMPLE = Sample(lambda rng: (rng.normal(size=2), rng.normal(size=2)), LateParams(_sample_call))
+minimum: Primitive = solver_op("scipy.minimum", _jvp, _vjp, _SAMPLE)

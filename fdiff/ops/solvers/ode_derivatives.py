@@ -16,10 +16,10 @@ from scipy import integrate as si
 
 from ...arraytype import BOOL, F8, INT, ArrayType
 from ...errors import ConvergenceError
-from ...primitive import ZERO, Primitive
+from ...primitive import ZERO, LateParams, Primitive, Sample
 from ...trace import TracedArray, apply_many
-from .runge_kutta import METHODS
-from .solver_arguments import FrozenOption, number_types, unfrozen
+from .runge_kutta import METHODS, model
+from .solver_arguments import CallSite, FrozenOption, number_types, unfrozen
 from .solver_call import SOLVERS, ResultField, SolverCall, solver_op
 from .traced_function import TracedFunction, UntracedBranch, constant_body
 
@@ -281,5 +281,34 @@ def _smooth_vjp(bars: Sequence[object], args: Arrays, outs: Arrays, *, call: Sol
     return [*found, *(pullback.of_extra(k) if x.type.floating else ZERO for k, x in enumerate(pullback.extras))]
 
 
-smooth: Primitive = solver_op("scipy.ode", _smooth_jvp, _smooth_vjp)
-steps: Primitive = solver_op("scipy.steps", _steps_jvp, _steps_vjp)
+# --- samples ------------------------------------------------------------------------------------
+
+
+def _right_side(own: Sequence[object], given: Sequence[object]) -> list[object]:
+    """Two equations ``dy/dt = f(t, y)``, whose solutions are smooth."""
+    (t, y), p = own, given[0]
+    return [np.sin(p[0] * y[::-1]) + p[1] * np.cos(t)]
+
+
+def _smooth_sample() -> dict[str, object]:
+    two = ArrayType((2,), F8)
+    body = constant_body(_right_side, [*number_types(1), two], [two])
+    kept = tuple(f for f in fields(0, 3, 2) if f[0] != "t")
+    options = (("rtol", 1e-13), ("atol", 1e-13))
+    return {"call": SolverCall("scipy.integrate.odeint", ("y0", "t"), ("fun",), (body,), options, kept, CallSite("sample", "")), "mode": "value"}
+
+
+def _steps_sample() -> dict[str, object]:
+    """Steps so short that the order of the method, 8, leaves no error: where they end does not matter then."""
+    two, name, length, rows = ArrayType((2,), F8), "scipy.integrate.solve_ivp", 6, 3
+    body = constant_body(_right_side, [*number_types(1), two], [two])
+    options = (("first_step", 0.1), ("length", length), ("max_step", 0.1), ("method", "DOP853"), ("rtol", 1e-10))
+    kept, starts = fields(length + 1, rows, 2), ("t0", "tf", "y0", "t_eval")
+    call = SolverCall(name, starts, ("fun",), (body,), options, kept, CallSite("sample", ""), model(body, "DOP853", length, rows))
+    return {"call": call, "mode": "value"}
+
+
+_SMOOTH = Sample(lambda rng: (rng.normal(size=2), np.array([0.0, 0.3, 0.5]), rng.normal(size=2)), LateParams(_smooth_sample))
+_STEPS = Sample(lambda rng: (np.asarray(0.1), np.asarray(0.5), rng.normal(size=2), np.array([0.2, 0.3, 0.4]), rng.normal(size=2)), LateParams(_steps_sample), constant=(0,))
+smooth: Primitive = solver_op("scipy.ode", _smooth_jvp, _smooth_vjp, _SMOOTH)
+steps: Primitive = solver_op("scipy.steps", _steps_jvp, _steps_vjp, _STEPS)

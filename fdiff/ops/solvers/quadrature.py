@@ -16,7 +16,7 @@ from scipy import integrate as si
 
 from ...arraytype import F8, INT, ArrayType
 from ...errors import UnsupportedError
-from ...primitive import ZERO, Primitive, register
+from ...primitive import ZERO, LateParams, Primitive, Sample, register
 from ...trace import TracedArray, apply_many, current, replaces, tracing, unsupported
 from ..families import add_up
 from ..scipy_functions import concrete_only
@@ -35,7 +35,7 @@ from .solver_arguments import (
     unfrozen,
     value_of,
 )
-from .traced_function import TracedFunction, UntracedBranch
+from .traced_function import TracedFunction, UntracedBranch, constant_body
 from .user_functions import UserFunction, UserFunctions
 
 NAME = "scipy.integrate.quad"
@@ -153,7 +153,13 @@ def _batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int, *, bo
     return [*outs, np.broadcast_to(status, (size,))]
 
 
-quad = register(Primitive("scipy.quad", _infer, _evaluate, _jvp, _vjp, _batch, None, "solver"))
+def _sample_params() -> dict[str, object]:
+    body = constant_body(lambda own, given: [np.exp(-given[0] * own[0]) * np.cos(own[0])], number_types(1), [ArrayType((2,), F8)])
+    return {"body": body, "options": (("epsabs", 1e-13), ("epsrel", 1e-13)), "site": CallSite("sample", ""), "mode": "value"}
+
+
+_SAMPLE = Sample(lambda rng: (rng.uniform(0.0, 0.5, ()), rng.uniform(1.0, 2.0, ()), np.zeros(0), rng.uniform(0.5, 1.0, 2)), LateParams(_sample_params))
+quad = register(Primitive("scipy.quad", _infer, _evaluate, _jvp, _vjp, _batch, None, "solver", samples=(_SAMPLE,)))
 
 
 def _middle(a: object, b: object) -> float:

@@ -13,10 +13,12 @@ import numpy as np
 from scipy import optimize as so
 
 from ...arraytype import BOOL, F8, INT, ArrayType
-from ...primitive import ZERO, Primitive
+from ...primitive import ZERO, LateParams, Primitive, Sample
 from ...trace import TracedArray, apply
-from .implicit_function_theorem import cotangents, exact, tangent
+from .implicit_function_theorem import PAIR, cotangents, exact, monotone, near_solution, tangent
+from .solver_arguments import CallSite
 from .solver_call import SOLVERS, ResultField, SolverCall, solver_op
+from .traced_function import constant_body
 
 COUNT, TRUTH = ArrayType((), INT), ArrayType((), BOOL)
 
@@ -93,4 +95,10 @@ def _root(fun: object, x0: np.ndarray, **options: object) -> dict[str, object]:
 SOLVERS.update({f"scipy.optimize.{name}": _bracketing(getattr(so, name)) for name in ("brentq", "brenth", "bisect", "ridder", "toms748")})
 SOLVERS.update({"scipy.optimize.newton": _newton, "scipy.optimize.root_scalar": _root_scalar, "scipy.optimize.fsolve": _fsolve, "scipy.optimize.root": _root})
 
-root: Primitive = solver_op("scipy.root", _jvp, _vjp)
+def _sample_call() -> dict[str, object]:
+    options, name = (("quiet", True), ("xtol", 1e-14)), "scipy.optimize.fsolve"
+    bodies = (constant_body(monotone, [PAIR], [PAIR]),)
+    return {"call": SolverCall(name, ("x0",), ("func",), bodies, options, vector_fields(2), CallSite("sample", "")), "mode": "value"}
+
+
+root: Primitive = solver_op("scipy.root", _jvp, _vjp, Sample(near_solution, LateParams(_sample_call)))

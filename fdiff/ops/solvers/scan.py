@@ -15,8 +15,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from ...arraytype import ArrayType
-from ...primitive import ZERO, Primitive, register
+from ...arraytype import F8, ArrayType
+from ...primitive import ZERO, LateParams, Primitive, Sample, register
 from ...trace import TracedArray, apply_many
 from .exit_status import batch_by_unrolling
 from .traced_function import TracedFunction, constant_body
@@ -151,4 +151,16 @@ def _batch(args: Arrays, mapped: Sequence[bool], size: int, **params: object) ->
     return batch_by_unrolling(scan, args, mapped, size, **params)
 
 
-scan = register(Primitive("scan", _infer, _evaluate, _jvp, _vjp, _batch, None, "solver"))
+def _sample(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+    return np.asarray(3), rng.normal(size=2), rng.normal(size=4), rng.normal(size=2)
+
+
+def _swinging(backwards: bool) -> LateParams:
+    """Three of four steps of a state of two entries, whose force is a row, and shared weights."""
+    step = lambda own, given: [own[0] + 0.3 * own[1] * np.sin(given[0] * own[0]), np.sum(own[0] * given[0])]  # noqa: E731 - a line
+    types = ArrayType((2,), F8), ArrayType((), F8)
+    return LateParams(lambda: {"body": constant_body(step, types, types[:1]), "carry": 1, "rows": 1, "backwards": backwards})
+
+
+_SAMPLES = tuple(Sample(_sample, _swinging(backwards)) for backwards in (False, True))
+scan = register(Primitive("scan", _infer, _evaluate, _jvp, _vjp, _batch, None, "solver", samples=_SAMPLES))

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...arraytype import INT, ArrayType
 from ...errors import UnsupportedError
-from ...primitive import Primitive, register
+from ...primitive import Primitive, Sample, register
 from ...trace import TracedArray, apply, apply_many
 from .exit_status import ENDED, RAISED, UNTRACED, batch_by_unrolling, untraced_branch_error
 from .solver_arguments import CallSite, inside_user_try, unfrozen, value_of
@@ -110,13 +110,13 @@ def evaluate(*args: np.ndarray, call: SolverCall, mode: str) -> tuple[object, ..
         return (*nothing, np.int64(RAISED))
 
 
-def solver_op(name: str, jvp: Callable[..., Sequence[object]], vjp: Callable[..., Sequence[object]]) -> Primitive:
+def solver_op(name: str, jvp: Callable[..., Sequence[object]], vjp: Callable[..., Sequence[object]], sample: Sample) -> Primitive:
     """Register the primitive of a kind of solver; its nodes differ in their `SolverCall`."""
 
     def batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int, **params: object) -> list[object]:
         return batch_by_unrolling(primitive, args, mapped, size, **params)
 
-    primitive = register(Primitive(name, infer, evaluate, jvp, vjp, batch, None, "solver"))
+    primitive = register(Primitive(name, infer, evaluate, jvp, vjp, batch, None, "solver", samples=(sample,)))
     return primitive
 
 
@@ -152,4 +152,6 @@ def _same(args: Sequence[TracedArray], mapped: Sequence[bool], size: int, **para
     return [np.stack(rows)]
 
 
-without_rule = register(Primitive("scipy.field", lambda value, moving, **_: (value,), lambda value, moving, **_: value, _refusal, _refusal, _same, None, "solver"))
+# Of whole numbers, which carry no derivative: of others every rule raises.
+_WHOLE = Sample(lambda rng: (rng.integers(9, size=3), rng.integers(9, size=2)), {"field": ".nfev", "site": CallSite("sample", "")})
+without_rule = register(Primitive("scipy.field", lambda value, moving, **_: (value,), lambda value, moving, **_: value, _refusal, _refusal, _same, None, "solver", samples=(_WHOLE,)))
