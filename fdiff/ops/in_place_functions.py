@@ -13,8 +13,9 @@ from ..primitive import HOOKS, UFUNCS
 from ..trace import TracedArray, apply, guarded_value, implements
 from ..trace.out_arguments import resolve
 from ..trace.views import is_copy
+from .basic_indexing import basic
 from .gather_scatter import scatter_add
-from .indexing import _basic, resolve_key
+from .indexing import resolve_key
 from .operators import _BINARY, _operator
 from .setitem import as_gathered, assign, picked_shape, printed, stretched, target, write
 from .shaping import traced
@@ -106,7 +107,7 @@ def _add_at(sums: TracedArray, indices: object, b: object) -> None:
     fault = "array is not broadcastable to correct shape"
     part = stretched(traced(b).astype(sums.dtype), picked_shape(found), fault)
     if found.entry is not None or not found.indices:
-        assign(found.view if found.entry is None else _basic(found.view, found.entry), part)
+        assign(found.view if found.entry is None else basic(found.view, found.entry), part)
         return
     total = apply(scatter_add, as_gathered(part, found), *found.indices, shape=found.view.shape)
     write(found.view, total.id)

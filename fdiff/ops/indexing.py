@@ -1,8 +1,8 @@
 """Reading with ``x[key]``, for every key that NumPy takes.
 
-Slices, integers and new axes (basic indexing) become a slice and a reshape, which are views. Integer arrays
-(advanced indexing) become a gather over the leading axes. Masks become the integer arrays of the entries where
-they hold, whose number is looked at.
+Slices, integers and new axes (basic indexing, `basic_indexing.py`) become a slice and a reshape, which are views.
+Integer arrays (advanced indexing) become a gather over the leading axes. Masks become the integer arrays of the
+entries where they hold, whose number is looked at.
 """
 
 from __future__ import annotations
@@ -14,61 +14,24 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..arraytype import BOOL, INT, ArrayType, Shape, broadcast
-from ..tape import Params
-from ..trace import TracedArray, applied, apply, current, guarded_value
+from ..arraytype import INT, ArrayType, broadcast
+from ..trace import TracedArray, apply, current, guarded_value
 from ..trace.out_arguments import resolve
 from ..trace.traced_array import handle
 from ..trace.views import PendingStores, ViewLink, positions, root_of
+from .basic_indexing import (
+    apply_basic_index,
+    basic,
+    basic_index_of,
+    entry_of,
+    expanded,
+    inside,
+    is_mask,
+    is_simple,
+)
 from .gather_scatter import gather
 from .shaping import fresh, traced, transpose_call
 from .view_ops import reshape, slice_
-
-# --- x[key] -----------------------------------------------------------------------------------
-
-
-def _expanded(key: tuple[object, ...], ndim: int) -> list[object]:
-    """The key as a list with one item per axis (None for new axes); Ellipsis is written out as slices."""
-    items: list[object] = [i if _simple(i) else _frozen(_array_index(i)) for i in key]
-    used = sum(0 if i is None else i.ndim if _boolean(i) else 1 for i in items if i is not Ellipsis)
-    if sum(i is Ellipsis for i in items) > 1:
-        raise IndexError("an index can only have a single ellipsis ('...')")
-    if used > ndim:
-        raise IndexError(f"too many indices for array: array is {ndim}-dimensional, but {used} were indexed")
-    if not any(i is Ellipsis for i in items):
-        items.append(Ellipsis)
-    at = next(k for k, i in enumerate(items) if i is Ellipsis)
-    return [*items[:at], *[slice(None)] * (ndim - used), *items[at + 1 :]]
-
-
-def _simple(item: object) -> bool:
-    return item is None or item is Ellipsis or (isinstance(item, (slice, int, np.integer)) and not isinstance(item, bool))
-
-
-def _boolean(item: object) -> bool:
-    return not _simple(item) and item.dtype == BOOL
-
-
-def _array_index(item: object) -> object:
-    """An index array, traced or concrete; NumPy's IndexError for anything else."""
-    array = item if isinstance(item, TracedArray) else np.asarray(item)
-    if array.dtype == object:
-        array = traced(array)
-    if not isinstance(array, TracedArray) and array.size == 0 and not isinstance(item, np.ndarray):
-        array = array.astype(INT)
-    if array.dtype.kind not in "biu":
-        raise IndexError("only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or boolean arrays are valid indices")
-    return array
-
-
-def _frozen(index: object) -> object:
-    """A traced scalar index as a Python integer, where a guard fixes its value already: it then needs no gather."""
-    if not isinstance(index, TracedArray) or not index.scalar or index.dtype.kind not in "iu":
-        return index
-    home = index.home
-    if home.eager or not home.guards.is_pinned(index.id):
-        return index
-    return int(home.guards.value(index.id, "was indexed by a traced integer"))
 
 
 def _mask_indices(mask: object) -> list[np.ndarray]:
@@ -92,76 +55,22 @@ class IndexTarget(NamedTuple):
     scalar: bool = False
 
 
-class BasicIndex(NamedTuple):
-    """A key without arrays as the parameters of a slice and of a reshape, None where that op is not needed.
-
-    `entry` and `scalar` as in `IndexTarget`; `types` is the output type of the slice, if it is known.
-    """
-
-    within: Params | None
-    shape: Params | None
-    entry: tuple[int, ...] | None = None
-    scalar: bool = False
-    types: tuple[ArrayType, ...] | None = None
-
-
 def resolve_key(x: TracedArray, key: object, *, read: bool = False) -> IndexTarget:
     """What ``x[key]`` refers to; if it is only `read`, a gather may be made from a part of `x`, or become a slice."""
-    if (cut := _basic_index_of(x, key)) is not None:
-        return IndexTarget(_apply_basic_index(x, cut)) if cut.entry is None else IndexTarget(x, entry=cut.entry, scalar=cut.scalar)
+    if (cut := basic_index_of(x, key)) is not None:
+        return IndexTarget(apply_basic_index(x, cut)) if cut.entry is None else IndexTarget(x, entry=cut.entry, scalar=cut.scalar)
     given = key if isinstance(key, tuple) else (key,)
     whole = not any(i is Ellipsis for i in given)  # an Ellipsis gives an array, if only of 0-d
-    items = _expanded(given, x.ndim)
-    if any(_boolean(i) for i in items):
+    items = expanded(given, x.ndim)
+    if any(is_mask(i) for i in items):
         x, items = without_masks(x, items)
-    if not all(_simple(i) for i in items):
+    if not all(is_simple(i) for i in items):
         if read and (counted := _counted(x, items)) is not None:
-            return IndexTarget(fresh(_basic(x, counted)))
+            return IndexTarget(fresh(basic(x, counted)))
         return _advanced(*_numbers_first(x, items) if read else (x, items), scalar=whole)
-    if (entry := _entry(x.shape, items)) is not None:
+    if (entry := entry_of(x.shape, items)) is not None:
         return IndexTarget(x, entry=entry, scalar=whole)
-    return IndexTarget(_basic(x, items))
-
-
-def _entry(shape: Shape, items: Sequence[object]) -> tuple[int, ...] | None:
-    """The position of a single entry, if the key consists of integers; else None."""
-    if not all(isinstance(i, (int, np.integer)) for i in items):
-        return None
-    return tuple([_inside(int(i), n, k) for k, (i, n) in enumerate(zip(items, shape, strict=True))])
-
-
-def _basic_index_of(x: TracedArray, key: object) -> BasicIndex | None:
-    """The basic index for a key of Python integers, slices of these, None and Ellipsis; None for any other key."""
-    parts: list[object] = []
-    for item in key if key.__class__ is tuple else (key,):  # type: ignore[attr-defined] - its class was looked at
-        kind = item.__class__
-        if kind is slice:
-            start, stop, step = part = item.start, item.stop, item.step
-            if not (
-                (start is None or start.__class__ is int)
-                and (stop is None or stop.__class__ is int)
-                and (step is None or step.__class__ is int)
-            ):
-                return None
-            parts.append(part)
-        elif kind is int or item is None or item is Ellipsis:
-            parts.append(item)
-        else:
-            return None
-    return _cached_basic_index(x.type, tuple(parts))
-
-
-@lru_cache(maxsize=4096)
-def _cached_basic_index(type_: ArrayType, parts: tuple[object, ...]) -> BasicIndex:
-    """The same by type and key, kept."""
-    shape = type_.shape
-    given = tuple([slice(*part) if isinstance(part, tuple) else part for part in parts])
-    items = _expanded(given, len(shape))
-    entry = _entry(shape, items)
-    if entry is not None:
-        return BasicIndex(None, None, entry, Ellipsis not in given)
-    cut = _basic_index(shape, items)
-    return cut if cut.within is None else cut._replace(types=slice_.infer(type_, **dict(cut.within)))
+    return IndexTarget(basic(x, items))
 
 
 def getitem(x: TracedArray, key: object) -> TracedArray:
@@ -172,13 +81,13 @@ def getitem(x: TracedArray, key: object) -> TracedArray:
 def _getitem(x: TracedArray, key: object) -> TracedArray:
     if key.__class__ is int and len(x.type.shape) == 1 and x.link is None:
         return _number(x, key)
-    if (cut := _basic_index_of(x, key)) is not None and cut.entry is None:
-        return _apply_basic_index(x, cut)
+    if (cut := basic_index_of(x, key)) is not None and cut.entry is None:
+        return apply_basic_index(x, cut)
     found = resolve_key(x, resolve(key), read=True)
     view = found.view
     if found.entry is not None:
         known = _known_entry(view, found.entry) if found.scalar else None
-        out = _basic(view, found.entry) if known is None else known
+        out = basic(view, found.entry) if known is None else known
         return TracedArray(out.home, out.id, out.type, scalar=True) if found.scalar else out
     if not found.indices:
         return view
@@ -191,7 +100,7 @@ def _getitem(x: TracedArray, key: object) -> TracedArray:
 def _number(x: TracedArray, k: int) -> TracedArray:
     """``x[k]`` of a vector, the most frequent read of loops over entries."""
     trace = current(x)
-    start = _inside(k, x.type.shape[0], 0)
+    start = inside(k, x.type.shape[0], 0)
     params = (("sizes", (1,)), ("starts", (start,)), ("steps", (1,)))
     entry, number = _types_of_number(x.type.dtype)
     line = None if trace.eager else trace.where(1)
@@ -225,13 +134,7 @@ def _known_entry(x: TracedArray, entry: tuple[int, ...]) -> TracedArray | None:
     if node is not None:
         return TracedArray(root.home, node, root.home.builder.type(node))
     beside = TracedArray(root.home, root.node, root.type)
-    return _basic(beside, [int(k) for k in np.unravel_index(flat, root.shape)])
-
-
-def _inside(k: int, n: int, axis: int) -> int:
-    if not -n <= k < n:
-        raise IndexError(f"index {k} is out of bounds for axis {axis} with size {n}")
-    return k % n
+    return basic(beside, [int(k) for k in np.unravel_index(flat, root.shape)])
 
 
 def without_masks(x: TracedArray, items: Sequence[object]) -> tuple[TracedArray, list[object]]:
@@ -242,7 +145,7 @@ def without_masks(x: TracedArray, items: Sequence[object]) -> tuple[TracedArray,
     for item in items:
         if item is None:
             out.append(item)
-        elif not _boolean(item):
+        elif not is_mask(item):
             out.append(item)
             shape.append(next(axes))
         elif not item.ndim:
@@ -258,53 +161,6 @@ def without_masks(x: TracedArray, items: Sequence[object]) -> tuple[TracedArray,
     return x.reshape(tuple(shape)), out
 
 
-def _basic(x: TracedArray, items: Sequence[object]) -> TracedArray:
-    """Basic indexing: at most one slice and one reshape, a view of `x`."""
-    return _apply_basic_index(x, _basic_index(x.shape, items))
-
-
-def _apply_basic_index(x: TracedArray, cut: BasicIndex) -> TracedArray:
-    out = x
-    if cut.within is not None:
-        out = applied(slice_, (x,), cut.within, types=cut.types)
-    elif cut.shape is None:
-        out = traced(x)
-    if cut.shape is not None:
-        out = applied(reshape, (out,), cut.shape)
-    return TracedArray(out.home, out.id, out.type) if x.scalar else out
-
-
-def _basic_index(source: Shape, items: Sequence[object]) -> BasicIndex:
-    """The slice and the reshape for slices, integers and new axes on an array of shape `source`."""
-    starts, sizes, steps, shape = [], [], [], []
-    axes = iter(source)
-    axis = 0
-    for item in items:
-        if item is None:
-            shape.append(1)
-            continue
-        n = next(axes)
-        if isinstance(item, slice):
-            ends = (item.start, item.stop, item.step)
-            traced_end = any(isinstance(v, TracedArray) for v in ends)
-            lo, hi, step = (slice(*map(_whole, ends)) if traced_end else item).indices(n)
-            size = len(range(lo, hi, step))
-            shape.append(size)
-        else:
-            lo, size, step = _inside(int(item), n, axis), 1, 1
-        starts.append(lo if size else 0)
-        sizes.append(size)
-        steps.append(step if size > 1 else 1)
-        axis += 1
-    same = tuple(sizes) == source and all(s == 1 for s in steps)
-    within = (("sizes", tuple(sizes)), ("starts", tuple(starts)), ("steps", tuple(steps)))
-    return BasicIndex(None if same else within, None if shape == sizes else (("shape", tuple(shape)),))
-
-
-def _whole(value: object) -> object:
-    return value.__index__() if isinstance(value, TracedArray) else value
-
-
 def _advanced(x: TracedArray, items: Sequence[object], *, scalar: bool) -> IndexTarget:
     """Advanced indexing: slices first, then one gather over the axes that are indexed by arrays.
 
@@ -313,7 +169,7 @@ def _advanced(x: TracedArray, items: Sequence[object], *, scalar: bool) -> Index
     """
     spots = [k for k, i in enumerate(items) if i is not None and not isinstance(i, slice)]
     side_by_side = spots[-1] - spots[0] + 1 == len(spots)
-    sliced = _basic(x, [slice(None) if k in spots else i for k, i in enumerate(items)])
+    sliced = basic(x, [slice(None) if k in spots else i for k, i in enumerate(items)])
     arrays = [_checked(items[k], sliced.shape[k], k) for k in spots]
     try:
         common = broadcast(*(np.shape(a) for a in arrays))
@@ -346,7 +202,7 @@ def _numbers_first(x: TracedArray, items: list[object]) -> tuple[TracedArray, li
     picked = [np.shape(items[k]) for k in spots if k not in numbers]
     if 2 * max(prod(shape) for shape in picked) < prod(part):
         return x, items
-    return _basic(x, cut), [i for k, i in enumerate(items) if k not in numbers]
+    return basic(x, cut), [i for k, i in enumerate(items) if k not in numbers]
 
 
 FEWEST = 3  # entries of an index array that may be a slice: any two are equally spaced

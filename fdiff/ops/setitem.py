@@ -17,8 +17,9 @@ from ..trace.local_arrays import LocalArray, make_traced
 from ..trace.out_arguments import resolve
 from ..trace.recorder import Recorder
 from ..trace.views import PendingStores, ViewLink, in_memory_order, is_copy, outside, positions
+from .basic_indexing import basic
 from .gather_scatter import scatter_set
-from .indexing import IndexTarget, _basic, resolve_key
+from .indexing import IndexTarget, resolve_key
 from .shaping import traced
 
 # --- giving a handle another value --------------------------------------------------------------
@@ -125,7 +126,7 @@ def setitem(x: TracedArray, key: object, value: object) -> None:
             _store_entry(*spot, value)
             return
     if found.entry is not None:
-        assign(_basic(found.view, found.entry), value)
+        assign(basic(found.view, found.entry), value)
         return
     if not found.indices:
         assign(found.view, value)
