@@ -8,115 +8,38 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from .arraytype import ArrayType, type_of
 from .attributes import cached_property
-from .errors import Line, TapeError, numbered, show_line, with_line
-from .kernel_rule import KernelRule, Kind
-from .primitive import Primitive, register
+from .errors import Line, numbered, show_line, with_line
+from .node import (
+    CONSTANT,
+    INPUT,
+    ITEM,
+    Constant,
+    Node,
+    Params,
+    Types,
+    check_laws,
+    infer,
+    new_node,
+    operation_text,
+)
+from .primitive import Primitive
+from .process.environment import verifying
 from .process.forking import no_fork
 
-Params = tuple[tuple[str, Any], ...]  # hashable; which names and types there are, the op decides
+__all__ = [
+    "CONSTANT", "INPUT", "ITEM", "Builder", "Constant", "Node", "Params", "Tape", "Types", "Way",
+    "infer", "new_node", "operation_text", "prune", "rebuild", "verify",
+]  # fmt: skip
 
-
-Types = tuple[ArrayType, ...]  # of the outputs of a node
-
-
-class Constant:
-    """An array held by the tape, compared by dtype, shape and bytes; never written to."""
-
-    __slots__ = ("_hash", "array")
-
-    def __init__(self, array: np.ndarray) -> None:
-        self.array = array
-        self._hash: int | None = None
-
-    def _key(self) -> tuple[object, ...]:
-        return self.array.dtype, self.array.shape, self.array.tobytes()
-
-    def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, Constant) and self._key() == other._key())
-
-    def __hash__(self) -> int:
-        if self._hash is None:
-            self._hash = hash(self.array.tobytes())
-        return self._hash
-
-    def __repr__(self) -> str:
-        if self.array.size > 6:
-            return f"<{type_of(self.array)}>"
-        return np.array2string(self.array, separator=", ").replace("\n", "")
-
-
-INPUT = register(
-    Primitive(
-        "input",
-        lambda *, type_, **_: (type_,),
-        lambda **_: None,
-        kernel=KernelRule(Kind.INPUT),
-        family="leaf",
-    )
-)
-CONSTANT = register(
-    Primitive(
-        "constant",
-        lambda *, value: (type_of(value.array),),
-        lambda *, value: value.array[()],
-        kernel=KernelRule(Kind.VALUE),
-        family="leaf",
-    )
-)
-
-
-class Node(NamedTuple):
-    """One operation: primitive, ids of its arguments, static parameters, types of its outputs.
-
-    A node with several outputs is read through ``item`` nodes only.
-    """
-
-    primitive: Primitive
-    args: tuple[int, ...]
-    params: Params
-    types: Types
-
-    @property
-    def type(self) -> ArrayType:
-        return self.types[0]
-
-    @property
-    def value(self) -> np.ndarray | None:
-        """The array of a constant; None for any other node."""
-        return self.params[0][1].array if self.primitive is CONSTANT else None
-
-    def param(self, name: str) -> Any:
-        """A static parameter of the op."""
-        return dict(self.params)[name]
-
-    @property
-    def k(self) -> int:
-        """Which output an `item` node projects."""
-        return self.params[0][1]
-
-
-new_node = tuple.__new__  # ``new_node(Node, (...))``: half the time of ``Node(...)``
-
-
-def _infer_item(source: tuple[ArrayType, ...], *, k: int) -> tuple[ArrayType, ...]:
-    return (source[k],)
-
-
-ITEM = register(
-    Primitive(
-        "item",
-        _infer_item,
-        lambda outs, *, k: outs[k],
-        kernel=KernelRule(Kind.ITEM),
-        family="leaf",
-    )
-)
+# Whether every tape is verified when it is made, as in all tests. Looked at once: without it, a
+# tape costs no more than before.
+VERIFIED = verifying()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -130,6 +53,10 @@ class Tape:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     lines: Mapping[int, tuple[Line, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if VERIFIED and self.nodes.__class__ is tuple:  # an eager trace makes its nodes when asked
+            verify(self)
 
     @property
     def input_types(self) -> tuple[ArrayType, ...]:
@@ -204,23 +131,6 @@ class Tape:
         )
 
 
-def operation_text(node: Node) -> str:
-    """A node as it is shown: ``sum(%2, axes=(0,))``."""
-    params = [f"{k}={v}" for k, v in node.params if k != "type_"]
-    return f"{node.primitive.name}({', '.join([*(f'%{a}' for a in node.args), *params])})"
-
-
-def infer(primitive: Primitive, params: Params, given: Sequence[Types]) -> Types:
-    """Types of the outputs of a node, given those of the outputs of each argument."""
-    if primitive is ITEM:
-        return primitive.infer(given[0], **dict(params))
-    return primitive.infer(*[types[0] for types in given], **dict(params))
-
-
-_MOST = 1 << 13  # type rules whose answers are remembered
-_inferred: dict[tuple[object, ...], Types] = {}
-
-
 class Builder:
     """Grows a tape node by node; an equal node is never entered twice.
 
@@ -245,7 +155,6 @@ class Builder:
 
     def constant(self, array: np.ndarray, types: Types | None = None) -> int:
         """Enter a constant; the caller hands over an array nobody else writes to."""
-        # Not inferred: what was inferred is remembered, and would keep the array.
         types = types or (type_of(array),)
         return self.add(CONSTANT, (), (("value", Constant(array)),), None, types)
 
@@ -277,14 +186,7 @@ class Builder:
 
     def infer(self, primitive: Primitive, args: tuple[int, ...], params: Params) -> Types:
         """Types of the outputs of a node."""
-        given = [self.nodes[a].types for a in args]
-        key = (primitive, params, *given)
-        types = _inferred.get(key)
-        if types is None:
-            if len(_inferred) >= _MOST:
-                _inferred.clear()
-            types = _inferred[key] = infer(primitive, params, given)
-        return types
+        return infer(primitive, params, [self.nodes[a].types for a in args])
 
     def results(self, node_id: int) -> list[int]:
         """The outputs of a node, each as a node: itself, or an `item` for each of several."""
@@ -298,14 +200,24 @@ class Builder:
 
     def finish(self, outputs: Iterable[int]) -> Tape:
         """The tape of what has been entered so far, without nodes no output needs."""
-        return prune(Tape(tuple(self.nodes), tuple(self.inputs), tuple(outputs), self.lines))
+        return _live(tuple(self.nodes), tuple(self.inputs), tuple(outputs), self.lines)
 
 
-def prune(tape: Tape) -> Tape:
-    """The same program without the nodes that no output needs; inputs stay."""
-    nodes = tape.nodes
+def prune(tape: Tape, outputs: Sequence[int]) -> Tape:
+    """The tape with these nodes as outputs, without nodes that none of them needs; inputs stay."""
+    kept = _live(tape.nodes, tape.inputs, tuple(outputs), tape.lines)
+    return tape if (kept.nodes, kept.outputs) == (tape.nodes, tape.outputs) else kept
+
+
+def _live(
+    nodes: tuple[Node, ...],
+    inputs: tuple[int, ...],
+    outputs: tuple[int, ...],
+    lines: Mapping[int, tuple[Line, ...]],
+) -> Tape:
+    """The tape of those nodes that an output needs, and of the inputs."""
     live = bytearray(len(nodes))
-    for i in (*tape.inputs, *tape.outputs):
+    for i in (*inputs, *outputs):
         live[i] = 1
     for i in range(len(nodes) - 1, -1, -1):
         if live[i]:
@@ -313,7 +225,7 @@ def prune(tape: Tape) -> Tape:
                 live[a] = 1
     first = live.find(0)
     if first < 0:
-        return tape
+        return Tape(nodes, inputs, outputs, lines)
     kept = list(nodes[:first])
     new_id = list(range(len(nodes)))
     renumbered = new_id.__getitem__
@@ -325,13 +237,12 @@ def prune(tape: Tape) -> Tape:
                 args = (*map(renumbered, args),)
                 node = new_node(Node, (primitive, args, params, types))
             kept.append(node)
-    # A builder that goes on shares its lines with the tapes made of it so far.
-    lines = {new_id[i]: where for i, where in tape.lines.items() if i < len(nodes) and live[i]}
     return Tape(
         tuple(kept),
-        tuple(new_id[i] for i in tape.inputs),
-        tuple(new_id[i] for i in tape.outputs),
-        lines,
+        tuple(new_id[i] for i in inputs),
+        tuple(new_id[i] for i in outputs),
+        # A builder that goes on shares its lines with the tapes made of it so far.
+        {new_id[i]: where for i, where in lines.items() if i < len(nodes) and live[i]},
     )
 
 
@@ -362,39 +273,7 @@ def rebuild(
     return builder.finish([ids[o] for o in tape.outputs])
 
 
-def verify(tape: Tape, place: str = "") -> Tape:
-    """Check every law of the tape; return it, or raise `TapeError` naming the node.
-
-    `place` says where it was made, for the message.
-    """
-    try:
-        _check_laws(tape)
-    except TapeError as error:
-        raise TapeError(f"{error} {place}".rstrip()) from None
+def verify(tape: Tape) -> Tape:
+    """Check every law of the tape; return it, or raise `TapeError` naming the node."""
+    check_laws(tape.nodes, tape.inputs, tape.outputs)
     return tape
-
-
-def _check_laws(tape: Tape) -> None:
-    seen: set[tuple[Primitive, tuple[int, ...], Params]] = set()
-    for i, node in enumerate(tape.nodes):
-        _check(all(0 <= a < i for a in node.args), i, node, "reads a later node")
-        _check(node[:3] not in seen, i, node, "is entered twice")
-        seen.add(node[:3])
-        given = [tape.nodes[a].types for a in node.args]
-        if node.primitive is ITEM:
-            _check(len(given[0]) > 1, i, node, "projects a single output")
-        else:
-            single = all(len(types) == 1 for types in given)
-            _check(single, i, node, "reads several outputs without `item`")
-        types = infer(node.primitive, node.params, given)
-        _check(types == node.types, i, node, f"has types {node.types}, inferred {types}")
-    inputs = [i for i, node in enumerate(tape.nodes) if node.primitive is INPUT]
-    if sorted(tape.inputs) != inputs or len(set(tape.inputs)) != len(inputs):
-        raise TapeError(f"inputs {tape.inputs} are not the input nodes {inputs}")
-    if not all(0 <= o < len(tape.nodes) and len(tape.nodes[o].types) == 1 for o in tape.outputs):
-        raise TapeError(f"outputs {tape.outputs} are not single-output nodes")
-
-
-def _check(holds: bool, i: int, node: Node, fault: str) -> None:  # noqa: FBT001 - private
-    if not holds:
-        raise TapeError(f"node %{i} = {operation_text(node)} {fault}")

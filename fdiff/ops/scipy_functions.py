@@ -13,7 +13,7 @@ from types import BuiltinFunctionType, FunctionType, MethodType
 
 import numpy as np
 
-from ..tape import CONSTANT, Tape, prune
+from ..tape import CONSTANT
 from ..trace import Trace, TracedArray, current, guarded_value, replaces, unsupported
 from ..trace.apply_primitive import Handler
 from ..trace.local_arrays import holds_traced, localised
@@ -187,7 +187,7 @@ def _only_captured(trace: Trace, traced: TracedArray) -> bool:
     nodes, inputs = trace.builder.nodes, trace.builder.inputs
     if nodes[node_id].primitive is CONSTANT:
         return True
-    part = prune(Tape(tuple(nodes), tuple(inputs), (node_id,)))
+    part = trace.builder.finish([node_id])
     read = {a for node in part.nodes for a in node.args} | set(part.outputs)
     given = len(inputs) - len(trace.extra)
     for k, new in enumerate(part.inputs):

@@ -31,7 +31,10 @@ VERIFY = "FDIFF_VERIFY"  # whether tapes and kernels are verified after each ste
 
 
 def verifying() -> bool:
-    """Whether every tape and every form of a kernel is verified as soon as it is made."""
+    """Whether every tape and every form of a kernel is verified as soon as it is made.
+
+    For tapes this is asked once, when fdiff is imported.
+    """
     return bool(os.environ.get(VERIFY))
 
 

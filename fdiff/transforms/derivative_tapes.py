@@ -19,7 +19,7 @@ from .simplify import simplify
 
 def choose(tape: Tape, outputs: Sequence[int]) -> Tape:
     """The tape with only these of its outputs, in this order."""
-    return prune(Tape(tape.nodes, tape.inputs, tuple(tape.outputs[k] for k in outputs), tape.lines))
+    return prune(tape, [tape.outputs[k] for k in outputs])
 
 
 def bind(tape: Tape, values: Mapping[int, np.ndarray]) -> Tape:

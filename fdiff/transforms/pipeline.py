@@ -6,8 +6,8 @@ does not apply, or would not pay. Operators begin with the tape that `PREPARE` g
 trace, and end with `GUARD`. The steps themselves are written in the modules imported here.
 
 ``FDIFF_DUMP=tapes`` prints the tape to stderr after each step. Where ``FDIFF_VERIFY`` is set, as in
-all tests, the tape is verified after each step. Calls for one point only
-(`Variant.eager`) use no tape: docs/decisions/two-sweeps.md.
+all tests, every tape is verified when it is made (`Tape`), and a fault names the step. Calls for
+one point only (`Variant.eager`) use no tape: docs/decisions/two-sweeps.md.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ..arraytype import ArrayType
-from ..process.environment import TAPES, dumped, verifying
+from ..errors import TapeError
+from ..process.environment import TAPES, dumped
 from ..process.observation import TRANSFORM, span
-from ..tape import Tape, verify
+from ..tape import Tape
 from .batch import batch
 from .derivative_tapes import (
     choose,
@@ -100,12 +101,12 @@ WATCHERS: list[Callable[[str, Tape | None], object]] = []
 def attempt(pipeline: Pipeline, tape: Tape, request: Request) -> Tape | None:
     """The tape after all steps; None where one of them does not apply."""
     found: Tape | None = tape
-    checked = verifying()
     for step in pipeline:
         with span(step.name, TRANSFORM):
-            found = step.run(found, request)
-        if checked and found is not None:
-            verify(found, f"after the step {step.name!r}")
+            try:
+                found = step.run(found, request)
+            except TapeError as error:
+                raise TapeError(f"{error} after the step {step.name!r}") from None
         if TAPES in dumped():
             text = "(does not apply)" if found is None else found
             sys.stderr.write(f"--- {step.name}: {step.leaves}\n{text}\n")

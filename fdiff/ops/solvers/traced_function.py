@@ -170,7 +170,7 @@ def _all(holds: TracedArray, trace: Trace) -> int:
 
 
 def _of(tape: Tape, outputs: Sequence[int], own: int) -> TracedFunction:
-    return TracedFunction(prune(Tape(tape.nodes, tape.inputs, tuple(outputs), tape.lines)), own)
+    return TracedFunction(prune(tape, outputs), own)
 
 
 # Comparisons that change no integral: they differ at single points or at NaN alone.

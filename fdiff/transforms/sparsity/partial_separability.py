@@ -51,7 +51,7 @@ class Separated:
     def before(self) -> Tape:
         """Tape of ``inputs -> (*parts, *the index vectors of parts and then of terms)``."""
         wheres = [p.where for p in (*self.parts, *self.terms) if p.where is not None]
-        return prune(replace(self.tape, outputs=(*(p.node for p in self.parts), *wheres)))
+        return prune(self.tape, [*(p.node for p in self.parts), *wheres])
 
     @property
     def between(self) -> Tape:

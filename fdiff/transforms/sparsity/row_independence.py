@@ -12,7 +12,7 @@ from ...arraytype import ArrayType
 from ...ops.elementwise import add
 from ...ops.gather_scatter import gather, scatter_add
 from ...primitive import AxisMap
-from ...tape import Builder, Node, Tape, prune
+from ...tape import Builder, Node, Tape
 
 
 def rowwise(node: Node, types: Sequence[ArrayType], moving: Sequence[bool]) -> bool:
@@ -53,7 +53,7 @@ def rows_first(tape: Tape) -> Tape:
         ids[i] = builder.enter(node, tuple([ids[a] for a in node.args]))
         if i in tape.lines and ids[i] == len(builder.nodes) - 1:
             builder.lines[ids[i]] = tape.lines[i]
-    return prune(builder.finish([ids[o] for o in tape.outputs]))
+    return builder.finish([ids[o] for o in tape.outputs])
 
 
 class _Rows(Builder):
