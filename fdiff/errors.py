@@ -183,7 +183,7 @@ def is_own(name: str) -> bool:
 @lru_cache(maxsize=4096)
 def is_internal(name: str) -> bool:
     """Whether a file belongs to fdiff or to a library."""
-    return name.startswith(_INTERNAL)
+    return name.startswith(_INTERNAL) or name.endswith(".pyx")  # of Cython, by relative names
 
 
 before_warning: list[Callable[[], object]] = []  # what makes room on the screen
@@ -205,7 +205,7 @@ def line_in(traceback: TracebackType | None) -> Line | None:
     found = None
     while traceback is not None:
         name = traceback.tb_frame.f_code.co_filename
-        if not name.startswith(_INTERNAL):
+        if not is_internal(name):
             found = name, traceback.tb_lineno
         traceback = traceback.tb_next
     return found
@@ -220,12 +220,17 @@ def show_line(line: Line | None) -> str:
     return f"\n    {Path(name).name}:{number}:  {text}"
 
 
+def called(name: str, f: object) -> str:
+    """The public call as the user typed it, for messages: ``jacobian(model)``."""
+    return f"{name}({getattr(f, '__name__', type(f).__name__)})"
+
+
 def message(call: str, fact: str, way_out: str = "", line: Line | None = None) -> str:
     """One message in the form every fdiff error has: call, fact, line, way out."""
     tail = f"\n{way_out}" if way_out else ""
     return f"{call}: {fact}{show_line(line)}{tail}"
 
 
-def failure(kind: type[E], call: str, fact: str, way_out: str = "") -> E:
-    """The error for `fact`, with the user's line that called fdiff."""
+def failure(kind: type[E], call: str, fact: str, way_out: str) -> E:
+    """The error for `fact`, with the user's line that called fdiff; none is without a way out."""
     return kind(message(call, fact, way_out, user_line()))

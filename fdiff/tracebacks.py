@@ -1,26 +1,58 @@
-"""Tracebacks that show the user's frames, and of fdiff's only that of the public call."""
+"""What a user sees of an error: his frames and one of fdiff's; and a note, where others raised it.
+
+fdiff's own errors name the public call, the user's line and the way out. Those that NumPy, Python
+or a library raise while fdiff runs `f` do not: they keep their words, and get a note (PEP 678).
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
 from functools import wraps
+from opcode import opmap
 from types import TracebackType
 from typing import ParamSpec, TypeVar
 
-from .errors import is_own
+from .errors import FdiffError, called, is_internal, is_own, line_in, message, user_line
 
 VARIABLE = "FDIFF_TRACEBACK"
+
+# What to do, by words of the error; of the first row that fits.
+_WAYS = {
+    "required positional": "Pass what `{name}` takes: arguments stand as they do in its own calls.",
+    "required keyword": "Pass what `{name}` takes: arguments stand as they do in its own calls.",
+    "positional argument": "Pass what `{name}` takes: arguments stand as they do in its own calls.",
+    "unexpected keyword": "Leave it out: keywords that are no options of fdiff's go to `{name}`.",
+    "broadcast": "Shapes are compared from the last axis: lengths must be equal, or one of them 1.",
+    "core dimension": "The last axis of the first must be as long as the second's last but one.",
+    "not aligned": "The last axis of the first must be as long as the second's last but one.",
+    "reshape": "The new shape needs as many entries as the old one; -1 stands for what is left.",
+    "out of bounds": "Positions go from -n to n - 1, where n is the length, or the number of axes.",
+    "Singular matrix": "Differentiate at another point, or use numpy.linalg.lstsq or pinv.",
+    "only for scalar outputs": "Pass a gradient that is shaped like the output, of ones for a sum.",
+    "leaf Variable": "Store into a copy (x * 1.0), or under fdiff.autograd.no_grad().",
+    "grad_output": "Pass a gradient that is shaped like the output.",
+    "incorrect number of gradients": "Return one for each argument of forward; it may be None.",
+    "invalid gradient": "Sum it over the axes along which the argument was broadcast.",
+    "positive definite": "Differentiate at another point, or add a multiple of the identity first.",
+}
+_RAISING = {opmap[name] for name in ("RAISE_VARARGS", "RERAISE", "LOAD_ASSERTION_ERROR")}
+_ALONE = "Call `{name}` itself, with the same arguments, to look into it without fdiff."
+_PARAMETERS = "`help(fdiff.{call})` lists the parameters."
+_FACT = "this line raised the error:"
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def trim(error: BaseException) -> None:
+def trim(error: BaseException, name: str = "", f: object = None) -> None:
     """Take fdiff's frames out of an error, but for the public function's that is to raise it again.
 
-    ``FDIFF_TRACEBACK=full`` in the environment leaves all of them in.
+    ``FDIFF_TRACEBACK=full`` in the environment leaves all of them in. `name` and `f` are the public
+    call, for the note of an error in the words of others.
     """
+    if name and isinstance(error, Exception) and not isinstance(error, FdiffError):
+        _explain(error, name, f)
     if os.environ.get(VARIABLE) == "full":
         return
     own = error.__traceback__
@@ -46,10 +78,36 @@ def public(function: Callable[P, R]) -> Callable[P, R]:
         try:
             return function(*args, **kwargs)
         except BaseException as error:
-            trim(error)
+            trim(error, function.__name__, args[0] if args else None)
             raise
 
     return call
+
+
+def _explain(error: Exception, name: str, f: object) -> None:
+    """Add the public call, the user's line and the way out; not to what `f` raises on purpose."""
+    notes: list[str] = getattr(error, "__notes__", [])
+    if any(_FACT in note for note in notes) or _on_purpose(error.__traceback__):
+        return
+    words = str(error)
+    way = next((way for part, way in _WAYS.items() if part in words), _ALONE if callable(f) else "")
+    way = _PARAMETERS if words.startswith(f"{name}(") else way
+    call = called(name, f) if callable(f) else name
+    own = getattr(f, "__name__", "f") if callable(f) else name
+    line = line_in(error.__traceback__) or user_line(2)
+    error.add_note(message(call, _FACT, way.format(name=own, call=name), line))
+
+
+def _on_purpose(traceback: TracebackType | None) -> bool:
+    """Whether a ``raise`` of the user's raised the error, which is then in his own words."""
+    while traceback is not None and traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    if traceback is None:
+        return True
+    code = traceback.tb_frame.f_code
+    if is_internal(code.co_filename):
+        return False
+    return code.co_code[traceback.tb_lasti] in _RAISING
 
 
 def _of_others(traceback: TracebackType | None) -> TracebackType | None:

@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..functional.options import check_callable
+from ..tracebacks import public
 from ..tree import flatten, unflatten
 from .modes import enable_grad
 from .recorded_array import RecordedArray, new_array
 from .saved_tensors_hooks import saved_tensors_hooks
 
 
+@public
 def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """``function(*args, **kwargs)``, recorded without keeping what it saves on the way.
 
@@ -50,6 +53,7 @@ def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     >>> x.grad
     tensor([1.        , 1.25338077])
     """
+    check_callable(function, "checkpoint")
     again = _Recomputation(function, args, kwargs)
     with saved_tensors_hooks(again.pack, again.unpack):
         return function(*args, **kwargs)

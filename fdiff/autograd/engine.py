@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..process.float_flags import noting
+from ..tracebacks import public
 from . import compiled_backward
 from .accumulation import accumulate
 from .anomalies import watching
@@ -30,6 +31,7 @@ from .state import state
 Arrays = Any  # one array or a sequence of them
 
 
+@public
 def backward(
     tensors: Arrays,
     grad_tensors: Arrays = None,
@@ -100,6 +102,7 @@ def backward(
     )
 
 
+@public
 def grad(
     outputs: Arrays,
     inputs: Arrays,

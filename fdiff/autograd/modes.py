@@ -14,6 +14,8 @@ import inspect
 from collections.abc import Callable, Generator
 from typing import Any, ParamSpec, Self, TypeVar, cast, overload
 
+import numpy as np
+
 from ..errors import InputError, failure
 from ..trace.derivative_free_trace import see, seen_with
 from ..trace.recorder import Recorder
@@ -272,6 +274,11 @@ class set_grad_enabled(GradientMode):  # noqa: N801 - as in torch
 
     def __init__(self, mode: bool) -> None:  # noqa: FBT001 - as in torch
         super().__init__()
+        if not isinstance(mode, bool | np.bool_):
+            fact = f"the mode must be True or False, not {mode!r}."
+            raise failure(
+                InputError, "set_grad_enabled", fact, "Write set_grad_enabled(bool(mode))."
+            )
         self.mode = mode
         self._first: Before | None = _switch(enabled=mode)
 

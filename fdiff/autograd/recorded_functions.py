@@ -34,7 +34,7 @@ def apply_recorded(rules: FunctionRules, args: tuple[Any, ...]) -> Any:
     if not all(isinstance(v, np.ndarray | np.generic) for v in values):
         kinds = ", ".join(type(v).__name__ for v in values)
         fact = f"{rules.name}.forward must return an array or a tuple of arrays, not {kinds}."
-        raise failure(InputError, f"{rules.name}.apply", fact)
+        raise failure(InputError, f"{rules.name}.apply", fact, "Make arrays by numpy.asarray.")
     made = list(_entered(rules, ctx, args, outs, values))
     for x in ctx._dirty:
         _replace_history(x, made, outs)

@@ -77,11 +77,6 @@ def is_static(leaf: object) -> bool:
     return not isinstance(leaf, (float, complex, np.inexact, TracedArray, DeviceArray))
 
 
-def called(name: str, f: object) -> str:
-    """The public call as the user typed it, for messages: ``jacobian(model)``."""
-    return f"{name}({getattr(f, '__name__', type(f).__name__)})"
-
-
 def is_direct(leaf: object) -> bool:
     """Whether `leaf` is an input of the tape as it stands."""
     return (

@@ -89,7 +89,7 @@ def warning_hook(
             try:
                 warn_after_hint(program, function, (own, kwargs), variant, [*arrays, *captured])
             except BaseException as error:
-                trim(error)
+                trim(error, program.name, function)
                 raise
 
     return hinted

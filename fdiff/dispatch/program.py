@@ -18,12 +18,13 @@ from types import FunctionType
 import numpy as np
 
 from ..device_arrays import CPU
+from ..errors import called
 from ..process.collector import collector_paused
 from ..process.observation import TRANSFORM
 from ..process.progress import Stage
 from ..trace import TracedArray, derived_lines
 from ..tree import flatten
-from .arguments import Argnums, Body, Function, called, differentiated, flat_key, leaf_key, native
+from .arguments import Argnums, Body, Function, differentiated, flat_key, leaf_key, native
 from .branch_stability import ALTERNATIVES, BranchStability
 from .capture_session import call_private
 from .plans import OperatorPlan

@@ -10,12 +10,12 @@ from typing import NamedTuple
 from .. import kernels
 from ..arraytype import ArrayType
 from ..device_arrays import CPU
-from ..dispatch.arguments import Argnums, Function, called
+from ..dispatch.arguments import Argnums, Function
 from ..dispatch.forecast import tier_forecast
 from ..dispatch.plans import PlanStep
 from ..dispatch.program import Program
 from ..dispatch.variant import Variant
-from ..errors import DtypeError, InputError, failure, show_line
+from ..errors import DtypeError, InputError, called, failure, show_line
 from ..functional.dense_plans import JacobianPlan
 from ..functional.device_calls import tracing_for
 from ..functional.invocation import ValuePlan

@@ -14,9 +14,8 @@ import numpy as np
 
 from .. import kernels
 from ..attributes import cached_property
-from ..dispatch.arguments import called
 from ..dispatch.single_kernels import SingleKernel
-from ..errors import InputError, failure
+from ..errors import InputError, called, failure
 from ..kernels import CParameter, CStatus
 from ..process.forking import no_fork
 from ..tracebacks import public, trim

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ..dispatch.arguments import called
-from ..errors import InputError, failure
+from ..errors import InputError, called, failure
 from ..process.forking import no_fork
 from ..trace.trace_stack import stack
 from ..tracebacks import public

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from .. import kernels
-from ..dispatch.arguments import NUMERIC, STATIC, Function, called
+from ..dispatch.arguments import NUMERIC, STATIC, Function
 from ..dispatch.fast_path_builder import Split
 from ..dispatch.program import Program
 from ..dispatch.result_template import Placeholder
 from ..dispatch.single_kernels import SingleKernel
 from ..dispatch.variant import Variant
-from ..errors import InputError, UnsupportedError, failure
+from ..errors import InputError, UnsupportedError, called, failure
 from ..kernels import CallLayout, Number, Result
 from ..tree import Spec, flatten, map_leaves, node_parts, unflatten
 from .invocation import no_vectors

@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from ..dispatch.arguments import Function, called
-from ..errors import GradcheckError, InputError, failure
+import numpy as np
+
+from ..dispatch.arguments import Function
+from ..errors import GradcheckError, InputError, called, failure
 from ..process.forking import no_fork
 from ..tracebacks import public
 from .options import check_callable, is_int
@@ -100,6 +102,7 @@ def gradcheck(
     """
     check_callable(f, "gradcheck")
     call = called("gradcheck", f)
+    _check_numbers(call, eps, atol=atol, rtol=rtol, nondet_tol=nondet_tol)
     _check_options(
         call,
         masked,
@@ -181,6 +184,7 @@ check_batched_grad, fast_mode, masked
     """
     check_callable(f, "gradgradcheck")
     call = called("gradgradcheck", f)
+    _check_numbers(call, eps, atol=atol, rtol=rtol, nondet_tol=nondet_tol)
     some = check_fwd_over_rev is not False or check_rev_over_rev
     _check_options(
         call,
@@ -253,11 +257,12 @@ def check_grads(
     call = called("check_grads", f)
     if not is_int(order) or order < 1:
         fact = f"order must be an int from 1 on, not {order!r}."
-        raise failure(InputError, call, fact)
+        raise failure(InputError, call, fact, "Write order=1 for first derivatives, 2 for second.")
     chosen = (modes,) if isinstance(modes, str) else tuple(cast("Sequence[str]", modes))
     if not chosen or not set(chosen) <= {"fwd", "rev"}:
         fact = f"modes must be 'fwd', 'rev' or both, not {modes!r}."
-        raise failure(InputError, call, fact)
+        raise failure(InputError, call, fact, "Leave modes out to check both.")
+    _check_numbers(call, eps, atol=atol, rtol=rtol)
     with no_fork:
         from .derivative_checks import random_directions  # noqa: PLC0415 - late
     settings = random_directions.DirectionSettings(call, chosen, atol, rtol, eps or 1e-4)
@@ -276,6 +281,17 @@ def _passes(check: Callable[[], None], raise_exception: bool) -> bool:  # noqa: 
     return True
 
 
+def _check_numbers(call: str, eps: object, **tolerances: object) -> None:
+    """Refuse a step that is not positive, and tolerances that are negative, or no numbers."""
+    for name, value in {"eps": eps, **tolerances}.items():
+        real = isinstance(value, (float, int, np.floating, np.integer))
+        if value is None or (real and (value > 0 or (value == 0 and name != "eps"))):
+            continue
+        sign = "a positive number" if name == "eps" else "a number, not negative"
+        fact = f"{name} must be {sign}, but it is {value!r}."
+        raise failure(InputError, call, fact, "Leave it out to have the default.")
+
+
 def _check_options(call: str, masked: bool | None, *needs: tuple[str, object, object]) -> None:  # noqa: FBT001 - as it was given
     """Refuse sparse arrays, and options without what they need: ``(name, its value, asked)``."""
     if masked:
@@ -283,4 +299,5 @@ def _check_options(call: str, masked: bool | None, *needs: tuple[str, object, ob
         raise failure(InputError, call, fact, "Leave it out.")
     for name, there, asked in needs:
         if asked and not there:
-            raise failure(InputError, call, f"Expected {name} to be True with these options.")
+            fact = f"Expected {name} to be True with these options."
+            raise failure(InputError, call, fact, f"Write {name}=True, or leave the others out.")

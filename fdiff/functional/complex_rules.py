@@ -30,7 +30,7 @@ def check_choice(choice: object, call: str) -> str:
     """The convention, checked."""
     if choice not in CHOICES:
         fact = f"complex_inputs must be one of {', '.join(map(repr, CHOICES))}, not {choice!r}."
-        raise failure(InputError, call, fact)
+        raise failure(InputError, call, fact, "Leave it out for functions of real arrays.")
     return str(choice)
 
 

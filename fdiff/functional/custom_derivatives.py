@@ -108,7 +108,7 @@ def _checked_argnums(given: Any, call: str) -> tuple[int, ...]:
     nums: tuple[Any, ...] = (given,) if is_int(given) else tuple(given)
     if not all(is_int(n) and n >= 0 for n in nums) or len(set(nums)) < len(nums):
         fact = f"nondiff_argnums must be different positions from 0 on, not {given!r}."
-        raise failure(InputError, call, fact)
+        raise failure(InputError, call, fact, "Write nondiff_argnums=(0,) for the first argument.")
     return tuple(map(int, nums))
 
 

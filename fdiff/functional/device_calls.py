@@ -14,9 +14,9 @@ import numpy as np
 
 from .. import kernels
 from ..device_arrays import DeviceArray, lies_on_device
-from ..dispatch.arguments import Function, called
+from ..dispatch.arguments import Function
 from ..dispatch.program import Program
-from ..errors import DtypeError, InputError, failure
+from ..errors import DtypeError, InputError, called, failure
 from ..trace.trace_stack import root_trace, stack, tracing
 from ..tree import map_leaves
 from .kink_policy import policy, refuse_kinks

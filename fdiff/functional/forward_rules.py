@@ -45,7 +45,8 @@ class ForwardRule(RuleTracing):
         value = choose(whole, range(count))
         users = value.users()
         if any(users[k] for k in value.inputs[first:]):
-            raise self.check.error(TraceError, "gives an output that depends on the tangents.")
+            fact = "gives an output that depends on the tangents."
+            raise self.check.error(TraceError, fact, "Compute it from the arguments alone.")
         unread = {first + k: np.zeros(t.shape, t.dtype) for k, t in enumerate(seeds)}
         given = choose(whole, range(count, len(whole.outputs)))
         return RuleTapes(bind(value, unread), given, self.extras, found)

@@ -7,10 +7,10 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import Any, cast
 
-from ..dispatch.arguments import Function, called
+from ..dispatch.arguments import Function
 from ..dispatch.plans import Arrays, OperatorPlan, Run
 from ..dispatch.variant import Variant
-from ..errors import DtypeError, InputError, failure
+from ..errors import DtypeError, InputError, called, failure
 from ..tracebacks import public
 from ..transforms.derivative_tapes import choose
 from ..transforms.pipeline import GRADIENT

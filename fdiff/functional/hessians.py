@@ -13,9 +13,10 @@ from itertools import product as product_of
 from typing import Any, Unpack, overload
 
 from ..device_arrays import DEVICES
-from ..dispatch.arguments import Function, called
+from ..dispatch.arguments import Function
 from ..dispatch.plans import Arrays, OperatorPlan, Run
 from ..dispatch.variant import Variant
+from ..errors import called
 from ..tracebacks import trim
 from ..transforms.linearity import Dependence
 from ..transforms.pipeline import HVP
@@ -133,7 +134,7 @@ def hvp(
         operator = _HVP.get((bool(strict), inputs is not LEFT_OUT, place))
         return product(operator or refused(hvp, f, device), f, inputs, v, argnums)
     except BaseException as error:
-        trim(error)
+        trim(error, "hvp", f)
         raise
 
 
@@ -196,7 +197,7 @@ def vhp(
         operator = _VHP.get((bool(strict), inputs is not LEFT_OUT, place))
         return product(operator or refused(vhp, f, device), f, inputs, v, argnums)
     except BaseException as error:
-        trim(error)
+        trim(error, "vhp", f)
         raise
 
 
@@ -279,7 +280,7 @@ def hessian(
         settings = (hessian, kind, device, outer_jacobian_strategy, chunk_size, not strict)
         return dense(settings, f, inputs, argnums, _operator)
     except BaseException as error:
-        trim(error)
+        trim(error, "hessian", f)
         raise
 
 

@@ -13,9 +13,9 @@ import numpy as np
 from ..arraytype import ArrayType
 from ..capture.data import is_table
 from ..device_arrays import DeviceArray
-from ..dispatch.arguments import TAKE_NUMBERS, WAY_OUT, called, refuse_device_array
+from ..dispatch.arguments import TAKE_NUMBERS, WAY_OUT, refuse_device_array
 from ..dispatch.variant import Variant
-from ..errors import DtypeError, InputError, StrictError, VectorError, failure
+from ..errors import DtypeError, InputError, StrictError, VectorError, called, failure
 from ..trace import TracedArray
 from ..trace.local_arrays import LocalArray
 from ..transforms.linearity import Dependence
@@ -100,7 +100,9 @@ def _entries(value: object, what: str, name: str, call: str) -> tuple[object, ..
             type(None): f"For the function that computes it, leave {what} out: {name}(f).",
         }
         fact = f"{stem} given {what} has type {type(value).__name__}."
-        way = ways.get(type(value), getattr(type(value), WAY_OUT, ""))
+        way = ways.get(
+            type(value), getattr(type(value), WAY_OUT, "Pass an array: numpy.asarray(x).")
+        )
         way = TAKE_NUMBERS if is_table(value) else way
         raise failure(InputError, call, fact, way)
     return (value,)

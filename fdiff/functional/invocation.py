@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..device_arrays import CPU
-from ..dispatch.arguments import Argnums, Function, called, native
+from ..dispatch.arguments import Argnums, Function, native
 from ..dispatch.fast_path import FastPath, immediate_fast_path
 from ..dispatch.fast_path_builder import Split
 from ..dispatch.numpy_warnings import warn_after_hint
@@ -32,6 +32,7 @@ from ..dispatch.plans import (
 )
 from ..dispatch.program import MakePlan, Program, program_of
 from ..dispatch.variant import Variant
+from ..errors import called
 from ..ops.kink_marks import kink_search
 from ..process import anomaly_mode, observation
 from ..process.collector import collector_paused
@@ -347,7 +348,7 @@ def prepared_function(
             if not occupied:
                 fast_path.seek(args, kwargs)
         except BaseException as error:
-            trim(error)
+            trim(error, name, f)
             raise
         return result
 

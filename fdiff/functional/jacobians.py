@@ -6,11 +6,11 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any, Unpack, overload
 
-from ..dispatch.arguments import Function, called
+from ..dispatch.arguments import Function
 from ..dispatch.fast_path import known_fast_path
 from ..dispatch.program import MOST
 from ..dispatch.variant import Variant
-from ..errors import InputError, failure
+from ..errors import InputError, called, failure
 from ..tracebacks import public, trim
 from .annotations import Array, JacobianKeywords, P, Point
 from .complex_rules import check_choice, check_complex
@@ -126,7 +126,7 @@ def jacobian(
         )  # fmt: skip
         return dense(settings, f, inputs, argnums, _operator)
     except BaseException as error:
-        trim(error)
+        trim(error, "jacobian", f)
         raise
 
 

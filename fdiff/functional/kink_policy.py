@@ -70,7 +70,7 @@ def kinks(policy: str) -> AbstractContextManager[None]:
     """
     if str(policy) not in POLICIES:
         fact = f"policy must be one of {', '.join(map(repr, POLICIES))}, not {policy!r}."
-        raise failure(InputError, "kinks", fact)
+        raise failure(InputError, "kinks", fact, "Write fdiff.kinks('raise') to be told of kinks.")
     return _in_force(policy)
 
 

@@ -7,10 +7,10 @@ from types import FrameType
 
 import numpy as np
 
-from ..dispatch.arguments import Function, called
+from ..dispatch.arguments import Function
 from ..dispatch.program import Program
 from ..dispatch.variant import Variant
-from ..errors import Line, is_internal
+from ..errors import Line, called, is_internal
 from ..process import observation
 from ..process.observation import CACHE, CALL, DISPATCH, TRACE, Observer, Span
 from ..trace import tracing

@@ -8,8 +8,8 @@ from typing import cast
 import numpy as np
 
 from ..device_arrays import DEVICES
-from ..dispatch.arguments import ONCE, called
-from ..errors import InputError, failure
+from ..dispatch.arguments import ONCE
+from ..errors import InputError, called, failure
 
 MODES = ("auto", "forward", "reverse")
 STRATEGIES = {"reverse-mode": "reverse", "forward-mode": "forward"}
@@ -56,12 +56,12 @@ def check_mode(mode: object, strategy: object, call: str, keyword: str = "strate
     """The mode asked for, in our words or in torch's."""
     if mode not in MODES:
         fact = f"mode must be one of {', '.join(map(repr, MODES))}, not {mode!r}."
-        raise failure(InputError, call, fact)
+        raise failure(InputError, call, fact, "Leave it out to have the cheaper one.")
     if strategy is None:
         return cast("str", mode)
     if strategy not in STRATEGIES:
         fact = f"{keyword} must be one of {', '.join(map(repr, STRATEGIES))}, not {strategy!r}."
-        raise failure(InputError, call, fact)
+        raise failure(InputError, call, fact, "Leave it out to have the cheaper one.")
     way = STRATEGIES[cast("str", strategy)]
     if mode not in {"auto", way}:
         fact = f"mode={mode!r} and {keyword}={strategy!r} contradict each other."
@@ -76,7 +76,9 @@ def check_chunk(chunk_size: object, call: str) -> int | None:
     if is_int(chunk_size) and cast("int", chunk_size) > 0:
         return int(cast("int", chunk_size))
     fact = f"chunk_size must be a positive int or 'auto', not {chunk_size!r}."
-    raise failure(InputError, call, fact)
+    raise failure(
+        InputError, call, fact, "Leave it out: chunks are then as large as memory allows."
+    )
 
 
 def check_device(device: object, call: str) -> str:

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, overload
 import numpy as np
 
 from ..device_arrays import CPU
-from ..dispatch.arguments import Function, called
+from ..dispatch.arguments import Function
 from ..dispatch.fast_path import FastPath
 from ..dispatch.fast_path_builder import Split
 from ..dispatch.plans import Arrays, PlanStep, Step
 from ..dispatch.program import Program
-from ..errors import InputError, UnsupportedError, failure
+from ..errors import InputError, UnsupportedError, called, failure
 from ..process.progress import Stage
 from ..trace.trace_stack import stack
 from ..tracebacks import public

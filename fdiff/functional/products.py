@@ -7,12 +7,12 @@ from functools import partial
 from typing import Any, Unpack, cast, overload
 
 from ..device_arrays import DEVICES
-from ..dispatch.arguments import ONCE, Argnums, Function, called
+from ..dispatch.arguments import ONCE, Argnums, Function
 from ..dispatch.fast_path import known_fast_path
 from ..dispatch.plans import Arrays, OperatorPlan, Run
 from ..dispatch.program import MakePlan
 from ..dispatch.variant import Variant
-from ..errors import InputError, failure
+from ..errors import InputError, called, failure
 from ..tracebacks import trim
 from ..transforms.pipeline import JVP, VJP
 from .annotations import Places, ProductKeywords
@@ -211,7 +211,7 @@ def vjp(
         operator = _VJP.get((bool(strict), device if device.__class__ is str else ""))
         return product(operator or refused(vjp, f, device), f, inputs, v, argnums)
     except BaseException as error:
-        trim(error)
+        trim(error, "vjp", f)
         raise
 
 
@@ -266,7 +266,7 @@ def jvp(
         operator = _JVP.get((bool(strict), device if device.__class__ is str else ""))
         return product(operator or refused(jvp, f, device), f, inputs, v, argnums)
     except BaseException as error:
-        trim(error)
+        trim(error, "jvp", f)
         raise
 
 

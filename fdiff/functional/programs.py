@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from .. import kernels
 from ..device_arrays import CPU
-from ..dispatch.arguments import Function, called
+from ..dispatch.arguments import Function
 from ..dispatch.compiler_defects import Defect
 from ..dispatch.compiler_defects import forget as forget_defects
 from ..dispatch.cuda_runner import forget as forget_cuda_runners
@@ -17,7 +17,7 @@ from ..dispatch.program import Program
 from ..dispatch.program import forget as forget_programs
 from ..dispatch.tiered_execution import forget as forget_runners
 from ..dispatch.variant import Variant
-from ..errors import InputError, UnsupportedError, failure
+from ..errors import InputError, UnsupportedError, called, failure
 from ..ops.composite_functions import stop_gradient as stop_leaf
 from ..tape import Tape
 from ..tracebacks import public
@@ -155,8 +155,13 @@ def make_tape(f: Function, *args: object, **kwargs: object) -> Tape:
     ['input', 'sin', 'constant', 'add']
     """
     check_callable(f, "make_tape")
+    return _tape_of("make_tape", f, args, kwargs)
+
+
+def _tape_of(name: str, f: Function, args: tuple[object, ...], kwargs: dict[str, object]) -> Tape:
+    """The tape of `f`; `name` is the public call that asks, for messages."""
     with tracing_for(None):
-        return Program("make_tape", None, ValuePlan).trace(f, args, kwargs)[0].tape
+        return Program(name, None, ValuePlan).trace(f, args, kwargs)[0].tape
 
 
 @public
@@ -218,7 +223,7 @@ def source(
             f"stage={stage!r} is a pass for the CPU; device={device!r} has kernels alone to show."
         )
         raise failure(InputError, called("source", f), fact, "Leave one of them out.")
-    tape = derive(VALUE, inlined(make_tape(f, *args, **kwargs)))
+    tape = derive(VALUE, inlined(_tape_of("source", f, args, kwargs)))
     try:
         return _source(tape, f, stage, device)
     except UnsupportedError:

@@ -30,7 +30,7 @@ class RuleResults:
         self.rule = rule
         self.words = f"the {words} `{getattr(rule, '__name__', type(rule).__name__)}`"
 
-    def error(self, kind: type[E], fact: str, way: str = "") -> E:
+    def error(self, kind: type[E], fact: str, way: str) -> E:
         """The error for a fact about the rule, with the line where that begins."""
         return kind(
             message(self.call, f"{self.words} {fact}", way, line_of(self.rule) or user_line())
@@ -40,7 +40,8 @@ class RuleResults:
         """The two parts of what a rule returns."""
         if isinstance(found, tuple | list) and len(found) == 2:
             return found[0], found[1]
-        raise self.error(InputError, f"must return a pair ({words}), not {_described(found)}.")
+        fact = f"must return a pair ({words}), not {_described(found)}."
+        raise self.error(InputError, fact, f"Write: return {words}")
 
     def tuple_of(self, found: object, count: int) -> Sequence[object]:
         """As many parts as there are arguments."""

@@ -12,9 +12,9 @@ from typing import Any, cast
 import numpy as np
 
 from ..arraytype import ArrayType
-from ..dispatch.arguments import Function, argument, called, traceable
+from ..dispatch.arguments import Function, argument, traceable
 from ..dispatch.program import Program, program_of
-from ..errors import InputError, failure
+from ..errors import InputError, called, failure
 from ..ops.shaping import traced as traced_of
 from ..primitive import HOOKS
 from ..tape import Tape

@@ -23,6 +23,7 @@ from ..primitive import UFUNCS, ZERO, EagerRule, Kink, LayoutRule, Primitive, Sa
 from ..trace import TracedArray, apply, current, unsupported
 from ..trace.local_arrays import LocalArray, TracedLocalArray
 from ..trace.operation_cache import ARITHMETIC
+from ..trace.recorder import objects_met
 from ..trace.ufunc_fast_path import enter
 from . import axis_maps
 
@@ -33,7 +34,7 @@ def kind_of(operand: object) -> np.dtype | type:
     """Dtype of an operand, or the Python type of one that is weakly typed."""
     if isinstance(operand, TracedArray):
         return (complex if operand.type.dtype.kind == "c" else float) if operand.weak else operand.type.dtype
-    if isinstance(operand, (np.ndarray, np.generic)):
+    if isinstance(operand, (np.ndarray, np.generic)) and operand.dtype != object:
         if isinstance(operand, np.ndarray) and type(operand) not in (np.ndarray, np.memmap, LocalArray, TracedLocalArray):
             raise other_class(operand)
         return operand.dtype if operand.dtype.isnative else operand.dtype.newbyteorder("=")
@@ -43,6 +44,8 @@ def kind_of(operand: object) -> np.dtype | type:
         raise table_met(operand)
     array = np.asarray(operand)
     if array.dtype == object:  # traced scalars in a list or an object array
+        if not any(isinstance(entry, TracedArray) for entry in array.flat):
+            raise objects_met(current())
         kinds = [kind_of(entry) for entry in array.ravel()]
         return np.result_type(*[k for k in kinds if not isinstance(k, type)] or [complex if complex in kinds else float])
     return array.dtype

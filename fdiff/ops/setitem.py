@@ -6,17 +6,28 @@ arrays). A store through a view also updates the array that it is a view of.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from opcode import opmap
 from typing import cast
 
 import numpy as np
 
 from ..arraytype import BOOL, Shape
+from ..errors import is_own
 from ..trace import TracedArray, apply, constant_value, current
 from ..trace.local_arrays import LocalArray, make_traced
 from ..trace.out_arguments import resolve
 from ..trace.recorder import Recorder
-from ..trace.views import PendingStores, ViewLink, in_memory_order, is_copy, outside, positions
+from ..trace.views import (
+    PendingStores,
+    ViewLink,
+    in_memory_order,
+    is_copy,
+    outside,
+    positions,
+    root_of,
+)
 from .basic_indexing import basic
 from .gather_scatter import scatter_set
 from .indexing import IndexTarget, resolve_key
@@ -108,9 +119,18 @@ def target(array: object) -> TracedArray:
 # --- x[key] = value -----------------------------------------------------------------------------
 
 
+def _by_compiled_code() -> bool:
+    """Whether the store under way is not one of Python code: that which runs calls something instead."""
+    frame = sys._getframe(2)
+    return not is_own(frame.f_code.co_filename) and frame.f_code.co_code[frame.f_lasti] != opmap["STORE_SUBSCR"]
+
+
 def setitem(x: TracedArray, key: object, value: object) -> None:
     """``x[key] = value`` for any key NumPy takes."""
     trace = current(x)
+    if key.__class__ is int and isinstance(value, TracedArray) and value.link.__class__ is ViewLink and root_of(value) is root_of(x) and _by_compiled_code():
+        fact = "compiled code stored a row of a traced array into the array itself, as `shuffle` of numpy.random does, which would store one row twice."
+        raise current().fail(fact, "For rng.shuffle(x) write x = x[rng.permutation(len(x))], which draws the same order.")
     if x.home.eager and x.home is trace and x.home.put(x, key, value):
         return
     if x.scalar or x.weak:

@@ -123,7 +123,7 @@ class EventList(list[Any]):
         """Write the stacks of the events for a flame graph; see `profile.export_stacks`."""
         if metric not in METRICS:
             fact = f"metric should be one of {', '.join(METRICS)}, not {metric!r}."
-            raise failure(InputError, "export_stacks", fact)
+            raise failure(InputError, "export_stacks", fact, "Leave it out.")
         name = metric.replace("cuda", "device")
         with Path(path).open("w", encoding="utf-8") as file:
             for event in self:

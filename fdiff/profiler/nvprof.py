@@ -57,7 +57,8 @@ def load_nvprof(path: str | os.PathLike[str]) -> EventList:
         If there is no such file, or it is not one of nvprof's.
     """
     if not Path(path).is_file():
-        raise failure(InputError, "load_nvprof", f"there is no file {os.fspath(path)!r}.")
+        fact = f"there is no file {os.fspath(path)!r}."
+        raise failure(InputError, "load_nvprof", fact, "Give the path of a file that nvprof wrote.")
     with closing(sqlite3.connect(f"{Path(path).absolute().as_uri()}?mode=ro", uri=True)) as found:
         found.row_factory = sqlite3.Row
         try:

@@ -28,7 +28,8 @@ def plot(events: Sequence[FunctionEvent], ax: Axes | None = None) -> Axes:
         raise failure(UnsupportedError, "profile.plot", "Matplotlib is missing.", way) from None
     bars, lanes = lay_out(events)
     if not bars:
-        raise failure(InputError, "profile.plot", "no event took any time.")
+        way = "Call what is to be profiled inside of the with statement."
+        raise failure(InputError, "profile.plot", "no event took any time.", way)
     rows = sum(lane.rows for lane in lanes)
     if ax is None:
         _, ax = pyplot.subplots(figsize=(10, 1 + _INCHES * rows), layout="constrained")

@@ -10,7 +10,7 @@ from functools import partial
 from importlib import import_module
 from typing import NamedTuple, Self
 
-from ..errors import DeviceError, failure, message
+from ..errors import DeviceError, InputError, failure, message
 from ..process import observation
 from ..process.forking import no_fork
 from ..process.observation import LABEL, Span
@@ -43,6 +43,9 @@ class record_function(ContextDecorator):  # noqa: N801 - torch's name
     """
 
     def __init__(self, name: str, args: str | None = None) -> None:
+        if not isinstance(name, str):
+            fact = f"the label must be a str, not {type(name).__name__}."
+            raise failure(InputError, "record_function", fact, "Write record_function(str(label)).")
         self.name, self.args = name, args
         self._spans: list[Span | None] = []
 

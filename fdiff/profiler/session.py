@@ -178,7 +178,7 @@ class profile:  # noqa: N801 - torch's name
             return EventList()
         if not self.entered or self._collector is not None:
             fact = "there are no events before the with statement is over."
-            raise failure(InputError, "profile", fact)
+            raise failure(InputError, "profile", fact, "Ask for them below the with statement.")
         done, options = self._done, self._options
         return EventList(
             [*self._earlier, *events_of(done.spans, self._begin, options)],
@@ -355,5 +355,5 @@ def _device(device: str | None, *, use_cuda: bool) -> str | None:
         device = device or "cuda"
     if device not in (None, "cuda"):
         fact = f"use_device must be None or 'cuda', not {device!r}."
-        raise failure(InputError, "profile", fact)
+        raise failure(InputError, "profile", fact, "Leave it out to profile the CPU.")
     return device

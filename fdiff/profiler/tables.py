@@ -60,7 +60,7 @@ def build_table(
     """The table of some events, of which at most `row_limit` are shown (-1: all)."""
     if time_unit not in (None, *UNITS):
         fact = f"time_unit must be one of {', '.join(UNITS)}, not {time_unit!r}."
-        raise failure(InputError, "table", fact)
+        raise failure(InputError, "table", fact, "Leave it out: each column takes what fits.")
     events = _sorted(events, sort_by)
     if not events:
         return ""

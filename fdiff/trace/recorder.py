@@ -297,11 +297,16 @@ def assemble(array: np.ndarray, trace: Recorder) -> object:
     """A traced array out of an object array of traced scalars and numbers."""
     entries = list(array.ravel())
     if not any(isinstance(e, Handle) for e in entries):
-        raise trace.fail("an object array met a traced array.", "Use arrays of numbers.")
+        raise objects_met(trace)
     stacked = FUNCTIONS[np.stack](
         [np.asarray(e) if not isinstance(e, Handle) else e for e in entries]
     )
     return stacked.reshape(array.shape)  # type: ignore[attr-defined] - a traced array, whose methods `fdiff.ops` enters
+
+
+def objects_met(trace: Recorder) -> TraceError:
+    """The error for an object array without traced scalars."""
+    return trace.fail("an object array met a traced array.", "Use arrays of numbers.")
 
 
 def leaked(handle: Handle) -> LeakError:

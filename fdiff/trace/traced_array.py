@@ -197,7 +197,8 @@ class TracedArray(Handle):
                 f"a traced array was turned into a concrete {np.dtype(dtype)} array,"
                 " which would drop its derivative.",
                 "Leave the dtype out, or use `.astype`; where it was stored into an array,"
-                " store into a copy made in the function: `a = np.array(a)`.",
+                " store into a copy made in the function: `a = np.array(a)`; where it was meant for"
+                " random numbers, transform standard ones: `a + b * rng.standard_normal(n)`.",
             )
         entries = np.empty(self.type.size, object)
         flat = FUNCTIONS[np.ravel](self) if self.type.shape else [self]

@@ -27,6 +27,8 @@ import scipy.optimize
 import scipy.signal
 
 import fdiff
+import fdiff.autograd
+import fdiff.profiler
 from fdiff.errors import (
     DtypeError,
     FdiffError,
@@ -135,6 +137,16 @@ def takes_random(x):
     return np.random.default_rng(0).normal(x[0], 1.0)  # here
 
 
+def permutes(x):
+    return np.sum(np.random.permutation(x))  # noqa: NPY002 - as users write it # here
+
+
+def shuffles_rows(x):
+    rows = np.stack([x, 2.0 * x, 3.0 * x])
+    np.random.default_rng(0).shuffle(rows)  # here
+    return np.sum(rows[0])
+
+
 def takes_bracket(x):
     return scipy.optimize.bracket(lambda t: (t - x[0]) ** 2)[0]  # here
 
@@ -191,7 +203,11 @@ VALUES = {
     takes_digest: ("the bytes of a differentiated array were read", "Look up `x.tobytes()`"),
     takes_iterator_over_memory: ("numpy.nditer was given a traced array", "numpy.ndindex(x.shape)"),
     takes_compiled: ("compiled code was given a traced array", "Reach it by a name, or call its"),
-    takes_random: (CONCRETE, ASTYPE),
+    takes_random: (CONCRETE, "transform standard ones: `a + b * rng.standard_normal(n)`"),
+    permutes: (
+        "numpy.may_share_memory was given a traced array, which has no memory; `permutation`",
+        "For rng.permutation(x) write x[rng.permutation(len(x))], which draws the same order.",
+    ),
     takes_bracket: ("scipy.optimize.bracket has no derivative rule", "supported NumPy functions"),
     takes_minimum: ("scipy.optimize.fminbound has no derivative rule", "supported NumPy functions"),
     pickles: ("a traced array was pickled", "Pickle what the differentiated function returns."),
@@ -735,3 +751,227 @@ def test_a_vector_that_is_none_is_one_left_out(name):
             operator(f, np.ones(3), None)
     with pytest.raises(InputError, match="v is given without inputs"):
         operator(f, v=np.ones(3))
+
+
+# --- errors in the words of others ---------------------------------------------------------------
+# They keep their type and their words; a note adds the public call, the line and the way out.
+
+
+def adds_shapes(x):
+    return np.sum(x + np.ones(3))  # here
+
+
+def multiplies_matrices(x):
+    return np.sum(np.ones((3, 3)) @ x)  # here
+
+
+def takes_dot(x):
+    return np.dot(x, np.ones(3))  # here
+
+
+def reshapes(x):
+    return np.sum(x.reshape(3, 2))  # here
+
+
+def reads_beyond(x):
+    return x[7]  # here
+
+
+def sums_along_a_missing_axis(x):
+    return np.sum(x, axis=2)  # here
+
+
+def stores_too_much(x):
+    a = np.zeros(3)
+    a[:] = x  # here
+    return np.sum(a)
+
+
+def stacks_shapes(x):
+    return np.sum(np.stack([x, np.ones(3)]))  # here
+
+
+def solves(x):
+    return np.sum(np.linalg.solve(np.ones((2, 3)), x))  # here
+
+
+WORDS_OF_OTHERS = {
+    adds_shapes: (ValueError, "could not be broadcast", "lengths must be equal, or one of them 1"),
+    multiplies_matrices: (ValueError, "core dimension", "as long as the second's last but one"),
+    takes_dot: (ValueError, "not aligned", "as long as the second's last but one"),
+    reshapes: (ValueError, "cannot reshape", "needs as many entries as the old one"),
+    reads_beyond: (IndexError, "out of bounds", "Positions go from -n to n - 1"),
+    sums_along_a_missing_axis: (ValueError, "out of bounds", "Positions go from -n to n - 1"),
+    stores_too_much: (ValueError, "could not broadcast", "lengths must be equal, or one of them 1"),
+    stacks_shapes: (ValueError, "must have the same shape", "Call `stacks_shapes` itself"),
+    solves: (np.linalg.LinAlgError, "must be square", "Call `solves` itself"),
+}
+CALLERS = {
+    "grad": lambda f: fdiff.grad(f)(X),
+    "jit": lambda f: fdiff.jit(f)(X),
+    "vmap": lambda f: fdiff.vmap(f)(np.stack([X, X])),
+    "hessian": lambda f: fdiff.hessian(f, X),
+    "jacobian": lambda f: fdiff.jacobian(f, X),
+    "vjp": lambda f: fdiff.vjp(f, X),
+    "jvp": lambda f: fdiff.jvp(f, X, X),
+    "hvp": lambda f: fdiff.hvp(f, X, X),
+    "make_tape": lambda f: fdiff.make_tape(f, X),
+    "source": lambda f: fdiff.source(f, X),
+    "gradcheck": lambda f: fdiff.gradcheck(f, X),
+    "explain": lambda f: fdiff.explain(fdiff.grad(f), X),
+}
+
+
+def note_of(error, call):
+    """The only note of an error, which names the public call."""
+    (note,) = error.__notes__
+    assert note.startswith(f"{call}: this line raised the error:")
+    return note
+
+
+@pytest.mark.parametrize("f", WORDS_OF_OTHERS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("name", ["grad", "vmap"])
+def test_an_error_of_numpy_gets_the_call_the_line_and_the_way_out(f, name):
+    kind, words, way_out = WORDS_OF_OTHERS[f]
+    with pytest.raises(kind, match=words) as caught:
+        CALLERS[name](f)
+    note = note_of(caught.value, f"{name}({f.__name__})")
+    assert "# here" in note
+    assert way_out in note
+
+
+@pytest.mark.parametrize("name", CALLERS)
+def test_every_public_call_is_named(name):
+    with pytest.raises(ValueError, match="could not be broadcast") as caught:
+        CALLERS[name](adds_shapes)
+    assert "# here" in note_of(caught.value, f"{name}(adds_shapes)")
+
+
+def test_rows_that_compiled_code_swaps_are_refused():
+    # NumPy's `shuffle` would store the views of rows one after the other, and one row twice.
+    with (
+        pytest.warns(UserWarning, match="shuffling a 'TracedArray'"),
+        pytest.raises(TraceError, match="compiled code stored a row") as caught,
+    ):
+        fdiff.grad(shuffles_rows)(X)
+    text = str(caught.value)
+    assert "# here" in text
+    assert "write x = x[rng.permutation(len(x))], which draws the same order." in text
+
+
+def test_a_point_without_an_inverse_has_a_way_out():
+    with pytest.raises(np.linalg.LinAlgError, match="Singular") as caught:
+        fdiff.grad(lambda a: np.sum(np.linalg.inv(a)))(np.ones((2, 2)))
+    assert "Differentiate at another point" in note_of(caught.value, "grad(<lambda>)")
+
+
+def test_arguments_that_do_not_fit_have_a_way_out():
+    def two(x, y, *, scale):
+        return scale * np.sum(x * y)
+
+    for args, kwargs in [((X,), {}), ((X, X), {}), ((X, X, X), {"scale": 1.0})]:
+        with pytest.raises(TypeError, match=r"two\(\)") as caught:
+            fdiff.grad(two)(*args, **kwargs)
+        assert "Pass what `two` takes" in note_of(caught.value, "grad(two)")
+    with pytest.raises(TypeError, match="unexpected keyword") as caught:
+        fdiff.grad(two, direction="up")
+    assert "`help(fdiff.grad)` lists the parameters." in note_of(caught.value, "grad(two)")
+
+
+def test_what_a_user_raises_on_purpose_stays_as_it_is():
+    def careful(x):
+        if x.shape != (3,):
+            raise ValueError("three numbers are needed")
+        return np.sum(x)
+
+    def nested(x):
+        return np.sum(fdiff.grad(careful)(x))
+
+    def asserts(x):
+        assert x.shape == (3,)
+        return np.sum(x)
+
+    for f in (careful, nested, asserts):
+        with pytest.raises((ValueError, AssertionError)) as caught:
+            fdiff.grad(f)(X)
+        assert not hasattr(caught.value, "__notes__")
+
+
+def test_the_innermost_call_is_the_one_that_is_named():
+    def outer(x):
+        return np.sum(fdiff.grad(adds_shapes)(x))
+
+    with pytest.raises(ValueError, match="broadcast") as caught:
+        fdiff.grad(outer)(X)
+    note_of(caught.value, "grad(adds_shapes)")
+
+
+# --- options, and calls beside the operators -----------------------------------------------------
+
+
+class Doubled(fdiff.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return 2.0 * x
+
+    @staticmethod
+    def backward(ctx, bar):
+        return bar, bar
+
+
+def leaf():
+    return fdiff.autograd.tensor([1.0, 2.0], requires_grad=True)
+
+
+def square(x):
+    return np.sum(x**2)
+
+
+def profiled(**options):
+    with fdiff.profiler.profile(**options) as profile:
+        fdiff.grad(square)(X)
+    return profile
+
+
+MISTAKES = {
+    "jacobian(square): mode must be": lambda: fdiff.jacobian(square, X, mode="up"),
+    "jacobian(square): chunk_size must": lambda: fdiff.jacobian(square, X, chunk_size=0),
+    "jacobian(square): complex_inputs": lambda: fdiff.jacobian(square, X, complex_inputs="up"),
+    "kinks: policy must be": lambda: fdiff.kinks("up"),
+    "gradcheck(square): eps must": lambda: fdiff.gradcheck(square, X, eps=0.0),
+    "gradcheck(square): atol must": lambda: fdiff.gradcheck(square, X, atol="small"),
+    "gradgradcheck(square): nondet_tol": lambda: fdiff.gradgradcheck(square, X, nondet_tol=-1.0),
+    "gradgradcheck(square): grad_outputs": lambda: fdiff.gradgradcheck(square, X, np.ones(5)),
+    "check_grads(square): order must": lambda: fdiff.check_grads(square, (X,), 0),
+    "check_grads(square): modes must": lambda: fdiff.check_grads(square, (X,), 1, modes=("up",)),
+    "gradcheck(<lambda>): Jacobian mismatch": lambda: fdiff.gradcheck(
+        lambda x: np.sum(x * fdiff.stop_gradient(x)), X
+    ),
+    "vjp(square): The v given to vjp": lambda: fdiff.vjp(square, X, "up"),
+    "record_function: the label must": lambda: fdiff.profiler.record_function(3),
+    "profile: use_device must": lambda: profiled(use_device="tpu"),
+    "profile: there are no events": lambda: fdiff.profiler.profile().key_averages(),
+    "load_nvprof: there is no file": lambda: fdiff.profiler.load_nvprof("nowhere"),
+    "table: time_unit must": lambda: profiled().key_averages().table(time_unit="day"),
+    "set_grad_enabled: the mode": lambda: fdiff.autograd.set_grad_enabled("yes"),
+    "checkpoint: expects a function": lambda: fdiff.autograd.checkpoint(3, leaf()),
+    "grad: this line raised": lambda: fdiff.autograd.grad(leaf() * 2.0, leaf()),
+    "backward: this line raised": lambda: fdiff.autograd.backward(leaf() * 2.0, np.ones(5)),
+}
+
+
+@pytest.mark.parametrize("words", MISTAKES)
+def test_a_wrong_option_is_refused_with_a_way_out(words):
+    with pytest.raises((FdiffError, RuntimeError)) as caught:
+        MISTAKES[words]()
+    text = "\n".join([str(caught.value), *getattr(caught.value, "__notes__", [])])
+    found = text[text.index(words) :]
+    assert "\n    test_bad_input.py:" in found
+    assert found.splitlines()[-1].strip()
+    assert "test_bad_input.py:" not in found.splitlines()[-1]
+
+
+def test_a_rule_of_a_function_that_is_wrong_is_named_with_a_way_out():
+    with pytest.raises(RuntimeError, match=r"expected 1, got 2") as caught:
+        np.sum(Doubled.apply(leaf())).backward()
+    assert "Return one for each argument of forward" in note_of(caught.value, "backward")

@@ -290,8 +290,7 @@ def test_functions_are_short():
 
 def test_files_are_short():
     sizes = {
-        name: len(path.read_text(encoding="utf-8").splitlines())
-        for name, path in MODULES.items()
+        name: len(path.read_text(encoding="utf-8").splitlines()) for name, path in MODULES.items()
     }
     # What is gone, or no longer long, is deleted from TABLES.
     assert {name for name, lines in sizes.items() if lines > LONGEST_FILE} == TABLES

@@ -7,8 +7,8 @@ from typing import cast
 
 import numpy as np
 
-from ...dispatch.arguments import Function, called
-from ...errors import InputError, failure, warn
+from ...dispatch.arguments import Function
+from ...errors import InputError, called, failure, warn
 from ...primitive import HOOKS
 from ..input_checks import check_inputs
 from ..options import check_callable
@@ -119,5 +119,5 @@ def _given(function: FunctionUnderCheck, grad_outputs: object) -> list[np.ndarra
         fact = (
             f"grad_outputs must be arrays of floats shaped like the outputs, {shapes}, not {told}."
         )
-        raise failure(InputError, function.call, fact)
+        raise failure(InputError, function.call, fact, "Leave it out: cotangents are drawn then.")
     return bars

@@ -19,7 +19,7 @@ from .checked_functions import PlainFunction
 from .gradient_checks import function_at
 from .measurement import Measurement
 from .real_coordinates import from_real, to_real
-from .settings import close
+from .settings import LOOK, close
 
 Arrays = Sequence[np.ndarray]
 # What differs by rounding and by measuring, as in JAX: by the precision of the least precise array.
@@ -107,7 +107,7 @@ def _compare_each(
         if not close(to_real(ours), to_real(theirs), rtol=rtol, atol=atol):
             place = f" of output {k}" if len(measured) > 1 else ""
             fact = f"{what}{place} mismatch,\nnumerical:{theirs}\nanalytical:{ours}"
-            raise failure(GradcheckError, settings.call, fact)
+            raise failure(GradcheckError, settings.call, fact, LOOK)
 
 
 def _pushed(function: PlainFunction) -> PlainFunction:

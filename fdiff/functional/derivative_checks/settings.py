@@ -39,6 +39,12 @@ class CheckSettings(NamedTuple):
         return self._replace(forward_ad=there if self.forward_ad is None else self.forward_ad)
 
 
+LOOK = (
+    "Look at custom rules and stop_gradient, if there are any; at a kink, or where values are"
+    " rounded, take another point or other tolerances."
+)
+
+
 def mismatch(mode: str, o: int, i: int, measured: object, found: object) -> str:
     """What was measured and what fdiff computed, in torch's words."""
     computed = "computed with forward mode " if mode == "forward" else ""
@@ -48,7 +54,7 @@ def mismatch(mode: str, o: int, i: int, measured: object, found: object) -> str:
 
 def broken(function: FunctionUnderCheck, fact: str) -> GradcheckError:
     """The error for what is wrong with a derivative."""
-    return failure(GradcheckError, function.call, fact)
+    return failure(GradcheckError, function.call, fact, LOOK)
 
 
 def close(found: np.ndarray, measured: np.ndarray, *, rtol: float, atol: float) -> bool:

@@ -148,7 +148,8 @@ class Gpu:
         """Raise the driver's error, if its answer is one."""
         if int(answer[0]):
             fact = f"the driver refused an operation: {answer[0]!s}."
-            raise DeviceError(message("device='cuda'", fact))
+            way = "Look at fdiff.doctor(); with less memory on the GPU, give chunk_size."
+            raise DeviceError(message("device='cuda'", fact, way))
 
     # ------------------------------------------------------------------------------ kernels
 
