@@ -274,7 +274,7 @@ class set_grad_enabled(GradientMode):  # noqa: N801 - as in torch
 
     def __init__(self, mode: bool) -> None:  # noqa: FBT001 - as in torch
         super().__init__()
-        if not isinstance(mode, bool | np.bool_):
+        if not isinstance(mode, bool | np.bool_):  # pyright: ignore[reportUnnecessaryIsInstance] - users need not check types
             fact = f"the mode must be True or False, not {mode!r}."
             raise failure(
                 InputError, "set_grad_enabled", fact, "Write set_grad_enabled(bool(mode))."

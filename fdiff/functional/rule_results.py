@@ -100,9 +100,8 @@ class RuleResults:
         if found is None:
             return None
         if not traceable(found):
-            raise self.error(
-                InputError, f"gave {words} for {of} that is no array: {_described(found)}."
-            )
+            fact = f"gave {words} for {of} that is no array: {_described(found)}."
+            raise self.error(InputError, fact, "Give an array, or None where there is none.")
         type_ = traced(resolve(leaf)).type
         value: Any = traced(found)
         if value.shape != type_.shape:

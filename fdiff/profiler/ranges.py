@@ -43,7 +43,7 @@ class record_function(ContextDecorator):  # noqa: N801 - torch's name
     """
 
     def __init__(self, name: str, args: str | None = None) -> None:
-        if not isinstance(name, str):
+        if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance] - users need not check types
             fact = f"the label must be a str, not {type(name).__name__}."
             raise failure(InputError, "record_function", fact, "Write record_function(str(label)).")
         self.name, self.args = name, args
