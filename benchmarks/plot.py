@@ -12,6 +12,7 @@ from .report import WARM_ORDER, Cases, median
 
 FOLDER = Path(__file__).parent / "plots"
 COLOURS = {
+    "numpy": "tab:gray",
     "limit": "black",
     "fdiff": "tab:red",
     "evaluated": "salmon",

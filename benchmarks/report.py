@@ -36,6 +36,7 @@ COLD_ORDER = (
 )
 SHORT = 2e-6  # seconds of a hand-written kernel, of which calling it is a third
 WARM_ORDER = (
+    "numpy",
     "limit",
     "fdiff",
     "evaluated",
@@ -129,8 +130,11 @@ def summary_row(case: str, peers: Mapping[str, Figures]) -> list[str]:
     marked = "" if mine_by == "fdiff" else f" ({mine_by})"
     again = SECOND.get(mine_by, "disk")
     cold = ("interpreted", "fdiff" if mine_by == "interpreted" else mine_by, again)
+    plain = median(peers.get("numpy", {}))
     return [
         case,
+        "—" if math.isnan(plain) else duration(plain),
+        over(mine, plain),
         "—" if math.isnan(limit) else duration(limit),
         "—" if math.isnan(mine) else duration(mine) + marked,
         over(mine, limit),
@@ -141,9 +145,21 @@ def summary_row(case: str, peers: Mapping[str, Figures]) -> list[str]:
 
 
 def summary_table(cases: Cases) -> str:
-    """fdiff beside the limit and the fastest of the others; less than 1× is faster than they."""
-    head = ["a call", "hand-written", "fdiff", "fdiff / hand-written", "best other"]
-    head += ["fdiff / best other", "first result", "first, compiled", "second process"]
+    """fdiff beside the function alone, the limit and the fastest of the others.
+
+    Less than 1× is faster than they.
+    """
+    head = [
+        "a call",
+        "`f` alone in NumPy",
+        "fdiff / `f` alone",
+        "hand-written",
+        "fdiff",
+        "fdiff / hand-written",
+        "best other",
+    ]
+    head += ["fdiff / best other", "first result", "first, compiled"]
+    head += ["second process"]
     return table(head, [summary_row(case, peers) for case, peers in cases.items()])
 
 
@@ -159,6 +175,7 @@ def quotients(cases: Cases) -> dict[str, tuple[float, int]]:
         f"where that takes {duration(SHORT)} or more": lambda p: limit(p, SHORT),
         "JAX / fdiff": lambda p: median(p.get("jax", {})) / ours(p),
         "best other / fdiff": lambda p: fastest(p, OTHERS)[1] / ours(p),
+        "fdiff / `f` alone in NumPy": lambda p: ours(p) / median(p.get("numpy", {})),
     }
     found: dict[str, tuple[float, int]] = {}
     for title, quotient in pairs.items():
@@ -222,6 +239,11 @@ def absent(cases: Cases) -> str:
 def origin(machine: Mapping[str, object]) -> str:
     versions = ", ".join(f"{name} {v}" for name, v in machine["versions"].items())
     rounds = machine["rounds"]
+    later = "".join(
+        f" {PEERS[name].title}: added on {date}, at the pace of the other run, by what the"
+        " interpreter took in both."
+        for name, date in machine.get("added", {}).items()
+    )
     return (
         f"Measured by `python -m benchmarks` on {machine['date']}: {machine['processor']},"
         f" {machine['cores']} cores (one core and one thread each), {machine['system']},"
@@ -229,6 +251,7 @@ def origin(machine: Mapping[str, object]) -> str:
         f" {rounds} fresh process{'' if rounds == 1 else 'es'} each, timed in turn."
         " Every result was compared with the interpreter's before it was timed."
         " First results exclude imports; the second process finds the kernels of the first on disk."
+        f"{later}"
     )
 
 
@@ -241,7 +264,8 @@ def summary(raw: Mapping[str, object]) -> str:
 
 def headline(raw: Mapping[str, object]) -> str:
     """What the README promises of speed in one item."""
-    (by_hand, n), *_, (others, _) = quotients(raw["cases"]).values()
+    found = quotients(raw["cases"])
+    (by_hand, n), (others, _) = found["fdiff / hand-written"], found["best other / fdiff"]
     return (
         f"- **Fast.** Over {n} benchmarks a call takes {by_hand:.2f} of the time of a kernel"
         " written by hand in Numba, and the\n  fastest of JAX, torch, autograd and CasADi takes"

@@ -19,6 +19,7 @@ class Peer:
 
     `after`: only the first result counts, in a process that finds what this other peer kept.
     `calls`: the only derivatives it has, all if empty. `named`: it runs only where it is named.
+    `plain`: it calls the function itself, and has no derivative.
     """
 
     name: str
@@ -28,12 +29,14 @@ class Peer:
     after: str = ""
     calls: tuple[str, ...] = ()
     named: bool = False
+    plain: bool = False
 
 
 PEERS = {
     peer.name: peer
     for peer in [
         Peer("interpreted", "fdiff_peer", "fdiff interpreted", {"FDIFF_TIER": "interpret"}),
+        Peer("numpy", "numpy_peer", "f in NumPy", plain=True),
         Peer("limit", "limit_peer", "hand-written"),
         Peer("fdiff", "fdiff_peer", "fdiff compiled", {"FDIFF_TIER": "compile"}),
         Peer("disk", "fdiff_peer", "fdiff from disk", {"FDIFF_TIER": "compile"}, after="fdiff"),

@@ -165,18 +165,22 @@ def test_every_case_has_a_kernel_and_every_kernel_a_case():
 
 
 def test_a_row_is_measured(tmp_path):
-    """Two peers and the interpreter, each in a process; then the report, and the plot."""
+    """Three peers and the interpreter, each in a process; then the report, and the plot."""
     name = "value+grad sum(x²) n=3"
-    found = run.all_peers(name, ["limit", "disk"], 0.01)
-    assert list(found) == [peer for peer in PEERS if peer in {"interpreted", "limit", "disk"}]
+    found = run.all_peers(name, ["numpy", "limit", "disk"], 0.01)
+    asked = {"interpreted", "numpy", "limit", "disk"}
+    assert list(found) == [peer for peer in PEERS if peer in asked]
     assert found["disk"] == {"skipped": "without a run of fdiff compiled nothing is kept"}
-    for figures in (found["interpreted"], found["limit"]):
+    for figures in (found["interpreted"], found["numpy"], found["limit"]):
         assert figures["deviation"] < 1e-12
         assert 0 < figures["quartiles"][0] <= figures["quartiles"][2] < figures["first"]
         assert figures["peak"] > 1e7
     raw = json.loads(json.dumps({"cases": {name: found}, "machine": run.machine()}))
     raw["machine"] |= {"date": "2026-01-01", "rounds": 1}
-    assert "fdiff / hand-written" in report.markdown(raw)
+    text = report.markdown(raw)
+    assert "fdiff / hand-written" in text
+    assert "fdiff / `f` alone" in text
+    assert f"| {report.duration(report.median(found['numpy']))} |" in text
     (path,) = plot.plots(raw, tmp_path)
     assert path.read_text(encoding="utf-8").startswith("<?xml")
     assert set(plot.WARM_ORDER) <= set(plot.COLOURS)
