@@ -33,6 +33,17 @@ __all__ = [
 class UnpackedDualTensor(NamedTuple):
     """A primal and its tangent, which is None where nothing moves: what `unpack_dual` gives.
 
+    Parameters
+    ----------
+    primal : RecordedArray or array
+        The number that moves.
+    tangent : RecordedArray, array or None
+        Which way, in shape and dtype of `primal`.
+
+    References
+    ----------
+    ``torch.autograd.forward_ad.UnpackedDualTensor``.
+
     Examples
     --------
     >>> import fdiff.autograd.forward_ad as forward_ad

@@ -109,6 +109,11 @@ def register_multi_grad_hook(
     MultiHandle
         Its ``remove()`` removes the hook.
 
+    Raises
+    ------
+    ValueError
+        If `mode` is neither.
+
     References
     ----------
     torch.autograd.graph.register_multi_grad_hook

@@ -34,6 +34,10 @@ def is_grad_enabled() -> bool:
     bool
         The mode of this thread; inside a function that an operator traces, the mode there.
 
+    References
+    ----------
+    ``torch.is_grad_enabled``.
+
     Examples
     --------
     >>> import fdiff.autograd as autograd
@@ -50,6 +54,10 @@ def is_inference_mode_enabled() -> bool:
     Returns
     -------
     bool
+
+    References
+    ----------
+    ``torch.is_inference_mode_enabled``.
 
     Examples
     --------

@@ -23,7 +23,27 @@ next_number: Callable[[], int] = count(1).__next__
 
 
 class GradientEdge(NamedTuple):
-    """One output of a node: what `grad` and `backward` take in place of an array."""
+    """One output of a node: what `grad` and `backward` take in place of an array.
+
+    Parameters
+    ----------
+    node : Node
+        The node.
+    output_nr : int
+        Which of its outputs.
+
+    References
+    ----------
+    ``torch.autograd.graph.GradientEdge``.
+
+    Examples
+    --------
+    >>> import fdiff.autograd
+    >>> x = fdiff.autograd.tensor([1.0, 2.0])
+    >>> edge = fdiff.autograd.graph.get_gradient_edge(x)
+    >>> fdiff.autograd.grad((x * x).sum(), edge)
+    (tensor([2., 4.]),)
+    """
 
     node: GraphNode
     output_nr: int
@@ -73,6 +93,16 @@ class GraphNode:
         For each operand the node it comes from, and which of its outputs it is.
     metadata : dict
         Whatever users keep there.
+
+    References
+    ----------
+    ``torch.autograd.graph.Node``.
+
+    Examples
+    --------
+    >>> import fdiff.autograd
+    >>> (fdiff.autograd.tensor(1.0) * 2.0).grad_fn.name()
+    'MultiplyBackward'
     """
 
     __slots__ = (
@@ -209,6 +239,15 @@ def get_gradient_edge(array: Any) -> GradientEdge:
     -------
     GradientEdge
         What `fdiff.autograd.grad` takes as an input, also after the array is gone.
+
+    Raises
+    ------
+    InputError
+        If the array does not require a gradient.
+
+    References
+    ----------
+    ``torch.autograd.graph.get_gradient_edge``.
 
     Examples
     --------

@@ -48,6 +48,19 @@ class RecordedArray(Conversions):
         The gradient that `backward` has accumulated here.
     grad_fn : Node or None
         The operation the array comes from.
+
+    References
+    ----------
+    ``torch.Tensor``. Paszke et al., "PyTorch: an imperative style, high-performance deep learning
+    library", NeurIPS 2019.
+
+    Examples
+    --------
+    >>> import fdiff.autograd
+    >>> x = fdiff.autograd.tensor([1.0, 2.0])
+    >>> (x * x).sum().backward()
+    >>> x.grad
+    tensor([2., 4.])
     """
 
     __slots__ = ("__weakref__", "_extra", "_grad", "edge", "kind", "value", "version", "viewing")

@@ -75,9 +75,26 @@ def disable_saved_tensors_hooks(error_message: str) -> Generator[None]:
     error_message : str
         The message.
 
+    Returns
+    -------
+    context manager
+        Its value is None.
+
+    Raises
+    ------
+    RuntimeError
+        With that message: inside, where hooks are entered; at once, if some are in force.
+
     References
     ----------
     torch.autograd.graph.disable_saved_tensors_hooks
+
+    Examples
+    --------
+    >>> import fdiff.autograd as autograd
+    >>> with autograd.graph.disable_saved_tensors_hooks("no hooks here"):
+    ...     print((autograd.tensor(1.0) * 2.0).item())
+    2.0
     """
     if state.saved_hooks:
         raise RuntimeError(error_message)
@@ -102,6 +119,16 @@ class save_on_cpu(saved_tensors_hooks):  # noqa: N801 - as in torch
     References
     ----------
     torch.autograd.graph.save_on_cpu
+
+    Examples
+    --------
+    >>> import fdiff.autograd as autograd
+    >>> x = autograd.tensor([1.0, 2.0])
+    >>> with autograd.graph.save_on_cpu():
+    ...     y = (x * x).sum()
+    >>> y.backward()
+    >>> x.grad
+    tensor([2., 4.])
     """
 
     def __init__(self, pin_memory: bool = False) -> None:  # noqa: FBT001,FBT002 - torch's signature
@@ -198,6 +225,16 @@ class _Copies:
 @contextlib.contextmanager
 def allow_mutation_on_saved_tensors() -> Generator[_Copies]:
     """Context in which arrays saved for backward may be stored into: they are copied before.
+
+    Returns
+    -------
+    context manager
+        Its value holds the copies.
+
+    Raises
+    ------
+    RuntimeError
+        If it is entered inside of itself.
 
     References
     ----------

@@ -71,6 +71,10 @@ class detect_anomaly(_AnomalyContext):  # noqa: N801 - torch's name
     the function once; where an anomaly is found, the function is traced anew and its derivative
     interpreted operation by operation. Functions made by `njit` and `cfunc` are not watched.
 
+    References
+    ----------
+    ``torch.autograd.detect_anomaly``.
+
     Examples
     --------
     >>> import numpy as np
@@ -94,6 +98,10 @@ class set_detect_anomaly(_AnomalyContext):  # noqa: N801 - torch's name
         Whether to look for anomalies.
     check_nan : bool
         As for `detect_anomaly`.
+
+    References
+    ----------
+    ``torch.autograd.set_detect_anomaly``.
 
     Examples
     --------
@@ -122,6 +130,10 @@ class debug_nans(_AnomalyContext):  # noqa: N801 - JAX's name
     ------
     AnomalyError
         In the calls inside.
+
+    References
+    ----------
+    ``jax.debug_nans``.
 
     Examples
     --------

@@ -67,6 +67,10 @@ def cfunc(
     Arrays that the function reads from outside are read where they are: what is changed in place is
     seen, what is bound anew is not. Numba is not needed.
 
+    References
+    ----------
+    `numba.cfunc` has the same purpose and the same attributes.
+
     Examples
     --------
     >>> import numpy as np

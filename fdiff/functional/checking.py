@@ -175,6 +175,10 @@ check_batched_grad, fast_mode, masked
     GradcheckError, InputError
         As `gradcheck` does.
 
+    References
+    ----------
+    ``torch.autograd.gradgradcheck``; differences as in `gradcheck`.
+
     Examples
     --------
     >>> import numpy as np

@@ -236,6 +236,10 @@ class custom_jvp(CustomFunction[P, R]):  # noqa: N801 - JAX's name
     -----
     The protocol is that of ``jax.custom_jvp``.
 
+    References
+    ----------
+    ``jax.custom_jvp``, whose protocol this is.
+
     Examples
     --------
     >>> import numpy as np

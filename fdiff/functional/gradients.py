@@ -182,18 +182,34 @@ def value_and_grad(
 ) -> Prepared[P, tuple[Any, Any]]:
     """Value and gradient of a scalar function, from one evaluation.
 
-    Parameters are those of `grad`.
+    Parameters
+    ----------
+    f : callable
+        Pure function of arrays whose output has shape ``()``.
+    argnums : int or tuple of int
+        Which positional arguments are differentiated; negative numbers count from the end.
+    has_aux : bool
+        `f` returns ``(output, aux)``; `aux` is passed through.
+    complex_inputs : {"error", "conjugate", "holomorphic"}
+        What the gradient with respect to a complex argument is, as for `grad`.
+    device : {"cpu", "cuda"}
+        Where to run, as for `grad`.
 
     Returns
     -------
     callable
         Takes the arguments of `f`; gives ``(value, gradient)``, or ``((value, aux), gradient)``
-        with `has_aux`.
+        with `has_aux`: the value in the dtype of the output, gradients in shape and dtype of the
+        arguments. Costs what `grad` does.
 
     Raises
     ------
     InputError, DtypeError, TraceError, DeviceError
         As `grad` does.
+
+    References
+    ----------
+    Griewank and Walther, "Evaluating Derivatives", 2nd ed., SIAM 2008, section 3.3.
 
     Examples
     --------

@@ -183,6 +183,10 @@ def vhp(
     VectorError, InputError, DtypeError, DeviceError
         As `hvp` does.
 
+    References
+    ----------
+    Pearlmutter, "Fast exact multiplication by the Hessian", Neural Computation 6(1), 1994.
+
     Examples
     --------
     >>> import numpy as np

@@ -265,6 +265,10 @@ def jacrev(
     InputError, DtypeError, TraceError, DeviceError
         As `jacobian` does.
 
+    References
+    ----------
+    Griewank and Walther, "Evaluating Derivatives", 2nd ed., SIAM 2008, section 3.2.
+
     Examples
     --------
     >>> import numpy as np
@@ -302,6 +306,10 @@ def jacfwd(
     ------
     InputError, DtypeError, TraceError, DeviceError
         As `jacobian` does.
+
+    References
+    ----------
+    Griewank and Walther, "Evaluating Derivatives", 2nd ed., SIAM 2008, section 3.1.
 
     Examples
     --------

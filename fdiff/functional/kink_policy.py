@@ -60,6 +60,10 @@ def kinks(policy: str) -> AbstractContextManager[None]:
     InputError
         If there is no such policy.
 
+    References
+    ----------
+    Griewank and Walther, "Evaluating Derivatives", 2nd ed., SIAM 2008, chapter 14.
+
     Examples
     --------
     >>> import numpy as np

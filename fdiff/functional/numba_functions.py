@@ -138,6 +138,10 @@ def njit(
     A prepared function may also be used in ``@njit`` code directly, once it has been called or
     compiled from Python; this is ``njit(prepared)``.
 
+    References
+    ----------
+    `numba.njit`; how its code calls a kernel: docs/njit.md.
+
     Examples
     --------
     >>> import numba

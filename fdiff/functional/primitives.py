@@ -72,6 +72,11 @@ def primitive(
     InputError
         If there is no derivative or more than one, or the function returns another type than told.
 
+    References
+    ----------
+    Frostig, Johnson, Leary, "Compiling machine learning programs via high-level tracing",
+    SysML 2018, for operations that a trace does not look into.
+
     Examples
     --------
     >>> import numpy as np

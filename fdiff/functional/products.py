@@ -235,8 +235,23 @@ def jvp(
 ) -> object:
     """Product of the Jacobian of `f` with a vector: ``(outputs, J v)``, in forward mode.
 
-    Parameters are those of `vjp`, but `v` is shaped like the inputs, and may be left out for a
-    single input with one element.
+    Parameters
+    ----------
+    f : callable
+        Function of arrays that returns an array or a tuple of arrays.
+    inputs : array, list of numbers, dict, dataclass, or tuple of these, optional
+        Where to evaluate. Left out, the prepared function ``(x, v, *args)`` is returned.
+    v : array or tuple of arrays, optional
+        The tangents, built and shaped exactly like the inputs; may be left out for a single input
+        with one element.
+    create_graph : bool
+        Accepted for those who come from torch; results can be differentiated anyway.
+    strict : bool
+        Raise `StrictError` if an output depends on no input.
+    argnums : int or tuple of int
+        In the prepared form, the arguments that are differentiated.
+    device : {"cpu", "cuda"}
+        Where to run, as for `grad`.
 
     Returns
     -------

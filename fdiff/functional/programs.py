@@ -78,6 +78,11 @@ def jit(f: Callable[P, R], *, compiler: str | None = None, device: str = "cpu") 
     DeviceError
         With ``device="cuda"``, if there is no GPU, no driver or no package for it.
 
+    References
+    ----------
+    Karlin, Manasse, Rudolph, Sleator, "Competitive snoopy caching", Algorithmica 3, 1988: when a
+    kernel is worth its price.
+
     Examples
     --------
     >>> import numpy as np
@@ -115,6 +120,10 @@ def stop_gradient(x: T) -> T:
     array or nested structure of arrays
         The same values.
 
+    References
+    ----------
+    ``jax.lax.stop_gradient``; ``torch.Tensor.detach``.
+
     Examples
     --------
     >>> import fdiff
@@ -145,6 +154,10 @@ def make_tape(f: Function, *args: object, **kwargs: object) -> Tape:
     ------
     TraceError
         If `f` takes a traced value out of NumPy.
+
+    References
+    ----------
+    Wengert, "A simple automatic derivative evaluation program", CACM 7(8), 1964.
 
     Examples
     --------
@@ -197,6 +210,10 @@ def source(
         If `f` has no kernel, because of an operation or a dtype that is only interpreted.
     CompileError
         If fdiff fails to make the kernel, which is a defect of fdiff.
+
+    References
+    ----------
+    The language of the text: docs/kernel-language.md. The passes: `fdiff/kernels/README.md`.
 
     Examples
     --------

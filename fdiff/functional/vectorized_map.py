@@ -74,6 +74,10 @@ def vmap(
     DeviceError
         With ``device="cuda"``, if there is no GPU, no driver or no package for it.
 
+    References
+    ----------
+    Blelloch, "Vector Models for Data-Parallel Computing", MIT Press 1990, chapter 10; ``jax.vmap``.
+
     Examples
     --------
     >>> import numpy as np

@@ -24,6 +24,32 @@ class EventList(list[Any]):
 
     `str` of it is its table; in Jupyter it shows a table, and a timeline of events that are not
     added up.
+
+    Parameters
+    ----------
+    events : iterable of FunctionEvent or FunctionEventAvg
+        What is in the list.
+    use_device : str, optional
+        The device whose times have columns.
+    profile_memory, with_flops : bool
+        Whether memory and floating-point operations have columns.
+    threads : dict, optional
+        Names of threads, by number.
+
+    References
+    ----------
+    ``torch.autograd.profiler_util.EventList``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fdiff
+    >>> from fdiff.profiler import profile
+    >>> with profile() as prof:
+    ...     g = fdiff.grad(np.sin)(0.0)
+    >>> events = prof.function_events
+    >>> type(events).__name__, events[0].name
+    ('EventList', 'grad(sin)')
     """
 
     def __init__(

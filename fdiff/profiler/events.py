@@ -13,7 +13,27 @@ FUNCTION, BACKWARD_FUNCTION, USER_SCOPE = 0, 1, 7
 
 
 class DeviceKernel(NamedTuple):
-    """A kernel that ran on a device: its name, the number of the device, microseconds."""
+    """A kernel that ran on a device.
+
+    Parameters
+    ----------
+    name : str
+        Its name.
+    device : int
+        The number of the device.
+    duration : float
+        Microseconds.
+
+    References
+    ----------
+    ``torch.autograd.profiler_util.Kernel``.
+
+    Examples
+    --------
+    >>> from fdiff.profiler import DeviceKernel
+    >>> DeviceKernel("sin", device=0, duration=2.5).duration
+    2.5
+    """
 
     name: str
     device: int
@@ -21,7 +41,23 @@ class DeviceKernel(NamedTuple):
 
 
 class Interval(NamedTuple):
-    """From `start` to `end`, in microseconds since the profile began."""
+    """A stretch of time.
+
+    Parameters
+    ----------
+    start, end : float
+        Microseconds since the profile began.
+
+    References
+    ----------
+    ``torch.autograd.profiler_util.Interval``.
+
+    Examples
+    --------
+    >>> from fdiff.profiler import Interval
+    >>> Interval(1.0, 3.5).elapsed_us()
+    2.5
+    """
 
     start: float
     end: float
@@ -107,6 +143,21 @@ class FunctionEvent(Times):
         Kernels on a device that it launched.
     cpu_parent, cpu_children
         The event around it, and those directly inside.
+
+    References
+    ----------
+    ``torch.autograd.profiler_util.FunctionEvent``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fdiff
+    >>> from fdiff.profiler import profile
+    >>> with profile() as prof:
+    ...     g = fdiff.grad(np.sin)(0.0)
+    >>> event = prof.function_events[0]
+    >>> event.category, event.cpu_parent is None
+    ('call', True)
     """
 
     id: int
@@ -161,7 +212,23 @@ class FunctionEvent(Times):
 
 
 class FunctionEventAvg(Times):
-    """Events of one key added up: their number `count`, their total times, memory and flops."""
+    """Events of one key added up: their number `count`, their total times, memory and flops.
+
+    References
+    ----------
+    ``torch.autograd.profiler_util.FunctionEventAvg``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fdiff
+    >>> from fdiff.profiler import profile
+    >>> with profile() as prof:
+    ...     g = fdiff.grad(np.sin)(0.0)
+    >>> average = prof.key_averages()[0]
+    >>> average.count, average.cpu_time_total >= average.self_cpu_time_total
+    (1, True)
+    """
 
     def __init__(self) -> None:
         self.key = ""

@@ -55,6 +55,19 @@ def load_nvprof(path: str | os.PathLike[str]) -> EventList:
     ------
     InputError
         If there is no such file, or it is not one of nvprof's.
+
+    References
+    ----------
+    ``torch.autograd.profiler.load_nvprof``.
+
+    Examples
+    --------
+    >>> import fdiff.profiler
+    >>> try:
+    ...     fdiff.profiler.load_nvprof("trace.prof")
+    ... except fdiff.errors.InputError as error:
+    ...     print(str(error).splitlines()[0])
+    load_nvprof: there is no file 'trace.prof'.
     """
     if not Path(path).is_file():
         fact = f"there is no file {os.fspath(path)!r}."

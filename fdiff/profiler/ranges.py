@@ -30,6 +30,15 @@ class record_function(ContextDecorator):  # noqa: N801 - torch's name
     args : str, optional
         What else is to be known of it.
 
+    Raises
+    ------
+    InputError
+        If `name` is no str.
+
+    References
+    ----------
+    ``torch.autograd.profiler.record_function``.
+
     Examples
     --------
     >>> import numpy as np
@@ -137,6 +146,18 @@ class emit_nvtx(_Emitter):  # noqa: N801 - torch's name
         When it is entered and neither the package nor the library is found.
     RuntimeError
         If the same object is entered again.
+
+    References
+    ----------
+    ``torch.autograd.profiler.emit_nvtx``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fdiff
+    >>> with fdiff.profiler.emit_nvtx(enabled=False):
+    ...     print(fdiff.grad(np.sin)(0.0))
+    1.0
     """
 
     _what = "NVTX"
@@ -168,6 +189,18 @@ class emit_itt(_Emitter):  # noqa: N801 - torch's name
         When it is entered and the package is not found.
     RuntimeError
         If the same object is entered again.
+
+    References
+    ----------
+    ``torch.autograd.profiler.emit_itt``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fdiff
+    >>> with fdiff.profiler.emit_itt(enabled=False):
+    ...     print(fdiff.grad(np.sin)(0.0))
+    1.0
     """
 
     _what = "ITT"

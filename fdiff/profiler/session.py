@@ -60,6 +60,8 @@ class profile:  # noqa: N801 - torch's name
         Record the lines of your code that an event belongs to.
     use_cpu : bool
         Has to be True.
+    use_cuda : bool
+        The old way to say ``use_device="cuda"``, which warns as torch does.
     acc_events : bool
         Keep the events of earlier ``with`` statements with the same object. Without it, a
         profile can be used once.

@@ -1,0 +1,108 @@
+"""Every public name of every public module says what goes in, what comes out, what it raises.
+
+The examples are run as doctests: `testpaths` of pyproject.toml names `fdiff`.
+"""
+
+import importlib
+import inspect
+import re
+import types
+
+import pytest
+
+MODULES = [
+    "fdiff",
+    "fdiff.functional",
+    "fdiff.autograd",
+    "fdiff.autograd.forward_ad",
+    "fdiff.autograd.graph",
+    "fdiff.profiler",
+]
+# Records and objects that others make, and what raises nothing of its own.
+RAISES_NOTHING = {
+    "DeviceKernel",
+    "EventList",
+    "FunctionEvent",
+    "GradientEdge",
+    "Interval",
+    "RecordedArray",
+    "UnpackedDualTensor",
+    "cache_clear",
+    "increment_version",
+    "save_on_cpu",
+    "save_on_disk",
+    "set_detect_anomaly",
+    "stop_gradient",
+}
+# Made by fdiff alone: what users read is described under `Attributes`.
+MADE_BY_FDIFF = {"FunctionEvent", "FunctionEventAvg", "Node", "RecordedArray"}
+# Switches and counters of fdiff's own: there is no method, and nobody's name, to cite.
+NO_SOURCE = {"cache_clear", "cache_info", "doctor"}
+
+
+def public_names():
+    for module in map(importlib.import_module, MODULES):
+        for name in module.__all__:
+            value = getattr(module, name)
+            if not isinstance(value, types.ModuleType):
+                yield pytest.param(name, value, id=f"{module.__name__}.{name}")
+
+
+def section(doc, title):
+    """What stands under a heading of numpydoc; empty where there is none."""
+    found = re.search(rf"^{title}\n-+\n(.*?)(?=^\w[^\n]*\n-+\n|\Z)", doc, re.DOTALL | re.MULTILINE)
+    return found[1] if found else ""
+
+
+def parameters(value):
+    """Names of the parameters of a function, or of the class that is called."""
+    return [name for name in inspect.signature(value).parameters if name != "self"]
+
+
+def returns_something(value):
+    if isinstance(value, type):
+        return False  # itself
+    return inspect.signature(value).return_annotation not in (None, "None")
+
+
+def test_all_modules_that_users_are_told_of_are_looked_at():
+    found = {name for module in MODULES for name in importlib.import_module(module).__all__}
+    assert len(found) > 60
+
+
+@pytest.mark.parametrize(("name", "value"), list(public_names()))
+def test_a_public_name_has_every_section(name, value):
+    doc = inspect.getdoc(value)
+    asked = {"Examples"}
+    if name in MADE_BY_FDIFF:
+        asked |= {"Attributes"} if name != "FunctionEventAvg" else set()
+    elif parameters(value):
+        asked |= {"Parameters", "Raises"} - ({"Raises"} if name in RAISES_NOTHING else set())
+    if returns_something(value):
+        asked |= {"Returns"}
+    if name not in NO_SOURCE:
+        asked |= {"References"}
+    assert [title for title in sorted(asked) if not section(doc, title).strip()] == []
+    assert ">>>" in section(doc, "Examples")
+
+
+@pytest.mark.parametrize(("name", "value"), list(public_names()))
+def test_every_parameter_is_described(name, value):
+    described = section(inspect.getdoc(value), "Parameters")
+    if name in MADE_BY_FDIFF:
+        return
+    # Entries are not indented; a line may name several: ``f, inputs``.
+    heads = " ".join(line for line in described.splitlines() if line and not line[0].isspace())
+    named = set(re.findall(r"\w+", heads))
+    assert [p for p in parameters(value) if p not in named] == []
+
+
+def test_every_error_class_is_described():
+    errors = importlib.import_module("fdiff.errors")
+    classes = [
+        value
+        for value in vars(errors).values()
+        if isinstance(value, type) and issubclass(value, BaseException)
+    ]
+    assert len(classes) > 15
+    assert [kind.__name__ for kind in classes if not kind.__doc__] == []
