@@ -9,7 +9,7 @@ import os
 PARTS = {
     "values": (
         "test_values.py", "test_device_calls.py", "test_benchmark.py", "test_far_angles.py",
-        "test_register_matrices.py", "test_scans.py",
+        "test_long_programs.py", "test_register_matrices.py", "test_scans.py",
     ),
     "compilation": (
         "test_compilation.py", "test_gpu_calls.py", "test_kernel_binaries.py",

@@ -45,8 +45,8 @@ def _run(step, memory, numbers):
     kernel = cuda.jit(words.function_of(step.kernel))
     number = {"i8": np.int64, "f8": np.float64}
     arguments = [
-        memory[p.name] if p.address else number[p.dtype](numbers[p.name])
-        for p in step.kernel.parameters
+        memory[name] if p.address else number[p.dtype](numbers[name])
+        for p, name in zip(step.kernel.parameters, step.arguments, strict=True)
     ]
     kernel[max(1, evaluate(step.blocks, numbers)), step.threads](*arguments)
 

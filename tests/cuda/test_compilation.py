@@ -1,7 +1,5 @@
 """Kernels compiled for GPUs, without one: registers alone, no stack, and coalesced accesses."""
 
-import os
-
 import numpy as np
 import pytest
 from compiling import CAPABILITIES, ptx_of, usage_of
@@ -18,10 +16,9 @@ from fdiff.kernels.cuda.tuning import GPU
 from fdiff.kernels.ir.graph_of_tape import kernel_graph
 
 FIRST, LAST = CAPABILITIES[0], CAPABILITIES[-1]
-# Programs of unrolled loops: Numba takes 4 to 10 seconds for each of their kernels; the first of
-# an LSTM's 36 spills: one of its nests fills 200 arrays, whose addresses stay in registers.
-# `FDIFF_CUDA_LONG=1` has them compiled, too.
-LONG = ("LSTM", "HAND")
+# Programs of unrolled loops have 20 long kernels each, which Numba takes seconds for.
+LONG = ("value+grad LSTM l=2 c=64", "Jacobian HAND c=192")
+LONGER = ("LSTM", "HAND")  # at other sizes the same structures come more often
 MOST_REGISTERS = 255  # of a thread; with more a GPU uses memory
 _done = set()
 
@@ -31,13 +28,13 @@ def kernels_of(tape, tuning=GPU):
     return cuda_program(graph, values, tuning=tuning).kernels
 
 
-def check(kernel, folder):
+def check(kernel, folder, capabilities=CAPABILITIES):
     """Machine code for all GPUs: PTX for the first serves those between it and the last."""
     key = kernel.text, kernel.parameters
     if key in _done:
         return
     _done.add(key)
-    for capability in CAPABILITIES:
+    for capability in capabilities:
         ptx = ptx_of(kernel, LAST if capability == LAST else FIRST)
         assert ".local" not in ptx, kernel.text
         usage = usage_of(ptx, capability, folder)
@@ -82,17 +79,38 @@ def _benchmarks():
     for cases in found.values():
         ends = (min(cases, key=lambda c: c.size), max(cases, key=lambda c: c.size))
         for case in dict.fromkeys(c.name for c in ends):
-            if not any(word in case for word in LONG) or os.environ.get("FDIFF_CUDA_LONG"):
+            if not any(word in case for word in LONGER):
                 yield case
+
+
+def benchmark(name):
+    """The tape of a case of the benchmarks."""
+    case = CASES[name]
+    arguments, _ = case.arguments()
+    return fdiff.make_tape(prepared(case, "fdiff", fdiff_peer), *arguments)
 
 
 @pytest.mark.parametrize("name", list(_benchmarks()))
 def test_kernels_of_benchmarks_use_registers_alone(name, tmp_path):
-    case = CASES[name]
-    arguments, _ = case.arguments()
-    tape = fdiff.make_tape(prepared(case, "fdiff", fdiff_peer), *arguments)
-    for kernel in kernels_of(tape):
+    for kernel in kernels_of(benchmark(name)):
         check(kernel, tmp_path)
+
+
+@pytest.mark.parametrize("turn", range(len(CAPABILITIES)))
+@pytest.mark.parametrize("name", LONG)
+def test_long_kernels_use_registers_alone(name, turn, tmp_path):
+    """Each for one GPU, by turns, and every fifth for all."""
+    for k, kernel in enumerate(kernels_of(benchmark(name))):
+        if k % len(CAPABILITIES) == turn:
+            check(kernel, tmp_path, CAPABILITIES if k % 5 == 0 else CAPABILITIES[turn : turn + 1])
+
+
+def test_kernels_that_differ_in_names_alone_are_compiled_once():
+    """Steps of an LSTM are launches of a few kernels, on other memory each."""
+    graph, values = kernel_graph(tape := benchmark(LONG[0]), ("C",) * len(tape.inputs))
+    program = cuda_program(graph, values)
+    assert len(program.kernels) <= 20
+    assert len(program.steps) >= 40
 
 
 # --- coalesced accesses -------------------------------------------------------------------------

@@ -9,7 +9,6 @@ on the sizes (`Tuning`); all else is in the texts.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import cast
 
 from ..ir.graph import KernelGraph, Values
 from ..ir.loops import (
@@ -23,10 +22,10 @@ from ..ir.loops import (
     StatementKind,
     TileLoop,
 )
-from ..passes.pipeline import FOR_CUDA, run
+from ..passes.pipeline import lower_for_cuda
 from ..passes.tile.loop_collapse import collapse
 from .block_scans import Scan, scans_of
-from .kernel_text import KernelTexts
+from .kernel_text import KernelTexts, length
 from .matrix_kernels import emit_call, product_lines
 from .nest_mapping import MappedNest, map_nest
 from .nest_text import BARRIER, BLOCK_TEAM, GRID, NestText, indented, iterations
@@ -44,15 +43,16 @@ def cuda_program(
 
     If `deterministic`, nothing is added to memory in an order that differs from run to run.
     """
-    last = FOR_CUDA[-1].name if not deterministic else "eliminate_dead_stores"
-    program = cast("LoopProgram", run(graph, last))
-    generator = _Generator(graph, program, numbers_of(graph, values), tuning, not deterministic)
+    numbers = numbers_of(graph, values)
+
+    def made(*, tiled: bool) -> CudaProgram:
+        program = lower_for_cuda(graph, tiled=tiled)
+        return _Generator(graph, program, numbers, tuning, not deterministic).program()
+
     try:
-        return generator.program()
+        return made(tiled=not deterministic)
     except _NotTiledError:
-        untiled = cast("LoopProgram", run(graph, "eliminate_dead_stores"))
-        numbers = numbers_of(graph, values)
-        return _Generator(graph, untiled, numbers, tuning, not deterministic).program()
+        return made(tiled=False)
 
 
 class _NotTiledError(Exception):
@@ -105,11 +105,13 @@ class _Generator:
 
     def _phase(self, lines: Iterable[str]) -> None:
         """Lines for all threads of one block, after all that came before."""
-        if len(self._lines) > self._tuning.lines:
+        new, most = [*lines], self._tuning.lines
+        before = length(self._lines)
+        if before > most or (before and before + length(new) > 2 * most):
             self._flush()
         if self._lines:
             self._lines.append(BARRIER)
-        self._lines += lines
+        self._lines += new
 
     def _flush(self) -> None:
         """Close the kernel of one block, if one is open."""

@@ -168,8 +168,8 @@ class CudaExecutable:
     def _launch(self, step: Launch, numbers: Numbers) -> Prepared:
         blocks = evaluate(step.blocks, numbers)
         arguments: list[Argument] = [
-            self._slots.pointer(p.name) if p.address else numbers[p.name]
-            for p in step.kernel.parameters
+            self._slots.pointer(name) if p.address else numbers[name]
+            for p, name in zip(step.kernel.parameters, step.arguments, strict=True)
         ]
         return self._device.prepare(step.kernel, max(1, blocks), step.threads, arguments)
 

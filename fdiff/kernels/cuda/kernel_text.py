@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 from ...kernel_rule import Kind
 from ..ir.combiners import Combiner
@@ -22,11 +23,11 @@ from ..ir.loops import (
 )
 from .block_reductions import REDUCTIONS
 from .block_scans import SCANS
+from .kernel_sharing import SharedKernels
 from .matrix_texts import HELPERS
 from .nest_mapping import ATOMIC_SUMS
-from .nest_text import indented
+from .nest_text import BARRIER, indented
 from .program import (
-    CudaKernel,
     CudaProgram,
     DeviceMemory,
     Launch,
@@ -39,8 +40,10 @@ from .program import (
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _ASSIGNED = re.compile(r"^\s*(\w+) = ")
+_CALL = re.compile(r"\b([a-z]\w+)\(")
 _NUMBER = re.compile(r"[nmf]\d+")
 _FUNCTIONS = {**REDUCTIONS, **SCANS, **HELPERS}  # that lines may call
+_CALLED = {name: text.count("\n") for name, text in _FUNCTIONS.items()}
 _MOST_BY_VALUE = 100  # numbers of a kind that are parameters: a kernel takes 4 KB of these
 # What threads know of themselves, in the order in which it is computed.
 _INDICES = {
@@ -79,7 +82,12 @@ class KernelTexts:
         self._scalars = {
             f"x{op.data[0]}" for op in graph.ops if op.kind is Kind.INPUT and not op.dims
         }
-        self._known: dict[str, CudaKernel] = {}
+        self._kernels = SharedKernels()
+        self._narrow = {
+            op.text: f"{op.text} = {NUMPY[op.dtype]}({op.text})"
+            for op in graph.ops
+            if op.kind is Kind.VALUE and op.dtype not in ("i8", "f8")
+        }  # numbers of other dtypes than i8 and f8, which they are given as
         counts = {"integers": graph.sizes + graph.ints, "floats": graph.floats, "status": 1}
         roles = {"integers": Role.INTEGERS, "floats": Role.FLOATS, "status": Role.STATUS}
         self._tables = {
@@ -153,81 +161,53 @@ class KernelTexts:
     def program(self) -> CudaProgram:
         """The program of all that was found."""
         steps: list[Step] = []
-        made: set[str] = set()
-        drafts = list(self._steps)
-        for k, step in enumerate(drafts):
+        made: dict[str, None] = {}  # locals that kernels so far have stored
+        words = [set(_words(getattr(draft, "lines", ()))) for draft in self._steps]
+        last = {w: k for k, some in enumerate(words) for w in some & self.locals.keys()}
+        for k, step in enumerate(self._steps):
             if not isinstance(step, _KernelDraft):
                 steps.append(step)
                 continue
-            later = {
-                w for d in drafts[k + 1 :] if isinstance(d, _KernelDraft) for w in _words(d.lines)
-            }
             assigned = {m[1] for line in step.lines if (m := _ASSIGNED.match(line))}
             own = [n for n in self.locals if n in assigned] if step.final else []
-            kernel = self._kernel(step, [n for n in self.locals if n in made], own, later)
-            made |= set(own)
-            launch = Launch(kernel, step.blocks, step.threads)
+            launch = self._launch(step, made, [n for n in own if last[n] > k])
+            made |= dict.fromkeys(own)
             library = step.library and step.library._replace(instead=(launch,))
             steps.append(library or launch)
         memory = self._memory_of(steps)
         return CudaProgram(memory, tuple(steps))
 
-    def _kernel(
-        self, draft: _KernelDraft, made: list[str], own: list[str], later: set[str]
-    ) -> CudaKernel:
-        stored = [n for n in own if n in later]
+    def _launch(self, draft: _KernelDraft, made: Iterable[str], stored: list[str]) -> Launch:
+        """The launch of a kernel that reads locals `made` before, and stores some of its own."""
         tail = ["if grid_thread == 0:"] if stored else []
         tail += indented(_stored(n, self.locals[n]) for n in stored)
-        body = [*draft.lines, *tail]
+        body = self._with_loads([*draft.lines, *tail], made)
         words = set(_words(body))
-        loaded = [_loaded(n, self.locals[n]) for n in made if n in words]
         scalars = [n for n in self._scalars if n in words]
-        loaded += [f"{n} = {n}_memory[0]" + " != 0" * (self.dtypes[n] == "b1") for n in scalars]
-        loaded += [*self._from_tables(words), *self._typed(words)]
+        loaded = [f"{n} = {n}_memory[0]" + " != 0" * (self.dtypes[n] == "b1") for n in scalars]
+        loaded += [self._narrow[n] for n in self._by_value(words) if n in self._narrow]
         words |= set(_words(loaded))
         words |= {w for n, text in _INDICES.items() if n in words for w in _WORD.findall(text)}
         indices = [f"{n} = {text}" for n, text in _INDICES.items() if n in words]
-        parameters, names = self._parameters(words)
-        lines = [*indices, *loaded, *body]
         helpers = "".join(text + "\n\n" for name, text in _FUNCTIONS.items() if name in words)
         helpers += draft.helper + "\n\n" * bool(draft.helper)
-        text = f"({', '.join(names)}):\n" + "\n".join(indented(lines)) + "\n"
-        found = self._known.get(helpers + text)
-        if found is None:
-            name = f"kernel{len(self._known)}"
-            found = CudaKernel(name, f"{helpers}def {name}{text}", tuple(parameters))
-            self._known[helpers + text] = found
-        return found
+        lines = [*indices, *loaded, *body]
+        kernel, arguments = self._kernels.kernel(helpers, lines, self._parameters(words))
+        return Launch(kernel, draft.blocks, draft.threads, arguments)
 
-    def _typed(self, words: set[str]) -> list[str]:
-        """The numbers of other dtypes than i8 and f8, converted."""
-        out: dict[str, None] = {}
-        for op in self._graph.ops:
-            plain = op.kind is not Kind.VALUE or op.dtype in ("i8", "f8")
-            if not plain and op.text in words:
-                out[f"{op.text} = {NUMPY[op.dtype]}({op.text})"] = None
-        return list(out)
-
-    def _parameters(self, words: set[str]) -> tuple[list[Parameter], list[str]]:
-        """The parameters that lines with these words need, and what they are called there."""
-        out: list[Parameter] = []
-        names: list[str] = []
+    def _parameters(self, words: set[str]) -> dict[str, Parameter]:
+        """The parameters that lines with these words need, by what they are called there."""
+        out: dict[str, Parameter] = {}
         for name, dtype in self.dtypes.items():
             for text in (name, f"{name}_memory", f"{name}_copies"):
                 if text in words and not (text == name and self._is_number(name, words)):
-                    out.append(Parameter(name, dtype, address=True))
-                    names.append(text)
-        tables = ("integers", "floats", "status")
-        out += [
-            Parameter(name, self._tables[name].dtype, address=True)
-            for name in tables
-            if name in words
-        ]
-        names += [name for name in tables if name in words]
+                    out[text] = Parameter(name, dtype, address=True)
+        for name in ("integers", "floats", "status"):
+            if name in words:
+                out[name] = Parameter(name, self._tables[name].dtype, address=True)
         for name in self._by_value(words):
-            out.append(Parameter(name, "f8" if name[0] == "f" else "i8", address=False))
-            names.append(name)
-        return out, names
+            out[name] = Parameter(name, "f8" if name[0] == "f" else "i8", address=False)
+        return out
 
     def _by_value(self, words: set[str]) -> list[str]:
         """The numbers that are parameters themselves: none of a kind of which there are many."""
@@ -235,13 +215,27 @@ class KernelTexts:
         tables = {"f": "floats", "m": "integers", "n": ""}
         return [name for name in found if tables[name[0]] not in words]
 
-    def _from_tables(self, words: set[str]) -> list[str]:
-        """The lines that read numbers from tables, where a kernel uses many."""
-        out: list[str] = []
+    def _with_loads(self, lines: list[str], made: Iterable[str]) -> list[str]:
+        """Lines that load the locals `made` by kernels before, in each part that uses them.
+
+        The same of numbers, from tables, if there are many. Parts are what lies between barriers:
+        all values at once would fill the registers.
+        """
+        words = set(_words(lines))
+        loads = {n: [_loaded(n, self.locals[n])] for n in made if n in words}
+        numbers = sorted(w for w in words if _NUMBER.fullmatch(w))
         for letter, table, first in (("f", "floats", 0), ("m", "integers", self._graph.sizes)):
-            found = [w for w in words if _NUMBER.fullmatch(w) and w[0] == letter]
+            found = [n for n in numbers if n[0] == letter]
             if len(found) > _MOST_BY_VALUE:
-                out += [f"{n} = {table}[{first + int(n[1:])}]" for n in sorted(found)]
+                for n in found:
+                    narrow = [self._narrow[n]] if n in self._narrow else []
+                    loads[n] = [f"{n} = {table}[{first + int(n[1:])}]", *narrow]
+        assigned = {m[1] for line in lines if (m := _ASSIGNED.match(line))}
+        out = [line for n, some in loads.items() if n in assigned for line in some]
+        for part in _parts(lines):
+            here = set(_words(part)) - assigned
+            out += [line for n, some in loads.items() if n in here for line in some]
+            out += part
         return out
 
     def _is_number(self, name: str, words: set[str]) -> bool:
@@ -252,7 +246,8 @@ class KernelTexts:
         used: set[str] = set()
         for step in steps:
             if isinstance(step, Launch):
-                used |= {p.name for p in step.kernel.parameters if p.address}
+                found = zip(step.kernel.parameters, step.arguments, strict=True)
+                used |= {name for p, name in found if p.address}
             else:
                 used |= set(_buffers(step))
         out: list[DeviceMemory] = []
@@ -278,6 +273,18 @@ class KernelTexts:
 
 def _words(lines: Iterable[str]) -> list[str]:
     return [w for line in lines if not line.lstrip().startswith("#") for w in _WORD.findall(line)]
+
+
+def length(lines: Iterable[str]) -> int:
+    """How many lines a compiler gets: it puts the text of a function in place of each call."""
+    return sum(1 + sum(_CALLED.get(name, 0) for name in _CALL.findall(line)) for line in lines)
+
+
+def _parts(lines: list[str]) -> Iterator[list[str]]:
+    """The lines from one barrier of all threads to the next."""
+    begins = [k + 1 for k, line in enumerate(lines) if line == BARRIER]
+    for begin, end in pairwise([0, *begins, len(lines)]):
+        yield lines[begin:end]
 
 
 def _stored(name: str, dtype: str) -> str:

@@ -25,7 +25,7 @@ def product_lines(call: Call, numbers: Numbers, most: int | None = None) -> list
         return []
     if most is not None and _terms(call, numbers) > most:
         return []
-    return [f"product({_arguments(call, dtype)}, {_MASKED[name]}, thread, threads)"]
+    return [_product(call, name, dtype, "thread, threads")]
 
 
 def emit_call(call: Call, texts: KernelTexts, numbers: Numbers, tuning: Tuning) -> None:
@@ -36,14 +36,15 @@ def emit_call(call: Call, texts: KernelTexts, numbers: Numbers, tuning: Tuning) 
         return
     stack, rows, _, columns = call.sizes[:_COUNTS]
     if _MASKED[name]:
-        lines = [f"product({_arguments(call, dtype)}, {_MASKED[name]}, grid_thread, grid_threads)"]
+        lines = [_product(call, name, dtype, "grid_thread, grid_threads")]
         blocks = f"max(1, min({tuning.blocks}, ({stack} * {rows} * {columns} + 255) // 256))"
         texts.launch([f"# {call.comment}", *lines], blocks, tuning.threads)
         return
     tile = isqrt(tuning.threads)
     up = tile - 1
     tiles = f"{stack} * ((({rows}) + {up}) // {tile}) * ((({columns}) + {up}) // {tile})"
-    lines = [f"tiled_product({_arguments(call, dtype)}, thread, block_number, blocks)"]
+    arguments = ", ".join((_operands(call, dtype), *call.sizes))
+    lines = [f"tiled_product({arguments}, thread, block_number, blocks)"]
     library = None
     if _terms(call, numbers) >= tuning.library:
         library = LibraryCall(call.routine, call.buffers, call.sizes, call.begins)
@@ -61,13 +62,28 @@ def _terms(call: Call, numbers: Numbers) -> int:
     return terms
 
 
-def _arguments(call: Call, dtype: str) -> str:
+def _product(call: Call, name: str, dtype: str, team: str) -> str:
+    """The line that computes a product, by the threads of a team."""
+    *counts, step_a, lead_a, step_b, lead_b, step_c, lead_c, flip_a, flip_b = call.sizes
+    apart_a, apart_b = _apart(lead_a, flip_a), _apart(lead_b, flip_b)
+    sizes = (*counts, step_a, *apart_a, step_b, *apart_b, step_c, lead_c)
+    helper, masked = ("masked_product", [str(_MASKED[name])]) if _MASKED[name] else ("product", [])
+    return f"{helper}({', '.join((_operands(call, dtype), *sizes, *masked, team))})"
+
+
+def _apart(lead: str, flip: str) -> tuple[str, str]:
+    """How far rows and columns of an operand are apart; it is transposed if `flip` is 1."""
+    return ("1", lead) if flip == "1" else (lead, "1")
+
+
+def _operands(call: Call, dtype: str) -> str:
+    """The buffers of a product from where they begin, and the zero of its dtype."""
     begins = call.begins or ("",) * len(call.buffers)
     buffers = [
         f"rt.offset({name}, {begin})" if begin else name
         for name, begin in zip(call.buffers, begins, strict=True)
     ]
-    return ", ".join((*buffers, f"{NUMPY[dtype]}(0)", *call.sizes))
+    return ", ".join((*buffers, f"{NUMPY[dtype]}(0)"))
 
 
 def _emit_routine(call: Call, texts: KernelTexts, numbers: Numbers, tuning: Tuning) -> None:

@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
-# Each thread has entries of the result. `masked` is 1 or 2 if terms in which an entry of that
-# operand is -0.0 are left out (`ir/masked_operands.py`), else 0.
+# Each thread has entries of the result. Rows of an operand are `down` entries apart, and columns
+# `right`.
 _PRODUCT = """\
 def product(
-    a, b, c, zero, stack, m, k, n, step_a, lead_a, step_b, lead_b, step_c, lead_c, flip_a, flip_b,
+    a, b, c, zero, stack, m, k, n, step_a, down_a, right_a, step_b, down_b, right_b, step_c, lead_c,
+    thread, threads,
+):
+    e = thread
+    while e < stack * m * n:
+        row = rt.quotient(e, n)
+        j = e - row * n
+        s = rt.quotient(row, m)
+        i = row - s * m
+        x = s * step_a + i * down_a
+        y = s * step_b + j * right_b
+        total = zero
+        for p in range(k):
+            total = total + a[x + p * right_a] * b[y + p * down_b]
+        c[s * step_c + i * lead_c + j] = total
+        e = e + threads
+"""
+
+# The same without terms in which an entry of the first operand (if `masked` is 1) or of the second
+# (if it is 2) is -0.0 (`ir/masked_operands.py`).
+_MASKED_PRODUCT = """\
+def masked_product(
+    a, b, c, zero, stack, m, k, n, step_a, down_a, right_a, step_b, down_b, right_b, step_c, lead_c,
     masked, thread, threads,
 ):
-    down_a, right_a = (1, lead_a) if flip_a else (lead_a, 1)
-    down_b, right_b = (1, lead_b) if flip_b else (lead_b, 1)
     e = thread
     while e < stack * m * n:
         row = rt.quotient(e, n)
@@ -22,7 +42,7 @@ def product(
             x = a[s * step_a + i * down_a + p * right_a]
             y = b[s * step_b + p * down_b + j * right_b]
             z = x if masked == 1 else y
-            if masked == 0 or z != 0 or not rt.signbit(z):
+            if z != 0 or not rt.signbit(z):
                 total = total + x * y
         c[s * step_c + i * lead_c + j] = total
         e = e + threads
@@ -69,4 +89,4 @@ def tiled_product(
         tile = tile + blocks
 """
 
-HELPERS = {"product": _PRODUCT}
+HELPERS = {"product": _PRODUCT, "masked_product": _MASKED_PRODUCT}

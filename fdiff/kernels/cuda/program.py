@@ -9,7 +9,7 @@ What runs a program does this, once for each call:
    row-major order, constants and tables of numbers are copied to the device once, temporaries
    come from a pool and need no initial value. Status words are set to 0.
 2. It takes the steps in order, on one stream. The arguments of a launch stand in the order of its
-   `parameters`: addresses of memory, and numbers by value.
+   kernel's `parameters`: addresses of memory, and numbers by value.
 3. It reads the status, if there is one: 0, or a code of `runtime/status.py` that becomes an error.
 
 Texts are functions in Numba's language for CUDA, whose free names are ``cuda``, ``np``, ``math``
@@ -82,12 +82,15 @@ class CudaKernel(NamedTuple):
 class Launch(NamedTuple):
     """A kernel and its one-dimensional grid: `blocks` is an expression of sizes and integers.
 
-    Shared memory is static, so that none has to be asked for.
+    `arguments` are names of memory and numbers, one for each parameter of the kernel: those of the
+    parameters, or others, where a program launches one kernel for several pieces of memory. Shared
+    memory is static, so that none has to be asked for.
     """
 
     kernel: CudaKernel
     blocks: str
     threads: int  # in each block
+    arguments: tuple[str, ...]
 
 
 class LibraryCall(NamedTuple):
@@ -137,7 +140,8 @@ class CudaProgram:
     @property
     def text(self) -> str:
         """All kernels as one text, with what is launched and called in between."""
-        return "\n\n".join(_shown(step) for step in self.steps) + "\n"
+        shown: set[str] = set()
+        return "\n\n".join(_shown(step, shown) for step in self.steps) + "\n"
 
     def of(self, role: Role) -> tuple[DeviceMemory, ...]:
         """The memory of one role, by its numbers."""
@@ -187,10 +191,17 @@ def _kernels(step: Step) -> list[CudaKernel]:
     return [launch.kernel for launch in launches]
 
 
-def _shown(step: Step) -> str:
-    """A step as text: a kernel with its launch in a comment, or a call as a comment."""
+def _shown(step: Step, shown: set[str]) -> str:
+    """A step as text: a kernel with its launch in a comment, or a call as a comment.
+
+    Kernels that were `shown` before stand there by their names, with their arguments.
+    """
     if isinstance(step, Launch):
-        return f"# {step.blocks} blocks of {step.threads} threads\n{step.kernel.text.rstrip()}"
+        kernel, launch = step.kernel, f"# {step.blocks} blocks of {step.threads} threads"
+        if kernel.name in shown:
+            return f"{launch}\n# {kernel.name}({', '.join(step.arguments)})"
+        shown.add(kernel.name)
+        return f"{launch}\n{kernel.text.rstrip()}"
     if isinstance(step, SortKeys):
         return f"# sort {step.number} entries of {step.keys}"
     return f"# {step.routine}({', '.join((*step.buffers, *step.sizes))})"

@@ -7,7 +7,7 @@ A pass takes the program in one form and leaves it in the same form or the next 
 - *schedule*: effects, in order, grouped by the loop nest they share (`fuse/`);
 - *loops*: loop nests of scalar statements, and calls of routines (`ir/loops.py`).
 
-Passes that only the CPU needs come last, so that another target can stop before them. With
+Passes that only one target needs come last: `FOR_CPU`, `FOR_CUDA`. With
 ``FDIFF_VERIFY`` set, as in all tests, every form is verified after the pass that left it.
 ``FDIFF_DUMP=passes`` prints it to stderr after each pass, ``FDIFF_DUMP=fuse,lower`` after the
 passes named; a kernel found on disk runs through no pass (``FDIFF_CACHE_DIR=off``).
@@ -40,6 +40,7 @@ from .normalise.scalarise import scalarise
 from .normalise.store_forwarding import forward_stores
 from .normalise.transpose_sinking import sink_transposes
 from .parallel.parallelise import parallelise
+from .tile.loop_distribution import distribute_loops
 from .tile.loop_fission import split_long_loops
 from .tile.row_tiling import tile_rows
 from .tile.staging import stage_gathers
@@ -130,13 +131,20 @@ FOR_CPU: tuple[Pass, ...] = (
         leaves="no loop body has much more than 1,000 statements; repeated pieces are alike",
     ),
 )  # fmt: skip
-FOR_CUDA: tuple[Pass, ...] = FOR_CPU[:1]  # what blocks of threads take turns on: tiles of rows
+FOR_CUDA: tuple[Pass, ...] = (
+    FOR_CPU[0],  # what blocks of threads take turns on: tiles of rows
+    Pass(
+        "distribute_loops", "loops", distribute_loops,
+        needs="nests with all of their statements",
+        leaves="no nest uses more arrays and running sums than a thread has registers for",
+    ),
+)  # fmt: skip
 PARALLELISE = Pass(
     "parallelise", "threads", parallelise,
     needs="the numbers of the items that are worth sharing, which depend on the sizes",
     leaves="each such loop is split among threads; what its parts add up is private to each part",
 )  # fmt: skip
-PASSES = (*PORTABLE, *FOR_CPU, PARALLELISE)
+PASSES = (*PORTABLE, *FOR_CPU, *FOR_CUDA[1:], PARALLELISE)
 NAMES = tuple(p.name for p in PASSES)
 
 
@@ -144,22 +152,25 @@ LAST = FOR_CPU[-1].name
 
 
 def run(graph: KernelGraph, until: str = LAST) -> Form:
-    """The program after the pass named `until`, where another target than the CPU stops."""
+    """The program after the pass named `until`: on the way to a CPU, if that has such a pass."""
     if until not in NAMES:
         raise ValueError(f"no pass is called {until!r}")
+    cpu = any(p.name == until for p in (*PORTABLE, *FOR_CPU))
     program: Form = graph
-    for step, _, after in forms(graph):
+    for step, _, after in forms(graph, FOR_CPU if cpu else FOR_CUDA):
         program = after
         if step.name == until:
             break
     return program
 
 
-def forms(graph: KernelGraph) -> Iterator[tuple[Pass, Form, Form]]:
-    """Each pass for one thread of a CPU, with the program before and after it."""
+def forms(
+    graph: KernelGraph, target: tuple[Pass, ...] = FOR_CPU
+) -> Iterator[tuple[Pass, Form, Form]]:
+    """Each pass on the way to a target, with the program before and after it."""
     program: Form = graph
     _verify(program, graph, "as it comes from the tape")
-    for step in (*PORTABLE, *FOR_CPU):
+    for step in (*PORTABLE, *target):
         with span(step.name, COMPILE):
             before, program = program, cast("Form", step.function(program))
         _inspect(step, before, program, graph)
@@ -169,6 +180,13 @@ def forms(graph: KernelGraph) -> Iterator[tuple[Pass, Form, Form]]:
 def lower_graph(graph: KernelGraph) -> LoopProgram:
     """The loop program of a graph, after all passes, for one thread of a CPU."""
     return cast("LoopProgram", run(graph))
+
+
+def lower_for_cuda(graph: KernelGraph, *, tiled: bool = True) -> LoopProgram:
+    """The loop program of a graph for a GPU; `tiled` if nests over the same rows run in tiles."""
+    target = FOR_CUDA if tiled else FOR_CUDA[1:]
+    *_, (_, _, program) = forms(graph, target)
+    return cast("LoopProgram", program)
 
 
 def for_threads(

@@ -13,9 +13,9 @@ from __future__ import annotations
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from operator import is_
 
 from ....attributes import cached_property
@@ -28,13 +28,12 @@ from ...ir.loops import (
     LoopProgram,
     Nest,
     Statement,
-    StatementKind,
     Temporary,
     TileLoop,
-    depth_of,
 )
 from .repeated_lines import bounds_of_repeats
 from .row_dependence import finalisation, initialisation, restricted_to_tile, rowwise
+from .separable_statements import SeparableStatements
 
 LONGEST_BODY = 1000  # statements up to which a loop stays whole
 SHORTEST_BODY = 160  # statements up to which a loop is not searched for repeats
@@ -86,98 +85,20 @@ def _pieces(nest: Nest, dtypes: Mapping[str, str], *, long: bool) -> _Pieces | N
     return pieces if pieces is not None and len(pieces.bounds) > 2 else None
 
 
-class _Pieces:
+class _Pieces(SeparableStatements):
     """A nest and where it is cut; the pieces run for tiles of so many `rows`."""
 
     def __init__(self, nest: Nest, dtypes: Mapping[str, str], rows: str = SMALL_TILE) -> None:
-        self.nest = nest
+        super().__init__(nest, dtypes)
         self.rows = rows
-        self.dtypes = dtypes
         self.spill_buffers: list[Temporary] = []
-        self.lines = nest.statements
-        self.definitions = {s.target: k for k, s in enumerate(self.lines) if s.target}
-        self.sums = {a.name: a for a in nest.accumulators}
-        self.written = {s.memory for s in self.lines if s.writes}
-        rank = len(nest.domain)
-        self.depth = dict.fromkeys(self.sums, rank)  # how many loops enclose each assignment
-        for s in self.lines:
-            self.depth[s.target] = depth_of(s, self.depth, rank)
-
-    # --- where it can be cut ------------------------------------------------------------------
-
-    @cached_property
-    def inseparable(self) -> list[bool]:
-        """Positions where fission would violate a loop-carried dependence."""
-        out = [False] * (len(self.lines) + 1)
-        if not self.nest.domain:
-            return out
-        for begin, end in self._inseparable_ranges():
-            out[begin + 1 : end + 1] = [True] * (end - begin)
-        return out
-
-    def _inseparable_ranges(self) -> Iterator[tuple[int, int]]:
-        """The first and last of statements that have to stay in one loop, for each such group."""
-        touches: dict[str, list[int]] = {}
-        for k, s in enumerate(self.lines):
-            for name in {n for n in (s.target, *s.reads) if n in self.sums}:
-                touches.setdefault(name, []).append(k)
-            if s.memory in self.written:
-                touches.setdefault(f"[{s.memory}]", []).append(k)
-        for name, places in touches.items():
-            if name in self.sums or not self._iterations_commute([self.lines[k] for k in places]):
-                yield places[0], places[-1]
-        for name, last in self._last_uses():
-            if not self._transferable(name):
-                yield self.definitions[name], last
-
-    def _iterations_commute(self, touches: list[Statement]) -> bool:
-        """Whether iterations commute: all are additions, or each has an entry of its own."""
-        if all(s.kind is StatementKind.UPDATE for s in touches):
-            return True
-        access = touches[0].access
-        assert access is not None
-        loops = sorted(axis.var for axis in access.index if axis.var >= 0)
-        whole = all(a.step in ("1", "-1") for a in access.index if a.var >= 0)
-        alone = loops == list(range(len(self.nest.domain))) and whole
-        kinds = {s.kind for s in touches} <= {
-            StatementKind.STORE,
-            StatementKind.UPDATE,
-            StatementKind.LOAD,
-        }
-        return alone and kinds and all(s.access == access for s in touches)
-
-    def _last_uses(self) -> Iterable[tuple[str, int]]:
-        """The last statement that reads each local."""
-        last: dict[str, int] = {}
-        for k, s in enumerate(self.lines):
-            last.update((n, k) for n in s.reads if n != s.target and n in self.definitions)
-        return last.items()
-
-    def _transferable(self, name: str) -> bool:
-        """Whether a later piece can get the value: spilled, loaded again, or loop-invariant."""
-        s = self.lines[self.definitions[name]]
-        known = s.kind.gives_value and name in self.dtypes
-        return not self.depth[name] or known or self._reloadable(name)
-
-    def _reloadable(self, name: str) -> bool:
-        """Whether the value can be loaded again from memory that the nest does not write."""
-        s = self.lines[self.definitions[name]]
-        readable = (
-            s.kind in (StatementKind.LOAD, StatementKind.POSITION) and s.memory not in self.written
-        )
-        return readable and self.definitions.keys().isdisjoint(s.reads)
 
     @cached_property
     def cheap_cuts(self) -> list[bool]:
         """Positions where a cut is legal and spills few values."""
-        more = [0] * (len(self.lines) + 1)
-        for name, last in self._last_uses():
-            if self.depth[name] and not self._reloadable(name):
-                more[self.definitions[name] + 1] += 1
-                more[last + 1] -= 1
         return [
             n <= FEW_VALUES and not inseparable
-            for n, inseparable in zip(accumulate(more), self.inseparable, strict=True)
+            for n, inseparable in zip(self.crossing, self.inseparable, strict=True)
         ]
 
     # --- where it is cut ----------------------------------------------------------------------
@@ -253,8 +174,8 @@ class _Pieces:
         for p, (begin, end) in enumerate(pairwise(bounds)):
             piece |= dict.fromkeys(range(begin, end), p)
         spilled = dict.fromkeys(
-            name for name, last in self._last_uses()
-            if self.depth[name] and not self._reloadable(name)
+            name for name, last in self.last_uses()
+            if self.depth[name] and not self.reloadable(name)
             and piece[last] > piece[self.definitions[name]]
         )  # fmt: skip
         for name in spilled:

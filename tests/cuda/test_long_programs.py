@@ -1,0 +1,98 @@
+"""Nests of hundreds of arrays, and kernels launched for several pieces of memory: values."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from programs import PROGRAMS, flat
+from running import program_of, run_on_simulator
+
+import fdiff
+from fdiff.kernels.ir.graph_of_tape import kernel_graph
+from fdiff.kernels.passes.pipeline import lower_for_cuda, run
+from fdiff.kernels.passes.tile import loop_distribution
+from fdiff.transforms.simplify import simplify
+
+SLOW = {"mixture of components", "network"}  # half a minute each on the simulator
+
+
+def weighted(*arrays):
+    """Products of neighbours, and a running sum that goes through all arrays."""
+    total = np.zeros(arrays[0].shape)
+    for k, (x, y) in enumerate(pairwise(arrays)):
+        total = total * 0.5 + (k + 1.0) * x * y
+    return total, np.sum(arrays[0] * arrays[-1]), np.max(arrays[3])
+
+
+def large_nests(program):
+    return [item for item in program.items if loop_distribution._large(item)]
+
+
+def test_nests_of_hundreds_of_arrays_are_distributed(rng):
+    arrays = [rng.normal(size=5) for _ in range(150)]
+    tape = fdiff.make_tape(weighted, *arrays)
+    graph, _ = kernel_graph(tape, ("C",) * len(arrays))
+    assert large_nests(run(graph, "tile_rows"))
+    assert not large_nests(lower_for_cuda(graph))
+    for got, want in zip(run_on_simulator(tape, *arrays), weighted(*arrays), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-13)
+
+
+@pytest.mark.parametrize("name", sorted(PROGRAMS.keys() - SLOW))
+def test_distribution_keeps_values(name, monkeypatch):
+    """Every nest is cut wherever it may be."""
+    for limit in ("MOST_HELD", "PIECE_HELD", "LEAST_HELD"):
+        monkeypatch.setattr(loop_distribution, limit, 1)
+    f, args = PROGRAMS[name]
+    expected = flat(f(*args))
+    tape = simplify(fdiff.make_tape(f, *args))
+    for got, want in zip(run_on_simulator(tape, *args), expected, strict=True):
+        tolerance = 2e-5 if want.dtype == np.float32 else 1e-11
+        np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance)
+
+
+def test_distribution_cuts_something(monkeypatch):
+    """What the test above takes for granted."""
+    monkeypatch.setattr(loop_distribution, "MOST_HELD", 1)
+    monkeypatch.setattr(loop_distribution, "PIECE_HELD", 1)
+    cut = 0
+    for f, args in PROGRAMS.values():
+        graph, _ = kernel_graph(simplify(fdiff.make_tape(f, *args)), ("C",) * len(args))
+        cut += len(lower_for_cuda(graph).items) > len(run(graph, "tile_rows").items)
+    assert cut >= 10
+
+
+def test_equal_kernels_are_launched_with_other_memory(rng):
+    """Rounds of a loop between which something else has to be done: a sum of all entries."""
+
+    def rounds(x):
+        for _ in range(6):
+            x = np.exp(-x * x) + x / np.sum(x * x)
+        return x
+
+    x = rng.normal(size=60)  # more than one block's work on the simulator
+    tape = fdiff.make_tape(rounds, x)
+    program, _, _ = program_of(tape)
+    assert len(program.kernels) < len(program.steps)
+    arguments = {step.arguments for step in program.steps}
+    assert len(arguments) == len(program.steps)
+    (got,) = run_on_simulator(tape, x)
+    np.testing.assert_allclose(got, rounds(x), rtol=1e-12)
+    assert f"# {program.kernels[1].name}(" in program.text
+
+
+def test_kernels_of_other_dtypes_are_not_shared(rng):
+    x = rng.normal(size=60)
+
+    def both(x, y):
+        return np.exp(x), np.exp(y)
+
+    tape = fdiff.make_tape(both, x, x.astype(np.float32))
+    program, _, _ = program_of(tape)
+    dtypes = [tuple(p.dtype for p in k.parameters) for k in program.kernels]
+    assert len(set(dtypes)) == len(dtypes)
+    for got, want in zip(
+        run_on_simulator(tape, x, x.astype(np.float32)), both(x, x.astype(np.float32)), strict=True
+    ):
+        assert got.dtype == want.dtype
+        np.testing.assert_allclose(got, want, rtol=1e-5)
