@@ -48,6 +48,7 @@ if typing.TYPE_CHECKING:
     from . import autograd as autograd
     from . import profiler as profiler
     from .explanation import explain
+    from .functional.checkpoints import checkpoint
     from .functional.custom_derivatives import custom_jvp, custom_vjp
     from .functional.primitives import primitive
 
@@ -59,6 +60,7 @@ __all__ = [
     "cache_info",
     "cfunc",
     "check_grads",
+    "checkpoint",
     "custom_jvp",
     "custom_vjp",
     "debug_nans",
@@ -91,6 +93,7 @@ __all__ = [
 # What is imported when it is first asked for: modules, and names with the module they stand in.
 _LATE = frozenset(["autograd", "profiler"])
 _LATE_NAMES = {
+    "checkpoint": "functional.checkpoints",
     "custom_jvp": "functional.custom_derivatives",
     "custom_vjp": "functional.custom_derivatives",
     "explain": "explanation",

@@ -58,6 +58,7 @@ class Kind(StrEnum):
     MASKED = "masked", Category.ELEMENTWISE  # -0.0 where a product is to leave a term out
     CONVERT = "convert", Category.ELEMENTWISE  # to another dtype
     COPY = "copy", Category.ELEMENTWISE  # the operand, in memory in row-major order
+    BARRIER = "barrier", Category.ELEMENTWISE  # the first operand, computed after the second
 
     RESHAPE = "reshape", Category.VIEW
     TRANSPOSE = "transpose", Category.VIEW

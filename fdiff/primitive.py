@@ -244,8 +244,8 @@ REPLACEMENTS: Final[dict[int, tuple[object, object]]] = {}
 LIBRARY_OBJECTS: Final[dict[type, tuple[tuple[str, ...], Callable[..., object]]]] = {}
 # Functions of higher floors that lower floors call: `out` (store into an ``out=`` array),
 # `in_order` (memory layout), `select` (if-conversion), `at` (``ufunc.at``), `vectorized` (Numba's
-# ufuncs), `vmap`, `recorded_rules` and `recorded_stop` (functions with rules, and
-# `stop_gradient`, on recorded arrays).
+# ufuncs), `vmap`, `recorded_rules`, `recorded_stop` and `recorded_checkpoint` (functions with
+# rules, `stop_gradient` and `checkpoint` on recorded arrays).
 HOOKS: Final[dict[str, Callable[..., object]]] = {}
 # Tables that are imported once the library module they cover has been, by that module's name.
 LAZY_TABLES: Final[dict[str, Callable[[], object]]] = {}

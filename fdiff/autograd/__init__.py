@@ -1,11 +1,12 @@
 """Recorded arrays, and what else stands on the page of ``torch.autograd``, under torch's names."""
 
 from ..functional.anomaly_detection import detect_anomaly, set_detect_anomaly
+from ..functional.checkpoints import checkpoint
 from . import array_methods as array_methods  # enters the methods of the class
+from . import checkpointing as checkpointing  # enters what `checkpoint` asks
 from . import graph as graph
 from . import recorded_checks as recorded_checks  # enters what `gradcheck` asks
 from . import ruled_calls as ruled_calls  # enters what functions with rules ask
-from .checkpointing import checkpoint
 from .engine import backward, grad
 from .function import Function
 from .modes import (

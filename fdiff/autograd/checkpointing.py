@@ -8,52 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..functional.options import check_callable
-from ..tracebacks import public
+from ..primitive import HOOKS
 from ..tree import flatten, unflatten
 from .modes import enable_grad
 from .recorded_array import RecordedArray, new_array
 from .saved_tensors_hooks import saved_tensors_hooks
 
 
-@public
-def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """``function(*args, **kwargs)``, recorded without keeping what it saves on the way.
-
-    Memory for time: the backward pass runs the function again, once, when it needs the first value
-    that the function had saved.
-
-    Parameters
-    ----------
-    function : callable
-        A function of recorded arrays, which computes the same when it is called again.
-    *args, **kwargs
-        Its arguments; it may read other recorded arrays too.
-
-    Returns
-    -------
-    object
-        What the function returns.
-
-    Raises
-    ------
-    RuntimeError
-        If the function saves other values when it is called again.
-
-    References
-    ----------
-    torch.utils.checkpoint.checkpoint, with ``use_reentrant=False``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import fdiff.autograd as autograd
-    >>> x = autograd.tensor([0.0, 1.0])
-    >>> autograd.checkpoint(lambda a: np.exp(np.sin(a)), x).sum().backward()
-    >>> x.grad
-    tensor([1.        , 1.25338077])
-    """
-    check_callable(function, "checkpoint")
+def call_recorded(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """``function(*args, **kwargs)``, recorded without keeping what it saves on the way."""
     again = _Recomputation(function, args, kwargs)
     with saved_tensors_hooks(again.pack, again.unpack):
         return function(*args, **kwargs)
@@ -102,3 +67,6 @@ class _Recomputation:
 def _apart(array: RecordedArray) -> RecordedArray:
     """The same array as a leaf, so that nothing flows back out of the second run."""
     return new_array(array.value, array.kind, None, array.version)
+
+
+HOOKS["recorded_checkpoint"] = call_recorded  # called by `functional/checkpoints.py`

@@ -26,5 +26,6 @@ def owned(tape: Tape, outs: Sequence[object], arrays: Sequence[np.ndarray]) -> l
         array = np.asarray(value)
         shared = not array.flags.owndata or not array.flags.writeable or node in tape.inputs
         shared = shared or tape.nodes[node].primitive is CONSTANT
-        found.append(np.array(array) if shared or any(array is a for a in arrays) else array)
+        shared = shared or any(array is a for a in (*arrays, *found))
+        found.append(np.array(array) if shared else array)
     return found

@@ -23,6 +23,7 @@ from ..functional import grad, hessian, jacobian
 from ..functional.dense_plans import JacobianPlan
 from ..functional.prepared import Prepared
 from ..tape import Tape
+from ..transforms.custom_calls import inlined
 from ..transforms.pipeline import VALUE, derive
 from .report import Cost
 
@@ -163,6 +164,7 @@ def cost_of(
     note: str = "",
 ) -> Cost:
     """The row of some runs of tapes, one after another."""
+    runs = [(inlined(tape), times) for tape, times in runs]
     counts = [(kernels.costs_of_tape(tape), times) for tape, times in runs]
     made = [kernel_of(tape, device, compiler) for tape, _ in runs]
     known = [k for k in made if k is not None]

@@ -25,6 +25,7 @@ from ..functional.prepared import Prepared, example_argument
 from ..tape import Tape
 from ..trace.trace_stack import stack
 from ..tracebacks import public
+from ..transforms.custom_calls import inlined
 from ..transforms.linearity import Dependence
 from .costs import all_costs, kernel_of
 from .explanation import Explanation
@@ -252,11 +253,12 @@ def _device_notes(variant: Variant, steps: Sequence[PlanStep]) -> Iterator[str]:
     fault = kernels.cuda_fault()
     yield "no GPU here: " + fault if fault else "there is a GPU that it runs on"
     for step in steps:
-        lacking = kernels.missing_on_cuda(step.tape)
+        tape = inlined(step.tape)
+        lacking = kernels.missing_on_cuda(tape)
         if lacking:
             yield f"there is no CUDA kernel for {', '.join(lacking)}: the call would be refused"
         else:
-            yield f"one run would launch {kernels.cuda_launches(step.tape)} kernels or routines"
+            yield f"one run would launch {kernels.cuda_launches(tape)} kernels or routines"
 
 
 def _guard_lines(check: Tape | None) -> list[str]:

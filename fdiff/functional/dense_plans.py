@@ -34,6 +34,7 @@ from ..dispatch.program import building
 from ..dispatch.tiered_execution import fixed_tier
 from ..dispatch.variant import Variant
 from ..tape import Builder, Tape
+from ..transforms.custom_calls import checkpoints_inlined
 from ..transforms.derivative_tapes import assembled, symmetric
 from ..transforms.pipeline import (
     GRADIENT,
@@ -152,7 +153,7 @@ class JacobianPlan(OperatorPlan):
         """How many sweeps the step `compressed` takes; 0 without one."""
         if self.compressed is None:
             return 0
-        source, (k,) = self.variant.tape, self.variant.wrt
+        source, (k,) = checkpoints_inlined(self.variant.tape), self.variant.wrt
         alike = separable_sweeps(source, k, BUDGET)
         return alike or compressed_sweeps(source, k, symmetric=self.order > 1)
 

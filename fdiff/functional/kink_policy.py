@@ -23,6 +23,7 @@ from ..ops.kink_marks import kink_search, mark_now
 from ..tape import Tape
 from ..trace import TracedArray, current, splice
 from ..trace.trace_stack import occupied
+from ..transforms.custom_calls import checkpoints_inlined
 from ..transforms.kinks import Check, find_kinks
 from ..transforms.pipeline import GRADIENT, derive
 from ..tree import flatten, unflatten
@@ -154,7 +155,7 @@ def _differentiated(variant: Variant) -> list[tuple[Tape, Sequence[int], Sequenc
     nothing may call operators that do.
     """
     plan = variant.plan
-    tape, count = variant.tape, len(variant.tape.outputs)
+    tape, count = checkpoints_inlined(variant.tape), len(variant.tape.outputs)
     of = range(count) if plan.of is None else plan.of
     tapes: list[tuple[Tape, Sequence[int], Sequence[int]]] = [
         (tape, variant.wrt if plan.order else (), of)

@@ -78,6 +78,7 @@ class RuleTracing:
     """
 
     pulls = True
+    closes_over_active = False  # whether differentiated values may be read from outside
     site: Site
     check: RuleResults
 
@@ -135,7 +136,7 @@ class RuleTracing:
         """
         known = {(id(x.home), x.id) for x in self.extras}
         for x in run.extra:
-            if is_active(x):
+            if not self.closes_over_active and is_active(x):
                 fact = "reads a differentiated value from outside, for which there is no rule."
                 raise self._error(fact, "Pass it as an argument.")
             if (id(x.home), x.id) not in known:

@@ -29,6 +29,7 @@ from ..process.float_flags import noted
 from ..tape import Tape
 from ..trace.derived_lines import derivation_of, derived_lines
 from ..transforms.anomalies import Anomaly, first_anomaly, first_made, node_values, not_finite
+from ..transforms.custom_calls import inlined
 from ..tree import flatten, map_leaves
 from .anomaly_reports import Names, anomaly_error
 
@@ -96,9 +97,10 @@ def _function_is_finite(variant: Variant, arrays: Sequence[np.ndarray]) -> bool:
     mode = anomaly_mode.mode
     given = [cast("np.ndarray", _on_host(x)) for x in arrays]
     if mode is not None and mode.discarded:
-        values = node_values(variant.tape, given)
-        made = first_made(variant.tape, values, lambda _: False)
-        return made is None and _all_finite([values[o] for o in variant.tape.outputs])
+        tape = inlined(variant.tape)
+        values = node_values(tape, given)
+        made = first_made(tape, values, lambda _: False)
+        return made is None and _all_finite([values[o] for o in tape.outputs])
     if not variant.plan.order:
         return True  # they are in the result
     if variant.doubts.plan is None:
@@ -122,6 +124,7 @@ class _AnomalySearch:
 
     def run(self, tape: Tape, arrays: Arrays) -> list[object]:
         """The outputs of a tape."""
+        tape = inlined(tape)
         values = node_values(tape, arrays)
         if (found := first_anomaly(tape, values)) is not None:
             self.raise_for(found)
@@ -144,8 +147,8 @@ def _explain(program: Program, f: Function, call: Call, vectors: Sequence[object
         variant.plan.call(inputs, vectors, search)
     mode = anomaly_mode.mode
     if mode is not None and mode.discarded:
-        lines = variant.tape.lines
-        values = node_values(variant.tape, inputs)
+        tape = inlined(variant.tape)
+        lines, values = tape.lines, node_values(tape, inputs)
         derived = lambda i: derivation_of(lines.get(i, (None,))[0]) is not None  # noqa: E731 - a condition of one line
-        if (found := first_made(variant.tape, values, derived)) is not None:
+        if (found := first_made(tape, values, derived)) is not None:
             raise_for(found)

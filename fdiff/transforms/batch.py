@@ -92,6 +92,8 @@ class _BatchSweep:
             values[i] = outs[0]
             if len(types) > 1:
                 self.parts[i] = outs
+            else:  # a rule may tell that the result is the same for all
+                carries[i] = builder.type(outs[0]).ndim > node.type.ndim
 
     def result(self, o: int, *, wide: bool) -> int:
         """An output, with the leading axis if it is to be `wide`."""

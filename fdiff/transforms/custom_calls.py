@@ -4,13 +4,13 @@
 differentiates the node, `opened` puts what the rule computes forwards in its place, and behind that
 a node `RULED`, which gives the same values and has the user's derivative. When the sweep is done,
 `closed` takes these nodes out. So a derivative is made of ordinary nodes, which are differentiated
-again as any others. Calls that are left are taken out by `inlined`, before a tape is run: kernels
-know nothing of them.
+again as any others. Checkpoints (`checkpoint_rules.py`) are not opened, and their derivatives are
+calls. What is left is taken out by `inlined`, before a tape is run: kernels know nothing of calls.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -33,9 +33,11 @@ class CallRule(Protocol):
     gives the results alone, and holds no calls; `run` is its interpreter.
     ``pulled(residuals, arguments, bars)`` gives a cotangent for each argument,
     ``pushed(residuals, arguments, dots)`` a tangent for each result, both `ZERO` where there is
-    none. ``batched(mapped, size)`` is the rule of the mapped call.
+    none. ``batched(mapped, size)`` is the rule of the mapped call. One that does not `open` stays
+    a call in derivatives; it keeps no residuals.
     """
 
+    opens: bool
     types: tuple[ArrayType, ...]
     forward: Tape
 
@@ -70,6 +72,8 @@ def _run(*args: np.ndarray, rule: CallRule) -> object:
 
 
 def _residuals(args: Traced, rule: CallRule) -> list[TracedArray]:
+    if not rule.opens:
+        return []
     return splice(rule.forward, args, current())[len(rule.types) :]
 
 
@@ -130,12 +134,19 @@ HELD = Primitive("held", lambda x: (x,), lambda x: x, _no_slope, _no_slope, flat
 
 
 def _calls(tape: Tape, primitive: Primitive) -> list[int]:
+    if not _recorded:
+        return []
     return [i for i, node in enumerate(tape.nodes) if node[0] is primitive]
+
+
+def _rule(node: Node) -> CallRule:
+    return node.param("rule")
 
 
 def opened(tape: Tape, wrt: Sequence[int]) -> Tape:
     """The tape with each call that depends on the inputs `wrt` (positions) ready for a sweep."""
-    if not _recorded or not (calls := _calls(tape, CALL)):
+    calls = [i for i in _calls(tape, CALL) if _rule(tape.nodes[i]).opens]
+    if not calls:
         return tape
     moves = reached(tape, {tape.inputs[k]: 1 for k in wrt})
     ways: dict[int, Way] = {
@@ -145,7 +156,7 @@ def opened(tape: Tape, wrt: Sequence[int]) -> Tape:
 
 
 def _opening(node: Node) -> Way:
-    rule: CallRule = node.param("rule")
+    rule = _rule(node)
 
     def enter(builder: Builder, ids: dict[int, int]) -> int:
         given = tuple([ids[a] for a in node.args])
@@ -170,8 +181,6 @@ def _entered(tape: Tape, builder: Builder, given: Sequence[int]) -> list[int]:
 
 def closed(tape: Tape) -> Tape:
     """A tape that a sweep gave, without what `opened` put into it."""
-    if not _recorded:
-        return tape
     ruled, held = set(_calls(tape, RULED)), _calls(tape, HELD)
     ways: dict[int, Way] = {i: _first_argument(tape.nodes[i]) for i in (*ruled, *held)}
     for i, node in enumerate(tape.nodes):
@@ -190,23 +199,33 @@ def _argument(node: Node, k: int) -> Way:
 
 def inlined(tape: Tape) -> Tape:
     """The tape with the nodes of each call in place of the call."""
-    if not _recorded or not (calls := _calls(tape, CALL)):
+    return _inlined(tape, {i: _rule(tape.nodes[i]).value for i in _calls(tape, CALL)})
+
+
+def checkpoints_inlined(tape: Tape) -> Tape:
+    """The same for checkpoints alone, whose derivative is that of what they compute."""
+    rules = {i: _rule(tape.nodes[i]) for i in _calls(tape, CALL)}
+    kept = {i: rule.forward for i, rule in rules.items() if not rule.opens}
+    return _inlined(tape, {i: checkpoints_inlined(forward) for i, forward in kept.items()})
+
+
+def _inlined(tape: Tape, calls: Mapping[int, Tape]) -> Tape:
+    """The tape with these in place of some calls."""
+    if not calls:
         return tape
     ways: dict[int, Way] = {}
     results: dict[int, list[int]] = {}
-    for i in calls:
-        ways[i] = _inlining(i, tape.nodes[i], results)
+    for i, inner in calls.items():
+        ways[i] = _inlining(i, inner, tape.nodes[i], results)
     for i, node in enumerate(tape.nodes):
         if node[0] is ITEM and node.args[0] in ways:
             ways[i] = _result(node, results)
     return rebuild(tape, Simplifier(), ways)
 
 
-def _inlining(i: int, node: Node, results: dict[int, list[int]]) -> Way:
-    rule: CallRule = node.param("rule")
-
+def _inlining(i: int, inner: Tape, node: Node, results: dict[int, list[int]]) -> Way:
     def enter(builder: Any, ids: dict[int, int]) -> int:
-        results[i] = _entered(rule.value, builder, [ids[a] for a in node.args])
+        results[i] = _entered(inner, builder, [ids[a] for a in node.args])
         return results[i][0]
 
     return enter

@@ -51,6 +51,7 @@ class CustomRule:
     exists before its tapes do, and has a `value` tape of its own.
     """
 
+    opens = True
     forward: Tape
     given: Tape
 
@@ -190,6 +191,8 @@ def _shared_summed(tape: Tape, moving: Sequence[int], mapped: Bits) -> Tape:
 
 class Refusal:
     """The rule of a call that gives its argument, and refuses to be differentiated."""
+
+    opens = True
 
     def __init__(self, type_: ArrayType, words: str) -> None:
         self.types, self.words = (type_,), words

@@ -21,6 +21,7 @@ import numpy as np
 from ..attributes import cached_property
 from ..errors import FdiffError
 from ..tape import Tape
+from .custom_calls import checkpoints_inlined
 from .dependence import depends, influenced
 from .derivative_tapes import choose
 from .pipeline import TANGENTS, VALUE, derive
@@ -52,7 +53,7 @@ class Dependence:
         outputs: Sequence[str] = (),
         inputs: Sequence[str] = (),
     ) -> None:
-        self._tape, self._wrt = tape, tuple(wrt)
+        self._tape, self._wrt = checkpoints_inlined(tape), tuple(wrt)
         self.outputs = tuple(outputs) or tuple(f"out{o}" for o in range(len(tape.outputs)))
         self.inputs = tuple(inputs) or tuple(f"in{k}" for k in wrt)
         self._column = lru_cache(maxsize=None)(self._degrees)

@@ -23,6 +23,7 @@ from ..process.environment import TAPES, dumped
 from ..process.observation import TRANSFORM, span
 from ..tape import Tape
 from .batch import batch
+from .custom_calls import checkpoints_inlined
 from .derivative_tapes import (
     choose,
     converted,
@@ -193,6 +194,9 @@ UNIT_COTANGENTS = Transform(
     lambda t, r: seeds_first(t, r.function, r.outputs[0], r.size, chunked=r.chunked), "batch seeds",
     "seeds are rows of the identity; outputs are rows of the Jacobian")
 
+INLINE = Transform(
+    "inline checkpoints", lambda t, r: checkpoints_inlined(t), "",
+    "checkpoints are what they compute: tangents keep nothing")
 ENTRIES = Transform(
     "columns by entry",
     lambda t, r: None if r.chunked else entry_columns(t, r.input, r.outputs, _push),
@@ -247,14 +251,18 @@ COTANGENT_SWEEPS = (*COTANGENTS, REAL_COTANGENTS, SIMPLIFY, BATCH_SEEDS)
 # jacobian: SPARSE_JACOBIAN, where it applies and pays. If not: COLUMNS for each input, or ROWS for
 # each output, which are put together (`derivative_tapes.assembled`), and JACOBIAN.
 DENSE_COLUMNS = (*TANGENT_SWEEPS, UNIT_TANGENTS, SIMPLIFY)
-REACHED_COLUMNS = (SLICED, SELECT_ROWS, *TANGENTS, SIMPLIFY, REACHED, SIMPLIFY)
-COLUMNS = (first_of("columns", (ENTRIES, SIMPLIFY), REACHED_COLUMNS, DENSE_COLUMNS),)
+REACHED_COLUMNS = (INLINE, SLICED, SELECT_ROWS, *TANGENTS, SIMPLIFY, REACHED, SIMPLIFY)
+COLUMNS = (first_of("columns", (INLINE, ENTRIES, SIMPLIFY), REACHED_COLUMNS, DENSE_COLUMNS),)
 ROWS = (*COTANGENT_SWEEPS, UNIT_COTANGENTS, SIMPLIFY)
-SPARSE_JACOBIAN = (first_of("sparse", (SEPARABLE, SIMPLIFY), (COMPRESSED, SIMPLIFY)),)
+SPARSE_JACOBIAN = (
+    INLINE,
+    first_of("sparse", (SEPARABLE, SIMPLIFY), (COMPRESSED, SIMPLIFY)),
+)
 JACOBIAN = (SIMPLIFY, CONVERT)
 
 # hessian: the Jacobian of the tape that GRADIENT gives, made symmetric.
 SPARSE_HESSIAN = (
+    INLINE,
     first_of("sparse", (SEPARABLE, SIMPLIFY, SYMMETRISE, SIMPLIFY), (COMPRESSED, SIMPLIFY)),
 )
 HESSIAN = (SIMPLIFY, SYMMETRISE, SIMPLIFY, CONVERT)

@@ -43,6 +43,7 @@ OF_FDIFF = {
     [
         *("architecture", "guide", "sharp-bits", "coming-from", "c-functions", "njit", "explain"),
         "checking",
+        "custom-rules",
         "kernel-language",
         "../fdiff/kernels/README",
     ],

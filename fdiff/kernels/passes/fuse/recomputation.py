@@ -94,7 +94,7 @@ def _first_of(plan: Plan, repeated: set[int]) -> set[int]:
 
 def _users(plan: Plan, i: int) -> set[int]:
     """The readers of a node; through a view that is not stored, those of the view."""
-    ops, users = plan.ops, plan.analysis.users
+    ops, users = plan.ops, plan.analysis.readers
     found: set[int] = set()
     stack = [i]
     while stack:

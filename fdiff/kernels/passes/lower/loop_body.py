@@ -56,6 +56,8 @@ class Body:
                 continue
             read = top.node in names and top.node != compute
             children = () if read else top.below or below(top)
+            if len(children) > 1 and self.plan.ops[top.node].kind is Kind.BARRIER:
+                children = children[:1]  # nothing is read of what it waits for
             operands = [memo.get(c) for c in children]
             if None in operands:
                 stack.append(top)

@@ -50,8 +50,37 @@ class GraphAnalysis:
         return Keys(self.ops, self.dims)
 
     @cached_property
+    def readers(self) -> list[list[int]]:
+        """The users that read a node: to wait for it is not to read it."""
+        if not self._waiting:
+            return self.users
+        return [
+            [u for u in users if not (self._waits(u, i) or u in self.marks)]
+            for i, users in enumerate(self.users)
+        ]
+
+    @cached_property
+    def _waiting(self) -> bool:
+        return any(op.kind is Kind.BARRIER for op in self.ops)
+
+    @cached_property
     def users(self) -> list[list[int]]:
         return users_of(self.graph)
+
+    @cached_property
+    def marks(self) -> frozenset[int]:
+        """Nodes that nothing reads: barriers wait for them, which the schedule alone knows of."""
+        marks: set[int] = set()
+        for i in range(len(self.ops) - 1, -1, -1) if self._waiting else ():
+            kind, users = self.ops[i].kind, self.users[i]
+            waits = all(u in marks or self._waits(u, i) for u in users)
+            if waits and users and i not in self.outputs and (kind.is_view or kind.is_elementwise):
+                marks.add(i)
+        return frozenset(marks)
+
+    def _waits(self, i: int, a: int) -> bool:
+        """Whether node `i` only waits for node `a`."""
+        return self.ops[i].kind is Kind.BARRIER and self.ops[i].args[0] != a
 
     @cached_property
     def shared(self) -> frozenset[int]:
@@ -131,7 +160,7 @@ class GraphAnalysis:
 
         -1 for a node that is stored in any case, infinity for one that never is for its cost.
         """
-        stretched = _stretched(self.graph, self.users)
+        stretched = _stretched(self.graph, self.readers)
         repeated = self._functions_outside_inner_loops()
         return [
             -1 if i in repeated else self._limit(i, p, stretched=stretched[i])
@@ -158,7 +187,7 @@ class GraphAnalysis:
     def _read_along(self, i: int) -> bool:
         """Whether a reader of a node has an axis inside of all axes of the node."""
         own = self.ops[i].dims
-        for u in self.users[i]:
+        for u in self.readers[i]:
             user = self.ops[u]
             if user.kind is Kind.RESHAPE and same_nonunit(own, user.dims):
                 if self._read_along(u):
@@ -168,7 +197,7 @@ class GraphAnalysis:
         return False
 
     def _limit(self, i: int, op: Operation, *, stretched: bool) -> float:
-        if i in self.absorbed:
+        if i in self.absorbed or i in self.marks:
             return inf
         routine = op.kind.is_routine and len(op.shapes) == 1
         if op.kind.in_memory or op.kind is Kind.COPY or routine or i in self.sums:
@@ -179,7 +208,7 @@ class GraphAnalysis:
             return -1
         if stretched:
             return 2
-        users = self.users[i]
+        users = self.readers[i]
         if len(users) < 2:
             return inf
         return 4 if any(self._moves(u) for u in users) else DEEP

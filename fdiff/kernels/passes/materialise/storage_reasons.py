@@ -41,7 +41,7 @@ def _by_cost(plan: Plan, i: int) -> str:
     limit = analysis.limits[i]
     if limit == -1:
         return "a function of each row, read all along the row"
-    if any(u in analysis.reordering_reshapes for u in analysis.users[i]):
+    if any(u in analysis.reordering_reshapes for u in analysis.readers[i]):
         return "its entries are read in the order of another shape"
     if limit == 2:
         return "it is repeated along an axis: each entry would be computed many times"

@@ -1,0 +1,153 @@
+"""`checkpoint`: a function whose intermediate values are computed again in the backward pass.
+
+In a function that operators trace, a call is one node of the tape (`transforms/checkpoint_rules`).
+For recorded arrays it is `fdiff.autograd.checkpointing`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, overload
+
+from ..dispatch.arguments import Function
+from ..primitive import HOOKS
+from ..trace import apply_many, private, tracing
+from ..trace.trace_stack import stack
+from ..tracebacks import public
+from ..transforms.checkpoint_rules import checkpoint_rule
+from ..transforms.custom_calls import CALL, note_calls
+from ..transforms.custom_rules import Site
+from ..tree import unflatten
+from .annotations import P, R
+from .custom_derivatives import CustomFunction
+from .options import check_callable
+from .rule_results import line_of
+from .rule_tracing import RuleTracing
+from .ruled_call import RuledCall
+
+
+@overload
+def checkpoint(function: Callable[P, R], /) -> Checkpointed[P, R]: ...
+@overload
+def checkpoint(function: Callable[..., R], /, *args: Any, **kwargs: Any) -> R: ...
+@public
+def checkpoint(function: Function, /, *args: Any, **kwargs: Any) -> Any:
+    """A function, or a call of it, that keeps no intermediate values for the backward pass.
+
+    Memory for time: what the function computes on the way is computed again in the backward pass,
+    once, when it is needed there. Its arguments and results are kept.
+
+    Parameters
+    ----------
+    function : callable
+        A function of arrays, or of nested tuples, lists, dicts and dataclasses of them. It must
+        compute the same when it is called again. It may read arrays that are differentiated from
+        outside.
+    *args, **kwargs
+        Its arguments, for a call at once, as in torch.
+
+    Returns
+    -------
+    callable or object
+        Without arguments the function that does so, as ``jax.checkpoint``. With arguments what
+        `function` returns for them.
+
+    Raises
+    ------
+    RuntimeError
+        If recorded arrays are among the arguments, and the function saves other values when it is
+        called again.
+    TraceError
+        In a function that is traced, if `function` stores into an array that it is given.
+
+    Notes
+    -----
+    It holds for recorded arrays (`fdiff.autograd`) and in functions that operators trace, in every
+    operator and at every order. There the function is traced once at each call, and what is
+    computed again stands behind a barrier: neither transforms nor kernels merge it with the first
+    computation. Kernels never store what is elementwise alone: checkpoints pay for long chains of
+    sums, products and the like. Elsewhere they cost the time of a second computation, and nothing
+    else. Where no derivative is taken, `function` is called as it is.
+
+    References
+    ----------
+    Griewank and Walther, "Algorithm 799: revolve", ACM TOMS 26(1), 2000, for one level;
+    ``jax.checkpoint``; ``torch.utils.checkpoint.checkpoint`` with ``use_reentrant=False``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fdiff
+    >>> @fdiff.checkpoint
+    ... def layer(x, w):
+    ...     return np.tanh(np.sin(w @ x))
+    >>> def network(x, w):
+    ...     for _ in range(3):
+    ...         x = layer(x, w)
+    ...     return np.sum(x)
+    >>> fdiff.grad(network)(np.ones(2), np.eye(2))
+    array([0.14284843, 0.14284843])
+
+    Recorded arrays:
+
+    >>> x = fdiff.autograd.tensor([0.0, 1.0])
+    >>> fdiff.checkpoint(lambda a: np.exp(np.sin(a)), x).sum().backward()
+    >>> x.grad
+    tensor([1.        , 1.25338077])
+    """
+    check_callable(function, "checkpoint")
+    if not args and not kwargs:
+        return Checkpointed(function)
+    if tracing():
+        return Checkpointed(function)(*args, **kwargs)
+    return _outside(function, args, kwargs)
+
+
+def _outside(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A call where nothing is traced: recorded arrays may be among what it reads."""
+    recorded = HOOKS.get("recorded_checkpoint")  # there once fdiff.autograd is imported
+    return function(*args, **kwargs) if recorded is None else recorded(function, args, kwargs)
+
+
+class Checkpointed(CustomFunction[P, R]):
+    """A function each call of which is a checkpoint."""
+
+    name = "checkpoint"
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        if not tracing():
+            return _outside(self.fun, args, kwargs)
+        function = private(self.fun)
+        if not any(trace.guards.active for trace in stack.traces):
+            return function(*args, **kwargs)  # type: ignore[return-value] - what `fun` returns
+        return _node(self, function, args, kwargs)  # type: ignore[return-value] - what `fun` returns, traced
+
+
+def _node(
+    checkpointed: Checkpointed[..., Any],
+    function: Function,
+    args: tuple[object, ...],
+    kwargs: dict[str, object],
+) -> object:
+    """What the function returns, as a node of the trace under way."""
+    call = RuledCall(checkpointed, (args, kwargs))
+    tracing = _Tracing(call, {}, [])
+    tracing.site = Site(call.function.call, line_of(checkpointed.fun))
+
+    def run(leaves: Any) -> object:
+        args, kwargs = call.with_leaves(leaves)
+        return function(*args, **kwargs)  # type: ignore[misc,arg-type] - as they were put together
+
+    found = tracing.run(run, call.inputs())
+    tracing.relies_on(found, lambda: call.handles)
+    tape = tracing.tape(found, len(call.types), call.types, ())
+    note_calls()
+    inputs = [*call.handles, *tracing.extras]
+    made = iter(apply_many(CALL, *inputs, rule=checkpoint_rule(tape)) if tape.outputs else ())
+    return unflatten(found.spec, [o.of(next(made)) if o.type else o.value for o in found.outs])
+
+
+class _Tracing(RuleTracing):
+    """The tracing of the function, which may read differentiated values from outside."""
+
+    closes_over_active = True
