@@ -38,7 +38,7 @@ def _batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int) -> li
 # to be a common subexpression, and a dependence that keeps the passes of kernels from fusing both.
 barrier = register(
     Primitive(
-        "barrier", _type, lambda x, other: x, _push, _pull, _batch,
+        "optimization_barrier", _type, lambda x, other: x, _push, _pull, _batch,
         KernelRule(Kind.BARRIER, "{0}"), "barrier", structural=True, sizeless=True, moves=True,
         samples=(Sample(lambda rng: (real(rng, (2, 3)), real(rng, ()))),), layout=LayoutRule("first"),
         sparse_tangents=lambda sweep, node: sweep.parts_of(node.args[0]),  # tangents wait for nothing

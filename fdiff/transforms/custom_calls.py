@@ -11,7 +11,7 @@ calls. What is left is taken out by `inlined`, before a tape is run: kernels kno
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -26,6 +26,17 @@ from .simplify import Simplifier
 Traced = Sequence[TracedArray]
 
 
+class Tangents(NamedTuple):
+    """A rule as a tape ``(*residuals, *arguments, *dots) -> tangents``.
+
+    It has a dot for each of the arguments `moving`, a tangent for each of the results `floating`.
+    """
+
+    tape: Tape
+    moving: Sequence[int]
+    floating: Sequence[int]
+
+
 class CallRule(Protocol):
     """What a call computes, and how it is differentiated.
 
@@ -34,7 +45,8 @@ class CallRule(Protocol):
     ``pulled(residuals, arguments, bars)`` gives a cotangent for each argument,
     ``pushed(residuals, arguments, dots)`` a tangent for each result, both `ZERO` where there is
     none. ``batched(mapped, size)`` is the rule of the mapped call. One that does not `open` stays
-    a call in derivatives; it keeps no residuals.
+    a call in derivatives; it keeps no residuals. ``tangents()`` is the pushforward as a tape, None
+    where there is none.
     """
 
     opens: bool
@@ -48,6 +60,7 @@ class CallRule(Protocol):
     def pulled(self, residuals: Traced, args: Traced, bars: Sequence[object]) -> list[object]: ...
     def pushed(self, residuals: Traced, args: Traced, dots: Sequence[object]) -> list[object]: ...
     def batched(self, mapped: tuple[bool, ...], size: int) -> CallRule: ...
+    def tangents(self) -> Tangents | None: ...
 
 
 # Whether any call was ever recorded: without one, nobody looks for calls in tapes.
@@ -207,6 +220,17 @@ def checkpoints_inlined(tape: Tape) -> Tape:
     rules = {i: _rule(tape.nodes[i]) for i in _calls(tape, CALL)}
     kept = {i: rule.forward for i, rule in rules.items() if not rule.opens}
     return _inlined(tape, {i: checkpoints_inlined(forward) for i, forward in kept.items()})
+
+
+def own_calls_inlined(tape: Tape, rule: CallRule, linear: int) -> Tape:
+    """The same for calls with this rule that read the last inputs, `linear` of them.
+
+    The tape is linear in these, and so is the function that its own rule calls with them.
+    """
+    moves = reached(tape, dict.fromkeys(tape.inputs[len(tape.inputs) - linear :], 1))
+    own = [i for i in _calls(tape, CALL) if _rule(tape.nodes[i]) is rule]
+    calls = [i for i in own if any(moves[a] for a in tape.nodes[i].args)]
+    return _inlined(tape, dict.fromkeys(calls, rule.value))
 
 
 def _inlined(tape: Tape, calls: Mapping[int, Tape]) -> Tape:

@@ -20,7 +20,7 @@ from ..primitive import ZERO
 from ..tape import Tape
 from ..trace import Trace, TracedArray, apply_many, current, splice
 from .batch import batch
-from .custom_calls import CALL, Traced, inlined, note_calls
+from .custom_calls import CALL, Tangents, Traced, inlined, note_calls, own_calls_inlined
 from .derivative_tapes import bind, choose
 from .reverse import vjp
 from .simplify import simplify
@@ -114,7 +114,7 @@ class CustomRule:
 
     def _transposed(self, linear: int) -> Tape:
         """The transpose of the given rule as a function of its last inputs, `linear` of them."""
-        rule = self.given
+        rule = own_calls_inlined(self.given, self, linear) if self.recursive else self.given
         first = len(rule.inputs) - linear
         whole = vjp(rule, range(first, len(rule.inputs)))
         turned = simplify(choose(whole, range(len(rule.outputs), len(whole.outputs))))
@@ -150,6 +150,13 @@ class CustomRule:
         found = splice(self.push, [*residuals, *args, *seeds], current())
         by_place = dict(zip(self.floating, found, strict=True))
         return [by_place.get(k, ZERO) for k in range(len(self.types))]
+
+    def tangents(self) -> Tangents | None:
+        """The pushforward; None where the given rule has no transpose."""
+        try:
+            return Tangents(self.push, self.moving, self.floating)
+        except TraceError:
+            return None
 
     def batched(self, mapped: Bits, size: int) -> CustomRule:
         """The rule of the call for `size` elements, of the arguments that are `mapped`."""
@@ -205,6 +212,9 @@ class Refusal:
 
     def pushed(self, residuals: Traced, args: Traced, dots: Sequence[object]) -> list[object]:
         raise RuntimeError(self.words)
+
+    def tangents(self) -> Tangents | None:
+        return None
 
     def batched(self, mapped: Bits, size: int) -> Refusal:
         (type_,) = self.types

@@ -492,3 +492,80 @@ def test_a_profile_has_the_kernels_and_their_times_where_asked(use_device):
     timed = sum(e.cpu_time_total for e in kernels) if use_device else 0.0
     assert call.device_time_total == pytest.approx(timed)
     assert ("Self CUDA" in prof.key_averages().table(sort_by="cuda_time")) == (timed > 0.0)
+
+
+# --- rules of the user's, and checkpoints --------------------------------------------------------
+
+
+@fdiff.custom_vjp
+def softplus(x):
+    return np.log1p(np.exp(x))
+
+
+softplus.defvjp(lambda x: (softplus(x), x), lambda x, bar: (2.0 * bar / (1.0 + np.exp(-x)),))
+
+
+@fdiff.custom_jvp
+def scaled(x, y):
+    return np.sin(x) * y, np.cumsum(x)
+
+
+@scaled.defjvp
+def scaled_jvp(primals, tangents):
+    (x, y), (x_dot, y_dot) = primals, tangents
+    return scaled(x, y), (3.0 * np.cos(x) * y * x_dot + np.sin(x) * y_dot, np.cumsum(x_dot))
+
+
+class Exp(fdiff.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        result = np.exp(x)
+        ctx.save_for_backward(result)
+        return result
+
+    @staticmethod
+    def backward(ctx, bar):
+        return 0.5 * ctx.saved_tensors[0] * bar
+
+
+@fdiff.checkpoint
+def block(x):
+    for _ in range(2):
+        x = np.tanh(np.cumsum(x) - x * np.mean(x))
+    return x
+
+
+RULED = {
+    "custom_vjp": lambda x: softplus(np.sin(x)) * x,
+    "custom_jvp": lambda x: scaled(x, x * x)[0] + scaled(np.cos(x), x)[1] ** 2,
+    "Function": lambda x: Exp.apply(x) * Exp.apply(-x * x),
+    "checkpoint": lambda x: block(block(x) * x),
+    "rule in a checkpoint": fdiff.checkpoint(lambda x: softplus(x) * np.exp(scaled(x, x)[0])),
+}
+
+
+@pytest.mark.parametrize("function", RULED.values(), ids=RULED)
+def test_rules_and_checkpoints(function):
+    """Beside the processor's results, which tests compare with JAX's; on arrays of both places."""
+    loss = lambda x: np.sum(function(x) ** 2)
+    calls = [
+        (fdiff.jit, function, ()), (fdiff.value_and_grad, loss, ()), (fdiff.jacfwd, function, ()),
+        (fdiff.jacrev, function, ()), (fdiff.hessian, loss, ()), (fdiff.vjp, function, (V,)),
+        (fdiff.jvp, function, (V,)), (fdiff.hvp, loss, (V,)),
+    ]  # fmt: skip
+    for operator, f, vectors in calls:
+        wanted, prepared = operator(f)(X, *vectors), operator(f, device="cuda")
+        for place in (np.asarray, cuda.to_device):
+            found = host(prepared(place(X), *map(place, vectors)))
+            for one, other in zip(flatten(found)[0], flatten(wanted)[0], strict=True):
+                np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-13)
+    rows = np.stack([X, 2.0 * X])
+    wanted = fdiff.vmap(fdiff.grad(loss))(rows)
+    found = fdiff.vmap(fdiff.grad(loss), device="cuda")(rows)
+    np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-13)
+
+
+def test_code_that_is_not_traced_is_refused():
+    square = fdiff.primitive(lambda x: x * x, partials=lambda x, out: (2.0 * x,))
+    with pytest.raises(UnsupportedError, match="opaque"):
+        fdiff.jit(lambda x: np.sum(square(x)), device="cuda")(X)

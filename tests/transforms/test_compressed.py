@@ -180,3 +180,120 @@ def test_what_is_compressed_comes_back(terms, seed):
     steps = [f(X + 1e-30j * column).imag / 1e-30 for column in np.eye(N)]
     np.testing.assert_allclose(found, np.stack(steps, axis=1), rtol=1e-13, atol=1e-14)
     assert "compressed" in taken
+
+
+# --- functions with rules of the user's -----------------------------------------------------------
+
+
+def neighbours(x):
+    return x * np.roll(x, 1)
+
+
+def reverse_rule():
+    """Its rule reads other entries than the function: a pattern of the function would be wrong."""
+
+    @fdiff.custom_vjp
+    def f(x):
+        return np.sin(x)
+
+    f.defvjp(lambda x: (f(x), x), lambda x, bar: (np.cos(x) * bar + 0.5 * np.roll(bar, 3),))
+    return lambda x: neighbours(f(x))
+
+
+def forward_rule():
+    @fdiff.custom_jvp
+    def f(x, y):
+        return np.sin(x) + y, x * 2.0
+
+    def rule(primals, tangents):
+        (x, y), (x_dot, y_dot) = primals, tangents
+        return f(x, y), (np.roll(x_dot, 1) * np.cos(x), np.flip(y_dot) * x)
+
+    f.defjvp(rule)
+    return lambda x: f(neighbours(x), x)[0] * f(x, x)[1]
+
+
+def linear_rule():
+    """A linear function, which its rule calls with the tangent."""
+
+    @fdiff.custom_jvp
+    def f(x):
+        return np.roll(x, 2) - x
+
+    f.defjvp(lambda primals, tangents: (f(primals[0]), f(tangents[0])))
+    return lambda x: np.exp(f(x)) * x
+
+
+def stopped_rule():
+    """The tangent is read where a derivative would not pass."""
+
+    @fdiff.custom_jvp
+    def f(x):
+        return np.floor(x)
+
+    f.defjvp(lambda p, t: (f(p[0]), fdiff.stop_gradient(t[0]) + np.roll(t[0], 1)))
+    return lambda x: f(4.0 * x) ** 2
+
+
+def torch_rule():
+    class Scaled(fdiff.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x**2
+
+        @staticmethod
+        def backward(ctx, bar):
+            (x,) = ctx.saved_tensors
+            return 3.0 * x * bar
+
+    return lambda x: neighbours(Scaled.apply(x))
+
+
+def full_rule():
+    @fdiff.custom_jvp
+    def f(x):
+        return x * x
+
+    f.defjvp(lambda p, t: (f(p[0]), 2.0 * p[0] * t[0] + np.sum(t[0])))
+    return f
+
+
+def sorted_rule():
+    """An operation whose pattern is not told."""
+
+    @fdiff.custom_jvp
+    def f(x):
+        return x * x
+
+    f.defjvp(lambda p, t: (f(p[0]), np.cumsum(t[0])))
+    return f
+
+
+WITH_RULES = [reverse_rule, forward_rule, linear_rule, stopped_rule, torch_rule]
+
+
+@pytest.mark.parametrize("program", [*WITH_RULES, full_rule, sorted_rule])
+def test_the_pattern_is_that_of_the_rule(program, ways):
+    f = program()
+    found = fdiff.jacfwd(f)(X)
+    assert (ways[-1] is not None) == (program in WITH_RULES)
+    dense = fdiff.jacfwd(f, chunk_size=7)(X)
+    np.testing.assert_allclose(found, dense, rtol=1e-13, atol=1e-14)
+    if program is stopped_rule:  # what is stopped has no transpose
+        return
+    np.testing.assert_allclose(found, fdiff.jacrev(f)(X), rtol=1e-13, atol=1e-14)
+    loss = lambda x: np.sum(f(x) ** 2)
+    hessian = fdiff.jacfwd(fdiff.grad(loss))(X)
+    np.testing.assert_allclose(hessian, fdiff.jacrev(fdiff.grad(loss))(X), rtol=1e-12, atol=1e-12)
+
+
+def test_a_rule_without_a_transpose_says_so_still():
+    @fdiff.custom_vjp
+    def clipped(x):
+        return x
+
+    clipped.defvjp(lambda x: (x, None), lambda _, bar: (np.clip(bar, -1.0, 1.0),))
+    with pytest.raises(fdiff.errors.TraceError, match="not linear in the cotangent"):
+        fdiff.jacfwd(clipped)(X)
+    assert np.array_equal(fdiff.jacrev(clipped)(X), np.eye(N))

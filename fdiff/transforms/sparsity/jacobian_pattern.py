@@ -6,14 +6,15 @@ Sets of input entries are carried through the tape as rows of bits, one for each
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ...ops.reductions import sum_
 from ...primitive import Primitive
-from ...tape import Node, Tape
+from ...tape import ITEM, Node, Tape
+from ..custom_calls import CALL, CallRule, inlined
 
 MOST_BYTES = 1 << 24  # of the bits of one node
 Bits = np.ndarray | None  # None: no entry depends on the input
@@ -22,32 +23,85 @@ Bits = np.ndarray | None  # None: no entry depends on the input
 def pattern(tape: Tape, k: int, *, smoothly: bool = True) -> np.ndarray | None:
     """Truth values of shape (size of output 0, size of input `k`); None where it is not told.
 
-    Other ops than those that act entry by entry, move entries or add them up leave the pattern
-    untold, and so does one too large to be worth it. Unless `smoothly`, dependence without a
-    derivative counts, too: through comparisons, rounding and integers.
+    Calls of functions with rules have the pattern of their rules. Other ops than those that act
+    entry by entry, move entries or add them up leave the pattern untold, and so does one too large
+    to be worth it. Unless `smoothly`, dependence without a derivative counts, too: through
+    comparisons, rounding and integers.
     """
     source = tape.input_types[k]
     width = -(-source.size // 8)
-    if any(t.size * width > MOST_BYTES for node in tape.nodes for t in node.types):
+    if source.size * width > MOST_BYTES:
         return None
     own = np.packbits(np.eye(source.size, dtype=bool), axis=1)
-    known: dict[int, Bits] = {tape.inputs[k]: own.reshape((*source.shape, width))}
+    start = {tape.inputs[k]: own.reshape((*source.shape, width))}
+    outs = _carried(tape, start, width, smoothly=smoothly)
+    if outs is None:
+        return None
+    bits, rows = outs[0], tape.output_types[0].size
+    if bits is None:
+        return np.zeros((rows, source.size), bool)
+    return np.unpackbits(bits.reshape((rows, width)), axis=1, count=source.size).astype(bool)
+
+
+def _carried(
+    tape: Tape, start: Mapping[int, np.ndarray], width: int, *, smoothly: bool
+) -> list[Bits] | None:
+    """The rows of bits of the outputs, given those of some nodes; None where they are not told."""
+    if any(t.size * width > MOST_BYTES for node in tape.nodes for t in node.types):
+        return None
+    known: dict[int, Bits] = {**start}
+    parts: dict[int, list[Bits]] = {}  # of calls with several results
     for i, node in enumerate(tape.nodes):
+        if node.primitive is ITEM and node.args[0] in parts:
+            known[i] = parts[node.args[0]][node.k]
+            continue
         args = [known.get(a) for a in node.args]
         if i in known or all(a is None for a in args):
             continue
         if smoothly and (node.primitive.flat or not any(t.floating for t in node.types)):
             continue
-        rule = _rule(node.primitive)
-        if rule is None or len(node.types) > 1:
-            return None
         shapes = [tape.nodes[a].type.shape for a in node.args]
-        known[i] = rule(node, args, shapes)
-    bits = known.get(tape.outputs[0])
-    rows = tape.output_types[0].size
-    if bits is None:
-        return np.zeros((rows, source.size), bool)
-    return np.unpackbits(bits.reshape((rows, width)), axis=1, count=source.size).astype(bool)
+        found = _found(node, args, shapes, width, smoothly=smoothly)
+        if found is None:
+            return None
+        known[i], parts[i] = found[0], found
+    return [known.get(o) for o in tape.outputs]
+
+
+def _found(
+    node: Node,
+    args: Sequence[Bits],
+    shapes: Sequence[tuple[int, ...]],
+    width: int,
+    *,
+    smoothly: bool,
+) -> list[Bits] | None:
+    """The bits of each output of a node; None where they are not told."""
+    if node.primitive is CALL:
+        return _called(node, args, width) if smoothly else None
+    rule = _rule(node.primitive)
+    return None if rule is None or len(node.types) > 1 else [rule(node, args, shapes)]
+
+
+def _called(node: Node, args: Sequence[Bits], width: int) -> list[Bits] | None:
+    """Of the results of a call: what its rule makes of tangents, which it is linear in.
+
+    The tape of the rule is what sweeps run, whatever the function computes. In it the tangents are
+    values: they count wherever they are read.
+    """
+    rule: CallRule = node.param("rule")
+    given = rule.tangents()
+    if given is None:
+        return None
+    tape = inlined(given.tape)
+    dots = tape.inputs[len(tape.inputs) - len(given.moving) :]
+    pairs = zip(dots, given.moving, strict=True)
+    start = {dot: bits for dot, k in pairs if (bits := args[k]) is not None}
+    found = _carried(tape, start, width, smoothly=False)
+    if found is None:
+        return None
+    by_place = dict(zip(given.floating, found, strict=True))
+    return [by_place.get(k) for k in range(len(node.types))]
 
 
 Rule = Callable[[Node, Sequence[Bits], Sequence[tuple[int, ...]]], Bits]
