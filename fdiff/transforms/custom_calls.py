@@ -222,7 +222,7 @@ def checkpoints_inlined(tape: Tape) -> Tape:
     return _inlined(tape, {i: checkpoints_inlined(forward) for i, forward in kept.items()})
 
 
-def own_calls_inlined(tape: Tape, rule: CallRule, linear: int) -> Tape:
+def own_calls_inlined(tape: Tape, rule: object, linear: int) -> Tape:
     """The same for calls with this rule that read the last inputs, `linear` of them.
 
     The tape is linear in these, and so is the function that its own rule calls with them.
@@ -230,7 +230,7 @@ def own_calls_inlined(tape: Tape, rule: CallRule, linear: int) -> Tape:
     moves = reached(tape, dict.fromkeys(tape.inputs[len(tape.inputs) - linear :], 1))
     own = [i for i in _calls(tape, CALL) if _rule(tape.nodes[i]) is rule]
     calls = [i for i in own if any(moves[a] for a in tape.nodes[i].args)]
-    return _inlined(tape, dict.fromkeys(calls, rule.value))
+    return _inlined(tape, {i: _rule(tape.nodes[i]).value for i in calls})
 
 
 def _inlined(tape: Tape, calls: Mapping[int, Tape]) -> Tape:
