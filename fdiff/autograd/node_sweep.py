@@ -110,20 +110,21 @@ class NodeSweep:
         """Pull through one node, with its hooks."""
         bars = self.bars.pop(node, {})
         hooks = node.hooks
+        arrived = bars
         if hooks is not None:
             bars = self._hooked(node, bars)
-        for nr, (bar, _) in bars.items():
+        further = self.needed is None or any(
+            e is not None and e[0] in self.needed for e in node.edges
+        )
+        # As in torch, what arrives is taken before hooks where more is asked for behind the node.
+        for nr, (bar, _) in (arrived if further else bars).items():
             if (node, nr) in self.wanted:
                 self.captured[node, nr] = bar
         if node.__class__ is AccumulateGrad:
             if bars and self.deliver is not None and (self.needed is None or node in self.needed):
                 self.deliver(node, bars[0][0])  # type: ignore[arg-type] - its class was looked at
             return
-        if self.needed is not None and not any(
-            e is not None and e[0] in self.needed for e in node.edges
-        ):
-            return  # it is an end itself
-        if not bars:
+        if not further or not bars:  # not further: it is an end itself
             return
         self.ran.append(node)
         if hooks is not None and hooks.before:

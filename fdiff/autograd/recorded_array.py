@@ -117,6 +117,11 @@ class RecordedArray(Conversions):
         if bool(requires_grad) != self.kind.requires_grad:
             if requires_grad:
                 _require_floating(self.value, "requires_grad_")
+                if self.version.__class__ is InferenceVersion and not state.inference:
+                    raise RuntimeError(
+                        "Setting requires_grad=True on inference tensor outside InferenceMode is"
+                        " not allowed."
+                    )
             self.kind = self.kind.other
             self.edge = None
         return self

@@ -172,3 +172,27 @@ def test_memory_of_a_graph_is_freed_with_its_last_array():
         assert [r() for r in left if r() is not None] == [graph.get_gradient_edge(x).node]
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("create", [False, True])
+def test_gradients_are_taken_before_hooks_where_more_is_asked_for_behind(create):
+    """As torch 2.13 does: of an end itself, they are taken after its hooks."""
+
+    def made():
+        w = tensor(np.ones(2))
+        y = w * 2.0
+        y.register_hook(lambda g: g * 10.0)
+        y.grad_fn.register_prehook(lambda grads: (grads[0] * 5.0,))
+        return w, y, (y * 3.0).sum()
+
+    def taken(out, inputs):
+        return [g.numpy().tolist() for g in grad(out, inputs, create_graph=create)]
+
+    w, y, out = made()
+    assert taken(out, [w, y]) == [[300.0, 300.0], [3.0, 3.0]]
+    w, y, out = made()
+    assert taken(out, [y]) == [[30.0, 30.0]]
+    w, y, out = made()
+    y.retain_grad()
+    out.backward()
+    assert y.grad.numpy().tolist() == [30.0, 30.0]

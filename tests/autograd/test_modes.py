@@ -404,3 +404,16 @@ def test_inference_arrays_are_not_saved():
     (x * made.clone()).sum().backward()
     assert np.array_equal(x.grad, [3.0, 5.0])
     assert np.array_equal(made * 2, [6.0, 10.0])
+
+
+def test_an_inference_array_requires_no_gradient_outside_of_the_mode():
+    words = "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed"
+    with autograd.inference_mode():
+        made = autograd.tensor([1.0, 2.0], requires_grad=False)
+    with pytest.raises(RuntimeError, match=words):
+        made.requires_grad_()
+    with pytest.raises(RuntimeError, match=words):
+        made.requires_grad = True
+    assert not made.requires_grad_(False).requires_grad
+    with autograd.inference_mode():
+        assert made.requires_grad_().requires_grad
