@@ -6,7 +6,6 @@ What a watched call does is in `watched_calls`, and what it says in `anomaly_rep
 from __future__ import annotations
 
 from contextlib import ContextDecorator
-from types import TracebackType
 from typing import Self
 
 from ..process import anomaly_mode
@@ -27,12 +26,7 @@ class _AnomalyContext(ContextDecorator):
         _close_fast_path()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         anomaly_mode.leave(self._mode)
         _close_fast_path()
 

@@ -152,7 +152,7 @@ def array_text(a: object, *_: object, **__: object) -> str:
 
 
 @implements(np.may_share_memory)
-def may_share_memory(a: object, b: object, max_work: object = None) -> bool:
+def may_share_memory(*arrays: object, **options: object) -> bool:
     """Refused: `permutation` of numpy.random asks it of what it is given."""
     fact = "numpy.may_share_memory was given a traced array, which has no memory; `permutation` of numpy.random calls it."
     raise current().fail(fact, "For rng.permutation(x) write x[rng.permutation(len(x))], which draws the same order.")

@@ -13,8 +13,6 @@ from .event_list import EventList, Path_
 from .events import FunctionEventAvg
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from matplotlib.axes import Axes
 
 # ProfileOptions of torch's that have no meaning here, and why.
@@ -152,12 +150,7 @@ class profile:  # noqa: N801 - torch's name
         begin_watching(self._collector)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         collector = self._collector
         if collector is None:
             return

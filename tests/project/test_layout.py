@@ -15,6 +15,8 @@ import pytest
 from llvmlite import ir
 
 import fdiff
+import fdiff.autograd
+import fdiff.profiler
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "fdiff"
@@ -275,6 +277,26 @@ def test_public_names_are_documented_and_functions_with_an_example():
     takes_f = {name for name in called if "f" in inspect.signature(public()[name]).parameters}
     assert len(takes_f) > 12
     assert [name for name in takes_f if "    Raises\n" not in documents[name]] == []
+
+
+MOST_OPTIONS = 8  # that are keyword-only
+MORE_OPTIONS = {  # docs/decisions/keyword-options.md; only ever fewer
+    "gradcheck": 13,
+    "gradgradcheck": 13,
+    "jacobian": 9,
+    "profile": 14,
+}
+
+
+def test_calls_have_few_options():
+    modules = [fdiff, fdiff.autograd, fdiff.autograd.graph, fdiff.profiler]
+    named = {name: getattr(m, name) for m in modules for name in m.__all__}
+    calls = {name: v for name, v in named.items() if callable(v)}
+    counts = {
+        name: sum(p.kind is p.KEYWORD_ONLY for p in inspect.signature(v).parameters.values())
+        for name, v in calls.items()
+    }
+    assert {name: n for name, n in counts.items() if n > MOST_OPTIONS} == MORE_OPTIONS
 
 
 # ----------------------------------------------------------------------------------------- sizes

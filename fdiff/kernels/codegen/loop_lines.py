@@ -6,8 +6,11 @@ motion), and so does the part of an address that inner loops do not change.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..ir.indexing import plus, strides, times
 from ..ir.loops import Access, Nest, Statement, depth_of
+from ..kernel_source import INDENT
 
 
 class LoopLines:
@@ -51,3 +54,13 @@ class LoopLines:
             self.bases[text] = f"p{self.prefix}{len(self.bases)}"
             self.before[depth].append(f"{self.bases[text]} = {text}")
         return self.bases[text]
+
+
+def pick_lines(target: str, at: str, comparison: str, operands: Sequence[str]) -> list[str]:
+    """Keep a value that is better than the best so far, or the first NaN, and where it stands."""
+    value, best = operands
+    return [
+        f"if {value} {comparison} {best} or ({value} != {value} and {best} == {best}):",
+        f"{INDENT}{best} = {value}",
+        f"{INDENT}{target} = {at}",
+    ]

@@ -6,7 +6,7 @@ from ..ir.loops import Guard, Nest, Statement, StatementKind
 from ..kernel_source import INDENT
 from ..passes.tile.loop_collapse import collapse
 from ..runtime.status import OUT_OF_BOUNDS
-from .loop_lines import LoopLines
+from .loop_lines import LoopLines, pick_lines
 from .symbol_table import SymbolTable
 
 _PERIODIC = ("rt.sin(", "rt.cos(", "rt.tan(")  # which have a largest argument
@@ -165,12 +165,7 @@ def _text(lines: _Lines, statement: Statement) -> list[str]:
         stored = lines.symbols.entry(name, at)
         return [f"{target} = {stored} if i{operands[0]} > 0 else {text}"]
     if kind is StatementKind.PICK:
-        value, best = operands
-        return [
-            f"if {value} {text} {best} or ({value} != {value} and {best} == {best}):",
-            f"{INDENT}{best} = {value}",
-            f"{INDENT}{target} = {at}",
-        ]
+        return pick_lines(target, at, text, operands)
     assert kind is StatementKind.UPDATE, kind
     simple = at.isidentifier() or at.isdigit()
     first, at = ([], at) if simple else ([f"{target} = {at}"], target)

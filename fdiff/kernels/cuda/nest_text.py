@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from ..codegen.loop_lines import LoopLines
+from ..codegen.loop_lines import LoopLines, pick_lines
 from ..ir.combiners import Combiner
 from ..ir.indexing import size, times
 from ..ir.loops import Accumulator, Guard, Nest, Statement, StatementKind
@@ -266,12 +266,7 @@ class NestText:
         if kind is StatementKind.POSITION:
             return [f"{target} = {at}"]
         if kind is StatementKind.PICK:
-            value, best = operands
-            return [
-                f"if {value} {text} {best} or ({value} != {value} and {best} == {best}):",
-                f"{INDENT}{best} = {value}",
-                f"{INDENT}{target} = {at}",
-            ]
+            return pick_lines(target, at, text, operands)
         truth = self._memory[name] == "b1"
         if kind is StatementKind.LOAD:
             return [f"{target} = {name}[{at}]" + " != 0" * truth]
