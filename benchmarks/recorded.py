@@ -67,6 +67,16 @@ def softmax(np: Any, x: Any) -> Any:
     return np.sum((e / np.sum(e)) ** 2)
 
 
+def network(np: Any, x: Any, wanted: Any, a: Any, p: Any, b: Any, q: Any, c: Any, r: Any) -> Any:
+    """The loss of a network of three layers."""
+    y = np.tanh(np.matmul(x, a) + p)
+    y = np.tanh(np.matmul(y, b) + q)
+    return np.mean((np.matmul(y, c) + r - wanted) ** 2)
+
+
+RATE = 1e-3  # of gradient descent
+
+
 def _points() -> dict[str, Program]:
     rng = np.random.default_rng(5)
     draw = lambda *shape: rng.normal(size=shape) * 0.4  # noqa: E731 - used a few lines below
@@ -82,6 +92,22 @@ def _points() -> dict[str, Program]:
 
 
 PROGRAMS = _points()
+
+
+def _trainings() -> dict[str, Program]:
+    """Networks: the data, then the parameters."""
+    rng = np.random.default_rng(6)
+    draw = lambda *shape: rng.normal(size=shape) * 0.3  # noqa: E731 - used a few lines below
+    found = {}
+    for rows, width in ((8, 16), (64, 32), (128, 64), (256, 128)):
+        sizes = ((width, width), (width,), (width, width), (width,), (width, 1), (1,))
+        data = draw(rows, width), draw(rows, 1)
+        found[f"training, {rows}x{width}"] = Program(network, (*data, *[draw(*s) for s in sizes]))
+    return found
+
+
+TRAININGS = _trainings()
+DATA = 2  # arrays before the parameters
 
 
 def with_recorded(program: Program) -> Callable[[], Any]:
@@ -122,6 +148,69 @@ def with_functional(program: Program) -> Callable[[], Any]:
     return lambda: slopes(*program.point)[1]
 
 
+def recorded_training(program: Program) -> Callable[[], Any]:
+    data = [recorded.tensor(x, requires_grad=False) for x in program.point[:DATA]]
+    parameters = [recorded.tensor(x) for x in program.point[DATA:]]
+
+    def step() -> Any:
+        program.function(np, *data, *parameters).backward()
+        with recorded.no_grad():
+            for p in parameters:
+                p -= RATE * p.grad  # noqa: PLW2901 - in place
+                p.grad = None
+        return [np.asarray(p.value) for p in parameters]
+
+    return step
+
+
+def torch_training(program: Program) -> Callable[[], Any]:
+    data = [torch.tensor(x) for x in program.point[:DATA]]
+    parameters = [torch.tensor(x, requires_grad=True) for x in program.point[DATA:]]
+
+    def step() -> Any:
+        program.function(torch, *data, *parameters).backward()
+        with torch.no_grad():
+            for p in parameters:
+                p -= RATE * p.grad  # noqa: PLW2901 - in place
+                p.grad = None
+        return [p.detach().numpy() for p in parameters]
+
+    return step
+
+
+def _descent(slopes: Callable[..., Any], program: Program) -> Callable[[], Any]:
+    data = program.point[:DATA]
+    parameters = [x.copy() for x in program.point[DATA:]]
+
+    def step() -> Any:
+        _, found = slopes(*data, *parameters)
+        for p, g in zip(parameters, found, strict=True):
+            p -= RATE * g  # noqa: PLW2901 - in place
+        return parameters
+
+    return step
+
+
+def hips_training(program: Program) -> Callable[[], Any]:
+    moving = tuple(range(DATA, len(program.point)))
+    return _descent(
+        autograd.value_and_grad(lambda *xs: program.function(anp, *xs), argnum=moving), program
+    )
+
+
+def functional_training(program: Program) -> Callable[[], Any]:
+    moving = tuple(range(DATA, len(program.point)))
+    return _descent(
+        fdiff.value_and_grad(lambda *xs: program.function(np, *xs), argnums=moving), program
+    )
+
+
+TRAINERS = {
+    "recorded": recorded_training,
+    "torch": torch_training,
+    "autograd": hips_training,
+    "value_and_grad": functional_training,
+}
 LIBRARIES = {
     "recorded": with_recorded,
     "torch": with_torch,
@@ -158,13 +247,15 @@ def main() -> None:
     gc.disable()
     rows = []
     asked = sys.argv[1] if len(sys.argv) > 1 else ""
-    for title, program in PROGRAMS.items():
+    rows_of = [(title, program, LIBRARIES) for title, program in PROGRAMS.items()]
+    rows_of += [(title, program, TRAINERS) for title, program in TRAININGS.items()]
+    for title, program, libraries in rows_of:
         if asked not in title:
             continue
-        steps = {name: make(program) for name, make in LIBRARIES.items()}
-        wanted = steps["torch"]()
-        for step in steps.values():
-            for one, other in zip(step(), wanted, strict=True):
+        steps = {name: make(program) for name, make in libraries.items()}
+        firsts = [[np.array(x) for x in step()] for step in steps.values()]
+        for first in firsts:
+            for one, other in zip(first, firsts[0], strict=True):
                 np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-12)
         found = microseconds(steps)
         ours = found["recorded"]

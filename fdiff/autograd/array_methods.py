@@ -12,10 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import user_line
+from ..process import observation
 from .engine import backward
 from .hooks import register_hook, register_post_accumulate_grad_hook, retain_grad
-from .recorded_array import RecordedArray
-from .recording import apply_ufunc, binary, record, record_one, unary
+from .recipes import NUMBER
+from .recorded_array import RecordedArray, Version
+from .recording import UNREAD, apply_ufunc, array_key, record, record_one, static_key
+from .state import UNRECORDED_CALLS, state
 from .torch_spellings import check_keywords, missing
 from .views import ViewOf
 
@@ -37,16 +41,45 @@ def _enter(name: str, value: object) -> None:
     setattr(RecordedArray, name, value)
 
 
+# Each operator looks for the short way of its call itself: a function more would cost as much as
+# NumPy takes for a few numbers.
+
+
 def _binary(ufunc: np.ufunc) -> Callable[..., Any]:
+    unread = ufunc in UNREAD
+
     def operate(self: RecordedArray, other: Any) -> Any:
-        return NotImplemented if _foreign(other) else binary(ufunc, self, other)
+        kind = other.__class__
+        if self.viewing is not None:
+            self.viewing.refresh(self)
+        if kind is RecordedArray:
+            if other.viewing is not None:
+                other.viewing.refresh(other)
+            call = state.calls.get((ufunc, self.kind, other.kind))
+        elif kind is float or kind is int:
+            number = NUMBER if unread else (kind, other or str(other))  # as in `array_key`
+            call = state.calls.get((ufunc, self.kind, number))
+        elif _foreign(other):
+            return NotImplemented
+        else:
+            call = state.calls.get((ufunc, self.kind, array_key(ufunc, other)))
+        if call is None or observation.observer is not None:
+            return apply_ufunc(ufunc, self, other)
+        return call(self, other)
 
     return operate
 
 
 def _reflected(ufunc: np.ufunc) -> Callable[..., Any]:
     def operate(self: RecordedArray, other: Any) -> Any:
-        return NotImplemented if _foreign(other) else binary(ufunc, other, self)
+        if _foreign(other):
+            return NotImplemented
+        if self.viewing is not None:
+            self.viewing.refresh(self)
+        call = state.calls.get((ufunc, array_key(ufunc, other), self.kind))
+        if call is None or observation.observer is not None:
+            return apply_ufunc(ufunc, other, self)
+        return call(other, self)
 
     return operate
 
@@ -63,7 +96,12 @@ def _foreign(other: Any) -> bool:
 
 def _unary(ufunc: np.ufunc) -> Callable[..., Any]:
     def operate(self: RecordedArray) -> Any:
-        return unary(ufunc, self)
+        if self.viewing is not None:
+            self.viewing.refresh(self)
+        call = state.calls.get((ufunc, self.kind))
+        if call is None or observation.observer is not None:
+            return apply_ufunc(ufunc, self)
+        return call(self)
 
     return operate
 
@@ -74,8 +112,8 @@ for _name, _ufunc in _BINARY.items():
     _enter(f"__r{_name}__", _reflected(_ufunc))
 for _name, _ufunc in _UNARY.items():
     _enter(f"__{_name}__", _unary(_ufunc))
-_enter("__divmod__", lambda x, other: binary(np.divmod, x, other))
-_enter("__rdivmod__", lambda x, other: binary(np.divmod, other, x))
+_enter("__divmod__", lambda x, other: apply_ufunc(np.divmod, x, other))
+_enter("__rdivmod__", lambda x, other: apply_ufunc(np.divmod, other, x))
 _enter("__round__", lambda x, decimals=None: x.round(decimals or 0))
 _enter("__hash__", object.__hash__)  # arrays are keys by identity, as in torch
 
@@ -83,15 +121,20 @@ _enter("__hash__", object.__hash__)  # arrays are keys by identity, as in torch
 def _array_ufunc(
     self: RecordedArray, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any
 ) -> Any:
-    if method == "__call__":
-        if not kwargs:
-            if len(inputs) == 2:
-                return binary(ufunc, *inputs)
-            return unary(ufunc, self) if len(inputs) == 1 else apply_ufunc(ufunc, *inputs)
-        what: Callable[..., Any] = ufunc
-    else:
-        what = getattr(ufunc, method)
-    return record(what, ufunc.__name__, inputs, kwargs)
+    if kwargs or method != "__call__":
+        what: Callable[..., Any] = ufunc if method == "__call__" else getattr(ufunc, method)
+        return record(what, ufunc.__name__, inputs, kwargs)
+    if len(inputs) == 1:
+        if self.viewing is not None:
+            self.viewing.refresh(self)
+        call = state.calls.get((ufunc, self.kind))
+        if call is None or observation.observer is not None:
+            return apply_ufunc(ufunc, self)
+        return call(self)
+    call = state.calls.get((ufunc, *[array_key(ufunc, x) for x in inputs]))
+    if call is None or observation.observer is not None:
+        return apply_ufunc(ufunc, *inputs)
+    return call(*inputs)
 
 
 def _array_function(
@@ -154,7 +197,20 @@ def getitem(x: Any, key: Any) -> Any:
 
 def _getitem(self: RecordedArray, key: Any) -> Any:
     """As of `numpy.ndarray`."""
+    kind = key.__class__
+    if kind is int or kind is slice:
+        if self.viewing is not None:
+            self.viewing.refresh(self)
+        known = static_key((getitem, self.kind), key)
+        call = state.calls.get(known)
+        if call is not None and observation.observer is None:
+            out = call(self, (key,), _NO_KEYWORDS, known)
+            if out is not None:
+                return out
     return record_one(getitem, "get_item", (self, key), {})
+
+
+_NO_KEYWORDS: dict[str, Any] = {}
 
 
 def _iterate(self: RecordedArray) -> Iterator[Any]:
@@ -237,6 +293,12 @@ def _in_place(operate: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     def store(self: RecordedArray, other: Any) -> Any:
         if self.value.__class__ is not np.ndarray:
             return NotImplemented  # Python falls back on `x = x + other`, as it does for scalars
+        if state.calls is UNRECORDED_CALLS and self.version.__class__ is Version:
+            kind = other.__class__
+            if (kind is RecordedArray or kind is float) and observation.observer is None:
+                operate(self.value, other.value if kind is RecordedArray else other)
+                self.version.bump(user_line())
+                return self
         return record(operate, name, (self, other), {}, stores=True)
 
     return store

@@ -12,101 +12,24 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..arraytype import ArrayType
-from ..dispatch.tiered_execution import Runner, runner
+from ..dispatch.tiered_execution import runner
 from ..process import observation
 from ..process.observation import TRANSFORM, span
 from ..transforms.pipeline import VALUE, derive
 from ..transforms.reverse import CotangentSums
 from ..transforms.simplify import SimplifyingTrace
+from .graph_structure import BackwardProgram, Root, Structure
 from .nodes import AccumulateGrad, Edge, GraphNode
 from .observed_operations import observed_pass
+from .written_passes import write_out
 
-LONGEST = 10_000  # nodes up to which a graph is put on one tape
 KEPT = 256  # programs remembered, the least recently used dropped first
-
-
-class Root(NamedTuple):
-    """Where a backward pass begins: an output of a node, and its cotangent (None: ones)."""
-
-    node: GraphNode
-    output_nr: int
-    seed: Any
-    type: ArrayType
-
-
-class Structure(NamedTuple):
-    """A graph in terms of positions: its nodes, the saved values, and the key of both."""
-
-    key: tuple[Any, ...]
-    nodes: list[GraphNode]
-    places: dict[GraphNode, int]
-    values: list[Any]
-
-
-class BackwardProgram(NamedTuple):
-    """One tape for a graph: which nodes it pulls back, what its results are, and the leaves."""
-
-    runner: Runner
-    ran: tuple[int, ...]
-    outputs: tuple[int, ...]  # of each thing asked for its result, -1 where there is none
-    leaves: tuple[int, ...]
-
-
-def structure(roots: Sequence[Root], wanted: Sequence[Edge] | None) -> Structure | None:
-    """The structure of the graph behind `roots`; None where it has to be run node by node."""
-    places: dict[GraphNode, int] = {}
-    nodes: list[GraphNode] = []
-    key: list[Any] = []
-    values: list[Any] = []
-    slots: dict[int, int] = {}
-    for node, nr, seed, _ in roots:
-        k = places.get(node)
-        if k is None:
-            k = places[node] = len(nodes)
-            nodes.append(node)
-        key += (k, nr, seed is None)
-    enter, place_of, slot_of = key.append, places.get, slots.get  # asked for every edge
-    for node in nodes:
-        if node.__class__ is AccumulateGrad:
-            enter(node.kind)  # type: ignore[attr-defined] - its class was looked at
-            continue
-        if node.__class__ is not GraphNode or node.hooks is not None:
-            return None
-        recipe = node.recipe
-        saved = node.saved
-        if not recipe.lasting:
-            return None
-        if saved is None:
-            return None  # an error, if this node is needed: the sweep finds out
-        enter(recipe)
-        if saved:
-            for version, count in node.counts:
-                if version.count != count:
-                    return None  # as above
-            for value in saved:
-                slot = slot_of(id(value))
-                if slot is None:
-                    slot = slots[id(value)] = len(values)
-                    values.append(value)
-                enter(slot)
-        for edge in node.edges:
-            if edge is not None:
-                target, nr = edge
-                k = place_of(target)
-                if k is None:
-                    k = places[target] = len(nodes)
-                    nodes.append(target)
-                enter((k, nr) if nr else k)
-        if len(nodes) > LONGEST:
-            return None
-    if wanted is not None:
-        key.append(tuple([(places.get(node, -1), nr) for node, nr in wanted]))
-    return Structure(tuple(key), nodes, places, values)
+OFTEN = 3  # uses after which the pass of a program is written out
 
 
 _programs: OrderedDict[tuple[Any, ...], BackwardProgram] = OrderedDict()
@@ -124,6 +47,9 @@ def program_of(
             _programs.popitem(last=False)
     else:
         _programs.move_to_end(found.key)
+    program.uses += 1
+    if program.uses == OFTEN and wanted is None and len(roots) == 1 and roots[0].seed is None:
+        write_out(found, program, roots[0].output_nr)
     return program
 
 
@@ -139,11 +65,6 @@ def run(program: BackwardProgram, found: Structure, roots: Sequence[Root]) -> li
     return [results[k] if k >= 0 else None for k in program.outputs]
 
 
-def forget() -> None:
-    """Drop every program."""
-    _programs.clear()
-
-
 class _Composition:
     """One tape of the rules of all nodes, put together backwards."""
 
@@ -153,7 +74,7 @@ class _Composition:
         self.nodes, self.places, self.values = found.nodes, found.places, found.values
         self.roots = roots
         self.wanted = wanted
-        self.slots = {id(v): k for k, v in enumerate(found.values)}
+        self.slots = found.slots
         self.needed = self._needed()
 
     def _needed(self) -> list[bool]:

@@ -2,23 +2,26 @@
 
 Which operands need an edge and what is saved is known from the recipe. So the loops over operands
 that `entering.py` has are unrolled into the text of a function, one for all recipes of a shape.
+Calls that are not recorded have short ways of their own.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from sys import _getframe
+from types import CodeType
 from typing import Any
 
 import numpy as np
 
-from ..errors import is_internal, user_line
+from ..errors import Line, is_internal, user_line
 from .nodes import GraphNode, next_number
-from .recipes import ArrayKind, Recipe
+from .recipes import ArrayKind, Recipe, kind_of
 from .recorded_array import RecordedArray, Version
 from .saved_values import FIXED
-from .views import NumpyCall, link
+from .views import link_to
 
 RECORDED, ARRAY, NUMBER, STATIC = "recorded", "array", "number", "static"  # what an input may be
 
@@ -27,51 +30,130 @@ def direct_ufunc(
     made: Recipe, kind: ArrayKind, ufunc: np.ufunc, inputs: Sequence[str]
 ) -> Callable[..., RecordedArray]:
     """``call(*inputs)``: the result of a ufunc on inputs of these sorts, recorded by its recipe."""
-    maker = _maker(tuple(inputs), made.needed, made.saved, is_ufunc=True)
-    return maker(made, kind, ufunc)
+    kinds = made.tape.input_types
+    wide = all(t.dtype in _WIDE for t in kinds)
+    maker = _maker(tuple(inputs), made.needed, made.saved, is_ufunc=True, wide=wide)
+    return maker(made, kind, _quickest(ufunc, inputs))
 
 
 def direct_call(
     made: Recipe, kind: ArrayKind, what: Callable[..., Any]
 ) -> Callable[..., RecordedArray]:
     """``call(x, args, kwargs, key)``: the same for ``what(x, *args, **kwargs)``, maybe a view."""
-    return _maker((RECORDED,), made.needed, made.saved, is_ufunc=False)(made, kind, what)
+    return _maker((RECORDED,), made.needed, made.saved, is_ufunc=False, wide=False)(
+        made, kind, what
+    )
+
+
+def unrecorded_ufunc(
+    kind: ArrayKind, ufunc: np.ufunc, inputs: Sequence[str]
+) -> Callable[..., RecordedArray]:
+    """``call(*inputs)``: the result of a ufunc, of this kind, without a graph."""
+    return _unrecorded_maker(tuple(inputs))(kind, _quickest(ufunc, inputs))
+
+
+def unrecorded_call(what: Callable[..., Any]) -> Callable[..., RecordedArray | None]:
+    """``call(x, args, kwargs, key)``: ``what(x, *args, **kwargs)`` without a graph.
+
+    None if that is no array.
+    """
+
+    def call(x: RecordedArray, args: Any, kwargs: Any, key: object) -> RecordedArray | None:
+        source = x.value
+        value = what(source, *args, **kwargs)
+        if not isinstance(value, (np.ndarray, np.generic)):
+            return None
+        if value is source and value.__class__ is np.ndarray:
+            value = value.view()
+        out = _bare(value, kind_of(value))
+        if value.base is not None:
+            link_to(out, x, what, args, kwargs, key)
+        return out
+
+    return call
+
+
+_users: set[str] = set()  # files that are not internal
+
+
+def _user_line_of(code: CodeType) -> Line | None:
+    """The user's line, where `code` runs in a file that was not met before, or is internal."""
+    if not is_internal(code.co_filename):
+        _users.add(code.co_filename)
+    return user_line(3)  # above this function, the text that called it, and what called that
+
+
+def _quickest(ufunc: np.ufunc, inputs: Sequence[str]) -> Callable[..., Any]:
+    """What computes the same values: NumPy's operator knows exponents that its ufunc looks for."""
+    return operator.pow if ufunc is np.power and tuple(inputs) == (RECORDED, STATIC) else ufunc
+
+
+def _bare(value: Any, kind: ArrayKind) -> RecordedArray:
+    """As `recorded_array.new_array`, of an array without a graph, outside of inference mode."""
+    out = object.__new__(RecordedArray)
+    out.value, out.kind, out.version = value, kind, Version()
+    out.edge = out.viewing = out._grad = out._extra = None
+    return out
+
+
+# Numbers that were operands, as arrays: NumPy reads those faster, and a backward pass needs arrays.
+# Zero is not among them, because -0.0 would be found there too.
+_numbers: dict[float, np.ndarray] = {}
+_MOST_NUMBERS = 1 << 12
+# An array of these dtypes and a number give what the array and a float64 give.
+_WIDE = frozenset((np.dtype(np.float64), np.dtype(np.complex128)))
+
+
+def _number(x: float) -> np.ndarray:
+    """A number as an array, which is kept."""
+    made = np.array(x, np.float64)
+    made.flags.writeable = False
+    if x and x == x:  # noqa: PLR0124 - not so for NaN
+        if len(_numbers) >= _MOST_NUMBERS:
+            _numbers.clear()
+        _numbers[x] = made
+    return made
 
 
 @lru_cache(maxsize=512)
 def _maker(
-    inputs: tuple[str, ...], needed: tuple[bool, ...], saved: tuple[int, ...], *, is_ufunc: bool
+    inputs: tuple[str, ...],
+    needed: tuple[bool, ...],
+    saved: tuple[int, ...],
+    *,
+    is_ufunc: bool,
+    wide: bool,
 ) -> Callable[..., Any]:
-    """What makes the function for a recipe, its kind and what NumPy is to compute."""
+    """What makes the function for a recipe, its kind and what NumPy is to compute.
+
+    With `wide`, NumPy is given numbers as arrays of float64.
+    """
     names = [f"x{k}" for k in range(len(inputs))]
-    values = [f"{x}.value" if s == RECORDED else x for x, s in zip(names, inputs, strict=True)]
-    operands = [k for k, sort in enumerate(inputs) if sort != STATIC]
+    operands = [(x, sort) for x, sort in zip(names, inputs, strict=True) if sort != STATIC]
     edges = [
-        f"{names[k]}.edge or {names[k]}.edge_now()" if need else "None"
-        for k, need in zip(operands, needed, strict=True)
+        f"{x}.edge or {x}.edge_now()" if need else "None"
+        for (x, _), need in zip(operands, needed, strict=True)
     ]
-    kept, counts = [], []
-    for place in saved:
-        sort = inputs[operands[place]] if place < len(operands) else RECORDED
-        name = names[operands[place]] if place < len(operands) else "out"
-        if sort == RECORDED:
-            kept.append("value" if name == "out" else f"{name}.value")
-            counts.append(f"({name}.version, {name}.version.count)")
-        else:
-            kept.append(f"array({name})" if sort == ARRAY else f"float64({name})")
-            counts.append("FIXED")
+    known = [*operands, ("out", RECORDED)]
+    kept, counts = _saved_texts([known[min(place, len(operands))] for place in saved])
+    before = [
+        _AS_ARRAY.format(name=x)
+        for x, sort in operands
+        if sort == NUMBER and (wide or f"{x}_array" in kept)
+    ]
+    values = [_given(x, sort, wide=wide) for x, sort in zip(names, inputs, strict=True)]
     signature = ", ".join(names) if is_ufunc else "x0, args, kwargs, key"
     given = ", ".join(values) if is_ufunc else "x0.value, *args, **kwargs"
     text = f"""
 def make(recipe, kind, what):
     def call({signature}):
-        value = what({given})
+{"".join(before)}        value = what({given})
 {"" if is_ufunc else _OWN_HANDLE}        out = new(RecordedArray)
-        node = new(GraphNode)
+        node = GraphNode()
         out.value = value
         out.kind = kind
         out.edge = node, 0
-        out.version = new(Version)
+        out.version = version = Version()
         out.viewing = out._grad = out._extra = None
         node.recipe = recipe
         node.edges = ({"".join(f"{e}, " for e in edges)})
@@ -79,10 +161,9 @@ def make(recipe, kind, what):
         node.counts = ({"".join(f"{c}, " for c in counts)})
         node.number = next_number()
         node.hooks = None
-        frame = getframe(3)
-        code = frame.f_code
-        internal = is_internal(code.co_filename)
-        node.line = user_line() if internal else (code, frame.f_lasti)
+        frame = getframe(2)
+{"" if is_ufunc else _CALLER}        code = frame.f_code
+        node.line = (code, frame.f_lasti) if code.co_filename in users else user_line_of(code)
 {"" if is_ufunc else _LINK}        return out
     return call
 """
@@ -90,28 +171,78 @@ def make(recipe, kind, what):
     return found["make"]
 
 
+def _saved_texts(saved: Sequence[tuple[str, str]]) -> tuple[list[str], list[str]]:
+    """What is saved of names of these sorts, and the version counters."""
+    kept, counts = [], []
+    for name, sort in saved:
+        if sort == RECORDED:
+            kept.append("value" if name == "out" else f"{name}.value")
+            version = "version" if name == "out" else f"{name}.version"
+            counts.append(f"({version}, {version}.count)")
+        else:
+            kept.append(f"array({name})" if sort == ARRAY else f"{name}_array")
+            counts.append("FIXED")
+    return kept, counts
+
+
+@lru_cache(maxsize=64)
+def _unrecorded_maker(inputs: tuple[str, ...]) -> Callable[..., Any]:
+    """What makes the function for the kind of its result and what NumPy is to compute."""
+    names = [f"x{k}" for k in range(len(inputs))]
+    values = [_given(x, sort, wide=False) for x, sort in zip(names, inputs, strict=True)]
+    text = f"""
+def make(kind, what):
+    def call({", ".join(names)}):
+        out = new(RecordedArray)
+        out.value = what({", ".join(values)})
+        out.kind = kind
+        out.version = Version()
+        out.edge = out.viewing = out._grad = out._extra = None
+        return out
+    return call
+"""
+    exec(text, found := dict(_NAMES))  # noqa: S102 - our own text
+    return found["make"]
+
+
+def _given(name: str, sort: str, *, wide: bool) -> str:
+    """What NumPy is given for an input of this sort."""
+    if sort == RECORDED:
+        return f"{name}.value"
+    return f"{name}_array" if sort == NUMBER and wide else name
+
+
+_AS_ARRAY = """\
+        try:
+            {name}_array = numbers[{name}]
+        except KeyError:
+            {name}_array = number({name})
+"""
+_CALLER = """
+        if frame.f_code.co_filename not in users and frame.f_back is not None:
+            frame = frame.f_back  # a method called this one, or what its call goes through
+"""
 _OWN_HANDLE = """
         if value is x0.value and value.__class__ is ndarray:
             value = value.view()
 """
 _LINK = """
         if value.base is not None:
-            rebuild = lambda given: ((given[0], *args), kwargs)
-            link(out, 0, NumpyCall(what, key, rebuild, (x0,), (x0.value,)))
+            link_to(out, x0, what, args, kwargs, key)
 """
 _NAMES: dict[str, Any] = {
-    "NumpyCall": NumpyCall,
     "FIXED": FIXED,
     "GraphNode": GraphNode,
     "RecordedArray": RecordedArray,
     "Version": Version,
     "array": np.array,
-    "float64": np.float64,
     "getframe": _getframe,
-    "is_internal": is_internal,
-    "link": link,
+    "link_to": link_to,
     "ndarray": np.ndarray,
     "new": object.__new__,
     "next_number": next_number,
-    "user_line": user_line,
+    "number": _number,
+    "numbers": _numbers,
+    "user_line_of": _user_line_of,
+    "users": _users,
 }

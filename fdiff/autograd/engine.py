@@ -19,7 +19,7 @@ from ..tracebacks import public
 from . import compiled_backward
 from .accumulation import accumulate
 from .anomalies import watching
-from .compiled_backward import Root
+from .graph_structure import Root, structure
 from .node_rules import NodeRules, RecordedRules, hooked_leaf
 from .node_sweep import NodeSweep
 from .nodes import AccumulateGrad, Edge, GradientEdge
@@ -27,6 +27,7 @@ from .recorded_array import RecordedArray, plain, tensor
 from .roots import edge_of, roots_of, sequence
 from .saved_values import free
 from .state import state
+from .written_passes import try_written
 
 Arrays = Any  # one array or a sequence of them
 
@@ -81,6 +82,13 @@ def backward(
     >>> x.grad
     tensor([2., 4.])
     """
+    if (
+        tensors.__class__ is RecordedArray
+        and grad_tensors is inputs is grad_variables is None
+        and not create_graph
+        and try_written(tensors, retain=bool(retain_graph))
+    ):
+        return
     if grad_variables is not None:
         if grad_tensors is not None:
             raise RuntimeError(
@@ -243,7 +251,7 @@ class _Pass:
         """The nodes, leaves and their gradients (or of what is wanted); None to go node by node."""
         if self.create or watching():
             return None
-        found = compiled_backward.structure(self.roots, self.wanted)
+        found = structure(self.roots, self.wanted)
         if found is None:
             return None
         program = compiled_backward.program_of(found, self.roots, self.wanted)

@@ -108,7 +108,7 @@ def _rebase(x: RecordedArray, history: RecordedArray, line: Line | None) -> None
     operands = [root, history]
     kinds = [root.kind, history.kind]
     values = [root.value, history.value]
-    key = ("put", root.value.strides, *[c.call.key for c in view.calls], *kinds)
+    key = ("put", root.value.strides, *[c.key for c in view.calls], *kinds)
     made = recipe(key, put, "copy_slices", kinds, values, lambda given: (tuple(given), {}))
     if made.stored != (0,):
         raise TapeError("a store through a view did not reach the array that it looks at")

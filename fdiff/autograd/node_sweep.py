@@ -15,7 +15,7 @@ import numpy as np
 
 from ..process import anomaly_mode
 from .anomalies import watched_pull
-from .compiled_backward import Root
+from .graph_structure import Root
 from .node_rules import NodeRules
 from .nodes import AccumulateGrad, Edge, GraphNode
 from .observed_operations import observed_node

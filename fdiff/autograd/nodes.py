@@ -172,6 +172,7 @@ class AccumulateGrad(GraphNode):
     def __init__(self, leaf: Any) -> None:
         self._leaf = weakref.ref(leaf)
         self.kind: ArrayKind = leaf.kind
+        self.recipe = None  # type: ignore[assignment] - as of every node without one
         self.edges = ()
         self.saved = ()
         self.counts = ()
@@ -202,6 +203,7 @@ class CustomNode(GraphNode):
         line: Line | None,
     ) -> None:
         self._name = name
+        self.recipe = None  # type: ignore[assignment] - as above
         self.edges = edges
         self.backward = backward
         self.saved = ()

@@ -82,14 +82,12 @@ class Recipe:
     `stored` are the operands that it stores into. `needed` tells which operands get cotangents.
     `saved` are places among operands and outputs, those stored into last. `lasting` tells that it
     serves further calls, `ruled` that rules of the user's are on the tape, `through_view` that it
-    stores into a part of an array, which torch pulls back once. `kind` is that of the result of a
-    ufunc.
+    stores into a part of an array, which torch pulls back once. `passes` are backward passes that
+    begin here and are written out (`written_passes.py`), with the output they begin at.
     """
 
-    kind: ArrayKind
-
     __slots__ = (
-        "count", "kind", "lasting", "name", "needed", "outputs", "places", "pulls", "ruled",
+        "count", "lasting", "name", "needed", "outputs", "passes", "places", "pulls", "ruled",
         "saved", "single", "spec", "stored", "tape", "through_view",
     )  # fmt: skip
 
@@ -108,6 +106,7 @@ class Recipe:
         self.count = len(kinds)
         self.needed = tuple([k.requires_grad and k.type.floating for k in kinds])
         self.pulls: dict[tuple[Seeds, tuple[bool, ...]], Pull] = {}
+        self.passes: list[tuple[int, Callable[..., bool]]] = []
         self.outputs = _moving(made, self.needed)
         self.single = len(self.outputs) == 1 and not made.stored and made.spec.kind is None
         every = tuple([False if floating else None for floating in self.outputs])

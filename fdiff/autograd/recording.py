@@ -17,7 +17,15 @@ from ..trace import TracedArray
 from ..trace.operation_cache import MOST
 from ..tree import flatten, unflatten
 from .call_tapes import refuse_recorded
-from .direct_calls import ARRAY, RECORDED, STATIC, direct_call, direct_ufunc
+from .direct_calls import (
+    ARRAY,
+    RECORDED,
+    STATIC,
+    direct_call,
+    direct_ufunc,
+    unrecorded_call,
+    unrecorded_ufunc,
+)
 from .direct_calls import NUMBER as NUMBER_INPUT
 from .entering import enter, new_object
 from .in_place import check_store, stored
@@ -25,11 +33,11 @@ from .nodes import GraphNode
 from .observed_operations import observed_operation
 from .recipes import NUMBER, ArrayKind, Rebuild, Recipe, kind_of, recipe
 from .recorded_array import RecordedArray, Version, new_array, plain
-from .state import state
+from .state import NO_CALLS, UNRECORDED_CALLS, state
 from .views import NumpyCall, link, own_handle
 
 # Their rules read no constants: a Python number is an operand like any other.
-_UNREAD = frozenset((np.add, np.subtract, np.multiply, np.divide))
+UNREAD = frozenset((np.add, np.subtract, np.multiply, np.divide))
 
 
 def record(
@@ -252,73 +260,87 @@ def _rebuilt(x: Any, operands: Iterator[Any]) -> Any:
 
 # ------------------------------------------------------------------------------------ ufuncs
 
-# By ufunc and kinds of the inputs, what records a call of ufuncs with one output.
-_known: dict[object, Callable[..., Any]] = {}
-
 
 def record_one(
     what: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
     """As `record`, by a shorter way where the first argument is the only array."""
     x: Any = args[0] if args else None
-    if x.__class__ is not RecordedArray or "out" in kwargs or not _plain_mode():
+    if x.__class__ is not RecordedArray:
         return record(what, name, args, kwargs)
     if x.viewing is not None:
         x.viewing.refresh(x)
-    parts: list[Any] = [what, x.kind]
-    operands: list[Any] = []
-    if len(args) > 1:
-        _walk(args[1:], parts, operands)
-    if kwargs:
-        _walk(kwargs, parts, operands)
-    if operands or not x.kind.requires_grad:
-        return record(what, name, args, kwargs)
-    key = tuple(parts)
-    call = _known.get(key)
-    if call is not None:
-        return call(x, args[1:], kwargs, key)
+    key: Any = what, x.kind
+    if len(args) > 1 or kwargs:
+        if "out" in kwargs:
+            return record(what, name, args, kwargs)
+        short = static_key(key, args[1]) if len(args) == 2 and not kwargs else None
+        if short is None:
+            parts: list[Any] = [what, x.kind]
+            operands: list[Any] = []
+            _walk(args[1:], parts, operands)
+            if kwargs:
+                _walk(kwargs, parts, operands)
+            if operands:
+                return record(what, name, args, kwargs)
+            short = tuple(parts)
+        key = short
+    calls = state.calls
+    call = calls.get(key)
+    if call is not None and observation.observer is None:
+        out = call(x, args[1:], kwargs, key)
+        if out is not None:
+            return out
     out = record(what, name, args, kwargs)
-    _learn(key, out, lambda made: direct_call(made, out.kind, what))
+    if out.__class__ is RecordedArray and key not in calls:
+        made = _recipe_of(out)
+        if made is not None:
+            _learn(calls, key, direct_call(made, out.kind, what))
+        elif _never_recorded(calls, (x.kind,), out):
+            _learn(calls, key, unrecorded_call(what))
     return out
 
 
-def _learn(key: object, out: Any, make: Callable[[Recipe], Callable[..., Any]]) -> None:
-    """Keep what records a call the next time, if it gives one array and depends on kinds alone."""
-    if out.__class__ is not RecordedArray or not out.kind.requires_grad or key in _known:
+def static_key(known: tuple[Any, ...], x: Any) -> tuple[Any, ...] | None:
+    """`known` and one argument more: an integer, or a slice of integers; None for any other."""
+    if x.__class__ is int:
+        return (*known, int, x)
+    if x.__class__ is slice:
+        bounds = start, stop, step = x.start, x.stop, x.step
+        for bound in bounds:
+            if bound is not None and bound.__class__ is not int:
+                return None
+        return (*known, slice, start, stop, step)
+    return None
+
+
+def _recipe_of(out: RecordedArray) -> Recipe | None:
+    """The recipe of what gave `out`, if it depends on kinds alone, and gives one array."""
+    if not out.kind.requires_grad or out.edge is None:
+        return None
+    node = out.edge[0]
+    if node.__class__ is not GraphNode or not (node.recipe.lasting and node.recipe.single):
+        return None
+    return node.recipe
+
+
+def _never_recorded(calls: object, kinds: Sequence[ArrayKind], out: RecordedArray) -> bool:
+    """Whether what gave `out` for operands of these kinds is never recorded in these modes."""
+    if calls is UNRECORDED_CALLS:
+        return not out.kind.requires_grad
+    return out.kind.type.dtype.kind not in "fc" or not any(k.requires_grad for k in kinds)
+
+
+def _learn(calls: dict[object, Callable[..., Any]], key: object, call: Callable[..., Any]) -> None:
+    """Keep the short way of a call, if the modes that were on have short ways."""
+    if calls is NO_CALLS:
         return
-    node = None if out.edge is None else out.edge[0]
-    if node is None or node.__class__ is not GraphNode:
-        return
-    if node.recipe.lasting and node.recipe.single:
-        if len(_known) >= MOST:
-            _known.clear()
-        _known[key] = make(node.recipe)
+    if len(calls) >= MOST:
+        calls.clear()
+    calls[key] = call
 
 
-def unary(ufunc: np.ufunc, x: RecordedArray) -> Any:
-    """``ufunc(x)``, by the shortest way; called by what the user calls."""
-    if x.viewing is not None:
-        x.viewing.refresh(x)
-    call = _known.get((ufunc, x.kind))
-    if call is None or not _plain_mode():
-        return apply_ufunc(ufunc, x)
-    return call(x)
-
-
-def binary(ufunc: np.ufunc, a: Any, b: Any) -> Any:
-    """``ufunc(a, b)``, by the shortest way; called by what the user calls."""
-    call = _known.get((ufunc, _key(ufunc, a), _key(ufunc, b)))
-    if call is None or not _plain_mode():
-        return apply_ufunc(ufunc, a, b)
-    return call(a, b)
-
-
-def _plain_mode() -> bool:
-    """Whether operations are recorded and nobody looks on."""
-    return state.grad_enabled and not state.saved_watched and observation.observer is None
-
-
-def _key(ufunc: np.ufunc, x: Any) -> object:
+def array_key(ufunc: np.ufunc, x: Any) -> object:
     """What is known of one input of a ufunc; None for what is neither array nor real number."""
     kind = x.__class__
     if kind is RecordedArray:
@@ -326,13 +348,13 @@ def _key(ufunc: np.ufunc, x: Any) -> object:
             x.viewing.refresh(x)
         return x.kind
     if kind is float or kind is int:
-        return NUMBER if ufunc in _UNREAD else (kind, x or str(x))  # -0.0 is not 0.0
+        return NUMBER if ufunc in UNREAD else (kind, x or str(x))  # -0.0 is not 0.0
     return kind_of(x).outside if kind is np.ndarray else None
 
 
 def apply_ufunc(ufunc: np.ufunc, *inputs: Any) -> Any:
     """``ufunc(*inputs)``, recorded where one of them requires a gradient."""
-    key = (ufunc, *[_key(ufunc, x) for x in inputs])
+    key = (ufunc, *[array_key(ufunc, x) for x in inputs])
     if None in key:
         return record(ufunc, ufunc.__name__, inputs, {})
     operands = [x for x, k in zip(inputs, key[1:], strict=True) if k.__class__ is ArrayKind]
@@ -347,8 +369,14 @@ def apply_ufunc(ufunc: np.ufunc, *inputs: Any) -> Any:
 
     values = [x.value if x.__class__ is RecordedArray else x for x in operands]
     out = recorded_call(ufunc, ufunc.__name__, key, operands, kinds, values, rebuild)
-    sorts = [*map(_sort, inputs, key[1:])]
-    _learn(key, out, lambda made: direct_ufunc(made, out.kind, ufunc, sorts))
+    calls = state.calls
+    if out.__class__ is RecordedArray and key not in calls:
+        sorts = [*map(_sort, inputs, key[1:])]
+        made = _recipe_of(out)
+        if made is not None:
+            _learn(calls, key, direct_ufunc(made, out.kind, ufunc, sorts))
+        elif _never_recorded(calls, kinds, out):
+            _learn(calls, key, unrecorded_ufunc(out.kind, ufunc, sorts))
     return out
 
 

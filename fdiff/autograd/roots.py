@@ -8,7 +8,7 @@ import numpy as np
 
 from ..errors import InputError, failure
 from .anomalies import check_output
-from .compiled_backward import Root
+from .graph_structure import Root
 from .nodes import AccumulateGrad, CustomNode, Edge, GradientEdge
 from .recorded_array import RecordedArray, plain
 

@@ -6,6 +6,12 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+# By operation and kinds of operands, the short ways of calls that were met before
+# (`direct_calls.py`): of calls that are recorded, and of calls that are not.
+RECORDED_CALLS: dict[object, Callable[..., Any]] = {}
+UNRECORDED_CALLS: dict[object, Callable[..., Any]] = {}
+NO_CALLS: dict[object, Callable[..., Any]] = {}  # where somebody looks on: always empty
+
 
 class ThreadState(threading.local):
     """The modes of this thread, set by `modes.py`, and the hooks for saved values.
@@ -16,22 +22,57 @@ class ThreadState(threading.local):
     `grad_enabled` was before. `saved_hooks` are the pairs ``(pack, unpack)`` under way, innermost
     last; `refusal` is the message where such hooks are disabled. `copies` keeps saved values that
     are stored into (`allow_mutation_on_saved_tensors`). `saved_watched` tells that one
-    of these is on. `running` are the nodes of the backward pass under way.
+    of these is on. `running` are the nodes of the backward pass under way. `calls` are the short
+    ways that these modes allow.
     """
 
-    grad_enabled = True
     grad_before_dual = True
     dual: Any = None
-    inference = False
     saved_hooks: tuple[tuple[Callable[[Any], Any], Callable[[Any], Any]], ...] = ()
     refusal: str | None = None
     copies: Any = None
-    saved_watched = False
     running: Any = ()
+    calls = RECORDED_CALLS
+    _grad_enabled = True
+    _inference = False
+    _saved_watched = False
+
+    @property
+    def grad_enabled(self) -> bool:
+        """Whether operations are recorded."""
+        return self._grad_enabled
+
+    @grad_enabled.setter
+    def grad_enabled(self, enabled: bool) -> None:
+        self._grad_enabled = enabled
+        self._choose()
+
+    @property
+    def inference(self) -> bool:
+        """Whether what is made now is an inference array."""
+        return self._inference
+
+    @inference.setter
+    def inference(self, on: bool) -> None:
+        self._inference = on
+        self._choose()
+
+    @property
+    def saved_watched(self) -> bool:
+        """Whether anybody wants to know what is saved."""
+        return self._saved_watched
 
     def watch_saved(self) -> None:
         """Note whether anybody wants to know what is saved."""
-        self.saved_watched = bool(self.saved_hooks) or self.copies is not None
+        self._saved_watched = bool(self.saved_hooks) or self.copies is not None
+        self._choose()
+
+    def _choose(self) -> None:
+        """The short ways that the modes allow."""
+        if self._saved_watched or self._inference:
+            self.calls = NO_CALLS
+        else:
+            self.calls = RECORDED_CALLS if self._grad_enabled else UNRECORDED_CALLS
 
 
 state = ThreadState()

@@ -50,4 +50,4 @@ class InferenceVersion(Version):
 
 def new_version() -> Version:
     """The counter of an array that is made now."""
-    return InferenceVersion() if state.inference else Version()
+    return InferenceVersion() if state._inference else Version()

@@ -51,6 +51,24 @@ class ViewCall(NamedTuple):
         result = self.call.what(*args, **kwargs)
         return flatten(result)[0][self.leaf] if isinstance(result, (tuple, list)) else result
 
+    @property
+    def key(self) -> object:
+        """What the call is known by."""
+        return self.call.key
+
+
+class ViewOfOne(NamedTuple):
+    """A call ``what(x, *args, **kwargs)`` that gave a view of `x`, its only operand."""
+
+    what: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    key: object
+
+    def on(self, x: Any) -> Any:
+        """The same view of another array: recorded, plain or traced."""
+        return self.what(x, *self.args, **self.kwargs)
+
 
 class ViewOf:
     """What a view knows of its root: the calls that lead to it, and when it was taken.
@@ -60,12 +78,12 @@ class ViewOf:
 
     __slots__ = ("calls", "free", "root", "seen", "stores")
 
-    def __init__(self, root: RecordedArray, calls: tuple[ViewCall, ...]) -> None:
+    def __init__(self, root: RecordedArray, calls: tuple[ViewCall | ViewOfOne, ...]) -> None:
         self.root = root
         self.calls = calls
-        self.seen: Edge | None = root.edge_now()
+        self.seen: Edge | None = root.edge or root.edge_now()
         self.stores = root.version.stores()
-        self.free = not state.grad_enabled  # it was made where nothing is recorded
+        self.free = not state._grad_enabled  # it was made where nothing is recorded
 
     def refresh(self, array: RecordedArray) -> None:
         """Take the edge of the view from its root again, if that was stored into meanwhile.
@@ -114,6 +132,19 @@ def link(out: RecordedArray, leaf: int, call: NumpyCall) -> None:
         _link(out, ViewCall(call, places[0], leaf), call.operands[places[0]])
 
 
+def link_to(
+    out: RecordedArray,
+    x: RecordedArray,
+    what: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    key: object,
+) -> None:
+    """Make `out`, which ``what(x, *args, **kwargs)`` gave, a view of `x` if it looks at that."""
+    if _shares(out.value, x):
+        _join(out, ViewOfOne(what, args, kwargs, key), x)
+
+
 def _shares(value: np.ndarray, x: Any) -> bool:
     """Whether an array looks at the memory of an operand that is a recorded array."""
     if x.__class__ is not RecordedArray or x.value.__class__ is not np.ndarray:
@@ -131,7 +162,10 @@ def _follows(value: np.ndarray, call: ViewCall) -> bool:
 
 
 def _link(out: RecordedArray, call: ViewCall, source: RecordedArray) -> None:
-    call = ViewCall(call.call._replace(operands=()), call.place, call.leaf)
+    _join(out, ViewCall(call.call._replace(operands=()), call.place, call.leaf), source)
+
+
+def _join(out: RecordedArray, call: ViewCall | ViewOfOne, source: RecordedArray) -> None:
     above = source.viewing
     if isinstance(above, ViewOf):
         out.viewing = ViewOf(above.root, (*above.calls, call))

@@ -28,7 +28,11 @@ ENCODE_SECONDS = 1e-5  # for each node, to encode it as bytecode
 LONG = 1000  # nodes: a longer tape is encoded in the background
 TRIALS = 3  # calls after which bytecode must have been faster than NumPy
 
+encoder_loaded = [False]  # whether the modules that encode tapes are imported, which takes 0.3 s
 waited = [0.0]  # seconds spent in NumPy by tapes waiting for the bytecode interpreter
+
+
+_ENCODED_IN_BACKGROUND = "it is encoded as bytecode in the background"
 
 
 class BytecodeTier:
@@ -59,8 +63,13 @@ class BytecodeTier:
             return self._executable
         if not forced and (self.refused or spent < ENCODE_SECONDS * len(self.tape)):
             return None
-        if not forced and self._encoded_tape is None and self._long():
-            return None
+        if not forced and self._encoded_tape is None:
+            if self._long():
+                return None
+            if not encoder_loaded[0] and self._may_wait():
+                self.reason = _ENCODED_IN_BACKGROUND
+                self._background.start(self._encode, lambda: math.inf)
+                return None
         waiting = self._encoded_tape or self._encode_now(forced=forced)
         if waiting is None:
             return None
@@ -94,13 +103,14 @@ class BytecodeTier:
         if self._executable is not None or self.refused or not self._long():
             return False
         if self._encoded_tape is None and not self._background.under_way:
-            self.reason = "it is encoded as bytecode in the background"
+            self.reason = _ENCODED_IN_BACKGROUND
             self._background.start(self._encode, lambda: math.inf)
         return True
 
     def _encode(self) -> None:
         with no_fork:  # NumPy imports some of itself where it is first used
             self._encoded_tape = kernels.encode(self.tape)
+        encoder_loaded[0] = True
 
     def _encode_now(self, *, forced: bool) -> BytecodeExecutable | None:
         try:

@@ -106,6 +106,14 @@ class Runner:
         """The kernel for contiguous arrays, as the fast path needs it; None if there is none."""
         return None if self._fast is None else self._fast.parts()
 
+    def quick(self) -> Callable[..., Sequence[np.ndarray] | None] | None:
+        """What calls the kernel without looking at its arguments; None if there is no such thing.
+
+        It gives None for arrays that it cannot take, and where the kernel reports a fault.
+        """
+        fast = self._fast
+        return None if fast is None or self._slots is not None else fast.quick
+
     def by(self, compiler: str) -> Runner:
         """The runner of the same tape with kernels by another compiler."""
         tape = self.tape

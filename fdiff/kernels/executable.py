@@ -84,7 +84,10 @@ class BareKernel(NamedTuple):
 
 
 class Executable:
-    """A kernel bound to one tape: call it with the tape's inputs, get its outputs."""
+    """A kernel bound to one tape: call it with the tape's inputs, get its outputs.
+
+    `quick` is the same call for arrays that need no care; it gives None for others.
+    """
 
     def __init__(
         self, kernel: Kernel, tape: Tape, values: Values, parts: int = 1, stamps: int = 0
@@ -104,10 +107,10 @@ class Executable:
         self._bound = self._bind(values)
         self._apart: CallParts | None = None
         self._called = False
-        self._quick: Callable[..., Any] = self._without_stub
+        self.quick: Callable[..., Any] = self._without_stub
 
     def __call__(self, *arrays: object) -> tuple[np.ndarray, ...]:
-        found = self._quick(*arrays)
+        found = self.quick(*arrays)
         return self._careful(arrays) if found is None else found
 
     @property
@@ -138,8 +141,8 @@ class Executable:
         result.append(ResultStep("GROUP", tuple, len(self._made)))
         outputs = [KernelOutput(*made) for made in self._made]
         signature = CallSignature(len(self._inputs))
-        self._quick = bind_entry_stub(call, self._bound, signature, self._inputs, outputs, result)
-        return self._quick(*arrays)
+        self.quick = bind_entry_stub(call, self._bound, signature, self._inputs, outputs, result)
+        return self.quick(*arrays)
 
     def parts(self) -> CallParts | None:
         """What a call consists of; None as long as the entry stub is being compiled."""

@@ -1,0 +1,95 @@
+"""The structure of a graph: what makes two graphs alike, so that one program serves both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from ..arraytype import ArrayType
+from ..dispatch.tiered_execution import Runner
+from .nodes import AccumulateGrad, Edge, GraphNode
+
+LONGEST = 10_000  # nodes up to which a graph is put on one tape
+
+
+class Root(NamedTuple):
+    """Where a backward pass begins: an output of a node, and its cotangent (None: ones)."""
+
+    node: GraphNode
+    output_nr: int
+    seed: Any
+    type: ArrayType
+
+
+class Structure(NamedTuple):
+    """A graph in terms of positions: its nodes, the saved values, and the key of both."""
+
+    key: tuple[Any, ...]
+    nodes: list[GraphNode]
+    places: dict[GraphNode, int]
+    values: list[Any]
+    slots: dict[int, int]  # of each value, by its id
+
+
+@dataclass(eq=False, slots=True)
+class BackwardProgram:
+    """One tape for a graph: which nodes it pulls back, what its results are, and the leaves."""
+
+    runner: Runner
+    ran: tuple[int, ...]
+    outputs: tuple[int, ...]  # of each thing asked for its result, -1 where there is none
+    leaves: tuple[int, ...]
+    uses: int = 0
+
+
+def structure(roots: Sequence[Root], wanted: Sequence[Edge] | None) -> Structure | None:
+    """The structure of the graph behind `roots`; None where it has to be run node by node."""
+    places: dict[GraphNode, int] = {}
+    nodes: list[GraphNode] = []
+    key: list[Any] = []
+    values: list[Any] = []
+    slots: dict[int, int] = {}
+    for node, nr, seed, _ in roots:
+        k = places.get(node)
+        if k is None:
+            k = places[node] = len(nodes)
+            nodes.append(node)
+        key += (k, nr, seed is None)
+    enter, place_of, slot_of = key.append, places.get, slots.get  # asked for every edge
+    for node in nodes:
+        if node.__class__ is AccumulateGrad:
+            enter(node.kind)  # type: ignore[attr-defined] - its class was looked at
+            continue
+        if node.__class__ is not GraphNode or node.hooks is not None:
+            return None
+        recipe = node.recipe
+        saved = node.saved
+        if not recipe.lasting:
+            return None
+        if saved is None:
+            return None  # an error, if this node is needed: the sweep finds out
+        enter(recipe)
+        if saved:
+            for version, count in node.counts:
+                if version.count != count:
+                    return None  # as above
+            for value in saved:
+                slot = slot_of(id(value))
+                if slot is None:
+                    slot = slots[id(value)] = len(values)
+                    values.append(value)
+                enter(slot)
+        for edge in node.edges:
+            if edge is not None:
+                target, nr = edge
+                k = place_of(target)
+                if k is None:
+                    k = places[target] = len(nodes)
+                    nodes.append(target)
+                enter((k, nr) if nr else k)
+        if len(nodes) > LONGEST:
+            return None
+    if wanted is not None:
+        key.append(tuple([(places.get(node, -1), nr) for node, nr in wanted]))
+    return Structure(tuple(key), nodes, places, values, slots)
