@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from .array_kinds import kind_of
 from .gradient_layouts import accumulated, first_gradient
-from .recipes import kind_of
 from .recorded_array import RecordedArray, Version, new_array, plain
 from .recording import apply_ufunc
 

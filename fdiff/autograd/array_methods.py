@@ -14,9 +14,9 @@ import numpy as np
 
 from ..errors import user_line
 from ..process import observation
+from .array_kinds import NUMBER
 from .engine import backward
 from .hooks import register_hook, register_post_accumulate_grad_hook, retain_grad
-from .recipes import NUMBER
 from .recorded_array import RecordedArray, Version
 from .recording import UNREAD, apply_ufunc, array_key, record, record_one, static_key
 from .state import UNRECORDED_CALLS, state
@@ -156,10 +156,13 @@ _enter("__array_function__", _array_function)
 
 
 class _Method:
-    """A method of `ndarray` as a function: ``method(x, *args)``; one for each name."""
+    """A method of `ndarray` as a function: ``method(x, *args)``; one for each name.
+
+    `sizeless` tells `call_families.py` which method it is.
+    """
 
     def __init__(self, name: str) -> None:
-        self.__name__ = name
+        self.__name__ = self.sizeless = name
 
     def __call__(self, x: Any, *args: Any, **kwargs: Any) -> Any:
         return getattr(x, self.__name__)(*args, **kwargs)

@@ -29,28 +29,53 @@ from .observed_operations import observed_pass
 from .written_passes import write_out
 
 KEPT = 256  # programs remembered, the least recently used dropped first
+UNUSED = 2  # programs made for one line and not used again, after which it gets none at once
+SIGHTS = 16  # times that a graph is met there without a program
+MOST_LINES = 1024  # remembered for that
 OFTEN = 3  # uses after which the pass of a program is written out
 
 
-_programs: OrderedDict[tuple[Any, ...], BackwardProgram] = OrderedDict()
+# By structure a program, or how often the structure was met without one.
+_programs: OrderedDict[tuple[Any, ...], BackwardProgram | int] = OrderedDict()
+# By the line a pass begins at, the programs made for it since one was used again.
+_unused: dict[object, int] = {}
 
 
 def program_of(
     found: Structure, roots: Sequence[Root], wanted: Sequence[Edge] | None
-) -> BackwardProgram:
-    """The program for a structure, made now if there is none."""
-    program = _programs.get(found.key)
-    if program is None:
-        with span("building a backward pass", TRANSFORM):
-            program = _programs[found.key] = _Composition(found, roots, wanted).program()
+) -> BackwardProgram | None:
+    """The program for a structure, made now if there is none.
+
+    None if the graph is to be pulled back node by node: where graphs that began at this line did
+    not come again, one has to be met a few times before a program is made for it.
+    """
+    program = _programs.get(found.key, 0)
+    if isinstance(program, int):
+        _programs[found.key] = program + 1
         if len(_programs) > KEPT:
             _programs.popitem(last=False)
+        place = _line_of(roots)
+        if _unused.get(place, 0) >= UNUSED and program < SIGHTS:
+            _programs.move_to_end(found.key)
+            return None
+        if len(_unused) >= MOST_LINES:
+            _unused.clear()
+        _unused[place] = _unused.get(place, 0) + 1
+        with span("building a backward pass", TRANSFORM):
+            program = _programs[found.key] = _Composition(found, roots, wanted).program()
     else:
-        _programs.move_to_end(found.key)
+        _unused.pop(_line_of(roots), None)
+    _programs.move_to_end(found.key)
     program.uses += 1
     if program.uses == OFTEN and wanted is None and len(roots) == 1 and roots[0].seed is None:
         write_out(found, program, roots[0].output_nr)
     return program
+
+
+def _line_of(roots: Sequence[Root]) -> object:
+    """The line that the graph ends at; it is compared by identity, and may be another's later."""
+    line = roots[0].node.line
+    return line and (id(line[0]), line[1])
 
 
 def run(program: BackwardProgram, found: Structure, roots: Sequence[Root]) -> list[Any]:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import user_line
+from .array_kinds import kind_of
 from .nodes import CustomNode
-from .recipes import kind_of
 from .recorded_array import RecordedArray, Version, new_array, plain
 from .state import state
 

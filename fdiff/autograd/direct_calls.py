@@ -8,7 +8,7 @@ Calls that are not recorded have short ways of their own.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from sys import _getframe
 from types import CodeType
@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import Line, is_internal, user_line
+from .array_kinds import ArrayKind, kind_of
 from .nodes import GraphNode, next_number
-from .recipes import ArrayKind, Recipe, kind_of
+from .recipes import Recipe
 from .recorded_array import RecordedArray, Version
 from .saved_values import FIXED
 from .views import link_to
@@ -27,11 +28,17 @@ RECORDED, ARRAY, NUMBER, STATIC = "recorded", "array", "number", "static"  # wha
 
 
 def direct_ufunc(
-    made: Recipe, kind: ArrayKind, ufunc: np.ufunc, inputs: Sequence[str]
+    made: Recipe,
+    kind: ArrayKind,
+    ufunc: np.ufunc,
+    inputs: Sequence[str],
+    dtypes: Iterable[np.dtype],
 ) -> Callable[..., RecordedArray]:
-    """``call(*inputs)``: the result of a ufunc on inputs of these sorts, recorded by its recipe."""
-    kinds = made.tape.input_types
-    wide = all(t.dtype in _WIDE for t in kinds)
+    """``call(*inputs)``: the result of a ufunc on inputs of these sorts, recorded by its recipe.
+
+    `dtypes` are those of the operands.
+    """
+    wide = _WIDE.issuperset(dtypes)
     maker = _maker(tuple(inputs), made.needed, made.saved, is_ufunc=True, wide=wide)
     return maker(made, kind, _quickest(ufunc, inputs))
 

@@ -255,6 +255,8 @@ class _Pass:
         if found is None:
             return None
         program = compiled_backward.program_of(found, self.roots, self.wanted)
+        if program is None:
+            return None
         results = compiled_backward.run(program, found, self.roots)
         if not self.retain:
             for k in program.ran:

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import InputError, failure, user_line
+from .array_kinds import kind_of
 from .modes import Before, GradientMode
 from .nodes import CustomNode
-from .recipes import kind_of
 from .recorded_array import RecordedArray, new_array, plain
 from .state import state
 from .tangent_sweep import TangentSweep

@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..errors import Line, TapeError
+from .array_kinds import kind_of
 from .entering import enter, new_object
 from .hooks import move_retained
 from .nodes import GraphNode
-from .recipes import Recipe, kind_of, recipe
+from .recipes import Recipe, recipe
 from .recorded_array import RecordedArray, Version, new_array
 from .state import state
 from .versions import InferenceVersion

@@ -13,10 +13,11 @@ import numpy as np
 
 from ..transforms.rule_templates import Seeds
 from ..tree import Spec
+from .array_kinds import ArrayKind, kind_of
 from .call_tapes import CallTape
 from .nodes import AccumulateGrad, CustomNode, GraphNode
 from .pull_rules import Pull
-from .recipes import ArrayKind, Recipe, kind_of
+from .recipes import Recipe
 from .recorded_array import RecordedArray, Version, new_array, plain
 from .recording import apply_ufunc, recorded
 from .saved_values import saved_values

@@ -16,7 +16,8 @@ from itertools import count
 from typing import Any, NamedTuple, Self
 
 from ..errors import InputError, Line, failure
-from .recipes import ArrayKind, Recipe
+from .array_kinds import ArrayKind
+from .recipes import Recipe
 
 Edge = tuple["GraphNode", int]  # a node and which of its outputs
 next_number: Callable[[], int] = count(1).__next__

@@ -20,6 +20,7 @@ from ..transforms.eager.eager_rules import python_function
 from ..transforms.reverse import pull_back
 from ..transforms.rule_templates import Seeds, Targets
 from ..transforms.simplify import simplify, spliceable
+from ..transforms.template_sizes import knows_no_sizes
 
 
 class Pull:
@@ -27,20 +28,48 @@ class Pull:
 
     `saved` are places among the call's operands and then its outputs. Each of `targets` names an
     operand, and where in the results its cotangent and the mask of that stand. `run` computes the
-    results, `template` enters them in another tape. `recipes` are those of the rule as a call,
-    which is differentiated again, `pushes` the forward rules that it implies.
+    results, `template` enters them in another tape; each is made when it is asked for. `recipes`
+    are those of the rule as a call, which is differentiated again, `pushes` the forward rules that
+    it implies.
     """
 
-    __slots__ = ("_template", "pushes", "recipes", "run", "saved", "tape", "targets")
+    __slots__ = ("_run", "_tape", "_template", "pushes", "recipes", "saved", "targets")
 
-    def __init__(self, tape: Tape, saved: tuple[int, ...], targets: Targets) -> None:
-        self.tape = tape
+    def __init__(
+        self,
+        tape: Tape | Callable[[], Tape],
+        saved: tuple[int, ...],
+        targets: Targets,
+        run: Any = None,
+    ) -> None:
+        self._tape = tape
+        self._run: Callable[..., tuple[Any, ...]] | None = run
         self.saved = saved
         self.targets = targets
-        self.run: Callable[..., tuple[Any, ...]] = python_function(tape)
         self._template: Template | None = None
         self.recipes: dict[object, Any] = {}
         self.pushes: dict[object, Any] = {}
+
+    @property
+    def tape(self) -> Tape:
+        """The rule as a tape."""
+        if not isinstance(self._tape, Tape):
+            self._tape = self._tape()
+        return self._tape
+
+    @property
+    def run(self) -> Callable[..., tuple[Any, ...]]:
+        """The rule as a function of values."""
+        if self._run is None:
+            self._run = python_function(self.tape)
+        return self._run
+
+    def resized(self, resize: Callable[[Tape], Tape], *, numbers: bool) -> Pull:
+        """The rule for arrays of other sizes, and with other `numbers` perhaps."""
+        shared = not numbers and knows_no_sizes(self.tape)
+        return Pull(
+            lambda: resize(self.tape), self.saved, self.targets, self.run if shared else None
+        )
 
     @property
     def template(self) -> Template:

@@ -7,72 +7,25 @@ and outputs its reverse rule reads, and the kinds of what it gives.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import compress
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..arraytype import ArrayType
 from ..errors import UnsupportedError
+from ..tape import Tape
 from ..trace.operation_cache import MOST
 from ..transforms.dependence import reached
 from ..transforms.rule_templates import Seeds
+from ..transforms.template_sizes import resizable_tape, resized_tape, with_numbers
 from ..tree import Spec
+from .array_kinds import ArrayKind
+from .call_families import Family, family_of
 from .call_tapes import CallOperand, CallTape, call_tape
 from .pull_rules import Pull, pull_of
 
 Rebuild = Callable[[Sequence[object]], tuple[tuple[Any, ...], dict[str, Any]]]
-
-
-class ArrayKind:
-    """Shape, dtype and whether NumPy has it as a scalar; whether a gradient is required.
-
-    There is one object for all arrays of a kind, compared by identity.
-    """
-
-    __slots__ = ("other", "outside", "requires_grad", "scalar", "type", "weak")
-
-    def __init__(self, type_: ArrayType, *, scalar: bool, requires_grad: bool, weak: bool) -> None:
-        self.type = type_
-        self.scalar = scalar
-        self.requires_grad = requires_grad
-        self.weak = weak
-        self.other: ArrayKind  # the kind that differs in `requires_grad`
-        self.outside = self  # that of plain arrays, which are no recorded ones
-
-    def __repr__(self) -> str:
-        return f"<{self.type}{' requires grad' * self.requires_grad}>"
-
-
-_kinds: dict[object, ArrayKind] = {}
-
-
-def kind_of(value: np.ndarray | np.generic, requires_grad: bool = False) -> ArrayKind:  # noqa: FBT001,FBT002 - asked of every array
-    """The kind of an array or NumPy scalar."""
-    key = value.shape, value.dtype, value.__class__ is np.ndarray
-    found = _kinds.get(key)
-    if found is None:
-        found = _kinds[key] = _new_kind(value)
-    return found.other if requires_grad else found
-
-
-def _new_kind(value: np.ndarray | np.generic) -> ArrayKind:
-    dtype = value.dtype
-    type_ = ArrayType(value.shape, dtype if dtype.isnative else dtype.newbyteorder("="))
-    scalar = isinstance(value, np.generic)
-    plain = ArrayKind(type_, scalar=scalar, requires_grad=False, weak=False)
-    plain.other = ArrayKind(type_, scalar=scalar, requires_grad=True, weak=False)
-    plain.other.other = plain
-    plain.outside = ArrayKind(type_, scalar=scalar, requires_grad=False, weak=False)
-    return plain
-
-
-# What stands for a Python number beside an array of floating point.
-NUMBER = ArrayKind(
-    ArrayType((), np.dtype(np.float64)), scalar=False, requires_grad=False, weak=True
-)
-NUMBER.other = NUMBER
 
 
 class Recipe:
@@ -87,8 +40,8 @@ class Recipe:
     """
 
     __slots__ = (
-        "count", "lasting", "name", "needed", "outputs", "passes", "places", "pulls", "ruled",
-        "saved", "single", "spec", "stored", "tape", "through_view",
+        "_resizing", "_tape", "count", "lasting", "name", "needed", "outputs", "passes", "places",
+        "pulls", "ruled", "saved", "single", "spec", "stored", "through_view",
     )  # fmt: skip
 
     def __init__(
@@ -96,7 +49,8 @@ class Recipe:
         *, lasting: bool = True, ruled: bool = False,
     ) -> None:  # fmt: skip
         self.name = "".join([part[:1].upper() + part[1:] for part in name.split("_")])
-        self.tape = made.tape
+        self._tape: Tape | None = made.tape
+        self._resizing: Resizing | None = None
         self.spec: Spec = made.spec
         self.places = made.places
         self.stored = made.stored
@@ -115,13 +69,63 @@ class Recipe:
             masked = self.pull(tuple([True if floating else None for floating in self.outputs]))
             self.saved = tuple(sorted({*self.saved, *masked.saved}))
 
+    @property
+    def tape(self) -> Tape:
+        """The tape of the call."""
+        if self._tape is None:
+            assert self._resizing is not None, "a recipe has a tape, or another one's"
+            self._tape = self._resizing.tape(self._resizing.known.tape)
+        return self._tape
+
     def pull(self, seeds: Seeds, needed: tuple[bool, ...] | None = None) -> Pull:
         """The reverse rule for these cotangents, to all operands or to those that are `needed`."""
         key = seeds, self.needed if needed is None else needed
         found = self.pulls.get(key)
         if found is None:
-            found = self.pulls[key] = pull_of(self.tape, key[1], seeds)
+            found = self.pulls[key] = self._new_pull(key)
         return found
+
+    def _new_pull(self, key: tuple[Seeds, tuple[bool, ...]]) -> Pull:
+        if self._resizing is None or key not in self._resizing.pulls:
+            return pull_of(self.tape, key[1], key[0])
+        numbers = self._resizing.counts is not None
+        return self._resizing.pulls[key].resized(self._resizing.tape, numbers=numbers)
+
+    def resizable(self, sizes: Collection[int]) -> bool:
+        """Whether the recipe can be had for other sizes than these."""
+        tapes = [self.tape, *[pull.tape for pull in self.pulls.values()]]
+        return all(resizable_tape(tape, sizes) for tape in tapes)
+
+    def resized(self, resizing: Resizing) -> Recipe:
+        """The recipe for arrays of other sizes; its tapes are made when they are asked for."""
+        made = object.__new__(Recipe)
+        for name in Recipe.__slots__:
+            setattr(made, name, getattr(self, name))
+        made._tape, made._resizing = None, resizing
+        made.pulls, made.passes = {}, []
+        return made
+
+
+class Resizing(NamedTuple):
+    """Which recipe serves arrays of other sizes: `sizes` has the new ones.
+
+    `pulls` are its rules that know no more of sizes. `counts` are the entries that a mean is taken
+    of, before and now.
+    """
+
+    known: Recipe
+    pulls: Mapping[tuple[Seeds, tuple[bool, ...]], Pull]
+    sizes: Mapping[int, int]
+    counts: tuple[int, int] | None
+
+    def tape(self, known: Tape) -> Tape:
+        """A tape of the recipe that is known, for the other sizes."""
+        made = resized_tape(known, self.sizes)
+        if self.counts is None:
+            return made
+        old, new = self.counts
+        values = {float(old): float(new), 1 / old: 1 / new}
+        return with_numbers(made, values)
 
 
 def _moving(made: CallTape, needed: Sequence[bool]) -> tuple[bool, ...]:
@@ -158,12 +162,18 @@ def recipe(
     if found.__class__ is Recipe:
         return found  # type: ignore[return-value] - its class was looked at
     if found is None:
+        family = family_of(key, what)
+        if family is not None and (near := _families.get(family.key)) is not None:
+            return _keep(key, near.resized(family))
         made = _tape(what, name, kinds, values, rebuild)
         decisive = made.decisive
         if decisive is None or any(kinds[k].requires_grad for k in decisive):
             return Recipe(name, kinds, made, lasting=False)
         if not decisive:
-            return _keep(key, Recipe(name, kinds, made))
+            new = Recipe(name, kinds, made)
+            if family is not None and not made.stored and new.resizable(family.sizes):
+                _families[family.key] = Known(new, dict(new.pulls), family)
+            return _keep(key, new)
         _keep(key, _BY_VALUE)
     constants = [k for k, kind in enumerate(kinds) if not kind.requires_grad]
     arrays = [np.asarray(values[k]) for k in constants]
@@ -198,8 +208,26 @@ def _tape(
         raise UnsupportedError(f"{error}\n{way}") from None
 
 
+class Known(NamedTuple):
+    """The recipe of one call of a family, with the rules that were found to know no sizes."""
+
+    recipe: Recipe
+    pulls: Mapping[tuple[Seeds, tuple[bool, ...]], Pull]
+    family: Family
+
+    def resized(self, other: Family) -> Recipe:
+        """The recipe of another call."""
+        sizes = dict(zip(self.family.sizes, other.sizes, strict=True))
+        counts = (self.family.entries, other.entries) if other.entries else None
+        return self.recipe.resized(Resizing(self.recipe, self.pulls, sizes, counts))
+
+
+_families: dict[object, Known] = {}
+
+
 def _keep(key: object, found: Any) -> Any:
     if len(_recipes) >= MOST:
         _recipes.clear()
+        _families.clear()
     _recipes[key] = found
     return found

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import numpy as np
 
 from ..errors import DtypeError, InputError, failure, warn
+from .array_kinds import ArrayKind, kind_of
 from .conversions import Conversions
 from .nodes import AccumulateGrad, Edge, GraphNode
-from .recipes import ArrayKind, kind_of
 from .state import state
 from .versions import InferenceVersion, Version, new_version
 

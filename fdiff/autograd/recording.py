@@ -16,6 +16,7 @@ from ..process import observation
 from ..trace import TracedArray
 from ..trace.operation_cache import MOST
 from ..tree import flatten, unflatten
+from .array_kinds import NUMBER, ArrayKind, kind_of
 from .call_tapes import refuse_recorded
 from .direct_calls import (
     ARRAY,
@@ -31,7 +32,7 @@ from .entering import enter, new_object
 from .in_place import check_store, stored
 from .nodes import GraphNode
 from .observed_operations import observed_operation
-from .recipes import NUMBER, ArrayKind, Rebuild, Recipe, kind_of, recipe
+from .recipes import Rebuild, Recipe, recipe
 from .recorded_array import RecordedArray, Version, new_array, plain
 from .state import NO_CALLS, UNRECORDED_CALLS, state
 from .views import NumpyCall, link, own_handle
@@ -374,7 +375,8 @@ def apply_ufunc(ufunc: np.ufunc, *inputs: Any) -> Any:
         sorts = [*map(_sort, inputs, key[1:])]
         made = _recipe_of(out)
         if made is not None:
-            _learn(calls, key, direct_ufunc(made, out.kind, ufunc, sorts))
+            dtypes = [k.type.dtype for k in kinds]
+            _learn(calls, key, direct_ufunc(made, out.kind, ufunc, sorts, dtypes))
         elif _never_recorded(calls, kinds, out):
             _learn(calls, key, unrecorded_ufunc(out.kind, ufunc, sorts))
     return out

@@ -19,8 +19,9 @@ from ..primitive import HOOKS
 from ..trace import TracedArray
 from ..transforms.eager.eager_rules import python_function
 from ..tree import flatten, unflatten
+from .array_kinds import kind_of
 from .call_tapes import CallOperand, call_tape
-from .recipes import Recipe, kind_of
+from .recipes import Recipe
 from .recorded_array import RecordedArray, plain
 from .recording import recorded
 from .state import state

@@ -6,12 +6,15 @@ are equal to each other, to one, or to zero. So a template is made once for all 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
 from typing import cast
+
+import numpy as np
 
 from ..arraytype import ArrayType, Shape
 from ..primitive import Primitive
-from ..tape import CONSTANT, Params
+from ..tape import CONSTANT, INPUT, Constant, Node, Params, Tape
 from .simplify import Step
 
 # parameters that are sizes, of ops that say they are sizeless
@@ -44,12 +47,51 @@ def resizable(primitive: Primitive, steps: Sequence[Step], sizes: Sequence[int])
     return primitive.sizeless and all(_resizable(step, known) for step in steps)
 
 
-def _resizable(step: Step, known: set[int]) -> bool:
+def _resizable(step: Step | Node, known: set[int]) -> bool:
     if step.primitive is CONSTANT:
         return not step.types[0].shape
     shapes = [t.shape for t in step.types]
     shapes += [cast("Shape", v) for k, v in step.params if k in _SIZED]
     return step.primitive.sizeless and all(known.issuperset(shape) for shape in shapes)
+
+
+def resizable_tape(tape: Tape, sizes: Collection[int]) -> bool:
+    """Whether a tape of ops that know sizes as entries of shapes alone can be had for others."""
+    known = {0, 1, *sizes}
+    return all(node.primitive is INPUT or _resizable(node, known) for node in tape.nodes)
+
+
+@lru_cache(maxsize=4096)
+def knows_no_sizes(tape: Tape) -> bool:
+    """Whether what is computed for the nodes of a tape is the same for arrays of all sizes."""
+    return all(
+        node.primitive is INPUT
+        or not (node.primitive.eager.specialise or any(k in _SIZED for k, _ in node.params))
+        for node in tape.nodes
+    )
+
+
+def resized_tape(tape: Tape, sizes: Mapping[int, int]) -> Tape:
+    """The tape with other sizes in place of those that `sizes` names."""
+    to = {0: 0, 1: 1, **sizes}.__getitem__
+    nodes: list[Node] = []
+    for primitive, args, params, types in tape.nodes:
+        new = tuple([ArrayType((*map(to, t.shape),), t.dtype) for t in types])
+        if primitive is not CONSTANT and params:
+            params = tuple([(k, (*map(to, v),) if k in _SIZED else v) for k, v in params])  # noqa: PLW2901 - the same, of other sizes
+        nodes.append(Node(primitive, args, params, new))
+    return Tape(tuple(nodes), tape.inputs, tape.outputs, tape.lines)
+
+
+def with_numbers(tape: Tape, values: Mapping[float, float]) -> Tape:
+    """The tape with other numbers in place of constants that `values` names."""
+    nodes = list(tape.nodes)
+    for i, node in enumerate(nodes):
+        value = node.value
+        if value is not None and not value.shape and (new := values.get(value.item())) is not None:
+            constant = Constant(np.array(new, value.dtype))
+            nodes[i] = node._replace(params=(("value", constant),))
+    return Tape(tuple(nodes), tape.inputs, tape.outputs, tape.lines)
 
 
 def resized(steps: Sequence[Step], old: Sequence[int], new: Sequence[int]) -> list[Step]:

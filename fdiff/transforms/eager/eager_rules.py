@@ -7,6 +7,8 @@ node where derivatives are to be differentiated again.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
+from types import CodeType
 from typing import Any
 
 from ...ops.view_ops import slices, unslice
@@ -102,5 +104,11 @@ def python_function(tape: Tape) -> Callable[..., tuple[Any, ...]]:
     inputs = ", ".join(f"v{i}" for i in tape.inputs)
     outputs = "".join(f"v{o}, " for o in tape.outputs)
     text = "\n".join([f"def rule({inputs}):", *body, f"    return ({outputs})"])
-    exec(text, names)  # noqa: S102 - our own text
+    exec(_code(text), names)  # noqa: S102 - our own text
     return names["rule"]
+
+
+@lru_cache(maxsize=1024)
+def _code(text: str) -> CodeType:
+    """The text compiled: that of a rule is the same for arrays of other sizes."""
+    return compile(text, "<string>", "exec")

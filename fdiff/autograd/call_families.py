@@ -1,0 +1,55 @@
+"""Families of calls: those that differ in the sizes of their operands alone.
+
+What is recorded of most functions knows sizes as entries of shapes alone. So the recipe of one call
+serves calls on arrays of other sizes, as long as the same sizes are equal to each other, to one, or
+to zero (`transforms/template_sizes.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from ..transforms.template_sizes import Sizes
+from .array_kinds import ArrayKind
+
+_SIZELESS = frozenset((np.sum, np.dot, np.transpose))  # and ufuncs; methods say so themselves
+_MEAN = 4  # parts of the key of a mean of all entries: function, tuple, 1, kind
+
+
+class Family(NamedTuple):
+    """What calls of one family are known by, and the sizes of one of them.
+
+    `entries` tells of how many entries there is a mean, which its tapes have as a number; 0 if
+    there is none.
+    """
+
+    key: object
+    sizes: tuple[int, ...]
+    entries: int
+
+
+def family_of(key: object, what: Callable[..., Any]) -> Family | None:
+    """The family of a call that is known by `key`; None if it depends on sizes in other ways."""
+    if key.__class__ is not tuple:
+        return None
+    parts = cast("tuple[Any, ...]", key)
+    name = getattr(what, "sizeless", None)
+    mean = what is np.mean or name == "mean"
+    if mean and len(parts) != _MEAN:
+        return None
+    if not (mean or name == "sum" or isinstance(what, np.ufunc) or what in _SIZELESS):
+        return None
+    sizes, entries = Sizes(), 0
+    known: list[object] = []
+    for part in parts:
+        if part.__class__ is ArrayKind:
+            type_ = part.type
+            known += (sizes.shape(type_.shape), type_.dtype, part.scalar, part.weak)
+            known += (part.requires_grad, part.outside is part)
+            entries = type_.size if mean else 0
+        else:
+            known.append(part)
+    return Family(tuple(known), tuple(sizes.numbers), entries)
