@@ -77,7 +77,9 @@ def resized_tape(tape: Tape, sizes: Mapping[int, int]) -> Tape:
     nodes: list[Node] = []
     for primitive, args, params, types in tape.nodes:
         new = tuple([ArrayType((*map(to, t.shape),), t.dtype) for t in types])
-        if primitive is not CONSTANT and params:
+        if primitive is INPUT:
+            params = (params[0], ("type_", new[0]))  # noqa: PLW2901 - as below
+        elif primitive is not CONSTANT and params:
             params = tuple([(k, (*map(to, v),) if k in _SIZED else v) for k, v in params])  # noqa: PLW2901 - the same, of other sizes
         nodes.append(Node(primitive, args, params, new))
     return Tape(tuple(nodes), tape.inputs, tape.outputs, tape.lines)
