@@ -1,9 +1,13 @@
 """Recorded arrays beside torch and HIPS autograd: `python -m benchmarks.recorded [PART OF A NAME]`.
 
 One forward and one backward pass of a program: recorded arrays with ``backward``, torch, HIPS
-autograd and ``fdiff.value_and_grad``. Microseconds of processor time of the thread, on one core:
-the fastest fifth of batches in turn, which other processes disturb least. Gradients are compared
-before anything is timed.
+autograd and ``fdiff.value_and_grad``; rows named `training` also take a step of gradient descent.
+Microseconds of processor time of the thread, on one core: the fastest fifth of batches in turn,
+which other processes disturb least. Gradients are compared before anything is timed.
+
+The column `NumPy` is the forward pass (and the step) by NumPy alone, without any gradient. Recorded
+operations run at once, so no recorded program can take less; `floor` is that as a multiple of
+``value_and_grad``, which computes all in one kernel.
 """
 
 from __future__ import annotations
@@ -22,6 +26,7 @@ import torch
 
 import fdiff
 import fdiff.autograd as recorded
+from fdiff.process import background
 
 from .report import table
 
@@ -74,6 +79,7 @@ def network(np: Any, x: Any, wanted: Any, a: Any, p: Any, b: Any, q: Any, c: Any
     return np.mean((np.matmul(y, c) + r - wanted) ** 2)
 
 
+BLAS = "OPENBLAS_NUM_THREADS"
 RATE = 1e-3  # of gradient descent
 
 
@@ -211,6 +217,24 @@ TRAINERS = {
     "autograd": hips_training,
     "value_and_grad": functional_training,
 }
+
+
+def by_numpy(program: Program) -> Callable[[], Any]:
+    return lambda: program.function(np, *program.point)
+
+
+def numpy_training(program: Program) -> Callable[[], Any]:
+    parameters = [x.copy() for x in program.point[DATA:]]
+    slopes = [np.full_like(x, 1e-12) for x in parameters]
+
+    def step() -> Any:
+        program.function(np, *program.point[:DATA], *parameters)
+        for p, g in zip(parameters, slopes, strict=True):
+            p -= RATE * g  # noqa: PLW2901 - in place
+
+    return step
+
+
 LIBRARIES = {
     "recorded": with_recorded,
     "torch": with_torch,
@@ -223,9 +247,10 @@ def microseconds(steps: dict[str, Callable[[], Any]]) -> dict[str, float]:
     """Of one call each, the fastest fifth of batches in turn."""
     counts: dict[str, int] = {}
     for name, step in steps.items():
-        for _ in range(300):  # what compiles in the background is compiled
-            step()
-        time.sleep(0.05)
+        for _ in range(3):  # what compiles in the background is compiled
+            for _ in range(100):
+                step()
+            background.worker.wait()
         begin = time.thread_time()
         for _ in range(5):
             step()
@@ -241,15 +266,17 @@ def microseconds(steps: dict[str, Callable[[], Any]]) -> dict[str, float]:
 
 
 def main() -> None:
+    if os.environ.get(BLAS) != "1":  # its threads would wait for one another on one core
+        os.execve(sys.executable, [*sys.orig_argv], {**os.environ, BLAS: "1"})  # noqa: S606 - this very program
     torch.set_num_threads(1)
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     gc.disable()
     rows = []
     asked = sys.argv[1] if len(sys.argv) > 1 else ""
-    rows_of = [(title, program, LIBRARIES) for title, program in PROGRAMS.items()]
-    rows_of += [(title, program, TRAINERS) for title, program in TRAININGS.items()]
-    for title, program, libraries in rows_of:
+    rows_of: list[Any] = [(*row, LIBRARIES, by_numpy) for row in PROGRAMS.items()]
+    rows_of += [(*row, TRAINERS, numpy_training) for row in TRAININGS.items()]
+    for title, program, libraries, plainly in rows_of:
         if asked not in title:
             continue
         steps = {name: make(program) for name, make in libraries.items()}
@@ -257,11 +284,13 @@ def main() -> None:
         for first in firsts:
             for one, other in zip(first, firsts[0], strict=True):
                 np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-12)
-        found = microseconds(steps)
+        found = microseconds({**steps, "NumPy": plainly(program)})
         ours = found["recorded"]
         ratios = [f"{ours / found[n]:.2f}×" for n in ("torch", "autograd", "value_and_grad")]
+        ratios.append(f"{found['NumPy'] / found['value_and_grad']:.2f}×")
         rows.append([title, *[f"{x:.1f}" for x in found.values()], *ratios])
-    head = ["µs a pass, and recorded as a multiple", *LIBRARIES, "torch", "autograd", "v+g"]
+    head = ["µs a pass, and recorded as a multiple", *LIBRARIES, "NumPy"]
+    head += ["torch", "autograd", "v+g", "floor"]
     print(table(head, rows))
 
 

@@ -71,12 +71,19 @@ def _binary(ufunc: np.ufunc) -> Callable[..., Any]:
 
 
 def _reflected(ufunc: np.ufunc) -> Callable[..., Any]:
+    unread = ufunc in UNREAD
+
     def operate(self: RecordedArray, other: Any) -> Any:
-        if _foreign(other):
-            return NotImplemented
+        kind = other.__class__
         if self.viewing is not None:
             self.viewing.refresh(self)
-        call = state.calls.get((ufunc, array_key(ufunc, other), self.kind))
+        if kind is float or kind is int:
+            number = NUMBER if unread else (kind, other or str(other))  # as in `array_key`
+            call = state.calls.get((ufunc, number, self.kind))
+        elif _foreign(other):
+            return NotImplemented
+        else:
+            call = state.calls.get((ufunc, array_key(ufunc, other), self.kind))
         if call is None or observation.observer is not None:
             return apply_ufunc(ufunc, other, self)
         return call(other, self)
@@ -131,7 +138,12 @@ def _array_ufunc(
         if call is None or observation.observer is not None:
             return apply_ufunc(ufunc, self)
         return call(self)
-    call = state.calls.get((ufunc, *[array_key(ufunc, x) for x in inputs]))
+    a, b = inputs[0], inputs[-1]
+    if a.__class__ is b.__class__ is RecordedArray and a.viewing is b.viewing is None:
+        key = (ufunc, a.kind, b.kind) if len(inputs) == 2 else None
+    else:
+        key = (ufunc, *[array_key(ufunc, x) for x in inputs])
+    call = state.calls.get(key)
     if call is None or observation.observer is not None:
         return apply_ufunc(ufunc, *inputs)
     return call(*inputs)
@@ -158,11 +170,11 @@ _enter("__array_function__", _array_function)
 class _Method:
     """A method of `ndarray` as a function: ``method(x, *args)``; one for each name.
 
-    `sizeless` tells `call_families.py` which method it is.
+    `method` tells `call_families.py` which it is.
     """
 
     def __init__(self, name: str) -> None:
-        self.__name__ = self.sizeless = name
+        self.__name__ = self.method = name
 
     def __call__(self, x: Any, *args: Any, **kwargs: Any) -> Any:
         return getattr(x, self.__name__)(*args, **kwargs)
@@ -300,7 +312,7 @@ def _in_place(operate: Callable[[Any, Any], Any]) -> Callable[..., Any]:
             kind = other.__class__
             if (kind is RecordedArray or kind is float) and observation.observer is None:
                 operate(self.value, other.value if kind is RecordedArray else other)
-                self.version.bump(user_line())
+                self.version.bump(user_line(2))
                 return self
         return record(operate, name, (self, other), {}, stores=True)
 

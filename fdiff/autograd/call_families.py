@@ -15,7 +15,9 @@ import numpy as np
 from ..transforms.template_sizes import Sizes
 from .array_kinds import ArrayKind
 
-_SIZELESS = frozenset((np.sum, np.dot, np.transpose))  # and ufuncs; methods say so themselves
+# What knows sizes as entries of shapes alone: ufuncs, these functions, and these methods.
+_FUNCTIONS = frozenset((np.sum, np.max, np.min, np.dot, np.transpose))
+_METHODS = frozenset(("sum", "max", "min", "dot", "transpose"))
 _MEAN = 4  # parts of the key of a mean of all entries: function, tuple, 1, kind
 
 
@@ -36,11 +38,11 @@ def family_of(key: object, what: Callable[..., Any]) -> Family | None:
     if key.__class__ is not tuple:
         return None
     parts = cast("tuple[Any, ...]", key)
-    name = getattr(what, "sizeless", None)
+    name = getattr(what, "method", None)
     mean = what is np.mean or name == "mean"
     if mean and len(parts) != _MEAN:
         return None
-    if not (mean or name == "sum" or isinstance(what, np.ufunc) or what in _SIZELESS):
+    if not (mean or name in _METHODS or isinstance(what, np.ufunc) or what in _FUNCTIONS):
         return None
     sizes, entries = Sizes(), 0
     known: list[object] = []
