@@ -81,6 +81,8 @@ class _PassWriter:
         """Read what a node saved, which nobody may have stored into."""
         values = node.saved
         if not values:
+            if node.recipe.through_view:  # freed all the same
+                self.lines.append(f" if n{k}.saved is None: return False")
             return
         slots = self.found.slots
         known = [slots[id(value)] for value in values]
@@ -144,7 +146,9 @@ class _PassWriter:
 
     def _deliver(self) -> None:
         """Free what was saved, and add to the leaves."""
-        freed = [f"n{k}" for k in self.program.ran if self.found.nodes[k].saved]
+        nodes = self.found.nodes
+        ran = [(k, nodes[k]) for k in self.program.ran]
+        freed = [f"n{k}" for k, n in ran if n.saved or n.recipe.through_view]  # as by `free`
         if freed:
             saved = " = ".join(f"{n}.saved" for n in freed)
             counts = " = ".join(f"{n}.counts" for n in freed)

@@ -80,10 +80,10 @@ def test_a_recipe_for_other_sizes_is_what_would_be_made_for_them(monkeypatch, ca
         anew.outputs,
         anew.needed,
     )
-    for seeds, pull in anew.pulls.items():
-        assert resized.pull(seeds).tape == pull.tape
-        assert resized.pull(seeds).saved == pull.saved
-        assert resized.pull(seeds).targets == pull.targets
+    for key, pull in anew.pulls.items():
+        assert resized.pull(*key).tape == pull.tape
+        assert resized.pull(*key).saved == pull.saved
+        assert resized.pull(*key).targets == pull.targets
 
 
 def step(f, *arrays):
@@ -172,6 +172,22 @@ def test_a_pass_that_is_written_out_keeps_the_rules_of_graphs():
     x.grad = None
     np.sum(y * y).backward()
     np.testing.assert_allclose(x.grad, 0)
+
+
+def test_a_store_that_is_written_out_is_passed_once():
+    x = tensor([1.0, 2.0, 3.0])
+
+    def f(x):
+        y = x + 0.0
+        y[1:] = 0.0  # saves nothing
+        return np.sum(y)
+
+    (slope,) = written(f, x)
+    assert np.array_equal(slope, [1.0, 0.0, 0.0])
+    out = f(x)
+    out.backward()
+    with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+        out.backward()
 
 
 def test_a_pass_that_is_written_out_holds_no_arrays():
