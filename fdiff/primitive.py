@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self
 
 import numpy as np
@@ -211,6 +211,8 @@ class Primitive:
     rewrites: tuple[Rewrite, ...] = ()
     provenance: Callable[..., tuple[int, list[int]] | None] | None = None
     eager: EagerRule = _NOT_EAGER
+    # When rewrites of the op are asked, and whether others look for its nodes: flags.
+    rewriting: int = field(init=False, default=0)
 
     def __repr__(self) -> str:
         return self.name
@@ -220,12 +222,14 @@ class Primitive:
         """What kernels know the op as; None if it has no kernel rule."""
         return None if self.kernel is None else self.kernel.kind
 
-    @cached_property
-    def rewriting(self) -> int:
-        """When the rewrites of the op are asked, and whether others look for its nodes: flags."""
+    def note_rewrites(self) -> None:
+        """Find out `rewriting` again, since an op was registered whose rewrites look for others."""
         asked = any(rewrite.sought is None for rewrite in self.rewrites)
         noted = self.name in SOUGHT_KINDS or self.name in _SEEN_WITH
-        return (ASKED if asked else SEEKS if self.rewrites else 0) | (NOTED if noted else 0)
+        found = (ASKED if asked else SEEKS if self.rewrites else 0) | (NOTED if noted else 0)
+        object.__setattr__(self, "rewriting", found)
+
+    __post_init__ = note_rewrites
 
 
 PRIMITIVES: Final[dict[str, Primitive]] = {}
@@ -283,5 +287,8 @@ def register(primitive: Primitive) -> Primitive:
     if primitive.name in PRIMITIVES:
         raise ValueError(f"primitive {primitive.name!r} is registered twice")
     PRIMITIVES[primitive.name] = primitive
-    SOUGHT_KINDS.update(*[rewrite.sought or () for rewrite in primitive.rewrites])
+    sought = {kind for rewrite in primitive.rewrites for kind in rewrite.sought or ()}
+    SOUGHT_KINDS.update(sought)
+    for kind in sought & PRIMITIVES.keys():
+        PRIMITIVES[kind].note_rewrites()
     return primitive

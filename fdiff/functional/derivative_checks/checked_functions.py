@@ -28,10 +28,12 @@ class FunctionUnderCheck:
 
     `inputs` are the arrays that it is differentiated by, `outputs` its values there, `call` the
     public call, for messages. With `complex_steps`, its values may be asked for complex numbers.
-    `modes` are those that its derivatives can be computed in.
+    `modes` are those that its derivatives can be computed in. What is computed `by_fdiff` is
+    rounded as the tier rounds that runs it, which may be another one at the next call.
     """
 
     complex_steps = False
+    by_fdiff = False
     modes: tuple[str, ...] = ("reverse", "forward")
 
     def __init__(self, call: str, inputs: Arrays) -> None:
@@ -157,7 +159,9 @@ class PlainFunction(FunctionUnderCheck):
             return vjp(f, args[:count], seeds[0] if single else seeds)[1]
 
         # Without complex steps, of which the derivatives that fdiff computes are no functions.
-        return PlainFunction(product, self.call, (*self.inputs, *bars), complex_steps=False)
+        made = PlainFunction(product, self.call, (*self.inputs, *bars), complex_steps=False)
+        made.by_fdiff = True
+        return made
 
     def jacobians(self, mode: str) -> Blocks:
         """As `fdiff.jacobian` gives them, where all numbers are real."""

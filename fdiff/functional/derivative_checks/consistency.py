@@ -21,7 +21,8 @@ def check_value_twice(function: FunctionUnderCheck, settings: CheckSettings) -> 
     if len(again) != len(function.outputs):
         raise broken(function, "The number of outputs changes from call to call.")
     gap = _gap(function.outputs, again)
-    if gap > settings.nondet_tol:
+    rounding = ROUNDING * _largest(again) if function.by_fdiff else 0.0
+    if gap > settings.nondet_tol + rounding:
         fact = (
             "The function is not deterministic: two calls with the same inputs gave values that"
             f" differ by {gap:.3g}. The tolerance for nondeterminism was {settings.nondet_tol}."
