@@ -2,8 +2,8 @@
 
 An abstract interpretation of PTX: the value of a register is how much it grows from a thread to the
 next. Quotients are taken as constant, which they are for all threads but those at the end of a row,
-and remainders grow as what is divided. `None` stands for what is not known, such as an index that
-was loaded.
+and remainders grow as what is divided. `ROWS` stands for growth by a size, as that of threads which
+have a row each, and `None` for what is not known, such as an index that was loaded.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ _SHIFT = "shl"
 _SAME = ("mov", "cvt", "cvta")
 _NUMBER = re.compile(r"-?\d+")
 _UNKNOWN = object()
+ROWS = "rows"
 
 
 def strides_of(ptx: str) -> list[object]:
@@ -51,6 +52,8 @@ def _grown(name: str, parts: list[str], known: dict[str, object]) -> object:
     kind = name.split(".", maxsplit=1)[0]
     if kind == "ld":
         return 0 if name.startswith("ld.param") else None
+    if kind == "selp":  # the test is one of positions: most neighbours take the same side
+        parts = parts[:2]
     values = [_value(p, known) for p in parts]
     if _UNKNOWN in values:
         return _UNKNOWN
@@ -60,6 +63,8 @@ def _grown(name: str, parts: list[str], known: dict[str, object]) -> object:
         return 0
     if None in values:
         return None
+    if ROWS in values:
+        return _by_rows(kind, values)
     if kind == "add":
         return values[0] + values[1]
     if kind == "sub":
@@ -78,11 +83,21 @@ def _grown(name: str, parts: list[str], known: dict[str, object]) -> object:
     return None
 
 
+def _by_rows(kind: str, values: list[object]) -> object:
+    """What an instruction makes of growth by a size: growth by a size, but for quotients."""
+    if kind == "div":
+        return 0
+    known = kind in ("add", "mul", "mad", "rem", _SHIFT) or (kind == "sub" and values[1] != ROWS)
+    return ROWS if known else None
+
+
 def _product(parts: list[str], values: list[object]) -> object:
     for k in (0, 1):
         if _NUMBER.fullmatch(parts[k]):
             return int(parts[k]) * values[1 - k]
-    return 0 if values[0] == values[1] == 0 else None
+    if values[0] == values[1] == 0:
+        return 0
+    return ROWS if 0 in values[:2] else None  # one factor is the same for all threads: a size
 
 
 def _value(text: str, known: dict[str, object]) -> object:

@@ -4,14 +4,16 @@ import numpy as np
 import pytest
 from compiling import CAPABILITIES, ptx_of, usage_of
 from op_tapes import each_op, each_precision, tapes_with_arguments
-from programs import PROGRAMS
-from strides import strides_of
+from programs import PROGRAMS, mixture
+from strides import ROWS, strides_of
 
 import fdiff
 from benchmarks.cases import CASES
 from benchmarks.peers import fdiff_peer
 from benchmarks.worker import prepared
+from fdiff.kernels.cuda import code_generation
 from fdiff.kernels.cuda.code_generation import cuda_program
+from fdiff.kernels.cuda.program import CudaKernel, Parameter
 from fdiff.kernels.cuda.tuning import GPU
 from fdiff.kernels.ir.graph_of_tape import kernel_graph
 
@@ -115,18 +117,62 @@ def test_kernels_that_differ_in_names_alone_are_compiled_once():
 
 # --- coalesced accesses -------------------------------------------------------------------------
 
-# Sizes at which each nest has a kernel for the whole grid.
-LARGE = {"elementwise": (1 << 20,), "rosenbrock": (1 << 20,), "bratu": (1024, 1024)}
+
+def large(name):
+    """A program with arguments of which each nest has a kernel for the whole grid."""
+    ones, rows = np.ones(1 << 20), 1 << 15
+    if name == "sum":
+        return lambda x: np.sum(np.sin(x) * x), (ones,)
+    f = PROGRAMS[name][0]
+    arguments = {
+        "bratu": (np.ones((1024, 1024)),),
+        "logistic": (np.ones(20), np.ones((rows, 20)), np.ones(rows)),
+        "mixture": mixture(10, 25, rows),
+    }
+    return f, arguments.get(name, (ones,))
 
 
-@pytest.mark.parametrize("name", LARGE)
-def test_neighbouring_threads_access_neighbouring_entries(name):
-    """In kernels of whole grids, addresses grow by the bytes of an entry, or not at all."""
-    tape = fdiff.make_tape(PROGRAMS[name][0], np.ones(LARGE[name]))
-    graph, values = kernel_graph(tape, ("C",))
+def grid_kernels(name):
+    """PTX of the kernels of whole grids."""
+    f, args = large(name)
+    graph, values = kernel_graph(fdiff.make_tape(f, *args), ("C",) * len(args))
     grids = [s.kernel for s in cuda_program(graph, values).steps if s.blocks != "1"]
     assert grids
-    for kernel in grids:
-        found = strides_of(ptx_of(kernel, (8, 0)))
+    return {kernel: ptx_of(kernel, (8, 0)) for kernel in grids}
+
+
+@pytest.mark.parametrize("name", ["elementwise", "sum", "rosenbrock", "bratu", "logistic"])
+def test_neighbouring_threads_access_neighbouring_entries(name):
+    """In kernels of whole grids, addresses grow by the bytes of an entry, or not at all.
+
+    Tiles of rows and reductions included: rows of a matrix are copied to shared memory.
+    """
+    for kernel, ptx in grid_kernels(name).items():
+        found = strides_of(ptx)
         assert set(found) <= {8, 0}, kernel.text
-        assert found.count(8) > found.count(0)
+        assert found.count(8) > found.count(0) or name in ("sum", "logistic")
+
+
+def test_neighbouring_threads_of_a_mixture():
+    """All but two nests of its tile: their threads have a coordinate each, and go through rows."""
+    ((_, ptx),) = grid_kernels("mixture").items()
+    found = strides_of(ptx)
+    assert set(found) == {8, 0, ROWS}
+    assert 2 * found.count(ROWS) < found.count(8)
+
+
+def test_rows_that_are_not_copied_are_seen(monkeypatch):
+    """The test above fails for tiles whose threads read a row of global memory each."""
+    monkeypatch.setattr(code_generation, "tile_rows", lambda *_: [])
+    ((_, ptx),) = grid_kernels("logistic").items()
+    assert ROWS in strides_of(ptx)
+
+
+def test_accesses_that_are_apart_are_seen():
+    """Each thread reads every second entry, or an entry that it looks up."""
+    x, n = Parameter("x", "f8", address=True), Parameter("n", "i8", address=False)
+    at = Parameter("at", "i8", address=True)
+    head = "def kernel0(x, at, n):\n    i = np.int64(cuda.grid(1))\n"
+    for place, wanted in (("2 * i", 16), ("n * i", ROWS), ("at[i]", None), ("n + i", 8)):
+        kernel = CudaKernel("kernel0", f"{head}    x[{place}] = 0.0\n", (x, at, n))
+        assert strides_of(ptx_of(kernel, (8, 0)))[-1] == wanted

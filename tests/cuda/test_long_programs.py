@@ -96,3 +96,23 @@ def test_kernels_of_other_dtypes_are_not_shared(rng):
     ):
         assert got.dtype == want.dtype
         np.testing.assert_allclose(got, want, rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("points", [24, 25, 31])
+def test_rows_of_tiles_are_copied_to_shared_memory(dtype, points, rng):
+    """Blocks take several tiles, the last of which has fewer rows."""
+    f, _ = PROGRAMS["logistic"]
+    shapes = (4, (points, 4), points)
+    args = [rng.normal(size=shape).astype(dtype) for shape in shapes]
+    tape = simplify(fdiff.make_tape(f, *args))
+    program, _, _ = program_of(tape)
+    assert "x1_rows = cuda.shared.array(" in program.text
+    x, a, y = (np.asarray(arg, np.float64) for arg in args)
+    margin = y * (a @ x)
+    slope = 0.01 * x - (y / (1 + np.exp(margin))) @ a / points
+    loss = np.mean(np.log1p(np.exp(-margin))) + 0.005 * np.sum(x * x)
+    value, got = run_on_simulator(tape, *args)
+    tolerance = 1e-12 if dtype == np.float64 else 1e-5
+    np.testing.assert_allclose(value, loss, rtol=tolerance)
+    np.testing.assert_allclose(got, slope, rtol=tolerance, atol=tolerance)

@@ -8,7 +8,7 @@ on the sizes (`Tuning`); all else is in the texts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from ..ir.graph import KernelGraph, Values
 from ..ir.loops import (
@@ -33,6 +33,7 @@ from .partial_results import by_blocks, chunked, neutral_element
 from .program import CudaProgram, Numbers, SortKeys, evaluate, numbers_of
 from .scan_text import ScanText
 from .sorted_scatters import SORT, sorted_scatters
+from .tile_rows import tile_rows
 from .tuning import GPU, Tuning
 
 
@@ -278,13 +279,15 @@ class _Generator:
         nests = [item for item in tiles.items if isinstance(item, Nest)]
         work = [self._work(nest, tiles) for nest in nests]
         rows = max(1, self._evaluate(tiles.rows))
-        most = max(1, min(64, self._tuning.threads * rows // max(1, *work)))
+        most = max(self._tuning.height, min(64, self._tuning.threads * rows // max(1, *work)))
         height = f"max(1, min({most}, {tiles.rows} // {self._tuning.tiles}))"
         light = sum(work) <= self._tuning.light
         if light:
             height = f"max(1, {tiles.rows})"
         blocks = f"max(1, min({self._tuning.partial}, {tiles.rows} // {_atom(height)}))"
-        body, carried = self._tile_body(tiles)
+        high = min(rows, self._evaluate(height))
+        staged = [] if light else tile_rows(tiles, high, self._memory, self._numbers)
+        body, carried = self._tile_body(tiles, {t.name: t.first for t in staged})
         if light:
             self._texts.tile(tiles, height, "1")
             ends = [f"{BLOCK} = {height}", f"{BEGIN} = 0", f"{END} = {tiles.rows}"]
@@ -300,11 +303,14 @@ class _Generator:
         loop = [
             f"{BLOCK} = {height}",
             *offsets,
+            *(t.declared for t in staged),
             *begun,
             "tile = block_number",
             f"while tile < {count}:",
             f"{'    '}{BEGIN} = tile * {BLOCK}",
             f"{'    '}{END} = min({BEGIN} + {BLOCK}, {tiles.rows})",
+            *indented([line for t in staged for line in t.copied]),
+            *indented([BARRIER] if staged else []),
             *indented(body),
             *indented([BARRIER]),
             "    tile = tile + blocks",
@@ -322,7 +328,9 @@ class _Generator:
         sizes = dict(self._numbers) | {BEGIN: 0, END: self._evaluate(tiles.rows)}
         return evaluate(iterations(nest, 0, len(nest.domain)), sizes)
 
-    def _tile_body(self, tiles: TileLoop) -> tuple[list[str], list[Accumulator]]:
+    def _tile_body(
+        self, tiles: TileLoop, staged: Mapping[str, str]
+    ) -> tuple[list[str], list[Accumulator]]:
         """The lines of one tile, and the accumulators that go on from tile to tile."""
         own = self._texts.tile_local(tiles)
         lines: list[str] = []
@@ -340,7 +348,9 @@ class _Generator:
                 raise _NotTiledError
             carried |= going
             shared = self._shared_by_tiles(mapped.nest, own)
-            text = NestText(mapped, self._memory, shared=shared, carried=frozenset(going))
+            text = NestText(
+                mapped, self._memory, shared=shared, carried=frozenset(going), staged=staged
+            )
             lines += [f"# {item.comment}", *self._in_tile(mapped, text, tiles)]
         return lines, list(carried.values())
 

@@ -17,7 +17,9 @@ from ..ir.loops import (
     Call,
     Item,
     LoopProgram,
+    Nest,
     Statement,
+    StatementKind,
     TileLoop,
     nests_and_calls,
 )
@@ -25,7 +27,7 @@ from .block_reductions import REDUCTIONS
 from .block_scans import SCANS
 from .kernel_sharing import SharedKernels
 from .matrix_texts import HELPERS
-from .nest_mapping import ATOMIC_SUMS
+from .nest_mapping import ATOMIC_SUMS, dtype_of_neutral
 from .nest_text import BARRIER, indented
 from .program import (
     CudaProgram,
@@ -74,7 +76,7 @@ class KernelTexts:
     def __init__(self, graph: KernelGraph, program: LoopProgram) -> None:
         self._graph = graph
         self._program = program
-        self.locals = dict(program.locals)
+        self.locals = dict(program.locals) | _continued(program)
         self.dtypes = {**program.memory, **self.locals}
         self._dims: dict[str, Dims] = {}  # of memory that tiles have copies of
         self._partial: list[DeviceMemory] = []
@@ -269,6 +271,25 @@ class KernelTexts:
         ]
         out += [m for m in self._partial if m.name in used]
         return (*out, *(table for name, table in self._tables.items() if name in used))
+
+
+def _continued(program: LoopProgram) -> dict[str, str]:
+    """The sums that go on from tile to tile, which other kernels begin and end: their dtypes."""
+    nests = [(item, one) for item in program.items for one in nests_and_calls(item)]
+    starts = {
+        s.target: s.text
+        for item, nest in nests
+        if item is nest and isinstance(nest, Nest) and not nest.domain
+        for s in nest.statements
+        if s.kind is StatementKind.LET
+    }
+    return {
+        a.name: dtype_of_neutral(starts[a.name])
+        for item, nest in nests
+        if isinstance(item, TileLoop) and isinstance(nest, Nest)
+        for a in nest.accumulators
+        if a.identity == a.name and a.name in starts and a.name not in dict(program.locals)
+    }
 
 
 def _words(lines: Iterable[str]) -> list[str]:

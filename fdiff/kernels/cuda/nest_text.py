@@ -18,6 +18,7 @@ from ..kernel_source import INDENT
 from ..runtime.status import OUT_OF_BOUNDS
 from .block_reductions import reduction_name
 from .nest_mapping import MappedNest, dtype_of_neutral, neutral_of
+from .tile_rows import staged_name
 
 
 class Team(NamedTuple):
@@ -44,7 +45,11 @@ def indented(lines: Iterable[str], times_: int = 1) -> list[str]:
 
 
 class NestText:
-    """The lines of one nest; `carried` are accumulators that go on after it, in each thread."""
+    """The lines of one nest; `carried` are accumulators that go on after it, in each thread.
+
+    Of arrays that are `staged`, shared memory has the rows of a tile, from the entry on that this
+    says (`tile_rows`).
+    """
 
     def __init__(
         self,
@@ -53,12 +58,14 @@ class NestText:
         *,
         shared: frozenset[str] = frozenset(),
         carried: frozenset[str] = frozenset(),
+        staged: Mapping[str, str] | None = None,
     ) -> None:
         self._nest = mapped.nest
         self._mapped = mapped
         self._memory = memory
         self._atomic = mapped.atomic | shared
         self._carried = carried
+        self._staged = staged or {}
         self._lines = LoopLines(mapped.nest, _prefix(mapped.nest))
 
     # --- the three ways to share a nest --------------------------------------------------------
@@ -268,6 +275,8 @@ class NestText:
         if kind is StatementKind.PICK:
             return pick_lines(target, at, text, operands)
         truth = self._memory[name] == "b1"
+        if kind is StatementKind.LOAD and name in self._staged:
+            return [f"{target} = {staged_name(name)}[{at} - {self._staged[name]}]"]
         if kind is StatementKind.LOAD:
             return [f"{target} = {name}[{at}]" + " != 0" * truth]
         if kind is StatementKind.CARRY:

@@ -15,6 +15,7 @@ class Tuning(NamedTuple):
     many: int = 1 << 14  # threads that keep a GPU busy: reductions of fewer entries are split
     row: int = 32  # terms from which on a block reduces a row together
     tiles: int = 1 << 9  # tiles of rows, if there are as many
+    height: int = 32  # rows of a tile, if there are as many: those that the threads of a warp take
     library: int = 1 << 21  # terms of a matrix product from which on a library does it
     lines: int = 500  # lines of a kernel of one block, which is then cut: NVVM takes long
     registers: int = 8  # largest order of matrices that a thread keeps in registers
@@ -24,5 +25,5 @@ class Tuning(NamedTuple):
 GPU = Tuning()
 # Few threads, which are slow there, and every way of sharing at small sizes.
 SIMULATOR = Tuning(
-    threads=4, light=20, blocks=3, partial=3, many=24, row=4, tiles=2, library=1 << 10
+    threads=4, light=20, blocks=3, partial=3, many=24, row=4, tiles=2, height=1, library=1 << 10
 )
