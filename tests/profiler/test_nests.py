@@ -146,12 +146,16 @@ def test_nests_that_threads_share(monkeypatch):
     for found in within:
         assert found[0] == value
         assert found[1].tobytes() == gradient.tobytes()
+    whole = 0.0
     for kernel, nests in nests_of(prof):  # workers may wait for a core before and after
         assert "processor's clock" in kernel.args["timing"]
         covered = sum(e.cpu_time_total for e in nests)
-        assert 0.0 < covered <= kernel.cpu_time_total * 1.001
+        assert 0.0 <= covered <= kernel.cpu_time_total * 1.001
         longest = max(nests, key=lambda e: e.cpu_time_total)
         assert longest.args["loops"] == "200000"
+        whole += covered
+    # In one call the other worker may do everything, while the one with the clock has no core.
+    assert whole > 0.0
 
 
 def test_errors_of_kernels_are_raised_in_a_profile_too():
