@@ -83,10 +83,23 @@ def check_chunk(chunk_size: object, call: str) -> int | None:
 
 def check_device(device: object, call: str) -> str:
     """Refuse a device that fdiff does not know; whether it is there is found out by calls."""
-    if device not in DEVICES:
-        fact = f"device must be one of {', '.join(map(repr, DEVICES))}, not {device!r}."
-        raise failure(InputError, call, fact, "Leave device out to run on the CPU.")
-    return cast("str", device)
+    if isinstance(device, str) and device in DEVICES:
+        return device
+    fact = f"device must be one of {', '.join(map(repr, DEVICES))}, not {device!r}."
+    way = "Leave device out to run on the CPU."
+    word = str(device).strip().lower()  # "cuda:1", torch.device("cuda"), "GPU": what others write
+    if word.startswith(("cuda", "gpu")):
+        number = word.partition(":")[2]
+        way = "Write device='cuda'."
+        if number.isdigit():
+            fact += " fdiff runs on one GPU, that which is current at the first call."
+            way = (
+                f"Write device='cuda', and set CUDA_VISIBLE_DEVICES={int(number)} before Python"
+                f" starts, or make GPU {int(number)} the current one before the first call."
+            )
+    elif word == "host":
+        way = "Write device='cpu', or leave device out."
+    raise failure(InputError, call, fact, way)
 
 
 def refuse_position(inputs: object, f: object, name: str) -> None:

@@ -82,6 +82,23 @@ def test_unknown_devices_are_refused(operator, device):
         operator(f, device=device)
 
 
+@pytest.mark.parametrize(
+    ("device", "way"),
+    [
+        ("cuda:1", "Write device='cuda', and set CUDA_VISIBLE_DEVICES=1 before Python starts"),
+        ("gpu", "Write device='cuda'."),
+        ("CUDA", "Write device='cuda'."),
+        ("host", "Write device='cpu', or leave device out."),
+        ("tpu", "Leave device out to run on the CPU."),
+        (np.zeros(2), "Leave device out to run on the CPU."),
+    ],
+)
+def test_the_way_out_fits_what_was_written(device, way):
+    with pytest.raises(InputError) as caught:
+        fdiff.grad(f, device=device)
+    assert str(caught.value).splitlines()[-1].strip().startswith(way)
+
+
 def called(operator, **options):
     """What the operator gives at X, its arrays in a row."""
     function = np.sin if operator is fdiff.vmap else f
