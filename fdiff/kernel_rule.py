@@ -161,6 +161,26 @@ class ComplexFormula(NamedTuple):
         return COMPLEX if len(self.parts) == 2 else "f8"
 
 
+class KernelStep(NamedTuple):
+    """One expression of an elementwise op that has several, which a kernel computes in turn.
+
+    It is in ``{0}``, ``{1}``, ... for the values `args`: the operands of the op by their numbers,
+    behind them the address if the rule has one, then the results of the steps before. `dtype` is
+    that of the result; empty stands for that of the op's result, in which the operands are too.
+    """
+
+    text: str
+    args: tuple[int, ...]
+    dtype: str = ""
+
+
+class CAddress(NamedTuple):
+    """The address of a C function in this process, and the object that keeps it valid."""
+
+    value: int
+    owner: object
+
+
 class KernelRule(NamedTuple):
     """How a kernel computes an op, on the op's record.
 
@@ -170,7 +190,10 @@ class KernelRule(NamedTuple):
     - `literals` are values of the second operand that stand in the text as they are;
     - `checks_whole` tells that NumPy looks at whole numbers before it takes them, so that bytecode
       leaves them to NumPy;
-    - `routine` is what computes an op of the category ``routine``.
+    - `routine` is what computes an op of the category ``routine``;
+    - `steps` stand in place of `text` where an entry takes several expressions;
+    - `address` is the C function that the steps call: a number of the kernel's tables, not of its
+      text, because it is another one in each process.
     """
 
     kind: Kind
@@ -179,3 +202,10 @@ class KernelRule(NamedTuple):
     literals: tuple[float, ...] = ()
     checks_whole: bool = False
     routine: Routine | None = None
+    steps: tuple[KernelStep, ...] = ()
+    address: CAddress | None = None
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The expressions of an entry."""
+        return tuple([step.text for step in self.steps]) or (self.text,)

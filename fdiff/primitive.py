@@ -178,6 +178,9 @@ class Primitive:
       where its entries do not belong to those of the arguments;
     - ``sparse_tangents(sweep, node)`` keeps parts of batched tangents apart, as
       `ops/tangent_parts.py` says, None where it cannot; without it they are made one;
+    - ``sparsity(out, *types, **params)`` tells, by types, which entries of the output (rows) can
+      have a derivative with respect to which entries of each argument (columns): matrices of truth
+      values, None for all; without it, that follows from the family;
     - ``masks(mask, args, **params)`` tells of each argument which entries enter the output's
       entries where `mask` is true; without it, that follows from the transpose.
     """
@@ -203,6 +206,7 @@ class Primitive:
     axis_map: Callable[..., AxisMap | None] | None = None
     masks: Callable[..., Sequence[object]] | None = None
     sparse_tangents: Callable[..., list[Any] | None] | None = None
+    sparsity: Callable[..., Sequence[np.ndarray | None]] | None = None
     samples: tuple[Sample, ...] = field(default=())
     layout: LayoutRule = _C_ORDER
     stops: bool = False  # the result counts as independent of the arguments

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial, update_wrapper
 from typing import Any
 
@@ -11,29 +11,97 @@ import numpy as np
 from ..arraytype import ArrayType
 from ..dispatch.arguments import Function
 from ..errors import InputError, failure
-from ..ops.opaque import OpaqueFunction, entrywise_type, opaque
+from ..ops.opaque import common_dtype, entrywise_type, opaque
 from ..ops.shaping import traced
-from ..trace import apply, tracing
+from ..primitive import Primitive
+from ..process.forking import no_fork
+from ..trace import TracedArray, apply, current, tracing
+from ..tracebacks import public
 from .custom_derivatives import CustomFunction, custom_jvp, custom_vjp
 from .options import check_callable
 
 
 class OpaqueCall:
-    """What stands for the user's function: run on numbers, one node where a trace is under way."""
+    """What stands for the user's function: run on numbers, one node where a trace is under way.
+
+    What has a kernel takes `count` arguments, in the dtype of its result.
+    """
 
     __fdiff__ = "primitive"
 
-    def __init__(self, function: OpaqueFunction) -> None:
-        self.function = function
-        update_wrapper(self, function.function, updated=())
+    def __init__(self, function: Function, op: Primitive, count: int) -> None:
+        self.op, self.count = op, count
+        update_wrapper(self, function, updated=())
 
-    def __call__(self, *args: object) -> object:
-        if not tracing():
-            return self.function.run(*map(np.asarray, args))
-        out = apply(opaque, *map(traced, args), function=self.function)
+    def __call__(self, *args: object) -> Any:
+        recording = tracing()
+        if self.count:
+            if len(args) != self.count:
+                fact = f"takes {self.count} arguments, not {len(args)}."
+                raise failure(InputError, self.op.name, fact)
+            dtype = common_dtype(args)
+            args = tuple([_as_dtype(x, dtype, recording) for x in args])
+        if not recording:
+            return self.op.evaluate(*map(np.asarray, args))
+        out = apply(self.op, *map(traced, args))
         return type(out)(out.home, out.id, out.type, scalar=not out.shape)
 
 
+def _as_dtype(x: object, dtype: np.dtype, recording: bool) -> object:  # noqa: FBT001 - private
+    if not recording:
+        return np.asarray(x, dtype)
+    trace = current()
+    node = trace.lift(x, dtype)
+    return TracedArray(trace, node, trace.builder.type(node))
+
+
+class PrimitiveFunction(CustomFunction[..., Any]):
+    """What `primitive` returns: a function of arrays, with the record `op` of its operation."""
+
+    name = "primitive"
+    fun: Any
+    op: Primitive
+    samples: tuple[tuple[object, ...], ...] = ()
+
+    def __repr__(self) -> str:
+        rule = self.op.kernel
+        how = (
+            "not compiled" if rule is None else "called by kernels" if rule.address else "compiled"
+        )
+        return f"<fdiff.{self.call}, {how}>"
+
+    @public
+    def check(self, *args: object) -> None:
+        """Test the operation: value, kernel, derivatives, batches, dtypes, layouts, shapes.
+
+        Parameters
+        ----------
+        *args
+            Arguments to test it with; by default each of the `samples` of its definition.
+
+        Raises
+        ------
+        GradcheckError
+            If a derivative of first or second order, in one of both modes, is not the measured one;
+            if the kernel, a batch, single precision, another layout or (of what acts entry by
+            entry) another shape gives other values; or if `sparsity` leaves out an entry.
+        InputError
+            If there are no samples.
+        """
+        with no_fork:
+            from .primitive_checks import check_primitive  # noqa: PLC0415 - few programs need it
+        check_primitive(self, (args,) if args else self.samples)
+
+
+class ForwardPrimitive(PrimitiveFunction, custom_jvp[..., Any]):
+    """One with partial derivatives or a forward rule."""
+
+
+class ReversePrimitive(PrimitiveFunction, custom_vjp[..., Any]):
+    """One with a reverse rule."""
+
+
+@public
 def primitive(
     function: Function,
     *,
@@ -41,7 +109,11 @@ def primitive(
     vjp: Function | None = None,
     jvp: Function | None = None,
     like: Callable[..., Any] | int | None = None,
-) -> CustomFunction[..., Any]:
+    kernel: Function | str | None = None,
+    address: object = None,
+    sparsity: Callable[..., Any] | None = None,
+    samples: Sequence[tuple[object, ...]] = (),
+) -> PrimitiveFunction:
     """A function as one operation, whose code is not traced: compiled by Numba, or in C.
 
     Parameters
@@ -59,18 +131,36 @@ def primitive(
     like : int or callable, optional
         The type of the result: that of the argument at this position, or of what
         ``like(*args)`` gives for arrays of zeros. By default arguments broadcast.
+    kernel : str or callable, optional
+        How kernels compute an entry of the result from those of the arguments, in the
+        kernel language (docs/kernel-language.md): a text such as ``"lambda x: rt.exp(-x)"``, or a
+        Python function whose source is taken and which never runs. Assignments to names and a
+        ``return``.
+    address : object, optional
+        In place of `kernel`, a C function of doubles that gives a double, which kernels call for
+        each entry, on one thread: what `numba.cfunc` returns, a ctypes function, a capsule of
+        Cython (``scipy.special.cython_special``), a `scipy.LowLevelCallable`, or the address as
+        an integer. It must be pure and raise nothing.
+    sparsity : callable, optional
+        ``sparsity(*args)``, for arrays of zeros, gives for each argument a matrix of truth values:
+        which entries of the result (rows) depend on which of its entries (columns); None for all.
+        By default it follows from the rule.
+    samples : sequence of tuples, optional
+        Arguments that the operation is tested with, by its method ``check()``.
 
     Returns
     -------
-    callable
+    PrimitiveFunction
         A function of arrays, for use in functions that operators of fdiff trace. The rules are
-        plain NumPy, may call it again, and hold at every order. Programs with it are interpreted:
-        there is no kernel of what is not traced, on a GPU neither.
+        plain NumPy, may call it again, and hold at every order. With `kernel` or `address`,
+        arguments get the dtype of the result, and programs are compiled as any others (on a GPU
+        with `kernel` alone); without, they are interpreted. Its method ``check()`` tests it.
 
     Raises
     ------
     InputError
-        If there is no derivative or more than one, or the function returns another type than told.
+        If there is no derivative or more than one, or the function returns another type than told;
+        if `kernel` is not in the kernel language, or `address` not that of such a function.
 
     References
     ----------
@@ -84,6 +174,18 @@ def primitive(
     >>> square = fdiff.primitive(lambda x: x * x, partials=lambda x, out: (2.0 * x,))
     >>> fdiff.grad(lambda x: np.sum(square(x)))(np.array([1.0, 2.0]))
     array([2., 4.])
+
+    With a text for kernels, and a test of all of it:
+
+    >>> softplus = fdiff.primitive(
+    ...     lambda x: np.logaddexp(0.0, x),
+    ...     partials=lambda x, out: (1.0 / (1.0 + np.exp(-x)),),
+    ...     kernel="lambda x: rt.log1p(rt.exp(-abs(x))) + rt.maximum(x, 0.0)",
+    ...     samples=[(np.array([-1.0, 0.5, 30.0]),)],
+    ... )
+    >>> softplus.check()
+    >>> fdiff.jit(lambda x: np.sum(softplus(x)))(np.zeros(2))
+    np.float64(1.3862943611198906)
     """
     check_callable(function, "primitive")
     name = f"primitive({getattr(function, '__name__', type(function).__name__)})"
@@ -92,16 +194,44 @@ def primitive(
         fact = f"one of partials, vjp and jvp is needed, not {len(given)}."
         raise failure(InputError, name, fact, "The others are derived from it.")
     check_callable(given[0], "primitive")
+    rule, count = None, 0
+    if kernel is not None or address is not None:
+        rule, count = _kernel(name, kernel, address, partials if like is None else None)
     entrywise = partials is not None and like is None
-    call = OpaqueCall(OpaqueFunction(function, _type_rule(like), name, entrywise=entrywise))
-    found: CustomFunction[..., Any]
+    pattern = None if sparsity is None else partial(_patterns, name, sparsity)
+    facts: dict[str, Any] = {"entrywise": entrywise, "kernel": rule, "sparsity": pattern}
+    op = opaque(name, function, _type_rule(like), **facts)
+    call = OpaqueCall(function, op, count)
+    found: PrimitiveFunction
     if vjp is not None:
-        found = custom_vjp(call)
+        found = ReversePrimitive(call)
         found.defvjp(partial(_kept, found), partial(_pulled, vjp))
-        return found
-    found = custom_jvp(call)
-    found.defjvp(partial(_pushed, found, jvp) if jvp else partial(_by_slopes, found, partials))
+    else:
+        found = ForwardPrimitive(call)
+        found.defjvp(partial(_pushed, found, jvp) if jvp else partial(_by_slopes, found, partials))
+    if isinstance(function, np.ufunc):
+        found._signature = None  # rules are given the operands, not `out` and the like
+    found.op, found.samples = op, tuple([tuple(s) for s in samples])
     return found
+
+
+def _kernel(name: str, kernel: object, address: object, partials: Function | None) -> Any:
+    """The rule of a kernel text or address, and how many arguments it takes."""
+    if partials is None:
+        fact = "kernel and address are for functions that act entry by entry."
+        raise failure(InputError, name, fact, "Give partials, without like.")
+    if kernel is not None and address is not None:
+        fact = "kernel and address are two ways to compute the same."
+        raise failure(InputError, name, fact, "Leave one of them out.")
+    with no_fork:
+        from .primitive_kernels import kernel_of_address, kernel_of_text  # noqa: PLC0415 - late
+    if kernel is not None:
+        return kernel_of_text(kernel, name)
+    return kernel_of_address(address, name, partials)
+
+
+def _zeros(types: Sequence[ArrayType]) -> list[np.ndarray]:
+    return [np.zeros(t.shape, t.dtype) for t in types]
 
 
 def _type_rule(like: Any) -> Callable[..., ArrayType]:
@@ -112,10 +242,33 @@ def _type_rule(like: Any) -> Callable[..., ArrayType]:
         return lambda *types: types[like]
 
     def rule(*types: ArrayType) -> ArrayType:
-        found = np.asarray(like(*[np.zeros(t.shape, t.dtype) for t in types]))
+        found = np.asarray(like(*_zeros(types)))
         return ArrayType(found.shape, found.dtype)
 
     return rule
+
+
+def _patterns(
+    name: str, sparsity: Any, out: ArrayType, *types: ArrayType
+) -> list[np.ndarray | None]:
+    """What `sparsity` tells of a node with these types."""
+    given = sparsity(*_zeros(types))
+    found = [_truth(g) for g in (given if isinstance(given, tuple | list) else (given,))]
+    wanted = [(out.size, t.size) for t in types]
+    shapes = [None if f is None else f.shape for f in found]
+    fits = [s is None or s == w for s, w in zip(shapes, wanted, strict=False)]
+    if len(fits) != len(wanted) or not all(fits):
+        fact = f"sparsity gave patterns of shapes {shapes}, not {wanted}."
+        way = "Give a row for each entry of the result, a column for each of the argument."
+        raise failure(InputError, name, fact, way)
+    return found
+
+
+def _truth(pattern: Any) -> np.ndarray | None:
+    """A pattern as truth values; it may be a sparse matrix."""
+    if pattern is None:
+        return None
+    return np.asarray(pattern.toarray() if hasattr(pattern, "toarray") else pattern) != 0
 
 
 def _kept(function: Any, *args: Any) -> tuple[Any, Any]:
@@ -136,4 +289,7 @@ def _pushed(function: Any, jvp: Any, primals: tuple[Any, ...], dots: tuple[Any, 
 def _by_slopes(function: Any, partials: Any, primals: tuple[Any, ...], dots: Any) -> Any:
     out = function(*primals)
     terms = [dot * slope for dot, slope in zip(dots, partials(*primals, out), strict=True)]
-    return out, np.broadcast_to(sum(terms[1:], terms[0]), np.shape(out))
+    total = np.broadcast_to(sum(terms[1:], terms[0]), np.shape(out))
+    if total.dtype.kind == out.dtype.kind == "f":  # a slope may be of another precision
+        total = total.astype(out.dtype)
+    return out, total

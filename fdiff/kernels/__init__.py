@@ -82,6 +82,7 @@ if TYPE_CHECKING:
     from .runtime.status import error_of
     from .state import facts
     from .tape_costs import TapeCosts, costs_of_tape, flops_of_node
+    from .user_texts import UserTextError, rule_of_text
 
 __all__ = [
     "ATTRIBUTES",
@@ -122,6 +123,7 @@ __all__ = [
     "ResultStep",
     "TapeCosts",
     "Unpack",
+    "UserTextError",
     "ValueArgument",
     "as_word",
     "bind_entry_stub",
@@ -150,6 +152,7 @@ __all__ = [
     "nest_clock",
     "on_disk",
     "predict_seconds",
+    "rule_of_text",
     "seen",
     "source",
     "started",
@@ -212,6 +215,8 @@ _HOMES = {
     "facts": ("state", "facts"),
     "missing_on_cuda": ("cuda.compiler", "missing"),
     "stub_fault": ("llvm.stub_binding", "stub_fault"),
+    "UserTextError": ("user_texts", "UserTextError"),
+    "rule_of_text": ("user_texts", "rule_of_text"),
     "text_after": ("codegen.source_generation", "text_after"),
 }
 

@@ -104,6 +104,7 @@ class Executable:
         )
         if stamps:  # one input more, for so many time stamps
             self._inputs += (KernelInput(len(self._inputs), (stamps,), np.dtype(np.int64)),)
+        self._owners = values.owners
         self._bound = self._bind(values)
         self._apart: CallParts | None = None
         self._called = False
@@ -217,14 +218,14 @@ class Executable:
     def _with_code(self, bound: BoundKernel, code: Loaded) -> BoundKernel:
         """The same with this code. That of a parallel kernel is called by `run`, its table says."""
         if not self._kernel.run:
-            return bound._replace(address=code.address, owner=code)
+            return bound._replace(address=code.address, owner=(code, self._owners))
         most = min(self._parts, self._threads)
         job = {"JOB_POOL": pool.address, "JOB_CODE": code.address, "JOB_THREADS": most}
         before = np.zeros(len(HEADER), np.int64)
         for name, value in job.items():
             before[HEADER[name]] = value
         ints = np.concatenate([before, bound.ints])[len(HEADER) :]
-        return bound._replace(address=self._kernel.run, owner=code, ints=ints)
+        return bound._replace(address=self._kernel.run, owner=(code, self._owners), ints=ints)
 
 
 def _plain(type_: ArrayType) -> np.dtype[Any]:

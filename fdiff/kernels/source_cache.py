@@ -31,8 +31,12 @@ class SelectedSource(NamedTuple):
 
 
 def select_source(graph: KernelGraph, values: Values, *, serial: bool = False) -> SelectedSource:
-    """The source for these sizes: for several threads, if they gain by it and not `serial`."""
+    """The source for these sizes: for several threads, if they gain by it and not `serial`.
+
+    C functions of the user are called by one thread, since nobody says that several may.
+    """
     made = _serial(graph)
+    serial = serial or "rt.double" in made.source.text
     if not serial and threads() > 1 and made.parts(values.ints) > 1 and made.lines <= _LONGEST:
         heavy = made.heavy(values.ints)
         parallel_kernel = _parallel(graph, heavy)

@@ -89,7 +89,7 @@ def flops_of_node(node: Node, given: Sequence[Node]) -> int | None:
     if category in _FREE:
         return 0
     if category is Category.ELEMENTWISE:
-        return flops_of(_text(rule, given)) * node.type.size
+        return sum(map(flops_of, _texts(rule, given))) * node.type.size
     if category in _ONE_EACH:
         return max(t.size for t in (*types, node.type))
     if rule.kind is Kind.CONTRACT:
@@ -97,12 +97,12 @@ def flops_of_node(node: Node, given: Sequence[Node]) -> int | None:
     return _of_matrices(rule.kind, types)
 
 
-def _text(rule: KernelRule, given: Sequence[Node]) -> str:
-    """The expression of an entry: a shorter one where the second operand is a certain number."""
+def _texts(rule: KernelRule, given: Sequence[Node]) -> tuple[str, ...]:
+    """The expressions of an entry: a shorter one where the second operand is a certain number."""
     value = given[1].value if len(given) == 2 else None
-    if value is None or value.size != 1:
-        return rule.text
-    return dict(rule.constants).get(float(value.reshape(-1)[0].real), rule.text)
+    if value is None or value.size != 1 or not rule.constants:
+        return rule.texts
+    return (dict(rule.constants).get(float(value.reshape(-1)[0].real), rule.text),)
 
 
 def _terms(node: Node, types: Sequence[ArrayType]) -> int:

@@ -1,4 +1,4 @@
-"""Calls of a function of the user as one op: its code is not traced, it runs on numbers."""
+"""Functions of the user as ops: their code is not traced, it runs on numbers."""
 
 from __future__ import annotations
 
@@ -9,71 +9,50 @@ import numpy as np
 
 from ..arraytype import ArrayType, broadcast
 from ..errors import InputError, message
-from ..primitive import Primitive
+from ..primitive import LayoutRule, Primitive
 from ..trace import TracedArray, apply
-from .families import align
+from . import axis_maps
+from .families import align, kind_of
+
+TypeRule = Callable[..., ArrayType]
 
 
-class OpaqueFunction:
-    """A function of arrays that returns one array, of the type that ``type_of(*types)`` gives.
+def opaque(
+    name: str,
+    function: Callable[..., Any],
+    type_of: TypeRule,
+    *,
+    entrywise: bool,
+    **facts: Any,
+) -> Primitive:
+    """The record of a function that returns one array, of the type that ``type_of(*types)`` gives.
 
-    An `entrywise` function broadcasts, as a ufunc does.
+    An `entrywise` one broadcasts, as a ufunc does. Derivatives are those of the rules around it
+    (`functional/primitives.py`); `facts` are further fields.
     """
 
-    def __init__(
-        self,
-        function: Callable[..., Any],
-        type_of: Callable[..., ArrayType],
-        name: str,
-        *,
-        entrywise: bool,
-    ) -> None:
-        self.function, self.type_of, self.name, self.entrywise = function, type_of, name, entrywise
-
-    def __repr__(self) -> str:
-        return self.name
-
-    def run(self, *args: np.ndarray) -> np.ndarray:
+    def evaluate(*args: np.ndarray) -> object:
         """What the function returns, which must be of the type that was told."""
-        types = [ArrayType(np.shape(a), np.asarray(a).dtype) for a in args]
-        expected = self.type_of(*types)
-        found = np.asarray(self.function(*args))
-        if found.shape != expected.shape or not np.can_cast(
-            found.dtype, expected.dtype, "same_kind"
-        ):
+        expected = type_of(*[ArrayType(np.shape(a), np.asarray(a).dtype) for a in args])
+        found = np.asarray(function(*args))
+        castable = np.can_cast(found.dtype, expected.dtype, "same_kind")
+        if found.shape != expected.shape or not castable:
             fact = f"the function returned an array of dtype {found.dtype} and shape {found.shape}; {expected} was told."
-            raise InputError(
-                message(self.name, fact, "Correct `like`, or what the function returns.")
-            )
-        return found.astype(expected.dtype)[()]
+            raise InputError(message(name, fact, "Correct `like`, or what the function returns."))
+        return found.astype(expected.dtype, order="C")[()]
 
+    def batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int) -> list[object]:
+        if entrywise:
+            return [apply(op, *align(args, mapped))]
+        pairs = list(zip(args, mapped, strict=True))
+        return [np.stack([apply(op, *(x[k] if m else x for x, m in pairs)) for k in range(size)])]
 
-def _infer(*types: ArrayType, function: OpaqueFunction) -> tuple[ArrayType, ...]:
-    return (function.type_of(*types),)
-
-
-def _evaluate(*args: np.ndarray, function: OpaqueFunction) -> object:
-    return function.run(*args)
-
-
-def _batch(
-    args: Sequence[TracedArray], mapped: Sequence[bool], size: int, *, function: OpaqueFunction
-) -> list[object]:
-    if function.entrywise:
-        return [apply(opaque, *align(args, mapped), function=function)]
-    rows = [
-        apply(
-            opaque,
-            *(x[k] if m else x for x, m in zip(args, mapped, strict=True)),
-            function=function,
-        )
-        for k in range(size)
-    ]
-    return [np.stack(rows)]
-
-
-# Derivatives are those of the rules around it (`functional/primitives.py`).
-opaque = Primitive("opaque", _infer, _evaluate, None, None, _batch, None, "opaque")
+    op = Primitive(
+        name, lambda *types: (type_of(*types),), evaluate, batch=batch, layout=LayoutRule("C"),
+        family="elementwise" if entrywise else "opaque",
+        axis_map=axis_maps.entrywise if entrywise else None, **facts,
+    )  # fmt: skip
+    return op
 
 
 def entrywise_type(*types: ArrayType) -> ArrayType:
@@ -83,3 +62,11 @@ def entrywise_type(*types: ArrayType) -> ArrayType:
         broadcast(*[t.shape for t in types]),
         dtype if any(t.floating for t in types) else np.dtype(float),
     )
+
+
+def common_dtype(args: Sequence[object]) -> np.dtype:
+    """The dtype in which numbers and arrays are computed with entry by entry, as by a ufunc."""
+    kinds = [k() if isinstance(k, type) else k for k in map(kind_of, args)]
+    if not any(isinstance(k, np.dtype) and k.kind in "fc" for k in kinds):
+        kinds.append(np.dtype(float))
+    return np.result_type(np.float32, *kinds)

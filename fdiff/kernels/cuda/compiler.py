@@ -45,9 +45,11 @@ def missing(tape: Tape) -> list[str]:
 
 
 def _without_routine(tape: Tape) -> Iterator[str]:
-    """Operations whose routine is one of the CPU alone."""
+    """Operations whose routine, or C function of the user's, is one of the CPU alone."""
     for node in tape.nodes:
         rule = node.primitive.kernel
+        if rule is not None and rule.address is not None:
+            yield f"{node.primitive.name}, which calls a C function"
         if rule is not None and rule.routine is not None and rule.kind is not Kind.MATMUL:
             dtype = node.types[-1].dtype.str[1:]
             if each_matrix(f"{rule.routine.name}_{dtype}") is None:

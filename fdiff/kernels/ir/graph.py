@@ -145,8 +145,12 @@ def is_masked(ops: Sequence[Operation], i: int) -> bool:
 
 
 class Values(NamedTuple):
-    """What a kernel graph left out: the tables and arrays a kernel is called with."""
+    """What a kernel graph left out: the tables and arrays a kernel is called with.
+
+    `owners` keep the addresses valid that are among the integers.
+    """
 
     ints: tuple[int, ...]
     floats: tuple[float, ...]
     arrays: tuple[np.ndarray, ...]
+    owners: tuple[object, ...] = ()

@@ -39,6 +39,7 @@ class _Draft:
     ints: list[int] = field(default_factory=list)
     floats: list[float] = field(default_factory=list)
     arrays: list[np.ndarray] = field(default_factory=list)
+    owners: list[object] = field(default_factory=list)
     ops: list[Operation] = field(default_factory=list)
     place: dict[int, int] = field(default_factory=dict)
     literals: dict[Operation, int] = field(default_factory=dict)
@@ -129,7 +130,8 @@ def kernel_graph(tape: Tape, layouts: tuple[str, ...]) -> tuple[KernelGraph, Val
         len(draft.arrays),
         draft.symbols.get(many_rows(tape, draft.small), ""),
     )
-    return graph, Values((*draft.symbols, *draft.ints), tuple(draft.floats), tuple(draft.arrays))
+    ints, owners = (*draft.symbols, *draft.ints), tuple(draft.owners)
+    return graph, Values(ints, tuple(draft.floats), tuple(draft.arrays), owners)
 
 
 def nodes_of_operations(tape: Tape, layouts: tuple[str, ...]) -> dict[int, int]:
@@ -187,6 +189,8 @@ def _operation(draft: _Draft, i: int, node: Node) -> Operation:
     if rule is None:
         raise no_kernel(draft.tape)
     name = node.primitive.name if rule.kind in (Kind.ELEMENTWISE, Kind.ROUTINE) else ""
+    if rule.steps:
+        return _last_step(draft, node, rule)
     if rule.kind.is_elementwise:
         text, used = _expression(draft, node, rule)
         args = tuple([_argument(draft, node, slot) for slot in range(used)])
@@ -259,6 +263,24 @@ def _expression(draft: _Draft, node: Node, rule: KernelRule) -> tuple[str, int]:
         if text is not None:
             return text, 1
     return rule.text, len(node.args)
+
+
+def _last_step(draft: _Draft, node: Node, rule: KernelRule) -> Operation:
+    """The last of several expressions of an elementwise op; those before it are entered."""
+    places = [_argument(draft, node, slot) for slot in range(len(node.args))]
+    if rule.address is not None:
+        draft.owners.append(rule.address.owner)
+        number = draft.integer(rule.address.value)
+        places.append(draft.add(Operation(Kind.VALUE, number, (), ("i8",), ((),))))
+    (dtype,), shape = _dtypes_of(node), draft.dims(node.type.shape)
+    ops: list[Operation] = []
+    for text, args, own in rule.steps:
+        given = tuple([places[a] for a in args])
+        name = node.primitive.name
+        ops.append(Operation(rule.kind, text, given, (own or dtype,), (shape,), (), name))
+        if len(ops) < len(rule.steps):
+            places.append(draft.add(ops[-1]))
+    return ops[-1]
 
 
 def _data(draft: _Draft, node: Node, kind: Kind) -> Data:

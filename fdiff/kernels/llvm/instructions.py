@@ -163,6 +163,11 @@ def call(code: ir.IRBuilder, args: list[TypedValue]) -> TypedValue:
     return TypedValue("i8", _call_at(code, args[0], WORD, values))
 
 
+def double(code: ir.IRBuilder, args: list[TypedValue]) -> TypedValue:
+    given = [convert(code, a, "f8" if is_real(a.type) else "i4") for a in args[1:]]
+    return TypedValue("f8", _call_at(code, args[0], llvm_type("f8"), [a.value for a in given]))
+
+
 def fortran(code: ir.IRBuilder, args: list[TypedValue]) -> TypedValue:
     values: list[ir.Value] = []
     for x in args[1:]:

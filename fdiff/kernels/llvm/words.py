@@ -290,6 +290,12 @@ _WORDS = (
 WORDS = {word.name: word for word in _WORDS}
 _COUNTED = (
     Word("rt.call", "i * -> i", do.call, "the status of a routine at an address"),
+    Word(
+        "rt.double",
+        "i * -> f8",
+        do.double,
+        "what a C function of doubles gives; integers are C's int",
+    ),
     Word("rt.fortran", "i * -> ", do.fortran, "a routine whose arguments are passed by address"),
 )
 # Calls of any number of arguments: the number stands behind the word, as in ``rt.call3``.

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ...arraytype import ArrayType
 from ...ops.reductions import sum_
 from ...primitive import Primitive
 from ...tape import ITEM, Node, Tape
@@ -78,18 +79,25 @@ def _found(
 ) -> list[Bits] | None:
     """The bits of each output of a node; None where they are not told."""
     if node.primitive is CALL:
-        return _called(node, args, width) if smoothly else None
+        return _called(node, args, width, smoothly=smoothly)
     rule = _rule(node.primitive)
     return None if rule is None or len(node.types) > 1 else [rule(node, args, shapes)]
 
 
-def _called(node: Node, args: Sequence[Bits], width: int) -> list[Bits] | None:
+def _called(
+    node: Node, args: Sequence[Bits], width: int, *, smoothly: bool
+) -> list[Bits] | None:
     """Of the results of a call: what its rule makes of tangents, which it is linear in.
 
     The tape of the rule is what sweeps run, whatever the function computes. In it the tangents are
-    values: they count wherever they are read.
+    values: they count wherever they are read. An op of the value that tells its pattern tells that
+    of its derivative; and unless `smoothly`, the value is what counts.
     """
     rule: CallRule = node.param("rule")
+    value = rule.value
+    if not smoothly or any(inner.primitive.sparsity is not None for inner in value.nodes):
+        known = {i: bits for i, bits in zip(value.inputs, args, strict=True) if bits is not None}
+        return _carried(value, known, width, smoothly=smoothly)
     given = rule.tangents()
     if given is None:
         return None
@@ -108,6 +116,8 @@ Rule = Callable[[Node, Sequence[Bits], Sequence[tuple[int, ...]]], Bits]
 
 
 def _rule(op: Primitive) -> Rule | None:
+    if op.sparsity is not None:
+        return _declared
     if op.family == "elementwise":
         return _elementwise
     return _moved if op.moves else _summed if op is sum_ else None
@@ -120,6 +130,24 @@ def _elementwise(node: Node, args: Sequence[Bits], shapes: Sequence[tuple[int, .
     for bits in found:
         out |= bits.reshape((*(1,) * (out.ndim - bits.ndim), *bits.shape))
     return out
+
+
+def _declared(node: Node, args: Sequence[Bits], shapes: Sequence[tuple[int, ...]]) -> Bits:
+    """By the matrix that the op tells for each argument."""
+    types = [ArrayType(s, node.type.dtype) for s in shapes]
+    assert node.primitive.sparsity is not None
+    width = next(a.shape[-1] for a in args if a is not None)
+    out = np.zeros((node.type.size, width), np.uint8)
+    for bits, there in zip(args, node.primitive.sparsity(node.type, *types), strict=True):
+        if bits is None:
+            continue
+        rows = bits.reshape((-1, width))
+        if there is None:
+            out |= np.bitwise_or.reduce(rows, axis=0)
+            continue
+        for i, row in enumerate(there):
+            out[i] |= np.bitwise_or.reduce(rows[row], axis=0)
+    return out.reshape((*node.type.shape, width))
 
 
 def _moved(node: Node, args: Sequence[Bits], shapes: Sequence[tuple[int, ...]]) -> Bits:

@@ -1,0 +1,168 @@
+"""How kernels compute a primitive: by a text of the user's, or by the address of a C function."""
+
+from __future__ import annotations
+
+import ast
+import ctypes
+import linecache
+import re
+from collections.abc import Sequence
+from inspect import Parameter, signature
+from textwrap import dedent
+from types import CodeType
+from typing import Any, NamedTuple
+
+from .. import kernels
+from ..dispatch.arguments import Function
+from ..errors import InputError, Line, failure, message
+from ..kernel_rule import CAddress, KernelRule, KernelStep, Kind
+
+_TEXT = "<kernel text>"
+_C_FUNCTION = ctypes.CFUNCTYPE(None).__bases__[0]  # the class of all functions of ctypes
+_AS_TEXT = "Give it as a text: kernel='lambda x: rt.exp(-x)', or with def."
+_DOUBLES = re.compile(
+    r"double *\((?:const )?(double\b[^,]*(?:, *double\b[^,]*)*)(, *int __pyx_skip_dispatch)?\)"
+)
+_ADDRESSES = (
+    "Give an object of numba.cfunc, a ctypes function with argtypes and restype, a capsule of"
+    " Cython or a scipy.LowLevelCallable, or an integer."
+)
+
+
+class UserKernel(NamedTuple):
+    """The rule of a primitive, and how many operands it is for."""
+
+    rule: KernelRule
+    operands: int
+
+
+# --- texts ----------------------------------------------------------------------------------------
+
+
+def kernel_of_text(given: object, call: str) -> UserKernel:
+    """The kernel of a text or Python function in the kernel language."""
+    function, name = _parsed(given, call)
+    try:
+        rule = kernels.rule_of_text(function)
+    except kernels.UserTextError as error:
+        raise _wrong_text(call, error.fact, error.way, (name, error.line)) from None
+    return UserKernel(rule, len(function.args.args))
+
+
+def _wrong_text(call: str, fact: str, way: str, line: Line) -> InputError:
+    return InputError(message(call, fact, way, line))
+
+
+def _parsed(given: Any, call: str) -> tuple[ast.FunctionDef | ast.Lambda, str]:
+    """The function as a syntax tree, and the name of the file that its lines are of."""
+    if not isinstance(given, str):
+        return _function_of_code(given, call)
+    text = dedent(given).strip("\n")
+    linecache.cache[_TEXT] = len(text), None, text.splitlines(keepends=True), _TEXT
+    try:
+        body = ast.parse(text).body
+    except SyntaxError as error:
+        line = (_TEXT, error.lineno or 1)
+        raise _wrong_text(
+            call, f"the kernel text is no Python: {error.msg}.", _AS_TEXT, line
+        ) from None
+    node = body[0] if len(body) == 1 else None
+    found = node.value if isinstance(node, ast.Expr) else node
+    if not isinstance(found, ast.FunctionDef | ast.Lambda):
+        fact = "the kernel text is not one function."
+        raise _wrong_text(call, fact, _AS_TEXT, (_TEXT, 1))
+    return found, _TEXT
+
+
+def _function_of_code(given: Any, call: str) -> tuple[ast.FunctionDef | ast.Lambda, str]:
+    """The function whose code a Python function has, or what Numba compiled of one."""
+    function = getattr(given, "py_func", given)
+    code = getattr(function, "__code__", None)
+    if not isinstance(code, CodeType):
+        fact = f"kernel must be a text or a Python function, not {type(given).__name__}."
+        raise failure(InputError, call, fact, _AS_TEXT)
+    lines = linecache.getlines(code.co_filename, getattr(function, "__globals__", None))
+    tree = ast.parse("".join(lines)) if lines else ast.Module([], [])
+    marks = [(*p,) for p in code.co_positions() if all(p[1:])]  # not those before the first
+    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.Lambda)]
+    around = [n for n in functions if all(_encloses(n, mark) for mark in marks)]
+    if not around or not marks:
+        fact = "the source of the kernel's function is not known."
+        raise failure(InputError, call, fact, _AS_TEXT)
+    return max(around, key=lambda n: (n.lineno, n.col_offset)), code.co_filename
+
+
+def _encloses(node: Any, mark: tuple[Any, ...]) -> bool:
+    """Whether a piece of source lies in a function."""
+    line, end_line, column, end_column = mark
+    begin, end = (node.lineno, node.col_offset), (node.end_lineno, node.end_col_offset)
+    return begin <= (line, column) and (end_line, end_column) <= end
+
+
+# --- addresses ------------------------------------------------------------------------------------
+
+
+def kernel_of_address(given: object, call: str, partials: Function) -> UserKernel:
+    """The kernel that calls a C function of doubles, which gives a double."""
+    address, told = _address(given, call)
+    doubles, ints = told or _Doubles(_count(partials, call))
+    operands = ", ".join(f"np.float64({{{k}}})" for k in range(doubles)) + ", 0" * ints
+    text = f"{{T}}(rt.double{doubles + ints}({{{doubles}}}, {operands}))"
+    step = KernelStep(text, tuple(range(doubles + 1)))
+    rule = KernelRule(Kind.ELEMENTWISE, steps=(step,), address=CAddress(address, given))
+    return UserKernel(rule, doubles)
+
+
+class _Doubles(NamedTuple):
+    """How many doubles a C function takes, and how many integers behind them, which are 0."""
+
+    doubles: int
+    ints: int = 0
+
+
+def _address(given: Any, call: str) -> tuple[int, _Doubles | None]:
+    """The address of a C function, and what it takes if the object tells."""
+    if type(given).__name__ == "PyCapsule":
+        return _of_capsule(given, call)
+    if type(given).__name__ == "LowLevelCallable":
+        if given.user_data is not None:
+            raise failure(InputError, call, "the LowLevelCallable has user_data.", _ADDRESSES)
+        return _address(given.function, call)
+    function: Any = given if isinstance(given, _C_FUNCTION) else getattr(given, "ctypes", None)
+    if isinstance(function, _C_FUNCTION):
+        types: Sequence[object] = function.argtypes or ()
+        if not types or {function.restype, *types} != {ctypes.c_double}:
+            fact = "argtypes and restype do not say that the C function takes and returns doubles."
+            raise failure(InputError, call, fact, "Set them, or write a C function that does.")
+        return ctypes.cast(function, ctypes.c_void_p).value or 0, _Doubles(len(types))
+    number = getattr(given, "address", given)
+    if isinstance(number, int) and not isinstance(number, bool) and number > 0:
+        return number, None
+    fact = f"address must be that of a C function, not {type(given).__name__}."
+    raise failure(InputError, call, fact, _ADDRESSES)
+
+
+def _of_capsule(given: object, call: str) -> tuple[int, _Doubles]:
+    """What a capsule of Cython holds; its name is the signature."""
+    api = ctypes.pythonapi
+    name_of = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", api))
+    pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+        ("PyCapsule_GetPointer", api)
+    )
+    name = name_of(given) or b""
+    found = _DOUBLES.fullmatch(name.decode())
+    if found is None:
+        fact = f"the capsule holds a function {name.decode()!r}, not one of doubles."
+        raise failure(
+            InputError, call, fact, "Take the one whose signature is double (double, ...)."
+        )
+    return pointer_of(given, name) or 0, _Doubles(found[1].count("double"), int(bool(found[2])))
+
+
+def _count(partials: Function, call: str) -> int:
+    """How many arguments an operation has, of which its partial derivatives are given them all."""
+    kinds = [p.kind for p in signature(partials).parameters.values()]
+    if Parameter.VAR_POSITIONAL in kinds or len(kinds) < 2:
+        fact = "the address does not tell how many arguments the C function takes."
+        raise failure(InputError, call, fact, "Write partials(x, y, out) with a name for each.")
+    return len(kinds) - 1
