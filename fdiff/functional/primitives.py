@@ -56,7 +56,15 @@ def _as_dtype(x: object, dtype: np.dtype, recording: bool) -> object:  # noqa: F
 
 
 class PrimitiveFunction(CustomFunction[..., Any]):
-    """What `primitive` returns: a function of arrays, with the record `op` of its operation."""
+    """What `primitive` returns: a function of arrays, with rules.
+
+    Attributes
+    ----------
+    op : Primitive
+        The record of the operation, as fdiff's own have one.
+    samples : tuple of tuples
+        The arguments that `check` tests it with.
+    """
 
     name = "primitive"
     fun: Any
@@ -90,7 +98,7 @@ class PrimitiveFunction(CustomFunction[..., Any]):
         """
         with no_fork:
             from .primitive_checks import check_primitive  # noqa: PLC0415 - few programs need it
-        check_primitive(self, (args,) if args else self.samples)
+        check_primitive(self, self.op, (args,) if args else self.samples)
 
 
 class ForwardPrimitive(PrimitiveFunction, custom_jvp[..., Any]):

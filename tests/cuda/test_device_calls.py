@@ -433,6 +433,18 @@ def test_hessians_in_chunks(place, request):
 # --- the rest of an operator ----------------------------------------------------------------------
 
 
+def test_primitives_run_by_their_text_and_not_by_an_address():
+    given = {"function": np.sinc, "partials": lambda x, out: (2.0 * x,)}
+    square = fdiff.primitive(**given, kernel="lambda x: x * x + 1.0")
+    total = lambda p: lambda x: np.sum(p(x) * x)
+    run = fdiff.value_and_grad(total(square), device="cuda")
+    assert_close(run(X), (np.sum(X**3 + X), 3.0 * X**2 + 1.0))
+    called = fdiff.primitive(**given, address=1)
+    words = r"there is no CUDA kernel for primitive\(sinc\), which calls a C function\."
+    with pytest.raises(UnsupportedError, match=words):
+        fdiff.jit(total(called), device="cuda")(X)
+
+
 def test_operators_nest():
     inner = fdiff.grad(f, device="cuda")
     assert_close(fdiff.jacobian(inner, device="cuda")(X), fdiff.hessian(f)(X))
