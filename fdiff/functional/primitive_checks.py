@@ -172,4 +172,6 @@ class _SampleTests:
 
     def _failed(self, words: str, fact: str) -> GradcheckError:
         what = f"the result {words}" if "gradient" not in words else words
-        return failure(GradcheckError, f"{self.p.call}.check", f"sample {self.k}: {what} {fact}.")
+        way = "Correct the function, its rule, or its kernel, whichever is wrong there."
+        call, said = f"{self.p.call}.check", f"sample {self.k}: {what} {fact}."
+        return failure(GradcheckError, call, said, way)

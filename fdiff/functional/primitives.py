@@ -38,7 +38,8 @@ class OpaqueCall:
         if self.count:
             if len(args) != self.count:
                 fact = f"takes {self.count} arguments, not {len(args)}."
-                raise failure(InputError, self.op.name, fact)
+                way = "The kernel is for so many: give a number or array for each."
+                raise failure(InputError, self.op.name, fact, way)
             dtype = common_dtype(args)
             args = tuple([_as_dtype(x, dtype, recording) for x in args])
         if not recording:

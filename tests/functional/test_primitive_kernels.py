@@ -20,7 +20,7 @@ import fdiff.autograd
 from fdiff import kernels
 from fdiff.dispatch import tiered_execution
 from fdiff.errors import InputError
-from fdiff.tape import _inferred
+from fdiff.node import _inferred
 
 X = np.linspace(-2.0, 2.0, 7)
 COMPILERS = ["llvm", "numba"]
