@@ -84,9 +84,7 @@ def _found(
     return None if rule is None or len(node.types) > 1 else [rule(node, args, shapes)]
 
 
-def _called(
-    node: Node, args: Sequence[Bits], width: int, *, smoothly: bool
-) -> list[Bits] | None:
+def _called(node: Node, args: Sequence[Bits], width: int, *, smoothly: bool) -> list[Bits] | None:
     """Of the results of a call: what its rule makes of tangents, which it is linear in.
 
     The tape of the rule is what sweeps run, whatever the function computes. In it the tangents are
