@@ -60,6 +60,7 @@ ALLOWED: dict[str, tuple[str, str]] = {
     "kernels/runtime/linalg.py": ("solve inv det slogdet cholesky cofactor", ROUTINE),
     "kernels/runtime/scalar.py": (SCALARS, FUNCTION),
     "kernels/runtime/triangular.py": ("cholesky_bar", ROUTINE),
+    "tracebacks.py": ("reshape", "a word of NumPy's messages"),
     "trace/if_conversion.py": ("constant negative copy", "instructions of Python's bytecode"),
     "trace/node_layouts.py": ("update", LAYOUT),
     "trace/views.py": ("update", LAYOUT),
