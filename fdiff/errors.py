@@ -17,6 +17,8 @@ from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 from typing import NamedTuple, TypeVar
 
+from .bounded_cache import keep
+
 # A file and the number of a line in it; or code and the offset of an instruction, whose line is
 # looked up when it is shown: of most nodes it never is.
 Line = tuple[str | CodeType, int]
@@ -144,8 +146,8 @@ class _LineTable(NamedTuple):
     lines: list[int]
 
 
+_MOST_LINES = 64
 _lines: dict[int, _LineTable] = {}
-_MOST_LINES = 64  # codes whose lines are remembered
 _FEW = 8  # lines of one node that are not looked up yet
 
 
@@ -153,11 +155,10 @@ def _number(code: CodeType, at: int) -> int:
     """The line of an instruction; the table of the code is read once, however many are asked."""
     known = _lines.get(id(code))
     if known is None or known.code is not code:
-        if len(_lines) >= _MOST_LINES:
-            _lines.clear()
         table = [(-1, code.co_firstlineno)]  # code that was made by hand may have no other
         table += [(start, line) for start, _, line in code.co_lines() if line is not None]
-        known = _lines[id(code)] = _LineTable(code, [s for s, _ in table], [n for _, n in table])
+        starts, numbers = [s for s, _ in table], [n for _, n in table]
+        known = keep(_lines, id(code), _LineTable(code, starts, numbers), _MOST_LINES)
     return known.lines[bisect_right(known.starts, at) - 1]
 
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .arraytype import ArrayType, type_of
+from .bounded_cache import keep
 from .errors import TapeError
 from .kernel_rule import KernelRule, Kind
 from .primitive import Primitive, register
@@ -127,10 +128,8 @@ def infer(primitive: Primitive, params: Params, given: Sequence[Types]) -> Types
     key = (primitive, params, *given)
     types = _inferred.get(key)
     if types is None:
-        if len(_inferred) >= _MOST:
-            _inferred.clear()
         args = given if primitive is ITEM else [outs[0] for outs in given]
-        types = _inferred[key] = primitive.infer(*args, **dict(params))
+        types = keep(_inferred, key, primitive.infer(*args, **dict(params)), _MOST)
     return types
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Protocol, cast
 
+from ..bounded_cache import keep
 from .dependency_nodes import ABSENT, Identical
 from .impure import RANDOM, pure_module
 from .proxy_context import Answers, Pair, ProxyContext, Where
@@ -189,6 +190,7 @@ class LibraryProxy(ModuleType):
 
 
 # By id of a function that gives replacements: that function, and what it gave, by id of a module.
+_MOST = 9  # functions `answers` whose replacements are kept
 _shared: dict[int, tuple[Answers, dict[int, dict[str, object]]]] = {}
 
 
@@ -208,7 +210,5 @@ def _answered(answers: Answers, module: ModuleType) -> dict[str, object]:
 
     There is one such dict for each module and each function `answers`.
     """
-    key = id(answers)
-    if len(_shared) > 8 and key not in _shared:
-        _shared.clear()
-    return _shared.setdefault(key, (answers, {}))[1].setdefault(id(module), {})
+    known = _shared.get(id(answers)) or keep(_shared, id(answers), (answers, {}), _MOST)
+    return known[1].setdefault(id(module), {})

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from ..bounded_cache import keep
 from ..errors import CompileError, DefectWarning, failure, show_line, user_line, warn
 from ..process.forking import no_fork
 from ..tape import Tape
@@ -16,8 +17,8 @@ from ..tape import Tape
 _PACKAGE = Path(__file__).parent.parent
 _MOST_ROWS = 60  # operations of a tape that a report lists
 _LONGEST = 300  # characters of an internal message
-_MOST_WARNED = 1024  # programs that are remembered
-_warned: dict[tuple[str, ...], None] = {}
+_MOST_WARNED = 1024
+_warned: dict[tuple[str, ...], None] = {}  # programs that are remembered
 
 
 class Defect:
@@ -40,9 +41,7 @@ class Defect:
         program = (self.what, *(node.primitive.name for node in self.tape.nodes))
         if program in _warned:
             return
-        if len(_warned) >= _MOST_WARNED:
-            _warned.clear()
-        _warned[program] = None
+        keep(_warned, program, None, _MOST_WARNED)
         fact = (
             f"fdiff failed to make the {self.what} of a program, which stays interpreted or"
             f" evaluated.{show_line(user_line())}\nResults are right, and slower than they could"

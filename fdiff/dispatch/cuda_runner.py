@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .. import kernels
+from ..bounded_cache import keep_recent
 from ..device_arrays import CPU, DeviceArray
 from ..errors import UnsupportedError, failure
 from ..tape import Tape
@@ -85,9 +86,7 @@ def runner_on(device: str, tape: Tape) -> Runner:
         return runner(tape)
     found = _runners.get(tape)
     if found is None:
-        found = _runners[tape] = CudaRunner(tape)
-        if len(_runners) > KEPT:
-            _runners.popitem(last=False)
+        found = keep_recent(_runners, tape, CudaRunner(tape), KEPT)
     else:
         _runners.move_to_end(tape)
     return found

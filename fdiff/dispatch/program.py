@@ -17,6 +17,7 @@ from types import FunctionType
 
 import numpy as np
 
+from ..bounded_cache import keep_recent
 from ..device_arrays import CPU
 from ..errors import called
 from ..process.collector import collector_paused
@@ -225,9 +226,7 @@ class Program:
         )
         plan = self.plans.get(key)
         if plan is None:
-            plan = self.plans[key] = self.make_plan(variant)
-            if len(self.plans) > VARIANTS:
-                self.plans.popitem(last=False)
+            plan = keep_recent(self.plans, key, self.make_plan(variant), VARIANTS)
         return plan
 
 

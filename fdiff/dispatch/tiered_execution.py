@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from .. import kernels
+from ..bounded_cache import keep_recent
 from ..errors import CompileError, InputError, message
 from ..interpret import Interpreter
 from ..process import background, observation
@@ -387,9 +388,7 @@ def runner(tape: Tape, compiler: str = "") -> Runner:
     key = tape, compiler
     found = _runners.get(key)
     if found is None:
-        found = _runners[key] = Runner(tape, compiler)
-        if len(_runners) > KEPT:
-            _runners.popitem(last=False)
+        found = keep_recent(_runners, key, Runner(tape, compiler), KEPT)
     else:
         _runners.move_to_end(key)
     return found

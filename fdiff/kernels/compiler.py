@@ -12,6 +12,7 @@ from collections import OrderedDict
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..bounded_cache import keep_recent
 from ..process.background import checkpoint
 from ..process.observation import CACHE, mark
 from ..process.progress import Stage
@@ -148,10 +149,9 @@ def compile(  # noqa: A001 - the module is the namespace
         size, seconds = len(graph.ops), seconds_of(compiler, made.seconds())
         with Stage("compiling", size=size, seconds=seconds), machine.compiling():
             if (kernel := _kernels.get(key)) is None:
-                kernel = _kernels[key] = machine.make_kernel(made, layouts, compiler)
+                made_now = machine.make_kernel(made, layouts, compiler)
+                kernel = keep_recent(_kernels, key, made_now, _MOST)
                 write_to_disk(graph, choice)
-            while len(_kernels) > _MOST:
-                _kernels.popitem(last=False)
     else:
         _hits[0] += 1
         with suppress(KeyError):  # another thread may just have dropped it

@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from types import CodeType
 from typing import Any, NamedTuple
 
+from ..bounded_cache import keep
+
 MOST = 60  # steps of an arm
 _LOADS = frozenset(("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_BORROW", "LOAD_DEREF"))
 _PAIRS = frozenset(("LOAD_FAST_LOAD_FAST", "LOAD_FAST_BORROW_LOAD_FAST_BORROW"))
@@ -40,8 +42,9 @@ class Arm(NamedTuple):
     when: bool
 
 
-_arms: dict[tuple[int, int], tuple[CodeType, Arm | None]] = {}  # by id of a code, and offset
-_KEPT = 1 << 12  # entries of this cache
+# By id of a code, and offset.
+_MOST = 1 << 12  # arms that are remembered
+_arms: dict[tuple[int, int], tuple[CodeType, Arm | None]] = {}
 
 
 def arm_at(code: CodeType, at: int) -> Arm | None:
@@ -52,9 +55,7 @@ def arm_at(code: CodeType, at: int) -> Arm | None:
     key = id(code), at  # a code is slow to hash
     known = _arms.get(key)
     if known is None or known[0] is not code:
-        if len(_arms) >= _KEPT:
-            _arms.clear()
-        known = _arms[key] = code, _found(code, at)
+        known = keep(_arms, key, (code, _found(code, at)), _MOST)
     return known[1]
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from ..bounded_cache import keep
 from ..primitive import Primitive
 from ..tape import CONSTANT, Constant, Node, Params, Types, infer
 
@@ -100,7 +101,5 @@ def op_of(
     key = (primitive, params, given, constants)
     op = _ops.get(key)
     if op is None:
-        if len(_ops) >= MOST:
-            _ops.clear()
-        op = _ops[key] = Op(primitive, params, given, constants)
+        op = keep(_ops, key, Op(primitive, params, given, constants), MOST)
     return op

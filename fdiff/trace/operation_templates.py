@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..arraytype import ArrayType
+from ..bounded_cache import keep
 from ..primitive import UFUNCS
 from ..tape import Node
 from .eager_recorder import EagerRecorder
@@ -109,14 +110,12 @@ def _record(trace: EagerRecorder, key: object, ids: list[int], call: Callable[[]
     out = call()
     clean = not trace.tainted
     trace.tainted = before or trace.tainted
-    if len(_templates) >= MOST:
-        _templates.clear()
     if not isinstance(out, TracedArray) or out.link is not None or out.home is not trace:
-        _templates[key] = None
+        keep(_templates, key, None, MOST)
         return out
     kind = class_of(out.type, weak=out.weak) if out.scalar else None
     result = (out.type, out.scalar, out.weak, kind)
-    _templates[key] = _template(trace, ids, start, out.node, result) if clean else None
+    keep(_templates, key, _template(trace, ids, start, out.node, result) if clean else None, MOST)
     return out if kind is None else of_class(kind, trace, out.node)
 
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arraytype import ArrayType, loop_dtypes
+from ..bounded_cache import keep
 from ..errors import user_line
 from ..primitive import UFUNCS, Primitive
 from ..tape import CONSTANT
@@ -107,7 +108,4 @@ def _learn(
         alone = getattr(UFUNCS.get(ufunc), "alone", False)
         scalar = not types[0].shape
         entry = Entry(primitive, types, types[0], scalar, tuple(numbers), alone)
-    if len(_entries) >= MOST:
-        _entries.clear()
-    _entries[key] = entry
-    return entry
+    return keep(_entries, key, entry, MOST)

@@ -6,6 +6,7 @@ import os
 from collections import OrderedDict
 from collections.abc import Iterator
 
+from ...bounded_cache import keep_recent
 from ...kernel_rule import Kind
 from ...tape import Tape
 from ..ir.graph import KernelGraph, Values
@@ -31,11 +32,8 @@ def program_of(graph: KernelGraph, values: Values) -> CudaProgram:
     found = _programs.get(key)
     if found is None:
         tuning = SIMULATOR if adapter.simulated() else GPU
-        found = _programs[key] = cuda_program(
-            graph, values, tuning=tuning, deterministic=deterministic
-        )
-        if len(_programs) > _MOST:
-            _programs.popitem(last=False)
+        made = cuda_program(graph, values, tuning=tuning, deterministic=deterministic)
+        found = keep_recent(_programs, key, made, _MOST)
     return found
 
 

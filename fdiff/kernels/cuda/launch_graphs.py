@@ -13,6 +13,7 @@ import os
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 
+from ...bounded_cache import keep_recent
 from .device import CudaDevice, Prepared
 
 SWITCH = "FDIFF_CUDA_GRAPHS"  # 0 in the environment: no graphs
@@ -38,9 +39,8 @@ class LaunchGraphs:
                 self._seen.append(key)
                 self._one_by_one(key)
                 return
-            graph = self._graphs[key] = self._device.recorded(lambda: self._one_by_one(key))
-            if len(self._graphs) > MOST:
-                self._graphs.popitem(last=False)
+            recorded = self._device.recorded(lambda: self._one_by_one(key))
+            graph = keep_recent(self._graphs, key, recorded, MOST)
         graph()
 
     def _one_by_one(self, addresses: Sequence[int]) -> None:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...arraytype import INT, ArrayType
+from ...bounded_cache import keep
 from ...errors import UnsupportedError
 from ...primitive import Primitive, Sample, register
 from ...trace import TracedArray, apply, apply_many
@@ -77,7 +78,8 @@ def infer(*types: ArrayType, call: SolverCall, mode: str) -> tuple[ArrayType, ..
     return (*(t for _, t in call.fields), ArrayType((), INT))
 
 
-_KEPT, _LARGEST = 16, 1 << 16  # results that are kept, and the largest arguments (bytes) for which they are
+_LARGEST = 1 << 16  # bytes of the arguments up to which results are kept
+_KEPT = 16  # results
 _results: dict[object, list[np.ndarray]] = {}
 
 
@@ -89,10 +91,7 @@ def _values(call: SolverCall, args: Sequence[np.ndarray]) -> list[np.ndarray]:
     key = call, *(x.tobytes() for x in arrays)
     found = _results.get(key)
     if found is None:
-        found = call.values(args)
-        if len(_results) >= _KEPT:
-            _results.clear()
-        _results[key] = found
+        found = keep(_results, key, call.values(args), _KEPT)
     return [np.array(x) for x in found]
 
 
