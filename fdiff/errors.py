@@ -146,7 +146,7 @@ class _LineTable(NamedTuple):
     lines: list[int]
 
 
-_MOST_LINES = 64
+_MOST_LINES = 64  # codes whose lines are remembered
 _lines: dict[int, _LineTable] = {}
 _FEW = 8  # lines of one node that are not looked up yet
 

@@ -25,6 +25,7 @@ LONGEST_FUNCTION, LONG_FUNCTION, MEDIAN_FUNCTION = 50, 20, 6  # lines, docstring
 LONGEST_FILE, MEDIAN_FILE = 400, 170
 TABLES = {"fdiff.ops.elementwise"}  # rows, one an op: as long as the ops are many
 MOST_NAMES = 32
+ROW = re.compile(r"^\| `(.+)` \| (\d+) \| \S", re.MULTILINE)  # of the table of budgets
 SUFFIXES = {".py", ".md", ".txt"}
 VAGUE = {"utils", "util", "helpers", "misc", "common", "base", "manager"}
 
@@ -317,6 +318,30 @@ def test_files_are_short():
     # What is gone, or no longer long, is deleted from TABLES.
     assert {name for name, lines in sizes.items() if lines > LONGEST_FILE} == TABLES
     assert statistics.median(sizes.values()) <= MEDIAN_FILE
+
+
+def lines_by_folder():
+    """Lines of each folder outside `ops/`; those of `kernels/` are counted one by one."""
+    counts = collections.Counter()
+    for path in MODULES.values():
+        *folders, _ = path.relative_to(PACKAGE).parts
+        depth = 2 if folders[:1] == ["kernels"] else 1
+        counts["/".join(folders[:depth]) or "."] += len(path.read_text("utf-8").splitlines())
+    del counts["ops"]
+    return counts
+
+
+def test_folders_keep_their_budgets():
+    """Growth is a decision: who needs more lines raises a row of the page, and says for what."""
+    page = (ROOT / "docs" / "decisions" / "size-of-the-code.md").read_text(encoding="utf-8")
+    budgets = {name: int(most) for name, most in ROW.findall(page)}
+    lines = lines_by_folder()
+    assert budgets.keys() == lines.keys()
+    assert {
+        name: (count, budgets[name]) for name, count in lines.items() if count > budgets[name]
+    } == {}
+    # A budget that is far from what is there says nothing.
+    assert sum(budgets.values()) <= 1.1 * sum(lines.values())
 
 
 def test_returns_are_annotated():
