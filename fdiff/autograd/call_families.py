@@ -17,7 +17,7 @@ from .array_kinds import ArrayKind
 
 # What knows sizes as entries of shapes alone: ufuncs, these functions, and these methods.
 _FUNCTIONS = frozenset((np.sum, np.max, np.min, np.dot, np.transpose))
-_METHODS = frozenset(("sum", "max", "min", "dot", "transpose"))
+_METHODS = frozenset([function.__name__ for function in _FUNCTIONS])
 _MEAN = 4  # parts of the key of a mean of all entries: function, tuple, 1, kind
 
 
