@@ -35,8 +35,6 @@ from ..tape import Tape
 from .bytecode_tier import EARLY, LOAD_SECONDS, START_SECONDS, BytecodeTier, waited
 from .compiler_defects import Defect
 from .contiguous_arrays import PLAIN, contiguous, owned
-from .observed_kernels import observed_bytecode, observed_kernel
-from .observed_runs import interpreted
 
 if TYPE_CHECKING:
     from ..kernels import CallParts, Executable
@@ -160,7 +158,11 @@ class Runner:
             run_it = None
         if run_it is None:
             outs = self._interpret(arrays)
+        elif observation.observer is None:
+            outs = run_it(arrays)
         else:
+            from .observed_kernels import observed_bytecode  # noqa: PLC0415 - profiles alone need it
+
             outs = observed_bytecode(self.tape, self.call, run_it, arrays)
         seconds = perf_counter() - start
         self.spent += seconds
@@ -175,6 +177,10 @@ class Runner:
     def _run(self, run: Executable, arrays: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
         """The kernel's results; for huge angles it may compile another one, which may fail."""
         try:
+            if observation.observer is None:
+                return run(*arrays)
+            from .observed_kernels import observed_kernel  # noqa: PLC0415 - profiles alone need it
+
             return observed_kernel(self.tape, self.call, run, arrays)
         except CompileError as error:
             return self._after_late_failure(error, arrays)
@@ -305,6 +311,10 @@ class Runner:
     def _interpret(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         if self._plan is None:
             self._plan = Interpreter(self.tape)
+        if observation.observer is None:
+            return owned(self.tape, self._plan(*arrays), arrays)
+        from .observed_runs import interpreted  # noqa: PLC0415 - profiles alone need it
+
         return owned(self.tape, interpreted(self.tape, self._plan, arrays), arrays)
 
     def _breaks_even(self, layouts: Layouts, tier: str) -> bool:

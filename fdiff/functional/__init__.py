@@ -5,7 +5,6 @@ how to turn a traced function into a plan: derivative tapes and the structure of
 `invocation` does the rest, the same for all: it finds or makes the trace, and runs the plan.
 """
 
-from .anomaly_detection import debug_nans
 from .c_functions import cfunc
 from .checking import check_grads, gradcheck, gradgradcheck
 from .doctor import doctor
@@ -23,7 +22,6 @@ __all__ = [
     "cache_info",
     "cfunc",
     "check_grads",
-    "debug_nans",
     "doctor",
     "grad",
     "gradcheck",

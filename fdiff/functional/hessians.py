@@ -18,7 +18,6 @@ from ..dispatch.plans import Arrays, OperatorPlan, Run
 from ..dispatch.variant import Variant
 from ..errors import called
 from ..tracebacks import trim
-from ..transforms.linearity import Dependence
 from ..transforms.pipeline import HVP
 from .annotations import Array, HessianKeywords, P, Places, Point, ProductKeywords
 from .dense_plans import gradient_tape, hessian_plan
@@ -35,6 +34,8 @@ def _check(variant: Variant, name: str, *, strict: bool) -> None:
     """Refuse functions that have no such second derivative."""
     check_one_element(variant, name)
     if strict:
+        from ..transforms.linearity import Dependence  # noqa: PLC0415 - strict=True alone needs it
+
         check_strict(variant, each_pair=True)
         slope = Dependence(gradient_tape(variant), variant.wrt)
         check_strict_gradient(slope.differentiable, variant, name)

@@ -18,7 +18,6 @@ from ..dispatch.variant import Variant
 from ..errors import DtypeError, InputError, StrictError, VectorError, called, failure
 from ..trace import TracedArray
 from ..trace.local_arrays import LocalArray
-from ..transforms.linearity import Dependence
 from ..tree import Spec, flatten
 from .complex_rules import refuse_complex
 from .options import refuse_argnums, refuse_position
@@ -234,6 +233,8 @@ def _entry(entry: object, type_: ArrayType, place: str, like: str, call: str) ->
 
 def check_strict(variant: Variant, *, each_pair: bool) -> None:
     """Refuse outputs that do not depend on the inputs, as torch does with ``strict=True``."""
+    from ..transforms.linearity import Dependence  # noqa: PLC0415 - strict=True alone needs it
+
     matrix = Dependence(variant.tape, variant.wrt).differentiable
     for o, row in enumerate(matrix):
         if not any(row):

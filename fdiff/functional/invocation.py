@@ -49,7 +49,6 @@ from .device_calls import Invoke, invoke_on_device, placed
 from .eager_results import output_values, step_of
 from .input_checks import check_point
 from .kink_policy import ASKED, mark_kinks, policy, refuse_kinks
-from .observed_calls import observed_call, observed_find
 from .options import check_callable
 from .out_arguments import call_into
 from .points import body_of_operator, floating
@@ -74,6 +73,8 @@ def invoke(
     `seen` says that a profiler, if there is one, sees the call already.
     """
     if occupied and not seen and observation.observer is not None:
+        from .observed_calls import observed_call  # noqa: PLC0415 - profiles alone need it
+
         with observed_call(program, f, args, kwargs):
             return invoke(program, f, args, kwargs, vectors, seen=True)
     if program.argnums is not None:
@@ -121,6 +122,8 @@ def _invoke_concrete(
     """A call whose arguments are arrays; its variant goes to the list `taken`, or is released."""
     noted.hint = False
     if occupied and observation.observer is not None:
+        from .observed_calls import observed_find  # noqa: PLC0415 - profiles alone need it
+
         first, arrays = observed_find(program, f, args, kwargs)
     else:
         first, arrays = program.find(f, args, kwargs)

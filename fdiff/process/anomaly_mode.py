@@ -6,10 +6,7 @@ open in one of them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 
-
-@dataclass(eq=False)
 class AnomalyMode:
     """What is looked for.
 
@@ -17,9 +14,10 @@ class AnomalyMode:
     operation. `discarded` values of the function count as well, those that no result depends on.
     """
 
-    check_nan: bool = True
-    discarded: bool = False
-    enabled: bool = True
+    def __init__(
+        self, *, check_nan: bool = True, discarded: bool = False, enabled: bool = True
+    ) -> None:
+        self.check_nan, self.discarded, self.enabled = check_nan, discarded, enabled
 
 
 mode: AnomalyMode | None = None  # what hot code looks at

@@ -166,6 +166,7 @@ def test_the_api_reference_lists_every_public_name():
     returned = {
         "functional.prepared.Prepared",
         "functional.c_callables.CFunction",
+        "functional.primitives.PrimitiveFunction",
         "explanation.Explanation",
         "explanation.Cost",
         "transforms.linearity.Dependence",

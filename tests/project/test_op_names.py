@@ -34,7 +34,6 @@ NVVM = (
 # entry that is no longer needed is deleted.
 ALLOWED: dict[str, tuple[str, str]] = {
     "autograd/array_methods.py": ("add invert", "names of Python's operators"),
-    "autograd/call_families.py": ("sum max min transpose", "names of NumPy's methods"),
     "autograd/hooks.py": ("all any", "a choice of the user's, in torch's words"),
     "autograd/recording.py": ("where", "a keyword of NumPy's ufuncs"),
     "capture/memoised_values.py": ("update", "methods of dicts and sets"),
