@@ -8,7 +8,8 @@ from typing import NamedTuple
 from ..process import background
 from .bytecode_tier import EARLY
 from .cuda_runner import CudaRunner
-from .tiered_execution import VARIABLE, Runner, fixed_tier
+from .fixed_tier import VARIABLE, fixed_tier
+from .tiered_execution import Runner
 
 NUMPY, BYTECODE, KERNEL, CUDA = "NumPy", "bytecode", "kernel", "CUDA kernels"
 

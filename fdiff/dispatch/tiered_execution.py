@@ -27,7 +27,7 @@ import numpy as np
 
 from .. import kernels
 from ..bounded_cache import keep_recent
-from ..errors import CompileError, InputError, message
+from ..errors import CompileError, InputError
 from ..interpret import Interpreter
 from ..process import background, observation
 from ..process.progress import Stage
@@ -35,6 +35,7 @@ from ..tape import Tape
 from .bytecode_tier import EARLY, LOAD_SECONDS, START_SECONDS, BytecodeTier, waited
 from .compiler_defects import Defect
 from .contiguous_arrays import PLAIN, contiguous, owned
+from .fixed_tier import VARIABLE, fixed_tier
 
 if TYPE_CHECKING:
     from ..kernels import CallParts, Executable
@@ -44,7 +45,6 @@ ASK_FIRST = 2.0  # seconds: a kernel predicted to take longer is compiled only o
 LOOK_SECONDS = 1e-5  # for each node, to see whether the kernel is on disk
 WRITE_SECONDS = 1e-4  # for each node, to generate the source from which the cost is estimated
 NAMED = 3  # ops that are named where there is no kernel
-VARIABLE = "FDIFF_TIER"
 _RUN_BY = {"interpret": "interpreted", "evaluate": "evaluated", "compile": "compiled"}
 KEPT = 512  # runners remembered, the least recently used dropped first
 
@@ -374,20 +374,6 @@ class Runner:
 
 def _words(seconds: float) -> str:
     return f"{seconds:.2g} s" if seconds >= 1 else f"{1e3 * seconds:.2g} ms"
-
-
-def fixed_tier() -> str:
-    """The tier that the environment fixes, or an empty string."""
-    tier = os.environ.get(VARIABLE, "")
-    if tier not in ("", "interpret", "evaluate", "compile"):
-        raise InputError(
-            message(
-                VARIABLE,
-                f"{tier!r} is no tier.",
-                "Set it to interpret, evaluate or compile, or leave it unset.",
-            )
-        )
-    return tier
 
 
 _runners: OrderedDict[tuple[Tape, str], Runner] = OrderedDict()

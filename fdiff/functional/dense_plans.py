@@ -19,6 +19,7 @@ import numpy as np
 from ..arraytype import ArrayType
 from ..attributes import cached_property
 from ..device_arrays import CPU, DeviceArray
+from ..dispatch.fixed_tier import fixed_tier
 from ..dispatch.plans import (
     Arrays,
     EagerStep,
@@ -31,7 +32,6 @@ from ..dispatch.plans import (
     replay,
 )
 from ..dispatch.program import building
-from ..dispatch.tiered_execution import fixed_tier
 from ..dispatch.variant import Variant
 from ..tape import Builder, Tape
 from ..transforms.custom_calls import checkpoints_inlined
