@@ -30,6 +30,7 @@ from ..bounded_cache import keep_recent
 from ..errors import CompileError, InputError
 from ..interpret import Interpreter
 from ..process import background, observation
+from ..process.forking import no_fork
 from ..process.progress import Stage
 from ..tape import Tape
 from .bytecode_tier import EARLY, LOAD_SECONDS, START_SECONDS, BytecodeTier, waited
@@ -161,7 +162,8 @@ class Runner:
         elif observation.observer is None:
             outs = run_it(arrays)
         else:
-            from .observed_kernels import observed_bytecode  # noqa: PLC0415 - profiles alone need it
+            with no_fork:
+                from .observed_kernels import observed_bytecode  # noqa: PLC0415 - profiles alone need it
 
             outs = observed_bytecode(self.tape, self.call, run_it, arrays)
         seconds = perf_counter() - start
@@ -179,7 +181,8 @@ class Runner:
         try:
             if observation.observer is None:
                 return run(*arrays)
-            from .observed_kernels import observed_kernel  # noqa: PLC0415 - profiles alone need it
+            with no_fork:
+                from .observed_kernels import observed_kernel  # noqa: PLC0415 - profiles alone need it
 
             return observed_kernel(self.tape, self.call, run, arrays)
         except CompileError as error:
@@ -313,7 +316,8 @@ class Runner:
             self._plan = Interpreter(self.tape)
         if observation.observer is None:
             return owned(self.tape, self._plan(*arrays), arrays)
-        from .observed_runs import interpreted  # noqa: PLC0415 - profiles alone need it
+        with no_fork:
+            from .observed_runs import interpreted  # noqa: PLC0415 - profiles alone need it
 
         return owned(self.tape, interpreted(self.tape, self._plan, arrays), arrays)
 

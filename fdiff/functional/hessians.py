@@ -17,6 +17,7 @@ from ..dispatch.arguments import Function
 from ..dispatch.plans import Arrays, OperatorPlan, Run
 from ..dispatch.variant import Variant
 from ..errors import called
+from ..process.forking import no_fork
 from ..tracebacks import trim
 from ..transforms.pipeline import HVP
 from .annotations import Array, HessianKeywords, P, Places, Point, ProductKeywords
@@ -34,7 +35,8 @@ def _check(variant: Variant, name: str, *, strict: bool) -> None:
     """Refuse functions that have no such second derivative."""
     check_one_element(variant, name)
     if strict:
-        from ..transforms.linearity import Dependence  # noqa: PLC0415 - strict=True alone needs it
+        with no_fork:
+            from ..transforms.linearity import Dependence  # noqa: PLC0415 - strict=True alone needs it
 
         check_strict(variant, each_pair=True)
         slope = Dependence(gradient_tape(variant), variant.wrt)

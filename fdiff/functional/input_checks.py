@@ -16,6 +16,7 @@ from ..device_arrays import DeviceArray
 from ..dispatch.arguments import TAKE_NUMBERS, WAY_OUT, refuse_device_array
 from ..dispatch.variant import Variant
 from ..errors import DtypeError, InputError, StrictError, VectorError, called, failure
+from ..process.forking import no_fork
 from ..trace import TracedArray
 from ..trace.local_arrays import LocalArray
 from ..tree import Spec, flatten
@@ -233,7 +234,8 @@ def _entry(entry: object, type_: ArrayType, place: str, like: str, call: str) ->
 
 def check_strict(variant: Variant, *, each_pair: bool) -> None:
     """Refuse outputs that do not depend on the inputs, as torch does with ``strict=True``."""
-    from ..transforms.linearity import Dependence  # noqa: PLC0415 - strict=True alone needs it
+    with no_fork:
+        from ..transforms.linearity import Dependence  # noqa: PLC0415 - strict=True alone needs it
 
     matrix = Dependence(variant.tape, variant.wrt).differentiable
     for o, row in enumerate(matrix):

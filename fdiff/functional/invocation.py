@@ -73,7 +73,8 @@ def invoke(
     `seen` says that a profiler, if there is one, sees the call already.
     """
     if occupied and not seen and observation.observer is not None:
-        from .observed_calls import observed_call  # noqa: PLC0415 - profiles alone need it
+        with no_fork:
+            from .observed_calls import observed_call  # noqa: PLC0415 - profiles alone need it
 
         with observed_call(program, f, args, kwargs):
             return invoke(program, f, args, kwargs, vectors, seen=True)
@@ -122,7 +123,8 @@ def _invoke_concrete(
     """A call whose arguments are arrays; its variant goes to the list `taken`, or is released."""
     noted.hint = False
     if occupied and observation.observer is not None:
-        from .observed_calls import observed_find  # noqa: PLC0415 - profiles alone need it
+        with no_fork:
+            from .observed_calls import observed_find  # noqa: PLC0415 - profiles alone need it
 
         first, arrays = observed_find(program, f, args, kwargs)
     else:

@@ -339,6 +339,8 @@ def test_a_kernel_on_disk_holds_no_address(tmp_path):
     assert found[1][1:] == ["0", "1"]
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:RuntimeWarning")  # of JAX, which other tests import
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # of Python, where threads run
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows has no forks")
 def test_a_child_calls_the_same_function():
     erf = fdiff.primitive(erf_entries, partials=slope_of_erf, address=LIB.erf)

@@ -9,7 +9,7 @@ import pytest
 import fdiff
 from fdiff import kernels
 from fdiff.errors import InputError
-from fdiff.kernels.passes.pipeline import PASSES
+from fdiff.kernels.passes.pipeline import FOR_CPU, PASSES, PORTABLE
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -105,7 +105,7 @@ def test_a_dump_goes_to_stderr(monkeypatch, capsys):
     monkeypatch.setenv("FDIFF_DUMP", "passes")
     fdiff.cache_clear()
     fdiff.source(softmax, np.ones((3, 4)))
-    assert capsys.readouterr().err.count("---") == len(PASSES) - 1  # one thread
+    assert capsys.readouterr().err.count("---") == len(PORTABLE) + len(FOR_CPU)
 
 
 def test_a_dump_of_no_pass_is_an_error(monkeypatch):
