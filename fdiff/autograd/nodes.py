@@ -103,7 +103,7 @@ class GraphNode:
     --------
     >>> import fdiff.autograd
     >>> (fdiff.autograd.tensor(1.0) * 2.0).grad_fn.name()
-    'MultiplyBackward'
+    'MultiplyBackward0'
     """
 
     __slots__ = (

@@ -232,8 +232,9 @@ def test_a_zero_on_a_diagonal_is_told_as_scipy_tells_it(tier, way, monkeypatch):
     f = lambda a, b: sl.solve_triangular(a, b, **way)
     with pytest.raises(np.linalg.LinAlgError) as told:
         f(wrong, np.ones(3))
-    with pytest.raises(np.linalg.LinAlgError, match=f"^{re.escape(str(told.value))}$"):
+    with pytest.raises(np.linalg.LinAlgError) as ours:
         fdiff.jit(f)(wrong, np.ones(3))
+    assert str(ours.value) == str(told.value)
     np.testing.assert_array_equal(fdiff.jit(f)(2.0 * np.eye(3), np.ones(3)), 0.5)
     unit = fdiff.jit(lambda a, b: sl.solve_triangular(a, b, unit_diagonal=True, **way))
     np.testing.assert_array_equal(unit(wrong, np.ones(3)), 1.0)

@@ -102,8 +102,9 @@ def test_errstate_is_that_of_the_call(monkeypatch, tier):
     heard = []
     for _ in range(4):
         with np.errstate(all="raise"):
-            with pytest.raises(FloatingPointError, match=r"^divide by zero encountered in log$"):
+            with pytest.raises(FloatingPointError) as caught:
                 g(bad)
+            assert str(caught.value) == "divide by zero encountered in log"
             g(good)
         with np.errstate(divide="ignore"):
             assert recorded(g, bad) == []
@@ -132,8 +133,9 @@ def test_errstate_inside_the_function(monkeypatch, tier):
     for _ in range(4):
         assert recorded(quiet, bad) == []
         loud(good)
-        with pytest.raises(FloatingPointError, match=r"^divide by zero encountered in divide$"):
+        with pytest.raises(FloatingPointError) as caught:
             loud(bad)
+        assert str(caught.value) == "divide by zero encountered in divide"
         with np.errstate(all="ignore"), pytest.raises(FloatingPointError):
             loud(bad)
 
