@@ -1,6 +1,5 @@
 """scipy.linalg: values are SciPy's, derivatives are held against differences and JAX."""
 
-
 import jax
 import jax.numpy as jnp
 import numpy as np
