@@ -3,7 +3,8 @@
 It makes some calls as users do; measures a table of problems, with the bandwidth of a plain copy as
 the measure of what memory allows; compiles the kernels of the op suite on all cores, runs them and
 compares them with NumPy; runs reductions and scatters under ``compute-sanitizer`` where that is
-installed; and has JAX and torch do the table, each in a process of its own. Results go to
+installed; and has JAX and torch do the table. Each part has a process of its own: a kernel that
+reads where it must not ends all that its process does on the GPU. Results go to
 ``results/cuda-DATE.json`` as they come, with date, device and versions; a part that fails, or that
 there is no time for, says so and the others go on. Without a GPU it exits with status 2: the
 simulator's times mean nothing.
@@ -14,13 +15,14 @@ from __future__ import annotations
 import argparse
 import datetime as dt
 import json
+import os
 import shutil
 import subprocess
 import sys
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor, wait
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, wait
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from multiprocessing import get_context
@@ -52,23 +54,55 @@ RESULTS = ROOT / "benchmarks" / "results"
 TOLERANCE = 1e-12  # of each entry, relative to the largest
 CALLS = 1000  # of a small function
 SECONDS = 450.0  # of everything
-SUITE_SECONDS, TOOL_SECONDS, PEER_SECONDS = 200.0, 40.0, 75.0  # at most, of these parts
+SUITE_SECONDS, TOOL_SECONDS, PEER_SECONDS = 150.0, 40.0, 90.0  # at most, of these parts
+ROW_SECONDS = 60.0  # likewise, of a row of a table
+WORKERS = min(8, os.cpu_count() or 1)  # processes that share the op suite
 PACKAGES = ("numba-fdiff", "numba-cuda", "numba", "cuda-core", "cupy-cuda12x", "jax", "torch")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.cuda", description=__doc__)
-    parser.add_argument("--sanitized", action="store_true", help="only what the sanitizer watches")
+    parser.add_argument("--part", help="only this part, in this process")
+    parser.add_argument("--copy", type=float, default=float("nan"), help="bytes a second of a copy")
     chosen = parser.parse_args()
     if (fault := no_gpu()) is not None:
         sys.stderr.write(
             f"benchmarks.cuda: there is no GPU here, so nothing is measured. {fault}\n"
         )
         return 2
-    if chosen.sanitized:
-        return watched()
+    if chosen.part is not None:
+        return part(chosen.part, chosen.copy)
     name = f"cuda-{dt.datetime.now(tz=dt.UTC).date().isoformat()}.json"
     return everything(Report(RESULTS / name))
+
+
+def part(name: str, copy: float) -> int:
+    """One part, its result printed as JSON; of the op suite each program as it comes."""
+    kind, _, rest = name.partition(":")
+    if kind == "sanitized":
+        return watched()
+    if kind == "suite":
+        worker, workers, first = map(int, rest.split(":"))
+        return checked_programs(worker, workers, first)
+    makers: dict[str, Callable[[], object]] = {
+        "calls": public_calls,
+        "copy": table.copied,
+        "rows": lambda: table.measured(next(r for r in table.ROWS if r.name == rest), copy),
+        "reductions": lambda: table.reduction(rest, dict(table.REDUCTIONS)[rest], copy),
+    }
+    print(json.dumps(makers[kind]()), flush=True)
+    return 0
+
+
+def apart(name: str, seconds: float, copy: float = float("nan")) -> object:
+    """The result of a part, by a process of its own."""
+    own = [sys.executable, "-m", "benchmarks.cuda", "--part", name, "--copy", str(copy)]
+    done = subprocess.run(
+        own, capture_output=True, text=True, timeout=seconds, check=False, cwd=ROOT
+    )
+    if done.returncode:
+        raise ChildProcessError(f"status {done.returncode}: {done.stderr[-1500:]}")
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 class Report:
@@ -95,7 +129,7 @@ class Report:
         self.parts[name] = found
         return self._written(name, found)
 
-    def row(self, name: str, label: str, measure: Callable[[], dict[str, object]]) -> object:
+    def row(self, name: str, label: str, measure: Callable[[], object]) -> object:
         """One more row of a table; none if the time is over."""
         if self.left <= 0:
             return None
@@ -115,13 +149,15 @@ class Report:
 def everything(report: Report) -> int:
     """All parts, the shorter ones first; the status is 1 if a result is wrong or a part failed."""
     report.add("machine", machine)
-    report.add("calls", public_calls)
-    bandwidth = report.add("copy", table.copied)
+    report.add("calls", lambda: apart("calls", ROW_SECONDS))
+    bandwidth = report.add("copy", lambda: apart("copy", ROW_SECONDS))
     copy = bandwidth if isinstance(bandwidth, float) else float("nan")
-    for name, f in table.REDUCTIONS:
-        report.row("reductions", name, partial(table.reduction, name, f, copy))
-    for row in table.ROWS:
-        report.row("rows", row.name, partial(table.measured, row, copy))
+    for kind, names in (
+        ("reductions", [name for name, _ in table.REDUCTIONS]),
+        ("rows", [row.name for row in table.ROWS]),
+    ):
+        for name in names:
+            report.row(kind, name, partial(apart, f"{kind}:{name}", ROW_SECONDS, copy))
     suite_ = report.add("suite", lambda: suite(min(SUITE_SECONDS, report.left)))
     for tool in ("memcheck", "racecheck", "initcheck"):
         report.row("sanitizer", tool, partial(sanitizer, tool, min(TOOL_SECONDS, report.left)))
@@ -222,16 +258,61 @@ def suite(seconds: float) -> dict[str, object]:
         kernels |= dict.fromkeys(program_of(graph, values).kernels)
     compile_all(kernels, capability, 0.7 * seconds)
     compiling = time.perf_counter() - begun
-    run, wrong = 0, []
-    for name, tape, arrays in cases:
-        if time.perf_counter() - begun > seconds:
-            break
-        run += 1
-        if (fault := compared(tape, arrays)) is not None:
-            wrong.append(f"{name}: {fault}")
-    return {"programs": len(cases), "run": run, "kernels": len(kernels), "wrong": wrong,
+    with ThreadPoolExecutor(WORKERS) as pool:
+        shares = [
+            pool.submit(one_share, worker, max(1.0, seconds - compiling))
+            for worker in range(WORKERS)
+        ]
+        run = [found for share in shares for found in share.result()]
+    return {"programs": len(cases), "run": len(run), "kernels": len(kernels),
+            "wrong": [f"{name}: {fault}" for name, fault in run if fault is not None],
             "seconds of compiling": round(compiling, 1),
             "seconds": round(time.perf_counter() - begun, 1)}  # fmt: skip
+
+
+def one_share(worker: int, seconds: float) -> list[tuple[str, str | None]]:
+    """What a worker's programs did; after one that ends its process, another does the rest."""
+    out: list[tuple[str, str | None]] = []
+    end = time.perf_counter() + seconds
+    while (left := end - time.perf_counter()) > 0:
+        first = str(len(out))
+        name = f"suite:{worker}:{WORKERS}:{first}"
+        own = [sys.executable, "-m", "benchmarks.cuda", "--part", name]
+        try:
+            done = subprocess.run(
+                own, capture_output=True, text=True, timeout=left, check=False, cwd=ROOT
+            )
+            said, status = done.stdout, done.returncode
+        except subprocess.TimeoutExpired as error:
+            said, status = (error.stdout or b"").decode(), 0
+        lines = [line for line in said.splitlines() if line.endswith("]")]
+        out += [tuple(json.loads(line)) for line in lines]
+        if status == 0:
+            break
+        if not lines:
+            out.append((name, f"the process ended with status {status}"))
+    return out
+
+
+def checked_programs(worker: int, workers: int, first: int) -> int:
+    """Each of a worker's programs from `first` on: its name, and what is wrong with it.
+
+    The status is 3 where the GPU does nothing more in this process.
+    """
+    for name, tape, arrays in list(op_tapes())[worker::workers][first:]:
+        fault = compared(tape, arrays)
+        print(json.dumps([name, fault]), flush=True)
+        if fault is not None and not alive():
+            return 3
+    return 0
+
+
+def alive() -> bool:
+    """Whether the GPU still does what this process asks for."""
+    try:
+        return device("benchmarks.cuda").upload(np.ones(3)).host().sum() == 3.0
+    except Exception:  # noqa: BLE001 - whatever it raises, it does nothing
+        return False
 
 
 def compile_all(kernels: Iterable[CudaKernel], capability: tuple[int, ...], seconds: float) -> None:
@@ -277,7 +358,7 @@ def sanitizer(tool: str, seconds: float) -> dict[str, str]:
     program = shutil.which("compute-sanitizer")
     if program is None:
         return {"said": "not run: compute-sanitizer is not installed"}
-    own = [sys.executable, "-m", "benchmarks.cuda", "--sanitized"]
+    own = [sys.executable, "-m", "benchmarks.cuda", "--part", "sanitized"]
     command = [program, "--tool", tool, "--error-exitcode", "9", *own]
     try:
         done = subprocess.run(

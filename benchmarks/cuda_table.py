@@ -27,6 +27,7 @@ from . import inputs, problems
 from .inputs import USER_CODE
 
 ROW_SECONDS = 1.0  # of repeating a call
+WARM = 3  # calls before that: kernels are loaded, graphs recorded, memory taken
 ROOT = Path(__file__).parent.parent
 
 
@@ -97,20 +98,22 @@ REDUCTIONS = (
 
 
 def repeated(call: Callable[[], object], wait: Callable[[], object]) -> float:
-    """The least time of a call, in seconds, with the device waited for."""
-    call()
+    """The median time of a call, in seconds, with the device waited for."""
+    for _ in range(WARM):
+        call()
     wait()
-    best, begun = np.inf, time.perf_counter()
+    times: list[float] = []
+    begun = time.perf_counter()
     while time.perf_counter() - begun < ROW_SECONDS:
         start = time.perf_counter()
         call()
         wait()
-        best = min(best, time.perf_counter() - start)
-    return float(best)
+        times.append(time.perf_counter() - start)
+    return float(np.median(times))
 
 
 def seconds_of(call: Callable[[], object]) -> float:
-    """The least time of a call of ours."""
+    """The median time of a call of ours."""
     return repeated(call, adapter.cuda_core().Device().sync)
 
 

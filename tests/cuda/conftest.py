@@ -1,10 +1,12 @@
 """Which tests for CUDA can run in this process: `make test-cuda` runs each part in its own.
 
 Numba reads ``NUMBA_ENABLE_CUDASIM`` when it is imported. With it, kernels run on the simulator
-(values); without it they are compiled to PTX, where numba-cuda is installed (compilation).
+(values), without it on a GPU (values too, where there is one), or they are compiled to PTX, where
+numba-cuda is installed (compilation). ``FDIFF_WITHOUT_CUPY=1`` hides CuPy from these tests.
 """
 
 import os
+import sys
 
 PARTS = {
     "values": (
@@ -16,6 +18,8 @@ PARTS = {
         "test_register_compilation.py", "test_quick_lowering.py",
     ),
 }  # fmt: skip
+if os.environ.get("FDIFF_WITHOUT_CUPY"):
+    sys.modules["cupy"] = None
 part = os.environ.get("FDIFF_CUDA_TESTS", "")
 collect_ignore = [name for key, names in PARTS.items() if key != part for name in names]
 collect_ignore += ["stubbed_gpu.py", "cupy_stub.py"]  # programs of test_gpu_calls.py

@@ -1,29 +1,38 @@
-"""Programs for a GPU, made of tapes and run on Numba's simulator."""
+"""Programs for a GPU, made of tapes and run: on Numba's simulator, or on a GPU where one is asked for.
+
+`TUNING` has small sizes, so that small arrays take every way of sharing work.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import cuda
 
-from fdiff.kernels.cuda import words
+from fdiff.kernels.cuda import adapter, words
 from fdiff.kernels.cuda.code_generation import cuda_program
+from fdiff.kernels.cuda.device import device
+from fdiff.kernels.cuda.executable import CudaExecutable
 from fdiff.kernels.cuda.program import Launch, Role, contents, entries, evaluate, numbers_of
-from fdiff.kernels.cuda.tuning import SIMULATOR
+from fdiff.kernels.cuda.tuning import GPU, SIMULATOR
 from fdiff.kernels.ir.graph_of_tape import kernel_graph
 from fdiff.kernels.runtime.status import error_of
 
 GARBAGE = 0x7B  # what memory is full of before it is written
+ON_GPU = GPU._replace(threads=64, light=20, blocks=3, partial=3, many=192, row=4, tiles=2)
+TUNING = SIMULATOR if adapter.simulated() else ON_GPU
 
 
-def program_of(tape, *, deterministic=False, tuning=SIMULATOR):
+def program_of(tape, *, deterministic=False, tuning=TUNING):
     """The program of a tape, its values, and its numbers by name."""
     graph, values = kernel_graph(tape, ("C",) * len(tape.inputs))
     program = cuda_program(graph, values, deterministic=deterministic, tuning=tuning)
     return program, values, numbers_of(graph, values)
 
 
-def run_on_simulator(tape, *arrays, deterministic=False, tuning=SIMULATOR):
+def run_on_device(tape, *arrays, deterministic=False, tuning=TUNING):
     """The outputs of a tape, by the kernels of its program."""
+    if not adapter.simulated():
+        return _run_on_gpu(tape, arrays, deterministic=deterministic, tuning=tuning)
     program, values, numbers = program_of(tape, deterministic=deterministic, tuning=tuning)
     given = {m.name: array for m, array in contents(program, values)}
     given |= {m.name: arrays[m.number] for m in program.of(Role.INPUT)}
@@ -35,6 +44,14 @@ def run_on_simulator(tape, *arrays, deterministic=False, tuning=SIMULATOR):
         if status:
             raise error_of(status)
     return [_result(m, memory[m.name], numbers) for m in program.of(Role.OUTPUT)]
+
+
+def _run_on_gpu(tape, arrays, *, deterministic, tuning):
+    """The same by the way that calls take, down to the driver."""
+    graph, values = kernel_graph(tape, ("C",) * len(tape.inputs))
+    program = cuda_program(graph, values, deterministic=deterministic, tuning=tuning)
+    run = CudaExecutable(program, graph, values, tape, device("the tests"))
+    return [array.host() for array in run.of_any(arrays)]
 
 
 def _run(step, memory, numbers):

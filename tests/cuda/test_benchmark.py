@@ -43,10 +43,11 @@ def test_results_are_written_as_they_come_whatever_fails(small, tmp_path, monkey
     def broken(*_):
         raise OSError("no such thing")
 
+    def apart(name, seconds, copy=None):
+        return broken() if name.startswith("rows") else {"part": name, "bandwidth": copy}
+
     monkeypatch.setattr(cuda, "machine", broken)
-    monkeypatch.setattr(cuda, "public_calls", dict)
-    monkeypatch.setattr(cuda_table, "measured", broken)
-    monkeypatch.setattr(cuda_table, "reduction", lambda name, f, copy: {"seconds": copy})
+    monkeypatch.setattr(cuda, "apart", apart)
     monkeypatch.setattr(cuda_table, "by_peer", lambda peer, seconds: iter([{"name": peer}]))
     monkeypatch.setattr(cuda, "suite", lambda seconds: {"wrong": []})
     monkeypatch.setattr(cuda.shutil, "which", lambda _: None)
@@ -54,7 +55,8 @@ def test_results_are_written_as_they_come_whatever_fails(small, tmp_path, monkey
     assert cuda.everything(cuda.Report(file)) == 1
     found = json.loads(file.read_text())
     assert "OSError: no such thing" in found["machine"]["fault"]
-    assert [row["name"] for row in found["reductions"]] == [n for n, _ in cuda_table.REDUCTIONS]
+    parts = [f"reductions:{n}" for n, _ in cuda_table.REDUCTIONS]
+    assert [row["part"] for row in found["reductions"]] == parts
     assert all("no such thing" in row["fault"] for row in found["rows"])
     assert found["jax"] == [{"name": "jax"}]
     assert len(capsys.readouterr().out.splitlines()) > 10

@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from programs import PROGRAMS, flat
-from running import program_of, run_on_simulator
+from running import program_of, run_on_device
 
 import fdiff
 from fdiff.kernels.ir.graph_of_tape import kernel_graph
@@ -34,7 +34,7 @@ def test_nests_of_hundreds_of_arrays_are_distributed(rng):
     graph, _ = kernel_graph(tape, ("C",) * len(arrays))
     assert large_nests(run(graph, "tile_rows"))
     assert not large_nests(lower_for_cuda(graph))
-    for got, want in zip(run_on_simulator(tape, *arrays), weighted(*arrays), strict=True):
+    for got, want in zip(run_on_device(tape, *arrays), weighted(*arrays), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-13)
 
 
@@ -46,7 +46,7 @@ def test_distribution_keeps_values(name, monkeypatch):
     f, args = PROGRAMS[name]
     expected = flat(f(*args))
     tape = simplify(fdiff.make_tape(f, *args))
-    for got, want in zip(run_on_simulator(tape, *args), expected, strict=True):
+    for got, want in zip(run_on_device(tape, *args), expected, strict=True):
         tolerance = 2e-5 if want.dtype == np.float32 else 1e-11
         np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance)
 
@@ -76,7 +76,7 @@ def test_equal_kernels_are_launched_with_other_memory(rng):
     assert len(program.kernels) < len(program.steps)
     arguments = {step.arguments for step in program.steps}
     assert len(arguments) == len(program.steps)
-    (got,) = run_on_simulator(tape, x)
+    (got,) = run_on_device(tape, x)
     np.testing.assert_allclose(got, rounds(x), rtol=1e-12)
     assert f"# {program.kernels[1].name}(" in program.text
 
@@ -92,7 +92,7 @@ def test_kernels_of_other_dtypes_are_not_shared(rng):
     dtypes = [tuple(p.dtype for p in k.parameters) for k in program.kernels]
     assert len(set(dtypes)) == len(dtypes)
     for got, want in zip(
-        run_on_simulator(tape, x, x.astype(np.float32)), both(x, x.astype(np.float32)), strict=True
+        run_on_device(tape, x, x.astype(np.float32)), both(x, x.astype(np.float32)), strict=True
     ):
         assert got.dtype == want.dtype
         np.testing.assert_allclose(got, want, rtol=1e-5)
@@ -112,7 +112,7 @@ def test_rows_of_tiles_are_copied_to_shared_memory(dtype, points, rng):
     margin = y * (a @ x)
     slope = 0.01 * x - (y / (1 + np.exp(margin))) @ a / points
     loss = np.mean(np.log1p(np.exp(-margin))) + 0.005 * np.sum(x * x)
-    value, got = run_on_simulator(tape, *args)
+    value, got = run_on_device(tape, *args)
     tolerance = 1e-12 if dtype == np.float64 else 1e-5
     np.testing.assert_allclose(value, loss, rtol=tolerance)
     np.testing.assert_allclose(got, slope, rtol=tolerance, atol=tolerance)

@@ -5,15 +5,14 @@ Each order on Numba's simulator, beside NumPy and SciPy.
 
 import numpy as np
 import pytest
-from running import program_of, run_on_simulator
+from running import TUNING, program_of, run_on_device
 from scipy.linalg import solve_triangular
 
 import fdiff
-from fdiff.kernels.cuda.tuning import SIMULATOR
 
 ORDERS = (1, 2, 3, 4, 5, 8)
-IN_REGISTERS = SIMULATOR._replace(registers=8)
-IN_MEMORY = SIMULATOR._replace(registers=0)
+IN_REGISTERS = TUNING._replace(registers=8)
+IN_MEMORY = TUNING._replace(registers=0)
 STACK = 5
 
 
@@ -90,7 +89,7 @@ def test_values_in_registers(name, n, rng):
     assert f"_in_registers{n}(" in program.text
     wanted = f(*arrays)
     wanted = wanted if isinstance(wanted, tuple) else (wanted,)
-    found = run_on_simulator(tape, *arrays, tuning=IN_REGISTERS)
+    found = run_on_device(tape, *arrays, tuning=IN_REGISTERS)
     for got, want in zip(found, wanted, strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-11, atol=1e-12)
 
@@ -103,7 +102,7 @@ def test_values_in_memory(name, rng):
     assert "_in_registers" not in program.text
     wanted = f(*arrays)
     wanted = wanted if isinstance(wanted, tuple) else (wanted,)
-    for got, want in zip(run_on_simulator(tape, *arrays, tuning=IN_MEMORY), wanted, strict=True):
+    for got, want in zip(run_on_device(tape, *arrays, tuning=IN_MEMORY), wanted, strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-11, atol=1e-12)
 
 
@@ -112,15 +111,15 @@ def test_what_cannot_be_solved_is_an_error(name, rng):
     _, tape, arrays = case(name, 3, rng)
     arrays[0][0] = 0.0
     with pytest.raises(np.linalg.LinAlgError):
-        run_on_simulator(tape, *arrays, tuning=IN_REGISTERS)
+        run_on_device(tape, *arrays, tuning=IN_REGISTERS)
 
 
 def test_determinants_of_singular_matrices(rng):
     a = matrices(4, rng)
     a[2, :, 1] = 0.0
     a[3] = 0.0
-    (det,) = run_on_simulator(fdiff.make_tape(np.linalg.det, a), a, tuning=IN_REGISTERS)
+    (det,) = run_on_device(fdiff.make_tape(np.linalg.det, a), a, tuning=IN_REGISTERS)
     np.testing.assert_allclose(det, np.linalg.det(a), rtol=1e-12)
-    sign, log = run_on_simulator(fdiff.make_tape(signs_and_logarithms, a), a, tuning=IN_REGISTERS)
+    sign, log = run_on_device(fdiff.make_tape(signs_and_logarithms, a), a, tuning=IN_REGISTERS)
     np.testing.assert_allclose(sign, np.linalg.slogdet(a)[0])
     np.testing.assert_allclose(log, np.linalg.slogdet(a)[1], rtol=1e-12)

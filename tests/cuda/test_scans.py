@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from running import program_of, run_on_simulator
+from running import program_of, run_on_device
 
 import fdiff
 
@@ -24,7 +24,7 @@ def check(f, x, tolerance=1e-12):
     program, _, _ = program_of(tape)
     with np.errstate(all="ignore"):
         wanted = f(x)
-    (found,) = run_on_simulator(tape, x)
+    (found,) = run_on_device(tape, x)
     assert found.dtype == wanted.dtype
     np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance)
     return "scan_" in program.text

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from op_tapes import each_op, each_precision, tapes_with_arguments
 from programs import PROGRAMS, flat
-from running import program_of, run_on_simulator
+from running import program_of, run_on_device
 from tapes import tape_of, values
 
 import fdiff
@@ -16,7 +16,7 @@ TOLERANCE = {"f8": 1e-12, "f4": 2e-5}
 
 def check(tape, given, expected, **options):
     """The outputs of a tape on the simulator are these, dtypes and shapes included."""
-    for got, want in zip(run_on_simulator(tape, *given, **options), expected, strict=True):
+    for got, want in zip(run_on_device(tape, *given, **options), expected, strict=True):
         assert got.dtype == want.dtype
         assert got.shape == want.shape
         if want.dtype.kind != "f":
@@ -65,8 +65,8 @@ def test_an_index_out_of_bounds_is_an_error():
     x, at = np.arange(5.0), np.array([0, 4, 5])
     tape = tape_of(pick, x, at)
     with pytest.raises(IndexError):
-        run_on_simulator(tape, x, at)
-    (got,) = run_on_simulator(tape, x, np.array([0, -5, 4]))
+        run_on_device(tape, x, at)
+    (got,) = run_on_device(tape, x, np.array([0, -5, 4]))
     np.testing.assert_array_equal(got, [0.0, 0.0, 4.0])
 
 
@@ -76,7 +76,7 @@ def test_a_singular_matrix_is_an_error():
 
     a, b = np.zeros((2, 3, 3)), np.ones((2, 3, 1))
     with pytest.raises(np.linalg.LinAlgError):
-        run_on_simulator(tape_of(solved, a, b), a, b)
+        run_on_device(tape_of(solved, a, b), a, b)
 
 
 @pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0)])
