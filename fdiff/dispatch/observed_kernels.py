@@ -84,11 +84,11 @@ def observed_kernel(tape: Tape, call: str, run: Executable, arrays: Arrays) -> A
     with _span(seen, f"kernel of {call or 'a tape'}", tape, arrays) as one:
         one.args["tier"] = "compile"
         if clocked.executable is None:
-            outs, ticks = run(*arrays), None
+            outs, stamps = run(*arrays), None
         else:
-            outs, ticks = clocked(arrays)
+            outs, stamps = clocked(arrays)
         one.memory = sum(out.nbytes for out in outs)
-    _note_nests(one, clocked, tape, None if ticks is None else ticks.tolist())
+    _note_nests(one, clocked, tape, None if stamps is None else stamps.times())
     return outs
 
 
@@ -101,10 +101,9 @@ def _clocked(tape: Tape, run: Executable, arrays: Arrays) -> ClockedKernel:
     if found is None:
         with span("prepare to time loop nests", PROFILER):
             found = kernels.clocked_kernel(tape, run.layouts, run.compiler)
-            if found.executable is not None:
-                kernels.nest_clock()
-                if not _same_bits(run(*arrays), found(arrays)[0]):
-                    found = found._replace(executable=None, why="its sums round in another way")
+            timed = found.executable is not None
+            if timed and not _same_bits(run(*arrays), found(arrays)[0]):
+                found = found._replace(executable=None, why="its sums round in another way")
         _known[run] = found
     return found
 
@@ -113,24 +112,22 @@ def _same_bits(first: Arrays, second: Arrays) -> bool:
     return all(a.tobytes() == b.tobytes() for a, b in zip(first, second, strict=True))
 
 
-def _note_nests(one: Span, clocked: ClockedKernel, tape: Tape, ticks: list[int] | None) -> None:
+def _note_nests(one: Span, clocked: ClockedKernel, tape: Tape, times: list[int] | None) -> None:
     """Spans for the loop nests inside that of their kernel; or what is predicted of them."""
     nests = clocked.nests
     if len(nests) == 1:
-        begins = [one.begin, one.end]
+        times = [one.begin, one.end]
         one.args["timing"] = _WHOLE
-    elif ticks is None:
+    elif times is None:
         shares = [f"{_name(nest.names)}: {nest.share:.0%}" for nest in nests]
         one.args.update(timing=f"{_WHOLE}: {clocked.why}", predicted_shares=shares)
         return
     else:
-        clock = kernels.nest_clock()
-        begins = [min(max(clock.time(t), one.begin), one.end) for t in ticks]
         one.args["timing"] = _MEASURED
     for k, nest in enumerate(nests):
         about = _about_nest(tape, nest.nodes, around(one.parent))
         args = {"loops": " x ".join(nest.loops), "nodes": [f"%{i}" for i in nest.nodes]}
-        made = one.inside(_name(nest.names), about.phase, begins[k], begins[k + 1], **args)
+        made = one.inside(_name(nest.names), about.phase, times[k], times[k + 1], **args)
         made.args.update(operations=", ".join(nest.names), predicted_share=round(nest.share, 4))
         made.args["timing"] = one.args["timing"]
         made.lines, made.flops = about.lines, 0

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from .c_entry import CEntry
     from .c_signature import CParameter, CSignature, CStatus
     from .clocked_kernels import ClockedKernel, clocked_kernel
-    from .clocked_kernels import clock as nest_clock
     from .codegen.source_generation import text_after
     from .compiler import (
         CacheInfo,
@@ -149,7 +148,6 @@ __all__ = [
     "kernel_forecast",
     "missing",
     "missing_on_cuda",
-    "nest_clock",
     "on_disk",
     "predict_seconds",
     "rule_of_text",
@@ -203,7 +201,6 @@ _HOMES = {
     "flops_of_node": ("tape_costs", "flops_of_node"),
     "ClockedKernel": ("clocked_kernels", "ClockedKernel"),
     "clocked_kernel": ("clocked_kernels", "clocked_kernel"),
-    "nest_clock": ("clocked_kernels", "clock"),
     "PASSES": ("passes.pipeline", "NAMES"),
     "RefusedError": ("bytecode", "RefusedError"),
     "bind_entry_stub": ("llvm.stub_binding", "bind_entry_stub"),

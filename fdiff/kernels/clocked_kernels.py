@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from time import perf_counter_ns
 from typing import NamedTuple
@@ -28,7 +28,7 @@ from .source_cache import select_source
 
 LONGEST = 2.0  # seconds: a kernel that would take longer to compile again is timed as a whole
 _NOW = 'def ticks_now() -> "i8":\n    return rt.ticks()\n'
-_CALIBRATION = 2_000_000  # nanoseconds
+_READINGS = 3  # of both clocks, before a call and after it
 
 
 class NestInfo(NamedTuple):
@@ -52,11 +52,13 @@ class ClockedKernel(NamedTuple):
     executable: Executable | None
     why: str  # there is none
 
-    def __call__(self, arrays: Sequence[object]) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
-        """The outputs, and the clock before each nest and at the end."""
+    def __call__(self, arrays: Sequence[object]) -> tuple[tuple[np.ndarray, ...], Stamps]:
+        """The outputs, and when each nest began."""
         assert self.executable is not None, "its caller has looked"
         ticks = np.zeros(len(self.nests) + 1, np.int64)
-        return self.executable(*arrays, ticks), ticks
+        begin = _moment()
+        outs = self.executable(*arrays, ticks)
+        return outs, Stamps(begin, ticks, _moment())
 
 
 def clocked_kernel(tape: Tape, layouts: tuple[str, ...], compiler: str) -> ClockedKernel:
@@ -123,25 +125,41 @@ def _size(dim: str, sizes: tuple[int, ...]) -> str:
     return str(sizes[int(dim[1:])]) if dim[:1] == "n" and dim[1:].isdigit() else dim
 
 
-class Clock(NamedTuple):
-    """How the processor's clock relates to `time.perf_counter_ns`."""
+class Moment(NamedTuple):
+    """The same moment by the processor's clock and by `time.perf_counter_ns`."""
 
     ticks: int
     nanoseconds: int
-    rate: float  # nanoseconds for each tick
 
-    def time(self, ticks: int) -> int:
-        """The time of `perf_counter_ns` at a time stamp."""
-        return self.nanoseconds + round((ticks - self.ticks) * self.rate)
+
+class Stamps(NamedTuple):
+    """The processor's clock before each nest of one call and at its end, between two moments.
+
+    The two clocks are compared around each call: a rate that was measured once is off by some
+    parts in ten thousand, which is more than a whole call some seconds later.
+    """
+
+    begin: Moment
+    ticks: np.ndarray
+    end: Moment
+
+    def times(self) -> list[int]:
+        """The same by `time.perf_counter_ns`; between both moments, should cores not agree."""
+        (first, start), (last, stop) = self.begin, self.end
+        whole = max(last - first, 1)
+        passed = [min(max(ticks - first, 0), whole) for ticks in self.ticks.tolist()]
+        return [start + round(p / whole * (stop - start)) for p in passed]
 
 
 @lru_cache(maxsize=1)
-def clock() -> Clock:
-    """The clock, compared with Python's for two milliseconds."""
-    with span("calibrate the clock", PROFILER):
-        now = ctypes.CFUNCTYPE(ctypes.c_int64)(on_demand.machine_code.function(_NOW, "glue"))
-        first, begin = now(), perf_counter_ns()
-        while perf_counter_ns() - begin < _CALIBRATION:
-            pass
-        last, end = now(), perf_counter_ns()
-    return Clock(last, end, (end - begin) / max(last - first, 1))
+def _ticks_now() -> Callable[[], int]:
+    return ctypes.CFUNCTYPE(ctypes.c_int64)(on_demand.machine_code.function(_NOW, "glue"))
+
+
+def _moment() -> Moment:
+    """Now, by both clocks: the best of some readings, since the thread may lose its core in one."""
+    now, readings = _ticks_now(), []
+    for _ in range(_READINGS):
+        before, ticks, after = perf_counter_ns(), now(), perf_counter_ns()
+        readings.append((after - before, Moment(ticks, (before + after) // 2)))
+    return min(readings)[1]

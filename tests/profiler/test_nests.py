@@ -146,16 +146,30 @@ def test_nests_that_threads_share(monkeypatch):
     for found in within:
         assert found[0] == value
         assert found[1].tobytes() == gradient.tobytes()
-    whole = 0.0
     for kernel, nests in nests_of(prof):  # workers may wait for a core before and after
         assert "processor's clock" in kernel.args["timing"]
         covered = sum(e.cpu_time_total for e in nests)
-        assert 0.0 <= covered <= kernel.cpu_time_total * 1.001
+        assert 0.0 < covered <= kernel.cpu_time_total * 1.001
         longest = max(nests, key=lambda e: e.cpu_time_total)
         assert longest.args["loops"] == "200000"
-        whole += covered
-    # In one call the other worker may do everything, while the one with the clock has no core.
-    assert whole > 0.0
+
+
+@pytest.mark.parametrize("rate", [0.04, 0.358, 1.0])  # nanoseconds for each tick
+def test_stamps_are_timed_by_the_clocks_around_their_own_call(rate):
+    begin = clocked_kernels.Moment(10**15, 7_000)
+    end = clocked_kernels.Moment(10**15 + round(40_000 / rate), 47_000)
+    stamps = np.array([10_000, 15_000, 30_000]) / rate
+    ticks = 10**15 + np.round(stamps).astype(np.int64)
+    assert clocked_kernels.Stamps(begin, ticks, end).times() == [17_000, 22_000, 37_000]
+    elsewhere = np.array([10**15 - 99, 10**18])  # by a core with another clock
+    assert clocked_kernels.Stamps(begin, elsewhere, end).times() == [7_000, 47_000]
+
+
+def test_clocks_are_compared_when_the_thread_keeps_its_core(monkeypatch):
+    times = iter([0, 9_000, 9_100, 9_140, 9_200, 80_000])
+    monkeypatch.setattr(clocked_kernels, "perf_counter_ns", lambda: next(times))
+    monkeypatch.setattr(clocked_kernels, "_ticks_now", lambda: iter([1, 2, 3]).__next__)
+    assert clocked_kernels._moment() == (2, 9_120)
 
 
 def test_errors_of_kernels_are_raised_in_a_profile_too():
