@@ -1,4 +1,4 @@
-"""Programs for a GPU, made of tapes and run: on Numba's simulator, or on a GPU where one is asked for.
+"""Programs for a GPU, made of tapes: run on Numba's simulator, or on a GPU if one is asked for.
 
 `TUNING` has small sizes, so that small arrays take every way of sharing work.
 """
