@@ -1,5 +1,7 @@
 """Each notebook runs from top to bottom with an installed fdiff alone; what it claims holds."""
 
+import json
+import re
 import shutil
 from pathlib import Path
 
@@ -73,6 +75,12 @@ def run(notebook, folder, before, after):
     NotebookClient(notebook, timeout=300, kernel_name="python3", resources=resources).execute()
 
 
+def nodes_named_in(notebook):
+    """The nodes of backward passes that outputs name: those kept are to be those made."""
+    outputs = json.dumps([cell.get("outputs") for cell in notebook.cells])
+    return set(re.findall(r"\w+Backward\d*\b", outputs))
+
+
 def test_each_notebook_makes_claims():
     assert {path.stem for path in NOTEBOOKS} == set(CLAIMS)
 
@@ -82,7 +90,10 @@ def test_notebook_runs_outside_the_clone_and_keeps_its_claims(path, tmp_path, in
     folder = tmp_path / "elsewhere"
     folder.mkdir()
     before = OUTSIDE.format(clone=str(ROOT), installed=str(installed))
-    run(nbformat.read(path, as_version=4), folder, before, CLAIMS[path.stem])
+    notebook = nbformat.read(path, as_version=4)
+    kept = nodes_named_in(notebook)
+    run(notebook, folder, before, CLAIMS[path.stem])
+    assert kept == nodes_named_in(notebook)
     assert list(folder.iterdir()) == []  # and leaves nothing behind
 
 
