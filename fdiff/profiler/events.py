@@ -67,6 +67,11 @@ class Interval(NamedTuple):
         return self.end - self.start
 
 
+def _text_of(time: str) -> property:
+    """An attribute that gives a time as text."""
+    return property(lambda self: time_text(getattr(self, time)), doc=f"`{time}` with its unit.")
+
+
 class Times:
     """Averages and texts of times; a class with this has the totals and `count`."""
 
@@ -86,29 +91,12 @@ class Times:
         """Microseconds of the device for one event."""
         return self.device_time_total / self.count if self.count else 0.0
 
-    @property
-    def cpu_time_str(self) -> str:
-        return time_text(self.cpu_time)
-
-    @property
-    def device_time_str(self) -> str:
-        return time_text(self.device_time)
-
-    @property
-    def cpu_time_total_str(self) -> str:
-        return time_text(self.cpu_time_total)
-
-    @property
-    def device_time_total_str(self) -> str:
-        return time_text(self.device_time_total)
-
-    @property
-    def self_cpu_time_total_str(self) -> str:
-        return time_text(self.self_cpu_time_total)
-
-    @property
-    def self_device_time_total_str(self) -> str:
-        return time_text(self.self_device_time_total)
+    cpu_time_str = _text_of("cpu_time")
+    device_time_str = _text_of("device_time")
+    cpu_time_total_str = _text_of("cpu_time_total")
+    device_time_total_str = _text_of("device_time_total")
+    self_cpu_time_total_str = _text_of("self_cpu_time_total")
+    self_device_time_total_str = _text_of("self_device_time_total")
 
 
 @dataclass(eq=False)
