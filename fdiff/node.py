@@ -140,10 +140,10 @@ def check_laws(nodes: Sequence[Node], inputs: Sequence[int], outputs: Sequence[i
     """Check every law of a tape; `TapeError` names the node that breaks one."""
     seen: set[tuple[object, ...]] = set()
     for i, node in enumerate(nodes):
-        fault = "is entered twice" if node[:3] in seen else _fault(nodes, i, node)
+        seen.add(node[:3])
+        fault = "is entered twice" if len(seen) == i else _fault(nodes, i, node)
         if fault:
             raise TapeError(f"node %{i} = {operation_text(node)} {fault}")
-        seen.add(node[:3])
     there = [i for i, node in enumerate(nodes) if node.primitive is INPUT]
     if sorted(inputs) != there:
         raise TapeError(f"inputs {tuple(inputs)} are not the input nodes {there}")
@@ -154,13 +154,16 @@ def check_laws(nodes: Sequence[Node], inputs: Sequence[int], outputs: Sequence[i
 def _fault(nodes: Sequence[Node], i: int, node: Node) -> str:
     """Which law node `i` breaks, given the nodes before it; empty if it is sound."""
     primitive, args, params, types = node
-    if args and not 0 <= min(args) <= max(args) < i:
-        return "reads a later node"
-    given = [nodes[a].types for a in args]
+    for a in args:
+        if not 0 <= a < i:
+            return "reads a later node"
+    given = [nodes[a][3] for a in args]
     if primitive is ITEM:
         if len(given[0]) == 1:
             return "projects a single output"
-    elif any(len(outs) != 1 for outs in given):
-        return "reads several outputs without `item`"
+    else:
+        for outs in given:
+            if len(outs) != 1:
+                return "reads several outputs without `item`"
     inferred = infer(primitive, params, given)
     return "" if inferred == types else f"has types {types}, inferred {inferred}"

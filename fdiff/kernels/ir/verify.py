@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 
 from ...errors import TapeError
 from ...kernel_rule import Kind
@@ -66,16 +67,18 @@ class Checks:
         self.given = frozenset(given)
         own = [(m.name, m.dtype) for m in (*program.temporaries, *program.outputs)]
         names = [name for name, _ in own]
-        self.law(len(set(names)) == len(names), f"memory is declared twice: {names}")
+        self.law(len(set(names)) == len(names), "memory is declared twice: {}", names)
         self.memory = given | dict(own)
         self.written: set[str] = set(given)
         self.kinds = DtypeInference({f"x{k}": p.dtype for k, p in enumerate(inputs) if not p.dims})
         self.names = {*self.kinds.known, *_parameters(graph)}  # what can be read here
         self.declared = dict(program.locals)
 
-    def law(self, holds: bool, fault: str) -> None:  # noqa: FBT001 - private
+    def law(self, holds: bool, fault: str, *values: object) -> None:  # noqa: FBT001 - private
+        """Raise unless the law holds; `values` are formatted into the words only then."""
         if not holds:
-            raise TapeError(f"a program of loops breaks a law: {fault} ({self.where}{self.place})")
+            said = f"{fault.format(*values)} ({self.where}{self.place})"
+            raise TapeError(f"a program of loops breaks a law: {said}")
 
     @contextmanager
     def also(self, *names: str) -> Generator[None]:
@@ -87,24 +90,25 @@ class Checks:
 
     def _read(self, *texts: str) -> None:
         for text in texts:
-            for name in _NAME.findall(text):
-                known = name in self.names or name in _WORDS
-                self.law(known, f"{name} is read, and nothing has assigned it")
+            for name in _names_in(text):
+                self.law(name in self.names, "{} is read, and nothing has assigned it", name)
 
     def _assigned(self, name: str, kind: str | None) -> None:
-        self.law(name not in self.names, f"{name} is assigned twice")
-        self.law(name.isidentifier() and name not in self.memory, f"{name} is no local")
+        self.law(name not in self.names, "{} is assigned twice", name)
+        self.law(name.isidentifier() and name not in self.memory, "{} is no local", name)
         self.names.add(name)
         self._of_kind(name, kind)
 
     def _of_kind(self, name: str, kind: str | None) -> None:
         """Check that a local has its declared dtype, and that a name has one dtype in all loops."""
         before = self.kinds.known.get(name)
-        self.law(None in (kind, before) or kind == before, f"{name} is {kind}, {before} before")
+        self.law(
+            None in (kind, before) or kind == before, "{} is {}, {} before", name, kind, before
+        )
         self.kinds.known[name] = kind or before
         declared = self.declared.get(name)
         agree = kind is None or declared is None or kind == declared
-        self.law(agree, f"{name} is {kind}, and declared as {declared}")
+        self.law(agree, "{} is {}, and declared as {}", name, kind, declared)
 
     # --- items ------------------------------------------------------------------------------
 
@@ -132,7 +136,7 @@ class Checks:
         """Check a call of a routine, which may write to each of its buffers."""
         self.where = item.comment
         for name in item.buffers:
-            self.law(name in self.memory, f"{name} is handed to a routine, and is no memory")
+            self.law(name in self.memory, "{} is handed to a routine, and is no memory", name)
         self._read(*item.sizes)
         self.written.update(item.buffers)
 
@@ -161,10 +165,10 @@ class Checks:
                 self._read(out.scalar)
                 kind = self.kinds.known.get(out.scalar)
                 agree = kind is None or kind == out.dtype
-                self.law(agree, f"{out.scalar} is {kind}, and {out.name} {out.dtype}")
+                self.law(agree, "{} is {}, and {} {}", out.scalar, kind, out.name, out.dtype)
             else:
                 empty = "0" in out.dims
-                self.law(out.name in self.written or empty, f"{out.name} is never written")
+                self.law(out.name in self.written or empty, "{} is never written", out.name)
 
     # --- nests ------------------------------------------------------------------------------
 
@@ -174,7 +178,7 @@ class Checks:
         rank = len(nest.domain)
         self._read(*nest.domain)
         for bounds in (nest.excluded, nest.ranges):
-            self.law(len(bounds) in (0, rank), f"bounds of {len(bounds)} loops of {rank}")
+            self.law(len(bounds) in (0, rank), "bounds of {} loops of {}", len(bounds), rank)
             self._read(*_bounds(bounds))
         with self.also(*(f"i{k}" for k in range(rank))):
             _InNest(self, nest).check()
@@ -182,16 +186,18 @@ class Checks:
     def access(self, access: Access, rank: int, *, memory: bool) -> None:
         """Check an access: a position for each axis, by loops and sizes that exist."""
         buffer, dims, index = access
-        self.law(len(dims) == len(index), f"{len(index)} positions on {len(dims)} axes: {access}")
-        self.law(all(a.var < rank for a in index), f"a loop that there is not: {access}")
-        self.law(all(a.step != "0" for a in index if a.var >= 0), f"a step of zero: {access}")
+        self.law(
+            len(dims) == len(index), "{} positions on {} axes: {}", len(index), len(dims), access
+        )
+        self.law(all(a.var < rank for a in index), "a loop that there is not: {}", access)
+        self.law(all(a.step != "0" for a in index if a.var >= 0), "a step of zero: {}", access)
         self._read(*dims, *(text for a in index for text in (a.start, a.step)))
         if not memory:
             return
         name = buffer.name
-        self.law(name in self.memory, f"{name} is no memory")
+        self.law(name in self.memory, "{} is no memory", name)
         if buffer.strides is not None:
-            self.law(len(buffer.strides) == len(dims), f"strides of other axes: {access}")
+            self.law(len(buffer.strides) == len(dims), "strides of other axes: {}", access)
             self._read(*buffer.strides)
 
     def touched(self, statement: Statement) -> None:
@@ -199,15 +205,15 @@ class Checks:
         assert statement.access is not None
         name, kind = statement.memory, statement.kind
         if statement.writes:
-            self.law(name not in self.given, f"{name} is an input, and written")
+            self.law(name not in self.given, "{} is an input, and written", name)
         if kind is not StatementKind.STORE:  # a scan reads what it has just written
             there = name in self.written or kind is StatementKind.CARRY
-            self.law(there, f"{name} is read before anything is written to it")
+            self.law(there, "{} is read before anything is written to it", name)
         if statement.writes:
             self.written.add(name)
             value = self.kinds.of("{0}", statement.operands[:1])
             agree = value is None or value == self.memory[name]
-            self.law(agree, f"{value} is stored into {name}, which is {self.memory[name]}")
+            self.law(agree, "{} is stored into {}, which is {}", value, name, self.memory[name])
 
 
 class _InNest:
@@ -228,32 +234,34 @@ class _InNest:
         for guard, statements in nest.branches:
             inside = set(checks.names)
             for k, begin, end in guard:
-                checks.law(k < self.rank, f"a guard on loop {k} of {self.rank}")
+                checks.law(k < self.rank, "a guard on loop {} of {}", k, self.rank)
                 checks._read(begin, end)
             self.statements(statements, fixed=True)
             checks.names = inside  # no branch has what another has
         for accumulator in nest.accumulators:
             self.finish(accumulator)
-        checks.names -= {name for name in self.level if not self.outlives(name)} - self.before
+        checks.names -= self.level.keys() - self.outliving() - self.before
 
-    def outlives(self, name: str) -> bool:
-        """Whether later loops can read a name: straight code, locals, and what all loops gather."""
-        gathered = [a.name for a in self.nest.accumulators]
-        gathered += [s.target for a in self.nest.accumulators for s in a.final]
-        lasts = not self.rank or name in self.checks.declared or name in gathered
-        return lasts and not self.level[name]
+    def outliving(self) -> set[str]:
+        """What later loops can read: straight code, locals, and what all loops gather."""
+        outside = {name for name, level in self.level.items() if not level}
+        if not self.rank:
+            return outside
+        gathered = {a.name for a in self.nest.accumulators}
+        gathered |= {s.target for a in self.nest.accumulators for s in a.final}
+        return outside & (self.checks.declared.keys() | gathered)
 
     def begin(self, accumulator: Accumulator) -> None:
         """Check the start of an accumulator: a number, or the value another loop has left."""
         name, checks = accumulator.name, self.checks
-        checks.law(0 <= accumulator.depth <= self.rank, f"{name} gathers loops there are not")
+        checks.law(0 <= accumulator.depth <= self.rank, "{} gathers loops there are not", name)
         checks._read(accumulator.identity)
         if accumulator.identity != name:
             checks._assigned(name, checks.kinds.of(accumulator.identity, ()))
             self.level[name] = accumulator.depth
         inside = [s for s in self.nest.all_statements if s.kind.accumulates]
         used = any(name == s.target or name in s.operands for s in inside)
-        checks.law(used, f"{name} gathers nothing")
+        checks.law(used, "{} gathers nothing", name)
         self.order(accumulator)
 
     def order(self, accumulator: Accumulator) -> None:
@@ -262,9 +270,9 @@ class _InNest:
         own = [*self.nest.statements, *(s for _, some in self.nest.branches for s in some)]
         texts = {s.text for s in own if s.kind is StatementKind.ACCUMULATE and s.target == name}
         known = combiner is None or texts <= set(combiner.value)
-        checks.law(known, f"{name} is combined by {sorted(texts)}, which is not {combiner}")
+        checks.law(known, "{} is combined by {}, which is not {}", name, sorted(texts), combiner)
         read = any(name in s.operands for s in own if s.kind is not StatementKind.PICK)
-        checks.law(read == accumulator.scan, f"{name} is read in its loops, or is no scan")
+        checks.law(read == accumulator.scan, "{} is read in its loops, or is no scan", name)
 
     def finish(self, accumulator: Accumulator) -> None:
         """Check that a reduction is used only outside of the loops it reduces over."""
@@ -272,7 +280,7 @@ class _InNest:
         for statement in accumulator.final:
             for name in statement.operands:
                 level = self.level.get(name, 0)
-                self.checks.law(level <= depth, f"{name} is read outside of its loop")
+                self.checks.law(level <= depth, "{} is read outside of its loop", name)
             self.statement(statement, depth)
 
     def statements(self, statements: Iterable[Statement], *, fixed: bool = False) -> None:
@@ -287,23 +295,23 @@ class _InNest:
         checks = self.checks
         picked = kind is StatementKind.CARRY  # of which the operand is the number of a loop
         checks._read(text, *(() if picked else operands))
-        checks.law(level <= self.rank, f"a loop that there is not: {statement}")
+        checks.law(level <= self.rank, "a loop that there is not: {}", statement)
         if access is not None:
             checks.access(access, level, memory=kind.uses_memory)
         placed = kind.uses_memory or kind in (StatementKind.POSITION, StatementKind.PICK)
-        checks.law((access is not None) == placed, f"a place too many, or too few: {statement}")
+        checks.law((access is not None) == placed, "a place too many, or too few: {}", statement)
         if kind.uses_memory:
             checks.touched(statement)
         if kind is StatementKind.UPDATE:
             known = combiner is not None and text in combiner.value
-            checks.law(known, f"an update by {text}, which is not by {combiner}")
+            checks.law(known, "an update by {}, which is not by {}", text, combiner)
         if kind.accumulates:
             checks._read(target)
             if kind is StatementKind.ACCUMULATE:
                 before = checks.kinds.known.get(target)
                 after = checks.kinds.of(text, (target, *operands))
                 agree = None in (before, after) or before == after
-                checks.law(agree, f"{target} is {before}, and {after} is added up")
+                checks.law(agree, "{} is {}, and {} is added up", target, before, after)
         elif kind is not StatementKind.STORE:
             checks._assigned(target, self.kind(statement))
             self.level[target] = level
@@ -317,6 +325,12 @@ class _InNest:
             assert access is not None
             return self.checks.memory[access.buffer.name]
         return self.checks.kinds.of(text, operands)
+
+
+@lru_cache(maxsize=4096)
+def _names_in(text: str) -> tuple[str, ...]:
+    """The names that a text reads."""
+    return tuple(name for name in _NAME.findall(text) if name not in _WORDS)
 
 
 def _bounds(excluded: Ranges) -> Iterator[str]:

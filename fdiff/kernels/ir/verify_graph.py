@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 from ...errors import TapeError
 from ...kernel_rule import Category, Kind
@@ -42,20 +43,28 @@ def verify_graph(graph: KernelGraph, place: str = "") -> KernelGraph:
 
 def _fault(graph: KernelGraph, i: int, op: Operation) -> str:
     """What is wrong with an operation; empty if nothing is."""
-    late = [a for a in op.args if not 0 <= a < i]
-    if late:
-        return f"%{late[0]} is read before it is computed"
+    for a in op.args:
+        if not 0 <= a < i:
+            return f"%{a} is read before it is computed"
     if not op.dtypes or len(op.dtypes) != len(op.shapes):
         return f"{len(op.dtypes)} dtypes for {len(op.shapes)} shapes"
     for dims in op.shapes:
         for dim in dims:
-            if any(int(n) >= graph.sizes for n in _SIZE.findall(dim)):
+            if _largest(_SIZE, dim) >= graph.sizes:
                 return f"{dim} is no size of the graph"
     operands = [graph.ops[a] for a in op.args]
-    if op.kind is not Kind.ITEM and any(len(p.shapes) != 1 for p in operands):
-        return "an operand has several results"
+    if op.kind is not Kind.ITEM:
+        for p in operands:
+            if len(p.shapes) != 1:
+                return "an operand has several results"
     check = _BY_KIND.get(op.kind) or _BY_CATEGORY.get(op.kind.category)
     return check(op, operands) if check is not None else ""
+
+
+@lru_cache(maxsize=4096)
+def _largest(pattern: re.Pattern[str], text: str) -> int:
+    """The largest number of those that a pattern finds in a text; -1 if it finds none."""
+    return max(map(int, pattern.findall(text)), default=-1)
 
 
 # --- laws of kinds: each gives the fault, or nothing ---------------------------------------------
@@ -66,9 +75,9 @@ def _leaf(op: Operation, operands: _Operands) -> str:
 
 
 def _elementwise(op: Operation, operands: _Operands) -> str:
-    slots = {int(k) for k in _SLOT.findall(op.text)}
-    if slots and max(slots) >= len(operands):
-        return f"its text reads operand {max(slots)} of {len(operands)}"
+    last = _largest(_SLOT, op.text)
+    if last >= len(operands):
+        return f"its text reads operand {last} of {len(operands)}"
     for p in operands:
         if not _broadcasts(p.dims, op.dims):
             return f"an operand of shape {_shape(p.dims)} does not broadcast to {_shape(op.dims)}"
@@ -80,7 +89,7 @@ def _broadcasts(source: Dims, dims: Dims) -> bool:
     lead = len(dims) - len(source)
     if lead < 0:
         return not nonunit(source[:-lead]) and _broadcasts(source[-lead:], dims)
-    return all(d in (ONE, n) for d, n in zip(source, dims[lead:], strict=True))
+    return source == dims or all(d in (ONE, n) for d, n in zip(source, dims[lead:], strict=True))
 
 
 def _shape(dims: Dims) -> str:

@@ -57,21 +57,21 @@ class _ParallelChecks(Checks):
         for item in region.items:
             self.item(item)
         for name, slot in region.locals:
-            self.law(name in self.names, f"{name} is handed over, and nothing has assigned it")
-            self.law(self.copies.get(slot) == PARTS, f"{slot} is no slot")
+            self.law(name in self.names, "{} is handed over, and nothing has assigned it", name)
+            self.law(self.copies.get(slot) == PARTS, "{} is no slot", slot)
         self.names = before | {name for name, _ in region.locals}
 
     def loop(self, loop: ParallelLoop) -> None:
         """Check a parallel loop, what it reduces and what is private to its parts."""
         before, totals = set(self.names), {total.name for total in loop.totals}
         for total in loop.totals:
-            self.law(not total.continues or total.name in before, f"{total.name} is not begun")
-            self.law(self.copies.get(total.slot) == PARTS, f"{total.slot} is no slot")
+            self.law(not total.continues or total.name in before, "{} is not begun", total.name)
+            self.law(self.copies.get(total.slot) == PARTS, "{} is no slot", total.slot)
         private: dict[str, str] = {}
         for whole, copy in loop.copies:
             alike = (copy.dtype, copy.dims, copy.copies) == (whole.dtype, whole.dims, PARTS)
-            self.law(alike, f"{copy.name} is no copy of {whole.name}")
-            self.law(whole.name in self.written, f"{whole.name} is added to before it is written")
+            self.law(alike, "{} is no copy of {}", copy.name, whole.name)
+            self.law(whole.name in self.written, "{} is added to before it is written", whole.name)
             private[name_of_private_copy(copy)] = copy.dtype
         self.memory |= private
         self.written |= private.keys()
@@ -101,7 +101,7 @@ class _ParallelChecks(Checks):
                     accesses.append((s.memory, loop in s.access.injective_loops))
         for name, own in accesses:
             alone = own or name in private or self.copies.get(name) == THREADS
-            self.law(alone or name not in written, f"iterations on several threads share {name}")
+            self.law(alone or name not in written, "iterations on several threads share {}", name)
 
 
 def _row_loop(nest: Nest) -> int:
