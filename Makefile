@@ -13,6 +13,9 @@ QUICK ?= @tests/quick.txt
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --progress
 
+# Bytecode is kept, whatever the environment says: tests start many processes that import fdiff.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help demo demo-nist demo-all test test-quick test-slow test-numba test-cuda test-torch bench docs lint types dead coverage \
         hooks format clean distclean
 
