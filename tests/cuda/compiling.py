@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import pytest
 from cuda.pathfinder import find_nvidia_binary_utility
+from numba.cuda.codegen import CUDACodeLibrary
 
 from fdiff.kernels.cuda import adapter
 
@@ -26,10 +27,27 @@ class Usage(NamedTuple):
     spills: int
 
 
+@lru_cache(maxsize=4)
+def library_of(kernel):
+    """What Numba makes of a kernel before NVVM: most of the time, and the same for all GPUs."""
+    made = []
+    asm_strs = CUDACodeLibrary.get_asm_strs
+
+    def noted(library, cc):
+        made.append(library)
+        return asm_strs(library, cc)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(CUDACodeLibrary, "get_asm_strs", noted)
+        adapter.compile_ptx(kernel, CAPABILITIES[0])
+    return made[0]
+
+
 @lru_cache(maxsize=4096)
 def ptx_of(kernel, capability):
     """PTX of a kernel."""
-    return adapter.compile_ptx(kernel, capability)
+    (ptx,) = library_of(kernel).get_asm_strs(cc=capability)
+    return ptx
 
 
 @lru_cache(maxsize=1)

@@ -1,5 +1,7 @@
 """Kernels compiled for GPUs, without one: registers alone, no stack, and coalesced accesses."""
 
+import re
+
 import numpy as np
 import pytest
 from compiling import CAPABILITIES, ptx_of, usage_of
@@ -11,7 +13,7 @@ import fdiff
 from benchmarks.cases import CASES
 from benchmarks.peers import fdiff_peer
 from benchmarks.worker import prepared
-from fdiff.kernels.cuda import code_generation
+from fdiff.kernels.cuda import adapter, code_generation
 from fdiff.kernels.cuda.code_generation import cuda_program
 from fdiff.kernels.cuda.program import CudaKernel, Parameter
 from fdiff.kernels.cuda.tuning import GPU
@@ -22,6 +24,7 @@ FIRST, LAST = CAPABILITIES[0], CAPABILITIES[-1]
 LONG = ("value+grad LSTM l=2 c=64", "Jacobian HAND c=192")
 LONGER = ("LSTM", "HAND")  # at other sizes the same structures come more often
 MOST_REGISTERS = 255  # of a thread; with more a GPU uses memory
+NAME = re.compile(r"_ZN\w+|_cudapy_smem_\d+")  # numbered by Numba, one after another
 _done = set()
 
 
@@ -43,6 +46,15 @@ def check(kernel, folder, capabilities=CAPABILITIES):
         assert usage.stack == 0, kernel.text
         assert usage.spills == 0, kernel.text
         assert usage.registers <= MOST_REGISTERS
+
+
+@pytest.mark.parametrize("name", ["rosenbrock", "mixture", "scatter", "running sums"])
+def test_numba_makes_the_same_for_all_gpus(name):
+    """What `ptx_of` builds on: a kernel that is compiled for one GPU alone has the same PTX."""
+    f, args = PROGRAMS[name]
+    for kernel in kernels_of(fdiff.make_tape(f, *args)):
+        alone = adapter.compile_ptx(kernel, LAST)
+        assert NAME.sub("", alone) == NAME.sub("", ptx_of(kernel, LAST))
 
 
 @each_op

@@ -1,12 +1,11 @@
 """Numba's search for variables of one block, by counting: the same variables, in less time."""
 
 import pytest
-from compiling import ptx_of
 from numba.cuda import lowering
 from programs import PROGRAMS
 
 import fdiff
-from fdiff.kernels.cuda import quick_lowering
+from fdiff.kernels.cuda import adapter, quick_lowering
 from fdiff.kernels.cuda.code_generation import cuda_program
 from fdiff.kernels.ir.graph_of_tape import kernel_graph
 
@@ -28,7 +27,7 @@ def test_the_variables_are_those_that_numba_finds(name, monkeypatch):
     f, args = PROGRAMS[name]
     graph, values = kernel_graph(fdiff.make_tape(f, *args), ("C",) * len(args))
     for kernel in cuda_program(graph, values).kernels:
-        ptx_of.__wrapped__(kernel, (8, 0))
+        adapter.compile_ptx(kernel, (8, 0))
     assert any(len(found) > 20 for found in seen)
 
 
