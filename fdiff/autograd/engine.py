@@ -22,7 +22,7 @@ from .anomalies import watching
 from .graph_structure import Root, structure
 from .node_rules import NodeRules, RecordedRules, hooked_leaf
 from .node_sweep import NodeSweep
-from .nodes import AccumulateGrad, Edge, GradientEdge
+from .nodes import AccumulateGrad, Edge
 from .recorded_array import RecordedArray, plain, tensor
 from .roots import edge_of, roots_of, sequence
 from .saved_values import free
@@ -96,18 +96,16 @@ def backward(
                 " `backward()`. Please only use `grad_tensors`."
             )
         grad_tensors = grad_variables
-    if inputs is not None and not isinstance(inputs, (RecordedArray, GradientEdge)):
-        inputs = tuple(inputs)
-        if not inputs:
-            raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
-    outputs = sequence(tensors)
-    seeds = sequence(grad_tensors) if grad_tensors is not None else (None,) * len(outputs)
+    starts = () if inputs is None else sequence(inputs, "backward")
+    if inputs is not None and not starts:
+        raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
+    outputs = sequence(tensors, "backward")
+    given = grad_tensors is not None
+    seeds = sequence(grad_tensors, "backward") if given else (None,) * len(outputs)
     roots = roots_of(outputs, seeds, "backward")
-    wanted = None if inputs is None else [edge_of(x, "backward") for x in sequence(inputs)]
+    wanted = None if inputs is None else [edge_of(x, "backward") for x in starts]
     retain = create_graph if retain_graph is None else retain_graph
-    _Pass(roots, wanted, retain=bool(retain), create=bool(create_graph)).into_leaves(
-        sequence(inputs) if inputs is not None else ()
-    )
+    _Pass(roots, wanted, retain=bool(retain), create=bool(create_graph)).into_leaves(starts)
 
 
 @public
@@ -176,8 +174,10 @@ def grad(
             " allow_unused=False."
         )
     allow_unused = materialize_grads if allow_unused is None else allow_unused
-    ends, starts = sequence(outputs), sequence(inputs)
-    seeds = sequence(grad_outputs) if grad_outputs is not None else (None,) * len(ends)
+    ends, starts = sequence(outputs, "grad"), sequence(inputs, "grad")
+    if not starts:
+        raise RuntimeError("grad requires non-empty inputs.")
+    seeds = sequence(grad_outputs, "grad") if grad_outputs is not None else (None,) * len(ends)
     retain = bool(create_graph if retain_graph is None else retain_graph)
     roots = [] if is_grads_batched else roots_of(ends, seeds, "grad")
     wanted = [edge_of(x, "grad") for x in starts]

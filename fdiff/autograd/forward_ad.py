@@ -8,11 +8,14 @@ of a result is computed when `unpack_dual` asks for it, by a sweep forwards thro
 from __future__ import annotations
 
 from collections.abc import Callable
+from numbers import Number
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..errors import InputError, failure, user_line
+from ..trace import TracedArray
+from ..tracebacks import public
 from .array_kinds import kind_of
 from .modes import Before, GradientMode
 from .nodes import CustomNode
@@ -55,6 +58,7 @@ class UnpackedDualTensor(NamedTuple):
     tangent: Any
 
 
+@public
 def enter_dual_level() -> int:
     """Begin forward mode in this thread, until `exit_dual_level`.
 
@@ -89,6 +93,7 @@ def enter_dual_level() -> int:
     return 0
 
 
+@public
 def exit_dual_level(*, level: int | None = None) -> None:
     """End forward mode: all tangents are forgotten.
 
@@ -160,6 +165,7 @@ class dual_level(GradientMode):  # noqa: N801 - as in torch
         return dual_level
 
 
+@public
 def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> RecordedArray:
     """An array of the same memory as `tensor`, which carries a tangent.
 
@@ -229,6 +235,7 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Recorde
     return new_array(primal.value, kind_of(primal.value, True), (node, 0), primal.version)
 
 
+@public
 def unpack_dual(tensor: Any, *, level: int | None = None) -> UnpackedDualTensor:
     """The primal and the tangent of an array.
 
@@ -249,8 +256,11 @@ def unpack_dual(tensor: Any, *, level: int | None = None) -> UnpackedDualTensor:
     ------
     UnsupportedError
         If a dual went through a custom rule that has none for forward mode.
+    InputError
+        If `tensor` is no array.
     RuntimeError
-        If what a rule needs was modified, or freed by `backward`, before the tangent was asked for.
+        If there is no such level; if what a rule needs was modified, or freed by `backward`, before
+        the tangent was asked for.
 
     Notes
     -----
@@ -269,14 +279,27 @@ def unpack_dual(tensor: Any, *, level: int | None = None) -> UnpackedDualTensor:
     ...     forward_ad.unpack_dual(x**2)
     UnpackedDualTensor(primal=tensor([9.]), tangent=tensor([6.]))
     """
+    _require_array(tensor)
+    if level not in (None, 0):
+        raise RuntimeError(
+            "Trying to unpack a dual Tensor at a level that was not the last one that was created."
+        )
     sweep: TangentSweep | None = state.dual
-    if sweep is None or tensor.__class__ is not RecordedArray or level not in (None, 0):
+    if sweep is None or tensor.__class__ is not RecordedArray:
         return UnpackedDualTensor(tensor, None)
     edge = tensor.edge_now()
     tangent = sweep.of(edge)
     if edge is None or tangent is None:
         return UnpackedDualTensor(tensor, None)
     return UnpackedDualTensor(tensor if sweep.leads_to_leaf(edge) else tensor.detach(), tangent)
+
+
+def _require_array(tensor: object) -> None:
+    """Refuse what cannot have a tangent."""
+    if not isinstance(tensor, RecordedArray | np.ndarray | np.generic | Number | TracedArray):
+        fact = f"an array is needed, not {type(tensor).__name__}."
+        way = "Give what make_dual returned, or what was computed from it."
+        raise failure(InputError, "fdiff.autograd.forward_ad.unpack_dual", fact, way)
 
 
 def _recorded(array: Any, what: str) -> RecordedArray:

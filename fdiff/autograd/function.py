@@ -13,8 +13,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..errors import InputError, failure
 from ..trace import TracedArray, tracing
+from ..tracebacks import trim
 from ..transforms.custom_rules import refusing_derivatives
+from .argument_checks import require_function
 from .custom_nodes import custom_node
 from .function_context import FunctionCtx, FunctionRules, not_recording, run_forward
 from .recorded_array import RecordedArray
@@ -119,11 +122,22 @@ class Function(FunctionCtx):
             arguments, or one of another shape.
         """
         rules = FunctionRules(cls, Function)
-        if any(a.__class__ is RecordedArray for a in args):
-            return apply_recorded(rules, args)
-        if tracing():
+        recorded = any(a.__class__ is RecordedArray for a in args)
+        if tracing() and not recorded:
             return apply_traced(cls, rules, args)
-        return run_forward(rules, FunctionCtx(), args)
+        try:
+            if recorded:
+                return apply_recorded(rules, args)
+            return run_forward(rules, FunctionCtx(), args)
+        except BaseException as error:
+            trim(error, f"{cls.__name__}.apply")
+            raise
+
+    def __call__(self, *_: object) -> None:
+        """Refused: an operation is called by ``apply``, a method of its class."""
+        name = type(self).__name__
+        fact, way = "an object of the class was called.", f"Write {name}.apply(...)."
+        raise failure(InputError, name, fact, way)
 
 
 def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -158,6 +172,7 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
     >>> print(x.grad.item())
     2.0
     """
+    require_function(fn, "what is decorated", "function.once_differentiable")
 
     @wraps(fn)
     def once(ctx: Any, *bars: Any) -> Any:

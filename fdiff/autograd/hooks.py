@@ -6,11 +6,14 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
+from ..tracebacks import public
+from .argument_checks import recorded_arrays, require_function
 from .nodes import AccumulateGrad, Edge, RemovableHandle, add_hook
 from .recorded_array import RecordedArray, plain
 from .state import state
 
 
+@public
 def register_hook(self: RecordedArray, hook: Callable[[Any], Any]) -> RemovableHandle:
     """Call ``hook(grad)`` when the gradient of this array is there.
 
@@ -18,9 +21,11 @@ def register_hook(self: RecordedArray, hook: Callable[[Any], Any]) -> RemovableH
     the hook.
     """
     node, nr = _edge_for_hooks(self)
+    require_function(hook, "hook", "RecordedArray.register_hook")
     return add_hook(node.own_hooks().outputs.setdefault(nr, {}), hook)
 
 
+@public
 def register_post_accumulate_grad_hook(
     self: RecordedArray, hook: Callable[[Any], Any]
 ) -> RemovableHandle:
@@ -30,6 +35,7 @@ def register_post_accumulate_grad_hook(
         raise RuntimeError(  # noqa: TRY004 - as in torch
             "post accumulate grad hooks cannot be registered on non-leaf tensors"
         )
+    require_function(hook, "hook", "RecordedArray.register_post_accumulate_grad_hook")
     return add_hook(node.post_hooks, hook)
 
 
@@ -40,6 +46,7 @@ def _edge_for_hooks(array: RecordedArray) -> Edge:
     return edge
 
 
+@public
 def retain_grad(self: RecordedArray) -> None:
     """Let `backward` fill the ``grad`` of this array also where it is no leaf."""
     edge = self.edge_now()
@@ -88,6 +95,7 @@ class MultiHandle:
         self.remove()
 
 
+@public
 def register_multi_grad_hook(
     tensors: Sequence[RecordedArray], fn: Callable[[Any], Any], *, mode: str = "all"
 ) -> MultiHandle:
@@ -113,6 +121,8 @@ def register_multi_grad_hook(
     ------
     ValueError
         If `mode` is neither.
+    InputError
+        If `fn` is no function, or `tensors` are no recorded arrays.
 
     References
     ----------
@@ -130,6 +140,9 @@ def register_multi_grad_hook(
     """
     if mode not in ("all", "any"):
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
+    call = "graph.register_multi_grad_hook"
+    require_function(fn, "fn", call)
+    tensors = recorded_arrays(tensors, call)
     passes: dict[str, Any] = {"now": None, "grads": [], "expected": 0}
     edges = [_edge_for_hooks(x) for x in tensors]
 

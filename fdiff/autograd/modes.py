@@ -20,6 +20,7 @@ from ..errors import InputError, failure
 from ..trace.derivative_free_trace import see, seen_with
 from ..trace.recorder import Recorder
 from ..trace.trace_stack import stack
+from .argument_checks import require_function
 from .state import state
 
 P = ParamSpec("P")
@@ -120,6 +121,7 @@ class GradientMode:
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """The function, each call of which runs in this mode."""
         name = f"{type(self).__name__}()"
+        require_function(function, "what is decorated", name)
         if isinstance(function, type):
             fact = f"a class was decorated, {function.__qualname__!r}, and not a function."
             raise failure(InputError, name, fact, "Decorate the methods that are meant.")
@@ -341,14 +343,16 @@ class inference_mode(GradientMode):  # noqa: N801 - as in torch
     @overload
     def __new__(cls, mode: bool = True) -> Self: ...  # noqa: FBT001,FBT002 - as in torch
     def __new__(cls, mode: object = True) -> object:  # noqa: FBT002 - as in torch
-        return super().__new__(cls) if isinstance(mode, bool) else cls()(cast("Any", mode))
+        if isinstance(mode, bool | np.bool_):
+            return super().__new__(cls)
+        return cls()(cast("Any", mode))
 
     def __init__(  # pyright: ignore[reportInconsistentConstructor] - a decorated function is no mode
         self,
         mode: bool = True,  # noqa: FBT001,FBT002 - as in torch
     ) -> None:
         super().__init__()
-        self.mode = mode
+        self.mode = bool(mode)
 
     def _enter(self) -> Before:
         return _switch(enabled=not self.mode, inference=self.mode)

@@ -16,6 +16,7 @@ from itertools import count
 from typing import Any, NamedTuple, Self
 
 from ..errors import InputError, Line, failure
+from .argument_checks import require_function, require_recorded
 from .array_kinds import ArrayKind
 from .recipes import Recipe
 
@@ -155,10 +156,12 @@ class GraphNode:
 
         `grad_inputs` are the gradients of the operands; the hook may return others in their place.
         """
+        require_function(fn, "fn", "graph.Node.register_hook")
         return add_hook(self.own_hooks().after, fn)
 
     def register_prehook(self, fn: Callable[[Any], Any]) -> RemovableHandle:
         """Call ``fn(grad_outputs)`` before the node's rule; it may return others in their place."""
+        require_function(fn, "fn", "graph.Node.register_prehook")
         return add_hook(self.own_hooks().before, fn)
 
     def __repr__(self) -> str:
@@ -246,7 +249,7 @@ def get_gradient_edge(array: Any) -> GradientEdge:
     Raises
     ------
     InputError
-        If the array does not require a gradient.
+        If it is no recorded array, or does not require a gradient.
 
     References
     ----------
@@ -260,6 +263,7 @@ def get_gradient_edge(array: Any) -> GradientEdge:
     >>> edge.node.name(), edge.output_nr
     ('MultiplyBackward0', 0)
     """
+    require_recorded(array, "graph.get_gradient_edge")
     edge = array.edge_now()
     if edge is None:
         fact = "the array does not require a gradient, so there is no edge."

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import numpy as np
 
 from ..errors import DtypeError, InputError, failure, warn
+from .argument_checks import require_truth
 from .array_kinds import ArrayKind, kind_of
 from .conversions import Conversions
 from .nodes import AccumulateGrad, Edge, GraphNode
@@ -313,6 +314,8 @@ def tensor(data: Any, requires_grad: bool = True, dtype: Any = None) -> Recorded
     ------
     DtypeError
         If a gradient is required of a dtype that has none.
+    InputError
+        If NumPy makes no array of `data`, or `requires_grad` is no truth value.
 
     References
     ----------
@@ -334,7 +337,12 @@ def tensor(data: Any, requires_grad: bool = True, dtype: Any = None) -> Recorded
         data = data.value
     elif isinstance(data, (list, tuple)):
         data = _nested_values(data)
-    value = np.array(data, dtype=dtype, order="K", subok=False)
+    require_truth(requires_grad, "requires_grad", "tensor")
+    try:
+        value = np.array(data, dtype=dtype, order="K", subok=False)
+    except (TypeError, ValueError) as error:
+        way = "Give numbers, in lists of equal lengths, and a dtype of NumPy."
+        raise failure(InputError, "fdiff.autograd.tensor", f"{error}.", way) from None
     if not value.dtype.isnative:
         value = value.astype(value.dtype.newbyteorder("="))
     if requires_grad:

@@ -28,6 +28,7 @@ def apply_recorded(rules: FunctionRules, args: tuple[Any, ...]) -> Any:
         output = run_forward(rules, ctx, args)
     several = isinstance(output, tuple)
     outs = list(output) if several else [output]
+    _check_marks(ctx)
     for x in ctx._dirty:
         _check_dirty(x, outs)
     values = [o.value if o.__class__ is RecordedArray else o for o in outs]
@@ -36,7 +37,7 @@ def apply_recorded(rules: FunctionRules, args: tuple[Any, ...]) -> Any:
         fact = f"{rules.name}.forward must return an array or a tuple of arrays, not {kinds}."
         raise failure(InputError, f"{rules.name}.apply", fact, "Make arrays by numpy.asarray.")
     made = list(_entered(rules, ctx, args, outs, values))
-    for x in ctx._dirty:
+    for x in [x for x in ctx._dirty if x.__class__ is RecordedArray]:
         _replace_history(x, made, outs)
     return tuple(made) if several else made[0]
 
@@ -138,6 +139,16 @@ def _shaped(name: str, k: int, gradient: Any, arg: RecordedArray) -> Any:
         )
     ones = [lead + i for i, n in enumerate(wanted) if n == 1 and shape[lead + i] != 1]
     return np.reshape(np.sum(gradient, axis=(*range(lead), *ones)), wanted)
+
+
+def _check_marks(ctx: FunctionCtx) -> None:
+    """Refuse marks of what is no array."""
+    for name, marked in (("mark_dirty", ctx._dirty), ("mark_non_differentiable", ctx._flat)):
+        for x in marked:
+            if not isinstance(x, RecordedArray | np.ndarray | np.generic):
+                fact = f"arrays are marked, not {type(x).__name__}."
+                way = "Pass each as an argument of its own, not in a list."
+                raise failure(InputError, f"ctx.{name}", fact, way)
 
 
 def _check_dirty(x: Any, outs: list[Any]) -> None:

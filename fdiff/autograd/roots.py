@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
+from ..arraytype import ArrayType
 from ..errors import InputError, failure
 from .anomalies import check_output
+from .argument_checks import MAKE
 from .graph_structure import Root
 from .nodes import AccumulateGrad, CustomNode, Edge, GradientEdge
 from .recorded_array import RecordedArray, plain
 
 
-def sequence(x: Any) -> tuple[Any, ...]:
+def sequence(x: Any, call: str) -> tuple[Any, ...]:
+    """One array, or several, as a tuple."""
     if isinstance(x, (RecordedArray, GradientEdge, np.ndarray, np.generic, float, int)):
         return (x,)
+    if not isinstance(x, Iterable):
+        fact = f"recorded arrays are needed, not {type(x).__name__}."
+        raise failure(InputError, f"fdiff.autograd.{call}", fact, MAKE)
     return tuple(x)
 
 
@@ -25,9 +32,7 @@ def edge_of(x: Any, call: str) -> Edge:
         return x.node, x.output_nr
     if x.__class__ is not RecordedArray:
         fact = f"inputs must be recorded arrays, not {type(x).__name__}."
-        raise failure(
-            InputError, f"fdiff.autograd.{call}", fact, "Make them by fdiff.autograd.tensor."
-        )
+        raise failure(InputError, f"fdiff.autograd.{call}", fact, MAKE)
     edge = x.edge_now()
     if edge is None:
         raise RuntimeError("One of the differentiated Tensors does not require grad")
@@ -36,6 +41,9 @@ def edge_of(x: Any, call: str) -> Edge:
 
 def roots_of(outputs: tuple[Any, ...], seeds: tuple[Any, ...], call: str) -> list[Root]:
     """Where a pass begins, with the cotangents checked."""
+    if not outputs:
+        fact, way = "there are no outputs to differentiate.", "Give at least one recorded array."
+        raise failure(InputError, f"fdiff.autograd.{call}", fact, way)
     if len(outputs) != len(seeds):
         raise RuntimeError(
             f"Expected the same number of tensors and gradients, got {len(outputs)} and"
@@ -46,12 +54,10 @@ def roots_of(outputs: tuple[Any, ...], seeds: tuple[Any, ...], call: str) -> lis
 
 def _root(x: Any, seed: Any, k: int, call: str) -> Root:
     if isinstance(x, GradientEdge):
-        return _root_of_edge(x, seed)
+        return _root_of_edge(x, seed, k)
     if x.__class__ is not RecordedArray:
         fact = f"gradients are taken of recorded arrays, not of {type(x).__name__}."
-        raise failure(
-            InputError, f"fdiff.autograd.{call}", fact, "Make arrays by fdiff.autograd.tensor."
-        )
+        raise failure(InputError, f"fdiff.autograd.{call}", fact, MAKE)
     node, nr = x.edge_now() or (None, 0)
     if node is None:
         raise RuntimeError(
@@ -67,18 +73,29 @@ def _root(x: Any, seed: Any, k: int, call: str) -> Root:
                 f"grad can be implicitly created only for real scalar outputs but got {type_.dtype}"
             )
         return Root(node, nr, None, type_)
+    return Root(node, nr, _cotangent(seed, type_, k), type_)
+
+
+def _cotangent(seed: Any, type_: ArrayType, k: int) -> RecordedArray:
+    """What a user gives as the cotangent of output `k`, in the type of that."""
     given = seed if seed.__class__ is RecordedArray else plain(np.asarray(seed))
     if given.value.shape != type_.shape:
         raise RuntimeError(
             f"Mismatch in shape: grad_output[{k}] has a shape of {list(given.value.shape)} and"
             f" output[{k}] has a shape of {list(type_.shape)}."
         )
-    if given.value.dtype != type_.dtype:
-        given = given.astype(type_.dtype)
-    return Root(node, nr, given, type_)
+    dtype = given.value.dtype
+    if dtype == type_.dtype:
+        return given
+    if dtype.kind not in "biuf" and (dtype.kind != "c" or type_.dtype.kind != "c"):
+        raise RuntimeError(
+            f"Mismatch in dtype: grad_output[{k}] has a dtype of {dtype} and output[{k}] has a"
+            f" dtype of {type_.dtype}."
+        )
+    return given.astype(type_.dtype)
 
 
-def _root_of_edge(edge: GradientEdge, seed: Any) -> Root:
+def _root_of_edge(edge: GradientEdge, seed: Any, k: int) -> Root:
     node, nr = edge
     if isinstance(node, CustomNode):
         type_ = node.output_kinds[nr].type
@@ -90,5 +107,4 @@ def _root_of_edge(edge: GradientEdge, seed: Any) -> Root:
         if type_.size != 1:
             raise RuntimeError("grad can be implicitly created only for scalar outputs")
         return Root(node, nr, None, type_)
-    given = seed if seed.__class__ is RecordedArray else plain(np.asarray(seed))
-    return Root(node, nr, given, type_)
+    return Root(node, nr, _cotangent(seed, type_, k), type_)

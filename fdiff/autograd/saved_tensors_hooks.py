@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import InputError, failure
+from .argument_checks import as_directory, require_function, require_recorded
 from .nodes import GraphNode
 from .recorded_array import RecordedArray, Version
 from .saved_values import FIXED
@@ -52,6 +54,8 @@ class saved_tensors_hooks:  # noqa: N801 - as in torch
     def __init__(
         self, pack_hook: Callable[[RecordedArray], Any], unpack_hook: Callable[[Any], Any]
     ) -> None:
+        require_function(pack_hook, "pack_hook", "graph.saved_tensors_hooks")
+        require_function(unpack_hook, "unpack_hook", "graph.saved_tensors_hooks")
         self.pack_hook = pack_hook
         self.unpack_hook = unpack_hook
 
@@ -96,6 +100,10 @@ def disable_saved_tensors_hooks(error_message: str) -> Generator[None]:
     ...     print((autograd.tensor(1.0) * 2.0).item())
     2.0
     """
+    if not isinstance(error_message, str):  # pyright: ignore[reportUnnecessaryIsInstance] - users need not check types
+        fact = f"error_message must be a text, not {type(error_message).__name__}."
+        call = "fdiff.autograd.graph.disable_saved_tensors_hooks"
+        raise failure(InputError, call, fact, "Say in it why hooks are not wanted.")
     if state.saved_hooks:
         raise RuntimeError(error_message)
     before, state.refusal = state.refusal, error_message
@@ -148,6 +156,11 @@ class save_on_disk(saved_tensors_hooks):  # noqa: N801 - in the manner of save_o
     smallest : int
         Bytes below which a value stays in memory.
 
+    Raises
+    ------
+    InputError
+        If there is no such directory.
+
     References
     ----------
     The example of torch's tutorial "Hooks for autograd saved tensors".
@@ -164,7 +177,10 @@ class save_on_disk(saved_tensors_hooks):  # noqa: N801 - in the manner of save_o
     """
 
     def __init__(self, directory: str | Path | None = None, smallest: int = 1 << 14) -> None:
-        self.directory = None if directory is None else Path(directory)
+        self.directory = as_directory(directory, "graph.save_on_disk")
+        if not isinstance(smallest, int) or smallest < 0:  # pyright: ignore[reportUnnecessaryIsInstance] - as above
+            fact = f"smallest must be a number of bytes, not {smallest!r}."
+            raise failure(InputError, "fdiff.autograd.graph.save_on_disk", fact, "Give an int.")
         self.smallest = smallest
         super().__init__(self._pack, self._unpack)
 
@@ -284,5 +300,8 @@ def increment_version(tensor: RecordedArray | Iterable[RecordedArray]) -> None:
     >>> x._version
     1
     """
-    for array in (tensor,) if isinstance(tensor, RecordedArray) else tuple(tensor):
+    if isinstance(tensor, RecordedArray) or not isinstance(tensor, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance] - users need not check types
+        tensor = (tensor,)
+    for array in tensor:
+        require_recorded(array, "graph.increment_version")
         array.version.bump(None)

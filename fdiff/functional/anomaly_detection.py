@@ -8,6 +8,9 @@ from __future__ import annotations
 from contextlib import ContextDecorator
 from typing import Self
 
+import numpy as np
+
+from ..errors import InputError, failure
 from ..process import anomaly_mode
 from ..process.anomaly_mode import AnomalyMode
 from ..trace.trace_stack import occupied
@@ -29,6 +32,15 @@ class _AnomalyContext(ContextDecorator):
     def __exit__(self, *_: object) -> None:
         anomaly_mode.leave(self._mode)
         _close_fast_path()
+
+
+def _truth(value: object, role: str, call: str) -> bool:
+    """An option; a function is no truth value, as where a decorator lacks its parentheses."""
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    fact = f"{role} must be True or False, not {type(value).__name__}."
+    way = f"As a decorator it is written with parentheses: @{call}(...)."
+    raise failure(InputError, f"fdiff.autograd.{call}", fact, way)
 
 
 def _close_fast_path() -> None:
@@ -80,7 +92,7 @@ class detect_anomaly(_AnomalyContext):  # noqa: N801 - torch's name
     """
 
     def __init__(self, check_nan: bool = True) -> None:  # noqa: FBT001, FBT002 - torch's signature
-        super().__init__(AnomalyMode(check_nan=bool(check_nan)))
+        super().__init__(AnomalyMode(check_nan=_truth(check_nan, "check_nan", "detect_anomaly")))
 
 
 class set_detect_anomaly(_AnomalyContext):  # noqa: N801 - torch's name
@@ -105,7 +117,9 @@ class set_detect_anomaly(_AnomalyContext):  # noqa: N801 - torch's name
     """
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:  # noqa: FBT001, FBT002 - torch's signature
-        super().__init__(AnomalyMode(check_nan=bool(check_nan), enabled=bool(mode)))
+        call = "set_detect_anomaly"
+        looks, on = _truth(check_nan, "check_nan", call), _truth(mode, "mode", call)
+        super().__init__(AnomalyMode(check_nan=looks, enabled=on))
         anomaly_mode.set_mode(self._mode)
         _close_fast_path()
 

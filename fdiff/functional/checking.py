@@ -289,7 +289,8 @@ def _check_numbers(call: str, eps: object, **tolerances: object) -> None:
     """Refuse a step that is not positive, and tolerances that are negative, or no numbers."""
     for name, value in {"eps": eps, **tolerances}.items():
         real = isinstance(value, (float, int, np.floating, np.integer))
-        if value is None or (real and (value > 0 or (value == 0 and name != "eps"))):
+        left_out = value is None and name != "nondet_tol"
+        if left_out or (real and (value > 0 or (value == 0 and name != "eps"))):
             continue
         sign = "a positive number" if name == "eps" else "a number, not negative"
         fact = f"{name} must be {sign}, but it is {value!r}."

@@ -41,17 +41,15 @@ class NumbaFunction(partial[R], Generic[P, R]):
     def __repr__(self) -> str:
         return f"<fdiff.njit of {self.func!r}>"
 
+    @property
+    def __name__(self) -> str:
+        """What messages call the function."""
+        return str(getattr(self.func, "__name__", "f"))
+
     @public
     def compile(self, *types: object, **kwargs: object) -> NumbaFunction[P, R]:
         """Make the kernel for arguments of these types now, as `Prepared.compile` does."""
-        call = f"{self.callee.name}.compile"
-        args = tuple([example_argument(one, call) for one in types])
-        named = {name: example_argument(one, call) for name, one in kwargs.items()}
-        stack.examples = True
-        try:
-            self.callee.compile(args, named)
-        finally:
-            stack.examples = False
+        _compile(self.callee, types, kwargs)
         return self
 
     @property
@@ -64,6 +62,18 @@ class NumbaFunction(partial[R], Generic[P, R]):
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle the prepared function; records are made anew."""
         return _again, (self.func, self.callee.misses)
+
+
+def _compile(callee: NumbaCallee, types: tuple[object, ...], kwargs: dict[str, object]) -> None:
+    """Make the kernel for examples of the arguments."""
+    call = f"{callee.name}.compile"
+    args = tuple([example_argument(one, call) for one in types])
+    named = {name: example_argument(one, call) for name, one in kwargs.items()}
+    stack.examples = True
+    try:
+        callee.compile(args, named)
+    finally:
+        stack.examples = False
 
 
 def _again(prepared: Prepared[P, R], misses: str) -> NumbaFunction[P, R]:
@@ -167,5 +177,5 @@ def njit(
         raise failure(InputError, name, fact, way)
     made = _again(prepared, misses)
     if examples or keywords:
-        made.compile(*examples, **keywords)
+        _compile(made.callee, examples, keywords)
     return made

@@ -18,7 +18,7 @@ from ..process.forking import no_fork
 from ..trace import TracedArray, apply, current, tracing
 from ..tracebacks import public
 from .custom_derivatives import CustomFunction, custom_jvp, custom_vjp
-from .options import check_callable
+from .options import check_callable, is_int
 
 
 class OpaqueCall:
@@ -203,13 +203,16 @@ def primitive(
         fact = f"one of partials, vjp and jvp is needed, not {len(given)}."
         raise failure(InputError, name, fact, "The others are derived from it.")
     check_callable(given[0], "primitive")
+    _check(name, like, samples)
+    if sparsity is not None:
+        check_callable(sparsity, "primitive")
     rule, count = None, 0
     if kernel is not None or address is not None:
         rule, count = _kernel(name, kernel, address, partials if like is None else None)
     entrywise = partials is not None and like is None
     pattern = None if sparsity is None else partial(_patterns, name, sparsity)
     facts: dict[str, Any] = {"entrywise": entrywise, "kernel": rule, "sparsity": pattern}
-    op = opaque(name, function, _type_rule(like), **facts)
+    op = opaque(name, function, _type_rule(name, like), **facts)
     call = OpaqueCall(function, op, count)
     found: PrimitiveFunction
     if vjp is not None:
@@ -222,6 +225,17 @@ def primitive(
         found._signature = None  # rules are given the operands, not `out` and the like
     found.op, found.samples = op, tuple([tuple(s) for s in samples])
     return found
+
+
+def _check(name: str, like: object, samples: object) -> None:
+    """Refuse a type of the result, or samples, that are of no use."""
+    if like is not None and not callable(like) and not is_int(like):
+        fact = f"like must be a position or a function, not {type(like).__name__}."
+        raise failure(InputError, name, fact, "Leave it out if arguments broadcast.")
+    tuples = (tuple, list)
+    if not isinstance(samples, tuples) or not all(isinstance(one, tuples) for one in samples):
+        fact = "samples must be a sequence of tuples of arguments."
+        raise failure(InputError, name, fact, "Write samples=[(x,), (y,)].")
 
 
 def _kernel(name: str, kernel: object, address: object, partials: Function | None) -> Any:
@@ -243,18 +257,26 @@ def _zeros(types: Sequence[ArrayType]) -> list[np.ndarray]:
     return [np.zeros(t.shape, t.dtype) for t in types]
 
 
-def _type_rule(like: Any) -> Callable[..., ArrayType]:
+def _type_rule(name: str, like: Any) -> Callable[..., ArrayType]:
     """The type of the result from those of the arguments."""
     if like is None:
         return entrywise_type
-    if isinstance(like, int):
-        return lambda *types: types[like]
+    if is_int(like):
+        return lambda *types: _type_at(name, types, like)
 
     def rule(*types: ArrayType) -> ArrayType:
         found = np.asarray(like(*_zeros(types)))
         return ArrayType(found.shape, found.dtype)
 
     return rule
+
+
+def _type_at(name: str, types: tuple[ArrayType, ...], at: int) -> ArrayType:
+    """The type of the argument at a position."""
+    if not -len(types) <= at < len(types):
+        fact = f"like={at} names an argument, and there are {len(types)}."
+        raise failure(InputError, name, fact, "Positions are counted from 0.")
+    return types[at]
 
 
 def _patterns(
@@ -297,7 +319,12 @@ def _pushed(function: Any, jvp: Any, primals: tuple[Any, ...], dots: tuple[Any, 
 
 def _by_slopes(function: Any, partials: Any, primals: tuple[Any, ...], dots: Any) -> Any:
     out = function(*primals)
-    terms = [dot * slope for dot, slope in zip(dots, partials(*primals, out), strict=True)]
+    slopes = partials(*primals, out)
+    many = len(slopes) if isinstance(slopes, tuple | list) else type(slopes).__name__
+    if many != len(dots):
+        fact = f"partials must return a tuple of {len(dots)} partial derivatives, not {many}."
+        raise failure(InputError, function.call, fact, "Write (slope,) for one argument.")
+    terms = [dot * slope for dot, slope in zip(dots, slopes, strict=True)]
     total = np.broadcast_to(sum(terms[1:], terms[0]), np.shape(out))
     if total.dtype.kind == out.dtype.kind == "f":  # a slope may be of another precision
         total = total.astype(out.dtype)

@@ -10,6 +10,7 @@ from typing import Any
 
 from ..errors import InputError, failure
 from ..process.observation import LABEL
+from ..tracebacks import public
 from .chrome_trace import trace_of
 from .events import FunctionEvent, FunctionEventAvg
 from .tables import Columns, build_table
@@ -104,6 +105,7 @@ class EventList(list[Any]):
             time_unit=time_unit,
         )
 
+    @public
     def key_averages(
         self,
         group_by_input_shapes: bool = False,  # noqa: FBT001, FBT002 - torch's signature
@@ -136,6 +138,7 @@ class EventList(list[Any]):
         total.key = "Total"
         return total
 
+    @public
     def export_chrome_trace(self, path: Path_) -> None:
         """Write the events as a trace for viewers; see `profile.export_chrome_trace`."""
         with Path(path).open("w", encoding="utf-8") as file:
@@ -145,6 +148,7 @@ class EventList(list[Any]):
         """The times by which `export_stacks` can weigh stacks."""
         return list(METRICS)
 
+    @public
     def export_stacks(self, path: Path_, metric: str = METRICS[0]) -> None:
         """Write the stacks of the events for a flame graph; see `profile.export_stacks`."""
         if metric not in METRICS:

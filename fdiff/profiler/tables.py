@@ -58,6 +58,7 @@ def build_table(
     time_unit: str | None,
 ) -> str:
     """The table of some events, of which at most `row_limit` are shown (-1: all)."""
+    _check_number("row_limit", row_limit)
     if time_unit not in (None, *UNITS):
         fact = f"time_unit must be one of {', '.join(UNITS)}, not {time_unit!r}."
         raise failure(InputError, "table", fact, "Leave it out: each column takes what fits.")
@@ -69,7 +70,7 @@ def build_table(
     rule = _GAP.join("-" * c.width for c in rows.columns) + _GAP
     lines: list[str] = []
     if header is not None:
-        lines += ["=" * len(rule.rstrip()), header]
+        lines += ["=" * len(rule.rstrip()), str(header)]
     if top_level_events_only:
         lines += ["=" * len(rule.rstrip()), "This report only display top-level ops statistics"]
     lines += [rule, row.format(*(c.head for c in rows.columns)), rule]
@@ -80,6 +81,13 @@ def build_table(
     if rows.device:
         lines.append(f"Self {rows.device} time total: {time_text(rows.self_device, time_unit)}")
     return "\n".join(lines) + "\n"
+
+
+def _check_number(name: str, value: object) -> None:
+    """Refuse a width or limit that is no integer."""
+    if not isinstance(value, int):
+        fact = f"{name} must be an int, not {type(value).__name__}."
+        raise failure(InputError, "table", fact, "Leave it out to have the default.")
 
 
 def _sorted(events: Sequence[Event], key: str | None) -> Sequence[Event]:
@@ -97,7 +105,10 @@ def _sorted(events: Sequence[Event], key: str | None) -> Sequence[Event]:
 def _width(texts: Sequence[str], most: int | None) -> int:
     """The width of a column of these texts."""
     width = max(map(len, texts)) + 4
-    return width if most is None else min(width, most)
+    if most is None:
+        return width
+    _check_number("the width of a column", most)
+    return min(width, most)
 
 
 class _TableRows:

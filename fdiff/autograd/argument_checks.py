@@ -1,0 +1,60 @@
+"""What public names refuse at once: arguments that would fail later, or be passed over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError, failure
+
+MAKE = "Make it by fdiff.autograd.tensor."
+
+
+def require_function(function: object, role: str, call: str) -> None:
+    """Refuse what cannot be called; `role` says which argument it is."""
+    if not callable(function):
+        fact = f"{role} must be a function, not {type(function).__name__}."
+        raise failure(InputError, f"fdiff.autograd.{call}", fact, "Pass the function itself.")
+
+
+def require_recorded(array: object, call: str) -> None:
+    """Refuse what is no recorded array."""
+    if not hasattr(array, "edge_now"):
+        fact = f"a recorded array is needed, not {type(array).__name__}."
+        raise failure(InputError, f"fdiff.autograd.{call}", fact, MAKE)
+
+
+def recorded_arrays(arrays: object, call: str) -> tuple[Any, ...]:
+    """A sequence of recorded arrays, checked."""
+    if hasattr(arrays, "edge_now") or not isinstance(arrays, Iterable):
+        fact = f"a sequence of recorded arrays is needed, not {type(arrays).__name__}."
+        raise failure(InputError, f"fdiff.autograd.{call}", fact, "Give them in a list.")
+    found = tuple[Any, ...](arrays)
+    for one in found:
+        require_recorded(one, call)
+    return found
+
+
+def require_truth(value: object, role: str, call: str) -> None:
+    """Refuse what is neither True nor False: a function, where parentheses are missing, a text."""
+    if not isinstance(value, bool | np.bool_):
+        fact = f"{role} must be True or False, not {type(value).__name__}."
+        raise failure(InputError, f"fdiff.autograd.{call}", fact, "Give one of both.")
+
+
+def as_directory(directory: Any, call: str) -> Path | None:
+    """The path of a directory that there is; None for None."""
+    if directory is None:
+        return None
+    try:
+        path = Path(directory)
+    except TypeError:
+        fact = f"directory must be a path, not {type(directory).__name__}."
+        raise failure(InputError, f"fdiff.autograd.{call}", fact, "Give a str.") from None
+    if not path.is_dir():
+        fact = f"there is no directory {str(path)!r}."
+        raise failure(InputError, f"fdiff.autograd.{call}", fact, "Make it, or name another one.")
+    return path
