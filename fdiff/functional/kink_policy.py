@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -20,13 +20,16 @@ from ..dispatch.variant import Variant
 from ..errors import InputError, KinkError, failure, message
 from ..interpret import evaluate
 from ..ops.kink_marks import kink_search, mark_now
+from ..process.forking import no_fork
 from ..tape import Tape
 from ..trace import TracedArray, current, splice
 from ..trace.trace_stack import occupied
 from ..transforms.custom_calls import checkpoints_inlined
-from ..transforms.kinks import Check, find_kinks
 from ..transforms.pipeline import GRADIENT, derive
 from ..tree import flatten, unflatten
+
+if TYPE_CHECKING:
+    from ..transforms.kinks import Check
 
 POLICIES = ("table", "raise")
 WAY_OUT = 'fdiff.kinks("table"), the default, gives the value stated in docs/kinks.md.'
@@ -105,7 +108,7 @@ def refuse_kinks(
     finally:
         kink_search.on = False
     for tape, wrt, of in _differentiated(variant):
-        found, checks = find_kinks(tape, wrt, of)
+        found, checks = _found(tape, wrt, of)
         if not checks:
             continue
         with np.errstate(all="ignore"):
@@ -116,13 +119,20 @@ def refuse_kinks(
                 raise _error(variant.call, check, hit, np.asarray(values[check.first + 1]))
 
 
+def _found(tape: Tape, wrt: Sequence[int], of: Sequence[int]) -> tuple[Tape, list[Check]]:
+    """The tape with conditions for its kinks; few programs look for them."""
+    with no_fork:
+        from ..transforms.kinks import find_kinks  # noqa: PLC0415 - see above
+    return find_kinks(tape, wrt, of)
+
+
 def mark_kinks(result: object, variant: Variant, inputs: Sequence[object]) -> object:
     """The result of an operator inside another trace, marked with conditions for its kinks.
 
     The conditions are evaluated when that trace is done; until then no value is known.
     """
     for tape, wrt, of in _differentiated(variant):
-        found, checks = find_kinks(tape, wrt, of)
+        found, checks = _found(tape, wrt, of)
         trace = current()
         given = [
             TracedArray(trace, trace.lift(value, type_.dtype), type_)

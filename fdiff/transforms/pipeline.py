@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ..arraytype import ArrayType
@@ -49,8 +48,7 @@ from .sparsity.row_selection import rows_read
 from .sparsity.separable_jacobians import separable
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(NamedTuple):
     """What an operator asks for. Inputs and outputs are told by their positions in `function`.
 
     The inputs `wrt` are differentiated, of the outputs `of` (None: all); `keep` are the outputs of
