@@ -21,6 +21,22 @@ hypothesis.settings.load_profile("default")
 
 os.environ["FDIFF_VERIFY"] = "1"  # whatever the scheduler makes is verified, in children too
 
+# JAX is a reference for values: XLA compiles fast rather than into fast code.
+XLA = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+os.environ.setdefault("XLA_FLAGS", XLA)
+
+# Opcodes that tests of many files need: an interpreter for each set of them takes half a second.
+FAMILIES = frozenset(
+    [
+        "", "add i8 i8 i8", "argmax f8", "convert i8 f8", "copy out", "cos f8 f8", "cumsum f8",
+        "equal f8 f8 b1", "equal i8 i8 b1", "exp f8 f8", "gather", "greater f8 f8 b1",
+        "logical_and b1 b1 b1", "logical_not b1 b1", "logical_or b1 b1 b1", "not_equal f8 f8 b1",
+        "power 0 f8 f8", "power 3 f8 f8", "power f8 f8 f8", "product", "product 1", "product 2",
+        "product 3", "product rows", "scatter_add f8", "sech_squared f8 f8", "sin f8 f8",
+        "sqrt f8 f8", "square f8 f8", "tanh f8 f8", "where b1 f8 f8 f8",
+    ]
+)  # fmt: skip
+
 
 def pytest_addoption(parser):
     parser.addoption("--progress", action="store_true", help="a line of progress, not dots")
@@ -47,3 +63,11 @@ def pytest_collection():
 @pytest.fixture
 def rng():
     return np.random.default_rng(20240711)
+
+
+@pytest.fixture(scope="session")
+def one_interpreter():
+    """One bytecode interpreter for all tapes that need no other opcodes."""
+    from fdiff.kernels import bytecode
+
+    bytecode.provide(FAMILIES)

@@ -13,6 +13,8 @@ from fdiff.kernels.compiler import workspace
 from fdiff.transforms import checkpoint_rules
 from fdiff.transforms.custom_calls import inlined
 
+pytestmark = pytest.mark.usefixtures("one_interpreter")
+
 jax.config.update("jax_enable_x64", True)
 
 RNG = np.random.default_rng(5)

@@ -11,6 +11,8 @@ import fdiff
 from fdiff.errors import RetraceWarning
 from fdiff.trace.if_conversion import arm_at
 
+pytestmark = pytest.mark.usefixtures("one_interpreter")
+
 LIMIT = 0.25
 
 

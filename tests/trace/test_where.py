@@ -19,7 +19,10 @@ from fdiff.transforms.reverse import vjp
 from fdiff.transforms.simplify import simplify
 
 # As in plain code: the arms that are not taken are computed, and warn.
-pytestmark = pytest.mark.filterwarnings("ignore:.* encountered in:RuntimeWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.* encountered in:RuntimeWarning"),
+    pytest.mark.usefixtures("one_interpreter"),
+]
 
 A = np.array([[1.0, -2.0, 0.5], [0.3, 1.0, 1.5], [2.0, 0.1, -1.0]])
 

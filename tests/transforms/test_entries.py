@@ -8,6 +8,8 @@ import fdiff
 from fdiff.transforms.pipeline import ENTRIES, Request, attempt
 from fdiff.transforms.sparsity.parameter_entries import MOST_ENTRIES
 
+pytestmark = pytest.mark.usefixtures("one_interpreter")
+
 T = np.linspace(0.1, 2.0, 7)
 
 

@@ -14,6 +14,8 @@ from fdiff.transforms.pipeline import DENSE_COLUMNS, REACHED_COLUMNS, Request, a
 from fdiff.transforms.sparsity import dynamic_sparsity
 from fdiff.transforms.sparsity.row_selection import rows_read
 
+pytestmark = pytest.mark.usefixtures("one_interpreter")
+
 A = np.random.default_rng(1).normal(size=(4, 3))
 W = np.random.default_rng(2).uniform(0.5, 1.0, size=(12, 5))
 FEW = np.array([3, 0, -1, 7])

@@ -12,6 +12,8 @@ from fdiff.transforms.derivative_tapes import choose, gradient
 from fdiff.transforms.simplify import simplify
 from fdiff.transforms.sparsity.row_independence import rows_first
 
+pytestmark = pytest.mark.usefixtures("one_interpreter")
+
 N = 40
 DRAW = np.random.default_rng(6)
 X = DRAW.normal(size=(N, 3))
