@@ -57,7 +57,16 @@ SECONDS = 450.0  # of everything
 SUITE_SECONDS, TOOL_SECONDS, PEER_SECONDS = 150.0, 40.0, 90.0  # at most, of these parts
 ROW_SECONDS = 60.0  # likewise, of a row of a table
 WORKERS = min(8, os.cpu_count() or 1)  # processes that share the op suite
-PACKAGES = ("numba-fdiff", "numba-cuda", "numba", "cuda-core", "cupy-cuda12x", "jax", "torch")
+PACKAGES = (
+    "numba-fdiff",
+    "numba-cuda",
+    "numba",
+    "cuda-core",
+    "cupy-cuda12x",
+    "cupy-cuda13x",
+    "jax",
+    "torch",
+)
 
 
 def main() -> int:
@@ -359,7 +368,9 @@ def sanitizer(tool: str, seconds: float) -> dict[str, str]:
     if program is None:
         return {"said": "not run: compute-sanitizer is not installed"}
     own = [sys.executable, "-m", "benchmarks.cuda", "--part", "sanitized"]
-    command = [program, "--tool", tool, "--error-exitcode", "9", *own]
+    # cuda.core asks the driver questions that it may answer with an error: those are not reported
+    quiet = ["--report-api-errors", "no"] if tool == "memcheck" else []
+    command = [program, "--tool", tool, *quiet, "--error-exitcode", "9", *own]
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=seconds, check=False, cwd=ROOT

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from ..dispatch.arguments import Function
 from ..dispatch.program import Program
 from ..errors import DtypeError, InputError, called, failure
 from ..trace.trace_stack import root_trace, stack, tracing
-from ..tree import map_leaves
+from ..tree import map_leaves, node_parts
 from .kink_policy import policy, refuse_kinks
 
 if TYPE_CHECKING:
@@ -42,31 +43,52 @@ def invoke_on_device(
     if tracing():
         _check_outer_device(program.device, call)
         return invoke(program, f, args, kwargs, vectors)
-    args, kwargs, vectors = placed((args, kwargs, tuple(vectors)), call)  # type: ignore[misc,assignment] - a tree keeps its structure
+    args, vectors = placed(args, call), placed(tuple(vectors), call)
+    kwargs = kwargs and cast("dict[str, object]", _placed(kwargs, _device(call)))
     if policy.get() == "raise":  # a search for faults, which reads values on the host
         refuse_kinks(program, f, *map_leaves(_on_host, (args, kwargs)))  # type: ignore[misc] - likewise
     with tracing_for(program.device):
-        return map_leaves(_returned, invoke(program, f, args, kwargs, vectors))
+        return _returned(invoke(program, f, args, kwargs, vectors))
 
 
-def placed(tree: object, call: str) -> object:
+def _device(call: str) -> CudaDevice:
+    """The device that the public call `call` asked for."""
+    return _finder()(call)
+
+
+@lru_cache(maxsize=1)
+def _finder() -> Callable[[str], CudaDevice]:
+    """What finds a device, looked up once: its module is not imported before."""
+    return kernels.cuda_device
+
+
+def placed(args: tuple[object, ...], call: str) -> tuple[object, ...]:
     """The same with arrays of other libraries as they lie on the device; others stay."""
-    device = kernels.cuda_device(call)
-    return map_leaves(lambda leaf: _placed(leaf, device), tree)
+    device = _device(call)
+    return tuple([_placed(arg, device) for arg in args])
 
 
-def _placed(leaf: object, device: CudaDevice) -> object:
-    if isinstance(leaf, DeviceArray) or not lies_on_device(leaf):
-        return leaf
-    return device.view(leaf)
+def _placed(value: object, device: CudaDevice) -> object:
+    if isinstance(value, DeviceArray):
+        return value
+    if lies_on_device(value):
+        return device.view(value)
+    if node_parts(value) is None:
+        return value
+    return map_leaves(lambda leaf: _placed(leaf, device), value)
 
 
 def _on_host(leaf: object) -> object:
     return leaf.host() if isinstance(leaf, DeviceArray) else leaf
 
 
-def _returned(leaf: object) -> object:
-    return leaf.device.export(leaf) if isinstance(leaf, DeviceArray) else leaf
+def _returned(value: object) -> object:
+    """Results as users get them."""
+    if isinstance(value, DeviceArray):
+        return value.device.export(value)
+    if type(value) is tuple:
+        return tuple([_returned(item) for item in value])
+    return value if node_parts(value) is None else map_leaves(_returned, value)
 
 
 # --- out= ---------------------------------------------------------------------------------------
@@ -76,7 +98,7 @@ def places_on_device(places: Sequence[object], call: str) -> list[np.ndarray]:
     """Arrays with the shapes, strides and addresses of these on a device, never to be read."""
     if not places:
         return []
-    device = kernels.cuda_device(call)
+    device = _device(call)
     return [np.asarray(_Outline(device.view(place))) for place in places]
 
 
@@ -101,7 +123,7 @@ def write_on_device(value: object, place: object, call: str) -> object:
             there, here = "the result lies on a GPU", f"out holds {type(place).__name__}"
         way = "Results lie where the arguments lie: pass an out array that lies there, too."
         raise failure(InputError, call, f"{there}, and {here}.", way)
-    device = kernels.cuda_device(call)
+    device = _device(call)
     source, target = device.view(value), device.view(place)
     if _is_read_only(place) or source.shape != target.shape:
         what = "that is read-only" if _is_read_only(place) else f"of shape {target.shape}"

@@ -142,7 +142,7 @@ class Prepared(_Callable[P, R]):
         examples: object = tuple([example_argument(t, call) for t in types])
         if self.program.device != CPU:
             examples = placed(examples, call)
-        args, vectors = self.split(examples)  # type: ignore[arg-type] - a tree keeps its structure
+        args, vectors = self.split(examples)
         args = floating(args, self.program.argnums, lists=self.program.lists)
         named = {name: example_argument(value, call) for name, value in kwargs.items()}
         stack.examples = True

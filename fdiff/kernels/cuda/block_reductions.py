@@ -1,8 +1,8 @@
-"""Reductions over the threads of a block, as device functions in Numba's language.
+"""Reductions over the threads of a warp or of a block, as device functions in Numba's language.
 
 Threads of a warp exchange values (a butterfly of shuffles, in which every lane computes the same
-sums in the same order), then each warp reads what all warps have from shared memory. All threads
-get the result, and it depends on the number of threads alone.
+sums in the same order); in a block, each warp then reads what all warps have from shared memory.
+All threads get the result, and it depends on their number alone.
 
 M. Harris, Optimizing Parallel Reduction in CUDA, NVIDIA 2007; with shuffles in place of shared
 memory, J. Luitjens, Faster Parallel Reductions on Kepler, NVIDIA 2014.
@@ -14,7 +14,16 @@ from ..ir.combiners import Combiner
 from ..ir.loops import NUMPY
 from .nest_mapping import neutral_of
 
-_TEMPLATE = """\
+_OF_WARP = """\
+def {name}(value):
+    reach = WARP // 2
+    while reach > 0:
+        other = rt.exchange(value, reach)
+        value = {combined}
+        reach = reach // 2
+    return value
+"""
+_OF_BLOCK = """\
 def {name}(value):
     slots = cuda.shared.array(32, {type_})
     reach = WARP // 2
@@ -39,17 +48,17 @@ def {name}(value):
 """
 
 
-def reduction_name(combiner: Combiner, dtype: str) -> str:
-    """The name of the function that combines the values of all threads of a block."""
-    return f"block_{combiner.name.lower()}_{dtype}"
+def reduction_name(scope: str, combiner: Combiner, dtype: str) -> str:
+    """The name of the function that combines the values of all threads of a warp or a block."""
+    return f"{scope}_{combiner.name.lower()}_{dtype}"
 
 
-def reduction_text(combiner: Combiner, dtype: str) -> str:
+def reduction_text(scope: str, combiner: Combiner, dtype: str) -> str:
     """The text of that function."""
     truth = dtype == "b1"
     narrow = "{}" if dtype in ("f8", "f4", "i8", "b1") else f"{NUMPY[dtype]}({{}})"
-    return _TEMPLATE.format(
-        name=reduction_name(combiner, dtype),
+    return _SCOPES[scope].format(
+        name=reduction_name(scope, combiner, dtype),
         type_="np.uint8" if truth else NUMPY[dtype],
         combined=narrow.format(combiner.text(dtype).format("value", "other")),
         stored="np.uint8(value)" if truth else "value",
@@ -58,8 +67,10 @@ def reduction_text(combiner: Combiner, dtype: str) -> str:
     )
 
 
+_SCOPES = {"warp": _OF_WARP, "block": _OF_BLOCK}
 REDUCTIONS = {
-    reduction_name(combiner, dtype): reduction_text(combiner, dtype)
+    reduction_name(scope, combiner, dtype): reduction_text(scope, combiner, dtype)
+    for scope in _SCOPES
     for combiner in Combiner
     for dtype in NUMPY
     if (dtype == "b1") == (combiner in (Combiner.OR, Combiner.AND))

@@ -28,12 +28,12 @@ from .block_scans import Scan, scans_of
 from .kernel_text import KernelTexts, length
 from .matrix_kernels import emit_call, product_lines
 from .nest_mapping import MappedNest, map_nest
-from .nest_text import BARRIER, BLOCK_TEAM, GRID, NestText, indented, iterations
+from .nest_text import BARRIER, BLOCK_TEAM, GRID, NestText, Team, indented, iterations
 from .partial_results import by_blocks, chunked, neutral_element
 from .program import CudaProgram, Numbers, SortKeys, evaluate, numbers_of
 from .scan_text import ScanText
+from .shared_rows import SharedRows
 from .sorted_scatters import SORT, sorted_scatters
-from .tile_rows import tile_rows
 from .tuning import GPU, Tuning
 
 
@@ -153,7 +153,9 @@ class _Generator:
         elif terms >= self._tuning.row and not mapped.contiguous and own * 2 >= self._tuning.tiles:
             self._rows(mapped, head, terms)
         elif split and own < self._tuning.many and terms > self._tuning.row:
-            self._chunks(mapped)
+            self._chunks(mapped, own, terms)
+        elif own < self._tuning.many and terms > self._tuning.row:
+            self._rows(mapped, head, terms)
         else:
             self._entries(mapped, head)
 
@@ -211,10 +213,15 @@ class _Generator:
         first, end = mapped.parallel, mapped.parallel + mapped.spread
         terms = self._evaluate(iterations(mapped.nest, first, end))
         if mapped.spread and terms > own and (not mapped.parallel or terms >= self._tuning.row):
-            return text.rows(BLOCK_TEAM)
+            return text.rows(self._row_team(mapped, terms))
         if mapped.parallel:
             return text.entries(BLOCK_TEAM)
         return self._published(mapped.nest, text.alone())
+
+    def _row_team(self, mapped: MappedNest, terms: int) -> Team:
+        """Who reduces rows of so many terms in a block: its warps, or all of its threads."""
+        by_warps = mapped.parallel and terms <= self._tuning.warp
+        return BLOCK_TEAM.by_warps() if by_warps else BLOCK_TEAM
 
     def _published(self, nest: Nest, lines: list[str]) -> list[str]:
         """Lines for one thread; the others read from memory which numbers it computed."""
@@ -235,12 +242,17 @@ class _Generator:
         self._texts.launch([*head, *lines], blocks, threads)
 
     def _rows(self, mapped: MappedNest, head: list[str], terms: int) -> None:
-        """A kernel whose blocks reduce a row at a time."""
+        """A kernel whose blocks reduce a row at a time, or whose warps do."""
         self._flush()
-        rows = iterations(mapped.nest, 0, mapped.parallel)
-        threads = min(self._tuning.threads, max(32, 1 << (terms // 4).bit_length()))
-        blocks = f"max(1, min({self._tuning.blocks}, {rows}))"
-        lines = NestText(mapped, self._memory).rows(GRID)
+        rows, most = iterations(mapped.nest, 0, mapped.parallel), self._tuning.blocks
+        if terms <= self._tuning.warp and self._evaluate(rows) >= self._tuning.rows:
+            threads, team = self._tuning.threads, GRID.by_warps()
+            all_ = f"({rows} * {self._tuning.lanes} + {threads - 1}) // {threads}"
+            blocks = f"max(1, min({most}, {all_}))"
+        else:
+            threads = min(self._tuning.threads, max(32, 1 << (terms // 4).bit_length()))
+            team, blocks = GRID, f"max(1, min({most}, {rows}))"
+        lines = NestText(mapped, self._memory).rows(team)
         self._texts.launch([*head, *lines], blocks, threads)
 
     def _partial(self, mapped: MappedNest, head: list[str]) -> None:
@@ -255,11 +267,19 @@ class _Generator:
         self._texts.launch([*head, *lines], blocks, threads)
         self._nest(second, split=False)
 
-    def _chunks(self, mapped: MappedNest) -> None:
-        """Two nests: one has an entry for each chunk of the terms, one reduces the chunks."""
-        most = 4 * self._tuning.many
-        one, two = chunked(mapped, most, self._texts)
-        self._entries(one, [f"# {mapped.nest.comment}"])
+    def _chunks(self, mapped: MappedNest, own: int, terms: int) -> None:
+        """Two nests: one has an entry for each chunk of the terms, one reduces the chunks.
+
+        Threads have chunks of neighbouring entries, or blocks one each where terms are neighbours.
+        """
+        by_blocks = not mapped.contiguous
+        most = self._tuning.partial if by_blocks else 4 * self._tuning.many
+        one, two = chunked(mapped, most, self._texts, together=by_blocks)
+        head = [f"# {mapped.nest.comment}"]
+        if by_blocks:
+            self._rows(one, head, max(1, terms * own // most))
+        else:
+            self._entries(one, head)
         self._nest(two, split=False)
 
     # --- routines -------------------------------------------------------------------------------
@@ -279,15 +299,18 @@ class _Generator:
         nests = [item for item in tiles.items if isinstance(item, Nest)]
         work = [self._work(nest, tiles) for nest in nests]
         rows = max(1, self._evaluate(tiles.rows))
-        most = max(self._tuning.height, min(64, self._tuning.threads * rows // max(1, *work)))
-        height = f"max(1, min({most}, {tiles.rows} // {self._tuning.tiles}))"
         light = sum(work) <= self._tuning.light
+        own = self._texts.temporaries_of(tiles)
+        atomic = frozenset[str]().union(*(self._mapped(nest).atomic for nest in nests))
+        staging = SharedRows(tiles, own, self._memory, self._numbers, atomic)
+        most = staging.height(max(1, min(work) // rows), self._tuning)
+        height = f"max(1, min({most}, {tiles.rows} // {self._tuning.tiles}))"
         if light:
             height = f"max(1, {tiles.rows})"
         blocks = f"max(1, min({self._tuning.partial}, {tiles.rows} // {_atom(height)}))"
         high = min(rows, self._evaluate(height))
-        staged = [] if light else tile_rows(tiles, high, self._memory, self._numbers)
-        body, carried = self._tile_body(tiles, {t.name: t.first for t in staged})
+        staged, kept = ([], {}) if light else staging.at(high)
+        body, carried = self._tile_body(tiles, {t.name: t.stride for t in staged})
         if light:
             self._texts.tile(tiles, height, "1")
             ends = [f"{BLOCK} = {height}", f"{BEGIN} = 0", f"{END} = {tiles.rows}"]
@@ -297,7 +320,7 @@ class _Generator:
             self._phase([*ends, *sums.begun(), *body, *sums.combined()])
             return
         self._flush()
-        offsets = self._texts.tile(tiles, height, blocks)
+        offsets = self._texts.tile(tiles, height, blocks, kept)
         begun = [f"{a.name} = {neutral_element(a, self._memory)}" for a in carried]
         count = f"({tiles.rows} + {BLOCK} - 1) // {BLOCK}"
         loop = [
@@ -332,7 +355,7 @@ class _Generator:
         self, tiles: TileLoop, staged: Mapping[str, str]
     ) -> tuple[list[str], list[Accumulator]]:
         """The lines of one tile, and the accumulators that go on from tile to tile."""
-        own = self._texts.tile_local(tiles)
+        own = frozenset(t.name for t in self._texts.temporaries_of(tiles))
         lines: list[str] = []
         carried: dict[str, Accumulator] = {}
         for item in tiles.items:
@@ -366,7 +389,7 @@ class _Generator:
         if scans := self._scans(mapped, own, min(total, self._tuning.light)):
             return ScanText(mapped, self._memory, scans).scanned(BLOCK_TEAM)
         if mapped.spread and (not mapped.parallel or (terms > own and terms >= self._tuning.row)):
-            return text.rows(BLOCK_TEAM)
+            return text.rows(self._row_team(mapped, terms))
         return text.entries(BLOCK_TEAM)
 
     def _shared_by_tiles(self, nest: Nest, own: frozenset[str]) -> frozenset[str]:

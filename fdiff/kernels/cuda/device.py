@@ -6,7 +6,6 @@ There are two: a GPU (`gpu`) and Numba's simulator (`simulator`). `device` gives
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from importlib import import_module
 from typing import NamedTuple, Protocol
 
@@ -105,16 +104,17 @@ class CudaDevice(Protocol):
 
 def device(call: str) -> CudaDevice:
     """The device that the public call `call` asked for; raises `DeviceError` if there is none."""
-    fault = adapter.fault()
-    if fault is not None:
-        raise failure(
-            DeviceError, call, f"device='cuda' was asked for, but {fault.fact}", fault.way
-        )
-    return _device(adapter.simulated())
+    simulated = adapter.simulated()
+    found = _devices.get(simulated)
+    if found is None:
+        if (fault := adapter.fault()) is not None:
+            fact = f"device='cuda' was asked for, but {fault.fact}"
+            raise failure(DeviceError, call, fact, fault.way)
+        with no_fork:
+            home = import_module(".simulator" if simulated else ".gpu", __package__)
+        made = home.Simulator() if simulated else home.Gpu()
+        found = _devices.setdefault(simulated, made)  # the first one, if two threads come at once
+    return found
 
 
-@lru_cache(maxsize=2)
-def _device(simulated: bool) -> CudaDevice:  # noqa: FBT001 - a key
-    with no_fork:
-        home = import_module(".simulator" if simulated else ".gpu", __package__)
-    return home.Simulator() if simulated else home.Gpu()
+_devices: dict[bool, CudaDevice] = {}  # made at the first call: the simulator by True

@@ -65,15 +65,28 @@ class Gpu:
     # ------------------------------------------------------------------------------- arrays
 
     def view(self, value: object) -> DeviceArray:
+        if self._cupy is not None and type(value) is self._cupy.ndarray:
+            return self._view_of_cupy(value)
         view = self._core.utils.StridedMemoryView
         given = view.from_any_interface(value, int(self._stream.handle))
-        if given.device_id != self._id:
-            fact = f"an array lies on GPU {given.device_id}, and fdiff runs on GPU {self._id}."
-            way = "Copy it there, or make its GPU the current one before the first call."
-            raise DeviceError(message("device='cuda'", fact, way))
+        self._check_gpu(given.device_id)
         dtype, strides = np.dtype(given.dtype), given.strides
         steps = None if strides is None else tuple([s * dtype.itemsize for s in strides])
         return DeviceArray(self, tuple(given.shape), dtype, int(given.ptr), given, steps)
+
+    def _view_of_cupy(self, array: Any) -> DeviceArray:
+        """The same of an array of CuPy's, on whose current stream all work is done anyway."""
+        self._check_gpu(array.data.device_id)
+        flat = array.flags.c_contiguous
+        return DeviceArray(
+            self, array.shape, array.dtype, array.data.ptr, array, None if flat else array.strides
+        )
+
+    def _check_gpu(self, number: int) -> None:
+        if number != self._id:
+            fact = f"an array lies on GPU {number}, and fdiff runs on GPU {self._id}."
+            way = "Copy it there, or make its GPU the current one before the first call."
+            raise DeviceError(message("device='cuda'", fact, way))
 
     def allocate(self, nbytes: int) -> Block:
         if self._cupy is not None:

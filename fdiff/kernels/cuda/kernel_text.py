@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -20,6 +20,7 @@ from ..ir.loops import (
     Nest,
     Statement,
     StatementKind,
+    Temporary,
     TileLoop,
     nests_and_calls,
 )
@@ -79,6 +80,7 @@ class KernelTexts:
         self.locals = dict(program.locals) | _continued(program)
         self.dtypes = {**program.memory, **self.locals}
         self._dims: dict[str, Dims] = {}  # of memory that tiles have copies of
+        self._in_blocks: set[str] = set()  # temporaries that are in shared memory
         self._partial: list[DeviceMemory] = []
         self._steps: list[_KernelDraft | Step] = []
         self._scalars = {
@@ -137,19 +139,25 @@ class KernelTexts:
 
     # --- memory of tiles ------------------------------------------------------------------------
 
-    def tile_local(self, tiles: TileLoop) -> frozenset[str]:
+    def temporaries_of(self, tiles: TileLoop) -> list[Temporary]:
         """The temporaries that only this tile loop uses."""
         others = (item for item in self._program.items if item is not tiles)
         used = {name for item in others for name in _memory(item)}
         own = set(_memory(tiles)) - used
-        return frozenset(t.name for t in self._program.temporaries if t.name in own)
+        return [t for t in self._program.temporaries if t.name in own]
 
-    def tile(self, tiles: TileLoop, height: str, blocks: str) -> list[str]:
-        """Give each of several blocks a copy of what tiles use; the lines that find the copy."""
+    def tile(
+        self, tiles: TileLoop, height: str, blocks: str, kept: Mapping[str, int] | None = None
+    ) -> list[str]:
+        """Give each of several blocks a copy of what tiles use; the lines that find the copy.
+
+        Those that are `kept` in shared memory have so many entries.
+        """
         lines: list[str] = []
-        own = self.tile_local(tiles)
-        for t in self._program.temporaries:
-            if t.name not in own:
+        for t in self.temporaries_of(tiles):
+            if kept is not None and t.name in kept:
+                lines.append(f"{t.name} = cuda.shared.array({kept[t.name]}, {NUMPY[t.dtype]})")
+                self._in_blocks.add(t.name)
                 continue
             dims = tuple(height if d == BLOCK else d for d in t.dims)
             self._dims[t.name] = (blocks, *dims) if blocks != "1" else dims
@@ -241,7 +249,8 @@ class KernelTexts:
         return out
 
     def _is_number(self, name: str, words: set[str]) -> bool:
-        return name in self.locals or name in self._scalars or f"{name}_copies" in words
+        inside = name in self._in_blocks or f"{name}_copies" in words
+        return name in self.locals or name in self._scalars or inside
 
     def _memory_of(self, steps: list[Step]) -> tuple[DeviceMemory, ...]:
         """All memory that the steps use, and the outputs."""

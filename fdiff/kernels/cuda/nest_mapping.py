@@ -163,19 +163,26 @@ def ordered_loops(nest: Nest) -> frozenset[int]:
     for accumulator in nest.accumulators:
         if not _reorderable(accumulator):
             out |= set(range(accumulator.depth, rank))
+    stored = {id(s): a.depth for a in nest.accumulators for s in a.final}
     uses: dict[str, list[Statement]] = {}
     for s in inside:
         if s.access is not None and s.kind.uses_memory and s.kind is not StatementKind.CARRY:
             uses.setdefault(s.memory, []).append(s)
     for some in uses.values():
-        if not any(s.writes for s in some):
-            continue
-        if all(s.kind is StatementKind.UPDATE and s.combiner is not None for s in some) and (
-            len({s.combiner for s in some}) == 1
-        ):
-            continue
-        out |= {loop for loop in range(rank) if not _is_parallel(some, loop)}
+        for loop in range(rank):
+            # what an accumulator stores is stored after its loops, so these do not carry it
+            repeated = [s for s in some if stored.get(id(s), rank) > loop]
+            if not _reads_or_combines(repeated) and not _is_parallel(repeated, loop):
+                out.add(loop)
     return frozenset(out)
+
+
+def _reads_or_combines(uses: list[Statement]) -> bool:
+    """Whether accesses of one memory are loads, or updates by one operator, in any order."""
+    if not any(s.writes for s in uses):
+        return True
+    combined = all(s.kind is StatementKind.UPDATE and s.combiner is not None for s in uses)
+    return combined and len({s.combiner for s in uses}) == 1
 
 
 def _is_parallel(uses: list[Statement], loop: int) -> bool:
@@ -249,8 +256,8 @@ def _in_registers(
     Also whether other updates are left that are not in `shared`, and so must stay in order.
     """
     rank = len(nest.domain)
-    if parallel == rank or nest.branches:
-        return nest, bool(nest.branches)
+    if parallel == rank:
+        return nest, False
     counts = _uses_of_memory(nest)
     statements: list[Statement] = []
     sums = list(nest.accumulators)
@@ -268,7 +275,9 @@ def _in_registers(
             sums.append(Accumulator(name, neutral, parallel, (final,), s.combiner))
         else:
             statements.append(s)
-    left = [s for s in statements if s.kind is StatementKind.UPDATE and s.memory not in shared]
+    guarded = [s for _, some in nest.branches for s in some]
+    updates = [s for s in (*statements, *guarded) if s.kind is StatementKind.UPDATE]
+    left = [s for s in updates if s.memory not in shared]
     in_place = any(not _injective(s, rank) for s in left)
     return replace(nest, statements=tuple(statements), accumulators=tuple(sums)), in_place
 

@@ -12,25 +12,34 @@ from typing import NamedTuple
 
 from ..codegen.loop_lines import LoopLines, pick_lines
 from ..ir.combiners import Combiner
-from ..ir.indexing import size, times
-from ..ir.loops import Accumulator, Guard, Nest, Statement, StatementKind
+from ..ir.indexing import size, strides, times
+from ..ir.loops import BEGIN, Access, Accumulator, Guard, Nest, Statement, StatementKind
 from ..kernel_source import INDENT
 from ..runtime.status import OUT_OF_BOUNDS
 from .block_reductions import reduction_name
 from .nest_mapping import MappedNest, dtype_of_neutral, neutral_of
-from .tile_rows import staged_name
+from .shared_rows import staged_name
 
 
 class Team(NamedTuple):
     """Threads that share loops: the number of one among them, and how many they are, as text.
 
-    `row` and `rows` are the same of whoever takes rows: all blocks of a grid, or one block alone.
+    `row` and `rows` are the same of those who take rows, blocks or warps (`scope`), and `lane` and
+    `lanes` of the threads of each, which reduce a row together.
     """
 
     thread: str
     threads: str
     row: str
     rows: str
+    scope: str = "block"
+    lane: str = "thread"
+    lanes: str = "threads"
+
+    def by_warps(self) -> Team:
+        """The same threads where each warp takes rows of its own."""
+        row, rows = f"{self.thread} // WARP", f"{self.threads} // WARP"
+        return self._replace(row=row, rows=rows, scope="warp", lane="thread % WARP", lanes="WARP")
 
 
 GRID = Team("grid_thread", "grid_threads", "block_number", "blocks")
@@ -47,8 +56,8 @@ def indented(lines: Iterable[str], times_: int = 1) -> list[str]:
 class NestText:
     """The lines of one nest; `carried` are accumulators that go on after it, in each thread.
 
-    Of arrays that are `staged`, shared memory has the rows of a tile, from the entry on that this
-    says (`tile_rows`).
+    Of arrays that are `staged`, shared memory has the rows of a tile, as far apart as this says
+    (`shared_rows`).
     """
 
     def __init__(
@@ -79,7 +88,7 @@ class NestText:
         return self._shared(0, count, team)
 
     def rows(self, team: Team) -> list[str]:
-        """Each block has iterations of the parallel loops; its threads share what it reduces.
+        """Each block or warp has iterations of the parallel loops; its threads share the others.
 
         Without parallel loops all threads of the team share the loops, and each block combines
         what its own threads have.
@@ -89,8 +98,9 @@ class NestText:
         self._fill(spread=True)
         if not first:
             return [*self._shared(0, end, team), *self.combined()]
-        inside = self._shared(first, end, BLOCK_TEAM)
-        body = [*self._lines.before[first], *inside, *self.combined()]
+        together = team._replace(thread=team.lane, threads=team.lanes)
+        inside = self._shared(first, end, together)
+        body = [*self._lines.before[first], *inside, *self.combined(together)]
         head, positions = self._flat("row", 0, first)
         before = [line for k in range(1, first) for line in self._lines.before[k]]
         return [
@@ -138,9 +148,9 @@ class NestText:
             lines.before[level] += self.text(statement)
         for guard, statements in nest.branches:
             self._branch(guard, statements)
-        if spread:
-            return
         for a in nest.accumulators:
+            if spread and a.depth == depth:
+                continue  # what threads reduce together is stored when it is combined
             for statement in a.final:
                 lines.after[a.depth] += self.text(statement)
 
@@ -163,21 +173,22 @@ class NestText:
         """Each thread begins what the threads of a block reduce."""
         return [line for a in self._mapped.reductions for line in self._begun(a)]
 
-    def combined(self) -> list[str]:
-        """What the threads of a block have reduced, combined; the first thread stores it."""
+    def combined(self, team: Team = BLOCK_TEAM) -> list[str]:
+        """What the threads of a block or warp have reduced, combined; the first one stores it."""
         out: list[str] = []
+        first = f"if {team.lane} == 0:"
         for a in self._mapped.reductions:
             if a.name in self._carried:
                 continue
             assert a.combiner is not None
             dtype = dtype_of_neutral(self._neutral(a))
-            out.append(f"{a.name} = {reduction_name(a.combiner, dtype)}({a.name})")
+            out.append(f"{a.name} = {reduction_name(team.scope, a.combiner, dtype)}({a.name})")
             if a.identity == a.name:
                 text = a.combiner.text(dtype).format(f"before_{a.name}", a.name)
                 out.append(f"{a.name} = {text}")
             for statement in a.final:
                 lines = self.text(statement)
-                out += [_FIRST, *indented(lines)] if statement.writes else lines
+                out += [first, *indented(lines)] if statement.writes else lines
         return out
 
     def _shared(self, first: int, end: int, team: Team) -> list[str]:
@@ -269,14 +280,15 @@ class NestText:
         if kind is StatementKind.ACCUMULATE:
             return [f"{target} = {text.format(target, *operands)}"]
         assert access is not None
-        name, at = access.buffer.name, self._lines.address(access)
+        name = access.buffer.name
+        if kind is StatementKind.LOAD and name in self._staged:
+            return [f"{target} = {self._in_shared_memory(access, self._staged[name])}"]
+        at = self._lines.address(access)
         if kind is StatementKind.POSITION:
             return [f"{target} = {at}"]
         if kind is StatementKind.PICK:
             return pick_lines(target, at, text, operands)
         truth = self._memory[name] == "b1"
-        if kind is StatementKind.LOAD and name in self._staged:
-            return [f"{target} = {staged_name(name)}[{at} - {self._staged[name]}]"]
         if kind is StatementKind.LOAD:
             return [f"{target} = {name}[{at}]" + " != 0" * truth]
         if kind is StatementKind.CARRY:
@@ -291,6 +303,12 @@ class NestText:
             return [f"rt.atomic_sum({name}, {at}, {value})"]
         lines = [f"{target} = {at}"]
         return [*lines, f"{name}[{target}] = {text.format(f'{name}[{target}]', value)}"]
+
+    def _in_shared_memory(self, access: Access, stride: str) -> str:
+        """An entry of the rows of a tile, which are `stride` entries apart."""
+        steps = stride, *strides(access.dims)[1:]
+        at = self._lines.address(access._replace(buffer=access.buffer._replace(strides=steps)))
+        return f"{staged_name(access.buffer.name)}[{at} - {BEGIN} * {_atom(stride)}]"
 
 
 def _atom(text: str) -> str:

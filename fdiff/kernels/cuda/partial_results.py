@@ -48,10 +48,13 @@ def by_blocks(mapped: MappedNest, blocks: str, memory: PartialMemory) -> tuple[M
     return _staged(mapped, mapped.nest, stages, memory)
 
 
-def chunked(mapped: MappedNest, most: int, memory: PartialMemory) -> tuple[MappedNest, Nest]:
+def chunked(
+    mapped: MappedNest, most: int, memory: PartialMemory, *, together: bool
+) -> tuple[MappedNest, Nest]:
     """The terms of each entry in chunks, so that there are up to `most` partial results in all.
 
-    Chunks are an outer loop: neighbouring threads have neighbouring entries of the same chunk.
+    Chunks are an outer loop: neighbouring threads have neighbouring entries of the same chunk, or
+    share a chunk if they work `together`.
     """
     nest, first = mapped.nest, mapped.parallel
     begin, end = (nest.ranges[first] if nest.ranges else None) or ("0", nest.domain[first])
@@ -69,7 +72,8 @@ def chunked(mapped: MappedNest, most: int, memory: PartialMemory) -> tuple[Mappe
         (Axis(first), *own),
         first,
     )
-    moved = MappedNest(wide, first + 1, 0, mapped.atomic, contiguous=True)
+    spread = mapped.spread if together else 0
+    moved = MappedNest(wide, first + 1, spread, mapped.atomic, contiguous=not together)
     return _staged(moved, nest, stages, memory)
 
 

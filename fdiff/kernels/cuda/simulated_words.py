@@ -19,6 +19,7 @@ from scipy import special
 from .program import CudaKernel
 
 WARP = 2  # lanes of a warp: threads of the simulator are slow
+_PATIENCE = 60.0  # seconds: lanes that wait for longer wait for one that has failed
 _lock = threading.Lock()
 
 
@@ -45,11 +46,15 @@ def quiet(*args):
 def _exchange(value: Any, reach: int) -> Any:
     """The value of the lane whose number differs in the bits of `reach`."""
     thread: Any = threading.current_thread()
-    slots = thread._manager.__dict__.setdefault("exchanged", {})
-    slots[thread.thread_id] = value
-    thread.syncthreads()
-    out = slots.get(thread.thread_id ^ int(reach), value)
-    thread.syncthreads()
+    block, number = thread._manager.__dict__, int(thread.thread_id)
+    with _lock:
+        slots, warps = block.setdefault("exchanged", {}), block.setdefault("warps", {})
+        lanes = min(WARP, int(np.prod(block["_block_dim"])) - number // WARP * WARP)
+        barrier = warps.setdefault(number // WARP, threading.Barrier(lanes, timeout=_PATIENCE))
+    slots[number] = value
+    barrier.wait()
+    out = slots.get(number ^ int(reach), value)
+    barrier.wait()
     return out
 
 

@@ -28,7 +28,7 @@ from ..ir.graph import KernelGraph
 from ..ir.loops import LoopProgram
 from ..ir.parallel import ParallelProgram
 from .fuse.dead_stores import eliminate_dead_stores
-from .fuse.schedule import fuse
+from .fuse.schedule import fuse, fuse_for_gpu
 from .listing import Form, listing
 from .lower.loop_program import lower
 from .materialise.graph_analysis import GraphAnalysis
@@ -40,6 +40,7 @@ from .normalise.scalarise import scalarise
 from .normalise.store_forwarding import forward_stores
 from .normalise.transpose_sinking import sink_transposes
 from .parallel.parallelise import parallelise
+from .tile.boundary_splitting import split_boundaries
 from .tile.loop_distribution import distribute_loops
 from .tile.loop_fission import split_long_loops
 from .tile.row_tiling import tile_rows
@@ -54,6 +55,7 @@ class Pass(NamedTuple):
     function: Callable[..., Form | None]  # None where there is nothing to share
     needs: str
     leaves: str
+    for_cuda: Callable[..., Form] | None = None  # what does it for a GPU, if that is another one
 
 
 def materialise(graph: KernelGraph) -> Plan:
@@ -102,6 +104,7 @@ PORTABLE: tuple[Pass, ...] = (
         needs="a plan of what is stored, which is revised for values that several nests compute",
         leaves="effects over one domain share a nest; updates are in place where nothing reads "
         "the old value later; adjoints of stencils gather",
+        for_cuda=fuse_for_gpu,
     ),
     Pass(
         "lower", "loops", lower,
@@ -138,6 +141,11 @@ FOR_CUDA: tuple[Pass, ...] = (
         needs="nests with all of their statements",
         leaves="no nest uses more arrays and running sums than a thread has registers for",
     ),
+    Pass(
+        "split_boundaries", "loops", split_boundaries,
+        needs="nests around a box that is left out",
+        leaves="every nest runs over a box",
+    ),
 )  # fmt: skip
 PARALLELISE = Pass(
     "parallelise", "threads", parallelise,
@@ -171,8 +179,9 @@ def forms(
     program: Form = graph
     _verify(program, graph, "as it comes from the tape")
     for step in (*PORTABLE, *target):
+        function = step.function if target is FOR_CPU else step.for_cuda or step.function
         with span(step.name, COMPILE):
-            before, program = program, cast("Form", step.function(program))
+            before, program = program, cast("Form", function(program))
         _inspect(step, before, program, graph)
         yield step, before, program
 

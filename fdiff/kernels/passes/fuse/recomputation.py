@@ -18,16 +18,22 @@ from ..materialise.materialisation import Plan
 from .memory_reads import computed_by
 
 LONG = 1000  # operations of a program of which as much as can be is settled in one round
+# The cost from which on a value that two nests need is stored by one for the other. To store and
+# load a double takes a GPU as long as a hundred additions of doubles (H100: 16 bytes at 2.9 TB/s,
+# 17e12 of these a second); an elementary function takes twenty to thirty of them.
+ON_CPU, ON_GPU = SLOW, 4 * SLOW
 
 
-def computed_again(plan: Plan, nests: list[list[Effect]]) -> set[int]:
-    """The nodes to be stored because several nests compute them at a high cost.
+def computed_again(plan: Plan, nests: list[list[Effect]], dear: int = ON_CPU) -> set[int]:
+    """The nodes to be stored because several nests compute them, at a cost of at least `dear`.
 
     Of the expensive nodes that a nest computes again, those it computes first. Also derivatives of
     functions (as of `tanh`) that have most of their instructions in common with a function in an
-    earlier nest: once stored, they are computed in that nest.
+    earlier nest: once stored, they are computed in that nest. What one nest computes several times
+    for each entry is stored if it costs as much as an elementary function.
     """
-    expensive, long = _expensive(plan), len(plan.ops) > LONG
+    expensive, long = _expensive(plan, dear), len(plan.ops) > LONG
+    enough = {i for i, cost in expensive.items() if cost >= dear}
     known: set[int] = set()
     begun: dict[object, int] = {}
     twice: set[int] = set()
@@ -39,11 +45,15 @@ def computed_again(plan: Plan, nests: list[list[Effect]]) -> set[int]:
         nodes = {i for i in counts if i in expensive}
         # of a row that is gathered each field is read once
         twice.update(i for i in nodes if counts[i] > 1 and i not in plan.analysis.gathers)
-        both = nodes & known
+        both = nodes & known & enough
         again |= _needed(plan, both, counts) if long else _first_of(plan, both)
         known |= nodes
         again |= {
-            i for i in counts if _resembles_earlier(plan, i, n, begun) and i not in plan.stored
+            i
+            for i in counts
+            if (i in enough or dear == ON_CPU)
+            and _resembles_earlier(plan, i, n, begun)
+            and i not in plan.stored
         }
     again |= _first_of(plan, twice)
     return {_cheapest_to_store(plan, i) for i in again}
@@ -59,18 +69,21 @@ def _resembles_earlier(plan: Plan, i: int, nest: int, begun: dict[object, int]) 
     return bool(like) and begun.setdefault((like, op.args), nest) != nest
 
 
-def _expensive(plan: Plan) -> set[int]:
-    """Nodes an entry of which costs as much as an elementary function, fused operands included."""
+def _expensive(plan: Plan, dear: int) -> dict[int, int]:
+    """Nodes an entry of which costs as much as an elementary function, and what it costs.
+
+    That is with fused operands; a gather counts as `dear`.
+    """
     stored, gathers, flops = plan.stored, plan.analysis.gathers, plan.analysis.flops
     cost: list[int] = []
     for i, op in enumerate(plan.ops):
         own = 0
         if i not in stored:
-            own = SLOW if i in gathers else flops[i]
+            own = dear if i in gathers else flops[i]
             for a in op.args:
                 own += cost[a]
         cost.append(own)
-    return {i for i, c in enumerate(cost) if c >= SLOW}
+    return {i: c for i, c in enumerate(cost) if c >= SLOW}
 
 
 def _needed(plan: Plan, repeated: set[int], here: Container[int]) -> set[int]:

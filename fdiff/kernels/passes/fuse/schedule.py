@@ -15,7 +15,7 @@ from ..materialise.materialisation import Plan, make_plan
 from .dependences import ordered
 from .in_place import update_in_place
 from .loop_fusion import group_effects
-from .recomputation import computed_again
+from .recomputation import ON_CPU, ON_GPU, computed_again
 from .stencil_adjoint import fuse_reductions_with_gathers
 
 _ROUNDS = 4
@@ -32,8 +32,16 @@ class Schedule:
     nests: list[list[Effect]]
 
 
-def fuse(plan: Plan) -> Schedule:
-    """The effects of a plan fused into nests; the plan of the schedule may store more nodes."""
+def fuse_for_gpu(plan: Plan) -> Schedule:
+    """The same where memory is far slower than arithmetic."""
+    return fuse(plan, ON_GPU)
+
+
+def fuse(plan: Plan, dear: int = ON_CPU) -> Schedule:
+    """The effects of a plan fused into nests; the plan of the schedule may store more nodes.
+
+    Of what several nests need, only values that cost at least `dear` are stored.
+    """
     also: set[int] = set()  # nodes to materialise, found by earlier rounds
     rounds = 0
     while True:
@@ -42,7 +50,7 @@ def fuse(plan: Plan) -> Schedule:
         plan, effects = update_in_place(plan, also)
         effects = ordered(plan, fuse_reductions_with_gathers(plan, effects))
         nests = [[effects[k] for k in g.members] for g in group_effects(plan, effects)]
-        again = computed_again(plan, nests) if rounds < _ROUNDS else set()
+        again = computed_again(plan, nests, dear) if rounds < _ROUNDS else set()
         if not again:
             return Schedule(plan, nests)
         also |= again | plan.deep
