@@ -65,6 +65,8 @@ def flat_key(args: tuple[object, ...]) -> tuple[object, ...] | None:
             key.append(kind)
         elif kind in STATIC and arg is not None:  # None is no leaf
             key.append((kind, arg))
+        elif kind is DeviceArray:
+            key.append((kind, arg.dtype, arg.shape))  # type: ignore[attr-defined] - its class was looked at
         else:
             return None
     return tuple(key)

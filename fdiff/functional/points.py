@@ -7,6 +7,7 @@ from typing import cast
 
 import numpy as np
 
+from ..device_arrays import DeviceArray
 from ..dispatch.arguments import Argnums, Body, Function
 from ..dispatch.capture_session import call_private
 from ..errors import scipy_call
@@ -15,7 +16,8 @@ from ..trace import TracedArray
 from ..trace.out_arguments import resolve
 from ..tree import flatten, unflatten
 
-_LEAVES = (np.ndarray, float, complex, TracedArray)  # what most points are: nothing to convert
+# What most points are: nothing to convert.
+_LEAVES = (np.ndarray, float, complex, TracedArray, DeviceArray)
 
 
 def is_number(value: object) -> bool:

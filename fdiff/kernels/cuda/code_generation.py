@@ -235,11 +235,25 @@ class _Generator:
     def _entries(self, mapped: MappedNest, head: list[str]) -> None:
         """A kernel whose threads have entries of their own."""
         self._flush()
-        own = iterations(mapped.nest, 0, mapped.parallel)
         threads = self._tuning.threads
-        blocks = f"max(1, min({self._tuning.blocks}, ({own} + {threads - 1}) // {threads}))"
-        lines = NestText(mapped, self._memory).entries(GRID)
+        if apart := self._lines_apart(mapped, mapped.parallel):
+            blocks = f"max(1, min({self._tuning.blocks}, {apart}))"
+        else:
+            own = iterations(mapped.nest, 0, mapped.parallel)
+            blocks = f"max(1, min({self._tuning.blocks}, ({own} + {threads - 1}) // {threads}))"
+        lines = NestText(mapped, self._memory).entries(GRID, lines_apart=bool(apart))
         self._texts.launch([*head, *lines], blocks, threads)
+
+    def _lines_apart(self, mapped: MappedNest, end: int) -> str:
+        """How many lines the first `end` loops have, if blocks take one each; else nothing.
+
+        There have to be enough, and each such that few threads have nothing to do at its end.
+        """
+        lines = iterations(mapped.nest, 0, end - 1)
+        if end < 2 or self._evaluate(lines) < self._tuning.apart:
+            return ""
+        threads, long = self._tuning.threads, self._evaluate(iterations(mapped.nest, end - 1, end))
+        return lines if 4 * long >= 3 * threads * -(-long // threads) else ""
 
     def _rows(self, mapped: MappedNest, head: list[str], terms: int) -> None:
         """A kernel whose blocks reduce a row at a time, or whose warps do."""
@@ -260,10 +274,14 @@ class _Generator:
         self._flush()
         threads = self._tuning.threads
         all_ = iterations(mapped.nest, 0, mapped.spread)
-        each = 8 * threads
-        blocks = f"max(1, min({self._tuning.partial}, ({all_} + {each - 1}) // {each}))"
+        few = self._tuning.many // threads  # blocks that keep a GPU busy: then threads do more each
+        ones, eights = (f"({all_} + {each - 1}) // {each}" for each in (threads, 8 * threads))
+        blocks = f"max(1, min({self._tuning.partial}, max(min({few}, {ones}), {eights})))"
+        if apart := self._lines_apart(mapped, mapped.spread):  # as many for each block, but for one
+            each = f"(({apart} + {self._tuning.partial - 1}) // {self._tuning.partial})"
+            blocks = f"max(1, ({apart} + {each} - 1) // {each})"
         first, second = by_blocks(mapped, blocks, self._texts)
-        lines = NestText(first, self._memory).rows(GRID)
+        lines = NestText(first, self._memory).rows(GRID, lines_apart=bool(apart))
         self._texts.launch([*head, *lines], blocks, threads)
         self._nest(second, split=False)
 
@@ -273,7 +291,7 @@ class _Generator:
         Threads have chunks of neighbouring entries, or blocks one each where terms are neighbours.
         """
         by_blocks = not mapped.contiguous
-        most = self._tuning.partial if by_blocks else 4 * self._tuning.many
+        most = self._tuning.tiled if by_blocks else 4 * self._tuning.many
         one, two = chunked(mapped, most, self._texts, together=by_blocks)
         head = [f"# {mapped.nest.comment}"]
         if by_blocks:
@@ -307,10 +325,10 @@ class _Generator:
         height = f"max(1, min({most}, {tiles.rows} // {self._tuning.tiles}))"
         if light:
             height = f"max(1, {tiles.rows})"
-        blocks = f"max(1, min({self._tuning.partial}, {tiles.rows} // {_atom(height)}))"
+        blocks = f"max(1, min({self._tuning.tiled}, {tiles.rows} // {_atom(height)}))"
         high = min(rows, self._evaluate(height))
         staged, kept = ([], {}) if light else staging.at(high)
-        body, carried = self._tile_body(tiles, {t.name: t.stride for t in staged})
+        body, carried = self._tile_body(tiles, high, {t.name: t.stride for t in staged})
         if light:
             self._texts.tile(tiles, height, "1")
             ends = [f"{BLOCK} = {height}", f"{BEGIN} = 0", f"{END} = {tiles.rows}"]
@@ -352,7 +370,7 @@ class _Generator:
         return evaluate(iterations(nest, 0, len(nest.domain)), sizes)
 
     def _tile_body(
-        self, tiles: TileLoop, staged: Mapping[str, str]
+        self, tiles: TileLoop, high: int, staged: Mapping[str, str]
     ) -> tuple[list[str], list[Accumulator]]:
         """The lines of one tile, and the accumulators that go on from tile to tile."""
         own = frozenset(t.name for t in self._texts.temporaries_of(tiles))
@@ -374,21 +392,22 @@ class _Generator:
             text = NestText(
                 mapped, self._memory, shared=shared, carried=frozenset(going), staged=staged
             )
-            lines += [f"# {item.comment}", *self._in_tile(mapped, text, tiles)]
+            lines += [f"# {item.comment}", *self._in_tile(mapped, text, high)]
         return lines, list(carried.values())
 
-    def _in_tile(self, mapped: MappedNest, text: NestText, tiles: TileLoop) -> list[str]:
+    def _in_tile(self, mapped: MappedNest, text: NestText, high: int) -> list[str]:
+        """The lines of a nest in a tile of so many rows."""
         if not mapped.nest.domain:
             return text.numbers()
-        rows = min(64, self._evaluate(tiles.rows))
-        sizes = dict(self._numbers) | {BEGIN: 0, END: rows}
+        sizes = dict(self._numbers) | {BEGIN: 0, END: high}
         own = evaluate(iterations(mapped.nest, 0, mapped.parallel), sizes)
         first, end = mapped.parallel, mapped.parallel + mapped.spread
         terms = evaluate(iterations(mapped.nest, first, end), sizes)
         total = evaluate(iterations(mapped.nest, 0, len(mapped.nest.domain)), sizes)
         if scans := self._scans(mapped, own, min(total, self._tuning.light)):
             return ScanText(mapped, self._memory, scans).scanned(BLOCK_TEAM)
-        if mapped.spread and (not mapped.parallel or (terms > own and terms >= self._tuning.row)):
+        by_rows = terms >= self._tuning.row and (terms > own or not mapped.contiguous)
+        if mapped.spread and (not mapped.parallel or by_rows):
             return text.rows(self._row_team(mapped, terms))
         return text.entries(BLOCK_TEAM)
 

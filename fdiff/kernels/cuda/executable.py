@@ -68,7 +68,8 @@ class CudaExecutable:
         self._slots = _slots(program, numbers)
         self._inputs = [(m.number, self._place(m)) for m in program.of(Role.INPUT)]
         self._outputs = [self._place(m) for m in program.of(Role.OUTPUT)]
-        self._given, self._types = tape.input_types, tape.output_types
+        self._given = tape.input_types
+        self._results = [(t.shape, _plain(t.dtype)) for t in tape.output_types]
         self._constants = [
             (self._place(m), device.upload(array)) for m, array in contents(program, values)
         ]
@@ -88,7 +89,7 @@ class CudaExecutable:
     def __call__(self, arrays: Sequence[DeviceArray]) -> list[DeviceArray]:
         device = self._device
         given = [a if a.strides is None else device.copy(a) for a in arrays]
-        outs = [device.results(t.shape, _plain(t.dtype)) for t in self._types]
+        outs = [device.results(shape, dtype) for shape, dtype in self._results]
         addresses = [0] * len(self._slots.places)
         for number, place in self._inputs:
             addresses[place] = given[number].address

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from math import isqrt
 
 from ...errors import CompileError
@@ -13,6 +14,8 @@ from .program import LibraryCall, Numbers, evaluate
 from .register_matrices import RegisterRoutine, register_routine
 from .tuning import Tuning
 
+_MOST_TWICE = 9  # rows of a product from which on some may be computed twice
+_NAME = re.compile(r"[A-Za-z_]\w*")
 _COUNTS = 4  # sizes of a product: stack, rows, terms, columns
 _THREADS = ("status", "grid_thread", "grid_threads")  # last arguments of a routine of matrices
 _MASKED = {"matmul": 0, "matmul_a": 1, "matmul_b": 2}
@@ -25,7 +28,7 @@ def product_lines(call: Call, numbers: Numbers, most: int | None = None) -> list
         return []
     if most is not None and _terms(call, numbers) > most:
         return []
-    return [_product(call, name, dtype, "thread, threads")]
+    return [_product(call, name, dtype, "thread, threads", fours=_has_fours(call, numbers))]
 
 
 def emit_call(call: Call, texts: KernelTexts, numbers: Numbers, tuning: Tuning) -> None:
@@ -62,12 +65,21 @@ def _terms(call: Call, numbers: Numbers) -> int:
     return terms
 
 
-def _product(call: Call, name: str, dtype: str, team: str) -> str:
+def _has_fours(call: Call, numbers: Numbers) -> bool:
+    """Whether threads may take four rows each: there are as many, few are computed twice."""
+    if not numbers.keys() >= set(_NAME.findall(call.sizes[1])):
+        return False  # rows of a tile, the last of which has fewer
+    rows = evaluate(call.sizes[1], numbers)
+    return rows >= _MOST_TWICE or rows % 4 == 0 != rows
+
+
+def _product(call: Call, name: str, dtype: str, team: str, *, fours: bool = False) -> str:
     """The line that computes a product, by the threads of a team."""
     *counts, step_a, lead_a, step_b, lead_b, step_c, lead_c, flip_a, flip_b = call.sizes
     apart_a, apart_b = _apart(lead_a, flip_a), _apart(lead_b, flip_b)
     sizes = (*counts, step_a, *apart_a, step_b, *apart_b, step_c, lead_c)
-    helper, masked = ("masked_product", [str(_MASKED[name])]) if _MASKED[name] else ("product", [])
+    masked = [str(_MASKED[name])] if _MASKED[name] else []
+    helper = "masked_product" if masked else "product_by_fours" if fours else "product"
     return f"{helper}({', '.join((_operands(call, dtype), *sizes, *masked, team))})"
 
 

@@ -24,8 +24,44 @@ def product(
         e = e + threads
 """
 
-# The same without terms in which an entry of the first operand (if `masked` is 1) or of the second
-# (if it is 2) is -0.0 (`ir/masked_operands.py`).
+# The same where each thread has four entries of a column, for which it reads an entry of the
+# second operand once (register tiling; V. Volkov and J. Demmel, SC 2008). Of the last rows some are
+# computed twice.
+_PRODUCT_BY_FOURS = """\
+def product_by_fours(
+    a, b, c, zero, stack, m, k, n, step_a, down_a, right_a, step_b, down_b, right_b, step_c, lead_c,
+    thread, threads,
+):
+    fours = rt.quotient(m + 3, 4)
+    e = thread
+    while e < stack * fours * n:
+        row = rt.quotient(e, n)
+        j = e - row * n
+        s = rt.quotient(row, fours)
+        i = min((row - s * fours) * 4, m - 4)
+        x = s * step_a + i * down_a
+        y = s * step_b + j * right_b
+        total0 = zero
+        total1 = zero
+        total2 = zero
+        total3 = zero
+        for p in range(k):
+            other = b[y + p * down_b]
+            at = x + p * right_a
+            total0 = total0 + a[at] * other
+            total1 = total1 + a[at + down_a] * other
+            total2 = total2 + a[at + 2 * down_a] * other
+            total3 = total3 + a[at + 3 * down_a] * other
+        to = s * step_c + i * lead_c + j
+        c[to] = total0
+        c[to + lead_c] = total1
+        c[to + 2 * lead_c] = total2
+        c[to + 3 * lead_c] = total3
+        e = e + threads
+"""
+
+# An entry at a time, without terms in which an entry of the first operand (if `masked` is 1) or of
+# the second (if it is 2) is -0.0 (`ir/masked_operands.py`).
 _MASKED_PRODUCT = """\
 def masked_product(
     a, b, c, zero, stack, m, k, n, step_a, down_a, right_a, step_b, down_b, right_b, step_c, lead_c,
@@ -89,4 +125,8 @@ def tiled_product(
         tile = tile + blocks
 """
 
-HELPERS = {"product": _PRODUCT, "masked_product": _MASKED_PRODUCT}
+HELPERS = {
+    "product": _PRODUCT,
+    "product_by_fours": _PRODUCT_BY_FOURS,
+    "masked_product": _MASKED_PRODUCT,
+}

@@ -79,25 +79,30 @@ class NestText:
 
     # --- the three ways to share a nest --------------------------------------------------------
 
-    def entries(self, team: Team) -> list[str]:
-        """Each thread has iterations of the parallel loops, and runs the others by itself."""
+    def entries(self, team: Team, *, lines_apart: bool = False) -> list[str]:
+        """Each thread has iterations of the parallel loops, and runs the others by itself.
+
+        If `lines_apart`, a block takes all of the last parallel loop before it goes on.
+        """
         self._fill(spread=False)
         count = self._mapped.parallel
         if not count:
             return self.alone()
-        return self._shared(0, count, team)
+        return self._by_lines(count, team) if lines_apart else self._shared(0, count, team)
 
-    def rows(self, team: Team) -> list[str]:
+    def rows(self, team: Team, *, lines_apart: bool = False) -> list[str]:
         """Each block or warp has iterations of the parallel loops; its threads share the others.
 
         Without parallel loops all threads of the team share the loops, and each block combines
-        what its own threads have.
+        what its own threads have; if `lines_apart`, a block takes all of the last of these loops
+        before it goes on.
         """
         mapped = self._mapped
         first, end = mapped.parallel, mapped.parallel + mapped.spread
         self._fill(spread=True)
         if not first:
-            return [*self._shared(0, end, team), *self.combined()]
+            shared = self._by_lines(end, team) if lines_apart else self._shared(0, end, team)
+            return [*shared, *self.combined()]
         together = team._replace(thread=team.lane, threads=team.lanes)
         inside = self._shared(first, end, together)
         body = [*self._lines.before[first], *inside, *self.combined(together)]
@@ -206,6 +211,30 @@ class NestText:
             f"while e < {total}:",
             *indented([*positions, *skip, *body]),
             f"{INDENT}e = e + {team.threads}",
+        ]
+
+    def _by_lines(self, end: int, team: Team) -> list[str]:
+        """The first `end` loops: blocks share all but the last, their threads the last one.
+
+        What depends on the outer loops alone, such as where lines begin, is computed once a line,
+        and no iteration is divided to find its place.
+        """
+        outer, positions = self._flat("row", 0, end - 1)
+        inner, place = self._flat("e", end - 1, end)
+        before = [line for k in range(1, end) for line in self._lines.before[k]]
+        body = [*self._lines.before[end], *self._serial(end), *self._lines.after[end]]
+        line = [
+            f"e = {team.lane}",
+            f"while e < {inner}:",
+            *indented([*place, *body]),
+            f"{INDENT}e = e + {team.lanes}",
+        ]
+        return [
+            *self._lines.before[0],
+            f"row = {team.row}",
+            f"while row < {outer}:",
+            *indented([*positions, *before, *line]),
+            f"{INDENT}row = row + {team.rows}",
         ]
 
     def _serial(self, first: int) -> list[str]:

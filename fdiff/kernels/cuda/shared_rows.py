@@ -75,9 +75,7 @@ class SharedRows:
         self._dtypes, self._numbers = dtypes, numbers
         self._rows = _read_alike(tiles, dtypes)
         self._all = temporaries
-        self._temporaries = [
-            t for t in temporaries if t.name not in atomic and _is_plain(t, tiles)
-        ]
+        self._temporaries = [t for t in temporaries if t.name not in atomic and _is_plain(t, tiles)]
 
     def height(self, least: int, tuning: Tuning) -> int:
         """How many rows a tile has at most.
