@@ -40,19 +40,39 @@ class TileRows(NamedTuple):
         return f"{self.entries} + 1" if self.gap else self.entries
 
     @property
-    def declared(self) -> str:
-        """The line that reserves shared memory."""
-        return f"{staged_name(self.name)} = cuda.shared.array({self.most}, {NUMPY[self.dtype]})"
+    def declared(self) -> list[str]:
+        """The lines before the tiles: shared memory, and how far a thread goes on in rows."""
+        own = staged_name(self.name)
+        array = f"{own} = cuda.shared.array({self.most}, {NUMPY[self.dtype]})"
+        if not self.gap:
+            return [array]
+        down = f"{own}_down = rt.quotient(threads, {self.entries})"
+        return [array, down, f"{own}_right = threads - {own}_down * ({self.entries})"]
 
     @property
     def copied(self) -> list[str]:
-        """The lines by which the threads of a block copy a tile."""
-        place = f"e + rt.quotient(e, {self.entries})" if self.gap else "e"
+        """The lines by which the threads of a block copy a tile.
+
+        Which row an entry is in is counted: a division for each entry would take longer than the
+        copy does.
+        """
+        own = staged_name(self.name)
+        loop = f"while e < ({END} - {BEGIN}) * ({self.entries}):"
+        source = f"{self.name}[{BEGIN} * ({self.entries}) + e]"
+        if not self.gap:
+            return ["e = thread", loop, f"    {own}[e] = {source}", "    e = e + threads"]
         return [
             "e = thread",
-            f"while e < ({END} - {BEGIN}) * ({self.entries}):",
-            f"    {staged_name(self.name)}[{place}] = {self.name}[{BEGIN} * ({self.entries}) + e]",
+            f"row = rt.quotient(thread, {self.entries})",
+            f"column = thread - row * ({self.entries})",
+            loop,
+            f"    {own}[e + row] = {source}",
             "    e = e + threads",
+            f"    row = row + {own}_down",
+            f"    column = column + {own}_right",
+            f"    if column >= {self.entries}:",
+            "        row = row + 1",
+            f"        column = column - ({self.entries})",
         ]
 
 
