@@ -1,6 +1,7 @@
-"""Operators with `device="cuda"`, on Numba's simulator: where arrays lie, and who owns them."""
+"""Operators with `device="cuda"`, on the simulator or a GPU: where arrays lie, who owns them."""
 
 import pickle
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -17,11 +18,13 @@ from fdiff.errors import (
     UnsupportedError,
 )
 from fdiff.functional import dense_plans
+from fdiff.kernels.cuda import adapter
 from fdiff.tree import flatten, map_leaves
 
 X = np.linspace(0.1, 1.0, 7)
 V = np.cos(np.arange(7.0))
 ON_DEVICE = type(cuda.to_device(X))
+WHERE = "Numba's simulator" if adapter.simulated() else cuda.get_current_device().name.decode()
 
 
 def f(x):
@@ -50,17 +53,47 @@ each_operator = pytest.mark.parametrize("case", OPERATORS.values(), ids=OPERATOR
 
 
 class Foreign:
-    """An array of another library: its protocol alone."""
+    """An array of another library: its protocol alone, with the strides of one of NumPy's.
+
+    On a GPU the memory that an array is a view of is copied there, once, and back by `fetch`.
+    """
+
+    memory: ClassVar = {}  # by the address on the host: the array there, and its copy on the GPU
 
     def __init__(self, array, *, readonly=False):
         self.array, self.readonly = array, readonly
 
     @property
+    def address(self):
+        here, root = self.array.__array_interface__["data"][0], self.array
+        if adapter.simulated() or not root.size:
+            return here
+        while isinstance(root.base, np.ndarray):
+            root = root.base
+        first = root.__array_interface__["data"][0]
+        _, there = self.memory.setdefault(
+            first, (root, cuda.to_device(root.reshape(-1).view("u1")))
+        )
+        return here - first + there.__cuda_array_interface__["data"][0]
+
+    @classmethod
+    def fetch(cls):
+        """Copy what was written on the GPU to the arrays of the host."""
+        for root, there in cls.memory.values():
+            root.reshape(-1).view("u1")[:] = there.copy_to_host()
+
+    @property
     def __cuda_array_interface__(self):
         a = self.array
-        data = a.__array_interface__["data"][0], self.readonly
+        data = self.address, self.readonly
         described = {"shape": a.shape, "typestr": a.dtype.str, "strides": a.strides, "data": data}
         return {**described, "version": 3, "stream": None}
+
+
+@pytest.fixture(autouse=True)
+def _of_one_test():
+    """What lies on the GPU is that of one test alone."""
+    Foreign.memory.clear()
 
 
 def host(tree):
@@ -140,6 +173,7 @@ def test_out_takes_arrays_on_the_device():
     places = (Foreign(np.zeros(())), Foreign(wide[::-1, 1]))
     both = fdiff.value_and_grad(f, device="cuda")
     assert both(given, out=places)[1] is places[1]
+    Foreign.fetch()
     assert_close(wide[::-1, 1], wanted)
     assert not wide[:, ::2].any()
     assert_close(places[0].array, np.asarray(f(X)))
@@ -171,6 +205,7 @@ def test_out_arrays_share_no_memory():
         two(cuda.to_device(X), V, out=(Foreign(memory[:7]), Foreign(memory[6:13])))
     apart = (Foreign(memory[:14:2]), Foreign(memory[1:15:2]))
     two(cuda.to_device(X), V, out=apart)
+    Foreign.fetch()
     assert_close((memory[:14:2], memory[1:15:2]), (V, X))
 
 
@@ -270,6 +305,7 @@ def test_branches_on_captured_device_arrays():
     prepared = fdiff.grad(branching, device="cuda")
     assert_close(prepared(X), 2 * X)
     data.array[0] = 0.0
+    Foreign.memory.clear()  # which is copied to a GPU again
     assert_close(prepared(X), 3 * X**2)
 
 
@@ -335,7 +371,7 @@ def test_singular_matrices_are_those_of_numpy():
 
 
 def test_large_matrices_need_a_library():
-    with pytest.raises(DeviceError, match="inv of such sizes on Numba's simulator needs a library"):
+    with pytest.raises(DeviceError, match=f"inv of such sizes on {WHERE} needs a library"):
         fdiff.jit(np.linalg.inv, device="cuda")(np.eye(80))
 
 
@@ -459,7 +495,7 @@ def test_prepared_functions_tell_how_they_run():
     prepared = fdiff.grad(f, device="cuda")
     assert "not called yet" in repr(prepared)
     prepared.compile("f8[7]")
-    assert "on Numba's simulator" in repr(prepared)
+    assert f"on {WHERE}" in repr(prepared)
     assert_close(prepared(X), fdiff.grad(f)(X))
 
 

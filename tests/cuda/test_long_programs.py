@@ -8,8 +8,11 @@ from programs import PROGRAMS, flat
 from running import program_of, run_on_device
 
 import fdiff
+from benchmarks import problems
+from fdiff.kernels.cuda import shared_rows
+from fdiff.kernels.cuda.program import evaluate, numbers_of
 from fdiff.kernels.ir.graph_of_tape import kernel_graph
-from fdiff.kernels.passes.pipeline import lower_for_cuda, run
+from fdiff.kernels.passes.pipeline import lower_for_cuda, lower_graph, run
 from fdiff.kernels.passes.tile import loop_distribution
 from fdiff.transforms.simplify import simplify
 
@@ -116,3 +119,38 @@ def test_rows_of_tiles_are_copied_to_shared_memory(dtype, points, rng):
     tolerance = 1e-12 if dtype == np.float64 else 1e-5
     np.testing.assert_allclose(value, loss, rtol=tolerance)
     np.testing.assert_allclose(got, slope, rtol=tolerance, atol=tolerance)
+
+
+def test_rows_of_entries_are_found_without_division():
+    """Of as many entries as shared memory has room for, in rows of any length."""
+    entries = np.arange(shared_rows.MOST_BYTES // 4)
+    for n in range(1, len(entries)):
+        found = entries * shared_rows._reciprocal(n) >> shared_rows._BITS
+        assert np.array_equal(found, entries // n), n
+
+
+def test_values_are_stored_for_later_nests_only_where_that_is_cheaper():
+    """A GPU computes an exponential again that a CPU stores, but not for five points of a stencil."""
+    tape = fdiff.make_tape(fdiff.value_and_grad(problems.bratu), np.zeros((40, 40)))
+    graph, _ = kernel_graph(tape, ("C",))
+    on_cpu, on_gpu = lower_graph(graph), lower_for_cuda(graph)
+    assert len(on_cpu.temporaries) == 2
+    assert len(on_gpu.temporaries) == 1
+
+
+def test_boundaries_are_boxes():
+    """No loop of a GPU runs over an interior that it leaves out; each entry is in one of the boxes."""
+    tape = fdiff.make_tape(fdiff.value_and_grad(problems.bratu), np.zeros((7, 9)))
+    graph, values = kernel_graph(tape, ("C",))
+    (around,) = [n for n in run(graph, "distribute_loops").items if n.excluded]
+    numbers = numbers_of(graph, values)
+    seen = np.zeros((7, 9), int)
+    for nest in lower_for_cuda(graph).items:
+        assert not nest.excluded
+        if nest.comment == around.comment:
+            ranges = [r or ("0", d) for r, d in zip(nest.ranges, nest.domain, strict=True)]
+            seen[tuple(slice(*(evaluate(e, numbers) for e in r)) for r in ranges)] += 1
+    inside = [[evaluate(e, numbers) for e in r] for r in around.excluded]
+    assert inside == [[2, 5], [2, 7]]
+    seen[2:-2, 2:-2] += 1
+    assert (seen == 1).all()

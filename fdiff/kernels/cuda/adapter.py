@@ -178,9 +178,9 @@ class _Linked(NamedTuple):
     spilled: int
 
 
-# Of 256 threads four blocks run on a multiprocessor with 64 registers each, two with 128. A kernel
-# that takes up to so many more is tried with these.
-_FEWER_REGISTERS = ((64, 96), (128, 168))
+# Of 256 threads four blocks run on a multiprocessor with 64 registers each, three with 80, two with
+# 128. A kernel that takes up to so many more is tried with these.
+_FEWER_REGISTERS = ((64, 96), (80, 112), (128, 168))
 _REGISTERS = re.compile(r"[Uu]sed (\d+) registers")
 _SPILLED = re.compile(r"(\d+) bytes spill stores")
 

@@ -344,7 +344,7 @@ class _Generator:
         loop = [
             f"{BLOCK} = {height}",
             *offsets,
-            *(line for t in staged for line in t.declared),
+            *(t.declared for t in staged),
             *begun,
             "tile = block_number",
             f"while tile < {count}:",

@@ -22,7 +22,7 @@ MOST_BYTES = 44 << 10  # of shared memory: a block has 48 KB, of which reduction
 
 
 class TileRows(NamedTuple):
-    """The rows of an array that a tile reads: how many entries each has, and all have at most.
+    """The rows of an array that a tile reads: the entries of each, as text and now, and of all.
 
     A row is followed by an entry that nothing reads if there is a `gap`: threads that read a column
     of rows that are an odd number of entries apart read from different banks.
@@ -32,6 +32,7 @@ class TileRows(NamedTuple):
     dtype: str
     entries: str
     gap: bool
+    length: int
     most: int
 
     @property
@@ -40,40 +41,37 @@ class TileRows(NamedTuple):
         return f"{self.entries} + 1" if self.gap else self.entries
 
     @property
-    def declared(self) -> list[str]:
-        """The lines before the tiles: shared memory, and how far a thread goes on in rows."""
-        own = staged_name(self.name)
-        array = f"{own} = cuda.shared.array({self.most}, {NUMPY[self.dtype]})"
-        if not self.gap:
-            return [array]
-        down = f"{own}_down = rt.quotient(threads, {self.entries})"
-        return [array, down, f"{own}_right = threads - {own}_down * ({self.entries})"]
+    def declared(self) -> str:
+        """The line that reserves shared memory."""
+        return f"{staged_name(self.name)} = cuda.shared.array({self.most}, {NUMPY[self.dtype]})"
 
     @property
     def copied(self) -> list[str]:
         """The lines by which the threads of a block copy a tile.
 
-        Which row an entry is in is counted: a division for each entry would take longer than the
-        copy does.
+        The row of an entry is found by a product and a shift: to divide would take longer than to
+        copy, and entries of a tile have small numbers (`_reciprocal`).
         """
-        own = staged_name(self.name)
-        loop = f"while e < ({END} - {BEGIN}) * ({self.entries}):"
-        source = f"{self.name}[{BEGIN} * ({self.entries}) + e]"
-        if not self.gap:
-            return ["e = thread", loop, f"    {own}[e] = {source}", "    e = e + threads"]
+        row = f"((e * {_reciprocal(self.length)}) >> {_BITS})"
+        place = f"e + {row}" if self.gap else "e"
         return [
             "e = thread",
-            f"row = rt.quotient(thread, {self.entries})",
-            f"column = thread - row * ({self.entries})",
-            loop,
-            f"    {own}[e + row] = {source}",
+            f"while e < ({END} - {BEGIN}) * ({self.entries}):",
+            f"    {staged_name(self.name)}[{place}] = {self.name}[{BEGIN} * ({self.entries}) + e]",
             "    e = e + threads",
-            f"    row = row + {own}_down",
-            f"    column = column + {own}_right",
-            f"    if column >= {self.entries}:",
-            "        row = row + 1",
-            f"        column = column - ({self.entries})",
         ]
+
+
+_BITS = 30
+
+
+def _reciprocal(n: int) -> int:
+    """What ``e`` is multiplied by so that the product's bits from `_BITS` on are ``e // n``.
+
+    Exact for all ``e`` below 2**15, more than shared memory has room for.
+    """
+    assert n < 1 << _BITS // 2, "a row longer than shared memory"
+    return (1 << _BITS) // n + 1
 
 
 def staged_name(name: str) -> str:
@@ -118,11 +116,11 @@ class SharedRows:
         kept: dict[str, int] = {}
         left = MOST_BYTES
         for name, entries in self._rows.items():
-            gap = self._gap(entries)
-            most = height * (evaluate(entries, self._numbers) + gap)
+            gap, length = self._gap(entries), evaluate(entries, self._numbers)
+            most = height * (length + gap)
             nbytes = most * _itemsize(self._dtypes[name])
             if nbytes <= left:
-                read.append(TileRows(name, self._dtypes[name], entries, gap, most))
+                read.append(TileRows(name, self._dtypes[name], entries, gap, length, most))
                 left -= nbytes
         for t in sorted(self._temporaries, key=lambda t: self._bytes(self._of_row(t), t.dtype)):
             most = height * max(1, evaluate(self._of_row(t), self._numbers))
