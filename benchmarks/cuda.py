@@ -52,7 +52,6 @@ from . import cuda_table as table
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 TOLERANCE = 1e-12  # of each entry, relative to the largest
-CALLS = 1000  # of a small function
 SECONDS = 450.0  # of everything
 SUITE_SECONDS, TOOL_SECONDS, PEER_SECONDS = 150.0, 40.0, 90.0  # at most, of these parts
 ROW_SECONDS = 60.0  # likewise, of a row of a table
@@ -179,13 +178,9 @@ def everything(report: Report) -> int:
 
 def public_calls() -> dict[str, object]:
     """Calls as users make them: NumPy's arrays there and back, and device arrays in and out."""
-    x = np.linspace(0.1, 1.0, 1000)
-
-    def f(x: np.ndarray) -> np.ndarray:
-        return np.sum(np.sin(x) * x)
-
-    own, prepared = device("benchmarks.cuda"), fdiff.value_and_grad(f, device="cuda")
-    wanted = fdiff.value_and_grad(f)(x)
+    (x,) = table.SMALL.arguments()
+    own, f = device("benchmarks.cuda"), table.SMALL.by(np)
+    prepared, wanted = fdiff.value_and_grad(f, device="cuda"), fdiff.value_and_grad(f)(x)
     there = own.export(own.upload(x))
     value, slope = prepared(there)
     found = {"of NumPy": prepared(x), type(slope).__module__: (own.view(value).host(),
@@ -196,10 +191,7 @@ def public_calls() -> dict[str, object]:
     }
     if not all(out.values()):
         raise ArithmeticError(f"results differ from the CPU's: {out}")
-    start = time.perf_counter()
-    for _ in range(CALLS):
-        prepared(there)
-    return {**out, "seconds of a small call": (time.perf_counter() - start) / CALLS}
+    return {**out, "seconds of a small call": table.pace(lambda: prepared(there), own.wait)}
 
 
 def no_gpu() -> str | None:

@@ -28,6 +28,7 @@ from . import inputs, problems
 from .inputs import USER_CODE
 
 ROW_SECONDS = 1.0  # of repeating a call
+CALLS, ROUNDS = 300, 9  # small calls that follow one another, and how often that is timed
 WARM = 3  # calls before that: kernels are loaded, graphs recorded, memory taken
 ROOT = Path(__file__).parent.parent
 
@@ -100,6 +101,7 @@ ROWS = (
         (0, 1, 2),
     ),
 )  # fmt: skip
+SMALL = Row("a small call", "chain", lambda: (np.linspace(0.1, 1.0, 1000),), _of_gradient)
 REDUCTIONS = (
     ("sum", np.sum),
     ("sum over rows", lambda x: np.sum(np.reshape(x, (-1, 1000)), axis=1)),
@@ -122,6 +124,18 @@ def repeated(call: Callable[[], object], wait: Callable[[], object]) -> float:
         call()
         wait()
         times.append(time.perf_counter() - start)
+    return float(np.median(times))
+
+
+def pace(call: Callable[[], object], wait: Callable[[], object]) -> float:
+    """The time of a call, in seconds, if many follow one another and the last is waited for."""
+    times: list[float] = []
+    for _ in range(ROUNDS):
+        start = time.perf_counter()
+        for _ in range(CALLS):
+            call()
+        wait()
+        times.append((time.perf_counter() - start) / CALLS)
     return float(np.median(times))
 
 
@@ -191,11 +205,16 @@ def by_peer(name: str, seconds: float) -> Iterator[dict[str, object]]:
 def peer_rows(name: str) -> Iterator[dict[str, object]]:
     """The rows of one peer, in this process."""
     peer = {"jax": by_jax, "torch": by_torch}[name]
-    for row in ROWS:
+    for row in (SMALL, *ROWS):
         try:
             yield {"name": row.name, "seconds": peer(row)}
         except Exception as error:  # noqa: BLE001 - a peer that cannot says why
             yield {"name": row.name, "fault": f"{type(error).__name__}: {str(error)[:200]}"}
+
+
+def timed(row: Row, call: Callable[[], object], wait: Callable[[], object]) -> float:
+    """The time of a call of a row; of the small one, that of one among many."""
+    return (pace if row is SMALL else repeated)(call, wait)
 
 
 def by_jax(row: Row) -> float:
@@ -207,7 +226,12 @@ def by_jax(row: Row) -> float:
     jax.config.update("jax_enable_x64", val=True)
     run = jax.jit(jax.value_and_grad(row.by(jax.numpy), row.argnums))
     given = [jax.device_put(a) for a in row.arguments()]
-    return repeated(lambda: jax.block_until_ready(run(*given)), lambda: None)
+    last: list[object] = []
+
+    def call() -> None:
+        last[:] = [run(*given)]
+
+    return timed(row, call, lambda: jax.block_until_ready(last))
 
 
 def by_torch(row: Row) -> float:
@@ -223,7 +247,7 @@ def by_torch(row: Row) -> float:
         run(*given)
     except Exception:  # noqa: BLE001 - what its compiler refuses is run as it is
         run = plain
-    return repeated(lambda: run(*given), torch.cuda.synchronize)
+    return timed(row, lambda: run(*given), torch.cuda.synchronize)
 
 
 def main() -> int:

@@ -14,7 +14,8 @@ from benchmarks import cuda, cuda_table
 def small(monkeypatch):
     """Small arrays, and one second for each call, to which what it does is put down."""
     monkeypatch.setattr(cuda_table, "SIZE", 400)
-    monkeypatch.setattr(cuda, "CALLS", 2)
+    monkeypatch.setattr(cuda_table, "CALLS", 2)
+    monkeypatch.setattr(cuda_table, "ROUNDS", 1)
     monkeypatch.setattr(cuda_table, "seconds_of", lambda call: float(call() is None) + 1.0)
 
 

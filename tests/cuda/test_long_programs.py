@@ -130,7 +130,7 @@ def test_rows_of_entries_are_found_without_division():
 
 
 def test_values_are_stored_for_later_nests_only_where_that_is_cheaper():
-    """A GPU computes an exponential again that a CPU stores, but not for five points of a stencil."""
+    """A GPU computes again an exponential that a CPU stores, but not one of five points."""
     tape = fdiff.make_tape(fdiff.value_and_grad(problems.bratu), np.zeros((40, 40)))
     graph, _ = kernel_graph(tape, ("C",))
     on_cpu, on_gpu = lower_graph(graph), lower_for_cuda(graph)
@@ -139,7 +139,7 @@ def test_values_are_stored_for_later_nests_only_where_that_is_cheaper():
 
 
 def test_boundaries_are_boxes():
-    """No loop of a GPU runs over an interior that it leaves out; each entry is in one of the boxes."""
+    """No loop of a GPU runs over an interior that it leaves out; boxes are all that is around."""
     tape = fdiff.make_tape(fdiff.value_and_grad(problems.bratu), np.zeros((7, 9)))
     graph, values = kernel_graph(tape, ("C",))
     (around,) = [n for n in run(graph, "distribute_loops").items if n.excluded]
