@@ -24,7 +24,7 @@ from fdiff.tree import flatten, map_leaves
 X = np.linspace(0.1, 1.0, 7)
 V = np.cos(np.arange(7.0))
 ON_DEVICE = type(cuda.to_device(X))
-WHERE = "Numba's simulator" if adapter.simulated() else cuda.get_current_device().name.decode()
+WHERE = "Numba's simulator" if adapter.simulated() else str(cuda.get_current_device().name)
 
 
 def f(x):
@@ -49,6 +49,8 @@ OPERATORS = {
     "vhp": (fdiff.vhp, f, (V,)),
     "vmap": (fdiff.vmap, np.sin, ()),
 }
+# Numba's own kernels in these tests are small, of which it warns on a GPU.
+pytestmark = pytest.mark.filterwarnings("ignore:.*low occupancy.*")
 each_operator = pytest.mark.parametrize("case", OPERATORS.values(), ids=OPERATORS)
 
 

@@ -67,6 +67,8 @@ class Gpu:
     def view(self, value: object) -> DeviceArray:
         if self._cupy is not None and type(value) is self._cupy.ndarray:
             return self._view_of_cupy(value)
+        if (empty := _empty(value)) is not None:  # its address says nothing of where it lies
+            return self.results(*empty)
         view = self._core.utils.StridedMemoryView
         given = view.from_any_interface(value, int(self._stream.handle))
         self._check_gpu(given.device_id)
@@ -200,6 +202,14 @@ class Gpu:
             code = self._core.ObjectCode.from_cubin(made.code)
             found = self._kernels[kernel] = code.get_kernel(made.entry)
         return found
+
+
+def _empty(value: object) -> tuple[tuple[int, ...], np.dtype] | None:
+    """Shape and dtype of an array of another library without entries."""
+    given: dict[str, Any] | None = getattr(value, "__cuda_array_interface__", None)
+    if given is None or all(given["shape"]):
+        return None
+    return tuple(given["shape"]), np.dtype(given["typestr"])
 
 
 class _Graph:
