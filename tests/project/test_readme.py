@@ -63,3 +63,14 @@ def test_the_table_is_that_of_the_raw_figures(report):
     assert report.placed(TEXT, raw) == TEXT
     tables = (ROOT / "benchmarks" / "results.md").read_text(encoding="utf-8")
     assert tables == f"# Benchmarks\n\n{report.markdown(raw)}"
+
+
+def test_the_table_of_a_gpu_is_that_of_the_raw_figures(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+    from benchmarks import cuda_report
+
+    table = cuda_report.markdown(json.loads(cuda_report.latest().read_text(encoding="utf-8")))
+    page = (ROOT / "docs" / "cuda.md").read_text(encoding="utf-8")
+    assert cuda_report.placed(page, table) == page
+    for name in [name for name in sys.modules if name.startswith("benchmarks")]:
+        del sys.modules[name]
