@@ -1,6 +1,7 @@
 """The table of a run of `python -m benchmarks.cuda`, as Markdown.
 
-``python -m benchmarks.cuda_report`` prints that of the latest run, and puts it into the page on GPUs.
+``python -m benchmarks.cuda_report`` prints that of the latest run, and puts it into the page on
+GPUs.
 """
 
 from __future__ import annotations
@@ -40,23 +41,21 @@ def markdown(parts: dict[str, Any]) -> str:
     small = parts["calls"]["seconds of a small call"]
     others = " | ".join(_beside(peers[name].get(SMALL), small) for name in peers)
     lines += [f"| {SMALL}: 1,000 entries | {_time(small)} | - | - | {others} |", ""]
-    sums = ", ".join(
-        f"{row['name']} {100 * row['of a copy']:.0f} %" for row in parts["reductions"]
-    )
+    sums = ", ".join(f"{row['name']} {100 * row['of a copy']:.0f} %" for row in parts["reductions"])
     said = ", ".join(f"{row['name']}: {row.get('said', 'a fault')}" for row in parts["sanitizer"])
-    versions = ", ".join(
-        f"{n} {v}" for n, v in machine["versions"].items() if v != "not installed"
-    )
-    lines += [
+    versions = ", ".join(f"{n} {v}" for n, v in machine["versions"].items() if v != "not installed")
+    found = (
         f"Reductions of 1e8 doubles, of the bandwidth of a copy ({parts['copy'] / 1e12:.2f} TB/s):"
         f" {sums}. Programs of the op suite on the GPU: {suite['run']} of {suite['programs']},"
-        f" {len(suite['wrong'])} wrong. compute-sanitizer: {said}.",
-        "",
+        f" {len(suite['wrong'])} wrong. compute-sanitizer: {said}."
+    )
+    how = (
         f"Measured by `python -m benchmarks.cuda` on {machine['date']}: {machine['device']},"
-        f" {versions}. float64; arrays lie on the GPU: 1e8 entries, in logistic regression 2,000,000"
-        " rows of 20, in the mixture 100,000 points. Medians of the calls of a second. Factors are"
-        " the other library's time over fdiff's: above 1 fdiff is faster.",
-    ]
+        f" {versions}. float64; arrays lie on the GPU: 1e8 entries, in logistic regression"
+        " 2,000,000 rows of 20, in the mixture 100,000 points. Medians of the calls of a second."
+        " Factors are the other library's time over fdiff's: above 1 fdiff is faster."
+    )
+    lines += [found, "", how]
     return "\n".join(lines) + "\n"
 
 

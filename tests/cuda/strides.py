@@ -61,6 +61,8 @@ def _grown(name: str, parts: list[str], known: dict[str, object]) -> object:
         return values[0]
     if all(v == 0 for v in values):
         return 0
+    if kind == "shr" or (kind == "and" and parts[1].startswith("-")):
+        return 0  # a quotient by a power of two, or that times the power
     if None in values:
         return None
     if ROWS in values:

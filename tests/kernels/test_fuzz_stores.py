@@ -9,7 +9,7 @@ from storing_programs import storing_program
 from fdiff.kernels import bytecode
 from fdiff.kernels.bytecode import compiled as interpreters
 
-PROGRAMS, TOGETHER, EACH = 300, 20, 6  # EACH: operators for one program
+PROGRAMS, TOGETHER, EACH = 300, 20, 11  # EACH: operators for one program
 OPTIMISED = range(5000, 5025)  # other programs, each in one operator
 
 
