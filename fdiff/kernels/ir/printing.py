@@ -180,14 +180,15 @@ def _by_depth(nest: Nest) -> tuple[list[list[str]], list[list[str]]]:
 
 
 def _flat(nest: Nest) -> Iterator[str]:
-    """A nest that leaves entries out: its loops on one line, its statements below."""
+    """A nest that leaves entries out, or has branches: its loops on one line, all else below."""
     loops = range(len(nest.domain))
     left_out = ", ".join(_range(nest.domain, nest.excluded, k) for k in loops)
+    outside = f", outside of {left_out}" if nest.excluded else ""
     domain = ", ".join(_range(nest.domain, nest.ranges, k) for k in loops)
     for a in nest.accumulators:
         if a.identity != a.name:
             yield f"{a.name} = {a.identity}"
-    yield f"for {', '.join(f'i{k}' for k in loops)} in {domain}, outside of {left_out}:"
+    yield f"for {', '.join(f'i{k}' for k in loops)} in {domain}{outside}:"
     yield from _indented(map(statement_text, nest.statements))
     for guard, statements in nest.branches:
         tests = " and ".join(f"{begin} <= i{k} < {end}" for k, begin, end in guard)
