@@ -22,6 +22,8 @@ if os.environ.get("FDIFF_WITHOUT_CUPY"):
     sys.modules["cupy"] = None
 part = os.environ.get("FDIFF_CUDA_TESTS", "")
 collect_ignore = [name for key, names in PARTS.items() if key != part for name in names]
+if os.environ.get("NUMBA_ENABLE_CUDASIM", "0") in ("", "0"):
+    collect_ignore.append("test_benchmark.py")  # what it says where there is no GPU
 collect_ignore += ["stubbed_gpu.py", "cupy_stub.py"]  # programs of test_gpu_calls.py
 # What tests share, which imports numba-cuda or its simulator as they do.
 collect_ignore += [] if part == "values" else ["running.py"]
