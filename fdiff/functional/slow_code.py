@@ -11,6 +11,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from time import perf_counter
 
+import numpy as np
+
 from ..dispatch.program import Program
 from ..dispatch.variant import Variant
 from ..errors import Line, RetraceWarning, show_line, warn
@@ -65,11 +67,15 @@ def _tell(program: Program, call: str, branches: Counter[Line | None]) -> None:
 
 
 def replayed(trace: EagerTrace) -> float:
-    """Seconds that the operations of a trace take by themselves, as in plain code."""
+    """Seconds that the operations of a trace take by themselves, as in plain code.
+
+    They were computed before, and warned then if plain code does: here they warn of nothing.
+    """
     builder = trace.builder
     values = builder.values
     calls = [(op.call, a) for op, a in zip(builder.ops, builder.args, strict=True) if a]
-    begin = perf_counter()
-    for call, args in calls:
-        call(*[values[a] for a in args])
-    return max(perf_counter() - begin, 1e-9)
+    with np.errstate(all="ignore"):
+        begin = perf_counter()
+        for call, args in calls:
+            call(*[values[a] for a in args])
+        return max(perf_counter() - begin, 1e-9)

@@ -10,6 +10,9 @@ import pytest
 import fdiff
 from fdiff.arraytype import ArrayType
 from fdiff.errors import GradcheckError, InputError
+from fdiff.functional.derivative_checks.checked_functions import FunctionUnderCheck
+from fdiff.functional.derivative_checks.consistency import check_value_twice
+from fdiff.functional.derivative_checks.settings import CheckSettings
 from fdiff.primitive import Primitive
 from fdiff.trace import apply, tracing
 
@@ -406,3 +409,24 @@ def test_modes_and_orders_of_check_grads():
     for order, modes in ((0, "fwd"), (1.5, "fwd"), (1, ()), (1, "forward"), (1, ("fwd", "lin"))):
         with pytest.raises(InputError, match=r"check_grads\(sin\): (order|modes) must be"):
             fdiff.check_grads(np.sin, (X,), order, modes=modes)
+
+
+class Tiers(FunctionUnderCheck):
+    """What fdiff computes by one tier after the other, which round otherwise."""
+
+    by_fdiff = True
+
+    def __init__(self, *found):
+        self.found = list(found)
+        super().__init__("gradgradcheck(f)", [np.ones(1)])
+
+    def values(self, points):
+        return [np.array([self.found.pop(0) if len(self.found) > 1 else self.found[0]])]
+
+
+def test_another_tier_is_no_other_value():
+    """Terms that cancel leave more than rounding; but each tier gives the same twice."""
+    settings = CheckSettings(1e-6, 1e-5, 1e-3, 0.0, *[True] * 7)
+    check_value_twice(Tiers(0.1, 0.1 + 1e-11, 0.1 + 2e-11), settings)
+    with pytest.raises(GradcheckError, match="not deterministic"):
+        check_value_twice(Tiers(*(0.1 + k * 1e-11 for k in range(9))), settings)

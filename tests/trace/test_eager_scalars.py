@@ -3,6 +3,7 @@
 
 import gc
 import itertools
+import math
 import warnings
 
 import numpy as np
@@ -382,6 +383,26 @@ def test_slow_code_is_named_once(monkeypatch):
     assert "# here" in words
     assert "numpy.where" in words
     assert "test_eager_scalars.py" in words
+
+
+def test_operations_that_are_timed_warn_of_nothing(monkeypatch):
+    """What Python refuses and the code catches is NaN among the operations of a trace."""
+
+    def f(x):
+        total = x[0] * 0.0
+        for k in range(30):
+            try:
+                total += math.pow(x[k % 3], 0.5)
+            except ValueError:
+                total += x[k % 3] * k
+        return total
+
+    monkeypatch.setattr(slow_code, "SECONDS", 0.0)
+    monkeypatch.setattr(slow_code, "TIMES", np.inf)
+    slope = fdiff.grad(f)
+    for x in np.random.default_rng(0).normal(size=(40, 3)):
+        slope(x)  # warnings are errors
+    assert slope.program.ratios or slope.program.seconds
 
 
 def test_code_that_is_not_slow_is_not_named(monkeypatch):

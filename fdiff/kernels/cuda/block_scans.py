@@ -98,7 +98,7 @@ def scans_of(mapped: MappedNest, memory: Mapping[str, str]) -> dict[str, Scan] |
     None if there are none, or something else needs that order.
     """
     nest, inner = mapped.nest, len(mapped.nest.domain) - 1
-    if mapped.parallel != inner or nest.excluded or nest.branches or mapped.atomic:
+    if mapped.parallel != inner or nest.branches or mapped.atomic:
         return None
     if any(s.kind not in _PLAIN for s in nest.statements):
         return None

@@ -23,7 +23,7 @@ from ..ir.loops import (
 )
 from ..passes.pipeline import lower_for_cuda
 from .kernel_text import KernelTexts
-from .matrix_kernels import emit_call, product_lines
+from .matrix_kernels import emit_call, product_lines, terms_of
 from .nest_kernels import NestKernels
 from .nest_mapping import MappedNest
 from .nest_text import BARRIER, BLOCK_TEAM, NestText, indented, iterations
@@ -104,13 +104,14 @@ class _Generator(NestKernels):
     def _tiles(self, tiles: TileLoop) -> None:
         """A kernel whose blocks take tiles of rows; one block alone if there is little to do."""
         nests = [item for item in tiles.items if isinstance(item, Nest)]
-        work = [self._work(nest, tiles) for nest in nests]
+        work = [self._work(item, tiles) for item in tiles.items if isinstance(item, Nest | Call)]
         rows = max(1, self._evaluate(tiles.rows))
         light = sum(work) <= self._tuning.light
         own = self._texts.temporaries_of(tiles)
         atomic = frozenset[str]().union(*(self._mapped(nest).atomic for nest in nests))
-        staging = SharedRows(tiles, own, self._memory, self._numbers, atomic)
-        most = staging.height(max(1, min(work) // rows), self._tuning)
+        reduced = sum(len(nest.accumulators) + _updates(nest) for nest in nests)
+        staging = SharedRows(tiles, own, self._memory, self._numbers, atomic, reduced)
+        most = staging.height(max(1, min(work, default=0) // rows), self._tuning)
         height = f"max(1, min({most}, {tiles.rows} // {self._tuning.tiles}))"
         if light:
             height = f"max(1, {tiles.rows})"
@@ -153,10 +154,12 @@ class _Generator(NestKernels):
         if carried:
             self._nest(second, split=False)
 
-    def _work(self, nest: Nest, tiles: TileLoop) -> int:
-        """How many iterations a nest of a tile loop has in all."""
+    def _work(self, item: Nest | Call, tiles: TileLoop) -> int:
+        """How many iterations a nest of a tile loop has in all, or a product terms."""
         sizes = dict(self._numbers) | {BEGIN: 0, END: self._evaluate(tiles.rows)}
-        return evaluate(iterations(nest, 0, len(nest.domain)), sizes)
+        if isinstance(item, Call):
+            return terms_of(item, sizes)
+        return evaluate(iterations(item, 0, len(item.domain)), sizes)
 
     def _tile_body(
         self, tiles: TileLoop, high: int, staged: Mapping[str, str]
@@ -213,6 +216,10 @@ class _Generator(NestKernels):
                 raise _NotTiledError
             out.add(s.memory)
         return frozenset(out)
+
+
+def _updates(nest: Nest) -> int:
+    return sum(s.kind is StatementKind.UPDATE for s in nest.all_statements)
 
 
 def _atom(text: str) -> str:

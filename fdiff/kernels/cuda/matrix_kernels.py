@@ -26,7 +26,7 @@ def product_lines(call: Call, numbers: Numbers, most: int | None = None) -> list
     name, dtype = call.routine.rsplit("_", 1)
     if name not in _MASKED:
         return []
-    if most is not None and _terms(call, numbers) > most:
+    if most is not None and terms_of(call, numbers) > most:
         return []
     return [_product(call, name, dtype, "thread, threads", fours=_has_fours(call, numbers))]
 
@@ -49,7 +49,7 @@ def emit_call(call: Call, texts: KernelTexts, numbers: Numbers, tuning: Tuning) 
     arguments = ", ".join((_operands(call, dtype), *call.sizes))
     lines = [f"tiled_product({arguments}, thread, block_number, blocks)"]
     library = None
-    if _terms(call, numbers) >= tuning.library:
+    if terms_of(call, numbers) >= tuning.library:
         library = LibraryCall(call.routine, call.buffers, call.sizes, call.begins)
     helper = TILED.replace("TILE", str(tile)).replace("TYPE", NUMPY[dtype])
     texts.launch(
@@ -58,7 +58,8 @@ def emit_call(call: Call, texts: KernelTexts, numbers: Numbers, tuning: Tuning) 
     )  # fmt: skip
 
 
-def _terms(call: Call, numbers: Numbers) -> int:
+def terms_of(call: Call, numbers: Numbers) -> int:
+    """How many terms the sums of a product have in all."""
     terms = 1
     for count in call.sizes[:_COUNTS]:
         terms *= evaluate(count, numbers)

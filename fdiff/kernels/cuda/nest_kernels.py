@@ -144,7 +144,8 @@ class NestKernels:
         return True
 
     def _mapped(self, nest: Nest) -> MappedNest:
-        plain = nest if nest.excluded or nest.branches else collapse(nest)
+        assert not nest.excluded, "a boundary that is not split"
+        plain = nest if nest.branches else collapse(nest)
         return map_nest(plain, self._memory, atomics=self._atomics)
 
     def _scalars(self, nest: Nest) -> list[str]:

@@ -12,7 +12,7 @@ chapter 2 and section 5.2.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from ...kernel_rule import Kind
@@ -112,7 +112,7 @@ def scattered_updates(nest: Nest) -> list[Statement]:
 def _left_in_memory(
     nest: Nest, inside: list[Statement], kept: frozenset[int], memory: Mapping[str, str]
 ) -> set[str]:
-    """The memory that iterations of loops `kept` update, and that no register stands in for."""
+    """The memory that statements in loops `kept` update, and that no register stands in for."""
     every = frozenset(range(len(nest.domain)))
     counts = _uses_of_memory(nest)
     out: set[str] = set()
@@ -236,7 +236,6 @@ def _permuted(nest: Nest, order: list[int]) -> Nest:
         new,
         domain=tuple(nest.domain[k] for k in order),
         ranges=tuple(nest.ranges[k] for k in order) if nest.ranges else (),
-        excluded=tuple(nest.excluded[k] for k in order) if nest.excluded else (),
         accumulators=tuple(
             replace(a, depth=min((place[k] for k in range(a.depth, rank)), default=rank))
             for a in new.accumulators
@@ -278,8 +277,19 @@ def _in_registers(
     guarded = [s for _, some in nest.branches for s in some]
     updates = [s for s in (*statements, *guarded) if s.kind is StatementKind.UPDATE]
     left = [s for s in updates if s.memory not in shared]
-    in_place = any(not _injective(s, rank) for s in left)
+    in_place = any(not _injective(s, rank) for s in left) or any(
+        _updates_in_place(nest, parallel, shared)
+    )
     return replace(nest, statements=tuple(statements), accumulators=tuple(sums)), in_place
+
+
+def _updates_in_place(nest: Nest, parallel: int, shared: set[str]) -> Iterator[bool]:
+    """Of each update by an inner accumulator: whether several iterations update one entry."""
+    for a in nest.accumulators:
+        for s in a.final:
+            if a.depth > parallel and s.kind is StatementKind.UPDATE and s.memory not in shared:
+                assert s.access is not None
+                yield not frozenset(range(a.depth)) <= s.access.injective_loops
 
 
 def _is_fixed(update: Statement, parallel: int) -> bool:

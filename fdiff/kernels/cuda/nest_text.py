@@ -202,14 +202,11 @@ class NestText:
         before = [line for k in range(first + 1, end) for line in self._lines.before[k]]
         body = [*before, *self._lines.before[end], *self._serial(end), *self._lines.after[end]]
         outside = self._lines.before[first] if first == 0 else []
-        skip: list[str] = []
-        if self._nest.excluded:
-            skip, body = [f"if not ({self._inside_box()}):"], indented(body)
         return [
             *outside,
             f"e = {team.thread}",
             f"while e < {total}:",
-            *indented([*positions, *skip, *body]),
+            *indented([*positions, *body]),
             f"{INDENT}e = e + {team.threads}",
         ]
 
@@ -248,16 +245,7 @@ class NestText:
             out += indented(lines.before[k + 1] or ["pass"], k + 1 - first)
         for k in range(lines.rank - 1, first, -1):
             out += indented(lines.after[k], k - first)
-        if first == 0 and self._nest.excluded and lines.rank:
-            at = out.index(next(o for o in out if f"for i{lines.rank - 1} in" in o)) + 1
-            pad = INDENT * lines.rank
-            out[at:at] = [f"{pad}if {self._inside_box()}:", f"{pad}{INDENT}continue"]
         return out
-
-    def _inside_box(self) -> str:
-        """The test that an iteration is inside the excluded box."""
-        bounds = enumerate(self._nest.excluded)
-        return " and ".join(f"{b[0]} <= i{k} < {b[1]}" for k, b in bounds if b is not None)
 
     def _range(self, k: int) -> tuple[str, str]:
         bounds = self._nest.ranges[k] if self._nest.ranges else None
@@ -341,7 +329,7 @@ class NestText:
 
 
 def _atom(text: str) -> str:
-    return text if text.isidentifier() or text.isdigit() or text.startswith("(") else f"({text})"
+    return text if text.isidentifier() or text.isdigit() else f"({text})"
 
 
 def _prefix(nest: Nest) -> str:

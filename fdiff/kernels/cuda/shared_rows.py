@@ -18,7 +18,9 @@ from ..ir.loops import BEGIN, BLOCK, END, NUMPY, Call, Nest, StatementKind, Temp
 from .program import Numbers, evaluate
 from .tuning import Tuning
 
-MOST_BYTES = 44 << 10  # of shared memory: a block has 48 KB, of which reductions take some
+BYTES = 48 << 10  # of shared memory, which each block has
+MOST_BYTES = 44 << 10  # of rows and temporaries
+REDUCTION = 256  # bytes that the threads of a block exchange values through, at each place
 
 
 class TileRows(NamedTuple):
@@ -62,15 +64,14 @@ class TileRows(NamedTuple):
         ]
 
 
-_BITS = 30
+_BITS, _LONGEST = 30, 1 << 15
 
 
 def _reciprocal(n: int) -> int:
     """What ``e`` is multiplied by so that the product's bits from `_BITS` on are ``e // n``.
 
-    Exact for all ``e`` below 2**15, more than shared memory has room for.
+    Exact for all entries ``e`` of a tile: ``e * n`` is below ``2**_BITS``.
     """
-    assert n < 1 << _BITS // 2, "a row longer than shared memory"
     return (1 << _BITS) // n + 1
 
 
@@ -80,7 +81,10 @@ def staged_name(name: str) -> str:
 
 
 class SharedRows:
-    """What tiles of a loop may keep in shared memory, where nothing is `atomic`."""
+    """What tiles of a loop may keep in shared memory, where nothing is `atomic`.
+
+    As many `reductions` by all threads of a block need some of it.
+    """
 
     def __init__(
         self,
@@ -89,8 +93,10 @@ class SharedRows:
         dtypes: Mapping[str, str],
         numbers: Numbers,
         atomic: frozenset[str],
+        reductions: int,
     ) -> None:
         self._dtypes, self._numbers = dtypes, numbers
+        self._room = min(MOST_BYTES, BYTES - REDUCTION * reductions)
         self._rows = _read_alike(tiles, dtypes)
         self._all = temporaries
         self._temporaries = [t for t in temporaries if t.name not in atomic and _is_plain(t, tiles)]
@@ -106,7 +112,7 @@ class SharedRows:
             for n, e in self._rows.items()
         )
         own = sum(self._bytes(self._of_row(t), t.dtype) for t in self._all if BLOCK in t.dims)
-        room = MOST_BYTES // max(1, rows + own)
+        room = self._room // max(1, rows + own)
         wanted = min(tuning.threads // least, room)
         return max(tuning.height, wanted // tuning.height * tuning.height)
 
@@ -114,12 +120,12 @@ class SharedRows:
         """What is kept of tiles of so many rows: rows that are read, and entries of temporaries."""
         read: list[TileRows] = []
         kept: dict[str, int] = {}
-        left = MOST_BYTES
+        left = self._room
         for name, entries in self._rows.items():
             gap, length = self._gap(entries), evaluate(entries, self._numbers)
             most = height * (length + gap)
             nbytes = most * _itemsize(self._dtypes[name])
-            if nbytes <= left:
+            if 0 < length < _LONGEST and nbytes <= left:
                 read.append(TileRows(name, self._dtypes[name], entries, gap, length, most))
                 left -= nbytes
         for t in sorted(self._temporaries, key=lambda t: self._bytes(self._of_row(t), t.dtype)):
@@ -157,6 +163,7 @@ def _read_alike(tiles: TileLoop, dtypes: Mapping[str, str]) -> dict[str, str]:
     """The arrays that all nests read by whole rows, with the entries of a row."""
     nests = [item for item in tiles.items if isinstance(item, Nest)]
     written = {s.memory for nest in nests for s in nest.all_statements if s.writes}
+    written |= {b for item in tiles.items if isinstance(item, Call) for b in item.written}
     found: dict[str, str] = {}
     other = set[str](written)
     for nest in nests:

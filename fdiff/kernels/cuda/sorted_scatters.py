@@ -68,7 +68,7 @@ def sorted_scatters(
     None if the nest adds nothing to entries that are found at run time, or does more than that.
     """
     updates = scattered_updates(nest)
-    plain = not (nest.ranges or nest.excluded or nest.branches)
+    plain = not (nest.ranges or nest.branches)
     memories = {u.memory for u in updates}
     uses = [s for s in nest.all_statements if s.kind.uses_memory and s.memory in memories]
     if not updates or not plain or len(uses) > len(updates):
