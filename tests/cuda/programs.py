@@ -43,6 +43,17 @@ def pairwise(a, b):
     return np.sum((a[:, None] - b[None, :]) ** 2 * a[:, None])
 
 
+def outer_and_inner(a):
+    """Reductions over the first and the last of three axes."""
+    return tuple(f(a, axis=(0, 2)) for f in (np.max, np.min, np.prod, np.sum))
+
+
+def products_of_rows(x, w, u, v):
+    """Products over rows, one of them a result, the others used within the rows alone."""
+    h = x @ w
+    return h, np.tanh(h) @ u, x @ w @ v
+
+
 def network():
     shapes = [(3, 4), (4,), (4, 3), (3,), (3, 2), (2,), (6, 3), (6, 2)]
     return tuple(_rng.normal(size=shape) for shape in shapes)
@@ -67,6 +78,17 @@ PROGRAMS = {
     "logistic": (_both(problems.logistic), (X[:4], _rng.normal(size=(20, 4)), LABELS)),
     "log-sum-exp": (_both(log_sum_exp), (ROWS,)),
     "softmax": (softmax, (ROWS,)),
+    "outer and inner": (outer_and_inner, (_rng.uniform(0.8, 1.2, size=(13, 5, 3)),)),
+    "products of rows": (
+        products_of_rows,
+        tuple(_rng.normal(size=shape) for shape in ((40, 6), (6, 4), (4, 2), (4, 5))),
+    ),
+    "rows of three axes": (
+        lambda x, a: np.sum(
+            np.tanh(np.einsum("nijk,ijk->n", x, a))[:, None, None, None] * x, axis=0
+        ),
+        (_rng.normal(size=(37, 2, 3, 2)), _rng.normal(size=(2, 3, 2))),
+    ),
     "scatter": (_both(scatter), (X[:30], _PLACES)),
     "pairwise": (_both(pairwise, argnums=(0, 1)), (X[:6], X[6:11])),
     "axes": (_both(axis_sums), (ROWS,)),

@@ -5,13 +5,15 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from programs import PROGRAMS, flat
-from running import program_of, run_on_device
+from running import TUNING, program_of, run_on_device
 
 import fdiff
 from benchmarks import problems
 from fdiff.kernels.cuda import shared_rows
+from fdiff.kernels.cuda.nest_mapping import map_nest
 from fdiff.kernels.cuda.program import evaluate, numbers_of
 from fdiff.kernels.ir.graph_of_tape import kernel_graph
+from fdiff.kernels.ir.loops import StatementKind
 from fdiff.kernels.passes.pipeline import lower_for_cuda, lower_graph, run
 from fdiff.kernels.passes.tile import loop_distribution
 from fdiff.transforms.simplify import simplify
@@ -136,6 +138,46 @@ def test_values_are_stored_for_later_nests_only_where_that_is_cheaper():
     on_cpu, on_gpu = lower_graph(graph), lower_for_cuda(graph)
     assert len(on_cpu.temporaries) == 2
     assert len(on_gpu.temporaries) == 1
+
+
+@pytest.mark.parametrize("shapes", [((90, 30), (30, 20), (20, 10)), ((40, 2), (2, 3), (3, 1))])
+def test_rows_of_products_alone(shapes, rng):
+    """Tiles without a nest: products of large matrices are kernels of their own, or a library's."""
+    arrays = [rng.normal(size=shape) for shape in shapes]
+    tape = fdiff.make_tape(lambda x, a, b: x @ a @ b, *arrays)
+    (got,) = run_on_device(tape, *arrays)
+    np.testing.assert_allclose(got, arrays[0] @ arrays[1] @ arrays[2], rtol=1e-12, atol=1e-12)
+
+
+def test_what_a_product_writes_is_not_read_before(rng):
+    """Rows that a product of the same tile writes are no rows to copy when the tile begins."""
+    shapes = ((64, 34), (34, 36), (36, 35))
+    arrays = [rng.normal(size=shape) for shape in shapes]
+    tape = fdiff.make_tape(lambda x, w, u: (x @ w, np.tanh(x @ w) @ u), *arrays)
+    x, w, u = arrays
+    program, _, _ = program_of(tape, tuning=TUNING._replace(tiles=8))
+    assert "out0_rows" not in program.text
+    first, second = run_on_device(tape, *arrays)
+    np.testing.assert_allclose(first, x @ w, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(second, np.tanh(x @ w) @ u, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("reduce", [np.max, np.min, np.prod, np.sum])
+@pytest.mark.parametrize("shape", [(64, 2, 3), (80, 5, 7), (9, 40, 2)])
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_reductions_over_outer_and_inner_axes(reduce, shape, deterministic, rng):
+    """What inner sums update is updated by one thread, or atomically."""
+    x = rng.uniform(0.9, 1.1, size=shape)
+    tape = fdiff.make_tape(lambda x: reduce(x, axis=(0, 2)), x)
+    (got,) = run_on_device(tape, x, deterministic=deterministic)
+    np.testing.assert_allclose(got, reduce(x, axis=(0, 2)), rtol=1e-12)
+    graph, _ = kernel_graph(tape, ("C",))
+    loops = lower_for_cuda(graph)
+    for nest in loops.items:
+        mapped = map_nest(nest, loops.memory, atomics=not deterministic)
+        inner = [a for a in mapped.nest.accumulators if a.depth > mapped.parallel]
+        updates = any(s.kind is StatementKind.UPDATE for a in inner for s in a.final)
+        assert not (updates and mapped.spread) or mapped.atomic
 
 
 def test_boundaries_are_boxes():
