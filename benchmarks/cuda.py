@@ -31,7 +31,7 @@ from typing import cast
 
 import numpy as np
 import scipy.linalg
-import scipy.special  # noqa: F401 - likewise
+import scipy.special  # noqa: F401 - imported here, not in the times
 
 import fdiff
 from fdiff.arraytype import type_of

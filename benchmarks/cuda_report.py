@@ -14,7 +14,7 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 RESULTS, PAGE = ROOT / "benchmarks" / "results", ROOT / "docs" / "cuda.md"
 BEGIN, END = "<!-- cuda: begin -->\n", "<!-- cuda: end -->"
-SMALL = "a small call"
+SMALL, PEERS = "a small call", ("jax", "torch")
 
 
 def latest() -> Path:
@@ -23,25 +23,29 @@ def latest() -> Path:
 
 
 def markdown(parts: dict[str, Any]) -> str:
-    """The table of a run, and what it found besides."""
+    """The table of a run, and what it found besides; a part that failed is a dash."""
     machine, suite = parts["machine"], parts["suite"]
-    peers = {
-        name: {row["name"]: row.get("seconds") for row in parts[name]} for name in ("jax", "torch")
-    }
     lines = [
         "| value and gradient | fdiff | of a copy | error | JAX | torch |",
         "|---|---|---|---|---|---|",
     ]
-    for row in parts["rows"]:
-        others = " | ".join(_beside(peers[name].get(row["name"]), row["seconds"]) for name in peers)
-        share = f"{100 * row['of a copy']:.0f} %" if row["of a copy"] >= 0.01 else "-"
-        lines.append(
-            f"| {row['name']} | {_time(row['seconds'])} | {share} | {row['error']:.0e} | {others} |"
-        )
-    small = parts["calls"]["seconds of a small call"]
-    others = " | ".join(_beside(peers[name].get(SMALL), small) for name in peers)
-    lines += [f"| {SMALL}: 1,000 entries | {_time(small)} | - | - | {others} |", ""]
-    sums = ", ".join(f"{row['name']} {100 * row['of a copy']:.0f} %" for row in parts["reductions"])
+    small = {"name": SMALL, "seconds": parts["calls"].get("seconds of a small call")}
+    for row in (*parts["rows"], small):
+        share, error = row.get("of a copy", 0.0), row.get("error")
+        cells = [
+            f"{row['name']}: 1,000 entries" if row is small else row["name"],
+            _time(row.get("seconds")),
+            f"{100 * share:.0f} %" if share >= 0.01 else "-",
+            "-" if error is None else f"{error:.0e}",
+            *(_beside(_peer(parts[name], row["name"]), row.get("seconds")) for name in PEERS),
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    lines.append("")
+    sums = ", ".join(
+        f"{row['name']} {100 * row['of a copy']:.0f} %"
+        for row in parts["reductions"]
+        if "of a copy" in row
+    )
     said = ", ".join(f"{row['name']}: {row.get('said', 'a fault')}" for row in parts["sanitizer"])
     versions = ", ".join(f"{n} {v}" for n, v in machine["versions"].items() if v != "not installed")
     found = (
@@ -65,13 +69,21 @@ def placed(text: str, table: str) -> str:
     return before + BEGIN + "\n" + table + "\n" + END + rest.split(END)[1]
 
 
-def _time(seconds: float) -> str:
+def _time(seconds: float | None) -> str:
+    if seconds is None:
+        return "-"
     return f"{seconds * 1e3:.2f} ms" if seconds >= 1e-4 else f"{seconds * 1e6:.0f} µs"
 
 
-def _beside(seconds: float | None, own: float) -> str:
+def _peer(rows: object, name: str) -> float | None:
+    """The time of a row by another library, if that did it."""
+    found = [r.get("seconds") for r in rows if r["name"] == name] if isinstance(rows, list) else []
+    return found[0] if found else None
+
+
+def _beside(seconds: float | None, own: float | None) -> str:
     """The time of another library, and how many times as long it is."""
-    return "-" if seconds is None else f"{_time(seconds)} ({seconds / own:.2f}×)"
+    return "-" if seconds is None or own is None else f"{_time(seconds)} ({seconds / own:.2f}×)"
 
 
 def main() -> int:

@@ -46,7 +46,7 @@ def invoke_on_device(
     args, vectors = placed(args, call), placed(tuple(vectors), call)
     kwargs = kwargs and cast("dict[str, object]", _placed(kwargs, _device(call)))
     if policy.get() == "raise":  # a search for faults, which reads values on the host
-        refuse_kinks(program, f, *map_leaves(_on_host, (args, kwargs)))  # type: ignore[misc] - likewise
+        refuse_kinks(program, f, *map_leaves(_on_host, (args, kwargs)))  # type: ignore[misc] - a tree keeps its structure
     with tracing_for(program.device):
         return _returned(invoke(program, f, args, kwargs, vectors))
 

@@ -129,6 +129,10 @@ def test_rows_of_entries_are_found_without_division():
     for n in range(1, len(entries)):
         found = entries * shared_rows._reciprocal(n) >> shared_rows._BITS
         assert np.array_equal(found, entries // n), n
+    for n in range(1, shared_rows._LONGEST, 101):  # single bytes
+        entries = np.arange(shared_rows.MOST_BYTES // n * n)
+        found = entries * shared_rows._reciprocal(n) >> shared_rows._BITS
+        assert np.array_equal(found, entries // n), n
 
 
 def test_values_are_stored_for_later_nests_only_where_that_is_cheaper():

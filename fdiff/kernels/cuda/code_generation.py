@@ -8,6 +8,7 @@ tiles of rows. Which is which depends on the sizes (`Tuning`); all else is in th
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from ..ir.graph import KernelGraph, Values
 from ..ir.loops import (
@@ -30,7 +31,7 @@ from .nest_text import BARRIER, BLOCK_TEAM, NestText, indented, iterations
 from .partial_results import by_blocks, neutral_element
 from .program import CudaProgram, Numbers, evaluate, numbers_of
 from .scan_text import ScanText
-from .shared_rows import SharedRows
+from .shared_rows import SharedRows, TileRows
 from .tuning import GPU, Tuning
 
 
@@ -55,6 +56,19 @@ def cuda_program(
 
 class _NotTiledError(Exception):
     """Blocks cannot take tiles of rows: they would overwrite each other's results."""
+
+
+class _TileShape(NamedTuple):
+    """Tiles of up to `high` rows: their height and number of blocks as text, and what they share.
+
+    `staged` are rows of arrays that are read, `kept` temporaries with their entries.
+    """
+
+    height: str
+    blocks: str
+    high: int
+    staged: list[TileRows]
+    kept: dict[str, int]
 
 
 class _Generator(NestKernels):
@@ -101,26 +115,29 @@ class _Generator(NestKernels):
 
     # --- nests over the same rows ---------------------------------------------------------------
 
-    def _tiles(self, tiles: TileLoop) -> None:
-        """A kernel whose blocks take tiles of rows; one block alone if there is little to do."""
+    def _shape(self, tiles: TileLoop) -> _TileShape:
+        """How many rows tiles have, how many blocks take them, and what lies in shared memory."""
         nests = [item for item in tiles.items if isinstance(item, Nest)]
         work = [self._work(item, tiles) for item in tiles.items if isinstance(item, Nest | Call)]
         rows = max(1, self._evaluate(tiles.rows))
-        light = sum(work) <= self._tuning.light
+        if sum(work) <= self._tuning.light:
+            return _TileShape(f"max(1, {tiles.rows})", "1", rows, [], {})
         own = self._texts.temporaries_of(tiles)
         atomic = frozenset[str]().union(*(self._mapped(nest).atomic for nest in nests))
         reduced = sum(len(nest.accumulators) + _updates(nest) for nest in nests)
         staging = SharedRows(tiles, own, self._memory, self._numbers, atomic, reduced)
         most = staging.height(max(1, min(work, default=0) // rows), self._tuning)
         height = f"max(1, min({most}, {tiles.rows} // {self._tuning.tiles}))"
-        if light:
-            height = f"max(1, {tiles.rows})"
         blocks = f"max(1, min({self._tuning.tiled}, {tiles.rows} // {_atom(height)}))"
         high = min(rows, self._evaluate(height))
-        staged, kept = ([], {}) if light else staging.at(high)
+        return _TileShape(height, blocks, high, *staging.at(high))
+
+    def _tiles(self, tiles: TileLoop) -> None:
+        """A kernel whose blocks take tiles of rows; one block alone if there is little to do."""
+        height, blocks, high, staged, kept = self._shape(tiles)
         body, carried = self._tile_body(tiles, high, {t.name: t.stride for t in staged})
-        if light:
-            self._texts.tile(tiles, height, "1")
+        if blocks == "1":
+            self._texts.tile(tiles, height, blocks)
             ends = [f"{BLOCK} = {height}", f"{BEGIN} = 0", f"{END} = {tiles.rows}"]
             sums = NestText(
                 MappedNest(Nest((), (), tuple(carried)), 0, 0, frozenset(), True), self._memory

@@ -5,6 +5,7 @@ There are two: a GPU (`gpu`) and Numba's simulator (`simulator`). `device` gives
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import NamedTuple, Protocol
@@ -118,3 +119,5 @@ def device(call: str) -> CudaDevice:
 
 
 _devices: dict[bool, CudaDevice] = {}  # made at the first call: the simulator by True
+if hasattr(os, "register_at_fork"):  # CUDA does not work in a child: it asks again, and is told so
+    os.register_at_fork(after_in_child=_devices.clear)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 LIBRARY = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
 _NO_DEVICE = 100  # CUDA_ERROR_NO_DEVICE
 _WORDS = {  # of the codes that say what is wrong with an installation (cuda.h, CUresult)
+    3: "this process was forked after CUDA had begun (start processes by spawn)",
     34: "it is a stub of the toolkit, not a driver",
     _NO_DEVICE: "it finds no GPU",
     802: "the system is not ready yet",

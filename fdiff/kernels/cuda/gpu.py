@@ -47,14 +47,18 @@ class Gpu:
     def _cupy_id(self) -> int:
         return int(self._cupy.cuda.Device().id)
 
-    @property
-    def _stream(self) -> Any:
-        """The stream of this call; the GPU is made current in a thread that is new."""
-        if (recording := getattr(self._ready, "recording", None)) is not None:
-            return recording
+    def _make_current(self) -> None:
+        """The GPU is made current in a thread that is new."""
         if not hasattr(self._ready, "here"):
             self._core.Device(self._id).set_current()
             self._ready.here = True
+
+    @property
+    def _stream(self) -> Any:
+        """The stream of this call."""
+        if (recording := getattr(self._ready, "recording", None)) is not None:
+            return recording
+        self._make_current()
         if self._cupy is None:
             return self._core.LEGACY_DEFAULT_STREAM
         handle = int(self._cupy.cuda.get_current_stream().ptr)
@@ -65,6 +69,7 @@ class Gpu:
     # ------------------------------------------------------------------------------- arrays
 
     def view(self, value: object) -> DeviceArray:
+        self._make_current()
         if self._cupy is not None and type(value) is self._cupy.ndarray:
             return self._view_of_cupy(value)
         if (empty := _empty(value)) is not None:  # its address says nothing of where it lies
@@ -91,6 +96,7 @@ class Gpu:
             raise DeviceError(message("device='cuda'", fact, way))
 
     def allocate(self, nbytes: int) -> Block:
+        self._make_current()
         if self._cupy is not None:
             owner = self._cupy.cuda.alloc(max(nbytes, _LEAST))
             return Block(int(owner.ptr), owner)
@@ -98,6 +104,7 @@ class Gpu:
         return Block(int(owner.handle), owner)
 
     def results(self, shape: tuple[int, ...], dtype: np.dtype) -> DeviceArray:
+        self._make_current()
         if self._cupy is not None:
             owner = self._cupy.empty(shape, dtype)
             return DeviceArray(self, shape, dtype, int(owner.data.ptr), owner)
