@@ -124,7 +124,7 @@ def test_kernels_that_differ_in_names_alone_are_compiled_once():
     """Steps of an LSTM are launches of a few kernels, on other memory each."""
     graph, values = kernel_graph(tape := benchmark(LONG[0]), ("C",) * len(tape.inputs))
     program = cuda_program(graph, values)
-    assert 2 * len(program.kernels) <= len(program.steps)
+    assert len(program.kernels) <= 20
     assert len(program.steps) >= 40
 
 

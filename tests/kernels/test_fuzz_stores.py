@@ -3,13 +3,13 @@
 import ast
 
 import pytest
-from fuzz_stores import FAMILIES, compiled_quickly, faults, some_operators
+from fuzz_stores import FAMILIES, OPERATORS, compiled_quickly, faults, some_operators
 from storing_programs import storing_program
 
 from fdiff.kernels import bytecode
 from fdiff.kernels.bytecode import compiled as interpreters
 
-PROGRAMS, TOGETHER, EACH = 300, 20, 11  # EACH: operators for one program
+PROGRAMS, TOGETHER = 300, 20
 OPTIMISED = range(5000, 5025)  # other programs, each in one operator
 
 
@@ -18,8 +18,7 @@ def test_storing_programs(begin):
     """Values and derivatives of all tiers, against NumPy, the complex step, and differences."""
     with compiled_quickly():
         before = set(interpreters())
-        seeds = range(begin, begin + TOGETHER)
-        found = [w for seed in seeds for w in faults(seed, some_operators(seed, EACH))]
+        found = [w for seed in range(begin, begin + TOGETHER) for w in faults(seed, OPERATORS)]
         more = [families - FAMILIES for families in set(interpreters()) - before]
     assert not found, f"{len(found)} faults, the first:\n{found[0]}"
     assert not more, "FAMILIES lacks these: another interpreter takes seconds to compile"

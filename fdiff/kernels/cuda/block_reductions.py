@@ -14,37 +14,29 @@ from ..ir.combiners import Combiner
 from ..ir.loops import NUMPY
 from .nest_mapping import neutral_of
 
-_OF_WARP = """\
-def {name}(value):
+_EXCHANGED = """\
     reach = WARP // 2
     while reach > 0:
         other = rt.exchange(value, reach)
         value = {combined}
         reach = reach // 2
-    return value
 """
-_OF_BLOCK = """\
-def {name}(value):
-    slots = cuda.shared.array(32, {type_})
-    reach = WARP // 2
-    while reach > 0:
-        other = rt.exchange(value, reach)
-        value = {combined}
-        reach = reach // 2
-    thread = cuda.threadIdx.x
+_OF_WARP = f"""\
+def {{name}}(value):
+{_EXCHANGED}    return value
+"""
+_OF_BLOCK = f"""\
+def {{name}}(value):
+    slots = cuda.shared.array(32, {{type_}})
+{_EXCHANGED}    thread = cuda.threadIdx.x
     warps = (cuda.blockDim.x + WARP - 1) // WARP
     cuda.syncthreads()
     if thread % WARP == 0:
-        slots[thread // WARP] = {stored}
+        slots[thread // WARP] = {{stored}}
     cuda.syncthreads()
     lane = thread % WARP
-    value = {loaded} if lane < warps else {neutral}
-    reach = WARP // 2
-    while reach > 0:
-        other = rt.exchange(value, reach)
-        value = {combined}
-        reach = reach // 2
-    return value
+    value = {{loaded}} if lane < warps else {{neutral}}
+{_EXCHANGED}    return value
 """
 
 

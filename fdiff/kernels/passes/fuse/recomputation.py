@@ -32,7 +32,9 @@ def computed_again(plan: Plan, nests: list[list[Effect]], dear: int = ON_CPU) ->
     earlier nest: once stored, they are computed in that nest. What one nest computes several times
     for each entry is stored if it costs as much as an elementary function.
     """
-    expensive, long = _expensive(plan, dear), len(plan.ops) > LONG
+    long = len(plan.ops) > LONG
+    dear = ON_CPU if long else dear  # many small kernels: to compute again makes them more
+    expensive = _expensive(plan, dear)
     enough = {i for i, cost in expensive.items() if cost >= dear}
     known: set[int] = set()
     begun: dict[object, int] = {}
