@@ -16,7 +16,7 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --progress
 # Bytecode is kept, whatever the environment says: tests start many processes that import fdiff.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo demo-nist demo-all test test-quick test-slow test-numba test-cuda test-torch bench docs lint types dead coverage \
+.PHONY: help environment demo demo-nist demo-all test test-quick test-slow test-numba test-cuda test-torch bench docs lint types dead coverage \
         hooks format clean distclean
 
 help:
@@ -51,8 +51,9 @@ test: $(VENV)/.test lint demo
 test-quick: $(VENV)/.test lint
 	$(PYTEST) -m "not slow" $(QUICK) $(PYTEST_ARGS)
 
+# Files without slow tests, 40,000 tests in all, need not be collected (tests/conftest.py checks that).
 test-slow: $(VENV)/.test
-	$(PYTEST) -m slow --durations=20 $(PYTEST_ARGS)
+	$(PYTEST) -m slow --durations=20 $(shell grep -rl --include='test_*.py' --exclude-dir=torch 'mark\.slow' tests) $(PYTEST_ARGS)
 
 test-numba: $(VENV)/.test
 	FDIFF_COMPILER=numba $(PYTEST) --durations=20 $(PYTEST_ARGS)
@@ -102,6 +103,8 @@ distclean: clean
 
 # The virtual environment. A stamp for each set of packages: installed once, and again when
 # pyproject.toml changes.
+
+environment: $(VENV)/.test $(VENV)/.docs $(VENV)/.dev
 
 $(VENV)/.core: pyproject.toml | $(BIN)/pip
 	$(BIN)/pip install --quiet --editable .

@@ -1,13 +1,13 @@
 """`python -m benchmarks.cuda`: what kernels do on a GPU, in under eight minutes.
 
-It makes some calls as users do; measures a table of problems, with the bandwidth of a plain copy as
-the measure of what memory allows; compiles the kernels of the op suite on all cores, runs them and
-compares them with NumPy; runs reductions and scatters under ``compute-sanitizer`` where that is
-installed; and has JAX and torch do the table. Each part has a process of its own: a kernel that
-reads where it must not ends all that its process does on the GPU. Results go to
-``results/cuda-DATE.json`` as they come, with date, device and versions; a part that fails, or that
-there is no time for, says so and the others go on. Without a GPU it exits with status 2: the
-simulator's times mean nothing.
+It makes some calls as users do; times small ones with and without CUDA graphs; measures a table of
+problems, with the bandwidth of a plain copy as the measure of what memory allows; compiles the
+kernels of the op suite on all cores, runs them and compares them with NumPy; runs reductions and
+scatters under ``compute-sanitizer`` where that is installed; and has JAX and torch do the table.
+Each part has a process of its own: a kernel that reads where it must not ends all that its process
+does on the GPU. Results go to ``results/cuda-DATE.json`` as they come, with date, device and
+versions; a part that fails, or that there is no time for, says so and the others go on. Without a
+GPU it exits with status 2: the simulator's times mean nothing.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ import fdiff
 from fdiff.arraytype import type_of
 from fdiff.interpret import evaluate
 from fdiff.kernels.cuda import adapter, kernel_binaries
-from fdiff.kernels.cuda.compiler import compile_cuda, program_of
+from fdiff.kernels.cuda.cuda_compiler import compile_cuda, program_of
+from fdiff.kernels.cuda.cuda_program import CudaKernel
 from fdiff.kernels.cuda.device import device
-from fdiff.kernels.cuda.program import CudaKernel
 from fdiff.kernels.ir.graph_of_tape import kernel_graph, supported
 from fdiff.primitive import PRIMITIVES, load_tables
 from fdiff.tape import ITEM, Builder, Tape
@@ -96,6 +96,7 @@ def part(name: str, copy: float) -> int:
         "calls": public_calls,
         "copy": table.copied,
         "rows": lambda: table.measured(next(r for r in table.ROWS if r.name == rest), copy),
+        "graphs": lambda: table.small_call(next(r for r in table.GRAPHS if r.name == rest)),
         "reductions": lambda: table.reduction(rest, dict(table.REDUCTIONS)[rest], copy),
     }
     print(json.dumps(makers[kind]()), flush=True)
@@ -161,6 +162,7 @@ def everything(report: Report) -> int:
     bandwidth = report.add("copy", lambda: apart("copy", ROW_SECONDS))
     copy = bandwidth if isinstance(bandwidth, float) else float("nan")
     for kind, names in (
+        ("graphs", [row.name for row in table.GRAPHS]),
         ("reductions", [name for name, _ in table.REDUCTIONS]),
         ("rows", [row.name for row in table.ROWS]),
     ):

@@ -53,6 +53,9 @@ def markdown(parts: dict[str, Any]) -> str:
         f" {sums}. Programs of the op suite on the GPU: {suite['run']} of {suite['programs']},"
         f" {len(suite['wrong'])} wrong. compute-sanitizer: {said}."
     )
+    graphs = ", ".join(map(_with_and_without, parts.get("graphs", [])))
+    if graphs:  # runs before these were measured have none
+        found += f" Calls with and without a CUDA graph: {graphs}."
     how = (
         f"Measured by `python -m benchmarks.cuda` on {machine['date']}: {machine['device']},"
         f" {versions}. float64; arrays lie on the GPU: 1e8 entries, in logistic regression"
@@ -73,6 +76,12 @@ def _time(seconds: float | None) -> str:
     if seconds is None:
         return "-"
     return f"{seconds * 1e3:.2f} ms" if seconds >= 1e-4 else f"{seconds * 1e6:.0f} µs"
+
+
+def _with_and_without(row: dict[str, Any]) -> str:
+    """The time of a small call by a graph of its launches, and by these one by one."""
+    both = (_time(row.get(f"seconds {how}")) for how in ("with a graph", "one by one"))
+    return f"{row['name']} ({row.get('launches', '-')} launches) {' and '.join(both)}"
 
 
 def _peer(rows: object, name: str) -> float | None:

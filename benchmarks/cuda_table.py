@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -20,8 +21,9 @@ import numpy as np
 
 import fdiff
 from fdiff.kernels.cuda import adapter
-from fdiff.kernels.cuda.compiler import compile_cuda
+from fdiff.kernels.cuda.cuda_compiler import compile_cuda
 from fdiff.kernels.cuda.device import device
+from fdiff.kernels.cuda.launch_graphs import SWITCH
 from fdiff.tree import flatten
 
 from . import inputs, problems
@@ -58,8 +60,8 @@ def _entries() -> tuple[np.ndarray, ...]:
     return (np.linspace(-1.0, 2.0, SIZE),)
 
 
-def _grid() -> tuple[np.ndarray, ...]:
-    n = int(SIZE**0.5)
+def _grid(n: int = 0) -> tuple[np.ndarray, ...]:
+    n = n or int(SIZE**0.5)
     return (np.random.default_rng(0).random((n, n)),)
 
 
@@ -102,6 +104,10 @@ ROWS = (
     ),
 )  # fmt: skip
 SMALL = Row("a small call", "chain", lambda: (np.linspace(0.1, 1.0, 1000),), _of_gradient)
+# Small calls of several kernels, which are launched as a CUDA graph.
+GRAPHS = tuple(
+    Row(f"Bratu, {n} by {n}", "bratu", partial(_grid, n), _of_gradient) for n in (200, 500)
+)
 REDUCTIONS = (
     ("sum", np.sum),
     ("sum over rows", lambda x: np.sum(np.reshape(x, (-1, 1000)), axis=1)),
@@ -176,6 +182,36 @@ def measured(row: Row, bandwidth: float) -> dict[str, object]:
     out["error of value"] = errors[0]
     out["of a copy"] = row.least(*args) / seconds / bandwidth
     out["launches"] = len(run.program.steps)
+    return out
+
+
+def small_call(row: Row) -> dict[str, object]:
+    """The time of a call with device arrays, its kernels launched as a CUDA graph and one by one.
+
+    The latter has FDIFF_CUDA_GRAPHS=0 in the environment, which is read when kernels are made.
+    """
+    args, own = row.arguments(), device("benchmarks.cuda")
+    given = [own.export(own.upload(a)) for a in args]
+    wanted = fdiff.value_and_grad(row.by(np), row.argnums)(*args)
+    tape = fdiff.make_tape(fdiff.value_and_grad(row.by(np), row.argnums), *args)
+    launches = len(compile_cuda(tape, own).program.steps)
+    out: dict[str, object] = {"name": row.name, "launches": launches}
+    before = os.environ.get(SWITCH)
+    try:
+        for name, setting in (("with a graph", "1"), ("one by one", "0")):
+            os.environ[SWITCH] = setting
+            fdiff.cache_clear()
+            prepared = fdiff.value_and_grad(row.by(np), row.argnums, device="cuda")
+            found = flatten(prepared(*given))[0]
+            expected = cast("list[np.ndarray]", flatten(wanted)[0])
+            for one, other in zip(found, expected, strict=True):
+                if not np.allclose(own.view(one).host(), other, rtol=1e-12, atol=1e-12):
+                    raise ArithmeticError(f"{row.name}, {name}: results differ from the CPU's")
+            out[f"seconds {name}"] = pace(lambda p=prepared: p(*given), own.wait)
+    finally:
+        os.environ.pop(SWITCH, None)
+        if before is not None:
+            os.environ[SWITCH] = before
     return out
 
 

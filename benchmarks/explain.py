@@ -5,6 +5,9 @@ kernel and by NumPy, the time of compiling, the peak of memory that NumPy holds.
 the processor, which other processes disturb least. A row has measured
 figures and their ratios to the predicted ones; below are the quantiles of the ratios of all cases,
 those of arrays beyond the cache apart, which the cost model does not know.
+
+With `--routines` it is matrix routines of several sizes, with `--long` programs of thousands of
+nodes, in this process: measured microseconds and their ratios to the predicted ones.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 import fdiff
 
@@ -162,7 +166,63 @@ def report(names: Sequence[str]) -> str:
     return f"{table(head, rows)}\n\n{table(quantile_head, below)}"
 
 
+def routines() -> Iterator[tuple[str, Callable[..., object], tuple[np.ndarray, ...]]]:
+    """Functions that take a matrix routine's time, with arguments of several sizes."""
+    functions: dict[str, Callable[..., object]] = {
+        "solve, a column": lambda a, b: np.linalg.solve(a, b[0]),
+        "solve": np.linalg.solve,
+        "inv": lambda a, _: np.linalg.inv(a),
+        "slogdet": lambda a, _: np.linalg.slogdet(a)[1],
+        "cholesky": lambda a, _: np.linalg.cholesky(a),
+        "its derivative": fdiff.grad(lambda a, b: np.sum(np.linalg.cholesky(a) * b)),
+        "derivative of det": fdiff.grad(lambda a, _: np.linalg.det(a)),
+        "triangular, a column": lambda a, b: solve_triangular(a, b[0], lower=True),
+        "triangular": lambda a, b: solve_triangular(a, b, lower=True),
+    }
+    for n in (4, 16, 32, 128):
+        b = np.random.default_rng(n).normal(size=(n, n))
+        for name, f in functions.items():
+            yield f"{name}, {n}", f, (b @ b.T / n + np.eye(n), b)
+
+
+def long_programs() -> Iterator[tuple[str, Callable[..., object], tuple[np.ndarray, ...]]]:
+    """Loops that are rolled out."""
+    matrix = np.random.default_rng(0).normal(size=(16, 16)) / 4.0
+
+    def repeated(step: Callable[[np.ndarray], np.ndarray]) -> Callable[[np.ndarray], object]:
+        def f(x: np.ndarray) -> object:
+            for _ in range(1800):
+                x = step(x)
+            return np.sum(x)
+
+        return f
+
+    for n in (1, 10, 50):
+        x = np.linspace(0.1, 0.5, n)
+        yield f"products, {n}", repeated(lambda x: x + 0.01 * (x[::-1] * x - 0.3 * x)), (x,)
+        yield f"tanh, {n}", repeated(lambda x: x - 0.01 * np.tanh(x) * x), (x,)
+    yield "layers, 16", repeated(lambda x: np.tanh(matrix @ x) + 0.1 * x), (np.full(16, 0.1),)
+
+
+def models(cases: Iterator[tuple[str, Callable[..., object], tuple[np.ndarray, ...]]]) -> str:
+    """Measured times of kernels, and their ratios to what is predicted."""
+    rows: list[list[str]] = []
+    for name, f, args in cases:
+        known = isinstance(f, fdiff.functional.prepared.Prepared)
+        call = f if known else fdiff.jit(f)
+        what = "gradient" if known else "value"
+        predicted = fdiff.explain(f.__wrapped__ if known else f, *args).cost(what).seconds  # type: ignore[union-attr] - as `known` says
+        with tier("compile"):
+            measured = median(lambda call=call, args=args: call(*args))  # type: ignore[misc] - defaults that bind
+        over = math.nan if predicted is None else measured / predicted
+        rows.append([name, duration(measured), _ratio(over)])
+    return table(["kernel", "measured", "over predicted"], rows)
+
+
 def main() -> int:
+    if sys.argv[1:2] in (["--routines"], ["--long"]):
+        print(models(routines() if sys.argv[1] == "--routines" else long_programs()))
+        return 0
     if sys.argv[1:2] == ["--worker"]:
         print(json.dumps(of_case(sys.argv[2])._asdict()))
         return 0

@@ -15,15 +15,15 @@ import ctypes
 import math
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from fdiff.kernels.ir.word_table import COUNTED, DTYPES, OF_GPUS, WORDS, Word
 from fdiff.kernels.llvm import expressions, machine, statements
 from fdiff.kernels.llvm.arithmetic import UnknownWordError
 from fdiff.kernels.llvm.module import function_of
-from fdiff.kernels.llvm.types import DTYPES, common
-from fdiff.kernels.llvm.words import COUNTED, WORDS, Word
+from fdiff.kernels.llvm.types import common
 
 PAGE = Path(__file__).parent / "kernel-language.md"
 _TABLE = re.compile(r"(<!-- (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -97,17 +97,22 @@ def letters() -> str:
 
 
 def words() -> str:
-    """Every word: what it takes and gives, and its meaning."""
-    rows = ((_call(word), word.types.replace("->", "→").strip(), word.meaning) for word in _every())
+    """Every word of a processor's kernels: what it takes and gives, and its meaning."""
+    return _listed([*WORDS.values(), *COUNTED.values()])
+
+
+def of_gpus() -> str:
+    """The same of the words that kernels for GPUs have beside these."""
+    return _listed(OF_GPUS.values())
+
+
+def _listed(words: Iterable[Word]) -> str:
+    rows = ((_call(word), word.types.replace("->", "→").strip(), word.meaning) for word in words)
     return _rows(("word", "types", "meaning"), rows)
 
 
-def _every() -> list[Word]:
-    return [*WORDS.values(), *COUNTED.values()]
-
-
 def _call(word: Word) -> str:
-    return f"`{word.name}`" if word.name in WORDS else f"`{word.name}0`, `{word.name}1`, ..."
+    return f"`{word.name}0`, `{word.name}1`, ..." if word.name in COUNTED else f"`{word.name}`"
 
 
 def one() -> str:
@@ -184,6 +189,7 @@ TABLES = {
     "types": types,
     "letters": letters,
     "words": words,
+    "of_gpus": of_gpus,
     "one": one,
     "two": two,
 }

@@ -1,6 +1,8 @@
 """The errors fdiff raises, and how a message is worded.
 
 A message names the public call, shows the user's line, states the fact and offers the way out.
+`user_line` finds that line while code runs, `line_in` in a traceback, `show_line` words it.
+`tracebacks.py` says which frames a user sees, and what is noted at errors that others raise.
 """
 
 from __future__ import annotations
@@ -16,6 +18,8 @@ from functools import lru_cache
 from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 from typing import NamedTuple, TypeVar
+
+import numpy as np
 
 from .bounded_cache import keep
 
@@ -218,7 +222,7 @@ def show_line(line: Line | None) -> str:
         return ""
     name, number = numbered(line)
     text = linecache.getline(name, number).strip()
-    return f"\n    {Path(name).name}:{number}:  {text}"
+    return f"\n    {Path(name).name}:{number}" + (f":  {text}" if text else "")
 
 
 def called(name: str, f: object) -> str:
@@ -235,3 +239,24 @@ def message(call: str, fact: str, way_out: str = "", line: Line | None = None) -
 def failure(kind: type[E], call: str, fact: str, way_out: str) -> E:
     """The error for `fact`, with the user's line that called fdiff; none is without a way out."""
     return kind(message(call, fact, way_out, user_line()))
+
+
+def flag(value: object, role: str, call: str, way: str = "Write True or False.") -> bool:
+    """An option that is on or off: a truth value, Python's or NumPy's, or 0 or 1.
+
+    Anything else is refused: a text such as "no" would count as on.
+    """
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    if isinstance(value, (int, np.integer)) and value in (0, 1):
+        return bool(value)
+    shown = repr(value) if isinstance(value, (str, int, float)) else type(value).__name__
+    raise failure(InputError, call, f"{role} must be True or False, not {shown}.", way)
+
+
+def given_path(value: object, role: str, call: str) -> Path:
+    """A path that the user gave, as text or as an object that is one."""
+    if isinstance(value, (str, os.PathLike)):
+        return Path(value)
+    fact = f"{role} must be a path, not {type(value).__name__}."
+    raise failure(InputError, call, fact, "Give a str or a pathlib.Path.")

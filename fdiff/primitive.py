@@ -248,7 +248,8 @@ FUNCTIONS: Final[dict[Callable[..., object], Callable[..., object]]] = {}
 REPLACEMENTS: Final[dict[int, tuple[object, object]]] = {}
 # Objects of libraries that hold arrays (a spline, a factorisation), by class: the names of the
 # attributes that determine the object, and the function that makes its traced counterpart of the
-# object and these.
+# object and these. Where a name ends with "?", the attribute may be missing, and is None then; of
+# one with "type:" before its name, the class alone counts, and is what is given.
 LIBRARY_OBJECTS: Final[dict[type, tuple[tuple[str, ...], Callable[..., object]]]] = {}
 # Functions of higher floors that lower floors call: `out` (store into an ``out=`` array),
 # `in_order` (memory layout), `select` (if-conversion), `at` (``ufunc.at``), `vectorized` (Numba's

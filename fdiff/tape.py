@@ -6,7 +6,7 @@ A tape is a tuple of nodes; a node's id is its position. Inputs and constants ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -91,6 +91,13 @@ class Tape:
             for a in node.args:
                 users[a].append(i)
         return users
+
+    def operations(self) -> Iterator[tuple[int, Node, Line | None]]:
+        """The nodes that are no inputs, each with its number and the first line it came from."""
+        lines = self.lines
+        for i, node in enumerate(self.nodes):
+            if node.primitive is not INPUT:
+                yield i, node, lines[i][0] if i in lines else None
 
     def rows(self) -> list[tuple[str, str, str, str]]:
         """One row a node: name, type, operation, the user's line."""

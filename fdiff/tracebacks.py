@@ -2,18 +2,30 @@
 
 fdiff's own errors name the public call, the user's line and the way out. Those that NumPy, Python
 or a library raise while fdiff runs `f` do not: they keep their words, and get a note (PEP 678).
+The user's line itself is found in `errors.py` (`user_line` at a call, `line_in` of a traceback).
 """
 
 from __future__ import annotations
 
+import inspect
 import os
-from collections.abc import Callable
-from functools import wraps
+from collections.abc import Callable, Sequence
+from functools import partial, wraps
 from opcode import opmap
 from types import TracebackType
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
-from .errors import FdiffError, called, is_internal, is_own, line_in, message, user_line
+from .errors import (
+    FdiffError,
+    InputError,
+    Line,
+    called,
+    is_internal,
+    is_own,
+    line_in,
+    message,
+    user_line,
+)
 
 VARIABLE = "FDIFF_TRACEBACK"
 
@@ -59,12 +71,12 @@ _WAYS = {
     "different size than": "Give a tangent that is shaped like the primal.",
     "positive definite": "Differentiate at another point, or add a multiple of the identity first.",
 }
-_RAISING = {opmap[name] for name in ("RAISE_VARARGS", "RERAISE", "LOAD_ASSERTION_ERROR")}
+_RAISING = {opmap["RAISE_VARARGS"], opmap["RERAISE"]}
 _ALONE = "Call `{name}` itself, with the same arguments, to look into it without fdiff."
-_PARAMETERS = "`help(fdiff.{call})` lists the parameters."
 _FACT = "this line raised the error:"
 
 P = ParamSpec("P")
+C = TypeVar("C")
 R = TypeVar("R")
 
 
@@ -101,10 +113,94 @@ def public(function: Callable[P, R]) -> Callable[P, R]:
         try:
             return function(*args, **kwargs)
         except BaseException as error:
+            if _refused_arguments(error):
+                f = args[0] if args and callable(args[0]) else None
+                name = function.__name__
+                _show_parameters(error, function, called(name, f) if f else name)
             trim(error, function.__name__, args[0] if args else None)
             raise
 
     return call
+
+
+def public_class(cls: type[C]) -> type[C]:
+    """A public class; where its arguments are none that it takes, Python's error shows those."""
+    name = "__new__" if "__new__" in vars(cls) else "__init__"
+    construct = getattr(cls, name)
+
+    @wraps(construct)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return construct(*args, **kwargs)
+        except TypeError as error:
+            if _refused_arguments(error):
+                _show_parameters(error, cls, cls.__name__)
+            raise
+
+    setattr(cls, name, staticmethod(call) if name == "__new__" else call)
+    return cls
+
+
+def _refused_arguments(error: BaseException) -> bool:
+    """Whether a call failed before the first line of the function: it was called otherwise."""
+    own = error.__traceback__
+    return isinstance(error, TypeError) and own is not None and own.tb_next is None
+
+
+def _show_parameters(error: BaseException, function: Callable[..., object], call: str) -> None:
+    """Add the public call, the user's line, and which arguments there are."""
+    given = inspect.signature(function)
+    plain = [p.replace(annotation=p.empty) for p in given.parameters.values() if p.name != "self"]
+    shown = given.replace(parameters=plain, return_annotation=given.empty)
+    way = f"It is called as {function.__name__}{shown}."
+    error.add_note(message(call, _FACT, way, user_line(2)))
+
+
+def ask(function: Callable[..., Any], args: Sequence[Any], call: str, role: str, form: str) -> Any:
+    """Call a function that the user gave; if it does not take these arguments, tell which they are.
+
+    `role` says what it was given as, and `form` how it is called: ``pack_hook(array)``.
+    """
+    try:
+        return function(*args)
+    except TypeError as error:
+        if _takes(function, args):
+            raise
+        fact = f"{role} is called as {form}, and does not take that: {error}."
+        line = line_of(function) or user_line()
+        raise InputError(message(call, fact, f"Define it as {form}.", line)) from None
+
+
+def _takes(function: Callable[..., Any], args: Sequence[Any]) -> bool:
+    """Whether the arguments fit, as far as Python knows."""
+    try:
+        inspect.signature(function).bind(*args)
+    except TypeError:
+        return False
+    except ValueError:  # code in C that does not tell what it takes
+        return True
+    return True
+
+
+def line_of(function: object) -> Line | None:
+    """The line where a function of the user's begins."""
+    code = getattr(_unbound(function), "__code__", None)
+    return None if code is None else (code.co_filename, code.co_firstlineno)
+
+
+def name_of(function: object) -> str:
+    """The name of a function of the user's; of an object, that of its class."""
+    found = _unbound(function)
+    return getattr(found, "__name__", type(found).__name__)
+
+
+def _unbound(function: object) -> object:
+    """The user's function in a `functools.partial`: bound last, if fdiff made that for it."""
+    while isinstance(function, partial) and not hasattr(function, "__name__"):
+        code = getattr(function.func, "__code__", None)
+        own = code is not None and is_own(code.co_filename)
+        function = function.args[-1] if own else function.func
+    return function
 
 
 def _explain(error: Exception, name: str, f: object) -> None:
@@ -114,7 +210,6 @@ def _explain(error: Exception, name: str, f: object) -> None:
         return
     words = str(error)
     way = next((way for part, way in _WAYS.items() if part in words), _ALONE if callable(f) else "")
-    way = _PARAMETERS if words.startswith(f"{name}(") else way
     call = called(name, f) if callable(f) else name
     own = getattr(f, "__name__", "f") if callable(f) else name
     line = line_in(error.__traceback__) or user_line(2)

@@ -1,10 +1,14 @@
 """Recorded arrays, and what else stands on the page of ``torch.autograd``, under torch's names."""
 
+import importlib
+
 from ..functional.anomaly_detection import detect_anomaly, set_detect_anomaly
 from ..functional.checkpoints import checkpoint
+from ..process.forking import no_fork
 from . import array_methods as array_methods  # enters the methods of the class
 from . import checkpointing as checkpointing  # enters what `checkpoint` asks
 from . import graph as graph
+from . import operator_calls as operator_calls  # enters what operators ask
 from . import recorded_checks as recorded_checks  # enters what `gradcheck` asks
 from . import ruled_calls as ruled_calls  # enters what functions with rules ask
 from .engine import backward, grad
@@ -37,3 +41,11 @@ __all__ = [
     "set_grad_enabled",
     "tensor",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """`forward_ad`, which is imported when it is first asked for."""
+    if name != "forward_ad":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    with no_fork:
+        return importlib.import_module(f"{__name__}.{name}")

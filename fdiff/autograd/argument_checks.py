@@ -6,9 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from ..errors import InputError, failure
+from ..errors import InputError, failure, given_path
 
 MAKE = "Make it by fdiff.autograd.tensor."
 
@@ -38,22 +36,11 @@ def recorded_arrays(arrays: object, call: str) -> tuple[Any, ...]:
     return found
 
 
-def require_truth(value: object, role: str, call: str) -> None:
-    """Refuse what is neither True nor False: a function, where parentheses are missing, a text."""
-    if not isinstance(value, bool | np.bool_):
-        fact = f"{role} must be True or False, not {type(value).__name__}."
-        raise failure(InputError, f"fdiff.autograd.{call}", fact, "Give one of both.")
-
-
 def as_directory(directory: Any, call: str) -> Path | None:
     """The path of a directory that there is; None for None."""
     if directory is None:
         return None
-    try:
-        path = Path(directory)
-    except TypeError:
-        fact = f"directory must be a path, not {type(directory).__name__}."
-        raise failure(InputError, f"fdiff.autograd.{call}", fact, "Give a str.") from None
+    path = given_path(directory, "directory", f"fdiff.autograd.{call}")
     if not path.is_dir():
         fact = f"there is no directory {str(path)!r}."
         raise failure(InputError, f"fdiff.autograd.{call}", fact, "Make it, or name another one.")

@@ -1,7 +1,7 @@
 """Operators, methods and attributes of recorded arrays: each is a call of NumPy, recorded.
 
 What NumPy's arrays have, recorded arrays have: methods are taken from `numpy.ndarray` itself. Those
-that store into the array stand in `in_place.py`.
+that store into the array stand in `in_place_operations.py`.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from .array_kinds import NUMBER
 from .engine import backward
 from .hooks import register_hook, register_post_accumulate_grad_hook, retain_grad
 from .recorded_array import RecordedArray, Version
+from .recorded_views import ViewOf
 from .recording import UNREAD, apply_ufunc, array_key, record, record_one, static_key
-from .state import UNRECORDED_CALLS, state
+from .thread_state import UNRECORDED_CALLS, state
 from .torch_spellings import check_keywords, missing
-from .views import ViewOf
 
 _BINARY = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.divide,

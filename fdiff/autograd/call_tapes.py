@@ -7,17 +7,19 @@ the operands. The tape that it leaves is what derivatives of the call are taken 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..arraytype import ArrayType
+from ..dispatch.capture_session import watched
 from ..errors import InputError, message, user_line
 from ..tape import Tape
 from ..trace import TracedArray
 from ..trace.eager_recorder import EagerGuardSet, EagerRecorder
 from ..trace.eager_trace import EagerTrace, to_ordinary_tape
-from ..trace.out_arguments import resolve
+from ..trace.handler_arguments import resolve
 from ..trace.trace_stack import current, suspended
 from ..transforms.simplify import simplify
 from ..tree import Spec, flatten
@@ -45,7 +47,8 @@ class CallTape(NamedTuple):
     Of the leaves of what the call gives, `places` tells which output of the tape each is, None for
     a leaf that is no array. After those come the operands that were stored into, `stored`. The
     call decided by values of the operands `decisive`; ``None`` tells that it did so in a way that
-    cannot be attributed.
+    cannot be attributed. The arrays `extra`, which functions in it read from outside, are further
+    inputs of the tape, if it was watched.
     """
 
     tape: Tape
@@ -53,6 +56,7 @@ class CallTape(NamedTuple):
     places: tuple[int | None, ...]
     stored: tuple[int, ...]
     decisive: frozenset[int] | None
+    extra: tuple[Any, ...] = ()
 
 
 class _Guards(EagerGuardSet):
@@ -86,8 +90,13 @@ def call_tape(
     operands: Sequence[CallOperand],
     values: Sequence[object],
     rebuild: Callable[[Sequence[object]], tuple[tuple[Any, ...], dict[str, Any]]],
+    *,
+    watches: bool = False,
 ) -> CallTape:
-    """The tape of ``what(*args, **kwargs)``, where `rebuild` puts operands among the arguments."""
+    """The tape of ``what(*args, **kwargs)``, where `rebuild` puts operands among the arguments.
+
+    With `watches`, what functions in it read is watched, as operators ask that are called in them.
+    """
     with suspended(), _ScratchTrace() as trace:
         handles: list[Any] = []
         for operand, value in zip(operands, values, strict=True):
@@ -99,11 +108,13 @@ def call_tape(
         trace.begin()
         before = [h.node if isinstance(h, TracedArray) else -1 for h in handles]
         args, kwargs = rebuild(handles)
-        leaves, spec = flatten(what(*args, **kwargs))
+        with watched(trace, []) if watches else nullcontext():
+            leaves, spec = flatten(what(*args, **kwargs))
         found = _found(trace, leaves, handles, before)
+        extra = tuple(trace.extra)
         trace.release()
         del trace.noted
-    return CallTape(found[0], spec, *found[1:])
+    return CallTape(found[0], spec, *found[1:], extra)
 
 
 def _found(
@@ -147,5 +158,5 @@ def refuse_recorded() -> InputError:
     """The error for a recorded array that requires a gradient, in a function that is traced."""
     trace = current()
     fact = "a recorded array that requires a gradient was used inside a function that is traced."
-    way = "Its gradient would be lost: use `.detach()`, or take gradients by fdiff.autograd alone."
+    way = "Its gradient would be lost: pass it as an argument, or use `.detach()`."
     return InputError(message(trace.call, fact, way, user_line()))

@@ -17,15 +17,20 @@ from typing import Any
 import numpy as np
 
 from ..arraytype import ArrayType
-from ..dispatch.tiered_execution import runner
+from ..bounded_cache import keep_recent
+from ..dispatch.tiered_execution import Runner, runner
+from ..functional.dense_plans import BUDGET
+from ..functional.seeded_blocks import seed_bytes
 from ..process import observation
 from ..process.observation import TRANSFORM, span
+from ..transforms.batch import batch
 from ..transforms.pipeline import VALUE, derive
 from ..transforms.reverse import CotangentSums
 from ..transforms.simplify import SimplifyingTrace
-from .graph_structure import BackwardProgram, Root, Structure
+from .graph_structure import BackwardProgram, Root, Structure, structure
 from .nodes import AccumulateGrad, Edge, GraphNode
 from .observed_operations import observed_pass
+from .saved_values import free
 from .written_passes import write_out
 
 KEPT = 256  # programs remembered, the least recently used dropped first
@@ -37,6 +42,8 @@ OFTEN = 3  # uses after which the pass of a program is written out
 
 # By structure a program, or how often the structure was met without one.
 _programs: OrderedDict[tuple[Any, ...], BackwardProgram | int] = OrderedDict()
+# By structure and number of rows, what runs a program for many cotangents at once.
+_batched: OrderedDict[object, Runner] = OrderedDict()
 # By the line a pass begins at, the programs made for it since one was used again.
 _unused: dict[object, int] = {}
 
@@ -87,6 +94,51 @@ def run(program: BackwardProgram, found: Structure, roots: Sequence[Root]) -> li
     else:
         with observed_pass(found.nodes):
             results = program.runner(arrays)
+    return [results[k] if k >= 0 else None for k in program.outputs]
+
+
+def run_batch(
+    rows: Sequence[Sequence[Root]], wanted: Sequence[Edge], *, retain: bool
+) -> list[Any] | None:
+    """Cotangents for several passes that differ in their seeds alone, with a leading axis.
+
+    As many run at once as `BUDGET` allows. None if the graph is to be pulled back node by node, row
+    by row.
+    """
+    if observation.observer is not None:  # who looks at passes sees each of them
+        return None
+    found = structure(rows[0], wanted)
+    program = None if found is None else program_of(found, rows[0], wanted)
+    if found is None or program is None:
+        return None
+    seeds = [
+        np.stack([roots[k].seed.value for roots in rows])
+        for k, root in enumerate(rows[0])
+        if root.seed is not None
+    ]
+    most = BUDGET // seed_bytes(program.runner.tape, slice(len(seeds)))
+    parts = -(-len(rows) // max(most, 1))
+    size = -(-len(rows) // parts)  # of every part, so that one tape serves: the last begins earlier
+    key = found.key, size
+    wide = _batched.get(key)
+    if wide is None:
+        mapped = [k < len(seeds) for k in range(len(program.runner.tape.inputs))]
+        tape = batch(program.runner.tape, mapped, size)
+        wide = keep_recent(_batched, key, runner(derive(VALUE, tape)), KEPT)
+    saved = [*map(np.asarray, found.values)]
+    results: list[Any] = []
+    for begin in range(0, len(rows), size):
+        first = min(begin, len(rows) - size)
+        part = wide([*[seed[first : first + size] for seed in seeds], *saved])
+        if parts == 1:
+            results = [*part]
+            break
+        results = results or [np.empty((len(rows), *x.shape[1:]), x.dtype) for x in part]
+        for whole, x in zip(results, part, strict=True):
+            whole[first : first + size] = x
+    if not retain:
+        for k in program.ran:
+            free(found.nodes[k])
     return [results[k] if k >= 0 else None for k in program.outputs]
 
 

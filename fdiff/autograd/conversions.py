@@ -116,9 +116,9 @@ class Conversions:
 
 
 def _assigns(frame: FrameType) -> bool:
-    """Whether what runs in a frame is ``target[key] = value``.
+    """Whether a frame is executing ``target[key] = value``.
 
-    NumPy asks for a number there as ``float(x)`` does, and the instruction alone tells them apart.
+    NumPy asks for a number there just as ``float(x)`` does; only the instruction tells them apart.
     """
     return frame.f_lasti >= 0 and frame.f_code.co_code[frame.f_lasti] == opmap["STORE_SUBSCR"]
 

@@ -11,7 +11,7 @@ from ..errors import user_line
 from .array_kinds import kind_of
 from .nodes import CustomNode
 from .recorded_array import RecordedArray, Version, new_array, plain
-from .state import state
+from .thread_state import state
 
 
 def custom_node(
@@ -33,7 +33,8 @@ def custom_node(
     edges = tuple(
         [x.edge_now() if x.__class__ is RecordedArray and x.requires_grad else None for x in inputs]
     )
-    if not state.grad_enabled or not any(e is not None for e in edges):
+    records = state.grad_enabled or state.pushes(inputs)
+    if not records or not any(e is not None for e in edges):
         return tuple([plain(value) for value in outputs])
     node = CustomNode(name, edges, backward, user_line(2))
     node.materialize, node.jvp = materialize, jvp

@@ -21,8 +21,8 @@ from .array_kinds import ArrayKind, kind_of
 from .nodes import GraphNode, next_number
 from .recipes import Recipe
 from .recorded_array import RecordedArray, Version
+from .recorded_views import link_to
 from .saved_values import FIXED
-from .views import link_to
 
 RECORDED, ARRAY, NUMBER, STATIC = "recorded", "array", "number", "static"  # what an input may be
 
@@ -149,33 +149,21 @@ def _maker(
         if sort == NUMBER and (wide or f"{x}_array" in kept)
     ]
     values = [_given(x, sort, wide=wide) for x, sort in zip(names, inputs, strict=True)]
-    signature = ", ".join(names) if is_ufunc else "x0, args, kwargs, key"
-    given = ", ".join(values) if is_ufunc else "x0.value, *args, **kwargs"
-    text = f"""
-def make(recipe, kind, what):
-    def call({signature}):
-{"".join(before)}        value = what({given})
-{"" if is_ufunc else _OWN_HANDLE}        out = new(RecordedArray)
-        node = GraphNode()
-        out.value = value
-        out.kind = kind
-        out.edge = node, 0
-        out.version = version = Version()
-        out.viewing = out._grad = out._extra = None
-        node.recipe = recipe
-        node.edges = ({"".join(f"{e}, " for e in edges)})
-        node.saved = ({"".join(f"{v}, " for v in kept)})
-        node.counts = ({"".join(f"{c}, " for c in counts)})
-        node.number = next_number()
-        node.hooks = None
-        frame = getframe(2)
-{"" if is_ufunc else _CALLER}        code = frame.f_code
-        node.line = (code, frame.f_lasti) if code.co_filename in users else user_line_of(code)
-{"" if is_ufunc else _LINK}        return out
-    return call
-"""
+    text = (_OF_UFUNC if is_ufunc else _OF_CALL).format(
+        signature=", ".join(names),
+        given=", ".join(values),
+        numbers_as_arrays="".join(before),
+        edges=_tuple(edges),
+        saved=_tuple(kept),
+        counts=_tuple(counts),
+    )
     exec(text, found := dict(_NAMES))  # noqa: S102 - our own text
     return found["make"]
+
+
+def _tuple(texts: Iterable[str]) -> str:
+    """The text of a tuple of these."""
+    return f"({''.join([f'{text}, ' for text in texts])})"
 
 
 def _saved_texts(saved: Sequence[tuple[str, str]]) -> tuple[list[str], list[str]]:
@@ -225,17 +213,45 @@ _AS_ARRAY = """\
         except KeyError:
             {name}_array = number({name})
 """
-_CALLER = """
-        if frame.f_code.co_filename not in users and frame.f_back is not None:
-            frame = frame.f_back  # a method called this one, or what its call goes through
+_NEW_NODE = """\
+        out = new(RecordedArray)
+        node = GraphNode()
+        out.value = value
+        out.kind = kind
+        out.edge = node, 0
+        out.version = version = Version()
+        out.viewing = out._grad = out._extra = None
+        node.recipe = recipe
+        node.edges = {edges}
+        node.saved = {saved}
+        node.counts = {counts}
+        node.number = next_number()
+        node.hooks = None
+        frame = getframe(2)
 """
-_OWN_HANDLE = """
+_LINE = """\
+        code = frame.f_code
+        node.line = (code, frame.f_lasti) if code.co_filename in users else user_line_of(code)
+"""
+_OF_UFUNC = f"""
+def make(recipe, kind, what):
+    def call({{signature}}):
+{{numbers_as_arrays}}        value = what({{given}})
+{_NEW_NODE}{_LINE}        return out
+    return call
+"""
+_OF_CALL = f"""
+def make(recipe, kind, what):
+    def call(x0, args, kwargs, key):
+        value = what(x0.value, *args, **kwargs)
         if value is x0.value and value.__class__ is ndarray:
             value = value.view()
-"""
-_LINK = """
-        if value.base is not None:
+{_NEW_NODE}        if frame.f_code.co_filename not in users and frame.f_back is not None:
+            frame = frame.f_back  # a method called this one, or what its call goes through
+{_LINE}        if value.base is not None:
             link_to(out, x0, what, args, kwargs, key)
+        return out
+    return call
 """
 _NAMES: dict[str, Any] = {
     "FIXED": FIXED,

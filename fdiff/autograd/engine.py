@@ -1,9 +1,12 @@
-"""Backward passes: `backward` and `grad`.
+"""Backward passes: `backward` and `grad`, which choose how the graph is pulled back.
 
-A pass finds the structure of the graph. Where that was met before, one compiled tape gives all
-gradients (`compiled_backward.py`); where hooks, custom rules or `create_graph` are in play, nodes
-are processed one after the other (`node_sweep.py`). The rules are the same. Incremental adjoints;
-A. Griewank and A. Walther, Evaluating Derivatives, SIAM 2008, section 3.2.
+- `node_sweep.py` walks the graph node by node: where there are hooks, custom rules, `create_graph`,
+  or a structure that is new.
+- `compiled_backward.py` runs one compiled tape for a graph whose structure (`graph_structure.py`)
+  was met before; `written_passes.py` is its short way, for passes that repeat often.
+
+The rules are the same. Incremental adjoints; A. Griewank and A. Walther, Evaluating Derivatives,
+SIAM 2008, section 3.2.
 """
 
 from __future__ import annotations
@@ -14,19 +17,20 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import flag
 from ..process.float_flags import noting
 from ..tracebacks import public
 from . import compiled_backward
 from .accumulation import accumulate
-from .anomalies import watching
 from .graph_structure import Root, structure
 from .node_rules import NodeRules, RecordedRules, hooked_leaf
 from .node_sweep import NodeSweep
-from .nodes import AccumulateGrad, Edge
+from .nodes import AccumulateGrad, Edge, call_hook
+from .recorded_anomalies import watching
 from .recorded_array import RecordedArray, plain, tensor
-from .roots import edge_of, roots_of, sequence
+from .roots import batches_of_roots, edge_of, roots_of, sequence
 from .saved_values import free
-from .state import state
+from .thread_state import not_recording, recording, state
 from .written_passes import try_written
 
 Arrays = Any  # one array or a sequence of them
@@ -82,11 +86,12 @@ def backward(
     >>> x.grad
     tensor([2., 4.])
     """
+    retain, create = _flags("backward", retain_graph, create_graph)
     if (
         tensors.__class__ is RecordedArray
         and grad_tensors is inputs is grad_variables is None
-        and not create_graph
-        and try_written(tensors, retain=bool(retain_graph))
+        and not create
+        and try_written(tensors, retain=retain)
     ):
         return
     if grad_variables is not None:
@@ -104,8 +109,14 @@ def backward(
     seeds = sequence(grad_tensors, "backward") if given else (None,) * len(outputs)
     roots = roots_of(outputs, seeds, "backward")
     wanted = None if inputs is None else [edge_of(x, "backward") for x in starts]
-    retain = create_graph if retain_graph is None else retain_graph
-    _Pass(roots, wanted, retain=bool(retain), create=bool(create_graph)).into_leaves(starts)
+    _Pass(roots, wanted, retain=retain, create=create).into_leaves(starts)
+
+
+def _flags(call: str, retain_graph: object, create_graph: object) -> tuple[bool, bool]:
+    """Whether a pass keeps the graph and whether it is recorded; by default both or neither."""
+    call = f"fdiff.autograd.{call}"
+    create = flag(create_graph, "create_graph", call)
+    return create if retain_graph is None else flag(retain_graph, "retain_graph", call), create
 
 
 @public
@@ -168,6 +179,10 @@ def grad(
     >>> float(first.detach()), float(second)
     (12.0, 12.0)
     """
+    call = "fdiff.autograd.grad"
+    retain, recorded = _flags("grad", retain_graph, create_graph)
+    materialize_grads = flag(materialize_grads, "materialize_grads", call)
+    allow_unused = None if allow_unused is None else flag(allow_unused, "allow_unused", call)
     if materialize_grads and allow_unused is False:
         raise ValueError(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but got:"
@@ -178,14 +193,17 @@ def grad(
     if not starts:
         raise RuntimeError("grad requires non-empty inputs.")
     seeds = sequence(grad_outputs, "grad") if grad_outputs is not None else (None,) * len(ends)
-    retain = bool(create_graph if retain_graph is None else retain_graph)
+    is_grads_batched = flag(is_grads_batched, "is_grads_batched", call)
+    pushes = not recorded and state.moves((*ends, *seeds))
+    create = recorded or pushes  # tangents of gradients go through the graph of these
     roots = [] if is_grads_batched else roots_of(ends, seeds, "grad")
     wanted = [edge_of(x, "grad") for x in starts]
     if is_grads_batched:
-        rows = _batched(ends, seeds, wanted, retain=retain, create=bool(create_graph))
-        found = [_stacked(column) for column in zip(*rows, strict=True)]
+        found = _batched(ends, seeds, wanted, retain=retain, create=create)
     else:
-        found = _Pass(roots, wanted, retain=retain, create=bool(create_graph)).captured()
+        found = _Pass(roots, wanted, retain=retain, create=create).captured()
+    if pushes:
+        state.dual.without_graph(found)
     for k, (x, g) in enumerate(zip(starts, found, strict=True)):
         if g is None and not allow_unused:
             raise RuntimeError(
@@ -193,7 +211,7 @@ def grad(
                 " allow_unused=True if this is the desired behavior."
             )
         if g is None and materialize_grads:
-            found[k] = tensor(np.zeros(x.shape, x.dtype), requires_grad=bool(create_graph))
+            found[k] = tensor(np.zeros(x.shape, x.dtype), requires_grad=recorded)
     return tuple(found)
 
 
@@ -248,7 +266,10 @@ class _Pass:
         return [r if r is None or self.create else plain(np.asarray(r)) for r in results]
 
     def _compiled(self) -> tuple[Container[Any], list[Any], list[Any]] | None:
-        """The nodes, leaves and their gradients (or of what is wanted); None to go node by node."""
+        """Run the pass as one compiled tape: its nodes, its leaves, and the gradients.
+
+        Gradients are of the leaves, or of the wanted edges. None if the graph has no such tape.
+        """
         if self.create or watching():
             return None
         found = structure(self.roots, self.wanted)
@@ -265,16 +286,13 @@ class _Pass:
         return found.places, leaves, results
 
     def _sweep(self) -> NodeSweep:
-        """The pass, node by node."""
-        before, state.grad_enabled = state.grad_enabled, self.create
-        try:
+        """Run the pass node by node (`node_sweep.py`)."""
+        with recording() if self.create else not_recording():
             rules = RecordedRules() if self.create else NodeRules()
             deliver = None if self.wanted is not None else self._deliver
             sweep = NodeSweep(self.roots, self.wanted, rules, deliver)
             with noting(), _running(sweep.counts if sweep.needed is None else sweep.needed):
                 sweep.run()
-        finally:
-            state.grad_enabled = before
         if not self.retain:
             for node in sweep.ran:
                 free(node)
@@ -287,7 +305,7 @@ class _Pass:
             return
         accumulate(leaf, bar, create=self.create)
         for hook in list(node.post_hooks.values()):
-            hook(leaf)
+            call_hook(hook, leaf, form="hook(array)")
 
 
 @contextmanager
@@ -307,22 +325,20 @@ def _batched(
     *,
     retain: bool,
     create: bool,
-) -> list[list[Any]]:
-    """The gradients for each entry of the leading axis of the cotangents."""
-    sizes = {len(s) for s in seeds if s is not None}
-    if len(sizes) != 1:
-        raise RuntimeError(
-            "is_grads_batched=True needs grad_outputs with one leading axis of the same length"
-        )
-    size = sizes.pop()
+) -> list[Any]:
+    """The gradients for each entry of the leading axis of the cotangents, which they have too."""
+    seeded, count = batches_of_roots(outputs, seeds, "grad")
+    if not create and not watching() and all(n.hooks is None for n, _ in wanted):
+        at_once = compiled_backward.run_batch(seeded, wanted, retain=retain)
+        if at_once is not None:
+            return [None if array is None else plain(_first(array, count)) for array in at_once]
     rows = []
-    for k in range(size):
-        one = tuple([None if s is None else s[k] for s in seeds])
-        roots = roots_of(outputs, one, "grad")
-        keep = retain or k + 1 < size
+    for k, roots in enumerate(seeded, 1):
+        keep = retain or k < len(seeded)
         rows.append(_Pass(roots, wanted, retain=keep, create=create).captured())
-    return rows
+    columns = zip(*rows, strict=True)
+    return [None if column[0] is None else _first(np.stack(column), count) for column in columns]
 
 
-def _stacked(column: tuple[Any, ...]) -> Any:
-    return None if column[0] is None else np.stack(column)
+def _first(array: Any, count: int) -> Any:
+    return array if len(array) == count else array[:count]

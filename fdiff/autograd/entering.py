@@ -12,7 +12,7 @@ from .nodes import Edge, GraphNode, next_number
 from .recipes import Recipe
 from .recorded_array import RecordedArray, Version
 from .saved_values import FIXED, pack
-from .state import state
+from .thread_state import state
 
 new_object = object.__new__
 
@@ -50,7 +50,7 @@ def enter(
     node.number = next_number()
     node.line = line
     if state.saved_watched and saved:
-        if state.saved_hooks:
+        if state.saved_hooks and state.grad_enabled:  # else no backward pass comes here
             pack(node)
         if state.copies is not None:
             state.copies.note(node)

@@ -2,7 +2,8 @@
 
 A dual array is a primal with a tangent. Operations on it are recorded like all others; the tangent
 of a result is computed when `unpack_dual` asks for it, by a sweep forwards through the graph
-(`tangent_sweep.py`). So a dual, and what is computed from it, has ``requires_grad=True``.
+(`tangent_sweep.py`). So a dual, and what is computed from it, has ``requires_grad=True``. Where
+gradients are off, tangents are computed at once, and what has one is a dual without a graph.
 """
 
 from __future__ import annotations
@@ -13,15 +14,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import InputError, failure, user_line
+from ..errors import InputError, failure
 from ..trace import TracedArray
-from ..tracebacks import public
+from ..tracebacks import public, public_class
 from .array_kinds import kind_of
 from .modes import Before, GradientMode
-from .nodes import CustomNode
 from .recorded_array import RecordedArray, new_array, plain
-from .state import state
 from .tangent_sweep import TangentSweep
+from .thread_state import state
 
 __all__ = [
     "UnpackedDualTensor",
@@ -33,6 +33,7 @@ __all__ = [
 ]
 
 
+@public_class
 class UnpackedDualTensor(NamedTuple):
     """A primal and its tangent, which is None where nothing moves: what `unpack_dual` gives.
 
@@ -88,8 +89,6 @@ def enter_dual_level() -> int:
             "Nested forward mode AD is not supported at the moment. Nest fdiff.jvp instead."
         )
     state.dual = TangentSweep()
-    state.grad_before_dual = state.grad_enabled
-    state.grad_enabled = True  # what duals go through has to be recorded
     return 0
 
 
@@ -127,7 +126,6 @@ def exit_dual_level(*, level: int | None = None) -> None:
         raise RuntimeError("Trying to exit a forward AD level, but none was entered.")
     sweep.clear()
     state.dual = None
-    state.grad_enabled = state.grad_before_dual
 
 
 class dual_level(GradientMode):  # noqa: N801 - as in torch
@@ -187,6 +185,8 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Recorde
     ------
     RuntimeError
         If there is no level, if the shapes differ, or if one of both is a dual already.
+    InputError
+        In inference mode, in which nothing has a tangent.
     ValueError
         If one of both is neither floating point nor complex.
 
@@ -209,6 +209,10 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Recorde
             "Trying to create a dual Tensor for forward AD but no level exists, make sure to"
             " enter_dual_level() first."
         )
+    if state.inference:
+        fact = "a dual was made in inference mode, in which nothing has a tangent."
+        way = "Use no_grad, which leaves forward mode on."
+        raise failure(InputError, "fdiff.autograd.forward_ad.make_dual", fact, way)
     primal, moved = _recorded(tensor, "primal"), _recorded(tangent, "tangent")
     if primal.shape != moved.shape:
         raise RuntimeError(
@@ -228,11 +232,8 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Recorde
         )
     if moved.dtype != primal.dtype:
         moved = _converted(moved, primal)
-    edge = primal.edge_now()
-    node = CustomNode("MakeDualBackward", (edge,), lambda bar: (bar,), user_line(2))
-    node.output_kinds = (kind_of(primal.value),)
-    sweep.enter(node, moved, edge)
-    return new_array(primal.value, kind_of(primal.value, True), (node, 0), primal.version)
+    edge = sweep.enter(primal.value, moved, primal.edge_now() if state.grad_enabled else None)
+    return new_array(primal.value, kind_of(primal.value, True), edge, primal.version)
 
 
 @public

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
-
-from .state import state
 
 
 class FunctionCtx:
@@ -96,13 +93,3 @@ def as_many(name: str, found: Any, count: int) -> list[Any]:
             f" got {len(given)})"
         )
     return given
-
-
-@contextmanager
-def not_recording() -> Generator[None]:
-    """Code in this context computes with recorded arrays without recording."""
-    before, state.grad_enabled = state.grad_enabled, False
-    try:
-        yield
-    finally:
-        state.grad_enabled = before

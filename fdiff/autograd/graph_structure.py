@@ -56,40 +56,47 @@ def structure(roots: Sequence[Root], wanted: Sequence[Edge] | None) -> Structure
             k = places[node] = len(nodes)
             nodes.append(node)
         key += (k, nr, seed is None)
-    enter, place_of, slot_of = key.append, places.get, slots.get  # asked for every edge
-    for node in nodes:
-        if node.__class__ is AccumulateGrad:
-            enter(node.kind)  # type: ignore[attr-defined] - its class was looked at
-            continue
-        if node.__class__ is not GraphNode or node.hooks is not None:
+    for node in nodes:  # which grows by the nodes that edges lead to
+        saved = _enter_recipe(node, key)
+        if saved is None or len(nodes) > LONGEST:
             return None
-        recipe = node.recipe
-        saved = node.saved
-        if not recipe.lasting:
-            return None
-        if saved is None:
-            return None  # an error, if this node is needed: the sweep finds out
-        enter(recipe)
-        if saved:
-            for version, count in node.counts:
-                if version.count != count:
-                    return None  # as above
-            for value in saved:
-                slot = slot_of(id(value))
-                if slot is None:
-                    slot = slots[id(value)] = len(values)
-                    values.append(value)
-                enter(slot)
+        for value in saved:
+            slot = slots.get(id(value))
+            if slot is None:
+                slot = slots[id(value)] = len(values)
+                values.append(value)
+            key.append(slot)
         for edge in node.edges:
             if edge is not None:
                 target, nr = edge
-                k = place_of(target)
+                k = places.get(target)
                 if k is None:
                     k = places[target] = len(nodes)
                     nodes.append(target)
-                enter((k, nr) if nr else k)
-        if len(nodes) > LONGEST:
-            return None
+                key.append((k, nr) if nr else k)
     if wanted is not None:
         key.append(tuple([(places.get(node, -1), nr) for node, nr in wanted]))
     return Structure(tuple(key), nodes, places, values, slots)
+
+
+def _enter_recipe(node: GraphNode, key: list[Any]) -> Sequence[Any] | None:
+    """Enter what a node computes in the key; gives its saved values.
+
+    None if the graph has to be run node by node because of it.
+    """
+    if node.__class__ is AccumulateGrad:
+        key.append(node.kind)  # type: ignore[attr-defined] - its class was looked at
+        return ()
+    if node.__class__ is not GraphNode or node.hooks is not None:
+        return None  # a rule or a hook of the user's, which Python has to call
+    recipe, saved = node.recipe, node.saved
+    if not recipe.lasting:
+        return None  # its recipe is of this call alone, so that no other graph has the same key
+    if saved is None:
+        return None  # freed by an earlier pass: the sweep raises an error if it needs this node
+    if saved:
+        for version, count in node.counts:
+            if version.count != count:
+                return None  # modified since: the sweep raises an error if it needs this node
+    key.append(recipe)
+    return saved

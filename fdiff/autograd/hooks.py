@@ -10,7 +10,7 @@ from ..tracebacks import public
 from .argument_checks import recorded_arrays, require_function
 from .nodes import AccumulateGrad, Edge, RemovableHandle, add_hook
 from .recorded_array import RecordedArray, plain
-from .state import state
+from .thread_state import state
 
 
 @public
@@ -71,7 +71,7 @@ def _retain(array: RecordedArray, edge: Edge) -> None:
 
 
 def move_retained(array: RecordedArray, edge: Edge | None) -> None:
-    """Keep the gradient of the new history of an array that retains its own."""
+    """Let an array that retains its gradient do so at `edge`, where a store gave it a history."""
     if array.retains_grad and edge is not None:
         array.extra().pop("retains").remove()
         _retain(array, edge)

@@ -2,9 +2,9 @@
 
 `no_grad`, `enable_grad`, `set_grad_enabled` and `inference_mode` have the meaning that they have in
 torch: each is a context and a decorator, of generators too, holds for one thread, and may be
-nested. Recorded arrays ask `state.py`. Inside a function that an operator traces, gradients are on
-at first, whatever the mode outside; where they are off, nothing that is computed has a derivative,
-as behind `fdiff.stop_gradient`, and the mode ends with the trace.
+nested. Recorded arrays ask `thread_state.py`. Inside a function that an operator traces, gradients
+are on at first, whatever the mode outside; where they are off, nothing that is computed has a
+derivative, as behind `fdiff.stop_gradient`, and the mode ends with the trace.
 """
 
 from __future__ import annotations
@@ -14,14 +14,13 @@ import inspect
 from collections.abc import Callable, Generator
 from typing import Any, ParamSpec, Self, TypeVar, cast, overload
 
-import numpy as np
-
-from ..errors import InputError, failure
+from ..errors import InputError, failure, flag
 from ..trace.derivative_free_trace import see, seen_with
 from ..trace.recorder import Recorder
 from ..trace.trace_stack import stack
+from ..tracebacks import public_class
 from .argument_checks import require_function
-from .state import state
+from .thread_state import state
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -80,10 +79,6 @@ def _switch(*, enabled: bool, inference: bool | None = None) -> Before:
         trace = stack.traces[-1]
         see(seen_with(trace, derivatives=enabled))
         return trace
-    if state.dual is not None and not enabled:
-        fact = "gradients were turned off inside a level of forward mode, which needs the graph."
-        way = "Use array.detach() for what has no gradient, or begin the level inside the block."
-        raise failure(InputError, "fdiff.autograd", fact, way)
     before = state.grad_enabled, state.inference
     state.grad_enabled = enabled
     if inference is not None:
@@ -190,9 +185,12 @@ class no_grad(_BareMode):  # noqa: N801 - as in torch
 
     Arrays that are computed in it have ``requires_grad=False``, whatever their operands. Arrays
     that are made with ``requires_grad=True`` are not affected. It holds for this thread.
+    As in torch, forward mode stays on: tangents of `forward_ad` go through it.
 
     Inside a function that an operator of fdiff traces, what is computed in it has no derivative, as
-    behind `fdiff.stop_gradient`. An array that has a derivative cannot be written to there.
+    behind `fdiff.stop_gradient`. That holds for `jvp` too, because a function of fdiff has one
+    derivative (``torch.func.jvp`` ignores it). An array that has a derivative cannot be written to
+    there.
 
     Parameters
     ----------
@@ -254,6 +252,7 @@ class enable_grad(_BareMode):  # noqa: N801 - as in torch
         return _switch(enabled=True)
 
 
+@public_class
 class set_grad_enabled(GradientMode):  # noqa: N801 - as in torch
     """Function, context and decorator that turns recording on or off.
 
@@ -284,13 +283,9 @@ class set_grad_enabled(GradientMode):  # noqa: N801 - as in torch
 
     def __init__(self, mode: bool) -> None:  # noqa: FBT001 - as in torch
         super().__init__()
-        if not isinstance(mode, bool | np.bool_):  # pyright: ignore[reportUnnecessaryIsInstance] - users need not check types
-            fact = f"the mode must be True or False, not {mode!r}."
-            raise failure(
-                InputError, "set_grad_enabled", fact, "Write set_grad_enabled(bool(mode))."
-            )
-        self.mode = mode
-        self._first: Before | None = _switch(enabled=mode)
+        way = "Write set_grad_enabled(bool(mode))."
+        self.mode = flag(mode, "the mode", "fdiff.autograd.set_grad_enabled", way)
+        self._first: Before | None = _switch(enabled=self.mode)
 
     def _enter(self) -> Before:
         first, self._first = self._first, None
@@ -313,7 +308,7 @@ class inference_mode(GradientMode):  # noqa: N801 - as in torch
     """Context and decorator like `no_grad`, whose arrays may never be recorded.
 
     What is made in it is an inference array. Those neither track views nor count versions, and an
-    operation that would save one for backward raises.
+    operation that would save one for backward raises. Nor have they tangents of `forward_ad`.
 
     Parameters
     ----------
@@ -343,9 +338,10 @@ class inference_mode(GradientMode):  # noqa: N801 - as in torch
     @overload
     def __new__(cls, mode: bool = True) -> Self: ...  # noqa: FBT001,FBT002 - as in torch
     def __new__(cls, mode: object = True) -> object:  # noqa: FBT002 - as in torch
-        if isinstance(mode, bool | np.bool_):
-            return super().__new__(cls)
-        return cls()(cast("Any", mode))
+        if callable(mode):
+            return cls()(cast("Any", mode))
+        flag(mode, "the mode", "fdiff.autograd.inference_mode")
+        return super().__new__(cls)
 
     def __init__(  # pyright: ignore[reportInconsistentConstructor] - a decorated function is no mode
         self,

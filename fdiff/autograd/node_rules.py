@@ -15,7 +15,7 @@ from ..transforms.rule_templates import Seeds
 from ..tree import Spec
 from .array_kinds import ArrayKind, kind_of
 from .call_tapes import CallTape
-from .nodes import AccumulateGrad, CustomNode, GraphNode
+from .nodes import AccumulateGrad, CustomNode, GraphNode, call_hook
 from .pull_rules import Pull
 from .recipes import Recipe
 from .recorded_array import RecordedArray, Version, new_array, plain
@@ -189,5 +189,5 @@ def hooked_leaf(node: GraphNode, bar: Any) -> Any:
         return bar
     rules = NodeRules()
     for hook in list(node.hooks.outputs.get(0, {}).values()):
-        bar = rules.replaced(hook(rules.shown(bar)), bar)
+        bar = rules.replaced(call_hook(hook, rules.shown(bar)), bar)
     return bar

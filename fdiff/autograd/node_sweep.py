@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from ..process import anomaly_mode
-from .anomalies import watched_pull
 from .graph_structure import Root
 from .node_rules import NodeRules
-from .nodes import AccumulateGrad, Edge, GraphNode
+from .nodes import AccumulateGrad, Edge, GraphNode, call_hook
 from .observed_operations import observed_node
+from .recorded_anomalies import watched_pull
 
 Deliver = Callable[[AccumulateGrad, Any], None]
 
@@ -148,7 +148,7 @@ class NodeSweep:
         for nr, (bar, _) in bars.items():
             new = bar
             for hook in list(hooks.outputs.get(nr, {}).values()):
-                new = self.rules.replaced(hook(self.rules.shown(new)), new)
+                new = self.rules.replaced(call_hook(hook, self.rules.shown(new)), new)
             for retain in list(hooks.retained.get(nr, {}).values()):
                 retain(self.rules.shown(new))
             if new is not bar:
@@ -161,7 +161,7 @@ class NodeSweep:
         for hook in list(hooks.before.values()):
             count = self.rules.outputs(node)
             shown = tuple([self.rules.shown(bars.get(k, (None,))[0]) for k in range(count)])
-            bars = self._replaced(hook(shown), bars, count)
+            bars = self._replaced(call_hook(hook, shown, form="hook(grads)"), bars, count)
         return bars
 
     def _after(self, node: GraphNode, found: list[Any], bars: dict[int, Any]) -> list[Any]:
@@ -172,7 +172,8 @@ class NodeSweep:
         for hook in list(hooks.after.values()):
             known = {k: part for k, part in enumerate(found) if part is not None}
             given = tuple([None if p is None else self.rules.shown(p[0]) for p in found])
-            known = self._replaced(hook(given, shown), known, len(found))
+            new = call_hook(hook, given, shown, form="hook(grad_inputs, grad_outputs)")
+            known = self._replaced(new, known, len(found))
             found = [known.get(k) for k in range(len(found))]
         return found
 

@@ -16,6 +16,7 @@ from itertools import count
 from typing import Any, NamedTuple, Self
 
 from ..errors import InputError, Line, failure
+from ..tracebacks import ask, name_of, public_class
 from .argument_checks import require_function, require_recorded
 from .array_kinds import ArrayKind
 from .recipes import Recipe
@@ -24,6 +25,7 @@ Edge = tuple["GraphNode", int]  # a node and which of its outputs
 next_number: Callable[[], int] = count(1).__next__
 
 
+@public_class
 class GradientEdge(NamedTuple):
     """One output of a node: what `grad` and `backward` take in place of an array.
 
@@ -224,6 +226,11 @@ class CustomNode(GraphNode):
 
 
 _hook_numbers = count()
+
+
+def call_hook(hook: Callable[..., Any], *args: Any, form: str = "hook(grad)") -> Any:
+    """What a hook gives; `form` says how it is called, for one that does not take that."""
+    return ask(hook, args, "fdiff.autograd", f"the hook `{name_of(hook)}`", form)
 
 
 def add_hook(hooks: dict[int, Any], fn: Any) -> RemovableHandle:

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import UnsupportedError
+from ..dispatch.capture_session import NoSessionError
+from ..errors import UnsupportedError, failure
 from ..tape import Tape
 from ..trace.operation_cache import MOST
 from ..transforms.dependence import reached
@@ -203,6 +204,10 @@ def _tape(
     ]
     try:
         return call_tape(what, operands, values, rebuild)
+    except NoSessionError:
+        fact = "an operator was called in a function that NumPy calls with recorded arrays."
+        way = "Map it by fdiff.vmap, or call it in a loop."
+        raise failure(UnsupportedError, f"numpy.{name}", fact, way) from None
     except UnsupportedError as error:
         way = "For the numbers alone, to save or print them, pass `array.detach().numpy()`."
         raise UnsupportedError(f"{error}\n{way}") from None

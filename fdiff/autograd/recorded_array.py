@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
-from ..errors import DtypeError, InputError, failure, warn
-from .argument_checks import require_truth
+from ..errors import DtypeError, InputError, failure, flag, warn
 from .array_kinds import ArrayKind, kind_of
 from .conversions import Conversions
 from .nodes import AccumulateGrad, Edge, GraphNode
-from .state import state
+from .thread_state import state
 from .versions import InferenceVersion, Version, new_version
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class View(Protocol):
-    """What an array that looks at another one's memory knows of that (`views.py`)."""
+    """What an array that looks at another one's memory knows of that (`recorded_views.py`)."""
 
     def refresh(self, array: RecordedArray, /) -> None:
         """Bring the edge of the array up to date, if its memory was stored into."""
@@ -67,10 +66,8 @@ class RecordedArray(Conversions):
     __slots__ = ("__weakref__", "_extra", "_grad", "edge", "kind", "value", "version", "viewing")
     __array_priority__ = 1100.0
     __hash__ = object.__hash__
-    # What operators like `fdiff.grad` tell who passes one; their functions take plain arrays.
-    __fdiff_way_out__ = (
-        "Pass `array.detach().numpy()`, or take gradients by `backward` or fdiff.autograd.grad."
-    )
+    # What is told where plain arrays alone are taken, as by the `compile` of a prepared function.
+    __fdiff_way_out__ = "Pass `array.detach().numpy()`."
 
     value: Any
     kind: ArrayKind
@@ -109,13 +106,14 @@ class RecordedArray(Conversions):
 
     def requires_grad_(self, requires_grad: bool = True) -> RecordedArray:  # noqa: FBT001,FBT002 - torch's signature
         """Record what is computed from this leaf from now on, or not; gives the array itself."""
+        requires_grad = flag(requires_grad, "requires_grad", "fdiff.autograd.RecordedArray")
         if not requires_grad and not self.is_leaf:
             raise RuntimeError(
                 "you can only change requires_grad flags of leaf variables. If you want to use a"
                 " computed variable in a subgraph that doesn't require differentiation use"
                 " var_no_grad = var.detach()."
             )
-        if bool(requires_grad) != self.kind.requires_grad:
+        if requires_grad != self.kind.requires_grad:
             if requires_grad:
                 _require_floating(self.value, "requires_grad_")
                 if self.version.__class__ is InferenceVersion and not state.inference:
@@ -244,13 +242,13 @@ class RecordedArray(Conversions):
             raise RuntimeError("Inference tensors do not track version counter.")
         return self.version.count
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[Callable[..., RecordedArray], tuple[np.ndarray, bool]]:
         if not self.is_leaf:
             fact = "an array that was computed from others was pickled, which would drop its graph."
             raise failure(InputError, "fdiff.autograd", fact, "Pickle `array.detach()`.")
         return _unpickled, (np.asarray(self.value), self.kind.requires_grad)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> RecordedArray:
+    def __deepcopy__(self, memo: dict[int, object]) -> RecordedArray:
         if not self.is_leaf:
             raise RuntimeError(
                 "Only arrays created explicitly by the user (graph leaves) support the deepcopy"
@@ -281,7 +279,7 @@ def _unpickled(value: np.ndarray, requires_grad: bool) -> RecordedArray:  # noqa
     return tensor(value, requires_grad=requires_grad)
 
 
-def _require_floating(value: Any, call: str) -> None:
+def _require_floating(value: np.ndarray, call: str) -> None:
     if value.dtype.kind not in "fc":
         fact = (
             "only arrays of floating point and complex dtype can require gradients, not"
@@ -337,7 +335,7 @@ def tensor(data: Any, requires_grad: bool = True, dtype: Any = None) -> Recorded
         data = data.value
     elif isinstance(data, (list, tuple)):
         data = _nested_values(data)
-    require_truth(requires_grad, "requires_grad", "tensor")
+    requires_grad = flag(requires_grad, "requires_grad", "fdiff.autograd.tensor")
     try:
         value = np.array(data, dtype=dtype, order="K", subok=False)
     except (TypeError, ValueError) as error:
@@ -356,7 +354,7 @@ def tensor(data: Any, requires_grad: bool = True, dtype: Any = None) -> Recorded
     return new_array(value, kind_of(value, requires), None, new_version())
 
 
-def _nested_values(data: Any) -> Any:
+def _nested_values(data: object) -> object:
     """Nested lists with the numbers of recorded arrays in their place."""
     if isinstance(data, (list, tuple)):
         return [_nested_values(x) for x in data]

@@ -15,13 +15,15 @@ from ..functional.derivative_checks.real_coordinates import only
 from ..primitive import HOOKS
 from ..tree import flatten, unflatten
 from .engine import grad
+from .forward_ad import dual_level, make_dual, unpack_dual
 from .recorded_array import RecordedArray, tensor
 
 
 class FunctionOfRecordedArrays(FunctionUnderCheck):
-    """A function of recorded arrays, differentiated by `fdiff.autograd.grad`.
+    """A function of recorded arrays, differentiated by `fdiff.autograd.grad` and by dual arrays.
 
     ``f(*leaves)`` takes the arrays that are differentiated by. It is run anew for each derivative.
+    Forward mode is checked where it is asked for, because nobody chooses it unasked.
     """
 
     modes = ("reverse",)
@@ -41,6 +43,16 @@ class FunctionOfRecordedArrays(FunctionUnderCheck):
 
     def pull_batch(self, bars: Arrays) -> list[np.ndarray]:
         return self._pulled(bars, range(len(self.outputs)), batched=True)
+
+    def push(self, dots: Arrays) -> list[np.ndarray]:
+        return self._pushed(dots, range(len(self.inputs)))
+
+    def push_one(self, i: int, dot: np.ndarray) -> list[np.ndarray]:
+        return self._pushed(only(i, dot, self.inputs), [i])
+
+    def push_batch(self, dots: Arrays) -> list[np.ndarray]:
+        rows = [self.push(row) for row in zip(*dots, strict=True)]
+        return [np.stack(column) for column in zip(*rows, strict=True)]
 
     def pullback(self, bars: Arrays) -> FunctionUnderCheck:
         count = len(self.inputs)
@@ -78,6 +90,18 @@ class FunctionOfRecordedArrays(FunctionUnderCheck):
             np.zeros((*lead, *x.shape), x.dtype) if g is None else np.array(_value(g))
             for g, x in zip(found, self.inputs, strict=True)
         ]
+
+    def _pushed(self, dots: Arrays, which: Sequence[int]) -> list[np.ndarray]:
+        leaves: list[RecordedArray] = [tensor(x) for x in self.inputs]
+        with dual_level():
+            for i in which:
+                leaves[i] = make_dual(leaves[i], dots[i])
+            outs = _outputs(self.f(*leaves))
+            found = [unpack_dual(out).tangent if _moves(out) else None for out in outs]
+            return [
+                np.zeros_like(out) if dot is None else np.array(_value(dot))
+                for dot, out in zip(found, self.outputs, strict=True)
+            ]
 
 
 def _outputs(found: object) -> list[object]:

@@ -10,18 +10,19 @@ import numpy as np
 
 from ..errors import InputError, UnsupportedError, failure
 from .custom_nodes import custom_node
-from .function_context import FunctionCtx, FunctionRules, as_many, not_recording, run_forward
-from .in_place import check_store
+from .function_context import FunctionCtx, FunctionRules, as_many, run_forward
+from .in_place_operations import check_store
 from .nodes import GraphNode
 from .recorded_array import RecordedArray, new_array, plain
 from .saved_values import pack, saved_values
-from .state import state
+from .thread_state import not_recording, state
 
 
 def apply_recorded(rules: FunctionRules, args: tuple[Any, ...]) -> Any:
     """What the forward rule gives, recorded."""
     ctx = FunctionCtx()
-    records = state.grad_enabled
+    pushes = state.pushes(args)
+    records = state.grad_enabled or pushes
     needs = [records and a.__class__ is RecordedArray and a.requires_grad for a in args]
     ctx.needs_input_grad = tuple(needs)
     with not_recording():
@@ -36,9 +37,14 @@ def apply_recorded(rules: FunctionRules, args: tuple[Any, ...]) -> Any:
         kinds = ", ".join(type(v).__name__ for v in values)
         fact = f"{rules.name}.forward must return an array or a tuple of arrays, not {kinds}."
         raise failure(InputError, f"{rules.name}.apply", fact, "Make arrays by numpy.asarray.")
+    if ctx._dirty and pushes:
+        fact = "an argument that has a tangent is marked as dirty, where gradients are off."
+        raise failure(UnsupportedError, "mark_dirty", fact, "Return a new array.")
     made = list(_entered(rules, ctx, args, outs, values))
     for x in [x for x in ctx._dirty if x.__class__ is RecordedArray]:
         _replace_history(x, made, outs)
+    if pushes:
+        state.dual.without_graph(made)
     return tuple(made) if several else made[0]
 
 
@@ -111,7 +117,7 @@ def _keep(ctx: FunctionCtx, node: GraphNode, outs: list[Any], made: Sequence[Any
         return tuple([h if h is None else _restored(next(values), h, owner) for h in histories])
 
     ctx._saved, ctx._restore = (), restore
-    if node.saved and state.saved_hooks:
+    if node.saved and state.saved_hooks and state.grad_enabled:
         pack(node)
 
 

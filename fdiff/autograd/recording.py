@@ -29,13 +29,13 @@ from .direct_calls import (
 )
 from .direct_calls import NUMBER as NUMBER_INPUT
 from .entering import enter, new_object
-from .in_place import check_store, stored
+from .in_place_operations import check_store, stored, stored_without_graph
 from .nodes import GraphNode
 from .observed_operations import observed_operation
 from .recipes import Rebuild, Recipe, recipe
 from .recorded_array import RecordedArray, Version, new_array, plain
-from .state import NO_CALLS, UNRECORDED_CALLS, state
-from .views import NumpyCall, link, own_handle
+from .recorded_views import NumpyCall, link, own_handle
+from .thread_state import NO_CALLS, UNRECORDED_CALLS, state
 
 # Their rules read no constants: a Python number is an operand like any other.
 UNREAD = frozenset((np.add, np.subtract, np.multiply, np.divide))
@@ -125,7 +125,9 @@ def recorded_call(
             return what(*args, **kwargs)
         return observed_operation(what, name, values, args, kwargs)
 
-    if not state.grad_enabled or not any(k.requires_grad for k in kinds):
+    moves = any(k.requires_grad for k in kinds)
+    pushes = moves and state.pushes(operands)
+    if not moves or not (state.grad_enabled or pushes):
         if stores:
             check_store(operands[0], name)
             if state.copies is not None:
@@ -139,13 +141,15 @@ def recorded_call(
     made = recipe(key, what, name, kinds, values, rebuild)
     line = user_line(2)
     if made.stored:
-        return stored(made, operands, values, perform, line)
+        store = stored_without_graph if pushes else stored
+        return store(made, operands, values, perform, line)
     result = perform()
     call = NumpyCall(what, key, rebuild, operands, values)
     if not any(made.outputs):
         return _unrecorded(result, call)
     leaves = [result] if made.spec.kind is None else flatten(result)[0]
-    return recorded(made, operands, leaves, line, call)
+    found = recorded(made, operands, leaves, line, call)
+    return state.dual.without_graph(found) if pushes else found
 
 
 def recorded(

@@ -9,10 +9,10 @@ import numpy as np
 
 from ..arraytype import ArrayType
 from ..errors import InputError, failure
-from .anomalies import check_output
 from .argument_checks import MAKE
 from .graph_structure import Root
 from .nodes import AccumulateGrad, CustomNode, Edge, GradientEdge
+from .recorded_anomalies import check_output
 from .recorded_array import RecordedArray, plain
 
 
@@ -50,6 +50,36 @@ def roots_of(outputs: tuple[Any, ...], seeds: tuple[Any, ...], call: str) -> lis
             f" {len(seeds)}"
         )
     return [_root(x, seed, k, call) for k, (x, seed) in enumerate(zip(outputs, seeds, strict=True))]
+
+
+def batches_of_roots(
+    outputs: tuple[Any, ...], seeds: tuple[Any, ...], call: str
+) -> tuple[list[list[Root]], int]:
+    """Where the passes of a batch begin, one for each entry of the leading axis of the cotangents.
+
+    Their number comes with them. Where it is 0, there is one pass still, with cotangents of zeros:
+    it tells which inputs were not used.
+    """
+    shapes = [None if s is None else np.shape(s) for s in seeds]
+    sizes = {shape[:1] for shape in shapes if shape is not None}
+    if len(sizes) != 1 or () in sizes:
+        raise RuntimeError(
+            "is_grads_batched=True needs grad_outputs with one leading axis of the same length,"
+            f" not of the shapes {', '.join(str(s if s is None else list(s)) for s in shapes)}."
+        )
+    ((count,),) = sizes
+    for k, (x, shape) in enumerate(zip(outputs, shapes, strict=False)):
+        expected = _type_of_edge(x).shape if isinstance(x, GradientEdge) else np.shape(x)
+        if shape is not None and shape[1:] != expected:
+            raise RuntimeError(
+                f"Mismatch in shape: is_grads_batched=True takes the first axis of grad_output[{k}]"
+                f" as that of the batch, so its shape must be {[count, *expected]}, not"
+                f" {list(shape)}: output[{k}] has a shape of {list(expected)}."
+            )
+    if not count:
+        seeds = tuple([s if s is None else np.zeros((1, *np.shape(s)[1:])) for s in seeds])
+    rows = [tuple([None if s is None else s[k] for s in seeds]) for k in range(max(count, 1))]
+    return [roots_of(outputs, row, call) for row in rows], count
 
 
 def _root(x: Any, seed: Any, k: int, call: str) -> Root:
@@ -96,15 +126,18 @@ def _cotangent(seed: Any, type_: ArrayType, k: int) -> RecordedArray:
 
 
 def _root_of_edge(edge: GradientEdge, seed: Any, k: int) -> Root:
-    node, nr = edge
-    if isinstance(node, CustomNode):
-        type_ = node.output_kinds[nr].type
-    elif node.__class__ is AccumulateGrad:
-        type_ = node.kind.type  # type: ignore[attr-defined] - its class was looked at
-    else:
-        type_ = node.recipe.tape.output_types[nr]
+    (node, nr), type_ = edge, _type_of_edge(edge)
     if seed is None:
         if type_.size != 1:
             raise RuntimeError("grad can be implicitly created only for scalar outputs")
         return Root(node, nr, None, type_)
     return Root(node, nr, _cotangent(seed, type_, k), type_)
+
+
+def _type_of_edge(edge: GradientEdge) -> ArrayType:
+    node, nr = edge
+    if isinstance(node, CustomNode):
+        return node.output_kinds[nr].type
+    if node.__class__ is AccumulateGrad:
+        return node.kind.type  # type: ignore[attr-defined,no-any-return] - its class was looked at
+    return node.recipe.tape.output_types[nr]

@@ -12,10 +12,13 @@ from typing import Any, cast
 
 import numpy as np
 
+from ..dispatch.capture_session import NoSessionError
+from ..dispatch.numpy_warnings import warn_of_tape
 from ..errors import UnsupportedError, failure, user_line
 from ..functional.custom_derivatives import CustomFunction
 from ..functional.primitives import OpaqueCall
 from ..primitive import HOOKS
+from ..process.float_flags import noted, noting, taken
 from ..trace import TracedArray
 from ..transforms.eager.eager_rules import python_function
 from ..tree import flatten, unflatten
@@ -24,7 +27,7 @@ from .call_tapes import CallOperand, call_tape
 from .recipes import Recipe
 from .recorded_array import RecordedArray, plain
 from .recording import recorded
-from .state import state
+from .thread_state import state
 
 
 def call_recorded(
@@ -32,7 +35,8 @@ def call_recorded(
 ) -> Any:
     """``function(*args, **kwargs)`` outside of a trace; recorded where a gradient is required."""
     leaves, spec = flatten((args, kwargs))
-    if not state.grad_enabled or not any(map(_moves, leaves)):
+    pushes = state.pushes(leaves)
+    if not any(map(_moves, leaves)) or not (state.grad_enabled or pushes):
         return _unrecorded(function, args, kwargs)
     places = [k for k, x in enumerate(leaves) if _is_array(x)]
     operands: list[Any] = [leaves[k] for k in places]
@@ -55,18 +59,28 @@ def call_recorded(
         return out
 
     stands = [CallOperand(k.type, k.scalar, k.weak, moves=k.requires_grad) for k in kinds]
-    tape = call_tape(call, stands, values, rebuild)
+    try:
+        tape = call_tape(call, stands, values, rebuild)
+    except NoSessionError:  # operators are called in it
+        tape = call_tape(call, stands, values, rebuild, watches=True)
     if tape.stored:
         fact = "the function stores into an array that it is given."
         raise failure(UnsupportedError, function.call, fact, "Store into a copy.")
-    with np.errstate(all="ignore"):
+    operands += tape.extra
+    values += tape.extra
+    kinds += [kind_of(x) for x in tape.extra]
+    noted.hint = False
+    with noting():
         results = python_function(tape.tape)(*values)
+    if taken():
+        warn_of_tape(tape.tape, values)
     outs = [
         leaf if place is None else np.array(results[place])[()]  # it may be memory of an operand
         for leaf, place in zip(found, tape.places, strict=True)
     ]
     made = Recipe(function.name, kinds, tape, lasting=False, ruled=True)
-    return recorded(made, operands, outs, user_line())
+    result = recorded(made, operands, outs, user_line())
+    return state.dual.without_graph(result) if pushes else result
 
 
 def _unrecorded(

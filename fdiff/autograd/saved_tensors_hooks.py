@@ -11,14 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, failure
+from ..errors import InputError, failure, flag
+from ..tracebacks import public_class
 from .argument_checks import as_directory, require_function, require_recorded
 from .nodes import GraphNode
 from .recorded_array import RecordedArray, Version
 from .saved_values import FIXED
-from .state import state
+from .thread_state import state
 
 
+@public_class
 class saved_tensors_hooks:  # noqa: N801 - as in torch
     """Context in which a pair of hooks decides what is kept of each saved value.
 
@@ -113,6 +115,7 @@ def disable_saved_tensors_hooks(error_message: str) -> Generator[None]:
         state.refusal = before
 
 
+@public_class
 class save_on_cpu(saved_tensors_hooks):  # noqa: N801 - as in torch
     """Context in which saved values are copies in the memory of the host.
 
@@ -140,10 +143,11 @@ class save_on_cpu(saved_tensors_hooks):  # noqa: N801 - as in torch
     """
 
     def __init__(self, pin_memory: bool = False) -> None:  # noqa: FBT001,FBT002 - torch's signature
-        del pin_memory
+        flag(pin_memory, "pin_memory", "fdiff.autograd.graph.save_on_cpu")
         super().__init__(lambda array: np.array(array.value), lambda packed: packed)
 
 
+@public_class
 class save_on_disk(saved_tensors_hooks):  # noqa: N801 - in the manner of save_on_cpu
     """Context in which saved values are files, read through ``numpy.memmap`` in the backward pass.
 

@@ -9,9 +9,10 @@ import numpy as np
 
 from ..arraytype import ArrayType, type_of
 from ..errors import show_line
+from ..tracebacks import ask
 from .nodes import GraphNode
 from .recorded_array import RecordedArray, Version, plain
-from .state import state
+from .thread_state import state
 
 FREED = (
     "Trying to backward through the graph a second time (or directly access saved tensors after"
@@ -19,6 +20,7 @@ FREED = (
     " .backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the"
     " graph a second time or if you need to access saved tensors after calling backward."
 )
+HOOKS = "fdiff.autograd.graph.saved_tensors_hooks"
 
 
 class Packed:
@@ -33,7 +35,7 @@ class Packed:
 
     def value(self) -> Any:
         """The value, which must have the type of what was packed."""
-        found = self.unpack(self.content)
+        found = ask(self.unpack, [self.content], HOOKS, "unpack_hook", "unpack_hook(packed)")
         value = found.value if found.__class__ is RecordedArray else found
         if not isinstance(value, (np.ndarray, np.generic)):
             raise TypeError(
@@ -56,7 +58,7 @@ def pack(node: GraphNode) -> None:
     try:
         for value in node.saved or ():
             array = plain(value)
-            content = pack_hook(array)
+            content = ask(pack_hook, [array], HOOKS, "pack_hook", "pack_hook(array)")
             if array.version.count:
                 raise RuntimeError(
                     "A saved tensor pack hook is modifying its input in place. Tensors provided as"

@@ -7,17 +7,20 @@ A. Radul et al., You only linearize once, POPL 2023). So there is no second tabl
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from ..errors import UnsupportedError, failure
+from ..errors import UnsupportedError, failure, user_line
+from ..tree import flatten
+from .array_kinds import kind_of
 from .node_rules import NodeRules, RecordedRules
 from .nodes import AccumulateGrad, CustomNode, Edge, GraphNode
 from .pull_rules import Pull, pull_of
 from .recorded_array import RecordedArray, plain
 from .saved_values import saved_values
-from .state import state
+from .thread_state import not_recording, recording
 
 
 class TangentSweep:
@@ -31,18 +34,50 @@ class TangentSweep:
         self.tangents: dict[Edge, RecordedArray | None] = {}
         self._reverse: dict[GraphNode, bool] = {}  # whether the graph leads on to a leaf
 
-    def enter(self, node: GraphNode, tangent: RecordedArray, primal: Edge | None) -> None:
-        """The tangent of a dual, whose node this is."""
+    def enter(self, value: Any, tangent: RecordedArray | None, behind: Edge | None) -> Edge:
+        """The edge of a dual of this value and tangent; its gradients go `behind`."""
+        node = CustomNode("MakeDualBackward", (behind,), lambda bar: (bar,), user_line(2))
+        node.output_kinds = (kind_of(value),)
         self.tangents[node, 0] = tangent
-        self._reverse[node] = primal is not None
+        self._reverse[node] = behind is not None
+        return node, 0
 
     def of(self, edge: Edge | None) -> RecordedArray | None:
-        """The tangent of an output; None where it does not depend on a dual."""
+        """The tangent of an output; None where it does not depend on a dual.
+
+        Nodes stand for what was recorded, so their tangents are, whatever the mode is now.
+        """
         if edge is None:
             return None
-        for node in self._unknown(edge):
-            self._push(node)
+        if edge[0] not in self._reverse:
+            with recording():
+                for node in self._unknown(edge):
+                    self._push(node, records=True)
         return self.tangents.get(edge)
+
+    def moves(self, operands: Iterable[object]) -> bool:
+        """Whether one of these, arrays or edges, has a tangent."""
+        edges = [x.edge_now() if isinstance(x, RecordedArray) else x for x in operands]
+        return any(isinstance(e, tuple) and self.of(e) is not None for e in edges)
+
+    def without_graph(self, found: Any) -> Any:
+        """What a call has just given, as duals whose gradients go nowhere."""
+        for leaf in flatten(found)[0]:
+            if isinstance(leaf, RecordedArray) and leaf.kind.requires_grad:
+                self.cut(leaf, None)
+        return found
+
+    def cut(self, array: RecordedArray, behind: Edge | None) -> None:
+        """Make a dual of an array that a node has just given: its gradients go `behind`."""
+        edge = array.edge_now()
+        assert edge is not None, "it requires a gradient"
+        node = edge[0]
+        if node not in self._reverse:
+            for operand in node.edges:
+                self.of(operand)
+            with not_recording():
+                self._push(node, records=False)
+        array.edge = self.enter(array.value, self.tangents.get(edge), behind)
 
     def leads_to_leaf(self, edge: Edge) -> bool:
         """Whether gradients may flow from an output to a leaf, after `of` was asked."""
@@ -59,7 +94,7 @@ class TangentSweep:
                 waiting += [e[0] for e in node.edges if e is not None]
         return sorted(found, key=lambda node: node.number)
 
-    def _push(self, node: GraphNode) -> None:
+    def _push(self, node: GraphNode, *, records: bool) -> None:
         """Enter the tangents of the outputs of a node whose operands are known."""
         below = [e for e in node.edges if e is not None]
         leaf = node.__class__ is AccumulateGrad
@@ -77,7 +112,7 @@ class TangentSweep:
             way = "Compute it with functions of NumPy, or differentiate it by backward."
             raise failure(UnsupportedError, "fdiff.autograd.forward_ad", fact, way)
         moving = any(dot is not None and dot.requires_grad for dot in dots)
-        records = state.grad_enabled and (self._reverse[node] or moving)
+        records = records and (self._reverse[node] or moving)
         for k, dot in enumerate(_pushed(node, dots, RecordedRules() if records else NodeRules())):
             self.tangents[node, k] = dot
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, failure, warn
+from ..errors import InputError, failure, flag, warn
 from .recorded_array import RecordedArray, Version, kind_of, new_array, tensor
 
 
@@ -63,14 +63,15 @@ def Variable(  # noqa: N802 - torch's name
     if volatile is not None:
         fact = "`volatile` has been removed."
         raise failure(InputError, call, fact, "Write `with fdiff.autograd.no_grad():` instead.")
-    flag = ", requires_grad=False" * (not requires_grad)
+    requires_grad = flag(requires_grad, "requires_grad", call)
+    option = ", requires_grad=False" * (not requires_grad)
     warn(
-        f"{call} is deprecated: write fdiff.autograd.tensor(data{flag}), which copies its data.",
+        f"{call} is deprecated: write fdiff.autograd.tensor(data{option}), which copies its data.",
         DeprecationWarning,
     )
     if isinstance(data, RecordedArray):
         data = data.detach()
         return data.requires_grad_(requires_grad) if requires_grad else data
     if isinstance(data, np.ndarray) and data.dtype.isnative and data.dtype.kind in "fc":
-        return new_array(data, kind_of(data, bool(requires_grad)), None, Version())
+        return new_array(data, kind_of(data, requires_grad), None, Version())
     return tensor(data, requires_grad=requires_grad)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import Line
-from .state import state
+from .thread_state import state
 
 
 class Version:
@@ -28,7 +28,10 @@ class Version:
 
 
 class InferenceVersion(Version):
-    """That of an array made in inference mode: nothing is counted, so nobody may save the array."""
+    """The version of an array made in inference mode: stores into it are not counted.
+
+    So the array may not be saved for a backward pass.
+    """
 
     @property
     def count(self) -> int:
@@ -41,10 +44,10 @@ class InferenceVersion(Version):
         )
 
     def bump(self, line: Line | None) -> None:
-        """Nothing is counted."""
+        """Do nothing: stores are not counted."""
 
     def stores(self) -> int:
-        """None that were counted."""
+        """Zero, because stores are not counted."""
         return 0
 
 

@@ -15,10 +15,10 @@ import numpy as np
 
 from ..process import observation
 from .accumulation import C_ORDER, accumulate
-from .anomalies import watching
 from .array_kinds import ArrayKind, kind_of
 from .graph_structure import BackwardProgram, Structure
 from .nodes import AccumulateGrad, GraphNode
+from .recorded_anomalies import watching
 from .recorded_array import RecordedArray, new_array, new_version
 
 # ``(root, retain) -> done``: False if the graph is another one, or is not as it was saved.

@@ -115,7 +115,7 @@ def wrap_builtin(context: ProxyContext, method: BuiltinMethodType, where: Where)
 def wrap_reference(
     context: ProxyContext, reference: weakref.ReferenceType[object], where: Where
 ) -> Pair:
-    """A weak reference, to what stands for the object."""
+    """A weak reference to the proxy of the object that `reference` leads to."""
     node, value = CachedCalls(reference), reference()
     proxy, part = context.wrap(value, f"{label(where)}()")
     node.calls.append(((), {}, part))

@@ -125,7 +125,7 @@ def _load(bases: tuple[type, ...], name: str) -> None:
 
 
 class ProxyMeta(type):
-    """The class of proxy classes."""
+    """The metaclass of proxy classes: reads and writes of class attributes are noted."""
 
     def __getattribute__(cls, name: str) -> object:
         load(cls, name)

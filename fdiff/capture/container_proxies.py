@@ -313,7 +313,10 @@ def wrap_record(context: ProxyContext, value: object, where: Where) -> Pair:
 def is_composed(value: object) -> bool:
     """Whether `LIBRARY_OBJECTS` tells which attributes define an object, and it has them all."""
     entry = LIBRARY_OBJECTS.get(type(value))
-    return entry is not None and all(attribute(value, name) is not MISSING for name in entry[0])
+    return entry is not None and all(
+        name.endswith("?") or attribute(value, name.removeprefix("type:")) is not MISSING
+        for name in entry[0]
+    )
 
 
 def wrap_composed(context: ProxyContext, value: object, where: Where) -> Pair:
@@ -322,8 +325,13 @@ def wrap_composed(context: ProxyContext, value: object, where: Where) -> Pair:
     if not names:  # nothing about it can change
         return make(value), Identical(value)
     node, found = ComposedObject(type(value)), []
-    for name in names:
-        proxy, part = context.wrap(attribute(value, name), f"{label(where)}.{name}")
+    for spelled in names:
+        name = spelled.removeprefix("type:").rstrip("?")
+        held, proxy, part = attribute(value, name), None, Identical(MISSING)
+        if spelled.startswith("type:"):
+            proxy, part = type(held), Attributes(type(held))
+        elif held is not MISSING:
+            proxy, part = context.wrap(held, f"{label(where)}.{name}")
         found.append(proxy)
         node.parts.append((name, part))
     return make(value, *found), node

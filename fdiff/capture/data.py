@@ -19,7 +19,7 @@ LIMIT = 1 << 26  # bytes of one object that are compared
 
 
 class Content:
-    """Data of this class with this content."""
+    """Compares data (a table, a date and the like) with the class and content it had when read."""
 
     __slots__ = ("key", "kind")
 

@@ -113,7 +113,10 @@ class Dependencies:
         return pins if _alike(f, pins[0]) else None
 
     def _walk(self, f: object) -> list[np.ndarray] | None:
-        """Read everything again and compare; pins are replaced whole, so threads see old or new."""
+        """Read everything again: the captured arrays, or None if anything else has changed.
+
+        Pins are replaced as one tuple, so that another thread sees the old ones or the new ones.
+        """
         if self.opaque or self.traced:
             return None
         walk = Revalidation(len(self.arrays))

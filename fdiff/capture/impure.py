@@ -52,6 +52,7 @@ _IMPURE_NAMES = {
     "numpy": "DataSource datetime64 fromfile fromregex genfromtxt get_printoptions getbufsize "
     "geterr geterrcall load loadtxt memmap save savetxt savez savez_compressed",
     "codecs": "EncodedFile open",
+    "statistics": "kde_random",
     "weakref": "getweakrefcount getweakrefs",
 }
 _IMPURE_MODULES = (  # parts of NumPy and SciPy in which everything is impure
@@ -65,6 +66,7 @@ _ALIASES = {
     "posix": "os", "nt": "os",
     "posixpath": "os.path", "ntpath": "os.path", "genericpath": "os.path",
     "pathlib._local": "pathlib", "pydecimal": "decimal", "pydatetime": "datetime", "pyio": "io",
+    "py_warnings": "warnings",
 }  # fmt: skip
 _CALLABLE = (FunctionType, BuiltinFunctionType, type, type(np.sum))
 

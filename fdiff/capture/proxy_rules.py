@@ -80,7 +80,7 @@ def _by_value(run: object, value: object, where: object) -> Pair:
 
 
 def _opaque_object(run: ProxyContext, value: object, where: Where) -> Pair:
-    """The value itself, which cannot be compared."""
+    """The value without a proxy; as it cannot be compared, the function is traced at each call."""
     return opaque(run, value, where, f"attributes of the {type(value).__name__} object")
 
 

@@ -68,7 +68,7 @@ class Places:
         self.shared: list[tuple[object, Where]] = []  # what cannot be compared, without proxies
 
     def written(self) -> bool:
-        """Whether anything in globals, cells or copies has still to be stored in the user's own."""
+        """Whether a private global, cell or copy holds a store that the user's own lacks yet."""
         written: Iterable[bool] = (
             *(next(g.writes(), None) is not None for g in self.globals.values()),
             *(cell.written() for cell in self.cells.values()),

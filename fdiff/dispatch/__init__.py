@@ -5,7 +5,7 @@ by which traces are told apart; `program` looks for a
 variant, a trace of `f` that holds for it, or has `variant` trace `f`, while `capture_session`
 writes down what `f` reads from outside; the operator makes a plan of it (`plans`);
 `tiered_execution` runs the plan's tapes by the NumPy interpreter, by bytecode (`bytecode_tier`) or
-by compiled kernels.
+by compiled kernels (`kernel_tier`), whichever has paid for itself (`break_even`).
 
 A call is answered in one of two ways:
 

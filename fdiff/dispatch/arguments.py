@@ -6,7 +6,7 @@ to the function as they are, and are part of the signature by value.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 
 import numpy as np
@@ -27,6 +27,10 @@ Body = Callable[[Function, tuple[object, ...], dict[str, object]], object]
 STATIC = (bool, int, str, bytes, type(None))
 NUMBERS = (bool, int, float, complex)
 LEAVE_OUT = "Leave it out of argnums, or pass it as an argument of its own."
+ARRAYS_ALONE = (
+    "Differentiate by an array, or a tuple, list, dict or dataclass of arrays: argnums names the"
+    " argument."
+)
 WAY_OUT = "__fdiff_way_out__"  # of a class of ours that operators do not take: what to write
 TAKE_NUMBERS = "Pass its numbers: `series.to_numpy()`, `frame.to_numpy()`."
 ONCE = "Name each argument once; -1 is the last one."
@@ -179,8 +183,10 @@ def check_leaf(leaf: object, call: str, spec: Spec, k: int, *, differentiate: bo
         return
     if not isinstance(leaf, (np.ndarray, np.generic, int, float, complex, DeviceArray)):
         fact = f"cannot differentiate with respect to a value of type {type(leaf).__name__}"
-        way = TAKE_NUMBERS if is_table(leaf) else getattr(type(leaf), WAY_OUT, LEAVE_OUT)
-        raise failure(InputError, call, f"{fact}{_inside(spec, k)}.", way)
+        inside = _inside(spec, k)
+        own = f"Pass dict(x). {ARRAYS_ALONE}" if isinstance(leaf, Mapping) else ARRAYS_ALONE
+        way = getattr(type(leaf), WAY_OUT, LEAVE_OUT if inside else own)
+        raise failure(InputError, call, f"{fact}{inside}.", TAKE_NUMBERS if is_table(leaf) else way)
     dtype = leaf.dtype if isinstance(leaf, DeviceArray) else np.asarray(leaf).dtype
     if dtype.kind not in "fc":  # complex inputs are judged by the operator
         fact = f"only floating-point inputs can be differentiated, not {dtype}{_inside(spec, k)}."
@@ -200,8 +206,10 @@ def refuse_device_array(leaf: object, call: str) -> None:
 
 def _as_float(leaf: object, dtype: np.dtype, spec: Spec) -> str:
     """Advice for an argument that is not floating point: convert it, or leave it out."""
+    if dtype.kind == "O":
+        return "Convert it with x.astype(float), if it holds numbers alone."
     if dtype.kind not in NUMERIC:
-        return LEAVE_OUT
+        return LEAVE_OUT if spec.leaves > 1 else ARRAYS_ALONE
     how = "with x.astype(float)" if isinstance(leaf, np.ndarray) else ": float(x)"
     others = ", or leave it out of argnums" if spec.leaves > 1 else ""
     return f"Convert it {how}{others}.".replace(" :", ":")

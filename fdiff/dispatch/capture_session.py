@@ -28,8 +28,8 @@ from ..errors import FdiffError, LeakError, Line, TraceError, failure, line_in, 
 from ..ops.replacements import replacement_of
 from ..ops.scipy_functions import only_captured
 from ..trace import Trace, TracedArray, private, replaces, root_trace
+from ..trace.handler_arguments import resolve
 from ..trace.local_arrays import plain
-from ..trace.out_arguments import resolve
 from ..trace.recorder import KEEP_NO_TRACED
 from ..trace.trace_stack import stack, suspended
 from ..trace.traced_keys import Text, TracedKey
@@ -278,6 +278,10 @@ def depends(value: object) -> bool:
     return type(given) is TracedKey
 
 
+class NoSessionError(Exception):
+    """An operator was called in a trace that watches nothing: of one call on recorded arrays."""
+
+
 @contextmanager
 def watched(trace: Trace, inner: list[tuple[Function, Dependencies]]) -> Generator[CaptureSession]:
     """The session of the outermost trace, opened if `trace` is that one.
@@ -288,7 +292,8 @@ def watched(trace: Trace, inner: list[tuple[Function, Dependencies]]) -> Generat
     if root is trace:
         root.session = CaptureSession(trace)
     session = root.session
-    assert isinstance(session, CaptureSession), "set where the outermost trace began"
+    if not isinstance(session, CaptureSession):
+        raise NoSessionError
     try:
         yield session
     except (TypeError, ValueError) as error:
@@ -321,9 +326,23 @@ def _refused(error: Exception) -> tuple[str, str] | None:
     if "TracedArray" in str(error) and not isinstance(error, FdiffError):
         return (
             f"a traced array met code that takes numbers or memory alone ({error}).",
-            "Use numpy functions, or fdiff.stop_gradient.",
+            "Use numpy functions; or return the value (has_aux=True), and use it outside.",
+        )
+    if "not supported for the input types" in str(error) and _in_masked_arrays(error):
+        return (
+            f"a function of numpy.ma met a traced array ({error}).",
+            "Use numpy.where with a mask, or take `a.filled(0.0)` and `~a.mask` outside of it.",
         )
     return None
+
+
+def _in_masked_arrays(error: Exception) -> bool:
+    """Whether code of `numpy.ma` raised an error."""
+    traceback = error.__traceback__
+    while traceback is not None and traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    name = "" if traceback is None else traceback.tb_frame.f_globals.get("__name__")
+    return str(name).startswith("numpy.ma")
 
 
 def own_result(tree: object, session: CaptureSession) -> object:

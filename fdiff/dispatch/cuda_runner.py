@@ -20,7 +20,9 @@ from ..device_arrays import CPU, DeviceArray
 from ..errors import UnsupportedError, failure
 from ..tape import Tape
 from ..transforms.custom_calls import inlined
-from .tiered_execution import KEPT, NAMED, Runner, runner
+from .break_even import scheduling
+from .kernel_tier import names_of
+from .tiered_execution import KEPT, Runner, runner
 
 if TYPE_CHECKING:
     from ..kernels import CudaExecutable
@@ -40,7 +42,7 @@ class CudaRunner(Runner):
     def __call__(self, arrays: Sequence[np.ndarray | DeviceArray]) -> Sequence[np.ndarray]:
         """Outputs of the tape: arrays of NumPy, or device arrays if any input is one."""
         if self._program is None:
-            self.compile(self.call or "device='cuda'")
+            self.compile(self.account.call or "device='cuda'")
         assert self._program is not None, "compile raises if it fails"
         outs = self._program.of_any(arrays)
         if self._slots is not None:
@@ -52,28 +54,24 @@ class CudaRunner(Runner):
 
     def compile(self, call: str) -> None:
         """Make the kernels now; raises where an operation has none, or there is no device."""
-        self.asked, self.tier = True, "compile"
+        self.account.asked, self._last_tier = True, "compile"
         if self._program is None:
             device = kernels.cuda_device(call)
-            if lacking := _in_words(kernels.missing_on_cuda(self.tape)):
-                fact = f"there is no CUDA kernel for {lacking}."
+            if missing := names_of(kernels.missing_on_cuda(self.tape)):
+                fact = f"there is no CUDA kernel for {missing}."
                 raise failure(UnsupportedError, call, fact, _ON_CPU)
-            with self._scheduling():
+            with scheduling(self.tape, self.account.call):
                 self._program = kernels.compile_cuda(self.tape, device)
 
-    def lacking(self) -> str:
+    def missing_kernels(self) -> str:
         return ""  # `compile` raises an error of its own
 
-    def fits(self, limit: int) -> bool:
+    def kernel_fits(self, limit: int) -> bool:
         return False  # chunks of derivatives are for the CPU
 
     def state(self) -> str:
         """How the tape runs, in words: a line of the `repr` of a function."""
         return "not run yet, on CUDA" if self._program is None else self._program.state
-
-
-def _in_words(found: list[str]) -> str:
-    return ", ".join(found[:NAMED]) + (f" and {len(found) - NAMED} more" * (len(found) > NAMED))
 
 
 _runners: OrderedDict[Tape, CudaRunner] = OrderedDict()

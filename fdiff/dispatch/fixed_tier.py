@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ..errors import InputError, message
+from ..errors import InputError, failure
 
 VARIABLE = "FDIFF_TIER"
 
@@ -13,11 +13,6 @@ def fixed_tier() -> str:
     """The tier that the environment fixes, or an empty string."""
     tier = os.environ.get(VARIABLE, "")
     if tier not in ("", "interpret", "evaluate", "compile"):
-        raise InputError(
-            message(
-                VARIABLE,
-                f"{tier!r} is no tier.",
-                "Set it to interpret, evaluate or compile, or leave it unset.",
-            )
-        )
+        way = "Set it to interpret, evaluate or compile, or leave it unset."
+        raise failure(InputError, VARIABLE, f"{tier!r} is no tier.", way)
     return tier

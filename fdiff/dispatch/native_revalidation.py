@@ -49,7 +49,10 @@ def native_reads(pins: Pins) -> Preconditions:
 
 
 def reads_of_function(f: object) -> tuple[Lookup, ...] | None:
-    """Checks that the first argument leads where `f` does; None where reads cannot tell."""
+    """The reads that show whether the first argument is the same function as `f`, or an equal one.
+
+    None where reads of memory cannot show it.
+    """
     if type(f) is FunctionType:
         return _sibling(f)
     if type(f) is not MethodType:

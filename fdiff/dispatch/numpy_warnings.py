@@ -20,10 +20,12 @@ from ..errors import Line, is_internal, warn
 from ..interpret import Interpreter
 from ..process.float_flags import OFTEN, Doubts, error_state, taken
 from ..tracebacks import trim
+from ..transforms.custom_calls import inlined
 from ..tree import map_leaves
 from .arguments import Function, native
 
 if TYPE_CHECKING:
+    from ..tape import Tape
     from .program import Program
     from .variant import Variant
 
@@ -58,9 +60,17 @@ def warn_after_hint(
         if not found:
             return
         if not variant.cacheable:  # a second call might find its world changed
-            _warn_at_lines(found, variant)
+            _warn_at_lines(found, variant.tape)
             return
     _call_plainly(program, f, given)
+
+
+def warn_of_tape(tape: Tape, arrays: Sequence[np.ndarray]) -> None:
+    """After a hint: warn, or raise, at the user's lines of the nodes of a tape of plain code."""
+    state = np.geterr()
+    if {state[kind] for kind in KINDS} != {"ignore"}:
+        tape = inlined(tape)
+        _warn_at_lines(Interpreter(tape).flagged(arrays), tape)
 
 
 def warning_hook(
@@ -177,9 +187,9 @@ def _call_at_user_line(f: Function, args: tuple[object, ...], kwargs: dict[str, 
     eval(code, frame.f_globals, {"f": f, "args": args, "kwargs": kwargs})  # noqa: S307 - our text
 
 
-def _warn_at_lines(found: Sequence[tuple[str, int]], variant: Variant) -> None:
+def _warn_at_lines(found: Sequence[tuple[str, int]], tape: Tape) -> None:
     """Warn of what was found in a tape, in NumPy's words, at the user's lines of the nodes."""
-    tape, state = variant.tape, np.geterr()
+    state = np.geterr()
     flags = {"divide by zero": 1, "overflow": 2, "underflow": 4, "invalid value": 8}
     modes = {words: state[kind] for kind, words in KINDS.items()}
     for words, node in dict.fromkeys(found):

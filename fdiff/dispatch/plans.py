@@ -42,14 +42,14 @@ class PlanStep:
         whole = tape if check is None else derive(GUARD, tape, check=check)
         self.runner = runner_on(device, whole)
         if call:
-            self.runner.call = call
+            self.runner.account.call = call
 
     def compile_when_called(self, compiler: str) -> None:
         """Have the first call compile a kernel, by this compiler where one is named."""
         if compiler:
-            call, self.runner = self.runner.call, self.runner.by(compiler)
-            self.runner.call = call
-        self.runner.asked = True
+            call, self.runner = self.runner.account.call, self.runner.with_compiler(compiler)
+            self.runner.account.call = call
+        self.runner.account.asked = True
 
 
 class EagerStep:

@@ -29,7 +29,7 @@ from .arguments import Argnums, Body, Function, differentiated, flat_key, leaf_k
 from .branch_stability import ALTERNATIVES, BranchStability
 from .capture_session import call_private
 from .plans import OperatorPlan
-from .variant import Variant, trace_variant
+from .variant import CallToTrace, Variant, trace_variant
 
 MakePlan = Callable[[Variant], OperatorPlan]  # what an operator makes of a traced function
 
@@ -199,10 +199,10 @@ class Program:
             leaves, spec = flatten((args, kwargs))
             order, in_spec = differentiated(args, self.argnums, call)
             body = lambda *a, **k: self.body(f, a, k)  # noqa: E731 - its function bound
-            settings = (leaves, spec, order, in_spec)
-            variant, extra = trace_variant(
-                body, f, call, *settings, eager=eager, device=self.device
+            given = CallToTrace(
+                body, f, call, leaves, spec, order, in_spec, device=self.device, eager=eager
             )
+            variant, extra = trace_variant(given)
             variant.plan = self.make_plan(variant) if eager else self._plan(variant)
         inputs = [
             leaves[k] if isinstance(leaves[k], TracedArray) else native(leaves[k])

@@ -2,7 +2,8 @@
 
 In come a function's program and the arguments of a call, out comes the kernel of the variant that
 holds for them, which leaf of the call each of its inputs is, and how the result is built of its
-outputs. What cannot be one kernel is refused, with the reason.
+outputs. A plan of several kernels becomes a sequence of them, which is called like one. What needs
+Python is refused, with the reason.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from ..tree import flatten, unflatten
 from .arguments import Function, is_static
 from .compiler_defects import Defect
 from .fast_path_builder import Split
-from .plans import Arrays, PlanStep, Step
+from .plans import PlanStep
 from .program import Program
-from .result_template import Placeholder
+from .recorded_plans import PlannedRun, PlanRecording
 from .variant import Variant
 
 CALL_FROM_PYTHON = "Call it from Python."
@@ -55,9 +56,8 @@ def single_kernel(
 ) -> SingleKernel:
     """The kernel of a call with these arguments, and with this variant if one is given."""
     leaves, spec = flatten(given)
-    own, named = _arguments(spec, leaves, split)[0]
     if variant is None:
-        variant = _variant(program, f, own, named)
+        variant = variant_of(program, f, given, split)
     captured = variant.refresh(f)
     if captured is None or not variant.cacheable:
         reads = next((one for _, reads in variant.inner for one in reads.opaque), "what it reads")
@@ -67,22 +67,24 @@ def single_kernel(
     markers = [_marker(leaf) for leaf in leaves]
     (own, named), vectors = _arguments(spec, markers, split)
     arrays = [*variant.leaves(own, named), *captured]
-    step, inputs, result = _run(variant, call, arrays, vectors)
+    recording, result = _record(variant, call, arrays, vectors)
     at = {id(marker): k for k, marker in enumerate(markers) if not is_static(marker)}
     traced = len(arrays) - len(captured)
     sources: list[int | np.ndarray] = [at[id(one)] for one in arrays[:traced]]
     sources += [_captured(one, call) for one in captured]
-    sources += _vectors(variant, vectors, inputs[len(arrays) :], at)
     if variant.swapped:
         fact = "it reads an array of another byte order than the machine's."
         raise failure(UnsupportedError, call, fact, "Convert the array once, outside.")
     if any(layout for k, layout in variant.layouts if k < traced):
         raise not_in_order(call)
-    kernel = _kernel(step, sources, call)
-    guard = list(step.runner.slots())[-1] if step.guarded else None
-    if variant.check is not None and guard is None:
-        fact = "it branches on values, and takes more than one kernel."
-        raise failure(UnsupportedError, call, fact, CALL_FROM_PYTHON)
+    whole = _only_run(recording, variant)
+    if whole is None:
+        kernel, result, guard = _sequence(recording, result, variant, sources, call)
+    else:
+        sources += _vectors(variant, vectors, whole.inputs[len(arrays) :], at)
+        kernel = _kernel(whole.step, sources, call)
+        result = recording.placed(result, [one.number for one in whole.outputs])
+        guard = list(whole.step.runner.slots())[-1] if whole.step.guarded else None
     c_order = any(k < traced for k, _ in variant.layouts)
     return SingleKernel(variant, kernel, tuple(sources), result, guard, variant.pinned, c_order)
 
@@ -102,10 +104,14 @@ def _arguments(
     return (own, named), vectors
 
 
-def _variant(
-    program: Program, f: Function, args: tuple[object, ...], named: dict[str, object]
+def variant_of(
+    program: Program,
+    f: Function,
+    given: tuple[tuple[object, ...], dict[str, object]],
+    split: Split,
 ) -> Variant:
     """The variant that holds for these arguments; of unstable branches a new one."""
+    args, named = split(given[0])[0], given[1]
     variant, _ = program.find(f, args, named, sure=True)
     if variant.eager is None:
         return variant
@@ -122,31 +128,43 @@ def _marker(leaf: object) -> object:
     return type(leaf)(leaf) if isinstance(leaf, np.generic) else leaf * 1.0  # type: ignore[operator] - a number
 
 
-def _run(
+def _record(
     variant: Variant, call: str, arrays: list[object], vectors: tuple[object, ...]
-) -> tuple[PlanStep, list[object], object]:
-    """The only step of a plan with its inputs, and the result built of placeholders."""
-    found: list[tuple[PlanStep, list[object]]] = []
-
-    def run(step: Step, inputs: Arrays) -> list[Placeholder]:
-        assert isinstance(step, PlanStep), "no kernel is made of an eager trace"
-        found.append((step, list(inputs)))
-        slots = list(step.runner.slots())
-        return [Placeholder(k) for k in (slots[:-1] if step.guarded else slots)]
-
+) -> tuple[PlanRecording, object]:
+    """What the plan runs, and the result built of recorded arrays."""
+    recording = PlanRecording(arrays)
     try:
-        result = variant.plan.call(arrays, vectors, run)
+        result = variant.plan.call(recording.arrays, vectors, recording.run)
     except FdiffError:
         raise
     except Exception:  # noqa: BLE001 - the plan, or a class of the user's, computes with outputs
-        found.clear()
-        result = None
-    if len(found) != 1 or any(
-        a is not b for a, b in zip(found[0][1][: len(arrays)], arrays, strict=True)
-    ):
-        fact = "its result takes more than one kernel: it is too large, or built by other code."
-        raise failure(UnsupportedError, call, fact, CALL_FROM_PYTHON)
-    return *found[0], result
+        fact = "its result is built by code of Python that computes with outputs of the kernel."
+        raise failure(UnsupportedError, call, fact, CALL_FROM_PYTHON) from None
+    return recording, result
+
+
+def _only_run(recording: PlanRecording, variant: Variant) -> PlannedRun | None:
+    """The run that does everything, and checks the guards if there are any; else None."""
+    one, *more = recording.runs
+    return None if more or (variant.check is not None and not one.step.guarded) else one
+
+
+def _sequence(
+    recording: PlanRecording,
+    result: object,
+    variant: Variant,
+    sources: Sequence[int | np.ndarray],
+    call: str,
+) -> tuple[BareKernel, object, int | None]:
+    """The kernels of a plan as one, the result of placeholders, and the output of the guards."""
+    numbers = recording.numbers(result)
+    guard = None
+    if variant.check is not None:
+        guard = len(numbers)
+        (holds,) = recording.run(PlanStep(variant.check), recording.arrays)
+        numbers.append(holds.number)
+    kernel = recording.sequence(lambda step, n: _kernel(step, sources[:n], call), numbers)
+    return kernel, recording.placed(result, numbers), guard
 
 
 def _vectors(
@@ -176,15 +194,16 @@ def _captured(array: np.ndarray, call: str) -> np.ndarray:
 
 def _kernel(step: PlanStep, sources: Sequence[int | np.ndarray], call: str) -> BareKernel:
     """The kernel of one thread."""
-    lacking = step.runner.lacking()
-    if lacking:
+    missing = step.runner.missing_kernels()
+    if missing:
         raise failure(
-            UnsupportedError, call, f"there is no kernel for {lacking}.", CALL_FROM_PYTHON
+            UnsupportedError, call, f"there is no kernel for {missing}.", CALL_FROM_PYTHON
         )
     layouts = tuple([
         "A" if isinstance(one, np.ndarray) and not one.flags.c_contiguous else "C"
         for one in sources
     ])  # fmt: skip
+    layouts += ("C",) * (len(step.runner.tape.inputs) - len(layouts))
     try:
         runner = step.runner
         return kernels.compile(runner.tape, layouts, runner.compiler, serial=True).bare()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -145,61 +145,82 @@ class Variant:
             return False
 
 
-def trace_variant(
-    body: Function,
-    f: Function,
-    call: str,
-    leaves: Sequence[object],
-    spec: Spec,
-    order: Sequence[int],
-    in_spec: Spec,
-    *,
-    eager: bool = False,
-    device: str = CPU,
-) -> tuple[Variant, tuple[object, ...]]:
-    """Run `body` on traced arguments once.
+class CallToTrace(NamedTuple):
+    """A call whose function is to be traced.
+
+    `body` runs the user's function `f` on traced arguments, `call` is the public call. `leaves` and
+    `spec` are the flattened arguments, `wrt` the positions of the differentiated leaves, `in_spec`
+    the structure of these. The tapes shall run on `device`; an `eager` trace is for this call, and
+    a trace that is wanted `once` is kept for no other, whatever the function reads.
+    """
+
+    body: Function
+    f: Function
+    call: str
+    leaves: Sequence[object]
+    spec: Spec
+    wrt: Sequence[int]
+    in_spec: Spec
+    device: str = CPU
+    eager: bool = False
+    once: bool = False
+
+
+def trace_variant(given: CallToTrace) -> tuple[Variant, tuple[object, ...]]:
+    """Run the function of a call on traced arguments once.
 
     Returns the variant, without a plan, and what the inputs of its tape beyond the arguments stand
-    for. `leaves` and `spec` are the flattened arguments, `order` the positions of the
-    differentiated ones, `in_spec` their structure. The tapes shall run on `device`.
+    for.
     """
+    call, leaves, wrt = given.call, given.leaves, given.wrt
     for k, leaf in enumerate(leaves):
-        check_leaf(leaf, call, spec, k, differentiate=k in order)
+        check_leaf(leaf, call, given.spec, k, differentiate=k in wrt)
     traced = tuple(k for k, leaf in enumerate(leaves) if not is_static(leaf))
-    inputs = [as_input(leaves[k], differentiate=k in order) for k in traced]
-    outs: list[object] = []
-    out_spec = [Spec(None)]
-    inner: list[tuple[Function, Dependencies]] = []
-
-    def run(trace: Trace, arguments: list[TracedArray]) -> list[object]:
-        given = list(leaves)
-        for k, stand_in in zip(traced, arguments, strict=True):
-            given[k] = stand_in
-        args, kwargs = unflatten(spec, given)  # type: ignore[misc] - the tree of a call
-        with watched(trace, inner) as session:
-            found, out_spec[0] = flatten(own_result(body(*args, **kwargs), session))
-        outs.extend(found)
-        return [out for out in found if traceable(out)]
-
-    trace = _eager_trace(call) if eager else None
+    inputs = [as_input(leaves[k], differentiate=k in wrt) for k in traced]
+    run = _Run(given, traced)
+    trace = _eager_trace(call) if given.eager else None
     recording = record(run, inputs, call, trace)
     session = recording.session
     everything = [*(leaves[k] for k in traced), *recording.extra]
     variant = Variant(
         call=call,
-        wrt=tuple(traced.index(k) for k in order),
-        in_spec=in_spec,
-        out_spec=out_spec[0],
+        wrt=tuple(traced.index(k) for k in wrt),
+        in_spec=given.in_spec,
+        out_spec=run.out_spec,
         traced=traced,
-        inner=tuple(inner),
+        inner=tuple(run.inner),
         order=tuple(session.order) if isinstance(session, CaptureSession) else (),
-        cacheable=not eager and _cacheable(f, call, leaves, outs, inner, shown=recording.shown),
+        cacheable=not given.eager and _may_be_used_again(given, run, shown=recording.shown),
         input_scalars=tuple(i.scalar or i.weak for i in inputs),
         direct=len(traced) == len(leaves) and all(map(is_direct, leaves)),
-        device=device,
-        **_recorded(recording, outs, everything, len(traced), trace),
+        device=given.device,
+        **_recorded(recording, run.outs, everything, len(traced), trace),
     )
     return (_unless_complex(variant, trace) if trace else variant), recording.extra
+
+
+class _Run:
+    """The run of a function on traced arguments: what it returned, and which functions ran.
+
+    `traced` are the positions of the leaves in whose place there is a traced array.
+    """
+
+    def __init__(self, given: CallToTrace, traced: Sequence[int]) -> None:
+        self._given, self._traced = given, traced
+        self.outs: list[object] = []
+        self.out_spec = Spec(None)
+        self.inner: list[tuple[Function, Dependencies]] = []
+
+    def __call__(self, trace: Trace, arguments: list[TracedArray]) -> list[object]:
+        """The numeric leaves of the result."""
+        leaves = list(self._given.leaves)
+        for k, stand_in in zip(self._traced, arguments, strict=True):
+            leaves[k] = stand_in
+        args, kwargs = unflatten(self._given.spec, leaves)  # type: ignore[misc] - the tree of a call
+        with watched(trace, self.inner) as session:
+            result = own_result(self._given.body(*args, **kwargs), session)
+            self.outs, self.out_spec = flatten(result)
+        return [out for out in self.outs if traceable(out)]
 
 
 def _eager_trace(call: str) -> EagerTrace:
@@ -208,7 +229,7 @@ def _eager_trace(call: str) -> EagerTrace:
 
 
 def _unless_complex(variant: Variant, trace: EagerTrace) -> Variant:
-    """An eager variant; of complex numbers an ordinary one, as eager derivatives are real."""
+    """The eager variant; an ordinary one where numbers are complex: eager derivatives are real."""
     types = (*variant.tape.output_types, *(variant.tape.input_types[k] for k in variant.wrt))
     if all(t.dtype.kind != "c" for t in types):
         return variant
@@ -254,49 +275,56 @@ def _swapped(value: object) -> bool:
     return isinstance(value, np.ndarray) and not value.dtype.isnative
 
 
-def _cacheable(
-    f: Function,
-    call: str,
-    leaves: Sequence[object],
-    outs: Sequence[object],
-    inner: Sequence[tuple[object, Dependencies]],
-    *,
-    shown: bool,
-) -> bool:
-    """Whether a later call may use this trace; says so once where it may not."""
-    if any(isinstance(leaf, TracedArray) for leaf in leaves) or any(
-        reads.traced for _, reads in inner
+def _may_be_used_again(given: CallToTrace, run: _Run, *, shown: bool) -> bool:
+    """Whether later calls may use this trace. Where they may not, the user is told why, once.
+
+    `shown`: whether text was made of a traced value.
+    """
+    if any(isinstance(leaf, TracedArray) for leaf in given.leaves) or any(
+        reads.traced for _, reads in run.inner
     ):
-        return False
+        return False  # part of a trace under way, whose values are of this call
+    reasons = _reasons_to_retrace(given, run, shown=shown)
+    if reasons and not given.once:
+        _warn_of_retracing(given, *reasons[0])
+    return not reasons
+
+
+def _reasons_to_retrace(
+    given: CallToTrace, run: _Run, *, shown: bool
+) -> list[tuple[str, Line | None]]:
+    """What a later call cannot compare with this one, in words, and where it was read."""
     reasons: list[tuple[str, Line | None]] = [
         (f"an argument of type {type(leaf).__name__}", None)
-        for leaf in leaves
+        for leaf in given.leaves
         if is_static(leaf) and not fixed(leaf)
     ]
     reasons += [
         (f"a result of type {type(out).__name__}", None)
-        for out in outs
+        for out in run.outs
         if not (traceable(out) or fixed(out) or isinstance(out, type))
     ]
-    for _, reads in inner:
+    for _, reads in run.inner:
         reasons += zip(reads.opaque, reads.lines, strict=True)
     reasons += [("text made of a traced value, or printed,", None)] if shown else []
-    if not reasons:
-        return True
-    code = getattr(f, "__code__", f)
+    return reasons
+
+
+def _warn_of_retracing(given: CallToTrace, reason: str, line: Line | None) -> None:
+    """Say once for each function that it is traced at each call."""
+    code = getattr(given.f, "__code__", given.f)
     key = code, getattr(code, "co_filename", None)  # equal code may be in several files
-    if key not in _warned:
-        _warned.add(key)
-        words, line = reasons[0]
-        where = line or user_line()
-        warn(
-            f"{call}: traced again at each call, because {words} cannot be compared."
-            " Results are right; pass the data as an argument to make calls faster."
-            f"{show_line(where)}",
-            RetraceWarning,
-            where,
-        )
-    return False
+    if key in _warned:
+        return
+    _warned.add(key)
+    where = line or user_line()
+    warn(
+        f"{given.call}: traced again at each call, because {reason} cannot be compared."
+        " Results are right; pass the data as an argument to make calls faster."
+        f"{show_line(where)}",
+        RetraceWarning,
+        where,
+    )
 
 
 _warned: set[object] = set()

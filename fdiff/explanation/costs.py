@@ -9,14 +9,15 @@ Derivatives, 2nd ed., SIAM 2008, chapter 4.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from .. import kernels
 from ..device_arrays import CPU
 from ..dispatch.arguments import Argnums, Function
+from ..dispatch.break_even import WRITE_SECONDS
 from ..dispatch.plans import OperatorPlan
-from ..dispatch.tiered_execution import WRITE_SECONDS
 from ..dispatch.variant import Variant
 from ..errors import FdiffError
 from ..functional import grad, hessian, jacobian
@@ -28,7 +29,7 @@ from ..transforms.pipeline import VALUE, derive
 from .report import Cost
 
 if TYPE_CHECKING:
-    from ..kernels import KernelForecast
+    from ..kernels import KernelForecast, TapeCosts
 
 PATIENCE = 0.5  # seconds: a text that takes longer to generate is not generated for a report
 LONGEST = int(
@@ -169,7 +170,8 @@ def cost_of(
     made = [kernel_of(tape, device, compiler) for tape, _ in runs]
     known = [k for k in made if k is not None]
     complete = len(known) == len(runs) and bool(runs)
-    timed = complete and not any(k.uncounted for k in known)
+    times_of = [_run_seconds(*one) for one in zip(runs, made, counts, strict=True)]
+    seconds = [s * n for s, (_, n) in zip(times_of, counts, strict=True) if s is not None]
     pairs = [(k, c.outputs, times) for k, (c, times) in zip(known, counts, strict=False)]
     return Cost(
         what,
@@ -182,12 +184,22 @@ def cost_of(
         max((c.peak for c, _ in counts), default=0),
         max((k.workspace + out for k, out, _ in pairs), default=0) if complete else None,
         sum(c.numpy_seconds * n for c, n in counts),
-        sum(k.run_seconds * n for k, _, n in pairs) if timed else None,
+        sum(seconds) if runs and len(seconds) == len(runs) and device == CPU else None,
         sum(k.compile_seconds for k in known) if complete else None,
         tuple(dict.fromkeys(name for c, _ in counts for name in c.uncounted)),
         picked,
         note,
     )
+
+
+def _run_seconds(
+    run: tuple[Tape, int], made: KernelForecast | None, counted: tuple[TapeCosts, int]
+) -> float | None:
+    """What a kernel is predicted to take: by its loops, or by nodes where its text takes long."""
+    if made is not None:
+        return None if made.uncounted else made.run_seconds
+    found = counted[0].kernel_seconds
+    return found if kernels.supported(run[0]) and not math.isnan(found) else None
 
 
 def kernel_of(tape: Tape, device: str, compiler: str) -> KernelForecast | None:

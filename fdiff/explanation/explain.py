@@ -11,9 +11,9 @@ from .. import kernels
 from ..arraytype import ArrayType
 from ..device_arrays import CPU
 from ..dispatch.arguments import Argnums, Function
-from ..dispatch.forecast import tier_forecast
 from ..dispatch.plans import PlanStep
 from ..dispatch.program import Program
+from ..dispatch.tier_forecast import tier_forecast
 from ..dispatch.variant import Variant
 from ..errors import DtypeError, InputError, called, failure, show_line
 from ..functional.dense_plans import JacobianPlan

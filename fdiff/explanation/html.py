@@ -8,7 +8,7 @@ from html import escape
 from .costs import LONGEST
 from .report import Facts, StepFact
 from .text import MOST_NAMES, lines_of
-from .words import (
+from .wording import (
     COST_HEADS,
     cache_words,
     compiler_words,

@@ -9,7 +9,7 @@ from ..kernels import Fusion
 from ..tape import Tape
 from .costs import LONGEST
 from .report import Cost, Facts, StepFact
-from .words import (
+from .wording import (
     COST_GROUPS,
     COST_HEADS,
     cache_words,

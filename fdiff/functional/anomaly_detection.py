@@ -8,12 +8,11 @@ from __future__ import annotations
 from contextlib import ContextDecorator
 from typing import Self
 
-import numpy as np
-
-from ..errors import InputError, failure
+from ..errors import flag
 from ..process import anomaly_mode
 from ..process.anomaly_mode import AnomalyMode
 from ..trace.trace_stack import occupied
+from ..tracebacks import public_class
 
 ASKED = "anomalies"  # a key of `occupied` while a mode is in force: machine code does not look
 
@@ -36,21 +35,19 @@ class _AnomalyContext(ContextDecorator):
 
 def _truth(value: object, role: str, call: str) -> bool:
     """An option; a function is no truth value, as where a decorator lacks its parentheses."""
-    if isinstance(value, bool | np.bool_):
-        return bool(value)
-    fact = f"{role} must be True or False, not {type(value).__name__}."
     way = f"As a decorator it is written with parentheses: @{call}(...)."
-    raise failure(InputError, f"fdiff.autograd.{call}", fact, way)
+    return flag(value, role, f"fdiff.autograd.{call}", way)
 
 
 def _close_fast_path() -> None:
     """Have every call go the general way while a mode is in force, and no longer."""
-    if anomaly_mode.mode is not None and anomaly_mode.mode.check_nan:
+    if anomaly_mode.watching():
         occupied[ASKED] = None
     else:
         occupied.pop(ASKED, None)
 
 
+@public_class
 class detect_anomaly(_AnomalyContext):  # noqa: N801 - torch's name
     """Find what makes a NaN or an infinity that reaches a result.
 
@@ -75,7 +72,11 @@ class detect_anomaly(_AnomalyContext):  # noqa: N801 - torch's name
     -----
     It holds in the whole process, as in torch. A call costs its own time, and that of interpreting
     the function once; where an anomaly is found, the function is traced anew and its derivative
-    interpreted operation by operation. Functions made by `njit` and `cfunc` are not watched.
+    interpreted operation by operation.
+
+    Calls of functions made by `njit` in code that Numba compiled are watched: each asks Python, and
+    raises. So do those of functions made by `cfunc`, whose `check` raises; with
+    ``misses="raise"`` these never ask Python, and are not watched.
 
     References
     ----------
@@ -95,6 +96,7 @@ class detect_anomaly(_AnomalyContext):  # noqa: N801 - torch's name
         super().__init__(AnomalyMode(check_nan=_truth(check_nan, "check_nan", "detect_anomaly")))
 
 
+@public_class
 class set_detect_anomaly(_AnomalyContext):  # noqa: N801 - torch's name
     """Switch the detection of anomalies on or off, at once; as a context, until its end.
 
@@ -128,6 +130,7 @@ class set_detect_anomaly(_AnomalyContext):  # noqa: N801 - torch's name
         return self
 
 
+@public_class
 class debug_nans(_AnomalyContext):  # noqa: N801 - JAX's name
     """As `detect_anomaly`, and for values that the function discards too.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -45,7 +45,8 @@ class CFunction:
     def __init__(self, prepared: Prepared[..., Any], example: Example, misses: str) -> None:
         self._name = called(prepared.__fdiff__, prepared.__wrapped__)
         self._error: BaseException | None = None
-        self._records = _FixedRecords(called_function(prepared), example, None)
+        watched = misses == "python"
+        self._records = _FixedRecords(called_function(prepared), example, None, watched=watched)
         self._example = example
         if misses == "raise":
             self._records.prepare_libm()
@@ -61,6 +62,12 @@ class CFunction:
 
     def __repr__(self) -> str:
         return f"<fdiff.cfunc of {self._name}: {self._declared.spelled('f')}>"
+
+    def __call__(self, *_: object, **__: object) -> NoReturn:
+        """Refused: Python calls `ctypes`, or the prepared function itself."""
+        fact = "the object that holds a C function was called."
+        way = f"Write c.ctypes(...), or call {self._name} in Python."
+        raise failure(InputError, f"cfunc({self._name})", fact, way)
 
     @property
     def address(self) -> int:
@@ -117,7 +124,7 @@ class CFunction:
             raise error
 
     def _callable(self, code: Any, types: Sequence[Any]) -> Any:
-        """A function of ctypes, which keeps alive what it needs."""
+        """A function of ctypes that calls `code`, and keeps `code` and this object alive."""
         out = self._declared.signature.returned
         result = None if out is None else plain_type(out)
         function = ctypes.CFUNCTYPE(result, *types)(code.address)
@@ -130,7 +137,7 @@ class CFunction:
         """The record to be tried, 0 for the next one, or that the call failed."""
         try:
             if status == CStatus.MISS:
-                return self._records.record(self._example_at(table))
+                return self._records.asked(self._example_at(table))
             if status == CStatus.OVERLAP:
                 return self._apart(table)
             if status == CStatus.NO_MEMORY:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import InputError, UnsupportedError, failure
+from ..errors import InputError, failure
 from ..kernels import CallLayout, CParameter, CSignature, Number
 from ..tree import Spec, paths
 from .call_layouts import Example
@@ -94,9 +94,8 @@ def declare(
     for one, shape, path in zip(layout.made, results.shapes, paths_of, strict=True):
         constant = isinstance(one, Number)
         dtype = np.dtype(one.kind) if isinstance(one, Number) else one.dtype
-        if dtype.kind not in "fiu":
-            fact = f"a result has the dtype {dtype}, which has no value for a call that fails."
-            raise failure(UnsupportedError, layout.name, fact, "Return y.astype(float).")
+        if dtype.kind == "b":  # neither of which could say that a call has failed
+            dtype = np.dtype(np.int8)
         scalar = isinstance(one, Number) or one.scalar
         returned = alone and scalar and dtype.str[1:] in _RETURNED
         name = names.new("out" if alone else _identifier(path).replace("out_", "out", 1))

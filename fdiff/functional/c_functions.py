@@ -49,7 +49,8 @@ def cfunc(
         `low_level_callable`, the one for SciPy, which both keep it alive; `header`, its declaration
         in C. A result that is a single number is returned, others (each leaf of a tuple, list or
         dictionary) are written to arrays that the caller passes after the arguments:
-        ``double f(double x)``, ``void f(const double *x, double *out)``.
+        ``double f(double x)``, ``void f(const double *x, double *out)``. Truth values are
+        ``int8_t``.
 
         A call that fails gives NaN in all results, or the smallest integer, and `check()` raises
         its error. A call costs some 40 ns more than its kernel, runs on the thread that calls, has
@@ -60,7 +61,8 @@ def cfunc(
     InputError
         If `prepared` is no prepared function, or an argument cannot be passed.
     UnsupportedError
-        If the function has no kernel, takes more than one, or cannot be traced once for all calls.
+        If an operation has no kernel, code of Python computes with results (a class of the user's
+        that they are put into), or the function cannot be traced once for all calls.
 
     Notes
     -----

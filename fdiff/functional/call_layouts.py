@@ -25,10 +25,10 @@ GIVES = "Return arrays, numbers, None, and tuples of these."
 
 
 class CalledFunction(NamedTuple):
-    """What is known of a prepared function, without itself.
+    """The parts of a prepared function that compiled code needs; `name` is ``grad(model)``.
 
-    `name` is the public call, ``grad(model)``. Records are kept as long as machine code is, which a
-    prepared function leads to: if records led to that, nothing would ever be freed.
+    The prepared function itself is left out. It holds the machine code, and the machine code keeps
+    these records: a reference back to it would be a cycle that is never freed.
     """
 
     operator: str

@@ -6,15 +6,16 @@ What they do is in `derivative_checks`, which is imported with the first check.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import cast
 
 import numpy as np
 
 from ..dispatch.arguments import Function
-from ..errors import GradcheckError, InputError, called, failure
+from ..errors import GradcheckError, InputError, called, failure, flag
 from ..process.forking import no_fork
 from ..tracebacks import public
-from .options import check_callable, is_int
+from .options import check_callable, check_flags, is_int
 
 
 @public
@@ -65,7 +66,7 @@ def gradcheck(
     check_forward_ad, check_backward_ad : bool, optional
         Which modes are checked. Both by default, where torch leaves out forward mode: `jacobian`
         and `hessian` choose it unasked, so that a check of one mode would not vouch for them. Of
-        functions of recorded arrays reverse mode alone is checked.
+        functions of recorded arrays reverse mode alone is checked by default, as in torch.
     fast_mode : bool
         Compare products with random vectors. Costs two or three evaluations of `f` for each input,
         in place of each entry of the inputs; whole Jacobians are measured only where a product
@@ -103,25 +104,29 @@ def gradcheck(
     check_callable(f, "gradcheck")
     call = called("gradcheck", f)
     _check_numbers(call, eps, atol=atol, rtol=rtol, nondet_tol=nondet_tol)
+    forward = _open("check_forward_ad", check_forward_ad, call)
+    backward, batched, batched_forward, *others, raises = check_flags(
+        "gradcheck", f, check_backward_ad=check_backward_ad, check_batched_grad=check_batched_grad,
+        check_batched_forward_grad=check_batched_forward_grad, fast_mode=fast_mode,
+        check_undefined_grad=check_undefined_grad, check_grad_dtypes=check_grad_dtypes,
+        raise_exception=raise_exception,
+    )  # fmt: skip
+    fast, undefined, dtypes = others
     _check_options(
         call,
         masked,
-        (
-            "check_forward_ad or check_backward_ad",
-            check_forward_ad is not False or check_backward_ad,
-            True,
-        ),
-        ("check_backward_ad", check_backward_ad, check_batched_grad),
-        ("check_forward_ad", check_forward_ad is not False, check_batched_forward_grad),
+        ("check_forward_ad or check_backward_ad", forward is not False or backward, True),
+        ("check_backward_ad", backward, batched),
+        ("check_forward_ad", forward is not False, batched_forward),
     )
     with no_fork:
         from .derivative_checks.gradient_checks import check_gradient  # noqa: PLC0415 - late
         from .derivative_checks.settings import CheckSettings  # noqa: PLC0415 - likewise
     settings = CheckSettings(
-        eps, atol, rtol, nondet_tol, check_undefined_grad, check_grad_dtypes, check_batched_grad,
-        check_batched_forward_grad, check_forward_ad, check_backward_ad, fast_mode,
+        eps, atol, rtol, nondet_tol, undefined, dtypes, batched, batched_forward, forward, backward,
+        fast,
     )  # fmt: skip
-    return _passes(lambda: check_gradient(f, inputs, settings), raise_exception)
+    return _passes(lambda: check_gradient(f, inputs, settings), raises)
 
 
 @public
@@ -159,7 +164,7 @@ def gradgradcheck(
         Whether vectors that are drawn shall not be contiguous in memory.
     check_fwd_over_rev, check_rev_over_rev : bool, optional
         Which mode differentiates the reverse sweep. Both by default, where torch leaves out the
-        first: it is what `hessian` and `hvp` use.
+        first: it is what `hessian` and `hvp` use. Of functions of recorded arrays the second alone.
     eps, atol, rtol, raise_exception, nondet_tol, check_undefined_grad, check_grad_dtypes, \
 check_batched_grad, fast_mode, masked
         As for `gradcheck`.
@@ -189,27 +194,30 @@ check_batched_grad, fast_mode, masked
     check_callable(f, "gradgradcheck")
     call = called("gradgradcheck", f)
     _check_numbers(call, eps, atol=atol, rtol=rtol, nondet_tol=nondet_tol)
-    some = check_fwd_over_rev is not False or check_rev_over_rev
+    forward = _open("check_fwd_over_rev", check_fwd_over_rev, call)
+    backward, batched, strided, *others, raises = check_flags(
+        "gradgradcheck", f, check_rev_over_rev=check_rev_over_rev,
+        check_batched_grad=check_batched_grad,
+        gen_non_contig_grad_outputs=gen_non_contig_grad_outputs, fast_mode=fast_mode,
+        check_undefined_grad=check_undefined_grad, check_grad_dtypes=check_grad_dtypes,
+        raise_exception=raise_exception,
+    )  # fmt: skip
+    fast, undefined, dtypes = others
+    some = forward is not False or backward
     _check_options(
         call,
         masked,
         ("check_fwd_over_rev or check_rev_over_rev", some, True),
-        ("check_rev_over_rev", check_rev_over_rev, check_batched_grad),
+        ("check_rev_over_rev", backward, batched),
     )
     with no_fork:
-        from .derivative_checks.gradient_checks import (  # noqa: PLC0415 - late
-            check_gradient_of_gradient,
-        )
+        from .derivative_checks import gradient_checks  # noqa: PLC0415 - late
         from .derivative_checks.settings import CheckSettings  # noqa: PLC0415 - likewise
     settings = CheckSettings(
-        eps, atol, rtol, nondet_tol, check_undefined_grad, check_grad_dtypes,
-        check_batched_grad, False, check_fwd_over_rev, check_rev_over_rev, fast_mode,
+        eps, atol, rtol, nondet_tol, undefined, dtypes, batched, False, forward, backward, fast,
     )  # fmt: skip
-    drawn = {"non_contiguous": gen_non_contig_grad_outputs}
-    return _passes(
-        lambda: check_gradient_of_gradient(f, inputs, grad_outputs, settings, **drawn),
-        raise_exception,
-    )
+    check = partial(gradient_checks.check_gradient_of_gradient, non_contiguous=strided)
+    return _passes(lambda: check(f, inputs, grad_outputs, settings), raises)
 
 
 @public
@@ -274,8 +282,13 @@ def check_grads(
     random_directions.check_directions(f, given, int(order), settings)
 
 
+def _open(role: str, value: object, call: str) -> bool | None:
+    """An option that may be left open, by None."""
+    return None if value is None else flag(value, role, call)
+
+
 def _passes(check: Callable[[], None], raise_exception: bool) -> bool:  # noqa: FBT001 - as it was given
-    """Whether a check raises nothing; its error is passed on if the user wants that."""
+    """Whether a check passes. If it fails and `raise_exception` is true, its error is raised."""
     try:
         check()
     except GradcheckError:
@@ -299,7 +312,7 @@ def _check_numbers(call: str, eps: object, **tolerances: object) -> None:
 
 def _check_options(call: str, masked: bool | None, *needs: tuple[str, object, object]) -> None:  # noqa: FBT001 - as it was given
     """Refuse sparse arrays, and options without what they need: ``(name, its value, asked)``."""
-    if masked:
+    if masked is not None and flag(masked, "masked", call):
         fact = "masked=True is about sparse tensors, and arrays are dense."
         raise failure(InputError, call, fact, "Leave it out.")
     for name, there, asked in needs:

@@ -13,7 +13,7 @@ from ..dispatch.arguments import Function
 from ..primitive import HOOKS
 from ..trace import apply_many, private, tracing
 from ..trace.trace_stack import stack
-from ..tracebacks import public
+from ..tracebacks import line_of, public
 from ..transforms.checkpoint_rules import checkpoint_rule
 from ..transforms.custom_calls import CALL, note_calls
 from ..transforms.custom_rules import Site
@@ -21,7 +21,6 @@ from ..tree import unflatten
 from .annotations import P, R
 from .custom_derivatives import CustomFunction
 from .options import check_callable
-from .rule_results import line_of
 from .rule_tracing import RuleTracing
 from .ruled_call import RuledCall
 

@@ -18,6 +18,7 @@ from ..dispatch.arguments import Function
 from ..errors import InputError, failure
 from ..primitive import HOOKS
 from ..trace import tracing
+from ..tracebacks import public_class
 from .annotations import P, R
 from .options import check_callable, is_int
 from .rule_construction import call_with_rule
@@ -112,6 +113,7 @@ def _checked_argnums(given: Any, call: str) -> tuple[int, ...]:
     return tuple(map(int, nums))
 
 
+@public_class
 class custom_vjp(CustomFunction[P, R]):  # noqa: N801 - JAX's name
     """A function whose reverse rule is the user's.
 
@@ -207,6 +209,7 @@ class custom_vjp(CustomFunction[P, R]):  # noqa: N801 - JAX's name
         self.fwd, self.bwd = fwd, bwd
 
 
+@public_class
 class custom_jvp(CustomFunction[P, R]):  # noqa: N801 - JAX's name
     """A function whose forward rule is the user's.
 

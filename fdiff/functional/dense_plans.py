@@ -110,7 +110,7 @@ class JacobianPlan(OperatorPlan):
             if self.auto and (at_once := self.at_once(arrays, asked=asked)) is not None:
                 return self.finish(run(at_once, arrays))
             begin = perf_counter()
-            found = self.in_chunks(arrays)
+            found = self.in_chunks(arrays, run)
             self.spent += perf_counter() - begin
             return self.finish(found)
         if self.whole is None:
@@ -134,9 +134,9 @@ class JacobianPlan(OperatorPlan):
         if not (asked or self.spent) or not all(map(_in_order, arrays)):
             return None
         runner = self.together.runner
-        runner.asked |= asked
-        runner.spent = max(runner.spent, self.spent)
-        return self.together if runner.fits(BUDGET) else None
+        runner.account.asked |= asked
+        runner.account.spent = max(runner.account.spent, self.spent)
+        return self.together if runner.kernel_fits(BUDGET) else None
 
     @cached_property
     def compressed(self) -> PlanStep | None:
@@ -216,7 +216,7 @@ class HessianPlan(JacobianPlan):
     def in_chunks(self, arrays: Arrays, run: Run = execute) -> list[np.ndarray]:
         found = super().in_chunks(arrays, run)
         if any(isinstance(block, DeviceArray) for block in found):
-            return cast("list[np.ndarray]", execute(self.symmetrised, found))
+            return cast("list[np.ndarray]", run(self.symmetrised, found))
         return mirrored(found, [t.size for t in self.ins])
 
     @cached_property

@@ -6,6 +6,7 @@ import sys
 
 from .. import kernels
 from ..process.forking import no_fork
+from ..tracebacks import public
 
 _WIDTH = 16  # of the names of facts
 
@@ -42,6 +43,7 @@ class InstallationReport(dict[str, str]):
         print(self)  # noqa: T201 - it is what the function is for
 
 
+@public
 def doctor() -> InstallationReport:
     """The state of this installation: versions, processor, cache, threads, compilers, CUDA.
 
@@ -78,6 +80,6 @@ def _at_a_prompt() -> bool:
     Python and IPython have the text of their prompts in `sys.ps1`; what was typed runs in
     ``__main__``, outside of any function.
     """
-    caller = sys._getframe(2)
+    caller = sys._getframe(3)  # past `doctor`, and past what `public` made of it
     typed = caller.f_globals.get("__name__") == "__main__" and caller.f_code.co_name.startswith("<")
     return typed and hasattr(sys, "ps1")

@@ -118,7 +118,7 @@ def _input_types(variant: Variant) -> list[ArrayType]:
 
 
 def _tangents(variant: Variant, given: Arrays) -> dict[int, Any]:
-    """The vectors of a product, by the nodes of the inputs they are tangents of."""
+    """The vectors of a product: for the node of each differentiated input, its tangent."""
     vectors = given[len(variant.tape.inputs) :]
     return dict(zip(_inputs(variant), vectors, strict=True))
 

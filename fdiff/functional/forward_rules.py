@@ -11,11 +11,12 @@ from ..arraytype import ArrayType
 from ..dispatch.arguments import Function, traceable
 from ..errors import TraceError
 from ..trace import ArgumentSpec, TracedArray
-from ..trace.out_arguments import resolve
+from ..trace.handler_arguments import resolve
+from ..tracebacks import line_of
 from ..transforms.custom_rules import Site
 from ..transforms.derivative_tapes import bind, choose
 from ..tree import flatten
-from .rule_results import RuleResults, line_of
+from .rule_results import RuleResults
 from .rule_tracing import RuleTapes, RuleTracing, zeros
 from .ruled_call import Handles, RuledCall
 
@@ -57,7 +58,10 @@ class ForwardRule(RuleTracing):
         primals = call.differentiable(arguments[:count])
         tangents = call.tangents(arguments[count:])
         if self.rule is not None:
-            return self.rule(*call.nondiff, primals, tangents)
+            form = (
+                "rule(*nondiff, primals, tangents)" if call.nondiff else "rule(primals, tangents)"
+            )
+            return self.check.ask([*call.nondiff, primals, tangents], form)
         return self._added_up(primals, tangents)
 
     def _added_up(self, primals: tuple[object, ...], tangents: tuple[object, ...]) -> object:
@@ -67,7 +71,8 @@ class ForwardRule(RuleTracing):
         total: object = None
         for slope, dot in zip(self.slopes, tangents, strict=True):
             if slope is not None and dot is not None:
-                part = slope(dot, out, *primals)
+                check = RuleResults(self.name, slope, "rule")
+                part = check.ask([dot, out, *primals], "rule(dot, out, *args)")
                 total = part if total is None else cast("Any", total) + part
         return out, total
 

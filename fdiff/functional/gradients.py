@@ -10,7 +10,7 @@ from typing import Any, cast
 from ..dispatch.arguments import Function
 from ..dispatch.plans import Arrays, OperatorPlan, Run
 from ..dispatch.variant import Variant
-from ..errors import DtypeError, InputError, called, failure
+from ..errors import DtypeError, InputError, called, failure, flag
 from ..tracebacks import public
 from ..transforms.derivative_tapes import choose
 from ..transforms.pipeline import GRADIENT
@@ -22,6 +22,11 @@ from .options import check_argnums, check_callable, check_device
 from .prepared import Prepared
 
 SEVERAL = "Use fdiff.jacobian for several outputs."
+_ONE_NUMBER: dict[type, str] = {
+    type(None): "Return a number: is a `return` missing?",
+    str: "Return a number.",
+    list: "Return the number in it, or use fdiff.jacobian for several outputs.",
+}
 
 
 class GradPlan(OperatorPlan):
@@ -66,7 +71,7 @@ def _check(variant: Variant, _: str, *, has_aux: bool, choice: str) -> None:
     if spec.kind is not None or fixed:
         kind = spec.kind or type(cast("tuple[object]", fixed)[0])
         fact = f"the function must return a scalar, not {kind.__name__}."
-        raise failure(InputError, call, fact, SEVERAL)
+        raise failure(InputError, call, fact, _ONE_NUMBER.get(kind, SEVERAL))
     type_ = variant.tape.output_types[0]
     if type_.shape != ():
         fact = (
@@ -98,7 +103,8 @@ def _prepare(
     check_callable(f, name)
     nums = check_argnums(argnums, f, name)
     choice = check_choice(complex_inputs, called(name, f))
-    operator = _operator(function, bool(has_aux), choice, check_device(device, called(name, f)))
+    aux = flag(has_aux, "has_aux", called(name, f))
+    operator = _operator(function, aux, choice, check_device(device, called(name, f)))
     return prepared_operator(operator, f, nums)
 
 

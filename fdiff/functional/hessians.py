@@ -26,7 +26,7 @@ from .eager_results import hvp_values, step_of
 from .input_checks import check_one_element, check_strict, check_strict_gradient, check_vector
 from .invocation import Operator, deliver, gradients
 from .jacobians import dense
-from .options import LEFT_OUT, check_chunk, check_device, check_mode
+from .options import LEFT_OUT, check_chunk, check_device, check_flags, check_mode
 from .prepared import Prepared
 from .products import product, refused
 
@@ -134,6 +134,8 @@ def hvp(
     """
     try:
         place = device if device.__class__ is str else ""
+        if strict is not False or create_graph is not False:
+            check_flags("hvp", f, strict=strict, create_graph=create_graph)
         operator = _HVP.get((bool(strict), inputs is not LEFT_OUT, place))
         return product(operator or refused(hvp, f, device), f, inputs, v, argnums)
     except BaseException as error:
@@ -201,6 +203,8 @@ def vhp(
     """
     try:
         place = device if device.__class__ is str else ""
+        if strict is not False or create_graph is not False:
+            check_flags("vhp", f, strict=strict, create_graph=create_graph)
         operator = _VHP.get((bool(strict), inputs is not LEFT_OUT, place))
         return product(operator or refused(vhp, f, device), f, inputs, v, argnums)
     except BaseException as error:
@@ -284,6 +288,9 @@ def hessian(
     """
     try:
         kind = chunk_size.__class__
+        if strict is not False or create_graph is not False or vectorize is not False:
+            given = {"strict": strict, "create_graph": create_graph, "vectorize": vectorize}
+            check_flags("hessian", f, **given)
         settings = (hessian, kind, device, outer_jacobian_strategy, chunk_size, not strict)
         return dense(settings, f, inputs, argnums, _operator)
     except BaseException as error:

@@ -34,13 +34,14 @@ from ..dispatch.program import MakePlan, Program, program_of
 from ..dispatch.variant import Variant
 from ..errors import called
 from ..ops.kink_marks import kink_search
+from ..primitive import HOOKS
 from ..process import anomaly_mode, observation
 from ..process.collector import collector_paused
 from ..process.float_flags import noted
 from ..process.forking import no_fork
 from ..trace import TracedArray, current, tracing
+from ..trace.handler_arguments import resolve
 from ..trace.local_arrays import LocalArray
-from ..trace.out_arguments import resolve
 from ..trace.trace_stack import occupied
 from ..tracebacks import trim
 from ..transforms.pipeline import VALUE
@@ -85,7 +86,7 @@ def invoke(
     if occupied:  # traces of other threads, or something that is to be looked for
         if ASKED in occupied and policy.get() == "raise":
             refuse_kinks(program, f, args, kwargs)
-        if anomaly_mode.mode is not None and anomaly_mode.mode.check_nan:
+        if anomaly_mode.watching():
             with no_fork:
                 from .watched_calls import watched  # noqa: PLC0415 - for those who look for a NaN
             return watched(program, f, args, kwargs, vectors)
@@ -297,6 +298,12 @@ def immediate_call(
     No fast path was known; the next call may have one.
     """
     check_callable(f, operator.name)
+
+    def again(inputs: object, *vectors: object) -> object:
+        return immediate_call(operator, f, inputs, argnums, vectors)
+
+    if (found := of_recorded_arrays(again, operator.name, f, (inputs, *vectors), {})) is not None:
+        return found[0]
     if operator.device != CPU and not tracing():
         inputs, *vectors = placed((inputs, *vectors), called(operator.name, f))  # type: ignore[misc,assignment] - a tree keeps its structure
     args, differentiated = check_point(inputs, argnums, f, operator.name)
@@ -307,6 +314,16 @@ def immediate_call(
         if fast_path is not None:
             fast_path.seek(program, f, (inputs, *vectors), spread=differentiated != 0)
     return result
+
+
+def of_recorded_arrays(
+    call: Function, name: str, f: Function, args: tuple[object, ...], kwargs: dict[str, object]
+) -> tuple[object] | None:
+    """The result of an operator called with recorded arrays, which is recorded; else None."""
+    recorded = HOOKS.get("recorded_operator")  # there once fdiff.autograd is imported
+    if recorded is None or tracing():
+        return None
+    return recorded(call, name, f, args, kwargs)  # type: ignore[return-value] - what it is said to give
 
 
 def _general_way(program: Program) -> Invoke:
@@ -348,6 +365,8 @@ def prepared_function(
                 args, kwargs = arrange(*args, **kwargs)
             if "out" in kwargs and fast_path.writes_out:
                 return call_into(call, called(name, f), fast_path, args, kwargs)
+            if (found := of_recorded_arrays(call, name, f, args, kwargs)) is not None:
+                return found[0]
             own, vectors = (args, ()) if split is no_vectors else split(args)
             result = invoke(program, f, own, kwargs, vectors)
             if not occupied:

@@ -23,6 +23,7 @@ from .options import (
     check_callable,
     check_chunk,
     check_device,
+    check_flags,
     check_mode,
 )
 from .prepared import Prepared
@@ -121,6 +122,9 @@ def jacobian(
     """
     try:
         kind = chunk_size.__class__
+        if strict is not False or create_graph is not False or vectorize is not False:
+            given = {"strict": strict, "create_graph": create_graph, "vectorize": vectorize}
+            check_flags("jacobian", f, **given)
         settings = (
             jacobian, kind, device, mode, strategy, chunk_size, complex_inputs, not strict,
         )  # fmt: skip

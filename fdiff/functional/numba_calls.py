@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import kernels
-from ..dispatch.single_kernels import SingleKernel, not_in_order, single_kernel
+from ..dispatch.single_kernels import SingleKernel, not_in_order, single_kernel, variant_of
 from ..dispatch.variant import Variant
 from ..errors import InputError, UnsupportedError, failure
+from ..process import anomaly_mode
 from .call_layouts import (
     CalledFunction,
     Example,
@@ -23,6 +24,7 @@ from .call_layouts import (
     full_layout,
     given_layout,
 )
+from .invocation import invoke
 from .prepared import Prepared
 
 if TYPE_CHECKING:
@@ -37,14 +39,21 @@ class CallRecords:
 
     any_tree = False  # whether lists, dictionaries and dataclasses count as tuples of their leaves
 
-    def __init__(self, target: CalledFunction, example: Example, variant: Variant | None) -> None:
+    def __init__(
+        self,
+        target: CalledFunction,
+        example: Example,
+        variant: Variant | None,
+        *,
+        watched: bool = True,
+    ) -> None:
         self._target = target
         self.name = target.name
         self._example = example
         self._given = self._layout_of(example)
         single = self._kernel(example, variant)
         self.layout, outputs = full_layout(self._given, single, any_tree=self.any_tree)
-        self.table = kernels.RecordTable(self.layout)
+        self.table = kernels.RecordTable(self.layout, watched=watched)
         self._first = single.variant, self._captured(single.variant)
         self._add(example, single, outputs)
 
@@ -66,14 +75,36 @@ class CallRecords:
             raise failure(UnsupportedError, self.name, fact, way)
         return self._add(example, single, outputs)
 
+    def asked(self, example: Example) -> int:
+        """The record of a call that machine code has asked for."""
+        self._watch(example)
+        return self.record(example)
+
+    def _watch(self, example: Example) -> None:
+        """While anomalies are looked for: make the call from Python, which raises what it finds.
+
+        Machine code asks at each call then (`fdiff.kernels.RecordTable`).
+        """
+        if not anomaly_mode.watching():
+            return
+        self._refuse_rebound()
+        args, named = example.given
+        own, vectors = self._target.split(args)
+        invoke(self._target.program, self._target.f, own, named, vectors)
+
     def on_miss(self, args: tuple[object, ...]) -> int:
         """What code of Numba calls where it has no record for its arguments."""
-        return self.record(self._boxed(args))
+        return self.asked(self._boxed(args))
 
     def on_unknown(self, args: tuple[object, ...]) -> int:
         """What it calls with ``misses="raise"``."""
         example = self._boxed(args)
-        found = self.table.find(self._key(example))
+        key = self._key(example)
+        self._watch(example)
+        found = self.table.find(key)
+        if not found and anomaly_mode.watching():  # it asks although it may have a record
+            _, _, program, f, split = self._target
+            found = self.table.find(key, variant_of(program, f, example.given, split))
         if found:
             return found
         words = ", ".join(map(_word, example.leaves))

@@ -139,7 +139,7 @@ def njit(
         shaped like the result, or if what the function read from outside has been rebound when
         a kernel is made for a new shape.
     UnsupportedError
-        If the call is not one kernel: an operation has none, or the result is too large for one.
+        If an operation has no kernel, or code of Python computes with results.
     numba.TypingError
         In ``@njit`` code, if no example has the kinds of arguments of a call.
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
+from inspect import signature
 from typing import cast
 
 import numpy as np
 
 from ..device_arrays import DEVICES
-from ..dispatch.arguments import ONCE
-from ..errors import InputError, called, failure
+from ..dispatch.arguments import ONCE, Function
+from ..errors import InputError, called, failure, flag
 
 MODES = ("auto", "forward", "reverse")
 STRATEGIES = {"reverse-mode": "reverse", "forward-mode": "forward"}
@@ -46,10 +48,30 @@ def check_argnums(argnums: object, f: object, name: str) -> int | tuple[int, ...
     numbers = cast("Sequence[int]", argnums)
     if not isinstance(argnums, (tuple, list)) or not argnums or not all(map(is_int, argnums)):
         fact = f"argnums must be an int or a tuple of ints, not {argnums!r}."
-        raise failure(InputError, call, fact, "Write argnums=0 for the first argument.")
+        raise failure(InputError, call, fact, _by_number(argnums, f, name))
     if len(set(numbers)) < len(numbers):
         raise failure(InputError, call, f"argnums={argnums!r} names an argument twice.", ONCE)
     return tuple(int(n) for n in numbers)
+
+
+def _by_number(argnums: object, f: object, name: str) -> str:
+    """How to say which argument is meant; or where the point goes, if that was given."""
+    if isinstance(argnums, str):
+        with suppress(TypeError, ValueError):  # a function that tells no signature
+            names = [*signature(cast("Function", f)).parameters]
+            if argnums in names:
+                return f"Write argnums={names.index(argnums)} for {argnums!r}."
+    way = "Write argnums=0 for the first argument."
+    point = isinstance(argnums, (np.ndarray, float, list, dict))
+    return f"{way} To differentiate at a point, write {name}(f)(point)." if point else way
+
+
+def check_flags(name: str, f: object, **given: object) -> list[bool]:
+    """Options that are on or off, as truth values; anything else is refused."""
+    return [
+        value if value.__class__ is bool else flag(value, role, called(name, f))  # type: ignore[misc] - its class was looked at
+        for role, value in given.items()
+    ]
 
 
 def check_mode(mode: object, strategy: object, call: str, keyword: str = "strategy") -> str:

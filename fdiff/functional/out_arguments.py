@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..device_arrays import lies_on_device
+from ..dispatch.arguments import WAY_OUT
 from ..dispatch.fast_path import FastPath
 from ..errors import DtypeError, InputError, failure
 from ..trace.trace_stack import occupied
@@ -49,6 +50,9 @@ def call_into(
 
 def _put(value: Any, place: Any, name: str) -> object:
     """One array of the result, written to its place."""
+    if hasattr(type(value), WAY_OUT):
+        fact = "the result is a recorded array, which would lose its gradient in out."
+        raise failure(InputError, name, fact, "Leave out=... out.")
     if lies_on_device(place) or lies_on_device(value):
         return write_on_device(value, place, name)
     if not isinstance(place, np.ndarray):

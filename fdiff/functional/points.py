@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from ..dispatch.capture_session import call_private
 from ..errors import scipy_call
 from ..ops.creation import array
 from ..trace import TracedArray
-from ..trace.out_arguments import resolve
+from ..trace.handler_arguments import resolve
 from ..tree import flatten, unflatten
 
 # What most points are: nothing to convert.
@@ -40,8 +40,8 @@ def as_point(value: object) -> object:
     """A list of numbers as a float array, as SciPy reads ``x0``; everything else as it is."""
     if type(value) is not list or not holds_numbers(value):
         return value
-    array = np.asarray(value)
-    return array.astype(float) if array.dtype.kind in "iu" else array
+    made: Any = array(value)  # of traced numbers a traced array
+    return made.astype(float) if made.dtype.kind in "iu" else made
 
 
 def floating(args: tuple[object, ...], argnums: Argnums, *, lists: bool) -> tuple[object, ...]:
@@ -89,7 +89,7 @@ def array_result(f: Function, args: tuple[object, ...], kwargs: dict[str, object
 
 
 def vector_result(f: Function, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
-    """Run a private copy of `f`; a list or tuple of numbers is the array that NumPy makes of it."""
+    """The result of a private copy of `f`; of a list or tuple of numbers, the array of these."""
     result = call_private(f, args, kwargs)
     return array(result) if _shape(result) else result
 

@@ -32,6 +32,9 @@ from .documentation import ComputedAttribute, document, signature
 from .points import floating
 
 CALL_IT = "Call it as it is: it is interpreted, or evaluated."
+# What looks like a type, as Numba and others write it: "f8[:]", "float64(3)".
+_NEARLY_TYPE = re.compile(r"\s*[<>=|]?(f|i|u|c|float|int|uint|complex)\d+\s*[\[(]")
+SPELL = "Write a dtype and a shape, as in 'f8[10,3]' or 'float32[]'; other lengths are seen later."
 _TYPE = re.compile(r"([a-z]\w*)\[([\d,]*)\]")  # as the repr shows them
 
 
@@ -130,7 +133,7 @@ class Prepared(_Callable[P, R]):
         >>> import fdiff
         >>> fdiff.grad(lambda x: np.sum(x * x)).compile("f8[3]")
         <fdiff.grad of <lambda>:
-          f8[3]: compiled>
+          f8[3]: compiled...>
         """
         call = called(f"{self.__fdiff__}.compile", self.__wrapped__)
         with Stage("preparing", called(self.__fdiff__, self.__wrapped__)):
@@ -170,9 +173,9 @@ Prepared.__doc__ = ComputedAttribute(  # type: ignore[assignment] - a descriptor
 def _compiled(call: str, step: Step, arrays: Arrays) -> Sequence[np.ndarray]:
     """Stand-in for `execute` that compiles the kernel of a step and returns zeros."""
     assert isinstance(step, PlanStep), "no kernel is made of an eager trace"
-    lacking = step.runner.lacking()
-    if lacking:
-        fact = f"there is no kernel for {lacking}."
+    missing = step.runner.missing_kernels()
+    if missing:
+        fact = f"there is no kernel for {missing}."
         raise failure(UnsupportedError, call, fact, CALL_IT)
     step.runner.compile(call)
     return [np.zeros(t.shape, t.dtype) for t in step.tape.output_types]
@@ -182,14 +185,17 @@ def example_argument(given: object, call: str) -> object:
     """Zeros of a type that is spelled out, such as "f8[10,3]"; any other argument as it is."""
     found = _TYPE.fullmatch(given) if isinstance(given, str) else None
     if found is None:
+        if isinstance(given, str) and _NEARLY_TYPE.match(given):
+            raise failure(InputError, call, f"{given!r} spells out no type.", SPELL)
+        if type(given).__module__.startswith("numba.core.types"):
+            fact = f"an example is needed, or a text, and not the type {given} of Numba."
+            raise failure(InputError, call, fact, SPELL)
         return given
     shape = tuple([int(n) for n in found[2].split(",") if n])
     try:
         return np.zeros(shape, np.dtype(found[1]))
     except TypeError:
-        fact = f"{given!r} names no dtype of NumPy."
-        way = "Write a dtype and a shape, as in 'f8[10,3]' or 'float32[]'."
-        raise failure(InputError, call, fact, way) from None
+        raise failure(InputError, call, f"{given!r} names no dtype of NumPy.", SPELL) from None
 
 
 def _tier_lines(program: Program) -> Iterator[str]:

@@ -16,7 +16,7 @@ from ..ops.shaping import traced
 from ..primitive import Primitive
 from ..process.forking import no_fork
 from ..trace import TracedArray, apply, current, tracing
-from ..tracebacks import public
+from ..tracebacks import ask, public
 from .custom_derivatives import CustomFunction, custom_jvp, custom_vjp
 from .options import check_callable, is_int
 
@@ -217,7 +217,7 @@ def primitive(
     found: PrimitiveFunction
     if vjp is not None:
         found = ReversePrimitive(call)
-        found.defvjp(partial(_kept, found), partial(_pulled, vjp))
+        found.defvjp(partial(_kept, found), partial(_pulled, found, vjp))
     else:
         found = ForwardPrimitive(call)
         found.defjvp(partial(_pushed, found, jvp) if jvp else partial(_by_slopes, found, partials))
@@ -307,19 +307,19 @@ def _kept(function: Any, *args: Any) -> tuple[Any, Any]:
     return out, (out, args)
 
 
-def _pulled(vjp: Any, residuals: Any, bar: Any) -> Any:
+def _pulled(function: Any, vjp: Any, residuals: Any, bar: Any) -> Any:
     out, args = residuals
-    return vjp(bar, out, *args)
+    return ask(vjp, [bar, out, *args], function.call, "vjp", "vjp(bar, out, *args)")
 
 
 def _pushed(function: Any, jvp: Any, primals: tuple[Any, ...], dots: tuple[Any, ...]) -> Any:
     out = function(*primals)
-    return out, jvp(dots, out, *primals)
+    return out, ask(jvp, [dots, out, *primals], function.call, "jvp", "jvp(dots, out, *args)")
 
 
 def _by_slopes(function: Any, partials: Any, primals: tuple[Any, ...], dots: Any) -> Any:
     out = function(*primals)
-    slopes = partials(*primals, out)
+    slopes = ask(partials, [*primals, out], function.call, "partials", "partials(*args, out)")
     many = len(slopes) if isinstance(slopes, tuple | list) else type(slopes).__name__
     if many != len(dots):
         fact = f"partials must return a tuple of {len(dots)} partial derivatives, not {many}."

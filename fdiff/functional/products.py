@@ -27,7 +27,7 @@ from .invocation import (
     results,
     tangents,
 )
-from .options import LEFT_OUT, check_argnums, check_callable, check_device
+from .options import LEFT_OUT, check_argnums, check_callable, check_device, check_flags
 from .prepared import Prepared
 
 
@@ -208,6 +208,8 @@ def vjp(
     [1. 4.] [ 2. 40.]
     """
     try:
+        if strict is not False or create_graph is not False:
+            check_flags("vjp", f, strict=strict, create_graph=create_graph)
         operator = _VJP.get((bool(strict), device if device.__class__ is str else ""))
         return product(operator or refused(vjp, f, device), f, inputs, v, argnums)
     except BaseException as error:
@@ -278,6 +280,8 @@ def jvp(
     [1. 4.] [ 2. 40.]
     """
     try:
+        if strict is not False or create_graph is not False:
+            check_flags("jvp", f, strict=strict, create_graph=create_graph)
         operator = _JVP.get((bool(strict), device if device.__class__ is str else ""))
         return product(operator or refused(jvp, f, device), f, inputs, v, argnums)
     except BaseException as error:

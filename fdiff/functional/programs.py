@@ -17,7 +17,7 @@ from ..dispatch.program import Program
 from ..dispatch.program import forget as forget_programs
 from ..dispatch.tiered_execution import forget as forget_runners
 from ..dispatch.variant import Variant
-from ..errors import InputError, UnsupportedError, called, failure
+from ..errors import InputError, UnsupportedError, called, failure, flag
 from ..ops.composite_functions import stop_gradient as stop_leaf
 from ..tape import Tape
 from ..tracebacks import public
@@ -264,6 +264,7 @@ def _source(tape: Tape, f: Function, stage: str, device: str) -> str:
     return kernels.text_after(tape, layouts, stage) if stage else kernels.source(tape, layouts)
 
 
+@public
 def cache_info() -> CacheInfo:
     """Counters of the kernel cache in this process.
 
@@ -281,6 +282,7 @@ def cache_info() -> CacheInfo:
     return kernels.cache_info()
 
 
+@public
 def cache_clear(*, disk: bool = False) -> None:
     """Forget every traced program and compiled kernel of this process.
 
@@ -294,7 +296,7 @@ def cache_clear(*, disk: bool = False) -> None:
     >>> import fdiff
     >>> fdiff.cache_clear()
     """
-    kernels.cache_clear(disk=disk)
+    kernels.cache_clear(disk=flag(disk, "disk", "cache_clear"))
     forget_runners()
     forget_cuda_runners()
     forget_defects()

@@ -11,10 +11,11 @@ import numpy as np
 from ..dispatch.arguments import Function
 from ..interpret import evaluate
 from ..trace import ArgumentSpec, TracedArray, splice
-from ..trace.out_arguments import resolve
+from ..trace.handler_arguments import resolve
+from ..tracebacks import line_of
 from ..transforms.custom_rules import Site
 from ..tree import flatten, unflatten
-from .rule_results import RuleResults, line_of
+from .rule_results import RuleResults
 from .rule_tracing import RuleTapes, RuleTracing, Traced, zeros
 from .ruled_call import Handles, OutputLeaf, RuledCall
 
@@ -54,7 +55,7 @@ class ReverseRule(RuleTracing):
 
     def _forward(self, arguments: list[TracedArray]) -> object:
         self.stand_for(arguments, {h.id: k for k, h in enumerate(arguments)})
-        return self.fwd(*self.call.with_leaves(arguments))
+        return self.check.ask(self.call.with_leaves(arguments), "forward(*args)")
 
     def _split(self, found: object) -> tuple[object, Sequence[object], object]:
         out, residuals = self.check.pair(found, "output, residuals")
@@ -66,7 +67,7 @@ class ReverseRule(RuleTracing):
         return out, traced, (spec, others, kinds)
 
     def _residuals(self, forward: Traced) -> list[ArgumentSpec]:
-        """How the traced residuals are traced in the backward rule: values if it looks at them."""
+        """The specs by which the backward rule is traced on residuals, whose values it may ask."""
         tape, count = forward.recording.tape, len(forward.types)
         known: list[Any] = []
 
@@ -95,7 +96,9 @@ class ReverseRule(RuleTracing):
         one, seeds = iter(residuals), iter(bars)
         leaves = [next(one) if other is None else other[0] for other in others]
         bar = unflatten(forward.spec, [_seed(out, seeds) for out in forward.outs])
-        return self.bwd(*self.call.nondiff, unflatten(spec, leaves), bar)
+        nondiff = self.call.nondiff
+        form = "backward(*nondiff, residuals, bar)" if nondiff else "backward(residuals, bar)"
+        return self.checked.ask([*nondiff, unflatten(spec, leaves), bar], form)
 
     def _cotangents(self, found: object) -> list[object]:
         """The cotangents of the moving leaves, zeros where there is none."""

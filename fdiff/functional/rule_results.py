@@ -9,17 +9,12 @@ import numpy as np
 
 from ..arraytype import ArrayType
 from ..dispatch.arguments import Function, traceable
-from ..errors import DtypeError, E, InputError, Line, VectorError, message, user_line
+from ..errors import DtypeError, E, InputError, VectorError, message, user_line
 from ..ops.shaping import traced
 from ..trace import TracedArray
-from ..trace.out_arguments import resolve
+from ..trace.handler_arguments import resolve
+from ..tracebacks import ask, line_of, name_of
 from ..tree import Spec, flatten, node_parts, paths
-
-
-def line_of(function: Callable[..., Any] | None) -> Line | None:
-    """The line where a function of the user begins."""
-    code = getattr(function, "__code__", None)
-    return None if code is None else (code.co_filename, code.co_firstlineno)
 
 
 class RuleResults:
@@ -28,7 +23,11 @@ class RuleResults:
     def __init__(self, call: str, rule: Function, words: str) -> None:
         self.call = call
         self.rule = rule
-        self.words = f"the {words} `{getattr(rule, '__name__', type(rule).__name__)}`"
+        self.words = f"the {words} `{name_of(rule)}`"
+
+    def ask(self, args: Sequence[object], form: str) -> Any:
+        """What the rule returns; `form` says how it is called, for one that does not take that."""
+        return ask(self.rule, args, self.call, self.words, form)
 
     def error(self, kind: type[E], fact: str, way: str) -> E:
         """The error for a fact about the rule, with the line where that begins."""

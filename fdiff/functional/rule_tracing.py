@@ -16,7 +16,7 @@ from ..dispatch.arguments import traceable
 from ..errors import TraceError, message
 from ..tape import Tape
 from ..trace import ArgumentSpec, Recording, Trace, TracedArray, current, record, splice
-from ..trace.out_arguments import resolve
+from ..trace.handler_arguments import resolve
 from ..transforms.custom_rules import Site
 from ..transforms.pipeline import PREPARE, VALUE, derive
 from ..tree import Spec, flatten

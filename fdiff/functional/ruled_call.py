@@ -11,7 +11,7 @@ from ..arraytype import ArrayType
 from ..dispatch.arguments import Function
 from ..ops.shaping import traced
 from ..trace import ArgumentSpec, TracedArray
-from ..trace.out_arguments import resolve
+from ..trace.handler_arguments import resolve
 from ..tree import flatten, unflatten
 
 Handles = Sequence[TracedArray]

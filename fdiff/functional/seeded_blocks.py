@@ -24,9 +24,13 @@ def pick_mode(mode: str, tape: Tape, wrt: Sequence[int]) -> str:
     return "forward" if columns <= rows else "reverse"
 
 
-def seed_bytes(derived: Tape) -> int:
-    """Bytes of all values that depend on the last input: what one more seed costs."""
-    moving = zip(derived.nodes, reached(derived, {derived.inputs[-1]: 1}), strict=True)
+def seed_bytes(derived: Tape, inputs: slice = slice(-1, None)) -> int:
+    """Bytes of all values that depend on the last input: what one more seed costs.
+
+    `inputs` are others that the seeds are.
+    """
+    marks = dict.fromkeys(derived.inputs[inputs], 1)
+    moving = zip(derived.nodes, reached(derived, marks), strict=True)
     return max(sum(sum(t.nbytes for t in node.types) for node, moves in moving if moves), 1)
 
 

@@ -350,6 +350,8 @@ def _mapped_axis_first(leaf: object, axis: int, name: str, call: str) -> TracedA
     if not -leaf.ndim <= axis < leaf.ndim:
         fact = f"vmap was asked to map axis {axis} of an array of shape {leaf.shape} ({name})."
         way = "Give in_axes an axis that the array has, or None to pass it whole."
+        if not leaf.ndim and "[" in name.removeprefix("argument "):
+            way = f"{way} A list of numbers is mapped as numpy.array(x)."
         raise failure(InputError, call, fact, way)
     return _moveaxis(leaf, axis, 0)
 
@@ -371,7 +373,7 @@ def _size(mapped: Sequence[TracedArray], call: str) -> int:
 def _axis_moved_to(
     out: TracedArray, one: ArrayType, axis: Axis, size: int, call: str
 ) -> TracedArray:
-    """The result with its mapped axis, which is in front if there is one, moved to `axis`."""
+    """The result with its mapped axis at `axis`; in `out` that is the first axis, if any."""
     mapped = out.ndim > len(one.shape)
     if axis is None:
         if mapped:

@@ -49,16 +49,26 @@ if TYPE_CHECKING:
         workspace,
     )
     from .compilers import check_compiler, compiler_of
+    from .cost_forecast import Fusion, KernelForecast, fusion_of, kernel_forecast
     from .cuda.adapter import fault_in_words as cuda_fault
-    from .cuda.compiler import compile_cuda
-    from .cuda.compiler import launches_of as cuda_launches
-    from .cuda.compiler import missing as missing_on_cuda
-    from .cuda.compiler import text_of as cuda_text
+    from .cuda.cuda_compiler import compile_cuda
+    from .cuda.cuda_compiler import launches_of as cuda_launches
+    from .cuda.cuda_compiler import missing as missing_on_cuda
+    from .cuda.cuda_compiler import text_of as cuda_text
+    from .cuda.cuda_executable import CudaExecutable
     from .cuda.device import CudaDevice
     from .cuda.device import device as cuda_device
-    from .cuda.executable import CudaExecutable
     from .executable import BareKernel, CallParts, Executable
-    from .forecast import Fusion, KernelForecast, fusion_of, kernel_forecast
+    from .installation_state import facts
+    from .kernel_sequences import (
+        FIXED,
+        WORKSPACE,
+        Place,
+        SequencedCopy,
+        SequencedKernel,
+        buffer_bytes,
+        kernel_sequence,
+    )
     from .llvm.stub_binding import bind_entry_stub, stub_fault
     from .machine_code import entry_stub
     from .numba.calls.call_layout import (
@@ -79,17 +89,18 @@ if TYPE_CHECKING:
     from .numba.calls.records import KernelRecord, RecordTable, as_word, hash_of
     from .passes.pipeline import NAMES as PASSES
     from .runtime.status import error_of
-    from .state import facts
     from .tape_costs import TapeCosts, costs_of_tape, flops_of_node
     from .user_texts import UserTextError, rule_of_text
 
 __all__ = [
     "ATTRIBUTES",
+    "FIXED",
     "NOT_IN_ORDER",
     "OTHER_SHAPE",
     "OWNED",
     "PASSES",
     "SHARED_OUT",
+    "WORKSPACE",
     "ArrayArgument",
     "BareKernel",
     "BytecodeExecutable",
@@ -115,17 +126,21 @@ __all__ = [
     "Lookup",
     "Number",
     "NumberArgument",
+    "Place",
     "Preconditions",
     "RecordTable",
     "RefusedError",
     "Result",
     "ResultStep",
+    "SequencedCopy",
+    "SequencedKernel",
     "TapeCosts",
     "Unpack",
     "UserTextError",
     "ValueArgument",
     "as_word",
     "bind_entry_stub",
+    "buffer_bytes",
     "cache_clear",
     "cache_info",
     "check_compiler",
@@ -146,6 +161,7 @@ __all__ = [
     "fusion_of",
     "hash_of",
     "kernel_forecast",
+    "kernel_sequence",
     "missing",
     "missing_on_cuda",
     "on_disk",
@@ -178,6 +194,13 @@ _HOMES = {
     "OTHER_SHAPE": ("numba.calls.function_type", "OTHER_SHAPE"),
     "RecordTable": ("numba.calls.records", "RecordTable"),
     "SHARED_OUT": ("numba.calls.function_type", "SHARED_OUT"),
+    "FIXED": ("kernel_sequences", "FIXED"),
+    "WORKSPACE": ("kernel_sequences", "WORKSPACE"),
+    "SequencedCopy": ("kernel_sequences", "SequencedCopy"),
+    "SequencedKernel": ("kernel_sequences", "SequencedKernel"),
+    "Place": ("kernel_sequences", "Place"),
+    "buffer_bytes": ("kernel_sequences", "buffer_bytes"),
+    "kernel_sequence": ("kernel_sequences", "kernel_sequence"),
     "CEntry": ("c_entry", "CEntry"),
     "CParameter": ("c_signature", "CParameter"),
     "CSignature": ("c_signature", "CSignature"),
@@ -185,18 +208,18 @@ _HOMES = {
     "as_word": ("numba.calls.records", "as_word"),
     "hash_of": ("numba.calls.records", "hash_of"),
     "CudaDevice": ("cuda.device", "CudaDevice"),
-    "CudaExecutable": ("cuda.executable", "CudaExecutable"),
+    "CudaExecutable": ("cuda.cuda_executable", "CudaExecutable"),
     "Executable": ("executable", "Executable"),
     "check_compiler": ("compilers", "check_compiler"),
     "compiler_of": ("compilers", "compiler_of"),
-    "cuda_launches": ("cuda.compiler", "launches_of"),
+    "cuda_launches": ("cuda.cuda_compiler", "launches_of"),
     "cuda_fault": ("cuda.adapter", "fault_in_words"),
     "entry_stub": ("machine_code", "entry_stub"),
-    "Fusion": ("forecast", "Fusion"),
-    "KernelForecast": ("forecast", "KernelForecast"),
+    "Fusion": ("cost_forecast", "Fusion"),
+    "KernelForecast": ("cost_forecast", "KernelForecast"),
     "TapeCosts": ("tape_costs", "TapeCosts"),
-    "fusion_of": ("forecast", "fusion_of"),
-    "kernel_forecast": ("forecast", "kernel_forecast"),
+    "fusion_of": ("cost_forecast", "fusion_of"),
+    "kernel_forecast": ("cost_forecast", "kernel_forecast"),
     "costs_of_tape": ("tape_costs", "costs_of_tape"),
     "flops_of_node": ("tape_costs", "flops_of_node"),
     "ClockedKernel": ("clocked_kernels", "ClockedKernel"),
@@ -205,12 +228,12 @@ _HOMES = {
     "RefusedError": ("bytecode", "RefusedError"),
     "bind_entry_stub": ("llvm.stub_binding", "bind_entry_stub"),
     "error_of": ("runtime.status", "error_of"),
-    "compile_cuda": ("cuda.compiler", "compile_cuda"),
+    "compile_cuda": ("cuda.cuda_compiler", "compile_cuda"),
     "cuda_device": ("cuda.device", "device"),
-    "cuda_text": ("cuda.compiler", "text_of"),
+    "cuda_text": ("cuda.cuda_compiler", "text_of"),
     "encode": ("bytecode", "prepare"),
-    "facts": ("state", "facts"),
-    "missing_on_cuda": ("cuda.compiler", "missing"),
+    "facts": ("installation_state", "facts"),
+    "missing_on_cuda": ("cuda.cuda_compiler", "missing"),
     "stub_fault": ("llvm.stub_binding", "stub_fault"),
     "UserTextError": ("user_texts", "UserTextError"),
     "rule_of_text": ("user_texts", "rule_of_text"),

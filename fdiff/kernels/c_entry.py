@@ -9,12 +9,12 @@ where there is none. All that it knows of a function is in its *call data*, an a
 from __future__ import annotations
 
 import ctypes
-import sys
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from .c_signature import CParameter, CSignature, CStatus
+from .kernel_sequences import address_of, c_library
 from .llvm.machine import Loaded
 from .machine_code import function, load_unshared
 from .numba.calls.records import LINE, NONE, STACK, WORDS, RecordTable
@@ -247,7 +247,7 @@ class CEntry:
             "VALUE": min(words.value.values(), default=0), "VALUE_COUNT": len(words.value),
             "COUNT": len(parameters),
             "BYTES": bytes_.ctypes.data, "FAILURE": failure.ctypes.data, "STATUS": 0,
-            "PYTHON": _address(self._python), **_system(),
+            "PYTHON": address_of(self._python), **_system(),
         }  # fmt: skip
         self.words = np.array([table[name] for name in _FIELDS], np.int64)
         self._held = records, failed, bytes_, failure
@@ -282,15 +282,10 @@ def _failure(one: CParameter) -> np.ndarray:
     return np.full(one.shape, number, one.dtype)
 
 
-def _address(thing: object) -> int:
-    return 0 if thing is None else int(ctypes.cast(thing, ctypes.c_void_p).value or 0)  # type: ignore[arg-type] - a function of ctypes
-
-
 def _system() -> dict[str, int]:
     """Addresses of functions that take and free memory without the GIL, compare and copy it."""
-    python = ctypes.pythonapi
-    library = ctypes.CDLL("msvcrt" if sys.platform == "win32" else None)
+    python, library = ctypes.pythonapi, c_library()
     return {
-        "ALLOCATE": _address(python.PyMem_RawMalloc), "FREE": _address(python.PyMem_RawFree),
-        "COMPARE": _address(library.memcmp), "COPY": _address(library.memmove),
+        "ALLOCATE": address_of(python.PyMem_RawMalloc), "FREE": address_of(python.PyMem_RawFree),
+        "COMPARE": address_of(library.memcmp), "COPY": address_of(library.memmove),
     }  # fmt: skip

@@ -24,10 +24,12 @@ from typing import BinaryIO
 
 import numpy as np
 
+from ..errors import warn
 from ..process.forking import no_fork
 from .compilers import LLVM, described
 
-_MAKERS = ("runtime", "llvm", "numba", "machine_code.py")  # of object code
+# Of object code: what they import from elsewhere in `kernels` is among them, or does not matter.
+_MAKERS = ("ir", "kernel_source.py", "llvm", "machine_code.py", "numba", "runtime")
 _MAGIC = b"fdiff cache 2\n"
 _MOST_FILES, _MOST_BYTES = 4096, 512 << 20
 _STALE = 3600.0  # seconds after which a draft was left by a process that died
@@ -50,17 +52,21 @@ def name_of_text(structure: str) -> str:
     return hashlib.sha256(f"{_maker()}\n{structure}".encode()).hexdigest()[:40]
 
 
+def makers() -> str:
+    """A hash of the sources that make machine code of a text, and say what its words mean."""
+    return digest(*(_HERE / name for name in _MAKERS))
+
+
 @lru_cache(maxsize=1)
 def environment() -> str:
     """Everything besides its text that a compiled kernel depends on."""
     with no_fork:
         import llvmlite  # noqa: PLC0415 - its version alone: LLVM is in `llvmlite.binding`
 
-    sources = digest(*(_HERE / name for name in _MAKERS))
     # `platform.platform()` would start a process to ask for the processor's name
     system = [platform.system(), platform.release(), platform.machine()]
     versions = [llvmlite.__version__, np.__version__, sys.version]  # type: ignore[attr-defined] - not in its stubs
-    return "\n".join([sources, *versions, *system, _processor()])
+    return "\n".join([makers(), *versions, *system, _processor()])
 
 
 @lru_cache(maxsize=1)
@@ -101,8 +107,24 @@ def directory() -> Path | None:
     """The directory of the cache, created if necessary; None if there is none."""
     chosen = os.environ.get("FDIFF_CACHE_DIR")
     if chosen is not None:
-        return None if chosen in ("", "off") else _usable(_absolute(chosen))
+        if chosen in ("", "off"):
+            return None
+        found = _usable(_absolute(chosen))
+        if found is None:
+            _tell_unusable(chosen)
+        return found
     return _usable(_default()) or _usable(Path(tempfile.gettempdir()) / f"fdiff-{_user()}")
+
+
+@lru_cache(maxsize=16)
+def _tell_unusable(chosen: str) -> None:
+    """Warn, once for each directory, that kernels are not kept."""
+    warn(
+        f"FDIFF_CACHE_DIR: {chosen!r} cannot be made or written to, or others than this user can"
+        " write to it. Kernels are compiled anew in each process. Set it to another directory, or"
+        " to off.",
+        UserWarning,
+    )
 
 
 @lru_cache(maxsize=16)

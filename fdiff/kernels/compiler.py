@@ -19,10 +19,10 @@ from ..process.progress import Stage
 from ..tape import Tape
 from . import cache, on_demand
 from .compilers import compiler_of, seconds_of
-from .ir.graph import KernelGraph
 from .ir.graph_of_tape import kernel_graph, no_kernel
 from .ir.graph_of_tape import missing as missing  # noqa: PLC0414 - for whoever asks `kernels`
 from .ir.graph_of_tape import supported as supported  # noqa: PLC0414 - for whoever asks `kernels`
+from .ir.kernel_graph import KernelGraph
 from .ir.parallel import PARTS, THREADS
 from .kernel_source import KernelSource
 from .source_cache import (

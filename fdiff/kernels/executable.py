@@ -16,7 +16,7 @@ import numpy as np
 from ..arraytype import ArrayType
 from ..errors import CompileError
 from ..tape import Tape
-from .ir.graph import Values
+from .ir.kernel_graph import Values
 from .ir.parallel import PARTS, THREADS
 from .kernel_source import WorkspaceBuffer
 from .llvm.call_descriptor import (
@@ -106,7 +106,7 @@ class Executable:
             self._inputs += (KernelInput(len(self._inputs), (stamps,), np.dtype(np.int64)),)
         self._owners = values.owners
         self._bound = self._bind(values)
-        self._apart: CallParts | None = None
+        self._call_parts: CallParts | None = None
         self._called = False
         self.quick: Callable[..., Any] = self._without_stub
 
@@ -147,9 +147,9 @@ class Executable:
 
     def parts(self) -> CallParts | None:
         """What a call consists of; None as long as the entry stub is being compiled."""
-        if self._apart is None and (call := self._kernel.stub()):
-            self._apart = CallParts(self._bound, self._inputs, self._made, call)
-        return self._apart
+        if self._call_parts is None and (call := self._kernel.stub()):
+            self._call_parts = CallParts(self._bound, self._inputs, self._made, call)
+        return self._call_parts
 
     def bare(self) -> BareKernel:
         """The kernel of one thread, for callers that are machine code themselves."""

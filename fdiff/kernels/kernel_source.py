@@ -10,15 +10,15 @@ import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from .ir.indexing import Dims
+from .ir.index_expressions import Dims
 from .ir.loops import BLOCK
 from .ir.operation_costs import INLINED
 from .ir.tile_sizes import count_entries, tile_height_at
+from .ir.word_table import WORDS
 
 INDENT = "    "
-_MATHS = re.compile(
-    r"\brt\.(a?(?:sin|cos|tan)h?|exp2?|expm1|log(?:2|10|1p)?|atan2|cbrt|hypot|power|logaddexp2?|erfc?|expit|ndtr)\("
-)
+_ELEMENTARY = "|".join(word.name[3:] for word in WORDS.values() if word.elementary)
+_MATHS = re.compile(rf"\brt\.({_ELEMENTARY})\(")
 _LEAST_SHARED = 60_000.0  # ns of work of a kernel from which on threads share it
 _LEAST_OF_LOOP = 5_000.0  # ns of work of a loop from which on it is shared, if any is
 _COST_OF_BARRIER = 2_000.0  # ns of work that each barrier has to be worth
@@ -113,13 +113,15 @@ class TimedSource(NamedTuple):
 class GeneratedKernel(NamedTuple):
     """A source with the work of its items: of those in parallel loops, if it is for threads.
 
-    `private_work` is that of initialising and combining what is private to each part.
+    `private_work` is that of initialising and combining what is private to each part. Of a kernel
+    for one thread, `routines` are other routines than products with their work.
     """
 
     source: KernelSource
     work: tuple[tuple[Work, ...], ...]
     private_work: tuple[Work, ...] = ()
     barriers: int = 0  # how often threads wait for each other at a barrier
+    routines: tuple[tuple[str, tuple[Work, ...]], ...] = ()
 
     @property
     def lines(self) -> int:

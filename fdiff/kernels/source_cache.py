@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from ..process.forking import no_fork
 from ..process.observation import CACHE, mark, span
 from . import cache, on_demand
-from .ir.graph import KernelGraph, Values
+from .ir.kernel_graph import KernelGraph, Values
 from .kernel_source import GeneratedKernel, KernelSource, Work, WorkspaceBuffer
 from .thread_pool import threads
 
@@ -59,13 +59,16 @@ def place_of_source(graph: KernelGraph) -> str:
 
 
 def predict_run_seconds(graph: KernelGraph, values: Values) -> float:
-    """What one run takes with all data in the cache, by the cost model of loops.
-
-    Routines other than matrix products are not counted.
-    """
+    """What one run takes with all data in the cache, by the cost model of loops and routines."""
     made, choice = _serial(graph), select_source(graph, values)
-    nanoseconds = sum(w.nanoseconds(values.ints) for works in made.work for w in works)
-    return 1e-9 * nanoseconds / max(1, min(choice.parts, threads()))
+    loops = sum(w.nanoseconds(values.ints) for works in made.work for w in works)
+    called = sum(w.nanoseconds(values.ints) for _, works in made.routines for w in works)
+    return 1e-9 * (loops / max(1, min(choice.parts, threads())) + called)
+
+
+def uncounted_routines(graph: KernelGraph) -> tuple[str, ...]:
+    """The routines that a kernel calls of whose time nothing is known."""
+    return tuple(dict.fromkeys(name for name, work in _serial(graph).routines if not work))
 
 
 def write_to_disk(graph: KernelGraph, choice: SelectedSource) -> None:
@@ -146,9 +149,8 @@ def _write(name: str, made: GeneratedKernel) -> None:
         _intact.add(name)
         source = made.source
         rest = (source.text, source.routines, source.buffers, source.threaded)
-        cache.write(
-            name, "text", json.dumps((rest, made.work, made.private_work, made.barriers)).encode()
-        )
+        found = rest, made.work, made.private_work, made.barriers, made.routines
+        cache.write(name, "text", json.dumps(found).encode())
 
 
 def _read(name: str) -> GeneratedKernel | None:
@@ -161,7 +163,8 @@ def _read(name: str) -> GeneratedKernel | None:
     with no_fork:
         import json  # noqa: PLC0415 - 1 ms that most first results can do without
 
-    (text, routines, buffers, threaded), work, private_work, barriers = _frozen(json.loads(payload))
+    rest, work, private_work, barriers, called = _frozen(json.loads(payload))
+    text, routines, buffers, threaded = rest
     source = KernelSource(
         text, routines, tuple(WorkspaceBuffer(*room) for room in buffers), threaded
     )
@@ -170,6 +173,7 @@ def _read(name: str) -> GeneratedKernel | None:
         tuple(tuple(Work(*w) for w in some) for some in work),
         tuple(Work(*w) for w in private_work),
         barriers,
+        tuple((name, tuple(Work(*w) for w in some)) for name, some in called),
     )
 
 

@@ -7,6 +7,7 @@ C. F. Van Loan, Matrix Computations, 4th ed., 2013.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -14,13 +15,15 @@ from ..arraytype import ArrayType
 from ..kernel_rule import Category, KernelRule, Kind
 from ..tape import CONSTANT, INPUT, ITEM, Node, Tape
 from .ir.operation_costs import SLOW, flops_of
-from .passes.parallel.cost_model import multiplying
+from .passes.parallel.cost_model import in_long_program, matrix_work, multiplying
 
 # Seconds of NumPy for an operation whatever its size, for a byte read or written, and for an
 # elementary function; fitted to values and gradients of chains of functions and of Rosenbrock's
 # function of 1,000 to 1,000,000 variables on one core (EPYC Turin, NumPy 2.4): 0.7 to 1.2 of what
 # was measured. ``python -m benchmarks.explain`` compares them for all cases of the benchmarks.
 _OPERATION, _BYTE, _FUNCTION = 1.5e-6, 0.025e-9, 3e-9
+
+CALL_SECONDS = 0.2e-6  # of a hot call, whatever the kernel does: docs/architecture.md
 
 _FREE = {
     Category.LEAF, Category.VIEW, Category.NUMBERING, Category.LOOKUP, Category.STORE,
@@ -36,7 +39,8 @@ class TapeCosts(NamedTuple):
     `operations` are the nodes besides inputs and constants, `flops` what they compute, without the
     ops named in `uncounted`. `moved` are bytes that NumPy reads and writes, operation by operation;
     `peak` is the most that it holds at once besides inputs and constants; `outputs` are bytes of
-    the results; `numpy_seconds` what NumPy is predicted to take.
+    the results; `numpy_seconds` what NumPy is predicted to take, `kernel_seconds` what a kernel is
+    predicted to, where its text is not generated for that.
     """
 
     nodes: int
@@ -47,11 +51,13 @@ class TapeCosts(NamedTuple):
     peak: int
     outputs: int
     numpy_seconds: float
+    kernel_seconds: float
 
 
 def costs_of_tape(tape: Tape) -> TapeCosts:
     """The counts of a tape."""
     flops, uncounted, moved, operations, seconds = 0, dict[str, None](), 0, 0, 0.0
+    kernel = 0.0
     for node in tape.nodes:
         if node.primitive in (INPUT, CONSTANT, ITEM):
             continue
@@ -64,10 +70,11 @@ def costs_of_tape(tape: Tape) -> TapeCosts:
         if not node.primitive.view:
             moved += sum(t.nbytes for t in node.types) + sum(a.type.nbytes for a in given)
             seconds += _arithmetic_seconds(node, found or 0)
+            kernel += _kernel_seconds(node, given, found or 0)
     outputs = sum(tape.nodes[o].type.nbytes for o in dict.fromkeys(tape.outputs))
     return TapeCosts(
         len(tape), operations, flops, tuple(uncounted), moved, _peak(tape), outputs,
-        _OPERATION * operations + _BYTE * moved + seconds,
+        _OPERATION * operations + _BYTE * moved + seconds, CALL_SECONDS + kernel,
     )  # fmt: skip
 
 
@@ -78,6 +85,25 @@ def _arithmetic_seconds(node: Node, flops: int) -> float:
         return 1e-9 * multiplying(flops // 2)
     size = max(node.type.size, 1)
     return _FUNCTION * size if flops // size >= SLOW else 0.0
+
+
+def _kernel_seconds(node: Node, given: Sequence[Node], flops: int) -> float:
+    """What a kernel takes for a node, by the cost model; NaN if nothing is known of a routine."""
+    rule = node.primitive.kernel
+    types = [a.type for a in given]
+    size = max(t.size for t in (*types, node.type))
+    if rule is not None and rule.kind is Kind.CONTRACT:
+        return 1e-9 * (in_long_program(0, 2) + multiplying(flops // 2))
+    name = "triangular" if rule is not None and rule.kind is Kind.TRIANGULAR_SYSTEM else ""
+    if rule is not None and rule.routine is not None:
+        name = rule.routine.name
+    if name:
+        n = types[0].shape[-1]
+        stack = types[0].size // max(n * n, 1)
+        columns = types[1].size // max(n * stack, 1) if len(types) > 1 else 0
+        works = matrix_work(name, [str(stack), str(n), str(columns)])
+        return 1e-9 * sum(work.nanoseconds(()) for work in works) if works else math.nan
+    return 1e-9 * in_long_program(flops // max(size, 1), size)
 
 
 def flops_of_node(node: Node, given: Sequence[Node]) -> int | None:

@@ -16,11 +16,12 @@ from llvmlite import ir
 from ..kernel_rule import KernelRule, KernelStep, Kind
 from .ir.loops import NUMPY
 from .ir.type_inference import DtypeInference
+from .ir.word_table import COUNTED, WORDS, Word, word_of
 from .llvm.arithmetic import UnknownWordError
 from .llvm.function_builder import FunctionBuilder, declare
+from .llvm.llvm_words import call
 from .llvm.statements import write
 from .llvm.types import TypedValue, llvm_type
-from .llvm.words import COUNTED, WORDS, Word, call, word_of
 
 _DTYPES = ("f8", "f4")  # of the result, and of the operands
 _NUMBERS = frozenset("fnib*")  # the letters of words that take and give numbers alone
@@ -149,7 +150,7 @@ class _Steps(ast.NodeTransformer):
     def _word(self, node: ast.Call) -> Word:
         name = ast.unparse(node.func)
         word = word_of(name)
-        letters = [] if word is None else [*word.parameters, word.types.split("->")[1].strip()]
+        letters = [] if word is None else [*word.parameters, word.gives]
         numbers = all(x in _NUMBERS or x in NUMPY for x in letters)
         excluded = (*COUNTED, "rt.stack")
         if word is not None and word.parameters and numbers and word.name not in excluded:

@@ -4,6 +4,11 @@
 a rule that writes the latter with other ops costs one more exponential. As an op it has a kernel formula that
 shares the exponential with the function itself (equal instructions are merged), an accurate reference value,
 and a derivative rule of its own. Used by the rows of `elementwise.py` and `scipy_ops/special.py`.
+
+Each is computed twice, here in NumPy and for kernels in `kernels/runtime/maths/`, as every op is. One source
+would serve neither: NumPy runs whole arrays by functions of its own and has no fused multiply-add, so that it
+finds what a sum or product lost to rounding by other steps; kernels share the steps of the function itself
+(`hypot` and its slopes are scaled by the same instructions, which are merged). Tests compare both.
 """
 
 from __future__ import annotations
@@ -76,7 +81,9 @@ def _sech_squared(x: Array) -> object:
     return root * root
 
 
-sech_squared = slope_op("sech_squared", "rt.sech_squared({0})", lambda x, out: (-2.0 * np.tanh(x) * out,), numpy=_sech_squared, sample=(real,))
+sech_squared = slope_op(
+    "sech_squared", "rt.sech_squared({0})", lambda x, out: (-2.0 * np.tanh(x) * out,), numpy=_sech_squared, sample=(real,)
+)
 
 
 def _logistic_slope(x: Array) -> object:
@@ -85,7 +92,9 @@ def _logistic_slope(x: Array) -> object:
 
 
 # The derivative of `expit`. As the product expit(x) expit(-x) its own derivative would cancel at 0.
-logistic_slope = slope_op("logistic_slope", "rt.logistic_slope({0})", lambda x, out: (-np.tanh(0.5 * x) * out,), numpy=_logistic_slope, sample=(real,))
+logistic_slope = slope_op(
+    "logistic_slope", "rt.logistic_slope({0})", lambda x, out: (-np.tanh(0.5 * x) * out,), numpy=_logistic_slope, sample=(real,)
+)
 
 
 def _share(exp: np.ufunc, unit: float, second: bool) -> Callable[[Array, Array], object]:
@@ -105,7 +114,10 @@ def _share(exp: np.ufunc, unit: float, second: bool) -> Callable[[Array, Array],
 
 
 def _add_share(name: str, exp: np.ufunc, unit: float, *, second: bool) -> Primitive:
-    """The op ``b**x / (b**x + b**y)`` (or with y on top): a partial derivative of `logaddexp`. Its own partial derivatives are plus and minus the product of both shares."""
+    """The op ``b**x / (b**x + b**y)`` (or with y on top): a partial derivative of `logaddexp`.
+
+    Its own partial derivatives are plus and minus the product of both shares.
+    """
     pair = SHARES[exp]
 
     def slopes(x: TracedArray, y: TracedArray, out: TracedArray) -> tuple[object, object]:
@@ -143,10 +155,14 @@ def _exp_product(x: Array, y: Array) -> object:
     return np.where(np.isfinite(out), out + out * product_error(x, y, product), out)[()]
 
 
-exp_product = slope_op("exp_product", "rt.exp_product({0}, {1})", lambda x, y, out: (y * out, x * out), numpy=_exp_product, sample=(real, real))
+exp_product = slope_op(
+    "exp_product", "rt.exp_product({0}, {1})", lambda x, y, out: (y * out, x * out), numpy=_exp_product, sample=(real, real)
+)
 
 # An op of its own, because it has one argument whose range has to be checked, and not two.
-exp_minus_square = slope_op("exp_minus_square", "rt.exp_minus_square({0})", lambda x, out: (-2.0 * (x * out),), numpy=lambda x: _exp_product(-x, x), sample=(real,))
+exp_minus_square = slope_op(
+    "exp_minus_square", "rt.exp_minus_square({0})", lambda x, out: (-2.0 * (x * out),), numpy=lambda x: _exp_product(-x, x), sample=(real,)
+)
 
 
 def power_of_sum(x: Array, y: Array, z: Array) -> object:
@@ -195,7 +211,9 @@ power_slope = slope_op("power_slope", "rt.power_slope({0}, {1}, {2})", _power_cu
 
 
 # --- squares --------------------------------------------------------------------------------------
-one_minus_square = slope_op("one_minus_square", "({T}(1) - {0}) * ({T}(1) + {0})", lambda x, out: (-2.0 * x,), numpy=lambda x: (1.0 - x) * (1.0 + x), sample=(unit,))
+one_minus_square = slope_op(
+    "one_minus_square", "({T}(1) - {0}) * ({T}(1) + {0})", lambda x, out: (-2.0 * x,), numpy=lambda x: (1.0 - x) * (1.0 + x), sample=(unit,)
+)
 
 
 def _over_one_plus_square(x: Array) -> object:
@@ -209,7 +227,9 @@ def _over_one_plus_square_slope(x: TracedArray, out: TracedArray) -> tuple[objec
 
 
 # ``1 / (1 + x**2)``, without overflow of the square.
-over_one_plus_square = slope_op("over_one_plus_square", "rt.over_one_plus_square({0})", _over_one_plus_square_slope, numpy=_over_one_plus_square, sample=(real,))
+over_one_plus_square = slope_op(
+    "over_one_plus_square", "rt.over_one_plus_square({0})", _over_one_plus_square_slope, numpy=_over_one_plus_square, sample=(real,)
+)
 
 
 def _over_root_one_plus_square(x: Array) -> object:
@@ -221,7 +241,9 @@ def _over_root_slope(x: TracedArray, out: TracedArray) -> tuple[object, ...]:
 
 
 # ``1 / sqrt(1 + x**2)``, without overflow of the square.
-over_root_one_plus_square = slope_op("over_root_one_plus_square", "rt.over_root_one_plus_square({0})", _over_root_slope, numpy=_over_root_one_plus_square, sample=(real,))
+over_root_one_plus_square = slope_op(
+    "over_root_one_plus_square", "rt.over_root_one_plus_square({0})", _over_root_slope, numpy=_over_root_one_plus_square, sample=(real,)
+)
 
 # --- the unit vector of (x, y) and the slope of its angle ------------------------------------------
 

@@ -63,7 +63,9 @@ def _array_index(item: object) -> object:
     if not isinstance(array, TracedArray) and array.size == 0 and not isinstance(item, np.ndarray):
         array = array.astype(INT)
     if array.dtype.kind not in "biu":
-        raise IndexError("only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or boolean arrays are valid indices")
+        raise IndexError(
+            "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or boolean arrays are valid indices"
+        )
     return array
 
 

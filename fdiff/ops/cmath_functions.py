@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from ..trace import TracedArray, apply, replaces
+from ..trace.handler_arguments import resolve
 from ..trace.local_arrays import TracedLocalArray, holds_traced
-from ..trace.out_arguments import resolve
 from .elementwise import pair
 
 

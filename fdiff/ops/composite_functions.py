@@ -19,7 +19,9 @@ from .shaping import scalar_if_0d, traced
 
 
 @implements(np.clip, method="clip")
-def clip(a: object, a_min: object = None, a_max: object = None, out: object = None, *, min: object = None, max: object = None, **keywords: object) -> TracedArray:  # noqa: A002 - NumPy's names
+def clip(
+    a: object, a_min: object = None, a_max: object = None, out: object = None, *, min: object = None, max: object = None, **keywords: object
+) -> TracedArray:
     """Values kept between bounds; at a bound the slope of the value is 1, as in torch."""
     refuse(np.clip, keywords)
     if (min is not None or max is not None) and (a_min is not None or a_max is not None):

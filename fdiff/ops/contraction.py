@@ -169,7 +169,9 @@ def _interleaved(given: tuple[object, ...]) -> tuple[str, tuple[object, ...]]:
 
 
 @implements(np.einsum)
-def einsum(subscripts: object, *operands: object, optimize: object = False, dtype: object = None, order: str = "K", casting: str = "safe") -> TracedArray:
+def einsum(
+    subscripts: object, *operands: object, optimize: object = False, dtype: object = None, order: str = "K", casting: str = "safe"
+) -> TracedArray:
     """``np.einsum``: canonical two-operand contractions, in the order ``np.einsum_path`` finds."""
     if not isinstance(subscripts, str):
         subscripts, operands = _interleaved((subscripts, *operands))
@@ -233,7 +235,10 @@ def matmul(x: object, y: object, **keywords: object) -> TracedArray:
     rows, inner, cols = LETTERS[len(batch)] * (a.ndim > 1), LETTERS[len(batch) + 1], LETTERS[len(batch) + 2] * (b.ndim > 1)
     left, right = batch[len(batch) - n :] + rows + inner, batch[len(batch) - m :] + inner + cols
     if a.shape[-1] != b.shape[-2 if b.ndim > 1 else 0]:
-        raise ValueError(f"matmul: Input operand 1 has a mismatch in its core dimension 0 (size {b.shape[-2 if b.ndim > 1 else 0]} is different from {a.shape[-1]})")
+        raise ValueError(
+            "matmul: Input operand 1 has a mismatch in its core dimension 0"
+            f" (size {b.shape[-2 if b.ndim > 1 else 0]} is different from {a.shape[-1]})"
+        )
     return _product(a, b, left, right, batch + rows + cols)
 
 

@@ -11,8 +11,8 @@ from functools import wraps
 import numpy as np
 
 from ..trace import TracedArray, assemble, current, replaces
+from ..trace.handler_arguments import resolve
 from ..trace.local_arrays import LocalArray, holds_traced, localised
-from ..trace.out_arguments import resolve
 from ..trace.traced_keys import TracedKey
 from .shaping import in_order, traced
 

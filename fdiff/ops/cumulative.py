@@ -68,12 +68,16 @@ def _previous(x: TracedArray, axis: int, reverse: bool, fill: float) -> TracedAr
     return _shift(x, axis, back=reverse, fill=fill)
 
 
-def _cumprod_jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray], *, axis: int, reverse: bool) -> list[object]:
+def _cumprod_jvp(
+    dots: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray], *, axis: int, reverse: bool
+) -> list[object]:
     before = _previous(outs[0], axis, reverse, 1.0)
     return [apply(recurrence, args[0], before * dots[0], axis=axis, reverse=reverse)]
 
 
-def _cumprod_vjp(bars: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray], *, axis: int, reverse: bool) -> list[object]:
+def _cumprod_vjp(
+    bars: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray], *, axis: int, reverse: bool
+) -> list[object]:
     following = _previous(args[0], axis, not reverse, 0.0)
     pulled = apply(recurrence, following, bars[0], axis=axis, reverse=not reverse)
     return [pulled * _previous(outs[0], axis, reverse, 1.0)]
@@ -102,7 +106,9 @@ def _run_recurrence(a: np.ndarray, b: np.ndarray, *, axis: int, reverse: bool) -
     return out
 
 
-def _recurrence_jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray], *, axis: int, reverse: bool) -> list[object]:
+def _recurrence_jvp(
+    dots: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray], *, axis: int, reverse: bool
+) -> list[object]:
     a_dot, b_dot = dots
     term = b_dot
     if a_dot is not ZERO:
@@ -111,7 +117,9 @@ def _recurrence_jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: S
     return [apply(recurrence, args[0], term, axis=axis, reverse=reverse)]
 
 
-def _recurrence_vjp(bars: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray], *, axis: int, reverse: bool) -> list[object]:
+def _recurrence_vjp(
+    bars: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray], *, axis: int, reverse: bool
+) -> list[object]:
     following = _previous(args[0], axis, not reverse, 0.0)
     b_bar = apply(recurrence, following, bars[0], axis=axis, reverse=not reverse)
     return [b_bar * _previous(outs[0], axis, reverse, 0.0), b_bar]
@@ -166,16 +174,22 @@ def cumprod_call(x: object, axis: int | None = None, dtype: object = None, out: 
     return _scan_call(cumprod, np.multiply, x, axis, dtype)
 
 @implements(np.cumulative_sum)
-def cumulative_sum(x: object, /, *, axis: int | None = None, dtype: object = None, out: object = None, include_initial: bool = False) -> TracedArray:
+def cumulative_sum(
+    x: object, /, *, axis: int | None = None, dtype: object = None, out: object = None, include_initial: bool = False
+) -> TracedArray:
     return _cumulative(cumsum_call, 0, traced(x), axis, dtype, initial=include_initial)
 
 
 @implements(np.cumulative_prod)
-def cumulative_prod(x: object, /, *, axis: int | None = None, dtype: object = None, out: object = None, include_initial: bool = False) -> TracedArray:
+def cumulative_prod(
+    x: object, /, *, axis: int | None = None, dtype: object = None, out: object = None, include_initial: bool = False
+) -> TracedArray:
     return _cumulative(cumprod_call, 1, traced(x), axis, dtype, initial=include_initial)
 
 
-def _cumulative(call: Callable[..., TracedArray], first: int, x: TracedArray, axis: int | None, dtype: object, *, initial: bool) -> TracedArray:
+def _cumulative(
+    call: Callable[..., TracedArray], first: int, x: TracedArray, axis: int | None, dtype: object, *, initial: bool
+) -> TracedArray:
     if axis is None and x.ndim != 1:
         raise ValueError("For arrays which have more than one dimension ``axis`` argument is required.")
     at = normal_axis(axis or 0, x.ndim)
@@ -207,7 +221,10 @@ def running_max(x: object, axis: int = 0, dtype: object = None) -> TracedArray:
 
 
 def running_min(x: object, axis: int = 0, dtype: object = None) -> TracedArray:
-    """`minimum.accumulate`: the cumulative maximum of the negated array; integers and bools are negated bit by bit, so that none overflows."""
+    """`minimum.accumulate`: the cumulative maximum of the negated array.
+
+    Integers and bools are negated bit by bit, so that none overflows.
+    """
     array = traced(x) if dtype is None else traced(x).astype(dtype)
     turn = np.negative if array.type.floating else np.invert
     return turn(running_max(turn(array), axis))

@@ -34,7 +34,10 @@ def _truth(x: object) -> object:
 def nonzero(a: object) -> tuple[np.ndarray, ...]:
     """Positions of the entries that are not zero."""
     if not np.ndim(a):
-        raise ValueError("Calling nonzero on 0d arrays is not allowed. Use np.atleast_1d(scalar).nonzero() instead. If the context of this error is of the form `arr[nonzero(cond)]`, just use `arr[cond]`.")
+        raise ValueError(
+            "Calling nonzero on 0d arrays is not allowed. Use np.atleast_1d(scalar).nonzero() instead."
+            " If the context of this error is of the form `arr[nonzero(cond)]`, just use `arr[cond]`."
+        )
     return np.nonzero(look_if_traced(_truth(a), "asked where an array is not zero, which gives a shape that depends on traced values"))
 
 
@@ -93,7 +96,7 @@ def _distinct(ordered: TracedArray, *, equal_nan: bool) -> np.ndarray:
 @implements(np.unique)
 def unique(
     ar: object, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False, axis: int | None = None, *,
-    equal_nan: bool = True, sorted: bool = True,  # noqa: A002 - NumPy's name
+    equal_nan: bool = True, sorted: bool = True,
 ) -> TracedArray | tuple[object, ...]:  # fmt: skip
     """Distinct values in order: a gather of their first occurrences; positions and counts are integers."""
     array = traced(ar)
@@ -173,7 +176,9 @@ def intersect1d(ar1: object, ar2: object, assume_unique: bool = False, return_in
     joined = concatenate_call((one, two))
     order = apply(argsort, joined, axis=0, kind="stable")
     ordered = joined[order]
-    same = np.flatnonzero(look_if_traced(ordered[1:] == ordered[:-1], "intersected sets, which gives a shape that depends on traced values"))
+    same = np.flatnonzero(
+        look_if_traced(ordered[1:] == ordered[:-1], "intersected sets, which gives a shape that depends on traced values")
+    )
     values = ordered[same]
     if not return_indices:
         return values
@@ -184,7 +189,11 @@ def intersect1d(ar1: object, ar2: object, assume_unique: bool = False, return_in
 @implements(np.setdiff1d)
 def setdiff1d(ar1: object, ar2: object, assume_unique: bool = False) -> TracedArray:
     one, two = (traced(ar1).reshape(-1), ar2) if assume_unique else (unique(ar1), ar2)
-    return one[np.flatnonzero(look_if_traced(isin(one, two, invert=True), "took a set from another, which gives a shape that depends on traced values"))]
+    return one[
+        np.flatnonzero(
+            look_if_traced(isin(one, two, invert=True), "took a set from another, which gives a shape that depends on traced values")
+        )
+    ]
 
 
 @implements(np.setxor1d)

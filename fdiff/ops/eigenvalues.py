@@ -199,7 +199,10 @@ def _eigvals(a: np.ndarray, *, real: bool) -> np.ndarray:
 
 
 eig = stacked_op("eig", _eig_type, _eig, _eig_jvp, _eig_vjp, Sample(well_separated_matrices(2, 3, 3), {"real": True}))
-eigvals = stacked_op("eigvals", lambda a, *, real: _eig_type(a, real=real)[:1], _eigvals, _eigvals_jvp, _eigvals_vjp, Sample(well_separated_matrices(2, 3, 3), {"real": True}))
+eigvals = stacked_op(
+    "eigvals", lambda a, *, real: _eig_type(a, real=real)[:1], _eigvals, _eigvals_jvp, _eigvals_vjp,
+    Sample(well_separated_matrices(2, 3, 3), {"real": True}),
+)
 
 
 def _all_real(a: np.ndarray, *, kept: int) -> np.ndarray:
@@ -211,7 +214,8 @@ real_spectrum = register(
     Primitive(
         "real_spectrum", lambda a, *, kept: (ArrayType(a.shape[:kept], BOOL),), _all_real, lambda dots, args, outs, *, kept: [ZERO],
         lambda bars, args, outs, *, kept: [ZERO], lambda args, mapped, size, *, kept: [apply(real_spectrum, args[0], kept=kept + 1)],
-        family="opaque", flat=True, samples=(Sample(well_separated_matrices(2, 3, 3), {"kept": 1}), Sample(normal_matrices(4, 3, 3), {"kept": 0})),
+        family="opaque", flat=True,
+        samples=(Sample(well_separated_matrices(2, 3, 3), {"kept": 1}), Sample(normal_matrices(4, 3, 3), {"kept": 0})),
     )
 )  # fmt: skip
 

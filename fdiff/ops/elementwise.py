@@ -66,10 +66,22 @@ FIRST_ZERO = Kink("0, where it jumps", lambda x, y: (x == 0, None), jumps=True)
 EITHER_ZERO = Kink("0", lambda x, y: (x == 0, y == 0))
 
 # --- arithmetic -------------------------------------------------------------------------------
-add = elementwise("add", "{0} + {1}", lambda x, y, out: (1, 1), kind=Kind.ADD, complex_formulas=(formulas.ADD,), numpy=np.add, sample=(real, real), unit_slopes=True, rewrites=rewrites.ADD, sparse_tangents=tangents.added)
-subtract = elementwise("subtract", "{0} - {1}", lambda x, y, out: (1, -1), kind=Kind.SUBTRACT, complex_formulas=(formulas.SUBTRACT,), numpy=np.subtract, sample=(real, real), unit_slopes=True, rewrites=rewrites.SUBTRACT, sparse_tangents=tangents.added)
-multiply = elementwise("multiply", "{0} * {1}", lambda x, y, out: (y, x), kind=Kind.MULTIPLY, complex_formulas=(formulas.MULTIPLY,), numpy=np.multiply, sample=(real, real), rewrites=rewrites.MULTIPLY, sparse_tangents=tangents.entrywise)
-divide = elementwise("divide", "{0} / {1}", lambda x, y, out: (1.0 / y, -out / y), kind=Kind.DIVIDE, complex_formulas=(formulas.DIVIDE,), numpy=np.divide, sample=(real, real), kink=DENOMINATOR, rewrites=rewrites.DIVIDE, sparse_tangents=tangents.numerator)
+add = elementwise(
+    "add", "{0} + {1}", lambda x, y, out: (1, 1), kind=Kind.ADD, complex_formulas=(formulas.ADD,), numpy=np.add, sample=(real, real),
+    unit_slopes=True, rewrites=rewrites.ADD, sparse_tangents=tangents.added,
+)
+subtract = elementwise(
+    "subtract", "{0} - {1}", lambda x, y, out: (1, -1), kind=Kind.SUBTRACT, complex_formulas=(formulas.SUBTRACT,), numpy=np.subtract,
+    sample=(real, real), unit_slopes=True, rewrites=rewrites.SUBTRACT, sparse_tangents=tangents.added,
+)
+multiply = elementwise(
+    "multiply", "{0} * {1}", lambda x, y, out: (y, x), kind=Kind.MULTIPLY, complex_formulas=(formulas.MULTIPLY,), numpy=np.multiply,
+    sample=(real, real), rewrites=rewrites.MULTIPLY, sparse_tangents=tangents.entrywise,
+)
+divide = elementwise(
+    "divide", "{0} / {1}", lambda x, y, out: (1.0 / y, -out / y), kind=Kind.DIVIDE, complex_formulas=(formulas.DIVIDE,), numpy=np.divide,
+    sample=(real, real), kink=DENOMINATOR, rewrites=rewrites.DIVIDE, sparse_tangents=tangents.numerator,
+)
 
 
 _general_divide = UFUNCS[np.divide]
@@ -77,24 +89,41 @@ _general_divide = UFUNCS[np.divide]
 
 def divide_call(x: object, y: object, **keywords: object) -> TracedArray:
     """``x / y``; where y is a sum and x is one of its terms, one op whose derivative loses no digits (`quotients_of_sums.py`)."""
-    if not keywords and isinstance(x, TracedArray) and isinstance(y, TracedArray) and x.home is y.home and (out := over_a_sum(x, y)) is not None:
+    if (
+        not keywords
+        and isinstance(x, TracedArray)
+        and isinstance(y, TracedArray)
+        and x.home is y.home
+        and (out := over_a_sum(x, y)) is not None
+    ):
         return TracedArray(out.home, out.id, out.type, scalar=not out.shape)
     return _general_divide(x, y, **keywords)
 
 
 UFUNCS[np.divide] = divide_call
-negative = elementwise("negative", "-{0}", lambda x, out: (-1,), kind=Kind.NEGATIVE, complex_formulas=(formulas.NEGATIVE,), numpy=np.negative, sample=(real,), unit_slopes=True, rewrites=rewrites.NEGATIVE, sparse_tangents=tangents.entrywise)
+negative = elementwise(
+    "negative", "-{0}", lambda x, out: (-1,), kind=Kind.NEGATIVE, complex_formulas=(formulas.NEGATIVE,), numpy=np.negative, sample=(real,),
+    unit_slopes=True, rewrites=rewrites.NEGATIVE, sparse_tangents=tangents.entrywise,
+)
 reciprocal = elementwise("reciprocal", "{T}(1) / {0}", lambda x, out: (-out * out,), numpy=np.reciprocal, sample=(real,), kink=AT_ZERO)
 square = elementwise("square", "{0} * {0}", lambda x, out: (x + x,), complex_formulas=(formulas.SQUARE,), numpy=np.square, sample=(real,))
 sqrt = elementwise("sqrt", "math.sqrt({0})", lambda x, out: (0.5 / out,), numpy=np.sqrt, sample=(positive,), kink=AT_ZERO)
 cbrt = elementwise("cbrt", "rt.cbrt({0})", lambda x, out: (1.0 / (3.0 * out * out),), numpy=np.cbrt, sample=(real,), kink=AT_ZERO)
 floor_divide = elementwise("floor_divide", "rt.floor_divide({0}, {1})", None, numpy=np.floor_divide, sample=(real, real), kink=MULTIPLE)
-remainder = elementwise("remainder", "rt.remainder({0}, {1})", lambda x, y, out: (1, -np.floor_divide(x, y)), numpy=np.remainder, sample=(real, real), kink=MULTIPLE)
-fmod = elementwise("fmod", "rt.fmod({0}, {1})", lambda x, y, out: (1, -np.rint((x - out) / y)), numpy=np.fmod, sample=(real, real), kink=MULTIPLE_BUT_ZERO)
+remainder = elementwise(
+    "remainder", "rt.remainder({0}, {1})", lambda x, y, out: (1, -np.floor_divide(x, y)), numpy=np.remainder, sample=(real, real),
+    kink=MULTIPLE,
+)
+fmod = elementwise(
+    "fmod", "rt.fmod({0}, {1})", lambda x, y, out: (1, -np.rint((x - out) / y)), numpy=np.fmod, sample=(real, real), kink=MULTIPLE_BUT_ZERO
+)
 
 
 def _power_slopes(x: TracedArray, y: TracedArray, out: TracedArray) -> tuple[object, object]:
-    """Partial derivatives ``y x**(y-1)`` and ``x**y log(x)``; the first without rounding of y - 1 for constant exponents, 0 at exponent 0; the second 0 for ``0 ** y``, y >= 0."""
+    """Partial derivatives ``y x**(y-1)`` and ``x**y log(x)``.
+
+    The first is without rounding of y - 1 for constant exponents, and 0 at exponent 0; the second is 0 for ``0 ** y``, y >= 0.
+    """
     value = constant_value(y)
     if value is None:
         slope = y * np.power(x, y - 1.0) if x.dtype.kind == "c" else apply(power_slope, x, y, -np.ones((), y.dtype))
@@ -179,8 +208,12 @@ log = elementwise("log", "rt.log({0})", lambda x, out: (1.0 / x,), numpy=np.log,
 log2 = elementwise("log2", "rt.log2({0})", lambda x, out: (PER_LN2 / x,), numpy=np.log2, sample=(positive,), kink=AT_ZERO)
 log10 = elementwise("log10", "rt.log10({0})", lambda x, out: (PER_LN10 / x,), numpy=np.log10, sample=(positive,), kink=AT_ZERO)
 log1p = elementwise("log1p", "rt.log1p({0})", lambda x, out: (1.0 / (1.0 + x),), numpy=np.log1p, sample=(positive,), kink=MINUS_ONE)
-logaddexp = elementwise("logaddexp", "rt.logaddexp({0}, {1})", lambda x, y, out: _shares(np.exp, x, y), numpy=np.logaddexp, sample=(real, real))
-logaddexp2 = elementwise("logaddexp2", "rt.logaddexp2({0}, {1})", lambda x, y, out: _shares(np.exp2, x, y), numpy=np.logaddexp2, sample=(real, real))
+logaddexp = elementwise(
+    "logaddexp", "rt.logaddexp({0}, {1})", lambda x, y, out: _shares(np.exp, x, y), numpy=np.logaddexp, sample=(real, real)
+)
+logaddexp2 = elementwise(
+    "logaddexp2", "rt.logaddexp2({0}, {1})", lambda x, y, out: _shares(np.exp2, x, y), numpy=np.logaddexp2, sample=(real, real)
+)
 
 
 def _shares(exp: np.ufunc, x: TracedArray, y: TracedArray) -> tuple[object, object]:
@@ -193,17 +226,31 @@ def _shares(exp: np.ufunc, x: TracedArray, y: TracedArray) -> tuple[object, obje
 sin = elementwise("sin", "rt.sin({0})", lambda x, out: (np.cos(x),), numpy=np.sin, sample=(real,))
 cos = elementwise("cos", "rt.cos({0})", lambda x, out: (-np.sin(x),), numpy=np.cos, sample=(real,))
 tan = elementwise("tan", "rt.tan({0})", lambda x, out: (1.0 + out * out,), numpy=np.tan, sample=(unit,))
-arcsin = elementwise("arcsin", "rt.asin({0})", lambda x, out: (1.0 / np.sqrt(_one_minus_square(x)),), numpy=np.arcsin, sample=(unit,), kink=PLUS_MINUS_ONE)
-arccos = elementwise("arccos", "rt.acos({0})", lambda x, out: (-1.0 / np.sqrt(_one_minus_square(x)),), numpy=np.arccos, sample=(unit,), kink=PLUS_MINUS_ONE)
+arcsin = elementwise(
+    "arcsin", "rt.asin({0})", lambda x, out: (1.0 / np.sqrt(_one_minus_square(x)),), numpy=np.arcsin, sample=(unit,), kink=PLUS_MINUS_ONE
+)
+arccos = elementwise(
+    "arccos", "rt.acos({0})", lambda x, out: (-1.0 / np.sqrt(_one_minus_square(x)),), numpy=np.arccos, sample=(unit,), kink=PLUS_MINUS_ONE
+)
 arctan = elementwise("arctan", "rt.atan({0})", lambda x, out: (_over_one_plus_square(x),), numpy=np.arctan, sample=(real,))
 sinh = elementwise("sinh", "rt.sinh({0})", lambda x, out: (np.cosh(x),), numpy=np.sinh, sample=(real,))
 cosh = elementwise("cosh", "rt.cosh({0})", lambda x, out: (np.sinh(x),), numpy=np.cosh, sample=(real,))
 tanh = elementwise("tanh", "rt.tanh({0})", lambda x, out: (_sech_squared(x, out),), numpy=np.tanh, sample=(real,))
 arcsinh = elementwise("arcsinh", "rt.asinh({0})", lambda x, out: (_over_root_one_plus_square(x),), numpy=np.arcsinh, sample=(real,))
-arccosh = elementwise("arccosh", "rt.acosh({0})", lambda x, out: (1.0 / (np.sqrt(x - 1.0) * np.sqrt(x + 1.0)),), numpy=np.arccosh, sample=(above_one,), kink=AT_ONE)
-arctanh = elementwise("arctanh", "rt.atanh({0})", lambda x, out: (1.0 / _one_minus_square(x),), numpy=np.arctanh, sample=(unit,), kink=PLUS_MINUS_ONE)
-arctan2 = elementwise("arctan2", "rt.atan2({0}, {1})", lambda y, x, out: _angle_slopes(y, x), numpy=np.arctan2, sample=(real, real), kink=CUT)
-hypot = elementwise("hypot", "rt.hypot({0}, {1})", lambda x, y, out: tuple(apply(op, x, y) for op in DIRECTION), numpy=np.hypot, sample=(real, real), kink=ORIGIN)
+arccosh = elementwise(
+    "arccosh", "rt.acosh({0})", lambda x, out: (1.0 / (np.sqrt(x - 1.0) * np.sqrt(x + 1.0)),), numpy=np.arccosh, sample=(above_one,),
+    kink=AT_ONE,
+)
+arctanh = elementwise(
+    "arctanh", "rt.atanh({0})", lambda x, out: (1.0 / _one_minus_square(x),), numpy=np.arctanh, sample=(unit,), kink=PLUS_MINUS_ONE
+)
+arctan2 = elementwise(
+    "arctan2", "rt.atan2({0}, {1})", lambda y, x, out: _angle_slopes(y, x), numpy=np.arctan2, sample=(real, real), kink=CUT
+)
+hypot = elementwise(
+    "hypot", "rt.hypot({0}, {1})", lambda x, y, out: tuple(apply(op, x, y) for op in DIRECTION), numpy=np.hypot, sample=(real, real),
+    kink=ORIGIN,
+)
 deg2rad = elementwise("deg2rad", "{0} * {T}(0.017453292519943295)", lambda x, out: (pi / 180.0,), numpy=np.deg2rad, sample=(real,))
 rad2deg = elementwise("rad2deg", "{0} * {T}(57.29577951308232)", lambda x, out: (180.0 / pi,), numpy=np.rad2deg, sample=(real,))
 UFUNCS[np.radians], UFUNCS[np.degrees] = UFUNCS[np.deg2rad], UFUNCS[np.rad2deg]
@@ -252,13 +299,20 @@ def _absolute_vjp(bars: list[object], args: list[TracedArray], outs: list[Traced
     return [bar * (np.sign(x) if x.dtype.kind != "c" else np.conjugate(_ratio(x, outs[0])))]
 
 
-absolute = elementwise("absolute", "abs({0})", None, complex_formulas=(formulas.ABSOLUTE,), numpy=np.absolute, sample=(real,), kink=AT_ZERO, rules=(_absolute_jvp, _absolute_vjp))
+absolute = elementwise(
+    "absolute", "abs({0})", None, complex_formulas=(formulas.ABSOLUTE,), numpy=np.absolute, sample=(real,), kink=AT_ZERO,
+    rules=(_absolute_jvp, _absolute_vjp),
+)
 UFUNCS[np.fabs] = ufunc_caller(absolute, np.fabs)
 maximum = elementwise(
-    "maximum", "rt.maximum({0}, {1})", lambda x, y, out: (share(x > y, x == y, out), share(y > x, x == y, out)), kind=Kind.MAXIMUM, numpy=np.maximum, sample=(real, real), chooses=True, kink=TIE, rewrites=rewrites.MAXIMUM
+    "maximum",
+    "rt.maximum({0}, {1})", lambda x, y, out: (share(x > y, x == y, out), share(y > x, x == y, out)), kind=Kind.MAXIMUM, numpy=np.maximum,
+    sample=(real, real), chooses=True, kink=TIE, rewrites=rewrites.MAXIMUM,
 )
 minimum = elementwise(
-    "minimum", "rt.minimum({0}, {1})", lambda x, y, out: (share(x < y, x == y, out), share(y < x, x == y, out)), kind=Kind.MINIMUM, numpy=np.minimum, sample=(real, real), chooses=True, kink=TIE, rewrites=rewrites.MINIMUM
+    "minimum",
+    "rt.minimum({0}, {1})", lambda x, y, out: (share(x < y, x == y, out), share(y < x, x == y, out)), kind=Kind.MINIMUM, numpy=np.minimum,
+    sample=(real, real), chooses=True, kink=TIE, rewrites=rewrites.MINIMUM,
 )
 
 
@@ -280,7 +334,9 @@ def _copysign_slopes(x: TracedArray, y: TracedArray, out: TracedArray) -> tuple[
     return (np.sign(x) * np.copysign(1.0, y).astype(out.dtype), ZERO)
 
 
-copysign = elementwise("copysign", "math.copysign({0}, {1})", _copysign_slopes, numpy=np.copysign, sample=(real, real), kink=EITHER_ZERO._replace(jumps=True))
+copysign = elementwise(
+    "copysign", "math.copysign({0}, {1})", _copysign_slopes, numpy=np.copysign, sample=(real, real), kink=EITHER_ZERO._replace(jumps=True)
+)
 sign = elementwise("sign", "rt.sign({0})", None, numpy=np.sign, sample=(real,), kink=AT_ZERO)
 _real_sign = UFUNCS[np.sign]
 
@@ -307,7 +363,9 @@ trunc = elementwise("trunc", "rt.trunc({0})", None, numpy=np.trunc, sample=(real
 rint = elementwise("rint", "rt.rint({0})", None, numpy=np.rint, sample=(real,), kink=HALF)
 nextafter = elementwise("nextafter", "rt.nextafter({0}, {1})", lambda x, y, out: (1, ZERO), numpy=np.nextafter, sample=(real, real))
 spacing = elementwise("spacing", "rt.spacing({0})", None, numpy=np.spacing, sample=(real,))
-ldexp = elementwise("ldexp", "rt.ldexp({0}, {1})", lambda x, n, out: (np.ldexp(np.ones_like(x), n), ZERO), numpy=np.ldexp, sample=(real, count))
+ldexp = elementwise(
+    "ldexp", "rt.ldexp({0}, {1})", lambda x, n, out: (np.ldexp(np.ones_like(x), n), ZERO), numpy=np.ldexp, sample=(real, count)
+)
 
 # --- comparisons, logic, bits: no derivative --------------------------------------------------
 equal = elementwise("equal", "{0} == {1}", None, numpy=np.equal, sample=(real, real))
@@ -316,7 +374,9 @@ less = elementwise("less", "{0} < {1}", None, numpy=np.less, sample=(real, real)
 less_equal = elementwise("less_equal", "{0} <= {1}", None, numpy=np.less_equal, sample=(real, real))
 greater = elementwise("greater", "{0} > {1}", None, numpy=np.greater, sample=(real, real))
 greater_equal = elementwise("greater_equal", "{0} >= {1}", None, numpy=np.greater_equal, sample=(real, real))
-logical_and = elementwise("logical_and", "({0} != 0) & ({1} != 0)", None, kind=Kind.LOGICAL_AND, numpy=np.logical_and, sample=(truth, truth))
+logical_and = elementwise(
+    "logical_and", "({0} != 0) & ({1} != 0)", None, kind=Kind.LOGICAL_AND, numpy=np.logical_and, sample=(truth, truth)
+)
 logical_or = elementwise("logical_or", "({0} != 0) | ({1} != 0)", None, kind=Kind.LOGICAL_OR, numpy=np.logical_or, sample=(truth, truth))
 logical_xor = elementwise("logical_xor", "({0} != 0) != ({1} != 0)", None, numpy=np.logical_xor, sample=(truth, truth))
 logical_not = elementwise("logical_not", "{0} == 0", None, numpy=np.logical_not, sample=(truth,))
@@ -372,13 +432,18 @@ def _converted(x: np.dtype, *, dtype: np.dtype) -> np.dtype:
 # The rules of `where` select instead of multiplying, so that a NaN of the branch not taken does not spread.
 # `convert` changes the dtype of the tangent with that of the value.
 where = elementwise(
-    "where", "{1} if {0} else {2}", None, kind=Kind.SELECT, complex_formulas=(formulas.WHERE,), numpy=np.where, loop=_chosen, sample=(truth, real, real), unit_slopes=True, rules=(_where_jvp, _where_vjp), rewrites=rewrites.WHERE
+    "where", "{1} if {0} else {2}", None, kind=Kind.SELECT, complex_formulas=(formulas.WHERE,), numpy=np.where, loop=_chosen,
+    sample=(truth, real, real), unit_slopes=True, rules=(_where_jvp, _where_vjp), rewrites=rewrites.WHERE,
 )
 convert = elementwise(
-    "convert", "{T}({0})", None, kind=Kind.CONVERT, complex_formulas=formulas.CONVERT, numpy=lambda x, *, dtype: np.asarray(x).astype(dtype)[()], loop=_converted,
+    "convert", "{T}({0})", None, kind=Kind.CONVERT, complex_formulas=formulas.CONVERT,
+    numpy=lambda x, *, dtype: np.asarray(x).astype(dtype)[()], loop=_converted,
     sample=(real,), params={"dtype": np.dtype(np.float32)}, unit_slopes=True, rules=(_convert_jvp, _convert_vjp), rewrites=rewrites.CONVERT
 )  # fmt: skip
-copy = elementwise("copy", "{0}", lambda x, out: (1,), kind=Kind.COPY, numpy=lambda x: np.array(x)[()], loop=lambda x: x, sample=(real,), layout=LayoutRule("C"), provenance=through_copy, rewrites=rewrites.CONVERT)
+copy = elementwise(
+    "copy", "{0}", lambda x, out: (1,), kind=Kind.COPY, numpy=lambda x: np.array(x)[()], loop=lambda x: x, sample=(real,),
+    layout=LayoutRule("C"), provenance=through_copy, rewrites=rewrites.CONVERT,
+)
 # The minimum of both, with the derivative of `x` even where the bound is smaller: `logsumexp` bounds infinite terms.
 bounded = elementwise(
     "bounded", "rt.minimum({0}, {1})", lambda x, bound, out: (1, ZERO), numpy=np.minimum,
@@ -478,7 +543,10 @@ def _conjugate_vjp(bars: Sequence[object], args: Sequence[TracedArray], outs: Se
     return [np.conjugate(bars[0])]
 
 
-conjugate = elementwise("conjugate", "", None, complex_formulas=(formulas.CONJUGATE,), numpy=np.conjugate, loop=lambda x: x, sample=(plane,), rules=(_conjugate_jvp, _conjugate_vjp))
+conjugate = elementwise(
+    "conjugate", "", None, complex_formulas=(formulas.CONJUGATE,), numpy=np.conjugate, loop=lambda x: x, sample=(plane,),
+    rules=(_conjugate_jvp, _conjugate_vjp),
+)
 real_part = elementwise(
     "real", "", None, complex_formulas=(formulas.REAL,), numpy=lambda x: np.asarray(x).real.copy()[()], loop=_real_type, sample=(plane,),
     rules=(lambda dots, args, outs: [np.real(dots[0])], lambda bars, args, outs: [bars[0].astype(args[0].dtype)]),
@@ -490,7 +558,8 @@ imag_part = elementwise(
     put=lambda parent, new: apply(pair, apply(real_part, parent), new), layout=LayoutRule("operands", part="imag"),
 )
 squared_modulus = elementwise(
-    "squared_modulus", "", None, complex_formulas=(formulas.SQUARED_MODULUS,), numpy=lambda x: np.square(np.absolute(x)), loop=_real_type, sample=(plane,),
+    "squared_modulus",
+    "", None, complex_formulas=(formulas.SQUARED_MODULUS,), numpy=lambda x: np.square(np.absolute(x)), loop=_real_type, sample=(plane,),
     rules=(
         lambda dots, args, outs: [2.0 * (np.real(args[0]) * np.real(dots[0]) + np.imag(args[0]) * np.imag(dots[0]))],
         lambda bars, args, outs: [2.0 * bars[0] * np.conjugate(args[0])],
@@ -506,7 +575,10 @@ def _pair_vjp(bars: Sequence[object], args: Sequence[TracedArray], outs: Sequenc
     return [np.real(bars[0]), -np.imag(bars[0])]
 
 
-pair = elementwise("complex", "", None, complex_formulas=(formulas.PAIR,), numpy=_paired, loop=_complex_type, sample=(real, real), rules=(_pair_jvp, _pair_vjp))
+pair = elementwise(
+    "complex", "", None, complex_formulas=(formulas.PAIR,), numpy=_paired, loop=_complex_type, sample=(real, real),
+    rules=(_pair_jvp, _pair_vjp),
+)
 
 
 def conjugate_call(x: object, **keywords: object) -> object:

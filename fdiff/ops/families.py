@@ -166,8 +166,10 @@ def elementwise(
     primitive = register(
         Primitive(
             name, elementwise_type(loop or _ufunc_loop(ufunc)), numpy, jvp, vjp, batch,
-            KernelRule(kind, text, constants, literals, checks_whole) if text else None, "elementwise", flat=partials is None and rules is None, kink=kink, samples=samples,
-            view=put is not None, put=put, sizeless=True, layout=layout, eager=_OPERATORS.get(text, EagerRule()), axis_map=axis_maps.entrywise, **facts,
+            KernelRule(kind, text, constants, literals, checks_whole) if text else None, "elementwise",
+            flat=partials is None and rules is None, kink=kink, samples=samples,
+            view=put is not None, put=put, sizeless=True, layout=layout, eager=_OPERATORS.get(text, EagerRule()),
+            axis_map=axis_maps.entrywise, **facts,
         )
     )  # fmt: skip
     if ufunc is not None and loop is None:
@@ -273,5 +275,7 @@ def linear(
     def batched(args: Sequence[TracedArray], mapped: object, size: int, **params: object) -> list[object]:
         return [batch(args[0], **params)]
 
-    primitive = Primitive(name, infer, evaluate, jvp, vjp, batched, kernel, "linear", structural, view, put, sizeless=sizeless, samples=samples, **facts)
+    primitive = Primitive(
+        name, infer, evaluate, jvp, vjp, batched, kernel, "linear", structural, view, put, sizeless=sizeless, samples=samples, **facts
+    )
     return register(primitive)

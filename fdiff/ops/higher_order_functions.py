@@ -95,7 +95,9 @@ def _chosen(x: TracedArray, condition: object, function: object, out: object, ar
     value = function(x, *args, **kw)
     if _entrywise(nodes[before:]):
         return np.where(held, traced(value).astype(x.dtype), out)
-    places = np.flatnonzero(np.broadcast_to(look_if_traced(held, "gave numpy.piecewise a function that does not work entry by entry"), x.shape))
+    places = np.flatnonzero(
+        np.broadcast_to(look_if_traced(held, "gave numpy.piecewise a function that does not work entry by entry"), x.shape)
+    )
     picked = traced(function(x.reshape(-1)[places], *args, **kw)).astype(x.dtype)
     full = broadcast_to(picked, places.shape)
     ranks = np.zeros(x.size, INT)
@@ -108,7 +110,10 @@ def _chosen(x: TracedArray, condition: object, function: object, out: object, ar
 class TracedVectorize:
     """``np.vectorize``; with traced values the function is traced once for each entry."""
 
-    def __init__(self, pyfunc: object = np._NoValue, otypes: object = None, doc: str | None = None, excluded: object = None, cache: bool = False, signature: str | None = None) -> None:
+    def __init__(
+        self, pyfunc: object = np._NoValue, otypes: object = None, doc: str | None = None, excluded: object = None, cache: bool = False,
+        signature: str | None = None,
+    ) -> None:
         keywords = {"otypes": otypes, "doc": doc, "excluded": excluded, "cache": cache, "signature": signature}
         self._plain = np.vectorize(pyfunc, **keywords)
         self.pyfunc, self.signature = pyfunc, signature

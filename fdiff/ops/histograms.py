@@ -41,7 +41,11 @@ def bincount(x: object, /, weights: object = None, minlength: int = 0) -> Traced
     w = np.ones(places.shape, INT) if weights is None else traced(weights).astype(np.float64)
     if w.shape != places.shape:
         raise ValueError("The weights and list don't have the same length.")
-    low, high = (0, -1) if not places.shape[0] else (int(look_if_traced(f(places), "counted integers, whose largest decides a shape")) for f in (np.min, np.max))
+    low, high = (
+        (0, -1)
+        if not places.shape[0]
+        else (int(look_if_traced(f(places), "counted integers, whose largest decides a shape")) for f in (np.min, np.max))
+    )
     if low < 0:
         raise ValueError("'list' argument must have no negative elements")
     return _tally(places, traced(w), max(high + 1, index(minlength)))
@@ -159,13 +163,15 @@ def _flat_pair(a: object, weights: object) -> tuple[TracedArray, object]:
 
 
 @implements(np.histogram_bin_edges)
-def histogram_bin_edges(a: object, bins: object = 10, range: object = None, weights: object = None) -> TracedArray:  # noqa: A002 - NumPy's name
+def histogram_bin_edges(a: object, bins: object = 10, range: object = None, weights: object = None) -> TracedArray:
     array, w = _flat_pair(a, weights)
     return _edges(array, bins, range, w)
 
 
 @implements(np.histogram)
-def histogram(a: object, bins: object = 10, range: object = None, density: object = None, weights: object = None) -> tuple[object, TracedArray]:  # noqa: A002 - NumPy's name
+def histogram(
+    a: object, bins: object = 10, range: object = None, density: object = None, weights: object = None
+) -> tuple[object, TracedArray]:
     """Counts are integers; sums of weights are linear in these, and edges made of extrema move with them."""
     array, w = _flat_pair(a, weights)
     edges = _edges(array, bins, range, w)
@@ -203,7 +209,9 @@ def _axis_edges(column: TracedArray, k: int, bins: object, range_: object) -> ob
 
 
 @implements(np.histogramdd)
-def histogramdd(sample: object, bins: object = 10, range: Sequence[object] | None = None, density: object = None, weights: object = None) -> tuple[TracedArray, list[object]]:  # noqa: A002 - NumPy's name
+def histogramdd(
+    sample: object, bins: object = 10, range: Sequence[object] | None = None, density: object = None, weights: object = None
+) -> tuple[TracedArray, list[object]]:
     """Sums of weights (of ones) in boxes; always floating."""
     points = _samples(sample)
     depth = points.shape[1]
@@ -232,7 +240,9 @@ def histogramdd(sample: object, bins: object = 10, range: Sequence[object] | Non
 
 
 @implements(np.histogram2d)
-def histogram2d(x: object, y: object, bins: object = 10, range: object = None, density: object = None, weights: object = None) -> tuple[object, ...]:  # noqa: A002 - NumPy's name
+def histogram2d(
+    x: object, y: object, bins: object = 10, range: object = None, density: object = None, weights: object = None
+) -> tuple[object, ...]:
     if np.shape(x) != np.shape(y):
         raise ValueError("x and y must have the same length.")
     if np.ndim(bins) and len(bins) not in (1, 2):

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..primitive import HOOKS, UFUNCS
 from ..trace import TracedArray, apply, guarded_value, implements
-from ..trace.out_arguments import resolve
+from ..trace.handler_arguments import resolve
 from ..trace.views import is_copy
 from .basic_indexing import basic
 from .gather_scatter import scatter_add
@@ -62,7 +62,10 @@ def _in_place(name: str, ufunc: np.ufunc) -> Callable[..., object]:
         if self.scalar or self.weak:
             return NotImplemented  # Python falls back on `x = x + other`, as it does for scalars
         if ufunc is np.matmul and not (self.ndim and np.ndim(other) > 1):
-            raise ValueError("inplace matrix multiplication requires the first operand to have at least one dimension and the second at least two dimensions.")
+            raise ValueError(
+                "inplace matrix multiplication requires the first operand to have at least one dimension"
+                " and the second at least two dimensions."
+            )
         out = compute(self, resolve(other))
         if out is NotImplemented:
             return out

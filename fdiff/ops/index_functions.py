@@ -75,7 +75,11 @@ def insert(arr: object, obj: object, values: object, axis: int | None = None) ->
     whole = np.arange(n)[places] if isinstance(places, slice) else np.asarray(places)
     if whole.ndim == 0:
         new = np.moveaxis(new, 0, at)
-    count = new.shape[at] if whole.size == 1 else np.insert(whole[:0], 0, np.flatnonzero(whole) if whole.dtype == BOOL else np.ravel(whole)).size
+    count = (
+        new.shape[at]
+        if whole.size == 1
+        else np.insert(whole[:0], 0, np.flatnonzero(whole) if whole.dtype == BOOL else np.ravel(whole)).size
+    )
     line = np.insert(np.arange(n), places, np.arange(n, n + count))
     shape = (*array.shape[:at], count, *array.shape[at + 1 :])
     return take(concatenate_call([array, broadcast_to(new, shape)], at), line, at)
@@ -150,7 +154,10 @@ def bitwise_count(x: object, **keywords: object) -> TracedArray:
     refuse(np.bitwise_count, keywords)
     value = traced(x)
     if value.dtype.kind not in "biu":
-        raise TypeError("ufunc 'bitwise_count' not supported for the input types, and the inputs could not be safely coerced to any supported types according to the casting rule ''safe''")
+        raise TypeError(
+            "ufunc 'bitwise_count' not supported for the input types, and the inputs could not be"
+            " safely coerced to any supported types according to the casting rule ''safe''"
+        )
     bits = np.abs(value).astype(np.uint64)
     ones = [(bits >> np.uint64(k)) & np.uint64(1) for k in np.arange(8 * value.itemsize)]
     return as_scalar(np.sum(np.stack(ones), axis=0).astype(np.uint8))

@@ -19,7 +19,11 @@ def _range_of(key: slice) -> object:
     """What a slice means in ``np.r_``: a range; with an imaginary step, that number of points."""
     start = 0 if key.start is None else key.start
     if isinstance(key.step, complex):
-        return linspace(start, key.stop, int(abs(key.step))) if holds_traced((start, key.stop)) else np.linspace(start, key.stop, int(abs(key.step)))
+        return (
+            linspace(start, key.stop, int(abs(key.step)))
+            if holds_traced((start, key.stop))
+            else np.linspace(start, key.stop, int(abs(key.step)))
+        )
     return arange(start, key.stop, 1 if key.step is None else key.step)
 
 
@@ -38,7 +42,11 @@ class TracedConcatenator:
             return self.plain[key]
         parts = [p if isinstance(p, str) else _range_of(p) if isinstance(p, slice) else p for p in parts]
         values = [p if isinstance(p, str) else traced(array_call(p)) for p in parts]
-        kinds = [kind_of(p) for p in parts if not isinstance(p, str)] if all(np.ndim(p) == 0 for p in parts) else [v.dtype for v in values if not isinstance(v, str)]
+        kinds = (
+            [kind_of(p) for p in parts if not isinstance(p, str)]
+            if all(np.ndim(p) == 0 for p in parts)
+            else [v.dtype for v in values if not isinstance(v, str)]
+        )
         counters, stored, size = [], [], 0
         for value in values:
             if isinstance(value, str):

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..arraytype import INT, ArrayType, broadcast
 from ..trace import TracedArray, apply, current, guarded_value
-from ..trace.out_arguments import resolve
+from ..trace.handler_arguments import resolve
 from ..trace.traced_array import handle
 from ..trace.views import PendingStores, ViewLink, positions, root_of
 from .basic_indexing import (
@@ -149,13 +149,18 @@ def without_masks(x: TracedArray, items: Sequence[object]) -> tuple[TracedArray,
             out.append(item)
             shape.append(next(axes))
         elif not item.ndim:
-            out.append(np.zeros(int(guarded_value(item, "indexed with a traced truth value")) if isinstance(item, TracedArray) else int(item), INT))
+            out.append(
+                np.zeros(int(guarded_value(item, "indexed with a traced truth value")) if isinstance(item, TracedArray) else int(item), INT)
+            )
             shape.append(1)
         else:
             under = [next(axes) for _ in range(item.ndim)]
             for k, (n, m) in enumerate(zip(under, item.shape, strict=True)):
                 if n != m:
-                    raise IndexError(f"boolean index did not match indexed array along axis {len(shape) + k}; size of axis is {n} but size of corresponding boolean axis is {m}")
+                    raise IndexError(
+                        f"boolean index did not match indexed array along axis {len(shape) + k};"
+                        f" size of axis is {n} but size of corresponding boolean axis is {m}"
+                    )
             out.extend(_mask_indices(item))
             shape.extend(under)
     return x.reshape(tuple(shape)), out

@@ -79,7 +79,10 @@ def concatenate_call(arrays: Sequence[object], axis: int | None = 0, *, dtype: o
 
 def _same_rank(parts: Sequence[TracedArray], axis: int) -> None:
     """Raise NumPy's own ValueError if the shapes cannot be concatenated."""
-    small = [np.empty(tuple(0 if k == normal_axis(axis, p.ndim) else n for k, n in enumerate(p.shape))) if p.ndim else np.empty(()) for p in parts]
+    small = [
+        np.empty(tuple(0 if k == normal_axis(axis, p.ndim) else n for k, n in enumerate(p.shape))) if p.ndim else np.empty(())
+        for p in parts
+    ]
     if all(s.nbytes == 0 for s in small):
         np.concatenate(small, axis=axis)
     else:
@@ -177,7 +180,9 @@ def roll(x: object, shift: object, axis: object = None) -> TracedArray:
 
 @implements(np.hsplit)
 def hsplit(x: object, indices_or_sections: object) -> list[TracedArray]:
-    return _split(np.array_split if not isinstance(indices_or_sections, int) else np.split, x, indices_or_sections, 0 if np.ndim(x) == 1 else 1)
+    return _split(
+        np.array_split if not isinstance(indices_or_sections, int) else np.split, x, indices_or_sections, 0 if np.ndim(x) == 1 else 1
+    )
 
 
 @implements(np.vsplit)

@@ -47,7 +47,10 @@ def solve_call(a: object, b: object) -> TracedArray:
     """Solution of ``a x = b`` for a vector or a matrix `b`."""
     left, right = _square(a, "solve"), traced(b)
     if left.shape[-1] != right.shape[0 if right.ndim == 1 else -2]:
-        raise ValueError(f"solve: Input operand 1 has a mismatch in its core dimension 0 (size {right.shape[0 if right.ndim == 1 else -2]} is different from {left.shape[-1]})")
+        raise ValueError(
+            "solve: Input operand 1 has a mismatch in its core dimension 0"
+            f" (size {right.shape[0 if right.ndim == 1 else -2]} is different from {left.shape[-1]})"
+        )
     dtype = promote(kind_of(left), kind_of(right))
     left, right = left.astype(dtype, copy=False), right.astype(dtype, copy=False)
     attempt("solve", left)

@@ -47,7 +47,9 @@ def _attempt(function: Callable[..., object], given: list[object], out: TracedAr
     if bool(np.isnan(out) & ~number_less) or bool(np.isinf(out) & finite):
         # Which error it is depends on the function, and for these three on the numbers too (a pole, or an overflow).
         action = "asked whether a number lies in a domain"
-        see = guarded_value if function in (math.pow, math.gamma, math.lgamma) else lambda g, action: trace.guards.value(trace.own(g), action)
+        see = (
+            guarded_value if function in (math.pow, math.gamma, math.lgamma) else lambda g, action: trace.guards.value(trace.own(g), action)
+        )
         function(*[float(see(g, action)) if isinstance(g, TracedArray) else g for g in given])
 
 
@@ -85,10 +87,13 @@ _ALIKE = {
     "acos": np.arccos, "acosh": np.arccosh, "asin": np.arcsin, "asinh": np.arcsinh, "atan": np.arctan, "atan2": np.arctan2,
     "atanh": np.arctanh, "cbrt": np.cbrt, "ceil": lambda x: int(np.ceil(x)), "copysign": np.copysign, "cos": np.cos,
     "cosh": np.cosh, "degrees": np.degrees, "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "fabs": np.fabs,
-    "floor": lambda x: int(np.floor(x)), "fmod": np.fmod, "hypot": _length, "frexp": _parts, "isclose": _is_close, "isfinite": lambda x: bool(np.isfinite(x)),
+    "floor": lambda x: int(np.floor(x)), "fmod": np.fmod, "hypot": _length, "frexp": _parts, "isclose": _is_close,
+    "isfinite": lambda x: bool(np.isfinite(x)),
     "isinf": lambda x: bool(np.isinf(x)), "isnan": lambda x: bool(np.isnan(x)), "log": _log, "log10": np.log10,
-    "log1p": np.log1p, "ldexp": np.ldexp, "log2": np.log2, "modf": np.modf, "nextafter": np.nextafter, "pow": np.power, "radians": np.radians, "remainder": lambda x, y: x - y * np.rint(x / y),
-    "sin": np.sin, "sinh": np.sinh, "sqrt": np.sqrt, "tan": np.tan, "tanh": np.tanh, "trunc": lambda x: int(np.trunc(x)), "ulp": lambda x: np.spacing(abs(x)),
+    "log1p": np.log1p, "ldexp": np.ldexp, "log2": np.log2, "modf": np.modf, "nextafter": np.nextafter, "pow": np.power,
+    "radians": np.radians, "remainder": lambda x, y: x - y * np.rint(x / y),
+    "sin": np.sin, "sinh": np.sinh, "sqrt": np.sqrt, "tan": np.tan, "tanh": np.tanh, "trunc": lambda x: int(np.trunc(x)),
+    "ulp": lambda x: np.spacing(abs(x)),
 }  # fmt: skip
 for _name, _call in _ALIKE.items():
     if hasattr(math, _name):

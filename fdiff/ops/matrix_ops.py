@@ -49,7 +49,8 @@ solve = register(
     Primitive(
         "solve", _solved, np.linalg.solve, _solve_jvp, _solve_vjp,
         lambda args, mapped, size: [apply(solve, *align_stacks(args, mapped, (2, 2)))],
-        KernelRule(Kind.SOLVE, routine=Routine("solve", scratch=1, columns=True)), "opaque", samples=(Sample(lambda rng: (*regular_matrices(3)(rng), rng.normal(size=(2, 3, 2)))),),
+        KernelRule(Kind.SOLVE, routine=Routine("solve", scratch=1, columns=True)), "opaque",
+        samples=(Sample(lambda rng: (*regular_matrices(3)(rng), rng.normal(size=(2, 3, 2)))),),
     )
 )  # fmt: skip
 
@@ -76,7 +77,10 @@ def _paired(a: object, b: object) -> TracedArray:
     return np.sum(a * b, axis=(-2, -1))
 
 
-inv = stacked_op("inv", _same, np.linalg.inv, inverse_jvp, inverse_vjp, Sample(regular_matrices(3)), kernel=KernelRule(Kind.ROUTINE, routine=Routine("inv", scratch=1)))
+inv = stacked_op(
+    "inv", _same, np.linalg.inv, inverse_jvp, inverse_vjp, Sample(regular_matrices(3)),
+    kernel=KernelRule(Kind.ROUTINE, routine=Routine("inv", scratch=1)),
+)
 
 
 def cofactors(a: np.ndarray) -> np.ndarray:
@@ -165,7 +169,8 @@ minors = register(
 )  # fmt: skip
 cofactor = stacked_op(
     "cofactor", _same, cofactors, lambda dots, args, outs: [apply(minors, args[0], dots[0])],
-    lambda bars, args, outs: [apply(minors, args[0], bars[0])], Sample(regular_matrices(3)), kernel=KernelRule(Kind.ROUTINE, routine=Routine("cofactor", scratch=2, scratch_dtype="f8")),
+    lambda bars, args, outs: [apply(minors, args[0], bars[0])], Sample(regular_matrices(3)),
+    kernel=KernelRule(Kind.ROUTINE, routine=Routine("cofactor", scratch=2, scratch_dtype="f8")),
 )  # fmt: skip
 
 
@@ -177,11 +182,15 @@ def _det_vjp(bars: Bars, args: Args, outs: Args) -> list[object]:
     return [_weighted(bars[0], apply(cofactor, args[0]))]
 
 
-det = stacked_op("det", _scalar_each, np.linalg.det, _det_jvp, _det_vjp, Sample(regular_matrices(3)), kernel=KernelRule(Kind.ROUTINE, routine=Routine("det", scratch=1)))
+det = stacked_op(
+    "det", _scalar_each, np.linalg.det, _det_jvp, _det_vjp, Sample(regular_matrices(3)),
+    kernel=KernelRule(Kind.ROUTINE, routine=Routine("det", scratch=1)),
+)
 slogdet = stacked_op(
     "slogdet", _two_each, lambda a: tuple(np.linalg.slogdet(a)),
     lambda dots, args, outs: [ZERO, _paired(mt(apply(inv, args[0])), dots[0])],
-    lambda bars, args, outs: [ZERO if bars[1] is ZERO else _weighted(bars[1], mt(apply(inv, args[0])))], Sample(regular_matrices(3)), kernel=KernelRule(Kind.ROUTINE, routine=Routine("slogdet", scratch=1)),
+    lambda bars, args, outs: [ZERO if bars[1] is ZERO else _weighted(bars[1], mt(apply(inv, args[0])))], Sample(regular_matrices(3)),
+    kernel=KernelRule(Kind.ROUTINE, routine=Routine("slogdet", scratch=1)),
 )  # fmt: skip
 
 

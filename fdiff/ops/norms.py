@@ -19,7 +19,7 @@ def _squares(a: TracedArray) -> TracedArray:
 
 
 @implements(np.linalg.norm)
-def norm(x: object, ord: object = None, axis: object = None, keepdims: bool = False) -> TracedArray:  # noqa: A002 - NumPy's word
+def norm(x: object, ord: object = None, axis: object = None, keepdims: bool = False) -> TracedArray:
     """Vector and matrix norms of every order.
 
     The 2-norm at 0 has slope 0. Spectral and nuclear norms are made of singular values.
@@ -37,7 +37,7 @@ def norm(x: object, ord: object = None, axis: object = None, keepdims: bool = Fa
     return _matrix_norm(a, ord, axes if axis is None else tuple(int(k) % a.ndim for k in np.atleast_1d(axis)), keepdims=keepdims)
 
 
-def _vector_norm(a: TracedArray, ord: object, axis: int, *, keepdims: bool) -> TracedArray:  # noqa: A002 - NumPy's word
+def _vector_norm(a: TracedArray, ord: object, axis: int, *, keepdims: bool) -> TracedArray:
     size = np.abs(a)
     keep = {"axis": axis, "keepdims": keepdims}
     if ord is None or ord == 2:
@@ -60,7 +60,7 @@ def _vector_norm(a: TracedArray, ord: object, axis: int, *, keepdims: bool) -> T
     return marked(out, lambda: total == 0, NORM, "0")
 
 
-def _matrix_norm(a: TracedArray, ord: object, axes: tuple[int, ...], *, keepdims: bool) -> TracedArray:  # noqa: A002 - as above
+def _matrix_norm(a: TracedArray, ord: object, axes: tuple[int, ...], *, keepdims: bool) -> TracedArray:
     rows, cols = axes
     if ord in (None, "f", "fro"):
         return root(np.sum(_squares(a), axis=axes, keepdims=keepdims), NORM, "0")
@@ -75,7 +75,7 @@ def _matrix_norm(a: TracedArray, ord: object, axes: tuple[int, ...], *, keepdims
     raise ValueError("Invalid norm order for matrices.")
 
 
-def _spectral_norm(a: TracedArray, ord: object, axes: tuple[int, ...], *, keepdims: bool) -> TracedArray:  # noqa: A002 - as above
+def _spectral_norm(a: TracedArray, ord: object, axes: tuple[int, ...], *, keepdims: bool) -> TracedArray:
     """The norms made of singular values: the largest, the smallest, their sum."""
     s = np.linalg.svd(np.moveaxis(a, axes, (-2, -1)), compute_uv=False)
     if ord == "nuc":
@@ -86,7 +86,7 @@ def _spectral_norm(a: TracedArray, ord: object, axes: tuple[int, ...], *, keepdi
 
 
 @implements(np.linalg.vector_norm)
-def vector_norm(x: object, /, *, axis: object = None, keepdims: bool = False, ord: object = 2) -> TracedArray:  # noqa: A002 - as above
+def vector_norm(x: object, /, *, axis: object = None, keepdims: bool = False, ord: object = 2) -> TracedArray:
     """Norm of the array, or along axes, taken as one vector."""
     a = traced(x)
     axes = normal_axes(axis, a.ndim)
@@ -98,5 +98,5 @@ def vector_norm(x: object, /, *, axis: object = None, keepdims: bool = False, or
 
 
 @implements(np.linalg.matrix_norm)
-def matrix_norm(x: object, /, *, keepdims: bool = False, ord: object = "fro") -> TracedArray:  # noqa: A002 - as above
+def matrix_norm(x: object, /, *, keepdims: bool = False, ord: object = "fro") -> TracedArray:
     return norm(x, ord, axis=(-2, -1), keepdims=keepdims)

@@ -11,8 +11,8 @@ import numpy as np
 
 from ..primitive import HOOKS
 from ..trace import TracedArray, unsupported
+from ..trace.handler_arguments import resolve, stored
 from ..trace.local_arrays import holds_traced, localised
-from ..trace.out_arguments import resolve, stored
 from .shaping import broadcast_to, traced
 
 Shape = tuple[int, ...]
@@ -89,7 +89,10 @@ def _generalised(real: Any, function: Callable[..., object], arrays: Sequence[Tr
         raise unsupported(f"{real.__name__} with outputs of their own sizes")
     dtypes = outs or [np.result_type(*(a.dtype for a in arrays))] * len(into)
     signatures = real.gufunc_builder._sigs
-    boxed = [bool(signatures) and hasattr(t, "ndim") and not names for t, names in zip(signatures[0].args if signatures else ins, ins, strict=False)]
+    boxed = [
+        bool(signatures) and hasattr(t, "ndim") and not names
+        for t, names in zip(signatures[0].args if signatures else ins, ins, strict=False)
+    ]
 
     def one(*rows: TracedArray) -> object:
         given = [row.reshape((1,)) if box else row for row, box in zip(rows, boxed, strict=True)]

@@ -59,7 +59,9 @@ def pad(array: object, pad_width: object, mode: object = "constant", **keywords:
     return pad_plainly(x, widths, mode, **{k: v for k, v in keywords.items() if k != "reflect_type"})
 
 
-def _along_axes(x: TracedArray, widths: Sequence[Sequence[int]], extend: Callable[..., TracedArray], extras: Sequence[object]) -> TracedArray:
+def _along_axes(
+    x: TracedArray, widths: Sequence[Sequence[int]], extend: Callable[..., TracedArray], extras: Sequence[object]
+) -> TracedArray:
     """Extend one axis after the other; each is moved to the front for `extend`."""
     for axis, (width, extra) in enumerate(zip(widths, extras, strict=True)):
         if any(width):
@@ -119,7 +121,9 @@ def pad_plainly(array: object, pad_width: object, mode: str = "constant", **keyw
     if mode != "constant":
         raise unsupported(f"numpy.pad with mode={mode!r} and {keywords}")
     for axis, (width, fill) in enumerate(zip(widths, _fills(keywords.get("constant_values", 0), x.ndim), strict=True)):
-        edges = [np.broadcast_to(traced(f).astype(x.dtype), (*x.shape[:axis], n, *x.shape[axis + 1 :])) for f, n in zip(fill, width, strict=True)]
+        edges = [
+            np.broadcast_to(traced(f).astype(x.dtype), (*x.shape[:axis], n, *x.shape[axis + 1 :])) for f, n in zip(fill, width, strict=True)
+        ]
         x = concatenate_call([edges[0], x, edges[1]], axis) if any(width) else x
     return x
 

@@ -185,7 +185,9 @@ def _trimmed(c: object) -> TracedArray:
         raise ValueError("Coefficient array is not 1-d")
     if not series.shape[0]:
         raise ValueError("Coefficient array is empty")
-    held = np.flatnonzero(look_if_traced(series != 0, "computed with the coefficients of polynomials, where zeros at the end decide a shape"))
+    held = np.flatnonzero(
+        look_if_traced(series != 0, "computed with the coefficients of polynomials, where zeros at the end decide a shape")
+    )
     return series[: int(held[-1]) + 1 if held.size else 1]
 
 

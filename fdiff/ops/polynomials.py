@@ -109,12 +109,12 @@ def poly(seq_of_zeros: object) -> object:
         zeros = zeros.astype(np.float64)
     if not zeros.shape[0]:
         return 1.0
-    out = traced(np.ones(1, zeros.dtype))
+    out, nothing = traced(np.ones(1, zeros.dtype)), np.zeros(1, zeros.dtype)
     for zero in zeros:
-        out = concatenate_call([out, [0.0]]) - zero * concatenate_call([[0.0], out])
+        out = concatenate_call([out, nothing]) - zero * concatenate_call([nothing, out])
     if out.dtype.kind == "c" and look_if_traced(np.all(sort(zeros) == sort(np.conj(zeros))), "asked whether zeros come in conjugate pairs"):
         out = np.real(out)
-    return out.astype(zeros.dtype) if out.dtype.kind == zeros.dtype.kind else out
+    return out
 
 
 @implements(np.roots)
@@ -149,7 +149,9 @@ def vander(x: object, N: int | None = None, increasing: bool = False) -> TracedA
     return np.power(wide[:, None], powers) if n else traced(np.zeros((line.shape[0], 0), wide.dtype))
 
 
-def fit_matrix(x: object, y: object, deg: int, w: object, columns: Callable[[TracedArray, int], TracedArray]) -> tuple[TracedArray, TracedArray, TracedArray, TracedArray, object]:
+def fit_matrix(
+    x: object, y: object, deg: int, w: object, columns: Callable[[TracedArray, int], TracedArray]
+) -> tuple[TracedArray, TracedArray, TracedArray, TracedArray, object]:
     """Points, checked; the scaled matrix and right side of a weighted fit, and its column scales."""
     at, data = traced(x) + 0.0, traced(y) + 0.0
     if deg < 0:

@@ -61,9 +61,10 @@ def _stein_vjp(bars: Bars, args: Args, outs: Args) -> list[object]:
 
 stein = register(
     Primitive(
-        "stein", lambda p, r, n: (r,), _stein, _stein_jvp, _stein_vjp,
-        lambda args, mapped, size: [apply(stein, *[a if on else np.broadcast_to(a, (size, *a.shape)) for a, on in zip(args, mapped, strict=True)])],
-        family="opaque", samples=(Sample(lambda rng: (0.2 * rng.normal(size=(2, 3, 3)), rng.normal(size=(2, 3, 4)), 0.2 * rng.normal(size=(2, 4, 4)))),),
+        "stein", lambda p, r, n: (r,), _stein, _stein_jvp, _stein_vjp, lambda args, mapped,
+        size: [apply(stein, *[a if on else np.broadcast_to(a, (size, *a.shape)) for a, on in zip(args, mapped, strict=True)])],
+        family="opaque",
+        samples=(Sample(lambda rng: (0.2 * rng.normal(size=(2, 3, 3)), rng.normal(size=(2, 3, 4)), 0.2 * rng.normal(size=(2, 4, 4)))),),
     )
 )  # fmt: skip
 
@@ -151,7 +152,8 @@ def _pinv_sample(shape: tuple[int, ...], rcond: float, **params: bool) -> Sample
 # No derivative in `rcond`, which decides the singular values that count.
 pinv = register(
     Primitive(
-        "pinv", _pinv_type, lambda a, rcond, *, hermitian, truncates: np.linalg.pinv(a, rcond, hermitian), _pinv_jvp, _pinv_vjp, _pinv_batch,
+        "pinv", _pinv_type, lambda a, rcond, *, hermitian, truncates: np.linalg.pinv(a, rcond, hermitian), _pinv_jvp, _pinv_vjp,
+        _pinv_batch,
         family="opaque", samples=(
             _pinv_sample((2, 4, 3), 1e-12), _pinv_sample((2, 3), 1e-12), _pinv_sample((3, 3), 1e-12, hermitian=True),
             _pinv_sample((4, 3), 0.5, truncates=True),

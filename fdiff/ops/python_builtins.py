@@ -12,8 +12,8 @@ import numpy as np
 
 from ..primitive import REPLACEMENTS
 from ..trace import TracedArray, current, replaces
+from ..trace.handler_arguments import resolve
 from ..trace.local_arrays import LocalArray, TracedLocalArray
-from ..trace.out_arguments import resolve
 from ..trace.traced_keys import Text, TracedKey
 
 

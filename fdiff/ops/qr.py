@@ -56,7 +56,9 @@ def _qr_vjp(bars: Bars, args: Args, outs: Args) -> list[object]:
     return [tape_cotangent(mh(apply(solve, r, mh(y_bar))), args[0])]
 
 
-qr_ = stacked_op("qr", _qr_type, lambda a: tuple(np.linalg.qr(a)), _qr_jvp, _qr_vjp, Sample(normal_matrices(2, 4, 3)), Sample(normal_matrices(3, 3)))
+qr_ = stacked_op(
+    "qr", _qr_type, lambda a: tuple(np.linalg.qr(a)), _qr_jvp, _qr_vjp, Sample(normal_matrices(2, 4, 3)), Sample(normal_matrices(3, 3))
+)
 
 
 def _flips(q: np.ndarray) -> np.ndarray:
@@ -81,7 +83,10 @@ def _orthonormal(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
     return (np.linalg.qr(rng.normal(size=(2, 5, 3)))[0],)
 
 
-flips = stacked_op("qr_flips", lambda q: (ArrayType((*q.shape[:-2], q.shape[-1]), q.dtype),), _flips, lambda *_: [ZERO], lambda *_: [ZERO], Sample(_orthonormal), flat=True)
+flips = stacked_op(
+    "qr_flips", lambda q: (ArrayType((*q.shape[:-2], q.shape[-1]), q.dtype),), _flips, lambda *_: [ZERO], lambda *_: [ZERO],
+    Sample(_orthonormal), flat=True,
+)
 
 
 def complete_q(q: TracedArray) -> TracedArray:

@@ -51,7 +51,7 @@ def asarray_chkfinite(a: object, dtype: object = None, order: object = None) -> 
 
 
 @replaces(np.fromiter)
-def fromiter(iter: object, dtype: object, count: int = -1, **keywords: object) -> object:  # noqa: A002 - NumPy's name
+def fromiter(iter: object, dtype: object, count: int = -1, **keywords: object) -> object:
     entries = list(iter)
     if not holds_traced(entries):
         return np.fromiter(entries, dtype, count, **keywords)

@@ -184,7 +184,10 @@ def given(value: object) -> bool:
 
 
 @implements(np.sum, method="sum")
-def sum_call(x: object, axis: object = None, dtype: object = None, out: object = None, keepdims: object = False, initial: object = None, where: object = True) -> TracedArray:
+def sum_call(
+    x: object, axis: object = None, dtype: object = None, out: object = None, keepdims: object = False, initial: object = None,
+    where: object = True,
+) -> TracedArray:
     """``np.sum`` with axis tuples, keepdims, initial and where."""
     array = _widened(x, dtype, np.add)
     axes = normal_axes(axis, array.ndim)
@@ -194,7 +197,10 @@ def sum_call(x: object, axis: object = None, dtype: object = None, out: object =
 
 
 @implements(np.prod, method="prod")
-def prod_call(x: object, axis: object = None, dtype: object = None, out: object = None, keepdims: object = False, initial: object = None, where: object = True) -> TracedArray:
+def prod_call(
+    x: object, axis: object = None, dtype: object = None, out: object = None, keepdims: object = False, initial: object = None,
+    where: object = True,
+) -> TracedArray:
     """``np.prod``; its derivative is exact where entries are zero."""
     array = _widened(x, dtype, np.multiply)
     axes = normal_axes(axis, array.ndim)
@@ -203,29 +209,39 @@ def prod_call(x: object, axis: object = None, dtype: object = None, out: object 
     return total * traced(initial).astype(total.dtype) if given(initial) else total
 
 
-def _extremum(primitive: Primitive, pick: np.ufunc, x: object, axis: object, keepdims: object, initial: object, where: object) -> TracedArray:
+def _extremum(
+    primitive: Primitive, pick: np.ufunc, x: object, axis: object, keepdims: object, initial: object, where: object
+) -> TracedArray:
     array = traced(x)
     axes = normal_axes(axis, array.ndim)
     if where is not True and where is not np._NoValue and not given(initial):
-        raise ValueError(f"reduction operation '{pick.__name__}' does not have an identity, so to use a where mask one has to specify 'initial'")
+        raise ValueError(
+            f"reduction operation '{pick.__name__}' does not have an identity, so to use a where mask one has to specify 'initial'"
+        )
     array = _masked(array, where, traced(initial).astype(array.dtype)) if given(initial) else array
     empty = any(array.shape[a] == 0 for a in axes)
     if empty and not given(initial):
         raise ValueError(f"zero-size array to reduction operation {pick.__name__} which has no identity")
     if empty:
-        return broadcast_to(traced(initial).astype(array.dtype), np.max(shadow(array.type), axis=axes, keepdims=bool(keepdims is True), initial=0).shape)
+        return broadcast_to(
+            traced(initial).astype(array.dtype), np.max(shadow(array.type), axis=axes, keepdims=bool(keepdims is True), initial=0).shape
+        )
     out = _finish(apply(primitive, array, axes=axes), array.shape, axes, keepdims=keepdims)
     return pick(out, traced(initial).astype(out.dtype)) if given(initial) else out
 
 
 @implements(np.max, np.amax, method="max")
-def max_call(x: object, axis: object = None, out: object = None, keepdims: object = False, initial: object = None, where: object = True) -> TracedArray:
+def max_call(
+    x: object, axis: object = None, out: object = None, keepdims: object = False, initial: object = None, where: object = True
+) -> TracedArray:
     """``np.max``; at ties the slope is split evenly."""
     return _extremum(amax, np.maximum, x, axis, keepdims, initial, where)
 
 
 @implements(np.min, np.amin, method="min")
-def min_call(x: object, axis: object = None, out: object = None, keepdims: object = False, initial: object = None, where: object = True) -> TracedArray:
+def min_call(
+    x: object, axis: object = None, out: object = None, keepdims: object = False, initial: object = None, where: object = True
+) -> TracedArray:
     """``np.min``; at ties the slope is split evenly."""
     return _extremum(amin, np.minimum, x, axis, keepdims, initial, where)
 

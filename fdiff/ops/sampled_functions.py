@@ -41,7 +41,8 @@ def _float_kind(*ends: object) -> np.dtype:
 
 @implements(np.linspace)
 def linspace(
-    start: object, stop: object, num: int = 50, endpoint: bool = True, retstep: bool = False, dtype: object = None, axis: int = 0, *, device: object = None
+    start: object, stop: object, num: int = 50, endpoint: bool = True, retstep: bool = False, dtype: object = None, axis: int = 0, *,
+    device: object = None
 ) -> object:  # fmt: skip
     """Equal steps from `start` to `stop`; the last entry is `stop` itself."""
     n = _count(num)
@@ -62,7 +63,9 @@ def linspace(
 
 
 @implements(np.logspace)
-def logspace(start: object, stop: object, num: int = 50, endpoint: bool = True, base: object = 10.0, dtype: object = None, axis: int = 0) -> TracedArray:
+def logspace(
+    start: object, stop: object, num: int = 50, endpoint: bool = True, base: object = 10.0, dtype: object = None, axis: int = 0
+) -> TracedArray:
     """Powers of `base` with equal steps in the exponent."""
     if np.ndim(base):
         ndim = max(np.ndim(v) for v in (start, stop, base))
@@ -124,17 +127,24 @@ def interp(x: object, xp: object, fp: object, left: object = None, right: object
         n, left, right = n + 2, None, None
     below = data[0] if left is None else left
     above = data[-1] if right is None else right
-    inside = _between(at, places, data) if n > 1 else data[0] + 0.0 * at
+    inside = _between(at, places, data) if n > 1 else data[0]
     out = np.where(at < places[0], below, np.where(at > places[-1], above, inside))
     return as_scalar(out.astype(data.dtype))
 
 
 def _between(x: TracedArray, xp: TracedArray, fp: TracedArray) -> TracedArray:
-    """On the line from the data point before `x` to the one after it."""
+    """On the line from the data point before `x` to the one after it.
+
+    As NumPy: the data themselves at the points, and from the point after `x` where that before it gives NaN.
+    """
     k = np.clip(searchsorted_call(xp, x, side="right") - 1, 0, fp.shape[0] - 2)
-    x0, y0 = xp[k], fp[k]
-    slope = (fp[k + 1] - y0) / (xp[k + 1] - x0)
-    return np.where((x == x0) & ~np.isfinite(slope), y0, slope * (x - x0) + y0)
+    x0, y0, x1, y1 = xp[k], fp[k], xp[k + 1], fp[k + 1]
+    slope = (y1 - y0) / (x1 - x0)
+    broken = ~np.isfinite(slope)
+    lower = np.where(broken & (x == x0), y0, slope * (x - x0) + y0)
+    upper = np.where(broken & (x == x1), y1, slope * (x - x1) + y1)
+    level = np.where(broken & (x0 < x) & (x < x1) & (y0 == y1), y0, upper)  # between two equal infinities
+    return np.where((x == x1) | np.isnan(lower), level, lower)
 
 
 @implements(np.gradient)
@@ -238,7 +248,9 @@ def _convolve_vjp(bars: Sequence[TracedArray], args: Sequence[TracedArray], outs
     """``a_bar[i] = sum_k bar[k] v[k - i]``: a convolution with the other operand reversed."""
     n = [a.shape[-1] for a in args]
     turned = [apply(convolution, bars[0], other[..., ::-1]) for other in (args[1], args[0])]
-    return [t[..., n[1 - k] - 1 : n[1 - k] - 1 + n[k]] if a.type.floating else ZERO for k, (t, a) in enumerate(zip(turned, args, strict=True))]
+    return [
+        t[..., n[1 - k] - 1 : n[1 - k] - 1 + n[k]] if a.type.floating else ZERO for k, (t, a) in enumerate(zip(turned, args, strict=True))
+    ]
 
 
 def _convolve_batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int) -> list[object]:

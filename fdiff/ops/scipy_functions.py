@@ -16,8 +16,8 @@ import numpy as np
 from ..tape import CONSTANT
 from ..trace import Trace, TracedArray, current, guarded_value, replaces, unsupported
 from ..trace.apply_primitive import Handler
+from ..trace.handler_arguments import resolve
 from ..trace.local_arrays import holds_traced, localised
-from ..trace.out_arguments import resolve
 
 _FUNCTIONS = (FunctionType, BuiltinFunctionType)
 _concrete_only: dict[int, tuple[object, object]] = {}

@@ -16,8 +16,8 @@ import numpy as np
 from ..arraytype import BOOL, Shape
 from ..errors import is_own
 from ..trace import TracedArray, apply, constant_value, current
+from ..trace.handler_arguments import resolve
 from ..trace.local_arrays import LocalArray, make_traced
-from ..trace.out_arguments import resolve
 from ..trace.recorder import Recorder
 from ..trace.views import (
     PendingStores,
@@ -128,8 +128,17 @@ def _by_compiled_code() -> bool:
 def setitem(x: TracedArray, key: object, value: object) -> None:
     """``x[key] = value`` for any key NumPy takes."""
     trace = current(x)
-    if key.__class__ is int and isinstance(value, TracedArray) and value.link.__class__ is ViewLink and root_of(value) is root_of(x) and _by_compiled_code():
-        fact = "compiled code stored a row of a traced array into the array itself, as `shuffle` of numpy.random does, which would store one row twice."
+    if (
+        key.__class__ is int
+        and isinstance(value, TracedArray)
+        and value.link.__class__ is ViewLink
+        and root_of(value) is root_of(x)
+        and _by_compiled_code()
+    ):
+        fact = (
+            "compiled code stored a row of a traced array into the array itself, as `shuffle` of numpy.random does,"
+            " which would store one row twice."
+        )
         raise current().fail(fact, "For rng.shuffle(x) write x = x[rng.permutation(len(x))], which draws the same order.")
     if x.home.eager and x.home is trace and x.home.put(x, key, value):
         return

@@ -280,17 +280,24 @@ def _model(x: TracedArray) -> np.ndarray:
 
 
 @implements(np.zeros_like, np.empty_like)
-def zeros_like(x: object, dtype: object = None, order: str = "K", subok: bool = True, shape: object = None, *, device: object = None) -> np.ndarray:
+def zeros_like(
+    x: object, dtype: object = None, order: str = "K", subok: bool = True, shape: object = None, *, device: object = None
+) -> np.ndarray:
     return np.zeros_like(_model(traced(x)), dtype, order, shape=shape, device=device).view(LocalArray)
 
 
 @implements(np.ones_like)
-def ones_like(x: object, dtype: object = None, order: str = "K", subok: bool = True, shape: object = None, *, device: object = None) -> np.ndarray:
+def ones_like(
+    x: object, dtype: object = None, order: str = "K", subok: bool = True, shape: object = None, *, device: object = None
+) -> np.ndarray:
     return np.ones_like(_model(traced(x)), dtype, order, shape=shape, device=device).view(LocalArray)
 
 
 @implements(np.full_like)
-def full_like(x: object, fill_value: object, dtype: object = None, order: str = "K", subok: bool = True, shape: object = None, *, device: object = None) -> np.ndarray:
+def full_like(
+    x: object, fill_value: object, dtype: object = None, order: str = "K", subok: bool = True, shape: object = None, *,
+    device: object = None,
+) -> np.ndarray:
     out = np.empty_like(_model(traced(x)), dtype, order, shape=shape, device=device).view(LocalArray)
     out[...] = fill_value if holds_traced(fill_value) else np.asarray(fill_value).astype(out.dtype)
     return out

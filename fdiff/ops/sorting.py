@@ -35,7 +35,10 @@ argsort = register(
     Primitive(
         "argsort", _indices_like, lambda x, *, axis, kind: np.argsort(x, axis=axis, kind=kind), _flat_rules, _flat_rules,
         lambda args, mapped, size, *, axis, kind: [apply(argsort, args[0], axis=axis + 1, kind=kind)], family="opaque", flat=True,
-        samples=tuple(Sample(lambda rng: (real(rng, (3, 4)),), {"axis": axis, "kind": kind}) for axis, kind in ((0, "stable"), (1, "quicksort"))),
+        samples=tuple(
+            Sample(lambda rng: (real(rng, (3, 4)),), {"axis": axis, "kind": kind})
+            for axis, kind in ((0, "stable"), (1, "quicksort"))
+        ),
     )
 )  # fmt: skip
 argpartition = register(
@@ -123,7 +126,9 @@ def _tied(x: TracedArray, axis: int) -> TracedArray:
 
 
 @implements(np.argsort, method="argsort")
-def argsort_call(a: object, axis: int | None = -1, kind: str | None = None, order: object = None, *, stable: bool | None = None) -> TracedArray:
+def argsort_call(
+    a: object, axis: int | None = -1, kind: str | None = None, order: object = None, *, stable: bool | None = None
+) -> TracedArray:
     array, at = _line(a, axis)
     return apply(argsort, array, axis=at, kind=_kind(kind, order, stable))
 

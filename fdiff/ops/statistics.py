@@ -22,7 +22,9 @@ def _over(shape: Shape, axes: Axes) -> int:
 
 
 @implements(np.mean, method="mean")
-def mean(x: object, axis: object = None, dtype: object = None, out: object = None, keepdims: object = False, *, where: object = True) -> TracedArray:
+def mean(
+    x: object, axis: object = None, dtype: object = None, out: object = None, keepdims: object = False, *, where: object = True
+) -> TracedArray:
     """Sum over count; integers are averaged in float64, float16 in float32, as NumPy does."""
     array = traced(x)
     if dtype is None and array.dtype == np.float16:
@@ -31,12 +33,19 @@ def mean(x: object, axis: object = None, dtype: object = None, out: object = Non
     axes = normal_axes(axis, array.ndim)
     total = sum_call(array, axes, keepdims=keepdims, where=where)
     masked = where is not True and where is not np._NoValue
-    number = np.sum(np.broadcast_to(where, array.shape), axis=axes, keepdims=keepdims is True).astype(array.dtype) if masked else _over(array.shape, axes)
+    number = (
+        np.sum(np.broadcast_to(where, array.shape), axis=axes, keepdims=keepdims is True).astype(array.dtype)
+        if masked
+        else _over(array.shape, axes)
+    )
     return as_scalar(total / number)
 
 
 @implements(np.var, method="var")
-def var(x: object, axis: object = None, dtype: object = None, out: object = None, ddof: float = 0, keepdims: object = False, *, where: object = True, mean: object = np._NoValue, correction: object = np._NoValue) -> TracedArray:
+def var(
+    x: object, axis: object = None, dtype: object = None, out: object = None, ddof: float = 0, keepdims: object = False, *,
+    where: object = True, mean: object = np._NoValue, correction: object = np._NoValue,
+) -> TracedArray:
     """Mean of squared deviations, with `ddof` (or `correction`) taken off the count."""
     array = traced(x)
     array = array.astype(dtype or (array.dtype if array.type.floating else np.float64))
@@ -52,7 +61,10 @@ def var(x: object, axis: object = None, dtype: object = None, out: object = None
 
 
 @implements(np.std, method="std")
-def std(x: object, axis: object = None, dtype: object = None, out: object = None, ddof: float = 0, keepdims: object = False, *, where: object = True, mean: object = np._NoValue, correction: object = np._NoValue) -> TracedArray:
+def std(
+    x: object, axis: object = None, dtype: object = None, out: object = None, ddof: float = 0, keepdims: object = False, *,
+    where: object = True, mean: object = np._NoValue, correction: object = np._NoValue,
+) -> TracedArray:
     """Square root of the variance; where all entries are equal its slope is 0."""
     array = traced(x)
     point = EQUAL if _over(array.shape, normal_axes(axis, array.ndim)) > 1 else ""  # the std of one value is 0
@@ -132,7 +144,9 @@ for _function, _call, _fill in (
 def _extremum(call: Callable[..., TracedArray], fill: float) -> Callable[..., TracedArray]:
     """The extremum of the entries that are not NaN; NaN where all are."""
 
-    def reduce(a: object, axis: object = None, out: object = None, keepdims: object = False, initial: object = None, where: object = True) -> TracedArray:
+    def reduce(
+        a: object, axis: object = None, out: object = None, keepdims: object = False, initial: object = None, where: object = True
+    ) -> TracedArray:
         array = traced(a)
         if not array.type.floating:
             return call(array, axis, keepdims=keepdims, initial=initial, where=where)
@@ -163,13 +177,18 @@ def _present(x: TracedArray, where: object) -> object:
 
 
 @implements(np.nanmean)
-def nanmean(a: object, axis: object = None, dtype: object = None, out: object = None, keepdims: object = False, *, where: object = True) -> TracedArray:
+def nanmean(
+    a: object, axis: object = None, dtype: object = None, out: object = None, keepdims: object = False, *, where: object = True
+) -> TracedArray:
     x = traced(a)
     return mean(x, axis, dtype, keepdims=keepdims, where=_present(x, where) if x.type.floating else where)
 
 
 @implements(np.nanvar)
-def nanvar(a: object, axis: object = None, dtype: object = None, out: object = None, ddof: float = 0, keepdims: object = False, *, where: object = True, mean: object = np._NoValue, correction: object = np._NoValue) -> TracedArray:
+def nanvar(
+    a: object, axis: object = None, dtype: object = None, out: object = None, ddof: float = 0, keepdims: object = False, *,
+    where: object = True, mean: object = np._NoValue, correction: object = np._NoValue,
+) -> TracedArray:
     """The variance of the entries that are not NaN; NaN where these are fewer than ``ddof + 1``."""
     x = traced(a)
     if not x.type.floating:
@@ -181,7 +200,10 @@ def nanvar(a: object, axis: object = None, dtype: object = None, out: object = N
 
 
 @implements(np.nanstd)
-def nanstd(a: object, axis: object = None, dtype: object = None, out: object = None, ddof: float = 0, keepdims: object = False, *, where: object = True, mean: object = np._NoValue, correction: object = np._NoValue) -> TracedArray:
+def nanstd(
+    a: object, axis: object = None, dtype: object = None, out: object = None, ddof: float = 0, keepdims: object = False, *,
+    where: object = True, mean: object = np._NoValue, correction: object = np._NoValue,
+) -> TracedArray:
     return root(nanvar(a, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction), "numpy.std", EQUAL)
 
 # --- covariance -------------------------------------------------------------------------------

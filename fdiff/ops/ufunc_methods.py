@@ -20,7 +20,9 @@ from .shaping import normal_axis, traced
 def _fold(ufunc: np.ufunc) -> Callable[..., object]:
     """``ufunc.reduce`` as a left fold: one op for each entry."""
 
-    def reduce(x: object, axis: object = 0, dtype: object = None, keepdims: bool = False, initial: object = None, where: object = True) -> object:
+    def reduce(
+        x: object, axis: object = 0, dtype: object = None, keepdims: bool = False, initial: object = None, where: object = True
+    ) -> object:
         refuse(ufunc, {"where": where})
         array = _loop_typed(ufunc, x, dtype)
         axes = [axis] if not isinstance(axis, tuple) else list(axis)
@@ -112,7 +114,12 @@ for _ufunc in (np.add, np.multiply, np.maximum, np.minimum):
 
 _HOMOGENEOUS = {"dd->d", "ll->l", "qq->q"}  # loops whose result can be the next operand
 for _ufunc in list(UFUNCS):
-    if _ufunc.nin == 2 and _ufunc.nout == 1 and _ufunc.signature is None and (_HOMOGENEOUS & set(_ufunc.types) or _ufunc.__name__.startswith("logical")):
+    if (
+        _ufunc.nin == 2
+        and _ufunc.nout == 1
+        and _ufunc.signature is None
+        and (_HOMOGENEOUS & set(_ufunc.types) or _ufunc.__name__.startswith("logical"))
+    ):
         for _method, _make in (("reduce", _fold), ("accumulate", _accumulate), ("reduceat", reduceat)):
             if (_ufunc, _method) not in UFUNC_METHODS:
                 UFUNC_METHODS[_ufunc, _method] = _make(_ufunc)

@@ -41,19 +41,11 @@ reshape = linear(
     lambda bar, src, *, shape: apply(reshape, bar, shape=src.shape),
     evaluate=lambda x, *, shape: np.reshape(x, shape),
     batch=lambda x, *, shape: apply(reshape, x, shape=(x.shape[0], *shape)),
-    kernel=KernelRule(Kind.RESHAPE),
-    structural=True,
-    moves=True,
-    axis_map=axis_maps.reshaped,
-    sparse_tangents=tangents.reshaped,
-    sizeless=True,
-    view=True,
+    kernel=KernelRule(Kind.RESHAPE), structural=True, moves=True, axis_map=axis_maps.reshaped,
+    sparse_tangents=tangents.reshaped, sizeless=True, view=True,
     put=lambda parent, new, *, shape: apply(reshape, new, shape=parent.shape),
-    layout=LayoutRule("view", may_copy=True),
-    shorten=join_reshapes,
-    rewrites=(one_reshape,),
-    provenance=through_reshape,
-    eager=EagerRule(specialise=_to_scalar),
+    layout=LayoutRule("view", may_copy=True), shorten=join_reshapes, rewrites=(one_reshape,),
+    provenance=through_reshape, eager=EagerRule(specialise=_to_scalar),
     samples=(Sample(lambda rng: (rng.normal(size=(2, 3)),), {"shape": (3, 1, 2)}),),
 )
 
@@ -68,16 +60,10 @@ transpose = linear(
     lambda bar, src, *, axes: apply(transpose, bar, axes=_inverse(axes)),
     evaluate=lambda x, *, axes: np.transpose(x, axes),
     batch=lambda x, *, axes: apply(transpose, x, axes=(0, *(a + 1 for a in axes))),
-    kernel=KernelRule(Kind.TRANSPOSE),
-    structural=True,
-    moves=True,
-    axis_map=axis_maps.transposed,
-    sparse_tangents=tangents.transposed,
-    sizeless=True,
-    view=True,
+    kernel=KernelRule(Kind.TRANSPOSE), structural=True, moves=True, axis_map=axis_maps.transposed,
+    sparse_tangents=tangents.transposed, sizeless=True, view=True,
     put=lambda parent, new, *, axes: apply(transpose, new, axes=_inverse(axes)),
-    layout=LayoutRule("view", leaves_c_order=True),
-    rewrites=(one_transpose, transpose_before_reshape),
+    layout=LayoutRule("view", leaves_c_order=True), rewrites=(one_transpose, transpose_before_reshape),
     samples=(Sample(lambda rng: (rng.normal(size=(2, 3, 4)),), {"axes": (2, 0, 1)}),),
 )
 spread = linear(
@@ -88,16 +74,9 @@ spread = linear(
     batch=lambda x, *, shape: apply(
         spread, x.reshape((x.shape[0], *(1,) * (len(shape) - x.ndim + 1), *x.shape[1:])), shape=(x.shape[0], *shape)
     ),
-    kernel=KernelRule(Kind.BROADCAST),
-    structural=True,
-    moves=True,
-    axis_map=axis_maps.broadcast,
-    sizeless=True,
-    view=True,
-    layout=LayoutRule("view", leaves_c_order=True),
-    folds=False,
-    provenance=through_broadcast,
-    rewrites=(one_broadcast,),
+    kernel=KernelRule(Kind.BROADCAST), structural=True, moves=True, axis_map=axis_maps.broadcast,
+    sizeless=True, view=True, layout=LayoutRule("view", leaves_c_order=True), folds=False,
+    provenance=through_broadcast, rewrites=(one_broadcast,),
     samples=(Sample(lambda rng: (rng.normal(size=(3, 1)),), {"shape": (2, 3, 4)}),),
 )
 Ints = tuple[int, ...]
@@ -131,21 +110,11 @@ slice_ = linear(
     lambda x, *, starts, sizes, steps: (ArrayType(sizes, x.dtype),),
     lambda bar, src, *, starts, sizes, steps: apply(unslice, bar, starts=starts, steps=steps, shape=src.shape),
     evaluate=lambda x, *, starts, sizes, steps: x[slices(starts, sizes, steps)],
-    batch=lambda x, *, starts, sizes, steps: apply(
-        slice_, x, starts=(0, *starts), sizes=(x.shape[0], *sizes), steps=(1, *steps)
-    ),
-    kernel=KernelRule(Kind.SLICE),
-    structural=True,
-    moves=True,
-    axis_map=axis_maps.sliced,
-    sparse_tangents=tangents.sliced,
-    sizeless=True,
-    view=True,
+    batch=lambda x, *, starts, sizes, steps: apply(slice_, x, starts=(0, *starts), sizes=(x.shape[0], *sizes), steps=(1, *steps)),
+    kernel=KernelRule(Kind.SLICE), structural=True, moves=True, axis_map=axis_maps.sliced,
+    sparse_tangents=tangents.sliced, sizeless=True, view=True,
     put=lambda parent, new, *, starts, sizes, steps: apply(update, parent, new, starts=starts, steps=steps),
-    layout=LayoutRule("view"),
-    shorten=forward_load,
-    provenance=through_slice,
-    eager=EagerRule(specialise=_of_unit_steps),
+    layout=LayoutRule("view"), shorten=forward_load, provenance=through_slice, eager=EagerRule(specialise=_of_unit_steps),
     samples=(
         Sample(lambda rng: (rng.normal(size=(5, 4)),), {"starts": (1, 0), "sizes": (2, 4), "steps": (2, 1)}),
         Sample(lambda rng: (rng.normal(size=(5, 4)),), {"starts": (4, 3), "sizes": (5, 2), "steps": (-1, -2)}),
@@ -159,12 +128,8 @@ unslice = linear(
     batch=lambda x, *, starts, steps, shape: apply(
         unslice, x, starts=(0, *starts), steps=(1, *steps), shape=(x.shape[0], *shape)
     ),
-    kernel=KernelRule(Kind.UNSLICE),
-    structural=True,
-    moves=True,
-    axis_map=axis_maps.unsliced,
-    sparse_tangents=tangents.unsliced,
-    sizeless=True,
+    kernel=KernelRule(Kind.UNSLICE), structural=True, moves=True, axis_map=axis_maps.unsliced,
+    sparse_tangents=tangents.unsliced, sizeless=True,
     samples=(Sample(lambda rng: (rng.normal(size=(2, 2)),), {"starts": (1, 3), "steps": (2, -2), "shape": (5, 4)}),),
 )
 
@@ -203,7 +168,8 @@ def _update_batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int
 update = register(
     Primitive(
         "update", _updated, _update, _update_jvp, _update_vjp, _update_batch, KernelRule(Kind.UPDATE), "linear", structural=True,
-        moves=True, axis_map=axis_maps.updated, sparse_tangents=tangents.updated, layout=LayoutRule("update"), shorten=forward_store, provenance=through_update,
+        moves=True, axis_map=axis_maps.updated, sparse_tangents=tangents.updated, layout=LayoutRule("update"), shorten=forward_store,
+        provenance=through_update,
         samples=(Sample(lambda rng: (rng.normal(size=(5, 4)), rng.normal(size=(2, 2))), {"starts": (1, 3), "steps": (2, -2)}),),
     )
 )  # fmt: skip

@@ -6,6 +6,8 @@ open in one of them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 
 class AnomalyMode:
     """What is looked for.
@@ -21,6 +23,7 @@ class AnomalyMode:
 
 
 mode: AnomalyMode | None = None  # what hot code looks at
+listeners: list[Callable[[], None]] = []  # called when the mode has changed
 _entered: list[AnomalyMode] = []
 _set: AnomalyMode | None = None  # one of these that was set for good, and is no context
 
@@ -57,3 +60,10 @@ def keep(new: AnomalyMode) -> None:
 def _settle() -> None:
     global mode  # noqa: PLW0603 - the slot that the module is for
     mode = _entered[-1] if _entered and _entered[-1].enabled else None
+    for told in listeners:
+        told()
+
+
+def watching() -> bool:
+    """Whether calls look for NaN and infinity."""
+    return mode is not None and mode.check_nan

@@ -9,8 +9,8 @@ While no profile is in force this package is not even imported.
 from .event_list import EventList
 from .events import DeviceKernel, FunctionEvent, FunctionEventAvg, Interval
 from .nvprof import load_nvprof
-from .ranges import emit_itt, emit_nvtx, record_function
-from .session import profile
+from .profile_ranges import emit_itt, emit_nvtx, record_function
+from .profile_session import profile
 
 __all__ = [
     "DeviceKernel",

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
-from ..errors import InputError, failure
+from ..errors import InputError, failure, flag, given_path
 from ..process.observation import LABEL
-from ..tracebacks import public
+from ..tracebacks import public, public_class
 from .chrome_trace import trace_of
 from .events import FunctionEvent, FunctionEventAvg
 from .tables import Columns, build_table
@@ -20,6 +19,7 @@ METRICS = ("self_cpu_time_total", "self_cuda_time_total")
 _REPLACED = str.maketrans(" ;\t\n", "____")  # what separates the fields of a line of stacks
 
 
+@public_class
 class EventList(list[Any]):
     """Events, or sums of events, which can be grouped, printed as a table, and written to files.
 
@@ -112,16 +112,17 @@ class EventList(list[Any]):
         group_by_stack_n: int = 0,
     ) -> EventList:
         """Events of one name added up; see `profile.key_averages`."""
+        by_shapes = flag(group_by_input_shapes, "group_by_input_shapes", "key_averages")
         groups: dict[tuple[str, ...], FunctionEventAvg] = {}
         for event in self:
             key: tuple[str, ...] = (event.key, str(event.category == LABEL))
-            if group_by_input_shapes:
+            if by_shapes:
                 key += (str(event.input_shapes),)
             key += tuple(event.stack[:group_by_stack_n])
             groups.setdefault(key, FunctionEventAvg()).add(event)
         for group in groups.values():
             group.stack = group.stack[:group_by_stack_n]
-            if not group_by_input_shapes:
+            if not by_shapes:
                 group.input_shapes = ()
         return EventList(
             groups.values(),
@@ -141,7 +142,7 @@ class EventList(list[Any]):
     @public
     def export_chrome_trace(self, path: Path_) -> None:
         """Write the events as a trace for viewers; see `profile.export_chrome_trace`."""
-        with Path(path).open("w", encoding="utf-8") as file:
+        with given_path(path, "path", "export_chrome_trace").open("w", encoding="utf-8") as file:
             json.dump(trace_of(self, self._threads, memory=self._profile_memory), file)
 
     def supported_export_stacks_metrics(self) -> list[str]:
@@ -155,7 +156,7 @@ class EventList(list[Any]):
             fact = f"metric should be one of {', '.join(METRICS)}, not {metric!r}."
             raise failure(InputError, "export_stacks", fact, "Leave it out.")
         name = metric.replace("cuda", "device")
-        with Path(path).open("w", encoding="utf-8") as file:
+        with given_path(path, "path", "export_stacks").open("w", encoding="utf-8") as file:
             for event in self:
                 value = int(getattr(event, name))
                 if event.stack and value > 0:

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from ..tracebacks import public_class
 from .formatting import time_text
 
 # What `FunctionEvent.scope` says, as torch counts: a function, a backward function, a user's label.
 FUNCTION, BACKWARD_FUNCTION, USER_SCOPE = 0, 1, 7
 
 
+@public_class
 class DeviceKernel(NamedTuple):
     """A kernel that ran on a device.
 
@@ -40,6 +42,7 @@ class DeviceKernel(NamedTuple):
     duration: float
 
 
+@public_class
 class Interval(NamedTuple):
     """A stretch of time.
 
@@ -99,6 +102,7 @@ class Times:
     self_device_time_total_str = _text_of("self_device_time_total")
 
 
+@public_class
 @dataclass(eq=False)
 class FunctionEvent(Times):
     """One event: an operation, a loop nest, a kernel, a public call, a step of compiling.
@@ -199,6 +203,7 @@ class FunctionEvent(Times):
         return self.self_device_time_total + inside
 
 
+@public_class
 class FunctionEventAvg(Times):
     """Events of one key added up: their number `count`, their total times, memory and flops.
 

@@ -6,9 +6,9 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 
-from ..errors import InputError, failure
+from ..errors import InputError, failure, given_path
+from ..tracebacks import public
 from .event_list import EventList
 from .events import DeviceKernel, FunctionEvent, Interval
 
@@ -34,6 +34,7 @@ WHERE start.name != 0 AND finish.name = 0
 """
 
 
+@public
 def load_nvprof(path: str | os.PathLike[str]) -> EventList:
     """The events of a file that nvprof wrote: ``nvprof -o trace.prof python program.py``.
 
@@ -69,16 +70,17 @@ def load_nvprof(path: str | os.PathLike[str]) -> EventList:
     ...     print(str(error).splitlines()[0])
     load_nvprof: there is no file 'trace.prof'.
     """
-    if not Path(path).is_file():
-        fact = f"there is no file {os.fspath(path)!r}."
+    file = given_path(path, "path", "load_nvprof")
+    if not file.is_file():
+        fact = f"there is no file {str(file)!r}."
         raise failure(InputError, "load_nvprof", fact, "Give the path of a file that nvprof wrote.")
-    with closing(sqlite3.connect(f"{Path(path).absolute().as_uri()}?mode=ro", uri=True)) as found:
+    with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as found:
         found.row_factory = sqlite3.Row
         try:
             events = {event.id: event for event in _ranges(found)}
             _add_kernels(found, events)
         except sqlite3.DatabaseError as error:
-            fact = f"{os.fspath(path)!r} is no file of nvprof: {error}."
+            fact = f"{str(file)!r} is no file of nvprof: {error}."
             way = "Write one by `nvprof -o FILE python PROGRAM`."
             raise failure(InputError, "load_nvprof", fact, way) from None
     ordered = sorted(events.values(), key=lambda e: (e.time_range.start, -e.time_range.end))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ..errors import InputError, UnsupportedError, failure
 from ..process.forking import no_fork
 from .events import FunctionEvent
-from .layout import COLOURS, lay_out
+from .timeline_layout import COLOURS, lay_out
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

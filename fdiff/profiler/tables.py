@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ..errors import InputError, failure, message, user_line
+from ..errors import InputError, failure, flag, message, user_line
 from .events import FunctionEvent, FunctionEventAvg
 from .formatting import flops_scale, memory_text, share_text, time_text
 
@@ -59,6 +59,7 @@ def build_table(
 ) -> str:
     """The table of some events, of which at most `row_limit` are shown (-1: all)."""
     _check_number("row_limit", row_limit)
+    top_level_events_only = flag(top_level_events_only, "top_level_events_only", "table")
     if time_unit not in (None, *UNITS):
         fact = f"time_unit must be one of {', '.join(UNITS)}, not {time_unit!r}."
         raise failure(InputError, "table", fact, "Leave it out: each column takes what fits.")

@@ -7,7 +7,7 @@ from html import escape
 
 from .events import FunctionEvent
 from .formatting import time_text
-from .layout import COLOURS, TimelineBar, lay_out
+from .timeline_layout import COLOURS, TimelineBar, lay_out
 
 _WIDTH, _ROW, _TOP = 960, 16, 20  # pixels of the picture, of a row, above the rows
 _NARROWEST = 0.4  # pixels, so that short events can be seen

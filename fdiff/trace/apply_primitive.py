@@ -14,7 +14,7 @@ import numpy as np
 from ..arraytype import ArrayType
 from ..primitive import FUNCTIONS, REPLACEMENTS, Primitive
 from ..tape import CONSTANT, Params
-from .out_arguments import taking_out
+from .handler_arguments import taking_out
 from .trace_stack import current, stack
 from .traced_array import TracedArray, handle
 from .views import ViewLink
@@ -91,9 +91,9 @@ def implements(*functions: Callable[..., object], method: str = "") -> Callable[
 
 
 def replaces(*functions: object) -> Callable[[Handler], Handler]:
-    """Decorator: private copies of functions find this in place of `functions`.
+    """Decorator: traced code that calls one of `functions` calls the decorated function instead.
 
-    For what NumPy hands to no protocol: its constructors, Python's own functions, `scipy.linalg`.
+    For calls that reach no protocol of NumPy: its constructors, Python's own functions, SciPy's.
     """
 
     def enter(stand_in: Handler) -> Handler:

@@ -153,7 +153,10 @@ class GuardSet:
         return self._any_input(self._differentiable[node_id], self.active, GuardSet.is_active)
 
     def depends(self, node_id: int) -> bool:
-        """The same, where a rounded value or a truth value counts too."""
+        """Whether the node depends on something that is differentiated.
+
+        Unlike `is_active`, this counts rounded values and truth values, which have no derivative.
+        """
         self._extend(node_id)
         return self._any_input(self._unstopped[node_id], self.active, GuardSet.depends)
 

@@ -134,7 +134,10 @@ _EFFECTS = {
 
 
 def _effect(name: str, n: Any) -> tuple[int, int]:
-    """The same for any step; `n` is its argument."""
+    """How many values a step needs on the stack, and how many more there are afterwards.
+
+    `n` is the argument of the step.
+    """
     if name in _EFFECTS:
         return _EFFECTS[name]
     return n, 1 - n if name == "tuple" else int(name == "copy")

@@ -127,14 +127,17 @@ def through_copy(b: Builder, node: Node, at: Flat) -> Came:
 
 
 def through_slice(b: Builder, node: Node, at: Flat) -> Came:
-    """Of the array that is sliced."""
+    """An entry of a slice is an entry of the sliced array."""
     named: dict[str, Any] = dict(node.params)
     within = (named["sizes"], named["starts"], named["steps"], b.type(node.args[0]).shape)
     return node.args[0], [_sliced(k, *within) for k in at]
 
 
 def through_broadcast(b: Builder, node: Node, at: Flat) -> Came:
-    """Of what was repeated: one entry, or several of a constant, as several may be the same."""
+    """An entry is one of the array that was repeated.
+
+    Several entries may be the same one; that is followed for constants alone.
+    """
     if len(at) > 1 and b.nodes[node.args[0]].value is None:
         return None
     shape, lead = b.type(node.args[0]).shape, len(node.type.shape)
@@ -144,7 +147,7 @@ def through_broadcast(b: Builder, node: Node, at: Flat) -> Came:
 
 
 def through_update(b: Builder, node: Node, at: Flat) -> Came:
-    """Of the part that was stored, or of the base beside it."""
+    """Entries are all of the part that was stored, or all of the base beside it; else unknown."""
     base, part = node.args
     named: dict[str, Any] = dict(node.params)
     sizes = b.type(part).shape
@@ -160,7 +163,10 @@ def through_update(b: Builder, node: Node, at: Flat) -> Came:
 
 
 def through_scatter(b: Builder, node: Node, at: Flat) -> Came:
-    """Of the values scattered into a vector, the last one where a place comes twice, or of it."""
+    """Entries are all of the values scattered into a vector, or all of the vector; else unknown.
+
+    Where two values go to one place, the last one stays.
+    """
     base, values, *_ = node.args
     if (places := _places(b, node)) is None:
         return None

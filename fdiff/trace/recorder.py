@@ -309,9 +309,16 @@ def objects_met(trace: Recorder) -> TraceError:
     return trace.fail("an object array met a traced array.", "Use arrays of numbers.")
 
 
-def leaked(handle: Handle) -> LeakError:
-    """The error for a traced array that outlived its trace; says where it was made."""
+def leaked(handle: Handle, *, elsewhere: bool = False) -> LeakError:
+    """The error for a traced array that outlived its trace; says where it was made.
+
+    Or for one that is used in another thread, while its trace goes on `elsewhere`.
+    """
     made = handle.home.builder.lines.get(handle.id, (None,))[0]
     where = f"It was made here:{show_line(made)}" if made else "It is an argument of the function."
-    fact = f"a traced array was used after its trace had ended. {where}\nIt was used here:"
-    return failure(LeakError, handle.home.call, fact, KEEP_NO_TRACED)
+    how = (
+        "in another thread than that of the function" if elsewhere else "after its trace had ended"
+    )
+    fact = f"a traced array was used {how}. {where}\nIt was used here:"
+    way = "Call it in the thread of the function." if elsewhere else KEEP_NO_TRACED
+    return failure(LeakError, handle.home.call, fact, way)

@@ -47,7 +47,7 @@ def current(*values: object) -> Recorder:
     if not stack.traces:
         for value in values:
             if isinstance(value, Handle):
-                raise leaked(value)
+                raise leaked(value, elsewhere=value.home in occupied)
         fact = "a traced array was used after its trace had ended."
         raise failure(LeakError, "fdiff", fact, KEEP_NO_TRACED)
     return stack.traces[-1]
@@ -74,11 +74,11 @@ def suspended() -> Generator[None]:
         stack.traces = traces
 
 
-def unsupported(name: str) -> UnsupportedError:
-    """The error for a NumPy function without a rule."""
+def unsupported(name: str, way: str = "") -> UnsupportedError:
+    """The error for a function without a rule; `way` is what to write, where that is known."""
     trace = current()
     fact = f"{name} has no derivative rule in fdiff yet."
-    way = (
+    way = way or (
         "Write it with supported NumPy functions,"
         " or compute it outside the differentiated function."
     )

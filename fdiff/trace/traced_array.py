@@ -19,8 +19,8 @@ from ..arraytype import BOOL, ArrayType, Shape, shadow
 from ..errors import LeakError, TraceError, is_internal, scipy_call
 from ..primitive import FUNCTIONS, HOOKS, UFUNC_METHODS, UFUNCS, handler_of, load_tables
 from .guard_nodes import integer, truth
+from .handler_arguments import call_with_out, resolve, resolved, stored
 from .memoised_branches import truth_if_not_memoised
-from .out_arguments import call_with_out, resolve, resolved, stored
 from .recorder import Handle, Recorder
 from .trace_stack import current, stack, unsupported
 from .traced_keys import Text
@@ -172,7 +172,7 @@ class TracedArray(Handle):
 
     @property
     def _numba_type_(self) -> object:
-        if not sys._getframe(1).f_globals.get("__name__", "").startswith("numba."):
+        if sys._getframe(1).f_globals.get("__name__") != "numba.core.typing.typeof":
             # Numba's C code only asks whether there is one; Python 3.13 reports other errors there.
             raise AttributeError("_numba_type_")
         if _within("numba.experimental.jitclass"):
@@ -197,8 +197,9 @@ class TracedArray(Handle):
                 f"a traced array was turned into a concrete {np.dtype(dtype)} array,"
                 " which would drop its derivative.",
                 "Leave the dtype out, or use `.astype`; where it was stored into an array,"
-                " store into a copy made in the function: `a = np.array(a)`; where it was meant for"
-                " random numbers, transform standard ones: `a + b * rng.standard_normal(n)`.",
+                " store into a copy made in the function: `a = np.array(a)`; for np.float64(x),"
+                " write float(x) or x.astype(np.float64); where it was meant for random numbers,"
+                " transform standard ones: `a + b * rng.standard_normal(n)`.",
             )
         entries = np.empty(self.type.size, object)
         flat = FUNCTIONS[np.ravel](self) if self.type.shape else [self]

@@ -153,7 +153,7 @@ def _entries_read(node: Node, mask: Mask, values: Values, i: int) -> list[Mask]:
 def _entries_by_rule(
     node: Node, mask: Mask, args: Sequence[np.ndarray], value: object
 ) -> list[Mask]:
-    """The same by the rules on the record of the operation."""
+    """These entries, as the rule on the record of the operation tells them."""
     given = [*args, np.asarray(value), mask]
     with Trace("entries", lines=False) as trace:
         traced = [trace.input(ArrayType(x.shape, x.dtype)) for x in given[:-1]]

@@ -13,7 +13,7 @@ import numpy as np
 from ..arraytype import ArrayType
 from ..errors import Line
 from ..process.progress import Stage
-from ..tape import INPUT, ITEM, Node, Tape
+from ..tape import ITEM, Node, Tape
 from ..trace import TracedArray
 from .rule_templates import batches
 from .simplify import SimplifyingTrace
@@ -73,12 +73,9 @@ class _BatchSweep:
 
     def run(self) -> None:
         """Enter each node, or what its rule puts in its place."""
-        lines, values, carries, builder = self.tape.lines, self.values, self.carries, self.builder
-        for i, node in enumerate(self.tape.nodes):
+        values, carries, builder = self.values, self.carries, self.builder
+        for i, node, line in self.tape.operations():
             primitive, args, params, types = node
-            if primitive is INPUT:
-                continue
-            line = lines[i][0] if i in lines else None
             ids = tuple([values[a] for a in args])
             on = tuple([carries[a] for a in args])
             if 1 not in on:

@@ -70,7 +70,7 @@ class CheckpointRule:
         return [by_place.get(k, ZERO) for k in range(len(self.types))]
 
     def _derivative(self, wrt: Places, of: Places, *, pulls: bool) -> CheckpointRule:
-        """Of ``(*inputs, *bars) -> cotangents`` or ``(*inputs, *dots) -> tangents``."""
+        """The call that computes cotangents from ``(*inputs, *bars)``, or tangents from dots."""
         key = pulls, wrt, of
         found = self._derived.get(key)
         if found is None:

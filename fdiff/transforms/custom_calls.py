@@ -6,6 +6,7 @@ a node `RULED`, which gives the same values and has the user's derivative. When 
 `closed` takes these nodes out. So a derivative is made of ordinary nodes, which are differentiated
 again as any others. Checkpoints (`checkpoint_rules.py`) are not opened, and their derivatives are
 calls. What is left is taken out by `inlined`, before a tape is run: kernels know nothing of calls.
+The two nodes are our own: docs/decisions/checkpoints-are-calls.md.
 """
 
 from __future__ import annotations
@@ -216,16 +217,16 @@ def inlined(tape: Tape) -> Tape:
 
 
 def checkpoints_inlined(tape: Tape) -> Tape:
-    """The same for checkpoints alone, whose derivative is that of what they compute."""
+    """The tape with checkpoints replaced by what they compute, which has the same derivative."""
     rules = {i: _rule(tape.nodes[i]) for i in _calls(tape, CALL)}
     kept = {i: rule.forward for i, rule in rules.items() if not rule.opens}
     return _inlined(tape, {i: checkpoints_inlined(forward) for i, forward in kept.items()})
 
 
 def own_calls_inlined(tape: Tape, rule: object, linear: int) -> Tape:
-    """The same for calls with this rule that read the last inputs, `linear` of them.
+    """The tape with calls of a rule inlined, those that depend on the last `linear` inputs.
 
-    The tape is linear in these, and so is the function that its own rule calls with them.
+    The tape is linear in these inputs, and so is what its own rule computes from them.
     """
     moves = reached(tape, dict.fromkeys(tape.inputs[len(tape.inputs) - linear :], 1))
     own = [i for i in _calls(tape, CALL) if _rule(tape.nodes[i]) is rule]

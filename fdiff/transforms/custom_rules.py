@@ -94,7 +94,7 @@ class CustomRule:
 
     @property
     def value(self) -> Tape:
-        """The results alone."""
+        """The tape that computes the results and no residuals."""
         if self._value is None:
             alone = self._plain or choose(self.forward, range(len(self.types)))
             self._value = inlined(alone)

@@ -1,4 +1,8 @@
-"""Which nodes of a tape depend on which others."""
+"""Which nodes of a tape depend on which others.
+
+With a derivative, this is the forward half of activity analysis (L. Hascoet and V. Pascual, The
+Tapenade automatic differentiation tool, ACM TOMS 39(3), 2013).
+"""
 
 from __future__ import annotations
 

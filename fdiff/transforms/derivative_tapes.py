@@ -131,7 +131,7 @@ def _seeded(
 
 
 def seeds_behind(x: TracedArray, shape: Shape) -> object:
-    """The leading axis moved behind all others, and all of it in this shape."""
+    """The array with its leading axis moved to the end, reshaped to `shape`."""
     return np.reshape(np.moveaxis(x, 0, -1), shape)  # type: ignore[call-overload] - stubs know no traced arrays
 
 

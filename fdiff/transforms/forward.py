@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ..errors import Line
 from ..process.progress import Stage
-from ..tape import INPUT, ITEM, Node, Tape
+from ..tape import ITEM, Node, Tape
 from ..trace import derived_lines
 from .custom_calls import closed, opened
 from .rule_templates import pushes
@@ -43,12 +43,9 @@ class _ForwardSweep:
 
     def run(self) -> None:
         """Enter each node, and its tangents behind it."""
-        lines, values, dots, builder = self.tape.lines, self.values, self.dots, self.builder
-        for i, node in enumerate(self.tape.nodes):
+        values, dots, builder = self.values, self.dots, self.builder
+        for i, node, line in self.tape.operations():
             primitive, args, params, types = node
-            if primitive is INPUT:
-                continue
-            line = lines[i][0] if i in lines else None
             ids = tuple([values[a] for a in args])
             values[i] = builder.add(primitive, ids, params, line, types)
             if primitive is ITEM:

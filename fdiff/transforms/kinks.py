@@ -117,7 +117,7 @@ def _live(
     ends: Sequence[int],
     passed: Callable[[Node, int], bool],
 ) -> dict[int, Mask]:
-    """For each node that `ends` depend on the entries that take part, True for all of them."""
+    """The entries of each node that the nodes `ends` depend on; True where it is all of them."""
     live: dict[int, Mask] = dict.fromkeys(ends, True)
     for i in range(len(tape.nodes) - 1, -1, -1):
         node = tape.nodes[i]

@@ -74,11 +74,11 @@ class Dependence:
         return [[column[o] for column in columns] for o in range(len(self.outputs))]
 
     def entries(self, output: int | str, input: int | str) -> np.ndarray | None:  # noqa: A002 - what it is
-        """The same entry by entry: texts, of the output's shape followed by the input's.
+        """How each entry of an output depends on each entry of an input: an array of texts.
 
-        An entry of the input is linear there if the derivative with respect to that *array* does
-        not depend on the entry. "linear" or "nonlinear" (quadratic ones included), "steps" and
-        "none". None where the tape has operations that mix all entries, or is too large.
+        Its shape is the output's, then the input's. "linear": the derivative with respect to the
+        whole input does not depend on this entry; "nonlinear", quadratic included; "steps"; "none".
+        None where the tape is too large, or has an operation that mixes all entries.
         """
         o, i = self._place((output, input))
         return self._entries(o, i)
@@ -135,7 +135,7 @@ class Dependence:
 
 
 def _number(key: int | str, names: Sequence[str], what: str) -> int:
-    """The number of an output or input that is told by its number or name."""
+    """The number of an output or input, which a user gives by number or by name."""
     if isinstance(key, str):
         if key in names:
             return names.index(key)

@@ -3,7 +3,8 @@
 A pipeline is a tuple of steps, and `derive` applies them in turn to the tape of a function. Every
 step takes a tape and the operator's request and gives a tape; None ends the pipeline where a step
 does not apply, or would not pay. Operators begin with the tape that `PREPARE` gives, once for each
-trace, and end with `GUARD`. The steps themselves are written in the modules imported here.
+trace. Where a trace has guards, `GUARD` comes last and adds their check to what the operator made
+(`dispatch/plans.py`). The steps themselves are written in the modules imported here.
 
 ``FDIFF_DUMP=tapes`` prints the tape to stderr after each step. Where ``FDIFF_VERIFY`` is set, as in
 all tests, every tape is verified when it is made (`Tape`), and a fault names the step. Calls for
@@ -49,28 +50,24 @@ from .sparsity.separable_jacobians import separable
 
 
 class Request(NamedTuple):
-    """What an operator asks for. Inputs and outputs are told by their positions in `function`.
+    """What an operator asks for. Inputs and outputs are numbered as those of `function`.
 
-    The inputs `wrt` are differentiated, of the outputs `of` (None: all); `keep` are the outputs of
-    a derived tape that are wanted. `size` seeds are swept at a time, from a further input on where
-    they are `chunked`; a batch maps the inputs that are `mapped` over `size` entries, and gives the
-    outputs that are `spread` their leading axis. Results are converted to `types`. A Jacobian that
-    is `symmetric` is made so exactly, and may take `budget` bytes of blocks on the way. `check`
-    says whether the guards of the function hold.
+    The seeds of a Jacobian are the rows of an identity matrix. All of them are swept at once, or
+    `size` of them in each call of a `chunked` tape, which has one more input: the row to begin at.
     """
 
     function: Tape
-    wrt: Sequence[int] = ()
-    of: Sequence[int] | None = None
-    keep: Sequence[int] = ()
-    size: int = 0
+    wrt: Sequence[int] = ()  # the inputs that are differentiated
+    of: Sequence[int] | None = None  # the outputs that are; None for all
+    keep: Sequence[int] = ()  # the outputs of the derived tape that are wanted
+    size: int = 0  # seeds swept at a time, or the length of the new axis of `vmap`
     chunked: bool = False
-    mapped: Sequence[bool] = ()
-    spread: Sequence[bool] | None = None
-    types: Sequence[ArrayType] = ()
-    symmetric: bool = False
-    budget: int = 0
-    check: Tape | None = None
+    mapped: Sequence[bool] = ()  # of `vmap`: whether each input has the new axis
+    spread: Sequence[bool] | None = None  # and whether each output gets it; None for all
+    types: Sequence[ArrayType] = ()  # what the results are converted to
+    symmetric: bool = False  # a Jacobian that is a Hessian, and made symmetric exactly
+    budget: int = 0  # bytes that blocks of a separable Jacobian may take
+    check: Tape | None = None  # says whether the guards of the function hold
 
     @property
     def outputs(self) -> Sequence[int]:
@@ -123,13 +120,14 @@ def derive(pipeline: Pipeline, tape: Tape, **request: Any) -> Tape:
     return found
 
 
-def first_of(name: str, *ways: Pipeline) -> Transform:
-    """The step that takes the first of several ways that applies and pays."""
+def first_of(name: str, *ways: tuple[str, Pipeline]) -> Transform:
+    """The step that takes the first of several ways, given by name, that applies and pays."""
 
     def run(tape: Tape, request: Request) -> Tape | None:
-        return next((t for way in ways if (t := attempt(way, tape, request)) is not None), None)
+        found = (attempt(way, tape, request) for _, way in ways)
+        return next((after for after in found if after is not None), None)
 
-    return Transform(name, run, "", " or ".join(way[-2].name for way in ways))
+    return Transform(name, run, "", " or ".join(way for way, _ in ways))
 
 
 # --- steps: name, what it does; what it needs; what it leaves true -------------------------------
@@ -250,17 +248,32 @@ COTANGENT_SWEEPS = (*COTANGENTS, REAL_COTANGENTS, SIMPLIFY, BATCH_SEEDS)
 # each output, which are put together (`derivative_tapes.assembled`), and JACOBIAN.
 DENSE_COLUMNS = (*TANGENT_SWEEPS, UNIT_TANGENTS, SIMPLIFY)
 REACHED_COLUMNS = (INLINE, SLICED, SELECT_ROWS, *TANGENTS, SIMPLIFY, REACHED, SIMPLIFY)
-COLUMNS = (first_of("columns", (INLINE, ENTRIES, SIMPLIFY), REACHED_COLUMNS, DENSE_COLUMNS),)
+COLUMNS = (
+    first_of(
+        "columns",
+        (ENTRIES.name, (INLINE, ENTRIES, SIMPLIFY)),
+        (REACHED.name, REACHED_COLUMNS),
+        ("all columns", DENSE_COLUMNS),
+    ),
+)
 ROWS = (*COTANGENT_SWEEPS, UNIT_COTANGENTS, SIMPLIFY)
 SPARSE_JACOBIAN = (
     INLINE,
-    first_of("sparse", (SEPARABLE, SIMPLIFY), (COMPRESSED, SIMPLIFY)),
+    first_of(
+        "sparse",
+        (SEPARABLE.name, (SEPARABLE, SIMPLIFY)),
+        (COMPRESSED.name, (COMPRESSED, SIMPLIFY)),
+    ),
 )
 JACOBIAN = (SIMPLIFY, CONVERT)
 
 # hessian: the Jacobian of the tape that GRADIENT gives, made symmetric.
 SPARSE_HESSIAN = (
     INLINE,
-    first_of("sparse", (SEPARABLE, SIMPLIFY, SYMMETRISE, SIMPLIFY), (COMPRESSED, SIMPLIFY)),
+    first_of(
+        "sparse",
+        (SEPARABLE.name, (SEPARABLE, SIMPLIFY, SYMMETRISE, SIMPLIFY)),
+        (COMPRESSED.name, (COMPRESSED, SIMPLIFY)),  # symmetric as it is put together
+    ),
 )
 HESSIAN = (SIMPLIFY, SYMMETRISE, SIMPLIFY, CONVERT)

@@ -57,10 +57,10 @@ def vjp(
 
 
 def pull_back(tape: Tape, wrt: Sequence[int], seeds: Seeds) -> tuple[Tape, list[int], Targets]:
-    """The same for some outputs, whose cotangents may have masks (`seeds`), not yet pruned.
+    """A reverse sweep from some outputs, whose cotangents may have masks: see `Seeds`.
 
-    Further inputs are the cotangents, then the masks. Gives the tape of ``inputs -> results``,
-    where the outputs stand among its nodes, and what the results are.
+    Gives the tape of ``(*inputs, *cotangents, *masks) -> results``, from which nothing is pruned
+    yet; the nodes of the outputs in it; and what each of the results is.
     """
     with SimplifyingTrace("backward") as trace:
         sweep = _ReverseSweep(tape, trace, [tape.inputs[k] for k in wrt])

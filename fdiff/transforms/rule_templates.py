@@ -200,7 +200,10 @@ class RuleTemplates:
     def _learn(
         self, node: Node, key: tuple[Any, ...], constants: Constants, *, reads: bool
     ) -> Template | str | None:
-        """What is known from now on of a rule met for these types: None until that pays."""
+        """The template of a rule for these types, or why there is none; None if it is not made yet.
+
+        It is made when the rule has been asked for these types more than `PATIENCE` times.
+        """
         if len(self.known) + len(self.counts) >= MOST:
             self.forget()
         general, sizes = self._general(key) if node.primitive.sizeless else (key, ())

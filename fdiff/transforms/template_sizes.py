@@ -1,7 +1,8 @@
 """Templates for other sizes: the rules of most ops know sizes as entries of shapes alone.
 
 What such a rule enters for arrays of other sizes differs in the shapes, as long as the same sizes
-are equal to each other, to one, or to zero. So a template is made once for all lengths.
+are equal to each other, to one, or to zero. So a template is made once for all lengths: our own,
+docs/decisions/rule-templates.md.
 """
 
 from __future__ import annotations
@@ -33,16 +34,16 @@ class Sizes:
         return tuple([n if n < 2 else -number(n, len(self.numbers) + 1) for n in shape])
 
     def params(self, params: Params) -> Params:
-        """Parameters likewise."""
+        """The parameters with numbers in place of sizes."""
         return params and tuple([(k, self.shape(v) if k in _SIZED else v) for k, v in params])
 
     def types(self, types: Sequence[ArrayType]) -> tuple[object, ...]:
-        """Types likewise."""
+        """The types with numbers in place of sizes."""
         return tuple([(self.shape(t.shape), t.dtype) for t in types])
 
 
 def resizable(primitive: Primitive, steps: Sequence[Step], sizes: Sequence[int]) -> bool:
-    """Whether what was entered for an op with these sizes can be had for others."""
+    """Whether the nodes of a template for these sizes hold for other sizes, when renumbered."""
     known = {0, 1, *sizes}
     return primitive.sizeless and all(_resizable(step, known) for step in steps)
 
@@ -56,7 +57,7 @@ def _resizable(step: Step | Node, known: set[int]) -> bool:
 
 
 def resizable_tape(tape: Tape, sizes: Collection[int]) -> bool:
-    """Whether a tape of ops that know sizes as entries of shapes alone can be had for others."""
+    """Whether a tape holds for other sizes: its ops know sizes as entries of shapes alone."""
     known = {0, 1, *sizes}
     return all(node.primitive is INPUT or _resizable(node, known) for node in tape.nodes)
 

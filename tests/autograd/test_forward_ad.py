@@ -1,5 +1,7 @@
 """Dual arrays: tangents against `fdiff.jvp`, reverse over forward, levels, and what is refused."""
 
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -123,6 +125,83 @@ def test_a_level_works_where_gradients_are_off_and_holds_for_its_thread():
     np.testing.assert_allclose(seen[0].numpy(), np.cos(X) * T)
 
 
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_tangents_go_on_where_gradients_are_off(name):
+    x = autograd.tensor(X)
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(x, T)
+        with autograd.no_grad():
+            primal, tangent = forward_ad.unpack_dual(FUNCTIONS[name](dual))
+        (np.sum(primal) * np.sum(dual)).backward()
+    wanted = fdiff.jvp(FUNCTIONS[name], X, T)
+    np.testing.assert_allclose(primal.numpy(), wanted[0], rtol=1e-13)
+    np.testing.assert_allclose(tangent.numpy(), wanted[1], rtol=1e-11)
+    np.testing.assert_allclose(x.grad.numpy(), np.full(3, np.sum(wanted[0])), rtol=1e-13)
+
+
+def test_rules_of_the_user_push_where_gradients_are_off():
+    @fdiff.custom_jvp
+    def steep(x):
+        return np.sin(x)
+
+    steep.defjvp(lambda primals, tangents: (np.sin(primals[0]), 3.0 * tangents[0]))
+
+    class Reverse(autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return np.sin(x) * 2.0
+
+        @staticmethod
+        def backward(ctx, bar):
+            return bar
+
+    with forward_ad.dual_level(), autograd.no_grad():
+        x = forward_ad.make_dual(X, T)
+        np.testing.assert_allclose(forward_ad.unpack_dual(steep(x)).tangent.numpy(), 3.0 * T)
+        with refused(errors.UnsupportedError, "it has no rule for forward mode"):
+            Reverse.apply(x)
+        np.testing.assert_allclose(Reverse.apply(X), 2.0 * np.sin(X))
+        with refused(errors.InputError, "made in inference mode, in which nothing has a tangent"):
+            autograd.inference_mode(forward_ad.make_dual)(X, T)
+
+
+def test_nothing_is_packed_for_what_has_no_graph():
+    packed = []
+    hooks = autograd.graph.saved_tensors_hooks(packed.append, lambda content: content)
+    with forward_ad.dual_level(), autograd.no_grad(), hooks:
+        x = forward_ad.make_dual(X, T)
+        tangent = forward_ad.unpack_dual(autograd.checkpoint(lambda x: x * x, x)).tangent
+    assert not packed
+    np.testing.assert_allclose(tangent.numpy(), 2.0 * X * T)
+
+
+def test_a_leaf_with_a_gradient_takes_no_tangent():
+    w = autograd.tensor(X)
+    with forward_ad.dual_level(), autograd.no_grad():
+        w -= 0.5 * X
+        with refused(errors.UnsupportedError, "stored into a leaf that requires a gradient"):
+            w *= forward_ad.make_dual(X, T)
+    np.testing.assert_allclose(w.detach().numpy(), 0.5 * X)
+
+
+def test_gradients_in_a_level_have_tangents():
+    f = lambda x: np.sum(np.sin(x) * x**2)
+    wanted = fdiff.hvp(f, X, T)[1]
+    x = autograd.tensor(X)
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(x, T)
+        for inputs in (dual, x):
+            (g,) = autograd.grad(f(dual), inputs)
+            np.testing.assert_allclose(forward_ad.unpack_dual(g).tangent.numpy(), wanted)
+        rows = np.eye(3)
+        (g,) = autograd.grad(np.sin(dual), dual, rows, is_grads_batched=True)
+        assert forward_ad.unpack_dual(g).tangent.shape == (3, 3)
+        (g,) = autograd.grad(dual, dual, autograd.tensor(X, requires_grad=False))
+        assert forward_ad.unpack_dual(g).tangent is None
+        f(dual).backward()  # carries no tangents
+        assert forward_ad.unpack_dual(x.grad).tangent is None
+
+
 def test_functions_are_decorated():
     @forward_ad.dual_level()
     def tangent(x):
@@ -159,8 +238,6 @@ def test_what_is_refused():
             forward_ad.make_dual(x * 2.0, T)
         with refused(RuntimeError, "itself has a forward gradient at the same level 0"):
             forward_ad.make_dual(X, x)
-        with refused(errors.InputError, "turned off inside a level of forward mode"):
-            autograd.no_grad().__enter__()
     finally:
         forward_ad.exit_dual_level(level=0)
 
@@ -171,3 +248,10 @@ def test_a_rule_for_reverse_mode_alone_is_refused():
         (y,) = custom_node("Double", [x], [2.0 * X], lambda bar: (2.0 * bar,))
         with refused(errors.UnsupportedError, "Double has a rule for reverse mode alone"):
             forward_ad.unpack_dual(y)
+
+
+def test_the_module_is_there_without_an_import_of_its_own():
+    code = "import fdiff; print(fdiff.autograd.forward_ad.dual_level.__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "dual_level\n"
+    assert not hasattr(fdiff.autograd, "reverse_ad")

@@ -8,7 +8,7 @@ from test_eager import eagerly
 
 import fdiff
 from fdiff import autograd, errors
-from fdiff.autograd.state import state
+from fdiff.autograd.thread_state import state
 
 X = np.array([1.0, 2.0, 3.0])
 

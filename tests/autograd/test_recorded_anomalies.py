@@ -5,7 +5,7 @@ import pytest
 
 import fdiff
 import fdiff.autograd as ag
-from fdiff.errors import AnomalyError, GradcheckError, InputError
+from fdiff.errors import AnomalyError, GradcheckError, InputError, UnsupportedError
 from fdiff.functional.anomaly_detection import debug_nans
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's own are no matter here
@@ -168,12 +168,74 @@ def test_gradcheck_takes_recorded_arrays(fast):
     assert not fdiff.gradgradcheck(second, x, fast_mode=fast, raise_exception=False)
 
 
-def test_a_wrong_rule_is_found_and_forward_mode_is_refused():
+def test_a_wrong_rule_is_found():
     x = ag.tensor(X)
     assert fdiff.gradcheck(lambda x: from_rule(x, lambda grad: grad * np.ones(3)), x)
     with pytest.raises(GradcheckError, match="mismatch"):
         fdiff.gradcheck(lambda x: from_rule(x, lambda grad: grad * np.array([1.0, 2.0, 1.0])), x)
-    with pytest.raises(InputError, match="forward mode of functions of recorded arrays"):
-        fdiff.gradcheck(np.sin, x, check_forward_ad=True)
     with pytest.raises(InputError, match="takes functions of plain arrays"):
         fdiff.check_grads(np.sin, (x,), 1)
+
+
+class Pushed(ag.Function):
+    """A product with both rules; `slope` is the factor in the forward rule, 1 where it is right."""
+
+    slope = 1.0
+
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.save_for_backward(x, y)
+        return x * y
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, y = ctx.saved_tensors
+        return grad * y, grad * x
+
+    @staticmethod
+    def jvp(ctx, x_dot, y_dot):
+        x, y = ctx.saved_tensors
+        parts = [d * f for d, f in ((x_dot, y), (y_dot, x)) if d is not None]
+        return sum(parts) * Pushed.slope
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_forward_mode_is_checked_where_it_is_asked_for(fast, monkeypatch):
+    x, y = ag.tensor(X), ag.tensor(X + 0.5)
+    forward = {"check_forward_ad": True, "fast_mode": fast}
+    assert fdiff.gradcheck(Pushed.apply, (x, y), check_batched_forward_grad=True, **forward)
+    both = lambda x, y: (np.sin(x) * y, np.argmax(x), np.floor(x + 0.3))
+    assert fdiff.gradcheck(both, (x, y), check_grad_dtypes=True, **forward)
+    z = ag.tensor(X + 1j * X[::-1])
+    assert fdiff.gradcheck(lambda z: z * np.conj(z) * z, z, **forward)
+    monkeypatch.setattr(Pushed, "slope", 1.5)
+    assert fdiff.gradcheck(Pushed.apply, (x, y), fast_mode=fast)  # as in torch
+    for more in ({}, {"check_backward_ad": False}, {"check_batched_forward_grad": True}):
+        with pytest.raises(GradcheckError, match="Jacobian computed with forward mode mismatch"):
+            fdiff.gradcheck(Pushed.apply, (x, y), **{**forward, **more})
+
+
+def test_forward_mode_of_the_gradient_is_checked_where_it_is_asked_for():
+    x, y = ag.tensor(X), ag.tensor(X + 0.5)
+    stored = lambda x: _halved(x * x)
+    for f, at in ((lambda x, y: (np.sin(x) * y, np.sum(x)), (x, y)), (stored, x)):
+        assert fdiff.gradgradcheck(f, at, check_fwd_over_rev=True)
+        assert fdiff.gradgradcheck(f, at, check_fwd_over_rev=True, check_rev_over_rev=False)
+    second = lambda x: x.detach() ** 3 + 3 * x.detach() ** 2 * (x - x.detach())
+    with pytest.raises(GradcheckError, match="Jacobian computed with forward mode mismatch"):
+        fdiff.gradgradcheck(second, x, check_fwd_over_rev=True, check_rev_over_rev=False)
+
+
+def _halved(y):
+    y[1:] *= y[:-1] / 2
+    return y
+
+
+def test_a_function_without_a_rule_for_forward_mode():
+    class Backward(ag.Function):
+        forward, backward = Pushed.forward, Pushed.backward
+
+    x = ag.tensor(X)
+    assert fdiff.gradcheck(Backward.apply, (x, x))
+    with pytest.raises(UnsupportedError, match=r"Define the static method jvp\(ctx, \*grad_inp"):
+        fdiff.gradcheck(Backward.apply, (x, x), check_forward_ad=True, raise_exception=False)

@@ -1,11 +1,14 @@
 """Recorded arrays: operations, gradients of any order, the graph and its errors."""
 
+from collections import OrderedDict
+
 import numpy as np
 import pytest
 
 import fdiff
-from fdiff.autograd import backward, grad, tensor
+from fdiff.autograd import backward, compiled_backward, grad, tensor
 from fdiff.autograd.custom_nodes import custom_node
+from fdiff.autograd.graph import get_gradient_edge
 
 RNG = np.random.default_rng(3)
 
@@ -124,6 +127,66 @@ def test_a_hook_of_an_array_may_replace_its_gradient():
     y.register_hook(lambda g: g + 1)
     (y * y).sum().backward()
     assert np.array_equal(x.grad, 3 * (2 * 3 * x.detach().numpy() + 1))
+
+
+def test_a_batch_of_cotangents_is_pulled_back_at_once(monkeypatch):
+    x, w = tensor([1.0, 2.0, 3.0]), tensor([2.0, 1.0, 0.5])
+    unused = tensor(1.0)
+
+    def outputs(x=x):
+        return np.sin(x * w) * np.cumsum(x), np.sum(x * x)
+
+    bars, options = [np.eye(3)[:2], np.arange(2.0)], {"allow_unused": True}
+    rows = [grad(outputs(), (x, w), [bar[k] for bar in bars]) for k in range(2)]
+    expected = [np.stack(column) for column in zip(*rows, strict=True)]
+    hooked = tensor(x)
+    hooked.register_hook(lambda g: g * 1.0)
+    row_by_row = grad(outputs(hooked), (hooked, w), bars, is_grads_batched=True)
+    monkeypatch.setattr("fdiff.autograd.engine._Pass", None)
+    for _ in range(2):
+        y = outputs()
+        kept = grad(y, (x, w, unused), bars, True, is_grads_batched=True, **options)
+        found = grad(y, (x, w, unused), bars, is_grads_batched=True, **options)
+        assert found[2] is kept[2] is None
+        for one, other, third, wanted in zip(found, kept, row_by_row, expected, strict=False):
+            np.testing.assert_allclose(one, wanted, rtol=1e-14)
+            assert np.array_equal(one, other)
+            np.testing.assert_allclose(third, wanted, rtol=1e-14)
+    monkeypatch.undo()
+    with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+        grad(y, x, bars, is_grads_batched=True)
+
+
+def test_shapes_of_a_batch_of_cotangents():
+    x, unused = tensor([1.0, 2.0, 3.0]), tensor(1.0)
+    y, none = x * x, np.zeros((0, 3))
+    for create in (False, True):
+        found = grad(y, (x, unused), none, True, create, allow_unused=True, is_grads_batched=True)
+        assert found[0].shape == (0, 3)
+        assert found[1] is None
+    with pytest.raises(RuntimeError, match=r"one leading axis of the same length, not of.* \[\]\."):
+        grad(y, x, 1.0, is_grads_batched=True)
+    for end in (y, get_gradient_edge(y)):
+        with pytest.raises(RuntimeError, match=r"must be \[2, 3\], not \[2, 4\]: output\[0\] has"):
+            grad(end, x, np.ones((2, 4)), is_grads_batched=True)
+
+
+def test_a_batch_of_cotangents_is_pulled_back_in_parts_that_memory_holds(monkeypatch):
+    x, sizes, bars = tensor([1.0, 2.0, 3.0]), [], np.arange(33.0).reshape(11, 3)
+    f = lambda x: np.sin(x) * np.cumsum(x)
+    (expected,) = grad(f(x), x, bars, is_grads_batched=True)
+    batched = compiled_backward.batch
+    watch = lambda tape, mapped, size: sizes.append(size) or batched(tape, mapped, size)
+    monkeypatch.setattr(compiled_backward, "batch", watch)
+    monkeypatch.setattr(compiled_backward, "_batched", OrderedDict())
+    program = next(reversed(compiled_backward._programs.values()))
+    per_row = compiled_backward.seed_bytes(program.runner.tape, slice(1))
+    for rows, size in ((4, [4]), (3, [3]), (0.5, [1]), (11, [11])):
+        monkeypatch.setattr(compiled_backward, "BUDGET", int(rows * per_row))
+        sizes.clear()
+        (found,) = grad(f(x), x, bars, is_grads_batched=True)
+        assert sizes == size
+        np.testing.assert_allclose(found, expected, rtol=1e-14)
 
 
 def test_a_custom_node():

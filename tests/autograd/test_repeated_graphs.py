@@ -10,7 +10,7 @@ from fdiff.autograd import compiled_backward as compiled
 from fdiff.autograd import no_grad, recipes, tensor
 from fdiff.autograd.compiled_backward import OFTEN, SIGHTS, UNUSED
 from fdiff.autograd.recording import apply_ufunc
-from fdiff.autograd.state import RECORDED_CALLS
+from fdiff.autograd.thread_state import RECORDED_CALLS
 from fdiff.primitive import UFUNCS
 
 RNG = np.random.default_rng(3)

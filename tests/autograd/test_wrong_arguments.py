@@ -66,14 +66,39 @@ def pulled(**options):
     return fdiff.grad(lambda x: np.sum(p(x)))(X)
 
 
+def saved_by(pack, unpack):
+    with graph.saved_tensors_hooks(pack, unpack):
+        loss().backward()
+
+
 # The call, what is wrong with it, and the way out.
 REFUSED = {
+    "pack arguments": (
+        lambda: saved_by(lambda: 1, lambda x: x),
+        r"hooks: pack_hook is called as pack_hook\(array\).* takes 0 pos",
+        r"pack_hook\(array\)\.",
+    ),
+    "unpack arguments": (
+        lambda: saved_by(lambda x: x, lambda x, y: x),
+        r"hooks: unpack_hook is called as unpack_hook\(packed\).*missing 1",
+        r"unpack_hook\(packed\)\.",
+    ),
+    "hook arguments": (
+        lambda: hooked(lambda: 1),
+        r"the hook `<lambda>` is called as hook\(grad\)",
+        r"hook\(grad\)",
+    ),
+    "node hook arguments": (
+        lambda: hooked_node(lambda grads: grads),
+        r"is called as hook\(grad_inputs, grad_outputs\)",
+        "hook",
+    ),
     "tensor of rows": (lambda: tensor([[1.0], [1.0, 2.0]]), "tensor: .*inhomogeneous", "equal len"),
     "tensor dtype": (lambda: tensor(X, dtype="no"), "tensor: data type 'no'", "a dtype of NumPy"),
     "requires_grad": (
         lambda: tensor(X, "yes"),
         "tensor: requires_grad must be True",
-        "one of both",
+        "True or False",
     ),
     "backward None": (lambda: autograd.backward(None), "backward: .*not NoneType", "by fdiff.auto"),
     "backward []": (
@@ -142,7 +167,7 @@ REFUSED = {
     "anomaly nan": (lambda: autograd.set_detect_anomaly(True, 2), "check_nan must", "parentheses"),
     "no_grad": (lambda: autograd.no_grad(3), r"no_grad\(\): what is decorated must", "itself"),
     "enable_grad": (lambda: autograd.enable_grad()("f"), "what is decorated must.*str", "itself"),
-    "inference_mode": (lambda: autograd.inference_mode("on"), "what is decorated must", "itself"),
+    "inference_mode": (lambda: autograd.inference_mode("on"), "mode must be True", "True or False"),
     "once": (lambda: function.once_differentiable(3), "once_differentiable: what is", "itself"),
     "called": (lambda: Twice()(X), "Twice: an object of the class was called", r"Twice.apply\("),
     "dirty": (
@@ -241,6 +266,12 @@ IN_TORCH_WORDS = {
     "shape of tangent": (lambda: dual(X, np.ones(4)), "make_dual", "like the primal"),
     "integers": (lambda: dual(np.arange(3), X), "make_dual", "astype"),
 }
+
+
+def hooked_node(hook):
+    out = loss()
+    out.grad_fn.register_hook(hook)
+    out.backward()
 
 
 def hooked(hook):

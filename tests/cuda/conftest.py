@@ -11,11 +11,12 @@ import sys
 PARTS = {
     "values": (
         "test_values.py", "test_device_calls.py", "test_benchmark.py", "test_far_angles.py",
-        "test_long_programs.py", "test_register_matrices.py", "test_scans.py",
+        "test_long_programs.py", "test_random_nests.py", "test_register_matrices.py",
+        "test_scans.py",
     ),
     "compilation": (
         "test_compilation.py", "test_gpu_calls.py", "test_kernel_binaries.py",
-        "test_register_compilation.py", "test_quick_lowering.py",
+        "test_register_compilation.py", "test_quick_steps.py",
     ),
 }  # fmt: skip
 if os.environ.get("FDIFF_WITHOUT_CUPY"):
@@ -26,5 +27,5 @@ if os.environ.get("NUMBA_ENABLE_CUDASIM", "0") in ("", "0"):
     collect_ignore.append("test_benchmark.py")  # what it says where there is no GPU
 collect_ignore += ["stubbed_gpu.py", "cupy_stub.py"]  # programs of test_gpu_calls.py
 # What tests share, which imports numba-cuda or its simulator as they do.
-collect_ignore += [] if part == "values" else ["running.py"]
+collect_ignore += [] if part == "values" else ["running.py", "checked_launches.py"]
 collect_ignore += [] if part == "compilation" else ["compiling.py"]

@@ -40,6 +40,10 @@ class ndarray(np.ndarray):  # noqa: N801 - CuPy's own name
     def data(self):
         return types.SimpleNamespace(ptr=self.__array_interface__["data"][0])
 
+    def get(self):
+        """The entries, copied to the host."""
+        return np.array(self, subok=False)
+
     @property
     def __cuda_array_interface__(self):
         return {**self.__array_interface__, "version": 3, "stream": STREAM}

@@ -8,17 +8,25 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
-from fdiff.kernels.cuda import adapter, words
+from fdiff.kernels.cuda import adapter, cuda_words
 from fdiff.kernels.cuda.code_generation import cuda_program
+from fdiff.kernels.cuda.cuda_executable import CudaExecutable
+from fdiff.kernels.cuda.cuda_program import Launch, Role, contents, entries, evaluate, numbers_of
 from fdiff.kernels.cuda.device import device
-from fdiff.kernels.cuda.executable import CudaExecutable
-from fdiff.kernels.cuda.program import Launch, Role, contents, entries, evaluate, numbers_of
 from fdiff.kernels.cuda.tuning import GPU, SIMULATOR
 from fdiff.kernels.ir.graph_of_tape import kernel_graph
 from fdiff.kernels.runtime.status import error_of
 
 GARBAGE = 0x7B  # what memory is full of before it is written
-ON_GPU = GPU._replace(threads=64, light=20, blocks=3, partial=3, many=192, row=4, tiles=2)
+ON_GPU = GPU._replace(
+    threads=64,
+    light=20,
+    entry_blocks=3,
+    partial_blocks=3,
+    busy_threads=192,
+    shared_terms=4,
+    tiles=2,
+)
 TUNING = SIMULATOR if adapter.simulated() else ON_GPU
 
 
@@ -59,7 +67,7 @@ def _run(step, memory, numbers):
         for launch in step.instead:
             _run(launch, memory, numbers)
         return
-    kernel = cuda.jit(words.function_of(step.kernel))
+    kernel = cuda.jit(cuda_words.function_of(step.kernel))
     number = {"i8": np.int64, "f8": np.float64}
     arguments = [
         memory[name] if p.address else number[p.dtype](numbers[name])

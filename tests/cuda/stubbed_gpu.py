@@ -17,7 +17,7 @@ if "cupy" in sys.argv:
     cupy_stub.install()
 
 import fdiff
-from fdiff.kernels.cuda import compiler, launch_graphs
+from fdiff.kernels.cuda import cuda_compiler, launch_graphs
 from fdiff.kernels.cuda.device import Pointer, device
 from fdiff.kernels.cuda.strided_copies import _kernel
 
@@ -116,8 +116,8 @@ def remember(program):
     return program
 
 
-made = compiler.cuda_program
-compiler.cuda_program = lambda *given, **named: remember(made(*given, **named))
+made = cuda_compiler.cuda_program
+cuda_compiler.cuda_program = lambda *given, **named: remember(made(*given, **named))
 
 
 def host(array):

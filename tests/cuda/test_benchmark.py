@@ -32,6 +32,11 @@ def test_parts_of_the_benchmark(small):
     assert len(names) > 400
     _, tape, arrays = next(cuda.op_tapes())
     assert cuda.compared(tape, arrays) is None
+    (graph, *_) = cuda_table.GRAPHS
+    call = cuda_table.small_call(graph._replace(arguments=lambda: (np.ones((5, 6)),)))
+    assert call["seconds with a graph"] > 0
+    assert call["seconds one by one"] > 0
+    assert call["launches"] >= 1
     calls = cuda.public_calls()
     assert calls.pop("seconds of a small call") > 0
     assert len(calls) == 2
@@ -59,6 +64,9 @@ def test_results_are_written_as_they_come_whatever_fails(small, tmp_path, monkey
     parts = [f"reductions:{n}" for n, _ in cuda_table.REDUCTIONS]
     assert [row["part"] for row in found["reductions"]] == parts
     assert all("no such thing" in row["fault"] for row in found["rows"])
+    assert [row["part"] for row in found["graphs"]] == [
+        f"graphs:{r.name}" for r in cuda_table.GRAPHS
+    ]
     assert found["jax"] == [{"name": "jax"}]
     assert len(capsys.readouterr().out.splitlines()) > 10
 

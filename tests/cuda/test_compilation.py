@@ -1,6 +1,8 @@
 """Kernels compiled for GPUs, without one: registers alone, no stack, and coalesced accesses."""
 
 import re
+import zlib
+from functools import lru_cache
 
 import numpy as np
 import pytest
@@ -15,16 +17,21 @@ from benchmarks.peers import fdiff_peer
 from benchmarks.worker import prepared
 from fdiff.kernels.cuda import adapter
 from fdiff.kernels.cuda.code_generation import cuda_program
-from fdiff.kernels.cuda.program import CudaKernel, Parameter
+from fdiff.kernels.cuda.cuda_program import CudaKernel, Parameter
+from fdiff.kernels.cuda.device_words import _FORMULAS
 from fdiff.kernels.cuda.shared_rows import SharedRows
 from fdiff.kernels.cuda.tuning import GPU
 from fdiff.kernels.ir.graph_of_tape import kernel_graph
+from fdiff.kernels.ir.word_table import OF_GPUS, WORDS
 
 FIRST, LAST = CAPABILITIES[0], CAPABILITIES[-1]
 # Programs of unrolled loops have 20 long kernels each, which Numba takes seconds for.
 LONG = ("value+grad LSTM l=2 c=64", "Jacobian HAND c=192")
 LONGER = ("LSTM", "HAND")  # at other sizes the same structures come more often
 MOST_REGISTERS = 255  # of a thread; with more a GPU uses memory
+# With so few on one GPU, others keep to registers too: of 63 kernels, with 6 to 88 registers, none
+# took over 34 more of a GPU than of another.
+FEW_REGISTERS = 80
 NAME = re.compile(r"_ZN\w+|_cudapy_smem_\d+")  # numbered by Numba, one after another
 _done = set()
 
@@ -34,19 +41,33 @@ def kernels_of(tape, tuning=GPU):
     return cuda_program(graph, values, tuning=tuning).kernels
 
 
-def check(kernel, folder, capabilities=CAPABILITIES):
-    """Machine code for all GPUs: PTX for the first serves those between it and the last."""
+def check(kernel, folder, capabilities=()):
+    """PTX for the first and the last GPU, and machine code for these: else for one, by its text.
+
+    A kernel that takes many registers of one GPU has machine code for all of them.
+    """
     key = kernel.text, kernel.parameters
     if key in _done:
         return
     _done.add(key)
-    for capability in capabilities:
-        ptx = ptx_of(kernel, LAST if capability == LAST else FIRST)
+    turn = zlib.crc32(kernel.text.encode()) % len(CAPABILITIES)
+    chosen = capabilities or CAPABILITIES[turn : turn + 1]
+    for ptx in (ptx_of(kernel, FIRST), ptx_of(kernel, LAST)):
         assert ".local" not in ptx, kernel.text
-        usage = usage_of(ptx, capability, folder)
-        assert usage.stack == 0, kernel.text
-        assert usage.spills == 0, kernel.text
-        assert usage.registers <= MOST_REGISTERS
+    most = max(registers(kernel, capability, folder) for capability in chosen)
+    if most > FEW_REGISTERS:
+        for capability in set(CAPABILITIES) - set(chosen):
+            registers(kernel, capability, folder)
+
+
+def registers(kernel, capability, folder):
+    """Those of a thread, which takes nothing else. PTX for the first serves all but the last."""
+    ptx = ptx_of(kernel, LAST if capability == LAST else FIRST)
+    usage = usage_of(ptx, capability, folder)
+    assert usage.stack == 0, kernel.text
+    assert usage.spills == 0, kernel.text
+    assert usage.registers <= MOST_REGISTERS
+    return usage.registers
 
 
 @pytest.mark.parametrize("name", ["rosenbrock", "mixture", "scatter", "running sums"])
@@ -111,11 +132,17 @@ def test_kernels_of_benchmarks_use_registers_alone(name, tmp_path):
         check(kernel, tmp_path)
 
 
+@lru_cache(maxsize=len(LONG))
+def long_kernels(name):
+    """The kernels of a long program, which several tests share."""
+    return kernels_of(benchmark(name))
+
+
 @pytest.mark.parametrize("turn", range(len(CAPABILITIES)))
 @pytest.mark.parametrize("name", LONG)
 def test_long_kernels_use_registers_alone(name, turn, tmp_path):
     """Each for one GPU, by turns, and every fifth for all."""
-    for k, kernel in enumerate(kernels_of(benchmark(name))):
+    for k, kernel in enumerate(long_kernels(name)):
         if k % len(CAPABILITIES) == turn:
             check(kernel, tmp_path, CAPABILITIES if k % 5 == 0 else CAPABILITIES[turn : turn + 1])
 
@@ -176,7 +203,7 @@ def test_neighbouring_threads_of_a_mixture():
 
 def test_rows_that_are_not_copied_are_seen(monkeypatch):
     """The test above fails for tiles whose threads read a row of global memory each."""
-    monkeypatch.setattr(SharedRows, "at", lambda *_: ([], {}))
+    monkeypatch.setattr(SharedRows, "kept", lambda *_: ([], {}))
     ((_, ptx),) = grid_kernels("logistic").items()
     assert ROWS in strides_of(ptx)
 
@@ -189,3 +216,7 @@ def test_accesses_that_are_apart_are_seen():
     for place, wanted in (("2 * i", 16), ("n * i", ROWS), ("at[i]", None), ("n + i", 8)):
         kernel = CudaKernel("kernel0", f"{head}    x[{place}] = 0.0\n", (x, at, n))
         assert strides_of(ptx_of(kernel, (8, 0)))[-1] == wanted
+
+
+def test_words_of_gpus_have_formulas_and_rows():
+    assert OF_GPUS.keys() <= _FORMULAS.keys() <= OF_GPUS.keys() | WORDS.keys()

@@ -3,6 +3,7 @@
 import pickle
 from typing import ClassVar
 
+import cupy_stub
 import numpy as np
 import pytest
 from numba import cuda
@@ -23,7 +24,8 @@ from fdiff.tree import flatten, map_leaves
 
 X = np.linspace(0.1, 1.0, 7)
 V = np.cos(np.arange(7.0))
-ON_DEVICE = type(cuda.to_device(X))
+CUPY = adapter.cupy()  # whose arrays results on a GPU are, where it is installed
+ON_DEVICE = type(cuda.to_device(X)) if CUPY is None else CUPY.ndarray
 WHERE = "Numba's simulator" if adapter.simulated() else str(cuda.get_current_device().name)
 
 
@@ -99,7 +101,14 @@ def _of_one_test():
 
 
 def host(tree):
-    return map_leaves(lambda a: a.copy_to_host() if isinstance(a, ON_DEVICE) else a, tree)
+    """Results with their device arrays copied to the host: those of Numba, or those of CuPy."""
+
+    def copied(a):
+        if hasattr(a, "copy_to_host"):
+            return a.copy_to_host()
+        return a.get() if hasattr(a, "__cuda_array_interface__") else a
+
+    return map_leaves(copied, tree)
 
 
 def assert_close(found, wanted):
@@ -372,7 +381,23 @@ def test_singular_matrices_are_those_of_numpy():
         solved(Foreign(np.ones((2, 2))), X[:2])
 
 
+def test_device_arrays_of_both_libraries_are_compared():
+    """What comparisons in these tests rely on; CuPy's arrays raise if NumPy is to convert them."""
+    kept = cupy_stub.empty((7,), np.dtype("f8"))
+    kept[:] = X
+    for array in (cuda.to_device(X), kept):
+        assert type(host((array, 2.0))[0]) is np.ndarray
+        assert_close((array, X), (X, X))
+    with pytest.raises(AssertionError):
+        assert_close(kept, V)
+
+
 def test_large_matrices_need_a_library():
+    if CUPY is not None:
+        large = np.eye(80) + 0.01
+        found = fdiff.jit(np.linalg.inv, device="cuda")(large)
+        np.testing.assert_allclose(host(found), np.linalg.inv(large), rtol=1e-12)
+        return
     with pytest.raises(DeviceError, match=f"inv of such sizes on {WHERE} needs a library"):
         fdiff.jit(np.linalg.inv, device="cuda")(np.eye(80))
 
@@ -410,7 +435,7 @@ def no_cpu(monkeypatch):
     def refused(*_):
         raise AssertionError("a tape ran on the CPU")
 
-    for name in ("_slow", "_run", "_interpret", "_strided", "_compile"):
+    for name in ("_slow", "_run", "_interpret", "_evaluate", "_strided"):
         monkeypatch.setattr(tiered_execution.Runner, name, refused)
 
 

@@ -5,7 +5,7 @@ import pytest
 from fdiff.errors import CompileError
 from fdiff.kernels import cache
 from fdiff.kernels.cuda import adapter, kernel_binaries
-from fdiff.kernels.cuda.program import CudaKernel, Parameter
+from fdiff.kernels.cuda.cuda_program import CudaKernel, Parameter
 from fdiff.kernels.cuda.strided_copies import _kernel
 
 TWICE = """def twice(x, out, n0):

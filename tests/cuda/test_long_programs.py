@@ -10,8 +10,8 @@ from running import TUNING, program_of, run_on_device
 import fdiff
 from benchmarks import problems
 from fdiff.kernels.cuda import shared_rows
+from fdiff.kernels.cuda.cuda_program import evaluate, numbers_of
 from fdiff.kernels.cuda.nest_mapping import map_nest
-from fdiff.kernels.cuda.program import evaluate, numbers_of
 from fdiff.kernels.ir.graph_of_tape import kernel_graph
 from fdiff.kernels.ir.loops import StatementKind
 from fdiff.kernels.passes.pipeline import lower_for_cuda, lower_graph, run
@@ -181,7 +181,7 @@ def test_reductions_over_outer_and_inner_axes(reduce, shape, deterministic, rng)
         mapped = map_nest(nest, loops.memory, atomics=not deterministic)
         inner = [a for a in mapped.nest.accumulators if a.depth > mapped.parallel]
         updates = any(s.kind is StatementKind.UPDATE for a in inner for s in a.final)
-        assert not (updates and mapped.spread) or mapped.atomic
+        assert not (updates and mapped.reduced) or mapped.atomic
 
 
 def test_boundaries_are_boxes():

@@ -11,8 +11,8 @@ from scipy.linalg import solve_triangular
 import fdiff
 
 ORDERS = (1, 2, 3, 4, 5, 8)
-IN_REGISTERS = TUNING._replace(registers=8)
-IN_MEMORY = TUNING._replace(registers=0)
+IN_REGISTERS = TUNING._replace(register_order=8)
+IN_MEMORY = TUNING._replace(register_order=0)
 STACK = 5
 
 

@@ -8,7 +8,10 @@ from running import program_of, run_on_device
 from tapes import tape_of, values
 
 import fdiff
-from fdiff.kernels.cuda.program import SortKeys
+from fdiff.kernels.cuda.cuda_program import SortKeys
+from fdiff.kernels.cuda.simulated_words import _MATH, _RT
+from fdiff.kernels.ir.word_table import OF_GPUS, WORDS
+from fdiff.kernels.runtime import maths, scalar
 from fdiff.transforms.simplify import simplify
 
 TOLERANCE = {"f8": 1e-12, "f4": 2e-5}
@@ -109,3 +112,37 @@ def test_many_numbers_come_from_a_table():
     x = np.linspace(0.0, 1.0, 5)
     tape = tape_of(f, x)
     check(tape, [x], values(tape, x))
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i4", "u1", "b1"])
+def test_words_of_the_simulator_give_the_types_of_their_rows(dtype):
+    """Every word that has a formula or a text, where it has a meaning for the dtype."""
+    done = 0
+    for name in {**maths.FORMULAS, **scalar.TEXTS}:
+        word = WORDS[f"rt.{name}"]
+        meant = "f" if name in maths.FORMULAS else ""
+        meant += "".join(families for families, _ in scalar.TEXTS.get(name, ()))
+        if dtype[0] in meant and name != "out_of_range":  # which no kernel for a GPU calls
+            numbers = [np.dtype(dtype).type(1)] * len(word.parameters)
+            with np.errstate(all="ignore"):
+                got = getattr(_RT, name)(*numbers)
+            assert got.dtype.str[1:] == word.result([dtype] * len(numbers)), name
+            done += 1
+    assert done >= {"f": 50, "i": 10, "u": 10, "b": 4}[dtype[0]]
+
+
+def test_words_of_the_simulator_convert_as_kernels_do():
+    """To the type of the first argument; NumPy refuses some that kernels give a value for."""
+    single = np.float32(1.0)
+    assert _RT.nextafter(single, 2.0) == np.nextafter(single, np.float32(2.0))
+    assert _MATH.sqrt(4) == 2.0
+    assert _RT.power(np.int32(3), np.int32(-1)) == 1
+    assert _RT.left_shift(np.uint8(3), 9) == 0
+    assert _RT.right_shift(np.int8(-3), 9) == -1
+    with np.errstate(all="ignore"):
+        assert _RT.remainder(5, 0) == 0
+        assert _RT.power(np.int8(3), 5) == np.int64(3**5).astype(np.int8)
+
+
+def test_the_simulator_has_the_words_of_gpus():
+    assert vars(_RT).keys() >= {name.removeprefix("rt.") for name in OF_GPUS}

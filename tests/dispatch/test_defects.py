@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 
 import fdiff
 from fdiff import errors, kernels
-from fdiff.dispatch import compiler_defects, tiered_execution
+from fdiff.dispatch import break_even, compiler_defects
 from fdiff.errors import CompileError, DefectWarning
 from fdiff.kernels import bytecode, compiler, machine_code
 from fdiff.kernels.bytecode import execution
@@ -100,8 +100,8 @@ def soon(monkeypatch):
         return 0.0 * compiler.predict_seconds(tape, layouts)  # which makes its text, or fails to
 
     for name in ("LOOK_SECONDS", "WRITE_SECONDS", "START_SECONDS"):
-        monkeypatch.setattr(tiered_execution, name, 0.0)
-    monkeypatch.setattr(tiered_execution, "PATIENCE", 1e-3)
+        monkeypatch.setattr(break_even, name, 0.0)
+    monkeypatch.setattr(break_even, "PATIENCE", 1e-3)
     monkeypatch.setattr(kernels, "predict_seconds", free, raising=False)
 
 
@@ -203,7 +203,7 @@ BYTECODE = {
 def test_bytecode_that_fails(stage, monkeypatch):
     execution._functions.clear()
     monkeypatch.setattr(*BYTECODE[stage], broken)
-    monkeypatch.setattr(tiered_execution, "PATIENCE", np.inf)
+    monkeypatch.setattr(break_even, "PATIENCE", np.inf)
     monkeypatch.setattr("fdiff.dispatch.bytecode_tier.price_of", lambda _: 0.0)
     made = fdiff.grad(model)
     results, told = called_often(made, X)
@@ -231,7 +231,7 @@ def test_the_kernel_for_huge_angles_fails(monkeypatch):
     with pytest.raises(CompileError, match=r"^jit: fdiff failed"):
         made(huge)
     ((variant,),) = made.program.variants.values()
-    variant.plan.step.runner.asked = False  # as if its time had come by itself
+    variant.plan.step.runner.account.asked = False  # as if its time had come by itself
     results, told = called_often(made, huge, times=3)
     assert_allclose(results, [np.cos(huge)] * 3)
     assert len(told) == 1

@@ -5,6 +5,7 @@ The line that is to be named is marked: the message shows the text of the line.
 
 import threading
 
+import numba
 import numpy as np
 import pytest
 
@@ -416,3 +417,72 @@ def test_an_in_place_result_is_watched():
     slope, out = fdiff.grad(root), np.zeros(3)
     with detect_anomaly(), pytest.raises(AnomalyError):
         slope(X, out=out)
+
+
+# --- calls from machine code ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("misses", ["python", "raise"])
+@pytest.mark.parametrize("name", ["root", "branch"])
+def test_calls_from_code_of_numba_are_watched(name, misses):
+    f, made, _ = FAULTS[name]
+    slope = fdiff.njit(fdiff.grad(f), X, misses=misses)
+
+    @numba.njit
+    def total(x):
+        found = 0.0
+        for _ in range(x.size):
+            found += np.sum(slope(x))
+        return found
+
+    assert total(X) == np.inf
+    for call in (total, slope):
+        text = anomaly(call, X)
+        assert made in text
+        assert shown_line(text).endswith(HERE)
+    with detect_anomaly():
+        np.testing.assert_allclose(total(X + 1.0), 3 * np.sum(slope(X + 1.0)))
+        later = fdiff.njit(fdiff.grad(f), X)  # whose table is made now
+        with pytest.raises(AnomalyError):
+            numba.njit(lambda x: later(x))(X)
+    assert total(X) == np.inf
+
+
+def test_a_call_of_which_no_kernel_was_made_stays_an_error_while_it_is_watched():
+    slope = fdiff.njit(fdiff.grad(lambda t: t**3 if t > 0.5 else np.sin(t)), 0.3, misses="raise")
+    call = numba.njit(lambda t: slope(t))
+    with detect_anomaly():
+        assert call(0.25) == np.cos(0.25)
+        for _ in range(2):
+            with pytest.raises(fdiff.errors.InputError, match="no kernel was made for"):
+                call(1.0)
+
+
+def test_c_functions_are_watched_where_they_may_ask_python():
+    f, made, _ = FAULTS["root"]
+    out = np.empty(3)
+    asks, never = [fdiff.cfunc(fdiff.grad(f), X, misses=misses) for misses in ("python", "raise")]
+    with detect_anomaly():
+        never.ctypes(X, out)
+        assert out[0] == np.inf
+        asks.ctypes(X + 1.0, out)
+        asks.check()
+        asks.ctypes(X, out)
+    assert np.isnan(out).all()
+    with pytest.raises(AnomalyError, match="SqrtBackward0") as caught:
+        asks.check()
+    assert made in str(caught.value)
+    asks.ctypes(X, out)
+    assert out[0] == np.inf
+    asks.check()
+
+
+def test_a_rebound_name_is_refused_while_a_call_is_watched():
+    read = {"by": np.ones(3)}
+    slope = fdiff.njit(fdiff.grad(lambda x: np.sum(read["by"] * x)), X)
+    call = numba.njit(lambda x: slope(x))
+    np.testing.assert_array_equal(call(X), np.ones(3))
+    read["by"] = np.zeros(3)
+    with detect_anomaly(), pytest.raises(fdiff.errors.InputError, match="is not what it was"):
+        call(X)
+    np.testing.assert_array_equal(call(X), np.ones(3))

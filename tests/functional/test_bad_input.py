@@ -7,8 +7,11 @@ offers the way out. Nothing is refused in the words of the machinery, and no der
 import array
 import cmath
 import collections
+import concurrent.futures
+import contextlib
 import copy
 import decimal
+import functools
 import hashlib
 import inspect
 import io
@@ -17,6 +20,7 @@ import linecache
 import math
 import pickle
 import queue
+import re
 import statistics
 
 import numba
@@ -195,8 +199,8 @@ VALUES = {
         "float64.as_integer_ratio has no derivative rule",
         "Write it with supported",
     ),
-    takes_decimal: (MEETS, "Use numpy functions, or fdiff.stop_gradient."),
-    takes_memory: (MEETS, "Use numpy functions, or fdiff.stop_gradient."),
+    takes_decimal: (MEETS, "Use numpy functions; or return the value (has_aux=True)"),
+    takes_memory: (MEETS, "Use numpy functions; or return the value (has_aux=True)"),
     takes_buffer: ("numpy.frombuffer was given a traced array", "Use the array itself"),
     takes_buffer_of_stored: ("numpy.frombuffer was given a traced array", "Use the array itself"),
     takes_bytes: ("numpy.frombuffer was given a traced array", "Use the array itself"),
@@ -875,7 +879,58 @@ def test_arguments_that_do_not_fit_have_a_way_out():
         assert "Pass what `two` takes" in note_of(caught.value, "grad(two)")
     with pytest.raises(TypeError, match="unexpected keyword") as caught:
         fdiff.grad(two, direction="up")
-    assert "`help(fdiff.grad)` lists the parameters." in note_of(caught.value, "grad(two)")
+    assert "It is called as grad(f, argnums=0, *, has" in note_of(caught.value, "grad(two)")
+
+
+# Calls with too few arguments, too many, or unknown ones: how each is called.
+NOT_CALLED_SO = {
+    "doctor()": lambda: fdiff.doctor(1),
+    "cache_info()": lambda: fdiff.cache_info(1),
+    "cache_clear(*, disk=False)": lambda: fdiff.cache_clear(True),
+    "vmap(f, in_axes=0, out_axes=0, *, ": lambda: fdiff.vmap(),
+    "custom_vjp(fun, nondiff_argnums=())": lambda: fdiff.custom_vjp(),
+    "custom_jvp(fun, nondiff_argnums=())": lambda: fdiff.custom_jvp(),
+    "debug_nans()": lambda: fdiff.debug_nans(3),
+    "detect_anomaly(check_nan=True)": lambda: fdiff.autograd.detect_anomaly(nan=True),
+    "set_detect_anomaly(mode, check_nan=True)": lambda: fdiff.autograd.set_detect_anomaly(),
+    "set_grad_enabled(mode)": lambda: fdiff.autograd.set_grad_enabled(),
+    "register_hook(hook)": lambda: leaf().register_hook(),
+    "grad(outputs, inputs, grad_outputs=None, ": lambda: fdiff.autograd.grad(),
+    "saved_tensors_hooks(pack_hook, unpack_hook)": (
+        lambda: fdiff.autograd.graph.saved_tensors_hooks(print)
+    ),
+    "save_on_disk(directory=None, smallest=16384)": (
+        lambda: fdiff.autograd.graph.save_on_disk(folder=".")
+    ),
+    "GradientEdge(node, output_nr)": lambda: fdiff.autograd.graph.GradientEdge(),
+    "UnpackedDualTensor(primal, tangent)": (lambda: fdiff.autograd.forward_ad.UnpackedDualTensor()),
+    "profile(enabled=True, *, use_cuda=False, ": lambda: fdiff.profiler.profile(shapes=True),
+    "record_function(name, args=None)": lambda: fdiff.profiler.record_function(),
+    "emit_nvtx(enabled=True, record_shapes=False)": lambda: fdiff.profiler.emit_nvtx(1, 2, 3),
+    "load_nvprof(path)": lambda: fdiff.profiler.load_nvprof(),
+    "FunctionEvent(id, name, thread, time_range, ": lambda: fdiff.profiler.FunctionEvent(),
+    "Interval(start, end)": lambda: fdiff.profiler.Interval(),
+    "DeviceKernel(name, device, duration)": lambda: fdiff.profiler.DeviceKernel("sin"),
+}
+
+
+@pytest.mark.parametrize("form", NOT_CALLED_SO)
+def test_how_a_public_name_is_called_is_said(form):
+    with pytest.raises(TypeError, match="argument") as caught:
+        NOT_CALLED_SO[form]()
+    note = note_of(caught.value, form.partition("(")[0])
+    assert f"It is called as {form}" in note
+    assert "\n    test_bad_input.py:" in note
+
+
+def test_a_public_class_is_what_it_was():
+    edge = fdiff.autograd.graph.GradientEdge(None, 1)
+    assert (edge, edge._replace(output_nr=0)) == ((None, 1), (None, 0))
+    assert pickle.loads(pickle.dumps(fdiff.profiler.Interval(1.0, 2.0))).elapsed_us() == 1.0
+    assert list(inspect.signature(fdiff.custom_vjp).parameters) == ["fun", "nondiff_argnums"]
+    with pytest.raises(TypeError) as caught:
+        fdiff.profiler.EventList(3)  # fails inside, not at the call
+    assert not hasattr(caught.value, "__notes__")
 
 
 def test_what_a_user_raises_on_purpose_stays_as_it_is():
@@ -952,8 +1007,11 @@ MISTAKES = {
     "profile: use_device must": lambda: profiled(use_device="tpu"),
     "profile: there are no events": lambda: fdiff.profiler.profile().key_averages(),
     "load_nvprof: there is no file": lambda: fdiff.profiler.load_nvprof("nowhere"),
+    "load_nvprof: path must be a path, not int": lambda: fdiff.profiler.load_nvprof(3),
+    "export_chrome_trace: path must": lambda: profiled().export_chrome_trace(3),
+    "export_stacks: path must": lambda: profiled(with_stack=True).export_stacks(None),
     "table: time_unit must": lambda: profiled().key_averages().table(time_unit="day"),
-    "set_grad_enabled: the mode": lambda: fdiff.autograd.set_grad_enabled("yes"),
+    "fdiff.autograd.set_grad_enabled: the mode": lambda: fdiff.autograd.set_grad_enabled("yes"),
     "checkpoint: expects a function": lambda: fdiff.autograd.checkpoint(3, leaf()),
     "grad: this line raised": lambda: fdiff.autograd.grad(leaf() * 2.0, leaf()),
     "backward: this line raised": lambda: fdiff.autograd.backward(leaf() * 2.0, np.ones(5)),
@@ -969,6 +1027,225 @@ def test_a_wrong_option_is_refused_with_a_way_out(words):
     assert "\n    test_bad_input.py:" in found
     assert found.splitlines()[-1].strip()
     assert "test_bad_input.py:" not in found.splitlines()[-1]
+
+
+# Options that are on or off: each call takes the value of one.
+FLAGS = {
+    "jacobian": lambda on, role: fdiff.jacobian(square, X, **{role: on}),
+    "hessian": lambda on, role: fdiff.hessian(square, X, **{role: on}),
+    "vjp": lambda on, role: fdiff.vjp(square, X, **{role: on}),
+    "jvp": lambda on, role: fdiff.jvp(square, X, X, **{role: on}),
+    "hvp": lambda on, role: fdiff.hvp(square, X, X, **{role: on}),
+    "vhp": lambda on, role: fdiff.vhp(square, X, X, **{role: on}),
+    "grad": lambda on, role: fdiff.grad(lambda x: (x @ x, x), **{role: on}),
+    "cache_clear": lambda on, role: fdiff.cache_clear(**{role: on}),
+    "gradcheck": lambda on, role: fdiff.gradcheck(square, X, **{role: on}),
+    "gradgradcheck": lambda on, role: fdiff.gradgradcheck(square, X, **{role: on}),
+    "fdiff.autograd.tensor": lambda on, role: fdiff.autograd.tensor(X, **{role: on}),
+    "fdiff.autograd.grad": lambda on, role: fdiff.autograd.grad(
+        np.sum(a := leaf()), a, **{role: on}
+    ),
+    "fdiff.autograd.backward": lambda on, role: np.sum(leaf()).backward(**{role: on}),
+    "fdiff.autograd.inference_mode": lambda on, _: fdiff.autograd.inference_mode(on),
+    "fdiff.autograd.detect_anomaly": lambda on, _: fdiff.autograd.detect_anomaly(on),
+    "fdiff.autograd.graph.save_on_cpu": lambda on, _: fdiff.autograd.graph.save_on_cpu(on),
+    "profile": lambda on, role: profiled(**{role: on}),
+    "emit_nvtx": lambda on, role: fdiff.profiler.emit_nvtx(**{role: on}),
+    "key_averages": lambda on, _: profiled().key_averages(on),
+    "table": lambda on, role: profiled().table(**{role: on}),
+}
+ROLES = {
+    "jacobian": ("strict", "create_graph", "vectorize"),
+    "hessian": ("strict", "create_graph", "vectorize"),
+    "vjp": ("strict", "create_graph"),
+    "jvp": ("strict", "create_graph"),
+    "hvp": ("strict", "create_graph"),
+    "vhp": ("strict", "create_graph"),
+    "grad": ("has_aux",),
+    "cache_clear": ("disk",),
+    "gradcheck": ("raise_exception", "check_undefined_grad", "check_forward_ad", "fast_mode"),
+    "gradgradcheck": ("gen_non_contig_grad_outputs", "check_rev_over_rev"),
+    "fdiff.autograd.tensor": ("requires_grad",),
+    "fdiff.autograd.grad": ("retain_graph", "create_graph", "allow_unused", "materialize_grads"),
+    "fdiff.autograd.backward": ("retain_graph", "create_graph"),
+    "fdiff.autograd.inference_mode": ("the mode",),
+    "fdiff.autograd.detect_anomaly": ("check_nan",),
+    "fdiff.autograd.graph.save_on_cpu": ("pin_memory",),
+    "profile": ("enabled", "record_shapes", "with_flops", "profile_memory", "with_stack"),
+    "emit_nvtx": ("enabled", "record_shapes"),
+    "key_averages": ("group_by_input_shapes",),
+    "table": ("top_level_events_only",),
+}
+
+
+@pytest.mark.parametrize(("call", "role"), [(call, role) for call in ROLES for role in ROLES[call]])
+def test_what_is_neither_on_nor_off_is_refused(call, role):
+    for value, shown in (("no", "'no'"), (2, "2"), (1.0, "1.0"), ([], "list"), (X, "ndarray")):
+        with pytest.raises(InputError) as caught:
+            FLAGS[call](value, role)
+        fact, line, way = str(caught.value).splitlines()
+        assert fact.startswith(call)
+        assert fact.endswith(f": {role} must be True or False, not {shown}.")
+        assert line.startswith("    test_bad_input.py:")
+        assert way
+
+
+@pytest.mark.parametrize("value", [True, np.True_, 1, np.int8(1), False, np.False_, 0])
+def test_truth_values_and_0_and_1_switch_options(value):
+    for call in ("vjp", "hvp", "jacobian", "hessian", "gradcheck", "fdiff.autograd.backward"):
+        for role in ROLES[call]:
+            FLAGS[call](value, role)
+    assert fdiff.autograd.tensor(X, value).requires_grad is bool(value)
+    with pytest.raises(fdiff.errors.StrictError) if value else contextlib.nullcontext():
+        fdiff.jacobian(lambda x: np.ones(2), X, strict=value)
+
+
+def with_rules(forward, backward):
+    f = fdiff.custom_vjp(lambda x: 2.0 * x)
+    f.defvjp(forward, backward)
+    return lambda x: np.sum(f(x))
+
+
+def with_primitive(**rule):
+    p = fdiff.primitive(lambda x: 2.0 * x, **rule)
+    return lambda x: np.sum(p(x))
+
+
+def with_slopes(*slopes):
+    f = fdiff.custom_jvp(lambda x: 2.0 * x)
+    f.defjvps(*slopes)
+    return lambda x: np.sum(f(x))
+
+
+class Plain:
+    value = 1.0
+
+
+def with_masked(x):
+    return np.sum(np.ma.log(x))
+
+
+def in_threads(x):
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        return pool.submit(lambda: x[0] * 2.0).result()
+
+
+def solving(**options):
+    def f(p):
+        return scipy.integrate.solve_ivp(lambda t, y: -p * y, (0.0, 1.0), [1.0], **options).y[0, -1]
+
+    return f
+
+
+# What is met by those who use fdiff for the first time: the call, the fact and the way out.
+FIRST_STEPS = {
+    "point": (lambda: fdiff.grad(square, X), "argnums must be", r"write grad\(f\)\(point\)"),
+    "name": (lambda: fdiff.grad(np.sum, "axis"), "not 'axis'", "argnums=1 for 'axis'"),
+    "other": (lambda: fdiff.grad(square, "y"), "not 'y'", "Write argnums=0"),
+    "None": (lambda: fdiff.grad(lambda x: None)(X), "not NoneType", "is a `return` missing"),
+    "text": (lambda: fdiff.grad(lambda x: "a")(X), "not str", "Return a number"),
+    "list": (
+        lambda: fdiff.grad(lambda x: [x @ x])(X),
+        "not list",
+        "number in it, or use fdiff.jac",
+    ),
+    "object": (lambda: fdiff.grad(square)(Plain()), "of type Plain", "by an array, or a tuple"),
+    "mapping": (
+        lambda: fdiff.grad(square)(collections.defaultdict(float, a=1.0)),
+        "of type defaultdict",
+        r"Pass dict\(x\)",
+    ),
+    "objects": (lambda: fdiff.grad(square)(X.astype(object)), "not object", "if it holds numbers"),
+    "texts": (lambda: fdiff.grad(square)(np.array(["a"])), "not <U1", "by an array"),
+    "inside": (lambda: fdiff.grad(square)({"a": X, "b": "c"}), "0\\['b'\\]", "Leave it out"),
+    "masked": (lambda: fdiff.grad(with_masked)(X), "numpy.ma met a traced", "numpy.where"),
+    "thread": (lambda: fdiff.grad(in_threads)(X), "in another thread", "thread of the function"),
+    "scalar": (lambda: fdiff.grad(np.float64)(X), "concrete float64", r"write float\(x\)"),
+    "dense": (lambda: fdiff.grad(solving(dense_output=True))(1.0), "dense_output=", "t_eval="),
+    "events": (lambda: fdiff.grad(solving(events=lambda t, y: y[0]))(1.0), "events=", "brentq"),
+    "numbers": (lambda: fdiff.vmap(np.sin)([1.0, 2.0]), "axis 0 of", r"numpy.array\(x\)"),
+    "number": (lambda: fdiff.vmap(np.sin)(1.0), "axis 0 of", r"pass it whole\.$"),
+    "axes": (lambda: fdiff.grad(square).compile("f8[:]"), "spells out no type", "'f8\\[10,3\\]'"),
+    "call": (
+        lambda: fdiff.njit(fdiff.grad(square), "float64(3)"),
+        "no type",
+        "a dtype and a shape",
+    ),
+    "numba": (
+        lambda: fdiff.njit(fdiff.grad(square), numba.float64[:]),
+        "type array.* of Numba",
+        "a dtype and a shape",
+    ),
+    "C": (
+        lambda: fdiff.cfunc(fdiff.grad(square), X)(X),
+        "was called",
+        r"c\.ctypes\(...\), or call grad",
+    ),
+    "C shape": (
+        lambda: fdiff.cfunc(fdiff.grad(square), X).ctypes(np.ones(3), X),
+        r"the shape \(3,\), where the C function takes double\[2\]",
+        "what the examples were like",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FIRST_STEPS)
+def test_first_steps_are_told_the_way_out(name):
+    call, fact, way = FIRST_STEPS[name]
+    with pytest.raises(FdiffError, match=fact) as caught:
+        call()
+    *_, line, last = str(caught.value).splitlines()
+    assert re.search(way, last)
+    assert "test_bad_input.py:" in line
+
+
+def test_texts_that_spell_no_type_are_arguments():
+    def f(x, how):
+        return np.sum(x) * len(how)
+
+    for how in ("sin", "f(x)", "first [0]"):
+        assert "compiled" in repr(fdiff.grad(f).compile("f8[2]", how))
+
+
+# Rules with other parameters than they are called with.
+NOT_RULES = {
+    "forward(*args)": lambda: with_rules(lambda: 1, print),
+    "backward(residuals, bar)": lambda: with_rules(lambda x: (2.0 * x, ()), lambda bar: (bar,)),
+    "rule(dot, out, *args)": lambda: with_slopes(lambda dot: dot),
+    "vjp(bar, out, *args)": lambda: with_primitive(vjp=lambda bar: (2.0 * bar,)),
+    "jvp(dots, out, *args)": lambda: with_primitive(jvp=lambda dots: dots[0]),
+    "partials(*args, out)": lambda: with_primitive(partials=lambda x: (2.0,)),
+}
+
+
+@pytest.mark.parametrize("form", NOT_RULES)
+def test_how_a_rule_is_called_is_said(form):
+    with pytest.raises(InputError) as caught:
+        fdiff.grad(NOT_RULES[form]())(X)
+    fact, line, way = str(caught.value).splitlines()
+    assert f"called as {form}, and does not take that: " in fact
+    assert "given" in fact
+    assert "test_bad_input.py:" in line
+    assert way == f"Define it as {form}."
+
+
+def test_a_type_error_inside_a_rule_stays_as_it_is():
+    f = with_primitive(vjp=lambda bar, out, x: ("a" + 1,))
+    with pytest.raises(TypeError, match="can only concatenate str") as caught:
+        fdiff.grad(f)(X)
+    assert not isinstance(caught.value, InputError)
+
+
+def test_the_rule_of_a_primitive_is_named_as_the_user_names_it():
+    def pulled(scale, bar, out, x):
+        return scale * bar
+
+    for rule in (functools.partial(pulled, 2.0), lambda bar, out, x: pulled(2.0, bar, out, x)):
+        with pytest.raises(InputError) as caught:
+            fdiff.grad(with_primitive(vjp=rule))(X)
+        name = "pulled" if isinstance(rule, functools.partial) else "<lambda>"
+        assert f"the backward rule `{name}` must return a tuple" in str(caught.value)
+        assert "test_bad_input.py:" in str(caught.value)
 
 
 def test_a_rule_of_a_function_that_is_wrong_is_named_with_a_way_out():

@@ -204,6 +204,24 @@ def test_integers_are_returned():
     assert c.ctypes(np.array([6, 7])) == 42
 
 
+@Both
+def test_truth_values_are_small_integers(misses):
+    def positive(a, b):
+        x = np.linalg.solve(a, b)
+        return x > 0.0, np.all(x > 0.0), True
+
+    c = fdiff.cfunc(fdiff.jit(positive), np.eye(2), np.ones(2), misses=misses)
+    assert "int8_t *out0, int8_t *out1, int8_t *out2" in c.header
+    made = [np.empty(2, np.int8), np.empty((), np.int8), np.empty((), np.int8)]
+    c.ctypes(np.eye(2), np.array([1.0, -1.0]), *made)
+    assert [one.tolist() for one in made] == [[1, 0], 0, 1]
+    c.check()
+    c.ctypes(np.zeros((2, 2)), np.ones(2), *made)
+    assert [one.tolist() for one in made] == [[-128, -128], -128, -128]
+    with pytest.raises(np.linalg.LinAlgError):
+        c.check()
+
+
 def test_names_are_those_of_c():
     def f(double, n, λ, out):  # noqa: PLC2401 - what C cannot have
         return double * n * λ * out
@@ -564,8 +582,6 @@ def test_wrong_calls():
         fdiff.cfunc(wave, 0.5)
     with pytest.raises(InputError, match=r"(?s)'python' or 'raise', not 'ask'\..*Leave it out"):
         fdiff.cfunc(fdiff.grad(wave), 0.5, misses="ask")
-    with pytest.raises(UnsupportedError, match=r"dtype bool.*\n?.*no value for a call that fails"):
-        fdiff.cfunc(fdiff.jit(lambda x: x > 0.0), np.zeros(2))
     with pytest.raises(InputError, match=r"'f9.2.' names no dtype"):
         fdiff.cfunc(fdiff.grad(wave), "f9[2]")
 

@@ -688,6 +688,8 @@ def test_functions_of_cmath(name):
         close(values_, getattr(cmath, name)(0.3), 1e-15)
 
 
+# Python 3.14 deprecates what it computes as before.
+@pytest.mark.filterwarnings("ignore:complex.. argument .* must be a real:DeprecationWarning")
 def test_python_complex_numbers():
     def f(x):
         z = complex(x[0], imag=x[1])
@@ -726,3 +728,11 @@ def test_a_loop_that_ends_by_an_absolute_value():
         step = 1e-7 * np.eye(2)
         measured = [(escape(p + h) - escape(p - h)) / 2e-7 for h in step]
         close(fdiff.grad(escape)(p), measured, 1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_polynomials_of_zeros_in_conjugate_pairs_have_the_precision_of_the_zeros(dtype):
+    zeros = np.array([1 + 2j, 1 - 2j, 3], dtype)
+    found, expected = fdiff.jit(np.poly)(zeros), np.poly(zeros)
+    assert found.dtype == expected.dtype
+    np.testing.assert_allclose(found, expected, rtol=10 * np.finfo(dtype).eps)

@@ -14,7 +14,7 @@ from fdiff.dispatch.tiered_execution import Runner
 from fdiff.errors import InputError, UnsupportedError
 from fdiff.kernel_rule import Kind
 from fdiff.kernels import bytecode
-from fdiff.kernels.bytecode import compiler, opcodes
+from fdiff.kernels.bytecode import bytecode_compiler, opcodes
 from fdiff.kernels.bytecode.assembler import NumpyStep
 from fdiff.primitive import PRIMITIVES
 from fdiff.transforms.reverse import vjp
@@ -50,14 +50,16 @@ def forward_and_back(op, sample, rng):
 def shared():
     """Interpreters for all samples, of a few dozen opcodes: one for each test takes minutes."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compiler, "MOST_LEFT", 0)  # samples are one node, which NumPy may have to do
+        patch.setattr(
+            bytecode_compiler, "MOST_LEFT", 0
+        )  # samples are one node, which NumPy may have to do
         together = frozenset()
         for case in CASES:
             for tape, _ in forward_and_back(*case.values, np.random.default_rng(0)):
-                joint = together | compiler.encode(tape).families
+                joint = together | bytecode_compiler.encode(tape).families
                 if len(opcodes.table().of(joint)) > MOST_TOGETHER:
                     bytecode.provide(together)
-                    joint = compiler.encode(tape).families
+                    joint = bytecode_compiler.encode(tape).families
                 together = joint
         bytecode.provide(together)
         yield
@@ -209,7 +211,7 @@ def test_large_products_and_outputs(rng):
         return out, out.transpose(1, 0, 2, 3).reshape(40, -1), -out.T, np.sum(out, axis=1), a @ a.T
 
     tape = tape_of(f, a, b)
-    assert max(t.size for t in tape.output_types) >= compiler.FAR
+    assert max(t.size for t in tape.output_types) >= bytecode_compiler.FAR
     check(tape, a, b, atol=1e-12)
 
 
@@ -359,7 +361,7 @@ def test_dtypes_that_it_does_not_hold_are_named():
 
 
 def test_tapes_that_are_mostly_for_numpy_are_refused(monkeypatch):
-    monkeypatch.setattr(compiler, "MOST_LEFT", 4)
+    monkeypatch.setattr(bytecode_compiler, "MOST_LEFT", 4)
     with pytest.raises(bytecode.RefusedError, match="for NumPy: inv"):
         bytecode.prepare(tape_of(np.linalg.inv, np.eye(3)))
 

@@ -11,6 +11,9 @@ from fdiff.kernels.ir.graph_of_tape import kernel_graph, nodes_of_operations
 from fdiff.kernels.passes import pipeline
 from fdiff.kernels.passes.fuse.schedule import Schedule
 from fdiff.kernels.passes.fusion_report import fusion_report, moved_bytes
+from fdiff.kernels.passes.parallel.cost_model import matrix_work
+from fdiff.kernels.runtime.routines import TEXTS
+from fdiff.kernels.tape_costs import CALL_SECONDS
 from fdiff.tape import CONSTANT, INPUT
 
 X, M = np.linspace(0.1, 0.9, 40), np.ones((12, 7))
@@ -134,4 +137,45 @@ def test_a_forecast_is_kept_by_the_kernel(monkeypatch):
     assert found.compile_seconds == kernels.predict_seconds(tape, layouts)
     assert not found.uncounted
     solved = fdiff.make_tape(lambda m: np.linalg.inv(m @ m), np.eye(3))
-    assert any(name.startswith("inv") for name in kernels.kernel_forecast(solved).uncounted)
+    assert not kernels.kernel_forecast(solved).uncounted
+
+
+def test_work_of_routines_is_counted_by_their_sizes():
+    """Against the formulas of the table, whose coefficients were fitted; each routine has one."""
+    for name in TEXTS:
+        assert name.startswith("matmul") or matrix_work(name, ("1", "n0", "n1"))
+
+    def seconds(f, *args):
+        found = kernels.kernel_forecast(fdiff.make_tape(f, *args))
+        assert not found.uncounted
+        return found.run_seconds - CALL_SECONDS
+
+    n, c, stack = 50, 7, 3
+    a, b = np.eye(n), np.ones((n, c))
+    solve = 1e-9 * (0.01 * n**3 + 3.0 * n * n + 0.06 * n * n * c + 1.2 * n * c)
+    assert seconds(np.linalg.solve, a, b) == pytest.approx(solve, rel=1e-3)
+    many = np.broadcast_to(a, (stack, n, n)).copy()
+    assert seconds(np.linalg.inv, many) == pytest.approx(
+        1e-9 * stack * (0.06 * n**3 + 4.5 * n * n), rel=1e-3
+    )
+
+
+def test_seconds_of_long_tapes_are_those_of_their_nodes(monkeypatch):
+    def run(x, times):
+        for _ in range(times):
+            x = np.tanh(x) + 0.5 * np.linalg.solve(np.eye(4) + x, x)
+        return np.sum(x)
+
+    def counted(times):
+        tape = fdiff.make_tape(lambda x: run(x, times), np.full(4, 0.1))
+        return kernels.costs_of_tape(tape).kernel_seconds
+
+    one = counted(2) - counted(1)
+    assert one > 0.0
+    assert counted(20) - counted(10) == pytest.approx(10 * one)
+    monkeypatch.setattr(fdiff.explanation.costs, "PATIENCE", 0.0)  # every tape is long
+    cost = fdiff.explain(lambda x: run(x, 3), np.full(4, 0.1)).cost("value")
+    assert cost.seconds == pytest.approx(counted(3))
+    assert cost.compile_seconds is None
+    refused = fdiff.explain(lambda m: np.linalg.eigvalsh(m)[0], np.eye(3)).cost("value")
+    assert refused.seconds is None

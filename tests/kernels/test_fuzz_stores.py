@@ -10,10 +10,17 @@ from fdiff.kernels import bytecode
 from fdiff.kernels.bytecode import compiled as interpreters
 
 PROGRAMS, TOGETHER = 300, 20
+SOON = 60  # programs of the quick suite
 OPTIMISED = range(5000, 5025)  # other programs, each in one operator
 
 
-@pytest.mark.parametrize("begin", range(0, PROGRAMS, TOGETHER))
+@pytest.mark.parametrize(
+    "begin",
+    [
+        pytest.param(begin, marks=[pytest.mark.slow] if begin >= SOON else [])
+        for begin in range(0, PROGRAMS, TOGETHER)
+    ],
+)
 def test_storing_programs(begin):
     """Values and derivatives of all tiers, against NumPy, the complex step, and differences."""
     with compiled_quickly():
@@ -24,6 +31,7 @@ def test_storing_programs(begin):
     assert not more, "FAMILIES lacks these: another interpreter takes seconds to compile"
 
 
+@pytest.mark.slow
 def test_storing_programs_as_users_run_them():
     """With LLVM's optimisations, which the other programs do without."""
     bytecode.provide(FAMILIES)

@@ -1,5 +1,6 @@
 """One kernel for one structure: in memory, on disk, in another process and in many threads."""
 
+import ast
 import os
 import shutil
 import stat
@@ -15,8 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tapes import tape_of, values
 
+import fdiff
 from fdiff import kernels
-from fdiff.dispatch import bytecode_tier, tiered_execution
+from fdiff.dispatch import break_even, bytecode_tier, tiered_execution
 from fdiff.kernels import cache, compiler, executable, machine_code, source_cache
 from fdiff.kernels.bytecode import execution
 from fdiff.kernels.codegen import source_generation
@@ -25,6 +27,7 @@ from fdiff.kernels.ir.graph_of_tape import kernel_graph
 from fdiff.transforms.reverse import vjp
 from fdiff.transforms.simplify import simplify
 
+UNUSABLE = "FDIFF_CACHE_DIR: .* cannot be made or written to, .* or to off"
 FAULTS = Path(__file__).parents[1] / "faults.py"
 
 
@@ -260,20 +263,20 @@ def test_a_long_kernel_on_disk_is_loaded_long_before_one_would_be_made(monkeypat
 
     x = np.linspace(0.1, 1.0, 4)
     tape = tape_of(f, x)
-    writing = tiered_execution.WRITE_SECONDS * len(tape)
+    writing = break_even.WRITE_SECONDS * len(tape)
     first, made = tiered_execution.Runner(tape), made_here(monkeypatch)
-    first.spent = writing / 2
+    first.account.spent = writing / 2
     want = first([x])[0]
     assert first.tier != "compile"
     assert made == []
     assert "too few to think of a kernel" in first.state()
-    first.spent = writing + tiered_execution.PATIENCE
+    first.account.spent = writing + break_even.PATIENCE
     first([x])
     assert len(made) == 1  # for its price
     run(tape, x)
     kernels.cache_clear()
     later = tiered_execution.Runner(tape)
-    later.spent = writing / 2
+    later.account.spent = writing / 2
     np.testing.assert_allclose(later([x])[0], want, rtol=1e-12)
     assert (later.tier, len(made)) == ("compile", 1)
 
@@ -303,11 +306,9 @@ def test_a_tape_too_long_to_compile_is_asked_for_by_its_length_alone(monkeypatch
         return x
 
     tape = tape_of(f, x)
-    monkeypatch.setattr(
-        tiered_execution, "WRITE_SECONDS", 2 * tiered_execution.ASK_FIRST / len(tape)
-    )
+    monkeypatch.setattr(break_even, "WRITE_SECONDS", 2 * break_even.ASK_FIRST / len(tape))
     late = tiered_execution.Runner(tape)
-    late.spent = 100.0
+    late.account.spent = 100.0
     want = late([x])[0]
     assert (late.tier, asked) == ("interpret", [])
     assert "when asked for" in late.state()
@@ -316,11 +317,9 @@ def test_a_tape_too_long_to_compile_is_asked_for_by_its_length_alone(monkeypatch
     monkeypatch.undo()
     monkeypatch.setenv("FDIFF_CACHE_DIR", str(folder))
     monkeypatch.delenv("FDIFF_TIER", raising=False)
-    monkeypatch.setattr(
-        tiered_execution, "WRITE_SECONDS", 2 * tiered_execution.ASK_FIRST / len(tape)
-    )
+    monkeypatch.setattr(break_even, "WRITE_SECONDS", 2 * break_even.ASK_FIRST / len(tape))
     later = tiered_execution.Runner(tape)
-    later.spent = 100.0
+    later.account.spent = 100.0
     np.testing.assert_allclose(later([x])[0], want, rtol=1e-12)
     assert later.tier == "compile"
 
@@ -403,12 +402,37 @@ def test_one_text_optimised_in_two_ways_is_two_files(folder):
     assert cache.name_of(text) not in {cache.name_of(text, way=way) for way in ("glue", "loops")}
 
 
+# What makes machine code imports these, and they change nothing in it: where files are, which
+# compiler it is (a part of the name), how a kernel is called, on how many threads.
+CHANGE_NO_CODE = {"cache.py", "compilers.py", "executable.py", "thread_pool.py"}
+
+
+def imported_of_kernels(path):
+    """Modules of `kernels` that a file imports when it is imported."""
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ImportFrom) and node.level:
+            target = path.parents[node.level - 1].joinpath(*(node.module or "").split("."))
+            for found in (target, *(target / alias.name for alias in node.names)):
+                module = found.with_suffix(".py")
+                if module.exists() and module.is_relative_to(Path(kernels.__file__).parent):
+                    yield module
+
+
+def test_what_makes_machine_code_is_part_of_its_name():
+    home = Path(kernels.__file__).parent
+    files = [p for name in cache._MAKERS for p in (home / name, *(home / name).rglob("*.py"))]
+    hashed = {path for path in files if path.is_file()}
+    others = {module for path in hashed for module in imported_of_kernels(path)} - hashed
+    assert len(hashed) > 40
+    assert {module.name for module in others} == CHANGE_NO_CODE
+
+
 def test_an_edited_line_of_a_helper_makes_another_environment(tmp_path, monkeypatch):
     """Of the files whose code becomes part of kernels, here a copy of them."""
     here = Path(cache.__file__).parent
-    for name in ("runtime", "llvm", "numba"):
-        shutil.copytree(here / name, tmp_path / name)
-    shutil.copy(here / "machine_code.py", tmp_path)
+    for name in cache._MAKERS:
+        copy = shutil.copy if name.endswith(".py") else shutil.copytree
+        copy(here / name, tmp_path / name)
     monkeypatch.setattr(cache, "_HERE", tmp_path)
     before = cache.environment.__wrapped__()
     assert cache.environment.__wrapped__() == before
@@ -421,7 +445,9 @@ def test_the_directory_is_private(folder):
     assert cache.directory() == folder
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     folder.chmod(0o777)
-    assert cache.directory() is None
+    with pytest.warns(UserWarning, match=UNUSABLE):
+        assert cache.directory() is None
+    assert cache.directory() is None  # and is told once
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="files have no owners on this system")
@@ -476,7 +502,10 @@ def test_a_directory_that_cannot_be_made_costs_nothing_but_the_cache(monkeypatch
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("FDIFF_CACHE_DIR", str(tmp_path / "file" / "below"))
     x = np.arange(3.0)
-    np.testing.assert_array_equal(run(tape_of(lambda x: x - 9.5, x), x)[0], x - 9.5)
+    with pytest.warns(UserWarning, match=UNUSABLE):
+        got = run(tape_of(lambda x: x - 9.5, x), x)[0]
+    np.testing.assert_array_equal(got, x - 9.5)
+    assert fdiff.doctor()["cache"] == f"none: {tmp_path / 'file' / 'below'} cannot be written to"
 
 
 def test_a_disk_that_is_full_costs_nothing_but_the_cache(monkeypatch, folder):
@@ -493,7 +522,8 @@ def test_a_disk_that_is_full_costs_nothing_but_the_cache(monkeypatch, folder):
 def test_a_directory_that_cannot_be_written_is_not_used(monkeypatch, folder):
     cache.directory()
     monkeypatch.setattr(cache.os, "access", lambda path, mode: mode != os.W_OK)
-    assert cache.directory() is None
+    with pytest.warns(UserWarning, match=UNUSABLE):
+        assert cache.directory() is None
 
 
 def test_a_relative_directory_stays_where_it_was_first_used(monkeypatch, tmp_path):

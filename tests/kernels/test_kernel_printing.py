@@ -1,6 +1,7 @@
 """Programs as people read them, after each pass: `FDIFF_GOLDEN=write` writes them anew."""
 
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 import fdiff
 from fdiff import kernels
 from fdiff.errors import InputError
+from fdiff.kernels.passes import pipeline
 from fdiff.kernels.passes.pipeline import FOR_CPU, PASSES, PORTABLE
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -72,7 +74,7 @@ ITEMS = {
     ),
     "versions": (pairs, np.ones((12, 3)), "stage_gathers", "    if a run of rows by count_v0 and "),
     "the rows that are left": (pairs, np.ones((12, 3)), "stage_gathers", "    otherwise:"),
-    "conditionals": (at_places, np.ones(12), "stage_gathers", "    if apart_"),
+    "conditionals": (at_places, np.ones(12), "stage_gathers", "    if differ_"),
     "parallel loops": (products, np.ones((40, 50)), "parallelise", "in parallel"),
     "serial regions": (products, np.ones((40, 50)), "parallelise", "in one thread:"),
 }
@@ -82,6 +84,19 @@ ITEMS = {
 def test_every_kind_of_item_is_printed(name):
     f, x, stage, words = ITEMS[name]
     assert any(words in line for line in fdiff.source(fdiff.grad(f), x, stage=stage).splitlines())
+
+
+def two_stores(x):
+    y = np.zeros_like(x)
+    y[:3] = np.exp(x[:3])
+    y[3:] = np.sin(x[3:])
+    return y
+
+
+def test_what_is_known_of_stores_is_printed_by_name():
+    text = fdiff.source(two_stores, np.ones(6), stage="reload_stores")
+    assert re.search(r"update\[m\d::1, large\]", text)
+    assert re.search(r"update\[m\d::1, disjoint=1, large\]", text)
 
 
 def test_tapes_are_dumped_after_each_step(monkeypatch, capsys):
@@ -117,10 +132,15 @@ def test_a_dump_of_no_pass_is_an_error(monkeypatch):
 
 
 def test_a_stage_that_there_is_not():
-    with pytest.raises(InputError, match=r"no pass .* 'fusion'.*\n.*\n.*forward_stores, .*fuse"):
+    with pytest.raises(InputError, match=r"no pass .* 'fusion'.*\n.*\n.*reload_stores, .*fuse"):
         fdiff.source(softmax, np.ones((3, 4)), stage="fusion")
 
 
 def test_each_pass_says_what_it_needs_and_leaves():
     assert len({step.name for step in PASSES}) == len(PASSES)
     assert all(step.needs and step.leaves for step in PASSES)
+
+
+def test_each_form_that_a_pass_leaves_is_explained():
+    forms = re.findall(r"^- \*(\w+)\*:", pipeline.__doc__, re.MULTILINE)
+    assert forms == list(dict.fromkeys(step.level for step in PASSES))

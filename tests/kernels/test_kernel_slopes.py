@@ -121,8 +121,8 @@ def test_exponentials_of_products_have_their_digits_and_ends(dtype, rng):
 def test_a_function_and_its_slope_are_one_call():
     steps = "s = rt.tanh(x[i])", "out[i] = s * rt.sech_squared(x[i])"
     loop = Loop(1, np.float64, INLINED + 1, *steps)
-    called = re.findall(r"call <\d+ x double> @fdiff_(\w+)_f8_apart", loop.ir)
+    called = re.findall(r"call <\d+ x double> @fdiff_(\w+)_f8_outlined", loop.ir)
     assert called
     assert set(called) == {"nearer"}
     bodies = re.findall(r"^\d+|^vector.body.*?br i1", loop.ir, flags=re.MULTILINE | re.DOTALL)
-    assert all(body.count("@fdiff_nearer_f8_apart_") <= 4 for body in bodies)
+    assert all(body.count("@fdiff_nearer_f8_outlined_") <= 4 for body in bodies)

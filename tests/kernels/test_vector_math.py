@@ -291,7 +291,7 @@ def test_many_calls_are_calls_of_a_vector_function(name, dtype, rng):
     for _ in range(1, calls):
         want = run(name, *[want * half] * count)
     np.testing.assert_array_equal(loop(*arrays), want)
-    assert re.search(rf"= (tail )?call <\d+ x \w+> @fdiff_{name}_f\d_apart_\d+", loop.ir)
+    assert re.search(rf"= (tail )?call <\d+ x \w+> @fdiff_{name}_f\d_outlined_\d+", loop.ir)
 
 
 def sines(x, count):
@@ -316,7 +316,7 @@ def test_loops_that_look_for_huge_angles_are_vectorised(order, count, dtype):
     assert text.count("rt.out_of_range(") == count
     assert re.search(rf"store <\d+ x {'double' if dtype is np.float64 else 'float'}>", kernel)
     assert "freeze" not in kernel
-    called = re.findall(r"call (<\d+ x \w+>) @fdiff_\w+_apart_\d+", kernel)
+    called = re.findall(r"call (<\d+ x \w+>) @fdiff_\w+_outlined_\d+", kernel)
     assert bool(called) == (len(elementary_calls(text)) > INLINED)
 
 

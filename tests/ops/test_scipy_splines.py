@@ -103,6 +103,79 @@ def test_other_curves(name):
     np.testing.assert_allclose(fdiff.jacobian(f)(z), slopes, rtol=1e-5, atol=1e-6 * scale)
 
 
+Z = Y + 1j * np.array([0.5, -1.0, 2.0, 0.25, -0.75, 1.5, 0.1])
+COMPLEX = {
+    "cubic": lambda z, t: si.CubicSpline(X, z)(t),
+    "cubic inside": lambda z, t: si.CubicSpline(X, z, extrapolate=False)(t),
+    "three points": lambda z, t: si.CubicSpline(X[:3], z[:3])(t),
+    "periodic": lambda z, t: si.CubicSpline(X, np.append(z[:6], z[0]), bc_type="periodic")(t),
+    "hermite": lambda z, t: si.CubicHermiteSpline(X, z, z[::-1])(t),
+    "slope": lambda z, t: si.CubicSpline(X, z[::-1])(t, 1),
+    "fourth slope": lambda z, t: si.CubicSpline(X, z).derivative(4)(t),
+    "b-spline": lambda z, t: si.make_interp_spline(X, z)(t),
+    "even": lambda z, t: si.make_interp_spline(X, z, k=2)(t),
+    "coefficients": lambda z, t: si.BSpline(np.arange(9.0), z[:5], 3, extrapolate=False)(t + 3),
+    "pieces": lambda z, t: si.PPoly(z[:6].reshape(2, 3), X[:4])(t),
+    "cubic lines": lambda z, t: si.interp1d(X, z, "cubic", bounds_error=False)(t),
+    "quadratic lines": lambda z, t: si.interp1d(X, z, "quadratic", bounds_error=False)(t),
+    "lines": lambda z, t: si.interp1d(X, z, bounds_error=False, fill_value=1j)(t),
+    "grid": lambda z, t: si.RegularGridInterpolator((X,), z)(t[:9, None]),
+    "nearest on a grid": lambda z, t: si.RegularGridInterpolator((X,), z, "nearest")(t[:9, None]),
+    "points of a grid": lambda z, t: si.interpn((X,), z, t[:9, None]),
+}
+
+
+@pytest.mark.parametrize("name", COMPLEX)
+def test_complex_data(name):
+    """Curves are linear in their data: a complex one is two real ones, its derivatives too."""
+
+    def f(parts):
+        found = COMPLEX[name](parts[0] + 1j * parts[1], T)
+        return np.stack([found.real, found.imag])
+
+    parts = np.stack([Z.real, Z.imag])
+    found, expected = fdiff.jit(f)(parts), COMPLEX[name](Z, T)
+    np.testing.assert_allclose(found, [expected.real, expected.imag], rtol=1e-12, atol=1e-12)
+    unit = np.stack([f(np.stack([e, 0 * e])) for e in np.eye(7)], axis=-1)
+    zero = f(np.zeros((2, 7)))[..., None]
+    unit = np.nan_to_num(unit - zero)  # the derivative is 0 where a curve has no value
+    slopes = np.stack([unit, np.stack([-unit[1], unit[0]])], axis=-2)
+    for operator in (fdiff.jacfwd, fdiff.jacrev):
+        np.testing.assert_allclose(operator(f)(parts), slopes, rtol=1e-10, atol=1e-10)
+
+
+CAPTURED = [
+    si.CubicSpline(X, Z),
+    si.make_interp_spline(X, Z),
+    si.RegularGridInterpolator((X,), Z, "cubic"),
+    si.interp1d(X, Z, "cubic"),
+    si.interp1d(X, Z, "quadratic"),
+]
+
+
+@pytest.mark.parametrize("curve", CAPTURED, ids=lambda curve: type(curve).__name__)
+def test_complex_curves_made_before(curve):
+    f = lambda t: curve(t[:, None]).reshape(-1)
+    np.testing.assert_allclose(fdiff.jit(f)(T[:9]), f(T[:9]), rtol=1e-13)
+
+
+def test_complex_numbers_where_scipy_takes_real_ones():
+    for curve in (si.PchipInterpolator, si.Akima1DInterpolator):
+        with pytest.raises(ValueError, match=f"`{curve.__name__}` only works with real values"):
+            fdiff.jit(lambda z, curve=curve: curve(X, z)(T))(Z)
+    for f in (
+        lambda z: si.CubicSpline(X, Y)(z),
+        lambda z: si.interp1d(X, Y, "cubic")(z),
+        lambda z: si.splev(T, (np.arange(9.0), z[:5], 3)),
+        lambda z: si.make_interp_spline(X, z.real, bc_type=([(1, z[0])], [(1, 0.0)]))(T),
+        lambda z: si.interp1d(X, z.real, bounds_error=False, fill_value=1j)(T),
+    ):
+        with pytest.raises(fdiff.errors.UnsupportedError, match=r"np\.real"):
+            fdiff.jit(f)(Z)
+    with pytest.raises(ValueError, match="of a type compatible with values"):
+        fdiff.jit(lambda y: si.RegularGridInterpolator((X,), y, fill_value=1j)(T[:9, None]))(Y)
+
+
 def test_integrals_of_periodic_curves_are_refused():
     y = np.append(Y[:-1], Y[0])
     with pytest.raises(fdiff.errors.UnsupportedError, match="the integral of a periodic spline"):

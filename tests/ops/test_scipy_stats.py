@@ -342,6 +342,22 @@ def test_lines_between_points(ends, axis):
     same(inside(values), outside(QUERY))
 
 
+@pytest.mark.parametrize("kind", ["linear", "cubic", "nearest", "previous", "next"])
+@pytest.mark.parametrize("bounds_error", [None, True, False])
+@pytest.mark.parametrize("fill", [np.nan, 3.0, (1.0, 2.0), "extrapolate"])
+def test_beyond_the_ends_of_traced_values(kind, bounds_error, fill):
+    def f(y):
+        return ip.interp1d(KNOTS, y, kind, bounds_error=bounds_error, fill_value=fill)(QUERY)
+
+    try:
+        expected = f(KNOTS + 1.0)
+    except ValueError as error:
+        with pytest.raises(ValueError, match=str(error)[:7]):  # "A value", or "Cannot" extrapolate
+            fdiff.jit(f)(KNOTS + 1.0)
+    else:
+        same(fdiff.jit(f)(KNOTS + 1.0), expected)
+
+
 @pytest.mark.filterwarnings("ignore::fdiff.errors.RetraceWarning")
 def test_slopes_of_lines():
     q, y = np.array([0.1, 0.7, 1.6, 0.3]), np.array([1.0, 3.0, -1.0, 2.0])
@@ -390,3 +406,11 @@ def test_weights_and_widths_of_filters_are_traced():
     check(nd.convolve, x, RNG.normal(size=(3, 2)))
     check(nd.correlate1d, x, RNG.normal(size=3))
     check(nd.gaussian_filter, x, 0.9)
+
+
+def test_a_frozen_distribution_is_not_taken_for_one_of_another_family():
+    of = lambda frozen: lambda t: frozen.logpdf(t)
+    for family in (st.norm, st.logistic, st.cauchy, st.norm):
+        f = of(family(0.0, 1.0))
+        for _ in range(3):
+            np.testing.assert_allclose(fdiff.jit(f)(0.3), f(0.3), rtol=1e-13)

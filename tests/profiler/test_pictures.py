@@ -10,7 +10,7 @@ import pytest
 
 import fdiff
 from fdiff.errors import InputError, UnsupportedError
-from fdiff.profiler import FunctionEvent, Interval, layout, profile, record_function
+from fdiff.profiler import FunctionEvent, Interval, profile, record_function, timeline_layout
 from fdiff.profiler.timeline import timeline
 
 NAMESPACE = {"svg": "http://www.w3.org/2000/svg"}
@@ -41,7 +41,7 @@ def test_the_picture_for_jupyter_is_svg_with_a_bar_and_a_tooltip_for_each_event(
 
 
 def test_bars_lie_below_those_that_they_are_in(prof):
-    bars, lanes = layout.lay_out(prof.function_events)
+    bars, lanes = timeline_layout.lay_out(prof.function_events)
     rows = {id(bar.event): bar.row for bar in bars}
     for bar in bars:
         if bar.event.cpu_parent is not None:
@@ -52,11 +52,12 @@ def test_bars_lie_below_those_that_they_are_in(prof):
 
 def test_each_thread_has_rows_of_its_own_and_few_of_many_events_are_drawn():
     events = [
-        FunctionEvent(k, "a", k % 2, Interval(k, k + 0.5 + k)) for k in range(3 * layout.MOST)
+        FunctionEvent(k, "a", k % 2, Interval(k, k + 0.5 + k))
+        for k in range(3 * timeline_layout.MOST)
     ]
-    bars, lanes = layout.lay_out(events)
-    assert len(bars) == layout.MOST
-    assert min(bar.event.id for bar in bars) == 2 * layout.MOST  # the longest
+    bars, lanes = timeline_layout.lay_out(events)
+    assert len(bars) == timeline_layout.MOST
+    assert min(bar.event.id for bar in bars) == 2 * timeline_layout.MOST  # the longest
     assert [(lane.thread, lane.first, lane.rows) for lane in lanes] == [(0, 0, 1), (1, 1, 1)]
     assert "stroke-dasharray" in timeline(events)
 

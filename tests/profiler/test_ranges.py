@@ -11,7 +11,7 @@ import pytest
 
 import fdiff
 from fdiff.errors import DeviceError, InputError
-from fdiff.profiler import DeviceKernel, emit_itt, emit_nvtx, load_nvprof, ranges
+from fdiff.profiler import DeviceKernel, emit_itt, emit_nvtx, load_nvprof, profile_ranges
 
 RANGES = [("grad(f)", 1_000, 90_000), ("sin", 2_000, 30_000), ("multiply", 40_000, 80_000)]
 LAUNCHES = [
@@ -125,7 +125,7 @@ def test_what_is_missing_is_named(monkeypatch):
 
     monkeypatch.setitem(sys.modules, "nvtx", None)
     monkeypatch.setitem(sys.modules, "ittapi", None)
-    monkeypatch.setattr(ranges.ctypes, "CDLL", no_library)
+    monkeypatch.setattr(profile_ranges.ctypes, "CDLL", no_library)
     with pytest.raises(DeviceError, match="neither a package nvtx nor a library"), emit_nvtx():
         pass
     with pytest.raises(DeviceError, match="pip install ittapi"), emit_itt():

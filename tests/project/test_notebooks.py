@@ -11,6 +11,7 @@ from nbclient import NotebookClient
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+LONG = {"03_numba"}  # Numba compiles its cells for half a minute
 
 # What holds after the last cell, as the code of one more.
 CLAIMS = {
@@ -85,7 +86,13 @@ def test_each_notebook_makes_claims():
     assert {path.stem for path in NOTEBOOKS} == set(CLAIMS)
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(p, marks=[pytest.mark.slow] if p.stem in LONG else [], id=p.stem)
+        for p in NOTEBOOKS
+    ],
+)
 def test_notebook_runs_outside_the_clone_and_keeps_its_claims(path, tmp_path, installed):
     folder = tmp_path / "elsewhere"
     folder.mkdir()

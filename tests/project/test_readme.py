@@ -16,8 +16,9 @@ TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def test_examples_print_what_is_shown():
+def test_examples_print_what_is_shown(monkeypatch):
     """Each python block, in order and in one namespace, prints the text block after it."""
+    monkeypatch.delenv("FDIFF_COMPILER", raising=False)  # objects that are printed name another one
     blocks = BLOCK.findall(TEXT)
     names = {}
     for (kind, code), (next_kind, shown) in zip(blocks, [*blocks[1:], ("", "")], strict=True):
@@ -71,6 +72,12 @@ def test_the_table_of_a_gpu_is_that_of_the_raw_figures(monkeypatch):
 
     parts = json.loads(cuda_report.latest().read_text(encoding="utf-8"))
     table = cuda_report.markdown(parts)
+    parts["graphs"] = [
+        {"name": "a", "launches": 4, "seconds with a graph": 36e-6, "seconds one by one": 83e-6},
+        {"name": "b", "fault": "stopped"},
+    ]
+    said = "with and without a CUDA graph: a (4 launches) 36 µs and 83 µs, b (- launches) - and -."
+    assert said in cuda_report.markdown(parts)
     for part in ("calls", "jax"):
         parts[part] = {"fault": "stopped"}
     parts["rows"][0] = {"name": "elementwise", "fault": "stopped"}

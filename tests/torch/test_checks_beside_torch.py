@@ -77,6 +77,26 @@ def test_the_messages_are_those_of_torch(name, mode):
     np.testing.assert_allclose(rows(now).T, rows(analytical), atol=1e-4)
 
 
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")
+@pytest.mark.parametrize("name", [*RIGHT, *WRONG])
+@pytest.mark.parametrize("fast", [False, True])
+@pytest.mark.parametrize("modes", [(True, False), (True, True)], ids=["forward", "both"])
+def test_verdicts_on_recorded_arrays_in_forward_mode(name, fast, modes):
+    make = {**RIGHT, **WRONG}[name]
+    ours, theirs = make(fdiff.stop_gradient), make(detach)
+    x = np.array([0.6, 1.1, 1.9])
+    point, theirs_at = fdiff.autograd.tensor(x), torch_point(x)
+    options = {"fast_mode": fast, "raise_exception": False}
+    first = {"check_forward_ad": modes[0], "check_backward_ad": modes[1], **options}
+    right = torch.autograd.gradcheck(theirs, (theirs_at,), **first)
+    assert right is (name in RIGHT)
+    assert fdiff.gradcheck(ours, (point,), check_batched_forward_grad=True, **first) is right
+    second = {"check_fwd_over_rev": modes[0], "check_rev_over_rev": modes[1], **options}
+    second["check_undefined_grad"] = modes[1]  # torch asks for reverse mode there
+    right = torch.autograd.gradgradcheck(theirs, (theirs_at,), **second)
+    assert fdiff.gradgradcheck(ours, (point,), **second) is right
+
+
 def test_an_error_is_the_same_built_in_class():
     assert issubclass(TorchGradcheckError, RuntimeError)
     assert issubclass(GradcheckError, RuntimeError)

@@ -99,6 +99,12 @@ def test_each_step_is_taken_by_some_call(monkeypatch):
     assert steps <= taken
 
 
+def test_a_choice_is_printed_with_the_names_of_its_ways():
+    words = {p[-1].name: p[-1].leaves for p in (pipeline.COLUMNS, pipeline.SPARSE_HESSIAN)}
+    assert words["columns"] == "columns by entry or columns by reach or all columns"
+    assert words["sparse"] == "separable or compressed"
+
+
 def test_a_step_that_breaks_a_law_is_named(monkeypatch):
     def broken(tape, request):
         nodes = (tape.nodes[0], tape.nodes[1]._replace(args=(1,)), *tape.nodes[2:])

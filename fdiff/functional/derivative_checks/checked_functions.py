@@ -28,7 +28,7 @@ class FunctionUnderCheck:
 
     `inputs` are the arrays that it is differentiated by, `outputs` its values there, `call` the
     public call, for messages. With `complex_steps`, its values may be asked for complex numbers.
-    `modes` are those that its derivatives can be computed in. What is computed `by_fdiff` is
+    `modes` are those that are checked where nothing is said. What is computed `by_fdiff` is
     rounded as the tier rounds that runs it, which may be another one at the next call.
     """
 

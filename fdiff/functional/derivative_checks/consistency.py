@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -39,9 +40,9 @@ def check_laws(function: FunctionUnderCheck, settings: CheckSettings) -> None:
     """Raise `GradcheckError` for the first law that does not hold."""
     rng = np.random.default_rng(5)
     if settings.backward_ad:
-        _check_one_mode(function, settings, rng, "reverse")
+        _check_one_mode(function, settings, rng, _reverse(function))
     if settings.forward_ad:
-        _check_one_mode(function, settings, rng, "forward")
+        _check_one_mode(function, settings, rng, _forward(function))
     if settings.undefined_grad:
         _check_undefined(function, settings, rng)
     if settings.batched_grad:
@@ -50,54 +51,94 @@ def check_laws(function: FunctionUnderCheck, settings: CheckSettings) -> None:
         _check_batches(function, rng, function.push, function.push_batch, function.inputs)
 
 
+class _Mode(NamedTuple):
+    """One mode of differentiation: a linear map from seeds to derivatives.
+
+    `seeds` and `results` have the shapes and dtypes of both. `title` and `seed` name the mode and
+    one seed in messages, `unused` the law that seeds of zeros break.
+    """
+
+    ask: Callable[[Arrays], list[np.ndarray]]
+    seeds: Arrays
+    results: Arrays
+    derivative: str
+    title: str
+    seed: str
+    unused: str
+
+
+def _reverse(function: FunctionUnderCheck) -> _Mode:
+    unused = "backward not multiplied by grad_output: cotangents of zeros give"
+    return _Mode(
+        function.pull, function.outputs, function.inputs,
+        "gradient", "Backward", "grad_output", unused,
+    )  # fmt: skip
+
+
+def _forward(function: FunctionUnderCheck) -> _Mode:
+    unused = "forward mode not multiplied by tangents: tangents of zeros give"
+    return _Mode(
+        function.push, function.inputs, function.outputs,
+        "tangent", "Forward mode", "tangent", unused,
+    )  # fmt: skip
+
+
 def _check_one_mode(
-    function: FunctionUnderCheck, settings: CheckSettings, rng: np.random.Generator, mode: str
+    function: FunctionUnderCheck, settings: CheckSettings, rng: np.random.Generator, mode: _Mode
 ) -> None:
-    backward = mode == "reverse"
-    ask = function.pull if backward else function.push
-    seeds, results = function.outputs, function.inputs
-    if not backward:
-        seeds, results = results, seeds
-    given = _random(seeds, rng)
-    first, second = ask(given), ask(given)
-    _check_attributes(function, settings, first, results, backward=backward)
-    gap = _gap(first, second)
-    if gap > settings.nondet_tol + ROUNDING * max(_largest(first), _largest(given)):
-        what, seed = ("Backward", "grad_output") if backward else ("Forward mode", "tangent")
+    """Shapes and dtypes, the same twice, linear in the seeds, zeros for zeros."""
+    given = _random(mode.seeds, rng)
+    found = mode.ask(given)
+    _check_attributes(function, settings, found, mode)
+    _check_derivative_twice(function, settings, mode, given, found)
+    _check_linear(function, settings, mode, given, found, _random(mode.seeds, rng))
+    for result in mode.ask(zeros(mode.seeds)):
+        if np.any(result != 0):
+            raise broken(function, f"{mode.unused} {result}.")
+
+
+def _check_derivative_twice(
+    function: FunctionUnderCheck, settings: CheckSettings, mode: _Mode, given: Arrays, found: Arrays
+) -> None:
+    """The derivatives `found` for the seeds `given` are found again."""
+    gap = _gap(found, mode.ask(given))
+    if gap > settings.nondet_tol + ROUNDING * max(_largest(found), _largest(given)):
         fact = (
-            f"{what} is not reentrant, i.e., running {what.lower()} with same input and {seed}"
-            " multiple times gives different values, although analytical gradient matches"
-            f" numerical gradient. The tolerance for nondeterminism was {settings.nondet_tol}."
+            f"{mode.title} is not reentrant, i.e., running {mode.title.lower()} with same input and"
+            f" {mode.seed} multiple times gives different values, although analytical gradient"
+            f" matches numerical gradient. The tolerance for nondeterminism was"
+            f" {settings.nondet_tol}."
         )
         raise broken(function, fact)
-    other = _random(seeds, rng)
-    together = ask([(a + b).astype(a.dtype) for a, b in zip(given, other, strict=True)])
-    apart = [a + b for a, b in zip(first, ask(other), strict=True)]
-    # What cancels to zero is rounded as the seeds were that it is made of.
+
+
+def _check_linear(
+    function: FunctionUnderCheck,
+    settings: CheckSettings,
+    mode: _Mode,
+    given: Arrays,
+    found: Arrays,
+    other: Arrays,
+) -> None:
+    """The derivatives of ``given + other`` are the sums of those of each."""
+    together = mode.ask([(a + b).astype(a.dtype) for a, b in zip(given, other, strict=True)])
+    apart = [a + b for a, b in zip(found, mode.ask(other), strict=True)]
+    # A sum that cancels keeps the rounding error of its terms.
     scale = max(_largest(apart), _largest(given), _largest(other))
-    if _gap(together, apart) > settings.nondet_tol + _rounding(seeds) * scale:
-        what, seed = ("Backward", "grad_outputs") if backward else ("Forward mode", "tangents")
-        fact = f"{what} is not linear: two {seed} give {apart} one by one, their sum {together}."
+    if _gap(together, apart) > settings.nondet_tol + _rounding(mode.seeds) * scale:
+        fact = (
+            f"{mode.title} is not linear: two {mode.seed}s give {apart} one by one,"
+            f" their sum {together}."
+        )
         raise broken(function, fact)
-    for found in ask(zeros(seeds)):
-        if np.any(found != 0):
-            law = "backward not multiplied by grad_output: cotangents of zeros give"
-            if not backward:
-                law = "forward mode not multiplied by tangents: tangents of zeros give"
-            raise broken(function, f"{law} {found}.")
 
 
 def _check_attributes(
-    function: FunctionUnderCheck,
-    settings: CheckSettings,
-    found: Arrays,
-    like: Arrays,
-    *,
-    backward: bool,
+    function: FunctionUnderCheck, settings: CheckSettings, found: Arrays, mode: _Mode
 ) -> None:
     """Shapes and, if asked for, dtypes."""
-    name = "gradient" if backward else "tangent"
-    for one, x in zip(found, like, strict=True):
+    name = mode.derivative
+    for one, x in zip(found, mode.results, strict=True):
         if one.shape != x.shape:
             fact = f"Analytical {name} has incorrect size: {one.shape}, expected {x.shape}."
             raise broken(function, fact)

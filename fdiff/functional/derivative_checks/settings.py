@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...errors import GradcheckError, InputError, failure
+from ...errors import GradcheckError, failure
 from .checked_functions import FunctionUnderCheck
 
 
@@ -31,12 +31,9 @@ class CheckSettings(NamedTuple):
         return ("reverse",) * self.backward_ad + ("forward",) * bool(self.forward_ad)
 
     def settled(self, function: FunctionUnderCheck) -> CheckSettings:
-        """The same for a function: where nothing is said, forward mode is checked if it has one."""
-        there = "forward" in function.modes
-        if (self.forward_ad or self.batched_forward_grad) and not there:
-            fact = "forward mode of functions of recorded arrays is not checked."
-            raise failure(InputError, function.call, fact, "Leave it out, or give plain arrays.")
-        return self._replace(forward_ad=there if self.forward_ad is None else self.forward_ad)
+        """The same for a function: which modes are checked where nothing is said."""
+        unasked = "forward" in function.modes or self.batched_forward_grad
+        return self._replace(forward_ad=unasked if self.forward_ad is None else self.forward_ad)
 
 
 LOOK = (

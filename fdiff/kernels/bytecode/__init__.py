@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ...tape import Tape
 from .assembler import RefusedError as RefusedError
-from .compiler import encode
+from .bytecode_compiler import encode
 from .execution import BytecodeExecutable as BytecodeExecutable
 from .execution import compiled
 from .execution import provide as provide

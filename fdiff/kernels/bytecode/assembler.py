@@ -20,9 +20,19 @@ import numpy as np
 
 from ...arraytype import Shape
 from ...tape import Node, Tape
-from .layout import Layout, Steps, by_slots, columns, in_order, joined, row_major, spread, width
 from .opcode_bodies import RANK
 from .opcodes import PADDED, OpcodeTable, table
+from .workspace_layout import (
+    Layout,
+    Steps,
+    by_slots,
+    columns,
+    in_order,
+    joined,
+    row_major,
+    spread,
+    width,
+)
 
 FOREVER = 1 << 62
 Value = tuple[int, Layout]  # where it begins, how it lies

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from ...tape import Node
 from .assembler import Assembler, Lowering, Piece, room_of
-from .layout import Layout, columns, in_order, joined, laid, row_major
 from .opcode_bodies import RANK
 from .opcodes import PADDED
+from .workspace_layout import Layout, columns, in_order, joined, laid, row_major
 
 SHORT = (1, 2, 3, 4)  # sums of so many terms have an opcode each
 WIDE = 16  # rows as long as that are worth a copy of an operand in which they lie side by side

@@ -12,10 +12,10 @@ import numpy as np
 from ...process.float_flags import note_flags, noting
 from .. import cache, on_demand
 from .assembler import InstructionRange, NumpyStep, Value
-from .compiler import BytecodeProgram
+from .bytecode_compiler import BytecodeProgram
 from .interpreter import PARAMETERS, text_of
-from .layout import DTYPES, dense_steps, laid
 from .opcodes import table
+from .workspace_layout import DTYPES, dense_steps, laid
 
 SLACK = 64  # slots behind the last value that vectors may reach
 LINE_SECONDS = 2.5e-3  # 2.1 to 3.2 of it were measured, for 167 to 431 lines

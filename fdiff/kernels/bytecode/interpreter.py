@@ -33,11 +33,11 @@ def text_of(branches: Sequence[tuple[str, ...]]) -> str:
     ]
     for number, body in enumerate(branches):
         lines.append(f"        {'elif' if number else 'if'} op == {number}:")
-        lines += [3 * INDENT + line for line in _apart(number, body)]
+        lines += [3 * INDENT + line for line in _renamed(number, body)]
     return "\n".join([*lines, "    return 0"]) + "\n"
 
 
-def _apart(number: int, body: tuple[str, ...]) -> list[str]:
+def _renamed(number: int, body: tuple[str, ...]) -> list[str]:
     """Lines whose locals no other branch has: compilers take longer over names that are shared."""
     text = "\n".join(body)
     names = "|".join(dict.fromkeys(_LOCAL.findall(text)))

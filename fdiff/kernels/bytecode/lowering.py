@@ -11,8 +11,8 @@ from ...kernel_rule import Kind
 from ...tape import Node
 from .assembler import Assembler, Lowering, Piece, room_of
 from .contractions import contraction
-from .layout import Layout, in_order, laid, row_major
 from .opcodes import PADDED
+from .workspace_layout import Layout, in_order, laid, row_major
 
 LoweringRule = Callable[[Node, tuple[Layout, ...]], Lowering | None]
 
@@ -59,7 +59,7 @@ def reduction(node: Node, sources: tuple[Layout, ...]) -> Lowering | None:
     if kind in (Kind.ANY, Kind.ALL) and source.dtype != "b1":
         return None
     parts, moved = _split(source.shape, axes), None
-    if parts is None:  # axes that lie apart: of a copy in which they are the last
+    if parts is None:  # axes that are not adjacent: of a copy in which they are the last
         order = (*(a for a in range(len(source.shape)) if a not in axes), *axes)
         shape, steps = (tuple(of[a] for a in order) for of in (source.shape, source.steps))
         moved = Piece(laid(shape, steps, source.dtype), 0, row_major(shape))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from ...kernel_rule import Kind
 from ...process.background import checkpoint
-from ..ir.graph import KernelGraph
+from ..ir.kernel_graph import KernelGraph
 from ..ir.loops import NUMPY, Conditional, Item, LoopProgram, TileLoop
 from ..ir.parallel import ParallelProgram
 from ..kernel_source import KernelSource, WorkspaceBuffer

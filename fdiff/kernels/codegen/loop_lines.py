@@ -1,14 +1,15 @@
 """Where the lines of a loop nest stand, and the addresses of the entries that they access.
 
-Each statement stands in the outermost loop where all its operands are known (loop-invariant code
-motion), and so does the part of an address that inner loops do not change.
+Each statement stands in the outermost loop where all its operands are known, and so does the part
+of an address that inner loops do not change (loop-invariant code motion; S. S. Muchnick, Advanced
+Compiler Design and Implementation, Morgan Kaufmann 1997, section 13.2).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..ir.indexing import plus, strides, times
+from ..ir.index_expressions import plus, strides, times
 from ..ir.loops import Access, Nest, Statement, depth_of
 from ..kernel_source import INDENT
 

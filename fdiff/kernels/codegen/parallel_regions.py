@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ..ir.indexing import size
+from ..ir.index_expressions import size
 from ..ir.loops import NUMPY, Nest, Temporary
 from ..ir.parallel import (
     THREADS,

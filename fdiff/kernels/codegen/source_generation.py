@@ -7,13 +7,13 @@ from functools import lru_cache
 from ...process.collector import collector_paused
 from ...process.observation import COMPILE, span
 from ...tape import Tape
-from ..ir.graph import KernelGraph
 from ..ir.graph_of_tape import kernel_graph
+from ..ir.kernel_graph import KernelGraph
 from ..ir.loops import Item, LoopProgram, Nest, nests_and_calls
 from ..ir.parallel import PARTS, ParallelLoop, SerialRegion
 from ..kernel_source import GeneratedKernel, TimedItem, TimedSource, Work, has_outlined
 from ..passes import pipeline
-from ..passes.parallel.cost_model import work_of
+from ..passes.parallel.cost_model import routine_work, work_of
 from ..passes.pipeline import for_threads, lower_graph
 from .kernel import emit
 
@@ -26,7 +26,9 @@ def serial_kernel(graph: KernelGraph) -> GeneratedKernel:
         program = loop_program(graph)
         with span("emit", COMPILE):
             source = emit(program, graph)
-        return GeneratedKernel(source, tuple(work_of(item) for item in program.items))
+        work = tuple(work_of(item) for item in program.items)
+        routines = tuple(found for item in program.items for found in routine_work(item))
+        return GeneratedKernel(source, work, routines=routines)
 
 
 def parallel_kernel(graph: KernelGraph, heavy: frozenset[int]) -> GeneratedKernel | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from heapq import heappop, heappush
 
-from ..ir.indexing import nonunit
+from ..ir.index_expressions import nonunit
 from ..ir.loops import Call, Conditional, Item, LoopProgram, TileLoop, nests_and_calls
 from ..ir.parallel import PARTS, ParallelProgram
 from ..kernel_source import WorkspaceBuffer

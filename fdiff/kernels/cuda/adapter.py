@@ -21,7 +21,7 @@ from ...process.forking import no_fork
 from .driver import driver_state
 
 if TYPE_CHECKING:
-    from .program import CudaKernel
+    from .cuda_program import CudaKernel
 
 SIMULATOR = "NUMBA_ENABLE_CUDASIM"
 INSTALL = "pip install 'numba-fdiff[cuda12]'"
@@ -146,7 +146,7 @@ def compile_ptx(kernel: CudaKernel, capability: tuple[int, int]) -> str:
     with no_fork:
         words = import_module(".device_words", __package__)
         function, signature = words.function_of(kernel), words.signature(kernel)
-        with import_module(".quick_lowering", __package__).quick_lowering():
+        with import_module(".quick_steps", __package__).quick_steps():
             text, _ = numba_cuda().compile_ptx(function, signature, cc=capability)
     return text
 

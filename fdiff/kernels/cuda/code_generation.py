@@ -7,10 +7,10 @@ tiles of rows. Which is which depends on the sizes (`Tuning`); all else is in th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from ..ir.graph import KernelGraph, Values
+from ..ir.kernel_graph import KernelGraph, Values
 from ..ir.loops import (
     BEGIN,
     BLOCK,
@@ -23,13 +23,13 @@ from ..ir.loops import (
     TileLoop,
 )
 from ..passes.pipeline import lower_for_cuda
+from .cuda_program import CudaProgram, Numbers, evaluate, numbers_of
 from .kernel_text import KernelTexts
 from .matrix_kernels import emit_call, product_lines, terms_of
-from .nest_kernels import NestKernels
-from .nest_mapping import MappedNest
+from .nest_kernels import NestKernels, work_of
+from .nest_mapping import MappedNest, Row, row_of
 from .nest_text import BARRIER, BLOCK_TEAM, NestText, indented, iterations
 from .partial_results import by_blocks, neutral_element
-from .program import CudaProgram, Numbers, evaluate, numbers_of
 from .scan_text import ScanText
 from .shared_rows import SharedRows, TileRows
 from .tuning import GPU, Tuning
@@ -90,12 +90,12 @@ class _Generator(NestKernels):
         """All items, then the outputs that are numbers."""
         for item in self._loops.items:
             if isinstance(item, Nest):
-                self._nest(item)
+                self._emit_nest(item)
             elif isinstance(item, Call):
-                self._call(item)
+                self._emit_call(item)
             else:
                 assert isinstance(item, TileLoop)
-                self._tiles(item)
+                self._emit_tiles(item)
         for out in self._loops.outputs:
             if out.scalar:
                 value = f"np.uint8({out.scalar})" if out.dtype == "b1" else out.scalar
@@ -105,7 +105,7 @@ class _Generator(NestKernels):
 
     # --- routines -------------------------------------------------------------------------------
 
-    def _call(self, call: Call) -> None:
+    def _emit_call(self, call: Call) -> None:
         lines = product_lines(call, self._numbers, self._tuning.light)
         if lines:
             self._phase([f"# {call.comment}", *lines])
@@ -128,11 +128,11 @@ class _Generator(NestKernels):
         staging = SharedRows(tiles, own, self._memory, self._numbers, atomic, reduced)
         most = staging.height(max(1, min(work, default=0) // rows), self._tuning)
         height = f"max(1, min({most}, {tiles.rows} // {self._tuning.tiles}))"
-        blocks = f"max(1, min({self._tuning.tiled}, {tiles.rows} // {_atom(height)}))"
+        blocks = f"max(1, min({self._tuning.tile_blocks}, {tiles.rows} // {_atom(height)}))"
         high = min(rows, self._evaluate(height))
-        return _TileShape(height, blocks, high, *staging.at(high))
+        return _TileShape(height, blocks, high, *staging.kept(high))
 
-    def _tiles(self, tiles: TileLoop) -> None:
+    def _emit_tiles(self, tiles: TileLoop) -> None:
         """A kernel whose blocks take tiles of rows; one block alone if there is little to do."""
         height, blocks, high, staged, kept = self._shape(tiles)
         body, carried = self._tile_body(tiles, high, {t.name: t.stride for t in staged})
@@ -169,7 +169,7 @@ class _Generator(NestKernels):
         loop += NestText(first, self._memory).combined()
         self._texts.launch(loop, blocks, self._tuning.threads)
         if carried:
-            self._nest(second, split=False)
+            self._emit_nest(second, split=False)
 
     def _work(self, item: Nest | Call, tiles: TileLoop) -> int:
         """How many iterations a nest of a tile loop has in all, or a product terms."""
@@ -182,7 +182,8 @@ class _Generator(NestKernels):
         self, tiles: TileLoop, high: int, staged: Mapping[str, str]
     ) -> tuple[list[str], list[Accumulator]]:
         """The lines of one tile, and the accumulators that go on from tile to tile."""
-        own = frozenset(t.name for t in self._texts.temporaries_of(tiles))
+        nests = {id(item): self._mapped(item) for item in tiles.items if isinstance(item, Nest)}
+        shared = self._shared_by_tiles(tiles, nests.values())
         lines: list[str] = []
         carried: dict[str, Accumulator] = {}
         for item in tiles.items:
@@ -192,12 +193,11 @@ class _Generator(NestKernels):
                 continue
             if not isinstance(item, Nest):
                 raise _NotTiledError
-            mapped = self._mapped(item)
+            mapped = nests[id(item)]
             going = {a.name: a for a in mapped.nest.accumulators if a.identity == a.name}
-            if going and (mapped.parallel or not mapped.spread):
+            if going and (mapped.parallel or not mapped.reduced):
                 raise _NotTiledError
             carried |= going
-            shared = self._shared_by_tiles(mapped.nest, own)
             text = NestText(
                 mapped, self._memory, shared=shared, carried=frozenset(going), staged=staged
             )
@@ -208,31 +208,40 @@ class _Generator(NestKernels):
         """The lines of a nest in a tile of so many rows."""
         if not mapped.nest.domain:
             return text.numbers()
-        sizes = dict(self._numbers) | {BEGIN: 0, END: high}
-        own = evaluate(iterations(mapped.nest, 0, mapped.parallel), sizes)
-        first, end = mapped.parallel, mapped.parallel + mapped.spread
-        terms = evaluate(iterations(mapped.nest, first, end), sizes)
-        total = evaluate(iterations(mapped.nest, 0, len(mapped.nest.domain)), sizes)
-        if scans := self._scans(mapped, own, min(total, self._tuning.light)):
+        work = work_of(mapped, {**self._numbers, BEGIN: 0, END: high})
+        limited = work._replace(total=min(work.total, self._tuning.light))
+        if scans := self._scans(mapped, limited):
             return ScanText(mapped, self._memory, scans).scanned(BLOCK_TEAM)
-        by_rows = terms >= self._tuning.row and (terms > own or not mapped.contiguous)
-        if mapped.spread and (not mapped.parallel or by_rows):
-            return text.rows(self._row_team(mapped, terms))
+        longer = work.terms > work.entries or not mapped.contiguous
+        by_rows = work.terms >= self._tuning.shared_terms and longer
+        if mapped.reduced and (not mapped.parallel or by_rows):
+            return text.rows(self._row_team(mapped, work.terms))
         return text.entries(BLOCK_TEAM)
 
-    def _shared_by_tiles(self, nest: Nest, own: frozenset[str]) -> frozenset[str]:
-        """The memory that all tiles add to, which must be done atomically."""
-        rows = {k for k, r in enumerate(nest.ranges) if r == (BEGIN, END)}
-        out: set[str] = set()
-        for s in nest.all_statements:
-            if not s.writes or s.memory in own or s.access is None:
-                continue
-            if any(axis.var in rows for axis in s.access.index):
-                continue
-            if s.kind is not StatementKind.UPDATE or not self._texts.adds_atomically(s):
-                raise _NotTiledError
-            out.add(s.memory)
-        return frozenset(out)
+    def _shared_by_tiles(self, tiles: TileLoop, nests: Iterable[MappedNest]) -> frozenset[str]:
+        """The memory that several tiles add to, which must be done atomically.
+
+        A tile has an array to itself if all that is added there is added to the rows of the tile:
+        not if one nest adds to row ``i``, and another one, or the same, to row ``i + 1``.
+        """
+        own = {t.name for t in self._texts.temporaries_of(tiles)}
+        places: dict[str, set[Row | None]] = {}
+        in_order: set[str] = set()  # memory with updates that no GPU does atomically
+        for nest in (mapped.nest for mapped in nests):
+            loops = [k for k, r in enumerate(nest.ranges) if r == (BEGIN, END)]
+            for s in nest.all_statements:
+                if not s.writes or s.memory in own or s.access is None:
+                    continue
+                if s.kind is StatementKind.UPDATE:
+                    rows = {row_of(s, k) for k in loops} or {None}
+                    places.setdefault(s.memory, set()).update(rows)
+                    in_order |= set() if self._texts.adds_atomically(s) else {s.memory}
+                elif not any(axis.var in loops for axis in s.access.index):
+                    raise _NotTiledError
+        shared = {name for name, rows in places.items() if None in rows or len(rows) > 1}
+        if shared & in_order:
+            raise _NotTiledError
+        return frozenset(shared)
 
 
 def _updates(nest: Nest) -> int:

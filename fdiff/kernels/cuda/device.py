@@ -16,7 +16,7 @@ from ...device_arrays import DeviceArray
 from ...errors import DeviceError, failure
 from ...process.forking import no_fork
 from . import adapter
-from .program import CudaKernel
+from .cuda_program import CudaKernel
 
 
 class Pointer(NamedTuple):

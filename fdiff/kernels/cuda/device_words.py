@@ -1,8 +1,7 @@
 """The words of kernel texts for NVVM: each an ``@intrinsic`` with the formula that CPUs have.
 
-The rows of `fdiff.kernels.llvm.words` are lowered by a builder that knows what NVVM takes. Words of
-GPUs alone are ``rt.exchange`` (with another lane of the warp), ``rt.atomic_sum``, ``rt.fma``,
-``rt.quotient`` (of positions) and ``rt.select``.
+Formulas of `fdiff.kernels.llvm.llvm_words` are lowered by a builder that knows what NVVM takes;
+those of sine, cosine and tangent take any angle. Words of GPUs alone have their formulas here.
 Numba is imported here, so that only who asks for CUDA imports this.
 """
 
@@ -21,16 +20,17 @@ from numba import cuda
 from numba.cuda.extending import intrinsic
 
 from ...process.forking import no_fork
+from ..ir.word_table import OF_GPUS, word_of
 from ..llvm.arithmetic import UnknownWordError
 from ..llvm.builder_choice import building_by
+from ..llvm.llvm_words import Formula, formula_of
 from ..llvm.types import TypedValue, convert, llvm_type
-from ..llvm.words import Word, word_of
 from ..numba.numba_types import NumbaTypes
 from ..numba.words import typing_of
 from ..runtime import maths
+from .cuda_program import CudaKernel
 from .far_angles import FAR
 from .nvvm_builder import NvvmBuilder
-from .program import CudaKernel
 
 WARP = 32
 with no_fork:
@@ -83,10 +83,11 @@ def _words_of(text: str) -> dict[str, ModuleType]:
 
 def _intrinsic(name: str) -> Any:
     """A word as a function of Numba."""
-    word = _OWN.get(name) or word_of(name)
+    word = OF_GPUS.get(name) or word_of(name)
     if word is None:
         raise UnknownWordError(name)
-    typing = typing_of(word, len(word.parameters), _TYPES)
+    formula = _FORMULAS.get(name) or formula_of(word)
+    typing = typing_of(word, formula, len(word.parameters), _TYPES)
 
     def typed(context: object, *given: Any) -> Any:
         with building_by(NvvmBuilder):
@@ -111,7 +112,7 @@ def _by_nvvm(lowering: Callable[..., Any]) -> Callable[..., Any]:
     return lowered
 
 
-def _any_angle(name: str) -> Word:
+def _any_angle(name: str) -> Formula:
     """Sine, cosine or tangent of any angle."""
 
     def formula(code: ir.IRBuilder, args: list[TypedValue]) -> TypedValue:
@@ -119,7 +120,7 @@ def _any_angle(name: str) -> Word:
         value = maths.call(code, FAR[name], [args[0].value], llvm_type(type_))
         return TypedValue(type_, value)
 
-    return Word(f"rt.{name}", "f -> f", formula)
+    return formula
 
 
 def _exchange(code: ir.IRBuilder, args: list[TypedValue]) -> TypedValue:
@@ -192,13 +193,11 @@ def _fma(code: ir.IRBuilder, args: list[TypedValue]) -> TypedValue:
 
 
 _HOMES = {"rt": ModuleType("rt"), "math": ModuleType("math")}
-_OWN = {
-    "rt.sin": _any_angle("sin"),
-    "rt.cos": _any_angle("cos"),
-    "rt.tan": _any_angle("tan"),
-    "rt.exchange": Word("rt.exchange", "n i -> n", _exchange),
-    "rt.atomic_sum": Word("rt.atomic_sum", "p i n -> n", _atomic_sum),
-    "rt.quotient": Word("rt.quotient", "i i -> i", _quotient),
-    "rt.select": Word("rt.select", "b n n -> n", _select),
-    "rt.fma": Word("rt.fma", "f f f -> f", _fma),
+_FORMULAS: dict[str, Formula] = {
+    **{f"rt.{name}": _any_angle(name) for name in FAR},
+    "rt.exchange": _exchange,
+    "rt.atomic_sum": _atomic_sum,
+    "rt.quotient": _quotient,
+    "rt.select": _select,
+    "rt.fma": _fma,
 }

@@ -17,9 +17,9 @@ import numpy as np
 from ...device_arrays import DeviceArray
 from ...errors import DeviceError, message
 from . import adapter
+from .cuda_program import CudaKernel
 from .device import Argument, Block, Pointer, Prepared
 from .kernel_binaries import binary
-from .program import CudaKernel
 from .strided_copies import copied, copy_into
 
 _LEAST = 8  # bytes of a piece of memory: an empty array has an address too

@@ -15,7 +15,7 @@ from ...process.progress import Stage
 from .. import cache
 from . import adapter
 from .adapter import Binary
-from .program import CudaKernel
+from .cuda_program import CudaKernel
 
 _KIND = "cubin"
 _compiled: dict[tuple[CudaKernel, tuple[int, int]], Binary] = {}
@@ -64,5 +64,4 @@ def _name(kernel: CudaKernel, capability: tuple[int, int]) -> str:
 @lru_cache(maxsize=1)
 def _sources() -> str:
     """A hash of the sources that say what the words of a text mean."""
-    here = Path(__file__).parent
-    return cache.digest(here, here.parent / "runtime", here.parent / "llvm")
+    return cache.digest(Path(__file__).parent) + cache.makers()

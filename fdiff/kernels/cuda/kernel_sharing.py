@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from .cuda_program import CudaKernel, Parameter
 from .nest_text import indented
-from .program import CudaKernel, Parameter
 
 _WORD = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
 _TARGETS = re.compile(r"^\s*(?:for )?((?:\w+, )*\w+) (?:=|in) ")

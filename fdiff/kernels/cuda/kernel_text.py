@@ -9,8 +9,8 @@ from itertools import pairwise
 
 from ...kernel_rule import Kind
 from ..ir.combiners import Combiner
-from ..ir.graph import KernelGraph
-from ..ir.indexing import Dims, size
+from ..ir.index_expressions import Dims, size
+from ..ir.kernel_graph import KernelGraph
 from ..ir.loops import (
     BLOCK,
     NUMPY,
@@ -26,11 +26,7 @@ from ..ir.loops import (
 )
 from .block_reductions import REDUCTIONS
 from .block_scans import SCANS
-from .kernel_sharing import SharedKernels
-from .matrix_texts import HELPERS
-from .nest_mapping import ATOMIC_SUMS, dtype_of_neutral
-from .nest_text import BARRIER, indented
-from .program import (
+from .cuda_program import (
     CudaProgram,
     DeviceMemory,
     Launch,
@@ -40,6 +36,10 @@ from .program import (
     SortKeys,
     Step,
 )
+from .kernel_sharing import SharedKernels
+from .matrix_texts import HELPERS
+from .nest_mapping import ATOMIC_SUMS, dtype_of_neutral
+from .nest_text import BARRIER, indented
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _ASSIGNED = re.compile(r"^\s*(\w+) = ")
@@ -242,6 +242,9 @@ class KernelTexts:
                     loads[n] = [f"{n} = {table}[{first + int(n[1:])}]", *narrow]
         assigned = {m[1] for line in lines if (m := _ASSIGNED.match(line))}
         out = [line for n, some in loads.items() if n in assigned for line in some]
+        stored = (f"{n}_memory[0] = " for n in loads if n in assigned)
+        if any(text in line for text in stored for line in lines):
+            out.append(BARRIER)  # the first thread may store what others have not loaded yet
         for part in _parts(lines):
             here = set(_words(part)) - assigned
             out += [line for n, some in loads.items() if n in here for line in some]

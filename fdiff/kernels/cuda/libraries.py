@@ -10,8 +10,8 @@ import numpy as np
 
 from ...errors import DeviceError, message
 from . import adapter
+from .cuda_program import LibraryCall, Numbers, SortKeys, evaluate
 from .device import CudaDevice, Pointer, Prepared
-from .program import LibraryCall, Numbers, SortKeys, evaluate
 
 Routine = Callable[[Any, list[Any], list[int]], None]
 Pointers = Callable[[str], Pointer]  # the memory of a name, as an argument
@@ -72,7 +72,7 @@ def _array(cupy: Any, address: int, number: int, dtype: np.dtype) -> Any:
 
 
 def _matmul(cupy: Any, flat: list[Any], sizes: list[int]) -> None:
-    """A stack of products; either operand may be transposed, rows may be apart."""
+    """A stack of products; either operand may be transposed, rows have strides."""
     stack, m, k, n, *steps, flip_a, flip_b = sizes
     step_a, lead_a, step_b, lead_b, step_c, lead_c = steps
     a = _matrices(cupy, flat[0], (stack, m, k), step_a, lead_a, flipped=bool(flip_a))
@@ -84,7 +84,7 @@ def _matmul(cupy: Any, flat: list[Any], sizes: list[int]) -> None:
 def _matrices(
     cupy: Any, flat: Any, shape: tuple[int, int, int], step: int, lead: int, *, flipped: bool
 ) -> Any:
-    """A stack of matrices in flat memory; of a flipped one, columns lie `lead` apart."""
+    """A stack of matrices in flat memory; of a flipped one, `lead` is the stride of columns."""
     size = flat.dtype.itemsize
     strides = (step * size, size, lead * size) if flipped else (step * size, lead * size, size)
     return cupy.lib.stride_tricks.as_strided(flat, shape, strides)

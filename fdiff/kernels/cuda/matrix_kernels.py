@@ -7,14 +7,14 @@ from math import isqrt
 
 from ...errors import CompileError
 from ..ir.loops import NUMPY, Call
+from .cuda_program import LibraryCall, Numbers, evaluate
 from .kernel_text import KernelTexts
 from .matrix_routines import EachMatrix, each_matrix
 from .matrix_texts import TILED
-from .program import LibraryCall, Numbers, evaluate
 from .register_matrices import RegisterRoutine, register_routine
 from .tuning import Tuning
 
-_MOST_TWICE = 9  # rows of a product from which on some may be computed twice
+_UNEVEN = 9  # rows of a product from which on their number need not be a multiple of four
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _COUNTS = 4  # sizes of a product: stack, rows, terms, columns
 _THREADS = ("status", "grid_thread", "grid_threads")  # last arguments of a routine of matrices
@@ -40,7 +40,7 @@ def emit_call(call: Call, texts: KernelTexts, numbers: Numbers, tuning: Tuning) 
     stack, rows, _, columns = call.sizes[:_COUNTS]
     if _MASKED[name]:
         lines = [_product(call, name, dtype, "grid_thread, grid_threads")]
-        blocks = f"max(1, min({tuning.blocks}, ({stack} * {rows} * {columns} + 255) // 256))"
+        blocks = f"max(1, min({tuning.entry_blocks}, ({stack} * {rows} * {columns} + 255) // 256))"
         texts.launch([f"# {call.comment}", *lines], blocks, tuning.threads)
         return
     tile = isqrt(tuning.threads)
@@ -49,11 +49,11 @@ def emit_call(call: Call, texts: KernelTexts, numbers: Numbers, tuning: Tuning) 
     arguments = ", ".join((_operands(call, dtype), *call.sizes))
     lines = [f"tiled_product({arguments}, thread, block_number, blocks)"]
     library = None
-    if terms_of(call, numbers) >= tuning.library:
+    if terms_of(call, numbers) >= tuning.library_terms:
         library = LibraryCall(call.routine, call.buffers, call.sizes, call.begins)
     helper = TILED.replace("TILE", str(tile)).replace("TYPE", NUMPY[dtype])
     texts.launch(
-        [f"# {call.comment}", *lines], f"max(1, min({tuning.blocks}, {tiles}))", tile * tile,
+        [f"# {call.comment}", *lines], f"max(1, min({tuning.entry_blocks}, {tiles}))", tile * tile,
         helper=helper, library=library,
     )  # fmt: skip
 
@@ -67,25 +67,29 @@ def terms_of(call: Call, numbers: Numbers) -> int:
 
 
 def _has_fours(call: Call, numbers: Numbers) -> bool:
-    """Whether threads may take four rows each: there are as many, few are computed twice."""
+    """Whether threads take four rows each.
+
+    There have to be four; the last four overlap those before, unless all are a multiple of four,
+    so that few of many rows are computed twice.
+    """
     if not numbers.keys() >= set(_NAME.findall(call.sizes[1])):
         return False  # rows of a tile, the last of which has fewer
     rows = evaluate(call.sizes[1], numbers)
-    return rows >= _MOST_TWICE or rows % 4 == 0 != rows
+    return rows >= 4 and (rows % 4 == 0 or rows >= _UNEVEN)
 
 
 def _product(call: Call, name: str, dtype: str, team: str, *, fours: bool = False) -> str:
     """The line that computes a product, by the threads of a team."""
     *counts, step_a, lead_a, step_b, lead_b, step_c, lead_c, flip_a, flip_b = call.sizes
-    apart_a, apart_b = _apart(lead_a, flip_a), _apart(lead_b, flip_b)
-    sizes = (*counts, step_a, *apart_a, step_b, *apart_b, step_c, lead_c)
+    strides_a, strides_b = _strides(lead_a, flip_a), _strides(lead_b, flip_b)
+    sizes = (*counts, step_a, *strides_a, step_b, *strides_b, step_c, lead_c)
     masked = [str(_MASKED[name])] if _MASKED[name] else []
     helper = "masked_product" if masked else "product_by_fours" if fours else "product"
     return f"{helper}({', '.join((_operands(call, dtype), *sizes, *masked, team))})"
 
 
-def _apart(lead: str, flip: str) -> tuple[str, str]:
-    """How far rows and columns of an operand are apart; it is transposed if `flip` is 1."""
+def _strides(lead: str, flip: str) -> tuple[str, str]:
+    """The strides of rows and columns of an operand, which is transposed if `flip` is 1."""
     return ("1", lead) if flip == "1" else (lead, "1")
 
 
@@ -106,10 +110,10 @@ def _emit_routine(call: Call, texts: KernelTexts, numbers: Numbers, tuning: Tuni
         raise CompileError(f"there is no kernel for CUDA of {call.routine}")
     stack, order, *columns = call.sizes
     n = evaluate(order, numbers)
-    if n > tuning.matrix:
+    if n > tuning.thread_order:
         texts.step(LibraryCall(call.routine, call.buffers, call.sizes, call.begins))
         return
-    if n <= tuning.registers and (own := register_routine(call.routine, n)):
+    if n <= tuning.register_order and (own := register_routine(call.routine, n)):
         arguments = [*call.buffers[: own.buffers], stack, *columns, *_THREADS]
         _launch_each(call, texts, tuning, own, arguments)
         return
@@ -131,6 +135,6 @@ def _launch_each(
 ) -> None:
     """A kernel whose threads have matrices of their own."""
     threads = min(tuning.threads, 32)
-    blocks = f"max(1, min({tuning.blocks}, (({call.sizes[0]}) + {threads - 1}) // {threads}))"
+    blocks = f"max(1, min({tuning.entry_blocks}, (({call.sizes[0]}) + {threads - 1}) // {threads}))"
     lines = [f"# {call.comment}", f"{own.name}({', '.join(arguments)})"]
     texts.launch(lines, blocks, threads, helper=own.text + "\n\n")

@@ -1,15 +1,15 @@
 """Matrix routines for many small matrices: each thread has matrices of its own.
 
-What is done for one matrix are the texts that CPUs run (`runtime.linalg`, `runtime.triangular`);
-here stands what gives a thread its matrices. Scratch memory is in global memory, because arrays of
-a thread are no faster.
+What is done for one matrix are the texts that CPUs run (`runtime.linalg_routines`,
+`runtime.triangular`); here stands what gives a thread its matrices. Scratch memory is in global
+memory, because arrays of a thread are no faster.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..runtime import linalg
+from ..runtime import linalg_routines
 from ..runtime.macros import expand
 from ..runtime.status import ROUTINE_STATUS
 from ..runtime.triangular import TRIANGULAR
@@ -145,15 +145,17 @@ def _triangular(name: str) -> tuple[str, str, tuple[str, ...]] | None:
     return "a, b, x", body, (rows,)
 
 
-_FACTORED = (linalg.COPY, linalg.FACTOR_SMALL)
+_FACTORED = (linalg_routines.COPY, linalg_routines.FACTOR_SMALL)
 _ROUTINES: dict[str, tuple[str, str, tuple[str, ...]]] = {
-    "solve": ("a, b, x", _SOLVE, (*_FACTORED, linalg.SUBSTITUTE)),
-    "inv": ("a, x", _INV, (*_FACTORED, linalg.SUBSTITUTE)),
+    "solve": ("a, b, x", _SOLVE, (*_FACTORED, linalg_routines.SUBSTITUTE)),
+    "inv": ("a, x", _INV, (*_FACTORED, linalg_routines.SUBSTITUTE)),
     "det": ("a, x", _DET, _FACTORED),
     "slogdet": ("a, signs, logs", _SLOGDET, _FACTORED),
-    "cholesky": ("a, x", _CHOLESKY, (linalg.CHOLESKY_SMALL,)),
+    "cholesky": ("a, x", _CHOLESKY, (linalg_routines.CHOLESKY_SMALL,)),
     "cofactor": (
-        "a, x, y", _COFACTOR, (linalg.COPY, linalg.FACTOR_FULLY, linalg.ADJUGATE_COLUMN),
+        "a, x, y",
+        _COFACTOR,
+        (linalg_routines.COPY, linalg_routines.FACTOR_FULLY, linalg_routines.ADJUGATE_COLUMN),
     ),
     "cholesky_bar": ("a, b, x", _CHOLESKY_BAR, TRIANGULAR["cholesky_bar"][:1]),
 }  # fmt: skip

@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 
 from ...kernel_rule import Kind
 from ..ir.combiners import Combiner
-from ..ir.indexing import Axis, Dims
-from ..ir.loops import NUMPY, Access, Accumulator, Nest, Statement, StatementKind
+from ..ir.index_expressions import Axis, Dims
+from ..ir.loops import NUMPY, Accumulator, Nest, Statement, StatementKind
 from ..ir.operation_text import identity_of
 
 _KINDS = {
@@ -38,14 +38,14 @@ Row = tuple[Dims, int, Axis]
 class MappedNest:
     """A nest whose first `parallel` loops are parallel: threads share them.
 
-    The next `spread` loops may be shared as well: their accumulators (of depth `parallel`) can be
+    The next `reduced` loops may be shared as well: their accumulators (of depth `parallel`) can be
     combined in any order. `atomic` has the memory that several threads may update at once, and
     `contiguous` says whether the loop that was innermost is parallel.
     """
 
     nest: Nest
     parallel: int
-    spread: int
+    reduced: int
     atomic: frozenset[str]
     contiguous: bool
 
@@ -75,16 +75,18 @@ def map_nest(nest: Nest, memory: Mapping[str, str], *, atomics: bool) -> MappedN
     inside = _inside(nest)
     ordered = ordered_loops(nest)
     depth = min((a.depth for a in nest.accumulators), default=rank)
-    kept = ordered | frozenset(range(depth, rank))
-    shared: set[str] = set()
+    kept = ordered | frozenset(range(depth, rank))  # loops that are not parallel
+    shared: set[str] = set()  # memory that parallel iterations update atomically
     for update in inside:
         if update.kind is not StatementKind.UPDATE:
             continue
         own = _own_loops(update, inside)
         if every <= own | kept:
             continue
+        # One thread adds up the terms of an entry, in a register, where nothing else keeps loops
+        # from being parallel and the entry is known, or where no GPU does that atomically.
         if (not kept and not _is_dynamic(update)) or not (atomics and _is_atomic(update, memory)):
-            kept |= every - own  # what it adds up is added up by one thread
+            kept |= every - own
         else:
             shared.add(update.memory)
     order = [k for k in range(rank) if k not in kept] + sorted(kept)
@@ -187,12 +189,12 @@ def _reads_or_combines(uses: list[Statement]) -> bool:
 
 def _is_parallel(uses: list[Statement], loop: int) -> bool:
     """Whether each iteration of a loop uses entries of its own of memory that is written."""
-    rows = {_row(s, loop) for s in uses}
+    rows = {row_of(s, loop) for s in uses}
     # stores of one nest into one array are of disjoint pieces of it
     return None not in rows and (len(rows) == 1 or all(s.kind is StatementKind.STORE for s in uses))
 
 
-def _row(statement: Statement, loop: int) -> Row | None:
+def row_of(statement: Statement, loop: int) -> Row | None:
     """Which row of memory an access is in, in iteration `loop`; None if it is not in one row."""
     access = statement.access
     assert access is not None
@@ -274,22 +276,21 @@ def _in_registers(
             sums.append(Accumulator(name, neutral, parallel, (final,), s.combiner))
         else:
             statements.append(s)
-    guarded = [s for _, some in nest.branches for s in some]
-    updates = [s for s in (*statements, *guarded) if s.kind is StatementKind.UPDATE]
-    left = [s for s in updates if s.memory not in shared]
-    in_place = any(not _injective(s, rank) for s in left) or any(
-        _updates_in_place(nest, parallel, shared)
-    )
-    return replace(nest, statements=tuple(statements), accumulators=tuple(sums)), in_place
+    new = replace(nest, statements=tuple(statements), accumulators=tuple(sums))
+    return new, any(_updates_in_place(new, parallel, shared))
 
 
 def _updates_in_place(nest: Nest, parallel: int, shared: set[str]) -> Iterator[bool]:
-    """Of each update by an inner accumulator: whether several iterations update one entry."""
-    for a in nest.accumulators:
-        for s in a.final:
-            if a.depth > parallel and s.kind is StatementKind.UPDATE and s.memory not in shared:
-                assert s.access is not None
-                yield not frozenset(range(a.depth)) <= s.access.injective_loops
+    """Of each update that is not `shared`: whether several iterations update one entry.
+
+    They may do so by one update, or by several updates at other places of the same memory.
+    """
+    rank, inside = len(nest.domain), _inside(nest)
+    loops = {id(s): a.depth for a in nest.accumulators for s in a.final}
+    for s in inside:
+        depth = loops.get(id(s), rank)
+        if s.kind is StatementKind.UPDATE and s.memory not in shared and depth > parallel:
+            yield not frozenset(range(depth)) <= _own_loops(s, inside)
 
 
 def _is_fixed(update: Statement, parallel: int) -> bool:
@@ -297,8 +298,3 @@ def _is_fixed(update: Statement, parallel: int) -> bool:
     access = update.access
     assert access is not None
     return not _is_dynamic(update) and all(axis.var < parallel for axis in access.index)
-
-
-def _injective(statement: Statement, rank: int) -> bool:
-    access: Access | None = statement.access
-    return access is not None and access.injective_loops == frozenset(range(rank))

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from ..codegen.loop_lines import LoopLines, pick_lines
 from ..ir.combiners import Combiner
-from ..ir.indexing import size, strides, times
+from ..ir.index_expressions import size, strides, times
 from ..ir.loops import BEGIN, Access, Accumulator, Guard, Nest, Statement, StatementKind
 from ..kernel_source import INDENT
 from ..runtime.status import OUT_OF_BOUNDS
@@ -56,7 +56,7 @@ def indented(lines: Iterable[str], times_: int = 1) -> list[str]:
 class NestText:
     """The lines of one nest; `carried` are accumulators that go on after it, in each thread.
 
-    Of arrays that are `staged`, shared memory has the rows of a tile, as far apart as this says
+    Of arrays that are `staged`, shared memory has the rows of a tile, with this stride
     (`shared_rows`).
     """
 
@@ -79,29 +79,29 @@ class NestText:
 
     # --- the three ways to share a nest --------------------------------------------------------
 
-    def entries(self, team: Team, *, lines_apart: bool = False) -> list[str]:
+    def entries(self, team: Team, *, by_lines: bool = False) -> list[str]:
         """Each thread has iterations of the parallel loops, and runs the others by itself.
 
-        If `lines_apart`, a block takes all of the last parallel loop before it goes on.
+        If `by_lines`, a block takes all of the last parallel loop before it goes on.
         """
-        self._fill(spread=False)
+        self._fill(together=False)
         count = self._mapped.parallel
         if not count:
             return self.alone()
-        return self._by_lines(count, team) if lines_apart else self._shared(0, count, team)
+        return self._by_lines(count, team) if by_lines else self._shared(0, count, team)
 
-    def rows(self, team: Team, *, lines_apart: bool = False) -> list[str]:
+    def rows(self, team: Team, *, by_lines: bool = False) -> list[str]:
         """Each block or warp has iterations of the parallel loops; its threads share the others.
 
         Without parallel loops all threads of the team share the loops, and each block combines
-        what its own threads have; if `lines_apart`, a block takes all of the last of these loops
+        what its own threads have; if `by_lines`, a block takes all of the last of these loops
         before it goes on.
         """
         mapped = self._mapped
-        first, end = mapped.parallel, mapped.parallel + mapped.spread
-        self._fill(spread=True)
+        first, end = mapped.parallel, mapped.parallel + mapped.reduced
+        self._fill(together=True)
         if not first:
-            shared = self._by_lines(end, team) if lines_apart else self._shared(0, end, team)
+            shared = self._by_lines(end, team) if by_lines else self._shared(0, end, team)
             return [*shared, *self.combined()]
         together = team._replace(thread=team.lane, threads=team.lanes)
         inside = self._shared(first, end, together)
@@ -119,7 +119,7 @@ class NestText:
     def alone(self) -> list[str]:
         """All of the nest; if it has loops, the first thread runs it."""
         self._lines = LoopLines(self._nest, _prefix(self._nest))
-        self._fill(spread=False)
+        self._fill(together=False)
         lines = [*self._lines.before[0], *self._serial(0), *self._lines.after[0]]
         return [_FIRST, *indented(lines)] if lines else []
 
@@ -139,12 +139,15 @@ class NestText:
 
     # --- loops ----------------------------------------------------------------------------------
 
-    def _fill(self, *, spread: bool) -> None:
-        """Enter all statements into the lines of their loops."""
+    def _fill(self, *, together: bool) -> None:
+        """Enter all statements into the lines of their loops.
+
+        Threads that reduce `together` combine what each of them has when the loops end.
+        """
         lines, nest = self._lines, self._nest
         depth = self._mapped.parallel
         for a in nest.accumulators:
-            if spread and a.depth == depth:
+            if together and a.depth == depth:
                 lines.before[depth] += self._begun(a)
             elif a.identity != a.name:
                 lines.before[a.depth].append(f"{a.name} = {a.identity}")
@@ -154,7 +157,7 @@ class NestText:
         for guard, statements in nest.branches:
             self._branch(guard, statements)
         for a in nest.accumulators:
-            if spread and a.depth == depth:
+            if together and a.depth == depth:
                 continue  # what threads reduce together is stored when it is combined
             for statement in a.final:
                 lines.after[a.depth] += self.text(statement)
@@ -322,7 +325,7 @@ class NestText:
         return [*lines, f"{name}[{target}] = {text.format(f'{name}[{target}]', value)}"]
 
     def _in_shared_memory(self, access: Access, stride: str) -> str:
-        """An entry of the rows of a tile, which are `stride` entries apart."""
+        """An entry of the rows of a tile, with the `stride` between them."""
         steps = stride, *strides(access.dims)[1:]
         at = self._lines.address(access._replace(buffer=access.buffer._replace(strides=steps)))
         return f"{staged_name(access.buffer.name)}[{at} - {BEGIN} * {_atom(stride)}]"

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
-from ..ir.indexing import Axis, Dims, Index
+from ..ir.index_expressions import Axis, Dims, Index
 from ..ir.loops import Access, Accumulator, Buffer, Nest, Statement, StatementKind
 from .nest_mapping import MappedNest, dtype_of_neutral, neutral_of
 from .nest_text import iterations
@@ -72,8 +72,8 @@ def chunked(
         (Axis(first), *own),
         first,
     )
-    spread = mapped.spread if together else 0
-    moved = MappedNest(wide, first + 1, spread, mapped.atomic, contiguous=not together)
+    reduced = mapped.reduced if together else 0
+    moved = MappedNest(wide, first + 1, reduced, mapped.atomic, contiguous=not together)
     return _staged(moved, nest, stages, memory)
 
 

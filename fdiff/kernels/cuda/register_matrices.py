@@ -3,7 +3,8 @@
 Texts are unrolled for one order, because registers have no addresses: entry (i, j) is the variable
 ``a{i}_{j}``. A row that is found at run time (a pivot) is therefore exchanged by selections: with
 each row that it may be, one of which is it. The steps are those of the texts for CPUs
-(`runtime.linalg`, `runtime.triangular`), which name their sources; sums are in double precision.
+(`runtime.linalg_routines`, `runtime.triangular`), which name their sources; sums are in double
+precision.
 """
 
 from __future__ import annotations
@@ -242,7 +243,7 @@ def _factored_fully(n: int) -> Lines:
 
 
 def _cofactor(n: int, entries: _Entries) -> Lines:
-    """Column `c` of adj(U) inv(L) at a time, as `runtime.linalg` explains."""
+    """Column `c` of adj(U) inv(L) at a time, as `runtime.linalg_routines` explains."""
     last = n - 1
     each = [f"b{i} = 1.0 if c == {i} else 0.0" for i in range(n)]
     each += [_minus(f"b{i}", f"a{i}_{k}", f"b{k}") for i in range(n) for k in range(i)]

@@ -1,6 +1,6 @@
-"""A nest of scans as lines of a kernel: blocks take rows, their threads tiles of a row.
+"""A nest of scans as lines of a kernel: blocks take rows, piece by piece.
 
-The scan itself is `block_scans.py`, which names its sources.
+A thread has one entry of each piece. The scan itself is `block_scans.py`, which names its sources.
 """
 
 from __future__ import annotations
@@ -23,34 +23,34 @@ class ScanText(NestText):
         self._scans = scans
 
     def scanned(self, team: Team) -> list[str]:
-        """Each block has rows; a thread has one entry of each tile, the first if it is beyond."""
+        """Each block has rows; a thread beyond the end of a row repeats the first entry."""
         inner = self._mapped.parallel
-        body = self._tile_lines()
+        body = self._piece_lines()
         begin, end = self._range(inner)
         carried = [f"carry_{s.target} = {s.start}" for s in self._scans.values()]
-        tiles = [
+        pieces = [
             *self._lines.before[inner],
             *carried,
-            f"tile = {begin}",
-            f"while tile < {end}:",
-            *indented([f"within = tile + thread < {end}"]),
-            *indented([f"i{inner} = tile + thread if within else tile", *body]),
-            "    tile = tile + threads",
+            f"first = {begin}",
+            f"while first < {end}:",
+            *indented([f"within = first + thread < {end}"]),
+            *indented([f"i{inner} = first + thread if within else first", *body]),
+            "    first = first + threads",
         ]
         if not inner:
-            return tiles
+            return pieces
         head, positions = self._flat("row", 0, inner)
         before = [line for k in range(1, inner) for line in self._lines.before[k]]
         return [
             *self._lines.before[0],
             f"row = {team.row}",
             f"while row < {head}:",
-            *indented([*positions, *before, *tiles]),
+            *indented([*positions, *before, *pieces]),
             f"    row = row + {team.rows}",
         ]
 
-    def _tile_lines(self) -> list[str]:
-        """The innermost statements for one tile: threads beyond the row write nothing."""
+    def _piece_lines(self) -> list[str]:
+        """The innermost statements for one piece: threads beyond the row write nothing."""
         lines, rank = self._lines, self._lines.rank
         for s in self._nest.statements:
             if s.kind is StatementKind.CARRY:
@@ -67,7 +67,7 @@ class ScanText(NestText):
         return lines.before[rank]
 
     def _step(self, scan: Scan) -> list[str]:
-        """The running value of each thread, and what is carried to the next tile."""
+        """The running value of each thread, and what is carried to the next piece."""
         name, carry = scan.target, f"carry_{scan.target}"
         function = scan_name(scan.combiner, scan.dtype)
         return [

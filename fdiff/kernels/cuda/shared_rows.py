@@ -1,9 +1,9 @@
 """What a tile loop keeps in shared memory: rows that it reads, and temporaries of its own.
 
-Nests of a tile loop read a matrix with one thread for each row: entries that neighbours read at the
-same time are then a row apart. So the threads of a block copy all rows of a tile to shared memory
-first, in the order in which they lie, and read them there. Temporaries that one nest leaves to the
-next lie there as well, as far as there is room.
+Nests of a tile loop read a matrix with one thread for each row: what neighbours read at the same
+time then has the stride of a row. So the threads of a block copy all rows of a tile to shared
+memory first, in the order in which they lie, and read them there. Temporaries that one nest leaves
+to the next lie there as well, as far as there is room.
 
 NVIDIA, CUDA C++ Best Practices Guide, section 9.2.3 (shared memory).
 """
@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from ..ir.indexing import Axis, size
+from ..ir.index_expressions import Axis, size
 from ..ir.loops import BEGIN, BLOCK, END, NUMPY, Call, Nest, StatementKind, Temporary, TileLoop
-from .program import Numbers, evaluate
+from .cuda_program import Numbers, evaluate
 from .tuning import Tuning
 
 BYTES = 48 << 10  # of shared memory, which each block has
@@ -24,10 +24,11 @@ REDUCTION = 256  # bytes that the threads of a block exchange values through, at
 
 
 class TileRows(NamedTuple):
-    """The rows of an array that a tile reads: the entries of each, as text and now, and of all.
+    """The rows of an array that a tile reads.
 
-    A row is followed by an entry that nothing reads if there is a `gap`: threads that read a column
-    of rows that are an odd number of entries apart read from different banks.
+    A row has `entries`, a text, which is `length` for the sizes of this program; in shared memory
+    there is room for `most` entries of all rows. If there is a `gap`, a row is followed by an entry
+    that nothing reads: threads that read a column of rows with an odd stride read different banks.
     """
 
     name: str
@@ -39,7 +40,7 @@ class TileRows(NamedTuple):
 
     @property
     def stride(self) -> str:
-        """How far rows are apart."""
+        """From the begin of a row to that of the next, in entries."""
         return f"{self.entries} + 1" if self.gap else self.entries
 
     @property
@@ -81,9 +82,10 @@ def staged_name(name: str) -> str:
 
 
 class SharedRows:
-    """What tiles of a loop may keep in shared memory, where nothing is `atomic`.
+    """What tiles of a loop may keep in shared memory: rows that they read, and temporaries.
 
-    As many `reductions` by all threads of a block need some of it.
+    Memory that is updated atomically (`atomic`) stays where it is. Each of so many `reductions` by
+    all threads of a block needs some shared memory, too.
     """
 
     def __init__(
@@ -97,7 +99,7 @@ class SharedRows:
     ) -> None:
         self._dtypes, self._numbers = dtypes, numbers
         self._room = min(MOST_BYTES, BYTES - REDUCTION * reductions)
-        self._rows = _read_alike(tiles, dtypes)
+        self._rows = _read_by_whole_rows(tiles, dtypes)
         self._all = temporaries
         self._temporaries = [t for t in temporaries if t.name not in atomic and _is_plain(t, tiles)]
 
@@ -114,9 +116,9 @@ class SharedRows:
         own = sum(self._bytes(self._of_row(t), t.dtype) for t in self._all if BLOCK in t.dims)
         room = self._room // max(1, rows + own)
         wanted = min(tuning.threads // least, room)
-        return max(tuning.height, wanted // tuning.height * tuning.height)
+        return max(tuning.tile_rows, wanted // tuning.tile_rows * tuning.tile_rows)
 
-    def at(self, height: int) -> tuple[list[TileRows], dict[str, int]]:
+    def kept(self, height: int) -> tuple[list[TileRows], dict[str, int]]:
         """What is kept of tiles of so many rows: rows that are read, and entries of temporaries."""
         read: list[TileRows] = []
         kept: dict[str, int] = {}
@@ -159,7 +161,7 @@ def _is_plain(t: Temporary, tiles: TileLoop) -> bool:
     return t.dims.count(BLOCK) == 1 and t.dtype != "b1" and t.name not in called | carried
 
 
-def _read_alike(tiles: TileLoop, dtypes: Mapping[str, str]) -> dict[str, str]:
+def _read_by_whole_rows(tiles: TileLoop, dtypes: Mapping[str, str]) -> dict[str, str]:
     """The arrays that all nests read by whole rows, with the entries of a row."""
     nests = [item for item in tiles.items if isinstance(item, Nest)]
     written = {s.memory for nest in nests for s in nest.all_statements if s.writes}

@@ -1,22 +1,26 @@
 """The words of kernel texts as functions of Python, for Numba's simulator of CUDA.
 
-They have the meaning that `fdiff.kernels.llvm.words` states, by NumPy and SciPy instead of by our
-formulas: the simulator checks what kernels do, not how elementary functions are computed.
+A word is what the op that is made of it computes in NumPy, or its text, which is Python: the
+simulator checks what kernels do, not how elementary functions are computed.
 """
 
 from __future__ import annotations
 
+import operator
 import threading
 from collections.abc import Callable
-from functools import wraps
-from types import SimpleNamespace
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
 from numba import cuda
 from scipy import special
 
-from .program import CudaKernel
+from ...primitive import PRIMITIVES, load_tables
+from ..ir.word_table import Word, word_of
+from ..llvm.arithmetic import UnknownWordError
+from ..runtime import scalar
+from .cuda_program import CudaKernel
 
 WARP = 2  # lanes of a warp: threads of the simulator are slow
 _PATIENCE = 60.0  # seconds: lanes that wait for longer wait for one that has failed
@@ -81,115 +85,82 @@ class Offset:
 # --- numbers ----------------------------------------------------------------------------------
 
 
-def _typed(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function with a result of the dtype of its first argument."""
+class _Home:
+    """What ``rt`` or ``math`` stands for: words are found when a kernel first calls them."""
 
-    @wraps(function)
-    def typed(x: Any, *others: Any) -> Any:
-        dtype = np.asarray(x).dtype
-        if dtype == np.bool_:
-            return np.bool_(function(x, *others))
-        return dtype.type(function(x, *others))
+    def __init__(self, name: str, **words: Callable[..., Any]) -> None:
+        self._name = name
+        vars(self).update(words)
+
+    def replaced(self, **words: Callable[..., Any]) -> _Home:
+        """The same with other functions for these words."""
+        return _Home(self._name, **{**vars(self), **words})
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        word = word_of(f"{self._name}.{name}")
+        if word is None:
+            raise AttributeError(f"{self._name}.{name} is no word")
+        vars(self)[name] = _typed(word, name)
+        return vars(self)[name]
+
+
+@cache
+def _typed(word: Word, name: str) -> Callable[..., Any]:
+    """A word on numbers, which gives the type that its row says."""
+    evaluate, letters = _OWN.get(word.name) or _reference(word, name), word.parameters
+
+    def typed(*given: Any) -> Any:
+        numbers = [np.asarray(x)[()] for x in given]
+        dtype, text = numbers[0].dtype, None
+        if dtype.kind == "f":
+            pairs = zip(numbers, letters, strict=True)
+            numbers = [x.astype(dtype) if letter == letters[0] else x for x, letter in pairs]
+        else:
+            text = _text(name, dtype.kind)
+        out = np.dtype(word.result([x.dtype.str[1:] for x in numbers]))
+        return np.asarray((text or evaluate)(*numbers)).astype(out)[()]
 
     return typed
 
 
-def _quotient(over: Callable[..., Any]) -> Callable[[Any, Any], Any]:
-    """A quotient by a length, 0 at the origin."""
-    return lambda x, y: np.float64(0) if x == 0 and y == 0 else over(x, y)
+def _reference(word: Word, name: str) -> Callable[..., Any]:
+    """What the op computes in NumPy whose text calls this word, of ``rt`` or ``math``, alone."""
+    load_tables("scipy.special")
+    operands = ", ".join(f"{{{k}}}" for k in range(len(word.parameters)))
+    texts = f"rt.{name}({operands})", f"math.{name}({operands})"
+    for op in PRIMITIVES.values():
+        if op.kernel is not None and op.kernel.text in texts:
+            return op.evaluate
+    raise UnknownWordError(word.name)
 
 
-def _power(x: Any, y: Any) -> Any:
-    dtype = np.asarray(x).dtype
-    if dtype.kind != "f" and y < 0:
-        return dtype.type(1)
-    return np.power(x, dtype.type(y))
+@lru_cache(maxsize=256)
+def _text(name: str, family: str) -> Callable[..., Any] | None:
+    """The text of a word for a family of dtypes, which is Python; None if there is none."""
+    for families, text in scalar.TEXTS.get(name, ()):
+        if family in families:
+            space: dict[str, Any] = {"rt": _RT, "math": _MATH}
+            exec(text, space)
+            return space[name]
+    return None
 
 
-def _share(base: float) -> Callable[[Any, Any], Any]:
-    def share(x: Any, y: Any) -> Any:
-        d = np.float64(x) - np.float64(y)
-        d = 0.0 if x == y else d
-        return special.expit(d * np.log(base))
-
-    return share
-
-
-def _shift(left: bool) -> Callable[[Any, Any], Any]:  # noqa: FBT001 - private
-    def shifted(x: Any, n: Any) -> Any:
-        dtype = np.asarray(x).dtype
-        bits = 8 * dtype.itemsize
-        if 0 <= n < bits:
-            return np.left_shift(x, dtype.type(n)) if left else np.right_shift(x, dtype.type(n))
-        return dtype.type(-1 if not left and x < 0 else 0)
-
-    return shifted
-
-
-def _ldexp(x: Any, n: Any) -> Any:
-    return np.ldexp(x, np.int32(max(-(1 << 30), min(1 << 30, int(n)))))
-
-
-_SUMS: dict[str, Callable[..., Any]] = {
-    "add": lambda x, y: x + y,
-    "multiply": lambda x, y: x * y,
-    "maximum": np.maximum,
-    "minimum": np.minimum,
-    "fmax": np.fmax,
-    "fmin": np.fmin,
-    "fma": lambda x, y, z: x * y + z,
+_OWN: dict[str, Callable[..., Any]] = {  # words that are no op's
+    "rt.add": operator.add,
+    "rt.multiply": operator.mul,
+    "rt.frem": np.fmod,
+    "rt.bits": lambda x: 8 * x.itemsize,
+    "math.lgamma": special.gammaln,
+    "math.tgamma": special.gamma,
+    "math.pow": np.power,
 }
-_UFUNCS = (
-    "floor", "ceil", "trunc", "rint", "sign", "heaviside", "isnan", "isinf", "isfinite", "signbit",
-    "spacing", "nextafter", "fmod", "remainder", "floor_divide", "gcd", "lcm", "exp", "exp2",
-    "expm1", "sinh", "cosh", "tanh", "log", "log1p", "log2", "log10", "logaddexp", "logaddexp2",
-    "sin", "cos", "tan", "cbrt", "hypot",
-)  # fmt: skip
-_OTHER_NAMES = {
-    "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2,
-    "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "invert": np.invert,
-    "frem": np.fmod, "erf": special.erf, "erfc": special.erfc, "ndtr": special.ndtr,
-    "expit": special.expit,
-}  # fmt: skip
-_FORMULAS: dict[str, Callable[..., Any]] = {
-    "exp_product": lambda x, y: np.exp(x * y),
-    "exp_minus_square": lambda x: np.exp(-x * x),
-    "sech_squared": lambda x: 1 / np.cosh(x) ** 2,
-    "logistic_slope": lambda x: special.expit(x) * special.expit(-x),
-    "first_share": _share(np.e),
-    "second_share": lambda x, y: _share(np.e)(y, x),
-    "first_share2": _share(2.0),
-    "second_share2": lambda x, y: _share(2.0)(y, x),
-    "power": _power,
-    "power_sum": lambda x, y, z: np.power(x, y + z),
-    "power_slope": lambda x, y, z: y * np.power(x, y + z),
-    "first_direction": _quotient(lambda x, y: x / np.hypot(x, y)),
-    "second_direction": _quotient(lambda x, y: y / np.hypot(x, y)),
-    "first_angle_slope": lambda x, y: x / np.hypot(x, y) / np.hypot(x, y),
-    "second_angle_slope": lambda x, y: y / np.hypot(x, y) / np.hypot(x, y),
-    "over_one_plus_square": lambda x: 1 / (1 + x * x),
-    "over_root_one_plus_square": lambda x: 1 / np.hypot(1, x),
-    "left_shift": _shift(left=True),
-    "right_shift": _shift(left=False),
-    "ldexp": _ldexp,
-}
-_RT = SimpleNamespace(
+_RT = _Home(
+    "rt",
     exchange=_exchange,
     atomic_sum=_atomic_sum,
     offset=Offset,
-    quotient=lambda n, by: n // by,
+    quotient=operator.floordiv,
     select=lambda test, x, y: x if test else y,
-    bits=lambda x: 8 * np.asarray(x).dtype.itemsize,
-    **_SUMS,
-    **{name: getattr(np, name) for name in _UFUNCS},
-    **{name: _typed(function) for name, function in {**_OTHER_NAMES, **_FORMULAS}.items()},
+    fma=lambda x, y, z: x * y + z,
 )
-_MATH = SimpleNamespace(
-    sqrt=np.sqrt,
-    copysign=np.copysign,
-    lgamma=_typed(special.gammaln),
-    tgamma=_typed(special.gamma),
-    pow=np.power,
-    **{name: getattr(np, name) for name in _UFUNCS},
-    **{name: _typed(function) for name, function in _OTHER_NAMES.items()},
-)
+_MATH = _Home("math")

@@ -14,10 +14,10 @@ import numpy as np
 
 from ...device_arrays import DeviceArray
 from . import adapter
+from .cuda_program import CudaKernel
+from .cuda_words import function_of
 from .device import Argument, Block, Pointer, Prepared
-from .program import CudaKernel
 from .strided_copies import copied, copy_into
-from .words import function_of
 
 
 class Simulator:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ..ir.combiners import Combiner
-from ..ir.indexing import Axis, size
+from ..ir.index_expressions import Axis, size
 from ..ir.loops import Access, Buffer, Nest, Statement, StatementKind
 from .nest_mapping import scattered_updates
 from .partial_results import PartialMemory

@@ -8,8 +8,8 @@ from math import prod
 import numpy as np
 
 from ...device_arrays import DeviceArray
+from .cuda_program import CudaKernel, Parameter
 from .device import CudaDevice, Pointer
-from .program import CudaKernel, Parameter
 
 _THREADS = 256
 _MOST_BLOCKS = 4096  # then each thread copies several entries

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
-from .indexing import Dims, Index
+from .index_expressions import Dims, Index
 from .loops import Buffer, Guard, Ranges
 
 View = tuple[int, Index]  # a node, and the index at which it is read

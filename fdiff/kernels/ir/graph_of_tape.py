@@ -21,10 +21,11 @@ from ...errors import TapeError
 from ...kernel_rule import KernelRule, Kind
 from ...tape import CONSTANT, INPUT, Constant, Node, Tape
 from . import masked_operands
-from .graph import Data, KernelGraph, Operation, Values
+from .index_expressions import Slices
+from .kernel_graph import Data, KernelGraph, Operation, SliceParameters, Values
 from .small_sizes import many_rows, small_sizes
 
-_MOST_APART = 64  # stores that one is compared with
+_MOST_COMPARED = 64  # stores that a store or a slice is compared with
 _LARGE = 4  # a store of a quarter of an array is a large one
 # Kinds that have no parameters but what their shapes tell.
 _OF_SHAPES = (Kind.RESHAPE, Kind.BROADCAST, Kind.IOTA, Kind.SCATTER_ADD, Kind.SCATTER_SET)
@@ -43,7 +44,7 @@ class _Draft:
     ops: list[Operation] = field(default_factory=list)
     place: dict[int, int] = field(default_factory=dict)
     literals: dict[Operation, int] = field(default_factory=dict)
-    regions: dict[tuple[object, ...], Data] = field(default_factory=dict)
+    regions: dict[tuple[object, ...], Slices] = field(default_factory=dict)
     shifts: dict[tuple[int, int, int], str] = field(default_factory=dict)
 
     @cached_property
@@ -295,9 +296,9 @@ def _data(draft: _Draft, node: Node, kind: Kind) -> Data:
         pairs = _slices(draft, starts, steps, outer, inner)
         if kind is Kind.UNSLICE:
             wide = all(2 * n > full for n, full in zip(inner, outer, strict=True))
-            return (*pairs, 1) if wide else pairs
-        beside = _beside(draft, node, starts, steps) if draft.above else 0
-        return (*pairs, beside) if beside else pairs
+            return SliceParameters(pairs, wide=wide)
+        beside = _disjoint_stores_above(draft, node, starts, steps) if draft.above else 0
+        return SliceParameters(pairs, beside)
     if kind in _OF_SHAPES:
         return ()
     return tuple(
@@ -307,26 +308,26 @@ def _data(draft: _Draft, node: Node, kind: Kind) -> Data:
     )
 
 
-def _stored(draft: _Draft, node: Node, starts: Shape, steps: Shape) -> Data:
-    """The entries stored into, by the same names for each store there into one array; `apart`."""
+def _stored(draft: _Draft, node: Node, starts: Shape, steps: Shape) -> SliceParameters:
+    """The entries stored into, by the same names for each store there into one array."""
     nodes = draft.tape.nodes
     base, inner = node.args[0], nodes[node.args[1]].type.shape
     key = (base, starts, steps, inner)
     if key not in draft.regions:
         draft.regions[key] = _slices(draft, starts, steps, node.type.shape, inner)
-    apart = 0
-    while apart < _MOST_APART and nodes[base].primitive.kind is Kind.UPDATE:
+    count = 0
+    while count < _MOST_COMPARED and nodes[base].primitive.kind is Kind.UPDATE:
         if not _misses(draft, base, inner, starts, steps):
             break
-        apart, base = apart + 1, nodes[base].args[0]
+        count, base = count + 1, nodes[base].args[0]
     large = _LARGE * math.prod(inner) >= node.type.size
-    return (*draft.regions[key], apart, int(large))
+    return SliceParameters(draft.regions[key], count, large=large)
 
 
-def _beside(draft: _Draft, node: Node, starts: Shape, steps: Shape) -> int:
+def _disjoint_stores_above(draft: _Draft, node: Node, starts: Shape, steps: Shape) -> int:
     """How many stores into the array that is read, one upon the other, are of other entries."""
     count, above = 0, draft.above.get(node.args[0], -1)
-    while count < _MOST_APART and above >= 0:
+    while count < _MOST_COMPARED and above >= 0:
         if not _misses(draft, above, node.type.shape, starts, steps):
             break
         count, above = count + 1, draft.above.get(above, -1)
@@ -342,7 +343,7 @@ def _misses(draft: _Draft, store: int, sizes: Shape, starts: Shape, steps: Shape
     return any(map(disjoint, sizes, starts, steps, shape, begins, strides))
 
 
-def _slices(draft: _Draft, starts: Shape, steps: Shape, outer: Shape, inner: Shape) -> Data:
+def _slices(draft: _Draft, starts: Shape, steps: Shape, outer: Shape, inner: Shape) -> Slices:
     """Per axis ``(start, step)`` as text; ``("0", "1")`` for an axis that is taken whole."""
     out: list[tuple[str, str]] = []
     for start, step, n, full in zip(starts, steps, inner, outer, strict=True):

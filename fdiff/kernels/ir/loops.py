@@ -13,26 +13,15 @@ from enum import Enum
 from typing import NamedTuple, TypeVar, cast
 
 from .combiners import Combiner
-from .indexing import Dims, Index
+from .index_expressions import Dims, Index
+from .word_table import DTYPES
 
 # Names in the text of kernels: the rows of a tile, where the tile begins and ends, and up to which
 # row it is known whether index vectors stay or count (`VersionedLoop`).
 BLOCK, BEGIN, END, AHEAD = "block", "begin_row", "end_row", "ahead"
 
 # dtypes as the text of a kernel spells them
-NUMPY = {
-    "b1": "np.bool_",
-    "i1": "np.int8",
-    "i2": "np.int16",
-    "i4": "np.int32",
-    "i8": "np.int64",
-    "u1": "np.uint8",
-    "u2": "np.uint16",
-    "u4": "np.uint32",
-    "u8": "np.uint64",
-    "f4": "np.float32",
-    "f8": "np.float64",
-}
+NUMPY = {dtype: f"np.{name}" for name, dtype in DTYPES.items()}
 
 
 class Buffer(NamedTuple):

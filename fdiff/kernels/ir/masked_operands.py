@@ -6,6 +6,8 @@ the batch. Here the mask goes to the other operand, which has its axes, and the 
 are. Terms behind the mask are then zero, or NaN where a weight is not finite; the routine leaves
 those terms out where a sum is not finite. It knows them by the sign: the masked operand is -0.0
 there, and a zero that is not behind the mask is +0.0.
+
+Our own: docs/decisions/where-protects-branches.md.
 """
 
 from __future__ import annotations
@@ -90,7 +92,7 @@ def _found(tape: Tape, node: Node) -> tuple[int, Operand] | None:
         own = set(operand.value_labels)
         summed = {x for x in wide if x not in out}
         free, rest = wide - own, own - wide
-        apart = set(operand.mask_labels) - own
+        mask_only = set(operand.mask_labels) - own
         whole = other.size <= tape.nodes[node.args[k]].type.size
         if (
             wide >= set(operand.mask_labels)
@@ -98,7 +100,7 @@ def _found(tape: Tape, node: Node) -> tuple[int, Operand] | None:
             and summed <= own
             and free
             and rest
-            and apart
+            and mask_only
             and whole
         ):
             return k, operand

@@ -4,35 +4,17 @@ from __future__ import annotations
 
 import re
 
-_CHEAP = (
-    "math.sqrt",
-    "math.copysign",
-    "rt.floor",
-    "rt.ceil",
-    "rt.trunc",
-    "rt.maximum",
-    "rt.minimum",
-    "rt.sign",
-    "rt.isnan",
-    "rt.isfinite",
-    "rt.isinf",
-)
+from .word_table import WORDS
+
+_CHEAP = tuple(f"{word.name}(" for word in WORDS.values() if word.cheap)
 # Up to so many calls of elementary functions in a kernel are inlined, which takes 5 to 9 ms of
 # compile time each. More are calls of vector functions, at 2 ms each and 20 ms a function, and as
 # fast where loops are long.
 INLINED = 16
 SLOW = 20  # cost of a transcendental function, in additions
-# Functions of kernel texts that have most of their instructions in common with one: in one loop
-# they cost little more than it (`kernels/runtime/maths/slopes.py`).
-_ALIKE = (
-    ("tanh", "sech_squared"),
-    ("expit", "logistic_slope"),
-    ("exp", "expm1"),
-    ("logaddexp", "first_share", "second_share"),
-    ("logaddexp2", "first_share2", "second_share2"),
-    ("hypot", "first_direction", "second_direction"),
-)
-ALIKE = {f"rt.{name}": f"rt.{functions[0]}" for functions in _ALIKE for name in functions}
+# The function that a word has most of its instructions in common with, of that function too: in one
+# loop both cost little more than one of them (`kernels/runtime/maths/slopes.py`).
+ALIKE = {name: word.like for word in WORDS.values() if word.like for name in (word.name, word.like)}
 _CALL = re.compile(r"(rt\.\w+)\([{}0-9, ]*\)")  # of a function on operands alone
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...kernel_rule import Kind
-from .graph import Operation
+from .kernel_graph import Operation
 from .loops import NUMPY
 
 _EXACT = ("f8", "f4", "i8")  # dtypes whose arithmetic stays in the dtype

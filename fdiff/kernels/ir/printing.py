@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from .graph import KernelGraph, Operation
-from .indexing import Dims, plus, times
+from .index_expressions import Dims, plus, times
+from .kernel_graph import KernelGraph, Operation, SliceParameters
 from .loops import (
     BEGIN,
     END,
@@ -60,6 +60,8 @@ def type_text(dtype: str, dims: Dims) -> str:
 
 def _parameters(op: Operation) -> list[str]:
     """What an operation is besides its name: parameters by name, starts and steps of slices."""
+    if isinstance(op.data, SliceParameters):
+        return _slice_parameters(op.data)
     out: list[str] = []
     for entry in op.data:
         if not isinstance(entry, tuple) or len(entry) != 2:
@@ -70,6 +72,13 @@ def _parameters(op: Operation) -> list[str]:
             start, step = entry
             out.append(f"{start}::{step}")
     return out if op.data or op.args else [op.text]
+
+
+def _slice_parameters(region: SliceParameters) -> list[str]:
+    out = [f"{start}::{step}" for start, step in region.slices]
+    if region.disjoint:
+        out.append(f"disjoint={region.disjoint}")
+    return out + ["wide"] * region.wide + ["large"] * region.large
 
 
 def _value(value: object) -> str:

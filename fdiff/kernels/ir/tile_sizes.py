@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .indexing import Dims, plus, size
+from .index_expressions import Dims, plus, size
 
 # Entries of a tile, and its rows: a multiple of the vector length, for nests with rows innermost.
 # A tile that adds to matrices reads and writes all of them, which takes as long as 30 rows do.

@@ -7,11 +7,9 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from keyword import iskeyword
 
-from ..llvm.types import DTYPES, common, unified
-from ..runtime import maths, scalar
+from ..llvm.types import common, unified
+from .word_table import word_of
 
-_TESTS = maths.TESTS | scalar.TESTS
-_REAL = ("sqrt", "copysign")  # of `math`: real results for integers too
 _BITS = (ast.BitAnd, ast.BitOr, ast.BitXor)
 
 
@@ -65,13 +63,10 @@ class DtypeInference:
         kinds = [self._kind(a, names) for a in node.args]
         if not isinstance(node.func, ast.Attribute):  # abs, min, max
             return kinds[0] if kinds and all(k == kinds[0] for k in kinds) else None
-        name = node.func.attr
-        if name in DTYPES:
-            return DTYPES[name]
-        if name in _TESTS:
-            return "b1"
-        first = kinds[0] if kinds else None
-        return "f8" if name in _REAL and first is not None and first[0] != "f" else first
+        word, first = word_of(ast.unparse(node.func)), kinds[0] if kinds else None
+        if word is None or word.gives in "pv" or (first is None and word.gives in "fn"):
+            return first
+        return word.result([str(kind) for kind in kinds])
 
 
 @lru_cache(maxsize=4096)

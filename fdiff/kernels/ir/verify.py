@@ -15,7 +15,7 @@ from functools import lru_cache
 
 from ...errors import TapeError
 from ...kernel_rule import Kind
-from .graph import KernelGraph
+from .kernel_graph import KernelGraph
 from .loops import (
     AHEAD,
     BEGIN,

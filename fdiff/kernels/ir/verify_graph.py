@@ -13,8 +13,8 @@ from functools import lru_cache
 
 from ...errors import TapeError
 from ...kernel_rule import Category, Kind
-from .graph import KernelGraph, Operation
-from .indexing import ONE, Dims, nonunit
+from .index_expressions import ONE, Dims, nonunit
+from .kernel_graph import KernelGraph, Operation
 from .printing import operation_text
 
 _SIZE = re.compile(r"\bn(\d+)\b")
@@ -125,8 +125,8 @@ def _slice(op: Operation, operands: _Operands) -> str:
     """A slice, its transpose, or a store into one: as many axes here as there."""
     if any(len(p.dims) != len(op.dims) for p in operands):
         return f"operands with other axes than {_shape(op.dims)}"
-    if len(op.data) < len(op.dims):
-        return f"{len(op.data)} starts on {len(op.dims)} axes"
+    if len(op.slices) != len(op.dims):
+        return f"{len(op.slices)} starts on {len(op.dims)} axes"
     return next(filter(None, (_same_dtype(op, p) for p in operands)), "")
 
 

@@ -8,7 +8,7 @@ slot. Checked where ``FDIFF_VERIFY`` is set, as it is in all tests.
 
 from __future__ import annotations
 
-from .graph import KernelGraph
+from .kernel_graph import KernelGraph
 from .loops import BEGIN, END, Call, Item, LoopProgram, Nest, nests_and_calls
 from .parallel import (
     PARTS,

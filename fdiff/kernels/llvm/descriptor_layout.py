@@ -36,8 +36,8 @@ PYTHON_API = (
     "PyLong_FromLong", "PyObject_Vectorcall",
 )  # fmt: skip
 
-# The stub's memory on the stack by parts, each given by the bytes before it. It begins with the
-# addresses that the kernel is given, `data` of them.
+# The parts of the stub's memory on the stack, each given by the bytes before it. Before all of
+# them are the addresses that the kernel is given, `data` of them.
 FRAME = ("slots", "strides", "copies", "looked_up", "made", "stack")
 
 HEADER = (
@@ -99,32 +99,12 @@ def encode(
         held.append(array)
         return int(array.ctypes.data)
 
-    read, constants = sum(i.written is None for i in inputs), len(kernel.constants)
-    first, strides, records = read + constants, 0, []
-    for k, one in enumerate(inputs):
-        at = k if one.written is None else first + one.written
-        records += _input(one, at, strides, words(one.shape))
-        strides += len(one.shape) if one.strided else 0
-    count = max([len(outputs), *(1 + i.written for i in inputs if i.written is not None)])
-    uses = Counter(step.what for step in result if step.how == "OUTPUT")
-    header = dict.fromkeys(HEADER, 0) | _fixed() | {
-        "data": first + count + 1, "first": first,
-        "inputs": words(records), "input_count": len(inputs), "written": len(inputs) - read,
-        "outputs": words([
-            x for o in outputs for x in (
-                id(o.dtype), len(o.shape), words(o.shape), int(o.scalar), int(o.made),
-            )
-        ]),
-        "output_count": len(outputs), "result_count": len(result),
-        "guard": 0 if guard is None else guard + 1,
-        "result": words([word for s in result for word in _step(s, outputs, uses, words)]),
-    }  # fmt: skip
-    header |= _frame({
-        "data": first + count + 1, "slots": 2 * len(outputs), "strides": strides,
-        "copies": len(inputs), "looked_up": LOOKUP_REGISTERS, "made": len(outputs),
-        "stack": len(result),
-    })  # fmt: skip
-    header |= _signature(signature, words) | _kernel(kernel, words) | _checks(checks, words)
+    header = dict.fromkeys(HEADER, 0) | _fixed() | _signature(signature, words)
+    header |= _kernel(kernel, words) | _checks(checks, words)
+    header |= _addresses_and_stack(kernel, inputs, outputs, result)
+    header |= _inputs(inputs, header["first"], words) | _outputs(outputs, words)
+    header |= _result(result, outputs, words)
+    header["guard"] = 0 if guard is None else guard + 1
     descriptor = np.array([int(v) for v in header.values()], np.int64).view(Descriptor)
     descriptor.held = held
     return descriptor
@@ -139,11 +119,55 @@ def _fixed() -> dict[str, int]:
     return out | {name: numpy_api(k) for name, k in NUMPY_API.items()}
 
 
-def _frame(sizes: dict[str, int]) -> dict[str, int]:
-    """Where each part of the stack's memory begins, in bytes, and how many words there are."""
-    begins = accumulate(sizes.values(), initial=0)
-    found = {name: WORD * begin for name, begin in zip(sizes, begins, strict=False)}
-    return {name: found[name] for name in FRAME} | {"frame": sum(sizes.values())}
+def _addresses_and_stack(
+    kernel: BoundKernel,
+    inputs: Sequence[KernelInput],
+    outputs: Sequence[KernelOutput],
+    result: Sequence[ResultStep],
+) -> dict[str, int]:
+    """The kernel's addresses: inputs read, constants, results, workspace; and the stack's parts.
+
+    Parts of the stack are given by where they begin, in bytes, the `frame` by its words.
+    """
+    first_result = sum(one.written is None for one in inputs) + len(kernel.constants)
+    given = [1 + one.written for one in inputs if one.written is not None]
+    addresses = first_result + max([len(outputs), *given]) + 1
+    sizes = {
+        "data": addresses, "slots": 2 * len(outputs),
+        "strides": sum(len(one.shape) for one in inputs if one.strided), "copies": len(inputs),
+        "looked_up": LOOKUP_REGISTERS, "made": len(outputs), "stack": len(result),
+    }  # fmt: skip
+    begins = dict(zip(sizes, accumulate(sizes.values(), initial=0), strict=False))
+    stack = {name: WORD * begins[name] for name in FRAME} | {"frame": sum(sizes.values())}
+    return {"data": addresses, "first": first_result} | stack
+
+
+def _inputs(inputs: Sequence[KernelInput], first_result: int, words: Words) -> dict[str, int]:
+    records: list[int] = []
+    strides = 0  # words on the stack for the strides of earlier inputs
+    for k, one in enumerate(inputs):
+        address = k if one.written is None else first_result + one.written
+        records += _input(one, address, strides, words(one.shape))
+        strides += len(one.shape) if one.strided else 0
+    written = sum(one.written is not None for one in inputs)
+    return {"inputs": words(records), "input_count": len(inputs), "written": written}
+
+
+def _outputs(outputs: Sequence[KernelOutput], words: Words) -> dict[str, int]:
+    records = [
+        word for one in outputs for word in (
+            id(one.dtype), len(one.shape), words(one.shape), int(one.scalar), int(one.made),
+        )
+    ]  # fmt: skip
+    return {"outputs": words(records), "output_count": len(outputs)}
+
+
+def _result(
+    result: Sequence[ResultStep], outputs: Sequence[KernelOutput], words: Words
+) -> dict[str, int]:
+    uses = Counter(step.what for step in result if step.how == "OUTPUT")
+    steps = [word for step in result for word in _step(step, outputs, uses, words)]
+    return {"result": words(steps), "result_count": len(result)}
 
 
 def _signature(signature: CallSignature, words: Words) -> dict[str, int]:

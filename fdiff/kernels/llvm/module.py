@@ -26,11 +26,11 @@ from .calling_convention import (
     table_read,
 )
 from .function_builder import FunctionBuilder, declare, parameters_of
+from .llvm_words import call, local
 from .loop_hints import MANY_CALLS, calls_in, hint_many_calls
 from .outlined_functions import OutlinedFunctions, only_arguments
 from .statements import write
 from .types import WORD, TypedValue, is_pointer, llvm_type
-from .words import call, local
 
 
 def module_of(text: str, name: str, calls: int = 0) -> ir.Module:

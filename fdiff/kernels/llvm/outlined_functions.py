@@ -19,10 +19,10 @@ from llvmlite import ir
 from .calling_convention import TABLES, ArgumentTables, Location
 from .expressions import expression
 from .function_builder import FunctionBuilder, Library, declare, parameters_of
+from .llvm_words import local
 from .loop_hints import hint_long_loop
 from .statements import write
 from .types import WORD, TypedValue, is_pointer, llvm_type
-from .words import local
 
 _WORDS = WORD.as_pointer()
 _INDEX = ir.IntType(32)

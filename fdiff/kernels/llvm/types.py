@@ -18,11 +18,6 @@ TRUTH = ir.IntType(1)
 BYTE = ir.IntType(8)
 _REAL = {"f4": ir.FloatType(), "f8": ir.DoubleType()}
 _EXACT_IN_SINGLE = ("b1", "i1", "i2", "u1", "u2")
-# dtypes as texts spell them: ``np.float64(x)``
-DTYPES = {
-    "bool_": "b1", "int8": "i1", "int16": "i2", "int32": "i4", "int64": "i8", "uint8": "u1",
-    "uint16": "u2", "uint32": "u4", "uint64": "u8", "float32": "f4", "float64": "f8",
-}  # fmt: skip
 
 
 class TypedValue(NamedTuple):

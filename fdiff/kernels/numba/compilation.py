@@ -17,11 +17,12 @@ from numba.core import config
 from numba.core.errors import NumbaError
 
 from ...errors import InputError, TapeError, failure
+from ..ir.word_table import DTYPES
 from ..kernel_source import elementary_calls
 from ..llvm import machine
 from ..llvm.calling_convention import TABLES, WORKER, Location, location
 from ..llvm.loop_hints import MANY_CALLS, calls_in
-from ..llvm.types import BYTE, DTYPES, is_pointer, llvm_type
+from ..llvm.types import BYTE, is_pointer, llvm_type
 from ..runtime import maths
 from .numba_types import CPU
 from .pipelines import ManyCallsCompiler, NoAliasCompiler, OutlinedCompiler
@@ -123,8 +124,8 @@ def _pipeline(node: ast.FunctionDef, kernel: ast.FunctionDef | None) -> dict[str
         return {"pipeline_class": OutlinedCompiler}
     if kernel is not None and calls_in(node.body) >= MANY_CALLS:
         return {"pipeline_class": ManyCallsCompiler}
-    apart = kernel is not None or "* noalias" in ast.unparse(node.args)
-    return {"pipeline_class": NoAliasCompiler} if apart else {}
+    noalias = kernel is not None or "* noalias" in ast.unparse(node.args)
+    return {"pipeline_class": NoAliasCompiler} if noalias else {}
 
 
 def _wrapper(native: str, name: str, signature: _Signature) -> ir.Module:

@@ -11,7 +11,8 @@ from typing import Any
 from numba.core import types
 from numba.extending import models, register_model
 
-from ..llvm.types import DTYPES, llvm_type
+from ..ir.word_table import DTYPES
+from ..llvm.types import llvm_type
 
 
 class VectorType(types.Type):

@@ -1,7 +1,7 @@
 """The words of kernel texts as functions of Numba: each an ``@intrinsic`` with its own formula.
 
-The type of a call and its code come from the row of the word (`fdiff.kernels.llvm.words`), so there
-is one source of each formula.
+The type of a call comes from the row of the word (`fdiff.kernels.ir.word_table`), its code from the
+formula that LLVM's words have (`fdiff.kernels.llvm.llvm_words`), so there is one source of each.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
+from ..ir.word_table import Word, word_of
 from ..llvm.arithmetic import UnknownWordError
+from ..llvm.llvm_words import Formula, formula_of
 from ..llvm.types import TypedValue, integer
-from ..llvm.words import Word, word_of
 from .numba_types import CPU, NumbaTypes
 
 Lowering = Callable[[Any, ir.IRBuilder, Any, tuple[ir.Value, ...]], Any]
 Typing = Callable[..., "tuple[Any, Lowering] | None"]
 
 
-def typing_of(word: Word, count: int, of: NumbaTypes = CPU) -> Typing:
+def typing_of(word: Word, formula: Formula, count: int, of: NumbaTypes = CPU) -> Typing:
     """The function that an ``@intrinsic`` is made of: signature and code of a call of a word.
 
     `count` is the number of arguments, `of` the types of the target.
@@ -38,7 +39,7 @@ def typing_of(word: Word, count: int, of: NumbaTypes = CPU) -> Typing:
             return None
         known = [s for s in spellings if s is not None]
         signature = of.of(word.result(known))(*map(_accepted, given, known, [of] * count))
-        return signature, _lowering(word, known)
+        return signature, _lowering(formula, known)
 
     letters = word.parameters if "*" not in word.parameters else ["i", *"*" * (count - 1)]
     names = ["context", *(f"argument{k}" for k in range(count))]
@@ -63,13 +64,13 @@ def _accepted(given: Any, spelling: str, of: NumbaTypes) -> Any:
     return given if spelling.isdigit() or spelling[0] == "'" else of.of(spelling)
 
 
-def _lowering(word: Word, spellings: list[str]) -> Lowering:
+def _lowering(formula: Formula, spellings: list[str]) -> Lowering:
     """The code of a call of a word for arguments of these types."""
 
     def lowering(
         context: Any, code: ir.IRBuilder, signature: Any, args: tuple[ir.Value, ...]
     ) -> Any:
-        found = word.formula(code, list(map(_argument, spellings, args)))
+        found = formula(code, list(map(_argument, spellings, args)))
         return found.value if found.type else context.get_dummy_value()
 
     return lowering
@@ -101,7 +102,7 @@ def _intrinsic(name: str) -> Any:
         raise UnknownWordError(name)
     digits = name[len(word.name) :]
     count = 1 + int(digits) if digits else len(word.parameters)
-    return intrinsic(prefer_literal=True)(typing_of(word, count))
+    return intrinsic(prefer_literal=True)(typing_of(word, formula_of(word), count))
 
 
 _HOMES = {"rt": ModuleType("rt"), "math": ModuleType("math")}

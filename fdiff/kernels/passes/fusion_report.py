@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ..ir.effect import Effect, EffectKind
-from ..ir.graph import KernelGraph, Operation
+from ..ir.kernel_graph import KernelGraph, Operation
 from ..ir.loops import Access, Call, LoopProgram, Nest, Statement, nests_and_calls
 from ..kernel_source import Work
 from .fuse.effects import effects_of_plan
@@ -161,8 +161,8 @@ def _stored(plan: Plan) -> list[StoredValue]:
 def moved_bytes(program: LoopProgram, sizes: tuple[int, ...]) -> int:
     """Bytes that a kernel reads and writes, for these values of ``n0, n1, ...``.
 
-    Each nest reads and writes each entry that it accesses once: what a cache would leave over if it
-    held everything in a nest and nothing between two nests.
+    The model is a cache that holds everything while a nest runs and nothing between two nests: each
+    nest reads and writes each entry that it accesses once.
     """
     memory = (*program.arguments, *program.temporaries, *program.outputs)
     shapes = {m.name: (m.dims, int(m.dtype[1:])) for m in memory}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..ir.effect import Effect, EffectKind
-from ..ir.graph import KernelGraph
+from ..ir.kernel_graph import KernelGraph
 from ..ir.loops import LoopProgram
 from ..ir.parallel import ParallelProgram
 from ..ir.printing import INDENT, graph_text, program_text

@@ -2,10 +2,11 @@
 
 A pass takes the program in one form and leaves it in the same form or the next lower one:
 
-- *graph*: operations on whole arrays in SSA form (`ir/graph.py`);
+- *graph*: operations on whole arrays in SSA form (`ir/kernel_graph.py`);
 - *plan*: the graph, and which of its values are stored in memory (`materialise/`);
 - *schedule*: effects, in order, grouped by the loop nest they share (`fuse/`);
-- *loops*: loop nests of scalar statements, and calls of routines (`ir/loops.py`).
+- *loops*: loop nests of scalar statements, and calls of routines (`ir/loops.py`);
+- *threads*: loops, of which some are split among threads (`ir/parallel.py`).
 
 Passes that only one target needs come last: `FOR_CPU`, `FOR_CUDA`. With
 ``FDIFF_VERIFY`` set, as in all tests, every form is verified after the pass that left it.
@@ -24,7 +25,7 @@ from ...errors import InputError, failure
 from ...process.environment import DUMP, TAPES, dumped, verifying
 from ...process.forking import no_fork
 from ...process.observation import COMPILE, span
-from ..ir.graph import KernelGraph
+from ..ir.kernel_graph import KernelGraph
 from ..ir.loops import LoopProgram
 from ..ir.parallel import ParallelProgram
 from .fuse.dead_stores import eliminate_dead_stores
@@ -37,7 +38,7 @@ from .normalise.reduce_first import reduce_first
 from .normalise.routine_selection import select_routines
 from .normalise.rows_innermost import rows_innermost
 from .normalise.scalarise import scalarise
-from .normalise.store_forwarding import forward_stores
+from .normalise.store_reloading import reload_stores
 from .normalise.transpose_sinking import sink_transposes
 from .parallel.parallelise import parallelise
 from .tile.boundary_splitting import split_boundaries
@@ -51,7 +52,7 @@ class Pass(NamedTuple):
     """A step of the compiler: what it needs of the program, and what it leaves true."""
 
     name: str
-    level: str  # the form of the program it leaves: graph, plan, schedule, loops or threads
+    level: str  # the form of the program it leaves, as listed above
     function: Callable[..., Form | None]  # None where there is nothing to share
     needs: str
     leaves: str
@@ -65,9 +66,9 @@ def materialise(graph: KernelGraph) -> Plan:
 
 PORTABLE: tuple[Pass, ...] = (
     Pass(
-        "forward_stores", "graph", forward_stores,
+        "reload_stores", "graph", reload_stores,
         needs="a graph as it comes from a tape, operations in canonical order",
-        leaves="what is stored and sliced out again is read where it was computed",
+        leaves="what was stored into an array is read back from it, and not computed again",
     ),
     Pass(
         "reduce_first", "graph", reduce_first,

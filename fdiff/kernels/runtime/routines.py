@@ -11,7 +11,7 @@ import re
 from functools import lru_cache
 
 from .blas import places
-from .linalg import DECOMPOSITIONS
+from .linalg_routines import DECOMPOSITIONS
 from .macros import expand
 from .matrix_products import PRODUCTS
 from .status import ROUTINE_STATUS

@@ -7,8 +7,6 @@ its first argument. Formulas follow numpy/_core/src/npymath (divmod) and the ufu
 
 from __future__ import annotations
 
-TESTS = frozenset(["isnan", "isinf", "isfinite", "signbit"])  # they give truth values
-
 TEXTS: dict[str, tuple[tuple[str, str], ...]] = {
     "sign": (
         (

@@ -67,7 +67,8 @@ def solve(
 
 @replaces_if_traced(sl.solve_triangular)
 def solve_triangular(
-    a: object, b: object, trans: object = 0, lower: bool = False, unit_diagonal: bool = False, overwrite_b: bool = False, check_finite: bool = True
+    a: object,
+    b: object, trans: object = 0, lower: bool = False, unit_diagonal: bool = False, overwrite_b: bool = False, check_finite: bool = True,
 ) -> TracedArray:
     left, right, line = system(square(a), b)
     if trans in (2, "C") and left.dtype.kind == "c":
@@ -77,7 +78,9 @@ def solve_triangular(
 
 
 @replaces_if_traced(sl.inv)
-def inv(a: object, overwrite_a: bool = False, check_finite: bool = True, *, assume_a: str | None = None, lower: bool = False) -> TracedArray:
+def inv(
+    a: object, overwrite_a: bool = False, check_finite: bool = True, *, assume_a: str | None = None, lower: bool = False
+) -> TracedArray:
     return np.linalg.inv(_assumed(square(a), assume_a, lower=lower))
 
 
@@ -123,7 +126,9 @@ def lu_factor_call(a: object, overwrite_a: bool = False, check_finite: bool = Tr
 
 
 @replaces_if_traced(sl.lu_solve)
-def lu_solve(lu_and_piv: tuple[object, object], b: object, trans: int = 0, overwrite_b: bool = False, check_finite: bool = True) -> TracedArray:
+def lu_solve(
+    lu_and_piv: tuple[object, object], b: object, trans: int = 0, overwrite_b: bool = False, check_finite: bool = True
+) -> TracedArray:
     """Solution from the packed LU factors; the pivots are looked at."""
     factors, pivots = lu_and_piv
     left, right, line = system(square(factors), b)
@@ -139,7 +144,9 @@ def lu_solve(lu_and_piv: tuple[object, object], b: object, trans: int = 0, overw
 
 
 @replaces_if_traced(sl.lu)
-def lu(a: object, permute_l: bool = False, overwrite_a: bool = False, check_finite: bool = True, p_indices: bool = False) -> tuple[TracedArray, ...]:
+def lu(
+    a: object, permute_l: bool = False, overwrite_a: bool = False, check_finite: bool = True, p_indices: bool = False
+) -> tuple[TracedArray, ...]:
     """``P L U`` of square matrices."""
     x = floating(a)
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
@@ -201,7 +208,7 @@ def _reduced(a: object, b: object, *, lower: bool) -> tuple[TracedArray, TracedA
 @replaces_if_traced(sl.eigh)
 def eigh(
     a: object, b: object = None, *, lower: bool = True, eigvals_only: bool = False, overwrite_a: bool = False, overwrite_b: bool = False,
-    type: int = 1, check_finite: bool = True, subset_by_index: object = None, subset_by_value: object = None, driver: object = None,  # noqa: A002 - SciPy's word
+    type: int = 1, check_finite: bool = True, subset_by_index: object = None, subset_by_value: object = None, driver: object = None,
 ) -> object:  # fmt: skip
     """Eigenvalues and vectors of ``a v = w v`` or ``a v = w b v``; one triangle is read.
 
@@ -217,7 +224,7 @@ def eigh(
 
 @replaces_if_traced(sl.eigvalsh)
 def eigvalsh(
-    a: object, b: object = None, *, lower: bool = True, overwrite_a: bool = False, overwrite_b: bool = False, type: int = 1,  # noqa: A002 - as above
+    a: object, b: object = None, *, lower: bool = True, overwrite_a: bool = False, overwrite_b: bool = False, type: int = 1,
     check_finite: bool = True, subset_by_index: object = None, subset_by_value: object = None, driver: object = None,
 ) -> TracedArray:  # fmt: skip
     _plain_eigh("eigvalsh", type, (subset_by_index, subset_by_value), driver)
@@ -227,7 +234,8 @@ def eigvalsh(
 
 @replaces_if_traced(sl.svd)
 def svd(
-    a: object, full_matrices: bool = True, compute_uv: bool = True, overwrite_a: bool = False, check_finite: bool = True, lapack_driver: str = "gesdd"
+    a: object,
+    full_matrices: bool = True, compute_uv: bool = True, overwrite_a: bool = False, check_finite: bool = True, lapack_driver: str = "gesdd",
 ) -> object:
     if lapack_driver != "gesdd":
         raise unsupported(f"scipy.linalg.svd with lapack_driver={lapack_driver!r}")
@@ -262,13 +270,14 @@ def pinv(a: object, *, atol: object = None, rtol: object = None, return_rank: bo
 
 
 @replaces_if_traced(sl.norm)
-def norm(a: object, ord: object = None, axis: object = None, keepdims: bool = False, check_finite: bool = True) -> TracedArray:  # noqa: A002 - SciPy's word
+def norm(a: object, ord: object = None, axis: object = None, keepdims: bool = False, check_finite: bool = True) -> TracedArray:
     return np.linalg.norm(floating(a), ord, axis, keepdims)
 
 
 @replaces_if_traced(sl.lstsq)
 def lstsq(
-    a: object, b: object, cond: object = None, overwrite_a: bool = False, overwrite_b: bool = False, check_finite: bool = True, lapack_driver: object = None
+    a: object, b: object, cond: object = None, overwrite_a: bool = False, overwrite_b: bool = False, check_finite: bool = True,
+    lapack_driver: object = None,
 ) -> tuple[object, ...]:
     """The least squares solution of smallest norm, residuals, rank and singular values."""
     if lapack_driver not in (None, "gelsd"):

@@ -47,11 +47,15 @@ def _correlation(x: object, y: object) -> object:
     return _angle(x - np.mean(x, axis=-1, keepdims=True), y - np.mean(y, axis=-1, keepdims=True))
 
 
-METRICS: dict[str, Distance] = {"euclidean": _euclidean, "sqeuclidean": _squared, "cityblock": _city, "chebyshev": _largest, "cosine": _angle, "correlation": _correlation}
+METRICS: dict[str, Distance] = {
+    "euclidean": _euclidean, "sqeuclidean": _squared, "cityblock": _city, "chebyshev": _largest, "cosine": _angle,
+    "correlation": _correlation,
+}
 _OTHER_NAMES = {
-    "euclid": "euclidean", "eu": "euclidean", "e": "euclidean", "sqe": "sqeuclidean", "sqeuclid": "sqeuclidean", "cblock": "cityblock", "cb": "cityblock",
-    "c": "cityblock", "manhattan": "cityblock", "chebychev": "chebyshev", "cheby": "chebyshev", "cheb": "chebyshev", "ch": "chebyshev", "cos": "cosine",
-    "co": "correlation",
+    "euclid": "euclidean", "eu": "euclidean", "e": "euclidean", "sqe": "sqeuclidean", "sqeuclid": "sqeuclidean", "cblock": "cityblock",
+    "cb": "cityblock",
+    "c": "cityblock", "manhattan": "cityblock", "chebychev": "chebyshev", "cheby": "chebyshev", "cheb": "chebyshev", "ch": "chebyshev",
+    "cos": "cosine", "co": "correlation",
 }  # fmt: skip
 
 # --- two vectors ------------------------------------------------------------------------------
@@ -83,7 +87,8 @@ def _of_two(function: Callable[..., object], name: str) -> None:
 
 
 for _function, _name in (
-    (sd.euclidean, "euclidean"), (sd.sqeuclidean, "sqeuclidean"), (sd.cityblock, "cityblock"), (sd.chebyshev, "chebyshev"), (sd.cosine, "cosine"),
+    (sd.euclidean, "euclidean"), (sd.sqeuclidean, "sqeuclidean"), (sd.cityblock, "cityblock"), (sd.chebyshev, "chebyshev"),
+    (sd.cosine, "cosine"),
 ):  # fmt: skip
     _of_two(_function, _name)
 

@@ -184,6 +184,7 @@ DISTRIBUTIONS = (
     )),
     (st.binom, Law(
         "binom", 0.0, lambda n, p: (0.0, n), lambda n, p: (n >= 0) & (np.floor(n) == n) & (p >= 0) & (p <= 1),
-        {"pmf": _binomial, "logpmf": _log_binomial, "cdf": lambda k, n, p: sc.betainc(n - k, k + 1.0, 1.0 - p), "sf": lambda k, n, p: sc.betainc(k + 1.0, n - k, p)},
+        {"pmf": _binomial, "logpmf": _log_binomial,
+         "cdf": lambda k, n, p: sc.betainc(n - k, k + 1.0, 1.0 - p), "sf": lambda k, n, p: sc.betainc(k + 1.0, n - k, p)},
     )),
 )  # fmt: skip

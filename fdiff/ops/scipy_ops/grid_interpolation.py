@@ -10,12 +10,12 @@ from scipy import interpolate as sp
 
 from ...primitive import LIBRARY_OBJECTS
 from ...trace import TracedArray, unsupported
-from ...trace.out_arguments import resolve
+from ...trace.handler_arguments import resolve
 from ..creation import array as array_call
 from ..scipy_functions import patch_method, replace_class, replaces_if_traced
 from ..shaping import traced
 from .spline_formulas import basis
-from .splines import increasing, real
+from .splines import increasing, numbers, real
 
 NAME = "scipy.interpolate.RegularGridInterpolator"
 
@@ -23,12 +23,17 @@ NAME = "scipy.interpolate.RegularGridInterpolator"
 class TracedGridInterpolator:
     """The traced counterpart of a `RegularGridInterpolator`."""
 
-    def __init__(self, points: Sequence[object], values: object, method: str = "linear", bounds_error: bool = True, fill_value: object = np.nan, **solver: object) -> None:
+    def __init__(
+        self, points: Sequence[object], values: object, method: str = "linear", bounds_error: bool = True, fill_value: object = np.nan,
+        **solver: object,
+    ) -> None:
         if solver:
             raise unsupported(f"{NAME} with solver=")
-        self.grid, self.values = tuple(real(p) for p in points), real(values)
+        self.grid, self.values = tuple(real(p) for p in points), numbers(values)
         self.method, self.bounds_error, self.fill_value = method, bounds_error, fill_value
         self.spline: object = None
+        if fill_value is not None and traced(fill_value).dtype.kind == "c" and self.values.dtype.kind != "c":
+            raise ValueError("fill_value must be either 'None' or of a type compatible with values")
         for p, n in zip(self.grid, self.values.shape, strict=False):
             increasing(p)
             if len(p) != n:
@@ -70,7 +75,9 @@ def _places(xi: object, ndim: int) -> TracedArray:
     if places.ndim == 1:
         places = places.reshape((1, -1) if ndim > 1 or places.shape[0] == 1 else (-1, 1))
     if places.shape[-1] != ndim:
-        raise ValueError(f"The requested sample points xi have dimension {places.shape[-1]} but this RegularGridInterpolator has dimension {ndim}")
+        raise ValueError(
+            f"The requested sample points xi have dimension {places.shape[-1]} but this RegularGridInterpolator has dimension {ndim}"
+        )
     return places
 
 
@@ -127,7 +134,9 @@ patch_method(sp.RegularGridInterpolator, "__call__", _made_before)
 
 
 @replaces_if_traced(sp.interpn)
-def interpn(points: Sequence[object], values: object, xi: object, method: str = "linear", bounds_error: bool = True, fill_value: object = np.nan) -> TracedArray:
+def interpn(
+    points: Sequence[object], values: object, xi: object, method: str = "linear", bounds_error: bool = True, fill_value: object = np.nan
+) -> TracedArray:
     """``interpn``: a `RegularGridInterpolator` that is used once."""
     if method == "splinef2d":
         raise unsupported("scipy.interpolate.interpn with method='splinef2d'")

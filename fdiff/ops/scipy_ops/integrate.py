@@ -12,7 +12,7 @@ from scipy import integrate as si
 from scipy.special import roots_legendre
 
 from ...trace import TracedArray, replaces, unsupported
-from ...trace.out_arguments import resolve
+from ...trace.handler_arguments import resolve
 from ..reductions import as_scalar
 from ..scipy_functions import replaces_if_traced
 from ..shaping import traced

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 from scipy import interpolate as sp
 
+from ...arraytype import F8
 from ...primitive import LIBRARY_OBJECTS
 from ...trace import TracedArray, unsupported
-from ...trace.out_arguments import resolve
+from ...trace.handler_arguments import resolve
 from ..scipy_functions import patch_method, replace_class
 from ..shaping import traced
-from .splines import make_interp_spline
+from .splines import make_interp_spline, numbers, real
 
 _Bounds = tuple[object, object]
 
@@ -18,20 +19,20 @@ _Bounds = tuple[object, object]
 class TracedInterp1d:
     """The traced counterpart of an `interp1d`; the interpolation axis of `y` is its first."""
 
-    def __init__(self, x: TracedArray, y: TracedArray, axis: int, fill: _Bounds | None, *, refuse: bool, kind: object = 1) -> None:
+    def __init__(self, x: TracedArray, y: TracedArray, axis: int, fill: _Bounds | None, *, refuse: bool, kind: str | int) -> None:
         self.x, self.y, self.axis, self.kind = x, y, axis, kind
         self.fill, self.refuse = fill, refuse
 
     def __call__(self, x: object) -> TracedArray:
-        new = traced(resolve(x))
-        places = new.ravel() if new.type.floating else new.ravel().astype(np.float64)
+        new = _floating(x)
+        places = new.ravel()
         self._check(places)
         width = (1,) * (self.y.ndim - 1)
         out = self._inside(places, width)
         if self.fill is not None:
             below, above = ((places < self.x[0]).reshape((-1, *width)), (places > self.x[-1]).reshape((-1, *width)))
-            out = np.where(below, self.fill[0], np.where(above, self.fill[1], out))
-        out = np.where(np.isnan(places).reshape((-1, *width)), np.nan, out)
+            low, high = (np.asarray(value).astype(out.dtype) for value in self.fill)
+            out = np.where(below, low, np.where(above, high, out))
         out = out.reshape((*new.shape, *self.y.shape[1:]))
         ahead = range(new.ndim)
         return np.moveaxis(out, tuple(ahead), tuple(self.axis + k for k in ahead))
@@ -40,8 +41,10 @@ class TracedInterp1d:
         """Values between the points."""
         if self.kind in _STEPS:
             return self.y[_STEPS[self.kind](self.x, places)]
-        if self.kind != 1:
+        if self.kind != "linear":
             return make_interp_spline(self.x, self.y, k=self.kind)(places)
+        if self.y.ndim == 1 and self.fill is not None and self.x.dtype in _OF_INTERP and self.y.dtype == F8:
+            return np.interp(places, self.x, self.y)  # as SciPy: its values differ at points that are there twice
         found = np.clip(np.searchsorted(self.x, places), 1, len(self.x) - 1)
         low, high = found - 1, found
         step = (places - self.x[low]).reshape((-1, *width))
@@ -78,17 +81,36 @@ def _nearest(side: str) -> object:
 
 
 _STEPS = {"previous": _step("right", 0), "next": _step("left", 1), "nearest": _nearest("left"), "nearest-up": _nearest("right")}
-_DEGREES = {"linear": 1, "slinear": 1, "quadratic": 2, "cubic": 3}
+_OPEN_ENDS = ("previous", "next")
+_OF_INTERP = (F8, np.dtype(int))
+_DEGREES = {"slinear": 1, "quadratic": 2, "cubic": 3}
 
 
 def _traced_interp1d(
     x: object, y: object, kind: object = "linear", axis: int = -1, copy: bool = True, bounds_error: bool | None = None,
     fill_value: object = np.nan, assume_sorted: bool = False,
 ) -> TracedInterp1d:  # fmt: skip
+    """As SciPy's constructor, for points or values that are traced; with SciPy's errors."""
     kind = _DEGREES.get(kind, kind) if isinstance(kind, str) else int(kind)
-    if kind not in _STEPS and (isinstance(kind, str) or kind < 1):
+    if kind not in (*_STEPS, "linear") and (isinstance(kind, str) or kind < 1):
         raise unsupported(f"scipy.interpolate.interp1d with kind={kind!r}")
+    places, values, axis = _points(x, y, axis)
+    if not isinstance(kind, str) and len(places) <= kind:
+        raise ValueError(f"x and y arrays must have at least {kind + 1} entries")
+    if not assume_sorted:
+        order = np.argsort(places, kind="stable")
+        places, values = places[order], values[order]
+    fill, refuse = _beyond_the_ends(fill_value, bounds_error, values)
+    if fill is None and kind in _OPEN_ENDS:  # steps go on to one side only
+        fill = (values[0], np.nan) if kind == "next" else (np.nan, values[-1])
+    return TracedInterp1d(places, values, axis, fill, refuse=refuse, kind=kind)
+
+
+def _points(x: object, y: object, axis: int) -> tuple[TracedArray, TracedArray, int]:
+    """The points, their values with the interpolation axis first, and where that axis was."""
     places, values = traced(x), traced(y)
+    if places.dtype.kind == "c":
+        places = real(places)
     if places.ndim != 1:
         raise ValueError("the x array must have exactly one dimension.")
     if not values.ndim:
@@ -99,31 +121,60 @@ def _traced_interp1d(
         raise ValueError("x and y arrays must be equal in length along interpolation axis.")
     if len(places) < 2:
         raise unsupported("scipy.interpolate.interp1d of fewer than two points")
-    if not isinstance(kind, str) and len(places) <= kind:
-        raise ValueError(f"x and y arrays must have at least {kind + 1} entries")
-    if not assume_sorted:
-        order = np.argsort(places, kind="stable")
-        places, values = places[order], values[order]
-    extrapolate = isinstance(fill_value, str) and fill_value == "extrapolate"
-    if extrapolate and bounds_error:
-        raise ValueError("Cannot extrapolate and raise at the same time.")
-    pair = isinstance(fill_value, tuple) and len(fill_value) == 2
-    fill = None if extrapolate else fill_value if pair else (fill_value, fill_value)
-    given = pair or isinstance(fill_value, TracedArray) or not np.all(np.isnan(fill_value)) if not extrapolate else True
-    refuse = not extrapolate and (bounds_error if bounds_error is not None else not given)
-    return TracedInterp1d(places, values, axis, fill, refuse=refuse, kind=kind)
+    return places, values, axis
+
+
+def _floating(x: object) -> TracedArray:
+    """Places as an array of real floating-point numbers, of their own precision."""
+    new = traced(resolve(x))
+    return new if new.dtype.kind == "f" else real(new)
+
+
+def _beyond_the_ends(fill_value: object, bounds_error: bool | None, values: TracedArray) -> tuple[_Bounds | None, bool]:
+    """The values below and above all points, None to extrapolate; and whether to raise an error there instead."""
+    if isinstance(fill_value, str) and fill_value == "extrapolate":
+        if bounds_error:
+            raise ValueError("Cannot extrapolate and raise at the same time.")
+        return None, False
+    if isinstance(fill_value, tuple) and len(fill_value) == 2:
+        fill = _fill(fill_value[0], values, "fill_value (below)"), _fill(fill_value[1], values, "fill_value (above)")
+    else:
+        fill = (_fill(fill_value, values, "fill_value"),) * 2
+    return fill, bounds_error is None or bounds_error
+
+
+def _fill(fill: object, values: TracedArray, name: str) -> TracedArray:
+    """A value beyond an end, in the shape of the values at one point; with SciPy's error if it does not fit."""
+    split = values.dtype.kind == "c"
+    given = numbers((complex(np.nan, np.nan) if split else np.nan) if resolve(fill) is None else fill)
+    shape = values.shape[1:] or (1,)
+    if given.ndim > len(shape) or any(n not in (1, m) for m, n in zip(shape[::-1], given.shape[::-1], strict=False)):
+        raise ValueError(f"{name} argument must be able to broadcast up to shape {shape} but had shape {given.shape}")
+    return np.broadcast_to(given if split else real(given), shape).reshape(values.shape[1:])
 
 
 replace_class(sp.interp1d, _traced_interp1d, TracedInterp1d)
 
-_ATTRIBUTES = ("x", "y", "axis", "bounds_error", "_kind", "_extrapolate", "_fill_value_below", "_fill_value_above")
+_ATTRIBUTES = ("x", "y", "axis", "bounds_error", "_kind", "_extrapolate", "_spline?", "_fill_value_below?", "_fill_value_above?")
 
 
-def _from_attributes(value: sp.interp1d, x: object, y: object, axis: int, bounds_error: bool, kind: object, extrapolate: bool, below: object, above: object) -> TracedInterp1d:
-    degree = value._spline.k if kind == "spline" else kind
-    fill = "extrapolate" if extrapolate else (below, above)
+def _from_attributes(
+    _value: object, x: object, y: object, axis: int, bounds_error: bool, kind: object, extrapolate: bool, spline: sp.BSpline | None,
+    *ends: object,
+) -> TracedInterp1d:  # fmt: skip
+    degree = kind if spline is None else spline.k
+    fill = "extrapolate" if extrapolate else tuple(_unraveled(end, np.shape(y), axis) for end in ends)
     return _traced_interp1d(x, y, degree, axis, bounds_error=bool(bounds_error), fill_value=fill, assume_sorted=True)
 
 
-patch_method(sp.interp1d, "__call__", lambda self, x: _from_attributes(self, *(getattr(self, name, None) for name in _ATTRIBUTES))(x))
+def _unraveled(fill: object, shape: tuple[int, ...], axis: int) -> object:
+    """A value beyond an end as the constructor takes it; the attribute is raveled, and holds None for NaN."""
+    if np.size(fill) != 1:
+        return np.reshape(fill, shape[:axis] + shape[axis + 1 :])
+    return None if isinstance(fill, np.ndarray) and fill.item() is None else fill
+
+
+patch_method(
+    sp.interp1d, "__call__", lambda self, x: _from_attributes(self, *(getattr(self, name.rstrip("?"), None) for name in _ATTRIBUTES))(x)
+)
 LIBRARY_OBJECTS[sp.interp1d] = _ATTRIBUTES, _from_attributes

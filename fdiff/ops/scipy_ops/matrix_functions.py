@@ -60,7 +60,8 @@ def matrix_function(name: str, function: Callable[[np.ndarray], np.ndarray], sam
         return apply(primitive, block)[..., :n, n:] * size
 
     primitive = stacked_op(
-        name, _same, evaluate, lambda dots, args, outs: [towards(args[0], dots[0])], lambda bars, args, outs: [towards(mt(args[0]), bars[0])], Sample(sample)
+        name, _same, evaluate,
+        lambda dots, args, outs: [towards(args[0], dots[0])], lambda bars, args, outs: [towards(mt(args[0]), bars[0])], Sample(sample),
     )
     return primitive
 
@@ -87,7 +88,9 @@ def _triangle(x: TracedArray, *, lower: bool, unit: bool) -> TracedArray:
 
 
 def _triangular(a: np.ndarray, b: np.ndarray, *, lower: bool, trans: bool, unit: bool) -> object:
-    solve = lambda m, y: sl.solve_triangular(m, y, int(trans), lower, unit, check_finite=False) if m.size else y  # noqa: E731 - of one matrix
+    def solve(m: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return sl.solve_triangular(m, y, int(trans), lower, unit, check_finite=False) if m.size else y
+
     return np.asarray(_each(solve, a, b)).astype(np.result_type(a, b))
 
 

@@ -108,8 +108,8 @@ MORE_DISTRIBUTIONS = (
         ppf=_laplace_quantile, isf=lambda q: -_laplace_quantile(q),
     )),
     (st.gumbel_r, law(
-        "gumbel_r", 0.5, -INF, INF,
-        logpdf=lambda x: -x - np.exp(-x), cdf=lambda x: np.exp(-np.exp(-x)), logcdf=lambda x: -np.exp(-x), sf=lambda x: -np.expm1(-np.exp(-x)),
+        "gumbel_r", 0.5, -INF, INF, logpdf=lambda x: -x - np.exp(-x), cdf=lambda x: np.exp(-np.exp(-x)), logcdf=lambda x: -np.exp(-x),
+        sf=lambda x: -np.expm1(-np.exp(-x)),
         ppf=lambda q: -np.log(-np.log(q)), isf=lambda q: -np.log(-np.log1p(-q)),
     )),
     (st.gumbel_l, law(
@@ -142,11 +142,12 @@ MORE_DISTRIBUTIONS = (
     (st.halfnorm, law(
         "halfnorm", 1.0, 0.0, INF,
         pdf=lambda x: 2.0 / ROOT * np.exp(-x * x / 2.0), logpdf=lambda x: 0.5 * log(2.0 / pi) - x * x / 2.0,
-        cdf=lambda x: sc.erf(x / sqrt(2.0)), sf=lambda x: 2.0 * sc.ndtr(-x), ppf=lambda q: sc.ndtri((1.0 + q) / 2.0), isf=lambda q: -sc.ndtri(q / 2.0),
+        cdf=lambda x: sc.erf(x / sqrt(2.0)), sf=lambda x: 2.0 * sc.ndtr(-x), ppf=lambda q: sc.ndtri((1.0 + q) / 2.0),
+        isf=lambda q: -sc.ndtri(q / 2.0),
     )),
     (st.pareto, law(
-        "pareto", 2.0, 1.0, INF,
-        pdf=lambda x, b: b * np.power(x, -b - 1.0), logpdf=lambda x, b: np.log(b) - (b + 1.0) * np.log(x), cdf=lambda x, b: 1.0 - np.power(x, -b),
+        "pareto", 2.0, 1.0, INF, pdf=lambda x, b: b * np.power(x, -b - 1.0), logpdf=lambda x, b: np.log(b) - (b + 1.0) * np.log(x),
+        cdf=lambda x, b: 1.0 - np.power(x, -b),
         sf=lambda x, b: np.power(x, -b), ppf=lambda q, b: np.power(1.0 - q, -1.0 / b), isf=lambda q, b: np.power(q, -1.0 / b),
     )),
     (st.lomax, law(
@@ -156,8 +157,8 @@ MORE_DISTRIBUTIONS = (
         ppf=lambda q, c: np.expm1(-np.log1p(-q) / c), isf=lambda q, c: np.power(q, -1.0 / c) - 1.0,
     )),
     (st.powerlaw, law(
-        "powerlaw", 0.5, 0.0, 1.0,
-        logpdf=lambda x, a: np.log(a) + times_log(a - 1.0, x), cdf=_power, logcdf=lambda x, a: a * np.log(x), sf=lambda x, a: 1.0 - _power(x, a),
+        "powerlaw", 0.5, 0.0, 1.0, logpdf=lambda x, a: np.log(a) + times_log(a - 1.0, x), cdf=_power, logcdf=lambda x, a: a * np.log(x),
+        sf=lambda x, a: 1.0 - _power(x, a),
         ppf=lambda q, a: np.power(q, 1.0 / a),
     )),
     (st.invgamma, law(
@@ -171,13 +172,14 @@ MORE_DISTRIBUTIONS = (
         sf=lambda x: sc.erf(np.sqrt(0.5 / x)), ppf=lambda q: 1.0 / sc.ndtri(q / 2.0) ** 2,
     )),
     (st.fisk, law(
-        "fisk", 1.0, 0.0, INF,
-        logpdf=lambda x, c: np.log(c) + times_log(c - 1.0, x) - 2.0 * np.log1p(_power(x, c)), cdf=lambda x, c: 1.0 / (1.0 + np.power(x, -c)),
-        sf=lambda x, c: 1.0 / (1.0 + np.power(x, c)), ppf=lambda q, c: np.power(q / (1.0 - q), 1.0 / c), isf=lambda q, c: np.power((1.0 - q) / q, 1.0 / c),
+        "fisk", 1.0, 0.0, INF, logpdf=lambda x, c: np.log(c) + times_log(c - 1.0, x) - 2.0 * np.log1p(_power(x, c)),
+        cdf=lambda x, c: 1.0 / (1.0 + np.power(x, -c)),
+        sf=lambda x, c: 1.0 / (1.0 + np.power(x, c)), ppf=lambda q, c: np.power(q / (1.0 - q), 1.0 / c),
+        isf=lambda q, c: np.power((1.0 - q) / q, 1.0 / c),
     )),
     (st.gompertz, law(
-        "gompertz", 1.0, 0.0, INF,
-        logpdf=lambda x, c: np.log(c) + x - c * np.expm1(x), cdf=lambda x, c: -np.expm1(-c * np.expm1(x)), sf=lambda x, c: np.exp(-c * np.expm1(x)),
+        "gompertz", 1.0, 0.0, INF, logpdf=lambda x, c: np.log(c) + x - c * np.expm1(x), cdf=lambda x, c: -np.expm1(-c * np.expm1(x)),
+        sf=lambda x, c: np.exp(-c * np.expm1(x)),
         logsf=lambda x, c: -c * np.expm1(x), ppf=lambda q, c: np.log1p(-1.0 / c * np.log1p(-q)), isf=lambda q, c: np.log1p(-np.log(q) / c),
     )),
     (st.vonmises, law(
@@ -190,8 +192,10 @@ MORE_DISTRIBUTIONS = (
     )),
     (st.loguniform, Law(
         "loguniform", 1.0, lambda a, b: (a, b), lambda a, b: (a > 0) & (b > a),
-        {"logpdf": lambda x, a, b: -np.log(x) - np.log(np.log(b) - np.log(a)), "cdf": lambda x, a, b: (np.log(x) - np.log(a)) / (np.log(b) - np.log(a)),
-         "sf": lambda x, a, b: (np.log(b) - np.log(x)) / (np.log(b) - np.log(a)), "ppf": lambda q, a, b: np.exp(np.log(a) + q * (np.log(b) - np.log(a)))},
+        {"logpdf": lambda x, a, b: -np.log(x) - np.log(np.log(b) - np.log(a)),
+         "cdf": lambda x, a, b: (np.log(x) - np.log(a)) / (np.log(b) - np.log(a)),
+         "sf": lambda x, a, b: (np.log(b) - np.log(x)) / (np.log(b) - np.log(a)),
+         "ppf": lambda q, a, b: np.exp(np.log(a) + q * (np.log(b) - np.log(a)))},
     )),
     (st.truncnorm, Law(
         "truncnorm", 0.0, lambda a, b: (a, b), lambda a, b: a < b,

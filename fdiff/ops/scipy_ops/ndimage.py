@@ -14,8 +14,8 @@ from ..shaping import normal_axis, traced
 
 # The boundary modes of ndimage by their names in `numpy.pad`.
 _PADS = {
-    "reflect": "symmetric", "grid-mirror": "symmetric", "constant": "constant", "grid-constant": "constant", "nearest": "edge", "mirror": "reflect",
-    "wrap": "wrap", "grid-wrap": "wrap",
+    "reflect": "symmetric", "grid-mirror": "symmetric", "constant": "constant", "grid-constant": "constant", "nearest": "edge",
+    "mirror": "reflect", "wrap": "wrap", "grid-wrap": "wrap",
 }  # fmt: skip
 
 
@@ -71,7 +71,9 @@ def _axes(axes: object, ndim: int) -> list[int]:
 
 
 @replaces_if_traced(nd.correlate1d)
-def correlate1d(input: object, weights: object, axis: int = -1, output: object = None, mode: str = "reflect", cval: object = 0.0, origin: int = 0) -> TracedArray:  # noqa: A002 - SciPy's word
+def correlate1d(
+    input: object, weights: object, axis: int = -1, output: object = None, mode: str = "reflect", cval: object = 0.0, origin: int = 0
+) -> TracedArray:
     x, w = _image(input, output, "correlate1d"), traced(weights).astype(np.float64)
     if w.ndim != 1 or not w.size:
         raise RuntimeError("no filter weights given")
@@ -79,13 +81,17 @@ def correlate1d(input: object, weights: object, axis: int = -1, output: object =
 
 
 @replaces_if_traced(nd.convolve1d)
-def convolve1d(input: object, weights: object, axis: int = -1, output: object = None, mode: str = "reflect", cval: object = 0.0, origin: int = 0) -> TracedArray:  # noqa: A002 - as above
+def convolve1d(
+    input: object, weights: object, axis: int = -1, output: object = None, mode: str = "reflect", cval: object = 0.0, origin: int = 0
+) -> TracedArray:
     w = traced(weights)
     return correlate1d(_image(input, output, "convolve1d"), w[::-1], axis, None, mode, cval, -origin - (w.size % 2 == 0))
 
 
 @replaces_if_traced(nd.uniform_filter1d)
-def uniform_filter1d(input: object, size: int, axis: int = -1, output: object = None, mode: str = "reflect", cval: object = 0.0, origin: int = 0) -> TracedArray:  # noqa: A002 - as above
+def uniform_filter1d(
+    input: object, size: int, axis: int = -1, output: object = None, mode: str = "reflect", cval: object = 0.0, origin: int = 0
+) -> TracedArray:
     if size < 1:
         raise RuntimeError("incorrect filter size")
     return _along(_image(input, output, "uniform_filter1d"), np.full(int(size), 1.0 / int(size)), axis, mode, cval, origin)
@@ -106,7 +112,7 @@ def _bell(sigma: object, order: int, radius: int) -> object:
 
 @replaces_if_traced(nd.gaussian_filter1d)
 def gaussian_filter1d(
-    input: object, sigma: object, axis: int = -1, order: int = 0, output: object = None, mode: str = "reflect", cval: object = 0.0,  # noqa: A002 - as above
+    input: object, sigma: object, axis: int = -1, order: int = 0, output: object = None, mode: str = "reflect", cval: object = 0.0,
     truncate: float = 4.0, *, radius: int | None = None,
 ) -> TracedArray:  # fmt: skip
     """The number of weights depends on `sigma`, which may be traced; as long as the number is the same, all is smooth."""
@@ -121,8 +127,8 @@ def gaussian_filter1d(
 
 @replaces_if_traced(nd.gaussian_filter)
 def gaussian_filter(
-    input: object, sigma: object, order: object = 0, output: object = None, mode: object = "reflect", cval: object = 0.0, truncate: float = 4.0,  # noqa: A002 - as above
-    *, radius: object = None, axes: object = None,
+    input: object, sigma: object, order: object = 0, output: object = None, mode: object = "reflect", cval: object = 0.0,
+    truncate: float = 4.0, *, radius: object = None, axes: object = None,
 ) -> TracedArray:  # fmt: skip
     x = _image(input, output, "gaussian_filter")
     chosen = _axes(axes, x.ndim)
@@ -135,7 +141,10 @@ def gaussian_filter(
 
 
 @replaces_if_traced(nd.uniform_filter)
-def uniform_filter(input: object, size: object = 3, output: object = None, mode: object = "reflect", cval: object = 0.0, origin: object = 0, *, axes: object = None) -> TracedArray:  # noqa: A002 - as above
+def uniform_filter(
+    input: object, size: object = 3, output: object = None, mode: object = "reflect", cval: object = 0.0, origin: object = 0, *,
+    axes: object = None,
+) -> TracedArray:
     x = _image(input, output, "uniform_filter")
     chosen = _axes(axes, x.ndim)
     rows = [_all_axes(value, len(chosen)) for value in (size, mode, origin)]
@@ -160,7 +169,10 @@ def _correlated(x: TracedArray, w: TracedArray, mode: object, cval: object, orig
 
 
 @replaces_if_traced(nd.correlate)
-def correlate(input: object, weights: object, output: object = None, mode: str = "reflect", cval: object = 0.0, origin: object = 0, *, axes: object = None) -> TracedArray:  # noqa: A002 - as above
+def correlate(
+    input: object, weights: object, output: object = None, mode: str = "reflect", cval: object = 0.0, origin: object = 0, *,
+    axes: object = None,
+) -> TracedArray:
     if axes is not None:
         raise unsupported("scipy.ndimage.correlate with axes=")
     x, w = _image(input, output, "correlate"), traced(weights).astype(np.float64)
@@ -168,7 +180,10 @@ def correlate(input: object, weights: object, output: object = None, mode: str =
 
 
 @replaces_if_traced(nd.convolve)
-def convolve(input: object, weights: object, output: object = None, mode: str = "reflect", cval: object = 0.0, origin: object = 0, *, axes: object = None) -> TracedArray:  # noqa: A002 - as above
+def convolve(
+    input: object, weights: object, output: object = None, mode: str = "reflect", cval: object = 0.0, origin: object = 0, *,
+    axes: object = None,
+) -> TracedArray:
     if axes is not None:
         raise unsupported("scipy.ndimage.convolve with axes=")
     x, w = _image(input, output, "convolve"), traced(weights).astype(np.float64)

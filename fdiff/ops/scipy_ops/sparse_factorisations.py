@@ -41,7 +41,10 @@ def _batched(b: TracedArray, *, lu: object, trans: str) -> TracedArray:
 factored = linear(
     "factored_solve", _infer, lambda bar, src, *, lu, trans: apply(factored, bar, lu=lu, trans=_OTHER[trans]),
     evaluate=_evaluate, batch=_batched,
-    samples=(Sample(lambda rng: (rng.normal(size=(3, 2)),), {"lu": spl.splu(csc_array([[4.0, 1, 0], [0, 3, 1], [2, 0, 5]])), "trans": "N"}),),
+    samples=(Sample(
+        lambda rng: (rng.normal(size=(3, 2)),),
+        {"lu": spl.splu(csc_array([[4.0, 1, 0], [0, 3, 1], [2, 0, 5]])), "trans": "N"},
+    ),),
 )  # fmt: skip
 
 

@@ -10,14 +10,16 @@ from scipy import sparse as sp
 from scipy.sparse import linalg as spl
 
 from ...trace import TracedArray, replaces, unsupported
-from ...trace.out_arguments import resolve
+from ...trace.handler_arguments import resolve
 from ..scipy_functions import involves_traced, patch_method, replaces_if_traced
 from ..shaping import traced
 from .traced_sparse import FORMATS, TracedSparse, gathered, lifted, places
 
 # --- methods of SciPy's matrices --------------------------------------------------------------
 # They ask NumPy for an array of numbers before they let the other operand answer.
-_METHODS = ("__matmul__", "__rmatmul__", "__mul__", "__rmul__", "__truediv__", "__add__", "__radd__", "__sub__", "__rsub__", "dot", "multiply")
+_METHODS = (
+    "__matmul__", "__rmatmul__", "__mul__", "__rmul__", "__truediv__", "__add__", "__radd__", "__sub__", "__rsub__", "dot", "multiply",
+)
 
 
 def _of_traced_matrix(name: str) -> Callable[..., object]:
@@ -98,10 +100,14 @@ for _format in FORMATS:
 
 
 @replaces_if_traced(sp.diags, *([sp.diags_array] if hasattr(sp, "diags_array") else []))
-def diags(diagonals: object, offsets: object = 0, shape: object = None, format: str | None = None, dtype: object = None, **_: object) -> TracedSparse:  # noqa: A002 - SciPy's word
+def diags(
+    diagonals: object, offsets: object = 0, shape: object = None, format: str | None = None, dtype: object = None, **_: object
+) -> TracedSparse:
     """A matrix from its diagonals; one of length 1 is repeated."""
     single = np.ndim(offsets) == 0 and not isinstance(offsets, (list, tuple))
-    numbers = [int(offsets)] if single else [int(k) for k in places(np.asarray(offsets) if not isinstance(offsets, TracedArray) else offsets)]
+    numbers = (
+        [int(offsets)] if single else [int(k) for k in places(np.asarray(offsets) if not isinstance(offsets, TracedArray) else offsets)]
+    )
     lines: Sequence[object] = diagonals if not single or (isinstance(diagonals, (list, tuple)) and np.ndim(diagonals[0])) else [diagonals]
     bands = [np.atleast_1d(traced(line)) for line in lines]
     if len(bands) != len(numbers):
@@ -112,7 +118,10 @@ def diags(diagonals: object, offsets: object = 0, shape: object = None, format: 
     for band, k in zip(bands, numbers, strict=True):
         length = min(shape[0] + min(k, 0), shape[1] - max(k, 0))
         if band.shape[0] not in (1, length) or length < 0:
-            raise ValueError(f"Diagonal length (index {numbers.index(k)}: {band.shape[0]} at offset {k}) does not agree with array size ({shape[0]}, {shape[1]}).")
+            raise ValueError(
+                f"Diagonal length (index {numbers.index(k)}: {band.shape[0]} at offset {k})"
+                f" does not agree with array size ({shape[0]}, {shape[1]})."
+            )
         parts.append(np.broadcast_to(band, (length,)))
         rows.append(np.arange(length) - min(k, 0))
         cols.append(np.arange(length) + max(k, 0))

@@ -38,11 +38,15 @@ def _sampled(left: TracedArray, right: TracedArray, rows: object, cols: object) 
 # --- products: A @ x, or A.T @ x, for the columns of x ----------------------------------------
 
 
-def _product_type(data: ArrayType, rows: ArrayType, cols: ArrayType, starts: ArrayType, x: ArrayType, *, shape: Shape, transposed: bool) -> tuple[ArrayType, ...]:
+def _product_type(
+    data: ArrayType, rows: ArrayType, cols: ArrayType, starts: ArrayType, x: ArrayType, *, shape: Shape, transposed: bool
+) -> tuple[ArrayType, ...]:
     return (ArrayType((shape[transposed], x.shape[1]), x.dtype),)
 
 
-def _product(data: np.ndarray, rows: np.ndarray, cols: np.ndarray, starts: np.ndarray, x: np.ndarray, *, shape: Shape, transposed: bool) -> np.ndarray:
+def _product(
+    data: np.ndarray, rows: np.ndarray, cols: np.ndarray, starts: np.ndarray, x: np.ndarray, *, shape: Shape, transposed: bool
+) -> np.ndarray:
     return _matrix(data, cols, starts, shape, transposed=transposed) @ x
 
 
@@ -115,16 +119,27 @@ def _samples(square: bool) -> tuple[Sample, ...]:
     return tuple(Sample(lambda rng, t=t: make(rng, t), {"shape": shape, "transposed": t}) for t in (False, True))
 
 
-product = register(Primitive("sparse_matmul", _product_type, _product, _product_jvp, _product_vjp, _batched(lambda: product), None, "opaque", samples=_samples(square=False)))
+product = register(
+    Primitive(
+        "sparse_matmul", _product_type, _product, _product_jvp, _product_vjp, _batched(lambda: product), None, "opaque",
+        samples=_samples(square=False),
+    )
+)
 
 # --- solves: A x = b, or A.T x = b, for the columns of b --------------------------------------
 
 
-def _solve(data: np.ndarray, rows: np.ndarray, cols: np.ndarray, starts: np.ndarray, b: np.ndarray, *, shape: Shape, transposed: bool) -> np.ndarray:
+def _solve(
+    data: np.ndarray, rows: np.ndarray, cols: np.ndarray, starts: np.ndarray, b: np.ndarray, *, shape: Shape, transposed: bool
+) -> np.ndarray:
     if not b.size:
         return np.zeros_like(b)
     matrix = _matrix(data, cols, starts, shape, transposed=transposed).tocsc()
-    return np.stack([spl.spsolve(matrix, column) for column in b.T], axis=1).astype(b.dtype) if b.shape[1] == 1 else spl.splu(matrix).solve(b).astype(b.dtype)
+    return (
+        np.stack([spl.spsolve(matrix, column) for column in b.T], axis=1).astype(b.dtype)
+        if b.shape[1] == 1
+        else spl.splu(matrix).solve(b).astype(b.dtype)
+    )
 
 
 def _solve_jvp(dots: Bars, args: Args, outs: Args, **params: object) -> list[object]:
@@ -140,4 +155,9 @@ def _solve_vjp(bars: Bars, args: Args, outs: Args, *, shape: Shape, transposed: 
     return [lambda: -_sampled(left, right, rows, cols), ZERO, ZERO, ZERO, b_bar]
 
 
-solve = register(Primitive("sparse_solve", _product_type, _solve, _solve_jvp, _solve_vjp, _batched(lambda: solve), None, "opaque", samples=_samples(square=True)))
+solve = register(
+    Primitive(
+        "sparse_solve", _product_type, _solve, _solve_jvp, _solve_vjp, _batched(lambda: solve), None, "opaque",
+        samples=_samples(square=True),
+    )
+)

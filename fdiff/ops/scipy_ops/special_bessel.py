@@ -27,7 +27,13 @@ special("y1", lambda x, out: (0.5 * (sc.y0(x) - sc.yv(2, x)),), positive)
 special("i0", lambda x, out: (sc.i1(x),), real)
 special("i1", lambda x, out: (0.5 * (sc.i0(x) + sc.iv(2, np.where(np.abs(x) < TINY, 0.0, x))),), real)
 special("i0e", lambda x, out: (_unless_far("i", 0, np.abs(x), np.sign(x), sc.i1e(x) - np.sign(x) * out),), real)
-special("i1e", lambda x, out: (_unless_far("i", 1, np.abs(x), 1.0, 0.5 * (sc.i0e(x) + sc.ive(2, np.where(np.abs(x) < TINY, 0.0, x))) - np.sign(x) * out),), real)
+special(
+    "i1e",
+    lambda x, out: (
+        _unless_far("i", 1, np.abs(x), 1.0, 0.5 * (sc.i0e(x) + sc.ive(2, np.where(np.abs(x) < TINY, 0.0, x))) - np.sign(x) * out),
+    ),
+    real,
+)
 special("k0", lambda x, out: (-sc.k1(x),), positive)
 special("k1", lambda x, out: (-sc.k0(x) - out / x,), positive)
 special("k0e", lambda x, out: (_unless_far("k", 0, x, 1.0, out - sc.k1e(x)),), positive)
@@ -51,7 +57,8 @@ def _scaled_tail(v: np.ndarray, x: np.ndarray, *, kind: str, m: int) -> np.ndarr
 
 
 scaled_tail = special(
-    "scaled_tail", lambda v, x, out, kind, m: (LACKING, apply(scaled_tail, v, x, kind=kind, m=m + 1)), order, lambda rng, shape: rng.uniform(50.0, 90.0, shape),
+    "scaled_tail", lambda v, x, out, kind, m: (LACKING, apply(scaled_tail, v, x, kind=kind, m=m + 1)), order,
+    lambda rng, shape: rng.uniform(50.0, 90.0, shape),
     evaluate=_scaled_tail, params=({"kind": "i", "m": 1}, {"kind": "k", "m": 1}),
 )  # fmt: skip
 
@@ -69,12 +76,17 @@ special("yv", lambda v, z, out: (LACKING, 0.5 * (sc.yv(v - 1, z) - sc.yv(v + 1, 
 special("yve", lambda v, z, out: (LACKING, 0.5 * (sc.yve(v - 1, z) - sc.yve(v + 1, z))), order, positive)
 special("yn", lambda n, x, out: (LACKING, 0.5 * (sc.yn(n - 1, x) - sc.yn(n + 1, x))), order, positive)
 special("iv", lambda v, z, out: (LACKING, 0.5 * (sc.iv(v - 1, z) + sc.iv(v + 1, z))), order, positive)
-special("ive", lambda v, z, out: (LACKING, _unless_far("i", v, z, 1.0, 0.5 * (sc.ive(v - 1, z) + sc.ive(v + 1, z)) - np.sign(z) * out)), order, positive)
+special(
+    "ive", lambda v, z, out: (LACKING, _unless_far("i", v, z, 1.0, 0.5 * (sc.ive(v - 1, z) + sc.ive(v + 1, z)) - np.sign(z) * out)), order,
+    positive,
+)
 special("kv", lambda v, z, out: (LACKING, -0.5 * (sc.kv(v - 1, z) + sc.kv(v + 1, z))), order, positive)
 special("kve", lambda v, z, out: (LACKING, _unless_far("k", v, z, 1.0, out - 0.5 * (sc.kve(v - 1, z) + sc.kve(v + 1, z)))), order, positive)
 special("kn", lambda n, x, out: (LACKING, -0.5 * (sc.kn(np.abs(n - 1), x) + sc.kn(n + 1, x))), order, positive)
 special("struve", lambda v, x, out: (LACKING, 0.5 * (sc.struve(v - 1, x) - sc.struve(v + 1, x) + _struve_term(v, x))), order, positive)
-special("modstruve", lambda v, x, out: (LACKING, 0.5 * (sc.modstruve(v - 1, x) + sc.modstruve(v + 1, x) + _struve_term(v, x))), order, positive)
+special(
+    "modstruve", lambda v, x, out: (LACKING, 0.5 * (sc.modstruve(v - 1, x) + sc.modstruve(v + 1, x) + _struve_term(v, x))), order, positive
+)
 
 
 def _struve_term(v: TracedArray, x: TracedArray) -> object:

@@ -37,7 +37,9 @@ def _part(r: np.ndarray, m1: np.ndarray, p: int, q: int) -> np.ndarray:
     ahead = half * down
     cosine = end[..., None] * np.cos(ahead) + np.sin(r)[..., None] * np.sin(ahead)
     square = sine * sine
-    return np.sum(weight * square**p * (cosine * cosine + m1[..., None] * square) ** (-0.5 * q), axis=-1) * np.where(distance < 130.0, half[..., 0], np.nan)
+    return np.sum(weight * square**p * (cosine * cosine + m1[..., None] * square) ** (-0.5 * q), axis=-1) * np.where(
+        distance < 130.0, half[..., 0], np.nan
+    )
 
 
 def _integral(phi: np.ndarray, m1: np.ndarray, *, p: int, q: int) -> np.ndarray:
@@ -61,7 +63,9 @@ def _elliptic_slopes(phi: TracedArray, m1: TracedArray, out: TracedArray, p: Tra
     return (lambda: _integrand(phi, m1, p, q), lambda: -0.5 * q * apply(elliptic_integral, phi, m1, p=p + 1, q=q + 2))
 
 
-elliptic_integral = special("elliptic_integral", _elliptic_slopes, real, positive, evaluate=_integral, params=({"p": 0, "q": 1}, {"p": 1, "q": 3}))
+elliptic_integral = special(
+    "elliptic_integral", _elliptic_slopes, real, positive, evaluate=_integral, params=({"p": 0, "q": 1}, {"p": 1, "q": 3})
+)
 
 
 def _by_m(phi: object, m1: object, q: int) -> object:

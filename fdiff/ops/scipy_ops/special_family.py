@@ -41,7 +41,9 @@ def lacking(name: str, argument: str) -> UnsupportedError:
     """The error for a derivative with respect to a parameter that has no rule."""
     trace = current()
     fact = f"{name} has no derivative with respect to its argument `{argument}` in fdiff."
-    return UnsupportedError(message(trace.call, fact, f"Pass `{argument}` as a constant, or differentiate with respect to other arguments.", trace.where()))
+    return UnsupportedError(
+        message(trace.call, fact, f"Pass `{argument}` as a constant, or differentiate with respect to other arguments.", trace.where())
+    )
 
 
 def _ufunc(name: str) -> np.ufunc:

@@ -70,10 +70,20 @@ def probability(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
 
 special("gammainc", lambda a, x, out: (lambda: _by_a(a, x), lambda: gamma_density(a, x)), positive, positive)
 special("gammaincc", lambda a, x, out: (lambda: -_by_a(a, x), lambda: -gamma_density(a, x)), positive, positive)
-special("gammaincinv", lambda a, y, out: (lambda: -_by_a(a, out) / gamma_density(a, out), lambda: 1.0 / gamma_density(a, out)), positive, probability)
-special("gammainccinv", lambda a, y, out: (lambda: -_by_a(a, out) / gamma_density(a, out), lambda: -1.0 / gamma_density(a, out)), positive, probability)
-special("chdtr", lambda v, x, out: (lambda: 0.5 * _by_a(0.5 * v, 0.5 * x), lambda: 0.5 * gamma_density(0.5 * v, 0.5 * x)), positive, positive)
-special("chdtrc", lambda v, x, out: (lambda: -0.5 * _by_a(0.5 * v, 0.5 * x), lambda: -0.5 * gamma_density(0.5 * v, 0.5 * x)), positive, positive)
+special(
+    "gammaincinv", lambda a, y, out: (lambda: -_by_a(a, out) / gamma_density(a, out), lambda: 1.0 / gamma_density(a, out)), positive,
+    probability,
+)
+special(
+    "gammainccinv", lambda a, y, out: (lambda: -_by_a(a, out) / gamma_density(a, out), lambda: -1.0 / gamma_density(a, out)), positive,
+    probability,
+)
+special(
+    "chdtr", lambda v, x, out: (lambda: 0.5 * _by_a(0.5 * v, 0.5 * x), lambda: 0.5 * gamma_density(0.5 * v, 0.5 * x)), positive, positive
+)
+special(
+    "chdtrc", lambda v, x, out: (lambda: -0.5 * _by_a(0.5 * v, 0.5 * x), lambda: -0.5 * gamma_density(0.5 * v, 0.5 * x)), positive, positive
+)
 
 
 def _chdtri_slopes(v: TracedArray, p: TracedArray, out: TracedArray) -> tuple[object, ...]:
@@ -122,13 +132,17 @@ def _by_ab_slopes(a: TracedArray, b: TracedArray, x: TracedArray, out: TracedArr
     )
 
 
-betainc_ab = special("betainc_by_ab", _by_ab_slopes, positive, positive, probability, evaluate=betainc_by_ab, params=({"i": 1, "j": 0}, {"i": 0, "j": 1}, {"i": 1, "j": 1}))
+betainc_ab = special(
+    "betainc_by_ab", _by_ab_slopes, positive, positive, probability, evaluate=betainc_by_ab,
+    params=({"i": 1, "j": 0}, {"i": 0, "j": 1}, {"i": 1, "j": 1}),
+)
 
 
 def _beta_slopes(a: object, b: object, x: object, sign: float) -> tuple[object, ...]:
     """Slopes of ``sign * betainc(a, b, x)``."""
     return (
-        lambda: sign * apply(betainc_ab, a, b, x, i=1, j=0), lambda: sign * apply(betainc_ab, a, b, x, i=0, j=1), lambda: sign * beta_density(a, b, x),
+        lambda: sign * apply(betainc_ab, a, b, x, i=1, j=0), lambda: sign * apply(betainc_ab, a, b, x, i=0, j=1),
+        lambda: sign * beta_density(a, b, x),
     )  # fmt: skip
 
 
@@ -185,4 +199,7 @@ def _t_by_df(df: object, t: object) -> object:
 
 
 special("stdtr", lambda df, t, out: (lambda: _t_by_df(df, t), lambda: student_density(df, t)), positive, real)
-special("stdtrit", lambda df, p, out: (lambda: -_t_by_df(df, out) / student_density(df, out), lambda: 1.0 / student_density(df, out)), positive, probability)
+special(
+    "stdtrit", lambda df, p, out: (lambda: -_t_by_df(df, out) / student_density(df, out), lambda: 1.0 / student_density(df, out)), positive,
+    probability,
+)

@@ -26,8 +26,17 @@ def tridiagonal(lower: Array, main: Array, upper: Array, right: Array) -> Array:
     """Solution of a tridiagonal system, by SciPy's own routine."""
     zero = np.zeros(1)
     bands = np.stack([np.concatenate([zero, upper]), main, np.concatenate([lower, zero])])
-    flat = np.reshape(right, (len(right), -1))
-    return np.reshape(apply(banded, traced(bands), traced(flat), low=1, up=1), np.shape(right))
+    return _solved(bands, right, 1)
+
+
+def _solved(bands: Array, right: Array, wide: int) -> Array:
+    """Solution of a real system with `wide` bands on either side; a complex right-hand side is two real ones."""
+    flat = traced(np.reshape(right, (len(right), -1)))
+    if flat.dtype.kind != "c":
+        return np.reshape(apply(banded, traced(bands), flat, low=wide, up=wide), np.shape(right))
+    both = np.concatenate([np.real(flat), np.imag(flat)], axis=1)
+    out = apply(banded, traced(bands), both, low=wide, up=wide)
+    return np.reshape(out[:, : flat.shape[1]] + 1j * out[:, flat.shape[1] :], np.shape(right))
 
 
 # --- slopes at the points -----------------------------------------------------------------------
@@ -184,7 +193,7 @@ def polynomials(c: Array, x: Array, places: Array, nu: int) -> Array:
     """Derivatives of order `nu` of piecewise polynomials at a vector of places."""
     at = interval(x, places)
     s = _column(places - x[at], np.ndim(c) - 1)
-    out: Array = np.zeros((np.shape(places)[0], *np.shape(c)[2:]))
+    out: Array = np.zeros((np.shape(places)[0], *np.shape(c)[2:]), traced(c).dtype)
     power: Array = None
     for k in range(nu, len(c)):
         factor = float(np.prod(np.arange(k - nu + 1, k + 1)))
@@ -265,6 +274,4 @@ def interpolating(x: Array, y: Array, t: Array, k: int, left: Sequence[End], rig
     places = (k + row - where) * count + where  # in bands of low = up = k
     bands = fresh(traced(np.zeros((2 * k + 1) * count)))
     bands[np.ravel(places)] = np.ravel(entries)
-    right_hand = np.concatenate(values)
-    flat = np.reshape(right_hand, (count, -1))
-    return np.reshape(apply(banded, np.reshape(bands, (2 * k + 1, count)), traced(flat), low=k, up=k), np.shape(right_hand))
+    return _solved(np.reshape(bands, (2 * k + 1, count)), np.concatenate(values), k)

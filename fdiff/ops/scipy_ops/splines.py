@@ -16,7 +16,7 @@ from scipy import interpolate as sp
 from ...arraytype import F8
 from ...primitive import LIBRARY_OBJECTS
 from ...trace import TracedArray, current, unsupported
-from ...trace.out_arguments import resolve
+from ...trace.handler_arguments import resolve
 from ..creation import array as array_call
 from ..scipy_functions import TO_LIBRARY, concrete, patch_method, replace_class, replaces_if_traced
 from ..shaping import traced
@@ -32,12 +32,24 @@ from .spline_formulas import (
     polynomials,
 )
 
+C16 = np.dtype(np.complex128)
 
-def real(x: object) -> TracedArray:
-    """An argument as a float64 array."""
+
+def numbers(x: object) -> TracedArray:
+    """Data or coefficients as an array of float64 or complex128."""
     given = resolve(x)
     out = traced(array_call(given) if isinstance(given, (list, tuple)) else given)
-    return out if out.dtype == F8 else out.astype(F8)
+    dtype = C16 if out.dtype.kind == "c" else F8
+    return out if out.dtype == dtype else out.astype(dtype)
+
+
+def real(x: object) -> TracedArray:
+    """Points, knots or places as a float64 array."""
+    out = numbers(x)
+    if out.dtype == C16:
+        way = "Give the real part, np.real(x); of complex data interpolate np.real(y) and np.imag(y) apart."
+        raise unsupported("scipy.interpolate with complex numbers where SciPy takes real ones", way)
+    return out
 
 
 def increasing(x: TracedArray) -> None:
@@ -52,6 +64,7 @@ class _Curve:
 
     axis: int
     extrapolate: object
+    undefined = complex(np.nan)  # SciPy's value of a complex curve where it has none
 
     def _values(self, places: TracedArray, nu: int) -> TracedArray:
         raise NotImplementedError
@@ -68,7 +81,8 @@ class _Curve:
             places = first + (places - first) % (last - first)
         out = traced(self._values(places, nu))
         lost = np.isnan(places) if extrapolate else ~((places >= first) & (places <= last))
-        out = np.where(lost.reshape((-1, *(1,) * (out.ndim - 1))), np.nan, out)
+        undefined = self.undefined if out.dtype == C16 else np.nan
+        out = np.where(lost.reshape((-1, *(1,) * (out.ndim - 1))), undefined, out)
         out = out.reshape((*new.shape, *out.shape[1:]))
         ahead = tuple(range(new.ndim))
         return np.moveaxis(out, ahead, tuple(self.axis + k for k in ahead))
@@ -93,7 +107,7 @@ class TracedPPoly(_Curve):
             return self.antiderivative(-nu)
         n = len(self.c)
         if nu >= n:
-            return TracedPPoly(np.zeros((1, *self.c.shape[1:])), self.x, self.extrapolate, self.axis)
+            return TracedPPoly(np.zeros((1, *self.c.shape[1:]), self.c.dtype), self.x, self.extrapolate, self.axis)
         powers = np.arange(n - 1, nu - 1, -1)
         factors = np.prod([powers - k for k in range(nu)], axis=0) * np.ones(n - nu)
         return TracedPPoly(self.c[: n - nu] * factors.reshape((-1, *(1,) * (self.c.ndim - 1))), self.x, self.extrapolate, self.axis)
@@ -129,6 +143,8 @@ class TracedPPoly(_Curve):
 class TracedBSpline(_Curve):
     """The traced counterpart of a `BSpline`."""
 
+    undefined = complex(np.nan, np.nan)
+
     def __init__(self, t: object, c: object, k: int, extrapolate: object = True, axis: int = 0) -> None:
         self.t, self.k, self.axis, self.extrapolate = traced(t), int(k), axis, extrapolate
         self.c = traced(c)
@@ -157,6 +173,7 @@ class _CurveDerivative(_Curve):
 
     def __init__(self, curve: _Curve, nu: int) -> None:
         self.curve, self.nu, self.axis, self.extrapolate = curve, nu, curve.axis, curve.extrapolate
+        self.undefined = curve.undefined
 
     def _values(self, places: TracedArray, nu: int) -> TracedArray:
         return self.curve._values(places, nu + self.nu)
@@ -189,7 +206,7 @@ TO_LIBRARY.update({TracedPPoly: as_scipy, TracedBSpline: as_scipy, _CurveDerivat
 
 def _data(x: object, y: object, axis: int) -> tuple[TracedArray, TracedArray, int]:
     """Points, data with their axis in front, and that axis."""
-    points, data = real(x), real(y)
+    points, data = real(x), numbers(y)
     axis %= data.ndim
     if points.ndim != 1 or len(points) != data.shape[axis]:
         raise ValueError(f"The length of `y` along `axis`={axis} doesn't match the length of `x`")
@@ -207,36 +224,49 @@ def _cubic(x: object, y: object, axis: int = 0, bc_type: object = "not-a-knot", 
     return TracedPPoly(hermite(points, data, cubic_slopes(points, data, bc)), points, extrapolate, axis)
 
 
-def _pchip(x: object, y: object, axis: int = 0, extrapolate: object = None) -> TracedPPoly:
+def _real_data(x: object, y: object, axis: int, name: str) -> tuple[TracedArray, TracedArray, int]:
+    """As `_data`; with SciPy's error for complex data, for slopes that are not linear in the data."""
     points, data, axis = _data(x, y, axis)
+    if data.dtype == C16:
+        raise ValueError(
+            f"`{name}` only works with real values for `y`. If you are trying to use the real components of the"
+            f" passed array, use `np.real` on the array before passing to `{name}`."
+        )
+    return points, data, axis
+
+
+def _pchip(x: object, y: object, axis: int = 0, extrapolate: object = None) -> TracedPPoly:
+    points, data, axis = _real_data(x, y, axis, "PchipInterpolator")
     return TracedPPoly(hermite(points, data, pchip_slopes(points, data)), points, extrapolate, axis)
 
 
 def _akima(x: object, y: object, axis: int = 0, *, method: str = "akima", extrapolate: object = None) -> TracedPPoly:
-    points, data, axis = _data(x, y, axis)
+    points, data, axis = _real_data(x, y, axis, "Akima1DInterpolator")
     slopes = akima_slopes(points, data, method)
     return TracedPPoly(hermite(points, data, slopes), points, False if extrapolate is None else extrapolate, axis)
 
 
 def _hermite(x: object, y: object, dydx: object, axis: int = 0, extrapolate: object = None) -> TracedPPoly:
     points, data, axis = _data(x, y, axis)
-    return TracedPPoly(hermite(points, data, np.moveaxis(real(dydx), axis, 0)), points, extrapolate, axis)
+    return TracedPPoly(hermite(points, data, np.moveaxis(numbers(dydx), axis, 0)), points, extrapolate, axis)
 
 
 def _ppoly(c: object, x: object, extrapolate: object = None, axis: int = 0) -> TracedPPoly:
     if axis:
         raise unsupported("scipy.interpolate.PPoly with axis=")
-    return TracedPPoly(real(c), real(x), extrapolate)
+    return TracedPPoly(numbers(c), real(x), extrapolate)
 
 
 def _bspline(t: object, c: object, k: int, extrapolate: object = True, axis: int = 0) -> TracedBSpline:
-    coefficients = real(c)
+    coefficients = numbers(c)
     axis %= coefficients.ndim
     return TracedBSpline(real(t), np.moveaxis(coefficients, axis, 0), k, extrapolate, axis)
 
 
 @replaces_if_traced(sp.make_interp_spline)
-def make_interp_spline(x: object, y: object, k: int = 3, t: object = None, bc_type: object = None, axis: int = 0, check_finite: bool = True) -> TracedBSpline:
+def make_interp_spline(
+    x: object, y: object, k: int = 3, t: object = None, bc_type: object = None, axis: int = 0, check_finite: bool = True
+) -> TracedBSpline:
     """``make_interp_spline``: coefficients from a banded system that is linear in the data."""
     points, data, axis = _data(x, y, axis)
     if isinstance(bc_type, str) and bc_type == "periodic":
@@ -248,6 +278,8 @@ def make_interp_spline(x: object, y: object, k: int = 3, t: object = None, bc_ty
         return TracedBSpline(np.concatenate([*ends, points, points[-1:]]), data, k, axis=axis)
     aliases = {"clamped": [(1, 0.0)], "natural": [(2, 0.0)]}
     left, right = (list(aliases[c] if isinstance(c, str) else c or []) for c in pair)
+    if data.dtype != C16:
+        left, right = ([(order, real(value)) for order, value in end] for end in (left, right))
     knots = real(t) if t is not None else interpolating_knots(points, k, free=pair == (None, None))
     return TracedBSpline(knots, interpolating(points, data, knots, k, left, right), k, axis=axis)
 
@@ -279,10 +311,7 @@ for _class, _make in (
 # --- made before the function ---------------------------------------------------------------------
 
 def _polynomials(curve: sp.PPoly) -> TracedPPoly:
-    c = np.asarray(curve.c)
-    if c.dtype.kind == "c":
-        raise unsupported("scipy.interpolate.PPoly with complex coefficients")
-    return TracedPPoly(c, np.asarray(curve.x), curve.extrapolate, curve.axis)
+    return TracedPPoly(np.asarray(curve.c), np.asarray(curve.x), curve.extrapolate, curve.axis)
 
 
 def _basis(curve: sp.BSpline) -> TracedBSpline:
@@ -316,7 +345,9 @@ class TracedUnivariateSpline:
         raise unsupported(f"scipy.interpolate.UnivariateSpline.{name} of a spline that is made outside of the function")
 
 
-patch_method(sp.UnivariateSpline, "__call__", lambda self, *args, **keywords: TracedUnivariateSpline(self._eval_args, self.ext)(*args, **keywords))
+patch_method(
+    sp.UnivariateSpline, "__call__", lambda self, *args, **keywords: TracedUnivariateSpline(self._eval_args, self.ext)(*args, **keywords)
+)
 
 # Captured objects: their arrays become arguments of the kernel, so that later changes of these are seen.
 for _class in (sp.PPoly, sp.CubicSpline, sp.CubicHermiteSpline, sp.PchipInterpolator, sp.Akima1DInterpolator):

@@ -10,8 +10,8 @@ from scipy import stats as st
 
 from ...primitive import LIBRARY_OBJECTS
 from ...trace import TracedArray, replaces, root_trace, unsupported
+from ...trace.handler_arguments import resolve
 from ...trace.local_arrays import localised
-from ...trace.out_arguments import resolve
 from ..reductions import as_scalar
 from ..scipy_functions import concrete_only, involves_traced, patch_method
 from ..shaping import traced
@@ -212,7 +212,9 @@ TRACED_DISTRIBUTIONS: dict[type, TracedDistribution] = {}
 for _real, _entry in (*DISTRIBUTIONS, *MORE_DISTRIBUTIONS):
     _names = DISCRETE if "logpmf" in _entry.formulas else CONTINUOUS
     TRACED_DISTRIBUTIONS[type(_real)] = TracedDistribution(_real, _entry.name, _names, _computed(_real, _entry))
-TRACED_DISTRIBUTIONS[type(st.multivariate_normal)] = TracedDistribution(st.multivariate_normal, "multivariate_normal", ("pdf", "logpdf"), _multivariate)
+TRACED_DISTRIBUTIONS[type(st.multivariate_normal)] = TracedDistribution(
+    st.multivariate_normal, "multivariate_normal", ("pdf", "logpdf"), _multivariate
+)
 for _counterpart in TRACED_DISTRIBUTIONS.values():
     replaces(_counterpart._real)(_counterpart)
 
@@ -223,7 +225,9 @@ def _unbound(function: Formula, name: str) -> Formula:
     @wraps(function)
     def call(owner: object, *args: object, **keywords: object) -> object:
         held = owner if type(owner) is TracedDistribution else None
-        return (concrete_only(function) if held is None else getattr(held, name))(*(() if held is not None else (owner,)), *args, **keywords)
+        return (concrete_only(function) if held is None else getattr(held, name))(
+            *(() if held is not None else (owner,)), *args, **keywords
+        )
 
     return call
 
@@ -259,11 +263,11 @@ for _class in {c for kind in (type(st.norm()), type(st.poisson(1)), _NORMAL) for
             patch_method(_class, _name, _of_traced_distribution(_name))
 
 
-def _frozen(value: object, args: tuple[object, ...], kwds: dict[str, object]) -> object:
+def _frozen(value: object, kind: type, args: tuple[object, ...], kwds: dict[str, object]) -> object:
     """The counterpart of a captured frozen distribution; one without formulas stays as it is."""
-    counterpart = TRACED_DISTRIBUTIONS.get(type(value.dist))
+    counterpart = TRACED_DISTRIBUTIONS.get(kind)
     return value if counterpart is None else FrozenDistribution(counterpart, args, dict(kwds))
 
 
 for _class in (type(st.norm()), type(st.poisson(1))):
-    LIBRARY_OBJECTS[_class] = ("args", "kwds"), _frozen
+    LIBRARY_OBJECTS[_class] = ("type:dist", "args", "kwds"), _frozen

@@ -80,7 +80,10 @@ def solve_banded(
     low, up = (int(k) for k in l_and_u)
     left, right, line = _bands(ab, b, "solve_banded")
     if low + up + 1 != left.shape[0]:
-        raise ValueError(f"invalid values for the number of lower and upper diagonals: l+u+1 ({low + up + 1}) does not equal ab.shape[0] ({left.shape[0]})")
+        raise ValueError(
+            f"invalid values for the number of lower and upper diagonals: l+u+1 ({low + up + 1}) does not equal"
+            f" ab.shape[0] ({left.shape[0]})"
+        )
     return solution(apply(banded, left, right, low=low, up=up), line)
 
 

@@ -27,7 +27,7 @@ class TracedSparse:
     __fdiff_sparse__ = True
     ndim = 2
 
-    def __init__(self, values: TracedArray, rows: np.ndarray, cols: np.ndarray, shape: Shape, *, format: str, matrix: bool) -> None:  # noqa: A002 - SciPy's word
+    def __init__(self, values: TracedArray, rows: np.ndarray, cols: np.ndarray, shape: Shape, *, format: str, matrix: bool) -> None:
         self.values = values
         self.rows, self.cols = rows, cols
         self.starts = np.searchsorted(rows, np.arange(shape[0] + 1))
@@ -77,7 +77,7 @@ class TracedSparse:
     def copy(self) -> TracedSparse:
         return self._like(self.values)
 
-    def asformat(self, format: str | None, copy: bool = False) -> TracedSparse:  # noqa: A002 - as above
+    def asformat(self, format: str | None, copy: bool = False) -> TracedSparse:
         return TracedSparse(self.values, self.rows, self.cols, self.shape, format=format or self.format, matrix=self.matrix)
 
     def toarray(self, *_: object, **__: object) -> TracedArray:
@@ -226,7 +226,7 @@ def lifted(matrix: object) -> TracedSparse:
     return TracedSparse(traced(floating), *places, rows.shape, format=matrix.format, matrix=isinstance(matrix, sp.spmatrix))
 
 
-def gathered(values: TracedArray, rows: np.ndarray, cols: np.ndarray, shape: Shape, *, format: str, matrix: bool) -> TracedSparse:  # noqa: A002 - SciPy's word
+def gathered(values: TracedArray, rows: np.ndarray, cols: np.ndarray, shape: Shape, *, format: str, matrix: bool) -> TracedSparse:
     """A traced sparse matrix from entries in any order; entries at the same position are added."""
     rows, cols = rows.astype(np.int64), cols.astype(np.int64)
     order = np.lexsort((cols, rows))
@@ -252,4 +252,6 @@ TO_LIBRARY[TracedSparse] = as_scipy
 
 def places(value: object) -> np.ndarray:
     """Indices as integers; traced ones are looked at."""
-    return np.asarray(guarded_value(value, "used traced values as places in a sparse matrix") if isinstance(value, TracedArray) else value).astype(np.int64)
+    return np.asarray(
+        guarded_value(value, "used traced values as places in a sparse matrix") if isinstance(value, TracedArray) else value
+    ).astype(np.int64)

@@ -21,7 +21,9 @@ def untraced_branch_error(name: str, site: CallSite) -> TraceError:
     return TraceError(site.words(fact, "Use numpy.where, numpy.minimum or numpy.maximum in place of `if`."))
 
 
-def batch_by_unrolling(primitive: Primitive, args: Sequence[TracedArray], mapped: Sequence[bool], size: int, **params: object) -> list[object]:
+def batch_by_unrolling(
+    primitive: Primitive, args: Sequence[TracedArray], mapped: Sequence[bool], size: int, **params: object
+) -> list[object]:
     """Batching rule: one run of the solver for each row of the mapped arguments."""
     rows = [apply_many(primitive, *(x[k] if m else x for x, m in zip(args, mapped, strict=True)), **params) for k in range(size)]
     return [np.stack(column) for column in zip(*rows, strict=True)]

@@ -89,7 +89,9 @@ def _evaluate(x: np.ndarray, sure: np.ndarray, *extras: np.ndarray, body: Traced
     moved = np.abs(found - x)
     if not (np.all(moved <= 1e-2 * (1.0 + np.abs(x))) and (np.all(sure) or np.all(moved <= 1e-4 * np.abs(x) + 1e-10))):
         fact = f"{name} did not converge, so what it returned has no derivative."
-        raise ConvergenceError(site.words(fact, "Give a better start or more iterations, or ask `.success` (`.converged`) before the result is used."))
+        raise ConvergenceError(
+            site.words(fact, "Give a better start or more iterations, or ask `.success` (`.converged`) before the result is used.")
+        )
     return found
 
 
@@ -130,4 +132,6 @@ _SAMPLE = Sample(
     _near_and_sure,
     LateParams(lambda: {"body": constant_body(monotone, [PAIR], [PAIR]), "name": "sample", "site": CallSite("sample", "")}),
 )
-exact: Primitive = register(Primitive("scipy.exact", lambda x, sure, *extras, **_: (x,), _evaluate, _jvp, _vjp, _batch, None, "solver", samples=(_SAMPLE,)))
+exact: Primitive = register(
+    Primitive("scipy.exact", lambda x, sure, *extras, **_: (x,), _evaluate, _jvp, _vjp, _batch, None, "solver", samples=(_SAMPLE,))
+)

@@ -125,7 +125,9 @@ def _sample_call() -> dict[str, object]:
     fun = constant_body(_valley, [PAIR], [PAIR])
     bodies = (fun, fun.gradient(), fun.gradient().jacobian())
     options = (("method", "Newton-CG"), ("options", FrozenOption("dict", (("xtol", 1e-14),))))
-    call = SolverCall("scipy.optimize.minimize", ("x0",), ("fun", "jac", "hess"), bodies, options, fields(PAIR, slopes=True), CallSite("sample", ""))
+    call = SolverCall(
+        "scipy.optimize.minimize", ("x0",), ("fun", "jac", "hess"), bodies, options, fields(PAIR, slopes=True), CallSite("sample", "")
+    )
     return {"call": call, "mode": "value"}
 
 

@@ -44,7 +44,9 @@ class MoreSteps(UntracedBranch):
 # --- SciPy's functions, with results as mappings ------------------------------------------------
 
 
-def _solve_ivp(fun: object, t0: float, tf: float, y0: np.ndarray, t_eval: object = None, *, method: str, length: int, **options: object) -> dict[str, object]:
+def _solve_ivp(
+    fun: object, t0: float, tf: float, y0: np.ndarray, t_eval: object = None, *, method: str, length: int, **options: object
+) -> dict[str, object]:
     steps = [t0]
 
     class StepRecorder(getattr(si, method)):
@@ -75,7 +77,9 @@ def _odeint(fun: object, y0: np.ndarray, t: np.ndarray, **options: object) -> di
     y, about = si.odeint(fun, y0, t, tfirst=True, full_output=True, **options)
     if about["message"] != "Integration successful.":
         raise ConvergenceError(f"scipy.integrate.odeint stopped: {about['message']}")
-    return {"t": np.zeros(0), "y": y, "count": 0, "nfev": about["nfe"][-1], "njev": about["nje"][-1], "nlu": 0, "success": True, "status": 0}
+    return {
+        "t": np.zeros(0), "y": y, "count": 0, "nfev": about["nfe"][-1], "njev": about["nje"][-1], "nlu": 0, "success": True, "status": 0,
+    }
 
 
 SOLVERS["scipy.integrate.solve_ivp"] = _solve_ivp
@@ -147,7 +151,9 @@ def _tiled(options: tuple[tuple[str, object], ...], times: int) -> tuple[tuple[s
     return tuple(kept)
 
 
-def _sensitivities(args: Arrays, outs: Arrays, call: SolverCall, start: object, tangents: dict[int, object], directions: int) -> TracedArray:
+def _sensitivities(
+    args: Arrays, outs: Arrays, call: SolverCall, start: object, tangents: dict[int, object], directions: int
+) -> TracedArray:
     """Derivatives of the states in some directions: (rows, directions, n).
 
     `start` are those of the first state, `tangents` those of extras, with the directions in front.
@@ -295,7 +301,10 @@ def _smooth_sample() -> dict[str, object]:
     body = constant_body(_right_side, [*number_types(1), two], [two])
     kept = tuple(f for f in fields(0, 3, 2) if f[0] != "t")
     options = (("rtol", 1e-13), ("atol", 1e-13))
-    return {"call": SolverCall("scipy.integrate.odeint", ("y0", "t"), ("fun",), (body,), options, kept, CallSite("sample", "")), "mode": "value"}
+    return {
+        "call": SolverCall("scipy.integrate.odeint", ("y0", "t"), ("fun",), (body,), options, kept, CallSite("sample", "")),
+        "mode": "value",
+    }
 
 
 def _steps_sample() -> dict[str, object]:
@@ -309,6 +318,9 @@ def _steps_sample() -> dict[str, object]:
 
 
 _SMOOTH = Sample(lambda rng: (rng.normal(size=2), np.array([0.0, 0.3, 0.5]), rng.normal(size=2)), LateParams(_smooth_sample))
-_STEPS = Sample(lambda rng: (np.asarray(0.1), np.asarray(0.5), rng.normal(size=2), np.array([0.2, 0.3, 0.4]), rng.normal(size=2)), LateParams(_steps_sample), constant=(0,))
+_STEPS = Sample(
+    lambda rng: (np.asarray(0.1), np.asarray(0.5), rng.normal(size=2), np.array([0.2, 0.3, 0.4]), rng.normal(size=2)),
+    LateParams(_steps_sample), constant=(0,),
+)
 smooth: Primitive = solver_op("scipy.ode", _smooth_jvp, _smooth_vjp, _SMOOTH)
 steps: Primitive = solver_op("scipy.steps", _steps_jvp, _steps_vjp, _STEPS)

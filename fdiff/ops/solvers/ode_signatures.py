@@ -33,11 +33,17 @@ from .user_functions import UserFunction, UserFunctions
 NAME = "scipy.integrate.solve_ivp"
 
 
+_IN_PLACE_OF = {
+    "dense_output": "Give the times by t_eval=, of which values are differentiated.",
+    "events": "Find the time by scipy.optimize.brentq on the end of an integration (docs/solvers.md).",
+}
+
+
 def _refused(taken: Arguments, name: str, words: Sequence[str]) -> None:
     for word in words:
         value = taken.get(word)
         if value is not None and value is not False and not (isinstance(value, (int, float)) and value == 0):
-            raise unsupported(f"{name} with {word}=")
+            raise unsupported(f"{name} with {word}=", _IN_PLACE_OF.get(word, ""))
 
 
 def _right(function: Callable[..., object], shape: tuple[int, ...]) -> Callable[..., object]:
@@ -101,7 +107,9 @@ def _solved(functions: UserFunctions, starts: dict[str, TracedArray], options: A
     bodies = functions.explore(plain_run)
     count = plain_run(bodies, [value_of(x) for x in functions.extras])["count"]
     length = 16 * (1 + (5 * count) // 64) if explicit else count if evaluated is None else -1
-    call, found, _ = record_call(primitive if explicit else smooth, functions, list(starts.values()), lambda b: make(b, length), always=True)
+    call, found, _ = record_call(
+        primitive if explicit else smooth, functions, list(starts.values()), lambda b: make(b, length), always=True
+    )
     y = np.transpose(found["y"])
     numbers = {k: field(found[k], y, k, call) for k in ("nfev", "njev", "nlu", "status", "success")}
     times = evaluated

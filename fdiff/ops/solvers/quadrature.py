@@ -47,7 +47,9 @@ def _infer(a: ArrayType, b: ArrayType, points: ArrayType, *extras: ArrayType, bo
     return ArrayType(shape, F8), ArrayType(shape, F8), ArrayType((), INT)
 
 
-def integrate(body: TracedFunction, ends: Sequence[np.ndarray], extras: Sequence[np.ndarray], options: Options) -> tuple[np.ndarray, np.ndarray]:
+def integrate(
+    body: TracedFunction, ends: Sequence[np.ndarray], extras: Sequence[np.ndarray], options: Options
+) -> tuple[np.ndarray, np.ndarray]:
     """Integrals of all results of the body, and their error estimates, by SciPy."""
     a, b, points = float(ends[0]), float(ends[1]), np.asarray(ends[2])
     keywords = {k: unfrozen(v) for k, v in options}
@@ -68,7 +70,9 @@ def integrate(body: TracedFunction, ends: Sequence[np.ndarray], extras: Sequence
     return values.reshape(shape), errors.reshape(shape)
 
 
-def _evaluate(a: np.ndarray, b: np.ndarray, points: np.ndarray, *extras: np.ndarray, body: TracedFunction, options: Options, site: CallSite, mode: str) -> tuple[object, ...]:
+def _evaluate(
+    a: np.ndarray, b: np.ndarray, points: np.ndarray, *extras: np.ndarray, body: TracedFunction, options: Options, site: CallSite, mode: str
+) -> tuple[object, ...]:
     nothing = np.full(body.types[0].shape, np.nan)
     try:
         return (*integrate(body, (a, b, points), extras, options), np.int64(ENDED))
@@ -91,7 +95,8 @@ def _checked(body: TracedFunction, moving: Sequence[int], site: CallSite) -> Non
     if body.jumps(moving):
         fact = (
             f"{NAME}: the integrand, or its derivative, decides (numpy.where, an `if`, a comparison, floor, the side of a kink)"
-            " by the variable of integration and a differentiated value together. Leibniz's rule does not see what the integral gains where that place moves."
+            " by the variable of integration and a differentiated value together."
+            " Leibniz's rule does not see what the integral gains where that place moves."
         )
         way = "Split the interval there: quad(f, a, p)[0] + quad(g, p, b)[0], with limits that move."
         raise UnsupportedError(site.words(fact, way))
@@ -100,12 +105,18 @@ def _checked(body: TracedFunction, moving: Sequence[int], site: CallSite) -> Non
 def _at(body: TracedFunction, end: TracedArray, extras: Sequence[object], options: Options, site: CallSite) -> object:
     """The integrand at a limit; zero at infinity."""
     if dict(options).get("weight") is not None:
-        raise UnsupportedError(site.words(f"{NAME} with weight= has no derivative with respect to its limits in fdiff.", "Write the weight into the integrand."))
+        raise UnsupportedError(
+            site.words(
+                f"{NAME} with weight= has no derivative with respect to its limits in fdiff.", "Write the weight into the integrand."
+            )
+        )
     inside = body.spliced([end], extras)[0]
     return np.where(np.isfinite(end), inside, 0.0)
 
 
-def _jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: object, *, body: TracedFunction, options: Options, site: CallSite, mode: str) -> list[object]:
+def _jvp(
+    dots: Sequence[object], args: Sequence[TracedArray], outs: object, *, body: TracedFunction, options: Options, site: CallSite, mode: str
+) -> list[object]:
     a, b, points, *extras = args
     moving = [k for k, dot in enumerate(dots[3:]) if dot is not ZERO]
     terms: list[object] = []
@@ -118,7 +129,9 @@ def _jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: object, *, b
     return [add_up(terms), ZERO, ZERO]
 
 
-def _vjp(bars: Sequence[object], args: Sequence[TracedArray], outs: object, *, body: TracedFunction, options: Options, site: CallSite, mode: str) -> list[object]:
+def _vjp(
+    bars: Sequence[object], args: Sequence[TracedArray], outs: object, *, body: TracedFunction, options: Options, site: CallSite, mode: str
+) -> list[object]:
     a, b, _, *extras = args
     bar = bars[0]
     if bar is ZERO:
@@ -134,7 +147,9 @@ def _vjp(bars: Sequence[object], args: Sequence[TracedArray], outs: object, *, b
     return [of_limit(a, -1.0), of_limit(b, 1.0), ZERO, *(of_extra(k) for k in range(len(extras)))]
 
 
-def _extra_cotangent(k: int, bar: TracedArray, args: Sequence[TracedArray], body: TracedFunction, options: Options, site: CallSite) -> object:
+def _extra_cotangent(
+    k: int, bar: TracedArray, args: Sequence[TracedArray], body: TracedFunction, options: Options, site: CallSite
+) -> object:
     """The cotangent of captured value number `k`: the integral of the integrand's VJP."""
     wrt = body.own + k
     _checked(body, [wrt], site)
@@ -158,7 +173,9 @@ def _sample_params() -> dict[str, object]:
     return {"body": body, "options": (("epsabs", 1e-13), ("epsrel", 1e-13)), "site": CallSite("sample", ""), "mode": "value"}
 
 
-_SAMPLE = Sample(lambda rng: (rng.uniform(0.0, 0.5, ()), rng.uniform(1.0, 2.0, ()), np.zeros(0), rng.uniform(0.5, 1.0, 2)), LateParams(_sample_params))
+_SAMPLE = Sample(
+    lambda rng: (rng.uniform(0.0, 0.5, ()), rng.uniform(1.0, 2.0, ()), np.zeros(0), rng.uniform(0.5, 1.0, 2)), LateParams(_sample_params)
+)
 quad = register(Primitive("scipy.quad", _infer, _evaluate, _jvp, _vjp, _batch, None, "solver", samples=(_SAMPLE,)))
 
 
@@ -172,11 +189,16 @@ def _middle(a: object, b: object) -> float:
 
 @replaces(si.quad)
 def call(
-    func: object, a: object, b: object, args: object = (), full_output: object = 0, epsabs: object = 1.49e-8, epsrel: object = 1.49e-8, limit: object = 50,
-    points: object = None, weight: object = None, wvar: object = None, wopts: object = None, maxp1: object = 50, limlst: object = 50, complex_func: bool = False,
+    func: object, a: object, b: object, args: object = (), full_output: object = 0, epsabs: object = 1.49e-8,
+    epsrel: object = 1.49e-8, limit: object = 50,
+    points: object = None, weight: object = None, wvar: object = None, wopts: object = None, maxp1: object = 50, limlst: object = 50,
+    complex_func: bool = False,
 ) -> object:  # fmt: skip
     """``scipy.integrate.quad``; the derivative of the error estimate is zero."""
-    options = {"epsabs": epsabs, "epsrel": epsrel, "limit": limit, "weight": weight, "wvar": wvar, "wopts": wopts, "maxp1": maxp1, "limlst": limlst}
+    options = {
+        "epsabs": epsabs, "epsrel": epsrel, "limit": limit, "weight": weight, "wvar": wvar, "wopts": wopts, "maxp1": maxp1,
+        "limlst": limlst,
+    }
     rest = bound(args)
 
     def plain() -> object:
@@ -212,7 +234,9 @@ def _entered(functions: UserFunctions, ends: Sequence[TracedArray], options: Opt
 # --- several variables: integrals of integrals ----------------------------------------------------
 
 
-def _nested(func: Callable[..., object], ranges: Sequence[object], args: tuple[object, ...], options: Sequence[object]) -> tuple[object, object]:
+def _nested(
+    func: Callable[..., object], ranges: Sequence[object], args: tuple[object, ...], options: Sequence[object]
+) -> tuple[object, object]:
     """``nquad`` by `quad` inside `quad`, the last range outermost."""
 
     def integral(depth: int, outer: tuple[object, ...]) -> tuple[object, object]:
@@ -227,7 +251,9 @@ def _nested(func: Callable[..., object], ranges: Sequence[object], args: tuple[o
 
 
 @replaces(si.nquad)
-def nquad(func: Callable[..., object], ranges: Sequence[object], args: object = None, opts: object = None, full_output: bool = False) -> tuple[object, object]:
+def nquad(
+    func: Callable[..., object], ranges: Sequence[object], args: object = None, opts: object = None, full_output: bool = False
+) -> tuple[object, object]:
     """``nquad``; the error estimate is that of the outermost integral alone."""
     if full_output:
         raise unsupported("scipy.integrate.nquad with full_output=True")
@@ -236,15 +262,18 @@ def nquad(func: Callable[..., object], ranges: Sequence[object], args: object = 
 
 
 @replaces(si.dblquad)
-def dblquad(func: Callable[..., object], a: object, b: object, gfun: object, hfun: object, args: tuple[object, ...] = (), epsabs: object = 1.49e-8, epsrel: object = 1.49e-8) -> tuple[object, object]:
+def dblquad(
+    func: Callable[..., object], a: object, b: object, gfun: object, hfun: object, args: tuple[object, ...] = (), epsabs: object = 1.49e-8,
+    epsrel: object = 1.49e-8,
+) -> tuple[object, object]:
     inner = lambda x, *_: (gfun(x) if callable(gfun) else gfun, hfun(x) if callable(hfun) else hfun)  # noqa: E731 - a line each
     return nquad(func, [inner, (a, b)], args, {"epsabs": epsabs, "epsrel": epsrel})
 
 
 @replaces(si.tplquad)
 def tplquad(
-    func: Callable[..., object], a: object, b: object, gfun: object, hfun: object, qfun: object, rfun: object, args: tuple[object, ...] = (),
-    epsabs: object = 1.49e-8, epsrel: object = 1.49e-8,
+    func: Callable[..., object], a: object, b: object, gfun: object, hfun: object, qfun: object, rfun: object,
+    args: tuple[object, ...] = (), epsabs: object = 1.49e-8, epsrel: object = 1.49e-8,
 ) -> tuple[object, object]:  # fmt: skip
     middle = lambda x, *_: (gfun(x) if callable(gfun) else gfun, hfun(x) if callable(hfun) else hfun)  # noqa: E731 - a line each
     inner = lambda y, x, *_: (qfun(x, y) if callable(qfun) else qfun, rfun(x, y) if callable(rfun) else rfun)  # noqa: E731 - a line each

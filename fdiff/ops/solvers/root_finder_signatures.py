@@ -33,7 +33,10 @@ from .user_functions import UserFunction, UserFunctions
 class RootProblem:
     """A call of a root finder: functions of the unknown, starts, options."""
 
-    def __init__(self, name: str, functions: Mapping[str, tuple[Callable[..., object], int]], starts: Mapping[str, TracedArray], unknown: ArrayType, args: tuple[object, ...], at: Callable[[], object]) -> None:
+    def __init__(
+        self, name: str, functions: Mapping[str, tuple[Callable[..., object], int]], starts: Mapping[str, TracedArray], unknown: ArrayType,
+        args: tuple[object, ...], at: Callable[[], object],
+    ) -> None:
         self.name, self.starts, self.unknown = name, starts, unknown
         self.names = tuple(functions)
 
@@ -124,7 +127,9 @@ def _root_scalar(taken: Arguments, plain: Callable[[], object]) -> object:
     if not problem.moves(explicit):
         return plain()
     options = of(taken, ("method", "xtol", "rtol", "maxiter", "options")) | slopes
-    method = taken["method"] or ("brentq" if "bracket" in starts else "newton" if "fprime" in options or "fprime" in functions else "secant")
+    method = taken["method"] or (
+        "brentq" if "bracket" in starts else "newton" if "fprime" in options or "fprime" in functions else "secant"
+    )
     return _number_result(name, method, problem, options)[1]
 
 
@@ -144,13 +149,18 @@ def _start(x0: object, name: str) -> TracedArray:
 def _square(problem: RootProblem, n: int) -> None:
     shape = problem.functions.bodies()[0].types[0].shape
     if shape != (n,) and not (n == 1 and shape == ()):
-        raise current().fail(f"{problem.name} was given {n} unknowns and a function that returns an array of shape {shape}.", "Give as many equations as unknowns, as a vector.")
+        raise current().fail(
+            f"{problem.name} was given {n} unknowns and a function that returns an array of shape {shape}.",
+            "Give as many equations as unknowns, as a vector.",
+        )
 
 
 def _fsolve(taken: Arguments, plain: Callable[[], object]) -> object:
     name = "scipy.optimize.fsolve"
     start = _start(taken["x0"], name)
-    problem = RootProblem(name, _with_slopes(taken, "func", ("fprime",)), {"x0": start}, start.type, bound(taken["args"]), lambda: value_of(start))
+    problem = RootProblem(
+        name, _with_slopes(taken, "func", ("fprime",)), {"x0": start}, start.type, bound(taken["args"]), lambda: value_of(start)
+    )
     if not problem.moves([taken["x0"]]):
         return plain()
     _square(problem, start.size)
@@ -168,7 +178,9 @@ def _root(taken: Arguments, plain: Callable[[], object]) -> object:
     if taken["callback"] is not None:
         raise unsupported(f"{name} with callback=")
     start = _start(taken["x0"], name)
-    problem = RootProblem(name, _with_slopes(taken, "fun", ("jac",)), {"x0": start}, start.type, bound(taken["args"]), lambda: value_of(start))
+    problem = RootProblem(
+        name, _with_slopes(taken, "fun", ("jac",)), {"x0": start}, start.type, bound(taken["args"]), lambda: value_of(start)
+    )
     if not problem.moves([taken["x0"]]):
         return plain()
     _square(problem, start.size)

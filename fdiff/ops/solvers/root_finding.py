@@ -65,7 +65,10 @@ def _bracketing(function: Callable[..., tuple[float, object]]) -> Callable[..., 
 
 def _of_number(found: tuple[object, object]) -> dict[str, object]:
     root, about = found
-    return {"root": root, "converged": about.converged, "iterations": about.iterations, "function_calls": about.function_calls, "flag": about.flag}
+    return {
+        "root": root, "converged": about.converged, "iterations": about.iterations, "function_calls": about.function_calls,
+        "flag": about.flag,
+    }
 
 
 def _newton(func: object, x0: object, **options: object) -> dict[str, object]:
@@ -93,7 +96,12 @@ def _root(fun: object, x0: np.ndarray, **options: object) -> dict[str, object]:
 
 
 SOLVERS.update({f"scipy.optimize.{name}": _bracketing(getattr(so, name)) for name in ("brentq", "brenth", "bisect", "ridder", "toms748")})
-SOLVERS.update({"scipy.optimize.newton": _newton, "scipy.optimize.root_scalar": _root_scalar, "scipy.optimize.fsolve": _fsolve, "scipy.optimize.root": _root})
+SOLVERS.update(
+    {
+        "scipy.optimize.newton": _newton, "scipy.optimize.root_scalar": _root_scalar, "scipy.optimize.fsolve": _fsolve,
+        "scipy.optimize.root": _root,
+    }
+)
 
 def _sample_call() -> dict[str, object]:
     options, name = (("quiet", True), ("xtol", 1e-14)), "scipy.optimize.fsolve"

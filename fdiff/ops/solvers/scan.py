@@ -82,7 +82,9 @@ def _pushforward(body: TracedFunction, carry: int, rows: int, moving: tuple[int,
     return constant_body(results, own, [*inputs.shared, *(inputs.shared[k] for k in shared)])
 
 
-def _jvp(dots: Sequence[object], args: Arrays, outs: Arrays, *, body: TracedFunction, carry: int, rows: int, backwards: bool) -> list[object]:
+def _jvp(
+    dots: Sequence[object], args: Arrays, outs: Arrays, *, body: TracedFunction, carry: int, rows: int, backwards: bool
+) -> list[object]:
     count, *given = args
     state, table, shared = given[:carry], given[carry : carry + rows], given[carry + rows :]
     moving = tuple(k for k in range(carry, len(given)) if dots[1 + k] is not ZERO)
@@ -132,7 +134,9 @@ def _pullback(body: TracedFunction, carry: int, rows: int, needed: tuple[int, ..
     return constant_body(results, own, inputs.shared)
 
 
-def _vjp(bars: Sequence[object], args: Arrays, outs: Arrays, *, body: TracedFunction, carry: int, rows: int, backwards: bool) -> list[object]:
+def _vjp(
+    bars: Sequence[object], args: Arrays, outs: Arrays, *, body: TracedFunction, carry: int, rows: int, backwards: bool
+) -> list[object]:
     """The adjoint loop runs from the last row to the first; what it needs of the plain loop is the carry at each step."""
     count, *given = args
     needed = tuple(_BodyInputs(body, carry, rows).floating(carry))

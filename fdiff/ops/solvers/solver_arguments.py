@@ -11,7 +11,7 @@ from ...arraytype import F8, ArrayType
 from ...errors import show_line
 from ...trace import TracedArray, current, record
 from ...trace.exception_context import inside_try
-from ...trace.out_arguments import resolve
+from ...trace.handler_arguments import resolve
 from ..creation import array as array_call
 from ..scipy_functions import concrete, only_captured
 from ..shaping import traced

@@ -119,7 +119,10 @@ def solver_op(name: str, jvp: Callable[..., Sequence[object]], vjp: Callable[...
     return primitive
 
 
-def record_call(primitive: Primitive, functions: UserFunctions, starts: Sequence[TracedArray], make: Callable[[tuple[TracedFunction, ...]], SolverCall], *, always: bool = False) -> tuple[SolverCall, dict[str, TracedArray], list[TracedArray]]:
+def record_call(
+    primitive: Primitive, functions: UserFunctions, starts: Sequence[TracedArray], make: Callable[[tuple[TracedFunction, ...]], SolverCall],
+    *, always: bool = False,
+) -> tuple[SolverCall, dict[str, TracedArray], list[TracedArray]]:
     """Record the op; returns the call, the traced fields of its result, and the values that the functions capture.
 
     The exit status becomes a guard where the functions have branches, or `always`.
@@ -143,7 +146,11 @@ def record_call(primitive: Primitive, functions: UserFunctions, starts: Sequence
 
 
 def _refusal(*_: object, field: str, site: CallSite) -> list[object]:
-    raise UnsupportedError(site.words(f"{field} has no derivative rule in fdiff.", "Compute it from `.x` with functions of your own, or use fdiff.stop_gradient."))
+    raise UnsupportedError(
+        site.words(
+            f"{field} has no derivative rule in fdiff.", "Compute it from `.x` with functions of your own, or use fdiff.stop_gradient."
+        )
+    )
 
 
 def _same(args: Sequence[TracedArray], mapped: Sequence[bool], size: int, **params: object) -> list[object]:
@@ -153,4 +160,9 @@ def _same(args: Sequence[TracedArray], mapped: Sequence[bool], size: int, **para
 
 # Of whole numbers, which carry no derivative: of others every rule raises.
 _WHOLE = Sample(lambda rng: (rng.integers(9, size=3), rng.integers(9, size=2)), {"field": ".nfev", "site": CallSite("sample", "")})
-without_rule = register(Primitive("scipy.field", lambda value, moving, **_: (value,), lambda value, moving, **_: value, _refusal, _refusal, _same, None, "solver", samples=(_WHOLE,)))
+without_rule = register(
+    Primitive(
+        "scipy.field", lambda value, moving, **_: (value,), lambda value, moving, **_: value, _refusal, _refusal, _same, None, "solver",
+        samples=(_WHOLE,),
+    )
+)

@@ -198,7 +198,10 @@ def _jumps(body: TracedFunction, moving: tuple[int, ...]) -> bool:
     return False
 
 
-def constant_body(results: Callable[[list[TracedArray], list[TracedArray]], Sequence[object]], own: Sequence[ArrayType], extras: Sequence[ArrayType], holds: object = None) -> TracedFunction:
+def constant_body(
+    results: Callable[[list[TracedArray], list[TracedArray]], Sequence[object]], own: Sequence[ArrayType], extras: Sequence[ArrayType],
+    holds: object = None,
+) -> TracedFunction:
     """A `TracedFunction` from a Python function ``results(own, extras)`` of traced arrays."""
     with Trace("solver", lines=False) as trace:
         first, others = [trace.input(t) for t in own], [trace.input(t) for t in extras]

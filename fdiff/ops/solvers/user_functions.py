@@ -9,7 +9,7 @@ import numpy as np
 
 from ...arraytype import F8, ArrayType
 from ...trace import ArgumentSpec, Recording, Trace, TracedArray, current, private, record, splice
-from ...trace.out_arguments import resolve
+from ...trace.handler_arguments import resolve
 from ..creation import array as array_call
 from ..shaping import traced
 from .solver_arguments import value_of
@@ -54,7 +54,10 @@ def _recorded(given: UserFunction, point: Sequence[object] | None) -> Recording:
             raise current().fail("a solver of SciPy was given a function with complex values.", "Solve for real and imaginary parts.")
         return [a if a.dtype == F8 else a.astype(F8) for a in arrays]
 
-    inputs = [ArgumentSpec(t, scalar=not t.shape and given.numbers, weak=not t.shape and given.numbers, value=at(k), active=True) for k, t in enumerate(given.types)]
+    inputs = [
+        ArgumentSpec(t, scalar=not t.shape and given.numbers, weak=not t.shape and given.numbers, value=at(k), active=True)
+        for k, t in enumerate(given.types)
+    ]
     return record(body, inputs, current().call)
 
 
@@ -97,7 +100,9 @@ class UserFunctions:
     def _add(self, k: int, point: Sequence[np.ndarray]) -> None:
         runs = self.recordings[k]
         if len(runs) >= MOST_PATHS:
-            fact = f"the function that is given to SciPy's solver takes more than {MOST_PATHS} different ways through its branches and loops."
+            fact = (
+                f"the function that is given to SciPy's solver takes more than {MOST_PATHS} different ways through its branches and loops."
+            )
             raise current().fail(fact, "Use numpy.where, numpy.minimum or numpy.maximum, or loops of fixed length.")
         new = _recorded(self.given[k], point)
         if new.tape.output_types != runs[0].tape.output_types:

@@ -33,7 +33,7 @@ class Cotangents:
     def accumulate(self, a: int, bar: Any, mask: Any, within: Slices | None = None) -> None:
         """Add to the cotangent of a node; the mask of a sum is the union of the masks.
 
-        `within` says that `bar` is a part of it only, in these slices.
+        With `within`, `bar` is the cotangent of these slices of the node alone.
         """
         bars, owned = self.bars, self.owned
         known = bars[a]

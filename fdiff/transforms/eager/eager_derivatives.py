@@ -155,7 +155,7 @@ class PullSweep(Cotangents):
     def _apply(
         self, i: int, op: Op, args: tuple[int, ...], seeds: list[Any], given: Seeds, needed: Any
     ) -> tuple[Sequence[Any], Any]:
-        """What a rule gives, and where what it gives belongs."""
+        """The results of the rule of a node, and which operand each of them is a cotangent of."""
         rule = op.rules.get((given, needed, self.size))
         if rule is None:
             rule = pull_function(op, given, needed, self.size)
@@ -167,7 +167,7 @@ class PullSweep(Cotangents):
 
 
 class EnteredPullSweep(PullSweep):
-    """The same, each cotangent being a node of the trace."""
+    """A reverse sweep whose cotangents are nodes of the trace, so that they are differentiable."""
 
     def _pull_scalar(self, i: int, op: Op, args: tuple[int, ...], bar: Any) -> bool:
         if op.scalar_rule != STORES_ENTRIES:

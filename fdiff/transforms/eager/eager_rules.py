@@ -48,7 +48,7 @@ def pull_function(op: Op, seeds: Seeds, needed: tuple[bool, ...], size: int | No
 
 
 def pull_template(op: Op, seeds: Seeds, needed: tuple[bool, ...]) -> Template:
-    """The same as a template, to be entered node by node; nothing lies in slices."""
+    """The reverse rule of an op as a template, to be entered node by node."""
     tape, found, _ = pulls.rule.trace(op, (seeds, needed))
     nodes = tape.nodes
 
@@ -110,5 +110,5 @@ def python_function(tape: Tape) -> Callable[..., tuple[Any, ...]]:
 
 @lru_cache(maxsize=1024)
 def _code(text: str) -> CodeType:
-    """The text compiled: that of a rule is the same for arrays of other sizes."""
+    """The text, compiled once: rules for arrays of other sizes have the same text."""
     return compile(text, "<string>", "exec")

@@ -44,9 +44,9 @@ def scalar_pull(op: Op) -> ScalarPull:
 
 
 def _arithmetic_pull(op: Op) -> ScalarPull:
-    """The op's own rule as a Python function, its cotangents added where they belong.
+    """The rule of an arithmetic op as a Python function, which also adds the cotangents up.
 
-    All values are numbers, so that the same text serves cotangents with a leading axis of seeds.
+    Values are numbers. Cotangents may have a leading axis of seeds, over which they broadcast.
     """
     body: list[str] = []
     names: dict[str, Any] = {"add_to": _add_to}

@@ -23,7 +23,7 @@ Edge = tuple[int, int]  # a node, and which of its arguments
 
 
 def stop_cancelling_shifts(tape: Tape) -> Tape:
-    """The same program, which says of shifts that cancel that they are not differentiated."""
+    """The same program, in which shifts that cancel stand behind `stop_gradient`."""
     nodes = tape.nodes
     found = [
         i

@@ -1,10 +1,11 @@
 """Where the results of an unrolled loop come together: a concatenation, stores, or a sum.
 
 ``s = np.empty((m, n)); s[:, k] = f(x, a[k])`` for all k is a chain of stores that fill an array,
-``total += f(x, a[k])`` a chain of sums. Each is one join of as many parts as the loop has turns.
+``total += f(x, a[k])`` a chain of sums. Each is one join, which has a part for each iteration.
 
-They are the seeds from which `loop_vectorisation.py` packs, as the stores of S. Larsen and
-S. Amarasinghe, PLDI 2000.
+From a join `loop_vectorisation.py` goes backwards and packs equal operations of all parts into one,
+as superword-level parallelism is found from accesses to adjacent memory (S. Larsen and S.
+Amarasinghe, Exploiting superword level parallelism with multimedia instruction sets, PLDI 2000).
 """
 
 from __future__ import annotations
@@ -38,7 +39,10 @@ class LoopJoin(NamedTuple):
 
 
 def joins_of(tape: Tape, users: Sequence[Sequence[int]]) -> Iterator[LoopJoin]:
-    """The joins of at least `FEWEST` parts of one type; of one node the best to be had first."""
+    """The joins of at least `FEWEST` parts of one type, from the end of the tape to its beginning.
+
+    Where a sum can be seen as two joins, the one with more parts comes first.
+    """
     outputs = frozenset(tape.outputs)
     below: set[int] = set()  # nodes of chains that have been met
     for i in range(len(tape.nodes) - 1, -1, -1):
@@ -96,7 +100,7 @@ def _stores(tape: Tape, chain: list[int]) -> Iterator[LoopJoin]:
 
 
 def _terms(tape: Tape, chain: list[int]) -> Iterator[LoopJoin]:
-    """Terms of a sum: with the first among them, or with that to begin with."""
+    """The terms of a sum as parts: all of them, or all but the first, which is the start."""
     type_ = tape.nodes[chain[0]].type
     first, terms = tape.nodes[chain[-1]].args[0], [tape.nodes[i].args[1] for i in reversed(chain)]
     if type_.dtype.kind in "fc" and all(tape.nodes[a].type == type_ for a in terms):

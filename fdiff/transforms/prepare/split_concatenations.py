@@ -166,7 +166,7 @@ def _is_concatenation(node: Node) -> bool:
 
 
 class _RegionReader:
-    """Entries of the values of a join along its axis, entered in a builder."""
+    """Enters nodes of a join for some entries along its axis only, those of one part."""
 
     def __init__(
         self, tape: Tape, b: Simplifier, places: Mapping[int, int], join: JoinedRegion
@@ -175,7 +175,7 @@ class _RegionReader:
         self.known: dict[tuple[int, int, int], int] = {}
 
     def enter(self, i: int, start: int, size: int) -> int:
-        """Some entries of node `i`, which may be repeated along the axis."""
+        """Entries of node `i` from `start` on; the node itself where it has one along the axis."""
         key = (i, start, size)
         if key not in self.known:
             self.known[key] = self._entered(i, start, size)

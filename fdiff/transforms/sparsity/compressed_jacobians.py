@@ -4,7 +4,8 @@ Columns that share no row are computed by one sweep (Curtis, Powell, Reid, "On t
 sparse Jacobian matrices", IMA J. Appl. Math. 13, 1974). They are found by a greedy partial
 distance-2 colouring in the order of the columns (A. H. Gebremedhin, F. Manne, A. Pothen, "What
 color is your Jacobian?", SIAM Review 47(4), 2005, algorithm 3.2). What lies outside the pattern is
-zero.
+zero. Two entries of a Hessian that mirror each other come from different sweeps, which may round
+differently; both become their mean, so that the result is exactly symmetric.
 """
 
 from __future__ import annotations
@@ -91,10 +92,9 @@ def _compression(tape: Tape, k: int, *, symmetric: bool) -> Compression | None:
         return None
     type_ = tape.input_types[k]
     seeds = (colour == np.arange(count)[:, None]).astype(type_.dtype)
-    mirror = None
-    if symmetric:  # entries are in the order of rows: those across are in the order of columns
-        mirror = np.argsort(columns * there.shape[1] + rows)
-        mirror = np.argsort(mirror)
+    # Entries are in the order of rows, and those across the diagonal in the order of columns. The
+    # permutation between both orders is its own inverse, because the pattern is symmetric.
+    mirror = np.argsort(columns * there.shape[1] + rows) if symmetric else None
     return Compression(
         np.ascontiguousarray(seeds.reshape((count, *type_.shape))),
         colour[columns] * there.shape[0] + rows,

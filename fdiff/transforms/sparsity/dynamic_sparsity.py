@@ -1,9 +1,12 @@
-"""Columns of a Jacobian by the seeds that reach each node: what cannot move is not carried.
+"""Columns of a Jacobian, from tangents that each node carries only for the seeds that reach it.
 
-A finger's bones move with the angles of that finger, so their tangents are those of a few seeds
-and not of all. The tape of tangents is batched with unit seeds whose places are known: slices of
-them are fewer seeds, and each node carries parts (`sparse_tangents.py`), those that reach it.
-(Griewank and Walther, "Evaluating Derivatives", 2nd ed., SIAM 2008, section 7.2: dynamic sparsity.)
+In a model of a hand, the bones of a finger move with the angles of that finger alone: their
+tangents are zero for all other seeds, and these zeros are neither computed nor stored. The tape of
+tangents is batched over unit seeds. Of these it is known which input entry each belongs to, so that
+a slice of the input is reached by the seeds of its own entries, and each node computed from it by
+these and no others. A node has its tangents in parts (`sparse_tangents.py`): a part is an array of
+tangents and the seeds it belongs to. (Dynamic sparsity: A. Griewank and A. Walther, Evaluating
+Derivatives, 2nd ed., SIAM 2008, chapter 7, Sparse Forward and Reverse.)
 """
 
 from __future__ import annotations
@@ -15,15 +18,15 @@ import numpy as np
 from ...ops.contraction import contract
 from ...ops.tangent_parts import TangentPart, full, seeds_of
 from ...ops.view_ops import reshape, slice_, spread
-from ...tape import INPUT, ITEM, Node, Tape
+from ...tape import ITEM, Node, Tape
 from ...trace import TracedArray
 from ..batch import widened
 from ..derivative_tapes import seeds_behind
 from ..simplify import SimplifyingTrace
 from .tangent_state import SparseTangents, Unit
 
-WORTH = 0.6  # of the work for all seeds, what may be left for it to pay
-LONGER = 1.5  # than the tape of one tangent that of the columns may be
+WORTH = 0.6  # the largest part of the work for all seeds at which the shorter work still pays
+LONGER = 1.5  # how many times as long as the tape of one tangent that of the columns may be
 MOST = 1 << 20  # nodes times seeds: beyond, keeping account of the seeds would take seconds
 
 
@@ -56,11 +59,8 @@ class SparseSweep(SparseTangents):
 
     def run(self) -> None:
         """Enter each node, or the parts of its tangents."""
-        for i, node in enumerate(self.tape.nodes):
-            if node.primitive is INPUT:
-                continue
-            where = self.tape.lines.get(i)
-            self.line = self.trace.line = where[0] if where else None
+        for i, node, line in self.tape.operations():
+            self.line = self.trace.line = line
             if node.primitive is ITEM and node.args[0] in self.items:
                 self.parts[i] = self.items[node.args[0]][node.k]
             elif not any(self.moves(a) for a in node.args):

@@ -1,7 +1,7 @@
 """Which entries of an output can depend on which entries of an input: the pattern of a Jacobian.
 
 Sets of input entries are carried through the tape as rows of bits, one for each entry of a node
-(Griewank and Walther, Evaluating Derivatives, 2nd ed., SIAM 2008, section 7.1).
+(A. Griewank and A. Walther, Evaluating Derivatives, 2nd ed., SIAM 2008, chapter 7).
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ Bits = np.ndarray | None  # None: no entry depends on the input
 
 
 def pattern(tape: Tape, k: int, *, smoothly: bool = True) -> np.ndarray | None:
-    """Truth values of shape (size of output 0, size of input `k`); None where it is not told.
+    """Truth values of shape (size of output 0, size of input `k`); None where they are not known.
 
-    Calls of functions with rules have the pattern of their rules. Other ops than those that act
-    entry by entry, move entries or add them up leave the pattern untold, and so does one too large
-    to be worth it. Unless `smoothly`, dependence without a derivative counts, too: through
+    Known are those of ops that act entry by entry, move entries or add them up, and of calls of
+    functions with rules, which have the pattern of their rules. A pattern that would take too much
+    memory is not computed. Unless `smoothly`, dependence without a derivative counts, too: through
     comparisons, rounding and integers.
     """
     source = tape.input_types[k]
@@ -47,7 +47,7 @@ def pattern(tape: Tape, k: int, *, smoothly: bool = True) -> np.ndarray | None:
 def _carried(
     tape: Tape, start: Mapping[int, np.ndarray], width: int, *, smoothly: bool
 ) -> list[Bits] | None:
-    """The rows of bits of the outputs, given those of some nodes; None where they are not told."""
+    """The rows of bits of the outputs, given those of some nodes; None where an op has no rule."""
     if any(t.size * width > MOST_BYTES for node in tape.nodes for t in node.types):
         return None
     known: dict[int, Bits] = {**start}
@@ -77,7 +77,7 @@ def _found(
     *,
     smoothly: bool,
 ) -> list[Bits] | None:
-    """The bits of each output of a node; None where they are not told."""
+    """The bits of each output of a node; None where its op has no rule."""
     if node.primitive is CALL:
         return _called(node, args, width, smoothly=smoothly)
     rule = _rule(node.primitive)

@@ -1,9 +1,9 @@
 """Columns of a Jacobian with respect to parameters that a function reads one by one.
 
-``b[0] * np.exp(-b[1] * x)`` reads entries. Each has a tangent of its own then, one in place of a
-vector of zeros and a one, and what an entry does not reach is no part of its column: the tape is
-what a person would write. (Griewank and Walther, "Evaluating Derivatives", 2nd ed., SIAM 2008,
-section 3.1: tangents of independents.)
+``b[0] * np.exp(-b[1] * x)`` reads two entries of `b`. Each entry becomes an input of its own, whose
+tangent is the number 1 and not a unit vector, and a column has only the nodes that its entry
+reaches: the tape is what a person would write. (A. Griewank and A. Walther, Evaluating Derivatives,
+2nd ed., SIAM 2008, section 3.1: tangents of independents.)
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def entry_columns(
 
 
 def _apart(tape: Tape, k: int) -> Tape | None:
-    """The tape with an input for each entry of input `k`; None if it is not read so."""
+    """The tape with an input for each entry of input `k`; None if more than entries are read."""
     source, type_ = tape.inputs[k], tape.input_types[k]
     readers = {i: node for i, node in enumerate(tape.nodes) if source in node.args}
     slices = all(n.primitive is slice_ and n.type.shape == (1,) for n in readers.values())

@@ -1,9 +1,9 @@
-"""Functions that read rows through index vectors, work row by row, and add up where rows belong.
+"""Functions that gather rows, compute with each row by itself, and add up what each row gives.
 
-The energy of pairs of atoms and its gradient are such: the tape in between treats its rows alike
-and apart, so that its Jacobian is a small block for each row (partial separability: Griewank and
-Toint, "On the unconstrained optimization of partially separable functions", in Nonlinear
-Optimization 1981, Academic Press, 1982).
+The energy of pairs of atoms and its gradient are such functions: a row is a pair. Between gathers
+and sums, rows do not mix, so that the Jacobian of that part is a small block for each row (partial
+separability: A. Griewank and Ph. L. Toint, On the unconstrained optimization of partially separable
+functions, in Nonlinear Optimization 1981, Academic Press 1982).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MOST_TERMS = 64
 
 
 class RowPart(NamedTuple):
-    """Rows of the input, from where (an index vector; None: all), and its shape there."""
+    """Rows that are gathered of the input in some `shape`: those at `where`, or all (None)."""
 
     node: int
     where: int | None
@@ -31,7 +31,7 @@ class RowPart(NamedTuple):
 
 
 class Term(NamedTuple):
-    """Rows that are added to the output, or subtracted: to which of its rows, and its shape."""
+    """Rows that are added to an array of some `shape`, or subtracted: at `where`, or all (None)."""
 
     node: int
     where: int | None
@@ -41,7 +41,7 @@ class Term(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class Separated:
-    """A tape apart: `between` is ``(*inputs, *parts) -> terms``."""
+    """A tape in three pieces: what is gathered, `between`, and which terms are added up."""
 
     tape: Tape
     parts: list[RowPart] = field(default_factory=list)
@@ -55,6 +55,7 @@ class Separated:
 
     @property
     def between(self) -> Tape:
+        """Tape of ``(*inputs, *parts) -> terms``, which computes with each row by itself."""
         tape, builder = self.tape, Builder()
         ids = {i: builder.input(tape.nodes[i].type) for i in tape.inputs}
         ids |= {p.node: builder.input(tape.nodes[p.node].type) for p in self.parts}
@@ -63,7 +64,7 @@ class Separated:
 
 
 def separate(tape: Tape, k: int) -> Separated | None:
-    """The tape apart, as a function of input `k`; None if it is not of this kind."""
+    """The pieces of a tape, as a function of input `k`; None if it is no function of this kind."""
     if len(tape) > MOST_NODES or not any(n.primitive is gather for n in tape.nodes):
         return None
     sweep = _RowSweep(rows_first(tape), k)
@@ -72,7 +73,7 @@ def separate(tape: Tape, k: int) -> Separated | None:
 
 
 class _RowSweep:
-    """What each node that depends on the input is: all of it, rows, or a sum of terms."""
+    """For each node that depends on the input: is it the whole input, rows, or a sum of terms?"""
 
     def __init__(self, tape: Tape, k: int) -> None:
         self.tape = tape
@@ -113,7 +114,7 @@ class _RowSweep:
         )
 
     def _read(self, i: int, node: Node) -> bool:
-        """The input in another shape, or rows of it."""
+        """Enter a reshape of the whole input, or a gather by one index vector; else False."""
         if node.primitive is reshape:
             self.whole.add(i)
             return True

@@ -1,7 +1,7 @@
-"""Ops that keep the rows of an array apart, and rows that are picked before they are cut.
+"""Which ops compute each row of a result from the same row of their operands; gathers go first.
 
-Selections are pushed towards what they select from (J. M. Smith and P. Y.-T. Chang, CACM 18(10),
-1975), as in `row_selection.py`.
+`rows_first` rewrites a tape so that it gathers whole rows, and slices them afterwards. This is
+selection pushdown, as in `row_selection.py`, which names the paper.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ Added = tuple[int, int | None]  # rows, and the index vector by which they are a
 
 
 def rows_first(tape: Tape) -> Tape:
-    """The same program, with whole rows picked and added where parts of them were.
+    """The same program, in which gathers pick whole rows, and scatters add whole rows.
 
-    ``x[:, 0][i]`` becomes ``x[i][:, 0]``; what is added to parts of rows by one index vector is put
-    together before it is added, once.
+    ``x[:, 0][i]`` becomes ``x[i][:, 0]``. Terms that one index vector adds to different parts of
+    rows are put together first, and added by one scatter.
     """
     builder = _Rows()
     ids = {i: builder.input(tape.nodes[i].type) for i in tape.inputs}
@@ -84,12 +84,12 @@ class _Rows(Builder):
         return len(args) == 2 and self.nodes[args[1]].type.ndim == 1
 
     def _cuts(self, node: Node, args: tuple[int, ...]) -> bool:
-        """Whether a node cuts or turns each row of one array."""
+        """Whether a node slices, reshapes or transposes each row of one array by itself."""
         one = node.primitive.moves and len(args) == 1
         return one and rowwise(node, [self.nodes[args[0]].type], [True])
 
     def _cut(self, node: Node, source: int, rows: int) -> int:
-        """The same cut of other rows than those of `source`."""
+        """What such a node gives for `rows`, in place of the rows of `source`."""
         found = rows_of(node, [self.nodes[source].type])
         assert found is not None
         params = found.resized(node.params, 0, self.nodes[rows].type.shape[0])

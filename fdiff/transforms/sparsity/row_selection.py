@@ -1,9 +1,9 @@
-"""Rows that are read are the rows that are computed: gathers go before what is done row by row.
+"""Selection pushdown: where few rows of a result are read, only these are computed.
 
-``(w @ m + c)[index]`` with fewer indices than rows is ``w[index] @ m + c``. Each entry is computed
-as before; rows that nobody reads are not. So query optimisers push selections towards the tables
-(J. M. Smith and P. Y.-T. Chang, "Optimizing the performance of a relational algebra database
-interface", CACM 18(10), 1975).
+``(w @ m + c)[index]`` is ``w[index] @ m + c``, where there are at most half as many indices as
+rows. Each entry that is read is computed as before, the others are not. Query optimisers call this
+pushing selections down (J. M. Smith and P. Y.-T. Chang, Optimizing the performance of a relational
+algebra database interface, CACM 18(10), 1975).
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from ...primitive import AxisMap
 from ...tape import Builder, Tape, rebuild
 from .row_independence import rows_of
 
-FEWER = 2  # rows that there must be for each index
+ROWS_PER_INDEX = 2  # that there must be at least for a gather to be moved
 
 
 def rows_read(tape: Tape) -> Tape:
-    """The tape with gathers of few rows put before the nodes that only they read."""
+    """The tape in which a gather of few rows comes before the nodes that it alone reads."""
     users = tape.users()
     for i, node in enumerate(tape.nodes):
         if node.primitive is not gather or len(node.args) != 2:
             continue
         source, index = (tape.nodes[a].type for a in node.args)
-        if index.ndim != 1 or source.shape[0] < FEWER * index.size:
+        if index.ndim != 1 or source.shape[0] < ROWS_PER_INDEX * index.size:
             continue
         cone = _cone(tape, users, i)
         if any(not tape.nodes[k].primitive.view for k in cone):
@@ -33,7 +33,7 @@ def rows_read(tape: Tape) -> Tape:
 
 
 def _cone(tape: Tape, users: list[list[int]], gather: int) -> dict[int, int]:
-    """The nodes that only a gather depends on, and for each the axis that holds the rows."""
+    """What a gather alone depends on, node by node, and the axis of each that holds the rows."""
     source = tape.nodes[gather].args[0]
     reached: dict[int, set[int | None]] = {source: {0}}
     cone: dict[int, int] = {}

@@ -1,7 +1,7 @@
-"""Dense Jacobians of what is made of rows that are gathered: blocks of rows, put in their places.
+"""Dense Jacobians of partially separable functions: a block for each row, put in its place.
 
-Each row depends on a few entries of the input only, those of the rows it is made of. As many
-sweeps as these are do for all rows, however long the input is.
+Each row depends on the few entries of the input that were gathered for it. As many sweeps as one
+row has such entries give the blocks of all rows, however long the input is.
 
 Partial separability; A. Griewank and Ph. L. Toint, On the unconstrained optimization of partially
 separable functions, Academic Press 1982.
@@ -53,7 +53,7 @@ def _pays(found: Separated, source: ArrayType, most: int) -> bool:
 
 
 def _placed(found: Separated, type_: ArrayType, sweep: Sweeper) -> Tape:
-    """The blocks of all parts of all terms, added up where they belong."""
+    """The Jacobian: blocks of all terms by all parts, scattered to their rows and columns."""
     count, parts, terms = len(found.tape.inputs), found.parts, found.terms
     between = found.between
     reached = depends(between, range(count, count + len(parts)))
@@ -78,7 +78,7 @@ def _placed(found: Separated, type_: ArrayType, sweep: Sweeper) -> Tape:
 
 
 def _wheres(found: Separated, vectors: list[TracedArray]) -> list[TracedArray]:
-    """Where the rows of each part, then of each term, belong."""
+    """The row numbers of each part in the input, then of each term in the output."""
     given = iter(vectors)
     return [
         apply(iota, size=one.shape[0]) if one.where is None else next(given)

@@ -3,8 +3,9 @@
 The tangents of a node for all seeds are the sum of its parts, each of which is zero outside of its
 seeds and its box. Parts are sliced and moved as views, and merged where an op needs them whole.
 
-Dynamic sparsity in forward mode; C. H. Bischof, P. M. Khademi, A. Bouaricha and A. Carle, Optim.
-Methods Softw. 7, 1996.
+Dynamic sparsity in forward mode; C. H. Bischof, P. M. Khademi, A. Bouaricha and A. Carle, Efficient
+computation of gradients and Jacobians by dynamic exploitation of sparsity in automatic
+differentiation, Optim. Methods Softw. 7(1), 1996.
 """
 
 from __future__ import annotations
@@ -122,7 +123,7 @@ class TangentParts:
         return TangentPart(self._of_boxes(pieces, leading_axis(seeds), box), seeds, box)
 
     def seeds_behind(self, parts: Sequence[TangentPart], seeds: Seeds, box: Box, count: int) -> int:
-        """The sum of parts, with the axis of the seeds behind the first `count` others.
+        """The sum of parts, with the seed axis moved to number `count`.
 
         Parts whose seeds follow each other are transposed before they are concatenated, so that no
         entry is moved twice.
@@ -136,7 +137,7 @@ class TangentParts:
         return self._joined(nodes, count)
 
     def seeds_in_front(self, node: int, seeds: Seeds, count: int) -> int:
-        """A node whose axis of the seeds lies behind `count` others, with that axis first."""
+        """A node with its seed axis, which is number `count`, moved to the front."""
         shape = self.shape(node)
         if len(seeds) == 1:
             return self.reshaped(node, (*shape[:count], *shape[count + 1 :]))

@@ -188,7 +188,7 @@ def test_loops_that_look_for_huge_angles_are_vectorised_by_numba(order, count, m
     monkeypatch.setattr(machine, "wrapped_code", lambda ir, *_: optimised.append(ir) or b"")
     compilation.kernel_code(text)
     assert re.search(r"store <\d+ x double>", optimised[0])
-    called = re.findall(r"call (<\d+ x \w+>) @fdiff_\w+_apart_\d+", optimised[0])
+    called = re.findall(r"call (<\d+ x \w+>) @fdiff_\w+_outlined_\d+", optimised[0])
     assert bool(called) == (len(elementary_calls(text)) > INLINED)
 
 

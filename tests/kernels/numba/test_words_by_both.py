@@ -9,11 +9,10 @@ import ctypes
 import numpy as np
 import pytest
 
+from fdiff.kernels.ir.word_table import DTYPES, WORDS
 from fdiff.kernels.llvm import machine
 from fdiff.kernels.llvm.arithmetic import UnknownWordError
 from fdiff.kernels.llvm.module import module_of
-from fdiff.kernels.llvm.types import DTYPES
-from fdiff.kernels.llvm.words import WORDS
 from fdiff.kernels.numba import compilation
 
 REAL = [

@@ -4,16 +4,21 @@ All records of one call layout are in a hash table, by the sizes of the argument
 its integers. Machine code walks the table without a lock: a record is complete before it is linked,
 stays where it is, and its successor in a chain is always an older one. Nothing is freed while the
 table is alive, and code that has its address holds it.
+
+While anomalies are looked for, machine code finds an empty table: it asks Python at each call,
+which looks for them and says which record to use.
 """
 
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from ....process import anomaly_mode
 from ....process.forking import no_fork
 from ...executable import BareKernel
 from .call_layout import ArrayArgument, CallLayout, Number, NumberArgument, Result
@@ -31,6 +36,8 @@ MULTIPLIERS = tuple(  # odd, of the hash
     (0x9E3779B97F4A7C15 * (2 * k + 1) | 1) % (1 << 63) for k in range(64)
 )
 _lock = threading.Lock()
+_tables: weakref.WeakSet[RecordTable] = weakref.WeakSet()
+_EMPTY = np.zeros(2, np.int64)  # one chain without a record
 
 
 class WordMap(NamedTuple):
@@ -99,9 +106,12 @@ class KernelRecord(NamedTuple):
 
 
 class RecordTable:
-    """The records of one layout, of calls of `name`. `cell` holds the address of its chains."""
+    """The records of one layout, of calls of `name`. `cell` holds the address of its chains.
 
-    def __init__(self, layout: CallLayout) -> None:
+    Calls of a table that is not `watched` never ask, whatever Python looks for.
+    """
+
+    def __init__(self, layout: CallLayout, *, watched: bool = True) -> None:
         self.words = word_map(layout)
         self._layout = layout
         self.name = layout.name
@@ -111,7 +121,10 @@ class RecordTable:
         self._known: dict[tuple[int, ...], list[tuple[object, int]]] = {}
         self._by_address: dict[int, KernelRecord] = {}
         self._words: dict[int, np.ndarray] = {}
+        self._watched = watched
         self._chains(_FIRST)
+        with no_fork, _lock:
+            _tables.add(self)
 
     def __len__(self) -> int:
         return len(self._records)
@@ -166,7 +179,12 @@ class RecordTable:
         self._held.append(heads)
         for words in self._records:
             self._link(words)
-        self.cell[0] = heads.ctypes.data
+        self.publish()
+
+    def publish(self) -> None:
+        """Show machine code the chains, or none while Python is to be asked."""
+        asked = self._watched and anomaly_mode.watching()
+        self.cell[0] = (_EMPTY if asked else self._heads).ctypes.data
 
     def _link(self, words: np.ndarray) -> None:
         key = [int(words[word]) for word, _, _ in self.words.key]
@@ -269,3 +287,12 @@ def hash_of(key: Sequence[int]) -> int:
 def as_word(value: int) -> int:
     """An integer as a machine word, which wraps."""
     return (value + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
+def _publish_all() -> None:
+    with no_fork, _lock:
+        for table in _tables:
+            table.publish()
+
+
+anomaly_mode.listeners.append(_publish_all)

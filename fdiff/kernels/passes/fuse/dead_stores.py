@@ -1,8 +1,8 @@
-"""Dead store elimination (Muchnick, Advanced Compiler Design and Implementation, 18.10).
+"""Dead store elimination: stores into temporaries that nothing reads are taken out.
 
-Dead are stores into temporaries that nothing reads.
-
-They are left where all readers of a value share the nest that computes it.
+Such stores are left over where all readers of a value share the nest that computes it. Dead-code
+elimination; S. S. Muchnick, Advanced Compiler Design and Implementation, Morgan Kaufmann 1997,
+section 18.10.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ def _disjoint_stores_below(plan: Plan, node: int) -> list[int]:
     """
     out: list[int] = []
     op = plan.ops[node]
-    left = op.apart if op.kind is Kind.UPDATE else 0
+    left = op.region.disjoint if op.kind is Kind.UPDATE else 0
     while left and plan.overwrites.get(node, -1) == plan.ops[node].args[0]:
         node = plan.overwrites[node]
         out.append(node)

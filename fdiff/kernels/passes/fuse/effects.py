@@ -1,4 +1,9 @@
-"""The effects that compute the stored nodes of a plan, in order."""
+"""The effects that compute the stored nodes of a plan, in order.
+
+Most nodes have one effect. One that is added up has an effect for its first values and others for
+the terms, as a reduction of Halide has an initial value and an update (J. Ragan-Kelley et al.,
+Halide, PLDI 2013, section 2).
+"""
 
 from __future__ import annotations
 
@@ -7,8 +12,7 @@ from typing import cast
 
 from ....kernel_rule import Kind
 from ...ir.effect import Effect, EffectKind, View
-from ...ir.graph import Operation, sizes_of_labels
-from ...ir.indexing import (
+from ...ir.index_expressions import (
     FIRST,
     ONE,
     WHOLE,
@@ -24,6 +28,7 @@ from ...ir.indexing import (
     through_broadcast,
     through_ones,
 )
+from ...ir.kernel_graph import Operation, sizes_of_labels
 from ...ir.loops import Buffer
 from ...ir.operation_text import identity_of
 from ..materialise.materialisation import Plan

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 
 from ...ir.effect import Effect, EffectKind
-from ...ir.indexing import Dims
+from ...ir.index_expressions import Dims
 from ...ir.loops import Ranges
 from ..materialise.materialisation import Plan
 from .dependences import Dependences, dependences_of

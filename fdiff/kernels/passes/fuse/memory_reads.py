@@ -48,7 +48,7 @@ def _values(plan: Plan, effect: Effect) -> list[Key]:
 
 
 def _below(plan: Plan, top: Key) -> tuple[Key, ...]:
-    """The stored values that are read to compute a value; those below it are found only once."""
+    """The stored values that are read to compute a value; found by a walk over its operands."""
     known = plan.reads_of_value
     waiting = [top]
     while waiting:
@@ -64,9 +64,10 @@ def _below(plan: Plan, top: Key) -> tuple[Key, ...]:
 
 
 def _walked(plan: Plan, top: Key) -> tuple[dict[Key, None], list[Key]]:
-    """The stored values that are read to compute a value, as far as they are known.
+    """The stored values that are read to compute a value, and what has to be known first.
 
-    Then the values with several readers below it whose own reads have to be found first.
+    The latter are values with several readers that it is computed from: their reads are found once
+    and kept. As long as there are any, the former are not complete.
     """
     names, known, shared, gathers = (
         plan.names,

@@ -1,9 +1,8 @@
 """Rematerialisation or storage: which expensive values several nests compute, and had better store.
 
-A value that is fused into its readers is computed again in the nest of each.
-
-The choice is that of P. Briggs, K. D. Cooper and L. Torczon, Rematerialization, PLDI 1992, for
-values of whole loops in place of registers.
+A value that is fused into its readers is computed again in the nest of each. Compilers have the
+same choice for values that do not fit into registers (P. Briggs, K. D. Cooper and L. Torczon,
+Rematerialization, PLDI 1992); here it is made for arrays.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections import Counter
 from collections.abc import Container
 
 from ...ir.effect import Effect, EffectKind
-from ...ir.indexing import nonunit
+from ...ir.index_expressions import nonunit
 from ...ir.operation_costs import SLOW, instructions_of
 from ..materialise.materialisation import Plan
 from .memory_reads import computed_by
@@ -24,8 +23,8 @@ LONG = 1000  # operations of a program of which as much as can be is settled in 
 ON_CPU, ON_GPU = SLOW, 4 * SLOW
 
 
-def computed_again(plan: Plan, nests: list[list[Effect]], dear: int = ON_CPU) -> set[int]:
-    """The nodes to be stored because several nests compute them, at a cost of at least `dear`.
+def computed_again(plan: Plan, nests: list[list[Effect]], least_cost: int = ON_CPU) -> set[int]:
+    """The nodes to be stored because several nests compute them, at `least_cost` or more.
 
     Of the expensive nodes that a nest computes again, those it computes first. Also derivatives of
     functions (as of `tanh`) that have most of their instructions in common with a function in an
@@ -33,9 +32,11 @@ def computed_again(plan: Plan, nests: list[list[Effect]], dear: int = ON_CPU) ->
     for each entry is stored if it costs as much as an elementary function.
     """
     long = len(plan.ops) > LONG
-    dear = ON_CPU if long else dear  # many small kernels: to compute again makes them more
-    expensive = _expensive(plan, dear)
-    enough = {i for i, cost in expensive.items() if cost >= dear}
+    least_cost = (
+        ON_CPU if long else least_cost
+    )  # many small kernels: to compute again makes them more
+    expensive = _expensive(plan, least_cost)
+    enough = {i for i, cost in expensive.items() if cost >= least_cost}
     known: set[int] = set()
     begun: dict[object, int] = {}
     twice: set[int] = set()
@@ -53,7 +54,7 @@ def computed_again(plan: Plan, nests: list[list[Effect]], dear: int = ON_CPU) ->
         again |= {
             i
             for i in counts
-            if (i in enough or dear == ON_CPU)
+            if (i in enough or least_cost == ON_CPU)
             and _resembles_earlier(plan, i, n, begun)
             and i not in plan.stored
         }
@@ -71,17 +72,17 @@ def _resembles_earlier(plan: Plan, i: int, nest: int, begun: dict[object, int]) 
     return bool(like) and begun.setdefault((like, op.args), nest) != nest
 
 
-def _expensive(plan: Plan, dear: int) -> dict[int, int]:
+def _expensive(plan: Plan, least_cost: int) -> dict[int, int]:
     """Nodes an entry of which costs as much as an elementary function, and what it costs.
 
-    That is with fused operands; a gather counts as `dear`.
+    That is with fused operands; a gather counts as `least_cost`.
     """
     stored, gathers, flops = plan.stored, plan.analysis.gathers, plan.analysis.flops
     cost: list[int] = []
     for i, op in enumerate(plan.ops):
         own = 0
         if i not in stored:
-            own = dear if i in gathers else flops[i]
+            own = least_cost if i in gathers else flops[i]
             for a in op.args:
                 own += cost[a]
         cost.append(own)

@@ -14,8 +14,7 @@ from dataclasses import replace
 
 from ....kernel_rule import Kind
 from ...ir.effect import Effect, EffectKind, Guard, ShiftedTerm, View
-from ...ir.graph import Operation
-from ...ir.indexing import (
+from ...ir.index_expressions import (
     FIRST,
     ONE,
     Axis,
@@ -29,6 +28,7 @@ from ...ir.indexing import (
     through_slice,
     times,
 )
+from ...ir.kernel_graph import Operation
 from ...ir.loops import Ranges
 from ..materialise.materialisation import Plan
 from .memory_reads import fused_nodes
@@ -50,7 +50,8 @@ def stencil_adjoint_effects(plan: Plan, i: int) -> list[Effect]:
         place = _push(plan, identity(shape), shape, chain)
         term = (leaf, through_broadcast(identity(shape), op.dims, shape))
         slices = [plan.ops[c] for c in chain if plan.ops[c].kind is Kind.UNSLICE]
-        moved = _shifted_term(term, place, shape, dims) if all(s.wide for s in slices) else None
+        wide = all(s.region.wide for s in slices)
+        moved = _shifted_term(term, place, shape, dims) if wide else None
         if not slices and place == identity(dims):
             dense.append(term)
         elif slices and moved is not None and i not in plan.overwrites:
@@ -65,7 +66,7 @@ def stencil_adjoint_effects(plan: Plan, i: int) -> list[Effect]:
 
 
 def _initial_store(plan: Plan, i: int, dense: list[View], excluded: Ranges = ()) -> Effect:
-    """The store that begins the sum: of the terms that cover all of it, or of zeros."""
+    """The store of the first values of the sum: the terms that cover all of it, or zeros."""
     dims = plan.ops[i].dims
     index = identity(dims)
     whole = len(dense) == 1 and dense[0][1] == index and not excluded
@@ -200,9 +201,9 @@ def fuse_reductions_with_gathers(plan: Plan, effects: list[Effect]) -> list[Effe
 def _matching_gather(
     plan: Plan, gathers: list[Effect], reduction: Effect
 ) -> tuple[Effect, ShiftedTerm] | None:
-    """A gather, and a term of it over the domain of a reduction; None if there is none.
+    """The gather to fuse a reduction with, and its term over the same domain; None without one.
 
-    Of several, that whose term has most operations in common with the reduction.
+    Of several, the one whose term has the most operations in common with the reduction.
     """
     domain, best, most = reduction.domain, None, -1
     fused = [v[0] for v in reduction.values]

@@ -1,4 +1,7 @@
-"""The effects of a store: a copy of the array, unless it is in place, then the store itself."""
+"""The effects of a store: a copy of the array, unless it is in place, then the store itself.
+
+Which stores are in place is found by `in_place_updates.py`, which names the paper.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,7 @@ from dataclasses import replace
 
 from ....kernel_rule import Kind
 from ...ir.effect import Effect, EffectKind
-from ...ir.graph import Operation
-from ...ir.indexing import (
+from ...ir.index_expressions import (
     FIRST,
     ONE,
     WHOLE,
@@ -18,6 +20,7 @@ from ...ir.indexing import (
     plus,
     through_slice,
 )
+from ...ir.kernel_graph import Operation
 from ...ir.loops import Ranges
 from ...ir.operation_text import literal
 from ..materialise.materialisation import Plan
@@ -92,7 +95,7 @@ def _excluded(op: Operation, new: Dims) -> Ranges:
     Around a small box lie nearly all entries, and a nest that leaves out a box fuses with few
     others.
     """
-    if op.large and nonunit(new) and len(nonunit(new)) == len(nonunit(op.dims)):
+    if op.region.large and nonunit(new) and len(nonunit(new)) == len(nonunit(op.dims)):
         pairs = op.slices
         if all(step in ("1", "-1") for _, step in pairs):
             return tuple(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from ....kernel_rule import Kind
 from ...ir.combiners import Combiner
 from ...ir.effect import Effect, EffectKind, View
-from ...ir.graph import Operation
-from ...ir.indexing import Axis, Index, plus
+from ...ir.index_expressions import Axis, Index, plus
+from ...ir.kernel_graph import Operation
 from ...ir.loops import NUMPY, Access, Accumulator, Buffer, Statement, StatementKind
 from ...ir.operation_text import identity_of
 from ..materialise.value_keys import Key
@@ -52,7 +52,7 @@ def _value(body: Body, view: View, dtype: str = "") -> str:
 
 
 def _local(body: Body, effect: Effect) -> None:
-    """A local of the kernel is computed."""
+    """The assignment of a value of one entry to its local."""
     key = key_of(body, effect.values[0])
     local = body.plan.names[effect.node]
     body.assign(local, body.value(key, compute=effect.node))

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import cast
 
 from ....kernel_rule import Kind
-from ...ir.graph import Operation
-from ...ir.indexing import FIRST, Axis, Dims, Index
+from ...ir.index_expressions import FIRST, Axis, Dims, Index
+from ...ir.kernel_graph import Operation
 from ...ir.loops import Access, Accumulator, Buffer, Statement, StatementKind
 from ...ir.operation_text import expression, literal
 from ..materialise.materialisation import Plan

@@ -8,7 +8,7 @@ from itertools import count
 from ....kernel_rule import Kind
 from ....process.background import checkpoint
 from ...ir.effect import Effect, EffectKind
-from ...ir.graph import KernelGraph
+from ...ir.kernel_graph import KernelGraph
 from ...ir.loops import (
     Accumulator,
     Argument,
@@ -96,7 +96,7 @@ def _arguments(graph: KernelGraph) -> Iterator[Argument]:
 
 
 def _materialised(plan: Plan) -> Iterator[Temporary]:
-    """The memory of stored nodes, apart from outputs and memory taken over from others."""
+    """The memory of stored nodes; outputs, and nodes updated in place, have no new memory."""
     stored = {plan.names[i]: plan.ops[i] for i in sorted(plan.stored) if plan.is_writable(i)}
     for name, op in stored.items():
         if not name.startswith("out"):

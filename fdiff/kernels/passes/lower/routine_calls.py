@@ -1,4 +1,4 @@
-"""Calls of matrix routines, and the memory that only these need."""
+"""Calls of matrix routines, and memory that nothing else uses: scratch, and results not read."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from ....kernel_rule import Kind, Routine
 from ...ir.effect import Effect
-from ...ir.graph import Operation
-from ...ir.indexing import Dims, size
+from ...ir.index_expressions import Dims, size
+from ...ir.kernel_graph import Operation
 from ...ir.loops import Call, Temporary
 from ..materialise.materialisation import Plan
 

@@ -1,7 +1,8 @@
 """Analyses of a kernel graph that do not depend on what is stored in memory.
 
 Who reads each node, what computing it costs, which sums can be added up in one buffer, and above
-which cost a node had better be stored than computed again by each of its readers.
+which cost a node had better be stored than computed again by each of its readers. The limits are
+measured: docs/decisions/materialisation.md.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from math import inf
 from ....attributes import cached_property
 from ....kernel_rule import Kind
 from ...ir.effect import Effect
-from ...ir.graph import KernelGraph, Operation, users_of
-from ...ir.indexing import ONE, WHOLE, Dims, nonunit, same_nonunit
+from ...ir.index_expressions import ONE, WHOLE, Dims, nonunit, same_nonunit
+from ...ir.kernel_graph import KernelGraph, Operation, users_of
 from ...ir.operation_costs import SLOW, flops_of
 from .value_keys import Key, Keys
 
@@ -51,7 +52,7 @@ class GraphAnalysis:
 
     @cached_property
     def readers(self) -> list[list[int]]:
-        """The users that read a node: to wait for it is not to read it."""
+        """The users of a node that read its value. A barrier that waits for it does not."""
         if not self._waiting:
             return self.users
         return [
@@ -69,7 +70,7 @@ class GraphAnalysis:
 
     @cached_property
     def marks(self) -> frozenset[int]:
-        """Nodes that nothing reads: barriers wait for them, which the schedule alone knows of."""
+        """Nodes that only barriers wait for: they order effects, and are not computed."""
         marks: set[int] = set()
         for i in range(len(self.ops) - 1, -1, -1) if self._waiting else ():
             kind, users = self.ops[i].kind, self.users[i]
@@ -103,7 +104,7 @@ class GraphAnalysis:
     @cached_property
     def absorbed(self) -> frozenset[int]:
         """Terms of sums that have no memory of their own: they are added to that of the sum."""
-        return _absorbed(self.graph, self.users)
+        return _SumsInMemory(self.graph, self.users).absorbed()
 
     @cached_property
     def read_in_memory(self) -> frozenset[int]:
@@ -234,9 +235,9 @@ class GraphAnalysis:
 
     @cached_property
     def flattened(self) -> list[tuple[int, ...] | None]:
-        """For each node, the operands it has to read at one row-major number to be read at it.
+        """For each node, the operands that entry `k` of it, in row-major order, reads at `k` too.
 
-        None if an entry of the node does not follow from its row-major number.
+        None if `k` alone does not say which entries are read.
         """
         return [self._flattened(op) for op in self.ops]
 
@@ -294,49 +295,58 @@ def _repeats(dims: Dims, result: Dims) -> bool:
     return False
 
 
-def _absorbed(graph: KernelGraph, users: list[list[int]]) -> frozenset[int]:
-    """Terms of sums that are added to the sum's own memory, and need none themselves.
+class _SumsInMemory:
+    """Sums whose terms are added to the memory of the sum, and then need none themselves.
 
-    The transpose of ``x[1:] - x[:-1]`` is ``unslice(b) + unslice(c)``: one buffer of zeros, one
-    accumulating loop a slice.
+    The transpose of ``x[1:] - x[:-1]`` is ``unslice(b) + unslice(c)``: one buffer of zeros, and one
+    loop that adds to it for each slice.
     """
-    ops = graph.ops
-    outputs = set(graph.outputs)
-    holds = [False] * len(ops)
-    indexed = [0] * len(ops)  # leading axes along which positions are known at run time only
 
-    def is_read_here_only(a: int) -> bool:
-        return len(users[a]) == 1 and a not in outputs and holds[a] and ops[a].dtype[0] == "f"
+    def __init__(self, graph: KernelGraph, users: list[list[int]]) -> None:
+        self.ops, self.users, self.outputs = graph.ops, users, frozenset(graph.outputs)
+        self.holds: list[bool] = []  # whether a node is such a sum, or a view of one
+        self.indexed: list[int] = []  # its leading axes whose positions are known at run time only
+        for i, op in enumerate(self.ops):
+            self.indexed.append(self._indexed_axes(i, op))
+            self.holds.append(self._is_sum(i, op))
 
-    def passes(i: int, a: int) -> bool:
-        """Whether what is added to node `a` can be added to node `i` instead."""
-        op = ops[i]
-        if indexed[a] and op.kind is Kind.UNSLICE:
-            lead = indexed[a]
-            whole = ops[a].dims[:lead] == op.dims[:lead]
-            return whole and all(pair == WHOLE for pair in op.slices[:lead])
-        if indexed[a] and op.kind is not Kind.ADD:
+    def absorbed(self) -> frozenset[int]:
+        """The terms that have no memory of their own."""
+        found: set[int] = set()
+        for i in range(len(self.ops) - 1, -1, -1):
+            op = self.ops[i]
+            adds_up = op.kind is Kind.UNSLICE or (op.kind is Kind.ADD and self.holds[i])
+            if (adds_up or i in found) and op.kind is not Kind.SCATTER_ADD:
+                found.update(a for a in op.args if self._takes_over(i, a))
+        return frozenset(found)
+
+    def _indexed_axes(self, i: int, op: Operation) -> int:
+        if op.kind in (Kind.ADD, Kind.UNSLICE):
+            return max(self.indexed[a] if self._takes_over(i, a) else 0 for a in op.args)
+        return len(op.args) - 1 if op.kind is Kind.SCATTER_ADD else 0
+
+    def _is_sum(self, i: int, op: Operation) -> bool:
+        views = (Kind.ADD, Kind.RESHAPE, Kind.TRANSPOSE)
+        return op.kind.is_scatter or (
+            op.kind in views and any(self._takes_over(i, a) for a in op.args)
+        )
+
+    def _takes_over(self, i: int, a: int) -> bool:
+        """Whether what is added to operand `a` can be added to node `i`, its only reader."""
+        only_reader = len(self.users[a]) == 1 and a not in self.outputs
+        real_sum = self.holds[a] and self.ops[a].dtype[0] == "f"
+        return only_reader and real_sum and self._keeps_positions(i, a)
+
+    def _keeps_positions(self, i: int, a: int) -> bool:
+        """Whether an entry of operand `a` has one place in node `i`, where it can be added."""
+        op, source, lead = self.ops[i], self.ops[a], self.indexed[a]
+        if lead and op.kind is Kind.UNSLICE:
+            whole = all(pair == WHOLE for pair in op.slices[:lead])
+            return whole and source.dims[:lead] == op.dims[:lead]
+        if lead and op.kind is not Kind.ADD:
             return False
         if op.kind is Kind.RESHAPE:
-            return same_nonunit(op.dims, ops[a].dims)
-        return op.kind in (Kind.TRANSPOSE, Kind.UNSLICE) or (
-            op.kind is Kind.ADD and ops[a].dims == op.dims
-        )
-
-    for i, op in enumerate(ops):
-        indexed[i] = len(op.args) - 1 if op.kind is Kind.SCATTER_ADD else 0
-        if op.kind in (Kind.ADD, Kind.UNSLICE):
-            indexed[i] = max(
-                indexed[a] if is_read_here_only(a) and passes(i, a) else 0 for a in op.args
-            )
-        holds[i] = op.kind.is_scatter or (
-            op.kind in (Kind.ADD, Kind.RESHAPE, Kind.TRANSPOSE)
-            and any(is_read_here_only(a) and passes(i, a) for a in op.args)
-        )
-    absorbed: set[int] = set()
-    for i in range(len(ops) - 1, -1, -1):
-        op = ops[i]
-        gathers = op.kind is Kind.UNSLICE or (op.kind is Kind.ADD and holds[i]) or i in absorbed
-        if gathers and op.kind is not Kind.SCATTER_ADD:
-            absorbed.update(a for a in op.args if is_read_here_only(a) and passes(i, a))
-    return frozenset(absorbed)
+            return same_nonunit(op.dims, source.dims)
+        if op.kind is Kind.ADD:
+            return source.dims == op.dims
+        return op.kind in (Kind.TRANSPOSE, Kind.UNSLICE)

@@ -2,7 +2,7 @@
 
 A node is *stored* if it has memory (or, with one entry, a local) of its own; every other node is
 fused into the loops that read it: the choice between storage and recomputation that Halide leaves
-to schedules (Ragan-Kelley et al., PLDI 2013).
+to schedules (J. Ragan-Kelley et al., Halide, PLDI 2013).
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any
 from ....attributes import cached_property
 from ....kernel_rule import Kind
 from ...ir.effect import Effect, EffectKind, View
-from ...ir.graph import KernelGraph, Operation
-from ...ir.indexing import Dims, Index, nonunit
+from ...ir.index_expressions import Dims, Index, nonunit
+from ...ir.kernel_graph import KernelGraph, Operation
 from ...ir.loops import Buffer
 from .graph_analysis import DEEP, GraphAnalysis
 from .value_keys import Key, Keys
@@ -25,8 +25,8 @@ from .value_keys import Key, Keys
 class Plan:
     """Which nodes of a graph are stored, and which of them in the memory of another node.
 
-    `overwrites` has, for a node that is updated in place, the node whose memory it takes over. The
-    other two are caches of `fuse/memory_reads.py`: what is read to compute a value, or an effect.
+    `overwrites` has, for a node that is updated in place, the node whose memory it takes over.
+    `reads_of_value` and `reads_of_effect` are caches of `fuse/memory_reads.py`.
     """
 
     analysis: GraphAnalysis
@@ -179,21 +179,21 @@ def make_plan(
                 stored.add(source)
                 flat[source] = flat[i] = True
         needed_there = i in analysis.read_in_memory and not op.kind.is_leaf
-        if needed_there and not _in_place(analysis.graph, i, stored):
+        if needed_there and not _aliases_stored_array(analysis.graph, i, stored):
             stored.add(i)
             flat[i] = True
         flops.append(0 if i in stored else cost)
     plan = Plan(analysis, frozenset(stored))
     if before is not None:
-        stale = _read_otherwise(plan, before)
+        stale = _stale_reads(plan, before)
         plan.reads_of_value.update(
             (k, read) for k, read in before.reads_of_value.items() if k.node not in stale
         )
     return plan
 
 
-def _read_otherwise(plan: Plan, before: Plan) -> set[int]:
-    """Nodes that are computed from other memory than in an earlier plan."""
+def _stale_reads(plan: Plan, before: Plan) -> set[int]:
+    """Nodes that are computed from other memory than in an earlier plan: cached reads are stale."""
     users = plan.analysis.users
     stale: set[int] = set()
     stack = [u for i in plan.names.keys() ^ before.names.keys() for u in users[i]]
@@ -205,8 +205,8 @@ def _read_otherwise(plan: Plan, before: Plan) -> set[int]:
     return stale
 
 
-def _in_place(graph: KernelGraph, i: int, stored: set[int]) -> bool:
-    """Whether `i` only reshapes an array in memory, and so needs none of its own."""
+def _aliases_stored_array(graph: KernelGraph, i: int, stored: set[int]) -> bool:
+    """Whether `i` only reshapes an array in memory: it is read there, and is not copied."""
     ops, source = graph.ops, i
     while ops[source].kind is Kind.RESHAPE and source not in stored:
         source = ops[source].args[0]

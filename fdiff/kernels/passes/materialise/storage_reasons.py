@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ....kernel_rule import Category, Kind
-from ...ir.indexing import nonunit
+from ...ir.index_expressions import nonunit
 from .materialisation import Plan
 
 _BY_CATEGORY = {

@@ -8,8 +8,7 @@ B. Alpern, M. N. Wegman and F. K. Zadeck, Detecting equality of variables in pro
 from __future__ import annotations
 
 from ....kernel_rule import Kind
-from ...ir.graph import Operation
-from ...ir.indexing import (
+from ...ir.index_expressions import (
     FIRST,
     ONE,
     Dims,
@@ -21,6 +20,7 @@ from ...ir.indexing import (
     through_slice,
     through_transpose,
 )
+from ...ir.kernel_graph import Operation
 
 
 class Key:

@@ -1,22 +1,28 @@
 """Components: for an array with small axes, an array without them for each position on these axes.
 
-An array of shape ``(n, 3)`` has three components of shape ``(n,)``.
-
-Scalar replacement of aggregates, as `scalarise.py` says.
+An array of shape ``(n, 3)`` has three components of shape ``(n,)``. `scalarise.py` says what they
+are for, and names the source.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import product
+from typing import NamedTuple
 
 from ....kernel_rule import Kind
-from ...ir.graph import KernelGraph, Operation
-from ...ir.indexing import ONE, WHOLE, Axes, Dims, Slices, same_nonunit
+from ...ir.index_expressions import ONE, WHOLE, Axes, Dims, Slices, same_nonunit
+from ...ir.kernel_graph import KernelGraph, Operation, SliceParameters
 from .graph_rewrite import GraphRewrite
 
 Place = dict[int, int]  # of each small axis, where on it
 Ids = tuple[int, ...]
+
+
+class Whole(NamedTuple):
+    """What a rule gives for a result that stays in one piece: the new operation that is it."""
+
+    operation: int
 
 
 def is_small(dim: str) -> bool:
@@ -102,7 +108,8 @@ class Components(GraphRewrite):
         inner = dims or tuple(ONE if is_small(d) else d for d in source.dims)
         if all(p == WHOLE for p in pairs) and source.dims == inner:
             return op
-        return self.add(Operation(Kind.SLICE, "", (op,), source.dtypes, (inner,), pairs))
+        region = SliceParameters(pairs)
+        return self.add(Operation(Kind.SLICE, "", (op,), source.dtypes, (inner,), region))
 
     def reshaped(self, i: int, dims: Dims) -> int:
         """New operation `i` with other axes of size one."""

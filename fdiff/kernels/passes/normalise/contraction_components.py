@@ -1,4 +1,8 @@
-"""Contractions over small axes, written out as sums of products or of smaller contractions."""
+"""Rules of scalarisation for contractions: sums of products, or of smaller contractions.
+
+Sums over small axes are written out, which is complete loop unrolling (S. S. Muchnick, Advanced
+Compiler Design and Implementation, Morgan Kaufmann 1997, chapter 17).
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,8 @@ from math import prod
 from typing import NamedTuple
 
 from ....kernel_rule import Kind
-from ...ir.graph import Operation, sizes_of_labels, subscripts_data
-from ...ir.indexing import ONE
+from ...ir.index_expressions import ONE
+from ...ir.kernel_graph import Operation, sizes_of_labels, subscripts_data
 from .component_graph import Components, Ids, is_small, places
 
 _MOST_PRODUCTS = 64  # of a contraction

@@ -1,7 +1,6 @@
 """Rules of scalarisation for elementwise ops, reductions and views.
 
-A rule gives an operation for each component of a result. If it cannot, it gives None, or has itself
-entered the whole result into `Components.place`.
+What a rule gives is explained at `scalarise.Rule`.
 """
 
 from __future__ import annotations
@@ -9,9 +8,18 @@ from __future__ import annotations
 from itertools import product
 
 from ....kernel_rule import Kind
-from ...ir.graph import Operation
-from ...ir.indexing import ONE, WHOLE, Axes, Dims, nonunit, plus, same_nonunit, times
-from .component_graph import Components, Ids, Place, is_small, places, small_axes, without_small
+from ...ir.index_expressions import ONE, WHOLE, Axes, Dims, nonunit, plus, same_nonunit, times
+from ...ir.kernel_graph import Operation, SliceParameters
+from .component_graph import (
+    Components,
+    Ids,
+    Place,
+    Whole,
+    is_small,
+    places,
+    small_axes,
+    without_small,
+)
 
 COMBINED = {
     Kind.SUM: (Kind.ADD, "{0} + {1}"),
@@ -151,10 +159,10 @@ def transposed(new: Components, i: int, op: Operation) -> Ids | None:
     return tuple([new.transposed(new.at(a, spot), order) for spot in spots])
 
 
-def reshaped(new: Components, i: int, op: Operation) -> Ids | None:
+def reshaped(new: Components, i: int, op: Operation) -> Ids | Whole | None:
     """Reshapes that add or drop axes of size one, or that join rows to a vector, and back.
 
-    Each component of rows is then every so-manieth entry of the vector.
+    Component `k` of rows of `n` entries is then every `n`-th entry of the vector, from `k` on.
     """
     (a,) = op.args
     source, dims = new.dims(a), op.dims
@@ -178,8 +186,7 @@ def reshaped(new: Components, i: int, op: Operation) -> Ids | None:
         own = [new.reshaped(new.at(a, place), own_rows) for place in places(source)]
         puts = [(p, ((str(k), str(own_few)),)) for k, p in enumerate(own)]
         flat = new.put(puts, op._replace(shapes=(nonunit(dims),)))
-        new.place[i] = new.reshaped(flat, dims)
-        return None
+        return Whole(new.reshaped(flat, dims))
     return None
 
 
@@ -225,7 +232,7 @@ def unsliced(new: Components, i: int, op: Operation) -> Ids | None:
         return None
     across = [x for x, n in enumerate(inner) if is_small(n) and not is_small(dims[x])]
     left = [x for x, d in enumerate(dims) if not is_small(d)]
-    wide = op.data[len(dims) :] if not across else ()
+    wide = op.region.wide and not across
     out: list[int] = []
     for place in places(dims):
         own = {x: entry_of_slice(at, pairs[x], inner[x]) for x, at in place.items()}
@@ -239,9 +246,8 @@ def unsliced(new: Components, i: int, op: Operation) -> Ids | None:
             slices = tuple(_shifted(pairs[x], at.get(x)) for x in left)
             shape = tuple(ONE if x in at else inner[x] for x in left)
             term = new.reshaped(term, shape)
-            put = Operation(
-                Kind.UNSLICE, "", (term,), op.dtypes, (without_small(dims),), (*slices, *wide)
-            )
+            region = SliceParameters(slices, wide=wide)
+            put = Operation(Kind.UNSLICE, "", (term,), op.dtypes, (without_small(dims),), region)
             terms.append(term if all(s == WHOLE for s in slices) else new.add(put))
         out.append(new.combined(Kind.ADD, "{0} + {1}", terms))
     return tuple(out)

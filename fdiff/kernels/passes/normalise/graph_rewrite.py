@@ -1,4 +1,7 @@
-"""What all passes over kernel graphs do: build a new graph, and know where each operation went."""
+"""What passes over kernel graphs share: a new graph, and where each old operation went in it.
+
+`store_reloading.py`, which adds slices alone, and reorders, needs only `renumbered`.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ....kernel_rule import Kind
-from ...ir.graph import KernelGraph, Operation
-from ...ir.indexing import Axes, Dims, is_identity
+from ...ir.index_expressions import Axes, Dims, is_identity
+from ...ir.kernel_graph import KernelGraph, Operation
 
 
 class GraphRewrite:

@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 from ....kernel_rule import Kind
-from ...ir.graph import Operation
-from ...ir.indexing import ONE, WHOLE, Slices, plus
-from .component_graph import Components, Ids, Place, is_small, places, spot, without_small
+from ...ir.index_expressions import ONE, WHOLE, Slices, plus
+from ...ir.kernel_graph import Operation, SliceParameters
+from .component_graph import (
+    Components,
+    Ids,
+    Place,
+    Whole,
+    is_small,
+    places,
+    spot,
+    without_small,
+)
 from .elementwise_components import among_kept, entry_of_slice, operand
 
 
@@ -84,8 +93,8 @@ def gathered(new: Components, i: int, op: Operation) -> Ids | None:
     return tuple(out)
 
 
-def scattered(new: Components, i: int, op: Operation) -> Ids | None:
-    """The sum of a scatter of each component into the whole array, which stays in one piece."""
+def scattered(new: Components, i: int, op: Operation) -> Whole:
+    """The whole array, into which each component is scattered: the sum of these scatters."""
     bar, *indices = op.args
     source, behind = new.dims(bar), op.dims[len(indices) :]
     lead = source[: len(source) - len(behind)]
@@ -97,12 +106,11 @@ def scattered(new: Components, i: int, op: Operation) -> Ids | None:
         value = new.reshaped(new.at(bar, place), (*without_small(lead), *dims))
         args = (value, *(operand(new, j, lead, ahead) for j in indices))
         added = op._replace(args=args, shapes=((*op.dims[: len(indices)], *dims),))
-        pairs = (*(WHOLE for _ in indices), *spot(behind, inner))
-        put = Operation(Kind.UNSLICE, "", (new.add(added),), op.dtypes, op.shapes, pairs)
+        region = SliceParameters((*(WHOLE for _ in indices), *spot(behind, inner)))
+        put = Operation(Kind.UNSLICE, "", (new.add(added),), op.dtypes, op.shapes, region)
         terms.append(new.add(put) if inner else put.args[0])
-    new.place[i] = new.combined(Kind.ADD, "{0} + {1}", terms)
     new.sums.add(i)
-    return None
+    return Whole(new.combined(Kind.ADD, "{0} + {1}", terms))
 
 
 def updated(new: Components, i: int, op: Operation) -> Ids | None:

@@ -8,8 +8,8 @@ the product through signs, sums, transposes, and factors that are constant along
 from __future__ import annotations
 
 from ....kernel_rule import Kind
-from ...ir.graph import KernelGraph, Operation, is_masked, subscripts_data, users_of
-from ...ir.indexing import ONE, Axes, Dims
+from ...ir.index_expressions import ONE, Axes, Dims
+from ...ir.kernel_graph import KernelGraph, Operation, is_masked, subscripts_data, users_of
 from .graph_rewrite import GraphRewrite, pruned
 
 

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ....kernel_rule import Kind, Routine
-from ...ir.graph import (
+from ...ir.index_expressions import ONE, Axes, Dims, inverse, nonunit, same_nonunit, size, strides
+from ...ir.kernel_graph import (
     Data,
     KernelGraph,
     Operation,
@@ -22,7 +23,6 @@ from ...ir.graph import (
     subscripts_data,
     users_of,
 )
-from ...ir.indexing import ONE, Axes, Dims, inverse, nonunit, same_nonunit, size, strides
 from .graph_rewrite import GraphRewrite
 
 
@@ -175,7 +175,7 @@ def _swapped(dims: Dims) -> Axes:
 def _contract(new: _WithRoutines, op: Operation) -> int:
     """``[batch] m k, [batch] k n -> [batch] m n``: each a group of axes, in several orders.
 
-    Rows may lie apart in memory, so ``kij, nkj -> nki`` needs no copy. What a product of matrices
+    Rows may have any stride, so ``kij, nkj -> nki`` needs no copy. What a product of matrices
     cannot take is transposed; what has no columns, rows or sum stays a plain loop nest.
     """
     left, right, out = op.subscripts

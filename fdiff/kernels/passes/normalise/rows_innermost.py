@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterable
 from typing import cast
 
 from ....kernel_rule import Kind
-from ...ir.graph import Data, KernelGraph, Operation, subscripts_data
-from ...ir.indexing import ONE, WHOLE, Axes, Dims, Slices, inverse, nonunit, same_nonunit
+from ...ir.index_expressions import ONE, WHOLE, Axes, Dims, Slices, inverse, nonunit, same_nonunit
+from ...ir.kernel_graph import Data, KernelGraph, Operation, subscripts_data
 from .graph_rewrite import GraphRewrite, pruned
 
 
@@ -209,7 +209,7 @@ def _sliced(new: _RowsLast, op: Operation) -> Operation | None:
     pairs = _slices_rows_last(new, op.slices, new.old[a].dims, op.dims)
     if pairs is None:
         return None
-    return _made(new, op, [new.last(a)], (*pairs, *op.data[len(op.dims) :]))
+    return _made(new, op, [new.last(a)], op.region._replace(slices=pairs))
 
 
 def _placed(new: _RowsLast, op: Operation) -> Operation | None:

@@ -2,8 +2,7 @@
 
 ``np.sum((x[i] - x[j]) ** 2, axis=1)`` of points in space becomes three gathers and three
 subtractions in one loop over the pairs, where there was a loop of three iterations inside of it. An
-op without a rule gets its operands in one piece again. This is scalar replacement of aggregates
-(Muchnick, Advanced Compiler Design and Implementation, 12.2).
+op without a rule gets its operands in one piece again.
 
 Scalar replacement of aggregates; S. S. Muchnick, Advanced Compiler Design and Implementation,
 Morgan Kaufmann 1997, section 12.2.
@@ -14,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ....kernel_rule import Kind
-from ...ir.graph import KernelGraph, Operation
-from .component_graph import Components, Ids, is_small
+from ...ir.kernel_graph import KernelGraph, Operation
+from .component_graph import Components, Ids, Whole, is_small
 from .contraction_components import contracted
 from .elementwise_components import (
     broadcast,
@@ -31,7 +30,9 @@ from .elementwise_components import (
 from .graph_rewrite import pruned
 from .indexing_components import gathered, joined, scattered, updated
 
-Rule = Callable[[Components, int, Operation], "Ids | None"]
+# What stands for old operation `i`: its components in row-major order, or the whole result. None:
+# there is no rule for this case, and the operation gets its operands in one piece.
+Rule = Callable[[Components, int, Operation], "Ids | Whole | None"]
 # How many operations there may be in the end: so many times as many and a hundred, but this many at
 # most, and this many in any case: a program that is spared an operation keeps its components.
 _GROWTH, _MOST, _ALWAYS = 4, 1000, 600
@@ -78,10 +79,11 @@ def _enter(new: Components, i: int, op: Operation) -> None:
     if touched and rule is not None and len(op.shapes) == 1:
         found = rule(new, i, op)
         if found is not None:
-            if any(is_small(d) for d in op.dims):
+            if isinstance(found, Whole):
+                new.place[i] = found.operation
+            elif any(is_small(d) for d in op.dims):
                 new.split[i] = found
             else:
                 (new.place[i],) = found
             return
-    if i not in new.place:
-        new.place[i] = new.add(op.reading(tuple([new.all(a) for a in op.args])))
+    new.place[i] = new.add(op.reading(tuple([new.all(a) for a in op.args])))

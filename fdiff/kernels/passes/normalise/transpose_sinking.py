@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from ....kernel_rule import Kind
-from ...ir.graph import KernelGraph, Operation, users_of
-from ...ir.indexing import ONE, Axes, Dims, inverse, is_identity, nonunit, same_nonunit
+from ...ir.index_expressions import ONE, Axes, Dims, inverse, is_identity, nonunit, same_nonunit
+from ...ir.kernel_graph import KernelGraph, Operation, users_of
 from .graph_rewrite import GraphRewrite, pruned
 from .routine_selection import takes
 
@@ -35,9 +35,10 @@ def sink_transposes(graph: KernelGraph) -> KernelGraph:
 
 
 def _orders_of_reading(graph: KernelGraph, users: list[list[int]]) -> dict[int, Axes]:
-    """The elementwise operations that all their readers read in one other order, and that order.
+    """The elementwise operations to compute in another order of axes, and that order.
 
-    If they are only read by matrix products, which take either order, that of their operands.
+    It is the order in which all their readers read them. Matrix products take either order: where
+    nothing else reads an operation, the order is that of its operands.
     """
     ops = graph.ops
     out: dict[int, Axes] = {}

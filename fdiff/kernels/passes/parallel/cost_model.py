@@ -2,10 +2,13 @@
 
 Fitted to kernels on one core (EPYC Turin) with data in the cache: nanoseconds an entry, measured
 and predicted: a chain of five functions 2.8 2.7, Rosenbrock's gradient 0.2 0.4, Lennard-Jones
-3.6 3.9, GMM with d = 10 25 24 (a point and a term). Out of the cache they take longer.
+3.6 3.9, GMM with d = 10 25 24 (a point and a term). Out of the cache they take longer. The model
+is our own: docs/decisions/parallel-loops.md.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
 
 from ...ir.loops import (
     BEGIN,
@@ -18,6 +21,7 @@ from ...ir.loops import (
     StatementKind,
     TileLoop,
     VersionedLoop,
+    nests_and_calls,
 )
 from ...ir.operation_costs import SLOW, flops_of
 from ...kernel_source import Work
@@ -25,7 +29,23 @@ from ...kernel_source import Work
 # ns: an addition, a function, an entry loaded or stored, one at an index, a term of a product
 _FLOP, _CALLED, _MOVED, _PICKED, _TERM = 0.008, 0.45, 0.04, 0.4, 0.03
 _SUMS = ("rt.add(", "rt.multiply(")
+_ALONE, _LOOP, _LONG_CALL, _LONG_CALLED = 0.5, 2.0, 8.0, 2.0  # in long programs; see there
 _COUNTS = 4  # sizes of a matrix product, whose product is the number of terms
+_PRODUCT = "matmul"  # routines that `work_of` counts
+# ns of other routines for each matrix, as multiples of products of its size and the number of
+# columns. Fitted to matrices of 2 to 256 rows on one core (EPYC Turin, OpenBLAS): measured times
+# are 0.6 to 2.4 of the predicted ones (``python -m benchmarks.explain --routines``), of `cofactor`
+# where no matrix is nearly singular.
+_ROUTINES: dict[str, dict[str, float]] = {
+    "solve": {"nnn": 0.01, "nn": 3.0, "nnc": 0.06, "nc": 1.2},
+    "inv": {"nnn": 0.06, "nn": 4.5},
+    "det": {"nnn": 0.01, "nn": 2.0},
+    "slogdet": {"nnn": 0.01, "nn": 2.0},
+    "cholesky": {"nnn": 0.008, "nn": 1.1},
+    "cholesky_bar": {"nnn": 0.018, "nn": 1.8},
+    "cofactor": {"nnn": 0.08, "nn": 8.0},
+    "triangular": {"n": 7.0, "nc": 0.5, "nnc": 0.022},
+}
 
 
 def work_of(item: Nest | Call | TileLoop | VersionedLoop) -> tuple[Work, ...]:
@@ -38,10 +58,32 @@ def work_of(item: Nest | Call | TileLoop | VersionedLoop) -> tuple[Work, ...]:
             out.append(_of_nest(one.other))
         elif isinstance(one, Nest):
             out.append(_of_nest(one))
-        elif one.routine.startswith("matmul"):
+        elif one.routine.startswith(_PRODUCT):
             counts = (d.replace(f"({END} - {BEGIN})", rows) for d in one.sizes[:_COUNTS])
             out.append(Work(tuple(counts), _TERM))
     return tuple(out)
+
+
+def routine_work(
+    item: Nest | Call | TileLoop | VersionedLoop,
+) -> Iterator[tuple[str, tuple[Work, ...]]]:
+    """The names of the other routines that an item calls, and their work: none if it is not known.
+
+    It is not part of `work_of`, because threads do not share it.
+    """
+    for one in nests_and_calls(item):
+        if isinstance(one, Call) and not one.routine.startswith(_PRODUCT):
+            yield one.routine, matrix_work(one.routine.rsplit("_", 1)[0], one.sizes)
+
+
+def matrix_work(routine: str, sizes: Sequence[str]) -> tuple[Work, ...]:
+    """The work of a routine for so many matrices, their size, and columns if it has such."""
+    stack, *sizes = sizes
+    named = dict(zip("nc", sizes, strict=False))
+    costs = _ROUTINES.get("triangular" if routine.startswith("triangular") else routine, {})
+    return tuple(
+        Work((stack, *(named[size] for size in term)), cost) for term, cost in costs.items()
+    )
 
 
 def _of_nest(nest: Nest) -> Work:
@@ -54,6 +96,19 @@ def _cost(s: Statement) -> float:
         return _PICKED
     flops = 1 if s.text.startswith(_SUMS) else flops_of(s.text)
     return (_CALLED if flops >= SLOW else _FLOP * flops) + _MOVED * (s.access is not None)
+
+
+def in_long_program(flops: int, size: int) -> float:
+    """Nanoseconds for an operation among thousands, of `size` entries with so many `flops` each.
+
+    Their loops are short, and their functions are called, where those of other kernels are inlined.
+    Fitted to loops of 1,500 to 2,000 passes, rolled out to tapes of 7,000 to 20,000 nodes, whose
+    times are 0.7 to 1.4 of the predicted ones: ``python -m benchmarks.explain --long``.
+    """
+    start, entry = (_ALONE if size == 1 else _LOOP), _FLOP * flops + _MOVED
+    if flops >= SLOW:
+        start, entry = start + _LONG_CALL, _LONG_CALLED
+    return start + entry * size
 
 
 def multiplying(terms: int) -> float:

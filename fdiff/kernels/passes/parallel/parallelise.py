@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from ...ir.combiners import Combiner
-from ...ir.indexing import Axis, Dims
+from ...ir.index_expressions import Axis, Dims
 from ...ir.loops import (
     BEGIN,
     END,
@@ -252,7 +252,7 @@ def _dtype(neutral: str) -> str:
 
 
 def _tile_local(program: LoopProgram) -> frozenset[str]:
-    """Temporaries that one tile loop uses, and nothing else: each thread has its own."""
+    """Temporaries that a single tile loop uses: each thread has a copy of its own."""
     users: dict[str, set[int]] = {}
     for k, item in enumerate(program.items):
         for one in nests_and_calls(item):

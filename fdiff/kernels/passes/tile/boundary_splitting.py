@@ -7,7 +7,7 @@ inside, of all that there are; so here the boundary becomes boxes: below and abo
 along the first axis, then, between these two, below and above it along the second axis, and so on.
 
 R. Allen and K. Kennedy, Optimizing Compilers for Modern Architectures, Morgan Kaufmann 2001,
-section 5.8 (index-set splitting).
+section 5.7 (index-set splitting).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ...ir.loops import Item, LoopProgram, Nest, Ranges
 
 
 def split_boundaries(program: LoopProgram) -> LoopProgram:
-    """The program with each nest around a box as nests over the boxes beside it."""
+    """The program, in which each nest that leaves out a box is several nests over boxes."""
     if not any(isinstance(item, Nest) and item.excluded for item in program.items):
         return program
     items: list[Item] = []
@@ -46,7 +46,7 @@ def _beside(nest: Nest) -> list[Nest]:
 
 
 def _boxes(nest: Nest) -> Iterator[Ranges]:
-    """The ranges of the boxes; none has less than no entries, also where the interior is empty."""
+    """The ranges of the boxes. None has a negative size, not even where the interior is empty."""
     rank = len(nest.domain)
     inside: list[tuple[str, str] | None] = [None] * rank
     for k, bounds in enumerate(nest.excluded):

@@ -4,7 +4,9 @@ Index vectors of pairs, of the entries of sparse rows or of sorted data come in 
 counts up by one from row to row, while the others stay the same, as in ``for i: for j > i``. In a
 run no load is a gather: entries at indices that stay are read once, additions there are reduced
 first, and entries at indices that count are contiguous. Whether rows are a run is tested as the
-kernel runs, because index vectors are data.
+kernel runs, because index vectors are data (run-time resolution: R. Allen and K. Kennedy,
+Optimizing Compilers for Modern Architectures, Morgan Kaufmann 2001, section 5.8). What runs bring:
+docs/decisions/gather-staging.md.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from dataclasses import dataclass, replace
 
 from ....attributes import cached_property
 from ...ir.combiners import Combiner
-from ...ir.indexing import Axis, plus, times
+from ...ir.index_expressions import Axis, plus, times
 from ...ir.loops import (
     AHEAD,
     BEGIN,
@@ -120,7 +122,7 @@ class IndexedRows:
         )
 
     def _is_contiguous(self, vector: str) -> bool:
-        """Whether accesses at indices that count are contiguous, or a few entries apart.
+        """Whether accesses at indices that count are contiguous, or with a stride of a few entries.
 
         Several additions to one array have to count along its first axis, so that they provably
         do not alias.

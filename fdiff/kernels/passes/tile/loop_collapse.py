@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...ir.indexing import ONE, Axis, times
+from ...ir.index_expressions import ONE, Axis, times
 from ...ir.loops import Access, Nest, Statement, StatementKind
 
 

@@ -6,7 +6,7 @@ nests, each of which uses few arrays. What a later nest needs of an earlier one 
 computed again where no loop changes it, or else handed over in memory: an entry for each iteration
 (scalar expansion). K. Kennedy and K. S. McKinley, Loop distribution with arbitrary control flow,
 Supercomputing 1990; R. Allen and K. Kennedy, Optimizing Compilers for Modern Architectures, Morgan
-Kaufmann 2001, sections 5.3 (scalar expansion) and 6.2.1 (distribution).
+Kaufmann 2001, section 5.3 (scalar expansion) and chapter 6 (distribution of single loops).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from itertools import pairwise
 from operator import is_
 
 from ....attributes import cached_property
-from ...ir.indexing import Axis
+from ...ir.index_expressions import Axis
 from ...ir.loops import Access, Buffer, Item, LoopProgram, Nest, Statement, Temporary
 from .separable_statements import SeparableStatements
 
@@ -71,7 +71,11 @@ class _Distribution(SeparableStatements):
         return out
 
     def _next_cut(self, begin: int) -> int:
-        """The end of the piece that begins here: where the fewest values cross, among the last."""
+        """Where the piece ends that begins here.
+
+        Of the legal cuts before the piece would hold too much, that is the one which the fewest
+        values cross, and of several such the last.
+        """
         end, best, least = len(self.lines), 0, 0
         held: dict[object, int] = {}
         for k in range(begin, end):

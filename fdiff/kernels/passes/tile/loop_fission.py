@@ -19,7 +19,7 @@ from itertools import pairwise
 from operator import is_
 
 from ....attributes import cached_property
-from ...ir.indexing import Axis
+from ...ir.index_expressions import Axis
 from ...ir.loops import (
     BEGIN,
     Access,
@@ -35,19 +35,18 @@ from .repeated_lines import bounds_of_repeats
 from .row_dependence import finalisation, initialisation, restricted_to_tile, rowwise
 from .separable_statements import SeparableStatements
 
-LONGEST_BODY = 1000  # statements up to which a loop stays whole
-SHORTEST_BODY = 160  # statements up to which a loop is not searched for repeats
-SHORTEST_PIECE, USUAL_PIECE, LONGEST_PIECE = (
-    120,
-    240,
-    400,
-)  # statements of a piece: at least, as a rule, at most
-SMALL_TILE = "64"  # rows of a tile
-FEW_VALUES, LARGE_TILE = (
-    2,
-    "256",
-)  # values spilled at a cheap cut; rows of a tile between such
-_COMPARED = 12  # statements compared to find out how often they occur
+# Measured in docs/decisions/long-kernels-are-outlined.md. Sizes of loops and pieces in statements:
+LONGEST_BODY = 1000  # a loop up to here stays whole: it runs faster than its pieces
+SHORTEST_BODY = 160  # a loop up to here stays whole in long programs, too: it compiles fast
+SHORTEST_PIECE = 120  # the least that is worth loads, spills and a loop of its own
+USUAL_PIECE = 240  # of cuts before equal code, the one nearest to this is taken
+LONGEST_PIECE = 400  # LLVM's time for a loop grows faster than the square of this
+_COMPARED = 12  # the statements after a cut that must be equal to count as the same code
+FEW_VALUES = 2  # a cut is cheap if no more values than these are spilled
+# Rows of a tile: what all cuts of a long body spill has to stay in the cache. Cheap cuts spill so
+# little that tiles may be larger, and loops over a tile begin less often.
+SMALL_TILE = "64"
+LARGE_TILE = "256"
 _NUMBERS = re.compile(r"\d+")
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from ...ir.indexing import Axis, Dims, nonunit
+from ...ir.index_expressions import Axis, Dims, nonunit
 from ...ir.loops import BEGIN, BLOCK, END, Access, Accumulator, Call, Nest, Statement, StatementKind
 from .row_products import operands_of, role_of_rows
 
@@ -65,8 +65,8 @@ class MemoryUses:
     def touches(self, names: set[str]) -> bool:
         """Whether any of these names is used."""
         memory = self.kinds.keys()
-        apart = memory.isdisjoint(names) and self.reads.isdisjoint(names)
-        return not apart or not self.totals.isdisjoint(names)
+        disjoint = memory.isdisjoint(names) and self.reads.isdisjoint(names)
+        return not disjoint or not self.totals.isdisjoint(names)
 
     def depends_on(self, before: MemoryUses) -> bool:
         """Whether this depends on what `before` does, or writes what it reads."""

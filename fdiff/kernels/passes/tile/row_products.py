@@ -1,6 +1,7 @@
 """Matrix products restricted to a tile of rows.
 
-Strip-mining, as in `row_tiling.py`.
+A product with the rows of a tile is the block of the whole product in these rows (G. H. Golub and
+C. F. Van Loan, Matrix Computations, 4th ed., 2013, section 1.3); tiling itself is `row_tiling.py`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ...ir.combiners import Combiner
-from ...ir.indexing import ONE, Dims, identity, nonunit, times
+from ...ir.index_expressions import ONE, Dims, identity, nonunit, times
 from ...ir.loops import (
     BEGIN,
     BLOCK,
@@ -69,8 +70,8 @@ def role_of_rows(call: Call, axis: str, shapes: Mapping[str, Dims]) -> RowRole |
     places: list[str] = []
     for operand, has in enumerate(found):
         step = times(_step(call, operand, k), others or ONE) if has else ""
-        others_apart = call.sizes[_COUNTS + 2 * operand : _COUNTS + 2 * operand + 2]
-        first = not any(own.search(text) for text in others_apart)
+        strides = call.sizes[_COUNTS + 2 * operand : _COUNTS + 2 * operand + 2]
+        first = not any(own.search(text) for text in strides)
         steps.append(step)
         places.append("" if not has else "first" if first else "last" if step == ONE else "within")
     if "within" in places:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from ....attributes import cached_property
-from ...ir.indexing import Dims, nonunit
+from ...ir.index_expressions import Dims, nonunit
 from ...ir.loops import (
     BLOCK,
     Call,
@@ -102,7 +102,7 @@ class _TileCandidate:
     def tile_local(self) -> dict[str, int]:
         """The temporaries that only the tile loop uses, each with the number of its row axis.
 
-        To be asked for once all items are in their places.
+        They are known only when every item has been taken.
         """
         outside = MemoryUses()
         for item in (*self.before, *self.after):

@@ -15,7 +15,7 @@ from ...ir.loops import Nest, Statement, StatementKind, depth_of
 
 
 class SeparableStatements:
-    """The statements of a nest, and where they may be cut apart."""
+    """The statements of a nest, and where they may be separated."""
 
     def __init__(self, nest: Nest, dtypes: Mapping[str, str]) -> None:
         self.nest = nest

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from ....attributes import cached_property
-from ...ir.indexing import FIRST, Axis
+from ...ir.index_expressions import FIRST, Axis
 from ...ir.loops import (
     BEGIN,
     END,
@@ -286,7 +286,7 @@ class _Staged:
         """
         indices = tuple(dict.fromkeys(indices))
         first_index = {p: f"one_{p}" for p in indices}
-        apart = f"apart_{'_'.join(indices)}"
+        differ = f"differ_{'_'.join(indices)}"
         new = [p for p in indices if p not in known]
         begin = [
             Statement.load(first_index[p], self._staged_access(p, first_row=True)) for p in new
@@ -295,11 +295,11 @@ class _Staged:
         if begin:
             yield Nest((), tuple(begin), (), "places")
         test = [
-            Statement(StatementKind.ACCUMULATE, apart, "{0} | ({1} ^ {2})", (p, first_index[p]))
+            Statement(StatementKind.ACCUMULATE, differ, "{0} | ({1} ^ {2})", (p, first_index[p]))
             for p in indices
         ]
         loads = [Statement.load(p, self._staged_access(p)) for p in indices]
-        yield self._loop([*loads, *test], "one place?", [Accumulator(apart, "0", 0, ())])
+        yield self._loop([*loads, *test], "one place?", [Accumulator(differ, "0", 0, ())])
         lines: list[Statement] = []
         sums: list[Accumulator] = []
         for s in statements:
@@ -307,7 +307,7 @@ class _Staged:
             lines.append(line)
             sums.append(total)
         yield Conditional(
-            apart, self._loop(self._with_loads(lines), "at one place", sums), row_by_row
+            differ, self._loop(self._with_loads(lines), "at one place", sums), row_by_row
         )
 
 

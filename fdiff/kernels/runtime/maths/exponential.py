@@ -29,6 +29,7 @@ from .value import (
     scale_near,
     total,
     where,
+    word,
 )
 
 LOG2_E = 1.4426950408889634
@@ -95,6 +96,7 @@ def _reduce(x: Value, times: float = 1.0) -> _Reduced:
     return _Reduced(k, r, fma(k, -low, first - r))
 
 
+@word
 @libm("exp")
 def exp(x: Value) -> Value:
     """The exponential."""
@@ -120,6 +122,7 @@ def exp_of_normal(x: Value) -> Value:
     return fma(_rise(r), s, s)
 
 
+@word
 def exp_product(x: Value, y: Value) -> Value:
     """``exp(x * y)``, of the product before it is rounded.
 
@@ -142,6 +145,7 @@ def _corrected(x: Value, y: Value) -> Value:
     return where(out < inf, fma(out, low, out), out)
 
 
+@word
 def exp_minus_square(x: Value) -> Value:
     """``exp(-x * x)``, likewise; bounds of `x` are all that its range needs."""
     if not fused():
@@ -170,6 +174,7 @@ def exp_parts(x: Value, low: Value) -> tuple[Pair, Value]:
     return total(one.high, one.low + rest), k
 
 
+@word
 @libm("exp2")
 def exp2(x: Value) -> Value:
     """Two to a power; whole powers are exact."""
@@ -192,6 +197,7 @@ def _minus_one(r: Value, rest: Value, s: Value, half: float) -> Pair:
     return total(high, fma(s, rest, fma(s, r, one - high)))
 
 
+@word
 @libm("expm1")
 def expm1(x: Value) -> Value:
     """``exp(x) - 1`` without cancellation; reduced as `exp` is, which is its slope."""
@@ -244,6 +250,7 @@ class Twice(NamedTuple):
         return fma(self.r + self.rest if self.r.double else self.r, factor, factor)
 
 
+@word
 @libm("tanh")
 def tanh(x: Value) -> Value:
     """``-t / (t + 2)`` with ``t = expm1(-2 |x|)`` (fdlibm, s_tanh.c, has the other sign)."""
@@ -277,6 +284,7 @@ def _halves(x: Value) -> tuple[Value, Value, Value, Value]:
     return sine, z * polynomial(z, x.pick(*_COSH)), power_of_two(k - 2.0), down
 
 
+@word
 @libm("sinh")
 def sinh(x: Value) -> Value:
     """By the sum formula for ``k log(2) + r``, so that nothing is divided and nothing cancels."""
@@ -287,6 +295,7 @@ def sinh(x: Value) -> Value:
     return copysign(where(size < x.pick(2.0**-28, 2.0**-13), size, out + out), x)
 
 
+@word
 @libm("cosh")
 def cosh(x: Value) -> Value:
     """As `sinh`."""
@@ -296,6 +305,7 @@ def cosh(x: Value) -> Value:
     return out + out
 
 
+@word
 def expit(x: Value) -> Value:
     """The logistic function ``1 / (1 + exp(-x))``, through ``exp(-|x|)``, which never overflows."""
     if not fused():
@@ -314,6 +324,7 @@ def _falling(x: Value) -> Pair:
     return Pair(scale(p.high, k), where(k > -100.0, p.low * power_of_two(k), 0.0))
 
 
+@word
 def logistic_slope(x: Value) -> Value:
     """``h (1 - h)``, ``h = e / (1 + e)``, ``e = exp(-|x|)``, as `expit` has it."""
     e = _falling(x).high if fused() else exp(-fabs(x))

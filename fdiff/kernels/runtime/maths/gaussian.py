@@ -27,6 +27,7 @@ from .value import (
     sum_of_any,
     total,
     where,
+    word,
 )
 
 # erf(x) / x - 1 in x**2 on |x| <= 1: relative errors of erf 2**-56.9 and 2**-29.6.
@@ -79,6 +80,7 @@ _SLOPE = 1.1283791670955126  # 2 / sqrt(pi): of erf at 0
 _ROOT_HALF = 0.7071067811865476, -4.833646656726457e-17  # in two parts
 
 
+@word
 @libm("erf")
 def erf(x: Value) -> Value:
     """The error function."""
@@ -90,12 +92,14 @@ def erf(x: Value) -> Value:
     return where(size < 1.0, near, copysign(1.0 - exp_of_normal(log), x))
 
 
+@word
 @libm("erfc")
 def erfc(x: Value) -> Value:
     """``1 - erf(x)`` without cancellation, down to subnormal numbers."""
     return _complement(x.to(F8), 0.0, exact=x.double).to(x.format)
 
 
+@word
 def ndtr(x: Value) -> Value:
     """The normal distribution, ``erfc(-x / sqrt(2)) / 2`` with the quotient in two parts."""
     wide = clamp(x.to(F8), -60.0, 60.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
-from .value import Value, copysign, fabs, libm, polynomial, sqrt, where
+from .value import Value, copysign, fabs, libm, polynomial, sqrt, where, word
 
 _HALF_PI = (1.5707963267948966, 6.123233995736766e-17), (1.5707963705062866, -4.371138828673793e-08)
 # (asin(s) / s - 1) / s**2 in s**2 on [0, 1/4]: relative errors 2**-56 and 2**-32.
@@ -42,6 +42,7 @@ def _from(base: Value | float, rest: Value | float, s: Value, more: Value) -> Va
     return r + ((base - r - s) + (rest - more))
 
 
+@word
 @libm("asin")
 def asin(x: Value) -> Value:
     """By asin(x) = pi/2 - 2 asin(sqrt((1 - x) / 2)) from 1/2 on (fdlibm, e_asin.c)."""
@@ -50,6 +51,7 @@ def asin(x: Value) -> Value:
     return copysign(out, x)
 
 
+@word
 @libm("acos")
 def acos(x: Value) -> Value:
     """As `asin` (fdlibm, e_acos.c)."""
@@ -78,6 +80,7 @@ def _octant(y: Value, x: Value) -> tuple[Value, Value, Value, Value, Value]:
     return eighths * high, eighths * low, t, t * z * polynomial(z, y.pick(*_ATAN)), eighths
 
 
+@word
 @libm("atan")
 def atan(x: Value) -> Value:
     """The arc tangent."""
@@ -85,6 +88,7 @@ def atan(x: Value) -> Value:
     return copysign(_from(base, rest, -t, -more), x)
 
 
+@word
 @libm("atan2")
 def atan2(y: Value, x: Value) -> Value:
     """The angle of the point (x, y), as C99 has it, quadrants and signed zeros included."""

@@ -22,6 +22,7 @@ from .value import (
     sum_of_any,
     total,
     where,
+    word,
 )
 
 # 2 atanh(s) / s - 2 over s**2, in s**2: relative error of the logarithm 2**-59.
@@ -105,6 +106,7 @@ def _flagged(factor: Value, wrong: Value) -> Value:
     return where(wrong, factor.pick(1.7e308, 3.4e38), factor)
 
 
+@word
 @libm("log")
 def log(x: Value) -> Value:
     """The natural logarithm."""
@@ -139,6 +141,7 @@ def log1p_finite(x: Value) -> Value:
     return _log1p_sum(x, 0.0)
 
 
+@word
 @libm("log1p")
 def log1p(x: Value) -> Value:
     """``log(1 + x)`` without cancellation."""
@@ -157,18 +160,21 @@ def _in_base(x: Value, one: tuple[float, float], unit: tuple[float, float]) -> V
     return _defined(x, total + (fma(k, one[1], low) + (fma(k, one[0], -total) + main)))
 
 
+@word
 @libm("log2")
 def log2(x: Value) -> Value:
     """The logarithm to base 2."""
     return _in_base(x, (1.0, 0.0), x.pick(*_PER_LOG_2))
 
 
+@word
 @libm("log10")
 def log10(x: Value) -> Value:
     """The logarithm to base 10."""
     return _in_base(x, x.pick(*_LOG10_2), x.pick(*_PER_LOG_10))
 
 
+@word
 def logaddexp(x: Value, y: Value) -> Value:
     """``log(exp(x) + exp(y))`` as NumPy has it (npymath's npy_logaddexp)."""
     d = x - y
@@ -176,6 +182,7 @@ def logaddexp(x: Value, y: Value) -> Value:
     return where(x.equals(y), x + 0.6931471805599453, out)
 
 
+@word
 def logaddexp2(x: Value, y: Value) -> Value:
     """``log2(2**x + 2**y)``."""
     d = x - y
@@ -194,6 +201,7 @@ def _from_one(x: Value, t: Value, root: Value) -> Value:
     return where(x < inf, where(large, out + LOG_2[0][0], out), x)
 
 
+@word
 @libm("asinh")
 def asinh(x: Value) -> Value:
     """``log(1 + a + a**2 / (1 + sqrt(1 + a**2)))``, a = |x| (fdlibm, s_asinh.c)."""
@@ -202,6 +210,7 @@ def asinh(x: Value) -> Value:
     return copysign(_from_one(a, a, square / (sqrt(square + 1.0) + 1.0)), x)
 
 
+@word
 @libm("acosh")
 def acosh(x: Value) -> Value:
     """``log(1 + t + sqrt(2 t + t**2))``, t = x - 1 (fdlibm, e_acosh.c)."""
@@ -209,6 +218,7 @@ def acosh(x: Value) -> Value:
     return where(x < 1.0, nan, _from_one(x, t, sqrt(fma(t, t, t + t))))
 
 
+@word
 @libm("atanh")
 def atanh(x: Value) -> Value:
     """``log(1 + 2 a / (1 - a)) / 2``, a = |x| (fdlibm, e_atanh.c), of the quotient as a pair."""

@@ -24,6 +24,7 @@ from .value import (
     sqrt,
     total,
     where,
+    word,
 )
 
 # log2((1 + s) / (1 - s)) = s (K0 + z (K1 + z W(z))), z = s**2: relative error 2**-66, and 2**-45
@@ -102,6 +103,7 @@ def _raise(
     return where(inside & (e > -1200.0), out, ends)
 
 
+@word
 @libm("pow")
 def power(x: Value, y: Value) -> Value:
     """``x ** y`` as C99 has it.
@@ -146,6 +148,7 @@ def _signed(x: Value, y: Value, out: Value) -> Value:
     return where(y.equals(0.0), 1.0, out)
 
 
+@word
 @libm("cbrt")
 def cbrt(x: Value) -> Value:
     """The cube root: a polynomial for m**(-1/3), then iterations of third and second order.
@@ -172,6 +175,7 @@ def cbrt(x: Value) -> Value:
     return copysign(where((size > 0.0) & (size < inf), c, size), x)
 
 
+@word
 @libm("hypot")
 def hypot(x: Value, y: Value) -> Value:
     """``sqrt(x**2 + y**2)``, scaled by a power of two where squares leave the range."""

@@ -11,9 +11,10 @@ from math import inf
 from .exponential import Twice, exp, exp2
 from .logarithm import log
 from .power import Scaled, exponent_sum, power
-from .value import Formula, Value, fabs, fma, fused, sqrt, sum_of_any, where
+from .value import Formula, Value, fabs, fma, fused, sqrt, sum_of_any, where, word
 
 
+@word
 def sech_squared(x: Value) -> Value:
     """``4 h (1 - h)``, ``h = e / (1 + e)``, ``e = exp(-2 |x|)``, as `tanh` has it.
 
@@ -41,26 +42,31 @@ def _shares(x: Value, y: Value, of: Formula, unit: float) -> tuple[Value, Value]
     return where(tie, whole, first + more), where(tie, whole, second - more)
 
 
+@word
 def first_share(x: Value, y: Value) -> Value:
     """``exp(x) / (exp(x) + exp(y))``."""
     return _shares(x, y, exp, 1.0)[0]
 
 
+@word
 def second_share(x: Value, y: Value) -> Value:
     """``exp(y) / (exp(x) + exp(y))``."""
     return _shares(x, y, exp, 1.0)[1]
 
 
+@word
 def first_share2(x: Value, y: Value) -> Value:
     """``2**x / (2**x + 2**y)``."""
     return _shares(x, y, exp2, 0.6931471805599453)[0]
 
 
+@word
 def second_share2(x: Value, y: Value) -> Value:
     """``2**y / (2**x + 2**y)``."""
     return _shares(x, y, exp2, 0.6931471805599453)[1]
 
 
+@word
 def power_sum(x: Value, y: Value, z: Value) -> Value:
     """``x**(y + z)`` of the sum as a pair."""
     high, low = sum_of_any(y, z)
@@ -71,6 +77,7 @@ def power_sum(x: Value, y: Value, z: Value) -> Value:
     return where(fabs(more) < 1.0, fma(out, more, out), out)
 
 
+@word
 def over_one_plus_square(x: Value) -> Value:
     """``1 / (1 + x**2)``; ``(1 / x)**2`` where that is the same, so that no square overflows."""
     far = fabs(x) > x.pick(2.0**27, 2.0**13)
@@ -78,6 +85,7 @@ def over_one_plus_square(x: Value) -> Value:
     return inverse * where(far, inverse, 1.0)
 
 
+@word
 def over_root_one_plus_square(x: Value) -> Value:
     """``1 / sqrt(1 + x**2)``, by `asinh`'s root; ``1 / |x|`` where that is the same."""
     size = fabs(x)
@@ -85,6 +93,7 @@ def over_root_one_plus_square(x: Value) -> Value:
     return 1.0 / where(far, size, sqrt(size * size + 1.0))
 
 
+@word
 def power_slope(x: Value, y: Value, z: Value) -> Value:
     """``y x**(y + z)``, also where only the power leaves the range."""
     if not fused():
@@ -98,11 +107,13 @@ def _direction(x: Value, y: Value, *, second: bool) -> Value:
     return where(root.equals(0.0), root, (y if second else x) * near.factor / root)
 
 
+@word
 def first_direction(x: Value, y: Value) -> Value:
     """``x / hypot(x, y)``, 0 at the origin; both scaled as `hypot` scales them."""
     return _direction(x, y, second=False)
 
 
+@word
 def second_direction(x: Value, y: Value) -> Value:
     """``y / hypot(x, y)``."""
     return _direction(x, y, second=True)
@@ -115,11 +126,13 @@ def _angle_slope(x: Value, y: Value, *, second: bool) -> Value:
     return where(zero, square, (y if second else x) * near.factor / square) * near.factor
 
 
+@word
 def first_angle_slope(x: Value, y: Value) -> Value:
     """``x / (x**2 + y**2)``, 0 at the origin."""
     return _angle_slope(x, y, second=False)
 
 
+@word
 def second_angle_slope(x: Value, y: Value) -> Value:
     """``y / (x**2 + y**2)``."""
     return _angle_slope(x, y, second=True)

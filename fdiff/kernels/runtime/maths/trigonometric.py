@@ -10,7 +10,20 @@ from __future__ import annotations
 
 from math import inf
 
-from .value import Pair, Value, fabs, flip, fma, libm, nearest, polynomial, quotient, total, where
+from .value import (
+    Pair,
+    Value,
+    fabs,
+    flip,
+    fma,
+    libm,
+    nearest,
+    polynomial,
+    quotient,
+    total,
+    where,
+    word,
+)
 
 REACH = 2.0**31, 2.0**16  # in double and in single precision
 
@@ -31,6 +44,7 @@ _COS = (
 ), (0.04166664555668831, -0.001388730714097619, 2.443130324536469e-05)  # fmt: skip
 
 
+@word
 def out_of_range(x: Value) -> Value:
     """Whether a finite `x` is beyond what these functions take."""
     size = fabs(x)
@@ -80,6 +94,7 @@ def _signs(x: Value, bits: Value, by: int) -> Value:
     return bits << (x.format.whole.width - 1 - by)
 
 
+@word
 @libm("sin")
 def sin(x: Value) -> Value:
     """The sine."""
@@ -88,6 +103,7 @@ def sin(x: Value) -> Value:
     return flip(out, _signs(x, bits, 1) ^ x.bits())
 
 
+@word
 @libm("cos")
 def cos(x: Value) -> Value:
     """The cosine."""
@@ -96,6 +112,7 @@ def cos(x: Value) -> Value:
     return flip(out, _signs(x, bits + 1, 1))
 
 
+@word
 @libm("tan")
 def tan(x: Value) -> Value:
     """The tangent, as the quotient of both."""

@@ -198,6 +198,15 @@ def fused() -> bool:
     return not for_this_machine() or not target().is_x86 or has("fma")
 
 
+FORMULAS: dict[str, Formula] = {}  # of words of the kernel language, by the name without ``rt``
+
+
+def word(function: Formula) -> Formula:
+    """Enter the formula of the word of the kernel language that has its name."""
+    FORMULAS[function.__name__] = function
+    return function
+
+
 def libm(symbol: str) -> Callable[[Formula], Formula]:
     """Where operations are not fused, a function of the C library stands in for the formula."""
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
 from typing import Any
 
 # By operation and kinds of operands, the short ways of calls that were met before
@@ -18,16 +19,13 @@ class ThreadState(threading.local):
 
     `grad_enabled` tells whether operations on recorded arrays are recorded, `inference` whether
     what is made now is an inference array, which may never be recorded.
-    `dual` has the tangents of the level of forward mode under way, and `grad_before_dual` what
-    `grad_enabled` was before. `saved_hooks` are the pairs ``(pack, unpack)`` under way, innermost
-    last; `refusal` is the message where such hooks are disabled. `copies` keeps saved values that
-    are stored into (`allow_mutation_on_saved_tensors`). `saved_watched` tells that one
-    of these is on. `running` are the nodes of the backward pass under way. `calls` are the short
-    ways that these modes allow.
+    `dual` has the tangents of the level of forward mode under way. `saved_hooks` are the pairs
+    ``(pack, unpack)`` under way, innermost last; `refusal` is the message where such hooks are
+    disabled. `copies` keeps saved values that are stored into (`allow_mutation_on_saved_tensors`).
+    `saved_watched` tells that one of these is on. `running` are the nodes of the backward pass
+    under way. `calls` are the short ways that these modes allow.
     """
 
-    grad_before_dual = True
-    dual: Any = None
     saved_hooks: tuple[tuple[Callable[[Any], Any], Callable[[Any], Any]], ...] = ()
     refusal: str | None = None
     copies: Any = None
@@ -36,6 +34,25 @@ class ThreadState(threading.local):
     _grad_enabled = True
     _inference = False
     _saved_watched = False
+    _dual: Any = None
+
+    @property
+    def dual(self) -> Any:
+        """The tangents of the level of forward mode under way (`tangent_sweep.py`), or None."""
+        return self._dual
+
+    @dual.setter
+    def dual(self, sweep: Any) -> None:
+        self._dual = sweep
+        self._choose()
+
+    def moves(self, operands: Iterable[object]) -> bool:
+        """Whether one of these has a tangent."""
+        return self._dual is not None and self._dual.moves(operands)
+
+    def pushes(self, operands: Iterable[object]) -> bool:
+        """Whether a call on these is not recorded and gives tangents: `no_grad` leaves those on."""
+        return not self._grad_enabled and not self._inference and self.moves(operands)
 
     @property
     def grad_enabled(self) -> bool:
@@ -69,10 +86,32 @@ class ThreadState(threading.local):
 
     def _choose(self) -> None:
         """The short ways that the modes allow."""
-        if self._saved_watched or self._inference:
+        pushes = self._dual is not None and not self._grad_enabled
+        if self._saved_watched or self._inference or pushes:
             self.calls = NO_CALLS
         else:
             self.calls = RECORDED_CALLS if self._grad_enabled else UNRECORDED_CALLS
 
 
 state = ThreadState()
+
+
+@contextmanager
+def not_recording() -> Generator[None]:
+    """Code in this context computes with recorded arrays: no graph is made, nor are tangents."""
+    before = state.grad_enabled, state.dual
+    state.grad_enabled, state.dual = False, None
+    try:
+        yield
+    finally:
+        state.grad_enabled, state.dual = before
+
+
+@contextmanager
+def recording() -> Generator[None]:
+    """What code in this context computes with recorded arrays is recorded."""
+    before, state.grad_enabled = state.grad_enabled, True
+    try:
+        yield
+    finally:
+        state.grad_enabled = before

@@ -1,8 +1,8 @@
 """Stores into recorded arrays: operators like ``+=``, ``x[key] = v``, methods, ``out=``.
 
 NumPy stores into the memory. In the graph the array gets a new history: the result of a node that
-takes what it was before. Of a view, the root gets it too (`views.py`). Version counters tell
-nodes that saved the array before; a leaf that requires a gradient is refused, as in torch.
+takes what it was before. Of a view, the root gets it too (`recorded_views.py`). Version counters
+tell nodes that saved the array before; a leaf that requires a gradient is refused, as in torch.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..errors import Line, TapeError
+from ..errors import Line, TapeError, UnsupportedError, failure
 from .array_kinds import kind_of
 from .entering import enter, new_object
 from .hooks import move_retained
 from .nodes import GraphNode
 from .recipes import Recipe, recipe
 from .recorded_array import RecordedArray, Version, new_array
-from .state import state
+from .recorded_views import ViewOf
+from .thread_state import state
 from .versions import InferenceVersion
-from .views import ViewOf
 
 _LEAF = "a leaf Variable that requires grad is being used in an in-place operation."
 _VIEW_OF_LEAF = (
@@ -44,8 +44,7 @@ def check_store(x: RecordedArray, name: str) -> None:
         raise RuntimeError(_INFERENCE)
     if not state.grad_enabled:
         return
-    view = x.viewing
-    root = view.root if isinstance(view, ViewOf) else x
+    view, root = x.viewing, _root_of(x)
     if not root.requires_grad:
         return
     if root.is_leaf:  # to torch, ``x[key] = v`` is a store into a view
@@ -86,6 +85,32 @@ def stored(
         if result is value:
             return x
     return result
+
+
+def stored_without_graph(
+    made: Recipe,
+    operands: Sequence[Any],
+    values: Sequence[Any],
+    perform: Callable[[], Any],
+    line: Line | None,
+) -> Any:
+    """A store where nothing is recorded, in a level of forward mode: tangents alone change."""
+    targets = [_root_of(operands[k]) for k in made.stored]
+    behind = [x.edge_now() for x in targets]
+    if any(x.is_leaf and x.requires_grad for x in targets):
+        fact = "values that have a tangent were stored into a leaf that requires a gradient."
+        way = "Store into a copy, or store what forward_ad.unpack_dual gives as the primal."
+        raise failure(UnsupportedError, "fdiff.autograd", fact, way)
+    result = stored(made, operands, values, perform, line)
+    for x, edge in zip(targets, behind, strict=True):
+        state.dual.cut(x, edge)
+        move_retained(x, x.edge)
+    return result
+
+
+def _root_of(x: Any) -> Any:
+    """The array whose memory is stored into: of a view, the one it looks at."""
+    return x.viewing.root if isinstance(x.viewing, ViewOf) else x
 
 
 def _before(made: Recipe, k: int, x: Any, targets: list[Any]) -> Any:

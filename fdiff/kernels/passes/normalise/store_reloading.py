@@ -1,21 +1,23 @@
-"""Load forwarding, undone: what was stored into an array is read from there, not computed again.
+"""What was stored into an array is read back from it, and not computed again.
 
-While a tape is recorded, reads are forwarded: a read of what was stored becomes the stored value,
-and a read of other entries a read of the array before the store. In a kernel the value would then
-be computed once more in each nest that reads it, and the old array would have to stay in memory
-beside the new one. It is the inverse of scalar replacement (Callahan, Carr, Kennedy, PLDI 1990).
+While a tape is recorded, loads are forwarded from stores (`trace/load_forwarding.py`): a read of
+what was stored becomes the stored value, and a read of other entries a read of the array before the
+store. In a kernel the value would then be computed once more in each nest that reads it, and the
+old array would have to stay in memory beside the new one. This pass undoes both. It is the inverse
+of scalar replacement (D. Callahan, S. Carr, K. Kennedy, Improving register allocation for
+subscripted variables, PLDI 1990).
 """
 
 from __future__ import annotations
 
 from ....kernel_rule import Kind
-from ...ir.graph import Data, KernelGraph, Operation, users_of
-from ...ir.indexing import nonunit
+from ...ir.index_expressions import nonunit
+from ...ir.kernel_graph import KernelGraph, Operation, SliceParameters, users_of
 from .graph_rewrite import renumbered
 
 
-def forward_stores(graph: KernelGraph) -> KernelGraph:
-    """The same graph, in which readers that follow a store read the array after it."""
+def reload_stores(graph: KernelGraph) -> KernelGraph:
+    """The same graph, in which what follows a store reads the array after it."""
     if not any(op.kind is Kind.UPDATE for op in graph.ops):
         return graph
     graph = _stores_first(graph)
@@ -40,19 +42,19 @@ def forward_stores(graph: KernelGraph) -> KernelGraph:
     return renumbered(graph, ops, place)
 
 
-def _tops(graph: KernelGraph, users: list[list[int]]) -> dict[int, tuple[int, Data]]:
+def _tops(graph: KernelGraph, users: list[list[int]]) -> dict[int, tuple[int, SliceParameters]]:
     """For a slice or a stored value: the last array that still has these entries, and where in it.
 
     Stores of other entries may have come in between: for a slice as many as its operation says
-    (`apart`). Values are listed whose stores are worth reading back (`_is_profitable`).
+    (`SliceParameters.disjoint`). Of stored values, those are listed that `_is_profitable` picks.
     """
-    out: dict[int, tuple[int, Data]] = {}
+    out: dict[int, tuple[int, SliceParameters]] = {}
     for i, op in enumerate(graph.ops):
-        if op.kind is Kind.SLICE and op.apart:
+        if op.kind is Kind.SLICE and op.region.disjoint:
             source = op.args[0]
-            out[i] = _highest(graph, users, source, op.apart), op.slices
+            out[i] = _highest(graph, users, source, op.region.disjoint), SliceParameters(op.slices)
         elif op.kind is Kind.UPDATE and _is_profitable(graph, users, i):
-            out[op.args[1]] = _highest(graph, users, i), op.slices
+            out[op.args[1]] = _highest(graph, users, i), SliceParameters(op.slices)
     return out
 
 
@@ -69,7 +71,7 @@ def _highest(graph: KernelGraph, users: list[list[int]], node: int, most: int = 
             for v in users[node]
             if graph.ops[v].kind is Kind.UPDATE and graph.ops[v].args[0] == node
         ]
-        if len(above) != 1 or (begins_at_store and graph.ops[above[0]].apart <= depth):
+        if len(above) != 1 or (begins_at_store and graph.ops[above[0]].region.disjoint <= depth):
             break
         node, depth = above[0], depth + 1
     return node

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import os
 from collections import OrderedDict
 from collections.abc import Iterator
 
 from ...bounded_cache import keep_recent
 from ...kernel_rule import Kind
+from ...process.environment import switch
 from ...tape import Tape
-from ..ir.graph import KernelGraph, Values
 from ..ir.graph_of_tape import kernel_graph
 from ..ir.graph_of_tape import missing as missing_in_graph
+from ..ir.kernel_graph import KernelGraph, Values
 from . import adapter, kernel_binaries
 from .code_generation import cuda_program
+from .cuda_executable import CudaExecutable
+from .cuda_program import CudaProgram
 from .device import CudaDevice
-from .executable import CudaExecutable
 from .matrix_routines import each_matrix
-from .program import CudaProgram
 from .tuning import GPU, SIMULATOR
 
 DETERMINISTIC = "FDIFF_DETERMINISTIC"
@@ -27,7 +27,7 @@ _programs: OrderedDict[tuple[KernelGraph, tuple[int, ...], bool], CudaProgram] =
 
 def program_of(graph: KernelGraph, values: Values) -> CudaProgram:
     """The program of a graph for such sizes; sums in one order where the environment says so."""
-    deterministic = os.environ.get(DETERMINISTIC, "0") not in ("", "0")
+    deterministic = switch(DETERMINISTIC) or False
     key = graph, values.ints, deterministic
     found = _programs.get(key)
     if found is None:

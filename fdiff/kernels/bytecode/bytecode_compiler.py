@@ -24,10 +24,10 @@ from .assembler import (
     Value,
     room_of,
 )
-from .layout import Layout, by_slots, columns, in_order, joined, laid, row_major, viewed
 from .lowering import LOWERING_RULES, blocks
 from .opcode_bodies import RANK
 from .opcodes import ALWAYS, short_name
+from .workspace_layout import Layout, by_slots, columns, in_order, joined, laid, row_major, viewed
 
 MOST_LEFT = 2  # one node in so many may be left to NumPy
 _NO_MORE = ((0, 0, 0), (0, 0), (0,), ())

@@ -93,7 +93,9 @@ def _cache() -> str:
     if folder is None:
         chosen = os.environ.get("FDIFF_CACHE_DIR")
         off = chosen in ("", "off")
-        return "off (FDIFF_CACHE_DIR)" if off else "none: no directory can be written to"
+        if off:
+            return "off (FDIFF_CACHE_DIR)"
+        return f"none: {chosen or 'no directory'} cannot be written to"
     sizes = [path.stat().st_size for path in folder.glob("*.kernel")]
     return f"{folder} (can be written to, {len(sizes)} files, {sum(sizes) >> 10} KiB)"
 

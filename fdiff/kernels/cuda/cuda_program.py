@@ -29,7 +29,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..ir.graph import KernelGraph, Values
+from ..ir.kernel_graph import KernelGraph, Values
 
 Numbers = Mapping[str, int | float]  # what the sizes and numbers of a graph are, by their names
 

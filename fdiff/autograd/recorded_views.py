@@ -20,7 +20,7 @@ from .hooks import move_retained
 from .nodes import Edge
 from .recipes import Rebuild
 from .recorded_array import RecordedArray
-from .state import state
+from .thread_state import recording, state
 
 
 class NumpyCall(NamedTuple):
@@ -95,13 +95,10 @@ class ViewOf:
         if edge is self.seen and stores == self.stores:
             return
         self.seen, self.stores = edge, stores
-        before, state.grad_enabled = state.grad_enabled, True
-        try:
-            again: Any = self.root
+        again: Any = self.root
+        with recording():
             for call in self.calls:
                 again = call.on(again)
-        finally:
-            state.grad_enabled = before
         move_retained(array, again.edge)
         array.edge = again.edge
         array.kind = again.kind

@@ -25,7 +25,7 @@ SHOWN = 3  # entries whose values are shown
 
 def watching() -> bool:
     """Whether cotangents are looked at."""
-    return anomaly_mode.mode is not None and anomaly_mode.mode.check_nan
+    return anomaly_mode.watching()
 
 
 def check_output(array: Any, node: GraphNode) -> None:

@@ -9,10 +9,25 @@ from typing import NamedTuple, TypeVar, cast
 import numpy as np
 
 from ...kernel_rule import Kind, Routine
-from .indexing import Axes, Dims, Slices
+from .index_expressions import Axes, Dims, Slices
 
 Data = tuple[object, ...]
 T = TypeVar("T")
+
+
+class SliceParameters(NamedTuple):
+    """Which entries a slice reads, its transpose adds to, or a store writes: `Operation.data`.
+
+    `slices` has start and step along each axis. `disjoint` counts the neighbouring stores, the
+    nearest first, that write none of these entries: of a store those below it, of a slice those
+    above the array it reads. A transpose is `wide` if it covers more than half of every axis, so
+    that any two such overlap. A store is `large` if the array may as well be made anew.
+    """
+
+    slices: Slices
+    disjoint: int = 0
+    wide: bool = False
+    large: bool = False
 
 
 class Operation(NamedTuple):
@@ -63,27 +78,15 @@ class Operation(NamedTuple):
         return left, right, result
 
     @property
+    def region(self) -> SliceParameters:
+        """The entries that a slice, the transpose of one, or a store into one is about."""
+        assert isinstance(self.data, SliceParameters)
+        return self.data
+
+    @property
     def slices(self) -> Slices:
-        """Start and step along each axis of a slice, of one put back, or of one stored into."""
-        return cast("Slices", self.data[: len(self.dims)])
-
-    @property
-    def wide(self) -> bool:
-        """Whether a slice put back covers more than half of every axis: any two such overlap."""
-        return self.kind is Kind.UNSLICE and len(self.data) > len(self.dims)
-
-    @property
-    def apart(self) -> int:
-        """How many stores below this one, or above the array a slice reads, are of other entries.
-
-        The nearest counts first.
-        """
-        return cast("int", (*self.data, 0)[len(self.dims)])
-
-    @property
-    def large(self) -> bool:
-        """Whether a store is of so much of an array that it may as well be made anew."""
-        return self.kind is Kind.UPDATE and bool(self.data[-1])
+        """Start and step along each axis of a slice, of its transpose, or of a store into one."""
+        return self.region.slices
 
     @property
     def dtype(self) -> str:

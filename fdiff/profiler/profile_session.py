@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Self
 
-from ..errors import InputError, failure, message
+from ..errors import InputError, failure, flag, message, warn
 from ..process.forking import no_fork
+from ..tracebacks import public_class
 from .collection import Collector, ProfileOptions, begin_watching, end_watching, events_of
 from .event_list import EventList, Path_
 from .events import FunctionEventAvg
@@ -26,6 +26,7 @@ _WITHOUT_MEANING = {
 }
 
 
+@public_class
 class profile:  # noqa: N801 - torch's name
     """Record what fdiff does in a ``with`` statement: `torch.autograd.profiler.profile` for NumPy.
 
@@ -120,13 +121,19 @@ class profile:  # noqa: N801 - torch's name
             "post_processing_timeout_s": post_processing_timeout_s,
             "activity_filters": activity_filters,
         }
-        _refuse_meaningless(given, use_cpu=use_cpu)
-        self.enabled = enabled
-        self.use_device = _device(use_device, use_cuda=use_cuda)
-        self.acc_events = acc_events
+        _refuse_meaningless(given, use_cpu=flag(use_cpu, "use_cpu", "profile"))
+        self.enabled = flag(enabled, "enabled", "profile")
+        self.use_device = _device(use_device, use_cuda=flag(use_cuda, "use_cuda", "profile"))
+        self.acc_events = flag(acc_events, "acc_events", "profile")
         self.entered = False
-        shapes, device = record_shapes or with_flops, self.use_device is not None
-        self._options = ProfileOptions(shapes, with_flops, profile_memory, with_stack, device)
+        flops = flag(with_flops, "with_flops", "profile")
+        self._options = ProfileOptions(
+            shapes=flag(record_shapes, "record_shapes", "profile") or flops,
+            flops=flops,
+            memory=flag(profile_memory, "profile_memory", "profile"),
+            stack=flag(with_stack, "with_stack", "profile"),
+            device=self.use_device is not None,
+        )
         self._collector: Collector | None = None
         self._events: EventList | None = None
         self._earlier: list[Any] = []
@@ -346,7 +353,7 @@ def _device(device: str | None, *, use_cuda: bool) -> str | None:
     """The device whose kernels are timed."""
     if use_cuda:
         text = "use_cuda is deprecated in torch: write use_device='cuda'."
-        warnings.warn(text, FutureWarning, stacklevel=3)
+        warn(text, FutureWarning)
         device = device or "cuda"
     if device not in (None, "cuda"):
         fact = f"use_device must be None or 'cuda', not {device!r}."

@@ -10,13 +10,15 @@ from functools import partial
 from importlib import import_module
 from typing import NamedTuple, Self
 
-from ..errors import DeviceError, InputError, failure, message
+from ..errors import DeviceError, InputError, failure, flag, message
 from ..process import observation
 from ..process.forking import no_fork
 from ..process.observation import LABEL, Span
+from ..tracebacks import public_class
 from .collection import begin_watching, end_watching
 
 
+@public_class
 class record_function(ContextDecorator):  # noqa: N801 - torch's name
     """Label the code of a ``with`` statement, or each call of a function, in a profile.
 
@@ -89,9 +91,10 @@ class _Emitter:
     _what = ""
 
     def __init__(self, enabled: bool = True, record_shapes: bool = False) -> None:  # noqa: FBT001, FBT002 - torch's signature
-        self.enabled = enabled
+        name = type(self).__name__
+        self.enabled = flag(enabled, "enabled", name)
         self.entered = False
-        self.shapes = record_shapes
+        self.shapes = flag(record_shapes, "record_shapes", name)
         self._ranges: Ranges | None = None
 
     def _find(self) -> Ranges:
@@ -127,6 +130,7 @@ class _Emitter:
         """Nothing: the other profiler would take it for now."""
 
 
+@public_class
 class emit_nvtx(_Emitter):  # noqa: N801 - torch's name
     """Make every event an NVTX range, for a program that runs under nvprof or Nsight Systems.
 
@@ -171,6 +175,7 @@ class emit_nvtx(_Emitter):  # noqa: N801 - torch's name
         return Ranges(nvtx.push_range, nvtx.pop_range)
 
 
+@public_class
 class emit_itt(_Emitter):  # noqa: N801 - torch's name
     """Make every event an ITT task, for a program that runs under Intel VTune Profiler.
 

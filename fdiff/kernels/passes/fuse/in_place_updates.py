@@ -14,9 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from ....kernel_rule import Kind
 from ...ir.effect import Effect, EffectKind
-from ...ir.graph import Operation
-from ...ir.indexing import nonunit
+from ...ir.index_expressions import nonunit
+from ...ir.kernel_graph import Operation
 from ..materialise.materialisation import Plan, make_plan
 from ..materialise.value_keys import Key
 from .dependences import dependences_of
@@ -179,4 +180,6 @@ class _StoresInPlace:
             return True
         if not store.kind.is_store or dims != nonunit(ops[store.args[1]].dims):
             return False
-        return not store.large or any(step not in ("1", "-1") for _, step in store.slices)
+        if store.kind is not Kind.UPDATE or not store.region.large:
+            return True
+        return any(step not in ("1", "-1") for _, step in store.slices)

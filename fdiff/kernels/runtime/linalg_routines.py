@@ -11,9 +11,28 @@ from __future__ import annotations
 
 from . import lapack
 
+# Step `k` of both factorisations: exchange rows `k` and `p`, then eliminate below the pivot.
+_SWAP_ROWS = """\
+            sign = -sign
+            row = rows[k]
+            rows[k] = rows[p]
+            rows[p] = row
+            for j in range(n):
+                entry = lu[k * n + j]
+                lu[k * n + j] = lu[p * n + j]
+                lu[p * n + j] = entry
+"""
+_ELIMINATE = """\
+        for i in range(k + 1, n):
+            part = lu[i * n + k] / lu[k * n + k]
+            lu[i * n + k] = part
+            for j in range(k + 1, n):
+                lu[i * n + j] = lu[i * n + j] - part * lu[k * n + j]
+"""
+
 # LU factorisation in place with partial pivoting (Golub and Van Loan, 3.4.1); `rows` is
 # the permutation. Returns its sign, or 0 for a singular matrix.
-FACTOR_SMALL = """
+FACTOR_SMALL = f"""
 def factor_small(lu: "f8*", rows: "i8*", n: "i8"):
     sign = 1
     regular = True
@@ -25,23 +44,10 @@ def factor_small(lu: "f8*", rows: "i8*", n: "i8"):
             if abs(lu[i * n + k]) > abs(lu[p * n + k]):
                 p = i
         if p != k:
-            sign = -sign
-            kept = rows[k]
-            rows[k] = rows[p]
-            rows[p] = kept
-            for j in range(n):
-                entry = lu[k * n + j]
-                lu[k * n + j] = lu[p * n + j]
-                lu[p * n + j] = entry
-        if lu[k * n + k] == 0:
+{_SWAP_ROWS}        if lu[k * n + k] == 0:
             regular = False
             continue
-        for i in range(k + 1, n):
-            part = lu[i * n + k] / lu[k * n + k]
-            lu[i * n + k] = part
-            for j in range(k + 1, n):
-                lu[i * n + j] = lu[i * n + j] - part * lu[k * n + j]
-    return sign if regular else 0
+{_ELIMINATE}    return sign if regular else 0
 """
 
 # Forward and back substitution of `columns` right-hand sides, row-permuted.
@@ -220,7 +226,7 @@ def cholesky(a: "ENTRY*", x: "ENTRY*", stack: "i8", n: "i8", blas: "i8*"):
 
 # LU factorisation with complete pivoting (Golub and Van Loan, 3.4.8); returns the sign of
 # both permutations. Zero pivots come last.
-FACTOR_FULLY = """
+FACTOR_FULLY = f"""
 def factor_fully(lu: "f8*", rows: "i8*", columns: "i8*", n: "i8"):
     sign = 1
     for i in range(n):
@@ -235,15 +241,7 @@ def factor_fully(lu: "f8*", rows: "i8*", columns: "i8*", n: "i8"):
                     p = i
                     q = j
         if p != k:
-            sign = -sign
-            row = rows[k]
-            rows[k] = rows[p]
-            rows[p] = row
-            for j in range(n):
-                kept = lu[k * n + j]
-                lu[k * n + j] = lu[p * n + j]
-                lu[p * n + j] = kept
-        if q != k:
+{_SWAP_ROWS}        if q != k:
             sign = -sign
             column = columns[k]
             columns[k] = columns[q]
@@ -254,12 +252,7 @@ def factor_fully(lu: "f8*", rows: "i8*", columns: "i8*", n: "i8"):
                 lu[i * n + q] = entry
         if lu[k * n + k] == 0:
             return sign
-        for i in range(k + 1, n):
-            part = lu[i * n + k] / lu[k * n + k]
-            lu[i * n + k] = part
-            for j in range(k + 1, n):
-                lu[i * n + j] = lu[i * n + j] - part * lu[k * n + j]
-    return sign
+{_ELIMINATE}    return sign
 """
 
 # Column `j` of adj(U) inv(L), where `scale` is the product of all pivots but the last.

@@ -13,11 +13,14 @@ from .compiler import kernel_in_memory, predict_seconds, workspace
 from .compilers import compiler_of
 from .ir.graph_of_tape import kernel_graph, nodes_of_operations
 from .passes.fusion_report import FusionReport, fusion_report, moved_bytes
-from .source_cache import place_of_source, predict_run_seconds, select_source
+from .source_cache import (
+    place_of_source,
+    predict_run_seconds,
+    select_source,
+    uncounted_routines,
+)
+from .tape_costs import CALL_SECONDS
 from .thread_pool import threads
-
-CALL_SECONDS = 0.2e-6  # of a hot call, whatever the kernel does: docs/architecture.md
-_COUNTED = "matmul"  # the routine that the cost model of loops knows
 
 
 class KernelForecast(NamedTuple):
@@ -54,7 +57,7 @@ def kernel_forecast(tape: Tape, compiler: str = "") -> KernelForecast:
         "memory" if in_memory else "disk" if on_disk else "",
         0.0 if in_memory or on_disk else predict_seconds(tape, layouts, compiler),
         CALL_SECONDS + predict_run_seconds(graph, values),
-        tuple(name for name in choice.source.routines if not name.startswith(_COUNTED)),
+        uncounted_routines(graph),
         workspace(tape, layouts),
         min(choice.parts, threads()),
     )

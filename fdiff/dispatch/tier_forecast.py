@@ -33,21 +33,25 @@ def tier_forecast(runner: Runner, *, asked: bool = False) -> TierForecast:
 
     `asked`: whether the call asks for a kernel, as that of `jit` does.
     """
-    spent = runner.spent
+    spent = runner.account.spent
     if isinstance(runner, CudaRunner):
         return TierForecast(CUDA, 'device="cuda" was asked for', 0.0, spent)
     if runner.compiled():
-        why = "it is compiled" if runner.asked else "it is compiled: slower calls had paid for it"
+        why = (
+            "it is compiled"
+            if runner.account.asked
+            else "it is compiled: slower calls had paid for it"
+        )
         return TierForecast(KERNEL, why, 0.0, spent)
     fixed = fixed_tier()
-    lacking = runner.lacking()
+    missing = runner.missing_kernels()
     if fixed in ("interpret", "evaluate"):
         tier = NUMPY if fixed == "interpret" else BYTECODE
         return TierForecast(tier, f"{VARIABLE}={fixed}", math.inf, spent)
-    if lacking:
-        why = f"there is no kernel for {lacking}"
+    if missing:
+        why = f"there is no kernel for {missing}"
         return TierForecast(_slow(runner), why, math.inf, spent)
-    if asked or runner.asked or fixed == "compile":
+    if asked or runner.account.asked or fixed == "compile":
         why = f"{VARIABLE}=compile" if fixed else "jit compiles at the first call"
         return TierForecast(KERNEL, why, 0.0, spent)
     return _unasked(runner, spent)
@@ -55,7 +59,7 @@ def tier_forecast(runner: Runner, *, asked: bool = False) -> TierForecast:
 
 def _unasked(runner: Runner, spent: float) -> TierForecast:
     """The forecast where a kernel is compiled when it pays."""
-    due = runner.price()
+    due = runner.break_even_seconds()
     if due == math.inf:
         why = "its kernel would take long to compile, and is made when it is asked for"
         return TierForecast(_slow(runner), why, due, spent)

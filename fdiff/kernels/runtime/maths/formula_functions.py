@@ -74,7 +74,7 @@ def _vectorisable(module: ir.Module, formula: Formula, kinds: list[ir.Type]) -> 
     The names of variants follow the vector function ABI (LLVM Language Reference, "Call Site
     Attributes", vector-function-abi-variant).
     """
-    name = _name(formula, kinds[0]) + "_apart"
+    name = _name(formula, kinds[0]) + "_outlined"
     if name in module.globals:
         return module.globals[name]
     scalar = _defined(module, name, formula, kinds, kinds[0])

@@ -17,13 +17,9 @@ from ...arraytype import ArrayType
 from ...device_arrays import DeviceArray, lies_on_device
 from ...process import observation
 from ...tape import Tape
-from ..ir.graph import KernelGraph, Values
+from ..ir.kernel_graph import KernelGraph, Values
 from ..runtime.status import error_of
-from .device import Argument, CudaDevice, Pointer, Prepared
-from .launch_graphs import LaunchGraphs, graphs_wanted
-from .libraries import lacking_library, library_step
-from .observed_steps import observed_steps
-from .program import (
+from .cuda_program import (
     CudaProgram,
     DeviceMemory,
     Launch,
@@ -36,6 +32,10 @@ from .program import (
     evaluate,
     numbers_of,
 )
+from .device import Argument, CudaDevice, Pointer, Prepared
+from .launch_graphs import LaunchGraphs, graphs_wanted
+from .libraries import lacking_library, library_step
+from .observed_steps import observed_steps
 
 _ALIGNED = 256  # bytes: where a piece of the workspace may begin
 

@@ -1,0 +1,105 @@
+"""When a kernel pays: the break-even point of the ski-rental rule, for one tape.
+
+The rule stands in `tiered_execution`. A kernel that is predicted to take more than two seconds is
+never compiled unasked, because a process waits at its end for the kernel under way.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from .. import kernels
+from ..process.progress import Stage
+from ..tape import Tape
+from .bytecode_tier import LOAD_SECONDS, START_SECONDS
+
+PATIENCE = 0.02  # seconds of interpreting before anybody asks what a kernel costs
+ASK_FIRST = 2.0  # seconds: a kernel predicted to take longer is compiled only on request
+LOOK_SECONDS = 1e-5  # for each node, to see whether the kernel is on disk
+WRITE_SECONDS = 1e-4  # for each node, to generate the source from which the cost is estimated
+
+Layouts = tuple[str, ...]  # of the inputs of a kernel: "C" for contiguous, "A" for any strides
+
+
+@dataclass(slots=True)
+class Account:
+    """How a tape has been used.
+
+    `spent` are the seconds that slower tiers took, `asked` says whether the user asked for a
+    kernel, and `call` is the public call that runs the tape, for messages.
+    """
+
+    call: str = ""
+    asked: bool = False
+    spent: float = 0.0
+
+
+class BreakEven:
+    """The break-even points of one tape, by the layouts of its inputs."""
+
+    __slots__ = ("_account", "_compiler", "_due", "_price", "_tape")
+
+    def __init__(self, tape: Tape, compiler: str, account: Account) -> None:
+        self._tape, self._compiler, self._account = tape, compiler, account
+        self._due: dict[Layouts, float] = {}  # the `spent` at which to compile
+        self._price = math.nan  # expected seconds of compiling, once estimated
+
+    def is_ahead(self, layouts: Layouts) -> bool:
+        """Whether the point lies ahead for sure, so that it need not be estimated anew."""
+        return self._account.spent < self._due.get(layouts, PATIENCE)
+
+    def is_reached(self, layouts: Layouts, share: float = 1.0) -> bool:
+        """Whether this share of the point is reached; it is estimated anew."""
+        spent = self._account.spent
+        self._due[layouts] = share * self._estimate(layouts, spent / share)
+        return self._account.spent >= self._due[layouts]
+
+    def point(self, layouts: Layouts) -> float:
+        """The seconds on slower tiers at which a kernel is compiled unasked; infinity for never."""
+        return max(PATIENCE, self._estimate(layouts, math.inf))
+
+    def words(self, layouts: Layouts) -> str:
+        """Why no kernel is compiled at this point."""
+        spent, due = in_words(self._account.spent), self._due.get(layouts)
+        if due is None or (math.isnan(self._price) and due < math.inf):
+            return f"{spent} so far are too few to think of a kernel"
+        if due == math.inf:
+            return f"a kernel is compiled when asked for: it would take {in_words(self._price)}"
+        return f"{spent} so far, a kernel is expected to take {in_words(due)}"
+
+    def _estimate(self, layouts: Layouts, spent: float) -> float:
+        """The `spent` at which to compile a kernel, or to ask again, because asking takes time too.
+
+        First the cost is bounded by the tape's length; a tape too long to be compiled unasked is
+        not looked at further, unless a kernel of this length exists. Then the disk is searched, and
+        last the source is generated and its cost predicted.
+        """
+        length = len(self._tape)
+        price, looked = WRITE_SECONDS * length, PATIENCE + LOOK_SECONDS * length
+        near = kernels.seen(self._tape)
+        if near and spent < looked:
+            return looked
+        if (near or price <= ASK_FIRST) and not kernels.supported(self._tape):
+            return math.inf
+        if near and kernels.on_disk(self._tape, layouts, self._compiler):
+            price = LOAD_SECONDS
+        elif spent < PATIENCE + price <= PATIENCE + ASK_FIRST:
+            return PATIENCE + price
+        elif price <= ASK_FIRST:
+            with scheduling(self._tape, self._account.call):
+                price = kernels.predict_seconds(self._tape, layouts, self._compiler)
+        self._price = price
+        start = 0.0 if kernels.started() else START_SECONDS
+        return price + start if price <= ASK_FIRST else math.inf
+
+
+def scheduling(tape: Tape, call: str) -> Stage:
+    """The stage, for progress reports, in which the source of a kernel is generated."""
+    length = len(tape)
+    return Stage("scheduling", call, size=length, seconds=WRITE_SECONDS * length)
+
+
+def in_words(seconds: float) -> str:
+    """A time, as in "3.4 ms"."""
+    return f"{seconds:.2g} s" if seconds >= 1 else f"{1e3 * seconds:.2g} ms"

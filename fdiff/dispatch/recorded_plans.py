@@ -1,0 +1,184 @@
+"""Plans recorded: which tapes a call runs on which arrays, for callers that are machine code.
+
+A recording stands for a device. The arrays on it have types and addresses and no memory, so that a
+plan that puts its result together from parts, as a Jacobian in chunks, writes the parts into one
+whole as it does on a GPU. What was recorded becomes a sequence of kernels and copies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, NoReturn
+
+import numpy as np
+
+from .. import kernels
+from ..device_arrays import DeviceArray
+from ..kernels import BareKernel, Place, SequencedCopy, SequencedKernel
+from ..tree import flatten, map_leaves
+from .plans import Arrays, PlanStep, Step
+from .result_template import Placeholder
+
+_BITS = 44  # of an offset in an array: what stands above them in an address numbers the array
+
+
+class PlannedArray(DeviceArray):
+    """An array on a recording; a `scalar` is a number of the result."""
+
+    __slots__ = ("scalar",)
+    scalar: bool
+
+    def __getitem__(self, index: tuple[()]) -> PlannedArray:
+        if index != ():
+            raise TypeError("the plan computes with an output of its kernel")
+        found = PlannedArray(self.device, self.shape, self.dtype, self.address, self.owner)
+        found.scalar = True
+        return found
+
+    @property
+    def number(self) -> int:
+        """Which array of the recording it is."""
+        return self.address >> _BITS
+
+
+class PlannedRun(NamedTuple):
+    """A step of a plan, what it was given, and the arrays of its outputs."""
+
+    step: PlanStep
+    inputs: list[object]
+    outputs: list[PlannedArray]
+
+
+class _Write(NamedTuple):
+    source: DeviceArray
+    target: DeviceArray
+
+
+class PlanRecording:
+    """What a plan does: its `run` takes the place of `execute`. `arrays` are the plan's inputs."""
+
+    def __init__(self, arrays: Sequence[object]) -> None:
+        self._made: list[PlannedArray] = []
+        self._zeros: list[PlannedArray] = []
+        self._log: list[PlannedRun | _Write] = []
+        self.arrays = [self._new(np.shape(a), np.asarray(a).dtype) for a in arrays]  # type: ignore[arg-type] - numbers and arrays
+
+    def _new(self, shape: tuple[int, ...], dtype: np.dtype) -> PlannedArray:
+        made = PlannedArray(self, shape, dtype, len(self._made) << _BITS, None)
+        made.scalar = False
+        self._made.append(made)
+        return made
+
+    @property
+    def runs(self) -> list[PlannedRun]:
+        """The steps that were run."""
+        return [one for one in self._log if isinstance(one, PlannedRun)]
+
+    def run(self, step: Step, arrays: Arrays) -> list[PlannedArray]:
+        """Note a step; arrays for its outputs, without that of a guard."""
+        assert isinstance(step, PlanStep), "no kernel is made of an eager trace"
+        slots = list(step.runner.slots())
+        made = [self._new(t.shape, np.dtype(t.dtype.str)) for t in step.runner.tape.output_types]
+        self._log.append(PlannedRun(step, list(arrays), made))
+        return [made[k] for k in (slots[:-1] if step.guarded else slots)]
+
+    # --- what plans ask of a device -----------------------------------------------------------
+
+    def zeros(self, shape: tuple[int, ...], dtype: np.dtype) -> PlannedArray:
+        """A new array, which is to be zero."""
+        self._zeros.append(self._new(shape, dtype))
+        return self._zeros[-1]
+
+    def write(self, source: DeviceArray, target: DeviceArray) -> None:
+        """Note a copy."""
+        self._log.append(_Write(source, target))
+
+    def download(self, array: DeviceArray) -> NoReturn:
+        """Refuse to compute with an array that has no values."""
+        raise TypeError("the plan computes with an output of its kernel")
+
+    export = download
+
+    # --- what becomes of it -------------------------------------------------------------------
+
+    def numbers(self, result: object) -> list[int]:
+        """The numbers of the arrays in a result."""
+        leaves = [leaf for leaf in flatten(result)[0] if isinstance(leaf, PlannedArray)]
+        return list(dict.fromkeys(leaf.number for leaf in leaves))
+
+    def placed(self, result: object, numbers: Sequence[int]) -> object:
+        """The result with placeholders for the outputs, which are the arrays of these numbers."""
+
+        def placeholder(leaf: object) -> object:
+            if not isinstance(leaf, PlannedArray):
+                return leaf
+            return Placeholder(numbers.index(leaf.number), scalar=leaf.scalar)
+
+        return map_leaves(placeholder, result)
+
+    def sequence(
+        self, compiled: Callable[[PlanStep, int], BareKernel], results: Sequence[int]
+    ) -> BareKernel:
+        """One kernel that does what was recorded, whose outputs are the arrays of these numbers.
+
+        `compiled` gives the kernel of a step, of whose inputs so many are the plan's.
+        """
+        found = {id(one.step): compiled(one.step, self._own_inputs(one)) for one in self.runs}
+        first = next(one for one in self.runs if self._own_inputs(one))
+        inputs = found[id(first.step)].inputs[: len(self.arrays)]
+        memory = _Memory(self._made, [*range(len(self.arrays)), *results])
+        steps: list[SequencedKernel | SequencedCopy] = []
+        for one in self._log:
+            if isinstance(one, PlannedRun):
+                reads = [memory.place(a) for a in one.inputs]
+                writes = [memory.place(a) for a in one.outputs]
+                steps.append(SequencedKernel(found[id(one.step)], reads, writes))
+            else:
+                steps.append(memory.copy(one.source, one.target))
+        zeros = [
+            memory.copy(np.zeros(a.shape, a.dtype), a) for a in self._zeros if not self._covered(a)
+        ]
+        made = tuple([(self._made[k].shape, self._made[k].dtype) for k in results])
+        every = [*zeros, *steps]
+        return kernels.kernel_sequence(every, inputs, made, memory.size, memory.held)
+
+    def _own_inputs(self, run: PlannedRun) -> int:
+        """How many of a run's first inputs are those of the plan: all, or none."""
+        given = run.inputs[: len(self.arrays)]
+        same = all(a is b for a, b in zip(given, self.arrays, strict=False))
+        return len(self.arrays) if same and len(given) == len(self.arrays) else 0
+
+    def _covered(self, array: PlannedArray) -> bool:
+        """Whether parts that do not overlap make up the whole array."""
+        writes = [one.target for one in self._log if isinstance(one, _Write)]
+        return sum(t.nbytes for t in writes if t.address >> _BITS == array.number) == array.nbytes
+
+
+class _Memory:
+    """Where arrays are: those numbered in `given` at addresses that a call is given, in order."""
+
+    def __init__(self, arrays: Sequence[PlannedArray], given: Sequence[int]) -> None:
+        self._arrays = arrays
+        self._places = {number: Place(k) for k, number in enumerate(given)}
+        self.size = 0  # of the workspace
+        self.held: list[np.ndarray] = []
+
+    def place(self, array: object) -> Place:
+        """The place of an array, or of a part of one; values are kept where they are."""
+        if not isinstance(array, DeviceArray):
+            self.held.append(np.array(array))
+            return Place(kernels.FIXED, int(self.held[-1].ctypes.data))
+        number, offset = divmod(array.address, 1 << _BITS)
+        if number not in self._places:
+            self._places[number] = Place(kernels.WORKSPACE, self.size)
+            self.size += kernels.buffer_bytes(self._arrays[number].nbytes)
+        found = self._places[number]
+        return found._replace(offset=found.offset + offset)
+
+    def copy(self, source: DeviceArray | np.ndarray, target: DeviceArray) -> SequencedCopy:
+        """The copy of an array, row by row where the rows of the target lie apart."""
+        lines, step = 1, 0
+        if target.strides is not None:
+            lines, step = target.shape[0], target.strides[0]
+        width = target.nbytes // lines
+        return SequencedCopy(self.place(source), self.place(target), width, lines, step)
