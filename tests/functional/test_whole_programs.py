@@ -18,10 +18,12 @@ def programs():
 
 @pytest.mark.slow
 def test_newtons_method(programs):
+    # From np.linspace(0.5, 1.5, 10), say, the last bit of the start decides which root is reached,
+    # and in how many steps; from zeros all starts within 1e-13 take the same number.
     for n in (10, 4):  # another shape than that of the example
-        x, steps = programs["newton"](np.linspace(0.5, 1.5, n))
+        x, steps = programs["newton"](np.zeros(n))
         np.testing.assert_allclose(x, 1.0, rtol=1e-12)
-        assert steps < 100
+        assert steps < 20
 
 
 @pytest.mark.slow
