@@ -7,6 +7,7 @@ import re
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import fdiff
@@ -41,6 +42,19 @@ def test_links_lead_somewhere():
     targets = re.findall(r"\]\(([^)#]+)\)", re.sub(r"`[^`\n]*`", "", TEXT))
     missing = [t for t in targets if not t.startswith("https://") and not (ROOT / t).exists()]
     assert not missing
+
+
+def test_the_error_bars_are_as_said(monkeypatch):
+    """The routines of linear algebra decide on how many digits more there are: 8.6 to 10."""
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    import fit_nist
+
+    off, digits = re.findall(r"are (\d+) % off;.* to (\d+) digits or more", TEXT)[0]
+    p = fit_nist.problem("Hahn1")
+    rough, exact = (fit_nist.fit(p, "start1", jacobian) for jacobian in ("2-point", p.exact))
+    worst = np.max(np.abs(rough.errors / p.data["sd"] - 1.0))
+    assert worst == pytest.approx(int(off) / 100, abs=0.01)
+    assert fit_nist.digits(exact.errors, p.data["sd"]) > int(digits)
 
 
 def test_every_public_call_is_named():
