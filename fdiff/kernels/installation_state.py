@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Callable, Iterator
+from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, version
 
+from ..process.environment import VARIABLES
 from . import cache, on_demand
 from .compilers import LLVM, NUMBA
 from .cuda import adapter
@@ -101,9 +103,17 @@ def _cache() -> str:
 
 
 def _settings() -> str:
-    """The variables of the environment that change what fdiff does."""
-    ours = {k: v for k, v in os.environ.items() if k.startswith("FDIFF_") or k in _OTHERS}
-    return " ".join(f"{k}={v}" for k, v in sorted(ours.items())) or "none"
+    """The variables of the environment that change what fdiff does, and those that look so."""
+    found = sorted(k for k in os.environ if k.startswith("FDIFF_") or k in _OTHERS)
+    return " ".join(f"{name}={os.environ[name]}{_unread(name)}" for name in found) or "none"
+
+
+def _unread(name: str) -> str:
+    """A remark where fdiff reads no such variable, with the name that comes nearest."""
+    if name in VARIABLES or name in _OTHERS:
+        return ""
+    nearest = get_close_matches(name, VARIABLES, n=1, cutoff=0.0)[0]
+    return f" (fdiff reads no such variable; did you mean {nearest}?)"
 
 
 _OTHERS = ("OMP_NUM_THREADS", adapter.SIMULATOR, "CUDA_VISIBLE_DEVICES", "CUDA_HOME")

@@ -23,10 +23,23 @@ def _switched(variable: str, said: str) -> bool | None:
     return said == "1" if said else None
 
 
+# All that fdiff reads. README says what each does, but for the last two: docs/cuda.md, and tests.
+VARIABLES = (
+    "FDIFF_TIER",
+    "FDIFF_COMPILER",
+    "FDIFF_CACHE_DIR",
+    "FDIFF_NUM_THREADS",
+    "FDIFF_BACKGROUND",
+    "FDIFF_DETERMINISTIC",
+    "FDIFF_CPU",
+    "FDIFF_TRACEBACK",
+    "FDIFF_DUMP",
+    "FDIFF_PROGRESS",
+    "FDIFF_CUDA_GRAPHS",
+    "FDIFF_VERIFY",
+)
 DUMP = "FDIFF_DUMP"  # which programs are printed to stderr while they are made
 TAPES = "tapes"  # the word for tapes; others are names of passes of the kernel compiler
-
-
 VERIFY = "FDIFF_VERIFY"  # whether tapes and kernels are verified after each step, as in all tests
 
 
@@ -35,7 +48,7 @@ def verifying() -> bool:
 
     For tapes this is asked once, when fdiff is imported.
     """
-    return bool(os.environ.get(VERIFY))
+    return switch(VERIFY) is True
 
 
 def dumped() -> frozenset[str]:

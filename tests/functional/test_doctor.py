@@ -1,11 +1,13 @@
 """`doctor`: each fact against another source, and how the report is shown."""
 
+import os
 import re
 import subprocess
 import sys
 from importlib.metadata import version
 
 import numpy as np
+import pytest
 
 import fdiff
 from fdiff.kernels import installation, machine_code
@@ -49,6 +51,27 @@ def test_a_result_that_was_printed_says_so(capsys):
     report = fdiff.doctor()
     assert repr(report) == f"<{len(report)} facts of this installation, printed above>"
     assert capsys.readouterr().out.startswith("fdiff ")
+
+
+def test_a_variable_that_nothing_reads_is_told_with_the_one_that_is_near(monkeypatch):
+    monkeypatch.setenv("FDIFF_TEIR", "compile")
+    told = fdiff.doctor()["settings"]
+    said = "FDIFF_TEIR=compile (fdiff reads no such variable; did you mean FDIFF_TIER?)"
+    assert said in told
+    monkeypatch.delenv("FDIFF_TEIR")
+    assert fdiff.doctor()["settings"] == told.replace(said, "").replace("  ", " ").strip()
+
+
+@pytest.mark.parametrize("said", ["0", "", "yes"])
+def test_only_a_one_switches_verification_on(said):
+    program = "from fdiff.process.environment import verifying; print(verifying())"
+    environment = {**os.environ, "FDIFF_VERIFY": said}
+    run = [sys.executable, "-c", program]
+    found = subprocess.run(run, check=False, capture_output=True, text=True, env=environment)
+    if said == "yes":
+        assert "InputError: FDIFF_VERIFY: 'yes' is neither 0 nor 1.\nSet it to 0" in found.stderr
+    else:
+        assert found.stdout == "False\n"
 
 
 def test_the_cache_is_told_as_it_is(tmp_path, monkeypatch):

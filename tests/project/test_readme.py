@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import fdiff
+from fdiff.process.environment import VARIABLES
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -60,6 +61,14 @@ def test_the_error_bars_are_as_said(monkeypatch):
 def test_every_public_call_is_named():
     unnamed = [name for name in fdiff.__all__ if not re.search(rf"\b{name}\b", TEXT)]
     assert not unnamed
+
+
+def test_the_variables_of_the_environment_are_those_that_are_read():
+    named = re.findall(r"^\| `(FDIFF_\w+)`", TEXT, re.MULTILINE)
+    assert [*named, "FDIFF_CUDA_GRAPHS", "FDIFF_VERIFY"] == [*VARIABLES]
+    sources = [path.read_text(encoding="utf-8") for path in (ROOT / "fdiff").rglob("*.py")]
+    assert {*re.findall(r"FDIFF_[A-Z_]+", "".join(sources))} - {"FDIFF_"} == {*VARIABLES}
+    assert "`FDIFF_CUDA_GRAPHS=0`" in (ROOT / "docs" / "cuda.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture

@@ -9,11 +9,11 @@ as launching it does.
 
 from __future__ import annotations
 
-import os
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 
 from ...bounded_cache import keep_recent
+from ...process.environment import switch
 from .device import CudaDevice, Prepared
 
 SWITCH = "FDIFF_CUDA_GRAPHS"  # 0 in the environment: no graphs
@@ -50,4 +50,4 @@ class LaunchGraphs:
 
 def graphs_wanted(launches: int) -> bool:
     """Whether so many launches become a graph: where there are several, unless switched off."""
-    return launches >= LEAST and os.environ.get(SWITCH, "1") not in ("", "0")
+    return launches >= LEAST and switch(SWITCH) is not False
