@@ -69,7 +69,8 @@ def test_only_a_one_switches_verification_on(said):
     run = [sys.executable, "-c", program]
     found = subprocess.run(run, check=False, capture_output=True, text=True, env=environment)
     if said == "yes":
-        assert "InputError: FDIFF_VERIFY: 'yes' is neither 0 nor 1.\nSet it to 0" in found.stderr
+        assert "InputError: FDIFF_VERIFY: 'yes' is neither 0 nor 1.\n" in found.stderr
+        assert found.stderr.endswith("Set it to 0 or 1, or leave it unset.\n")
     else:
         assert found.stdout == "False\n"
 
