@@ -79,6 +79,12 @@ def network(np: Any, x: Any, wanted: Any, a: Any, p: Any, b: Any, q: Any, c: Any
     return np.mean((np.matmul(y, c) + r - wanted) ** 2)
 
 
+def rectified(np: Any, x: Any, wanted: Any, a: Any, b: Any) -> Any:
+    """The network of PyTorch's tutorial "Learning PyTorch with Examples", without biases."""
+    y = np.matmul(x, a)
+    return np.mean((np.matmul(y * (y > 0.0), b) - wanted) ** 2)
+
+
 BLAS = "OPENBLAS_NUM_THREADS"
 RATE = 1e-3  # of gradient descent
 
@@ -109,6 +115,8 @@ def _trainings() -> dict[str, Program]:
         sizes = ((width, width), (width,), (width, width), (width,), (width, 1), (1,))
         data = draw(rows, width), draw(rows, 1)
         found[f"training, {rows}x{width}"] = Program(network, (*data, *[draw(*s) for s in sizes]))
+    sizes = ((64, 1000), (64, 10), (1000, 100), (100, 10))
+    found["training, tutorial's 64x1000"] = Program(rectified, tuple(draw(*s) for s in sizes))
     return found
 
 
