@@ -300,7 +300,7 @@ def summed(lines):
     return module_of(SUMMED.format(middle=middle, last=f"v{lines}"), "summed")
 
 
-@pytest.mark.parametrize("lines", [4, 40])
+@pytest.mark.parametrize("lines", [0, 40])  # between them the number of registers decides
 def test_only_short_outlined_loops_are_interleaved(lines):
     """Several vectors of turns side by side make sums faster where there is little else to do."""
     made = optimised(summed(lines), packed=False)
@@ -309,7 +309,7 @@ def test_only_short_outlined_loops_are_interleaved(lines):
     )
     (body,) = (block for block in function.blocks if block.name == "vector.body")
     sums = sum(1 for i in body.instructions if i.opcode == "phi") - 1
-    assert (sums > 1) == (lines == 4)
+    assert (sums > 1) == (lines == 0)
 
 
 @pytest.mark.parametrize("lines", [4, 40])
