@@ -139,7 +139,7 @@ def test_the_benchmark_set(case, monkeypatch):
 
 
 def rows(x, a):
-    """Blocks of rows, a product of matrices in each, and what every part adds up: no cancellation."""
+    """Blocks of rows, a product of matrices in each, and a sum of all parts, none below zero."""
     e = np.exp(x - np.max(x, axis=1, keepdims=True))
     return np.sum(np.log(np.sum(e, axis=1)) * np.tanh(x @ a)[:, 0] ** 2)
 
