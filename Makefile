@@ -29,7 +29,7 @@ help:
 	@echo "make test-numba all tests with kernels that Numba compiles: hours"
 	@echo "make test-cuda  kernels for a GPU without one: values on Numba's simulator, and PTX"
 	@echo "make test-torch recorded arrays beside torch: messages, rules and random programs"
-	@echo "make bench      the benchmarks, beside JAX, torch, autograd and CasADi (half an hour), and plots"
+	@echo "make bench      the benchmarks, beside JAX, torch, autograd and CasADi (15 to 30 minutes), and plots"
 	@echo "make docs       the pages and the API reference, in build/docs"
 	@echo "make lint       ruff; make types: pyright; make format: ruff format"
 	@echo "make dead       vulture: code that nothing uses; make coverage: the lines that tests run, an hour"

@@ -1,10 +1,9 @@
 """The command: `python -m benchmarks [--only WORDS] [--peers NAMES] [--rounds N] [--quick]`.
 
 A run of everything writes `results/DATE.json` (raw figures) and `results.md` (tables) beside this
-file; it takes half an hour on two cores. `--peers NAMES --add` puts a run of these peers beside the
-latest figures of the others. `--readme`, `--plot` and `--history` measure nothing: they put the
-summary of the latest raw figures into the README, draw them into `plots/`, and list what each
-earlier run came to.
+file; it takes 15 to 30 minutes on two cores. `--readme`, `--plot` and `--history` measure nothing:
+they put the summary of the latest raw figures into the README, draw them into `plots/`, and list
+what each earlier run came to.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from pathlib import Path
 
 from .cases import CASES
 from .peers import PEERS
-from .report import absent, cold_table, markdown, means, median, placed, summary_table, warm_table
+from .report import absent, cold_table, markdown, means, placed, summary_table, warm_table
 from .run import ROOT, all_peers, chosen, machine, middle
 
 HERE = Path(__file__).parent
@@ -72,35 +71,10 @@ def run(only: list[str], peers: list[str], budget: float, rounds: int) -> dict[s
     return raw
 
 
-def added(raw: dict[str, object], peers: list[str]) -> None:
-    """Put the figures of these peers beside those of the latest run, at the pace of that run.
-
-    The interpreter ran in both: by what it took then and now, the machine's pace is known.
-    """
-    latest, path = at_hand(), runs()[-1]
-    for case, found in latest["cases"].items():
-        now = raw["cases"][case]
-        pace = median(now["interpreted"]) / median(found["interpreted"])
-        there = {**found, **{name: at_pace(now[name], pace) for name in peers}}
-        latest["cases"][case] = {name: there[name] for name in PEERS if name in there}
-    dates = dict.fromkeys(peers, raw["machine"]["date"])
-    latest["machine"]["added"] = latest["machine"].get("added", {}) | dates
-    path.write_text(json.dumps(latest, indent=1) + "\n", encoding="utf-8")
-
-
-def at_pace(figures: dict[str, object], pace: float) -> dict[str, object]:
-    """Figures of a machine that took `pace` times as long; what was measured is kept."""
-    if "quartiles" not in figures:
-        return figures
-    quartiles = [seconds / pace for seconds in figures["quartiles"]]
-    return {**figures, "quartiles": quartiles, "measured": figures["quartiles"], "pace": pace}
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--only", nargs="*", default=[], help="cases whose name holds such a word")
     parser.add_argument("--peers", nargs="*", default=[], help=f"of {', '.join(PEERS)}")
-    parser.add_argument("--add", action="store_true", help="put them beside the latest figures")
     parser.add_argument("--rounds", type=int, default=1, help="fresh processes for each figure")
     parser.add_argument("--quick", action="store_true", help="rough figures, of one round")
     parser.add_argument("--readme", action="store_true", help="rewrite the README's summary")
@@ -123,8 +97,6 @@ def main() -> int:
         path = RAW / f"{raw['machine']['date']}.json"
         path.write_text(json.dumps(raw, indent=1) + "\n", encoding="utf-8")
         write_tables(raw)
-    if options.add and options.peers and not options.only:
-        added(raw, chosen(options.peers, PEERS))
     figures = [f for peers in raw["cases"].values() for f in peers.values()]
     return 1 if any("error" in f and "late" not in f for f in figures) else 0
 

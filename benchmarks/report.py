@@ -239,11 +239,6 @@ def absent(cases: Cases) -> str:
 def origin(machine: Mapping[str, object]) -> str:
     versions = ", ".join(f"{name} {v}" for name, v in machine["versions"].items())
     rounds = machine["rounds"]
-    later = "".join(
-        f" {PEERS[name].title}: added on {date}, at the pace of the other run, by what the"
-        " interpreter took in both."
-        for name, date in machine.get("added", {}).items()
-    )
     return (
         f"Measured by `python -m benchmarks` on {machine['date']}: {machine['processor']},"
         f" {machine['cores']} cores (one core and one thread each), {machine['system']},"
@@ -251,7 +246,6 @@ def origin(machine: Mapping[str, object]) -> str:
         f" {rounds} fresh process{'' if rounds == 1 else 'es'} each, timed in turn."
         " Every result was compared with the interpreter's before it was timed."
         " First results exclude imports; the second process finds the kernels of the first on disk."
-        f"{later}"
     )
 
 
