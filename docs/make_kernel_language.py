@@ -22,7 +22,7 @@ from pathlib import Path
 from fdiff.kernels.ir.word_table import COUNTED, DTYPES, OF_GPUS, WORDS, Word
 from fdiff.kernels.llvm import expressions, machine, statements
 from fdiff.kernels.llvm.arithmetic import UnknownWordError
-from fdiff.kernels.llvm.module import function_of
+from fdiff.kernels.llvm.text_to_module import function_of
 from fdiff.kernels.llvm.types import common
 
 PAGE = Path(__file__).parent / "kernel-language.md"

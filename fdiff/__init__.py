@@ -47,7 +47,7 @@ if typing.TYPE_CHECKING:
     from . import autograd as autograd
     from . import profiler as profiler
     from .explanation import explain
-    from .functional.anomaly_detection import debug_nans
+    from .functional.anomaly_contexts import debug_nans
     from .functional.checkpoints import checkpoint
     from .functional.custom_derivatives import custom_jvp, custom_vjp
     from .functional.primitives import primitive
@@ -96,7 +96,7 @@ _LATE_NAMES = {
     "checkpoint": "functional.checkpoints",
     "custom_jvp": "functional.custom_derivatives",
     "custom_vjp": "functional.custom_derivatives",
-    "debug_nans": "functional.anomaly_detection",
+    "debug_nans": "functional.anomaly_contexts",
     "explain": "explanation",
     "primitive": "functional.primitives",
 }

@@ -2,15 +2,15 @@
 
 import importlib
 
-from ..functional.anomaly_detection import detect_anomaly, set_detect_anomaly
+from ..functional.anomaly_contexts import detect_anomaly, set_detect_anomaly
 from ..functional.checkpoints import checkpoint
 from ..process.forking import no_fork
 from . import array_methods as array_methods  # enters the methods of the class
 from . import checkpointing as checkpointing  # enters what `checkpoint` asks
+from . import custom_rule_nodes as custom_rule_nodes  # enters what functions with rules ask
 from . import graph as graph
 from . import operator_calls as operator_calls  # enters what operators ask
 from . import recorded_checks as recorded_checks  # enters what `gradcheck` asks
-from . import ruled_calls as ruled_calls  # enters what functions with rules ask
 from .engine import backward, grad
 from .function import Function
 from .modes import (

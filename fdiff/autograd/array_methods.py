@@ -16,7 +16,7 @@ from ..errors import user_line
 from ..process import observation
 from .array_kinds import NUMBER
 from .engine import backward
-from .hooks import register_hook, register_post_accumulate_grad_hook, retain_grad
+from .hook_registration import register_hook, register_post_accumulate_grad_hook, retain_grad
 from .recorded_array import RecordedArray, Version
 from .recorded_views import ViewOf
 from .recording import UNREAD, apply_ufunc, array_key, record, record_one, static_key

@@ -27,11 +27,11 @@ from ..transforms.batch import batch
 from ..transforms.pipeline import VALUE, derive
 from ..transforms.reverse import CotangentSums
 from ..transforms.simplify import SimplifyingTrace
+from .generated_backward import write_out
 from .graph_structure import BackwardProgram, Root, Structure, structure
 from .nodes import AccumulateGrad, Edge, GraphNode
 from .observed_operations import observed_pass
 from .saved_values import free
-from .written_passes import write_out
 
 KEPT = 256  # programs remembered, the least recently used dropped first
 UNUSED = 2  # programs made for one line and not used again, after which it gets none at once

@@ -3,7 +3,7 @@
 - `node_sweep.py` walks the graph node by node: where there are hooks, custom rules, `create_graph`,
   or a structure that is new.
 - `compiled_backward.py` runs one compiled tape for a graph whose structure (`graph_structure.py`)
-  was met before; `written_passes.py` is its short way, for passes that repeat often.
+  was met before; `generated_backward.py` is its short way, for passes that repeat often.
 
 The rules are the same. Incremental adjoints; A. Griewank and A. Walther, Evaluating Derivatives,
 SIAM 2008, section 3.2.
@@ -22,6 +22,7 @@ from ..process.float_flags import noting
 from ..tracebacks import public
 from . import compiled_backward
 from .accumulation import accumulate
+from .generated_backward import try_written
 from .graph_structure import Root, structure
 from .node_rules import NodeRules, RecordedRules, hooked_leaf
 from .node_sweep import NodeSweep
@@ -31,7 +32,6 @@ from .recorded_array import RecordedArray, plain, tensor
 from .roots import batches_of_roots, edge_of, roots_of, sequence
 from .saved_values import free
 from .thread_state import not_recording, recording, state
-from .written_passes import try_written
 
 Arrays = Any  # one array or a sequence of them
 

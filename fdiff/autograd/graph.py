@@ -1,6 +1,6 @@
 """The graph of recorded arrays, under the names of ``torch.autograd.graph``."""
 
-from .hooks import register_multi_grad_hook
+from .hook_registration import register_multi_grad_hook
 from .nodes import GradientEdge, get_gradient_edge
 from .nodes import GraphNode as Node
 from .saved_tensors_hooks import (

@@ -12,8 +12,8 @@ from typing import Any
 
 from ..errors import Line, TapeError, UnsupportedError, failure
 from .array_kinds import kind_of
-from .entering import enter, new_object
-from .hooks import move_retained
+from .hook_registration import move_retained
+from .node_construction import enter, new_object
 from .nodes import GraphNode
 from .recipes import Recipe, recipe
 from .recorded_array import RecordedArray, Version, new_array

@@ -37,7 +37,7 @@ class Recipe:
     `saved` are places among operands and outputs, those stored into last. `lasting` tells that it
     serves further calls, `ruled` that rules of the user's are on the tape, `through_view` that it
     stores into a part of an array, which torch pulls back once. `passes` are backward passes that
-    begin here and are written out (`written_passes.py`), with the output they begin at.
+    begin here and are written out (`generated_backward.py`), with the output they begin at.
     """
 
     __slots__ = (

@@ -15,7 +15,7 @@ import numpy as np
 from ..errors import AnomalyError, message, show_line
 from ..functional.anomaly_reports import entries_in_words, kind_of_values
 from ..process import anomaly_mode
-from ..transforms.anomalies import not_finite
+from ..transforms.anomaly_search import not_finite
 from .node_rules import NodeRules, Part
 from .nodes import GraphNode
 from .saved_values import saved_values

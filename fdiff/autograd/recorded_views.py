@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..tree import flatten
-from .hooks import move_retained
+from .hook_registration import move_retained
 from .nodes import Edge
 from .recipes import Rebuild
 from .recorded_array import RecordedArray

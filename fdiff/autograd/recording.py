@@ -28,8 +28,8 @@ from .direct_calls import (
     unrecorded_ufunc,
 )
 from .direct_calls import NUMBER as NUMBER_INPUT
-from .entering import enter, new_object
 from .in_place_operations import check_store, stored, stored_without_graph
+from .node_construction import enter, new_object
 from .nodes import GraphNode
 from .observed_operations import observed_operation
 from .recipes import Rebuild, Recipe, recipe

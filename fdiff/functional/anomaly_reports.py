@@ -12,7 +12,7 @@ from ..dispatch.variant import Variant
 from ..errors import AnomalyError, Line, message, numbered
 from ..tape import CONSTANT, INPUT, Node, operation_text
 from ..trace.derived_lines import DerivedLine, derivation_of, written_line
-from ..transforms.anomalies import Anomaly
+from ..transforms.anomaly_search import Anomaly
 from ..tree import Spec
 
 SHOWN = 3  # entries whose values are shown, and nodes of the tape behind the one that is to blame

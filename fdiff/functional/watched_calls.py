@@ -1,4 +1,4 @@
-"""Calls of operators while anomalies are looked for (`anomaly_detection`).
+"""Calls of operators while anomalies are looked for (`anomaly_contexts`).
 
 A watched call goes the general way, by whatever tier runs it. Then its results are looked at, and
 the value of the function, which the result of `grad` does not hold. If all of that is finite, the
@@ -28,7 +28,7 @@ from ..process import anomaly_mode
 from ..process.float_flags import noted
 from ..tape import Tape
 from ..trace.derived_lines import derivation_of, derived_lines
-from ..transforms.anomalies import Anomaly, first_anomaly, first_made, node_values, not_finite
+from ..transforms.anomaly_search import Anomaly, first_anomaly, first_made, node_values, not_finite
 from ..transforms.custom_calls import inlined
 from ..tree import flatten, map_leaves
 from .anomaly_reports import Names, anomaly_error

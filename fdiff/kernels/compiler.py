@@ -17,7 +17,7 @@ from ..process.background import checkpoint
 from ..process.observation import CACHE, mark
 from ..process.progress import Stage
 from ..tape import Tape
-from . import cache, on_demand
+from . import disk_cache, on_demand
 from .compilers import compiler_of, seconds_of
 from .ir.graph_of_tape import kernel_graph, no_kernel
 from .ir.graph_of_tape import missing as missing  # noqa: PLC0414 - for whoever asks `kernels`
@@ -104,7 +104,7 @@ def on_disk(tape: Tape, layouts: tuple[str, ...], compiler: str = "") -> bool:
         return False
     made = select_source(graph, values).source
     known = _key(graph, made, compiler) in _kernels
-    return known or cache.has(cache.name_of(made.text, compiler))
+    return known or disk_cache.has(disk_cache.name_of(made.text, compiler))
 
 
 def cache_info() -> CacheInfo:
@@ -123,7 +123,7 @@ def cache_clear(*, disk: bool = False) -> None:
     if started():
         on_demand.machine_code.release()
     if disk:
-        cache.clear()
+        disk_cache.clear()
 
 
 def compile(  # noqa: A001 - the module is the namespace

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..tape import Tape
-from . import cache
+from . import disk_cache
 from .compiler import kernel_in_memory, predict_seconds, workspace
 from .compilers import compiler_of
 from .ir.graph_of_tape import kernel_graph, nodes_of_operations
@@ -50,7 +50,7 @@ def kernel_forecast(tape: Tape, compiler: str = "") -> KernelForecast:
     text = place_of_source(graph)
     choice = select_source(graph, values)
     in_memory = kernel_in_memory(graph, choice.source, compiler)
-    on_disk = cache.has(cache.name_of(choice.source.text, compiler))
+    on_disk = disk_cache.has(disk_cache.name_of(choice.source.text, compiler))
     return KernelForecast(
         compiler,
         "memory" if in_memory else text,

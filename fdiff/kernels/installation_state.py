@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, version
 
 from ..process.environment import VARIABLES
-from . import cache, on_demand
+from . import disk_cache, on_demand
 from .compilers import LLVM, NUMBA
 from .cuda import adapter
 from .cuda.driver import driver_state
@@ -91,7 +91,7 @@ def _processor() -> str:
 
 def _cache() -> str:
     """Where kernels and their texts are stored, how many there are, and whether they can be."""
-    folder = cache.directory()
+    folder = disk_cache.directory()
     if folder is None:
         chosen = os.environ.get("FDIFF_CACHE_DIR")
         off = chosen in ("", "off")

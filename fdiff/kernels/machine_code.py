@@ -20,7 +20,7 @@ from ..process.background import Job, allowed, checkpoint, worker
 from ..process.collector import collector_paused
 from ..process.forking import no_fork
 from ..process.observation import CACHE, COMPILE, mark, span
-from . import cache
+from . import disk_cache
 from .compilers import LLVM, NUMBA, numba_compiler
 from .executable import Executable as Executable  # noqa: PLC0414 - for `compiler`, on demand
 from .executable import Kernel, release_workspaces
@@ -28,7 +28,7 @@ from .kernel_source import KernelSource, elementary_calls, has_outlined, libm_fa
 from .llvm import entry_stub as stub
 from .llvm import machine
 from .llvm.machine import Loaded
-from .llvm.module import function_of, module_of
+from .llvm.text_to_module import function_of, module_of
 from .runtime.blas import table
 from .runtime.routines import text_of as text_of_routine
 from .runtime.worker_code import TEXTS
@@ -160,16 +160,20 @@ def _function(
 
 
 def _loaded(
-    text: str, symbol: str, compiler: str, compiled: Callable[[], bytes], way: str = cache.KERNEL
+    text: str,
+    symbol: str,
+    compiler: str,
+    compiled: Callable[[], bytes],
+    way: str = disk_cache.KERNEL,
 ) -> tuple[Loaded, bool]:
     """The function `symbol` of a text, and whether it was on disk; if not, it is put there.
 
     It has a file for each `way` of optimising it.
     """
-    name = cache.name_of(text, compiler, way)
+    name = disk_cache.name_of(text, compiler, way)
     kind = f"code of {symbol}"
     with span(f"read {kind}", CACHE):
-        payload = cache.read(name, kind)
+        payload = disk_cache.read(name, kind)
     mark(f"{kind} on disk: {'hit' if payload is not None else 'miss'}", CACHE)
     if payload is not None:
         with suppress(RuntimeError, ValueError), span("load machine code", COMPILE):
@@ -177,7 +181,7 @@ def _loaded(
     with span(f"compile {symbol}", COMPILE):
         code = compiled()
     with span(f"write {kind}", CACHE):
-        cache.write(name, kind, code)
+        disk_cache.write(name, kind, code)
     with span("load machine code", COMPILE):
         return Loaded(code, symbol), False
 
@@ -223,7 +227,7 @@ def entry_stub(*, full: bool = False) -> int:
     if full in _stubs:
         return _stubs[full]
     if full not in _stub_failures:
-        if allowed() and not cache.has(cache.name_of(stub.text(full=full), way="glue")):
+        if allowed() and not disk_cache.has(disk_cache.name_of(stub.text(full=full), way="glue")):
             worker.submit_once(_stub_jobs[full])
             return 0
         _compile_stub(full=full)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from ..process.forking import no_fork
 from ..process.observation import CACHE, mark, span
-from . import cache, on_demand
+from . import disk_cache, on_demand
 from .ir.kernel_graph import KernelGraph, Values
 from .kernel_source import GeneratedKernel, KernelSource, Work, WorkspaceBuffer
 from .thread_pool import threads
@@ -81,26 +81,26 @@ def write_to_disk(graph: KernelGraph, choice: SelectedSource) -> None:
 def has_source_on_disk(graph: KernelGraph) -> bool:
     """Whether the source of a graph is on disk."""
     name = _name(graph)
-    return name in _intact or (bool(name) and cache.has(name))
+    return name in _intact or (bool(name) and disk_cache.has(name))
 
 
 def record_tape_length(length: int) -> None:
     """Remember, here and on disk, that there is a kernel of a tape of this length."""
     if length not in _sizes:
         _sizes.add(length)
-        if cache.directory() is not None:
-            cache.write(_name_of_size(length), "size", b"")
+        if disk_cache.directory() is not None:
+            disk_cache.write(_name_of_size(length), "size", b"")
 
 
 def has_kernel_of_length(length: int) -> bool:
     """Whether there is a kernel of a tape of this length, in memory or on disk."""
-    if length not in _sizes and cache.read(_name_of_size(length), "size") is not None:
+    if length not in _sizes and disk_cache.read(_name_of_size(length), "size") is not None:
         _sizes.add(length)
     return length in _sizes
 
 
 def _name_of_size(length: int) -> str:
-    return cache.name_of_text(f"a tape of {length} nodes")
+    return disk_cache.name_of_text(f"a tape of {length} nodes")
 
 
 def forget() -> None:
@@ -138,7 +138,7 @@ def _parallel(graph: KernelGraph, heavy: frozenset[int]) -> GeneratedKernel | No
 
 def _name(graph: KernelGraph, heavy: frozenset[int] = frozenset()) -> str:
     """The name of the file of a source; empty without a cache."""
-    return cache.name_of_text(f"{graph}{sorted(heavy)}") if cache.directory() else ""
+    return disk_cache.name_of_text(f"{graph}{sorted(heavy)}") if disk_cache.directory() else ""
 
 
 def _write(name: str, made: GeneratedKernel) -> None:
@@ -150,12 +150,12 @@ def _write(name: str, made: GeneratedKernel) -> None:
         source = made.source
         rest = (source.text, source.routines, source.buffers, source.threaded)
         found = rest, made.work, made.private_work, made.barriers, made.routines
-        cache.write(name, "text", json.dumps(found).encode())
+        disk_cache.write(name, "text", json.dumps(found).encode())
 
 
 def _read(name: str) -> GeneratedKernel | None:
     with span("read text", CACHE):
-        payload = cache.read(name, "text") if name else None
+        payload = disk_cache.read(name, "text") if name else None
     mark(f"text on disk: {'miss' if payload is None else 'hit'}", CACHE)
     if payload is None:
         return None

@@ -12,7 +12,7 @@ import numpy as np
 from ..primitive import HOOKS, UFUNCS
 from ..trace import TracedArray, apply, guarded_value, implements
 from ..trace.handler_arguments import resolve
-from ..trace.views import is_copy
+from ..trace.views_and_stores import is_copy
 from .basic_indexing import basic
 from .gather_scatter import scatter_add
 from .indexing import resolve_key

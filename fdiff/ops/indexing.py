@@ -18,7 +18,7 @@ from ..arraytype import INT, ArrayType, broadcast
 from ..trace import TracedArray, apply, current, guarded_value
 from ..trace.handler_arguments import resolve
 from ..trace.traced_array import handle
-from ..trace.views import PendingStores, ViewLink, positions, root_of
+from ..trace.views_and_stores import PendingStores, ViewLink, positions, root_of
 from .basic_indexing import (
     apply_basic_index,
     basic,

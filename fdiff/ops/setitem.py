@@ -19,7 +19,7 @@ from ..trace import TracedArray, apply, constant_value, current
 from ..trace.handler_arguments import resolve
 from ..trace.local_arrays import LocalArray, make_traced
 from ..trace.recorder import Recorder
-from ..trace.views import (
+from ..trace.views_and_stores import (
     PendingStores,
     ViewLink,
     in_memory_order,

@@ -15,7 +15,7 @@ from ..primitive import HOOKS, PRIMITIVES
 from ..trace import TracedArray, apply, current, implements
 from ..trace.local_arrays import LocalArray, holds_traced
 from ..trace.trace_stack import stack
-from ..trace.views import is_copy, memory_axes
+from ..trace.views_and_stores import is_copy, memory_axes
 from .families import kind_of
 from .view_ops import Ints, reshape, spread, transpose
 

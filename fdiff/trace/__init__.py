@@ -6,7 +6,7 @@ is under way, in which a `traced_array` stands for each array; `apply_primitive`
 
 from .apply_primitive import applied, apply, apply_many, constant_value, implements, replaces
 from .function_to_tape import ArgumentSpec, Recording, private, record, splice
-from .node_layouts import memory_layout
+from .node_strides import memory_layout
 from .ordinary_trace import Trace
 from .recorder import FOLD_LIMIT, Recorder, assemble
 from .trace_stack import current, root_trace, tracing, unsupported

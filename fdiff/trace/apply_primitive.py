@@ -17,7 +17,7 @@ from ..tape import CONSTANT, Params
 from .handler_arguments import taking_out
 from .trace_stack import current, stack
 from .traced_array import TracedArray, handle
-from .views import ViewLink
+from .views_and_stores import ViewLink
 
 Handler = TypeVar("Handler", bound=Callable[..., object])
 

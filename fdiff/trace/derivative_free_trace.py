@@ -17,7 +17,7 @@ from .ordinary_trace import Trace
 from .recorder import Handle, Recorder, TracedHandle
 from .trace_stack import stack
 from .traced_array import TracedArray
-from .views import ViewLink
+from .views_and_stores import ViewLink
 
 
 class DerivativeFreeTrace(Trace):

@@ -19,7 +19,7 @@ from ..errors import Line, user_line
 from ..primitive import PRIMITIVES, EagerRule, Primitive
 from ..tape import CONSTANT, INPUT, Builder, Node, Params, Tape, Types, new_node
 from .guards import GuardSet
-from .node_layouts import NodeLayouts
+from .node_strides import NodeLayouts
 from .operation_cache import SMALL, STORES_ENTRIES, Op, op_of
 from .provenance import coordinates
 from .recorder import Recorder

@@ -20,7 +20,7 @@ from .eager_scalars import ENTRIES, EagerScalar, class_of, of_class
 from .operation_templates import of_entry, of_ufunc
 from .ordinary_trace import Trace
 from .traced_array import TracedArray
-from .views import CapturedLink, PendingStores, ViewLink, root_of
+from .views_and_stores import CapturedLink, PendingStores, ViewLink, root_of
 
 
 class EagerTrace(EagerRecorder, Trace):

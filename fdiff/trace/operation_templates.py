@@ -21,7 +21,7 @@ from .eager_scalars import class_of, of_class
 from .operation_cache import MOST, Op, op_of
 from .template import Places, Template, fragment
 from .traced_array import TracedArray, handle, ufunc_handler
-from .views import CapturedLink
+from .views_and_stores import CapturedLink
 
 _CONSTANTS = frozenset((np.float64, np.float32, np.int64, np.bool_))
 _UNREAD = frozenset((np.add, np.subtract, np.multiply, np.divide))  # their rules read no constants

@@ -17,7 +17,7 @@ from ..tape import Builder
 from .recorder import Handle, Recorder
 from .trace_stack import occupied, stack
 from .traced_array import TracedArray, handle
-from .views import CapturedLink
+from .views_and_stores import CapturedLink
 
 
 class Trace(Recorder):

@@ -19,7 +19,7 @@ from ..errors import InputError, LeakError, Line, TraceError, failure, message, 
 from ..primitive import FUNCTIONS, PRIMITIVES, Primitive
 from ..tape import CONSTANT, Builder
 from .guards import GuardSet
-from .node_layouts import (
+from .node_strides import (
     NodeLayouts,
     dense_example,
     memory_layout,

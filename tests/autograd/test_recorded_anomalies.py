@@ -6,7 +6,7 @@ import pytest
 import fdiff
 import fdiff.autograd as ag
 from fdiff.errors import AnomalyError, GradcheckError, InputError, UnsupportedError
-from fdiff.functional.anomaly_detection import debug_nans
+from fdiff.functional.anomaly_contexts import debug_nans
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's own are no matter here
 X = np.array([0.0, 1.0, 4.0])

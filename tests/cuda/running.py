@@ -13,7 +13,7 @@ from fdiff.kernels.cuda.code_generation import cuda_program
 from fdiff.kernels.cuda.cuda_executable import CudaExecutable
 from fdiff.kernels.cuda.cuda_program import Launch, Role, contents, entries, evaluate, numbers_of
 from fdiff.kernels.cuda.device import device
-from fdiff.kernels.cuda.tuning import GPU, SIMULATOR
+from fdiff.kernels.cuda.launch_sizes import GPU, SIMULATOR
 from fdiff.kernels.ir.graph_of_tape import kernel_graph
 from fdiff.kernels.runtime.status import error_of
 

@@ -19,8 +19,8 @@ from fdiff.kernels.cuda import adapter
 from fdiff.kernels.cuda.code_generation import cuda_program
 from fdiff.kernels.cuda.cuda_program import CudaKernel, Parameter
 from fdiff.kernels.cuda.device_words import _FORMULAS
+from fdiff.kernels.cuda.launch_sizes import GPU
 from fdiff.kernels.cuda.shared_rows import SharedRows
-from fdiff.kernels.cuda.tuning import GPU
 from fdiff.kernels.ir.graph_of_tape import kernel_graph
 from fdiff.kernels.ir.word_table import OF_GPUS, WORDS
 

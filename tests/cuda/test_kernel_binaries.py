@@ -3,7 +3,7 @@
 import pytest
 
 from fdiff.errors import CompileError
-from fdiff.kernels import cache
+from fdiff.kernels import disk_cache
 from fdiff.kernels.cuda import adapter, kernel_binaries
 from fdiff.kernels.cuda.cuda_program import CudaKernel, Parameter
 from fdiff.kernels.cuda.strided_copies import _kernel
@@ -67,7 +67,7 @@ def test_names_depend_on_all_that_the_code_depends_on(monkeypatch):
 
 def test_what_is_stored_is_sealed(no_compiler):
     kernel_binaries.binary(KERNEL, (8, 0))
-    path = cache.path_of(kernel_binaries._name(KERNEL, (8, 0)))
+    path = disk_cache.path_of(kernel_binaries._name(KERNEL, (8, 0)))
     path.write_bytes(path.read_bytes()[:-1] + b"?")
     kernel_binaries.forget()
     no_compiler()

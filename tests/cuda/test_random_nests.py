@@ -12,7 +12,7 @@ from tapes import floating, like, values
 
 import fdiff
 from fdiff.kernels.cuda import kernel_text, shared_rows
-from fdiff.kernels.cuda.tuning import SIMULATOR
+from fdiff.kernels.cuda.launch_sizes import SIMULATOR
 from fdiff.kernels.ir.graph_of_tape import supported
 from fdiff.kernels.passes.fuse import recomputation
 from fdiff.kernels.passes.tile import loop_distribution

@@ -29,7 +29,7 @@ def broken(*args, **kwargs):
 
 def unreadable(text):
     """LLVM's own complaint about a module."""
-    return llvm.module.parse_assembly("define i64 @kernel() { ret double 1.0 }")
+    return llvm.text_to_module.parse_assembly("define i64 @kernel() { ret double 1.0 }")
 
 
 # Every stage that a kernel goes through, where it is looked up, and what may happen there.

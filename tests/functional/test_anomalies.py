@@ -11,7 +11,7 @@ import pytest
 
 import fdiff
 from fdiff.errors import AnomalyError
-from fdiff.functional.anomaly_detection import debug_nans, detect_anomaly, set_detect_anomaly
+from fdiff.functional.anomaly_contexts import debug_nans, detect_anomaly, set_detect_anomaly
 from fdiff.process import anomaly_mode
 from fdiff.trace.trace_stack import occupied
 from fdiff.tree import flatten

@@ -19,7 +19,7 @@ from tapes import tape_of, values
 import fdiff
 from fdiff import kernels
 from fdiff.dispatch import break_even, bytecode_tier, tiered_execution
-from fdiff.kernels import cache, compiler, executable, machine_code, source_cache
+from fdiff.kernels import compiler, disk_cache, executable, machine_code, source_cache
 from fdiff.kernels.bytecode import execution
 from fdiff.kernels.codegen import source_generation
 from fdiff.kernels.compilers import compiler_of
@@ -186,7 +186,7 @@ def test_a_broken_entry_is_compiled_anew(folder, harm):
     x = np.arange(5.0)
     tape = tape_of(lambda x: x * 3.5, x)
     run(tape, x)
-    entry = folder / f"{cache.name_of(kernels.source(tape, ('C',)), compiler_of())}.kernel"
+    entry = folder / f"{disk_cache.name_of(kernels.source(tape, ('C',)), compiler_of())}.kernel"
     entry.write_bytes(harm(entry.read_bytes()))
     kernels.cache_clear()
     before = compiled()
@@ -329,8 +329,8 @@ def test_the_name_of_a_kernel_costs_no_process_and_no_parser():
     script = (
         "import sys, numpy, fdiff\n"
         "before = set(sys.modules)\n"
-        "from fdiff.kernels import cache\n"
-        "cache.name_of('text')\n"
+        "from fdiff.kernels import disk_cache\n"
+        "disk_cache.name_of('text')\n"
         "print(*set(sys.modules) - before)"
     )
     done = subprocess.run(
@@ -378,18 +378,18 @@ def test_a_text_is_of_one_structure_and_of_this_fdiff(monkeypatch):
         for heavy in (frozenset(), frozenset([0]), frozenset([0, 1]))
     ]
     assert len(set(names)) == len(names)
-    name = cache.name_of_text("structure")
-    assert cache.name_of_text("structure") == name
-    monkeypatch.setattr(cache, "_maker", lambda: "another scheduler")
-    assert cache.name_of_text("structure") != name
+    name = disk_cache.name_of_text("structure")
+    assert disk_cache.name_of_text("structure") == name
+    monkeypatch.setattr(disk_cache, "_maker", lambda: "another scheduler")
+    assert disk_cache.name_of_text("structure") != name
 
 
 def test_an_edited_helper_makes_another_name(monkeypatch):
-    name = cache.name_of("text")
-    assert cache.name_of("text") == name
-    assert cache.name_of("other text") != name
-    monkeypatch.setattr(cache, "environment", lambda: "other helpers")
-    assert cache.name_of("text") != name
+    name = disk_cache.name_of("text")
+    assert disk_cache.name_of("text") == name
+    assert disk_cache.name_of("other text") != name
+    monkeypatch.setattr(disk_cache, "environment", lambda: "other helpers")
+    assert disk_cache.name_of("text") != name
 
 
 def test_one_text_optimised_in_two_ways_is_two_files(folder):
@@ -397,14 +397,16 @@ def test_one_text_optimised_in_two_ways_is_two_files(folder):
     for way in ("glue", "loops"):
         machine_code._function.cache_clear()
         assert machine_code.function(text, way)
-    names = {f"{cache.name_of(text, way=way)}.kernel" for way in ("glue", "loops")}
+    names = {f"{disk_cache.name_of(text, way=way)}.kernel" for way in ("glue", "loops")}
     assert names == {path.name for path in folder.glob("*.kernel")}
-    assert cache.name_of(text) not in {cache.name_of(text, way=way) for way in ("glue", "loops")}
+    assert disk_cache.name_of(text) not in {
+        disk_cache.name_of(text, way=way) for way in ("glue", "loops")
+    }
 
 
 # What makes machine code imports these, and they change nothing in it: where files are, which
 # compiler it is (a part of the name), how a kernel is called, on how many threads.
-CHANGE_NO_CODE = {"cache.py", "compilers.py", "executable.py", "thread_pool.py"}
+CHANGE_NO_CODE = {"disk_cache.py", "compilers.py", "executable.py", "thread_pool.py"}
 
 
 def imported_of_kernels(path):
@@ -420,7 +422,7 @@ def imported_of_kernels(path):
 
 def test_what_makes_machine_code_is_part_of_its_name():
     home = Path(kernels.__file__).parent
-    files = [p for name in cache._MAKERS for p in (home / name, *(home / name).rglob("*.py"))]
+    files = [p for name in disk_cache._MAKERS for p in (home / name, *(home / name).rglob("*.py"))]
     hashed = {path for path in files if path.is_file()}
     others = {module for path in hashed for module in imported_of_kernels(path)} - hashed
     assert len(hashed) > 40
@@ -429,65 +431,65 @@ def test_what_makes_machine_code_is_part_of_its_name():
 
 def test_an_edited_line_of_a_helper_makes_another_environment(tmp_path, monkeypatch):
     """Of the files whose code becomes part of kernels, here a copy of them."""
-    here = Path(cache.__file__).parent
-    for name in cache._MAKERS:
+    here = Path(disk_cache.__file__).parent
+    for name in disk_cache._MAKERS:
         copy = shutil.copy if name.endswith(".py") else shutil.copytree
         copy(here / name, tmp_path / name)
-    monkeypatch.setattr(cache, "_HERE", tmp_path)
-    before = cache.environment.__wrapped__()
-    assert cache.environment.__wrapped__() == before
+    monkeypatch.setattr(disk_cache, "_HERE", tmp_path)
+    before = disk_cache.environment.__wrapped__()
+    assert disk_cache.environment.__wrapped__() == before
     formulas = tmp_path / "runtime" / "maths" / "slopes.py"
     formulas.write_text(formulas.read_text(encoding="utf-8") + "\n# edited\n", encoding="utf-8")
-    assert cache.environment.__wrapped__() != before
+    assert disk_cache.environment.__wrapped__() != before
 
 
 def test_the_directory_is_private(folder):
-    assert cache.directory() == folder
+    assert disk_cache.directory() == folder
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     folder.chmod(0o777)
     with pytest.warns(UserWarning, match=UNUSABLE):
-        assert cache.directory() is None
-    assert cache.directory() is None  # and is told once
+        assert disk_cache.directory() is None
+    assert disk_cache.directory() is None  # and is told once
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="files have no owners on this system")
 def test_files_that_others_own_or_can_write_to_are_not_loaded(folder, monkeypatch):
-    cache.write("name", "code", b"machine code")
-    path = cache.path_of("name")
+    disk_cache.write("name", "code", b"machine code")
+    path = disk_cache.path_of("name")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert cache.has("name")
-    assert cache.read("name", "code") == b"machine code"
+    assert disk_cache.has("name")
+    assert disk_cache.read("name", "code") == b"machine code"
     for mode in (0o620, 0o602, 0o666):
         path.chmod(mode)
-        assert not cache.has("name")
-        assert cache.read("name", "code") is None
+        assert not disk_cache.has("name")
+        assert disk_cache.read("name", "code") is None
     path.chmod(0o644)
-    assert cache.read("name", "code") == b"machine code"
+    assert disk_cache.read("name", "code") == b"machine code"
     there = os.lstat(path)
 
     def owned_by(user):
         def told(real):
             return lambda *args: os.stat_result((*real(*args)[:4], user, *real(*args)[5:10]))
 
-        monkeypatch.setattr(cache.os, "fstat", told(os_fstat))
-        monkeypatch.setattr(cache, "directory", lambda: folder)
+        monkeypatch.setattr(disk_cache.os, "fstat", told(os_fstat))
+        monkeypatch.setattr(disk_cache, "directory", lambda: folder)
 
     os_fstat = os.fstat
     for user, trusted in ((there.st_uid, True), (0, True), (there.st_uid + 4711, False)):
         owned_by(user)
-        assert (cache.read("name", "code") is not None) == trusted
+        assert (disk_cache.read("name", "code") is not None) == trusted
     monkeypatch.undo()
-    monkeypatch.setattr(cache.os, "geteuid", lambda: there.st_uid + 4711)
-    assert (cache._usable(folder) is not None) == (there.st_uid == 0)
+    monkeypatch.setattr(disk_cache.os, "geteuid", lambda: there.st_uid + 4711)
+    assert (disk_cache._usable(folder) is not None) == (there.st_uid == 0)
 
 
 def test_an_entry_is_one_name_s_and_one_kind_s(folder):
-    cache.write("name", "code", b"machine code")
-    assert cache.read("name", "text") is None
-    cache.path_of("name").rename(cache.path_of("other"))
-    assert cache.read("other", "code") is None
-    cache.path_of("other").rename(cache.path_of("name"))
-    assert cache.read("name", "code") == b"machine code"
+    disk_cache.write("name", "code", b"machine code")
+    assert disk_cache.read("name", "text") is None
+    disk_cache.path_of("name").rename(disk_cache.path_of("other"))
+    assert disk_cache.read("other", "code") is None
+    disk_cache.path_of("other").rename(disk_cache.path_of("name"))
+    assert disk_cache.read("name", "code") == b"machine code"
 
 
 @pytest.mark.parametrize("value", ["off", ""])
@@ -495,7 +497,7 @@ def test_the_disk_cache_can_be_switched_off(monkeypatch, value):
     monkeypatch.setenv("FDIFF_CACHE_DIR", value)
     x = np.arange(3.0)
     np.testing.assert_array_equal(run(tape_of(lambda x: x * 9.5, x), x)[0], x * 9.5)
-    assert cache.directory() is None
+    assert disk_cache.directory() is None
 
 
 def test_a_directory_that_cannot_be_made_costs_nothing_but_the_cache(monkeypatch, tmp_path):
@@ -512,41 +514,41 @@ def test_a_disk_that_is_full_costs_nothing_but_the_cache(monkeypatch, folder):
     def full(*args, **keywords):
         raise OSError(28, "No space left on device")
 
-    cache.environment()
-    monkeypatch.setattr(cache.os, "fdopen", full)
+    disk_cache.environment()
+    monkeypatch.setattr(disk_cache.os, "fdopen", full)
     x = np.arange(3.0)
     np.testing.assert_array_equal(run(tape_of(lambda x: x - 8.5, x), x)[0], x - 8.5)
     assert not list(folder.iterdir())
 
 
 def test_a_directory_that_cannot_be_written_is_not_used(monkeypatch, folder):
-    cache.directory()
-    monkeypatch.setattr(cache.os, "access", lambda path, mode: mode != os.W_OK)
+    disk_cache.directory()
+    monkeypatch.setattr(disk_cache.os, "access", lambda path, mode: mode != os.W_OK)
     with pytest.warns(UserWarning, match=UNUSABLE):
-        assert cache.directory() is None
+        assert disk_cache.directory() is None
 
 
 def test_a_relative_directory_stays_where_it_was_first_used(monkeypatch, tmp_path):
     monkeypatch.setenv("FDIFF_CACHE_DIR", "some kernels")
     monkeypatch.chdir(tmp_path)
-    cache._absolute.cache_clear()
-    assert cache.directory() == tmp_path / "some kernels"
+    disk_cache._absolute.cache_clear()
+    assert disk_cache.directory() == tmp_path / "some kernels"
     monkeypatch.chdir("/")
-    assert cache.directory() == tmp_path / "some kernels"
-    cache._absolute.cache_clear()
+    assert disk_cache.directory() == tmp_path / "some kernels"
+    disk_cache._absolute.cache_clear()
 
 
 def test_the_oldest_files_are_removed_beyond_the_limit(monkeypatch, folder):
     for k in range(12):
-        cache.write(f"{k:02d}", "code", b"machine code")
-        os.utime(cache.path_of(f"{k:02d}"), (k, k))
-    assert cache.read("00", "code") is not None  # used now: the last to go
-    monkeypatch.setattr(cache, "_MOST_FILES", 8)
-    cache.write("0f", "code", b"machine code")
+        disk_cache.write(f"{k:02d}", "code", b"machine code")
+        os.utime(disk_cache.path_of(f"{k:02d}"), (k, k))
+    assert disk_cache.read("00", "code") is not None  # used now: the last to go
+    monkeypatch.setattr(disk_cache, "_MOST_FILES", 8)
+    disk_cache.write("0f", "code", b"machine code")
     left = {path.stem for path in folder.iterdir()}
     assert left == {"00", "0f", "08", "09", "10", "11"}
-    monkeypatch.setattr(cache, "_MOST_BYTES", 1)
-    cache.trim(folder)
+    monkeypatch.setattr(disk_cache, "_MOST_BYTES", 1)
+    disk_cache.trim(folder)
     assert not list(folder.iterdir())
 
 
@@ -568,11 +570,11 @@ def test_the_kernels_used_last_stay_in_memory(monkeypatch):
 def test_the_default_directory_follows_the_users_settings(monkeypatch, tmp_path):
     monkeypatch.delenv("FDIFF_CACHE_DIR")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert cache.directory() == tmp_path / "xdg" / "fdiff"
+    assert disk_cache.directory() == tmp_path / "xdg" / "fdiff"
     for name in ("XDG_CACHE_HOME", "LOCALAPPDATA"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert cache.directory() == tmp_path / ".cache" / "fdiff"
+    assert disk_cache.directory() == tmp_path / ".cache" / "fdiff"
 
 
 def test_clearing_the_disk(folder):

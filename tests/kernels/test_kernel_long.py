@@ -11,7 +11,7 @@ from fdiff import kernels
 from fdiff.interpret import evaluate
 from fdiff.kernels.codegen import kernel, outlining
 from fdiff.kernels.llvm.machine import Loaded, object_code, optimised
-from fdiff.kernels.llvm.module import module_of
+from fdiff.kernels.llvm.text_to_module import module_of
 from fdiff.kernels.passes.tile import loop_fission, repeated_lines
 from fdiff.transforms.reverse import vjp
 from fdiff.transforms.simplify import simplify

@@ -15,7 +15,7 @@ from fdiff import kernels
 from fdiff.kernels.ir.operation_costs import INLINED
 from fdiff.kernels.kernel_source import elementary_calls
 from fdiff.kernels.llvm import machine
-from fdiff.kernels.llvm.module import module_of
+from fdiff.kernels.llvm.text_to_module import module_of
 from fdiff.kernels.runtime.maths.trigonometric import REACH
 from fdiff.kernels.runtime.maths.value import fused
 

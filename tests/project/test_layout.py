@@ -180,7 +180,7 @@ def test_the_floors_are_checked_as_they_are_meant():
 
 def test_imports_are_found_at_any_depth_and_made_absolute():
     text = "import numpy\nfrom ..tape import Tape\ndef f():\n    from . import emit\n"
-    found = imports(ast.parse(text), "fdiff.kernels.cache", is_package=False)
+    found = imports(ast.parse(text), "fdiff.kernels.disk_cache", is_package=False)
     assert list(found) == [
         ("numpy", 1),
         ("fdiff.tape.Tape", 2),
@@ -432,7 +432,7 @@ def test_no_two_classes_have_one_name():
 
 
 def test_files_that_are_named_in_docstrings_and_comments_exist():
-    """Such as `trace/views.py`, by the end of its path; users' files apart."""
+    """Such as `trace/views_and_stores.py`, by the end of its path; users' files apart."""
     named = re.compile(r"`((?:[\w-]+/)*[\w-]+\.(?:py|md|txt))\b")
     of_users = {"file.py", "signal.py", "statistics.py"}
     found = [path for name in ("fdiff", "tests", "docs") for path in (ROOT / name).rglob("*.*")]

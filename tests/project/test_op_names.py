@@ -19,7 +19,7 @@ ROUTINE = "routines, which ops name on their records"
 # entry that is no longer needed is deleted.
 ALLOWED: dict[str, tuple[str, str]] = {
     "autograd/array_methods.py": ("add invert", "names of Python's operators"),
-    "autograd/hooks.py": ("all any", "a choice of the user's, in torch's words"),
+    "autograd/hook_registration.py": ("all any", "a choice of the user's, in torch's words"),
     "autograd/recording.py": ("where", "a keyword of NumPy's ufuncs"),
     "capture/memoised_values.py": ("update", "methods of dicts and sets"),
     "dispatch/numpy_warnings.py": ("divide all log", "words of `numpy.errstate` and `warnings`"),
@@ -28,7 +28,7 @@ ALLOWED: dict[str, tuple[str, str]] = {
         "copy cumsum cumprod cummax recurrence gather scatter_set", "names of instructions",
     ),
     "kernels/codegen/outlining.py": ("max min", FUNCTION),
-    "kernels/cuda/far_angles.py": ("cos sin tan", FUNCTION),
+    "kernels/cuda/large_angles.py": ("cos sin tan", FUNCTION),
     "kernels/cuda/libraries.py": ("cholesky det inv slogdet solve", ROUTINE),
     "kernels/cuda/matrix_routines.py": (
         "cholesky cholesky_bar cofactor det inv slogdet solve", ROUTINE,
@@ -61,8 +61,8 @@ ALLOWED: dict[str, tuple[str, str]] = {
     "kernels/runtime/triangular.py": ("cholesky_bar", ROUTINE),
     "tracebacks.py": ("reshape", "a word of NumPy's messages"),
     "trace/if_conversion.py": ("constant negative copy", "instructions of Python's bytecode"),
-    "trace/node_layouts.py": ("update", LAYOUT),
-    "trace/views.py": ("update", LAYOUT),
+    "trace/node_strides.py": ("update", LAYOUT),
+    "trace/views_and_stores.py": ("update", LAYOUT),
     "process/environment.py": ("max", "a word of the kernel's file `cpu.max`"),
 }  # fmt: skip
 # Every op of every table, SciPy's included; other tests may register ops of their own.

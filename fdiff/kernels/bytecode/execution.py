@@ -10,7 +10,7 @@ from typing import cast
 import numpy as np
 
 from ...process.float_flags import note_flags, noting
-from .. import cache, on_demand
+from .. import disk_cache, on_demand
 from .assembler import InstructionRange, NumpyStep, Value
 from .bytecode_compiler import BytecodeProgram
 from .interpreter import PARAMETERS, text_of
@@ -42,7 +42,9 @@ class BytecodeExecutable:
     @property
     def at_hand(self) -> bool:
         """Whether its interpreter is compiled, in this process or on disk."""
-        return self.text in _functions or cache.has(cache.name_of(self.text, way="unrolled"))
+        return self.text in _functions or disk_cache.has(
+            disk_cache.name_of(self.text, way="unrolled")
+        )
 
     @property
     def seconds(self) -> float:

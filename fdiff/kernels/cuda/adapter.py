@@ -146,7 +146,7 @@ def compile_ptx(kernel: CudaKernel, capability: tuple[int, int]) -> str:
     with no_fork:
         words = import_module(".device_words", __package__)
         function, signature = words.function_of(kernel), words.signature(kernel)
-        with import_module(".quick_steps", __package__).quick_steps():
+        with import_module(".numba_speedups", __package__).numba_speedups():
             text, _ = numba_cuda().compile_ptx(function, signature, cc=capability)
     return text
 

@@ -25,6 +25,7 @@ from ..ir.loops import (
 from ..passes.pipeline import lower_for_cuda
 from .cuda_program import CudaProgram, Numbers, evaluate, numbers_of
 from .kernel_text import KernelTexts
+from .launch_sizes import GPU, Tuning
 from .matrix_kernels import emit_call, product_lines, terms_of
 from .nest_kernels import NestKernels, work_of
 from .nest_mapping import MappedNest, Row, row_of
@@ -32,7 +33,6 @@ from .nest_text import BARRIER, BLOCK_TEAM, NestText, indented, iterations
 from .partial_results import by_blocks, neutral_element
 from .scan_text import ScanText
 from .shared_rows import SharedRows, TileRows
-from .tuning import GPU, Tuning
 
 
 def cuda_program(

@@ -17,8 +17,8 @@ from .code_generation import cuda_program
 from .cuda_executable import CudaExecutable
 from .cuda_program import CudaProgram
 from .device import CudaDevice
+from .launch_sizes import GPU, SIMULATOR
 from .matrix_routines import each_matrix
-from .tuning import GPU, SIMULATOR
 
 DETERMINISTIC = "FDIFF_DETERMINISTIC"
 _MOST = 512  # programs in memory

@@ -29,7 +29,7 @@ from ..numba.numba_types import NumbaTypes
 from ..numba.words import typing_of
 from ..runtime import maths
 from .cuda_program import CudaKernel
-from .far_angles import FAR
+from .large_angles import FAR
 from .nvvm_builder import NvvmBuilder
 
 WARP = 32

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ...errors import CompileError
 from ...process.progress import Stage
-from .. import cache
+from .. import disk_cache
 from . import adapter
 from .adapter import Binary
 from .cuda_program import CudaKernel
@@ -36,7 +36,7 @@ def forget() -> None:
 
 
 def _stored(kernel: CudaKernel, capability: tuple[int, int]) -> Binary | None:
-    payload = cache.read(_name(kernel, capability), _KIND)
+    payload = disk_cache.read(_name(kernel, capability), _KIND)
     if payload is None:
         return None
     entry, _, code = payload.partition(b"\n")
@@ -52,7 +52,7 @@ def _made(kernel: CudaKernel, capability: tuple[int, int]) -> Binary:
         except Exception as error:
             fact = f"the CUDA kernel {kernel.name} failed to compile: {type(error).__name__}"
             raise CompileError(f"{fact}: {error}") from error
-    cache.write(_name(kernel, capability), _KIND, made.entry.encode() + b"\n" + made.code)
+    disk_cache.write(_name(kernel, capability), _KIND, made.entry.encode() + b"\n" + made.code)
     return made
 
 
@@ -64,4 +64,4 @@ def _name(kernel: CudaKernel, capability: tuple[int, int]) -> str:
 @lru_cache(maxsize=1)
 def _sources() -> str:
     """A hash of the sources that say what the words of a text mean."""
-    return cache.digest(Path(__file__).parent) + cache.makers()
+    return disk_cache.digest(Path(__file__).parent) + disk_cache.makers()

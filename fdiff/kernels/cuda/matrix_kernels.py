@@ -9,10 +9,10 @@ from ...errors import CompileError
 from ..ir.loops import NUMPY, Call
 from .cuda_program import LibraryCall, Numbers, evaluate
 from .kernel_text import KernelTexts
+from .launch_sizes import Tuning
 from .matrix_routines import EachMatrix, each_matrix
 from .matrix_texts import TILED
 from .register_matrices import RegisterRoutine, register_routine
-from .tuning import Tuning
 
 _UNEVEN = 9  # rows of a product from which on their number need not be a multiple of four
 _NAME = re.compile(r"[A-Za-z_]\w*")

@@ -20,12 +20,12 @@ from ..passes.tile.loop_collapse import collapse
 from .block_scans import Scan, scans_of
 from .cuda_program import Numbers, SortKeys, evaluate
 from .kernel_text import KernelTexts, length
+from .launch_sizes import Tuning
 from .nest_mapping import MappedNest, map_nest
 from .nest_text import BARRIER, BLOCK_TEAM, GRID, NestText, Team, indented, iterations
 from .partial_results import by_blocks, chunked
 from .scan_text import ScanText
 from .sorted_scatters import SORT, sorted_scatters
-from .tuning import Tuning
 
 
 class NestWork(NamedTuple):

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from ..ir.index_expressions import Axis, size
 from ..ir.loops import BEGIN, BLOCK, END, NUMPY, Call, Nest, StatementKind, Temporary, TileLoop
 from .cuda_program import Numbers, evaluate
-from .tuning import Tuning
+from .launch_sizes import Tuning
 
 BYTES = 48 << 10  # of shared memory, which each block has
 MOST_BYTES = 44 << 10  # of rows and temporaries

@@ -11,11 +11,11 @@ from test_vector_math import WITH_FUSED, gradient_of_sines, sines
 
 import fdiff
 from fdiff import errors
-from fdiff.kernels import cache, compilers
+from fdiff.kernels import compilers, disk_cache
 from fdiff.kernels.ir.operation_costs import INLINED
 from fdiff.kernels.kernel_source import elementary_calls
 from fdiff.kernels.llvm import loop_hints, machine, outlined_functions
-from fdiff.kernels.llvm.module import module_of
+from fdiff.kernels.llvm.text_to_module import module_of
 from fdiff.kernels.numba import compilation, pipelines
 
 
@@ -167,12 +167,12 @@ print(h(np.ones(3))[0] == by_llvm[0]); numba()
 
 
 def test_the_compiler_is_part_of_a_stored_kernels_name(monkeypatch):
-    names = {cache.name_of("text", compiler) for compiler in compilers.COMPILERS}
+    names = {disk_cache.name_of("text", compiler) for compiler in compilers.COMPILERS}
     assert len(names) == 2
-    assert cache.name_of("text") == cache.name_of("text", "llvm")
+    assert disk_cache.name_of("text") == disk_cache.name_of("text", "llvm")
     monkeypatch.setattr(compilers, "numba_version", lambda: "99.0")
-    assert cache.name_of("text", "numba") not in names
-    assert cache.name_of("text", "llvm") in names
+    assert disk_cache.name_of("text", "numba") not in names
+    assert disk_cache.name_of("text", "llvm") in names
 
 
 @WITH_FUSED

@@ -12,7 +12,7 @@ import pytest
 from fdiff.kernels.ir.word_table import DTYPES, WORDS
 from fdiff.kernels.llvm import machine
 from fdiff.kernels.llvm.arithmetic import UnknownWordError
-from fdiff.kernels.llvm.module import module_of
+from fdiff.kernels.llvm.text_to_module import module_of
 from fdiff.kernels.numba import compilation
 
 REAL = [

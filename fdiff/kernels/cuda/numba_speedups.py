@@ -87,7 +87,7 @@ NUMBAS: dict[tuple[Any, str], Any] = {
 
 
 @contextmanager
-def quick_steps() -> Generator[None]:
+def numba_speedups() -> Generator[None]:
     """Numba compiles one kernel in this context, with the methods above in the place of its own."""
     with _lock:
         ours = {_FIND: _find, _CALL_TYPE: _remembering()}

@@ -15,7 +15,7 @@ from ..arraytype import example_of
 from ..device_arrays import DeviceArray
 from ..primitive import Primitive
 from ..tape import Params
-from .node_layouts import slowest_first
+from .node_strides import slowest_first
 from .recorder import Handle
 from .traced_array import TracedArray
 

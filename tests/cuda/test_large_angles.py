@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from llvmlite import binding, ir
 
-from fdiff.kernels.cuda.far_angles import FAR
+from fdiff.kernels.cuda.large_angles import FAR
 from fdiff.kernels.cuda.nvvm_builder import NvvmBuilder
 from fdiff.kernels.llvm.builder_choice import building_by
 from fdiff.kernels.runtime import maths
