@@ -206,7 +206,7 @@ def value_and_grad(
     callable
         Takes the arguments of `f`; gives ``(value, gradient)``, or ``((value, aux), gradient)``
         with `has_aux`: the value in the dtype of the output, gradients in shape and dtype of the
-        arguments. Costs what `grad` does.
+        arguments, in units of the output per unit of the argument. Costs what `grad` does.
 
     Raises
     ------

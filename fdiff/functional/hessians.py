@@ -108,8 +108,8 @@ def hvp(
     Returns
     -------
     tuple
-        The output of `f`, and an array for each input (the prepared function gives the latter), in
-        units of ``f`` times ``v`` per squared unit of the input.
+        The output of `f`, and an array of the shape of each input (the prepared function gives the
+        latter), in units of ``f`` times ``v`` per squared unit of the input.
         Forward over reverse mode: costs a small multiple of one gradient; no Hessian is formed.
 
     Raises
@@ -179,9 +179,9 @@ def vhp(
     Returns
     -------
     tuple
-        The output of `f`, and an array for each input (the prepared function gives the latter), in
-        units of ``f`` times ``v`` per squared unit of the input. Costs a small multiple of one
-        gradient; no Hessian is formed.
+        The output of `f`, and an array of the shape of each input (the prepared function gives the
+        latter), in units of ``f`` times ``v`` per squared unit of the input. Costs a small
+        multiple of one gradient; no Hessian is formed.
 
     Raises
     ------
@@ -263,7 +263,8 @@ def hessian(
     -------
     array or callable
         An array of shape ``inn + inn``, exactly symmetric; for a tuple of inputs ``H[i][j]`` of
-        shape ``inn_i + inn_j``. Costs about ``size(inn)`` times a small multiple of one gradient.
+        shape ``inn_i + inn_j``. Entry ``[i, j]`` is in units of ``f`` per unit of ``x[i]`` per unit
+        of ``x[j]``. Costs about ``size(inn)`` times a small multiple of one gradient.
 
     Raises
     ------

@@ -297,14 +297,20 @@ def jacfwd(
 
     Parameters
     ----------
-    f, argnums, chunk_size, complex_inputs, device
-        As for `jacrev`.
+    f : callable
+        Pure function of arrays, which returns an array, or arrays in tuples, lists, dicts or
+        dataclasses.
+    argnums : int or tuple of int
+        The arguments that are differentiated.
+    chunk_size, complex_inputs, device
+        As for `jacobian`.
 
     Returns
     -------
     callable
-        A function of the arguments of `f` with results as those of `jacrev`. Costs one sweep for
-        each entry of the inputs, in batches.
+        A function of the arguments of `f`, whose result has the structure of the outputs, and each
+        entry that of the inputs: arrays of shape ``out + inn``, in units of the output per unit of
+        the input. Costs one sweep for each entry of the inputs, in batches.
 
     Raises
     ------

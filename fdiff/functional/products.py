@@ -177,8 +177,9 @@ def vjp(
     Returns
     -------
     tuple
-        The outputs of `f`, and an array for each input in the structure and dtype of `inputs`.
-        Costs a small multiple of one evaluation.
+        The outputs of `f`, and an array for each input in the structure, shape and dtype of
+        `inputs`, in units of ``f`` times ``v`` per unit of the input. Costs a small multiple of
+        one evaluation.
 
         Complex outputs and inputs follow torch: the result is the gradient
         ``dL/dRe(x) + i dL/dIm(x)`` of ``L = Re(sum(conj(v) * f(x)))``, so that for a holomorphic
@@ -258,9 +259,11 @@ def jvp(
     Returns
     -------
     tuple
-        The outputs of `f`, and the tangents in the same structure. Costs a small multiple of one
-        evaluation. Complex inputs move along a complex `v`: the tangent is the derivative of
-        ``f(x + t * v)`` at ``t = 0``.
+        The outputs of `f`, and the tangents in the same structure and shapes, in units of ``f``
+        times ``v`` per unit of the input. Costs a small multiple of one evaluation.
+
+        Complex inputs move along a complex `v`: the tangent is the derivative of ``f(x + t * v)``
+        at ``t = 0``.
 
     Raises
     ------

@@ -18,7 +18,7 @@ from .kernel_sequences import address_of, c_library
 from .llvm.machine import Loaded
 from .machine_code import function, load_unshared
 from .numba.calls.records import LINE, NONE, STACK, WORDS, RecordTable
-from .runtime.macros import expand, numbered
+from .runtime.macros import NUMPY_NAMES, expand, numbered
 from .runtime.status import OUT_OF_RANGE
 
 # Words of the call data: cells of the records and their hash; where in a record the words of
@@ -181,9 +181,6 @@ def c_call(call_data: "i8", table: "i8") -> "i8":
 """
 
 
-_VIEWS = {"f8": "float64", "f4": "float32", "i8": "int64", "i4": "int32"}
-
-
 def stub_text(signature: CSignature, call: int, call_data: int) -> str:
     """The text of a stub: it makes the table of addresses, and goes to `call`."""
     given, made = signature.given, signature.made
@@ -209,13 +206,13 @@ def stub_text(signature: CSignature, call: int, call_data: int) -> str:
         else:
             lines.append(f"    table[{k}] = {slot}")
             if k < len(given):
-                lines.append(f"    rt.{_VIEWS[one.type]}({slot})[0] = {one.name}")
+                lines.append(f"    rt.{NUMPY_NAMES[one.type]}({slot})[0] = {one.name}")
     lines.append(f"    status = rt.call2({call}, {call_data}, words)")
     if out is None:
         lines.append("    return status")
     else:
         slot = f"words + {8 * (count + signature.table.index(out))}"
-        lines.append(f"    return rt.{_VIEWS[out.type]}({slot})[0]")
+        lines.append(f"    return rt.{NUMPY_NAMES[out.type]}({slot})[0]")
     return "\n".join(lines) + "\n"
 
 

@@ -10,6 +10,8 @@ import types
 
 import pytest
 
+import fdiff
+
 MODULES = [
     "fdiff",
     "fdiff.functional",
@@ -84,6 +86,16 @@ def test_a_public_name_has_every_section(name, value):
         asked |= {"References"}
     assert [title for title in sorted(asked) if not section(doc, title).strip()] == []
     assert ">>>" in section(doc, "Examples")
+
+
+OPERATORS = ("grad", "value_and_grad", "jacobian", "jacfwd", "jacrev", "hessian")
+
+
+@pytest.mark.parametrize("name", [*OPERATORS, "vjp", "jvp", "vhp", "hvp"])
+def test_operators_give_shapes_and_units(name):
+    returned = " ".join(section(inspect.getdoc(getattr(fdiff, name)), "Returns").split())
+    assert re.search(r"per (squared )?unit of", returned)
+    assert re.search(r"\bshapes?\b|built like|structure", returned)
 
 
 @pytest.mark.parametrize(("name", "value"), list(public_names()))

@@ -358,6 +358,8 @@ def test_folders_keep_their_budgets():
     assert {
         name: (count, budgets[name]) for name, count in lines.items() if count > budgets[name]
     } == {}
+    said = int(re.search(r"There are (\d+),000\.", page)[1])
+    assert said * 1000 == pytest.approx(sum(lines.values()), rel=0.02)
     # A budget that is far from what is there says nothing.
     assert sum(budgets.values()) <= 1.1 * sum(lines.values())
 

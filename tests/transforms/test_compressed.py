@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 import fdiff
 from fdiff.tape import verify
 from fdiff.transforms import pipeline
+from fdiff.transforms.sparsity.compressed_jacobians import _colours
 
 N = 40
 X = 0.5 + np.random.default_rng(4).uniform(0.1, 0.9, N)
@@ -44,6 +45,53 @@ def over_a_plane(x):
 
 def rows(x):
     return np.sum(x.reshape(8, 5).T ** 2 * np.arange(8.0), axis=0)
+
+
+def band(n, lower, upper):
+    """Entries of a band matrix."""
+    pairs = [(i, j) for i in range(n) for j in range(max(0, i - lower), min(n, i + upper + 1))]
+    return (n, n), pairs
+
+
+def five_points(n):
+    """The Laplacian of a grid with n points on each side."""
+    steps = [(0, 0), (1, 0), (-1, 0), (0, 1), (0, -1)]
+    inside = [(i, j, i + p, j + q) for i in range(n) for j in range(n) for p, q in steps]
+    pairs = [
+        (n * i + j, n * k + m) for i, j, k, m in inside if 0 <= k < n and 0 <= m < n
+    ]  # fmt: skip
+    return (n * n, n * n), pairs
+
+
+# The least numbers of colours: as many as a row has entries for a band matrix (A. R. Curtis,
+# M. J. D. Powell, J. K. Reid, "On the estimation of sparse Jacobian matrices", IMA J. Appl. Math.
+# 13, 1974); all columns where a row is dense; 2 where the first column is, beside a diagonal. The
+# grid has rows of 5, and 5 colours do for it, diagonally repeated; in the order of its columns
+# algorithm 3.2 takes more, at most one more than the columns that share a row with one: 12.
+COLOURS = {
+    "diagonal": (band(20, 0, 0), 1, 1),
+    "two diagonals": (band(20, 0, 1), 2, 2),
+    "three diagonals": (band(20, 1, 1), 3, 3),
+    "five diagonals": (band(20, 2, 2), 5, 5),
+    "lopsided band": (band(20, 3, 1), 5, 5),
+    "dense row": (((20, 20), [(i, i) for i in range(20)] + [(19, j) for j in range(19)]), 20, 20),
+    "dense column": (
+        ((20, 20), [(i, i) for i in range(20)] + [(i, 0) for i in range(1, 20)]),
+        2,
+        2,
+    ),
+    "grid": (five_points(8), 5, 13),
+}
+
+
+@pytest.mark.parametrize("name", COLOURS)
+def test_as_many_colours_as_are_known_to_be_needed(name):
+    (shape, pairs), least, most = COLOURS[name]
+    rows, columns = np.array(sorted(pairs, key=lambda pair: pair[::-1])).T
+    colour = _colours(shape, rows, columns)
+    shared = {(i, colour[j]) for i, j in pairs}
+    assert len(shared) == len(pairs)  # no row has two columns of one colour
+    assert least <= len({*colour}) <= most
 
 
 def with_arrow(x):

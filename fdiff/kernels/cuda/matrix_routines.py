@@ -10,11 +10,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..runtime import linalg_routines
-from ..runtime.macros import expand
+from ..runtime.macros import NUMPY_NAMES, expand
 from ..runtime.status import ROUTINE_STATUS
 from ..runtime.triangular import TRIANGULAR
 
-_NUMPY = {"f4": "float32", "f8": "float64"}
 # The head of each: `first` is the number of the thread, `count` how many threads there are. Scratch
 # memory is `lu`, a matrix in double precision for each matrix, and `rows`, two rows of integers.
 _HEAD = """
@@ -128,7 +127,7 @@ def each_matrix(routine: str) -> EachMatrix | None:
     columns = "columns, " if "columns" in body else ""
     lines = "\n".join(" " * 8 + line for line in body.strip().split("\n"))
     own = _HEAD.format(name=name, parameters=parameters, columns=columns, body=lines)
-    words = {"ENTRY": dtype, "REAL": _NUMPY[dtype], **ROUTINE_STATUS}
+    words = {"ENTRY": dtype, "REAL": NUMPY_NAMES[dtype], **ROUTINE_STATUS}
     text = expand("".join((*helpers, own)), words)
     count = len([p for p in parameters.split(", ") if p != "y"])
     return EachMatrix(text.lstrip("\n"), f"{name}_each", count, "y" in parameters.split(", "))

@@ -16,6 +16,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
+# What NumPy calls the types of entries: ``np.float64(0)`` in a text.
+NUMPY_NAMES = {"f8": "float64", "f4": "float32", "i8": "int64", "i4": "int32"}
 _MACRO = re.compile(r"\b[A-Z]+(?:_\w+)?\b")
 _OPTION = re.compile(r" *# [+]{3}\n.*?# ---\n", re.DOTALL)
 

@@ -12,14 +12,13 @@ from functools import lru_cache
 
 from .blas import places
 from .linalg_routines import DECOMPOSITIONS
-from .macros import expand
+from .macros import NUMPY_NAMES, expand
 from .matrix_products import PRODUCTS
 from .status import ROUTINE_STATUS
 from .triangular import TRIANGULAR
 
 # By the name on the record of an op (`kernel_rule.Routine`): the functions it calls, itself last.
 TEXTS = {**DECOMPOSITIONS, **PRODUCTS, **TRIANGULAR}
-_NUMPY = {"f4": "float32", "f8": "float64"}
 _NUMBERS = {
     **ROUTINE_STATUS,
     "PLAIN": f"np.int8({ord('n')})",  # a matrix as BLAS finds it, or transposed
@@ -46,6 +45,6 @@ def parameters(routine: str) -> tuple[str, ...]:
 def text_of(routine: str, vector: int = 64) -> str:
     """The routine with the functions it calls, itself the last; for vectors of so many bytes."""
     name, dtype = routine.rsplit("_", 1)
-    words = {"ENTRY": dtype, "REAL": _NUMPY[dtype], "LANES": vector // int(dtype[1])}
+    words = {"ENTRY": dtype, "REAL": NUMPY_NAMES[dtype], "LANES": vector // int(dtype[1])}
     words |= {**_NUMBERS, **places(dtype)}
     return expand("".join(TEXTS[name]), words)

@@ -19,7 +19,11 @@ from ...ir.kernel_graph import KernelGraph, Operation, users_of
 from ...ir.operation_costs import SLOW, flops_of
 from .value_keys import Key, Keys
 
-DEEP = 400  # the cost above which a value with several readers is stored, whatever they are
+# The costs of computing a value above which it is stored, by who reads it.
+ALWAYS = -1  # what has to be in memory
+REPEATED = 2  # read along an axis that it does not have
+MOVED = 4  # read by several, one of them in another order
+DEEP = 400  # read by several, whoever they are
 
 
 @dataclass(frozen=True)
@@ -202,17 +206,17 @@ class GraphAnalysis:
             return inf
         routine = op.kind.is_routine and len(op.shapes) == 1
         if op.kind.in_memory or op.kind is Kind.COPY or routine or i in self.sums:
-            return -1
+            return ALWAYS
         if op.kind.is_leaf or op.kind.is_routine or op.kind.is_view:
             return inf
         if i in self.outputs or not nonunit(op.dims):
-            return -1
+            return ALWAYS
         if stretched:
-            return 2
+            return REPEATED
         users = self.readers[i]
         if len(users) < 2:
             return inf
-        return 4 if any(self._moves(u) for u in users) else DEEP
+        return MOVED if any(self._moves(u) for u in users) else DEEP
 
     @cached_property
     def outputs(self) -> frozenset[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ....kernel_rule import Category, Kind
 from ...ir.index_expressions import nonunit
+from .graph_analysis import ALWAYS, MOVED, REPEATED
 from .materialisation import Plan
 
 _BY_CATEGORY = {
@@ -39,12 +40,12 @@ def _by_cost(plan: Plan, i: int) -> str:
     """The reason for a value that could be computed where it is read."""
     analysis = plan.analysis
     limit = analysis.limits[i]
-    if limit == -1:
+    if limit == ALWAYS:
         return "a function of each row, read all along the row"
     if any(u in analysis.reordering_reshapes for u in analysis.readers[i]):
         return "its entries are read in the order of another shape"
-    if limit == 2:
+    if limit == REPEATED:
         return "it is repeated along an axis: each entry would be computed many times"
-    if limit == 4:
+    if limit == MOVED:
         return "several read it, one of them in another order"
     return "it costs much, and would be computed more than once"
