@@ -17,7 +17,7 @@ from .node_construction import enter, new_object
 from .nodes import GraphNode
 from .recipes import Recipe, recipe
 from .recorded_array import RecordedArray, Version, new_array
-from .recorded_views import ViewOf
+from .recorded_views import ViewOf, ViewOfRule, own_leaf
 from .thread_state import state
 from .versions import InferenceVersion
 
@@ -45,6 +45,10 @@ def check_store(x: RecordedArray, name: str) -> None:
     if not state.grad_enabled:
         return
     view, root = x.viewing, _root_of(x)
+    if isinstance(root.viewing, ViewOfRule):
+        raise root.viewing.refusal("is being")
+    if root is not x and own_leaf(x):
+        raise RuntimeError(_VIEW_OF_LEAF)
     if not root.requires_grad:
         return
     if root.is_leaf:  # to torch, ``x[key] = v`` is a store into a view

@@ -14,6 +14,7 @@ from .function_context import FunctionCtx, FunctionRules, as_many, run_forward
 from .in_place_operations import check_store
 from .nodes import GraphNode
 from .recorded_array import RecordedArray, new_array, plain
+from .recorded_views import ViewOfRule
 from .saved_values import pack, saved_values
 from .thread_state import not_recording, state
 
@@ -40,6 +41,9 @@ def apply_recorded(rules: FunctionRules, args: tuple[Any, ...]) -> Any:
     if ctx._dirty and pushes:
         fact = "an argument that has a tangent is marked as dirty, where gradients are off."
         raise failure(UnsupportedError, "mark_dirty", fact, "Return a new array.")
+    for x in ctx._dirty:
+        if x.__class__ is RecordedArray:
+            x.version.bump(None)
     made = list(_entered(rules, ctx, args, outs, values))
     for x in [x for x in ctx._dirty if x.__class__ is RecordedArray]:
         _replace_history(x, made, outs)
@@ -59,6 +63,7 @@ def _entered(
 
     def backward(*bars: Any) -> tuple[Any, ...]:
         found = as_many(rules.name, rules.backward(ctx, *bars), len(args))
+        _check_places(rules.name, found, args)
         return tuple(
             [
                 _shaped(rules.name, k, g, a) if need else None
@@ -80,12 +85,52 @@ def _entered(
 
     name = f"{rules.name}Backward"
     made = custom_node(name, args, values, backward, materialize=ctx._materialize, jvp=push)
+    _share_memory(rules.name, made, outs, args, ctx._dirty)
     node = next((m.edge[0] for m in made if m.edge is not None), None)
     if node is None:
         return made
     _keep(ctx, node, outs, made)
     flat = [any(o is x for x in ctx._flat) for o in outs]
-    return [plain(m.value) if f else m for m, f in zip(made, flat, strict=True)]
+    return [m.detach() if f else m for m, f in zip(made, flat, strict=True)]
+
+
+def _share_memory(
+    name: str, made: Sequence[Any], outs: list[Any], args: tuple[Any, ...], dirty: tuple[Any, ...]
+) -> None:
+    """Let results that look at memory of arguments, or of each other, count its stores together.
+
+    A store into such a result would bypass the user's rule, so it is refused.
+    """
+    sources = [a for a in args if a.__class__ is RecordedArray]
+    for k, (m, o) in enumerate(zip(made, outs, strict=True)):
+        if any(o is x for x in dirty):
+            if o.__class__ is RecordedArray:
+                m.version = o.version
+            continue
+        source = next((s for s in sources if _same_memory(m.value, s.value)), None)
+        if source is not None:
+            m.version = source.version
+            if m.requires_grad:
+                m.viewing = ViewOfRule(name, k, m.version)
+        sources.append(m)
+
+
+def _same_memory(one: Any, other: Any) -> bool:
+    """Whether two values look at the same memory."""
+    return one.__class__ is np.ndarray and (
+        one is other
+        or ((one.base is not None or other.base is not None) and np.may_share_memory(one, other))
+    )
+
+
+def _check_places(name: str, found: list[Any], args: tuple[Any, ...]) -> None:
+    """Refuse a gradient for an argument that is no array."""
+    for k, (g, a) in enumerate(zip(found, args, strict=True), 1):
+        if g is not None and not isinstance(a, RecordedArray | np.ndarray | np.generic | float):
+            raise RuntimeError(
+                f"function {name}Backward returned a gradient different than None at position {k},"
+                " but the corresponding forward input was not an array"
+            )
 
 
 def _keep(ctx: FunctionCtx, node: GraphNode, outs: list[Any], made: Sequence[Any]) -> None:
@@ -178,6 +223,5 @@ def _check_dirty(x: Any, outs: list[Any]) -> None:
 def _replace_history(x: Any, made: list[Any], outs: list[Any]) -> None:
     """Give an array that was stored into the history of the output that it is."""
     place = next(k for k, o in enumerate(outs) if o is x)
-    x.version.bump(None)
     x.kind, x.edge = made[place].kind, made[place].edge
     made[place] = x

@@ -15,11 +15,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..errors import UnsupportedError, failure
 from ..tree import flatten
 from .hook_registration import move_retained
-from .nodes import Edge
+from .nodes import AccumulateGrad, Edge
 from .recipes import Rebuild
-from .recorded_array import RecordedArray
+from .recorded_array import RecordedArray, Version
 from .thread_state import recording, state
 
 
@@ -94,6 +95,12 @@ class ViewOf:
         edge, stores = self.root.edge_now(), self.root.version.stores()
         if edge is self.seen and stores == self.stores:
             return
+        if own_leaf(array):
+            if edge is not None:
+                fact = "the memory of a leaf that requires a gradient got a history by a store."
+                way = "Store before requires_grad_(), or make the leaf of a copy."
+                raise failure(UnsupportedError, "fdiff.autograd", fact, way)
+            return
         self.seen, self.stores = edge, stores
         again: Any = self.root
         with recording():
@@ -108,6 +115,40 @@ class ViewOf:
         for call in self.calls:
             x = call.on(x)
         return x
+
+
+class ViewOfRule:
+    """What an output of a `Function` knows that looks at the memory of another array.
+
+    Stores into it, or into that array, would bypass the user's rule: they are refused, as in torch.
+    """
+
+    __slots__ = ("name", "place", "stores", "version")
+
+    def __init__(self, name: str, place: int, version: Version) -> None:
+        self.name, self.place = name, place
+        self.version, self.stores = version, version.stores()
+
+    def refresh(self, _: RecordedArray) -> None:
+        """Raise if there was a store."""
+        if self.version.stores() != self.stores:
+            raise self.refusal("its base or another view of its base has been")
+
+    def refusal(self, what: str) -> RuntimeError:
+        """The error for a store; `what` says where it was made."""
+        return RuntimeError(
+            f"Output {self.place} of {self.name} is a view and {what} modified inplace. This view"
+            " was created inside a custom Function (or because an input was returned as-is) and the"
+            " autograd logic to handle view+inplace would override the custom backward associated"
+            " with the custom Function, leading to incorrect gradients. This behavior is forbidden."
+            " You can fix this by cloning the output of the custom Function."
+        )
+
+
+def own_leaf(array: RecordedArray) -> bool:
+    """Whether a view was made a leaf by `requires_grad_`: it has no gradient of its root's."""
+    edge = array.edge
+    return array.kind.requires_grad and (edge is None or edge[0].__class__ is AccumulateGrad)
 
 
 def own_handle(leaf: Any, call: NumpyCall) -> Any:
@@ -164,7 +205,7 @@ def _link(out: RecordedArray, call: ViewCall, source: RecordedArray) -> None:
 
 def _join(out: RecordedArray, call: ViewCall | ViewOfOne, source: RecordedArray) -> None:
     above = source.viewing
-    if isinstance(above, ViewOf):
+    if isinstance(above, ViewOf) and not own_leaf(source):
         out.viewing = ViewOf(above.root, (*above.calls, call))
     else:
         out.viewing = ViewOf(source, (call,))
