@@ -20,6 +20,8 @@ def accumulate(leaf: RecordedArray, bar: Any, *, create: bool, owned: bool = Fal
     `bar` is an array, which others may hold unless it is `owned`, or with `create` a recorded one.
     What becomes ``grad`` is an ndarray inside, never a NumPy scalar, so that it can be added to.
     """
+    if not leaf.kind.requires_grad:  # turned off after the graph was recorded
+        return
     known = leaf._grad
     if known is None:
         parameter = np.asarray(leaf.value)
@@ -31,7 +33,8 @@ def accumulate(leaf: RecordedArray, bar: Any, *, create: bool, owned: bool = Fal
         leaf._grad = _placed(bar, first) if create else plain(first)
     elif create:
         total = apply_ufunc(np.add, known, bar)
-        leaf._grad = _placed(total, np.asarray(total.value))
+        value = accumulated(known.value, bar.value, create_graph=True)
+        leaf._grad = _placed(total, value)
     else:
         accumulated(known.value, bar, create_graph=False)
         known.version.bump(None)

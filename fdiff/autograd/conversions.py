@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import warn
+from .thread_state import state
 
 
 class Conversions:
@@ -44,13 +45,15 @@ class Conversions:
         return self.value.size
 
     def numpy(self, *, force: bool = False) -> np.ndarray:
-        """The numbers as a plain array, which shares memory; refused where a gradient is required.
+        """The numbers as a plain array, which shares memory.
+
+        Refused where a gradient is required, unless nothing is recorded, as under `no_grad`.
 
         With `force`, a copy without a gradient.
         """
         if force:
             return np.array(self.value)
-        if self.requires_grad:
+        if self.requires_grad and state.grad_enabled:
             raise _needs_detach()
         return np.asarray(self.value)
 
@@ -67,7 +70,7 @@ class Conversions:
         dtype: Any = None,
         copy: bool | None = None,  # noqa: FBT001 - NumPy calls it by position
     ) -> np.ndarray:
-        if self.requires_grad:
+        if self.requires_grad and state.grad_enabled:
             raise _made_by_numpy()
         return np.array(self.value, dtype, copy=copy)
 
@@ -91,7 +94,7 @@ class Conversions:
 
     def _number(self) -> Any:
         if self.kind.requires_grad:
-            if _assigns(sys._getframe(2)):
+            if state.grad_enabled and _assigns(sys._getframe(2)):
                 raise _stored_into_plain()
             warn(
                 "Converting an array with requires_grad=True to a scalar may lead to unexpected"

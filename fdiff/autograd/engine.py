@@ -17,14 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import flag
+from ..errors import flag, warn
 from ..process.float_flags import noting
 from ..tracebacks import public
 from . import compiled_backward
 from .accumulation import accumulate
 from .generated_backward import try_written
 from .graph_structure import Root, structure
-from .node_rules import NodeRules, RecordedRules, hooked_leaf
+from .node_rules import NodeRules, RecordedRules, after_leaf, before_leaf, hooked_leaf
 from .node_sweep import NodeSweep
 from .nodes import AccumulateGrad, Edge, call_hook
 from .recorded_anomalies import watching
@@ -100,6 +100,7 @@ def backward(
                 "`grad_tensors` and `grad_variables` (deprecated) arguments both passed to"
                 " `backward()`. Please only use `grad_tensors`."
             )
+        warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning)
         grad_tensors = grad_variables
     starts = () if inputs is None else sequence(inputs, "backward")
     if inputs is not None and not starts:
@@ -191,7 +192,7 @@ def grad(
     allow_unused = materialize_grads if allow_unused is None else allow_unused
     ends, starts = sequence(outputs, "grad"), sequence(inputs, "grad")
     if not starts:
-        raise RuntimeError("grad requires non-empty inputs.")
+        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     seeds = sequence(grad_outputs, "grad") if grad_outputs is not None else (None,) * len(ends)
     is_grads_batched = flag(is_grads_batched, "is_grads_batched", call)
     pushes = not recorded and state.moves((*ends, *seeds))
@@ -207,8 +208,8 @@ def grad(
     for k, (x, g) in enumerate(zip(starts, found, strict=True)):
         if g is None and not allow_unused:
             raise RuntimeError(
-                "One of the differentiated Tensors appears to not have been used in the graph. Set"
-                " allow_unused=True if this is the desired behavior."
+                f"The differentiated Tensor at index {k} appears to not have been used in the"
+                " graph. Set allow_unused=True if this is the desired behavior."
             )
         if g is None and materialize_grads:
             found[k] = tensor(np.zeros(x.shape, x.dtype), requires_grad=recorded)
@@ -227,13 +228,16 @@ class _Pass:
     def into_leaves(self, inputs: Sequence[Any]) -> None:
         """Add gradients to leaves: all, or the `inputs`."""
         if self.wanted is not None:
-            for x, (node, _), found in zip(inputs, self.wanted, self.captured(), strict=True):
+            gradients = dict(zip(self.wanted, self.captured(), strict=True))
+            arrays = dict(zip(self.wanted, inputs, strict=True))  # one given twice counts once
+            for edge, found in gradients.items():
                 if found is None:
                     continue
+                node, x = edge[0], arrays[edge]
                 bar = found if self.create else found.value
                 if node.__class__ is AccumulateGrad:
                     self._deliver(node, bar)  # type: ignore[arg-type] - its class was looked at
-                elif x.__class__ is RecordedArray:
+                elif x.__class__ is RecordedArray and not x.retains_grad:
                     accumulate(x, bar, create=self.create)
             return
         found = self._compiled()
@@ -246,7 +250,7 @@ class _Pass:
                 if result is not None and (array := leaf.variable) is not None:
                     accumulate(array, result, create=False, owned=True)
             return
-        with _running(places):
+        with _running(places), not_recording():
             for leaf, result in zip(leaves, results, strict=True):
                 if result is not None:
                     self._deliver(leaf, hooked_leaf(leaf, result))
@@ -256,7 +260,9 @@ class _Pass:
         assert self.wanted is not None
         found = self._compiled()
         if found is not None:
-            with _running(found[0]):
+            if all(node.hooks is None for node, _ in self.wanted):
+                return [None if r is None else plain(r) for r in found[2]]
+            with _running(found[0]), not_recording():
                 return [
                     None if r is None else plain(hooked_leaf(node, r))
                     for (node, _), r in zip(self.wanted, found[2], strict=True)
@@ -299,13 +305,20 @@ class _Pass:
         return sweep
 
     def _deliver(self, node: AccumulateGrad, bar: Any) -> None:
-        """Add to the gradient of a leaf, then call its hooks."""
+        """Add to the gradient of a leaf, between the hooks of its node; then call its own."""
         leaf = node.variable
         if leaf is None:
             return
-        accumulate(leaf, bar, create=self.create)
-        for hook in list(node.post_hooks.values()):
-            call_hook(hook, leaf, form="hook(array)")
+        if node.hooks is None and not node.post_hooks:
+            accumulate(leaf, bar, create=self.create)
+            return
+        with recording() if self.create else not_recording():
+            rules = RecordedRules() if self.create else NodeRules()
+            bar = before_leaf(node, bar, rules)
+            accumulate(leaf, bar, create=self.create)
+            for hook in list(node.post_hooks.values()):
+                call_hook(hook, leaf, form="hook(array)")
+            after_leaf(node, bar, rules)
 
 
 @contextmanager

@@ -165,7 +165,7 @@ def _deliver(leaf: RecordedArray | None, bar: np.ndarray, kind: ArrayKind) -> No
     """Add a new array to the gradient of a leaf, if that is still there."""
     if leaf is None:
         return
-    if leaf._grad is None and leaf.value.flags.num & C_ORDER:
+    if leaf._grad is None and leaf.kind.requires_grad and leaf.value.flags.num & C_ORDER:
         leaf._grad = new_array(bar, kind, None, new_version())
     else:
         accumulate(leaf, bar, create=False, owned=True)

@@ -191,3 +191,29 @@ def hooked_leaf(node: GraphNode, bar: Any) -> Any:
     for hook in list(node.hooks.outputs.get(0, {}).values()):
         bar = rules.replaced(call_hook(hook, rules.shown(bar)), bar)
     return bar
+
+
+def before_leaf(node: AccumulateGrad, bar: Any, rules: NodeRules) -> Any:
+    """What is added to a leaf, after the hooks of its node that run before that."""
+    hooks = () if node.hooks is None else list(node.hooks.before.values())
+    for hook in hooks:
+        new = call_hook(hook, (rules.shown(bar),), form="hook(grads)")
+        given = new if isinstance(new, tuple) else (new,)
+        if len(given) != 1:
+            raise wrong_count(len(given), 1)
+        bar = rules.replaced(given[0], bar)
+    return bar
+
+
+def after_leaf(node: AccumulateGrad, bar: Any, rules: NodeRules) -> None:
+    """Call the hooks of a leaf's node that run after `bar` was added: it has no operands."""
+    hooks = () if node.hooks is None else list(node.hooks.after.values())
+    for hook in hooks:
+        call_hook(hook, (), (rules.shown(bar),), form="hook(grad_inputs, grad_outputs)")
+
+
+def wrong_count(given: int, expected: int) -> RuntimeError:
+    """The error for a hook of a node that gave too many gradients, or too few."""
+    return RuntimeError(
+        f"hook has returned an incorrect number of values (got {given}, expected {expected})"
+    )

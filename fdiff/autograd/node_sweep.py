@@ -15,7 +15,7 @@ import numpy as np
 
 from ..process import anomaly_mode
 from .graph_structure import Root
-from .node_rules import NodeRules
+from .node_rules import NodeRules, wrong_count
 from .nodes import AccumulateGrad, Edge, GraphNode, call_hook
 from .observed_operations import observed_node
 from .recorded_anomalies import watched_pull
@@ -183,10 +183,7 @@ class NodeSweep:
             return bars
         given = result if isinstance(result, tuple) else (result,)
         if len(given) != count:
-            raise RuntimeError(
-                f"hook has returned an incorrect number of values (got {len(given)}, expected"
-                f" {count})"
-            )
+            raise wrong_count(len(given), count)
         out: dict[int, Any] = {}
         for k, new in enumerate(given):
             if new is not None:

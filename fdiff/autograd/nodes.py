@@ -186,6 +186,8 @@ class AccumulateGrad(GraphNode):
         self.line = None
         self.hooks = None
         self.post_hooks: dict[int, Any] = {}
+        if leaf._extra is not None and "hooks" in leaf._extra:  # of the accumulator before
+            self.hooks, self.post_hooks = leaf._extra.pop("hooks")
 
     def name(self) -> str:
         return "AccumulateGrad"

@@ -102,11 +102,15 @@ class RecordedArray(Conversions):
 
     @requires_grad.setter
     def requires_grad(self, flag: bool) -> None:
+        if flag is True and not self.is_leaf:
+            raise RuntimeError("you can only change requires_grad flags of leaf variables.")
         self.requires_grad_(flag)
 
     def requires_grad_(self, requires_grad: bool = True) -> RecordedArray:  # noqa: FBT001,FBT002 - torch's signature
         """Record what is computed from this leaf from now on, or not; gives the array itself."""
         requires_grad = flag(requires_grad, "requires_grad", "fdiff.autograd.RecordedArray")
+        if self.viewing is not None:
+            self.viewing.refresh(self)
         if not requires_grad and not self.is_leaf:
             raise RuntimeError(
                 "you can only change requires_grad flags of leaf variables. If you want to use a"
@@ -122,8 +126,15 @@ class RecordedArray(Conversions):
                         " not allowed."
                     )
             self.kind = self.kind.other
-            self.edge = None
+            self._drop_accumulator()
         return self
+
+    def _drop_accumulator(self) -> None:
+        """Take another end of edges from now on, which has the hooks of the one before."""
+        node = self.edge[0] if self.edge is not None else None
+        if isinstance(node, AccumulateGrad) and (node.hooks is not None or node.post_hooks):
+            self.extra()["hooks"] = node.hooks, node.post_hooks
+        self.edge = None
 
     @property
     def is_leaf(self) -> bool:
@@ -233,7 +244,7 @@ class RecordedArray(Conversions):
         self.value = value
         self.kind = kind_of(value, self.kind.requires_grad)
         if self.edge is not None and self.is_leaf:
-            self.edge = None
+            self._drop_accumulator()
 
     @property
     def _version(self) -> int:

@@ -91,12 +91,13 @@ def saved_values(node: GraphNode) -> tuple[Any, ...]:
 
 def modified(node: GraphNode, version: Version, count: int) -> RuntimeError:
     """The error for a value that was stored into after a node had saved it."""
+    where = show_line(version.line)
+    changed = f"\nIt was modified here:{where}" if where else ""
     return RuntimeError(
         "one of the variables needed for gradient computation has been modified by an inplace"
         f" operation: an array saved by {node.name()} is at version {version.count}; expected"
-        f" version {count} instead.\nIt was saved here:{show_line(node.line)}\nIt was modified"
-        f" here:{show_line(version.line)}\nUse the array before it is modified, or store into a"
-        " copy."
+        f" version {count} instead.\nIt was saved here:{show_line(node.line)}{changed}\nUse the"
+        " array before it is modified, or store into a copy."
     )
 
 
