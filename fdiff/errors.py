@@ -97,7 +97,7 @@ class DefectWarning(UserWarning):
 
 
 class DeviceError(FdiffError, RuntimeError):
-    """A device was asked for that this machine or installation does not have, or not for this."""
+    """The device that was asked for is missing here, or cannot run this call."""
 
 
 class ForkError(FdiffError, RuntimeError):

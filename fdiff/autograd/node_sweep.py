@@ -130,8 +130,8 @@ class NodeSweep:
         if hooks is not None and hooks.before:
             bars = self._before(node, bars)
         with observed_node(node):
-            looks = anomaly_mode.mode is not None
-            found = watched_pull(self.rules, node, bars) if looks else self.rules.pull(node, bars)
+            watched = anomaly_mode.mode is not None
+            found = watched_pull(self.rules, node, bars) if watched else self.rules.pull(node, bars)
         if hooks is not None and hooks.after:
             found = self._after(node, found, bars)
         for edge, part in zip(node.edges, found, strict=True):

@@ -83,7 +83,7 @@ def _module_name(kind: type) -> str:
 
 
 def item_key(value: object) -> Hashable:
-    """Of an item of a set, or a key of a dict: by value where it has one, else by identity."""
+    """A key for an item of a set, or for a key of a dict: its value if it has one, else its id."""
     return leaf_key(value) or ("id", id(value))
 
 

@@ -104,7 +104,7 @@ class Places:
                     release.table(value) if is_table(value) else release.contents(value)
 
     def write(self, release: Answers, note: Callable[[str], None], refuse: Refuse) -> None:
-        """The same for globals, cells and copies alone; other places the run writes to itself."""
+        """Write to globals, cells and copies what the run left there; elsewhere it wrote itself."""
         for globals_ in self.globals.values():
             for name, value in list(globals_.writes()):
                 note(f"a write to the global `{name}`")

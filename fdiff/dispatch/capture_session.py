@@ -279,7 +279,10 @@ def depends(value: object) -> bool:
 
 
 class NoSessionError(Exception):
-    """An operator was called in a trace that watches nothing: of one call on recorded arrays."""
+    """An operator was called while one call on recorded arrays is traced.
+
+    Such a trace belongs to that call alone, and does not watch what the function reads.
+    """
 
 
 @contextmanager

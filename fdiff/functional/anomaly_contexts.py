@@ -120,13 +120,13 @@ class set_detect_anomaly(_AnomalyContext):  # noqa: N801 - torch's name
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:  # noqa: FBT001, FBT002 - torch's signature
         call = "set_detect_anomaly"
-        looks, on = _truth(check_nan, "check_nan", call), _truth(mode, "mode", call)
-        super().__init__(AnomalyMode(check_nan=looks, enabled=on))
+        check, on = _truth(check_nan, "check_nan", call), _truth(mode, "mode", call)
+        super().__init__(AnomalyMode(check_nan=check, enabled=on))
         anomaly_mode.set_mode(self._mode)
         _close_fast_path()
 
     def __enter__(self) -> Self:
-        anomaly_mode.keep(self._mode)
+        anomaly_mode.hand_to_context(self._mode)
         return self
 
 

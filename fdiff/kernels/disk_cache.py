@@ -76,7 +76,7 @@ def _maker() -> str:
 
 
 def digest(*places: Path) -> str:
-    """Of these Python files, and of all that are in these folders."""
+    """A hash of these Python files, and of all that are in these folders."""
     found = hashlib.sha256()
     for place in places:
         if place.is_file():

@@ -216,7 +216,11 @@ class Executable:
         return self._with_code(made, kernel.code)
 
     def _with_code(self, bound: BoundKernel, code: Loaded) -> BoundKernel:
-        """The same with this code. That of a parallel kernel is called by `run`, its table says."""
+        """The kernel with the address to call.
+
+        That is the code itself; for a parallel kernel it is the thread pool's `run`, which finds
+        the code in the table of integers.
+        """
         if not self._kernel.run:
             return bound._replace(address=code.address, owner=(code, self._owners))
         most = min(self._parts, self._threads)

@@ -51,12 +51,12 @@ def full(shape: Shape) -> Box:
 
 
 def extent(box: Box) -> Shape:
-    """Its lengths."""
+    """The lengths of the sides of a box."""
     return tuple([hi - lo for lo, hi in box])
 
 
 def volume(box: Box) -> int:
-    """How many entries it has."""
+    """The number of entries of a box."""
     return prod(extent(box))
 
 

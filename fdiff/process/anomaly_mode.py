@@ -50,8 +50,8 @@ def set_mode(new: AnomalyMode) -> None:
     enter(new)
 
 
-def keep(new: AnomalyMode) -> None:
-    """A mode that was set serves a context, whose end takes it out of force."""
+def hand_to_context(new: AnomalyMode) -> None:
+    """Let a context own a mode that was set: the context ends it, not the next `set_mode`."""
     global _set  # noqa: PLW0603 - as above
     if _set is new:
         _set = None

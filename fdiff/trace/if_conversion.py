@@ -60,7 +60,7 @@ def arm_at(code: CodeType, at: int) -> Arm | None:
 
 
 def _found(code: CodeType, at: int) -> Arm | None:
-    """The same, not from the cache."""
+    """The arm as `arm_at` gives it, found in the bytecode."""
     every = [i for i in dis.get_instructions(code) if i.opname not in _NOTHING]
     here = next((k for k, i in enumerate(every) if i.offset == at), None)
     if here is None:

@@ -2,7 +2,7 @@
 
 ``if np.array_equal(x, self.last_x): return self.last_value`` gives the right value, but no
 derivative. Such a branch is therefore taken as a cache miss: `f` computes the value again and
-stores it again, which is checked when the run is over.
+stores it again, which is checked when the run is over. Our own method.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from ..tape import Tape
 
 
 def reached(tape: Tape, marks: Mapping[int, int], *, smoothly: bool = False) -> list[int]:
-    """Of each node the marks, as bits, of the nodes that a floating output of it depends on.
+    """For each node, the marks (as bits) of the nodes that a floating output of it depends on.
 
     `marks` are those of some nodes. `smoothly`: only dependence with a derivative counts.
     """
@@ -28,10 +28,10 @@ def reached(tape: Tape, marks: Mapping[int, int], *, smoothly: bool = False) -> 
 
 
 def influenced(tape: Tape, marks: Mapping[int, int]) -> tuple[list[int], list[int]]:
-    """Of each node the marks, as bits, of the nodes that its value depends on in any way.
+    """For each node, the marks (as bits) of the nodes that its value depends on in any way.
 
-    Then the marks of those that it depends on through steps: comparisons, rounding and integers,
-    which have no derivative.
+    The second list has the marks of those that it depends on through steps: comparisons, rounding
+    and integers, which have no derivative.
     """
     found: list[int] = []
     stepped: list[int] = []

@@ -8,6 +8,9 @@ large nest has kernels of its own, one of these ways:
 - *partial*: everything is reduced to one number: each block leaves a partial result;
 - *chunks*: few entries of many terms: the terms are cut into chunks, each a partial result;
 - *scans*: a block has rows of running values, and its threads share a row.
+
+Partial results by block, and a second stage that adds them up, are those of M. Harris, "Optimizing
+parallel reduction in CUDA", NVIDIA 2007. Which way a nest takes is our own, measured on an H100.
 """
 
 from __future__ import annotations

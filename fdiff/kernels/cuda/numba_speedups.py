@@ -49,7 +49,7 @@ def singly_assigned(blocks: dict[int, Any]) -> set[str]:
 
 
 def _find(lower: Any) -> None:
-    """Numba's method, but for the time that it takes."""
+    """Replace Numba's `Lower._find_singly_assigned_variable`: the same result, from one pass."""
     if lower.func_ir.func_id.is_generator:
         NUMBAS[_FIND](lower)
         return
@@ -58,7 +58,10 @@ def _find(lower: Any) -> None:
 
 
 def _remembering() -> Any:
-    """Numba's method, with a memory for operators: for one kernel, in the thread that compiles."""
+    """Replace Numba's typing of calls by one that keeps the types of operators on scalars.
+
+    They are kept for one kernel, and used in the thread that compiles it.
+    """
     found: dict[tuple[Any, ...], tuple[Any, Any]] = {}  # with the function, so that its id stays
     thread = threading.get_ident()
 

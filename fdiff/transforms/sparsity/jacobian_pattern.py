@@ -85,7 +85,7 @@ def _found(
 
 
 def _called(node: Node, args: Sequence[Bits], width: int, *, smoothly: bool) -> list[Bits] | None:
-    """Of the results of a call: what its rule makes of tangents, which it is linear in.
+    """The bits of each result of a call, from its tangent rule, which is linear in the tangents.
 
     The tape of the rule is what sweeps run, whatever the function computes. In it the tangents are
     values: they count wherever they are read. An op of the value that tells its pattern tells that

@@ -139,7 +139,7 @@ class _RowSweep:
         return len(node.args) == 2 and self.tape.nodes[node.args[1]].type.ndim == 1
 
     def _added(self, i: int, node: Node) -> bool:
-        """A sum, a difference or another shape of sums: which of them move, is what counts."""
+        """Enter a sum, difference or reshape of sums; False if it is none, or too long."""
         op = node.primitive
         if op not in (add, subtract, negative, reshape, convert):
             return False

@@ -71,7 +71,11 @@ def _copy_of_base(plan: Plan, i: int, op: Operation, excluded: Ranges) -> Effect
 
 
 def _earlier_stores_there(plan: Plan, i: int, op: Operation) -> list[int]:
-    """Earlier stores into the same slice of the same array: other entries are equal."""
+    """The last few nodes that equal the array of store `i` but for the slice that is stored now.
+
+    They store other values into the same slice of the same array, so the entries beside it may be
+    copied from any of them.
+    """
     ops = plan.ops
     if op.kind is not Kind.UPDATE:
         return []

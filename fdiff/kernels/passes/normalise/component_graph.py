@@ -20,7 +20,7 @@ Ids = tuple[int, ...]
 
 
 class Whole(NamedTuple):
-    """What a rule gives for a result that stays in one piece: the new operation that is it."""
+    """What a rule returns for a result that is not split into components: one new operation."""
 
     operation: int
 

@@ -171,7 +171,10 @@ def _contracted(new: _RowsLast, op: Operation) -> Operation | None:
 
 
 def _is_matrix_product(new: _RowsLast, op: Operation) -> bool:
-    """Whether both operands have free axes, and share summed ones."""
+    """Whether each operand has an axis that the other lacks, and both share one that is summed.
+
+    Axes of size one do not count.
+    """
     *sides, out = op.subscripts
     wide = [
         {x for x, d in zip(side, new.old[a].dims, strict=True) if d != ONE}

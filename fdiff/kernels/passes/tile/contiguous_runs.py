@@ -112,7 +112,10 @@ class IndexedRows:
         return [self._version(v) for v in self.index_vectors if self._is_contiguous(v)]
 
     def _is_simple(self) -> bool:
-        """Whether indices only serve loads and additions, and depend on no indirect load."""
+        """Whether index values are used as positions alone, and all indirect writes are additions.
+
+        Nor may an index value be computed from what was loaded at another one.
+        """
         used = {n for s in self.nest.statements if not self.is_indirect(s) for n in s.reads}
         writes = [s for s in self.nest.statements if s.writes]
         return (

@@ -100,9 +100,9 @@ class _TileCandidate:
 
     @cached_property
     def tile_local(self) -> dict[str, int]:
-        """The temporaries that only the tile loop uses, each with the number of its row axis.
+        """The temporaries that only the tile loop uses, row by row, each with its row axis.
 
-        They are known only when every item has been taken.
+        Ask only when every item has been taken: the answer is kept.
         """
         outside = MemoryUses()
         for item in (*self.before, *self.after):

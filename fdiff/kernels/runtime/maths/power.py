@@ -211,5 +211,5 @@ class Scaled(NamedTuple):
         return fma(self.great, self.great, self.small * self.small)
 
     def root(self) -> Value:
-        """Its root."""
+        """The root of the sum of their squares."""
         return sqrt(self.square())
