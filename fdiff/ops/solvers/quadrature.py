@@ -132,8 +132,7 @@ def _jvp(
 def _vjp(
     bars: Sequence[object], args: Sequence[TracedArray], outs: object, *, body: TracedFunction, options: Options, site: CallSite, mode: str
 ) -> list[object]:
-    a, b, _, *extras = args
-    bar = bars[0]
+    bar, (a, b, _, *extras) = bars[0], args
     if bar is ZERO:
         return [ZERO] * len(args)
 

@@ -89,12 +89,11 @@ def _jvp(
     state, table, shared = given[:carry], given[carry : carry + rows], given[carry + rows :]
     moving = tuple(k for k in range(carry, len(given)) if dots[1 + k] is not ZERO)
     start = [np.zeros(x.shape, x.dtype) if dot is ZERO else dot for x, dot in zip(state, dots[1:], strict=False)]
-    forward = _pushforward(body, carry, rows, moving)
     more = [dots[1 + k] for k in moving]
     width = sum(k < carry + rows for k in moving)
     found = apply_many(
         scan, count, *state, *start, *table, *more[:width], *shared, *more[width:],
-        body=forward, carry=2 * carry, rows=rows + width, backwards=backwards,
+        body=_pushforward(body, carry, rows, moving), carry=2 * carry, rows=rows + width, backwards=backwards,
     )  # fmt: skip
     kept = (len(found) - 2 * carry) // 2
     return [*found[carry : 2 * carry], *found[2 * carry + kept :]]
