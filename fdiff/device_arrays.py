@@ -77,7 +77,7 @@ class DeviceArray:
         return self.size * self.dtype.itemsize
 
     def host(self) -> np.ndarray:
-        """Its entries as an array of NumPy's: waits for the device, and copies."""
+        """The entries as an array of NumPy's: waits for the device, and copies."""
         return self.device.download(self)
 
     def __getitem__(self, index: tuple[()]) -> DeviceArray:

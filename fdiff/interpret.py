@@ -62,7 +62,7 @@ class Interpreter:
         return [values[i] for i in self.outputs]
 
     def observed(self, arrays: Sequence[np.ndarray], begin: BeginNode) -> list[object]:
-        """The same as a call, with a span around each node."""
+        """Run the tape as `__call__` does, with a span around each node."""
         values: list[object] = [None] * self.size
         for i, value in (*zip(self.inputs, arrays, strict=True), *self.constants):
             values[i] = value

@@ -65,7 +65,7 @@ class _Recomputation:
 
 
 def _apart(array: RecordedArray) -> RecordedArray:
-    """The same array as a leaf, so that nothing flows back out of the second run."""
+    """The array as a leaf, so that nothing flows back out of the second run."""
     return new_array(array.value, array.kind, None, array.version)
 
 

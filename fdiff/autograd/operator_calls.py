@@ -126,7 +126,7 @@ def _recorded(
 
 
 def _used(tape: Tape) -> list[bool]:
-    """Of each input of a tape whether a floating output depends on it."""
+    """For each input of a tape, whether a floating output depends on it."""
     marks = reached(tape, {i: 1 << k for k, i in enumerate(tape.inputs)})
     outs = [i for i in tape.outputs if tape.nodes[i].type.floating]
     found = reduce(or_, [marks[i] for i in outs], 0)

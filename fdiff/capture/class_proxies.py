@@ -67,7 +67,7 @@ def is_object(value: object) -> bool:
 
 
 class ProxyClassState:
-    """Of a proxy class: the class it stands for, what was read of that, and what was put here."""
+    """The class that a proxy class stands for, what was read of it, and what was put here."""
 
     __slots__ = ("context", "node", "proxy_class", "put", "real")
 

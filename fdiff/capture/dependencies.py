@@ -51,7 +51,7 @@ def siblings(f: object, g: object) -> bool:
 
 
 def _alike(f: object, g: object) -> bool:
-    """The same for methods too, which are made anew whenever they are looked up."""
+    """Whether two functions are siblings, or two methods equal: these are made at each look-up."""
     return siblings(f, g) or (type(f) is MethodType and f == g)
 
 

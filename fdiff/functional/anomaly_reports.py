@@ -114,7 +114,7 @@ def _headline(found: Anomaly, line: Line | None) -> str:
 
 
 def _meaning(line: Line | None) -> str:
-    """Of a derivative, which partial it is of which operation of the user's."""
+    """A sentence on a derivative: which partial of which of the user's operations it computes."""
     return f" It computes {_partial(line)}." if isinstance(line, DerivedLine) else ""
 
 

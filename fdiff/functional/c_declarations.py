@@ -160,7 +160,7 @@ def plain_type(one: CParameter) -> Any:
 
 
 def checked_type(one: CParameter, *, write: bool) -> Any:
-    """The same, which takes arrays of one dtype and shape alone."""
+    """The type of ctypes of a parameter that takes arrays of one dtype and shape alone."""
     if not one.pointer:
         return plain_type(one)
     flags: Any = ["C_CONTIGUOUS", "ALIGNED", *["WRITEABLE"] * write]

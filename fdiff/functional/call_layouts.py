@@ -60,7 +60,7 @@ class Example(NamedTuple):
         return cast("Any", unflatten(self.spec, self.leaves))
 
     def with_leaves(self, leaves: Sequence[object]) -> Example:
-        """The same call with other arguments."""
+        """This call with other arguments."""
         return self._replace(leaves=tuple(leaves))
 
 

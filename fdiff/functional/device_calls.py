@@ -63,7 +63,7 @@ def _finder() -> Callable[[str], CudaDevice]:
 
 
 def placed(args: tuple[object, ...], call: str) -> tuple[object, ...]:
-    """The same with arrays of other libraries as they lie on the device; others stay."""
+    """The arguments, where arrays of other libraries become views on the device; others stay."""
     device = _device(call)
     return tuple([_placed(arg, device) for arg in args])
 

@@ -45,7 +45,7 @@ class Origin(NamedTuple):
     options: dict[str, object]
 
     def again(self, f: Function) -> Prepared[..., Any]:
-        """The same operator with the same options, of `f`."""
+        """This operator, with the same options, of another function `f`."""
         return self.operator(f, **self.options)  # type: ignore[return-value] - operators return nothing else
 
 

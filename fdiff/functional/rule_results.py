@@ -43,7 +43,7 @@ class RuleResults:
         raise self.error(InputError, fact, f"Write: return {words}")
 
     def tuple_of(self, found: object, count: int) -> Sequence[object]:
-        """As many parts as there are arguments."""
+        """The result of a rule as a tuple, with a part for each argument."""
         if isinstance(found, tuple | list) and len(found) == count:
             return found
         fact = f"must return a tuple of {count} cotangents, one for each argument, not "

@@ -126,7 +126,7 @@ def _size(dim: str, sizes: tuple[int, ...]) -> str:
 
 
 class Moment(NamedTuple):
-    """The same moment by the processor's clock and by `time.perf_counter_ns`."""
+    """A moment by the processor's clock and by `time.perf_counter_ns`."""
 
     ticks: int
     nanoseconds: int
@@ -144,7 +144,7 @@ class Stamps(NamedTuple):
     end: Moment
 
     def times(self) -> list[int]:
-        """The same by `time.perf_counter_ns`; between both moments, should cores not agree."""
+        """The stamps in `time.perf_counter_ns`, kept between both moments should cores disagree."""
         (first, start), (last, stop) = self.begin, self.end
         whole = max(last - first, 1)
         passed = [min(max(ticks - first, 0), whole) for ticks in self.ticks.tolist()]

@@ -47,7 +47,7 @@ def extras() -> str:
 
 
 def _by_extra(requirements: list[str]) -> dict[str, list[tuple[str, str]]]:
-    """Of each extra, the packages it requires, each with the extras of that package."""
+    """For each extra, the packages it requires, each with the extras of that package."""
     found: dict[str, list[tuple[str, str]]] = {}
     for line in requirements:
         if (match := _REQUIREMENT.fullmatch(line.strip())) is not None:
@@ -56,7 +56,7 @@ def _by_extra(requirements: list[str]) -> dict[str, list[tuple[str, str]]]:
 
 
 def _lacking(packages: list[tuple[str, str]]) -> list[str]:
-    """Those of the packages that are not installed, what their own extras require included."""
+    """The packages that are not installed, with what their own extras require."""
     missing: list[str] = []
     for name, its_extras in packages:
         if name == PACKAGE:  # an extra that contains others, which are listed by themselves

@@ -41,7 +41,7 @@ class WorkspaceBuffer(NamedTuple):
     least: int = 0
 
     def bytes(self, sizes: tuple[int, ...]) -> int:
-        """Its bytes for these values of ``n0, n1, ...``, rounded up to whole cache lines."""
+        """Its size for these values of ``n0, n1, ...``: bytes, rounded up to whole cache lines."""
         total = int(self.dtype[1]) * count_entries(tuple(d for d in self.dims if d != BLOCK), sizes)
         if BLOCK in self.dims:
             total *= tile_height_at(self.rows, self.least, sizes)

@@ -136,7 +136,7 @@ def _function(
     way: Way = "unrolled",
     compiler: str = LLVM,
 ) -> int:
-    """The same; `way` says how LLVM alone optimises it.
+    """The address of a text's last function, cached; `way` says how LLVM alone optimises it.
 
     With ``unrolled`` and ``loops`` loops are vectorised, and unrolled or not; with ``vectors`` the
     text has vectors of its own; ``glue`` has no loops that are worth it.

@@ -11,7 +11,7 @@ Ints = tuple[int, ...]
 
 
 def entrywise(along: int, out: ArrayType, /, *types: ArrayType, **_: object) -> AxisMap:
-    """Of an elementwise op: the same axis, counted from the last, unless it is stretched."""
+    """The axis map of an elementwise op: axes counted from the last, unless they are stretched."""
     axes = [along - out.ndim + t.ndim for t in types]
     pairs = zip(types, axes, strict=True)
     return AxisMap(tuple([k if k >= 0 and t.shape[k] == out.shape[along] else None for t, k in pairs]))

@@ -58,7 +58,7 @@ def _half(n: int, ends: float, others: float, like: TracedArray, axis: int) -> n
 
 
 def _rdft_transpose(bar: TracedArray, src: ArrayType, *, axis: int, norm: str) -> TracedArray:
-    """Of a spectrum Y_k, k <= n/2, the real signal ``Re(sum_k Y_k exp(-2 pi i j k / n))``."""
+    """The real signal of a spectrum Y_k, k <= n/2: ``Re(sum_k Y_k exp(-2 pi i j k / n))``."""
     n = src.shape[axis]
     weighted = np.conjugate(bar) * _half(n, 1.0, 0.5, bar, axis)
     return apply(irdft, weighted, axis=axis, norm=OPPOSITE[norm], n=n)

@@ -23,7 +23,7 @@ _MOST = 64  # nodes compared before two values count as different
 def _term_slopes(
     x: TracedArray, y: TracedArray, out: TracedArray, under: TracedArray, sign: int
 ) -> tuple[object, object]:
-    """Of ``x / under`` where `under` is ``x`` or ``-x`` plus ``sign * y``."""
+    """The slopes of ``x / under`` where `under` is ``x`` or ``-x`` plus ``sign * y``."""
     by_x, by_y = (y / under) / under, out / under
     return (by_x, -by_y) if sign == 1 else (-by_x, by_y)
 

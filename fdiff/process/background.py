@@ -81,7 +81,7 @@ class Worker:
             self._start()
 
     def submit_once(self, job: Job) -> None:
-        """The same, unless it is to be done already."""
+        """Add a job, unless it waits or runs already."""
         with self._changed:
             if job is not self._now and job not in self._jobs:
                 self.submit(job)

@@ -181,7 +181,7 @@ class FunctionEvent(Times):
 
     @property
     def self_cpu_time_total(self) -> float:  # type: ignore[override] - computed
-        """The same without the events inside."""
+        """Microseconds from its begin to its end, without the events inside."""
         inside = sum(child.cpu_time_total for child in self.cpu_children)
         return max(self.cpu_time_total - inside, 0.0)
 
@@ -198,7 +198,7 @@ class FunctionEvent(Times):
 
     @property
     def device_time_total(self) -> float:  # type: ignore[override] - computed
-        """The same with those of the events inside."""
+        """Microseconds of the kernels that it and the events inside launched."""
         inside = sum(child.device_time_total for child in self.cpu_children)
         return self.self_device_time_total + inside
 

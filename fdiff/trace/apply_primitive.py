@@ -38,7 +38,7 @@ def applied(
     weak: bool = False,
     types: tuple[ArrayType, ...] | None = None,
 ) -> TracedArray:
-    """The same for parameters in order; with `types` those of the node are not inferred."""
+    """Record a primitive whose parameters are sorted; `types`, if given, are not inferred."""
     trace = stack.traces[-1] if stack.traces else current(*args)
     ids = tuple(
         [

@@ -57,7 +57,7 @@ class DerivativeFreeTrace(Trace):
 
 
 class DerivativeFreeEagerTrace(DerivativeFreeTrace, EagerTrace):
-    """The same of an eager trace."""
+    """A derivative-free trace within an eager trace."""
 
     __slots__ = ()
 

@@ -122,7 +122,7 @@ def splice(tape: Tape, inputs: Sequence[TracedArray], trace: Recorder) -> list[T
 
 
 def splice_all(tape: Tape, inputs: Sequence[TracedArray], trace: Recorder) -> dict[int, int]:
-    """The same: for each node of the tape, the id it has there."""
+    """Enter `tape` in `trace`; for each node of the tape, its id there."""
     ids: dict[int, int] = {i: trace.own(x) for i, x in zip(tape.inputs, inputs, strict=True)}
     for i, node in enumerate(tape.nodes):
         if node.primitive is INPUT:

@@ -186,7 +186,7 @@ def _places(b: Builder, node: Node) -> np.ndarray | None:
 
 
 def through_join(b: Builder, node: Node, at: Flat) -> Came:
-    """Of the one operand that was joined and holds them all."""
+    """Where entries of a concatenation came from, if one operand holds them all."""
     if len(node.args) > MOST:
         return None
     axis: int = node.param("axis")

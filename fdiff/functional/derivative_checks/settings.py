@@ -31,7 +31,7 @@ class CheckSettings(NamedTuple):
         return ("reverse",) * self.backward_ad + ("forward",) * bool(self.forward_ad)
 
     def settled(self, function: FunctionUnderCheck) -> CheckSettings:
-        """The same for a function: which modes are checked where nothing is said."""
+        """These settings, with the modes that are checked where the caller did not say."""
         unasked = "forward" in function.modes or self.batched_forward_grad
         return self._replace(forward_ad=unasked if self.forward_ad is None else self.forward_ad)
 

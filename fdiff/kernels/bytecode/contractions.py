@@ -33,7 +33,7 @@ class _Side(NamedTuple):
         return tuple(at.get(x, 0) for x in names)
 
     def ordered(self, names: str) -> _Side:
-        """The same axes, lying in memory in the order of `names`."""
+        """A side whose axes lie in memory in the order of `names`."""
         size = dict(zip(self.labels, self.layout.shape, strict=True))
         names = "".join(x for x in names if x in self.labels)
         at = dict(zip(names, row_major(tuple(size[x] for x in names)), strict=True))

@@ -226,7 +226,7 @@ def _product(body: str) -> tuple[str, ...]:
 
 # --- the table ----------------------------------------------------------------------------------
 def _reductions(kind: str) -> dict[str, tuple[str, ...]]:
-    """Of numbers (``f8``) or of whole numbers and truth values (``i8``)."""
+    """Opcodes of reductions, of floats (``f8``) or of integers and truth values (``i8``)."""
     load, letter = ("floats", "f") if kind == "f8" else ("ints", "i")
     zero, one = ("0.0", "1.0") if kind == "f8" else ("0", "1")
     acc, word = f"{letter}z", f"{letter}0"

@@ -65,7 +65,7 @@ def time_stamp(k: int) -> str:
 
 
 def first_time_stamp(k: int) -> str:
-    """The same in a kernel of several threads: the first that gets there counts."""
+    """The line of a time stamp in a kernel of several threads: the first that gets there counts."""
     return f"rt.compare_exchange({STAMPS}, {k}, 0, rt.ticks())"
 
 

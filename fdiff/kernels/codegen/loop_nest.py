@@ -96,7 +96,7 @@ def _around(lines: _Lines, nest: Nest) -> list[str]:
 
 
 def _edges(lines: _Lines, nest: Nest) -> list[str]:
-    """The same for the few entries of an edge: one scalar loop that jumps over the excluded box.
+    """A nest over the few entries of an edge: one scalar loop that jumps over the excluded box.
 
     It is little code, as LLVM would take longer to vectorise it than it ever runs.
     """

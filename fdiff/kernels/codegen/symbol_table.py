@@ -26,7 +26,7 @@ class SymbolTable:
         return f"{name}[{at}] != 0" if name in self.truths else f"{name}[{at}]"
 
     def operand(self, name: str, at: str) -> str:
-        """The same as an operand of an expression."""
+        """The value of an entry of memory, in brackets where an expression needs them."""
         return f"({self.entry(name, at)})" if name in self.truths else self.entry(name, at)
 
     def legend(self) -> list[str]:

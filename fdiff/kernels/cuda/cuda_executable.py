@@ -115,7 +115,7 @@ class CudaExecutable:
             step(addresses)
 
     def of_any(self, arrays: Sequence[object]) -> list[DeviceArray]:
-        """The same of arrays of other libraries on the device, and of what is copied to it."""
+        """Call with other libraries' arrays on the device, and host arrays, which are copied."""
         return self([self._placed(*pair) for pair in zip(arrays, self._given, strict=True)])
 
     def _placed(self, given: object, type_: ArrayType) -> DeviceArray:

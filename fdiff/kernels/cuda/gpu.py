@@ -82,7 +82,7 @@ class Gpu:
         return DeviceArray(self, tuple(given.shape), dtype, int(given.ptr), given, steps)
 
     def _view_of_cupy(self, array: Any) -> DeviceArray:
-        """The same of an array of CuPy's, on whose current stream all work is done anyway."""
+        """A view of an array of CuPy's, on whose current stream all work is done anyway."""
         self._check_gpu(array.data.device_id)
         flat = array.flags.c_contiguous
         return DeviceArray(

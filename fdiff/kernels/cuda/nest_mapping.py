@@ -281,7 +281,7 @@ def _in_registers(
 
 
 def _updates_in_place(nest: Nest, parallel: int, shared: set[str]) -> Iterator[bool]:
-    """Of each update that is not `shared`: whether several iterations update one entry.
+    """For each update that is not `shared`, whether several iterations update one entry.
 
     They may do so by one update, or by several updates at other places of the same memory.
     """

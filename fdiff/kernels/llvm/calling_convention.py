@@ -40,7 +40,7 @@ class ArgumentTables(NamedTuple):
     arrays: int
 
     def within(self, values: Sequence[ir.Value]) -> ArgumentTables:
-        """The same tables as arguments of another function."""
+        """These tables as arguments of another function."""
         return self._replace(values=tuple(values))
 
     def load(self, code: ir.IRBuilder, at: Location, index: ir.Value) -> ir.Value:

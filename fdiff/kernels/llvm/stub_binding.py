@@ -131,7 +131,7 @@ def _test_simple(call: int) -> str:
 
 
 def _test_full(call: int) -> str:
-    """The same for the full stub, with keywords, unpacking and a nested result."""
+    """What is wrong with the full stub (keywords, unpacking, a nested result), in words."""
     array, number, tag = np.arange(3.0), np.float64(0.5), "tag"
     unpacks = (
         Unpack("SEQUENCE", 0, list, 2), Unpack("DICT", 1, dict, 1, ("a",)),

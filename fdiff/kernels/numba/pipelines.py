@@ -29,7 +29,7 @@ class NoAliasCompiler(CompilerBase):
 
 
 class _HintingCompiler(NoAliasCompiler):
-    """The same, with a generator of LLVM code that gives hints."""
+    """`NoAliasCompiler` with a generator of LLVM code that gives hints."""
 
     lowering: type[BaseNativeLowering]
 

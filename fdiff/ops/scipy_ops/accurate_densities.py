@@ -110,7 +110,7 @@ beta_density_op = special("beta_density", _beta_density_slopes, positive, positi
 
 
 def student_density(df: TracedArray, t: TracedArray) -> object:
-    """Of Student's distribution: ``(1 + t**2 / df)**(-(df + 1) / 2) / (sqrt(df) B(df / 2, 1 / 2))``."""
+    """The density of Student's distribution: ``(1 + t**2 / df)**(-(df + 1) / 2) / (sqrt(df) B(df / 2, 1 / 2))``."""
     large = df > 2.0 * LARGE
     few, many = np.where(large, 1.0, df), np.where(large, df, 4.0 * LARGE)
     power = np.power(np.hypot(t / np.sqrt(few), 1.0), -1.0 - few) / (np.sqrt(few) * sc.beta(0.5 * few, 0.5))

@@ -74,7 +74,7 @@ def times_log(c: object, x: object, log_of: Formula = sc.xlogy) -> object:
 
 
 def count_log(k: object, x: object, log_of: Formula = sc.xlogy) -> object:
-    """The same for a number of events k, which has no derivative."""
+    """``k log(x)`` for a number of events k, which has no derivative; 0 where k is 0."""
     return np.where(k == 0, 0.0, log_of(k, np.where(k == 0, 0.5, x)))
 
 

@@ -65,7 +65,7 @@ def _exp(p: Jet, value: np.ndarray) -> Jet:
 
 
 def _log_gamma(s: np.ndarray, by_a: int, by_b: int, orders: tuple[int, int]) -> Jet:
-    """Of ``log gamma(s + by_a da + by_b db)``, without its constant term."""
+    """Taylor series of ``log gamma(s + by_a da + by_b db)``, without its constant term."""
     out = np.zeros((orders[0] + 1, orders[1] + 1, *s.shape))
     for i, j in _lower(*orders):
         if i + j and (by_a or not i) and (by_b or not j):
@@ -95,7 +95,7 @@ def _fraction(start: Jet, terms: object) -> Jet:
 
 
 def _front(a: np.ndarray, x: np.ndarray, n: int) -> Jet:
-    """Of ``x**a exp(-x) / gamma(a + 1)``."""
+    """Taylor series of ``x**a exp(-x) / gamma(a + 1)`` in `a`."""
     logarithm = -_log_gamma(a + 1.0, 1, 0, (n, 0))
     logarithm[1, 0] += np.log(x)
     return _exp(logarithm, x / a * gamma_density(a, x))
@@ -114,7 +114,7 @@ def _gamma_series(a: np.ndarray, x: np.ndarray, n: int) -> np.ndarray:
 
 
 def _gamma_fraction(a: np.ndarray, x: np.ndarray, n: int) -> np.ndarray:
-    """The same by the continued fraction of Q(a, x) (DLMF 8.9.2, contracted)."""
+    """n-th derivative in `a` of P(a, x), by the continued fraction of Q(a, x) (DLMF 8.9.2, contracted)."""
     orders = (n, 0)
     terms = ((_linear(-k * (k - a), float(k), 0.0, orders), _linear(x + 1.0 - a + 2.0 * k, -1.0, 0.0, orders)) for k in range(1, _MOST))
     value = _fraction(_linear(x + 1.0 - a, -1.0, 0.0, orders), terms)

@@ -101,7 +101,7 @@ def _jvp(
 
 @lru_cache(maxsize=128)
 def _with_carries(body: TracedFunction, carry: int, rows: int) -> TracedFunction:
-    """The same body, which also returns the carry at the start of each step (for the reverse loop)."""
+    """The body, changed to return also the carry at the start of each step (for the reverse loop)."""
     inputs = _BodyInputs(body, carry, rows)
 
     def results(own: list[TracedArray], others: list[TracedArray]) -> list[TracedArray]:

@@ -141,7 +141,7 @@ def push_store(op: Op, given: Sequence[Any], size: int | None) -> np.ndarray:
 
 
 def enter_pull_store(sweep: Cotangents, i: int, op: Op, args: tuple[int, ...]) -> None:
-    """The same as `pull_store` for cotangents that are nodes of the trace."""
+    """Pull back a store as `pull_store` does, for cotangents that are nodes of the trace."""
     trace, places, active = sweep.trace, places_of(op), sweep.active
     bar, mask = sweep.bars[i], sweep.masks.pop(i, None)
     if active[args[0]]:

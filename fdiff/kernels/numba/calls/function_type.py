@@ -56,7 +56,7 @@ class Callee(Protocol):
     chosen: dict[object, Any]
 
     def calls(self, fits: Callable[[CallLayout], bool], shown: str) -> Calls:
-        """Those of the layout that `fits`; an error of fdiff if there is none."""
+        """The calls of the layout that `fits`; an error of fdiff if there is none."""
         ...
 
 

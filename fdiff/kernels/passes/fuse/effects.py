@@ -55,7 +55,7 @@ def effects_of_plan(plan: Plan) -> list[Effect]:
 
 
 def _memoised_effects(plan: Plan, i: int, op: Operation) -> list[Effect]:
-    """The effects of a node, made once for all plans under which they are the same."""
+    """The effects of a node, made once for all plans under which they are equal."""
     filled = fill_literal(plan, op.args[0]) if op.kind.is_store else ""
     state = (i, plan.names[i], plan.overwrites.get(i, -1), filled)
     found = plan.analysis.effects.get(state)

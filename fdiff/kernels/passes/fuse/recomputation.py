@@ -90,7 +90,7 @@ def _expensive(plan: Plan, least_cost: int) -> dict[int, int]:
 
 
 def _needed(plan: Plan, repeated: set[int], here: Container[int]) -> set[int]:
-    """Of the nodes that a nest computes again, those that it reads to compute other nodes.
+    """The nodes computed again by a nest whose values are read by nodes that are not.
 
     In a long program these are stored all at once; rounds that store the first ones only, as
     `_first_of` finds them, would find the others one after another.
@@ -104,7 +104,7 @@ def _needed(plan: Plan, repeated: set[int], here: Container[int]) -> set[int]:
 
 
 def _first_of(plan: Plan, repeated: set[int]) -> set[int]:
-    """Of the repeated nodes, those that are operands of no other."""
+    """The repeated nodes that are operands of no other repeated node."""
     return {i for i in repeated if repeated.isdisjoint(_users(plan, i))}
 
 

@@ -94,7 +94,7 @@ def _order_below(ops: tuple[Operation, ...], i: int) -> Axes:
 def _profitable(
     graph: KernelGraph, users: list[list[int]], orders: dict[int, Axes]
 ) -> dict[int, Axes]:
-    """Those of the orders that save more passes over memory than they cost.
+    """The orders of axes that save more passes over memory than they cost.
 
     Operations that read each other change their order together or not at all.
     """

@@ -88,7 +88,7 @@ class _Reduced(NamedTuple):
 
 
 def _reduce(x: Value, times: float = 1.0) -> _Reduced:
-    """Of `x` times a power of two."""
+    """Reduce `x * times` to ``k log 2 + r``, where `times` is a power of two."""
     high, low = x.pick(*LOG_2)
     k, _ = nearest(x, times * LOG2_E)
     first = fma(k, -high, x if times == 1.0 else x * times)
@@ -298,7 +298,7 @@ def sinh(x: Value) -> Value:
 @word
 @libm("cosh")
 def cosh(x: Value) -> Value:
-    """As `sinh`."""
+    """Hyperbolic cosine, computed as `sinh` is."""
     sine, rise, up, down = _halves(fabs(x))
     plus = total(up, down)
     out = fma(sine, up - down, fma(rise, plus.high, plus.low)) + plus.high

@@ -54,7 +54,7 @@ def asin(x: Value) -> Value:
 @word
 @libm("acos")
 def acos(x: Value) -> Value:
-    """As `asin` (fdlibm, e_acos.c)."""
+    """Inverse cosine, computed as `asin` is (fdlibm, e_acos.c)."""
     small, s, more = _arcsine(x)
     high, low = x.pick(*_HALF_PI)
     sign = where(x < 0.0, -1.0, x.like(1.0))

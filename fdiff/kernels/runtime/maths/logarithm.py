@@ -67,7 +67,7 @@ def split(x: Value) -> tuple[Value, Value]:
 
 
 def split_any(x: Value) -> tuple[Value, Value]:
-    """As `split`, of subnormal numbers too."""
+    """Split as `split` does, subnormal numbers too."""
     up = float(x.format.digits + 2)
     tiny = x < x.format.smallest
     raised = fma(x, 2.0**up, 0.0)  # of either zero it is 0.0
