@@ -60,7 +60,7 @@ class Example(NamedTuple):
         return cast("Any", unflatten(self.spec, self.leaves))
 
     def with_leaves(self, leaves: Sequence[object]) -> Example:
-        """This call with other arguments."""
+        """Return the call with other arguments."""
         return self._replace(leaves=tuple(leaves))
 
 

@@ -45,7 +45,7 @@ class Origin(NamedTuple):
     options: dict[str, object]
 
     def again(self, f: Function) -> Prepared[..., Any]:
-        """This operator, with the same options, of another function `f`."""
+        """Prepare another function `f` for the same operator and options."""
         return self.operator(f, **self.options)  # type: ignore[return-value] - operators return nothing else
 
 

@@ -133,7 +133,7 @@ def of_class(kind: type[EagerScalar], trace: EagerRecorder, node: int) -> EagerS
 
 
 def weakened(x: TracedArray) -> TracedArray:
-    """This scalar as a Python float, which takes the dtype of its partner."""
+    """Return the scalar as a Python float, which takes the dtype of its partner."""
     if isinstance(x, EagerScalar):
         return of_class(PythonFloat, x.home, x.node)
     x.weak = True

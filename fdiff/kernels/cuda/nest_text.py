@@ -37,7 +37,7 @@ class Team(NamedTuple):
     lanes: str = "threads"
 
     def by_warps(self) -> Team:
-        """This team, with rows for each warp instead of each block."""
+        """Return the team with rows for each warp instead of each block."""
         row, rows = f"{self.thread} // WARP", f"{self.threads} // WARP"
         return self._replace(row=row, rows=rows, scope="warp", lane="thread % WARP", lanes="WARP")
 

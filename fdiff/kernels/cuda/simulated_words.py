@@ -93,7 +93,7 @@ class _Home:
         vars(self).update(words)
 
     def replaced(self, **words: Callable[..., Any]) -> _Home:
-        """This module of words, with other functions for some of them."""
+        """Return the module of words with other functions for some of them."""
         return _Home(self._name, **{**vars(self), **words})
 
     def __getattr__(self, name: str) -> Callable[..., Any]:

@@ -170,7 +170,7 @@ class Value:
         return self._new(self.code.bitcast(self.at, self._shaped(form.real)))
 
     def to(self, form: Format) -> Value:
-        """This number, or the nearest to it, in another format."""
+        """Return the number, or the nearest to it, in another format."""
         if self.format == form:
             return self
         cast = self.code.fpext if form is F8 else self.code.fptrunc
