@@ -20,7 +20,7 @@ from ..tracebacks import public, public_class
 from .array_kinds import kind_of
 from .modes import Before, GradientMode
 from .recorded_array import RecordedArray, new_array, plain
-from .tangent_sweep import TangentSweep
+from .tangent_sweep import TangentSweep, different_size
 from .thread_state import state
 
 __all__ = [
@@ -215,11 +215,7 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Recorde
         raise failure(InputError, "fdiff.autograd.forward_ad.make_dual", fact, way)
     primal, moved = _recorded(tensor, "primal"), _recorded(tangent, "tangent")
     if primal.shape != moved.shape:
-        raise RuntimeError(
-            "Trying to set a forward gradient that has a different size than that of the original"
-            f" Tensor, this is not supported. Tensor is of size {list(primal.shape)} while the"
-            f" given forward gradient is of size {list(moved.shape)}."
-        )
+        raise different_size(primal.shape, moved.shape)
     if sweep.of(primal.edge_now()) is not None:
         raise RuntimeError(
             "Making a dual Tensor based on a Tensor that already has a forward gradient at the same"

@@ -103,8 +103,7 @@ class TangentSweep:
         if all(dot is None for dot in dots):
             return
         if isinstance(node, CustomNode) and node.jvp is not None:
-            found = node.jvp(*dots)
-            for k, dot in enumerate(found if isinstance(found, tuple) else (found,)):
+            for k, dot in enumerate(_by_rule(node, node.jvp(*dots))):
                 self.tangents[node, k] = dot
             return
         if isinstance(node, CustomNode):
@@ -120,6 +119,36 @@ class TangentSweep:
         """Forget all tangents."""
         self.tangents.clear()
         self._reverse.clear()
+
+
+def different_size(expected: tuple[int, ...], given: tuple[int, ...]) -> RuntimeError:
+    """The error for a tangent whose shape is not that of its array."""
+    return RuntimeError(
+        "Trying to set a forward gradient that has a different size than that of the original"
+        f" Tensor, this is not supported. Tensor is of size {list(expected)} while the given"
+        f" forward gradient is of size {list(given)}."
+    )
+
+
+def _by_rule(node: CustomNode, found: object) -> list[RecordedArray | None]:
+    """The tangents that a user's rule gave, one of the right shape for each output, or None."""
+    given = found if isinstance(found, tuple) else (found,)
+    if len(given) != len(node.output_kinds):
+        raise RuntimeError(
+            "Function's jvp returned an invalid number of forward gradients (expected"
+            f" {len(node.output_kinds)} but got {len(given)})"
+        )
+    dots: list[RecordedArray | None] = []
+    for k, (dot, kind) in enumerate(zip(given, node.output_kinds, strict=True)):
+        known = plain(np.asarray(dot)) if isinstance(dot, np.ndarray | np.generic) else dot
+        if known is not None and not isinstance(known, RecordedArray):
+            raise RuntimeError(
+                f"expected an array or None (got {type(dot).__name__}) for grad output {k}."
+            )
+        if known is not None and known.shape != kind.type.shape:
+            raise different_size(kind.type.shape, known.shape)
+        dots.append(known)
+    return dots
 
 
 def _pushed(

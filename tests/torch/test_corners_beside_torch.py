@@ -3,6 +3,7 @@
 Each program is a function of a library's names, and gives what is to be seen.
 """
 
+import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 import torch
 
 import fdiff.autograd as ours
+import fdiff.autograd.forward_ad as our_forward
 
 OURS = SimpleNamespace(
     tensor=lambda x, requires_grad=True: ours.tensor(np.array(x), requires_grad=requires_grad),
@@ -266,6 +268,32 @@ PROGRAMS = [
 @pytest.mark.filterwarnings("ignore:grad and param do not obey")
 def test_a_program_beside_torch(program):
     assert seen(program(OURS)) == seen(program(TORCH))
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (lambda dot: (dot, dot), "invalid number of forward gradients (expected 1 but got 2)"),
+        (lambda dot: dot[:1], "has a different size than that of the original"),
+        (lambda dot: 3, "(got int) for grad output 0."),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")
+def test_what_a_rule_for_forward_mode_gives_is_checked(given, words):
+    for lib, forward in ((OURS, our_forward), (TORCH, torch.autograd.forward_ad)):
+
+        class Twice(lib.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x * 2
+
+            @staticmethod
+            def jvp(ctx, dot):
+                return given(dot)
+
+        x = lib.tensor([1.0, 2.0], requires_grad=False)
+        with forward.dual_level(), pytest.raises(RuntimeError, match=re.escape(words)):
+            forward.unpack_dual(Twice.apply(forward.make_dual(x, x + 1)))
 
 
 def test_the_old_name_of_grad_tensors_warns():
