@@ -10,13 +10,13 @@ import sys
 
 PARTS = {
     "values": (
-        "test_values.py", "test_device_calls.py", "test_benchmark.py", "test_far_angles.py",
+        "test_values.py", "test_device_calls.py", "test_benchmark.py", "test_large_angles.py",
         "test_long_programs.py", "test_random_nests.py", "test_register_matrices.py",
         "test_scans.py",
     ),
     "compilation": (
         "test_compilation.py", "test_gpu_calls.py", "test_kernel_binaries.py",
-        "test_register_compilation.py", "test_quick_steps.py",
+        "test_register_compilation.py", "test_numba_speedups.py",
     ),
 }  # fmt: skip
 if os.environ.get("FDIFF_WITHOUT_CUPY"):

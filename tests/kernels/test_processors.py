@@ -14,7 +14,7 @@ import fdiff
 from fdiff.errors import InputError
 from fdiff.kernels.bytecode import interpreter, opcodes
 from fdiff.kernels.kernel_source import elementary_calls
-from fdiff.kernels.llvm import entry_stub, machine, module
+from fdiff.kernels.llvm import entry_stub, machine, text_to_module
 from fdiff.kernels.runtime import routines, worker_code
 
 ROOT = Path(__file__).parents[2]
@@ -79,7 +79,9 @@ def functions():
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.name.split(".")[0])
 def test_golden_kernels_are_compiled_for_aarch64(path):
     source = path.read_text(encoding="utf-8")
-    code = machine.object_code(module.module_of(source, "kernel", len(elementary_calls(source))))
+    code = machine.object_code(
+        text_to_module.module_of(source, "kernel", len(elementary_calls(source)))
+    )
     assert plain(undefined(code)) <= LIBRARY
 
 
@@ -102,7 +104,9 @@ def test_kernels_of_the_benchmarks_are_compiled_for_aarch64(case):
     call = case.call.removeprefix("fresh_")
     argnums = tuple(range(len(xs))) if call == "value_and_grad" and len(xs) > 1 else 0
     source = fdiff.source(getattr(fdiff, call)(f, argnums=argnums), *xs, *data)
-    code = machine.object_code(module.module_of(source, "kernel", len(elementary_calls(source))))
+    code = machine.object_code(
+        text_to_module.module_of(source, "kernel", len(elementary_calls(source)))
+    )
     assert plain(undefined(code)) <= LIBRARY
 
 
@@ -115,10 +119,10 @@ def test_kernels_of_the_benchmarks_are_compiled_for_aarch64(case):
     ],
 )
 def test_functions_are_compiled_for_aarch64(name, source):
-    code = machine.object_code(module.function_of(source), unrolled=False)
+    code = machine.object_code(text_to_module.function_of(source), unrolled=False)
     assert plain(undefined(code)) <= LIBRARY, name
     if "rt.load_vector(" in source:
-        code = machine.routine_code(module.function_of(source), name.rsplit("_", 1)[0])
+        code = machine.routine_code(text_to_module.function_of(source), name.rsplit("_", 1)[0])
         assert plain(undefined(code)) <= LIBRARY, name
 
 
@@ -126,7 +130,7 @@ def test_functions_are_compiled_for_aarch64(name, source):
 def test_vectors_of_aarch64_hold_two_numbers():
     source = "def kernel(x: 'f8* data[0]', y: 'f8* data[1]', n: 'i8 ints[0]'):\n"
     source += "    for i0 in range(n):\n        y[i0] = math.sqrt(x[i0])\n    return 0\n"
-    optimised = str(machine.optimised(module.module_of(source, "kernel")))
+    optimised = str(machine.optimised(text_to_module.module_of(source, "kernel")))
     assert "<2 x double>" in optimised
     assert "<4 x double>" not in optimised
     assert "x86" not in optimised

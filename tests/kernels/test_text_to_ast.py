@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from fdiff.kernels.llvm import module
+from fdiff.kernels.llvm import text_to_module
 
 TEXT = """def outlined0(n0, t1):
     # around t1 = add
@@ -33,6 +33,6 @@ def kernel(n0, x0, out0):
 
 @pytest.mark.parametrize("piece", [1, 2, 3, 250])
 def test_pieces_are_the_whole(piece, monkeypatch):
-    monkeypatch.setattr(module, "_PIECE", piece)
-    found = [ast.dump(node) for node in module._functions(TEXT)]
+    monkeypatch.setattr(text_to_module, "_PIECE", piece)
+    found = [ast.dump(node) for node in text_to_module._functions(TEXT)]
     assert found == [ast.dump(node) for node in ast.parse(TEXT).body]
