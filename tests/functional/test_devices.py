@@ -329,7 +329,7 @@ def test_doctor_never_raises(capsys, monkeypatch):
     state = sys.modules["fdiff.kernels.installation_state"]
     monkeypatch.setattr(state, "_processor", broken)
     monkeypatch.setattr(state, "threads", broken)
-    monkeypatch.setattr(state.cache, "directory", broken)
+    monkeypatch.setattr(state.disk_cache, "directory", broken)
     monkeypatch.setattr(adapter, "fault", broken)
     monkeypatch.setattr(adapter, "toolkit", broken)
     fdiff.doctor()
