@@ -35,15 +35,18 @@ class Function(FunctionCtx):
 
     - ``forward(ctx, *args)``, or ``forward(*args)`` beside ``setup_context(ctx, inputs, output)``;
     - ``backward(ctx, *grad_outputs)``, which gives a gradient for each argument, or None;
-    - ``jvp(ctx, *grad_inputs)``, optionally: the tangents of the outputs.
+    - ``jvp(ctx, *grad_inputs)``, optionally: the tangents of the outputs;
+    - ``vmap(info, in_dims, *args)``, optionally: the outputs for all elements of a batch.
 
     and are used by ``apply``.
 
     Notes
     -----
     In functions that operators of fdiff trace, forward mode is the transpose of ``backward``, and
-    ``jvp`` counts where there is no ``backward``; `vmap` batches both, as ``generate_vmap_rule``
-    asks torch to do. ``mark_dirty`` is refused there.
+    ``jvp`` counts where there is no ``backward``. `fdiff.vmap` asks ``vmap`` for the outputs; the
+    class needs a ``setup_context`` then. Without one, it batches what the rules do, which
+    torch does if ``generate_vmap_rule`` asks for it; so it batches ``backward`` and ``jvp``.
+    ``mark_dirty`` is refused there.
 
     References
     ----------
@@ -101,27 +104,59 @@ class Function(FunctionCtx):
             " forward mode AD."
         )
 
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> tuple[Any, Any]:
+        """Compute the operation for all elements of a batch; may be defined by subclasses.
+
+        Parameters
+        ----------
+        info : object
+            ``info.batch_size`` is the number of elements.
+        in_dims : tuple
+            For each argument the axis that `fdiff.vmap` maps, None where it maps none.
+        *args
+            The arguments of ``apply``, whole.
+
+        Returns
+        -------
+        tuple
+            The outputs, and the axis of the elements in each of them (None: the same for all).
+        """
+        raise NotImplementedError(
+            "To use autograd.Function with vmap, you must either override the vmap staticmethod or"
+            " set generate_vmap_rule=True."
+        )
+
     @classmethod
-    def apply(cls, *args: Any) -> Any:
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """What ``forward`` gives for these arguments, recorded.
 
         Parameters
         ----------
-        *args
-            Arrays, recorded arrays among them, and anything else.
+        *args, **kwargs
+            Arrays, recorded arrays among them, and anything else. Rules are given all of them by
+            position; ``setup_context`` is given defaults of ``forward`` too.
 
         Returns
         -------
-        array or tuple of arrays
-            What ``forward`` returns.
+        array or tuple
+            What ``forward`` returns. What is no array in a tuple is returned as it is, and its
+            place among the ``grad_outputs`` is None.
 
         Raises
         ------
         RuntimeError
             In the backward pass, if ``backward`` gives another number of gradients than there are
             arguments, or one of another shape.
+        TypeError
+            If ``forward`` does not take these arguments.
         """
         rules = FunctionRules(cls, Function)
+        try:
+            if kwargs or (rules.setup is not None and getattr(rules.forward, "__defaults__", None)):
+                args = rules.positional(args, kwargs, defaults=rules.setup is not None)
+        except TypeError as error:  # it says what is wrong with them
+            raise TypeError(f"{cls.__name__}.apply: {error}") from None
         recorded = any(a.__class__ is RecordedArray for a in args)
         if tracing() and not recorded:
             return apply_traced(cls, rules, args)

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
+from inspect import signature
 from typing import Any
+
+import numpy as np
+
+from ..errors import InputError, failure
 
 
 class FunctionCtx:
@@ -71,6 +77,49 @@ class FunctionRules:
         self.setup = cls.setup_context if own("setup_context") else None
         self.jvp = cls.jvp if own("jvp") else None
         self.pulls = own("backward")
+        self.vmap = cls.vmap if own("vmap") else None
+        self.generates_vmap = bool(cls.generate_vmap_rule)
+
+    def of_arrays(self, places: Sequence[int], count: int) -> FunctionRules:
+        """The rules for those of `count` outputs that are arrays, at some `places`."""
+        if len(places) == count:
+            return self
+        own, rules = self, copy(self)
+
+        def backward(ctx: FunctionCtx, *bars: Any) -> Any:
+            given: list[Any] = [None] * count
+            for k, bar in zip(places, bars, strict=True):
+                given[k] = bar
+            return own.backward(ctx, *given)
+
+        def push(ctx: FunctionCtx, *dots: Any) -> Any:
+            assert own.jvp is not None, "there is one"
+            found = own.jvp(ctx, *dots)
+            return tuple([found[k] for k in places]) if isinstance(found, tuple) else found
+
+        rules.backward, rules.jvp = backward, own.jvp and push
+        return rules
+
+    def positional(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], *, defaults: bool
+    ) -> tuple[Any, ...]:
+        """All arguments of ``apply`` by position; where asked for, with what `forward` defaults to.
+
+        Raises
+        ------
+        TypeError
+            If they are not those of ``forward``.
+        """
+        lead = () if self.setup else (None,)  # the context
+        bound = signature(self.forward).bind(*lead, *args, **kwargs)
+        if defaults or bound.kwargs:  # which are left where an argument before them is not given
+            bound.apply_defaults()
+        if bound.kwargs:
+            names = ", ".join(bound.kwargs)
+            fact = f"the keyword arguments {names} have no position, and rules are given none."
+            way = "Make them positional in forward."
+            raise failure(InputError, f"{self.name}.apply", fact, way)
+        return bound.args[len(lead) :]
 
 
 def run_forward(rules: FunctionRules, ctx: FunctionCtx, args: Sequence[Any]) -> Any:
@@ -93,3 +142,15 @@ def as_many(name: str, found: Any, count: int) -> list[Any]:
             f" got {len(given)})"
         )
     return given
+
+
+def summed_to(gradient: Any, wanted: tuple[int, ...]) -> Any:
+    """A gradient summed over axes that were broadcast; as it is where that gives another shape."""
+    shape = np.shape(gradient)
+    lead = len(shape) - len(wanted)
+    if shape == wanted or lead < 0:
+        return gradient
+    if any(n not in (1, m) for n, m in zip(wanted, shape[lead:], strict=True)):
+        return gradient
+    ones = [lead + i for i, n in enumerate(wanted) if n == 1 and shape[lead + i] != 1]
+    return np.reshape(np.sum(gradient, axis=(*range(lead), *ones)), wanted)

@@ -201,7 +201,7 @@ class AccumulateGrad(GraphNode):
 class CustomNode(GraphNode):
     """A node whose rule is a Python function: ``backward(*grad_outputs)`` gives gradients."""
 
-    __slots__ = ("_name", "backward", "jvp", "materialize", "output_kinds")
+    __slots__ = ("_name", "backward", "context", "jvp", "materialize", "output_kinds")
 
     def __init__(
         self,
@@ -222,9 +222,24 @@ class CustomNode(GraphNode):
         self.output_kinds: tuple[ArrayKind, ...] = ()
         self.materialize = True
         self.jvp: Callable[..., Any] | None = None
+        self.context: Any = None  # of a `Function`
 
     def name(self) -> str:
         return self._name
+
+    @property
+    def saved_tensors(self) -> tuple[Any, ...]:
+        """What a `Function` kept by ``ctx.save_for_backward``.
+
+        Raises
+        ------
+        RuntimeError
+            If it was freed by a backward pass, or stored into meanwhile.
+        """
+        if self.context is None:
+            raise AttributeError(f"{self._name} is not the node of a Function.")
+        found: tuple[Any, ...] = self.context.saved_tensors
+        return found
 
 
 _hook_numbers = count()

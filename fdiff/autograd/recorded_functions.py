@@ -10,9 +10,9 @@ import numpy as np
 
 from ..errors import InputError, UnsupportedError, failure
 from .custom_nodes import custom_node
-from .function_context import FunctionCtx, FunctionRules, as_many, run_forward
+from .function_context import FunctionCtx, FunctionRules, as_many, run_forward, summed_to
 from .in_place_operations import check_store
-from .nodes import GraphNode
+from .nodes import CustomNode
 from .recorded_array import RecordedArray, new_array, plain
 from .recorded_views import ViewOfRule
 from .saved_values import pack, saved_values
@@ -29,27 +29,34 @@ def apply_recorded(rules: FunctionRules, args: tuple[Any, ...]) -> Any:
     with not_recording():
         output = run_forward(rules, ctx, args)
     several = isinstance(output, tuple)
-    outs = list(output) if several else [output]
+    every = list(output) if several else [output]
+    places = [k for k, o in enumerate(every) if isinstance(o, _ARRAYS)]
+    if not places:
+        kinds = ", ".join(type(o).__name__ for o in every)
+        fact = f"{rules.name}.forward must return an array or a tuple with arrays, not {kinds}."
+        raise failure(InputError, f"{rules.name}.apply", fact, "Make arrays by numpy.asarray.")
+    outs = [every[k] for k in places]
     _check_marks(ctx)
     for x in ctx._dirty:
         _check_dirty(x, outs)
     values = [o.value if o.__class__ is RecordedArray else o for o in outs]
-    if not all(isinstance(v, np.ndarray | np.generic) for v in values):
-        kinds = ", ".join(type(v).__name__ for v in values)
-        fact = f"{rules.name}.forward must return an array or a tuple of arrays, not {kinds}."
-        raise failure(InputError, f"{rules.name}.apply", fact, "Make arrays by numpy.asarray.")
     if ctx._dirty and pushes:
         fact = "an argument that has a tangent is marked as dirty, where gradients are off."
         raise failure(UnsupportedError, "mark_dirty", fact, "Return a new array.")
     for x in ctx._dirty:
         if x.__class__ is RecordedArray:
             x.version.bump(None)
-    made = list(_entered(rules, ctx, args, outs, values))
+    made = list(_entered(rules.of_arrays(places, len(every)), ctx, args, outs, values))
     for x in [x for x in ctx._dirty if x.__class__ is RecordedArray]:
         _replace_history(x, made, outs)
     if pushes:
         state.dual.without_graph(made)
-    return tuple(made) if several else made[0]
+    for k, x in zip(places, made, strict=True):
+        every[k] = x
+    return tuple(every) if several else every[0]
+
+
+_ARRAYS = (np.ndarray, np.generic, RecordedArray)
 
 
 def _entered(
@@ -86,10 +93,11 @@ def _entered(
     name = f"{rules.name}Backward"
     made = custom_node(name, args, values, backward, materialize=ctx._materialize, jvp=push)
     _share_memory(rules.name, made, outs, args, ctx._dirty)
-    node = next((m.edge[0] for m in made if m.edge is not None), None)
+    node: Any = next((m.edge[0] for m in made if m.edge is not None), None)
     if node is None:
         return made
     _keep(ctx, node, outs, made)
+    node.context = ctx
     flat = [any(o is x for x in ctx._flat) for o in outs]
     return [m.detach() if f else m for m, f in zip(made, flat, strict=True)]
 
@@ -133,7 +141,7 @@ def _check_places(name: str, found: list[Any], args: tuple[Any, ...]) -> None:
             )
 
 
-def _keep(ctx: FunctionCtx, node: GraphNode, outs: list[Any], made: Sequence[Any]) -> None:
+def _keep(ctx: FunctionCtx, node: CustomNode, outs: list[Any], made: Sequence[Any]) -> None:
     """Give the saved arrays to the node, which checks and frees them."""
     known: list[Any] = []
     for x in ctx._saved:
@@ -166,7 +174,7 @@ def _keep(ctx: FunctionCtx, node: GraphNode, outs: list[Any], made: Sequence[Any
         pack(node)
 
 
-def _restored(value: Any, history: Any, node: GraphNode) -> RecordedArray:
+def _restored(value: Any, history: Any, node: CustomNode) -> RecordedArray:
     """A saved array with its place in the graph, so that gradients can be differentiated."""
     kind, edge, version, output = history
     if output is not None:
@@ -178,18 +186,14 @@ def _shaped(name: str, k: int, gradient: Any, arg: RecordedArray) -> Any:
     """A gradient of the shape of its argument: axes that were broadcast are summed."""
     if gradient is None:
         return None
-    shape, wanted = np.shape(gradient), arg.value.shape
-    if shape == wanted:
-        return gradient
-    lead = len(shape) - len(wanted)
-    fits = lead >= 0 and all(n in (1, m) for n, m in zip(wanted, shape[lead:], strict=True))
-    if not fits:
+    wanted = arg.value.shape
+    found = summed_to(gradient, wanted)
+    if np.shape(found) != wanted:
         raise RuntimeError(
             f"Function {name}Backward returned an invalid gradient at index {k} - got"
-            f" {list(shape)} but expected shape compatible with {list(wanted)}"
+            f" {list(np.shape(gradient))} but expected shape compatible with {list(wanted)}"
         )
-    ones = [lead + i for i, n in enumerate(wanted) if n == 1 and shape[lead + i] != 1]
-    return np.reshape(np.sum(gradient, axis=(*range(lead), *ones)), wanted)
+    return found
 
 
 def _check_marks(ctx: FunctionCtx) -> None:

@@ -6,27 +6,34 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from ..errors import UnsupportedError, failure
 from ..functional.custom_derivatives import CustomFunction, custom_jvp, custom_vjp
 from ..ops.composite_functions import stop_gradient
-from ..trace import TracedArray
-from .function_context import FunctionCtx, FunctionRules, as_many, run_forward
+from ..trace import TracedArray, in_a_batch
+from .function_context import FunctionCtx, FunctionRules, as_many, run_forward, summed_to
 
 
 def apply_traced(cls: Any, rules: FunctionRules, args: tuple[Any, ...]) -> Any:
     """A call as that of a function with rules, made of the static methods of the class `cls`."""
     flat: list[int] = []
-    forward = _named("forward", rules.forward, partial(_forward, rules, flat))
+    again: list[Any] = []
+    forward = _named("forward", rules.forward, partial(_forward, rules, flat, again))
     plain = _named(rules.name, rules.forward, partial(_plainly, rules))
     function: CustomFunction[..., Any]
     if rules.pulls or rules.jvp is None:
         function = custom_vjp(plain)
-        back = partial(_backward, rules, len(args))
+        back = partial(_backward, rules, [*map(_shape_of, args)])
         function.defvjp(forward, _named("backward", rules.backward, back))
     else:
         function = custom_jvp(plain)
-        function.defjvp(_named("jvp", rules.jvp, partial(_push, rules)))
+        function.defjvp(_named("jvp", rules.jvp, partial(_push, rules, again)))
     function.original = cls  # its methods are private copies, if the class is
+    if rules.vmap is not None and in_a_batch():
+        _check_vmap(rules)
+        function.batching = rules.vmap
+        again.append(function)
     found = function(*args)
     if not flat:
         return found
@@ -53,10 +60,41 @@ def _plainly(rules: FunctionRules, *args: Any) -> Any:
     return run_forward(rules, _context(args), args)
 
 
-def _forward(rules: FunctionRules, flat: list[int], *args: Any) -> tuple[Any, Any]:
+def _check_vmap(rules: FunctionRules) -> None:
+    """Refuse what torch refuses of a class with a `vmap` of its own."""
+    if rules.generates_vmap:
+        raise RuntimeError(
+            f"You tried to vmap over {rules.name}, but it has both generate_vmap_rule=True and an"
+            " overridden vmap staticmethod. Please set generate_vmap_rule=False or delete the"
+            " overridden vmap staticmethod to avoid ambiguity."
+        )
+    if rules.setup is None:
+        raise RuntimeError(
+            f"In order to use {rules.name}, which has a vmap staticmethod, in a vmap, it must"
+            " override the setup_context staticmethod."
+        )
+
+
+def _run(rules: FunctionRules, again: list[Any], ctx: FunctionCtx, args: Sequence[Any]) -> Any:
+    """What the forward rule gives, with the context filled.
+
+    In `vmap`, a class with a batching rule is called `again` by its own rule: this is the call that
+    the batching rule takes the place of.
+    """
+    if not again:
+        return run_forward(rules, ctx, args)
+    output = again[0](*args)
+    assert rules.setup is not None, "checked before"
+    rules.setup(ctx, tuple(args), output)
+    return output
+
+
+def _forward(
+    rules: FunctionRules, flat: list[int], again: list[Any], *args: Any
+) -> tuple[Any, Any]:
     """The output, and the context as residuals."""
     ctx = _context(args)
-    output = run_forward(rules, ctx, args)
+    output = _run(rules, again, ctx, args)
     if ctx._dirty:
         fact = f"{rules.name} marks arguments as dirty, in a function that is traced."
         raise failure(UnsupportedError, f"{rules.name}.apply", fact, "Return a new array there.")
@@ -75,17 +113,34 @@ def _filled(residuals: tuple[Any, Any]) -> FunctionCtx:
     return ctx
 
 
+def _shape_of(arg: Any) -> tuple[int, ...] | None:
+    """The shape of an array or number; None for anything else, a list of arrays for instance."""
+    return np.shape(arg) if isinstance(arg, TracedArray | np.ndarray | np.generic) else None
+
+
 def _backward(
-    rules: FunctionRules, count: int, residuals: tuple[Any, Any], bars: Any
+    rules: FunctionRules,
+    shapes: Sequence[tuple[int, ...] | None],
+    residuals: tuple[Any, Any],
+    bars: Any,
 ) -> tuple[Any, ...]:
-    found = rules.backward(_filled(residuals), *_as_tuple(bars))
-    return tuple(as_many(rules.name, found, count))
+    """The gradients, summed over axes that were broadcast, as torch does."""
+    found = as_many(rules.name, rules.backward(_filled(residuals), *_as_tuple(bars)), len(shapes))
+    return tuple(
+        [
+            g if g is None or shape is None else summed_to(g, shape)
+            for g, shape in zip(found, shapes, strict=True)
+        ]
+    )
 
 
 def _push(
-    rules: FunctionRules, primals: tuple[Any, ...], tangents: tuple[Any, ...]
+    rules: FunctionRules,
+    again: list[Any],
+    primals: tuple[Any, ...],
+    tangents: tuple[Any, ...],
 ) -> tuple[Any, Any]:
     ctx = _context(primals)
-    output = run_forward(rules, ctx, primals)
+    output = _run(rules, again, ctx, primals)
     assert rules.jvp is not None, "asked before"
     return output, rules.jvp(ctx, *tangents)

@@ -35,6 +35,7 @@ class CustomFunction(Generic[P, R]):
     __wrapped__: Function
     name = ""  # of the public class
     definition = ""  # of the method that gives the rules
+    batching: Function | None = None  # ``(info, in_dims, *args) -> (output, out_dims)``
 
     def __init__(self, fun: Callable[P, R], nondiff_argnums: Sequence[int] = ()) -> None:
         check_callable(fun, self.name)

@@ -14,13 +14,21 @@ from ..dispatch.arguments import Function
 from ..errors import TraceError, message
 from ..trace import apply_many, current, private
 from ..transforms.custom_calls import CALL, note_calls
-from ..transforms.custom_rules import CustomRule
+from ..transforms.custom_rules import CustomRule, ValueRule
 from ..transforms.derivative_tapes import choose
 from ..tree import unflatten
+from .batching_rules import BatchingRule
 from .forward_rules import ForwardRule
 from .reverse_rules import ReverseRule
-from .rule_tracing import RuleTapes, RuleTracing
-from .ruled_call import Handles, RuledCall, RuledFunction, is_active
+from .rule_tracing import FunctionAlone, RuleTapes, RuleTracing
+from .ruled_call import (
+    Handles,
+    RuledCall,
+    RuledFunction,
+    is_active,
+    is_mapped,
+    is_mapped_here,
+)
 
 MOST_NESTED = 32  # rules that are traced within each other
 
@@ -32,7 +40,12 @@ def call_with_rule(
     if not function.private and (own := private(cast("Function", function))) is not function:
         return own(*args, **kwargs)
     call = RuledCall(function, function.positional(args, kwargs))
-    if not any(map(is_active, call.handles)):
+    active = any(map(is_active, call.handles))
+    if function.batching is not None and (
+        any(map(is_mapped_here, call.handles)) or (not active and any(map(is_mapped, call.handles)))
+    ):
+        return _entered(call, *_value_alone(call))
+    if not active:
         return function.fun(*call.args)
     known = next((c for c in _constructions.under_way if c.call.key == call.key), None)
     if known is None:
@@ -44,7 +57,19 @@ def call_with_rule(
     return _entered(call, known.rule, known.tapes)
 
 
-def _entered(call: RuledCall, rule: CustomRule, tapes: RuleTapes) -> object:
+def _value_alone(call: RuledCall) -> tuple[ValueRule, RuleTapes]:
+    """The rule of a call that is not differentiated before it is batched, by the user's rule."""
+    note_calls()
+    found = FunctionAlone(call).tapes()
+    return ValueRule(found.outs.types, found.forward, _batching(call)), found
+
+
+def _batching(call: RuledCall) -> BatchingRule | None:
+    batching = call.function.batching
+    return None if batching is None else BatchingRule(batching, call)
+
+
+def _entered(call: RuledCall, rule: CustomRule | ValueRule, tapes: RuleTapes) -> object:
     """Enter the node of a call; what the function returns."""
     found = iter(apply_many(CALL, *call.handles, *tapes.extras, rule=rule))
     leaves = [out.of(next(found)) if out.type else out.value for out in tapes.outs.outs]
@@ -118,7 +143,8 @@ def _constructed(call: RuledCall) -> tuple[CustomRule, RuleTapes]:
         tracing = construction._tracing([])
         found = construction.traced()
         types = found.outs.types
-        rule = CustomRule(types, call.moving, tracing.site, pulls=tracing.pulls)
+        batching = _batching(call)
+        rule = CustomRule(types, call.moving, tracing.site, pulls=tracing.pulls, batching=batching)
         if not construction.met:
             return rule.fill(found.forward, found.given), found
         value = choose(found.forward, range(len(types)))

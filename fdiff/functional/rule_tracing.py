@@ -17,6 +17,7 @@ from ..errors import TraceError, message
 from ..tape import Tape
 from ..trace import ArgumentSpec, Recording, Trace, TracedArray, current, record, splice
 from ..trace.handler_arguments import resolve
+from ..tracebacks import line_of
 from ..transforms.custom_rules import Site
 from ..transforms.pipeline import PREPARE, VALUE, derive
 from ..tree import Spec, flatten
@@ -160,6 +161,23 @@ class RuleTracing:
             outs = splice(run.recording.tape, inputs, trace)
             tape = trace.builder.finish([out.id for out in outs])
         return derive(VALUE, derive(PREPARE, tape))
+
+
+class FunctionAlone(RuleTracing):
+    """The function alone, for a call that has no derivative where it stands."""
+
+    closes_over_active = True
+
+    def __init__(self, call: RuledCall) -> None:
+        super().__init__(call, {}, [])
+        self.site = Site(self.name, line_of(call.function.fun))
+
+    def tapes(self) -> RuleTapes:
+        call = self.call
+        found = self.run(lambda args: call.function.fun(*call.with_leaves(args)), call.inputs())
+        self.relies_on(found, lambda: call.handles)
+        tape = self.tape(found, len(call.types), call.types, ())
+        return RuleTapes(tape, tape, self.extras, found)
 
 
 def zeros(type_: ArrayType) -> TracedArray:

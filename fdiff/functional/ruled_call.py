@@ -10,7 +10,7 @@ import numpy as np
 from ..arraytype import ArrayType
 from ..dispatch.arguments import Function
 from ..ops.shaping import traced
-from ..trace import ArgumentSpec, TracedArray
+from ..trace import ArgumentSpec, TracedArray, current
 from ..trace.handler_arguments import resolve
 from ..tree import flatten, unflatten
 
@@ -24,6 +24,7 @@ class RuledFunction(Protocol):
     nondiff: tuple[int, ...]
     original: object
     compared: set[object]
+    batching: Function | None
 
     @property
     def call(self) -> str: ...
@@ -37,6 +38,16 @@ class RuledFunction(Protocol):
 def is_active(handle: TracedArray) -> bool:
     """Whether a derivative is taken for a value."""
     return handle.type.floating and handle.home.guards.is_active(handle.id)
+
+
+def is_mapped(handle: TracedArray) -> bool:
+    """Whether a value differs from element to element of a `vmap` around."""
+    return handle.home.guards.is_batched(handle.id)
+
+
+def is_mapped_here(handle: TracedArray) -> bool:
+    """Whether it differs between the elements of the trace under way, which is that of one."""
+    return handle.home is current() and handle.home.guards.is_batched_here(handle.id)
 
 
 class OutputLeaf(NamedTuple):

@@ -32,13 +32,20 @@ from ..trace import (
 )
 from ..tracebacks import public
 from ..transforms.pipeline import VMAP, derive
-from ..tree import Spec, flatten, node_parts, unflatten
+from ..tree import Spec, flatten, unflatten
 from .annotations import P
 from .invocation import ValuePlan, no_vectors, prepared_function
+from .mapped_axes import (
+    Axis,
+    axes_of_arguments,
+    axis_moved_to,
+    axis_of_each_leaf,
+    common_size,
+    mapped_axis_first,
+)
 from .options import check_callable, check_device, is_int
 from .prepared import Origin, Prepared
 
-Axis = int | None
 ALIKE = "Return arrays of one shape and structure for all elements, with numpy.where for instance."
 
 
@@ -113,7 +120,7 @@ def _one_by_one(
 ) -> None:
     """What `vmap` stands for, a loop of calls; run as plain code for NumPy's warnings."""
     leaves, spec = flatten((args, kwargs))
-    axes = _axes_of_arguments(in_axes, args, kwargs, "vmap")
+    axes = axes_of_arguments(in_axes, args, kwargs, "vmap")
     moved = [
         leaf if axis is None else np.moveaxis(np.asarray(leaf), axis, 0)
         for leaf, axis in zip(leaves, axes, strict=True)
@@ -141,13 +148,13 @@ def _mapped(
     """Trace `f` for one element, batch the tape, and replay it in the trace under way."""
     trace = current()
     leaves, spec = flatten((args, kwargs))
-    axes = _axes_of_arguments(in_axes, args, kwargs, trace.call)
+    axes = axes_of_arguments(in_axes, args, kwargs, trace.call)
     mapped = [k for k, axis in enumerate(axes) if axis is not None]
     arrays = [
-        _mapped_axis_first(leaves[k], cast("int", axes[k]), argument(spec, k), trace.call)
+        mapped_axis_first(leaves[k], cast("int", axes[k]), argument(spec, k), trace.call)
         for k in mapped
     ]
-    size = _size(arrays, trace.call)
+    size = common_size(arrays, trace.call)
     parts: list[tuple[np.ndarray, list[object], Spec]] = []
     rest = np.arange(size)
     while (
@@ -189,8 +196,12 @@ def _batched(
 ) -> Sequence[TracedArray]:
     """The outputs for all entries of `arrays` of a tape that was recorded for one."""
     mapped = [*(True for _ in arrays), *(False for _ in one.extra)]
-    whole = derive(VMAP, tape, mapped=mapped, size=arrays[0].shape[0], spread=spread)
-    return splice(whole, [*arrays, *(traced_of(x) for x in one.extra)], trace)
+    values = [*arrays, *(traced_of(x) for x in one.extra)]
+    size = arrays[0].shape[0]
+    if (rules := HOOKS.get("batching_rules")) is not None:  # there once a function with rules is
+        tape, values, mapped = cast("Any", rules(tape, values, mapped, size, trace))
+    whole = derive(VMAP, tape, mapped=mapped, size=size, spread=spread)
+    return splice(whole, values, trace)
 
 
 def _results_with_axis(
@@ -211,12 +222,10 @@ def _results_with_axis(
     numeric = iter(_batched(one.tape, one, arrays, trace, spread))
     if size != total:
         return [next(numeric) if traceable(out) else out for out in outs]
-    places = _prefix(placing[0], placing[1], "out_axes", trace.call)
+    places = axis_of_each_leaf(placing[0], placing[1], "out_axes", trace.call)
     types = iter(one.tape.output_types)
     return [
-        _axis_moved_to(next(numeric), next(types), axis, size, trace.call)
-        if traceable(out)
-        else out
+        axis_moved_to(next(numeric), next(types), axis, size, trace.call) if traceable(out) else out
         for out, axis in zip(outs, places, strict=True)
     ]
 
@@ -230,7 +239,7 @@ def _joined(
     if any(other != spec for _, _, other in parts):
         fact = "the function returns different structures for different elements."
         raise failure(InputError, call, fact, ALIKE)
-    places = _prefix(out_axes, spec, "out_axes", call)
+    places = axis_of_each_leaf(out_axes, spec, "out_axes", call)
     columns = zip(*(leaves for _, leaves, _ in parts), strict=True)
     return [
         _joined_leaf(leaves, order, axis, call)
@@ -251,7 +260,7 @@ def _joined_leaf(leaves: Sequence[object], order: np.ndarray, axis: Axis, call: 
         raise failure(InputError, call, fact, ALIKE)
     whole = cast("TracedArray", np.concatenate(traced))[order]
     one = ArrayType(whole.shape[1:], whole.dtype)
-    return _axis_moved_to(whole, one, axis, whole.shape[0], call)
+    return axis_moved_to(whole, one, axis, whole.shape[0], call)
 
 
 def _alike(one: object, other: object) -> bool:
@@ -296,93 +305,3 @@ def _element(x: TracedArray) -> ArgumentSpec:
     action = "looked at an element of a mapped array"
     value = lambda: np.asarray(x.home.guards.value(x.id, action))[0]  # noqa: E731 - taken if it is asked for
     return ArgumentSpec(type_, scalar=x.ndim == 1, value=value, batch=x)
-
-
-# --- axes -----------------------------------------------------------------------------------------
-
-
-def _axes_of_arguments(
-    in_axes: object, args: tuple[object, ...], kwargs: dict[str, object], call: str
-) -> list[Axis]:
-    """One axis (or None) for each leaf of the arguments; 0 for those of keyword arguments."""
-    axes = (
-        cast("tuple[object, ...]", in_axes)
-        if isinstance(in_axes, tuple)
-        else (in_axes,) * len(args)
-    )
-    if len(axes) != len(args):
-        fact = f"in_axes has {len(axes)} entries for {len(args)} arguments."
-        raise failure(InputError, call, fact, "Give an entry for each positional argument.")
-    pairs = [(axis, flatten(arg)[1]) for axis, arg in zip(axes, args, strict=True)]
-    found = [axis for prefix, spec in pairs for axis in _prefix(prefix, spec, "in_axes", call)]
-    found += [0] * len(flatten(kwargs)[0])
-    if all(axis is None for axis in found):
-        fact = "vmap must have at least one mapped argument: in_axes is None for all."
-        raise failure(InputError, call, fact, "Call the function itself, or map an argument.")
-    return found
-
-
-def _prefix(axes: object, spec: Spec, name: str, call: str) -> list[Axis]:
-    """The axis of each leaf of `spec`; a single axis stands for all leaves below it."""
-    if axes is None or is_int(axes):
-        return [cast("Axis", axes)] * spec.leaves
-    own = flatten(axes)[1]
-    if (
-        own.kind is not spec.kind
-        or own.keys != spec.keys
-        or len(own.children) != len(spec.children)
-    ):
-        fact = f"{name}={axes!r} does not fit the structure it describes."
-        raise failure(
-            InputError, call, fact, "Give one axis, or the structure with an axis for each array."
-        )
-    _, children = cast("tuple[object, Sequence[object]]", node_parts(axes))
-    pairs = zip(children, spec.children, strict=True)
-    return [axis for child, below in pairs for axis in _prefix(child, below, name, call)]
-
-
-def _mapped_axis_first(leaf: object, axis: int, name: str, call: str) -> TracedArray:
-    """The leaf with its mapped axis moved to the front."""
-    if not isinstance(leaf, TracedArray):
-        fact = f"vmap was asked to map axis {axis} of a value of type {type(leaf).__name__}"
-        way = "Pass it whole: in_axes=(0, None), for instance."
-        raise failure(InputError, call, f"{fact} ({name}).", way)
-    if not -leaf.ndim <= axis < leaf.ndim:
-        fact = f"vmap was asked to map axis {axis} of an array of shape {leaf.shape} ({name})."
-        way = "Give in_axes an axis that the array has, or None to pass it whole."
-        if not leaf.ndim and "[" in name.removeprefix("argument "):
-            way = f"{way} A list of numbers is mapped as numpy.array(x)."
-        raise failure(InputError, call, fact, way)
-    return _moveaxis(leaf, axis, 0)
-
-
-_moveaxis = cast("Callable[[TracedArray, int, int], TracedArray]", np.moveaxis)
-
-
-def _size(mapped: Sequence[TracedArray], call: str) -> int:
-    """The common length of the mapped axes; raises if they differ."""
-    sizes = sorted({x.shape[0] for x in mapped})
-    if len(sizes) == 1:
-        return sizes[0]
-    if not sizes:
-        raise failure(InputError, call, "vmap got no array to map over.", "Pass an array.")
-    fact = f"vmap got inconsistent sizes for the mapped axes: {', '.join(map(str, sizes))}."
-    raise failure(InputError, call, fact, "Pass what is not mapped whole: in_axes=(0, None).")
-
-
-def _axis_moved_to(
-    out: TracedArray, one: ArrayType, axis: Axis, size: int, call: str
-) -> TracedArray:
-    """The result with its mapped axis at `axis`; in `out` that is the first axis, if any."""
-    mapped = out.ndim > len(one.shape)
-    if axis is None:
-        if mapped:
-            fact = "out_axes is None for a result that differs from element to element."
-            raise failure(InputError, call, fact, "Give the axis it shall have.")
-        return out
-    if not -one.ndim - 1 <= axis <= one.ndim:
-        fact = f"out_axes={axis} does not fit a result of shape {one.shape} for each element."
-        raise failure(InputError, call, fact, f"Give an axis from 0 to {one.ndim}.")
-    if not mapped:
-        out = cast("TracedArray", np.broadcast_to(cast("np.ndarray", out), (size, *one.shape)))
-    return _moveaxis(out, 0, axis)

@@ -9,7 +9,7 @@ from .function_to_tape import ArgumentSpec, Recording, private, record, splice
 from .node_strides import memory_layout
 from .ordinary_trace import Trace
 from .recorder import FOLD_LIMIT, Recorder, assemble
-from .trace_stack import current, root_trace, tracing, unsupported
+from .trace_stack import current, in_a_batch, root_trace, tracing, unsupported
 from .traced_array import TracedArray, guarded_value
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "current",
     "guarded_value",
     "implements",
+    "in_a_batch",
     "memory_layout",
     "private",
     "record",

@@ -169,6 +169,10 @@ class GuardSet:
         self._extend(node_id)
         return self._any_input(self._depends[node_id], self.batch_of, GuardSet.is_batched)
 
+    def is_batched_here(self, node_id: int) -> bool:
+        """Whether a node depends on a batch of which the trace itself is one entry."""
+        return any(i in self.batch_of for i in self._inputs(node_id))
+
     def _any_input(
         self, bits: int, these: Container[int], outside: Callable[[GuardSet, int], bool]
     ) -> bool:

@@ -64,6 +64,11 @@ def tracing() -> bool:
     return bool(stack.traces)
 
 
+def in_a_batch() -> bool:
+    """Whether the code under way is traced for one element of a batch."""
+    return any(trace.guards.batch_of for trace in stack.traces)
+
+
 @contextmanager
 def suspended() -> Generator[None]:
     """Code that runs in this context does not see the traces under way."""

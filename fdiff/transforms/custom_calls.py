@@ -45,12 +45,14 @@ class CallRule(Protocol):
     gives the results alone, and holds no calls; `run` is its interpreter.
     ``pulled(residuals, arguments, bars)`` gives a cotangent for each argument,
     ``pushed(residuals, arguments, dots)`` a tangent for each result, both `ZERO` where there is
-    none. ``batched(mapped, size)`` is the rule of the mapped call. One that does not `open` stays
-    a call in derivatives; it keeps no residuals. ``tangents()`` is the pushforward as a tape, None
-    where there is none.
+    none. ``batched(mapped, size)`` is the rule of the mapped call; `vmap` asks the `batching` rule
+    of the user in its place, where there is one. A rule that does not `open` stays a call in
+    derivatives; it keeps no residuals. ``tangents()`` is the pushforward as a tape, None where
+    there is none.
     """
 
     opens: bool
+    batching: object  # `functional.batching_rules.BatchingRule`, or None
     types: tuple[ArrayType, ...]
     forward: Tape
 
@@ -147,6 +149,11 @@ HELD = Primitive("held", lambda x: (x,), lambda x: x, _no_slope, _no_slope, flat
 # --- what is done to tapes ------------------------------------------------------------------------
 
 
+def batching_calls(tape: Tape) -> list[int]:
+    """The calls that have a batching rule of the user's."""
+    return [i for i in _calls(tape, CALL) if _rule(tape.nodes[i]).batching is not None]
+
+
 def _calls(tape: Tape, primitive: Primitive) -> list[int]:
     if not _recorded:
         return []
@@ -221,6 +228,16 @@ def checkpoints_inlined(tape: Tape) -> Tape:
     rules = {i: _rule(tape.nodes[i]) for i in _calls(tape, CALL)}
     kept = {i: rule.forward for i, rule in rules.items() if not rule.opens}
     return _inlined(tape, {i: checkpoints_inlined(forward) for i, forward in kept.items()})
+
+
+def batching_calls_shown(tape: Tape) -> Tape:
+    """The tape without those checkpoints around calls that have a batching rule of the user's."""
+    found: dict[int, Tape] = {}
+    for i in _calls(tape, CALL):
+        rule = _rule(tape.nodes[i])
+        if not rule.opens and batching_calls(inner := batching_calls_shown(rule.forward)):
+            found[i] = inner
+    return _inlined(tape, found)
 
 
 def own_calls_inlined(tape: Tape, rule: object, linear: int) -> Tape:

@@ -56,9 +56,16 @@ class CustomRule:
     given: Tape
 
     def __init__(
-        self, types: Sequence[ArrayType], moving: Sequence[int], site: Site, *, pulls: bool
+        self,
+        types: Sequence[ArrayType],
+        moving: Sequence[int],
+        site: Site,
+        *,
+        pulls: bool,
+        batching: object = None,
     ) -> None:
         self.types, self.moving, self.site, self.pulls = tuple(types), tuple(moving), site, pulls
+        self.batching = batching
         self.floating = [k for k, t in enumerate(types) if t.floating]
         self.recursive = False
         self._hash: int | None = None
@@ -80,6 +87,8 @@ class CustomRule:
     def __eq__(self, other: object) -> bool:
         if self is other or not isinstance(other, CustomRule) or self.recursive or other.recursive:
             return self is other
+        if self.batching is not other.batching:
+            return False
         return self._key() == other._key()
 
     def __hash__(self) -> int:
@@ -196,10 +205,40 @@ def _shared_summed(tape: Tape, moving: Sequence[int], mapped: Bits) -> Tape:
         return trace.builder.finish([trace.lift(x) for x in found])
 
 
+class ValueRule:
+    """What a call computes, for one that is batched before anything is differentiated.
+
+    It is there for its `batching` rule: `vmap` asks that, and what it gives has derivatives.
+    """
+
+    opens = True
+
+    def __init__(self, types: Sequence[ArrayType], forward: Tape, batching: object) -> None:
+        self.types, self.forward, self.batching = tuple(types), forward, batching
+        self.value = inlined(forward)
+
+    @cached_property
+    def run(self) -> Interpreter:
+        return Interpreter(self.value)
+
+    def pulled(self, residuals: Traced, args: Traced, bars: Sequence[object]) -> list[object]:
+        raise AssertionError("no derivative is taken through such a call")
+
+    pushed = pulled
+
+    def tangents(self) -> Tangents | None:
+        return None
+
+    def batched(self, mapped: Bits, size: int) -> ValueRule:
+        types = [ArrayType((size, *t.shape), t.dtype) for t in self.types]
+        return ValueRule(types, batch(self.forward, mapped, size), None)
+
+
 class Refusal:
     """The rule of a call that gives its argument, and refuses to be differentiated."""
 
     opens = True
+    batching = None
 
     def __init__(self, type_: ArrayType, words: str) -> None:
         self.types, self.words = (type_,), words

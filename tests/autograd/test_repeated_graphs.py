@@ -43,6 +43,7 @@ CALLS = [
         pytest.param(lambda *a, u=u: apply_ufunc(u, *a), shapes, id=f"{u.__name__}-{len(shapes)}")
         for u in UFUNCS
         if takes_floats(u)
+        and getattr(np, u.__name__, None) is u  # as tables stand before SciPy is used
         for shapes in ([((5, 3),), ((7, 4),)], [((5, 3), (3,)), ((6, 4), (4,))])
         if len(shapes[0]) == u.nin
     ],

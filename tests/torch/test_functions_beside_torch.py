@@ -374,3 +374,87 @@ def test_once_differentiable_in_traces():
     np.testing.assert_allclose(fdiff.grad(of(Once))(X), np.cos(X))
     with pytest.raises(RuntimeError, match="differentiate twice"):
         fdiff.jacrev(fdiff.grad(of(Once)))(X)
+
+
+def with_keywords(lib, seen):
+    """A power times a factor, with the context given first, or set up apart."""
+
+    class First(lib.Function):
+        @staticmethod
+        def forward(ctx, x, power=2, factor=1.0):
+            ctx.save_for_backward(x)
+            ctx.power, ctx.factor = power, factor
+            return factor * x**power, "a name", None
+
+        @staticmethod
+        def backward(ctx, bar, *others):
+            seen.append(others)
+            (x,) = ctx.saved_tensors
+            return bar * ctx.factor * ctx.power * x ** (ctx.power - 1), None, None
+
+    class Apart(lib.Function):
+        @staticmethod
+        def forward(x, power=2, factor=1.0):
+            return factor * x**power
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            seen.append(inputs[1:])
+            ctx.save_for_backward(inputs[0])
+            ctx.inputs = inputs[1:]
+
+        @staticmethod
+        def backward(ctx, bar):
+            power, factor = ctx.inputs
+            return bar * factor * power * ctx.saved_tensors[0] ** (power - 1), None, None
+
+    return First, Apart
+
+
+GIVEN = [((), {}), ((3,), {}), ((), {"power": 3}), ((3,), {"factor": 2.0})]
+GAP = ((), {"factor": 2.0})  # torch takes a keyword behind a gap where the context is set up apart
+
+
+@pytest.mark.filterwarnings("ignore::fdiff.errors.RetraceWarning")  # the rules note what they see
+@pytest.mark.parametrize(
+    ("given", "apart"),
+    [(given, apart) for given in GIVEN for apart in (False, True)] + [(GAP, True)],
+)
+def test_keywords_and_results_that_are_no_arrays(given, apart):
+    args, kwargs = given
+    found = []
+    for lib in (OURS, TORCH):
+        seen = []
+        op = with_keywords(lib, seen)[apart]
+        x = lib.tensor([0.5, 2.0, 3.0])
+        made = op.apply(x, *args, **kwargs)
+        y = made if apart else made[0]
+        y.sum().backward()
+        rest = None if apart else made[1:]
+        found.append((np.asarray(y.detach()), np.asarray(x.grad), rest, seen))
+    ours_, theirs = found
+    np.testing.assert_allclose(ours_[0], theirs[0])
+    np.testing.assert_allclose(ours_[1], theirs[1])
+    assert ours_[2:] == theirs[2:]
+    op = with_keywords(OURS, [])[apart]
+    first = lambda made: made if apart else made[0]
+    loss = lambda x: np.sum(first(op.apply(x, *args, **kwargs)))
+    np.testing.assert_allclose(fdiff.grad(loss)(np.array([0.5, 2.0, 3.0])), theirs[1])
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_keywords_that_forward_does_not_take(apart):
+    for lib in (OURS, TORCH):
+        with pytest.raises(TypeError, match="got an unexpected keyword argument 'shape'"):
+            with_keywords(lib, [])[apart].apply(lib.tensor([1.0]), shape=2)
+
+
+def test_a_node_tells_what_was_saved():
+    for lib in (OURS, TORCH):
+        x = lib.tensor([0.5, 2.0])
+        y = with_keywords(lib, [])[1].apply(x)
+        (saved,) = y.grad_fn.saved_tensors
+        assert saved is x or np.array_equal(saved.detach(), x.detach())
+        y.sum().backward()
+        with pytest.raises(RuntimeError, match="after they have already been freed"):
+            _ = y.grad_fn.saved_tensors

@@ -1,0 +1,160 @@
+"""Batching rules of the user's, `vmap` of a class derived from `fdiff.autograd.Function`.
+
+Such a rule is Python, and what it reads from outside is to be watched, as what any other function
+reads: so it runs in the trace that calls `vmap`, on all elements at once. The tape of one element
+has a call where the rule is to run. `with_batching_rules` cuts the tape there: what the call needs
+is batched, the rule is run on that, and what it gives is a further mapped input of the tape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from ..arraytype import ArrayType
+from ..errors import InputError
+from ..ops.shaping import traced
+from ..primitive import HOOKS
+from ..tape import ITEM, Builder, Node, Tape, Way, prune, rebuild
+from ..trace import Recorder, TracedArray, splice
+from ..trace.handler_arguments import resolve
+from ..transforms.custom_calls import batching_calls, batching_calls_shown
+from ..transforms.dependence import influenced
+from ..transforms.pipeline import VMAP, derive
+from ..tree import flatten, unflatten
+from .mapped_axes import axis_of_each_leaf, axis_to_front
+from .rule_results import RuleResults
+from .ruled_call import RuledCall
+
+TWO_RESULTS = (
+    "Expected the vmap staticmethod to have two returns, an output and out_dims with pytree"
+    " structure compatible with the output. "
+)
+
+
+class VmapInfo(NamedTuple):
+    """What a batching rule is told: how many elements there are.
+
+    `randomness` is there because torch has it: traced functions draw no random numbers.
+    """
+
+    batch_size: int
+    randomness: str = "error"
+
+
+class BatchingRule:
+    """The user's rule ``vmap(info, in_dims, *args)`` for one call.
+
+    Of the `call` it takes the structure of the arguments, and those that are no arrays.
+    """
+
+    def __init__(self, rule: Callable[..., Any], call: RuledCall) -> None:
+        self.rule, self.call = rule, call
+        self.results = RuleResults(call.function.call, rule, "batching rule")
+
+    def ask(
+        self,
+        given: Sequence[TracedArray],
+        carries: Sequence[bool],
+        size: int,
+        types: Sequence[ArrayType],
+    ) -> list[tuple[TracedArray, bool]]:
+        """The results of the call for `size` elements, and which of them carry these.
+
+        `carries` tells which of the arguments do; each element gives results of the `types`.
+        """
+        call = self.call
+        dims: list[int | None] = [None] * len(call.leaves)
+        leaves = []
+        for k, x, own, on in zip(call.traced, given, call.handles, carries):  # noqa: B905 - then come arrays read from outside
+            dims[k] = 0 if on else None
+            alike = {} if on else {"scalar": own.scalar, "weak": own.weak}
+            leaves.append(TracedArray(x.home, x.id, x.type, **alike))
+        args = [VmapInfo(size), unflatten(call.spec, dims), *call.with_leaves(leaves)]
+        output, out_dims = self._pair(self.results.ask(args, "vmap(info, in_dims, *args)"))
+        outs, spec = flatten(output)
+        if len(outs) != len(types):
+            fact = f"gives {len(outs)} results; the function returns {len(types)}."
+            raise self.results.error(InputError, fact, "Return what the function returns.")
+        axes = axis_of_each_leaf(out_dims, spec, "out_dims", self.results.call)
+        return [
+            self._checked(resolve(out), axis, type_, size)
+            for out, axis, type_ in zip(outs, axes, types, strict=True)
+        ]
+
+    def _pair(self, found: Any) -> tuple[Any, Any]:
+        if not isinstance(found, tuple):
+            raise RuntimeError(f"{TWO_RESULTS}Got a {type(found)} instead")  # noqa: TRY004 - torch's
+        if len(found) != 2:
+            raise RuntimeError(f"{TWO_RESULTS}Got {len(found)} returns instead")
+        return found
+
+    def _checked(
+        self, out: Any, axis: int | None, type_: ArrayType, size: int
+    ) -> tuple[TracedArray, bool]:
+        """A result with the axis of the elements in front, and whether it has one."""
+        x = traced(out)
+        if axis is not None:
+            x = axis_to_front(x, axis, "a result", self.results.call)
+            if x.shape[0] != size:
+                fact = f"gives a result with {x.shape[0]} elements along its axis, not {size}."
+                raise self.results.error(InputError, fact, "Tell the axis by out_dims.")
+        one = ArrayType(x.shape if axis is None else x.shape[1:], x.dtype)
+        if one != type_:
+            fact = f"gives {one} for each element, where the function gives {type_}."
+            raise self.results.error(InputError, fact, "Return what the function returns.")
+        return x, axis is not None
+
+
+def with_batching_rules(
+    tape: Tape, arrays: list[TracedArray], carries: list[bool], size: int, trace: Recorder
+) -> tuple[Tape, list[TracedArray], list[bool]]:
+    """A tape, its inputs, and which carry the elements, after the rules of mapped calls were run.
+
+    Their results are further inputs.
+    """
+    tape = batching_calls_shown(tape)
+    while (call := _first_mapped(tape, carries)) is not None:
+        node = tape.nodes[call]
+        needed = prune(tape, node.args)
+        alone = [False] * len(node.args)
+        whole = derive(VMAP, needed, mapped=carries, size=size, spread=alone)
+        args = splice(whole, arrays, trace)
+        on = [x.ndim > tape.nodes[a].type.ndim for x, a in zip(args, node.args, strict=True)]
+        rule = node.param("rule")
+        found = rule.batching.ask(args, on, size, rule.types)
+        tape = _with_results_as_inputs(tape, call)
+        arrays = [*arrays, *(x for x, _ in found)]
+        carries = [*carries, *(mapped for _, mapped in found)]
+    return tape, arrays, carries
+
+
+HOOKS["batching_rules"] = with_batching_rules  # called by `functional/vectorized_map.py`
+
+
+def _first_mapped(tape: Tape, carries: Sequence[bool]) -> int | None:
+    """The first call with a batching rule that depends on a mapped input."""
+    calls = batching_calls(tape)
+    if not calls:
+        return None
+    moved = influenced(tape, {i: 1 for i, on in zip(tape.inputs, carries, strict=True) if on})[0]
+    return next((i for i in calls if moved[i]), None)
+
+
+def _with_results_as_inputs(tape: Tape, call: int) -> Tape:
+    """The tape without a call, whose results are further inputs."""
+    results: list[int] = []
+
+    def enter(builder: Builder, ids: dict[int, int]) -> int:
+        results.extend(builder.input(t) for t in tape.nodes[call].types)
+        return results[0]
+
+    ways: dict[int, Way] = {call: enter}
+    for i, node in enumerate(tape.nodes):
+        if node.primitive is ITEM and node.args[0] == call:
+            ways[i] = _result(node, results)
+    return rebuild(tape, Builder(), ways)
+
+
+def _result(node: Node, results: list[int]) -> Way:
+    return lambda builder, ids: results[node.k]
