@@ -234,8 +234,9 @@ def test_importing_fdiff_loads_neither_numba_nor_scipy_nor_rare_parts_of_numpy()
 
 def test_importing_fdiff_takes_no_longer_than_importing_numpy(tmp_path):
     # Processor time, not the clock: other tests run beside this one. For fdiff, which starts no
-    # thread, that of this thread: those that NumPy has started wait in a loop for a while. Relative to NumPy's own, for
-    # processors change their frequency: the same import takes 60 ms at one hour and 110 at another.
+    # thread, that of this thread: those that NumPy has started wait in a loop for a while. Relative
+    # to NumPy's own, for processors change their frequency: the same import takes 60 ms at one hour
+    # and 110 at another.
     code = (
         "import time\n"
         "begin = time.process_time()\n"
