@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from ....attributes import cached_property
 from ...ir.index_expressions import Dims, nonunit
 from ...ir.loops import (
     BLOCK,
@@ -98,12 +97,8 @@ class _TileCandidate:
             return role_of_rows(item, self.axis, self.dims) is not None
         return isinstance(item, Nest) and row_loop(item, self.axis) is not None
 
-    @cached_property
     def tile_local(self) -> dict[str, int]:
-        """The temporaries that only the tile loop uses, row by row, each with its row axis.
-
-        Ask only when every item has been taken: the answer is kept.
-        """
+        """The temporaries that only the tile loop uses, row by row, each with its row axis."""
         outside = MemoryUses()
         for item in (*self.before, *self.after):
             assert isinstance(item, Nest | Call)
@@ -120,11 +115,11 @@ class _TileCandidate:
         """A score of the memory saved, which grows with the rank of tile-local temporaries."""
         if len(self.tiled) < 2:
             return 0
-        return sum(8 ** len(nonunit(self.dims[name])) for name in self.tile_local)
+        return sum(8 ** len(nonunit(self.dims[name])) for name in self.tile_local())
 
     def program(self) -> LoopProgram:
         """The program with the tile loop, and initialisations before and results after it."""
-        tile_local = self.tile_local
+        tile_local = self.tile_local()
         rows = tuple(
             tuple(d for k, d in enumerate(self.dims[name]) if k != axis)
             for name, axis in tile_local.items()

@@ -10,6 +10,7 @@ from __future__ import annotations
 from math import inf
 from typing import NamedTuple
 
+from .constants import LOG_2
 from .value import (
     Pair,
     Value,
@@ -35,8 +36,7 @@ from .value import (
 LOG2_E = 1.4426950408889634
 # log2(e) in single precision, in two parts
 _LOG2_E_SINGLE = 1.4426950216293335, 1.925963033500011e-08
-LOG_2 = (0.6931471805599453, 2.3190468138462996e-17), (0.6931471824645996, -1.9046542121259336e-09)
-# The same with a first part so short that its products with whole numbers are exact (fdlibm).
+# log(2) with a first part so short that its products with whole numbers are exact (fdlibm).
 _LOG_2_SHORT = (
     (0.6931471803691238, 1.9082149292705877e-10),
     (0.693145751953125, 1.428606765330187e-06),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from math import inf
 
+from .constants import HALF_PI
 from .value import Value, copysign, fabs, libm, polynomial, sqrt, where, word
 
-_HALF_PI = (1.5707963267948966, 6.123233995736766e-17), (1.5707963705062866, -4.371138828673793e-08)
+_HALF_PI = HALF_PI[0][:2], HALF_PI[1][:2]  # two parts suffice here
 # (asin(s) / s - 1) / s**2 in s**2 on [0, 1/4]: relative errors 2**-56 and 2**-32.
 _ASIN = (
     0.16666666666665378, 0.07500000000344621, 0.04464285682208631, 0.03038195939182825,

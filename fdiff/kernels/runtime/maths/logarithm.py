@@ -9,7 +9,8 @@ from __future__ import annotations
 from math import inf, nan
 from typing import NamedTuple
 
-from .exponential import LOG_2, exp, exp2
+from .constants import LOG_2
+from .exponential import exp, exp2
 from .value import (
     Value,
     copysign,
@@ -179,7 +180,7 @@ def logaddexp(x: Value, y: Value) -> Value:
     """``log(exp(x) + exp(y))`` as NumPy has it (npymath's npy_logaddexp)."""
     d = x - y
     out = where(d > 0.0, x, y) + log1p_finite(exp(-fabs(d)))
-    return where(x.equals(y), x + 0.6931471805599453, out)
+    return where(x.equals(y), x + LOG_2[0][0], out)
 
 
 @word

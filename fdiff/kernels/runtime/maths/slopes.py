@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from math import inf
 
+from .constants import LOG_2
 from .exponential import Twice, exp, exp2
 from .logarithm import log
 from .power import Scaled, exponent_sum, power
@@ -57,13 +58,13 @@ def second_share(x: Value, y: Value) -> Value:
 @word
 def first_share2(x: Value, y: Value) -> Value:
     """``2**x / (2**x + 2**y)``."""
-    return _shares(x, y, exp2, 0.6931471805599453)[0]
+    return _shares(x, y, exp2, LOG_2[0][0])[0]
 
 
 @word
 def second_share2(x: Value, y: Value) -> Value:
     """``2**y / (2**x + 2**y)``."""
-    return _shares(x, y, exp2, 0.6931471805599453)[1]
+    return _shares(x, y, exp2, LOG_2[0][0])[1]
 
 
 @word

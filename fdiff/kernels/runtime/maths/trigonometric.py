@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from math import inf
 
+from .constants import HALF_PI
 from .value import (
     Pair,
     Value,
@@ -27,10 +28,6 @@ from .value import (
 
 REACH = 2.0**31, 2.0**16  # in double and in single precision
 
-_HALF_PI = (
-    (1.5707963267948966, 6.123233995736766e-17, -1.4973849048591698e-33),
-    (1.5707963705062866, -4.371138828673793e-08, -1.7151245100058819e-15),
-)
 _PER_HALF_PI = 0.6366197723675814
 # (sin(r) / r - 1) / r**2 in r**2, |r| <= pi/4: relative errors 2**-58 and 2**-28.
 _SIN = (
@@ -59,7 +56,7 @@ def _quadrants(x: Value) -> tuple[Value, Value]:
 def _reduce(x: Value) -> tuple[Pair, Value]:
     """``|x| - k pi/2`` as a pair, and the last bits of `k`."""
     x = fabs(x)
-    high, middle, low = x.pick(*_HALF_PI)
+    high, middle, low = x.pick(*HALF_PI)
     k, bits = _quadrants(x)
     first = fma(k, -high, x)
     second = k * middle
@@ -70,7 +67,7 @@ def _reduce(x: Value) -> tuple[Pair, Value]:
 def _reduced(x: Value) -> tuple[Value, Value]:
     """``|x| - k pi/2`` to about an ulp, and the last bits of `k`."""
     x = fabs(x)
-    high, middle, low = x.pick(*_HALF_PI)
+    high, middle, low = x.pick(*HALF_PI)
     k, bits = _quadrants(x)
     return fma(k, -low, fma(k, -middle, fma(k, -high, x))), bits
 
