@@ -12,6 +12,7 @@ from . import graph as graph
 from . import operator_calls as operator_calls  # enters what operators ask
 from . import recorded_checks as recorded_checks  # enters what `gradcheck` asks
 from .engine import backward, grad
+from .engine_settings import enforce_grad_layout_policy, set_multithreading_enabled
 from .function import Function
 from .modes import (
     enable_grad,
@@ -32,6 +33,7 @@ __all__ = [
     "checkpoint",
     "detect_anomaly",
     "enable_grad",
+    "enforce_grad_layout_policy",
     "grad",
     "inference_mode",
     "is_grad_enabled",
@@ -39,6 +41,7 @@ __all__ = [
     "no_grad",
     "set_detect_anomaly",
     "set_grad_enabled",
+    "set_multithreading_enabled",
     "tensor",
 ]
 

@@ -12,11 +12,12 @@ SIAM 2008, section 3.2.
 from __future__ import annotations
 
 from collections.abc import Container, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
 
+from .. import kernels
 from ..errors import flag, warn
 from ..process.float_flags import noting
 from ..tracebacks import public
@@ -91,6 +92,7 @@ def backward(
         tensors.__class__ is RecordedArray
         and grad_tensors is inputs is grad_variables is None
         and not create
+        and state.multithreading
         and try_written(tensors, retain=retain)
     ):
         return
@@ -110,7 +112,13 @@ def backward(
     seeds = sequence(grad_tensors, "backward") if given else (None,) * len(outputs)
     roots = roots_of(outputs, seeds, "backward")
     wanted = None if inputs is None else [edge_of(x, "backward") for x in starts]
-    _Pass(roots, wanted, retain=retain, create=create).into_leaves(starts)
+    with _threads():
+        _Pass(roots, wanted, retain=retain, create=create).into_leaves(starts)
+
+
+def _threads() -> AbstractContextManager[None]:
+    """The threads that kernels of a pass may use: all, or the calling one."""
+    return nullcontext() if state.multithreading else kernels.one_thread()
 
 
 def _flags(call: str, retain_graph: object, create_graph: object) -> tuple[bool, bool]:
@@ -199,10 +207,11 @@ def grad(
     create = recorded or pushes  # tangents of gradients go through the graph of these
     roots = [] if is_grads_batched else roots_of(ends, seeds, "grad")
     wanted = [edge_of(x, "grad") for x in starts]
-    if is_grads_batched:
-        found = _batched(ends, seeds, wanted, retain=retain, create=create)
-    else:
-        found = _Pass(roots, wanted, retain=retain, create=create).captured()
+    with _threads():
+        if is_grads_batched:
+            found = _batched(ends, seeds, wanted, retain=retain, create=create)
+        else:
+            found = _Pass(roots, wanted, retain=retain, create=create).captured()
     if pushes:
         state.dual.without_graph(found)
     for k, (x, g) in enumerate(zip(starts, found, strict=True)):

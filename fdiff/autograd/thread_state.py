@@ -23,7 +23,8 @@ class ThreadState(threading.local):
     ``(pack, unpack)`` under way, innermost last; `refusal` is the message where such hooks are
     disabled. `copies` keeps saved values that are stored into (`allow_mutation_on_saved_tensors`).
     `saved_watched` tells that one of these is on. `running` are the nodes of the backward pass
-    under way. `calls` are the short ways that these modes allow.
+    under way. `calls` are the short ways that these modes allow. `multithreading` and
+    `keeps_layouts` are the settings of backward passes (`engine_settings.py`).
     """
 
     saved_hooks: tuple[tuple[Callable[[Any], Any], Callable[[Any], Any]], ...] = ()
@@ -31,6 +32,8 @@ class ThreadState(threading.local):
     copies: Any = None
     running: Any = ()
     calls = RECORDED_CALLS
+    multithreading = True
+    keeps_layouts = True
     _grad_enabled = True
     _inference = False
     _saved_watched = False

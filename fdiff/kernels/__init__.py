@@ -90,6 +90,7 @@ if TYPE_CHECKING:
     from .passes.pipeline import NAMES as PASSES
     from .runtime.status import error_of
     from .tape_costs import TapeCosts, costs_of_tape, flops_of_node
+    from .thread_pool import one_thread
     from .user_texts import UserTextError, rule_of_text
 
 __all__ = [
@@ -165,6 +166,7 @@ __all__ = [
     "missing",
     "missing_on_cuda",
     "on_disk",
+    "one_thread",
     "predict_seconds",
     "rule_of_text",
     "seen",
@@ -236,6 +238,7 @@ _HOMES = {
     "missing_on_cuda": ("cuda.cuda_compiler", "missing"),
     "stub_fault": ("llvm.stub_binding", "stub_fault"),
     "UserTextError": ("user_texts", "UserTextError"),
+    "one_thread": ("thread_pool", "one_thread"),
     "rule_of_text": ("user_texts", "rule_of_text"),
     "text_after": ("codegen.source_generation", "text_after"),
 }

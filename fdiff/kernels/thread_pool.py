@@ -19,6 +19,8 @@ import atexit
 import ctypes
 import os
 import threading
+from collections.abc import Generator
+from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -122,6 +124,20 @@ class Pool:
         self._words[POOL["BUSY"]] = 0
         return True
 
+    @contextmanager
+    def kept(self) -> Generator[None]:
+        """Meanwhile each kernel runs on the thread that calls it, as where the pool is busy."""
+        if self._code is None:  # no kernel of several threads was made yet; one may be, meanwhile
+            self._words[POOL["BUSY"]], taken = 1, True
+        else:
+            take = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(self._code.take)
+            taken = bool(take(self.address))
+        try:
+            yield
+        finally:
+            if taken:
+                self._words[POOL["BUSY"]] = 0
+
     def before_fork(self) -> None:
         """Stop the threads, so that the child gets no memory that they are changing."""
         self._lock.acquire()
@@ -145,6 +161,11 @@ class Pool:
 pool = Pool()
 atexit.register(pool.stop)
 no_fork.at_fork(pool.before_fork, pool.after_fork, pool.forget)
+
+
+def one_thread() -> AbstractContextManager[None]:
+    """A context in which each kernel runs on the thread that calls it."""
+    return pool.kept()
 
 
 def threads() -> int:
