@@ -45,8 +45,12 @@ class Function(FunctionCtx):
     In functions that operators of fdiff trace, forward mode is the transpose of ``backward``, and
     ``jvp`` counts where there is no ``backward``. `fdiff.vmap` asks ``vmap`` for the outputs; the
     class needs a ``setup_context`` then. Without one, it batches what the rules do, which
-    torch does if ``generate_vmap_rule`` asks for it; so it batches ``backward`` and ``jvp``.
-    ``mark_dirty`` is refused there.
+    torch does if ``generate_vmap_rule`` asks for it; so it batches ``backward`` and ``jvp``, and
+    calls inside of the rules of other functions. ``vmap`` has to compute what ``forward`` computes
+    for each element, by which branches are taken. ``mark_dirty`` is refused there.
+
+    Second derivatives of what depends on the output go by ``backward`` again, as in torch, also
+    where that is not the slope of ``forward`` (straight-through estimators).
 
     References
     ----------

@@ -30,10 +30,11 @@ def apply_traced(cls: Any, rules: FunctionRules, args: tuple[Any, ...]) -> Any:
         function = custom_jvp(plain)
         function.defjvp(_named("jvp", rules.jvp, partial(_push, rules, again)))
     function.original = cls  # its methods are private copies, if the class is
+    function.title = f"{rules.name}.apply"
+    again.append(function)
     if rules.vmap is not None and in_a_batch():
         _check_vmap(rules)
         function.batching = rules.vmap
-        again.append(function)
     found = function(*args)
     if not flat:
         return found
@@ -78,14 +79,21 @@ def _check_vmap(rules: FunctionRules) -> None:
 def _run(rules: FunctionRules, again: list[Any], ctx: FunctionCtx, args: Sequence[Any]) -> Any:
     """What the forward rule gives, with the context filled.
 
-    In `vmap`, a class with a batching rule is called `again` by its own rule: this is the call that
-    the batching rule takes the place of.
+    The class is called `again` by its own rule, so that derivatives of what depends on the output,
+    the second ones of the call itself among them, go by the rule, as in torch.
     """
-    if not again:
-        return run_forward(rules, ctx, args)
+    if rules.setup is not None:
+        output = again[0](*args)
+        rules.setup(ctx, tuple(args), output)
+        return output
+    plain = run_forward(rules, ctx, args)
     output = again[0](*args)
-    assert rules.setup is not None, "checked before"
-    rules.setup(ctx, tuple(args), output)
+    pairs = list(zip(_as_tuple(plain), _as_tuple(output), strict=True))
+    own = lambda x: next((ruled for known, ruled in pairs if known is x), x)  # noqa: E731 - of this call
+    ctx._saved, ctx._flat = tuple(map(own, ctx._saved)), tuple(map(own, ctx._flat))
+    for name, value in vars(ctx).items():
+        if name not in _PRIVATE:
+            setattr(ctx, name, own(value))
     return output
 
 

@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ..arraytype import ArrayType
-from ..errors import InputError
+from ..dispatch.arguments import traceable
+from ..errors import InputError, LeakError, UnsupportedError
 from ..ops.shaping import traced
 from ..primitive import HOOKS
 from ..tape import ITEM, Builder, Node, Tape, Way, prune, rebuild
@@ -23,6 +24,7 @@ from ..transforms.dependence import influenced
 from ..transforms.pipeline import VMAP, derive
 from ..tree import flatten, unflatten
 from .mapped_axes import axis_of_each_leaf, axis_to_front
+from .options import is_int
 from .rule_results import RuleResults
 from .ruled_call import RuledCall
 
@@ -71,16 +73,28 @@ class BatchingRule:
             alike = {} if on else {"scalar": own.scalar, "weak": own.weak}
             leaves.append(TracedArray(x.home, x.id, x.type, **alike))
         args = [VmapInfo(size), unflatten(call.spec, dims), *call.with_leaves(leaves)]
-        output, out_dims = self._pair(self.results.ask(args, "vmap(info, in_dims, *args)"))
-        outs, spec = flatten(output)
-        if len(outs) != len(types):
-            fact = f"gives {len(outs)} results; the function returns {len(types)}."
-            raise self.results.error(InputError, fact, "Return what the function returns.")
+        output, out_dims = self._pair(self._asked(args))
+        leaves, spec = flatten(output)
+        if not all(axis is None or is_int(axis) for axis in flatten(out_dims)[0]):
+            fact = f"gives out_dims={out_dims!r}, which must hold ints and None."
+            raise self.results.error(InputError, fact, "Write 0 for the first axis.")
         axes = axis_of_each_leaf(out_dims, spec, "out_dims", self.results.call)
+        outs = [(x, a) for x, a in zip(map(resolve, leaves), axes, strict=True) if traceable(x)]
+        if len(outs) != len(types):
+            fact = f"gives {len(outs)} arrays; the function returns {len(types)}."
+            raise self.results.error(InputError, fact, "Return what the function returns.")
         return [
-            self._checked(resolve(out), axis, type_, size)
-            for out, axis, type_ in zip(outs, axes, types, strict=True)
+            self._checked(x, axis, type_, size)
+            for (x, axis), type_ in zip(outs, types, strict=True)
         ]
+
+    def _asked(self, args: Sequence[object]) -> object:
+        """What the rule returns, in the trace that calls `vmap`."""
+        try:
+            return self.results.ask(args, "vmap(info, in_dims, *args)")
+        except LeakError:
+            fact = "reads a value from outside that was computed for one element."
+            raise self.results.error(UnsupportedError, fact, "Pass it as an argument.") from None
 
     def _pair(self, found: Any) -> tuple[Any, Any]:
         if not isinstance(found, tuple):
@@ -95,7 +109,7 @@ class BatchingRule:
         """A result with the axis of the elements in front, and whether it has one."""
         x = traced(out)
         if axis is not None:
-            x = axis_to_front(x, axis, "a result", self.results.call)
+            x = axis_to_front(x, axis, "a result", self.results.call, "out_dims")
             if x.shape[0] != size:
                 fact = f"gives a result with {x.shape[0]} elements along its axis, not {size}."
                 raise self.results.error(InputError, fact, "Tell the axis by out_dims.")
@@ -114,13 +128,18 @@ def with_batching_rules(
     Their results are further inputs.
     """
     tape = batching_calls_shown(tape)
-    while (call := _first_mapped(tape, carries)) is not None:
+    left: set[int] = set()  # calls whose arguments carry no axis, though they wait for what does
+    while (call := _first_mapped(tape, carries, left)) is not None:
         node = tape.nodes[call]
         needed = prune(tape, node.args)
         alone = [False] * len(node.args)
         whole = derive(VMAP, needed, mapped=carries, size=size, spread=alone)
         args = splice(whole, arrays, trace)
         on = [x.ndim > tape.nodes[a].type.ndim for x, a in zip(args, node.args, strict=True)]
+        if not any(on):
+            left.add(call)
+            continue
+        left.clear()
         rule = node.param("rule")
         found = rule.batching.ask(args, on, size, rule.types)
         tape = _with_results_as_inputs(tape, call)
@@ -132,9 +151,9 @@ def with_batching_rules(
 HOOKS["batching_rules"] = with_batching_rules  # called by `functional/vectorized_map.py`
 
 
-def _first_mapped(tape: Tape, carries: Sequence[bool]) -> int | None:
-    """The first call with a batching rule that depends on a mapped input."""
-    calls = batching_calls(tape)
+def _first_mapped(tape: Tape, carries: Sequence[bool], left: set[int]) -> int | None:
+    """The first call with a batching rule that depends on a mapped input; none of those `left`."""
+    calls = [i for i in batching_calls(tape) if i not in left]
     if not calls:
         return None
     moved = influenced(tape, {i: 1 for i, on in zip(tape.inputs, carries, strict=True) if on})[0]

@@ -35,6 +35,7 @@ class CustomFunction(Generic[P, R]):
     __wrapped__: Function
     name = ""  # of the public class
     definition = ""  # of the method that gives the rules
+    title = ""  # the public name, where it is another one
     batching: Function | None = None  # ``(info, in_dims, *args) -> (output, out_dims)``
 
     def __init__(self, fun: Callable[P, R], nondiff_argnums: Sequence[int] = ()) -> None:
@@ -49,7 +50,9 @@ class CustomFunction(Generic[P, R]):
     @property
     def call(self) -> str:
         """The public name, for messages."""
-        return f"{self.name}({getattr(self.fun, '__name__', type(self.fun).__name__)})"
+        return (
+            self.title or f"{self.name}({getattr(self.fun, '__name__', type(self.fun).__name__)})"
+        )
 
     @property
     def defined(self) -> bool:

@@ -67,11 +67,13 @@ def mapped_axis_first(leaf: object, axis: int, name: str, call: str) -> TracedAr
     return axis_to_front(leaf, axis, name, call)
 
 
-def axis_to_front(x: TracedArray, axis: int, name: str, call: str) -> TracedArray:
+def axis_to_front(
+    x: TracedArray, axis: int, name: str, call: str, given_by: str = "in_axes"
+) -> TracedArray:
     """An array with an axis moved to the front."""
     if not -x.ndim <= axis < x.ndim:
         fact = f"vmap was asked to map axis {axis} of an array of shape {x.shape} ({name})."
-        way = "Give in_axes an axis that the array has, or None to pass it whole."
+        way = f"Give {given_by} an axis that the array has, or None to pass it whole."
         if not x.ndim and "[" in name.removeprefix("argument "):
             way = f"{way} A list of numbers is mapped as numpy.array(x)."
         raise failure(InputError, call, fact, way)

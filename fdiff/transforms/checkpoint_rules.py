@@ -31,6 +31,7 @@ class CheckpointRule:
     """What a call computes, `forward`; there are no residuals. See `checkpoint_rule`."""
 
     opens = False
+    checkpoint = True
     batching = None
 
     def __init__(self, forward: Tape) -> None:

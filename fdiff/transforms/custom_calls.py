@@ -47,11 +47,12 @@ class CallRule(Protocol):
     ``pushed(residuals, arguments, dots)`` a tangent for each result, both `ZERO` where there is
     none. ``batched(mapped, size)`` is the rule of the mapped call; `vmap` asks the `batching` rule
     of the user in its place, where there is one. A rule that does not `open` stays a call in
-    derivatives; it keeps no residuals. ``tangents()`` is the pushforward as a tape, None where
-    there is none.
+    derivatives; it keeps no residuals. What a `checkpoint` computes may be put in its place.
+    ``tangents()`` is the pushforward as a tape, None where there is none.
     """
 
     opens: bool
+    checkpoint: bool
     batching: object  # `functional.batching_rules.BatchingRule`, or None
     types: tuple[ArrayType, ...]
     forward: Tape
@@ -226,7 +227,7 @@ def inlined(tape: Tape) -> Tape:
 def checkpoints_inlined(tape: Tape) -> Tape:
     """The tape with checkpoints replaced by what they compute, which has the same derivative."""
     rules = {i: _rule(tape.nodes[i]) for i in _calls(tape, CALL)}
-    kept = {i: rule.forward for i, rule in rules.items() if not rule.opens}
+    kept = {i: rule.forward for i, rule in rules.items() if rule.checkpoint}
     return _inlined(tape, {i: checkpoints_inlined(forward) for i, forward in kept.items()})
 
 
@@ -235,7 +236,7 @@ def batching_calls_shown(tape: Tape) -> Tape:
     found: dict[int, Tape] = {}
     for i in _calls(tape, CALL):
         rule = _rule(tape.nodes[i])
-        if not rule.opens and batching_calls(inner := batching_calls_shown(rule.forward)):
+        if rule.checkpoint and batching_calls(inner := batching_calls_shown(rule.forward)):
             found[i] = inner
     return _inlined(tape, found)
 

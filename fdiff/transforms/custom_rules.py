@@ -52,6 +52,7 @@ class CustomRule:
     """
 
     opens = True
+    checkpoint = False
     forward: Tape
     given: Tape
 
@@ -206,12 +207,12 @@ def _shared_summed(tape: Tape, moving: Sequence[int], mapped: Bits) -> Tape:
 
 
 class ValueRule:
-    """What a call computes, for one that is batched before anything is differentiated.
+    """What a call computes that has no derivative where it stands, and a `batching` rule.
 
-    It is there for its `batching` rule: `vmap` asks that, and what it gives has derivatives.
+    `vmap` asks that, and what it gives may have derivatives with respect to what is outside.
     """
 
-    opens = True
+    opens = checkpoint = False
 
     def __init__(self, types: Sequence[ArrayType], forward: Tape, batching: object) -> None:
         self.types, self.forward, self.batching = tuple(types), forward, batching
@@ -222,9 +223,10 @@ class ValueRule:
         return Interpreter(self.value)
 
     def pulled(self, residuals: Traced, args: Traced, bars: Sequence[object]) -> list[object]:
-        raise AssertionError("no derivative is taken through such a call")
+        return [ZERO] * len(args)
 
-    pushed = pulled
+    def pushed(self, residuals: Traced, args: Traced, dots: Sequence[object]) -> list[object]:
+        return [ZERO] * len(self.types)
 
     def tangents(self) -> Tangents | None:
         return None
@@ -238,6 +240,7 @@ class Refusal:
     """The rule of a call that gives its argument, and refuses to be differentiated."""
 
     opens = True
+    checkpoint = False
     batching = None
 
     def __init__(self, type_: ArrayType, words: str) -> None:

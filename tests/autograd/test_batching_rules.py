@@ -178,8 +178,9 @@ def test_tangents_by_a_rule_for_forward_mode():
 
 
 WRONG = {
-    "another number of results": (lambda x: ((x, x), 0), "gives 2 results; the function returns 1"),
-    "an axis that is not there": (lambda x: (x, 5), "axis 5"),
+    "another number of results": (lambda x: ((x, x), 0), "gives 2 arrays; the function returns 1"),
+    "an axis that is not there": (lambda x: (x, 5), "Give out_dims an axis that the array has"),
+    "an axis that is no number": (lambda x: (x, "a"), "must hold ints and None"),
     "another length": (lambda x: (x, 1), "3 elements along its axis, not 2"),
     "another shape": (lambda x: (x[:, :2], 0), r"gives f8\[2\] for each element"),
     "another dtype": (lambda x: (x.astype(np.float32), 0), r"gives f4\[3\]"),
@@ -195,6 +196,56 @@ def test_what_a_rule_returns_is_checked(name):
     with pytest.raises(errors.InputError, match=words) as raised:
         fdiff.vmap(rule.apply)(ROWS)
     assert "Single" in str(raised.value) or "forward" in str(raised.value)
+
+
+def test_an_argument_without_a_derivative():
+    f = lambda r: np.sum(Exp.apply(fdiff.stop_gradient(r)) * r)
+    twice = 2.0 * np.exp(ROWS)
+    np.testing.assert_allclose(fdiff.vmap(fdiff.grad(f))(ROWS), twice)
+    np.testing.assert_allclose(fdiff.vmap(fdiff.jacfwd(f))(ROWS), twice)
+    np.testing.assert_allclose(fdiff.vmap(fdiff.hessian(f))(ROWS), np.zeros((2, 3, 3)))
+    out, dot = fdiff.vmap(lambda r: fdiff.jvp(f, r, r))(ROWS)
+    np.testing.assert_allclose(out, np.sum(twice * ROWS, axis=1))
+    np.testing.assert_allclose(dot, out)
+    steps = lambda r: np.sum(Exp.apply(np.floor(r)) * r)
+    np.testing.assert_allclose(fdiff.vmap(fdiff.grad(steps))(ROWS), 2 * np.exp(np.floor(ROWS)))
+
+
+def test_in_a_checkpoint_that_reads_a_mapped_array_from_outside():
+    f = lambda x, w: np.sum(fdiff.checkpoint(lambda x: Exp.apply(w) * x)(x))
+    found = fdiff.vmap(fdiff.grad(f))(ROWS, ROWS)
+    np.testing.assert_allclose(found, 2.0 * np.exp(ROWS))
+
+
+def test_a_call_that_only_waits_for_what_is_mapped_is_not_asked():
+    """In the derivative of a checkpoint, what is computed again waits for cotangents."""
+    inside = fdiff.checkpoint(lambda w: Exp.apply(Exp.apply(w)))
+    f = lambda w, x: np.sum(inside(w)) * x[0]
+    w = 0.1 * ROWS[0]
+    slope = np.exp(np.exp(w) + w)
+    found = fdiff.vmap(fdiff.grad(f), in_axes=(None, 0))(w, ROWS)
+    np.testing.assert_allclose(found, slope * ROWS[:, :1])
+
+
+def test_results_that_are_no_arrays_beside_arrays():
+    class Tagged(Exp):
+        @staticmethod
+        def forward(x):
+            return np.exp(x), "a name", None
+
+        @staticmethod
+        def vmap(info, in_dims, x):
+            return (2.0 * np.exp(x), "a name", None), (0, None, None)
+
+    np.testing.assert_allclose(fdiff.vmap(lambda x: Tagged.apply(x)[0])(ROWS), 2 * np.exp(ROWS))
+
+
+def test_a_rule_that_reads_a_value_of_one_element():
+    def f(x):
+        return single(lambda info, in_dims, y: (x[0] * y, 0)).apply(x)
+
+    with pytest.raises(errors.UnsupportedError, match="computed for one element"):
+        fdiff.vmap(f)(ROWS)
 
 
 def test_a_rule_that_takes_other_arguments():

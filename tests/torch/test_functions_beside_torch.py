@@ -458,3 +458,50 @@ def test_a_node_tells_what_was_saved():
         y.sum().backward()
         with pytest.raises(RuntimeError, match="after they have already been freed"):
             _ = y.grad_fn.saved_tensors
+
+
+def straight_through(lib, apart):
+    """Minus the output as the slope of twice the argument: at any order the rule counts."""
+
+    class Twice(lib.Function):
+        if apart:
+
+            @staticmethod
+            def forward(x):
+                return 2.0 * x
+
+            @staticmethod
+            def setup_context(ctx, inputs, output):
+                ctx.save_for_backward(output)
+
+        else:
+
+            @staticmethod
+            def forward(ctx, x):
+                y = 2.0 * x
+                ctx.save_for_backward(y)
+                return y
+
+        @staticmethod
+        def backward(ctx, bar):
+            return -bar * ctx.saved_tensors[0]
+
+    return Twice
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_derivatives_of_the_output_go_by_the_rule_at_second_order(apart):
+    program = lambda op, x: (op.apply(x) ** 2 * x).sum()
+    op = straight_through(TORCH, apart)
+    x = TORCH.tensor(X)
+    (slope,) = torch.autograd.grad(program(op, x), x, create_graph=True)
+    (second,) = torch.autograd.grad(slope.sum(), x)
+    op = straight_through(OURS, apart)
+    f = lambda x: program(op, x)
+    np.testing.assert_allclose(fdiff.grad(f)(X), slope.detach())
+    np.testing.assert_allclose(fdiff.hessian(f)(X), np.diag(second))
+    np.testing.assert_allclose(fdiff.hvp(f, X, np.ones(3))[1], second)
+    np.testing.assert_allclose(fdiff.jacrev(fdiff.grad(f))(X), np.diag(second))
+    x = OURS.tensor(X)
+    (mine,) = ours.grad(program(op, x), x, create_graph=True)
+    np.testing.assert_allclose(ours.grad(np.sum(mine), x)[0], second)
