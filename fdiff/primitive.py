@@ -68,12 +68,14 @@ class EagerRule(NamedTuple):
 class Sample(NamedTuple):
     """Arguments an op is tested with: a maker of arrays from a random generator, and parameters.
 
-    `constant` are outputs that count as constants, although they move with the arguments.
+    `constant` are outputs that count as constants, although they move with the arguments. Where
+    `cotangent_kernels` is false, the VJP has an op without a kernel rule, and is interpreted.
     """
 
     make: Callable[[np.random.Generator], tuple[np.ndarray, ...]]
     params: Mapping[str, object] = {}
     constant: tuple[int, ...] = ()
+    cotangent_kernels: bool = True
 
 
 class LateParams(Mapping[str, object]):
