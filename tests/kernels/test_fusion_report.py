@@ -7,6 +7,7 @@ import pytest
 
 import fdiff
 from fdiff import kernels
+from fdiff.explanation import costs
 from fdiff.kernels.ir.graph_of_tape import kernel_graph, nodes_of_operations
 from fdiff.kernels.passes import pipeline
 from fdiff.kernels.passes.fuse.schedule import Schedule
@@ -173,7 +174,7 @@ def test_seconds_of_long_tapes_are_those_of_their_nodes(monkeypatch):
     one = counted(2) - counted(1)
     assert one > 0.0
     assert counted(20) - counted(10) == pytest.approx(10 * one)
-    monkeypatch.setattr(fdiff.explanation.costs, "PATIENCE", 0.0)  # every tape is long
+    monkeypatch.setattr(costs, "PATIENCE", 0.0)  # every tape is long
     cost = fdiff.explain(lambda x: run(x, 3), np.full(4, 0.1)).cost("value")
     assert cost.seconds == pytest.approx(counted(3))
     assert cost.compile_seconds is None
