@@ -13,7 +13,7 @@ finds what a sum or product lost to rounding by other steps; kernels share the s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from math import log as _log
 
@@ -38,21 +38,18 @@ def _floating(*dtypes: np.dtype) -> np.dtype:
 
 
 def slope_op(
-    name: str,
-    text: str,
-    slopes: Callable[..., object],
-    *,
-    numpy: Callable[..., object],
-    sample: Sequence[Callable[..., Array]],
+    name: str, slopes: Callable[..., object], numpy: Callable[..., object], *sample: Callable[..., Array], text: str = ""
 ) -> Primitive:
-    """An elementwise op of floating-point numbers of one dtype; Python's numbers are double."""
+    """An elementwise op of floating-point numbers of one dtype; Python's numbers are double.
+
+    Kernels compute `text`, or else the word of this name (`kernels/ir/word_table.py`).
+    """
+    word = f"rt.{name}({', '.join(f'{{{k}}}' for k in range(len(sample)))})"
 
     def evaluate(*given: object) -> object:
-        return numpy(
-            *[x if isinstance(x, (np.ndarray, np.generic)) else np.float64(x) for x in given]
-        )
+        return numpy(*[x if isinstance(x, (np.ndarray, np.generic)) else np.float64(x) for x in given])
 
-    return elementwise(name, text, slopes, numpy=evaluate, loop=_floating, sample=sample)
+    return elementwise(name, text or word, slopes, numpy=evaluate, loop=_floating, sample=sample)
 
 
 def _sum_error(x: Array, y: Array, total: Array) -> Array:
@@ -81,9 +78,7 @@ def _sech_squared(x: Array) -> object:
     return root * root
 
 
-sech_squared = slope_op(
-    "sech_squared", "rt.sech_squared({0})", lambda x, out: (-2.0 * np.tanh(x) * out,), numpy=_sech_squared, sample=(real,)
-)
+sech_squared = slope_op("sech_squared", lambda x, out: (-2.0 * np.tanh(x) * out,), _sech_squared, real)
 
 
 def _logistic_slope(x: Array) -> object:
@@ -92,9 +87,7 @@ def _logistic_slope(x: Array) -> object:
 
 
 # The derivative of `expit`. As the product expit(x) expit(-x) its own derivative would cancel at 0.
-logistic_slope = slope_op(
-    "logistic_slope", "rt.logistic_slope({0})", lambda x, out: (-np.tanh(0.5 * x) * out,), numpy=_logistic_slope, sample=(real,)
-)
+logistic_slope = slope_op("logistic_slope", lambda x, out: (-np.tanh(0.5 * x) * out,), _logistic_slope, real)
 
 
 def _share(exp: np.ufunc, unit: float, second: bool) -> Callable[[Array, Array], object]:
@@ -125,13 +118,7 @@ def _add_share(name: str, exp: np.ufunc, unit: float, *, second: bool) -> Primit
         slope = slope if unit == 1.0 else unit * slope
         return (-slope, slope) if second else (slope, -slope)
 
-    return slope_op(
-        name,
-        f"rt.{name}({{0}}, {{1}})",
-        slopes,
-        numpy=_share(exp, unit, second),
-        sample=(real, real),
-    )
+    return slope_op(name, slopes, _share(exp, unit, second), real, real)
 
 
 # The shares of the first and of the second argument. Both take the arguments in the same order, so that a kernel
@@ -155,14 +142,10 @@ def _exp_product(x: Array, y: Array) -> object:
     return np.where(np.isfinite(out), out + out * product_error(x, y, product), out)[()]
 
 
-exp_product = slope_op(
-    "exp_product", "rt.exp_product({0}, {1})", lambda x, y, out: (y * out, x * out), numpy=_exp_product, sample=(real, real)
-)
+exp_product = slope_op("exp_product", lambda x, y, out: (y * out, x * out), _exp_product, real, real)
 
 # An op of its own, because it has one argument whose range has to be checked, and not two.
-exp_minus_square = slope_op(
-    "exp_minus_square", "rt.exp_minus_square({0})", lambda x, out: (-2.0 * (x * out),), numpy=lambda x: _exp_product(-x, x), sample=(real,)
-)
+exp_minus_square = slope_op("exp_minus_square", lambda x, out: (-2.0 * (x * out),), lambda x: _exp_product(-x, x), real)
 
 
 def power_of_sum(x: Array, y: Array, z: Array) -> object:
@@ -185,7 +168,7 @@ def _power_sum_slopes(
 
 
 # ``x**(y + z)``, where ``y + z`` need not be representable.
-power_sum = slope_op("power_sum", "rt.power_sum({0}, {1}, {2})", _power_sum_slopes, numpy=power_of_sum, sample=(positive, real, real))
+power_sum = slope_op("power_sum", _power_sum_slopes, power_of_sum, positive, real, real)
 
 
 def _power_slope(x: Array, y: Array, z: Array) -> object:
@@ -207,13 +190,17 @@ def _power_curvatures(
 
 
 # ``y x**(y + z)``, without overflow of the power where the product is finite.
-power_slope = slope_op("power_slope", "rt.power_slope({0}, {1}, {2})", _power_curvatures, numpy=_power_slope, sample=(positive, real, real))
+power_slope = slope_op("power_slope", _power_curvatures, _power_slope, positive, real, real)
 
 
 # --- squares --------------------------------------------------------------------------------------
-one_minus_square = slope_op(
-    "one_minus_square", "({T}(1) - {0}) * ({T}(1) + {0})", lambda x, out: (-2.0 * x,), numpy=lambda x: (1.0 - x) * (1.0 + x), sample=(unit,)
-)
+
+
+def _one_minus_square(x: Array) -> object:
+    return (1.0 - x) * (1.0 + x)
+
+
+one_minus_square = slope_op("one_minus_square", lambda x, out: (-2.0 * x,), _one_minus_square, unit, text="({T}(1) - {0}) * ({T}(1) + {0})")
 
 
 def _over_one_plus_square(x: Array) -> object:
@@ -227,9 +214,7 @@ def _over_one_plus_square_slope(x: TracedArray, out: TracedArray) -> tuple[objec
 
 
 # ``1 / (1 + x**2)``, without overflow of the square.
-over_one_plus_square = slope_op(
-    "over_one_plus_square", "rt.over_one_plus_square({0})", _over_one_plus_square_slope, numpy=_over_one_plus_square, sample=(real,)
-)
+over_one_plus_square = slope_op("over_one_plus_square", _over_one_plus_square_slope, _over_one_plus_square, real)
 
 
 def _over_root_one_plus_square(x: Array) -> object:
@@ -241,9 +226,7 @@ def _over_root_slope(x: TracedArray, out: TracedArray) -> tuple[object, ...]:
 
 
 # ``1 / sqrt(1 + x**2)``, without overflow of the square.
-over_root_one_plus_square = slope_op(
-    "over_root_one_plus_square", "rt.over_root_one_plus_square({0})", _over_root_slope, numpy=_over_root_one_plus_square, sample=(real,)
-)
+over_root_one_plus_square = slope_op("over_root_one_plus_square", _over_root_slope, _over_root_one_plus_square, real)
 
 # --- the unit vector of (x, y) and the slope of its angle ------------------------------------------
 
@@ -280,10 +263,7 @@ def _pair_of(
 ) -> list[Primitive]:
     """A pair of ops, one for each of two arguments; both take the arguments in the same order, so that kernels share the root."""
     return [
-        slope_op(
-            f"{which}_{name}", f"rt.{which}_{name}({{0}}, {{1}})", partial(slopes, second=second), numpy=partial(evaluate, second=second),
-            sample=(real, real),
-        )
+        slope_op(f"{which}_{name}", partial(slopes, second=second), partial(evaluate, second=second), real, real)
         for which, second in (("first", False), ("second", True))
     ]  # fmt: skip
 

@@ -67,20 +67,20 @@ EITHER_ZERO = Kink("0", lambda x, y: (x == 0, y == 0))
 
 # --- arithmetic -------------------------------------------------------------------------------
 add = elementwise(
-    "add", "{0} + {1}", lambda x, y, out: (1, 1), kind=Kind.ADD, complex_formulas=(formulas.ADD,), numpy=np.add, sample=(real, real),
-    unit_slopes=True, rewrites=rewrites.ADD, sparse_tangents=tangents.added,
+    "add", "{0} + {1}", lambda x, y, out: (1, 1), kind=Kind.ADD, complex_formulas=(formulas.ADD,), unit_slopes=True, rewrites=rewrites.ADD,
+    sparse_tangents=tangents.added,
 )
 subtract = elementwise(
-    "subtract", "{0} - {1}", lambda x, y, out: (1, -1), kind=Kind.SUBTRACT, complex_formulas=(formulas.SUBTRACT,), numpy=np.subtract,
-    sample=(real, real), unit_slopes=True, rewrites=rewrites.SUBTRACT, sparse_tangents=tangents.added,
+    "subtract", "{0} - {1}", lambda x, y, out: (1, -1), kind=Kind.SUBTRACT, complex_formulas=(formulas.SUBTRACT,), unit_slopes=True,
+    rewrites=rewrites.SUBTRACT, sparse_tangents=tangents.added,
 )
 multiply = elementwise(
-    "multiply", "{0} * {1}", lambda x, y, out: (y, x), kind=Kind.MULTIPLY, complex_formulas=(formulas.MULTIPLY,), numpy=np.multiply,
-    sample=(real, real), rewrites=rewrites.MULTIPLY, sparse_tangents=tangents.entrywise,
+    "multiply", "{0} * {1}", lambda x, y, out: (y, x), kind=Kind.MULTIPLY, complex_formulas=(formulas.MULTIPLY,),
+    rewrites=rewrites.MULTIPLY, sparse_tangents=tangents.entrywise,
 )
 divide = elementwise(
-    "divide", "{0} / {1}", lambda x, y, out: (1.0 / y, -out / y), kind=Kind.DIVIDE, complex_formulas=(formulas.DIVIDE,), numpy=np.divide,
-    sample=(real, real), kink=DENOMINATOR, rewrites=rewrites.DIVIDE, sparse_tangents=tangents.numerator,
+    "divide", "{0} / {1}", lambda x, y, out: (1.0 / y, -out / y), kind=Kind.DIVIDE, complex_formulas=(formulas.DIVIDE,), kink=DENOMINATOR,
+    rewrites=rewrites.DIVIDE, sparse_tangents=tangents.numerator,
 )
 
 
@@ -102,21 +102,16 @@ def divide_call(x: object, y: object, **keywords: object) -> TracedArray:
 
 UFUNCS[np.divide] = divide_call
 negative = elementwise(
-    "negative", "-{0}", lambda x, out: (-1,), kind=Kind.NEGATIVE, complex_formulas=(formulas.NEGATIVE,), numpy=np.negative, sample=(real,),
-    unit_slopes=True, rewrites=rewrites.NEGATIVE, sparse_tangents=tangents.entrywise,
+    "negative", "-{0}", lambda x, out: (-1,), kind=Kind.NEGATIVE, complex_formulas=(formulas.NEGATIVE,), unit_slopes=True,
+    rewrites=rewrites.NEGATIVE, sparse_tangents=tangents.entrywise,
 )
-reciprocal = elementwise("reciprocal", "{T}(1) / {0}", lambda x, out: (-out * out,), numpy=np.reciprocal, sample=(real,), kink=AT_ZERO)
-square = elementwise("square", "{0} * {0}", lambda x, out: (x + x,), complex_formulas=(formulas.SQUARE,), numpy=np.square, sample=(real,))
-sqrt = elementwise("sqrt", "math.sqrt({0})", lambda x, out: (0.5 / out,), numpy=np.sqrt, sample=(positive,), kink=AT_ZERO)
-cbrt = elementwise("cbrt", "rt.cbrt({0})", lambda x, out: (1.0 / (3.0 * out * out),), numpy=np.cbrt, sample=(real,), kink=AT_ZERO)
-floor_divide = elementwise("floor_divide", "rt.floor_divide({0}, {1})", None, numpy=np.floor_divide, sample=(real, real), kink=MULTIPLE)
-remainder = elementwise(
-    "remainder", "rt.remainder({0}, {1})", lambda x, y, out: (1, -np.floor_divide(x, y)), numpy=np.remainder, sample=(real, real),
-    kink=MULTIPLE,
-)
-fmod = elementwise(
-    "fmod", "rt.fmod({0}, {1})", lambda x, y, out: (1, -np.rint((x - out) / y)), numpy=np.fmod, sample=(real, real), kink=MULTIPLE_BUT_ZERO
-)
+reciprocal = elementwise("reciprocal", "{T}(1) / {0}", lambda x, out: (-out * out,), kink=AT_ZERO)
+square = elementwise("square", "{0} * {0}", lambda x, out: (x + x,), complex_formulas=(formulas.SQUARE,))
+sqrt = elementwise("sqrt", "math.sqrt({0})", lambda x, out: (0.5 / out,), sample=(positive,), kink=AT_ZERO)
+cbrt = elementwise("cbrt", "rt.cbrt({0})", lambda x, out: (1.0 / (3.0 * out * out),), kink=AT_ZERO)
+floor_divide = elementwise("floor_divide", "rt.floor_divide({0}, {1})", None, kink=MULTIPLE)
+remainder = elementwise("remainder", "rt.remainder({0}, {1})", lambda x, y, out: (1, -np.floor_divide(x, y)), kink=MULTIPLE)
+fmod = elementwise("fmod", "rt.fmod({0}, {1})", lambda x, y, out: (1, -np.rint((x - out) / y)), kink=MULTIPLE_BUT_ZERO)
 
 
 def _power_slopes(x: TracedArray, y: TracedArray, out: TracedArray) -> tuple[object, object]:
@@ -152,7 +147,7 @@ def _no_power_slope(x: TracedArray, y: TracedArray) -> tuple[object, object]:
 
 _POWER = Kink("a base of 0 with an exponent below 1 (nor in the exponent of a negative base)", _no_power_slope)
 power = elementwise(
-    "power", "rt.power({0}, {1})", _power_slopes, numpy=np.power, sample=(positive, real),
+    "power", "rt.power({0}, {1})", _power_slopes, sample=(positive, real),
     constants=(
         (0, "{T}(1)"), (1, "{0}"), (2, "{0} * {0}"), (3, "{0} * {0} * {0}"), (-1, "{T}(1) / {0}"), (-2, "{T}(1) / ({0} * {0})"),
     ),
@@ -201,19 +196,15 @@ UFUNCS[np.square] = square_call
 LOOKING_BACK[np.square] = LOOKING_BACK[np.power] = _inside_absolute
 
 # --- exponentials and logarithms --------------------------------------------------------------
-exp = elementwise("exp", "rt.exp({0})", lambda x, out: (out,), complex_formulas=(formulas.EXP,), numpy=np.exp, sample=(real,))
-exp2 = elementwise("exp2", "rt.exp2({0})", lambda x, out: (out * LN2,), numpy=np.exp2, sample=(real,))
-expm1 = elementwise("expm1", "rt.expm1({0})", lambda x, out: (np.exp(x),), numpy=np.expm1, sample=(real,))
-log = elementwise("log", "rt.log({0})", lambda x, out: (1.0 / x,), numpy=np.log, sample=(positive,), kink=AT_ZERO)
-log2 = elementwise("log2", "rt.log2({0})", lambda x, out: (PER_LN2 / x,), numpy=np.log2, sample=(positive,), kink=AT_ZERO)
-log10 = elementwise("log10", "rt.log10({0})", lambda x, out: (PER_LN10 / x,), numpy=np.log10, sample=(positive,), kink=AT_ZERO)
-log1p = elementwise("log1p", "rt.log1p({0})", lambda x, out: (1.0 / (1.0 + x),), numpy=np.log1p, sample=(positive,), kink=MINUS_ONE)
-logaddexp = elementwise(
-    "logaddexp", "rt.logaddexp({0}, {1})", lambda x, y, out: _shares(np.exp, x, y), numpy=np.logaddexp, sample=(real, real)
-)
-logaddexp2 = elementwise(
-    "logaddexp2", "rt.logaddexp2({0}, {1})", lambda x, y, out: _shares(np.exp2, x, y), numpy=np.logaddexp2, sample=(real, real)
-)
+exp = elementwise("exp", "rt.exp({0})", lambda x, out: (out,), complex_formulas=(formulas.EXP,))
+exp2 = elementwise("exp2", "rt.exp2({0})", lambda x, out: (out * LN2,))
+expm1 = elementwise("expm1", "rt.expm1({0})", lambda x, out: (np.exp(x),))
+log = elementwise("log", "rt.log({0})", lambda x, out: (1.0 / x,), sample=(positive,), kink=AT_ZERO)
+log2 = elementwise("log2", "rt.log2({0})", lambda x, out: (PER_LN2 / x,), sample=(positive,), kink=AT_ZERO)
+log10 = elementwise("log10", "rt.log10({0})", lambda x, out: (PER_LN10 / x,), sample=(positive,), kink=AT_ZERO)
+log1p = elementwise("log1p", "rt.log1p({0})", lambda x, out: (1.0 / (1.0 + x),), sample=(positive,), kink=MINUS_ONE)
+logaddexp = elementwise("logaddexp", "rt.logaddexp({0}, {1})", lambda x, y, out: _shares(np.exp, x, y))
+logaddexp2 = elementwise("logaddexp2", "rt.logaddexp2({0}, {1})", lambda x, y, out: _shares(np.exp2, x, y))
 
 
 def _shares(exp: np.ufunc, x: TracedArray, y: TracedArray) -> tuple[object, object]:
@@ -223,36 +214,24 @@ def _shares(exp: np.ufunc, x: TracedArray, y: TracedArray) -> tuple[object, obje
 
 
 # --- trigonometric and hyperbolic -------------------------------------------------------------
-sin = elementwise("sin", "rt.sin({0})", lambda x, out: (np.cos(x),), numpy=np.sin, sample=(real,))
-cos = elementwise("cos", "rt.cos({0})", lambda x, out: (-np.sin(x),), numpy=np.cos, sample=(real,))
-tan = elementwise("tan", "rt.tan({0})", lambda x, out: (1.0 + out * out,), numpy=np.tan, sample=(unit,))
-arcsin = elementwise(
-    "arcsin", "rt.asin({0})", lambda x, out: (1.0 / np.sqrt(_one_minus_square(x)),), numpy=np.arcsin, sample=(unit,), kink=PLUS_MINUS_ONE
-)
-arccos = elementwise(
-    "arccos", "rt.acos({0})", lambda x, out: (-1.0 / np.sqrt(_one_minus_square(x)),), numpy=np.arccos, sample=(unit,), kink=PLUS_MINUS_ONE
-)
-arctan = elementwise("arctan", "rt.atan({0})", lambda x, out: (_over_one_plus_square(x),), numpy=np.arctan, sample=(real,))
-sinh = elementwise("sinh", "rt.sinh({0})", lambda x, out: (np.cosh(x),), numpy=np.sinh, sample=(real,))
-cosh = elementwise("cosh", "rt.cosh({0})", lambda x, out: (np.sinh(x),), numpy=np.cosh, sample=(real,))
-tanh = elementwise("tanh", "rt.tanh({0})", lambda x, out: (_sech_squared(x, out),), numpy=np.tanh, sample=(real,))
-arcsinh = elementwise("arcsinh", "rt.asinh({0})", lambda x, out: (_over_root_one_plus_square(x),), numpy=np.arcsinh, sample=(real,))
+sin = elementwise("sin", "rt.sin({0})", lambda x, out: (np.cos(x),))
+cos = elementwise("cos", "rt.cos({0})", lambda x, out: (-np.sin(x),))
+tan = elementwise("tan", "rt.tan({0})", lambda x, out: (1.0 + out * out,), sample=(unit,))
+arcsin = elementwise("arcsin", "rt.asin({0})", lambda x, out: (1.0 / np.sqrt(_one_minus_square(x)),), sample=(unit,), kink=PLUS_MINUS_ONE)
+arccos = elementwise("arccos", "rt.acos({0})", lambda x, out: (-1.0 / np.sqrt(_one_minus_square(x)),), sample=(unit,), kink=PLUS_MINUS_ONE)
+arctan = elementwise("arctan", "rt.atan({0})", lambda x, out: (_over_one_plus_square(x),))
+sinh = elementwise("sinh", "rt.sinh({0})", lambda x, out: (np.cosh(x),))
+cosh = elementwise("cosh", "rt.cosh({0})", lambda x, out: (np.sinh(x),))
+tanh = elementwise("tanh", "rt.tanh({0})", lambda x, out: (_sech_squared(x, out),))
+arcsinh = elementwise("arcsinh", "rt.asinh({0})", lambda x, out: (_over_root_one_plus_square(x),))
 arccosh = elementwise(
-    "arccosh", "rt.acosh({0})", lambda x, out: (1.0 / (np.sqrt(x - 1.0) * np.sqrt(x + 1.0)),), numpy=np.arccosh, sample=(above_one,),
-    kink=AT_ONE,
+    "arccosh", "rt.acosh({0})", lambda x, out: (1.0 / (np.sqrt(x - 1.0) * np.sqrt(x + 1.0)),), sample=(above_one,), kink=AT_ONE,
 )
-arctanh = elementwise(
-    "arctanh", "rt.atanh({0})", lambda x, out: (1.0 / _one_minus_square(x),), numpy=np.arctanh, sample=(unit,), kink=PLUS_MINUS_ONE
-)
-arctan2 = elementwise(
-    "arctan2", "rt.atan2({0}, {1})", lambda y, x, out: _angle_slopes(y, x), numpy=np.arctan2, sample=(real, real), kink=CUT
-)
-hypot = elementwise(
-    "hypot", "rt.hypot({0}, {1})", lambda x, y, out: tuple(apply(op, x, y) for op in DIRECTION), numpy=np.hypot, sample=(real, real),
-    kink=ORIGIN,
-)
-deg2rad = elementwise("deg2rad", "{0} * {T}(0.017453292519943295)", lambda x, out: (pi / 180.0,), numpy=np.deg2rad, sample=(real,))
-rad2deg = elementwise("rad2deg", "{0} * {T}(57.29577951308232)", lambda x, out: (180.0 / pi,), numpy=np.rad2deg, sample=(real,))
+arctanh = elementwise("arctanh", "rt.atanh({0})", lambda x, out: (1.0 / _one_minus_square(x),), sample=(unit,), kink=PLUS_MINUS_ONE)
+arctan2 = elementwise("arctan2", "rt.atan2({0}, {1})", lambda y, x, out: _angle_slopes(y, x), kink=CUT)
+hypot = elementwise("hypot", "rt.hypot({0}, {1})", lambda x, y, out: tuple(apply(op, x, y) for op in DIRECTION), kink=ORIGIN)
+deg2rad = elementwise("deg2rad", "{0} * {T}(0.017453292519943295)", lambda x, out: (pi / 180.0,))
+rad2deg = elementwise("rad2deg", "{0} * {T}(57.29577951308232)", lambda x, out: (180.0 / pi,))
 UFUNCS[np.radians], UFUNCS[np.degrees] = UFUNCS[np.deg2rad], UFUNCS[np.rad2deg]
 
 
@@ -299,20 +278,18 @@ def _absolute_vjp(bars: list[object], args: list[TracedArray], outs: list[Traced
     return [bar * (np.sign(x) if x.dtype.kind != "c" else np.conjugate(_ratio(x, outs[0])))]
 
 
-absolute = elementwise(
-    "absolute", "abs({0})", None, complex_formulas=(formulas.ABSOLUTE,), numpy=np.absolute, sample=(real,), kink=AT_ZERO,
-    rules=(_absolute_jvp, _absolute_vjp),
-)
+_ABSOLUTE_RULES = (_absolute_jvp, _absolute_vjp)
+
+
+absolute = elementwise("absolute", "abs({0})", None, complex_formulas=(formulas.ABSOLUTE,), kink=AT_ZERO, rules=_ABSOLUTE_RULES)
 UFUNCS[np.fabs] = ufunc_caller(absolute, np.fabs)
 maximum = elementwise(
-    "maximum",
-    "rt.maximum({0}, {1})", lambda x, y, out: (share(x > y, x == y, out), share(y > x, x == y, out)), kind=Kind.MAXIMUM, numpy=np.maximum,
-    sample=(real, real), chooses=True, kink=TIE, rewrites=rewrites.MAXIMUM,
+    "maximum", "rt.maximum({0}, {1})", lambda x, y, out: (share(x > y, x == y, out), share(y > x, x == y, out)), kind=Kind.MAXIMUM,
+    chooses=True, kink=TIE, rewrites=rewrites.MAXIMUM,
 )
 minimum = elementwise(
-    "minimum",
-    "rt.minimum({0}, {1})", lambda x, y, out: (share(x < y, x == y, out), share(y < x, x == y, out)), kind=Kind.MINIMUM, numpy=np.minimum,
-    sample=(real, real), chooses=True, kink=TIE, rewrites=rewrites.MINIMUM,
+    "minimum", "rt.minimum({0}, {1})", lambda x, y, out: (share(x < y, x == y, out), share(y < x, x == y, out)), kind=Kind.MINIMUM,
+    chooses=True, kink=TIE, rewrites=rewrites.MINIMUM,
 )
 
 
@@ -320,24 +297,22 @@ def _fmax_shares(x: TracedArray, y: TracedArray, out: TracedArray) -> tuple[obje
     return (share((x > y) | np.isnan(y), x == y, out), share((y > x) | np.isnan(x), x == y, out))
 
 
-fmax = elementwise("fmax", "rt.fmax({0}, {1})", _fmax_shares, numpy=np.fmax, sample=(real, real), chooses=True, kink=TIE)
+fmax = elementwise("fmax", "rt.fmax({0}, {1})", _fmax_shares, chooses=True, kink=TIE)
 
 
 def _fmin_shares(x: TracedArray, y: TracedArray, out: TracedArray) -> tuple[object, ...]:
     return (share((x < y) | np.isnan(y), x == y, out), share((y < x) | np.isnan(x), x == y, out))
 
 
-fmin = elementwise("fmin", "rt.fmin({0}, {1})", _fmin_shares, numpy=np.fmin, sample=(real, real), chooses=True, kink=TIE)
+fmin = elementwise("fmin", "rt.fmin({0}, {1})", _fmin_shares, chooses=True, kink=TIE)
 
 
 def _copysign_slopes(x: TracedArray, y: TracedArray, out: TracedArray) -> tuple[object, ...]:
     return (np.sign(x) * np.copysign(1.0, y).astype(out.dtype), ZERO)
 
 
-copysign = elementwise(
-    "copysign", "math.copysign({0}, {1})", _copysign_slopes, numpy=np.copysign, sample=(real, real), kink=EITHER_ZERO._replace(jumps=True)
-)
-sign = elementwise("sign", "rt.sign({0})", None, numpy=np.sign, sample=(real,), kink=AT_ZERO)
+copysign = elementwise("copysign", "math.copysign({0}, {1})", _copysign_slopes, kink=EITHER_ZERO._replace(jumps=True))
+sign = elementwise("sign", "rt.sign({0})", None, kink=AT_ZERO)
 _real_sign = UFUNCS[np.sign]
 
 
@@ -356,42 +331,38 @@ def _step_slopes(x: TracedArray, y: TracedArray, out: TracedArray) -> tuple[obje
     return (ZERO, np.where(x == 0, 1.0, 0.0).astype(out.dtype))
 
 
-heaviside = elementwise("heaviside", "rt.heaviside({0}, {1})", _step_slopes, numpy=np.heaviside, sample=(real, real), kink=FIRST_ZERO)
-floor = elementwise("floor", "rt.floor({0})", None, numpy=np.floor, sample=(real,), kink=WHOLE)
-ceil = elementwise("ceil", "rt.ceil({0})", None, numpy=np.ceil, sample=(real,), kink=WHOLE)
-trunc = elementwise("trunc", "rt.trunc({0})", None, numpy=np.trunc, sample=(real,), kink=WHOLE_BUT_ZERO)
-rint = elementwise("rint", "rt.rint({0})", None, numpy=np.rint, sample=(real,), kink=HALF)
-nextafter = elementwise("nextafter", "rt.nextafter({0}, {1})", lambda x, y, out: (1, ZERO), numpy=np.nextafter, sample=(real, real))
-spacing = elementwise("spacing", "rt.spacing({0})", None, numpy=np.spacing, sample=(real,))
-ldexp = elementwise(
-    "ldexp", "rt.ldexp({0}, {1})", lambda x, n, out: (np.ldexp(np.ones_like(x), n), ZERO), numpy=np.ldexp, sample=(real, count)
-)
+heaviside = elementwise("heaviside", "rt.heaviside({0}, {1})", _step_slopes, kink=FIRST_ZERO)
+floor = elementwise("floor", "rt.floor({0})", None, kink=WHOLE)
+ceil = elementwise("ceil", "rt.ceil({0})", None, kink=WHOLE)
+trunc = elementwise("trunc", "rt.trunc({0})", None, kink=WHOLE_BUT_ZERO)
+rint = elementwise("rint", "rt.rint({0})", None, kink=HALF)
+nextafter = elementwise("nextafter", "rt.nextafter({0}, {1})", lambda x, y, out: (1, ZERO))
+spacing = elementwise("spacing", "rt.spacing({0})", None)
+ldexp = elementwise("ldexp", "rt.ldexp({0}, {1})", lambda x, n, out: (np.ldexp(np.ones_like(x), n), ZERO), sample=(real, count))
 
 # --- comparisons, logic, bits: no derivative --------------------------------------------------
-equal = elementwise("equal", "{0} == {1}", None, numpy=np.equal, sample=(real, real))
-not_equal = elementwise("not_equal", "{0} != {1}", None, numpy=np.not_equal, sample=(real, real))
-less = elementwise("less", "{0} < {1}", None, numpy=np.less, sample=(real, real))
-less_equal = elementwise("less_equal", "{0} <= {1}", None, numpy=np.less_equal, sample=(real, real))
-greater = elementwise("greater", "{0} > {1}", None, numpy=np.greater, sample=(real, real))
-greater_equal = elementwise("greater_equal", "{0} >= {1}", None, numpy=np.greater_equal, sample=(real, real))
-logical_and = elementwise(
-    "logical_and", "({0} != 0) & ({1} != 0)", None, kind=Kind.LOGICAL_AND, numpy=np.logical_and, sample=(truth, truth)
-)
-logical_or = elementwise("logical_or", "({0} != 0) | ({1} != 0)", None, kind=Kind.LOGICAL_OR, numpy=np.logical_or, sample=(truth, truth))
-logical_xor = elementwise("logical_xor", "({0} != 0) != ({1} != 0)", None, numpy=np.logical_xor, sample=(truth, truth))
-logical_not = elementwise("logical_not", "{0} == 0", None, numpy=np.logical_not, sample=(truth,))
-isnan = elementwise("isnan", "rt.isnan({0})", None, numpy=np.isnan, sample=(real,))
-isinf = elementwise("isinf", "rt.isinf({0})", None, numpy=np.isinf, sample=(real,))
-isfinite = elementwise("isfinite", "rt.isfinite({0})", None, numpy=np.isfinite, sample=(real,))
-signbit = elementwise("signbit", "rt.signbit({0})", None, numpy=np.signbit, sample=(real,))
-bitwise_and = elementwise("bitwise_and", "{0} & {1}", None, numpy=np.bitwise_and, sample=(whole, whole))
-bitwise_or = elementwise("bitwise_or", "{0} | {1}", None, numpy=np.bitwise_or, sample=(whole, whole))
-bitwise_xor = elementwise("bitwise_xor", "{0} ^ {1}", None, numpy=np.bitwise_xor, sample=(whole, whole))
-invert = elementwise("invert", "rt.invert({0})", None, numpy=np.invert, sample=(whole,))
-left_shift = elementwise("left_shift", "rt.left_shift({0}, {1})", None, numpy=np.left_shift, sample=(whole, count))
-right_shift = elementwise("right_shift", "rt.right_shift({0}, {1})", None, numpy=np.right_shift, sample=(whole, count))
-gcd = elementwise("gcd", "rt.gcd({0}, {1})", None, numpy=np.gcd, sample=(whole, whole))
-lcm = elementwise("lcm", "rt.lcm({0}, {1})", None, numpy=np.lcm, sample=(whole, whole))
+equal = elementwise("equal", "{0} == {1}", None)
+not_equal = elementwise("not_equal", "{0} != {1}", None)
+less = elementwise("less", "{0} < {1}", None)
+less_equal = elementwise("less_equal", "{0} <= {1}", None)
+greater = elementwise("greater", "{0} > {1}", None)
+greater_equal = elementwise("greater_equal", "{0} >= {1}", None)
+logical_and = elementwise("logical_and", "({0} != 0) & ({1} != 0)", None, kind=Kind.LOGICAL_AND, sample=(truth, truth))
+logical_or = elementwise("logical_or", "({0} != 0) | ({1} != 0)", None, kind=Kind.LOGICAL_OR, sample=(truth, truth))
+logical_xor = elementwise("logical_xor", "({0} != 0) != ({1} != 0)", None, sample=(truth, truth))
+logical_not = elementwise("logical_not", "{0} == 0", None, sample=(truth,))
+isnan = elementwise("isnan", "rt.isnan({0})", None)
+isinf = elementwise("isinf", "rt.isinf({0})", None)
+isfinite = elementwise("isfinite", "rt.isfinite({0})", None)
+signbit = elementwise("signbit", "rt.signbit({0})", None)
+bitwise_and = elementwise("bitwise_and", "{0} & {1}", None, sample=(whole, whole))
+bitwise_or = elementwise("bitwise_or", "{0} | {1}", None, sample=(whole, whole))
+bitwise_xor = elementwise("bitwise_xor", "{0} ^ {1}", None, sample=(whole, whole))
+invert = elementwise("invert", "rt.invert({0})", None, sample=(whole,))
+left_shift = elementwise("left_shift", "rt.left_shift({0}, {1})", None, sample=(whole, count))
+right_shift = elementwise("right_shift", "rt.right_shift({0}, {1})", None, sample=(whole, count))
+gcd = elementwise("gcd", "rt.gcd({0}, {1})", None, sample=(whole, whole))
+lcm = elementwise("lcm", "rt.lcm({0}, {1})", None, sample=(whole, whole))
 
 # --- ops that are no ufunc --------------------------------------------------------------------
 
@@ -437,8 +408,8 @@ where = elementwise(
 )
 convert = elementwise(
     "convert", "{T}({0})", None, kind=Kind.CONVERT, complex_formulas=formulas.CONVERT,
-    numpy=lambda x, *, dtype: np.asarray(x).astype(dtype)[()], loop=_converted,
-    sample=(real,), params={"dtype": np.dtype(np.float32)}, unit_slopes=True, rules=(_convert_jvp, _convert_vjp), rewrites=rewrites.CONVERT
+    numpy=lambda x, *, dtype: np.asarray(x).astype(dtype)[()], loop=_converted, sample=(real,), params={"dtype": np.dtype(np.float32)},
+    unit_slopes=True, rules=(_convert_jvp, _convert_vjp), rewrites=rewrites.CONVERT,
 )  # fmt: skip
 copy = elementwise(
     "copy", "{0}", lambda x, out: (1,), kind=Kind.COPY, numpy=lambda x: np.array(x)[()], loop=lambda x: x, sample=(real,),
@@ -446,10 +417,10 @@ copy = elementwise(
 )
 # The minimum of both, with the derivative of `x` even where the bound is smaller: `logsumexp` bounds infinite terms.
 bounded = elementwise(
-    "bounded", "rt.minimum({0}, {1})", lambda x, bound, out: (1, ZERO), numpy=np.minimum,
-    loop=np.promote_types, sample=(real, lambda rng, shape: np.full(shape, 1e3)),
+    "bounded", "rt.minimum({0}, {1})", lambda x, bound, out: (1, ZERO), numpy=np.minimum, loop=np.promote_types,
+    sample=(real, lambda rng, shape: np.full(shape, 1e3)),
 )  # fmt: skip
-stop = elementwise("stop_gradient", "{0}", None, numpy=np.positive, loop=lambda x: x, sample=(real,), stops=True)
+stop = elementwise("stop_gradient", "{0}", None, numpy=np.positive, loop=lambda x: x, stops=True)
 
 
 @implements(np.where)
@@ -544,7 +515,7 @@ def _conjugate_vjp(bars: Sequence[object], args: Sequence[TracedArray], outs: Se
 
 
 conjugate = elementwise(
-    "conjugate", "", None, complex_formulas=(formulas.CONJUGATE,), numpy=np.conjugate, loop=lambda x: x, sample=(plane,),
+    "conjugate", "", None, complex_formulas=(formulas.CONJUGATE,), loop=lambda x: x, sample=(plane,),
     rules=(_conjugate_jvp, _conjugate_vjp),
 )
 real_part = elementwise(

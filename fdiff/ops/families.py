@@ -26,6 +26,7 @@ from ..trace.operation_cache import ARITHMETIC
 from ..trace.recorder import objects_met
 from ..trace.ufunc_fast_path import enter
 from . import axis_maps
+from .sample_domains import real
 
 Rule = Callable[..., object]
 
@@ -135,7 +136,7 @@ def elementwise(
     text: str,
     partials: Callable[..., Sequence[object]] | None,
     *,
-    numpy: Callable[..., object],
+    numpy: Callable[..., object] | None = None,
     sample: Sequence[Callable[..., np.ndarray]] = (),
     loop: Callable[..., np.dtype] | None = None,
     kind: Kind = Kind.ELEMENTWISE,
@@ -151,21 +152,26 @@ def elementwise(
 ) -> Primitive:
     """An op applied entry by entry; `facts` are further fields of its record.
 
+    What computes it is `numpy`, or else NumPy's ufunc of that name. It is tested on `sample`, a maker of arrays
+    for each argument, or else on `real` ones.
+
     ``partials(*args, out)`` gives the partial derivative for each argument: an array, ``1`` or ``-1``, or
     `ZERO`. None stands for an op whose derivative is zero wherever it exists. An op that
     selects instead of multiplying gives its ``rules`` (JVP, VJP) itself. An op of complex numbers
     has no kernel yet, and no `text`.
     """
     jvp, vjp = rules or slope_rules(partials)
+    function: Callable[..., object] = numpy or getattr(np, name)
+    ufunc = function if isinstance(function, np.ufunc) else None
+    makers = sample or (real,) * (ufunc.nin if ufunc else 0)
 
     def batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int, **params: object) -> list[object]:
         return [apply(primitive, *align(args, mapped), **params)]
 
-    ufunc = numpy if isinstance(numpy, np.ufunc) else None
-    samples = (Sample(lambda rng: tuple(make(rng, (2, 3)) for make in sample), params or {}),) if sample else ()
+    samples = (Sample(lambda rng: tuple(make(rng, (2, 3)) for make in makers), params or {}),) if makers else ()
     primitive = register(
         Primitive(
-            name, elementwise_type(loop or _ufunc_loop(ufunc)), numpy, jvp, vjp, batch,
+            name, elementwise_type(loop or _ufunc_loop(ufunc)), function, jvp, vjp, batch,
             KernelRule(kind, text, constants, literals, checks_whole) if text else None, "elementwise",
             flat=partials is None and rules is None, kink=kink, samples=samples,
             view=put is not None, put=put, sizeless=True, layout=layout, eager=_OPERATORS.get(text, EagerRule()),

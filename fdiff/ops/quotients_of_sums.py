@@ -28,28 +28,21 @@ def _term_slopes(
     return (by_x, -by_y) if sign == 1 else (-by_x, by_y)
 
 
-over_sum = slope_op(
-    "over_sum", "{0} / ({0} + {1})", lambda x, y, out: _term_slopes(x, y, out, x + y, 1), numpy=lambda x, y: x / (x + y),
-    sample=(positive, positive),
-)
+def _slopes_over_sum(x: TracedArray, y: TracedArray, out: TracedArray) -> object:
+    return _term_slopes(x, y, out, x + y, 1)
 
 
 def _slopes_over_difference(x: TracedArray, y: TracedArray, out: TracedArray) -> object:
     return _term_slopes(x, y, out, x - y, -1)
 
 
-over_difference = slope_op(
-    "over_difference", "{0} / ({0} - {1})", _slopes_over_difference, numpy=lambda x, y: x / (x - y), sample=(real, positive)
-)
-
-
-def _slopes_over_difference_from(x: TracedArray, y: TracedArray, out: TracedArray) -> object:
+def _slopes_under(x: TracedArray, y: TracedArray, out: TracedArray) -> object:
     return _term_slopes(x, y, out, y - x, 1)
 
 
-over_difference_from = slope_op(
-    "over_difference_from", "{0} / ({1} - {0})", _slopes_over_difference_from, numpy=lambda x, y: x / (y - x), sample=(real, positive)
-)
+over_sum = slope_op("over_sum", _slopes_over_sum, lambda x, y: x / (x + y), positive, positive, text="{0} / ({0} + {1})")
+over_difference = slope_op("over_difference", _slopes_over_difference, lambda x, y: x / (x - y), real, positive, text="{0} / ({0} - {1})")
+over_difference_from = slope_op("over_difference_from", _slopes_under, lambda x, y: x / (y - x), real, positive, text="{0} / ({1} - {0})")
 
 
 def _same(nodes: Sequence[Node], one: int, other: int) -> bool:

@@ -362,6 +362,22 @@ def test_rows_of_ops_can_be_read():
     assert {where: lines for where, lines in rules.items() if lines > 15} == {}
 
 
+MAKERS = {"elementwise", "linear", "reduction", "slope_op", "special", "special_many", "stacked_op"}
+
+
+def test_four_of_five_ops_stand_on_one_line():
+    lines = [
+        node.end_lineno - node.lineno + 1
+        for path in (PACKAGE / "ops").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call)
+        and getattr(node.func, "id", "") in MAKERS
+        and isinstance(node.args[0], ast.Constant)
+    ]
+    assert len(lines) > 200
+    assert lines.count(1) >= 0.8 * len(lines)
+
+
 def test_folders_keep_their_budgets():
     """Growth is a decision: who needs more lines raises a row of the page, and says for what."""
     page = (ROOT / "docs" / "decisions" / "size-of-the-code.md").read_text(encoding="utf-8")

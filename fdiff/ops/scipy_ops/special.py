@@ -112,10 +112,8 @@ def _hazard(x: TracedArray) -> object:
 # --- logistic and information -----------------------------------------------------------------
 special("expit", lambda x, out: (apply(logistic_slope, x),), real, text="rt.expit({0})")
 special("logit", lambda p, out: (1.0 / (p * (1.0 - p)),), share)
-special(
-    "log_expit", lambda x, out: (apply(SHARES[np.exp][1], x, np.zeros((), x.dtype)),), real,
-    text="rt.minimum({0}, {T}(-0.0)) - rt.log1p(rt.exp(-abs({0})))",
-)
+LOG_EXPIT = "rt.minimum({0}, {T}(-0.0)) - rt.log1p(rt.exp(-abs({0})))"
+special("log_expit", lambda x, out: (apply(SHARES[np.exp][1], x, np.zeros((), x.dtype)),), real, text=LOG_EXPIT)
 special("xlogy", lambda x, y, out: (lambda: np.log(y), lambda: _over(x, y)), real, positive)
 special("xlog1py", lambda x, y, out: (lambda: np.log1p(y), lambda: _over(x, 1.0 + y)), real, positive)
 special("entr", lambda x, out: (-np.log(x) - 1.0,), positive)

@@ -83,13 +83,11 @@ special(
 special("kv", lambda v, z, out: (LACKING, -0.5 * (sc.kv(v - 1, z) + sc.kv(v + 1, z))), order, positive)
 special("kve", lambda v, z, out: (LACKING, _unless_far("k", v, z, 1.0, out - 0.5 * (sc.kve(v - 1, z) + sc.kve(v + 1, z)))), order, positive)
 special("kn", lambda n, x, out: (LACKING, -0.5 * (sc.kn(np.abs(n - 1), x) + sc.kn(n + 1, x))), order, positive)
-special("struve", lambda v, x, out: (LACKING, 0.5 * (sc.struve(v - 1, x) - sc.struve(v + 1, x) + _struve_term(v, x))), order, positive)
-special(
-    "modstruve", lambda v, x, out: (LACKING, 0.5 * (sc.modstruve(v - 1, x) + sc.modstruve(v + 1, x) + _struve_term(v, x))), order, positive
-)
+special("struve", lambda v, x, out: (LACKING, 0.5 * (sc.struve(v - 1, x) - sc.struve(v + 1, x) + _source(v, x))), order, positive)
+special("modstruve", lambda v, x, out: (LACKING, 0.5 * (sc.modstruve(v - 1, x) + sc.modstruve(v + 1, x) + _source(v, x))), order, positive)
 
 
-def _struve_term(v: TracedArray, x: TracedArray) -> object:
+def _source(v: TracedArray, x: TracedArray) -> object:
     """The inhomogeneous term of DLMF 11.4.23 and 11.4.25."""
     return np.power(0.5 * x, 1.0 * v) * sc.rgamma(v + 1.5) / _sqrt(pi)
 

@@ -59,13 +59,12 @@ def _integrand(phi: TracedArray, m1: TracedArray, p: int, q: int) -> object:
     return square**p * np.power(np.square(np.cos(phi)) + m1 * square, -0.5 * q)
 
 
-def _elliptic_slopes(phi: TracedArray, m1: TracedArray, out: TracedArray, p: TracedArray, q: TracedArray) -> tuple[object, ...]:
+def _integral_slopes(phi: TracedArray, m1: TracedArray, out: TracedArray, p: TracedArray, q: TracedArray) -> tuple[object, ...]:
     return (lambda: _integrand(phi, m1, p, q), lambda: -0.5 * q * apply(elliptic_integral, phi, m1, p=p + 1, q=q + 2))
 
 
-elliptic_integral = special(
-    "elliptic_integral", _elliptic_slopes, real, positive, evaluate=_integral, params=({"p": 0, "q": 1}, {"p": 1, "q": 3})
-)
+INTEGRALS = ({"p": 0, "q": 1}, {"p": 1, "q": 3})
+elliptic_integral = special("elliptic_integral", _integral_slopes, real, positive, evaluate=_integral, params=INTEGRALS)
 
 
 def _by_m(phi: object, m1: object, q: int) -> object:

@@ -70,20 +70,21 @@ def probability(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
 
 special("gammainc", lambda a, x, out: (lambda: _by_a(a, x), lambda: gamma_density(a, x)), positive, positive)
 special("gammaincc", lambda a, x, out: (lambda: -_by_a(a, x), lambda: -gamma_density(a, x)), positive, positive)
-special(
-    "gammaincinv", lambda a, y, out: (lambda: -_by_a(a, out) / gamma_density(a, out), lambda: 1.0 / gamma_density(a, out)), positive,
-    probability,
-)
-special(
-    "gammainccinv", lambda a, y, out: (lambda: -_by_a(a, out) / gamma_density(a, out), lambda: -1.0 / gamma_density(a, out)), positive,
-    probability,
-)
-special(
-    "chdtr", lambda v, x, out: (lambda: 0.5 * _by_a(0.5 * v, 0.5 * x), lambda: 0.5 * gamma_density(0.5 * v, 0.5 * x)), positive, positive
-)
-special(
-    "chdtrc", lambda v, x, out: (lambda: -0.5 * _by_a(0.5 * v, 0.5 * x), lambda: -0.5 * gamma_density(0.5 * v, 0.5 * x)), positive, positive
-)
+
+
+def _gamma_quantile_slopes(a: TracedArray, out: TracedArray, sign: float) -> tuple[object, ...]:
+    """Slopes of the inverse of ``gammainc(a, x)`` in x, or of its complement (`sign` -1): the implicit function theorem."""
+    return (lambda: -_by_a(a, out) / gamma_density(a, out), lambda: sign / gamma_density(a, out))
+
+
+def _chi_square_slopes(v: TracedArray, x: TracedArray, factor: float) -> tuple[object, ...]:
+    return (lambda: factor * _by_a(0.5 * v, 0.5 * x), lambda: factor * gamma_density(0.5 * v, 0.5 * x))
+
+
+special("gammaincinv", lambda a, y, out: _gamma_quantile_slopes(a, out, 1.0), positive, probability)
+special("gammainccinv", lambda a, y, out: _gamma_quantile_slopes(a, out, -1.0), positive, probability)
+special("chdtr", lambda v, x, out: _chi_square_slopes(v, x, 0.5), positive, positive)
+special("chdtrc", lambda v, x, out: _chi_square_slopes(v, x, -0.5), positive, positive)
 
 
 def _chdtri_slopes(v: TracedArray, p: TracedArray, out: TracedArray) -> tuple[object, ...]:
