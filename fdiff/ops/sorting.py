@@ -31,9 +31,22 @@ def _indices_like(x: ArrayType, **_: object) -> tuple[ArrayType, ...]:
     return (ArrayType(x.shape, INT),)
 
 
+LONG = 2_000  # numbers of which NumPy's quicksort, in vector instructions, takes a fifth of its stable sort's time
+
+
+def _argsort(x: np.ndarray, *, axis: int, kind: str) -> np.ndarray:
+    """The order of `x`; for different numbers a stable sort finds the order that any sort finds."""
+    if kind == "stable" and x.dtype.kind == "f" and x.shape[axis] >= LONG:
+        order = np.argsort(x, axis=axis)
+        found = np.swapaxes(np.take_along_axis(x, order, axis), axis, -1)
+        if np.all(found[..., 1:] > found[..., :-1]):
+            return order
+    return np.argsort(x, axis=axis, kind=kind)
+
+
 argsort = register(
     Primitive(
-        "argsort", _indices_like, lambda x, *, axis, kind: np.argsort(x, axis=axis, kind=kind), _flat_rules, _flat_rules,
+        "argsort", _indices_like, _argsort, _flat_rules, _flat_rules,
         lambda args, mapped, size, *, axis, kind: [apply(argsort, args[0], axis=axis + 1, kind=kind)], family="opaque", flat=True,
         samples=tuple(
             Sample(lambda rng: (real(rng, (3, 4)),), {"axis": axis, "kind": kind})
