@@ -76,13 +76,18 @@ def _text_of(time: str) -> property:
 
 
 class Times:
-    """Averages and texts of times; a class with this has the totals and `count`."""
+    """Averages and texts of times; a class with this has the totals and `count`.
+
+    Memory of devices is not followed: `device_memory_usage`, which torch's tables may be sorted by,
+    is 0 for every event.
+    """
 
     count: int
     cpu_time_total: float
     self_cpu_time_total: float
     device_time_total: float
     self_device_time_total: float
+    device_memory_usage = self_device_memory_usage = 0
 
     @property
     def cpu_time(self) -> float:

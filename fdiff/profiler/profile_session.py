@@ -231,15 +231,17 @@ class profile:  # noqa: N801 - torch's name
         max_shapes_column_width: int | None = 80,
         header: str | None = None,
         top_level_events_only: bool = False,  # noqa: FBT001, FBT002 - torch's signature
+        time_unit: str | None = None,
     ) -> str:
         """The events as a table, one row each; `key_averages` gives a shorter one.
 
         Parameters
         ----------
         sort_by : str, optional
-            ``"cpu_time"``, ``"cpu_time_total"``, ``"self_cpu_time_total"``, the same with
-            ``cuda`` or ``device``, ``"cpu_memory_usage"``, ``"self_cpu_memory_usage"``,
-            ``"flops"`` or ``"count"``: the largest first. Without it, as the events came.
+            ``"cpu_time"``, ``"cpu_time_total"``, ``"self_cpu_time_total"``,
+            ``"cpu_memory_usage"``, ``"self_cpu_memory_usage"``, the same with ``device``, ``cuda``
+            or ``xpu``, ``"flops"`` or ``"count"``: the largest first. Without it, as they came.
+            Memory of devices is not followed, and counts as 0.
         row_limit : int
             How many events are shown at most; -1 for all.
         max_src_column_width, max_name_column_width, max_shapes_column_width : int, optional
@@ -248,6 +250,8 @@ class profile:  # noqa: N801 - torch's name
             A line above the table.
         top_level_events_only : bool
             Show only events that no other is around.
+        time_unit : {"s", "ms", "us"}, optional
+            The unit of all times; without it, each time has the one that fits.
 
         Raises
         ------
@@ -262,6 +266,7 @@ class profile:  # noqa: N801 - torch's name
             max_shapes_column_width,
             header,
             top_level_events_only,
+            time_unit,
         )
 
     def export_chrome_trace(self, path: Path_) -> None:

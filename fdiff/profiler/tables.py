@@ -10,20 +10,12 @@ from .events import FunctionEvent, FunctionEventAvg
 from .formatting import flops_scale, memory_text, share_text, time_text
 
 Event = FunctionEvent | FunctionEventAvg
+DEVICES = ("device", "cuda", "xpu")  # names of one thing; results say `device`
 SORT_KEYS = (
-    "cpu_time",
-    "cuda_time",
-    "cpu_time_total",
-    "cuda_time_total",
-    "self_cpu_time_total",
-    "self_cuda_time_total",
-    "device_time",
-    "device_time_total",
-    "self_device_time_total",
-    "cpu_memory_usage",
-    "self_cpu_memory_usage",
-    "flops",
-    "count",
+    *("cpu_time", "cpu_time_total", "self_cpu_time_total"),
+    *("cpu_memory_usage", "self_cpu_memory_usage", "flops", "count"),
+    *(f"{name}_{what}" for name in DEVICES for what in ("time", "time_total", "memory_usage")),
+    *(f"self_{name}_{what}" for name in DEVICES for what in ("time_total", "memory_usage")),
 )
 UNITS = ("s", "ms", "us")
 _WIDTH, _GAP = 12, "  "
@@ -99,7 +91,7 @@ def _sorted(events: Sequence[Event], key: str | None) -> Sequence[Event]:
         fact = f"{key!r} is no key to sort by."
         way = f"Valid keys are {', '.join(SORT_KEYS)}."
         raise AttributeError(message("table", fact, way, user_line()))  # as torch does
-    name = key.replace("cuda", "device")
+    name = key.replace("cuda", "device").replace("xpu", "device")
     return sorted(events, key=lambda event: getattr(event, name), reverse=True)
 
 

@@ -91,3 +91,14 @@ def test_keys_that_do_not_exist(key):
             events.table(sort_by=key)
     with pytest.raises(AttributeError, match="Valid keys are cpu_time, "):
         ours.table(sort_by=key)
+
+
+def test_events_are_sorted_by_every_key_of_torch():
+    """Those that the page of ``torch.autograd.profiler.profile.table`` lists."""
+    ours, theirs = both(shapes=True, stack=False, memory=True)
+    names = ("cpu", "cuda", "xpu", "device")
+    keys = [f"{name}_{what}" for name in names for what in ("time", "time_total", "memory_usage")]
+    keys += [f"self_{name}_memory_usage" for name in names]
+    keys += [f"self_{name}_time_total" for name in names]
+    for key in (*keys, "count"):
+        assert ours.table(sort_by=key) == theirs.table(sort_by=key)
