@@ -5,14 +5,19 @@ Griewank and Walther, "Algorithm 799: revolve", ACM TOMS 26, 2000, for one level
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
+from ..errors import user_line
 from ..primitive import HOOKS
 from ..tree import flatten, unflatten
 from .modes import enable_grad
 from .recorded_array import RecordedArray, new_array
 from .saved_tensors_hooks import saved_tensors_hooks
+from .saved_values import modified
 
 
 def call_recorded(
@@ -25,13 +30,22 @@ def call_recorded(
 
 
 class _Recomputation:
-    """One call of a function, whose saved values are known by their number alone."""
+    """One call of a function, whose saved values are known by their number alone.
+
+    Recorded arguments must be as they were when it is called again, plain arrays are copied, and
+    NumPy's global generator starts where it did.
+    """
 
     def __init__(
         self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
         self.function = function
-        self.args, self.kwargs = args, kwargs
+        leaves, self.spec = flatten((args, kwargs))
+        self.leaves = [x.copy() if isinstance(x, np.ndarray) else x for x in leaves]
+        arrays = [x for x in leaves if isinstance(x, RecordedArray)]
+        self.counts = [(x.version, x.version.stores()) for x in arrays]
+        self.line = user_line(2)
+        self.random = np.random.get_state()  # noqa: NPY002 - what the function may draw from
         self.types: list[Any] = []
         self.values: list[Any] = []
 
@@ -49,11 +63,17 @@ class _Recomputation:
 
     def _run(self) -> list[Any]:
         """What the function saves, in order."""
+        for version, count in self.counts:
+            if version.stores() != count:
+                raise modified("checkpoint", self.line, version, count)
         found: list[Any] = []
-        leaves, spec = flatten((self.args, self.kwargs))
-        apart = [_apart(x) if isinstance(x, RecordedArray) else x for x in leaves]
-        args, kwargs = unflatten(spec, apart)  # type: ignore[misc] - a pair, as it was flattened
-        with enable_grad(), saved_tensors_hooks(found.append, lambda packed: packed):
+        apart = [_apart(x) if isinstance(x, RecordedArray) else x for x in self.leaves]
+        args, kwargs = unflatten(self.spec, apart)  # type: ignore[misc] - a pair, as it was flattened
+        with (
+            _draws_from(self.random),
+            enable_grad(),
+            saved_tensors_hooks(found.append, lambda packed: packed),
+        ):
             self.function(*args, **kwargs)
         if [x.kind for x in found] != self.types:
             raise RuntimeError(
@@ -62,6 +82,17 @@ class _Recomputation:
                 " types. It must compute the same both times."
             )
         return [x.value for x in found]
+
+
+@contextmanager
+def _draws_from(state: Any) -> Generator[None]:
+    """NumPy's global generator in this state, and afterwards as it was."""
+    before = np.random.get_state()  # noqa: NPY002 - the user's generator
+    np.random.set_state(state)  # noqa: NPY002 - as above
+    try:
+        yield
+    finally:
+        np.random.set_state(before)  # noqa: NPY002 - as above
 
 
 def _apart(array: RecordedArray) -> RecordedArray:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..arraytype import ArrayType, type_of
-from ..errors import show_line
+from ..errors import Line, show_line
 from ..tracebacks import ask
 from .nodes import GraphNode
 from .recorded_array import RecordedArray, Version, plain
@@ -85,18 +85,18 @@ def saved_values(node: GraphNode) -> tuple[Any, ...]:
         return tuple([packed.value() for packed in node.saved])
     for version, count in node.counts:
         if version.count != count:
-            raise modified(node, version, count)
+            raise modified(node.name(), node.line, version, count)
     return node.saved
 
 
-def modified(node: GraphNode, version: Version, count: int) -> RuntimeError:
-    """The error for a value that was stored into after a node had saved it."""
+def modified(saver: str, line: Line | None, version: Version, count: int) -> RuntimeError:
+    """The error for a value that was stored into after `saver` had saved it at a `line`."""
     where = show_line(version.line)
     changed = f"\nIt was modified here:{where}" if where else ""
     return RuntimeError(
         "one of the variables needed for gradient computation has been modified by an inplace"
-        f" operation: an array saved by {node.name()} is at version {version.count}; expected"
-        f" version {count} instead.\nIt was saved here:{show_line(node.line)}{changed}\nUse the"
+        f" operation: an array saved by {saver} is at version {version.stores()}; expected"
+        f" version {count} instead.\nIt was saved here:{show_line(line)}{changed}\nUse the"
         " array before it is modified, or store into a copy."
     )
 

@@ -40,8 +40,8 @@ def checkpoint(function: Function, /, *args: Any, **kwargs: Any) -> Any:
     ----------
     function : callable
         A function of arrays, or of nested tuples, lists, dicts and dataclasses of them. It must
-        compute the same when it is called again. It may read arrays that are differentiated from
-        outside.
+        compute the same when it is called again: of random generators, NumPy's global one is set
+        back for that. It may read arrays that are differentiated from outside.
     *args, **kwargs
         Its arguments, for a call at once, as in torch.
 
@@ -54,8 +54,8 @@ def checkpoint(function: Function, /, *args: Any, **kwargs: Any) -> Any:
     Raises
     ------
     RuntimeError
-        If recorded arrays are among the arguments, and the function saves other values when it is
-        called again.
+        In the backward pass, if recorded arrays are among the arguments, and one of them was stored
+        into since, or the function saves other values when it is called again.
     TraceError
         In a function that is traced, if `function` stores into an array that it is given.
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import fdiff
-from fdiff.autograd import checkpoint, grad, tensor
+from fdiff.autograd import checkpoint, grad, no_grad, tensor
 from fdiff.autograd import compiled_backward as compiled
 
 AT = np.array([1.0, 2.0, 3.0])
@@ -49,6 +49,50 @@ def test_a_checkpoint_that_computes_otherwise():
     y = checkpoint(lambda a: np.sin(a) if next(switch) else a + 1, tensor(AT))
     with pytest.raises(RuntimeError, match="saved other values when it was called again"):
         y.sum().backward()
+
+
+def test_a_checkpoint_notices_what_was_stored_into_its_arguments():
+    """As torch, for a result, a leaf, an array without gradient, and the base of a view."""
+
+    def stored_into(make, store):
+        x = tensor(AT)
+        args = make(x)
+        y = checkpoint(lambda a, *more: np.sin(a * a) * np.prod([m[0] for m in more]), *args)
+        with no_grad():
+            store(args)
+        with pytest.raises(
+            RuntimeError, match=r"saved by checkpoint is at version 1; expected"
+        ) as e:
+            y.sum().backward()
+        assert str(e.value).count("test_mixed_use.py:") == 2  # where it was saved, and modified
+
+    stored_into(lambda x: (x * 1.0,), lambda args: args[0].__imul__(5.0))
+    stored_into(lambda x: (x,), lambda args: args[0].__setitem__(0, 7.0))
+    free = tensor(AT, requires_grad=False)
+    stored_into(lambda x: (x, free), lambda args: args[1].__iadd__(5.0))
+    whole = tensor(np.ones((2, 3))) * 1.0
+    stored_into(lambda x: (whole[0],), lambda args: whole.__setitem__((1, 0), 3.0))
+
+
+def test_a_checkpoint_keeps_copies_of_plain_arrays():
+    x, w = tensor(AT), np.array([3.0, 4.0, 5.0])
+    y = checkpoint(lambda x, *, more: np.sin(x * more["w"]), x, more={"w": w})
+    expected = np.cos(AT * w) * w
+    w[:] = 100.0
+    y.sum().backward()
+    np.testing.assert_allclose(x.grad, expected, rtol=1e-14)
+
+
+def test_a_checkpoint_draws_the_same_random_numbers_again():
+    x, old = tensor(np.ones(4)), np.random.mtrand._rand  # the generator of `np.random.rand`
+    old.seed(3)
+    y = checkpoint(lambda x: x * x * old.rand(4), x)
+    drawn = y.detach().numpy().copy()
+    y.sum().backward()
+    np.testing.assert_allclose(x.grad, 2.0 * drawn, rtol=1e-15)
+    following = old.rand(4)  # and it goes on where it was
+    old.seed(3)
+    assert np.array_equal(old.rand(8), [*drawn, *following])
 
 
 def test_a_graph_that_repeats_is_neither_traced_nor_compiled_again(monkeypatch):
