@@ -17,9 +17,11 @@ from ..dispatch.numpy_warnings import warn_of_tape
 from ..errors import UnsupportedError, failure, user_line
 from ..functional.custom_derivatives import CustomFunction
 from ..functional.primitives import OpaqueCall
+from ..functional.rule_tracing import closure_error
 from ..primitive import HOOKS
 from ..process.float_flags import noted, noting, taken
 from ..trace import TracedArray
+from ..tracebacks import line_of
 from ..transforms.eager.eager_rules import python_function
 from ..tree import flatten, unflatten
 from .array_kinds import kind_of
@@ -89,7 +91,10 @@ def _unrecorded(
     """The plain function; one that is not traced is given arrays of NumPy."""
     given, there = flatten((args, kwargs))[0], isinstance(function.fun, OpaqueCall)
     if not there or not any(isinstance(x, RecordedArray) for x in given):
-        return function.fun(*args, **kwargs)
+        found = function.fun(*args, **kwargs)
+        if state.grad_enabled and any(map(_moves, flatten(found)[0])):
+            raise closure_error(function.call, line_of(function.fun))
+        return found
     values = [x.value if isinstance(x, RecordedArray) else x for x in args]
     return plain(np.asarray(function.fun(*values, **kwargs)))
 

@@ -12,15 +12,17 @@ from typing import cast
 
 from ..dispatch.arguments import Function
 from ..errors import TraceError, message
-from ..trace import apply_many, current, private
+from ..trace import TracedArray, apply_many, current, private
+from ..trace.handler_arguments import resolve
+from ..tracebacks import line_of
 from ..transforms.custom_calls import CALL, note_calls
 from ..transforms.custom_rules import CustomRule, ValueRule
 from ..transforms.derivative_tapes import choose
-from ..tree import unflatten
+from ..tree import flatten, unflatten
 from .batching_rules import BatchingRule
 from .forward_rules import ForwardRule
 from .reverse_rules import ReverseRule
-from .rule_tracing import FunctionAlone, RuleTapes, RuleTracing
+from .rule_tracing import FunctionAlone, RuleTapes, RuleTracing, closure_error
 from .ruled_call import (
     Handles,
     RuledCall,
@@ -46,7 +48,7 @@ def call_with_rule(
     ):
         return _entered(call, *_value_alone(call))
     if not active:
-        return function.fun(*call.args)
+        return _without_derivative(call)
     known = next((c for c in _constructions.under_way if c.call.key == call.key), None)
     if known is None:
         return _entered(call, *_constructed(call))
@@ -55,6 +57,15 @@ def call_with_rule(
         return function.fun(*call.args)
     known.check_arguments(call)
     return _entered(call, known.rule, known.tapes)
+
+
+def _without_derivative(call: RuledCall) -> object:
+    """What the function returns where no argument is differentiated; nor may what it reads be."""
+    found = call.function.fun(*call.args)
+    for leaf in map(resolve, flatten(found)[0]):
+        if isinstance(leaf, TracedArray) and is_active(leaf):
+            raise closure_error(call.function.call, line_of(call.function.fun))
+    return found
 
 
 def _value_alone(call: RuledCall) -> tuple[ValueRule, RuleTapes]:

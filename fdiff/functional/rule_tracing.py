@@ -13,7 +13,7 @@ import numpy as np
 
 from ..arraytype import ArrayType
 from ..dispatch.arguments import traceable
-from ..errors import TraceError, message
+from ..errors import Line, TraceError, message
 from ..tape import Tape
 from ..trace import ArgumentSpec, Recording, Trace, TracedArray, current, record, splice
 from ..trace.handler_arguments import resolve
@@ -56,6 +56,15 @@ class Traced(NamedTuple):
 
 # What a function returned, as its output, further arrays, and anything else.
 Split = Callable[[object], tuple[object, Sequence[object], object]]
+
+
+def closure_error(name: str, line: Line | None) -> TraceError:
+    """The error of a function, or a rule, that closes over what is differentiated."""
+    fact = (
+        "the function, or its rule, reads a differentiated value from outside, for which there is"
+        " no rule."
+    )
+    return TraceError(message(name, fact, "Pass it as an argument.", line))
 
 
 class RuleTapes(NamedTuple):
@@ -138,8 +147,7 @@ class RuleTracing:
         known = {(id(x.home), x.id) for x in self.extras}
         for x in run.extra:
             if not self.closes_over_active and is_active(x):
-                fact = "reads a differentiated value from outside, for which there is no rule."
-                raise self._error(fact, "Pass it as an argument.")
+                raise closure_error(self.name, self.site.line)
             if (id(x.home), x.id) not in known:
                 self.extras.append(x)
         self.trace.shown |= run.recording.shown

@@ -302,3 +302,25 @@ def test_nothing_keeps_a_function_alive():
     fdiff.cache_clear()
     gc.collect()
     assert gone() is None
+
+
+def test_a_rule_of_which_no_argument_is_differentiated_reads_nothing_that_is():
+    """Its rule would be ignored: the derivative would be that of the function."""
+
+    def outer(q):
+        @fdiff.custom_vjp
+        def f(x):
+            return x * q
+
+        f.defvjp(lambda x: (f(x), x), lambda x, bar: (bar * 10.0,))
+        return np.sum(f(np.ones(2)))
+
+    with pytest.raises(TraceError, match="reads a differentiated value from outside") as caught:
+        fdiff.grad(outer)(2.0)
+    assert "custom_vjp(f)" in str(caught.value)
+    assert fdiff.jit(outer)(2.0) == 4.0  # no derivative is taken
+    recorded = fdiff.autograd.tensor(2.0)
+    with pytest.raises(TraceError, match="reads a differentiated value from outside"):
+        outer(recorded)
+    with fdiff.autograd.no_grad():
+        assert outer(recorded) == 4.0
