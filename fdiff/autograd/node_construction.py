@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import Line
+from ..process import anomaly_mode
+from .forward_anomalies import note
 from .nodes import Edge, GraphNode, next_number
 from .recipes import Recipe
 from .recorded_array import RecordedArray, Version
@@ -49,6 +51,8 @@ def enter(
     node.counts = tuple(counts)
     node.number = next_number()
     node.line = line
+    if anomaly_mode.watching():
+        note(node, operands, outputs)
     if state.saved_watched and saved:
         if state.saved_hooks and state.grad_enabled:  # else no backward pass comes here
             pack(node)

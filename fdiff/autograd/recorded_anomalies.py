@@ -1,8 +1,9 @@
 """Anomalies in backward passes of recorded arrays: each node is looked at after its rule ran.
 
 A pass that is watched goes node by node, never by a compiled tape. The first cotangent that is NaN
-or infinite raises, with the line of the forward call. If what that call saved is not finite itself,
-the walk goes on to the call that made it, so that the forward pass is to blame where it is.
+or infinite raises, with the line of the forward call. If the forward pass is to blame, the call is
+named that made the first value that is not finite: it was noted where the call ran in the mode
+(`forward_anomalies.py`), or is found from what nodes saved.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from ..errors import AnomalyError, message, show_line
 from ..functional.anomaly_reports import entries_in_words, kind_of_values
 from ..process import anomaly_mode
 from ..transforms.anomaly_search import not_finite
+from .forward_anomalies import first_behind
 from .node_rules import NodeRules, Part
 from .nodes import GraphNode
 from .saved_values import saved_values
@@ -34,7 +36,7 @@ def check_output(array: Any, node: GraphNode) -> None:
         kind = kind_of_values(array.value, mask)
         where = entries_in_words(array.value, mask)
         fact = f"the output that is differentiated holds {kind} values.{where}"
-        raise _error(fact, node, _blamed(node))
+        raise _error(fact, node, _blamed(node, first_behind(node)))
 
 
 def watched_pull(rules: NodeRules, node: GraphNode, bars: dict[int, Part]) -> list[Part | None]:
@@ -105,9 +107,10 @@ def _values(node: GraphNode, bars: Mapping[int, Part], value: np.ndarray, mask: 
     return "".join(lines)
 
 
-def _blamed(node: GraphNode) -> str:
+def _blamed(node: GraphNode, made: tuple[GraphNode, str] | None = None) -> str:
     """The forward call that made what the node computed with, where that is not finite."""
-    made = _maker(node)
+    if made is None and (made := _maker(node)) is not None:
+        made = first_behind(made[0]) or made
     if made is None:
         return ""
     source, where = made

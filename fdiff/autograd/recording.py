@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, Line, failure, user_line
-from ..process import observation
+from ..process import anomaly_mode, observation
 from ..trace import TracedArray
 from ..trace.operation_cache import MOST
 from ..tree import flatten, unflatten
@@ -338,7 +338,7 @@ def _never_recorded(calls: object, kinds: Sequence[ArrayKind], out: RecordedArra
 
 def _learn(calls: dict[object, Callable[..., Any]], key: object, call: Callable[..., Any]) -> None:
     """Keep the short way of a call, if the modes that were on have short ways."""
-    if calls is NO_CALLS:
+    if calls is NO_CALLS or anomaly_mode.watching():
         return
     if len(calls) >= MOST:
         calls.clear()

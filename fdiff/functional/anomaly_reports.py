@@ -89,7 +89,9 @@ def entries_in_words(value: Any, mask: np.ndarray) -> str:
     places = np.argwhere(mask)
     shown = ", ".join(str(tuple(map(int, p)) if len(p) > 1 else int(p[0])) for p in places[:SHOWN])
     more = ", ..." if len(places) > SHOWN else ""
-    held = f"{'is' if len(places) == 1 else 'are'} {kind_of_values(value, mask)}"
+    kind = kind_of_values(value, mask)
+    both = kind == "nan" and not np.isnan(np.asarray(value)[mask]).all()
+    held = f"{'is' if len(places) == 1 else 'are'} {'nan or inf' if both else kind}"
     return f" {len(places)} of {mask.size} entries {held}: [{shown}{more}]."
 
 

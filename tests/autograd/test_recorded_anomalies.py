@@ -1,5 +1,7 @@
 """Anomalies in backward passes of recorded arrays, and gradcheck of functions of them."""
 
+import inspect
+
 import numpy as np
 import pytest
 
@@ -239,3 +241,59 @@ def test_a_function_without_a_rule_for_forward_mode():
     assert fdiff.gradcheck(Backward.apply, (x, x))
     with pytest.raises(UnsupportedError, match=r"Define the static method jvp\(ctx, \*grad_inp"):
         fdiff.gradcheck(Backward.apply, (x, x), check_forward_ad=True, raise_exception=False)
+
+
+def inverse_root(x):
+    y = (x - 1.0) ** -0.5  # here
+    return np.sum(y * 2.0)
+
+
+def far_angle(x):
+    y = np.arccos(x - 1.0)  # here
+    return np.sum(y * 2.0)
+
+
+def quotient_of_numbers(x):
+    y = np.divide(x, [1.0, 0.0, 1.0])  # here
+    return np.sum(y * 2.0)
+
+
+def stored_quotient(x):
+    y = x * 1.0
+    y /= np.array([1.0, 0.0, 1.0])  # here
+    return np.sum(y * 2.0)
+
+
+def after_a_discarded_one(x):
+    root = np.where(x > 2.0, np.log(x - 1.5), 0.0)  # discards what log gave
+    y = np.log(x - 1.0)  # here
+    return np.sum(root + y)
+
+
+@pytest.mark.parametrize(
+    ("f", "words"),
+    [
+        (inverse_root, "Power gave nan values. 2 of 3 entries are nan or inf"),
+        (far_angle, "Arccos gave nan values. 1 of 3 entries is nan: [2]"),
+        (quotient_of_numbers, "Divide gave inf values. 1 of 3 entries is inf: [1]"),
+        (stored_quotient, "Itruediv gave inf values. 1 of 3 entries is inf: [1]"),
+        (after_a_discarded_one, "Log gave nan values. 2 of 3 entries are nan or inf"),
+    ],
+    ids=lambda x: getattr(x, "__name__", ""),
+)
+def test_the_forward_line_is_told_where_the_derivative_needs_no_result(f, words):
+    """Neither the result nor all operands of these calls are saved for the backward pass."""
+    for _ in range(2):  # by the short way the second time, outside of the mode
+        with np.errstate(all="ignore"):
+            f(ag.tensor(X))
+    told = anomaly(f)
+    assert "the output that is differentiated holds" in told
+    assert f"It comes from the forward pass: {words}" in told
+    source = inspect.getsource(f).splitlines()
+    line = next(line for line in source if "# here" in line).strip()
+    assert line in told.split("forward pass")[1]
+
+
+def test_values_that_were_given_are_no_call_s_fault():
+    told = anomaly(lambda x: np.sum(x * np.array([np.nan, 1.0, 1.0]) * 2.0))
+    assert "the operand 1 of Multiply holds nan values" in told

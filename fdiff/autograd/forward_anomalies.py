@@ -1,0 +1,52 @@
+"""Which recorded calls gave NaN or infinity, noted while anomalies are looked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from ..functional.anomaly_reports import entries_in_words, kind_of_values
+from ..process import anomaly_mode
+from ..transforms.anomaly_search import not_finite
+from .nodes import GraphNode
+from .recorded_array import RecordedArray
+from .thread_state import RECORDED_CALLS
+
+# Calls with such results: what they gave, in words, and whether all they were given was finite.
+_noted: WeakKeyDictionary[GraphNode, tuple[str, bool]] = WeakKeyDictionary()
+
+
+def note(node: GraphNode, operands: Sequence[Any], outputs: Sequence[RecordedArray | None]) -> None:
+    """Remember a call some of whose results are not finite."""
+    results = [x.value for x in outputs if x is not None]
+    for value in results:
+        if (mask := not_finite(value)).any():
+            given = [getattr(x, "value", x) for x in operands]
+            given = [x for x in given if not any(x is stored for stored in results)]
+            words = f"{kind_of_values(value, mask)} values.{entries_in_words(value, mask)}"
+            _noted[node] = words, not any(not_finite(x).any() for x in given)
+            return
+
+
+def first_behind(node: GraphNode) -> tuple[GraphNode, str] | None:
+    """The earliest call that made what is not finite in the results of `node`, and what it gave.
+
+    The walk goes through calls that gave such values alone: what a `numpy.where` discarded is not
+    to blame. None where nothing was noted.
+    """
+    seen, waiting = {node}, [node]
+    while waiting:
+        for edge in waiting.pop().edges:
+            if edge is not None and edge[0] in _noted and edge[0] not in seen:
+                seen.add(edge[0])
+                waiting.append(edge[0])
+    makers = [n for n in seen if n in _noted and _noted[n][1]]
+    if not makers:
+        return None
+    first = min(makers, key=lambda n: n.number)
+    return first, f"{first.name().removesuffix('Backward0')} gave {_noted[first][0]}"
+
+
+# The short ways of calls note nothing: in the mode none is kept (`recording.py`).
+anomaly_mode.listeners.append(RECORDED_CALLS.clear)
