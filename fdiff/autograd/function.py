@@ -167,7 +167,8 @@ class Function(FunctionCtx):
         try:
             if recorded:
                 return apply_recorded(rules, args)
-            return run_forward(rules, FunctionCtx(), args)
+            with not_recording():  # as torch: what is not an argument has no gradient
+                return run_forward(rules, FunctionCtx(), args)
         except BaseException as error:
             trim(error, f"{cls.__name__}.apply")
             raise

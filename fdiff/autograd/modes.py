@@ -45,7 +45,7 @@ def is_grad_enabled() -> bool:
     ...     autograd.is_grad_enabled()
     False
     """
-    return not stack.traces[-1].derivative_free if stack.traces else state.grad_enabled
+    return not stack.traces[-1].derivative_free if stack.traces else state.gradients
 
 
 def is_inference_mode_enabled() -> bool:
@@ -79,8 +79,8 @@ def _switch(*, enabled: bool, inference: bool | None = None) -> Before:
         trace = stack.traces[-1]
         see(seen_with(trace, derivatives=enabled))
         return trace
-    before = state.grad_enabled, state.inference
-    state.grad_enabled = enabled
+    before = state.gradients, state.inference
+    state.gradients = enabled
     if inference is not None:
         state.inference = inference
     return before
@@ -90,7 +90,7 @@ def _restore(before: Before) -> None:
     if isinstance(before, Recorder):
         see(before)
     else:
-        state.grad_enabled, state.inference = before
+        state.gradients, state.inference = before
 
 
 class GradientMode:

@@ -241,6 +241,13 @@ class CustomNode(GraphNode):
         found: tuple[Any, ...] = self.context.saved_tensors
         return found
 
+    def __getattr__(self, name: str) -> Any:
+        """What a `Function` keeps in its context: `needs_input_grad`, and what the user set."""
+        context = None if name in type(self).__slots__ else self.context
+        if context is None or name.startswith("_"):
+            raise AttributeError(f"{self.name()} has no attribute {name!r}.")
+        return getattr(context, name)
+
 
 _hook_numbers = count()
 

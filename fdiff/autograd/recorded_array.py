@@ -200,6 +200,10 @@ class RecordedArray(Conversions):
                 )
         self._grad = found
 
+    @grad.deleter
+    def grad(self) -> None:
+        self._grad = None
+
     @property
     def retains_grad(self) -> bool:
         """Whether `retain_grad` was called on this array, which is no leaf."""
@@ -245,6 +249,10 @@ class RecordedArray(Conversions):
         self.kind = kind_of(value, self.kind.requires_grad)
         if self.edge is not None and self.is_leaf:
             self._drop_accumulator()
+
+    def is_inference(self) -> bool:
+        """Whether the array was made in inference mode, so that no backward pass may save it."""
+        return self.version.__class__ is InferenceVersion
 
     @property
     def _version(self) -> int:

@@ -17,8 +17,9 @@ NO_CALLS: dict[object, Callable[..., Any]] = {}  # where somebody looks on: alwa
 class ThreadState(threading.local):
     """The modes of this thread, set by `modes.py`, and the hooks for saved values.
 
-    `grad_enabled` tells whether operations on recorded arrays are recorded, `inference` whether
-    what is made now is an inference array, which may never be recorded.
+    `gradients` is what the modes say, `inference` whether what is made now is an inference array,
+    which may never be recorded. `grad_enabled` tells whether operations on recorded arrays are
+    recorded: gradients are on, and inference mode is off.
     `dual` has the tangents of the level of forward mode under way. `saved_hooks` are the pairs
     ``(pack, unpack)`` under way, innermost last; `refusal` is the message where such hooks are
     disabled. `copies` keeps saved values that are stored into (`allow_mutation_on_saved_tensors`).
@@ -34,8 +35,9 @@ class ThreadState(threading.local):
     calls = RECORDED_CALLS
     multithreading = True
     keeps_layouts = True
-    _grad_enabled = True
+    _gradients = True
     _inference = False
+    _grad_enabled = True
     _saved_watched = False
     _dual: Any = None
 
@@ -62,9 +64,14 @@ class ThreadState(threading.local):
         """Whether operations are recorded."""
         return self._grad_enabled
 
-    @grad_enabled.setter
-    def grad_enabled(self, enabled: bool) -> None:
-        self._grad_enabled = enabled
+    @property
+    def gradients(self) -> bool:
+        """Whether the modes say that gradients are on."""
+        return self._gradients
+
+    @gradients.setter
+    def gradients(self, enabled: bool) -> None:
+        self._gradients = enabled
         self._choose()
 
     @property
@@ -88,7 +95,8 @@ class ThreadState(threading.local):
         self._choose()
 
     def _choose(self) -> None:
-        """The short ways that the modes allow."""
+        """Whether operations are recorded, and the short ways that the modes allow."""
+        self._grad_enabled = self._gradients and not self._inference
         pushes = self._dual is not None and not self._grad_enabled
         if self._saved_watched or self._inference or pushes:
             self.calls = NO_CALLS
@@ -102,19 +110,19 @@ state = ThreadState()
 @contextmanager
 def not_recording() -> Generator[None]:
     """Code in this context computes with recorded arrays: no graph is made, nor are tangents."""
-    before = state.grad_enabled, state.dual
-    state.grad_enabled, state.dual = False, None
+    before = state.gradients, state.dual
+    state.gradients, state.dual = False, None
     try:
         yield
     finally:
-        state.grad_enabled, state.dual = before
+        state.gradients, state.dual = before
 
 
 @contextmanager
 def recording() -> Generator[None]:
     """What code in this context computes with recorded arrays is recorded."""
-    before, state.grad_enabled = state.grad_enabled, True
+    before, state.gradients = state.gradients, True
     try:
         yield
     finally:
-        state.grad_enabled = before
+        state.gradients = before

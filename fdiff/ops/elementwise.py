@@ -105,7 +105,7 @@ negative = elementwise(
     "negative", "-{0}", lambda x, out: (-1,), kind=Kind.NEGATIVE, complex_formulas=(formulas.NEGATIVE,), unit_slopes=True,
     rewrites=rewrites.NEGATIVE, sparse_tangents=tangents.entrywise,
 )
-reciprocal = elementwise("reciprocal", "{T}(1) / {0}", lambda x, out: (-out * out,), kink=AT_ZERO)
+elementwise("reciprocal", "{T}(1) / {0}", lambda x, out: (-out * out,), kink=AT_ZERO)
 square = elementwise("square", "{0} * {0}", lambda x, out: (x + x,), complex_formulas=(formulas.SQUARE,))
 sqrt = elementwise("sqrt", "math.sqrt({0})", lambda x, out: (0.5 / out,), sample=(positive,), kink=AT_ZERO)
 cbrt = elementwise("cbrt", "rt.cbrt({0})", lambda x, out: (1.0 / (3.0 * out * out),), kink=AT_ZERO)
@@ -331,7 +331,7 @@ def _step_slopes(x: TracedArray, y: TracedArray, out: TracedArray) -> tuple[obje
     return (ZERO, np.where(x == 0, 1.0, 0.0).astype(out.dtype))
 
 
-heaviside = elementwise("heaviside", "rt.heaviside({0}, {1})", _step_slopes, kink=FIRST_ZERO)
+elementwise("heaviside", "rt.heaviside({0}, {1})", _step_slopes, kink=FIRST_ZERO)
 floor = elementwise("floor", "rt.floor({0})", None, kink=WHOLE)
 ceil = elementwise("ceil", "rt.ceil({0})", None, kink=WHOLE)
 trunc = elementwise("trunc", "rt.trunc({0})", None, kink=WHOLE_BUT_ZERO)
@@ -361,8 +361,8 @@ bitwise_xor = elementwise("bitwise_xor", "{0} ^ {1}", None, sample=(whole, whole
 invert = elementwise("invert", "rt.invert({0})", None, sample=(whole,))
 left_shift = elementwise("left_shift", "rt.left_shift({0}, {1})", None, sample=(whole, count))
 right_shift = elementwise("right_shift", "rt.right_shift({0}, {1})", None, sample=(whole, count))
-gcd = elementwise("gcd", "rt.gcd({0}, {1})", None, sample=(whole, whole))
-lcm = elementwise("lcm", "rt.lcm({0}, {1})", None, sample=(whole, whole))
+elementwise("gcd", "rt.gcd({0}, {1})", None, sample=(whole, whole))
+elementwise("lcm", "rt.lcm({0}, {1})", None, sample=(whole, whole))
 
 # --- ops that are no ufunc --------------------------------------------------------------------
 

@@ -417,3 +417,18 @@ def test_an_inference_array_requires_no_gradient_outside_of_the_mode():
     assert not made.requires_grad_(False).requires_grad
     with autograd.inference_mode():
         assert made.requires_grad_().requires_grad
+
+
+def test_inference_mode_records_nothing_whatever_the_gradient_mode():
+    x = autograd.tensor(X)
+    with autograd.inference_mode():
+        with autograd.enable_grad():
+            y = x * x
+            assert autograd.is_grad_enabled()
+        autograd.set_grad_enabled(True)
+        z = np.sin(x)
+        with autograd.inference_mode(False):
+            w = x * x
+    assert [a.requires_grad for a in (y, z, w)] == [False, False, True]
+    assert [a.is_inference() for a in (x, y, z, w)] == [False, True, True, False]
+    assert states() == (True, False)

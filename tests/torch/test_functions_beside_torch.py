@@ -505,3 +505,59 @@ def test_derivatives_of_the_output_go_by_the_rule_at_second_order(apart):
     x = OURS.tensor(X)
     (mine,) = ours.grad(program(op, x), x, create_graph=True)
     np.testing.assert_allclose(ours.grad(np.sum(mine), x)[0], second)
+
+
+@pytest.mark.parametrize("lib", [OURS, TORCH], ids=["ours", "torch"])
+def test_what_is_no_argument_has_no_gradient(lib):
+    """In a list, or read from outside: forward runs without recording."""
+    outside = lib.tensor([1.0, 2.0])
+    modes = []
+
+    class Product(lib.Function):
+        @staticmethod
+        def forward(ctx, pair, factor):
+            y = pair[0] * pair[1] * outside
+            modes.append(y.requires_grad)
+            return y * factor
+
+        @staticmethod
+        def backward(ctx, bar):
+            raise AssertionError("nothing is differentiated")
+
+    x = lib.tensor([3.0, 4.0])
+    out = Product.apply([x, x], 2.0)
+    assert not out.requires_grad
+    assert modes == [False]
+    np.testing.assert_array_equal(np.asarray(out), [18.0, 64.0])
+
+
+@pytest.mark.parametrize("lib", [OURS, TORCH], ids=["ours", "torch"])
+def test_the_node_of_a_function_has_what_its_context_keeps(lib):
+    class Twice(lib.Function):
+        @staticmethod
+        def forward(ctx, x, factor):
+            ctx.save_for_backward(x)
+            ctx.factor = factor
+            return x * factor
+
+        @staticmethod
+        def backward(ctx, bar):
+            return bar * ctx.factor, None
+
+    x = lib.tensor([3.0, 4.0])
+    node = Twice.apply(x, 2.0).grad_fn
+    assert node.factor == 2.0
+    assert node.needs_input_grad == (True, False)
+    (saved,) = node.saved_tensors
+    np.testing.assert_array_equal(saved.detach().numpy(), [3.0, 4.0])
+    with pytest.raises(AttributeError):
+        node.nothing  # noqa: B018 - asking is the test
+
+
+@pytest.mark.parametrize("lib", [OURS, TORCH], ids=["ours", "torch"])
+def test_a_gradient_can_be_deleted(lib):
+    x = lib.tensor([3.0, 4.0])
+    (x * x).sum().backward()
+    assert x.grad is not None
+    del x.grad
+    assert x.grad is None
