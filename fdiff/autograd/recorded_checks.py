@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from ..errors import InputError, failure
 from ..functional.derivative_checks.checked_functions import Arrays, FunctionUnderCheck
 from ..functional.derivative_checks.real_coordinates import only
 from ..primitive import HOOKS
@@ -117,14 +118,20 @@ def _moves(x: object) -> bool:
 
 
 def function_of_recorded_arrays(
-    f: Callable[..., object], inputs: object, call: str
+    f: Callable[..., object], inputs: object, name: str, call: str
 ) -> FunctionOfRecordedArrays | None:
-    """`f` as a function under check, where a recorded array among `inputs` requires a gradient."""
+    """`f` as a function under check, where recorded arrays are among `inputs`."""
     args = cast("tuple[object, ...]", inputs) if isinstance(inputs, tuple) else (inputs,)
     leaves, spec = flatten(args)
     places = [k for k, leaf in enumerate(leaves) if _moves(leaf)]
     if not places:
-        return None
+        if not any(isinstance(leaf, RecordedArray) for leaf in leaves):
+            return None
+        fact = (
+            f"{name} expects at least one input array to require gradient, but none of them have"
+            " requires_grad=True."
+        )
+        raise failure(InputError, call, fact, "Pass arrays of NumPy, or call requires_grad_().")
 
     def of_leaves(*moving: object) -> object:
         given = list(leaves)

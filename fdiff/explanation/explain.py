@@ -10,7 +10,7 @@ from typing import NamedTuple
 from .. import kernels
 from ..arraytype import ArrayType
 from ..device_arrays import CPU
-from ..dispatch.arguments import Argnums, Function
+from ..dispatch.arguments import WAY_OUT, Argnums, Function
 from ..dispatch.plans import PlanStep
 from ..dispatch.program import Program
 from ..dispatch.tier_forecast import tier_forecast
@@ -99,6 +99,10 @@ def explain(
     check_callable(f, "explain")
     call = called("explain", f)
     texts = any(isinstance(a, str) for a in (*args, *kwargs.values()))
+    for a in (*args, *kwargs.values()):
+        if hasattr(type(a), WAY_OUT):
+            fact = f"it takes no argument of type {type(a).__name__}."
+            raise failure(InputError, call, fact, getattr(type(a), WAY_OUT))
     given = tuple(example_argument(a, call) for a in args)
     named = {name: example_argument(value, call) for name, value in kwargs.items()}
     if isinstance(f, MethodType) and isinstance(f.__func__, Prepared):  # a decorated method

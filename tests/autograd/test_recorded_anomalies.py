@@ -297,3 +297,19 @@ def test_the_forward_line_is_told_where_the_derivative_needs_no_result(f, words)
 def test_values_that_were_given_are_no_call_s_fault():
     told = anomaly(lambda x: np.sum(x * np.array([np.nan, 1.0, 1.0]) * 2.0))
     assert "the operand 1 of Multiply holds nan values" in told
+
+
+def test_gradcheck_of_recorded_arrays_tells_what_is_wrong_with_them():
+    free = ag.tensor(np.ones(2), requires_grad=False)
+    words = "expects at least one input array to require gradient"
+    for check in (fdiff.gradcheck, fdiff.gradgradcheck):
+        with pytest.raises(InputError, match=words):
+            check(lambda x: x * x, (free,))
+    single = ag.tensor(np.ones(2, np.float32))
+    with pytest.warns(UserWarning, match="Input #0 is float32, not double precision"):
+        assert fdiff.gradcheck(lambda x: x * x, (single,))
+
+
+def test_explain_takes_no_recorded_arrays():
+    with pytest.raises(InputError, match=r"explain.*RecordedArray[^$]*Pass `array.detach"):
+        fdiff.explain(lambda x: np.sum(x * x), ag.tensor(np.ones(2)))

@@ -53,8 +53,10 @@ def function_at(f: Function, inputs: object, name: str) -> FunctionUnderCheck:
     check_callable(f, name)
     call = called(name, f)
     recorded = HOOKS.get("recorded_function")  # there once `fdiff.autograd` is imported
-    if recorded is not None and (found := recorded(f, inputs, call)) is not None:
-        return cast("FunctionUnderCheck", found)
+    if recorded is not None and (found := recorded(f, inputs, name, call)) is not None:
+        function = cast("FunctionUnderCheck", found)
+        _warn_of_precision(function.inputs, call)
+        return function
     args, _ = check_inputs(inputs, f, name)
     g, points = function_of_leaves(f, args)
     if not points:
@@ -63,6 +65,11 @@ def function_at(f: Function, inputs: object, name: str) -> FunctionUnderCheck:
             " but none of them is."
         )
         raise failure(InputError, call, fact, "Convert them with x.astype(float).")
+    _warn_of_precision(points, call)
+    return PlainFunction(g, call, points)
+
+
+def _warn_of_precision(points: Arrays, call: str) -> None:
     for k, x in enumerate(points):
         if x.dtype not in DOUBLE:
             warn(
@@ -72,7 +79,6 @@ def function_at(f: Function, inputs: object, name: str) -> FunctionUnderCheck:
                 " better than 1e-1 in half precision.",
                 UserWarning,
             )
-    return PlainFunction(g, call, points)
 
 
 def _check(function: FunctionUnderCheck, settings: CheckSettings) -> None:
