@@ -14,7 +14,6 @@ import numpy as np
 
 from .arraytype import ArrayType, type_of
 from .attributes import cached_property
-from .errors import Line, numbered, show_line, with_line
 from .node import (
     CONSTANT,
     INPUT,
@@ -31,6 +30,7 @@ from .node import (
 from .primitive import Primitive
 from .process.environment import verifying
 from .process.forking import no_fork
+from .user_lines import Line, numbered, show_line, with_line
 
 __all__ = [
     "CONSTANT", "INPUT", "ITEM", "Builder", "Constant", "Node", "Params", "Tape", "Types", "Way",

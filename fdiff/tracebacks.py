@@ -2,7 +2,7 @@
 
 fdiff's own errors name the public call, the user's line and the way out. Those that NumPy, Python
 or a library raise while fdiff runs `f` do not: they keep their words, and get a note (PEP 678).
-The user's line itself is found in `errors.py` (`user_line` at a call, `line_in` of a traceback).
+The user's line itself is found in `user_lines.py`.
 """
 
 from __future__ import annotations
@@ -15,17 +15,8 @@ from opcode import opmap
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
-from .errors import (
-    FdiffError,
-    InputError,
-    Line,
-    called,
-    is_internal,
-    is_own,
-    line_in,
-    message,
-    user_line,
-)
+from .errors import FdiffError, InputError, called, message
+from .user_lines import Line, is_internal, is_own, line_in, user_line
 
 VARIABLE = "FDIFF_TRACEBACK"
 

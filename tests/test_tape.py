@@ -7,7 +7,7 @@ import pytest
 from tapes import floating, tape_of, values
 
 from fdiff.arraytype import F4, F8, ArrayType
-from fdiff.errors import TapeError, numbered
+from fdiff.errors import TapeError
 from fdiff.primitive import PRIMITIVES, ZERO, Zero, load_tables, register
 from fdiff.tape import INPUT, ITEM, Builder, Node, Tape, prune, rebuild, verify
 from fdiff.trace.template import fragment
@@ -16,6 +16,7 @@ from fdiff.transforms.derivative_tapes import unit_seeds
 from fdiff.transforms.forward import jvp
 from fdiff.transforms.reverse import vjp
 from fdiff.transforms.simplify import simplify
+from fdiff.user_lines import numbered
 
 VECTOR = ArrayType((3,), F8)
 load_tables("numpy.linalg")

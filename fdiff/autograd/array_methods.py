@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import user_line
 from ..process import observation
+from ..user_lines import user_line
 from .array_kinds import NUMBER
 from .engine import backward
 from .hook_registration import register_hook, register_post_accumulate_grad_hook, retain_grad

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..arraytype import ArrayType
 from ..dispatch.capture_session import watched
-from ..errors import InputError, message, user_line
+from ..errors import InputError, message
 from ..tape import Tape
 from ..trace import TracedArray
 from ..trace.eager_recorder import EagerGuardSet, EagerRecorder
@@ -23,6 +23,7 @@ from ..trace.handler_arguments import resolve
 from ..trace.trace_stack import current, suspended
 from ..transforms.simplify import simplify
 from ..tree import Spec, flatten
+from ..user_lines import user_line
 
 CALL = "fdiff.autograd"  # what messages name
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import user_line
 from ..primitive import HOOKS
 from ..tree import flatten, unflatten
+from ..user_lines import user_line
 from .modes import enable_grad
 from .recorded_array import RecordedArray, new_array
 from .saved_tensors_hooks import saved_tensors_hooks

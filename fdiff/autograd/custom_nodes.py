@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import user_line
+from ..user_lines import user_line
 from .array_kinds import kind_of
 from .nodes import CustomNode
 from .recorded_array import RecordedArray, Version, new_array, plain

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..dispatch.capture_session import NoSessionError
 from ..dispatch.numpy_warnings import warn_of_tape
-from ..errors import UnsupportedError, failure, user_line
+from ..errors import UnsupportedError, failure
 from ..functional.custom_derivatives import CustomFunction
 from ..functional.primitives import OpaqueCall
 from ..functional.rule_tracing import closure_error
@@ -24,6 +24,7 @@ from ..trace import TracedArray
 from ..tracebacks import line_of
 from ..transforms.eager.eager_rules import python_function
 from ..tree import flatten, unflatten
+from ..user_lines import user_line
 from .array_kinds import kind_of
 from .call_tapes import CallOperand, call_tape
 from .recipes import Recipe

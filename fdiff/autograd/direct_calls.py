@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import Line, is_internal, user_line
+from ..user_lines import Line, is_internal, user_line
 from .array_kinds import ArrayKind, kind_of
 from .nodes import GraphNode, next_number
 from .recipes import Recipe

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..errors import Line, TapeError, UnsupportedError, failure
+from ..errors import TapeError, UnsupportedError, failure
+from ..user_lines import Line
 from .array_kinds import kind_of
 from .hook_registration import move_retained
 from .node_construction import enter, new_object

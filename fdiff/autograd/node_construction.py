@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import Line
 from ..process import anomaly_mode
+from ..user_lines import Line
 from .forward_anomalies import note
 from .nodes import Edge, GraphNode, next_number
 from .recipes import Recipe

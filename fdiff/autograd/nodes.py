@@ -15,8 +15,9 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any, NamedTuple, Self
 
-from ..errors import InputError, Line, failure
+from ..errors import InputError, failure
 from ..tracebacks import ask, name_of, public_class
+from ..user_lines import Line
 from .argument_checks import require_function, require_recorded
 from .array_kinds import ArrayKind
 from .recipes import Recipe

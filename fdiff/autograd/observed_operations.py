@@ -11,9 +11,9 @@ import numpy as np
 
 from ..dispatch.forward_nodes import around
 from ..dispatch.observed_kernels import NAMED, shapes_of
-from ..errors import user_line
 from ..process import observation
 from ..process.observation import BACKWARD, FORWARD, Span, span
+from ..user_lines import user_line
 from .nodes import GraphNode
 
 

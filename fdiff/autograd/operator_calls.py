@@ -18,7 +18,7 @@ import numpy as np
 from ..dispatch.arguments import native
 from ..dispatch.numpy_warnings import warn_of_tape
 from ..dispatch.variant import CallToTrace, Variant, trace_variant
-from ..errors import called, user_line
+from ..errors import called
 from ..functional.kink_policy import policy
 from ..primitive import HOOKS
 from ..process import anomaly_mode, observation
@@ -29,6 +29,7 @@ from ..trace.trace_stack import occupied
 from ..transforms.dependence import reached
 from ..transforms.eager.eager_rules import python_function
 from ..tree import Spec, flatten, map_leaves, unflatten
+from ..user_lines import user_line
 from .array_kinds import kind_of
 from .call_tapes import CallTape
 from .recipes import Recipe

@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import AnomalyError, message, show_line
+from ..errors import AnomalyError, message
 from ..functional.anomaly_reports import entries_in_words, kind_of_values
 from ..process import anomaly_mode
 from ..transforms.anomaly_search import not_finite
+from ..user_lines import show_line
 from .forward_anomalies import first_behind
 from .node_rules import NodeRules, Part
 from .nodes import GraphNode

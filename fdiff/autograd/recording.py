@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, Line, failure, user_line
+from ..errors import InputError, failure
 from ..process import anomaly_mode, observation
 from ..trace import TracedArray
 from ..trace.operation_cache import MOST
 from ..tree import flatten, unflatten
+from ..user_lines import Line, user_line
 from .array_kinds import NUMBER, ArrayKind, kind_of
 from .call_tapes import refuse_recorded
 from .direct_calls import (

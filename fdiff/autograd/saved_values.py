@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..arraytype import ArrayType, type_of
-from ..errors import Line, show_line
 from ..tracebacks import ask
+from ..user_lines import Line, show_line
 from .nodes import GraphNode
 from .recorded_array import RecordedArray, Version, plain
 from .thread_state import state

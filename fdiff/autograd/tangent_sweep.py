@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import UnsupportedError, failure, user_line
+from ..errors import UnsupportedError, failure
 from ..tree import flatten
+from ..user_lines import user_line
 from .array_kinds import kind_of
 from .node_rules import NodeRules, RecordedRules
 from .nodes import AccumulateGrad, CustomNode, Edge, GraphNode

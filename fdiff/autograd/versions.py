@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..errors import Line
+from ..user_lines import Line
 from .thread_state import state
 
 

@@ -15,7 +15,7 @@ from typing import cast
 
 import numpy as np
 
-from ..errors import Line
+from ..user_lines import Line
 from .class_proxies import Super, can_be_proxied
 from .container_proxies import DictProxy, wrap_data
 from .data import Content, data_key

@@ -16,7 +16,7 @@ from typing import cast
 
 import numpy as np
 
-from ..errors import Line
+from ..user_lines import Line
 from .revalidation import Codes, Dependency, ItemsFound, Places, Revalidation
 from .value_kinds import MISSING
 

@@ -20,7 +20,7 @@ from typing import cast
 
 import numpy as np
 
-from ..errors import Line, user_line
+from ..user_lines import Line, user_line
 from .value_kinds import SCALARS, is_ours, is_pandas, library_class, library_namespace
 
 # Modules of the standard library that are pure. The C parts of these have a leading underscore,

@@ -18,7 +18,7 @@ from typing import cast
 
 import numpy as np
 
-from ..errors import SITE_PACKAGES, STDLIB
+from ..user_lines import SITE_PACKAGES, STDLIB
 
 
 class Missing:

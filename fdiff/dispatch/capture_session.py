@@ -24,7 +24,7 @@ from ..capture.memoised_values import MemoisedValue, agree
 from ..capture.release import NoValueError
 from ..capture.value_kinds import MISSING
 from ..device_arrays import CPU, DeviceArray
-from ..errors import FdiffError, LeakError, Line, TraceError, failure, line_in, message, user_line
+from ..errors import FdiffError, LeakError, TraceError, failure, message
 from ..ops.replacements import replacement_of
 from ..ops.scipy_functions import only_captured
 from ..trace import Trace, TracedArray, private, replaces, root_trace
@@ -34,6 +34,7 @@ from ..trace.recorder import KEEP_NO_TRACED
 from ..trace.trace_stack import stack, suspended
 from ..trace.traced_keys import Text, TracedKey
 from ..tree import map_leaves
+from ..user_lines import Line, line_in, user_line
 from .arguments import Function, refuse_device_array, traceable
 
 replaces(inspect.getattr_static)(getattr_static)

@@ -10,9 +10,10 @@ import sys
 from pathlib import Path
 
 from ..bounded_cache import keep
-from ..errors import CompileError, DefectWarning, failure, show_line, user_line, warn
+from ..errors import CompileError, DefectWarning, failure, warn
 from ..process.forking import no_fork
 from ..tape import Tape
+from ..user_lines import show_line, user_line
 
 _PACKAGE = Path(__file__).parent.parent
 _MOST_ROWS = 60  # operations of a tape that a report lists

@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from ..errors import Line, is_internal, warn
+from ..errors import warn
 from ..interpret import Interpreter
 from ..process.float_flags import OFTEN, Doubts, error_state, taken
 from ..tracebacks import trim
 from ..transforms.custom_calls import inlined
 from ..tree import map_leaves
+from ..user_lines import Line, is_internal
 from .arguments import Function, native
 
 if TYPE_CHECKING:

@@ -17,10 +17,10 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from .. import kernels
-from ..errors import with_line
 from ..process import observation
 from ..process.observation import KERNEL, PROFILER, Observer, Span, span
 from ..tape import Tape
+from ..user_lines import with_line
 from .forward_nodes import Around, around, phase_of
 
 if TYPE_CHECKING:

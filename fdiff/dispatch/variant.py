@@ -16,7 +16,7 @@ import numpy as np
 
 from ..capture import Dependencies
 from ..device_arrays import CPU
-from ..errors import Line, RetraceWarning, show_line, user_line, warn
+from ..errors import RetraceWarning, warn
 from ..ops.eager_scalar_operators import install
 from ..process.float_flags import Doubts
 from ..process.observation import TRANSFORM
@@ -26,6 +26,7 @@ from ..trace import Recording, Trace, TracedArray, memory_layout, record
 from ..trace.eager_trace import EagerTrace, to_ordinary_tape
 from ..transforms.pipeline import PREPARE, VALUE, derive
 from ..tree import Spec, flatten, unflatten
+from ..user_lines import Line, show_line, user_line
 from .arguments import (
     NUMBERS,
     Function,

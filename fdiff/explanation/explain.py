@@ -15,7 +15,7 @@ from ..dispatch.plans import PlanStep
 from ..dispatch.program import Program
 from ..dispatch.tier_forecast import tier_forecast
 from ..dispatch.variant import Variant
-from ..errors import DtypeError, InputError, called, failure, show_line
+from ..errors import DtypeError, InputError, called, failure
 from ..functional.dense_plans import JacobianPlan
 from ..functional.device_calls import tracing_for
 from ..functional.invocation import ValuePlan
@@ -27,6 +27,7 @@ from ..trace.trace_stack import stack
 from ..tracebacks import public
 from ..transforms.custom_calls import inlined
 from ..transforms.linearity import Dependence
+from ..user_lines import show_line
 from .costs import all_costs, kernel_of
 from .explanation import Explanation
 from .names import input_facts, output_names

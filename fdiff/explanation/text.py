@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..errors import numbered, show_line
 from ..kernels import Fusion
 from ..tape import Tape
+from ..user_lines import numbered, show_line
 from .costs import LONGEST
 from .report import Cost, Facts, StepFact
 from .wording import (

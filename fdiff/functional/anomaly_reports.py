@@ -9,11 +9,12 @@ import numpy as np
 
 from ..dispatch.arguments import argument
 from ..dispatch.variant import Variant
-from ..errors import AnomalyError, Line, message, numbered
+from ..errors import AnomalyError, message
 from ..tape import CONSTANT, INPUT, Node, operation_text
 from ..trace.derived_lines import DerivedLine, derivation_of, written_line
 from ..transforms.anomaly_search import Anomaly
 from ..tree import Spec
+from ..user_lines import Line, numbered
 
 SHOWN = 3  # entries whose values are shown, and nodes of the tape behind the one that is to blame
 

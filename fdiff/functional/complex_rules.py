@@ -11,10 +11,11 @@ from collections.abc import Sequence
 
 from ..arraytype import ArrayType
 from ..dispatch.variant import Variant
-from ..errors import DtypeError, InputError, failure, show_line
+from ..errors import DtypeError, InputError, failure
 from ..ops.elementwise import conjugate
 from ..tape import Tape
 from ..transforms.pipeline import TANGENTS, derive
+from ..user_lines import show_line
 
 CHOICES = ("error", "conjugate", "holomorphic")
 CHOOSE = (

@@ -51,7 +51,8 @@ from ..transforms.sparsity.separable_jacobians import separable_sweeps
 from .block_results import Finish, block_type, mirrored, nested_hessian, nested_jacobian
 from .chunked_results import put_part, zeros_beside
 from .eager_results import DenseBlocks, hessian_values, jacobian_values
-from .seeded_blocks import SeededBlock, column_blocks, pick_mode, row_blocks
+from .jacobian_modes import pick_mode
+from .seeded_blocks import SeededBlock, column_blocks, row_blocks
 
 BUDGET = 256 * 2**20  # bytes of intermediate values that one pass of a dense derivative may hold
 

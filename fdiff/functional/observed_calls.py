@@ -10,11 +10,12 @@ import numpy as np
 from ..dispatch.arguments import Function
 from ..dispatch.program import Program
 from ..dispatch.variant import Variant
-from ..errors import Line, called, is_internal
+from ..errors import called
 from ..process import observation
 from ..process.observation import CACHE, CALL, DISPATCH, TRACE, Observer, Span
 from ..trace import tracing
 from ..tree import flatten
+from ..user_lines import Line, is_internal
 
 DEEPEST = 64  # lines of the user's code that a call is shown with
 

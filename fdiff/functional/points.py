@@ -10,11 +10,11 @@ import numpy as np
 from ..device_arrays import DeviceArray
 from ..dispatch.arguments import Argnums, Body, Function
 from ..dispatch.capture_session import call_private
-from ..errors import scipy_call
 from ..ops.creation import array
 from ..trace import TracedArray
 from ..trace.handler_arguments import resolve
 from ..tree import flatten, unflatten
+from ..user_lines import scipy_call
 
 # What most points are: nothing to convert.
 _LEAVES = (np.ndarray, float, complex, TracedArray, DeviceArray)

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 
 from .. import kernels
 from ..dispatch.arguments import Function
-from ..errors import InputError, Line, failure, message
+from ..errors import InputError, failure, message
 from ..kernel_rule import CAddress, KernelRule, KernelStep, Kind
+from ..user_lines import Line
 
 _TEXT = "<kernel text>"
 _C_FUNCTION = ctypes.CFUNCTYPE(None).__bases__[0]  # the class of all functions of ctypes

@@ -9,12 +9,13 @@ import numpy as np
 
 from ..arraytype import ArrayType
 from ..dispatch.arguments import Function, traceable
-from ..errors import DtypeError, E, InputError, VectorError, message, user_line
+from ..errors import DtypeError, E, InputError, VectorError, message
 from ..ops.shaping import traced
 from ..trace import TracedArray
 from ..trace.handler_arguments import resolve
 from ..tracebacks import ask, line_of, name_of
 from ..tree import Spec, flatten, node_parts, paths
+from ..user_lines import user_line
 
 
 class RuleResults:

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..arraytype import ArrayType
 from ..dispatch.arguments import traceable
-from ..errors import Line, TraceError, message
+from ..errors import TraceError, message
 from ..tape import Tape
 from ..trace import ArgumentSpec, Recording, Trace, TracedArray, current, record, splice
 from ..trace.handler_arguments import resolve
@@ -21,6 +21,7 @@ from ..tracebacks import line_of
 from ..transforms.custom_rules import Site
 from ..transforms.pipeline import PREPARE, VALUE, derive
 from ..tree import Spec, flatten
+from ..user_lines import Line
 from .rule_results import RuleResults
 from .ruled_call import Handles, OutputLeaf, RuledCall, is_active
 

@@ -15,15 +15,6 @@ from ..transforms.dependence import reached
 from ..transforms.pipeline import COLUMNS, COTANGENTS, ROWS, TANGENTS, Pipeline, derive
 
 
-def pick_mode(mode: str, tape: Tape, wrt: Sequence[int]) -> str:
-    """Forward where there are no more inputs than outputs, else reverse."""
-    if mode != "auto":
-        return mode
-    rows = sum(t.size for t in tape.output_types if t.floating)
-    columns = sum(tape.input_types[k].size for k in wrt)
-    return "forward" if columns <= rows else "reverse"
-
-
 def seed_bytes(derived: Tape, inputs: slice = slice(-1, None)) -> int:
     """Bytes of all values that depend on the last input: what one more seed costs.
 

@@ -15,9 +15,10 @@ import numpy as np
 
 from ..dispatch.program import Program
 from ..dispatch.variant import Variant
-from ..errors import Line, RetraceWarning, show_line, warn
+from ..errors import RetraceWarning, warn
 from ..trace.eager_trace import EagerTrace
 from ..trace.trace_stack import stack
+from ..user_lines import Line, show_line
 
 TIMES = 20.0  # a call is slow that takes so many times as long as its operations alone
 SECONDS = 1.0  # spent in eager calls before anything is said

@@ -22,7 +22,7 @@ from ..dispatch.numpy_warnings import warn_after_hint
 from ..dispatch.plans import Arrays, Step, execute_unchecked
 from ..dispatch.program import Program
 from ..dispatch.variant import Variant
-from ..errors import AnomalyError, message, user_line
+from ..errors import AnomalyError, message
 from ..interpret import Interpreter
 from ..process import anomaly_mode
 from ..process.float_flags import noted
@@ -31,6 +31,7 @@ from ..trace.derived_lines import derivation_of, derived_lines
 from ..transforms.anomaly_search import Anomaly, first_anomaly, first_made, node_values, not_finite
 from ..transforms.custom_calls import inlined
 from ..tree import flatten, map_leaves
+from ..user_lines import user_line
 from .anomaly_reports import Names, anomaly_error
 
 Call = tuple[tuple[object, ...], dict[str, object]]

@@ -10,7 +10,7 @@ import numpy as np
 from ..trace import TracedArray, current, guarded_value, implements, unsupported
 from ..trace.traced_keys import TracedKey
 from .in_place_functions import put
-from .setitem import assign, read_only
+from .item_assignment import assign, read_only
 from .shaping import imag, real, traced
 from .take_functions import item
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..arraytype import ArrayType, shadow
 from ..trace import TracedArray, apply, implements
-from ..trace.views_and_stores import ViewLink
+from ..trace.array_links import ViewLink
 from .gather_scatter import gather, scatter_add
 from .indexing import resolve_key
 from .shaping import normal_axis, traced, transpose_call

@@ -16,12 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import TraceError, is_internal
+from ..errors import TraceError
 from ..primitive import FUNCTIONS, HOOKS
 from ..trace import TracedArray
 from ..trace.if_conversion import Arm, arm_at
 from ..trace.local_arrays import LocalArray, TracedLocalArray
 from ..trace.trace_stack import stack
+from ..user_lines import is_internal
 
 _TRACED = {"+": operator.add, "-": operator.sub, "*": operator.mul}
 _OPERATORS = {**_TRACED, "/": operator.truediv, "**": operator.pow}

@@ -1,6 +1,6 @@
 """Functions that write into an array: ``out=``, ``+=``, `ufunc.at`, `copyto`, `put`, `putmask`, `place`, ``sort()``.
 
-Each becomes a store through `setitem.py`: a new value of the array that the handle stands for.
+Each becomes a store through `item_assignment.py`: a new value of the array that the handle stands for.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import numpy as np
 
 from ..primitive import HOOKS, UFUNCS
 from ..trace import TracedArray, apply, guarded_value, implements
+from ..trace.array_links import is_copy
 from ..trace.handler_arguments import resolve
-from ..trace.views_and_stores import is_copy
 from .basic_indexing import basic
 from .gather_scatter import scatter_add
 from .indexing import resolve_key
+from .item_assignment import as_gathered, assign, picked_shape, printed, stretched, target, write
 from .operators import _BINARY, _operator
-from .setitem import as_gathered, assign, picked_shape, printed, stretched, target, write
 from .shaping import traced
 
 # --- out=, += and ufunc.at ------------------------------------------------------------------------

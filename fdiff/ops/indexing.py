@@ -16,9 +16,9 @@ import numpy as np
 
 from ..arraytype import INT, ArrayType, broadcast
 from ..trace import TracedArray, apply, current, guarded_value
+from ..trace.array_links import PendingStores, ViewLink, positions, root_of
 from ..trace.handler_arguments import resolve
 from ..trace.traced_array import handle
-from ..trace.views_and_stores import PendingStores, ViewLink, positions, root_of
 from .basic_indexing import (
     apply_basic_index,
     basic,

@@ -8,8 +8,8 @@ import numpy as np
 
 from ..arraytype import promote
 from ..trace import TracedArray, guarded_value, replaces
+from ..trace.array_links import ViewLink
 from ..trace.local_arrays import holds_traced
-from ..trace.views_and_stores import ViewLink
 from .creation import array as array_call
 from .data_dependent_shapes import look_if_traced
 from .families import kind_of

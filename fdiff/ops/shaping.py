@@ -13,9 +13,9 @@ import numpy as np
 from ..arraytype import BOOL, ArrayType, Shape, broadcast, promote, shadow
 from ..primitive import HOOKS, PRIMITIVES
 from ..trace import TracedArray, apply, current, implements
+from ..trace.array_links import is_copy, memory_axes
 from ..trace.local_arrays import LocalArray, holds_traced
 from ..trace.trace_stack import stack
-from ..trace.views_and_stores import is_copy, memory_axes
 from .families import kind_of
 from .view_ops import Ints, reshape, spread, transpose
 

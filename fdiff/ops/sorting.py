@@ -13,7 +13,7 @@ import numpy as np
 from ..arraytype import INT, ArrayType
 from ..primitive import ZERO, Primitive, Sample, register
 from ..trace import TracedArray, apply, implements
-from ..trace.views_and_stores import memory_axes
+from ..trace.array_links import memory_axes
 from .kink_marks import marked
 from .reductions import as_scalar
 from .sample_domains import real

@@ -22,7 +22,7 @@ from time import perf_counter
 from types import FrameType
 
 from .. import errors
-from ..errors import is_internal
+from ..user_lines import is_internal
 from . import background, observation
 from .environment import is_worker
 from .progress_display import Display, Report, find_display

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from ..errors import Line, numbered
 from ..process import observation
 from ..process.observation import BACKWARD, DERIVATIVE, LABEL, Span, Watcher
 from ..trace.trace_stack import occupied
+from ..user_lines import Line, numbered
 from .events import (
     BACKWARD_FUNCTION,
     FUNCTION,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ..errors import InputError, failure, flag, message, user_line
+from ..errors import InputError, failure, flag, message
+from ..user_lines import user_line
 from .events import FunctionEvent, FunctionEventAvg
 from .formatting import flops_scale, memory_text, share_text, time_text
 

@@ -14,10 +14,10 @@ import numpy as np
 from ..arraytype import ArrayType
 from ..primitive import FUNCTIONS, REPLACEMENTS, Primitive
 from ..tape import CONSTANT, Params
+from .array_links import ViewLink
 from .handler_arguments import taking_out
 from .trace_stack import current, stack
 from .traced_array import TracedArray, handle
-from .views_and_stores import ViewLink
 
 Handler = TypeVar("Handler", bound=Callable[..., object])
 

@@ -12,12 +12,12 @@ from collections.abc import Callable
 from typing import cast
 
 from ..primitive import PRIMITIVES
+from .array_links import ViewLink
 from .eager_trace import EagerTrace
 from .ordinary_trace import Trace
 from .recorder import Handle, Recorder, TracedHandle
 from .trace_stack import stack
 from .traced_array import TracedArray
-from .views_and_stores import ViewLink
 
 
 class DerivativeFreeTrace(Trace):

@@ -9,8 +9,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from ..errors import Line
 from ..primitive import Primitive
+from ..user_lines import Line
 
 
 class Derivation(NamedTuple):

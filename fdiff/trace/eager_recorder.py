@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from ..arraytype import F8, INT, ArrayType, type_of
-from ..errors import Line, user_line
 from ..primitive import PRIMITIVES, EagerRule, Primitive
 from ..tape import CONSTANT, INPUT, Builder, Node, Params, Tape, Types, new_node
+from ..user_lines import Line, user_line
 from .guards import GuardSet
 from .node_strides import NodeLayouts
 from .operation_cache import SMALL, STORES_ENTRIES, Op, op_of

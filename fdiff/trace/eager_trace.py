@@ -15,12 +15,12 @@ from ..arraytype import ArrayType
 from ..device_arrays import DeviceArray
 from ..process.float_flags import noting
 from ..tape import INPUT, Tape
+from .array_links import CapturedLink, PendingStores, ViewLink, root_of
 from .eager_recorder import NUMBER, STORE, EagerRecorder
 from .eager_scalars import ENTRIES, EagerScalar, class_of, of_class
 from .operation_templates import of_entry, of_ufunc
 from .ordinary_trace import Trace
 from .traced_array import TracedArray
-from .views_and_stores import CapturedLink, PendingStores, ViewLink, root_of
 
 
 class EagerTrace(EagerRecorder, Trace):

@@ -7,7 +7,7 @@ import sys
 from functools import lru_cache
 from types import CodeType
 
-from ..errors import is_internal
+from ..user_lines import is_internal
 
 
 def inside_try(last: CodeType) -> bool:

@@ -16,12 +16,12 @@ from ..arraytype import ArrayType
 from ..bounded_cache import keep
 from ..primitive import UFUNCS
 from ..tape import Node
+from .array_links import CapturedLink
 from .eager_recorder import EagerRecorder
 from .eager_scalars import class_of, of_class
 from .operation_cache import MOST, Op, op_of
 from .template import Places, Template, fragment
 from .traced_array import TracedArray, handle, ufunc_handler
-from .views_and_stores import CapturedLink
 
 _CONSTANTS = frozenset((np.float64, np.float32, np.int64, np.bool_))
 _UNREAD = frozenset((np.add, np.subtract, np.multiply, np.divide))  # their rules read no constants

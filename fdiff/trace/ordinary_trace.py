@@ -14,10 +14,10 @@ import numpy as np
 from ..arraytype import ArrayType
 from ..device_arrays import DeviceArray
 from ..tape import Builder
+from .array_links import CapturedLink
 from .recorder import Handle, Recorder
 from .trace_stack import occupied, stack
 from .traced_array import TracedArray, handle
-from .views_and_stores import CapturedLink
 
 
 class Trace(Recorder):

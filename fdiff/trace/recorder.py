@@ -15,9 +15,10 @@ from typing import Protocol, TypeVar, cast
 import numpy as np
 
 from ..arraytype import ArrayType, example_of
-from ..errors import InputError, LeakError, Line, TraceError, failure, message, show_line, user_line
+from ..errors import InputError, LeakError, TraceError, failure, message
 from ..primitive import FUNCTIONS, PRIMITIVES, Primitive
 from ..tape import CONSTANT, Builder
+from ..user_lines import Line, show_line, user_line
 from .guards import GuardSet
 from .node_strides import (
     NodeLayouts,

@@ -11,10 +11,10 @@ import numpy as np
 from ..arraytype import real_dtype
 from ..primitive import PRIMITIVES
 from .apply_primitive import apply
+from .array_links import ViewLink
 from .node_strides import slowest_first
 from .trace_stack import current
 from .traced_array import TracedArray
-from .views_and_stores import ViewLink
 
 
 def constant(array: np.ndarray) -> TracedArray:

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 
 from ..arraytype import BOOL, ArrayType, Shape, shadow
-from ..errors import LeakError, TraceError, is_internal, scipy_call
+from ..errors import LeakError, TraceError
 from ..primitive import FUNCTIONS, HOOKS, UFUNC_METHODS, UFUNCS, handler_of, load_tables
+from ..user_lines import is_internal, scipy_call
 from .guard_nodes import integer, truth
 from .handler_arguments import call_with_out, resolve, resolved, stored
 from .memoised_branches import truth_if_not_memoised

@@ -12,9 +12,9 @@ import numpy as np
 
 from ..arraytype import ArrayType, loop_dtypes
 from ..bounded_cache import keep
-from ..errors import user_line
 from ..primitive import UFUNCS, Primitive
 from ..tape import CONSTANT
+from ..user_lines import user_line
 from .operation_cache import MOST
 from .trace_stack import stack
 from .traced_array import TracedArray, handle

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..arraytype import ArrayType
-from ..errors import Line
 from ..process.progress import Stage
 from ..tape import ITEM, Node, Tape
 from ..trace import TracedArray
+from ..user_lines import Line
 from .rule_templates import batches
 from .simplify import SimplifyingTrace
 

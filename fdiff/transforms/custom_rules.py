@@ -14,11 +14,12 @@ import numpy as np
 
 from ..arraytype import ArrayType
 from ..attributes import cached_property
-from ..errors import Line, TraceError, message
+from ..errors import TraceError, message
 from ..interpret import Interpreter
 from ..primitive import ZERO
 from ..tape import Tape
 from ..trace import Trace, TracedArray, apply_many, current, splice
+from ..user_lines import Line
 from .batch import batch
 from .custom_calls import CALL, Tangents, Traced, inlined, note_calls, own_calls_inlined
 from .derivative_tapes import bind, choose

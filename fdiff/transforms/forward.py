@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..errors import Line
 from ..process.progress import Stage
 from ..tape import ITEM, Node, Tape
 from ..trace import derived_lines
+from ..user_lines import Line
 from .custom_calls import closed, opened
 from .rule_templates import pushes
 from .simplify import SimplifyingTrace

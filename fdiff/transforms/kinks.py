@@ -11,12 +11,12 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from ..errors import Line
 from ..ops.elementwise import where
 from ..ops.kink_marks import mark
 from ..tape import INPUT, ITEM, Node, Tape
 from ..trace import Trace, TracedArray
 from ..trace.function_to_tape import splice_all
+from ..user_lines import Line
 from .apply_rules import entries_taken, masks_of_arguments, narrow_mask
 from .dependence import reached
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..arraytype import BOOL, ArrayType
-from ..errors import Line, TapeError
+from ..errors import TapeError
 from ..ops.elementwise import add, logical_not, logical_or, multiply, negative, square
 from ..ops.rewrites.rewrite_context import SCALED
 from ..ops.view_ops import spread
@@ -16,6 +16,7 @@ from ..primitive import Primitive
 from ..process.progress import Stage
 from ..tape import INPUT, ITEM, Node, Tape
 from ..trace import derived_lines
+from ..user_lines import Line
 from .custom_calls import closed, opened
 from .dependence import reached
 from .rule_templates import Seeds, Targets, pull_operands, pulls

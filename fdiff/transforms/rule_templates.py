@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ..arraytype import BOOL, ArrayType
-from ..errors import Line
 from ..ops.elementwise import absolute, square
 from ..ops.kink_marks import kink_search
 from ..primitive import ZERO
@@ -22,6 +21,7 @@ from ..tape import Constant, Node, Tape, Types
 from ..trace import Trace, TracedArray
 from ..trace.operation_cache import MOST, SMALL, Op, constants_among
 from ..trace.template import Template
+from ..user_lines import Line
 from .apply_rules import Bar, pull, push, widen
 from .simplify import Simplifier, SimplifyingTrace, simplify, spliceable
 from .template_sizes import Sizes, resizable, resized

@@ -15,7 +15,6 @@ from typing import NamedTuple
 import numpy as np
 
 from ..arraytype import F8, ArrayType
-from ..errors import Line, with_line
 from ..ops.elementwise import add, multiply
 from ..ops.rewrites.rewrite_context import SCALED, kind
 from ..ops.view_ops import spread
@@ -25,6 +24,7 @@ from ..tape import CONSTANT, INPUT, Builder, Node, Params, Tape, Types, new_node
 from ..trace import FOLD_LIMIT, Trace
 from ..trace.load_forwarding import Rule as Shorter
 from ..trace.template import Template, template_of
+from ..user_lines import Line, with_line
 
 Ids = tuple[int, ...]
 

@@ -62,7 +62,7 @@ ALLOWED: dict[str, tuple[str, str]] = {
     "tracebacks.py": ("reshape", "a word of NumPy's messages"),
     "trace/if_conversion.py": ("constant negative copy", "instructions of Python's bytecode"),
     "trace/node_strides.py": ("update", LAYOUT),
-    "trace/views_and_stores.py": ("update", LAYOUT),
+    "trace/array_links.py": ("update", LAYOUT),
     "process/environment.py": ("max", "a word of the kernel's file `cpu.max`"),
 }  # fmt: skip
 # Every op of every table, SciPy's included; other tests may register ops of their own.

@@ -5,7 +5,7 @@ import sys
 import numpy as np
 from tapes import tape_of
 
-from fdiff.errors import numbered, user_line
+from fdiff.user_lines import numbered, user_line
 
 BLOCK = """
     pairs.append((numbered(user_line()), here().f_lineno))

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...arraytype import F8, ArrayType
-from ...errors import show_line
 from ...trace import TracedArray, current, record
 from ...trace.exception_context import inside_try
 from ...trace.handler_arguments import resolve
+from ...user_lines import show_line
 from ..creation import array as array_call
 from ..scipy_functions import concrete, only_captured
 from ..shaping import traced

@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ...arraytype import ArrayType, Shape
-from ...errors import Line
 from ...ops.tangent_parts import Seeds, TangentPart, full, leading_axis
 from ...ops.view_ops import reshape, spread
 from ...tape import Node, Tape
+from ...user_lines import Line
 from ..batch import widened
 from ..derivative_tapes import unit_seeds
 from ..simplify import SimplifyingTrace

@@ -14,12 +14,8 @@ from typing import cast
 import numpy as np
 
 from ..arraytype import BOOL, Shape
-from ..errors import is_own
 from ..trace import TracedArray, apply, constant_value, current
-from ..trace.handler_arguments import resolve
-from ..trace.local_arrays import LocalArray, make_traced
-from ..trace.recorder import Recorder
-from ..trace.views_and_stores import (
+from ..trace.array_links import (
     PendingStores,
     ViewLink,
     in_memory_order,
@@ -28,6 +24,10 @@ from ..trace.views_and_stores import (
     positions,
     root_of,
 )
+from ..trace.handler_arguments import resolve
+from ..trace.local_arrays import LocalArray, make_traced
+from ..trace.recorder import Recorder
+from ..user_lines import is_own
 from .basic_indexing import basic
 from .gather_scatter import scatter_set
 from .indexing import IndexTarget, resolve_key

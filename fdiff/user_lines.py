@@ -1,0 +1,130 @@
+"""The user's line: which of the frames under way, or of a traceback, is his and not a library's.
+
+`user_line` finds it while code runs, `line_in` in a traceback; `show_line` words it for a message.
+"""
+
+from __future__ import annotations
+
+import linecache
+import os
+import site
+import sys
+from bisect import bisect_right
+from functools import lru_cache
+from pathlib import Path
+from types import CodeType, FrameType, TracebackType
+from typing import NamedTuple
+
+from .bounded_cache import keep
+
+# A file and the number of a line in it; or code and the offset of an instruction, whose line is
+# looked up when it is shown: of most nodes it never is.
+Line = tuple[str | CodeType, int]
+
+_PACKAGE = str(Path(__file__).parent)
+STDLIB = str(Path(os.__file__).parent)
+SITE_PACKAGES = tuple(site.getsitepackages())
+_INTERNAL = (_PACKAGE, STDLIB, *SITE_PACKAGES, "<__array_function__", "<frozen")
+
+
+def user_line(depth: int = 1) -> Line | None:
+    """The instruction under way in the innermost frame that is the user's, not a library's.
+
+    The caller knows that fewer than `depth` frames above this one are not the user's.
+    """
+    frame: FrameType | None = sys._getframe(depth)
+    while frame is not None:
+        code = frame.f_code
+        if not is_internal(code.co_filename):
+            return code, frame.f_lasti
+        frame = frame.f_back
+    return None
+
+
+def numbered(line: Line) -> tuple[str, int]:
+    """File and number of a line."""
+    where, at = line
+    return (where, at) if isinstance(where, str) else (where.co_filename, _number(where, at))
+
+
+def with_line(known: tuple[Line, ...], line: Line) -> tuple[Line, ...]:
+    """`known` and one more line, whose instruction is not among them, if it is another.
+
+    A few are told apart by their instructions, of which text made by programs may have thousands
+    on one line; more of them by their numbers.
+    """
+    if len(known) >= _FEW:
+        if not isinstance(known[-1][0], str):
+            known = tuple(dict.fromkeys(map(numbered, known)))
+        if (line := numbered(line)) in known:
+            return known
+    return (*known, line)
+
+
+class _LineTable(NamedTuple):
+    """Where in some code a line begins, in order, and which line it is."""
+
+    code: CodeType
+    starts: list[int]
+    lines: list[int]
+
+
+_MOST_LINES = 64  # codes whose lines are remembered
+_lines: dict[int, _LineTable] = {}
+_FEW = 8  # lines of one node that are not looked up yet
+
+
+def _number(code: CodeType, at: int) -> int:
+    """The line of an instruction; the table of the code is read once, however many are asked."""
+    known = _lines.get(id(code))
+    if known is None or known.code is not code:
+        table = [(-1, code.co_firstlineno)]  # code that was made by hand may have no other
+        table += [(start, line) for start, _, line in code.co_lines() if line is not None]
+        starts, numbers = [s for s, _ in table], [n for _, n in table]
+        known = keep(_lines, id(code), _LineTable(code, starts, numbers), _MOST_LINES)
+    return known.lines[bisect_right(known.starts, at) - 1]
+
+
+def scipy_call() -> str | None:
+    """The function of SciPy that the user called and that is running now, or None."""
+    frame, found = sys._getframe(1), None
+    while frame is not None and is_internal(frame.f_code.co_filename):
+        if str(frame.f_globals.get("__name__")).startswith("scipy."):
+            found = frame
+        frame = frame.f_back
+    if found is None:
+        return None
+    module = [p for p in str(found.f_globals["__name__"]).split(".") if not p.startswith("_")]
+    return ".".join((*module, found.f_code.co_qualname))
+
+
+@lru_cache(maxsize=4096)
+def is_own(name: str) -> bool:
+    """Whether a file belongs to fdiff, or is what stands between it and NumPy."""
+    return name.startswith((_PACKAGE, "<__array_function__"))
+
+
+@lru_cache(maxsize=4096)
+def is_internal(name: str) -> bool:
+    """Whether a file belongs to fdiff or to a library."""
+    return name.startswith(_INTERNAL) or name.endswith(".pyx")  # of Cython, by relative names
+
+
+def line_in(traceback: TracebackType | None) -> Line | None:
+    """As `user_line`, of an exception that has been raised: file and number of the line."""
+    found = None
+    while traceback is not None:
+        name = traceback.tb_frame.f_code.co_filename
+        if not is_internal(name):
+            found = name, traceback.tb_lineno
+        traceback = traceback.tb_next
+    return found
+
+
+def show_line(line: Line | None) -> str:
+    """`file.py:12:  text of the line`, or an empty string where no line is known."""
+    if line is None:
+        return ""
+    name, number = numbered(line)
+    text = linecache.getline(name, number).strip()
+    return f"\n    {Path(name).name}:{number}" + (f":  {text}" if text else "")
