@@ -1,9 +1,8 @@
 """Tensor contractions: `einsum`, `matmul`, `dot`, `tensordot`, `kron`, `outer`, ... through one primitive.
 
-`contract` is an einsum of two operands. It is bilinear: its tangent is the sum of two contractions, and the
-cotangent of each operand is the contraction of the result's cotangent with the other operand, so the
-primitive is closed under differentiation. An einsum of many operands becomes contractions of two, in the
-order that `numpy.einsum_path` finds.
+`contract` is an einsum of two operands. It is bilinear, and the cotangent of each operand is the contraction of
+the result's cotangent with the other operand, so the primitive is closed under differentiation. An einsum of many
+operands becomes contractions of two, in the order that `numpy.einsum_path` finds.
 """
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ import numpy as np
 
 from ..arraytype import ArrayType, promote
 from ..kernel_rule import KernelRule, Kind
-from ..primitive import UFUNCS, ZERO, AxisMap, Primitive, Sample, register
+from ..primitive import UFUNCS, AxisMap, Sample
 from ..trace import TracedArray, applied, apply, implements
 from .diagonals import diagonal
-from .families import add_up, kind_of, refuse
+from .families import kind_of, multilinear, refuse
 from .rewrites.contraction_rewrites import (
     drop_axes_of_length_one,
     product_with_identity,
@@ -42,19 +41,12 @@ def _evaluate(a: np.ndarray, b: np.ndarray, *, subscripts: str) -> np.ndarray:
     return np.asarray(np.einsum(subscripts, a, b, optimize=True))[()]
 
 
-def _contract_jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: object, *, subscripts: str) -> list[object]:
-    (a_dot, b_dot), (a, b) = dots, args
-    left = ZERO if a_dot is ZERO else apply(contract, a_dot, b, subscripts=subscripts)
-    right = ZERO if b_dot is ZERO else apply(contract, a, b_dot, subscripts=subscripts)
-    return [add_up([left, right])]
-
-
-def _contract_vjp(bars: Sequence[object], args: Sequence[TracedArray], outs: object, *, subscripts: str) -> list[object]:
+def _contract_transposes(bar: TracedArray, args: Sequence[TracedArray], *, subscripts: str) -> list[object]:
     left, right, out = parse(subscripts)
     a, b = args
     return [
-        apply(contract, bars[0], b, subscripts=f"{out},{right}->{left}"),
-        apply(contract, bars[0], a, subscripts=f"{out},{left}->{right}"),
+        apply(contract, bar, b, subscripts=f"{out},{right}->{left}"),
+        apply(contract, bar, a, subscripts=f"{out},{left}->{right}"),
     ]
 
 
@@ -90,17 +82,16 @@ def _pair(a: tuple[int, ...], b: tuple[int, ...], subscripts: str) -> Sample:
 
 
 # An einsum of two operands; no label occurs twice in one operand, and summed labels occur in both. Closed under transposition.
-contract = register(
-    Primitive(
-        "contract", _contracted, _evaluate, _contract_jvp, _contract_vjp, _contract_batch, KernelRule(Kind.CONTRACT), "bilinear",
-        sizeless=True, axis_map=_contract_axes, masks=_contract_masks, sparse_tangents=contracted,
-        rewrites=(product_with_identity, drop_axes_of_length_one, product_with_number),
-        samples=(
-            _pair((2, 3), (3, 4), "ij,jk->ik"), _pair((3,), (3,), "i,i->"), _pair((2, 3), (3,), "ij,j->i"),
-            _pair((2, 3, 4), (2, 4, 2), "bij,bjk->bik"), _pair((2,), (3,), "i,j->ij"),
-            _pair((3, 2, 2), (4, 3, 2), "kij,nkj->nki"), _pair((2, 3), (2, 3), "ij,ij->j"),
-        ),
-    )
+contract = multilinear(
+    "contract", _contracted, _contract_transposes, ((0,), (1,)), evaluate=_evaluate, batch=_contract_batch,
+    kernel=KernelRule(Kind.CONTRACT), family="bilinear",
+    sizeless=True, axis_map=_contract_axes, masks=_contract_masks, sparse_tangents=contracted,
+    rewrites=(product_with_identity, drop_axes_of_length_one, product_with_number),
+    samples=(
+        _pair((2, 3), (3, 4), "ij,jk->ik"), _pair((3,), (3,), "i,i->"), _pair((2, 3), (3,), "ij,j->i"),
+        _pair((2, 3, 4), (2, 4, 2), "bij,bjk->bik"), _pair((2,), (3,), "i,j->ij"),
+        _pair((3, 2, 2), (4, 3, 2), "kij,nkj->nki"), _pair((2, 3), (2, 3), "ij,ij->j"),
+    ),
 )  # fmt: skip
 
 # --- einsum -----------------------------------------------------------------------------------

@@ -67,12 +67,11 @@ EITHER_ZERO = Kink("0", lambda x, y: (x == 0, y == 0))
 
 # --- arithmetic -------------------------------------------------------------------------------
 add = elementwise(
-    "add", "{0} + {1}", lambda x, y, out: (1, 1), kind=Kind.ADD, complex_formulas=(formulas.ADD,), unit_slopes=True, rewrites=rewrites.ADD,
-    sparse_tangents=tangents.added,
+    "add", "{0} + {1}", (1, 1), kind=Kind.ADD, complex_formulas=(formulas.ADD,), rewrites=rewrites.ADD, sparse_tangents=tangents.added,
 )
 subtract = elementwise(
-    "subtract", "{0} - {1}", lambda x, y, out: (1, -1), kind=Kind.SUBTRACT, complex_formulas=(formulas.SUBTRACT,), unit_slopes=True,
-    rewrites=rewrites.SUBTRACT, sparse_tangents=tangents.added,
+    "subtract", "{0} - {1}", (1, -1), kind=Kind.SUBTRACT, complex_formulas=(formulas.SUBTRACT,), rewrites=rewrites.SUBTRACT,
+    sparse_tangents=tangents.added,
 )
 multiply = elementwise(
     "multiply", "{0} * {1}", lambda x, y, out: (y, x), kind=Kind.MULTIPLY, complex_formulas=(formulas.MULTIPLY,),
@@ -102,8 +101,8 @@ def divide_call(x: object, y: object, **keywords: object) -> TracedArray:
 
 UFUNCS[np.divide] = divide_call
 negative = elementwise(
-    "negative", "-{0}", lambda x, out: (-1,), kind=Kind.NEGATIVE, complex_formulas=(formulas.NEGATIVE,), unit_slopes=True,
-    rewrites=rewrites.NEGATIVE, sparse_tangents=tangents.entrywise,
+    "negative", "-{0}", (-1,), kind=Kind.NEGATIVE, complex_formulas=(formulas.NEGATIVE,), rewrites=rewrites.NEGATIVE,
+    sparse_tangents=tangents.entrywise,
 )
 elementwise("reciprocal", "{T}(1) / {0}", lambda x, out: (-out * out,), kink=AT_ZERO)
 square = elementwise("square", "{0} * {0}", lambda x, out: (x + x,), complex_formulas=(formulas.SQUARE,))
@@ -412,7 +411,7 @@ convert = elementwise(
     unit_slopes=True, rules=(_convert_jvp, _convert_vjp), rewrites=rewrites.CONVERT,
 )  # fmt: skip
 copy = elementwise(
-    "copy", "{0}", lambda x, out: (1,), kind=Kind.COPY, numpy=lambda x: np.array(x)[()], loop=lambda x: x, sample=(real,),
+    "copy", "{0}", (1,), kind=Kind.COPY, numpy=lambda x: np.array(x)[()], loop=lambda x: x, sample=(real,),
     layout=LayoutRule("C"), provenance=through_copy, rewrites=rewrites.CONVERT,
 )
 # The minimum of both, with the derivative of `x` even where the bound is smaller: `logsumexp` bounds infinite terms.

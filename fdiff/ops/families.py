@@ -2,7 +2,8 @@
 
 - *Elementwise* ops state their partial derivatives once; the rules of both modes follow.
 - *Linear* ops state their transpose; their tangent is the op itself applied to the tangent.
-- *Bilinear* ops state one transpose per operand.
+- *Multilinear* ops state the transpose for each operand; their tangent is the sum of the op applied to one
+  tangent at a time. So do ops that are linear in several operands together.
 - *Opaque* ops state both rules.
 """
 
@@ -29,6 +30,7 @@ from . import axis_maps
 from .sample_domains import real
 
 Rule = Callable[..., object]
+Partials = Callable[..., Sequence[object]] | tuple[int, ...]
 
 
 def kind_of(operand: object) -> np.dtype | type:
@@ -134,7 +136,7 @@ _OPERATORS = {
 def elementwise(
     name: str,
     text: str,
-    partials: Callable[..., Sequence[object]] | None,
+    partials: Partials | None,
     *,
     numpy: Callable[..., object] | None = None,
     sample: Sequence[Callable[..., np.ndarray]] = (),
@@ -148,6 +150,7 @@ def elementwise(
     kink: Kink | None = None,
     put: Callable[..., object] | None = None,
     layout: LayoutRule = _AS_OPERANDS,
+    unit_slopes: bool = False,
     **facts: Any,
 ) -> Primitive:
     """An op applied entry by entry; `facts` are further fields of its record.
@@ -156,9 +159,9 @@ def elementwise(
     for each argument, or else on `real` ones.
 
     ``partials(*args, out)`` gives the partial derivative for each argument: an array, ``1`` or ``-1``, or
-    `ZERO`. None stands for an op whose derivative is zero wherever it exists. An op that
-    selects instead of multiplying gives its ``rules`` (JVP, VJP) itself. An op of complex numbers
-    has no kernel yet, and no `text`.
+    `ZERO`. A tuple of ``1`` and ``-1`` stands for itself, None for an op whose derivative is zero wherever it
+    exists. An op that selects instead of multiplying gives its ``rules`` (JVP, VJP) itself. An op of complex
+    numbers has no kernel yet, and no `text`.
     """
     jvp, vjp = rules or slope_rules(partials)
     function: Callable[..., object] = numpy or getattr(np, name)
@@ -175,7 +178,7 @@ def elementwise(
             KernelRule(kind, text, constants, literals, checks_whole) if text else None, "elementwise",
             flat=partials is None and rules is None, kink=kink, samples=samples,
             view=put is not None, put=put, sizeless=True, layout=layout, eager=_OPERATORS.get(text, EagerRule()),
-            axis_map=axis_maps.entrywise, **facts,
+            axis_map=axis_maps.entrywise, unit_slopes=unit_slopes or isinstance(partials, tuple), **facts,
         )
     )  # fmt: skip
     if ufunc is not None and loop is None:
@@ -187,13 +190,13 @@ def _ufunc_loop(ufunc: np.ufunc) -> Callable[..., np.dtype]:
     return lambda *dtypes: loop_dtypes(ufunc, dtypes)[-1]
 
 
-def slope_rules(partials: Callable[..., Sequence[object]] | None) -> tuple[Rule, Rule]:
+def slope_rules(partials: Partials | None) -> tuple[Rule, Rule]:
     """The JVP and VJP rules of an elementwise op from its partial derivatives (the chain rule)."""
 
     def slopes(args: Sequence[TracedArray], out: TracedArray, params: dict[str, object]) -> Sequence[object]:
         if partials is None or not out.type.floating:
             return [ZERO] * len(args)
-        return partials(*args, out, **params)
+        return partials if isinstance(partials, tuple) else partials(*args, out, **params)
 
     def jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray], **params: object) -> list[object]:
         pairs = [(d, p() if callable(p) else p) for d, p in zip(dots, slopes(args, outs[0], params), strict=True) if d is not ZERO]
@@ -258,30 +261,55 @@ def linear(
     *,
     evaluate: Callable[..., object],
     batch: Callable[..., object],
-    kernel: KernelRule | None = None,
-    structural: bool = False,
-    view: bool = False,
-    put: Rule | None = None,
-    sizeless: bool = False,
-    samples: tuple[Sample, ...] = (),
     **facts: Any,
 ) -> Primitive:
     """A linear op of one argument: ``transpose(bar, src, **params)`` with `src` the argument's type.
 
-    ``batch(x, **params)`` is the op on an array with one more leading axis. `view`, `put`,
-    `sizeless` and further `facts` are those of the record.
+    ``batch(x, **params)`` is the op on an array with one more leading axis; further `facts` are those of the record.
     """
 
-    def jvp(dots: Sequence[object], args: object, outs: object, **params: object) -> list[object]:
-        return [apply(primitive, dots[0], **params)]
-
-    def vjp(bars: Sequence[object], args: Sequence[TracedArray], outs: object, **params: object) -> list[object]:
-        return [transpose(bars[0], args[0].type, **params)]
+    def bars(bar: TracedArray, args: Sequence[TracedArray], **params: object) -> list[object]:
+        return [transpose(bar, args[0].type, **params)]
 
     def batched(args: Sequence[TracedArray], mapped: object, size: int, **params: object) -> list[object]:
         return [batch(args[0], **params)]
 
-    primitive = Primitive(
-        name, infer, evaluate, jvp, vjp, batched, kernel, "linear", structural, view, put, sizeless=sizeless, samples=samples, **facts
-    )
+    return multilinear(name, infer, bars, ((0,),), evaluate=evaluate, batch=batched, family="linear", **facts)
+
+
+def multilinear(
+    name: str,
+    infer: Callable[..., tuple[ArrayType, ...]],
+    transposes: Callable[..., Sequence[object]],
+    groups: Sequence[Sequence[int]] | None = None,
+    *,
+    evaluate: Callable[..., object],
+    batch: Rule,
+    family: str = "linear",
+    **facts: Any,
+) -> Primitive:
+    """An op that is linear in the arguments of each group taken together, while those of other groups stand still.
+
+    `groups` holds places of arguments; None is one group of all. Arguments of no group are indices, which do not
+    move. ``transposes(bar, args, **params)`` gives the cotangents of the leading arguments, without indices behind
+    them; `batch` and further `facts` are those of the record.
+    """
+
+    def jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: object, **params: object) -> list[object]:
+        terms: list[object] = []
+        for group in groups or (range(len(args)),):
+            if any(dots[k] is not ZERO for k in group):
+                moved = [_tangent(dots[k], a) if k in group else a for k, a in enumerate(args)]
+                terms.append(apply(primitive, *moved, **params))
+        return [add_up(terms)]
+
+    def vjp(bars: Sequence[object], args: Sequence[TracedArray], outs: object, **params: object) -> list[object]:
+        found = transposes(bars[0], args, **params)
+        return [*found, *[ZERO] * (len(args) - len(found))]
+
+    primitive = Primitive(name, infer, evaluate, jvp, vjp, batch, family=family, **facts)
     return register(primitive)
+
+
+def _tangent(dot: object, argument: TracedArray) -> object:
+    return np.zeros(argument.shape, argument.dtype) if dot is ZERO else dot

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..arraytype import INT, ArrayType, Shape, broadcast
 from ..kernel_rule import KernelRule, Kind
-from ..primitive import PRIMITIVES, ZERO, EagerRule, LayoutRule, Primitive, Sample, register
+from ..primitive import PRIMITIVES, EagerRule, LayoutRule, Primitive, Sample, register
 from ..trace import (
     TracedArray,
     apply,
@@ -21,6 +21,7 @@ from ..trace import (
 )
 from ..trace.operation_cache import READS_ENTRY
 from ..trace.provenance import through_scatter
+from .families import multilinear
 from .shaping import transpose_call
 from .tangent_part_rules import gathered
 from .view_ops import spread
@@ -38,26 +39,6 @@ def _scatter(bar: np.ndarray, *indices: np.ndarray, shape: Shape) -> np.ndarray:
     out = np.zeros(shape, np.asarray(bar).dtype)
     np.add.at(out, indices, bar)
     return out
-
-
-def _gather_jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: object) -> list[object]:
-    return [apply(gather, dots[0], *args[1:])]
-
-
-def _gather_vjp(bars: Sequence[object], args: Sequence[TracedArray], outs: object) -> list[object]:
-    return [apply(scatter_add, bars[0], *args[1:], shape=args[0].shape), *_none(args)]
-
-
-def _scatter_jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: object, *, shape: Shape) -> list[object]:
-    return [apply(scatter_add, dots[0], *args[1:], shape=shape)]
-
-
-def _scatter_vjp(bars: Sequence[object], args: Sequence[TracedArray], outs: object, *, shape: Shape) -> list[object]:
-    return [apply(gather, bars[0], *args[1:]), *_none(args)]
-
-
-def _none(args: Sequence[TracedArray]) -> list[object]:
-    return [ZERO] * (len(args) - 1)
 
 
 def _lead(indices: Sequence[TracedArray], mapped: Sequence[bool], size: int) -> list[TracedArray]:
@@ -105,19 +86,17 @@ def _scatter_sample(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
 
 
 # gather(x, i, j)[...] = x[i[...], j[...]]: indices of one shape, for the leading axes of x.
-gather = register(
-    Primitive(
-        "gather", _gathered, lambda x, *indices: x[indices], _gather_jvp, _gather_vjp, _gather_batch, KernelRule(Kind.GATHER),
-        "linear", structural=True, put=lambda parent, new, *indices: apply(PRIMITIVES["scatter_set"], parent, new, *indices),
-        sizeless=True, samples=(Sample(_gather_sample),), eager=EagerRule(scalar_rule=READS_ENTRY), sparse_tangents=gathered,
-    )
-)  # fmt: skip
-scatter_add = register(
-    Primitive(
-        "scatter_add", _scattered, _scatter, _scatter_jvp, _scatter_vjp, _scatter_batch, KernelRule(Kind.SCATTER_ADD),
-        "linear", structural=True, sizeless=True, samples=(Sample(_scatter_sample, {"shape": (3, 2)}),),
-    )
-)  # fmt: skip
+gather = multilinear(
+    "gather", _gathered, lambda bar, args: [apply(scatter_add, bar, *args[1:], shape=args[0].shape)], ((0,),),
+    evaluate=lambda x, *indices: x[indices], batch=_gather_batch, kernel=KernelRule(Kind.GATHER), structural=True,
+    put=lambda parent, new, *indices: apply(PRIMITIVES["scatter_set"], parent, new, *indices),
+    sizeless=True, samples=(Sample(_gather_sample),), eager=EagerRule(scalar_rule=READS_ENTRY), sparse_tangents=gathered,
+)
+scatter_add = multilinear(
+    "scatter_add", _scattered, lambda bar, args, shape: [apply(gather, bar, *args[1:])], ((0,),),
+    evaluate=_scatter, batch=_scatter_batch, kernel=KernelRule(Kind.SCATTER_ADD), structural=True, sizeless=True,
+    samples=(Sample(_scatter_sample, {"shape": (3, 2)}),),
+)
 iota = register(
     Primitive(
         "iota", lambda *, size: (ArrayType((size,), INT),), lambda *, size: np.arange(size), kernel=KernelRule(Kind.IOTA),
@@ -137,23 +116,14 @@ def _set(x: np.ndarray, values: np.ndarray, *indices: np.ndarray) -> np.ndarray:
     return out
 
 
-def _zeros(like: TracedArray) -> np.ndarray:
-    return np.zeros(like.shape, like.dtype)
-
-
-def _set_jvp(dots: Sequence[object], args: Args, outs: object) -> list[object]:
-    moved = [_zeros(a) if d is ZERO else d for d, a in zip(dots[:2], args[:2], strict=True)]
-    return [apply(scatter_set, *moved, *args[2:])]
-
-
-def _set_vjp(bars: Sequence[object], args: Args, outs: object) -> list[object]:
+def _set_transposes(bar: TracedArray, args: Args) -> list[object]:
     x, values, *indices = args
-    part = apply(gather, bars[0], *indices)
+    part = apply(gather, bar, *indices)
     mine = _last(x, indices)
     if mine is not None:
         mine = mine.reshape((*mine.shape, *(1,) * (values.ndim - mine.ndim)))
         part = np.where(mine, part, np.zeros((), part.dtype))
-    return [apply(scatter_set, bars[0], _zeros(values), *indices), part, *[ZERO] * len(indices)]
+    return [apply(scatter_set, bar, np.zeros(values.shape, values.dtype), *indices), part]
 
 
 def _last(x: TracedArray, indices: Args) -> TracedArray | None:
@@ -181,13 +151,11 @@ def _set_batch(args: Args, mapped: Sequence[bool], size: int) -> list[object]:
     return [apply(scatter_set, *full, *_lead(indices, mapped[2:], size))]
 
 
-scatter_set = register(
-    Primitive(
-        "scatter_set", _set_type, _set, _set_jvp, _set_vjp, _set_batch, KernelRule(Kind.SCATTER_SET), "linear", structural=True,
-        layout=LayoutRule("update"), provenance=through_scatter,
-        samples=(
-            Sample(lambda rng: (rng.normal(size=(4, 3)), rng.normal(size=(2, 3)), np.array([2, -4]))),
-            Sample(lambda rng: (rng.normal(size=(4, 2)), rng.normal(size=(3, 2)), np.array([2, 0, -2]))),
-        ),
-    )
-)  # fmt: skip
+scatter_set = multilinear(
+    "scatter_set", _set_type, _set_transposes, ((0, 1),), evaluate=_set, batch=_set_batch, kernel=KernelRule(Kind.SCATTER_SET),
+    structural=True, layout=LayoutRule("update"), provenance=through_scatter,
+    samples=(
+        Sample(lambda rng: (rng.normal(size=(4, 3)), rng.normal(size=(2, 3)), np.array([2, -4]))),
+        Sample(lambda rng: (rng.normal(size=(4, 2)), rng.normal(size=(3, 2)), np.array([2, 0, -2]))),
+    ),
+)

@@ -12,11 +12,12 @@ import numpy as np
 
 from ..arraytype import ArrayType, promote
 from ..kernel_rule import KernelRule, Kind
-from ..primitive import ZERO, LayoutRule, Primitive, Sample, register
+from ..primitive import LayoutRule, Sample
 from ..trace import TracedArray, apply, implements
 from ..trace.provenance import through_join
 from . import axis_maps
 from . import tangent_part_rules as tangents
+from .families import multilinear
 from .shaping import (
     at_least,
     broadcast_arrays,
@@ -35,17 +36,10 @@ def _concatenated(*types: ArrayType, axis: int) -> tuple[ArrayType, ...]:
     return (ArrayType(shape, first.dtype),)
 
 
-def _concatenate_jvp(
-    dots: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray], *, axis: int
-) -> list[object]:
-    parts = [np.zeros(a.shape, a.dtype) if d is ZERO else d for d, a in zip(dots, args, strict=True)]
-    return [apply(concatenate, *parts, axis=axis)]
-
-
-def _concatenate_vjp(bars: Sequence[TracedArray], args: Sequence[TracedArray], outs: object, *, axis: int) -> list[object]:
+def _concatenate_transposes(bar: TracedArray, args: Sequence[TracedArray], *, axis: int) -> list[object]:
     starts = np.cumsum([0, *(a.shape[axis] for a in args)]).tolist()
     before = (slice(None),) * axis
-    return [bars[0][(*before, slice(lo, hi))] for lo, hi in pairwise(starts)]
+    return [bar[(*before, slice(lo, hi))] for lo, hi in pairwise(starts)]
 
 
 def _concatenate_batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int, *, axis: int) -> list[object]:
@@ -53,15 +47,12 @@ def _concatenate_batch(args: Sequence[TracedArray], mapped: Sequence[bool], size
     return [apply(concatenate, *parts, axis=axis + 1)]
 
 
-concatenate = register(
-    Primitive(
-        "concatenate", _concatenated, lambda *xs, axis: np.concatenate(xs, axis=axis), _concatenate_jvp, _concatenate_vjp,
-        _concatenate_batch, KernelRule(Kind.CONCATENATE), "linear", structural=True,
-        layout=LayoutRule("join"), provenance=through_join,
-        moves=True, axis_map=axis_maps.concatenated, sparse_tangents=tangents.concatenated,
-        samples=(Sample(lambda rng: (rng.normal(size=(2, 3)), rng.normal(size=(2, 1))), {"axis": 1}),),
-    )
-)  # fmt: skip
+concatenate = multilinear(
+    "concatenate", _concatenated, _concatenate_transposes, evaluate=lambda *xs, axis: np.concatenate(xs, axis=axis),
+    batch=_concatenate_batch, kernel=KernelRule(Kind.CONCATENATE), structural=True, layout=LayoutRule("join"),
+    provenance=through_join, moves=True, axis_map=axis_maps.concatenated, sparse_tangents=tangents.concatenated,
+    samples=(Sample(lambda rng: (rng.normal(size=(2, 3)), rng.normal(size=(2, 1))), {"axis": 1}),),
+)
 
 # --- NumPy's functions -------------------------------------------------------------------------
 

@@ -12,13 +12,13 @@ from operator import index
 import numpy as np
 
 from ..arraytype import ArrayType, promote
-from ..primitive import ZERO, Primitive, Sample, register
+from ..primitive import ZERO, Sample
 from ..trace import (
     TracedArray,
     apply,
     implements,
 )
-from .families import add_up, kind_of
+from .families import kind_of, multilinear
 from .joining_and_splitting import concatenate_call
 from .reductions import as_scalar
 from .sample_domains import real
@@ -239,15 +239,10 @@ def _convolve(a: np.ndarray, v: np.ndarray) -> np.ndarray:
     return out
 
 
-def _convolve_jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: object) -> list[object]:
-    terms = [apply(convolution, *(d if k == j else a for j, a in enumerate(args))) for k, d in enumerate(dots) if d is not ZERO]
-    return [add_up(terms)]
-
-
-def _convolve_vjp(bars: Sequence[TracedArray], args: Sequence[TracedArray], outs: object) -> list[object]:
+def _convolve_transposes(bar: TracedArray, args: Sequence[TracedArray]) -> list[object]:
     """``a_bar[i] = sum_k bar[k] v[k - i]``: a convolution with the other operand reversed."""
     n = [a.shape[-1] for a in args]
-    turned = [apply(convolution, bars[0], other[..., ::-1]) for other in (args[1], args[0])]
+    turned = [apply(convolution, bar, other[..., ::-1]) for other in (args[1], args[0])]
     return [
         t[..., n[1 - k] - 1 : n[1 - k] - 1 + n[k]] if a.type.floating else ZERO for k, (t, a) in enumerate(zip(turned, args, strict=True))
     ]
@@ -257,12 +252,10 @@ def _convolve_batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: i
     return [apply(convolution, *(a if m else np.broadcast_to(a, (size, *a.shape)) for a, m in zip(args, mapped, strict=True)))]
 
 
-convolution = register(
-    Primitive(
-        "convolve", _convolved, _convolve, _convolve_jvp, _convolve_vjp, _convolve_batch, family="bilinear",
-        samples=(Sample(lambda rng: (real(rng, (5,)), real(rng, (3,)))), Sample(lambda rng: (real(rng, (2, 2)), real(rng, (2, 4))))),
-    )
-)  # fmt: skip
+convolution = multilinear(
+    "convolve", _convolved, _convolve_transposes, ((0,), (1,)), evaluate=_convolve, batch=_convolve_batch, family="bilinear",
+    samples=(Sample(lambda rng: (real(rng, (5,)), real(rng, (3,)))), Sample(lambda rng: (real(rng, (2, 2)), real(rng, (2, 4))))),
+)
 
 _MODE_NAMES = {0: "valid", 1: "same", 2: "full", "v": "valid", "s": "same", "f": "full"}
 

@@ -17,7 +17,7 @@ from scipy.sparse import linalg as spl
 from ...arraytype import ArrayType
 from ...primitive import ZERO, Primitive, Sample, register
 from ...trace import TracedArray, apply
-from ..families import add_up
+from ..families import add_up, multilinear
 from ..stacked_matrices import Args, Bars
 
 Shape = tuple[int, int]
@@ -50,19 +50,12 @@ def _product(
     return _matrix(data, cols, starts, shape, transposed=transposed) @ x
 
 
-def _product_jvp(dots: Bars, args: Args, outs: Args, **params: object) -> list[object]:
-    (data, rows, cols, starts, x), (data_dot, *_, x_dot) = args, dots
-    by_data = ZERO if data_dot is ZERO else apply(product, data_dot, rows, cols, starts, x, **params)
-    by_x = ZERO if x_dot is ZERO else apply(product, data, rows, cols, starts, x_dot, **params)
-    return [add_up([by_data, by_x])]
-
-
-def _product_vjp(bars: Bars, args: Args, outs: Args, *, shape: Shape, transposed: bool) -> list[object]:
+def _product_transposes(bar: TracedArray, args: Args, *, shape: Shape, transposed: bool) -> list[object]:
     data, rows, cols, starts, x = args
-    left, right = (x, bars[0]) if transposed else (bars[0], x)
+    left, right = (x, bar) if transposed else (bar, x)
     return [
         lambda: _sampled(left, right, rows, cols), ZERO, ZERO, ZERO,
-        lambda: apply(product, data, rows, cols, starts, bars[0], shape=shape, transposed=not transposed),
+        lambda: apply(product, data, rows, cols, starts, bar, shape=shape, transposed=not transposed),
     ]  # fmt: skip
 
 
@@ -119,11 +112,9 @@ def _samples(square: bool) -> tuple[Sample, ...]:
     return tuple(Sample(lambda rng, t=t: make(rng, t), {"shape": shape, "transposed": t}) for t in (False, True))
 
 
-product = register(
-    Primitive(
-        "sparse_matmul", _product_type, _product, _product_jvp, _product_vjp, _batched(lambda: product), None, "opaque",
-        samples=_samples(square=False),
-    )
+product = multilinear(
+    "sparse_matmul", _product_type, _product_transposes, ((0,), (4,)), evaluate=_product, batch=_batched(lambda: product),
+    family="opaque", samples=_samples(square=False),
 )
 
 # --- solves: A x = b, or A.T x = b, for the columns of b --------------------------------------
