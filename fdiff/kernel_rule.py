@@ -188,6 +188,8 @@ class KernelRule(NamedTuple):
       operands' entries and ``{T}``, the NumPy name of the result's dtype;
     - `constants` are shorter texts for values of the second operand that stand in the tape;
     - `literals` are values of the second operand that stand in the text as they are;
+    - `mixed_signs` are two other texts, for operands of 64 bits of which the first, or the second,
+      has a sign and the other has none: texts go through float64 there, as Numba's arithmetic does;
     - `checks_whole` tells that NumPy looks at whole numbers before it takes them, so that bytecode
       leaves them to NumPy;
     - `routine` is what computes an op of the category ``routine``;
@@ -204,6 +206,7 @@ class KernelRule(NamedTuple):
     routine: Routine | None = None
     steps: tuple[KernelStep, ...] = ()
     address: CAddress | None = None
+    mixed_signs: tuple[str, str] | None = None
 
     @property
     def texts(self) -> tuple[str, ...]:

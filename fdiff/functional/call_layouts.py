@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from .. import kernels
+from ..device_arrays import CPU
 from ..dispatch.arguments import NUMERIC, STATIC, Function
 from ..dispatch.fast_path_builder import Split
 from ..dispatch.program import Program
@@ -39,9 +40,13 @@ class CalledFunction(NamedTuple):
 
 
 def called_function(prepared: Prepared[..., Any]) -> CalledFunction:
-    """What records know of a prepared function."""
+    """What records know of a prepared function; an error if it runs on a GPU."""
     operator, f = prepared.__fdiff__, prepared.__wrapped__
-    return CalledFunction(operator, called(operator, f), prepared.program, f, prepared.split)
+    name, device = called(operator, f), prepared.program.device
+    if device != CPU:
+        fact = f"it runs on {device!r}, and compiled code calls kernels of the CPU."
+        raise failure(InputError, name, fact, "Make it without device= for njit and cfunc.")
+    return CalledFunction(operator, name, prepared.program, f, prepared.split)
 
 
 class Example(NamedTuple):

@@ -15,6 +15,7 @@ from ..dispatch.single_kernels import SingleKernel, not_in_order, single_kernel,
 from ..dispatch.variant import Variant
 from ..errors import InputError, UnsupportedError, failure
 from ..process import anomaly_mode
+from ..tracebacks import trim
 from .call_layouts import (
     CalledFunction,
     Example,
@@ -230,7 +231,24 @@ class NumbaCallee:
             way = "Call it once from Python, or compile it for such examples: g.compile('f8[3]')."
             raise failure(InputError, self.name, fact, way)
         on_miss = records.on_miss if self.misses == "python" else records.on_unknown
-        return kernels.Calls(records.layout, records.table, on_miss, records.on_failure)
+        asked, failed = self._told(on_miss), self._told(records.on_failure)
+        return kernels.Calls(records.layout, records.table, asked, failed)
+
+    def _told(self, function: Callable[[Any], int]) -> Callable[[Any], int]:
+        """The function, whose errors name the call and the user's line.
+
+        Notes do: frames of Python are lost on the way through compiled code.
+        """
+        operator, f = self._target.operator, self._target.f
+
+        def call(given: Any) -> int:
+            try:
+                return function(given)
+            except BaseException as error:
+                trim(error, operator, f)
+                raise
+
+        return call
 
     def compile(self, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
         """Make the record of a call with such arguments."""

@@ -79,13 +79,8 @@ if TYPE_CHECKING:
         Result,
         ValueArgument,
     )
-    from .numba.calls.function_type import (
-        NOT_IN_ORDER,
-        OTHER_SHAPE,
-        SHARED_OUT,
-        Calls,
-        FunctionType,
-    )
+    from .numba.calls.call_text import NOT_IN_ORDER, OTHER_SHAPE, SHARED_OUT
+    from .numba.calls.function_type import Calls, FunctionType
     from .numba.calls.records import KernelRecord, RecordTable, as_word, hash_of
     from .passes.pipeline import NAMES as PASSES
     from .runtime.status import error_of
@@ -192,10 +187,10 @@ _HOMES = {
     "Calls": ("numba.calls.function_type", "Calls"),
     "FunctionType": ("numba.calls.function_type", "FunctionType"),
     "KernelRecord": ("numba.calls.records", "KernelRecord"),
-    "NOT_IN_ORDER": ("numba.calls.function_type", "NOT_IN_ORDER"),
-    "OTHER_SHAPE": ("numba.calls.function_type", "OTHER_SHAPE"),
+    "NOT_IN_ORDER": ("numba.calls.call_text", "NOT_IN_ORDER"),
+    "OTHER_SHAPE": ("numba.calls.call_text", "OTHER_SHAPE"),
     "RecordTable": ("numba.calls.records", "RecordTable"),
-    "SHARED_OUT": ("numba.calls.function_type", "SHARED_OUT"),
+    "SHARED_OUT": ("numba.calls.call_text", "SHARED_OUT"),
     "FIXED": ("kernel_sequences", "FIXED"),
     "WORKSPACE": ("kernel_sequences", "WORKSPACE"),
     "SequencedCopy": ("kernel_sequences", "SequencedCopy"),

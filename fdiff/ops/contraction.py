@@ -280,7 +280,10 @@ def inner(x: object, y: object) -> TracedArray:
 
 @implements(np.vdot)
 def vdot(x: object, y: object) -> TracedArray:
-    return dot(np.conjugate(traced(x)).reshape(-1), traced(y).reshape(-1))
+    left = traced(x)
+    if left.dtype.kind == "c":
+        left = np.conjugate(left)
+    return dot(left.reshape(-1), traced(y).reshape(-1))
 
 
 @implements(np.outer)

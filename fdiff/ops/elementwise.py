@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import log as _log
 from math import pi
+from typing import Any
 
 import numpy as np
 
 from ..arraytype import BOOL, loop_dtypes, promote, real_dtype
 from ..errors import warn
 from ..kernel_rule import Kind
-from ..primitive import HOOKS, UFUNCS, ZERO, Kink, LayoutRule
+from ..primitive import HOOKS, UFUNCS, ZERO, Kink, LayoutRule, Primitive
 from ..tape import Node
 from ..trace import TracedArray, apply, constant_value, current, implements
 from ..trace.operation_templates import LOOKING_BACK
@@ -223,9 +224,13 @@ sinh = elementwise("sinh", "rt.sinh({0})", lambda x, out: (np.cosh(x),))
 cosh = elementwise("cosh", "rt.cosh({0})", lambda x, out: (np.sinh(x),))
 tanh = elementwise("tanh", "rt.tanh({0})", lambda x, out: (_sech_squared(x, out),))
 arcsinh = elementwise("arcsinh", "rt.asinh({0})", lambda x, out: (_over_root_one_plus_square(x),))
-arccosh = elementwise(
-    "arccosh", "rt.acosh({0})", lambda x, out: (1.0 / (np.sqrt(x - 1.0) * np.sqrt(x + 1.0)),), sample=(above_one,), kink=AT_ONE,
-)
+
+
+def _arccosh_slopes(x: TracedArray, out: TracedArray) -> tuple[object, ...]:
+    return (1.0 / (np.sqrt(x - 1.0) * np.sqrt(x + 1.0)),)
+
+
+arccosh = elementwise("arccosh", "rt.acosh({0})", _arccosh_slopes, sample=(above_one,), kink=AT_ONE)
 arctanh = elementwise("arctanh", "rt.atanh({0})", lambda x, out: (1.0 / _one_minus_square(x),), sample=(unit,), kink=PLUS_MINUS_ONE)
 arctan2 = elementwise("arctan2", "rt.atan2({0}, {1})", lambda y, x, out: _angle_slopes(y, x), kink=CUT)
 hypot = elementwise("hypot", "rt.hypot({0}, {1})", lambda x, y, out: tuple(apply(op, x, y) for op in DIRECTION), kink=ORIGIN)
@@ -282,28 +287,33 @@ _ABSOLUTE_RULES = (_absolute_jvp, _absolute_vjp)
 
 absolute = elementwise("absolute", "abs({0})", None, complex_formulas=(formulas.ABSOLUTE,), kink=AT_ZERO, rules=_ABSOLUTE_RULES)
 UFUNCS[np.fabs] = ufunc_caller(absolute, np.fabs)
-maximum = elementwise(
-    "maximum", "rt.maximum({0}, {1})", lambda x, y, out: (share(x > y, x == y, out), share(y > x, x == y, out)), kind=Kind.MAXIMUM,
-    chooses=True, kink=TIE, rewrites=rewrites.MAXIMUM,
-)
-minimum = elementwise(
-    "minimum", "rt.minimum({0}, {1})", lambda x, y, out: (share(x < y, x == y, out), share(y < x, x == y, out)), kind=Kind.MINIMUM,
-    chooses=True, kink=TIE, rewrites=rewrites.MINIMUM,
-)
+
+
+def _larger_shares(x: TracedArray, y: TracedArray, out: TracedArray) -> tuple[object, ...]:
+    return (share(x > y, x == y, out), share(y > x, x == y, out))
+
+
+def _smaller_shares(x: TracedArray, y: TracedArray, out: TracedArray) -> tuple[object, ...]:
+    return (share(x < y, x == y, out), share(y < x, x == y, out))
+
+
+_EXTREME: dict[str, Any] = {"chooses": True, "kink": TIE}
+maximum = elementwise("maximum", "rt.maximum({0}, {1})", _larger_shares, kind=Kind.MAXIMUM, rewrites=rewrites.MAXIMUM, **_EXTREME)
+minimum = elementwise("minimum", "rt.minimum({0}, {1})", _smaller_shares, kind=Kind.MINIMUM, rewrites=rewrites.MINIMUM, **_EXTREME)
 
 
 def _fmax_shares(x: TracedArray, y: TracedArray, out: TracedArray) -> tuple[object, ...]:
     return (share((x > y) | np.isnan(y), x == y, out), share((y > x) | np.isnan(x), x == y, out))
 
 
-fmax = elementwise("fmax", "rt.fmax({0}, {1})", _fmax_shares, chooses=True, kink=TIE)
+fmax = elementwise("fmax", "rt.fmax({0}, {1})", _fmax_shares, **_EXTREME)
 
 
 def _fmin_shares(x: TracedArray, y: TracedArray, out: TracedArray) -> tuple[object, ...]:
     return (share((x < y) | np.isnan(y), x == y, out), share((y < x) | np.isnan(x), x == y, out))
 
 
-fmin = elementwise("fmin", "rt.fmin({0}, {1})", _fmin_shares, chooses=True, kink=TIE)
+fmin = elementwise("fmin", "rt.fmin({0}, {1})", _fmin_shares, **_EXTREME)
 
 
 def _copysign_slopes(x: TracedArray, y: TracedArray, out: TracedArray) -> tuple[object, ...]:
@@ -340,12 +350,23 @@ spacing = elementwise("spacing", "rt.spacing({0})", None)
 ldexp = elementwise("ldexp", "rt.ldexp({0}, {1})", lambda x, n, out: (np.ldexp(np.ones_like(x), n), ZERO), sample=(real, count))
 
 # --- comparisons, logic, bits: no derivative --------------------------------------------------
-equal = elementwise("equal", "{0} == {1}", None)
-not_equal = elementwise("not_equal", "{0} != {1}", None)
-less = elementwise("less", "{0} < {1}", None)
-less_equal = elementwise("less_equal", "{0} <= {1}", None)
-greater = elementwise("greater", "{0} > {1}", None)
-greater_equal = elementwise("greater_equal", "{0} >= {1}", None)
+
+
+
+def comparison(name: str, sign: str) -> Primitive:
+    """A comparison; of two integers of which one alone has a sign, a negative one is the smaller, as in NumPy."""
+    if_first, if_second = sign in ("<", "<=", "!="), sign in (">", ">=", "!=")  # what holds for a negative operand
+    first = f"({{0}} < 0) | (np.uint64({{0}}) {sign} {{1}})" if if_first else f"({{0}} >= 0) & (np.uint64({{0}}) {sign} {{1}})"
+    second = f"({{1}} < 0) | ({{0}} {sign} np.uint64({{1}}))" if if_second else f"({{1}} >= 0) & ({{0}} {sign} np.uint64({{1}}))"
+    return elementwise(name, f"{{0}} {sign} {{1}}", None, mixed_signs=(first, second))
+
+
+equal = comparison("equal", "==")
+not_equal = comparison("not_equal", "!=")
+less = comparison("less", "<")
+less_equal = comparison("less_equal", "<=")
+greater = comparison("greater", ">")
+greater_equal = comparison("greater_equal", ">=")
 logical_and = elementwise("logical_and", "({0} != 0) & ({1} != 0)", None, kind=Kind.LOGICAL_AND, sample=(truth, truth))
 logical_or = elementwise("logical_or", "({0} != 0) | ({1} != 0)", None, kind=Kind.LOGICAL_OR, sample=(truth, truth))
 logical_xor = elementwise("logical_xor", "({0} != 0) != ({1} != 0)", None, sample=(truth, truth))

@@ -144,6 +144,7 @@ def elementwise(
     kind: Kind = Kind.ELEMENTWISE,
     constants: tuple[tuple[float, str], ...] = (),
     literals: tuple[float, ...] = (),
+    mixed_signs: tuple[str, str] | None = None,
     checks_whole: bool = False,
     params: dict[str, object] | None = None,
     rules: tuple[Rule, Rule] | None = None,
@@ -175,7 +176,7 @@ def elementwise(
     primitive = register(
         Primitive(
             name, elementwise_type(loop or _ufunc_loop(ufunc)), function, jvp, vjp, batch,
-            KernelRule(kind, text, constants, literals, checks_whole) if text else None, "elementwise",
+            KernelRule(kind, text, constants, literals, checks_whole, mixed_signs=mixed_signs) if text else None, "elementwise",
             flat=partials is None and rules is None, kink=kink, samples=samples,
             view=put is not None, put=put, sizeless=True, layout=layout, eager=_OPERATORS.get(text, EagerRule()),
             axis_map=axis_maps.entrywise, unit_slopes=unit_slopes or isinstance(partials, tuple), **facts,

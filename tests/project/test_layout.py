@@ -362,7 +362,17 @@ def test_rows_of_ops_can_be_read():
     assert {where: lines for where, lines in rules.items() if lines > 15} == {}
 
 
-MAKERS = {"elementwise", "linear", "reduction", "slope_op", "special", "special_many", "stacked_op"}
+MAKERS = {
+    "comparison",
+    "elementwise",
+    "linear",
+    "multilinear",
+    "reduction",
+    "slope_op",
+    "special",
+    "special_many",
+    "stacked_op",
+}
 
 
 def test_four_of_five_ops_stand_on_one_line():

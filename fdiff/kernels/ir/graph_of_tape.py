@@ -263,6 +263,10 @@ def _expression(draft: _Draft, node: Node, rule: KernelRule) -> tuple[str, int]:
         text = dict(rule.constants).get(float(_item(draft.tape.nodes[node.args[1]])))
         if text is not None:
             return text, 1
+    if rule.mixed_signs is not None:
+        kinds = [draft.tape.nodes[a].type.dtype.str[1:] for a in node.args]
+        if {*kinds} == {"i8", "u8"}:
+            return rule.mixed_signs[kinds.index("i8")], len(node.args)
     return rule.text, len(node.args)
 
 

@@ -100,7 +100,7 @@ def spacing(x):
     "nextafter": (("f", "def nextafter(x, y): return math.nextafter(x, y)"),),
     "invert": (("iu", "def invert(x): return ~x"), ("b", "def invert(x): return not x")),
     "left_shift": (
-        ("iu", "def left_shift(x, n): return x << n if 0 <= n and n < rt.bits(x) else 0"),
+        ("iu", "def left_shift(x, n): return x << n if 0 <= n and n < rt.bits(x) else x - x"),
     ),
     "right_shift": (
         (
@@ -109,7 +109,7 @@ def spacing(x):
 def right_shift(x, n):
     return x >> n if 0 <= n and n < rt.bits(x) else -1 if x < 0 else 0""",
         ),
-        ("u", "def right_shift(x, n): return x >> n if n < rt.bits(x) else 0"),
+        ("u", "def right_shift(x, n): return x >> n if n < rt.bits(x) else x - x"),
     ),
     "gcd": (
         (
@@ -119,10 +119,10 @@ def gcd(x, y):
     x = abs(x)
     y = abs(y)
     while y != 0:
-        z = x % y
+        z = abs(x % y)
         x = y
         y = z
-    return x""",
+    return abs(x)""",
         ),
     ),
     "lcm": (
@@ -131,7 +131,7 @@ def gcd(x, y):
             """
 def lcm(x, y):
     g = rt.gcd(x, y)
-    return 0 if g == 0 else abs(x) // g * abs(y)""",
+    return g if g == 0 else abs(abs(x) // g) * abs(y)""",
         ),
     ),
 }

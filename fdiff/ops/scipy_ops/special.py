@@ -150,10 +150,13 @@ special("cosm1", lambda x, out: (-np.sin(x),), real)
 special("powm1", lambda x, y, out: (lambda: y * np.power(x, y - 1.0), lambda: np.power(x, y) * np.log(x)), positive, real)
 special("boxcox", lambda x, lmbda, out: (lambda: _power_below(x, lmbda), lambda: _boxcox_slope(np.log(x), lmbda)), positive, real)
 special("boxcox1p", lambda x, lmbda, out: (lambda: _power_below(1.0 + x, lmbda), lambda: _boxcox_slope(np.log1p(x), lmbda)), positive, real)
-special(
-    "inv_boxcox", lambda y, lmbda, out: (lambda: np.power(out, 1.0 - lmbda), lambda: out * y * y * _log_ratio_slope(lmbda * y)), positive,
-    positive,
-)
+
+
+def _inv_boxcox_slopes(y: TracedArray, lmbda: TracedArray, out: TracedArray) -> tuple[object, ...]:
+    return (lambda: np.power(out, 1.0 - lmbda), lambda: out * y * y * _log_ratio_slope(lmbda * y))
+
+
+special("inv_boxcox", _inv_boxcox_slopes, positive, positive)
 
 
 def _inv_boxcox1p_slopes(y: TracedArray, lmbda: TracedArray, out: TracedArray) -> tuple[object, ...]:
@@ -200,10 +203,13 @@ def _log_ratio_slope(u: object) -> object:
 # --- hypergeometric functions: in the argument, parameters are constants (DLMF 13.3, 15.5) ----
 special("hyp0f1", lambda v, z, out: (LACKING, sc.hyp0f1(v + 1, z) / v), order, real)
 special("hyp1f1", lambda a, b, x, out: (LACKING, LACKING, 1.0 * a / b * sc.hyp1f1(a + 1, b + 1, x)), order, order, real)
-special(
-    "hyp2f1", lambda a, b, c, z, out: (LACKING, LACKING, LACKING, 1.0 * a * b / c * sc.hyp2f1(a + 1, b + 1, c + 1, z)), order, order, order,
-    unit,
-)
+
+
+def _hyp2f1_slope(a: TracedArray, b: TracedArray, c: TracedArray, z: TracedArray) -> object:
+    return 1.0 * a * b / c * sc.hyp2f1(a + 1, b + 1, c + 1, z)
+
+
+special("hyp2f1", lambda a, b, c, z, out: (LACKING, LACKING, LACKING, _hyp2f1_slope(a, b, c, z)), order, order, order, unit)
 special("hyperu", lambda a, b, x, out: (LACKING, LACKING, -a * sc.hyperu(a + 1, b + 1, x)), order, order, positive)
 
 # --- integrals (DLMF 6.2, 7.2, 8.19, 25.12) ---------------------------------------------------
@@ -267,14 +273,18 @@ special("eval_sh_chebyu", lambda n, x, out: (LACKING, _lower(n, 4.0 * sc.eval_ge
 special("eval_hermite", lambda n, x, out: (LACKING, 2.0 * n * sc.eval_hermite(_below(n), x)), count, unit)
 special("eval_hermitenorm", lambda n, x, out: (LACKING, n * sc.eval_hermitenorm(_below(n), x)), count, unit)
 special("eval_laguerre", lambda n, x, out: (LACKING, _lower(n, -sc.eval_genlaguerre(_below(n), 1.0, x))), count, unit)
-special(
-    "eval_genlaguerre", lambda n, alpha, x, out: (LACKING, LACKING, _lower(n, -sc.eval_genlaguerre(_below(n), alpha + 1, x))), count, order,
-    unit,
-)
-special(
-    "eval_gegenbauer", lambda n, alpha, x, out: (LACKING, LACKING, _lower(n, 2.0 * alpha * sc.eval_gegenbauer(_below(n), alpha + 1, x))),
-    count, order, unit,
-)
+
+
+def _genlaguerre_slopes(n: TracedArray, alpha: TracedArray, x: TracedArray, out: TracedArray) -> tuple[object, ...]:
+    return (LACKING, LACKING, _lower(n, -sc.eval_genlaguerre(_below(n), alpha + 1, x)))
+
+
+def _gegenbauer_slopes(n: TracedArray, alpha: TracedArray, x: TracedArray, out: TracedArray) -> tuple[object, ...]:
+    return (LACKING, LACKING, _lower(n, 2.0 * alpha * sc.eval_gegenbauer(_below(n), alpha + 1, x)))
+
+
+special("eval_genlaguerre", _genlaguerre_slopes, count, order, unit)
+special("eval_gegenbauer", _gegenbauer_slopes, count, order, unit)
 
 
 def _jacobi_slopes(n: TracedArray, alpha: TracedArray, beta: TracedArray, x: TracedArray, out: TracedArray) -> tuple[object, ...]:

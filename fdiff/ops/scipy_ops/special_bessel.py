@@ -27,13 +27,14 @@ special("y1", lambda x, out: (0.5 * (sc.y0(x) - sc.yv(2, x)),), positive)
 special("i0", lambda x, out: (sc.i1(x),), real)
 special("i1", lambda x, out: (0.5 * (sc.i0(x) + sc.iv(2, np.where(np.abs(x) < TINY, 0.0, x))),), real)
 special("i0e", lambda x, out: (_unless_far("i", 0, np.abs(x), np.sign(x), sc.i1e(x) - np.sign(x) * out),), real)
-special(
-    "i1e",
-    lambda x, out: (
-        _unless_far("i", 1, np.abs(x), 1.0, 0.5 * (sc.i0e(x) + sc.ive(2, np.where(np.abs(x) < TINY, 0.0, x))) - np.sign(x) * out),
-    ),
-    real,
-)
+
+
+def _i1e_slopes(x: TracedArray, out: TracedArray) -> tuple[object, ...]:
+    near = 0.5 * (sc.i0e(x) + sc.ive(2, np.where(np.abs(x) < TINY, 0.0, x))) - np.sign(x) * out
+    return (_unless_far("i", 1, np.abs(x), 1.0, near),)
+
+
+special("i1e", _i1e_slopes, real)
 special("k0", lambda x, out: (-sc.k1(x),), positive)
 special("k1", lambda x, out: (-sc.k0(x) - out / x,), positive)
 special("k0e", lambda x, out: (_unless_far("k", 0, x, 1.0, out - sc.k1e(x)),), positive)
@@ -76,10 +77,13 @@ special("yv", lambda v, z, out: (LACKING, 0.5 * (sc.yv(v - 1, z) - sc.yv(v + 1, 
 special("yve", lambda v, z, out: (LACKING, 0.5 * (sc.yve(v - 1, z) - sc.yve(v + 1, z))), order, positive)
 special("yn", lambda n, x, out: (LACKING, 0.5 * (sc.yn(n - 1, x) - sc.yn(n + 1, x))), order, positive)
 special("iv", lambda v, z, out: (LACKING, 0.5 * (sc.iv(v - 1, z) + sc.iv(v + 1, z))), order, positive)
-special(
-    "ive", lambda v, z, out: (LACKING, _unless_far("i", v, z, 1.0, 0.5 * (sc.ive(v - 1, z) + sc.ive(v + 1, z)) - np.sign(z) * out)), order,
-    positive,
-)
+
+
+def _ive_slopes(v: TracedArray, z: TracedArray, out: TracedArray) -> tuple[object, ...]:
+    return (LACKING, _unless_far("i", v, z, 1.0, 0.5 * (sc.ive(v - 1, z) + sc.ive(v + 1, z)) - np.sign(z) * out))
+
+
+special("ive", _ive_slopes, order, positive)
 special("kv", lambda v, z, out: (LACKING, -0.5 * (sc.kv(v - 1, z) + sc.kv(v + 1, z))), order, positive)
 special("kve", lambda v, z, out: (LACKING, _unless_far("k", v, z, 1.0, out - 0.5 * (sc.kve(v - 1, z) + sc.kve(v + 1, z)))), order, positive)
 special("kn", lambda n, x, out: (LACKING, -0.5 * (sc.kn(np.abs(n - 1), x) + sc.kn(n + 1, x))), order, positive)

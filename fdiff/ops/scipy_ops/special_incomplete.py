@@ -200,7 +200,10 @@ def _t_by_df(df: object, t: object) -> object:
 
 
 special("stdtr", lambda df, t, out: (lambda: _t_by_df(df, t), lambda: student_density(df, t)), positive, real)
-special(
-    "stdtrit", lambda df, p, out: (lambda: -_t_by_df(df, out) / student_density(df, out), lambda: 1.0 / student_density(df, out)), positive,
-    probability,
-)
+
+
+def _stdtrit_slopes(df: TracedArray, p: TracedArray, out: TracedArray) -> tuple[object, ...]:
+    return (lambda: -_t_by_df(df, out) / student_density(df, out), lambda: 1.0 / student_density(df, out))
+
+
+special("stdtrit", _stdtrit_slopes, positive, probability)

@@ -23,6 +23,8 @@ from .call_layout import (
 )
 from .records import LINE, MULTIPLIERS, NONE, STACK, WORDS, word_map
 
+# What `failed` is told in place of a kernel's status.
+NOT_IN_ORDER, OTHER_SHAPE, SHARED_OUT = -101, -102, -103
 _AT = {name: f"load(r, {word})" for name, word in WORDS.items()}  # r is the address of a record
 
 

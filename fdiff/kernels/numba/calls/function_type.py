@@ -21,11 +21,17 @@ from numba.np.numpy_support import as_dtype
 from ....errors import FdiffError
 from . import caller_cache, intrinsics
 from .call_layout import ArrayArgument, CallLayout, NumberArgument, Result, Tree
-from .call_text import OutArrays, call_text, names_of
+from .call_text import (
+    NOT_IN_ORDER,
+    OTHER_SHAPE,
+    SHARED_OUT,
+    OutArrays,
+    call_text,
+    names_of,
+)
+from .pending_errors import putting_aside
 from .records import RecordTable
 
-# What `failed` is told in place of a kernel's status.
-NOT_IN_ORDER, OTHER_SHAPE, SHARED_OUT = -101, -102, -103
 _numbers = count(1)
 caller_cache.watch()
 
@@ -219,7 +225,8 @@ def _compiled(calls: Calls, out: OutArrays | None, plain: frozenset[int]) -> Any
         **{name: getattr(intrinsics, name) for name in intrinsics.WORDS},
         **names_of(calls.layout),
     }  # fmt: skip
-    for name in ("table", "on_miss", "on_failure"):
-        space[name] = intrinsics.HeldObject(getattr(calls, name))
+    space["table"] = intrinsics.HeldObject(calls.table)
+    for name in ("on_miss", "on_failure"):
+        space[name] = intrinsics.HeldObject(putting_aside(getattr(calls, name)))
     exec(compile(text, file, "exec"), space)
     return space["make"]()

@@ -18,6 +18,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic as numba_intrinsic
 from numba.extending import models, overload, register_model
 
+from .pending_errors import PendingError
 from .records import LINE, STACK
 from .records import WORDS as _AT
 
@@ -230,9 +231,9 @@ def call_kernel(
 
 @intrinsic
 def call_python(_: Any, function: Any, given: Any) -> tuple[Any, Codegen]:
-    """The integer that a Python function returns for a tuple of arguments: none is negative.
+    """The integer that a Python function returns for a tuple of arguments.
 
-    If it raises, that is -1, and the exception waits for `raise_pending`.
+    It does not raise (`pending_errors.putting_aside`); -1 stands for no memory to give it any.
     """
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -249,6 +250,7 @@ def call_python(_: Any, function: Any, given: Any) -> tuple[Any, Codegen]:
         with builder.if_then(cgutils.is_not_null(builder, found)):
             builder.store(api.long_as_longlong(found), native)
             api.decref(found)
+        api.err_clear()
         api.gil_release(state)
         return builder.load(native)
 
@@ -257,13 +259,13 @@ def call_python(_: Any, function: Any, given: Any) -> tuple[Any, Codegen]:
 
 @intrinsic
 def raise_pending(_: Any) -> tuple[Any, Codegen]:
-    """Leave with the exception that `call_python` met.
+    """Leave with the exception that `call_python` put aside.
 
     A ``raise`` has to follow, although it is not reached: Numba releases what is not needed after.
     """
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        context.call_conv.return_exc(builder)
+        context.call_conv.return_user_exc(builder, PendingError, ())
         builder.position_at_end(builder.append_basic_block("not_reached"))
         return context.get_dummy_value()
 

@@ -25,6 +25,8 @@ _SCANS = {
     Kind.CUMMAX: "rt.maximum({0}, {1})",
     Kind.RECURRENCE: "{1} * {0} + {2}",
 }
+# In what sums are accumulated: in f8 for their digits, in i8 as integers are added anyway.
+_WIDE = {"f4": "f8"} | {one: "i8" for one in NUMPY if one[0] in "iu" and one[1] != "8"}
 
 
 def lower_effect(body: Body, effect: Effect) -> None:
@@ -49,6 +51,11 @@ def _value(body: Body, view: View, dtype: str = "") -> str:
     name = body.value(key_of(body, view))
     own = body.plan.ops[view[0]].dtype
     return body.let(f"{NUMPY[dtype]}({{0}})", name) if dtype and dtype != own else name
+
+
+def _converted(text: str, dtype: str) -> str:
+    """Arithmetic on values of a dtype, which other integers leave for 64 bits, in that dtype."""
+    return text if dtype in ("f8", "f4", "i8") else f"{NUMPY[dtype]}({text})"
 
 
 def _local(body: Body, effect: Effect) -> None:
@@ -119,7 +126,8 @@ def _reduce(body: Body, effect: Effect) -> None:
     local = plan.is_local(effect.node)
     inner = effect.innermost_reduced
     if len(effect.values) == 2:
-        value = body.let("{0} * {1}", *[_value(body, v) for v in effect.values])
+        product = _converted("{0} * {1}", op.dtype)
+        value = body.let(product, *[_value(body, v) for v in effect.values])
     else:
         value = _value(body, effect.values[0], op.dtype)
     kind = Kind.SUM if op.kind is Kind.CONTRACT else op.kind
@@ -145,16 +153,15 @@ def _accumulate(
     value: str,
     inner: int,
 ) -> None:
-    """A local accumulator over the `inner` innermost loops; sums of f4 are accumulated in f8."""
-    wide = op.dtype == "f4" and kind is Kind.SUM
-    dtype = "f8" if wide else op.dtype
+    """A local accumulator over the `inner` innermost loops; sums of few bits are kept in 64."""
+    dtype = _WIDE.get(op.dtype, op.dtype) if kind is Kind.SUM else op.dtype
+    wide = dtype != op.dtype
     local = body.plan.is_local(effect.node)
     name = effect.buffer.name if local and not wide else body.fresh()
     if wide:
-        value = body.let("np.float64({0})", value)
-    body.statements.append(
-        Statement(StatementKind.ACCUMULATE, name, combiner.text(op.dtype), (value,))
-    )
+        value = body.let(f"{NUMPY[dtype]}({{0}})", value)
+    text = combiner.text(op.dtype)
+    body.statements.append(Statement(StatementKind.ACCUMULATE, name, text, (value,)))
     final = _final(body, effect, name, combiner, wide=wide, whole=inner == len(effect.reduced))
     depth = len(effect.domain) - inner
     start = name if effect.continues else identity_of(kind, dtype)
@@ -164,13 +171,14 @@ def _accumulate(
 def _final(
     body: Body, effect: Effect, name: str, combiner: Combiner, *, wide: bool, whole: bool
 ) -> tuple[Statement, ...]:
-    """The statements that store an accumulator after its loops, rounded to f4 if it is `wide`."""
+    """The statements that store an accumulator after its loops, in its dtype if it is `wide`."""
+    narrowed = f"{NUMPY[body.plan.ops[effect.node].dtype]}({{0}})"
     if body.plan.is_local(effect.node):
-        return (Statement.let(effect.buffer.name, "np.float32({0})", (name,)),) if wide else ()
+        return (Statement.let(effect.buffer.name, narrowed, (name,)),) if wide else ()
     lines: list[Statement] = []
     if wide:
         narrow = body.fresh()
-        lines.append(Statement.let(narrow, "np.float32({0})", (name,)))
+        lines.append(Statement.let(narrow, narrowed, (name,)))
         name = narrow
     if whole:
         lines.append(Statement.store((name,), _access(effect)))
@@ -206,9 +214,7 @@ def _scan(body: Body, effect: Effect) -> None:
     values = [_value(body, v, op.dtype) for v in effect.values]
     var = effect.reduced[0]
     start = identity_of(op.kind, op.dtype)
-    combine = _SCANS[op.kind]
-    if op.dtype not in ("f8", "f4", "i8"):
-        combine = f"{NUMPY[op.dtype]}({combine})"
+    combine = _converted(_SCANS[op.kind], op.dtype)
     if var < 0:
         name = body.let(combine, start, *values)
     elif var == len(effect.domain) - 1:
