@@ -65,6 +65,7 @@ class CustomFunction(Generic[P, R]):
 
     @property
     def private(self) -> bool:
+        """Whether this is a private copy, made for a trace."""
         return self.original is not self
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:

@@ -17,7 +17,7 @@ from .c_signature import CParameter, CSignature, CStatus
 from .kernel_sequences import address_of, c_library
 from .llvm.machine import Loaded
 from .machine_code import function, load_unshared
-from .numba.calls.records import LINE, NONE, STACK, WORDS, RecordTable
+from .numba.calls.records import LINE, NONE, OFFSETS, STACK, RecordTable
 from .runtime.macros import NUMPY_NAMES, expand, numbered
 from .runtime.status import OUT_OF_RANGE
 
@@ -33,7 +33,7 @@ _FIELDS = (
 PLACES = {name: k for k, name in enumerate(_FIELDS)}
 _MACROS: dict[str, int] = {
     **numbered(_FIELDS),
-    **{f"R_{name}": k for name, k in WORDS.items()},
+    **{f"R_{name}": k for name, k in OFFSETS.items()},
     **{status.name: int(status) for status in CStatus},
     "OUT_OF_RANGE": OUT_OF_RANGE,
     "NONE": NONE,
@@ -123,11 +123,11 @@ def attempt(c: "i8*", r: "i8*", given: "i8*", sure: "i8") -> "i8":
     if r[R_TOTAL] <= STACK:
         here = rt.stack((STACK + LINE) // 8)
         return kernel_status(c, r, given, rt.int64((here + LINE - 1) & -LINE), sure)
-    room = rt.call1(c[ALLOCATE], r[R_TOTAL] + LINE)
-    if room == 0:
+    workspace = rt.call1(c[ALLOCATE], r[R_TOTAL] + LINE)
+    if workspace == 0:
         return NO_MEMORY
-    status = kernel_status(c, r, given, rt.int64((room + LINE - 1) & -LINE), sure)
-    rt.call1(c[FREE], room)
+    status = kernel_status(c, r, given, rt.int64((workspace + LINE - 1) & -LINE), sure)
+    rt.call1(c[FREE], workspace)
     return status
 
 # Try one record after the other; where none holds, or one fails, Python says what to try.

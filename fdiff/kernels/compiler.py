@@ -88,7 +88,7 @@ def workspace(tape: Tape, layouts: tuple[str, ...]) -> int:
     graph, values = kernel_graph(tape, layouts)
     choice = select_source(graph, values)
     copies = {"": 1, THREADS: threads(), PARTS: choice.parts}
-    return sum(room.bytes(values.ints) * copies[room.copies] for room in choice.source.buffers)
+    return sum(one.bytes(values.ints) * copies[one.copies] for one in choice.source.buffers)
 
 
 def seen(tape: Tape) -> bool:

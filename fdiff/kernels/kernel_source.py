@@ -64,10 +64,10 @@ class Work(NamedTuple):
 class KernelSource:
     """Text of a kernel, and what its integer table ends with.
 
-    That is the addresses of the routines and, if there are any, of the table of what they call;
-    then where each of the rooms begins in the workspace, and where the last ends. If the kernel is
-    for several threads, there are two such tables (the second for parts of a loop); and behind the
-    rooms the number of parts, and how many entries of each room are one copy.
+    In order: addresses of the routines and, if there are any, of the table of what they call; where
+    each buffer begins in the workspace, and where the last ends; of a kernel for several threads,
+    the number of parts, and how many entries of each buffer are one copy. There are two such tables
+    then, the second for parts of a loop.
     """
 
     text: str

@@ -165,9 +165,7 @@ def _read(name: str) -> GeneratedKernel | None:
 
     rest, work, private_work, barriers, called = _frozen(json.loads(payload))
     text, routines, buffers, threaded = rest
-    source = KernelSource(
-        text, routines, tuple(WorkspaceBuffer(*room) for room in buffers), threaded
-    )
+    source = KernelSource(text, routines, tuple(WorkspaceBuffer(*one) for one in buffers), threaded)
     return GeneratedKernel(
         source,
         tuple(tuple(Work(*w) for w in some) for some in work),

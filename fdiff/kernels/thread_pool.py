@@ -34,7 +34,7 @@ from .runtime.worker_code import CONSTANTS, POOL, WORKER
 VARIABLE, _OPENMP = "FDIFF_NUM_THREADS", "OMP_NUM_THREADS"
 MOST = 64  # threads
 _LINE = CONSTANTS["LINE"]
-_WORDS = POOL["WORKERS"] + _LINE * MOST
+_SLOTS = POOL["WORKERS"] + _LINE * MOST
 
 
 class WorkerCode(NamedTuple):
@@ -51,9 +51,9 @@ class Pool:
     """The memory that the threads share, which stays at one address, and the threads."""
 
     def __init__(self) -> None:
-        memory = np.zeros(_WORDS + _LINE, np.int64)
+        memory = np.zeros(_SLOTS + _LINE, np.int64)
         first = -(memory.ctypes.data // 8) % _LINE
-        self._words = memory[first : first + _WORDS]
+        self._words = memory[first : first + _SLOTS]
         self._words[POOL["SIZE"]] = 1
         self._words[POOL["ENTERED"]] = CONSTANTS["CLOSED"]
         self.address = int(self._words.ctypes.data)

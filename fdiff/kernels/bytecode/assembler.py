@@ -115,7 +115,7 @@ class Assembler:
         self.dying: list[int] = [-1] * count
         self.record: list[int] = [-1] * count  # of the value itself
         self.begins: list[int] = []
-        self.rooms: list[int] = []
+        self.extents: list[int] = []
         self.next: list[int] = []
         self.free: dict[int, list[int]] = {}
         self.copies: dict[tuple[int, Shape], int] = {}
@@ -124,29 +124,29 @@ class Assembler:
 
     # --- memory ---------------------------------------------------------------------------------
 
-    def take(self, room: int) -> int:
+    def take(self, extent: int) -> int:
         """Place of so many free slots: one, or a multiple of eight."""
-        kept = self.free.get(room)
+        kept = self.free.get(extent)
         if kept:
             return kept.pop()
-        if room == 1:
+        if extent == 1:
             place = self.take(PADDED)
             self.free[1] = list(range(place + PADDED - 1, place, -1))
             return place
-        place, self.size = self.size, self.size + room
+        place, self.size = self.size, self.size + extent
         return place
 
-    def lend(self, room: int, until: int) -> int:
+    def lend(self, extent: int, until: int) -> int:
         """Place of slots that are free again after node `until`."""
-        place = self.take(room)
-        self.enter(place, room, until)
+        place = self.take(extent)
+        self.enter(place, extent, until)
         return place
 
-    def enter(self, place: int, room: int, until: int) -> int:
+    def enter(self, place: int, extent: int, until: int) -> int:
         """The record of slots that die with node `until`."""
         record = len(self.next)
         self.begins.append(place)
-        self.rooms.append(room)
+        self.extents.append(extent)
         if until == FOREVER:
             self.next.append(-1)
         else:
@@ -158,21 +158,21 @@ class Assembler:
         """What dies with node `i` is free from now on."""
         record = self.dying[i]
         while record >= 0:
-            self.free.setdefault(self.rooms[record], []).append(self.begins[record])
+            self.free.setdefault(self.extents[record], []).append(self.begins[record])
             record = self.next[record]
 
     def constant(self, value: np.ndarray) -> int:
         """Place of an array that stays as it is."""
-        place = self.take(room_of(value.size * (2 if value.dtype.kind == "c" else 1)))
+        place = self.take(extent_of(value.size * (2 if value.dtype.kind == "c" else 1)))
         self.constants.append((place, value))
         return place
 
     def make(self, i: int, layout: Layout, slack: int = 0) -> int:
         """Memory for the value of node `i`, with so many slots more for overhanging vectors."""
-        room = room_of(layout.slots + slack)
-        place = self.take(room)
+        extent = extent_of(layout.slots + slack)
+        place = self.take(extent)
         self.places[i], self.layouts[i] = place, layout
-        self.record[i] = self.enter(place, room, self.last[i])
+        self.record[i] = self.enter(place, extent, self.last[i])
         return place
 
     def inherit(self, i: int, a: int) -> bool:
@@ -181,9 +181,9 @@ class Assembler:
         record = self.record[owner]
         if self.last[owner] != i or record < 0 or layout is None or not layout.dense:
             return False
-        begin, room = self.begins[record], self.rooms[record]
-        self.rooms[record] = 0  # nothing is freed with the operand
-        self.record[i] = self.enter(begin, room, self.last[i])
+        begin, extent = self.begins[record], self.extents[record]
+        self.extents[record] = 0  # nothing is freed with the operand
+        self.record[i] = self.enter(begin, extent, self.last[i])
         self.places[i], self.layouts[i] = self.places[a], layout
         return True
 
@@ -232,7 +232,7 @@ class Assembler:
         place = self.copies.get((a, shape))
         if place is None:
             dtype, size = layout.dtype, int(np.prod(shape))
-            place = self.lend(room_of(size * width(dtype)), self.last[a])
+            place = self.lend(extent_of(size * width(dtype)), self.last[a])
             slots, source = by_slots(shape, spread(layout, shape), dtype)
             if not self.copy(slots, (place, row_major(slots)), (self.places[a], source)):
                 raise RefusedError(f"an array of too many axes, {layout.shape}")
@@ -248,7 +248,7 @@ class Assembler:
         for type_ in node.types:
             layout = in_order(type_)
             assert layout is not None
-            gives.append((self.lend(room_of(layout.slots), self.last[i]), layout))
+            gives.append((self.lend(extent_of(layout.slots), self.last[i]), layout))
         self.places[i], self.layouts[i] = gives[0]
         if len(gives) > 1:
             self.items[i] = tuple(gives)
@@ -266,6 +266,6 @@ class Assembler:
             self.done = len(self.code) // 8
 
 
-def room_of(size: int) -> int:
+def extent_of(size: int) -> int:
     """Slots for so many entries: vectors are padded."""
     return 1 if size == 1 else -(-size // PADDED) * PADDED

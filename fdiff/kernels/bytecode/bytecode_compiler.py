@@ -22,7 +22,7 @@ from .assembler import (
     NumpyStep,
     RefusedError,
     Value,
-    room_of,
+    extent_of,
 )
 from .lowering import LOWERING_RULES, blocks
 from .opcode_bodies import RANK
@@ -64,7 +64,7 @@ class ElementwiseInstruction(NamedTuple):
     entries: int
     strides: int
     layout: Layout
-    room: int
+    extent: int
     copies: bool
 
 
@@ -128,7 +128,7 @@ def _sent(assembler: Assembler, o: int) -> int:
         assembler.emit("copy out", 0, at, place, 0, 0, 0, assembler.row(tuple(numbers)))
         return at
     if o in assembler.read_reshaped:
-        assembler.places[o] = assembler.take(room_of(source.slots))
+        assembler.places[o] = assembler.take(extent_of(source.slots))
         if not assembler.copy(shape, (assembler.places[o], target), (place, steps)):
             raise RefusedError(f"an array of too many axes, {source.shape}")
     return -1
@@ -219,7 +219,7 @@ def _apply(
     assembler: Assembler, i: int, args: tuple[int, ...], lowering: ElementwiseInstruction
 ) -> None:
     """One elementwise instruction."""
-    opcode, entries, strides, layout, room, copies = lowering
+    opcode, entries, strides, layout, extent, copies = lowering
     places = assembler.places
     operands = [places[a] for a in args]
     if copies:
@@ -228,10 +228,10 @@ def _apply(
             places[a] if layouts[a].size == 1 else assembler.dense(a, layout.shape)  # type: ignore[union-attr] - laid out before it is read
             for a in args
         ]
-    kept = assembler.free.get(room)
-    place = kept.pop() if kept else assembler.take(room)
+    kept = assembler.free.get(extent)
+    place = kept.pop() if kept else assembler.take(extent)
     places[i], assembler.layouts[i] = place, layout
-    assembler.record[i] = assembler.enter(place, room, assembler.last[i])
+    assembler.record[i] = assembler.enter(place, extent, assembler.last[i])
     assembler.code.extend((opcode, entries, place, *operands, *_NO_MORE[len(operands)], strides, 0))
 
 
@@ -301,7 +301,7 @@ def _elementwise(
     for form, count, strides in forms:
         opcode = assembler.opcodes.numbers.get((name, dtypes, form))
         if opcode is not None:
-            return ElementwiseInstruction(opcode, count, strides, out, room_of(out.slots), copies)
+            return ElementwiseInstruction(opcode, count, strides, out, extent_of(out.slots), copies)
     return None
 
 

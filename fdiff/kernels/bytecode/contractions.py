@@ -10,7 +10,7 @@ from math import prod
 from typing import NamedTuple
 
 from ...tape import Node
-from .assembler import Assembler, Lowering, Piece, room_of
+from .assembler import Assembler, Lowering, Piece, extent_of
 from .opcode_bodies import RANK
 from .opcodes import PADDED
 from .workspace_layout import Layout, columns, in_order, joined, laid, row_major
@@ -98,7 +98,7 @@ def _wide(left: _Side, right: _Side, out: _Side) -> Lowering | None:
         a, b = node.args
         second = assembler.places[b]
         if packed.layout is not source.layout:
-            second = assembler.lend(room_of(packed.layout.size), i)
+            second = assembler.lend(extent_of(packed.layout.size), i)
             copied.copy(assembler, second, assembler.places[b])
         place = assembler.make(i, result.layout)
         assembler.emit(opcode, 0, place, assembler.places[a], second, 0, 0, assembler.row(numbers))

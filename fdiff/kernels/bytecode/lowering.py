@@ -9,7 +9,7 @@ from math import prod
 from ...arraytype import Shape, broadcast
 from ...kernel_rule import Kind
 from ...tape import Node
-from .assembler import Assembler, Lowering, Piece, room_of
+from .assembler import Assembler, Lowering, Piece, extent_of
 from .contractions import contraction
 from .opcodes import PADDED
 from .workspace_layout import Layout, in_order, laid, row_major
@@ -73,7 +73,7 @@ def reduction(node: Node, sources: tuple[Layout, ...]) -> Lowering | None:
         if moved is None:
             place = assembler.dense(node.args[0])
         else:
-            place = assembler.lend(room_of(source.size), i)
+            place = assembler.lend(extent_of(source.size), i)
             moved.copy(assembler, place, assembler.places[node.args[0]])
         assembler.emit(opcode, outer, assembler.make(i, out), place, along, inner)
 

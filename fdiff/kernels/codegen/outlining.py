@@ -21,7 +21,7 @@ LONG = 400  # lines from which on a kernel is outlined
 STRAIGHT = 40  # lines from which on straight code is outlined, too
 _NAME = re.compile(r"((?<![\w.])[A-Za-z_]\w*)")
 _ASSIGNED = re.compile(r" *(?:for )?(\w+) (?:=|\|=|in) ")
-_WORDS = frozenset(
+_KEYWORDS = frozenset(
     [
         "for", "in", "range", "if", "elif", "else", "and", "or", "not", "return", "while", "True",
         "False", "np", "rt", "math", "abs", "min", "max",
@@ -53,7 +53,7 @@ class Region:
     @cached_property
     def line_names(self) -> list[list[str]]:
         """The names in each line of code."""
-        return [[n for n in line[1::2] if n not in _WORDS] for line in self.tokens]
+        return [[n for n in line[1::2] if n not in _KEYWORDS] for line in self.tokens]
 
     @cached_property
     def names(self) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 LIBRARY = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
 _NO_DEVICE = 100  # CUDA_ERROR_NO_DEVICE
-_WORDS = {  # of the codes that say what is wrong with an installation (cuda.h, CUresult)
+_MEANINGS = {  # of the codes that say what is wrong with an installation (cuda.h, CUresult)
     3: "this process was forked after CUDA had begun (start processes by spawn)",
     34: "it is a stub of the toolkit, not a driver",
     _NO_DEVICE: "it finds no GPU",
@@ -48,7 +48,7 @@ def driver_state() -> DriverState:
         library.cuDriverGetVersion(ctypes.byref(version))
         code = library.cuInit(0)
         if code:
-            words = _WORDS.get(code, f"it does not start (CUDA error {code})")
+            words = _MEANINGS.get(code, f"it does not start (CUDA error {code})")
             return DriverState(words, version.value, ())
         return DriverState("", version.value, tuple(_devices(library)))
     except AttributeError as error:  # it is some other library of that name

@@ -39,7 +39,7 @@ from .loops import (
 from .type_inference import DtypeInference
 
 _NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*(?!\w*[.(])")  # neither a module nor a function
-_WORDS = frozenset(["if", "else", "and", "or", "not", "True", "False"])
+_KEYWORDS = frozenset(["if", "else", "and", "or", "not", "True", "False"])
 
 
 def verify(program: LoopProgram, graph: KernelGraph, place: str = "") -> LoopProgram:
@@ -330,7 +330,7 @@ class _InNest:
 @lru_cache(maxsize=4096)
 def _names_in(text: str) -> tuple[str, ...]:
     """The names that a text reads."""
-    return tuple(name for name in _NAME.findall(text) if name not in _WORDS)
+    return tuple(name for name in _NAME.findall(text) if name not in _KEYWORDS)
 
 
 def _bounds(excluded: Ranges) -> Iterator[str]:

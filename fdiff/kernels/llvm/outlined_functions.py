@@ -24,7 +24,7 @@ from .loop_hints import hint_long_loop
 from .statements import write
 from .types import WORD, TypedValue, is_pointer, llvm_type
 
-_WORDS = WORD.as_pointer()
+_WORD_POINTER = WORD.as_pointer()
 _INDEX = ir.IntType(32)
 
 
@@ -78,7 +78,7 @@ class OutlinedFunctions:
         if key not in self._compiled:
             node = self._nodes[name]
             symbol = f"{local(name)}_{len(self._compiled)}"
-            function = _declare(module, symbol, [*map(llvm_type, types), _WORDS])
+            function = _declare(module, symbol, [*map(llvm_type, types), _WORD_POINTER])
             for value, type_ in zip(function.args, (*types, "i8*"), strict=True):
                 if is_pointer(type_):
                     value.add_attribute("noalias")
@@ -98,7 +98,12 @@ class OutlinedFunctions:
             return self._trampolines[key]
         pairs = zip(callee.types, locations, strict=True)
         direct = [llvm_type(type_) for type_, at in pairs if not at]
-        types = [*(v.type for v in self._tables.values), _INDEX.as_pointer(), _WORDS, *direct]
+        types = [
+            *(v.type for v in self._tables.values),
+            _INDEX.as_pointer(),
+            _WORD_POINTER,
+            *direct,
+        ]
         symbol = f"{callee.function.name}_of_{len(self._trampolines)}"
         function = self._trampolines[key] = _declare(module, symbol, types)
         code = ir.IRBuilder(function.append_basic_block())

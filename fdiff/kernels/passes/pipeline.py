@@ -161,7 +161,7 @@ LAST = FOR_CPU[-1].name
 
 
 def run(graph: KernelGraph, until: str = LAST) -> Form:
-    """The program after the pass named `until`: on the way to a CPU, if that has such a pass."""
+    """Run the passes up to `until`: in the CPU's list if it is there, else in CUDA's."""
     if until not in NAMES:
         raise ValueError(f"no pass is called {until!r}")
     cpu = any(p.name == until for p in (*PORTABLE, *FOR_CPU))

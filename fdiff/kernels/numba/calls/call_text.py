@@ -21,11 +21,11 @@ from .call_layout import (
     Result,
     Tree,
 )
-from .records import LINE, MULTIPLIERS, NONE, STACK, WORDS, word_map
+from .records import LINE, MULTIPLIERS, NONE, OFFSETS, STACK, word_map
 
 # What `failed` is told in place of a kernel's status.
 NOT_IN_ORDER, OTHER_SHAPE, SHARED_OUT = -101, -102, -103
-_AT = {name: f"load(r, {word})" for name, word in WORDS.items()}  # r is the address of a record
+_AT = {name: f"load(r, {word})" for name, word in OFFSETS.items()}  # r is the address of a record
 
 
 class OutArrays(NamedTuple):
@@ -208,11 +208,11 @@ class _Writer:
     def _memory(self) -> Iterator[str]:
         yield f"total = {_AT['TOTAL']}"
         yield f"if total <= {STACK}:"
-        yield "    room = 0"
+        yield "    workspace = 0"
         yield "    w = stack()"
         yield "else:"
-        yield f"    room = allocate(total + {LINE})"
-        yield f"    w = (room + {LINE - 1}) & -{LINE}"
+        yield f"    workspace = allocate(total + {LINE})"
+        yield f"    w = (workspace + {LINE - 1}) & -{LINE}"
 
     def _tables(self) -> Iterator[str]:
         """All addresses, where the kernel looks for them."""
@@ -259,7 +259,7 @@ class _Writer:
     def _free(self, *, results: bool = True) -> Iterator[str]:
         """Free the kernel's memory, and that of `results` that are copied to the caller's."""
         for place in [
-            "room",
+            "workspace",
             *(f"t{k}" for k in self.arrays if self.out.direct.get(k) and results),
         ]:
             yield f"if {place} != 0:"

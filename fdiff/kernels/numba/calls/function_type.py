@@ -222,7 +222,7 @@ def _compiled(calls: Calls, out: OutArrays | None, plain: frozenset[int]) -> Any
     space: dict[str, Any] = {
         "np": np, "njit": numba.njit, "order": NOT_IN_ORDER, "other_shape": OTHER_SHAPE,
         "shared_out": SHARED_OUT,
-        **{name: getattr(intrinsics, name) for name in intrinsics.WORDS},
+        **{name: getattr(intrinsics, name) for name in intrinsics.NAMES},
         **names_of(calls.layout),
     }  # fmt: skip
     space["table"] = intrinsics.HeldObject(calls.table)

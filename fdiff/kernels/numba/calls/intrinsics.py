@@ -20,7 +20,7 @@ from numba.extending import models, overload, register_model
 
 from .pending_errors import PendingError
 from .records import LINE, STACK
-from .records import WORDS as _AT
+from .records import OFFSETS as _AT
 
 _FIXED, _FIXED_COUNT = _AT["FIXED"], _AT["FIXED_COUNT"]
 _PINS, _PIN_COUNT = _AT["PINS"], _AT["PIN_COUNT"]
@@ -385,7 +385,7 @@ def overlaps_fixed(record: int, array: Any) -> bool:
 
 
 # Everything that texts of calls name.
-WORDS = (
+NAMES = (
     "address_of", "allocate", "byte", "call_kernel", "call_python", "chains_of", "contiguous",
     "copy_bytes", "float_of", "free", "in_c_order", "keep", "load", "number_at", "overlaps_fixed",
     "pins_hold", "raise_pending", "rarely", "shared", "slot", "stack", "store",

@@ -19,7 +19,7 @@ _pending: dict[int, list[BaseException]] = {}
 class PendingError(Exception):
     """What was raised last in this thread, when an object is made of it."""
 
-    def __new__(cls) -> Any:
+    def __new__(cls, *_: object) -> Any:
         """The exception that was put aside."""
         waiting = _pending[get_ident()]
         if len(waiting) == 1:

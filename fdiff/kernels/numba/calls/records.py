@@ -27,7 +27,7 @@ HEADER = (
     "NEXT", "TOTAL", "WORK", "WORK_AT", "KERNEL", "BY_LIBM", "STRIDES", "INTS", "FLOATS", "FIXED",
     "FIXED_COUNT", "PINS", "PIN_COUNT", "GUARD", "SHARED", "C_ORDER",
 )  # fmt: skip
-WORDS = {name: k for k, name in enumerate(HEADER)}
+OFFSETS = {name: k for k, name in enumerate(HEADER)}
 NONE = -1  # in place of a position
 LINE = 64  # bytes to which a workspace is aligned
 STACK = 4096  # bytes that a call has on the stack
@@ -161,7 +161,7 @@ class RecordTable:
 
     def by_libm(self, address: int) -> int:
         """The kernel for arguments that are out of range; 0 if it is not noted yet."""
-        return int(self._words[address][WORDS["BY_LIBM"]])
+        return int(self._words[address][OFFSETS["BY_LIBM"]])
 
     def record_at(self, address: int) -> KernelRecord:
         """What the record at an address was made of."""
@@ -169,7 +169,7 @@ class RecordTable:
 
     def set_by_libm(self, address: int, code: int) -> None:
         """Note the kernel for arguments that are out of range."""
-        self._words[address][WORDS["BY_LIBM"]] = code
+        self._words[address][OFFSETS["BY_LIBM"]] = code
 
     def _chains(self, count: int) -> None:
         """New chains, with every record in them, the oldest last."""
@@ -189,7 +189,7 @@ class RecordTable:
     def _link(self, words: np.ndarray) -> None:
         key = [int(words[word]) for word, _, _ in self.words.key]
         place = 1 + (hash_of(key) & (self._count - 1))
-        words[WORDS["NEXT"]] = self._heads[place]
+        words[OFFSETS["NEXT"]] = self._heads[place]
         self._heads[place] = words.ctypes.data
 
     def _encode(self, record: KernelRecord) -> np.ndarray:
@@ -235,7 +235,7 @@ class RecordTable:
             words[self.words.place[leaf]] = spare if again else first + output
             words[self.words.source[leaf]] = first + output if again else NONE
             words[self.words.bytes[leaf]] = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-            words[WORDS["SHARED"]] |= again
+            words[OFFSETS["SHARED"]] |= again
             at[output] = leaf
 
     def _fixed(self, record: KernelRecord) -> tuple[list[int], int]:

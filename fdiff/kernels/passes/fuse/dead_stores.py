@@ -31,7 +31,7 @@ def eliminate_dead_stores(program: LoopProgram) -> LoopProgram:
 
 
 def _read(program: LoopProgram) -> set[str]:
-    """The names of all memory that a nest reads or a call is given, to write its results too."""
+    """Names of buffers that a nest loads or a call takes as an argument, outputs included."""
     read: set[str] = set()
     for one in (one for item in program.items for one in nests_and_calls(item)):
         if isinstance(one, Call):

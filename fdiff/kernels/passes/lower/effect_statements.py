@@ -101,7 +101,7 @@ def _sum(dtype: str) -> Combiner:
 
 
 def _update_statement(body: Body, effect: Effect, combiner: Combiner, value: str) -> Statement:
-    """The update of the entry of an effect by a value."""
+    """The statement ``entry = combiner(entry, value)`` for the entry of an effect."""
     picked, index = _picked(body, effect)
     # without a loop there is nothing to reassociate, and plain addition is quicker to compile
     text = combiner.text(body.plan.ops[effect.node].dtype) if effect.domain else combiner.value[-1]

@@ -117,7 +117,7 @@ class Body:
         return (own, (FIRST,) * len(own)) if not key.index else (key.dims, key.index)
 
     def load(self, access: Access, operands: tuple[str, ...] = ()) -> str:
-        """A new local for an entry of memory."""
+        """Emit a load of an entry of memory, and give the new local."""
         name = self.fresh()
         self.statements.append(Statement.load(name, access, operands))
         return name

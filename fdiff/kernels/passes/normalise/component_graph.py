@@ -112,7 +112,7 @@ class Components(GraphRewrite):
         return self.add(Operation(Kind.SLICE, "", (op,), source.dtypes, (inner,), region))
 
     def reshaped(self, i: int, dims: Dims) -> int:
-        """New operation `i` with other axes of size one."""
+        """Add a reshape of new operation `i` to other axes of size one, and give its number."""
         op = self.ops[i]
         if op.kind is Kind.RESHAPE and same_nonunit(op.dims, self.ops[op.args[0]].dims):
             return self.reshaped(op.args[0], dims)

@@ -103,7 +103,7 @@ class _Parallelisation:
         elif isinstance(item, TileLoop) and heavy:
             shared = self._blocks(item)
         elif isinstance(item, VersionedLoop) and heavy:
-            shared = self._runs(item)
+            shared = self._versioned(item)
         if shared is None:
             del self.private_memory[count:]
         return shared or self._serial(item)
@@ -172,8 +172,8 @@ class _Parallelisation:
         """Whether a matrix product of a tile writes only rows of that tile."""
         return call.buffers[2] in self.tile_local or bool(call.begins and call.begins[2])
 
-    def _runs(self, runs: VersionedLoop) -> ParallelLoop | None:
-        """A versioned loop is parallel if its fallback is: all versions have the same effects."""
+    def _versioned(self, runs: VersionedLoop) -> ParallelLoop | None:
+        """Parallel form of a loop with versions: if its fallback has one, for all do the same."""
         made = self._blocks(runs.fallback)
         if made is None or not isinstance(made.item, TileLoop):
             return None

@@ -69,7 +69,7 @@ class MemoryUses:
         return not disjoint or not self.totals.isdisjoint(names)
 
     def depends_on(self, before: MemoryUses) -> bool:
-        """Whether this depends on what `before` does, or writes what it reads."""
+        """Whether there is a flow, output or anti-dependence on `before`."""
         return self.touches(before.written) or before.touches(self.written)
 
     def may_share_tiles(self, new: MemoryUses) -> bool:
