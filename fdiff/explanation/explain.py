@@ -256,7 +256,10 @@ def _device_notes(variant: Variant, steps: Sequence[PlanStep]) -> Iterator[str]:
     if variant.device == CPU:
         return
     fault = kernels.cuda_fault()
-    yield "no GPU here: " + fault if fault else "there is a GPU that it runs on"
+    here = (
+        "Numba's simulator runs it" if kernels.cuda_simulated() else "there is a GPU that runs it"
+    )
+    yield f"no GPU here: {fault}" if fault else here
     for step in steps:
         tape = inlined(step.tape)
         lacking = kernels.missing_on_cuda(tape)

@@ -22,7 +22,7 @@ from ..tracebacks import public, trim
 from ..tree import flatten
 from .c_calls_from_python import function_type
 from .c_declarations import Results, declare, plain_type, scipy_signature
-from .call_layouts import Example, call_example, called_function
+from .call_layouts import Example, call_example, called_function, check_examples
 from .numba_calls import CallRecords
 from .prepared import Prepared
 
@@ -249,7 +249,9 @@ def c_function(
     prepared: Prepared[..., Any], args: tuple[object, ...], named: dict[str, object], misses: str
 ) -> CFunction:
     """The C function for calls like this example."""
-    example = call_example(called_function(prepared), args, named)
+    target = called_function(prepared)
+    check_examples(prepared, args, named, f"cfunc({target.name})")
+    example = call_example(target, args, named)
     leaves = [np.ascontiguousarray(a) if _lies_otherwise(a) else a for a in example.leaves]
     return CFunction(prepared, example.with_leaves(leaves), misses)
 

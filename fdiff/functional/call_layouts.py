@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from inspect import signature
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -67,6 +68,20 @@ class Example(NamedTuple):
     def with_leaves(self, leaves: Sequence[object]) -> Example:
         """Return the call with other arguments."""
         return self._replace(leaves=tuple(leaves))
+
+
+def check_examples(
+    prepared: Prepared[..., Any], args: tuple[object, ...], kwargs: dict[str, object], call: str
+) -> None:
+    """Refuse examples that are not arguments of the function."""
+    own, _ = prepared.split(args)
+    try:
+        signature(prepared.__wrapped__).bind(*own, **kwargs)
+    except TypeError as error:
+        way = "Give an example of each argument: an array, a number, or a text such as 'f8[3]'."
+        raise failure(InputError, call, f"the examples do not fit: {error}.", way) from None
+    except ValueError:  # a function in C that does not tell what it takes
+        return
 
 
 def call_example(

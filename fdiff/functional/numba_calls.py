@@ -21,6 +21,7 @@ from .call_layouts import (
     Example,
     call_example,
     called_function,
+    check_examples,
     example_of,
     full_layout,
     given_layout,
@@ -252,6 +253,7 @@ class NumbaCallee:
 
     def compile(self, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
         """Make the record of a call with such arguments."""
+        check_examples(self._prepared, args, kwargs, f"{self.name}.compile")
         example = call_example(self._target, args, kwargs)
         for one in self.known():
             if one.fits(example):

@@ -179,7 +179,7 @@ def _tape_of(name: str, f: Function, args: tuple[object, ...], kwargs: dict[str,
 
 @public
 def source(
-    f: Function, *args: object, stage: str = "", device: str = "cpu", **kwargs: object
+    f: Function, *args: object, stage: str = "", device: str | None = None, **kwargs: object
 ) -> str:
     """The kernel generated for `f` at these arguments, as readable Python source.
 
@@ -192,9 +192,9 @@ def source(
     stage : str
         Name of a pass of the kernel compiler, such as ``"materialise"`` or ``"fuse"``: the program
         as it is after that pass. By default the text of the kernel.
-    device : {"cpu", "cuda"}
+    device : {"cpu", "cuda"}, optional
         With "cuda" the texts of the kernels for a GPU in the order of their launches. That needs
-        neither a GPU nor a package for it.
+        neither a GPU nor a package for it. By default that on which `f` runs.
 
     Returns
     -------
@@ -235,6 +235,8 @@ def source(
         fact = f"no pass of the kernel compiler is called {stage!r}."
         way = f"The passes are, in order: {', '.join(kernels.PASSES)}."
         raise failure(InputError, called("source", f), fact, way)
+    if device is None:
+        device = CPU if stage or not isinstance(f, Prepared) else f.program.device
     if check_device(device, called("source", f)) != CPU and stage:
         fact = (
             f"stage={stage!r} is a pass for the CPU; device={device!r} has kernels alone to show."

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from .compilers import check_compiler, compiler_of
     from .cost_forecast import Fusion, KernelForecast, fusion_of, kernel_forecast
     from .cuda.adapter import fault_in_words as cuda_fault
+    from .cuda.adapter import simulated as cuda_simulated
     from .cuda.cuda_compiler import compile_cuda
     from .cuda.cuda_compiler import launches_of as cuda_launches
     from .cuda.cuda_compiler import missing as missing_on_cuda
@@ -148,6 +149,7 @@ __all__ = [
     "cuda_device",
     "cuda_fault",
     "cuda_launches",
+    "cuda_simulated",
     "cuda_text",
     "encode",
     "entry_stub",
@@ -211,6 +213,7 @@ _HOMES = {
     "compiler_of": ("compilers", "compiler_of"),
     "cuda_launches": ("cuda.cuda_compiler", "launches_of"),
     "cuda_fault": ("cuda.adapter", "fault_in_words"),
+    "cuda_simulated": ("cuda.adapter", "simulated"),
     "entry_stub": ("machine_code", "entry_stub"),
     "Fusion": ("cost_forecast", "Fusion"),
     "KernelForecast": ("cost_forecast", "KernelForecast"),

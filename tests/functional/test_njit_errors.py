@@ -125,3 +125,19 @@ def test_c_functions_that_fail_import_no_numba():
     """
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert told.stdout.split("\n") == ["Singular matrix", "True False", ""]
+
+
+def test_examples_that_are_no_arguments_are_refused():
+    prepared = fdiff.grad(lambda x: np.sum(x * x))
+    words = r"examples do not fit: missing a required argument: 'x'.*\n.*\nGive an example of each"
+    with pytest.raises(fdiff.errors.InputError, match=r"cfunc\(grad\(<lambda>\)\): the " + words):
+        fdiff.cfunc(prepared)
+    with pytest.raises(fdiff.errors.InputError, match="too many positional arguments"):
+        fdiff.njit(prepared, "f8[3]", "f8[3]")
+
+
+def test_source_shows_kernels_of_the_device_that_a_function_runs_on():
+    prepared = fdiff.grad(lambda x: np.sum(x * x), device="cuda")
+    x = np.ones(3)
+    assert fdiff.source(prepared, x) == fdiff.source(prepared, x, device="cuda")
+    assert fdiff.source(prepared, x) != fdiff.source(prepared, x, device="cpu")
