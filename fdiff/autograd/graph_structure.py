@@ -1,4 +1,7 @@
-"""The structure of a graph: what makes two graphs alike, so that one program serves both."""
+"""The structure of a graph: what makes two graphs alike, so that one program serves both.
+
+Our own: docs/decisions/recorded-arrays.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Version counters: how often the memory of an array was stored into, which its views share."""
+"""Version counters: how often the memory of an array was stored into, which its views share.
+
+They are torch's (A. Paszke et al., Automatic differentiation in PyTorch, NIPS Autodiff Workshop
+2017: in-place operations).
+"""
 
 from __future__ import annotations
 

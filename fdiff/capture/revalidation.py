@@ -1,6 +1,8 @@
 """One walk over the dependencies of a program: where it looked, and what it found there.
 
-The functions below check, for each kind of place, that the same objects are still there.
+The functions below check, for each kind of place, that the same objects are still there. Such a
+list is a verifying trace (A. Mokhov, N. Mitchell and S. Peyton Jones, Build systems a la carte,
+Proc. ACM Program. Lang. 2, ICFP, 2018).
 """
 
 from __future__ import annotations

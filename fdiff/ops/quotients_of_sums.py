@@ -1,7 +1,8 @@
 """Quotients whose numerator is a term of the denominator, such as `x / (1 + x)`, as one op each.
 
 The rule of a quotient gives ``1 / d - x / d / d`` for ``x / d`` with d = x + y: a difference of equal numbers
-for x much larger than y. The op's own rule gives ``y / d / d``.
+for x much larger than y (cancellation: N. J. Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., SIAM
+2002, section 1.7). The op's own rule gives ``y / d / d``.
 """
 
 from __future__ import annotations

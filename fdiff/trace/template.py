@@ -1,7 +1,9 @@
 """Templates: fragments of tapes with holes, recorded once and entered again for other operands.
 
 What a handler of NumPy enters in an eager trace is kept as a template (`operation_templates.py`),
-and what a derivative rule enters (`transforms/rule_templates.py`, `transforms/eager`).
+and what a derivative rule enters (`transforms/rule_templates.py`, `transforms/eager`). So a handler
+or rule is specialised to types of operands, which is partial evaluation (N. D. Jones, C. K. Gomard
+and P. Sestoft, Partial Evaluation and Automatic Program Generation, 1993, chapter 1).
 """
 
 from __future__ import annotations
