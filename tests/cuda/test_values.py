@@ -51,6 +51,26 @@ def test_program(name, deterministic):
     check(tape, args, expected, deterministic=deterministic)
 
 
+@pytest.mark.parametrize("dtype", ["b1", "i1", "i4", "u2", "u8"])
+def test_reductions_that_keep_a_dtype_of_few_bits(dtype):
+    x = (np.arange(60) * 37 % 11).astype(dtype).reshape(3, 20)
+
+    def every(x):
+        whole = np.sum(x, dtype=x.dtype), np.prod(x[:, 1:3], axis=1, dtype=x.dtype)
+        return *whole, x.max(), x.min(1), x @ x[0], x[0] @ x[1]
+
+    check(fdiff.make_tape(every, x), (x,), [np.asarray(one) for one in every(x)])
+
+
+@pytest.mark.parametrize("name", ["equal", "less", "greater_equal", "left_shift", "gcd"])
+def test_integers_that_no_double_holds(name):
+    x = np.array([0, 1, 2**53, 2**53 + 1, 2**63, 2**64 - 1], np.uint64)
+    y = x[::-1].copy() if name in ("left_shift", "gcd") else np.array([0, -1, 2**53, -5, 7, 2])
+    function = getattr(np, name)
+    tape = fdiff.make_tape(lambda x, y: function(x, y), x, y)
+    check(tape, (x, y), [function(x, y)])
+
+
 def test_deterministic_scatters_are_sorted():
     """No entry of memory is added to in an order that may differ from run to run."""
     f, args = PROGRAMS["scatter"]

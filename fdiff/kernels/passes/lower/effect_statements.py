@@ -13,11 +13,17 @@ from ..materialise.value_keys import Key
 from .loop_body import Body
 
 _COMBINERS = {
+    Kind.SUM: Combiner.ADD,
     Kind.PROD: Combiner.MULTIPLY,
     Kind.MAX: Combiner.MAXIMUM,
     Kind.MIN: Combiner.MINIMUM,
     Kind.ANY: Combiner.OR,
     Kind.ALL: Combiner.AND,
+}
+# Of truth values: a sum is true where one is, a product where all are.
+_OF_TRUTH = {
+    kind: Combiner.OR if kind in (Kind.SUM, Kind.MAX, Kind.ANY) else Combiner.AND
+    for kind in _COMBINERS
 }
 _SCANS = {
     Kind.CUMSUM: "{0} + {1}",
@@ -131,7 +137,7 @@ def _reduce(body: Body, effect: Effect) -> None:
     else:
         value = _value(body, effect.values[0], op.dtype)
     kind = Kind.SUM if op.kind is Kind.CONTRACT else op.kind
-    combiner = _sum(op.dtype) if kind is Kind.SUM else _COMBINERS[kind]
+    combiner = (_OF_TRUTH if op.dtype == "b1" else _COMBINERS)[kind]
     if not effect.reduced:
         body.statements.append(
             Statement.let(effect.buffer.name, "{0}", (value,))
