@@ -232,13 +232,13 @@ class NumbaCallee:
             way = "Call it once from Python, or compile it for such examples: g.compile('f8[3]')."
             raise failure(InputError, self.name, fact, way)
         on_miss = records.on_miss if self.misses == "python" else records.on_unknown
-        asked, failed = self._told(on_miss), self._told(records.on_failure)
+        asked, failed = self._with_notes(on_miss), self._with_notes(records.on_failure)
         return kernels.Calls(records.layout, records.table, asked, failed)
 
-    def _told(self, function: Callable[[Any], int]) -> Callable[[Any], int]:
-        """The function, whose errors name the call and the user's line.
+    def _with_notes(self, function: Callable[[Any], int]) -> Callable[[Any], int]:
+        """The function, whose errors get a note with the public call and the user's line.
 
-        Notes do: frames of Python are lost on the way through compiled code.
+        The traceback does not tell these: it is lost on the way through compiled code.
         """
         operator, f = self._target.operator, self._target.f
 

@@ -145,3 +145,9 @@ def test_source_shows_kernels_of_the_device_that_a_function_runs_on():
     x = np.ones(3)
     assert fdiff.source(prepared, x) == fdiff.source(prepared, x, device="cuda")
     assert fdiff.source(prepared, x) != fdiff.source(prepared, x, device="cpu")
+
+
+def test_without_an_exception_a_call_found_no_memory():
+    from fdiff.kernels.numba.calls.pending_errors import PendingError
+
+    assert isinstance(PendingError(), MemoryError)

@@ -247,10 +247,12 @@ def call_python(_: Any, function: Any, given: Any) -> tuple[Any, Codegen]:
         found = api.call_function_objargs(address, [boxed])
         api.decref(boxed)
         native = cgutils.alloca_once_value(builder, _WORD(-1))
-        with builder.if_then(cgutils.is_not_null(builder, found)):
-            builder.store(api.long_as_longlong(found), native)
-            api.decref(found)
-        api.err_clear()
+        with builder.if_else(cgutils.is_not_null(builder, found)) as (done, failed):
+            with done:
+                builder.store(api.long_as_longlong(found), native)
+                api.decref(found)
+            with failed:
+                api.err_clear()
         api.gil_release(state)
         return builder.load(native)
 

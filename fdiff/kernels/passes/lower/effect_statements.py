@@ -21,7 +21,7 @@ _COMBINERS = {
     Kind.ALL: Combiner.AND,
 }
 # Of truth values: a sum is true where one is, a product where all are.
-_OF_TRUTH = {
+_BOOLEAN_COMBINERS = {
     kind: Combiner.OR if kind in (Kind.SUM, Kind.MAX, Kind.ANY) else Combiner.AND
     for kind in _COMBINERS
 }
@@ -31,8 +31,10 @@ _SCANS = {
     Kind.CUMMAX: "rt.maximum({0}, {1})",
     Kind.RECURRENCE: "{1} * {0} + {2}",
 }
-# In what sums are accumulated: in f8 for their digits, in i8 as integers are added anyway.
-_WIDE = {"f4": "f8"} | {one: "i8" for one in NUMPY if one[0] in "iu" and one[1] != "8"}
+# In which dtype a sum is accumulated: f8 for its digits; i8, as integers are added in that anyway.
+_ACCUMULATOR_DTYPES = {"f4": "f8"} | {
+    one: "i8" for one in NUMPY if one[0] in "iu" and one[1] != "8"
+}
 
 
 def lower_effect(body: Body, effect: Effect) -> None:
@@ -137,7 +139,7 @@ def _reduce(body: Body, effect: Effect) -> None:
     else:
         value = _value(body, effect.values[0], op.dtype)
     kind = Kind.SUM if op.kind is Kind.CONTRACT else op.kind
-    combiner = (_OF_TRUTH if op.dtype == "b1" else _COMBINERS)[kind]
+    combiner = (_BOOLEAN_COMBINERS if op.dtype == "b1" else _COMBINERS)[kind]
     if not effect.reduced:
         body.statements.append(
             Statement.let(effect.buffer.name, "{0}", (value,))
@@ -160,7 +162,7 @@ def _accumulate(
     inner: int,
 ) -> None:
     """A local accumulator over the `inner` innermost loops; sums of few bits are kept in 64."""
-    dtype = _WIDE.get(op.dtype, op.dtype) if kind is Kind.SUM else op.dtype
+    dtype = _ACCUMULATOR_DTYPES.get(op.dtype, op.dtype) if kind is Kind.SUM else op.dtype
     wide = dtype != op.dtype
     local = body.plan.is_local(effect.node)
     name = effect.buffer.name if local and not wide else body.fresh()
