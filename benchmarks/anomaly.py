@@ -55,7 +55,7 @@ def backward(f: Callable[[object], object]) -> Callable[[np.ndarray], object]:
     """A forward and a backward pass of recorded arrays."""
 
     def call(x: np.ndarray) -> object:
-        leaf = fdiff.autograd.tensor(x)
+        leaf = fdiff.autograd.tensor(x, requires_grad=True)
         f(leaf).backward()
         return leaf.grad
 

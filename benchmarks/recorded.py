@@ -126,7 +126,7 @@ DATA = 2  # arrays before the parameters
 
 
 def with_recorded(program: Program) -> Callable[[], Any]:
-    arrays = [recorded.tensor(x) for x in program.point]
+    arrays = [recorded.tensor(x, requires_grad=True) for x in program.point]
 
     def step() -> Any:
         for x in arrays:
@@ -165,7 +165,7 @@ def with_functional(program: Program) -> Callable[[], Any]:
 
 def recorded_training(program: Program) -> Callable[[], Any]:
     data = [recorded.tensor(x, requires_grad=False) for x in program.point[:DATA]]
-    parameters = [recorded.tensor(x) for x in program.point[DATA:]]
+    parameters = [recorded.tensor(x, requires_grad=True) for x in program.point[DATA:]]
 
     def step() -> Any:
         program.function(np, *data, *parameters).backward()

@@ -45,7 +45,7 @@ _WAYS = {
     "what was packed had": "Return the array that pack_hook was given, from what it returned.",
     "doesn't require gradient": "Make it by fdiff.autograd.tensor(data, requires_grad=True).",
     "requires_grad=False": "Make it by fdiff.autograd.tensor(data, requires_grad=True).",
-    "does not require grad": "Make inputs by fdiff.autograd.tensor, outside of no_grad().",
+    "does not require grad": "Make inputs by tensor(x, requires_grad=True), outside of no_grad().",
     "on non-leaf tensors": "Use register_hook for what is computed.",
     "must implement the forward": "Define the static method forward(ctx, *args) in the class.",
     "must implement either the backward": "Define the static method backward(ctx, *grad_outputs).",

@@ -130,7 +130,7 @@ def _stored_into_plain() -> RuntimeError:
     return RuntimeError(
         "Can't call numpy() on an array that requires grad: it was stored into a plain array, which"
         " would lose its gradient. Make the target recorded, by np.zeros_like(x) or"
-        " fdiff.autograd.tensor(data, requires_grad=False), or store array.detach().numpy()."
+        " fdiff.autograd.tensor(data), or store array.detach().numpy()."
     )
 
 

@@ -82,7 +82,7 @@ def backward(
     --------
     >>> import numpy as np
     >>> import fdiff.autograd
-    >>> x = fdiff.autograd.tensor([1.0, 2.0])
+    >>> x = fdiff.autograd.tensor([1.0, 2.0], requires_grad=True)
     >>> fdiff.autograd.backward(np.sum(x**2))
     >>> x.grad
     tensor([2., 4.])
@@ -182,7 +182,7 @@ def grad(
     --------
     >>> import numpy as np
     >>> import fdiff.autograd
-    >>> x = fdiff.autograd.tensor(2.0)
+    >>> x = fdiff.autograd.tensor(2.0, requires_grad=True)
     >>> (first,) = fdiff.autograd.grad(x**3, x, create_graph=True)
     >>> (second,) = fdiff.autograd.grad(first, x)
     >>> float(first.detach()), float(second)

@@ -75,7 +75,7 @@ class set_multithreading_enabled(EngineSetting):  # noqa: N801 - as in torch
     --------
     >>> import numpy as np
     >>> import fdiff.autograd as autograd
-    >>> x = autograd.tensor([1.0, 2.0])
+    >>> x = autograd.tensor([1.0, 2.0], requires_grad=True)
     >>> with autograd.set_multithreading_enabled(False):
     ...     np.sum(x**2).backward()
     >>> x.grad
@@ -111,7 +111,7 @@ class enforce_grad_layout_policy(EngineSetting):  # noqa: N801 - as in torch
     --------
     >>> import numpy as np
     >>> import fdiff.autograd as autograd
-    >>> x = autograd.tensor(np.asfortranarray(np.ones((2, 3))))
+    >>> x = autograd.tensor(np.asfortranarray(np.ones((2, 3))), requires_grad=True)
     >>> with autograd.enforce_grad_layout_policy(False):
     ...     np.sum(np.exp(x)).backward()
     >>> x.grad.shape

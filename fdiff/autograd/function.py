@@ -70,7 +70,7 @@ class Function(FunctionCtx):
     ...     def backward(ctx, grad_output):
     ...         (result,) = ctx.saved_tensors
     ...         return grad_output * result
-    >>> x = fdiff.autograd.tensor([0.0, 1.0])
+    >>> x = fdiff.autograd.tensor([0.0, 1.0], requires_grad=True)
     >>> Exp.apply(x).sum().backward()
     >>> x.grad
     tensor([1.        , 2.71828183])
@@ -207,7 +207,7 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
     ...     @once_differentiable
     ...     def backward(ctx, bar):
     ...         return 2 * bar
-    >>> x = fdiff.autograd.tensor(1.0)
+    >>> x = fdiff.autograd.tensor(1.0, requires_grad=True)
     >>> Double.apply(x).backward()
     >>> print(x.grad.item())
     2.0

@@ -131,7 +131,8 @@ def register_multi_grad_hook(
     Examples
     --------
     >>> import fdiff.autograd
-    >>> a, b = fdiff.autograd.tensor(2.0), fdiff.autograd.tensor(3.0)
+    >>> a = fdiff.autograd.tensor(2.0, requires_grad=True)
+    >>> b = fdiff.autograd.tensor(3.0, requires_grad=True)
     >>> handle = fdiff.autograd.graph.register_multi_grad_hook(
     ...     (a, b), lambda grads: print([float(g) for g in grads])
     ... )

@@ -44,7 +44,7 @@ class GradientEdge(NamedTuple):
     Examples
     --------
     >>> import fdiff.autograd
-    >>> x = fdiff.autograd.tensor([1.0, 2.0])
+    >>> x = fdiff.autograd.tensor([1.0, 2.0], requires_grad=True)
     >>> edge = fdiff.autograd.graph.get_gradient_edge(x)
     >>> fdiff.autograd.grad((x * x).sum(), edge)
     (tensor([2., 4.]),)
@@ -106,7 +106,7 @@ class GraphNode:
     Examples
     --------
     >>> import fdiff.autograd
-    >>> (fdiff.autograd.tensor(1.0) * 2.0).grad_fn.name()
+    >>> (fdiff.autograd.tensor(1.0, requires_grad=True) * 2.0).grad_fn.name()
     'MultiplyBackward0'
     """
 
@@ -290,7 +290,7 @@ def get_gradient_edge(array: Any) -> GradientEdge:
     Examples
     --------
     >>> import fdiff.autograd
-    >>> x = fdiff.autograd.tensor([1.0, 2.0])
+    >>> x = fdiff.autograd.tensor([1.0, 2.0], requires_grad=True)
     >>> edge = fdiff.autograd.graph.get_gradient_edge(x * x)
     >>> edge.node.name(), edge.output_nr
     ('MultiplyBackward0', 0)

@@ -57,7 +57,7 @@ class RecordedArray(Conversions):
     Examples
     --------
     >>> import fdiff.autograd
-    >>> x = fdiff.autograd.tensor([1.0, 2.0])
+    >>> x = fdiff.autograd.tensor([1.0, 2.0], requires_grad=True)
     >>> (x * x).sum().backward()
     >>> x.grad
     tensor([2., 4.])
@@ -308,7 +308,7 @@ def _require_floating(value: np.ndarray, call: str) -> None:
         raise failure(DtypeError, f"fdiff.autograd.{call}", fact, way)
 
 
-def tensor(data: Any, requires_grad: bool = True, dtype: Any = None) -> RecordedArray:  # noqa: FBT001,FBT002 - the public signature
+def tensor(data: Any, requires_grad: bool = False, dtype: Any = None) -> RecordedArray:  # noqa: FBT001,FBT002 - the public signature
     """A recorded array: a leaf of the graph, with a copy of `data`.
 
     Parameters
@@ -316,8 +316,8 @@ def tensor(data: Any, requires_grad: bool = True, dtype: Any = None) -> Recorded
     data : array_like
         Numbers of any shape. A recorded array among them is copied without its graph.
     requires_grad : bool
-        Whether operations on the array are recorded. Only arrays of floating point or complex
-        dtype can require a gradient.
+        Whether operations on the array are recorded, so that gradients with respect to it can be
+        taken. Only arrays of floating point or complex dtype can require a gradient.
     dtype : dtype, optional
         The dtype of the array; by default that of ``np.array(data)``, and float64 for Python
         integers and for integer arrays that require a gradient.
@@ -342,7 +342,7 @@ def tensor(data: Any, requires_grad: bool = True, dtype: Any = None) -> Recorded
     --------
     >>> import numpy as np
     >>> import fdiff.autograd
-    >>> x = fdiff.autograd.tensor(np.ones((2, 2)))
+    >>> x = fdiff.autograd.tensor(np.ones((2, 2)), requires_grad=True)
     >>> y = x + 2
     >>> z = y * y * 3
     >>> z.mean().backward()

@@ -93,7 +93,7 @@ class FunctionOfRecordedArrays(FunctionUnderCheck):
         ]
 
     def _pushed(self, dots: Arrays, which: Sequence[int]) -> list[np.ndarray]:
-        leaves: list[RecordedArray] = [tensor(x) for x in self.inputs]
+        leaves: list[RecordedArray] = [tensor(x, requires_grad=True) for x in self.inputs]
         with dual_level():
             for i in which:
                 leaves[i] = make_dual(leaves[i], dots[i])

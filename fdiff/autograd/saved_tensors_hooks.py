@@ -45,7 +45,7 @@ class saved_tensors_hooks:  # noqa: N801 - as in torch
     Examples
     --------
     >>> import fdiff.autograd as autograd
-    >>> x = autograd.tensor([1.0, 2.0])
+    >>> x = autograd.tensor([1.0, 2.0], requires_grad=True)
     >>> with autograd.graph.saved_tensors_hooks(lambda a: a.tolist(), lambda p: np.array(p)):
     ...     y = (x * x).sum()
     >>> y.backward()
@@ -99,7 +99,7 @@ def disable_saved_tensors_hooks(error_message: str) -> Generator[None]:
     --------
     >>> import fdiff.autograd as autograd
     >>> with autograd.graph.disable_saved_tensors_hooks("no hooks here"):
-    ...     print((autograd.tensor(1.0) * 2.0).item())
+    ...     print((autograd.tensor(1.0, requires_grad=True) * 2.0).item())
     2.0
     """
     if not isinstance(error_message, str):  # pyright: ignore[reportUnnecessaryIsInstance] - users need not check types
@@ -134,7 +134,7 @@ class save_on_cpu(saved_tensors_hooks):  # noqa: N801 - as in torch
     Examples
     --------
     >>> import fdiff.autograd as autograd
-    >>> x = autograd.tensor([1.0, 2.0])
+    >>> x = autograd.tensor([1.0, 2.0], requires_grad=True)
     >>> with autograd.graph.save_on_cpu():
     ...     y = (x * x).sum()
     >>> y.backward()
@@ -172,7 +172,7 @@ class save_on_disk(saved_tensors_hooks):  # noqa: N801 - in the manner of save_o
     Examples
     --------
     >>> import fdiff.autograd as autograd
-    >>> x = autograd.tensor(np.linspace(0.0, 1.0, 10_000))
+    >>> x = autograd.tensor(np.linspace(0.0, 1.0, 10_000), requires_grad=True)
     >>> with autograd.graph.save_on_disk():
     ...     y = np.sin(x).sum()
     >>> y.backward()
@@ -263,7 +263,7 @@ def allow_mutation_on_saved_tensors() -> Generator[_Copies]:
     Examples
     --------
     >>> import fdiff.autograd as autograd
-    >>> x = autograd.tensor([1.0, 2.0])
+    >>> x = autograd.tensor([1.0, 2.0], requires_grad=True)
     >>> with autograd.graph.allow_mutation_on_saved_tensors():
     ...     y = x * 1
     ...     z = (y**2).sum()
@@ -298,7 +298,7 @@ def increment_version(tensor: RecordedArray | Iterable[RecordedArray]) -> None:
     Examples
     --------
     >>> import fdiff.autograd as autograd
-    >>> x = autograd.tensor([1.0], requires_grad=False)
+    >>> x = autograd.tensor([1.0])
     >>> x.numpy()[0] = 2.0
     >>> autograd.graph.increment_version(x)
     >>> x._version

@@ -22,7 +22,7 @@ def Variable(  # noqa: N802 - torch's name
     data : RecordedArray or array_like
         The numbers. The memory of a recorded array, or of an ndarray, is shared as in torch.
     requires_grad : bool
-        Whether operations on the array are recorded; unlike in `tensor`, False unless given.
+        Whether operations on the array are recorded.
     volatile : bool, optional
         Refused: it had no effect any more when torch dropped it.
 
@@ -64,7 +64,7 @@ def Variable(  # noqa: N802 - torch's name
         fact = "`volatile` has been removed."
         raise failure(InputError, call, fact, "Write `with fdiff.autograd.no_grad():` instead.")
     requires_grad = flag(requires_grad, "requires_grad", call)
-    option = ", requires_grad=False" * (not requires_grad)
+    option = ", requires_grad=True" * requires_grad
     warn(
         f"{call} is deprecated: write fdiff.autograd.tensor(data{option}), which copies its data.",
         DeprecationWarning,

@@ -89,7 +89,7 @@ def checkpoint(function: Function, /, *args: Any, **kwargs: Any) -> Any:
 
     Recorded arrays:
 
-    >>> x = fdiff.autograd.tensor([0.0, 1.0])
+    >>> x = fdiff.autograd.tensor([0.0, 1.0], requires_grad=True)
     >>> fdiff.checkpoint(lambda a: np.exp(np.sin(a)), x).sum().backward()
     >>> x.grad
     tensor([1.        , 1.25338077])

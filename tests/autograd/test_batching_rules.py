@@ -120,7 +120,9 @@ def test_inside_of_other_operators():
     twice = 2.0 * np.exp(ROWS)
     np.testing.assert_allclose(fdiff.vmap(fdiff.jit(Exp.apply))(ROWS), twice)
     np.testing.assert_allclose(fdiff.jit(fdiff.vmap(Exp.apply))(ROWS), twice)
-    np.testing.assert_allclose(fdiff.vmap(Exp.apply)(tensor(ROWS)).detach(), twice)
+    np.testing.assert_allclose(
+        fdiff.vmap(Exp.apply)(tensor(ROWS, requires_grad=True)).detach(), twice
+    )
     np.testing.assert_allclose(fdiff.vmap(Exp.apply, in_axes=1, out_axes=1)(ROWS), twice)
     for mode in (fdiff.jacfwd, fdiff.jacrev):
         found = mode(fdiff.vmap(Exp.apply))(ROWS)

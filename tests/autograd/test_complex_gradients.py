@@ -29,7 +29,7 @@ def _stored(z):
 def test_gradients_are_those_of_vjp(name):
     f = FUNCTIONS[name]
     expected = fdiff.vjp(f, Z, BAR)[1]
-    z = tensor(Z)
+    z = tensor(Z, requires_grad=True)
     compiled, recorded = grad(f(z), z, BAR), grad(f(z), z, BAR, create_graph=True)
     y = z * 1
     y.register_hook(lambda g: None)  # node by node
@@ -40,13 +40,13 @@ def test_gradients_are_those_of_vjp(name):
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_gradcheck_of_recorded_arrays(name):
-    assert fdiff.gradcheck(FUNCTIONS[name], (tensor(Z),))
+    assert fdiff.gradcheck(FUNCTIONS[name], (tensor(Z, requires_grad=True),))
 
 
 def test_descent_goes_down():
     z = np.array([1 + 2j])
     for _ in range(5):
-        x = tensor(z)
+        x = tensor(z, requires_grad=True)
         np.sum(np.abs(x) ** 2).backward()
         z = z - 0.1 * x.grad.numpy()
     np.testing.assert_allclose(z, 0.8**5 * (1 + 2j), rtol=1e-12)
@@ -56,7 +56,7 @@ def test_tangents_stay_what_they_are():
     """Forward mode is the transpose of the transpose, and knows no convention."""
     for f in FUNCTIONS.values():
         with forward_ad.dual_level():
-            out = f(forward_ad.make_dual(tensor(Z), tensor(BAR, requires_grad=False)))
+            out = f(forward_ad.make_dual(tensor(Z, requires_grad=True), tensor(BAR)))
             found = forward_ad.unpack_dual(out).tangent
         assert isinstance(found, RecordedArray)
         np.testing.assert_allclose(found.detach(), fdiff.jvp(f, Z, BAR)[1], rtol=1e-12)

@@ -79,7 +79,7 @@ def busy():
 
 def test_a_pass_on_one_thread():
     seen = []
-    x = tensor(np.linspace(0.1, 1.0, 20_000))
+    x = tensor(np.linspace(0.1, 1.0, 20_000), requires_grad=True)
 
     def step(watched):
         x.grad = None
@@ -105,7 +105,7 @@ def test_a_pass_on_one_thread():
 
 
 def test_the_pool_is_given_back_after_an_error():
-    x = tensor([1.0, 2.0])
+    x = tensor([1.0, 2.0], requires_grad=True)
     y = np.sum(x * x)
     y.backward()
     with set_multithreading_enabled(False), pytest.raises(RuntimeError, match="second time"):
@@ -115,7 +115,7 @@ def test_the_pool_is_given_back_after_an_error():
 
 def test_gradients_are_taken_as_they_lie():
     def strides():
-        x = tensor(np.asfortranarray(np.arange(1.0, 7.0).reshape(2, 3)))
+        x = tensor(np.asfortranarray(np.arange(1.0, 7.0).reshape(2, 3)), requires_grad=True)
         (x.T.copy() * 2.0).reshape(6).sum().backward()
         np.testing.assert_allclose(x.grad, np.full((2, 3), 2.0))
         (x * x).sum().backward()  # more is added in place in any case
@@ -125,12 +125,12 @@ def test_gradients_are_taken_as_they_lie():
     assert strides()
     with enforce_grad_layout_policy(False):
         strides()
-        x = tensor(np.asfortranarray(np.ones((2, 3))))
+        x = tensor(np.asfortranarray(np.ones((2, 3))), requires_grad=True)
         w = np.arange(6.0).reshape(2, 3)
         np.sum(x * w).backward()
         np.testing.assert_allclose(x.grad, w)
         assert x.grad.value.flags.c_contiguous  # as it was computed
         assert not np.shares_memory(x.grad.value, w)
-    y = tensor(np.asfortranarray(np.ones((2, 3))))
+    y = tensor(np.asfortranarray(np.ones((2, 3))), requires_grad=True)
     np.sum(y * w).backward()
     assert y.grad.value.flags.f_contiguous

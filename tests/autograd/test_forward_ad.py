@@ -60,7 +60,7 @@ def test_complex_tangents():
 @pytest.mark.parametrize("name", ["elementwise", "reductions", "products", "where", "power"])
 def test_reverse_over_forward(name):
     f = FUNCTIONS[name]
-    x = autograd.tensor(X)
+    x = autograd.tensor(X, requires_grad=True)
     with forward_ad.dual_level():
         value, tangent = forward_ad.unpack_dual(f(forward_ad.make_dual(x, T)))
         assert value.requires_grad
@@ -70,7 +70,7 @@ def test_reverse_over_forward(name):
 
 
 def test_gradients_flow_to_the_tangent():
-    t = autograd.tensor(T)
+    t = autograd.tensor(T, requires_grad=True)
     with forward_ad.dual_level():
         tangent = forward_ad.unpack_dual(np.sin(forward_ad.make_dual(X, t))).tangent
         tangent.sum().backward()
@@ -78,7 +78,7 @@ def test_gradients_flow_to_the_tangent():
 
 
 def test_gradients_flow_to_the_primal_through_what_is_computed():
-    x = autograd.tensor(X)
+    x = autograd.tensor(X, requires_grad=True)
     with forward_ad.dual_level():
         np.sum(forward_ad.make_dual(x, T) ** 2).backward()
     np.testing.assert_allclose(x.grad.numpy(), 2.0 * X)
@@ -87,15 +87,17 @@ def test_gradients_flow_to_the_primal_through_what_is_computed():
 def test_what_does_not_move_has_no_tangent():
     with forward_ad.dual_level():
         x = forward_ad.make_dual(X, T)
-        for still in (autograd.tensor(X), x.detach(), x * 0 > 1, X, 2.0):
+        for still in (autograd.tensor(X, requires_grad=True), x.detach(), x * 0 > 1, X, 2.0):
             primal, tangent = forward_ad.unpack_dual(still)
             assert primal is still
             assert tangent is None
-        assert forward_ad.unpack_dual(autograd.tensor(X) * x).tangent is not None
+        assert (
+            forward_ad.unpack_dual(autograd.tensor(X, requires_grad=True) * x).tangent is not None
+        )
 
 
 def test_the_tangent_of_a_dual_is_the_one_given():
-    t = autograd.tensor(T, requires_grad=False)
+    t = autograd.tensor(T)
     with forward_ad.dual_level():
         x = forward_ad.make_dual(X, t)
         assert forward_ad.unpack_dual(x).tangent is t
@@ -127,7 +129,7 @@ def test_a_level_works_where_gradients_are_off_and_holds_for_its_thread():
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_tangents_go_on_where_gradients_are_off(name):
-    x = autograd.tensor(X)
+    x = autograd.tensor(X, requires_grad=True)
     with forward_ad.dual_level():
         dual = forward_ad.make_dual(x, T)
         with autograd.no_grad():
@@ -176,7 +178,7 @@ def test_nothing_is_packed_for_what_has_no_graph():
 
 
 def test_a_leaf_with_a_gradient_takes_no_tangent():
-    w = autograd.tensor(X)
+    w = autograd.tensor(X, requires_grad=True)
     with forward_ad.dual_level(), autograd.no_grad():
         w -= 0.5 * X
         with refused(errors.UnsupportedError, "stored into a leaf that requires a gradient"):
@@ -187,7 +189,7 @@ def test_a_leaf_with_a_gradient_takes_no_tangent():
 def test_gradients_in_a_level_have_tangents():
     f = lambda x: np.sum(np.sin(x) * x**2)
     wanted = fdiff.hvp(f, X, T)[1]
-    x = autograd.tensor(X)
+    x = autograd.tensor(X, requires_grad=True)
     with forward_ad.dual_level():
         dual = forward_ad.make_dual(x, T)
         for inputs in (dual, x):
@@ -196,7 +198,7 @@ def test_gradients_in_a_level_have_tangents():
         rows = np.eye(3)
         (g,) = autograd.grad(np.sin(dual), dual, rows, is_grads_batched=True)
         assert forward_ad.unpack_dual(g).tangent.shape == (3, 3)
-        (g,) = autograd.grad(dual, dual, autograd.tensor(X, requires_grad=False))
+        (g,) = autograd.grad(dual, dual, autograd.tensor(X))
         assert forward_ad.unpack_dual(g).tangent is None
         f(dual).backward()  # carries no tangents
         assert forward_ad.unpack_dual(x.grad).tangent is None

@@ -10,7 +10,7 @@ from fdiff.autograd import backward, grad, graph, tensor
 
 
 def test_retained_gradients():
-    x = tensor([1.0, 2.0])
+    x = tensor([1.0, 2.0], requires_grad=True)
     y = x * 3
     y.retain_grad()
     y *= 2  # it retains the gradient of what it is now
@@ -21,7 +21,7 @@ def test_retained_gradients():
 
 
 def test_hooks_after_accumulation():
-    x, seen = tensor([1.0, 2.0]), []
+    x, seen = tensor([1.0, 2.0], requires_grad=True), []
     handle = x.register_post_accumulate_grad_hook(lambda a: seen.append(np.array(a.grad)))
     for _ in range(2):
         (x * 2).sum().backward()
@@ -33,7 +33,7 @@ def test_hooks_after_accumulation():
 
 
 def test_hooks_of_nodes():
-    x, seen = tensor([1.0, 2.0]), []
+    x, seen = tensor([1.0, 2.0], requires_grad=True), []
     y = x * 3
     z = (y * y).sum()
     y.grad_fn.register_prehook(lambda outs: (outs[0] + 1,))
@@ -45,7 +45,7 @@ def test_hooks_of_nodes():
 
 
 def test_a_hook_must_keep_shape_and_count():
-    x = tensor([1.0, 2.0])
+    x = tensor([1.0, 2.0], requires_grad=True)
     y = x * 3
     y.register_hook(lambda g: g[:1])
     with pytest.raises(RuntimeError, match="hook has changed the size of value"):
@@ -58,7 +58,11 @@ def test_a_hook_must_keep_shape_and_count():
 
 @pytest.mark.parametrize("compiled", [True, False])
 def test_hooks_of_several_arrays(compiled):
-    a, b, c = tensor(2.0), tensor(3.0), tensor(4.0)
+    a, b, c = (
+        tensor(2.0, requires_grad=True),
+        tensor(3.0, requires_grad=True),
+        tensor(4.0, requires_grad=True),
+    )
     seen = []
     handle = graph.register_multi_grad_hook((a, b, c), seen.append)
     for _ in range(2):
@@ -78,7 +82,7 @@ def test_hooks_of_several_arrays(compiled):
 
 
 def test_hooks_see_recorded_gradients_where_a_graph_is_created():
-    x = tensor([1.0, 2.0])
+    x = tensor([1.0, 2.0], requires_grad=True)
     y = x * x
     y.register_hook(lambda g: g * x)
     (g,) = grad(y.sum(), x, create_graph=True)
@@ -87,7 +91,7 @@ def test_hooks_see_recorded_gradients_where_a_graph_is_created():
 
 
 def test_pack_and_unpack_hooks():
-    x, packed = tensor([1.0, 2.0]), []
+    x, packed = tensor([1.0, 2.0], requires_grad=True), []
 
     def pack(array):
         packed.append(array)
@@ -113,7 +117,7 @@ def test_pack_and_unpack_hooks():
 
 
 def test_saved_values_on_disk(tmp_path):
-    x = tensor(np.linspace(0.0, 1.0, 5000))
+    x = tensor(np.linspace(0.0, 1.0, 5000), requires_grad=True)
     with graph.save_on_disk(tmp_path):
         y = (np.sin(x) * x).sum()
     assert len(list(tmp_path.iterdir())) == 3
@@ -125,7 +129,7 @@ def test_saved_values_on_disk(tmp_path):
 
 
 def test_copies_on_the_host():
-    x = tensor([1.0, 2.0])
+    x = tensor([1.0, 2.0], requires_grad=True)
     y = x * 1
     with graph.save_on_cpu():
         z = (y * y).sum()
@@ -135,7 +139,7 @@ def test_copies_on_the_host():
 
 
 def test_edges_and_versions():
-    x = tensor([1.0, 2.0])
+    x = tensor([1.0, 2.0], requires_grad=True)
     y = x * x
     y.grad_fn.metadata["step"] = 1
     edge, z = graph.get_gradient_edge(y), (y * 3).sum()
@@ -163,7 +167,7 @@ def nodes_behind(array):
 def test_memory_of_a_graph_is_freed_with_its_last_array():
     gc.disable()
     try:
-        x = tensor(np.ones(10))
+        x = tensor(np.ones(10), requires_grad=True)
         y = (np.sin(x) * x).reshape(2, 5)
         y *= 2
         left = nodes_behind(y)
@@ -179,7 +183,7 @@ def test_gradients_are_taken_before_hooks_where_more_is_asked_for_behind(create)
     """As torch 2.13 does: of an end itself, they are taken after its hooks."""
 
     def made():
-        w = tensor(np.ones(2))
+        w = tensor(np.ones(2), requires_grad=True)
         y = w * 2.0
         y.register_hook(lambda g: g * 10.0)
         y.grad_fn.register_prehook(lambda grads: (grads[0] * 5.0,))

@@ -10,7 +10,7 @@ from fdiff.errors import UnsupportedError
 
 
 def test_an_entry_of_a_plain_array_is_not_filled():
-    x = tensor([1.0, 2.0])
+    x = tensor([1.0, 2.0], requires_grad=True)
     out, table = np.zeros(2), np.zeros((2, 2), int)
     for target, key in ((out, 0), (table, (0, 1))):
         with pytest.raises((ValueError, RuntimeError)) as error:
@@ -30,7 +30,7 @@ def test_an_entry_of_a_plain_array_is_not_filled():
 
 
 def test_numbers_of_the_user_are_given_with_a_warning():
-    x, out = tensor([1.0, 2.0]), np.zeros(2)
+    x, out = tensor([1.0, 2.0], requires_grad=True), np.zeros(2)
     for number in (float, int, complex):
         with pytest.warns(UserWarning, match="to a scalar"):
             assert number(x[1]) == 2
@@ -40,7 +40,7 @@ def test_numbers_of_the_user_are_given_with_a_warning():
 
 
 def test_plain_arrays_of_recorded_ones_are_refused():
-    x = tensor([1.0, 2.0])
+    x = tensor([1.0, 2.0], requires_grad=True)
     for make in (
         lambda: np.array([x[0], x[1] ** 2]),
         lambda: np.sum([e * e for e in x]),
@@ -55,7 +55,7 @@ def test_plain_arrays_of_recorded_ones_are_refused():
 
 @pytest.mark.parametrize("save", [np.save, np.savez, np.savetxt])
 def test_saving_says_what_to_save(save):
-    x, file = tensor([1.0, 2.0]), io.BytesIO()
+    x, file = tensor([1.0, 2.0], requires_grad=True), io.BytesIO()
     with pytest.raises(UnsupportedError, match=r"array\.detach\(\)\.numpy\(\)"):
         save(file, x)
     save(file, x.detach().numpy())
@@ -63,7 +63,7 @@ def test_saving_says_what_to_save(save):
 
 
 def test_divmod_and_round():
-    x = tensor([1.26, 7.5])
+    x = tensor([1.26, 7.5], requires_grad=True)
     quotient, remainder = divmod(x, 2)
     (quotient * 3 + remainder).sum().backward()
     assert np.array_equal(x.grad, [1.0, 1.0])
@@ -75,7 +75,7 @@ def test_divmod_and_round():
 
 
 def test_flat_is_read():
-    x = tensor([[1.0, 2.0], [3.0, 4.0]])
+    x = tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
     assert len(x.flat) == 4
     (sum(e**2 for e in x.T.flat) + x.flat[1] + x.flat[2:].sum()).backward()
     assert np.array_equal(x.grad, [[2.0, 5.0], [7.0, 9.0]])
@@ -84,7 +84,7 @@ def test_flat_is_read():
 
 
 def test_parts_of_complex_numbers_are_stored_into():
-    x, w = tensor([1 + 2j, 3j]), tensor([1.0, 2.0])
+    x, w = tensor([1 + 2j, 3j], requires_grad=True), tensor([1.0, 2.0], requires_grad=True)
     y = x * 1
     y.real *= 2
     y.imag = w
@@ -97,7 +97,7 @@ def test_parts_of_complex_numbers_are_stored_into():
 
 
 def test_names_of_torch_are_answered_by_those_of_numpy():
-    x = tensor([[1.0, 2.0]])
+    x = tensor([[1.0, 2.0]], requires_grad=True)
     x.sum().backward()
     for use, says in (
         (lambda: x.exp(), r"Write np\.exp\(x\)\."),

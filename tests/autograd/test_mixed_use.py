@@ -12,7 +12,7 @@ AT = np.array([1.0, 2.0, 3.0])
 
 @pytest.mark.filterwarnings("ignore::fdiff.errors.RetraceWarning")
 def test_recorded_arrays_in_traced_functions():
-    z = tensor(AT)
+    z = tensor(AT, requires_grad=True)
     constant = z.detach()
     g = fdiff.grad(lambda q: np.sum(q * constant) + np.dot(constant, q) + np.sum(z.detach() * q))
     assert np.array_equal(g(np.ones(3)), 3 * AT)
@@ -25,13 +25,13 @@ def test_recorded_arrays_in_traced_functions():
 
 def test_a_checkpoint_computes_again():
     calls = []
-    w = tensor(2.0)
+    w = tensor(2.0, requires_grad=True)
 
     def layer(a):
         calls.append(len(calls))
         return np.sin(a * w) * a
 
-    x = tensor(AT)
+    x = tensor(AT, requires_grad=True)
     y = checkpoint(layer, x)
     assert len(calls) == 1
     y.sum().backward()
@@ -46,7 +46,7 @@ def test_a_checkpoint_computes_again():
 
 def test_a_checkpoint_that_computes_otherwise():
     switch = iter([True, False])
-    y = checkpoint(lambda a: np.sin(a) if next(switch) else a + 1, tensor(AT))
+    y = checkpoint(lambda a: np.sin(a) if next(switch) else a + 1, tensor(AT, requires_grad=True))
     with pytest.raises(RuntimeError, match="saved other values when it was called again"):
         y.sum().backward()
 
@@ -55,7 +55,7 @@ def test_a_checkpoint_notices_what_was_stored_into_its_arguments():
     """As torch, for a result, a leaf, an array without gradient, and the base of a view."""
 
     def stored_into(make, store):
-        x = tensor(AT)
+        x = tensor(AT, requires_grad=True)
         args = make(x)
         y = checkpoint(lambda a, *more: np.sin(a * a) * np.prod([m[0] for m in more]), *args)
         with no_grad():
@@ -68,14 +68,14 @@ def test_a_checkpoint_notices_what_was_stored_into_its_arguments():
 
     stored_into(lambda x: (x * 1.0,), lambda args: args[0].__imul__(5.0))
     stored_into(lambda x: (x,), lambda args: args[0].__setitem__(0, 7.0))
-    free = tensor(AT, requires_grad=False)
+    free = tensor(AT)
     stored_into(lambda x: (x, free), lambda args: args[1].__iadd__(5.0))
-    whole = tensor(np.ones((2, 3))) * 1.0
+    whole = tensor(np.ones((2, 3)), requires_grad=True) * 1.0
     stored_into(lambda x: (whole[0],), lambda args: whole.__setitem__((1, 0), 3.0))
 
 
 def test_a_checkpoint_keeps_copies_of_plain_arrays():
-    x, w = tensor(AT), np.array([3.0, 4.0, 5.0])
+    x, w = tensor(AT, requires_grad=True), np.array([3.0, 4.0, 5.0])
     y = checkpoint(lambda x, *, more: np.sin(x * more["w"]), x, more={"w": w})
     expected = np.cos(AT * w) * w
     w[:] = 100.0
@@ -84,7 +84,10 @@ def test_a_checkpoint_keeps_copies_of_plain_arrays():
 
 
 def test_a_checkpoint_draws_the_same_random_numbers_again():
-    x, old = tensor(np.ones(4)), np.random.mtrand._rand  # the generator of `np.random.rand`
+    x, old = (
+        tensor(np.ones(4), requires_grad=True),
+        np.random.mtrand._rand,
+    )  # the generator of `np.random.rand`
     old.seed(3)
     y = checkpoint(lambda x: x * x * old.rand(4), x)
     drawn = y.detach().numpy().copy()
@@ -97,7 +100,7 @@ def test_a_checkpoint_draws_the_same_random_numbers_again():
 
 def test_a_graph_that_repeats_is_neither_traced_nor_compiled_again(monkeypatch):
     monkeypatch.setenv("FDIFF_TIER", "compile")  # tiers differ in the last bit
-    w, x = tensor(np.ones((3, 2))), np.arange(6.0).reshape(2, 3)
+    w, x = tensor(np.ones((3, 2)), requires_grad=True), np.arange(6.0).reshape(2, 3)
 
     def step():
         w.grad = None
@@ -118,7 +121,7 @@ def test_a_graph_that_repeats_is_neither_traced_nor_compiled_again(monkeypatch):
 
 def test_long_graphs():
     """No recursion: neither in the pass nor when the graph is freed."""
-    x = tensor([1.0, 2.0])
+    x = tensor([1.0, 2.0], requires_grad=True)
     y = x
     for _ in range(30_000):
         y = y + 1.0
@@ -129,7 +132,7 @@ def test_long_graphs():
 
 @pytest.mark.slow  # a million nodes
 def test_a_million_nodes():
-    x = tensor([1.0, 2.0])
+    x = tensor([1.0, 2.0], requires_grad=True)
     y = x
     for _ in range(1_000_000):
         y = y + 1.0
@@ -141,7 +144,7 @@ def test_a_million_nodes():
 def test_iterations_leave_nothing_behind():
     import gc
 
-    w, x = tensor(np.ones((3, 2))), np.arange(6.0).reshape(2, 3)
+    w, x = tensor(np.ones((3, 2)), requires_grad=True), np.arange(6.0).reshape(2, 3)
 
     def steps(count):
         for _ in range(count):

@@ -387,9 +387,9 @@ def test_vmap_and_inner_operators_see_the_mode():
 
 
 def test_inference_arrays_are_not_saved():
-    x = autograd.tensor([1.0, 2.0])
+    x = autograd.tensor([1.0, 2.0], requires_grad=True)
     with autograd.inference_mode():
-        made, weights = x * 2, autograd.tensor([3.0, 4.0])
+        made, weights = x * 2, autograd.tensor([3.0, 4.0], requires_grad=True)
         made += 1  # allowed here
     for other in (made, weights, made[:2]):
         for _ in range(2):  # the second call is by the recipe
@@ -409,7 +409,7 @@ def test_inference_arrays_are_not_saved():
 def test_an_inference_array_requires_no_gradient_outside_of_the_mode():
     words = "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed"
     with autograd.inference_mode():
-        made = autograd.tensor([1.0, 2.0], requires_grad=False)
+        made = autograd.tensor([1.0, 2.0])
     with pytest.raises(RuntimeError, match=words):
         made.requires_grad_()
     with pytest.raises(RuntimeError, match=words):
@@ -420,7 +420,7 @@ def test_an_inference_array_requires_no_gradient_outside_of_the_mode():
 
 
 def test_inference_mode_records_nothing_whatever_the_gradient_mode():
-    x = autograd.tensor(X)
+    x = autograd.tensor(X, requires_grad=True)
     with autograd.inference_mode():
         with autograd.enable_grad():
             y = x * x

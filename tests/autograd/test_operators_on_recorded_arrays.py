@@ -60,7 +60,7 @@ def total(found):
 @pytest.mark.parametrize("name", OPERATORS)
 def test_results_and_derivatives_of_any_order_are_those_of_nested_operators(name):
     operator = OPERATORS[name]
-    x = tensor(X)
+    x = tensor(X, requires_grad=True)
     found, spec = flatten(operator(x))
     expected, same = flatten(operator(X))
     assert spec == same
@@ -81,19 +81,22 @@ def test_results_and_derivatives_of_any_order_are_those_of_nested_operators(name
 
 def test_gradients_flow_to_every_recorded_argument():
     f = lambda x, p, scale: scale * np.sum(x**2 * p["w"]) + np.sum(p["b"] * x)
-    x, p = tensor(X), {"w": tensor(W), "b": tensor(X + W)}
+    x, p = (
+        tensor(X, requires_grad=True),
+        {"w": tensor(W, requires_grad=True), "b": tensor(X + W, requires_grad=True)},
+    )
     slope = fdiff.grad(f)(x, p, 3)
     np.sum(slope * x).backward()
     np.testing.assert_allclose(x.grad.numpy(), 12.0 * X * W + X + W)
     np.testing.assert_allclose(p["w"].grad.numpy(), 6.0 * X**2)
     np.testing.assert_allclose(p["b"].grad.numpy(), X)
-    w = tensor(W)  # alone, where nothing that is differentiated is recorded
+    w = tensor(W, requires_grad=True)  # alone, where nothing that is differentiated is recorded
     np.sum(fdiff.grad(f)(X, {"w": w, "b": W}, 3)).backward()
     np.testing.assert_allclose(w.grad.numpy(), 6.0 * X)
 
 
 def test_what_no_gradient_is_required_of():
-    operator, x = fdiff.value_and_grad(scalar), tensor(X)
+    operator, x = fdiff.value_and_grad(scalar), tensor(X, requires_grad=True)
     with no_grad():
         unrecorded = operator(x)
     for found in (unrecorded, operator(x.detach())):
@@ -110,7 +113,7 @@ def test_what_no_gradient_is_required_of():
 def test_what_the_function_reads_is_read_once():
     data = {"scale": np.array([1.0, 2.0, 3.0])}
     operator = fdiff.grad(lambda x: np.sum(data["scale"] * x**2) if x[0] > 0 else np.sum(x))
-    x = tensor(X)
+    x = tensor(X, requires_grad=True)
     y = operator(x)
     data["scale"][:] = 0.0
     (g,) = grad(y, x, np.ones(3))
@@ -125,11 +128,11 @@ def test_rules_of_the_user_are_kept():
         return np.sin(x)
 
     steep.defvjp(lambda x: (np.sin(x), x), lambda x, bar: (3.0 * np.cos(x) * bar,))
-    x, w = tensor(X), tensor(W)
+    x, w = tensor(X, requires_grad=True), tensor(W, requires_grad=True)
     np.sum(fdiff.grad(lambda x, w: np.sum(x**2 * steep(w)))(x, w)).backward()
     np.testing.assert_allclose(w.grad.numpy(), 2.0 * X * 3.0 * np.cos(W))
     np.testing.assert_allclose(x.grad.numpy(), 2.0 * np.sin(W))
-    y = tensor(X)
+    y = tensor(X, requires_grad=True)
     np.sum(fdiff.grad(lambda x: np.sum(steep(x)))(y)).backward()
     np.testing.assert_allclose(y.grad.numpy(), -3.0 * np.sin(X))
 
@@ -145,7 +148,7 @@ def test_operators_in_rules_of_the_user():
         return (bar * fdiff.grad(lambda y: np.sum(scale * y**2))(x),)
 
     energy.defvjp(lambda x: (energy(x), x), backward)
-    x = tensor(X)
+    x = tensor(X, requires_grad=True)
     y = energy(x)
     expected, scale[:] = 2.0 * scale * X, 0.0  # `scale` is read when `energy` is called
     (g,) = grad(y, x, create_graph=True)
@@ -157,13 +160,13 @@ def test_operators_in_rules_of_the_user():
 
 
 def test_views_and_stores():
-    x = tensor(X)
+    x = tensor(X, requires_grad=True)
     y = x * 1.0
     part = y[1:]
     y *= 2.0
     fdiff.grad(lambda x: np.sum(x**3))(part).sum().backward()
     np.testing.assert_allclose(x.grad.numpy(), [0.0, *(24.0 * X[1:])])
-    kept = tensor(X) * 1.0
+    kept = tensor(X, requires_grad=True) * 1.0
     slope = fdiff.grad(lambda x: np.sum(x**3))(kept)
     kept *= 2.0
     with pytest.raises(
@@ -173,7 +176,7 @@ def test_views_and_stores():
 
 
 def test_complex_arrays():
-    z = tensor(X + 1j * W)
+    z = tensor(X + 1j * W, requires_grad=True)
     f = lambda z: np.exp(1j * z) * np.conj(z)
     out, pulled = fdiff.vjp(f, z, X - 2j * W)
     assert fdiff.gradcheck(lambda z: fdiff.vjp(f, z, X - 2j * W), z)
@@ -191,23 +194,27 @@ def test_forward_mode_goes_through():
             found = forward_ad.unpack_dual(fdiff.grad(scalar)(x)).tangent
         np.testing.assert_allclose(found.numpy(), wanted)
     options = {"check_forward_ad": True, "check_batched_grad": True}
-    assert fdiff.gradcheck(lambda x: fdiff.hvp(scalar, x, x * W), tensor(X), **options)
-    assert fdiff.gradgradcheck(fdiff.grad(scalar), tensor(X), check_fwd_over_rev=True)
+    assert fdiff.gradcheck(
+        lambda x: fdiff.hvp(scalar, x, x * W), tensor(X, requires_grad=True), **options
+    )
+    assert fdiff.gradgradcheck(
+        fdiff.grad(scalar), tensor(X, requires_grad=True), check_fwd_over_rev=True
+    )
 
 
 def test_who_looks_on_sees_such_calls():
-    at_zero = tensor([0.0, 1.0])
+    at_zero = tensor([0.0, 1.0], requires_grad=True)
     with fdiff.kinks("raise"), pytest.raises(KinkError, match=r"numpy\.absolute has no"):
         fdiff.grad(lambda x: np.sum(np.abs(x)))(at_zero)
     with detect_anomaly(), pytest.raises(AnomalyError, match="Function 'SqrtBackward0' returned"):
         fdiff.grad(lambda x: np.sum(np.sqrt(x)))(at_zero)
     with fdiff.profiler.profile() as profile:
-        fdiff.grad(scalar)(tensor(X))
+        fdiff.grad(scalar)(tensor(X, requires_grad=True))
     assert "grad(scalar)" in profile.key_averages().table()
 
 
 def test_what_is_refused():
-    z = tensor(X)
+    z = tensor(X, requires_grad=True)
     with pytest.raises(
         InputError, match=r"grad\(scalar\): the result is a recorded array, which wo"
     ):
@@ -219,11 +226,11 @@ def test_what_is_refused():
     with pytest.raises(InputError, match=r"grad\(vector\): Gradient only defined for scalar"):
         fdiff.grad(vector)(z)
     with pytest.raises(fdiff.errors.DtypeError, match="only floating-point inputs"):
-        fdiff.grad(np.sum)(tensor(np.arange(3), requires_grad=False))
+        fdiff.grad(np.sum)(tensor(np.arange(3)))
 
 
 def test_arguments_that_no_result_was_computed_from_have_no_gradient():
-    x, w = tensor(X), tensor(W)
+    x, w = tensor(X, requires_grad=True), tensor(W, requires_grad=True)
     slope = fdiff.grad(lambda x, w: np.sum(x**2) + np.sum(w))(x, w)
     np.sum(slope).backward(retain_graph=True)
     assert w.grad is None
@@ -267,7 +274,7 @@ ruled.defvjp(lambda x: (np.log(x), x), lambda x, bar: (bar / x,))
 )
 @pytest.mark.filterwarnings("ignore::fdiff.errors.RetraceWarning")
 def test_warnings_of_numpy_are_those_of_plain_arrays(call):
-    for given in (np.zeros(2), tensor(np.zeros(2))):
+    for given in (np.zeros(2), tensor(np.zeros(2), requires_grad=True)):
         with pytest.warns(RuntimeWarning, match="divide by zero encountered in log") as told:
             call(given)
         assert {w.filename for w in told} == {__file__}
@@ -279,7 +286,7 @@ def test_warnings_of_numpy_are_those_of_plain_arrays(call):
 
 @pytest.mark.filterwarnings("ignore::fdiff.errors.RetraceWarning")
 def test_what_a_derivative_alone_computes_gives_no_warning():
-    for given in (np.zeros(2), tensor(np.zeros(2))):
+    for given in (np.zeros(2), tensor(np.zeros(2), requires_grad=True)):
         with np.errstate(all="raise"):
             fdiff.value_and_grad(lambda x: np.sum(np.sqrt(x)))(given)
             fdiff.grad(lambda x: np.sum(np.sqrt(x) * DRAWS.random()))(given)
@@ -291,8 +298,8 @@ def test_who_calls_with_recorded_arrays_is_not_told_that_calls_are_traced_again(
         pass  # who looked for kinks once does not look at later calls
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        fdiff.grad(lambda x: np.sum(x**2) * len(str(kinds[0])))(tensor(X))
+        fdiff.grad(lambda x: np.sum(x**2) * len(str(kinds[0])))(tensor(X, requires_grad=True))
         print_x = fdiff.grad(lambda x: (print(x), np.sum(x**2))[1])
-        print_x(tensor(X))
+        print_x(tensor(X, requires_grad=True))
     with pytest.warns(RetraceWarning, match="traced again at each call"):
         print_x(X)

@@ -17,7 +17,7 @@ X = np.array([0.0, 1.0, 4.0])
 def anomaly(f, x=X, context=ag.detect_anomaly):
     """The message of the anomaly in a backward pass."""
     with pytest.raises(AnomalyError) as caught, context():
-        f(ag.tensor(x)).backward()
+        f(ag.tensor(x, requires_grad=True)).backward()
     assert isinstance(caught.value, RuntimeError)
     return str(caught.value)
 
@@ -89,7 +89,7 @@ def test_second_derivatives_are_watched():
     def f(x):
         return np.sum(x**1.5)  # here
 
-    x = ag.tensor(X)
+    x = ag.tensor(X, requires_grad=True)
     with ag.detect_anomaly():
         (slope,) = ag.grad(f(x), x, create_graph=True)
         assert slope.tolist() == [0.0, 1.5, 3.0]
@@ -99,7 +99,7 @@ def test_second_derivatives_are_watched():
 
 
 def test_a_gradient_that_the_user_gives_is_told_from_one_that_is_made():
-    x = ag.tensor(X)
+    x = ag.tensor(X, requires_grad=True)
     with ag.detect_anomaly(), pytest.raises(AnomalyError) as caught:
         (x * 2.0).backward(np.array([1.0, np.nan, 1.0]))
     words = "a gradient that was given to MultiplyBackward0 holds nan values. 1 of 3 entries is nan"
@@ -108,7 +108,7 @@ def test_a_gradient_that_the_user_gives_is_told_from_one_that_is_made():
 
 def test_what_is_discarded_is_no_anomaly_and_gradients_are_the_same():
     f = lambda x: np.sum(np.where(x > 0.5, np.sqrt(x), 0.0)) + np.max(x) * x[1]
-    plain, watched = ag.tensor(X), ag.tensor(X)
+    plain, watched = ag.tensor(X, requires_grad=True), ag.tensor(X, requires_grad=True)
     f(plain).backward()
     with ag.detect_anomaly():
         f(watched).backward()
@@ -116,7 +116,7 @@ def test_what_is_discarded_is_no_anomaly_and_gradients_are_the_same():
 
 
 def test_without_check_nan_only_the_line_of_an_error_is_told():
-    x = ag.tensor(X)
+    x = ag.tensor(X, requires_grad=True)
     with ag.detect_anomaly(check_nan=False):
         np.sum(np.sqrt(x)).backward()
     assert np.isinf(x.grad.tolist()[0])
@@ -142,7 +142,7 @@ def from_rule(x, rule):
 
 
 def test_a_custom_rule_that_gives_nan_is_named():
-    x = ag.tensor(X)
+    x = ag.tensor(X, requires_grad=True)
     with (
         ag.detect_anomaly(),
         pytest.raises(AnomalyError, match="Function 'MyBackward' returned nan"),
@@ -155,8 +155,8 @@ def test_a_custom_rule_that_gives_nan_is_named():
 
 @pytest.mark.parametrize("fast", [False, True])
 def test_gradcheck_takes_recorded_arrays(fast):
-    x, y = ag.tensor([0.5, 2.0]), ag.tensor([1.0, 3.0])
-    constant = ag.tensor([2.0, 2.0], requires_grad=False)
+    x, y = ag.tensor([0.5, 2.0], requires_grad=True), ag.tensor([1.0, 3.0], requires_grad=True)
+    constant = ag.tensor([2.0, 2.0])
     f = lambda x, y, c: (x * y * c, np.sum(np.sin(x) * y))
     options = {"fast_mode": fast, "check_batched_grad": True, "check_grad_dtypes": True}
     assert fdiff.gradcheck(f, (x, y, constant), **options)
@@ -171,7 +171,7 @@ def test_gradcheck_takes_recorded_arrays(fast):
 
 
 def test_a_wrong_rule_is_found():
-    x = ag.tensor(X)
+    x = ag.tensor(X, requires_grad=True)
     assert fdiff.gradcheck(lambda x: from_rule(x, lambda grad: grad * np.ones(3)), x)
     with pytest.raises(GradcheckError, match="mismatch"):
         fdiff.gradcheck(lambda x: from_rule(x, lambda grad: grad * np.array([1.0, 2.0, 1.0])), x)
@@ -203,12 +203,12 @@ class Pushed(ag.Function):
 
 @pytest.mark.parametrize("fast", [False, True])
 def test_forward_mode_is_checked_where_it_is_asked_for(fast, monkeypatch):
-    x, y = ag.tensor(X), ag.tensor(X + 0.5)
+    x, y = ag.tensor(X, requires_grad=True), ag.tensor(X + 0.5, requires_grad=True)
     forward = {"check_forward_ad": True, "fast_mode": fast}
     assert fdiff.gradcheck(Pushed.apply, (x, y), check_batched_forward_grad=True, **forward)
     both = lambda x, y: (np.sin(x) * y, np.argmax(x), np.floor(x + 0.3))
     assert fdiff.gradcheck(both, (x, y), check_grad_dtypes=True, **forward)
-    z = ag.tensor(X + 1j * X[::-1])
+    z = ag.tensor(X + 1j * X[::-1], requires_grad=True)
     assert fdiff.gradcheck(lambda z: z * np.conj(z) * z, z, **forward)
     monkeypatch.setattr(Pushed, "slope", 1.5)
     assert fdiff.gradcheck(Pushed.apply, (x, y), fast_mode=fast)  # as in torch
@@ -218,7 +218,7 @@ def test_forward_mode_is_checked_where_it_is_asked_for(fast, monkeypatch):
 
 
 def test_forward_mode_of_the_gradient_is_checked_where_it_is_asked_for():
-    x, y = ag.tensor(X), ag.tensor(X + 0.5)
+    x, y = ag.tensor(X, requires_grad=True), ag.tensor(X + 0.5, requires_grad=True)
     stored = lambda x: _halved(x * x)
     for f, at in ((lambda x, y: (np.sin(x) * y, np.sum(x)), (x, y)), (stored, x)):
         assert fdiff.gradgradcheck(f, at, check_fwd_over_rev=True)
@@ -237,7 +237,7 @@ def test_a_function_without_a_rule_for_forward_mode():
     class Backward(ag.Function):
         forward, backward = Pushed.forward, Pushed.backward
 
-    x = ag.tensor(X)
+    x = ag.tensor(X, requires_grad=True)
     assert fdiff.gradcheck(Backward.apply, (x, x))
     with pytest.raises(UnsupportedError, match=r"Define the static method jvp\(ctx, \*grad_inp"):
         fdiff.gradcheck(Backward.apply, (x, x), check_forward_ad=True, raise_exception=False)
@@ -285,7 +285,7 @@ def test_the_forward_line_is_told_where_the_derivative_needs_no_result(f, words)
     """Neither the result nor all operands of these calls are saved for the backward pass."""
     for _ in range(2):  # by the short way the second time, outside of the mode
         with np.errstate(all="ignore"):
-            f(ag.tensor(X))
+            f(ag.tensor(X, requires_grad=True))
     told = anomaly(f)
     assert "the output that is differentiated holds" in told
     assert f"It comes from the forward pass: {words}" in told
@@ -300,16 +300,16 @@ def test_values_that_were_given_are_no_call_s_fault():
 
 
 def test_gradcheck_of_recorded_arrays_tells_what_is_wrong_with_them():
-    free = ag.tensor(np.ones(2), requires_grad=False)
+    free = ag.tensor(np.ones(2))
     words = "expects at least one input array to require gradient"
     for check in (fdiff.gradcheck, fdiff.gradgradcheck):
         with pytest.raises(InputError, match=words):
             check(lambda x: x * x, (free,))
-    single = ag.tensor(np.ones(2, np.float32))
+    single = ag.tensor(np.ones(2, np.float32), requires_grad=True)
     with pytest.warns(UserWarning, match="Input #0 is float32, not double precision"):
         assert fdiff.gradcheck(lambda x: x * x, (single,))
 
 
 def test_explain_takes_no_recorded_arrays():
     with pytest.raises(InputError, match=r"explain.*RecordedArray[^$]*Pass `array.detach"):
-        fdiff.explain(lambda x: np.sum(x * x), ag.tensor(np.ones(2)))
+        fdiff.explain(lambda x: np.sum(x * x), ag.tensor(np.ones(2), requires_grad=True))

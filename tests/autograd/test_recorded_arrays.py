@@ -24,7 +24,7 @@ def complex_step(f, x):
 
 
 def test_the_example_of_the_torch_tutorial():
-    x = tensor(np.ones((2, 2)))
+    x = tensor(np.ones((2, 2)), requires_grad=True)
     y = x + 2
     z = y * y * 3
     out = z.mean()
@@ -55,7 +55,7 @@ SMOOTH = {
 def test_gradients_beside_the_complex_step(name):
     f, at = SMOOTH[name], RNG.uniform(0.5, 1.5, (2, 3))
     for _ in range(3):  # the structure is met again, and its tape compiled at some time
-        x = tensor(at)
+        x = tensor(at, requires_grad=True)
         f(x).backward()
         np.testing.assert_allclose(x.grad, complex_step(f, at), rtol=1e-12, atol=1e-13)
 
@@ -63,14 +63,14 @@ def test_gradients_beside_the_complex_step(name):
 @pytest.mark.parametrize("name", SMOOTH)
 def test_second_derivatives_beside_the_functional_operators(name):
     f, at = SMOOTH[name], RNG.uniform(0.5, 1.5, (2, 3))
-    x, v = tensor(at), RNG.standard_normal((2, 3))
+    x, v = tensor(at, requires_grad=True), RNG.standard_normal((2, 3))
     (g,) = grad(f(x), x, create_graph=True)
     (h,) = grad(g, x, v)
     np.testing.assert_allclose(h, fdiff.hvp(f)(at, v), rtol=1e-10, atol=1e-11)
 
 
 def test_derivatives_of_any_order():
-    x = tensor(0.7)
+    x = tensor(0.7, requires_grad=True)
     y = np.sin(x)
     for _ in range(5):
         (y,) = grad(y, x, create_graph=True)
@@ -78,7 +78,7 @@ def test_derivatives_of_any_order():
 
 
 def test_gradients_accumulate_and_the_graph_is_freed():
-    x = tensor([1.0, 2.0])
+    x = tensor([1.0, 2.0], requires_grad=True)
     y = (x * x).sum()
     y.backward(retain_graph=True)
     y.backward()
@@ -90,11 +90,11 @@ def test_gradients_accumulate_and_the_graph_is_freed():
 
 
 def test_errors_of_backward_and_grad():
-    x, other = tensor([1.0, 2.0]), tensor(1.0)
+    x, other = tensor([1.0, 2.0], requires_grad=True), tensor(1.0, requires_grad=True)
     with pytest.raises(RuntimeError, match="implicitly created only for scalar outputs"):
         (x * 2).backward()
     with pytest.raises(RuntimeError, match="does not require grad and does not have a grad_fn"):
-        backward(tensor(1.0, requires_grad=False))
+        backward(tensor(1.0))
     with pytest.raises(RuntimeError, match="Mismatch in shape: grad_output"):
         (x * 2).backward(np.ones(3))
     with pytest.raises(RuntimeError, match="appears to not have been used in the graph"):
@@ -104,25 +104,25 @@ def test_errors_of_backward_and_grad():
     with pytest.raises(ValueError, match="allow_unused=False"):
         grad(x.sum(), other, allow_unused=False, materialize_grads=True)
     with pytest.raises(fdiff.errors.DtypeError, match="floating point"):
-        tensor(np.arange(3))
+        tensor(np.arange(3), requires_grad=True)
     with pytest.raises(RuntimeError, match=r"Use array.detach\(\).numpy\(\)"):
         np.asarray(x)
 
 
 def test_a_batch_of_cotangents():
-    x = tensor([1.0, 2.0, 3.0])
+    x = tensor([1.0, 2.0, 3.0], requires_grad=True)
     y = x**2
     (jacobian,) = grad(y, x, np.eye(3), is_grads_batched=True)
     assert np.array_equal(jacobian, np.diag([2.0, 4.0, 6.0]))
 
 
 def test_a_hook_of_an_array_may_replace_its_gradient():
-    v = tensor(np.zeros(3))
+    v = tensor(np.zeros(3), requires_grad=True)
     handle = v.register_hook(lambda g: g * 2)
     v.backward(np.ones(3))
     assert np.array_equal(v.grad, [2.0, 2.0, 2.0])
     handle.remove()
-    x = tensor([1.0, 2.0])
+    x = tensor([1.0, 2.0], requires_grad=True)
     y = x * 3
     y.register_hook(lambda g: g + 1)
     (y * y).sum().backward()
@@ -130,8 +130,8 @@ def test_a_hook_of_an_array_may_replace_its_gradient():
 
 
 def test_a_batch_of_cotangents_is_pulled_back_at_once(monkeypatch):
-    x, w = tensor([1.0, 2.0, 3.0]), tensor([2.0, 1.0, 0.5])
-    unused = tensor(1.0)
+    x, w = tensor([1.0, 2.0, 3.0], requires_grad=True), tensor([2.0, 1.0, 0.5], requires_grad=True)
+    unused = tensor(1.0, requires_grad=True)
 
     def outputs(x=x):
         return np.sin(x * w) * np.cumsum(x), np.sum(x * x)
@@ -139,7 +139,7 @@ def test_a_batch_of_cotangents_is_pulled_back_at_once(monkeypatch):
     bars, options = [np.eye(3)[:2], np.arange(2.0)], {"allow_unused": True}
     rows = [grad(outputs(), (x, w), [bar[k] for bar in bars]) for k in range(2)]
     expected = [np.stack(column) for column in zip(*rows, strict=True)]
-    hooked = tensor(x)
+    hooked = tensor(x, requires_grad=True)
     hooked.register_hook(lambda g: g * 1.0)
     row_by_row = grad(outputs(hooked), (hooked, w), bars, is_grads_batched=True)
     monkeypatch.setattr("fdiff.autograd.engine._Pass", None)
@@ -158,7 +158,7 @@ def test_a_batch_of_cotangents_is_pulled_back_at_once(monkeypatch):
 
 
 def test_shapes_of_a_batch_of_cotangents():
-    x, unused = tensor([1.0, 2.0, 3.0]), tensor(1.0)
+    x, unused = tensor([1.0, 2.0, 3.0], requires_grad=True), tensor(1.0, requires_grad=True)
     y, none = x * x, np.zeros((0, 3))
     for create in (False, True):
         found = grad(y, (x, unused), none, True, create, allow_unused=True, is_grads_batched=True)
@@ -172,7 +172,7 @@ def test_shapes_of_a_batch_of_cotangents():
 
 
 def test_a_batch_of_cotangents_is_pulled_back_in_parts_that_memory_holds(monkeypatch):
-    x, sizes, bars = tensor([1.0, 2.0, 3.0]), [], np.arange(33.0).reshape(11, 3)
+    x, sizes, bars = tensor([1.0, 2.0, 3.0], requires_grad=True), [], np.arange(33.0).reshape(11, 3)
     f = lambda x: np.sin(x) * np.cumsum(x)
     (expected,) = grad(f(x), x, bars, is_grads_batched=True)
     batched = compiled_backward.batch
@@ -190,7 +190,7 @@ def test_a_batch_of_cotangents_is_pulled_back_in_parts_that_memory_holds(monkeyp
 
 
 def test_a_custom_node():
-    x = tensor([1.0, 2.0])
+    x = tensor([1.0, 2.0], requires_grad=True)
     for expected in ([2.0, 8.0], [4.0, 16.0]):
         (y,) = custom_node("Cube", [x], [x.detach().numpy() ** 3], lambda g: g * x * x * 2)
         assert y.grad_fn.name() == "Cube"
@@ -199,3 +199,13 @@ def test_a_custom_node():
     (y,) = custom_node("Cube", [x], [x.detach().numpy() ** 3], lambda g: g * x * x * 2)
     (g,) = grad(y.sum(), x, create_graph=True)
     assert np.array_equal(grad(g.sum(), x)[0], [4.0, 8.0])
+
+
+def test_a_gradient_is_recorded_where_it_is_asked_for():
+    for data in (1.0, [1, 2], np.ones(2), tensor(2.0, requires_grad=True)):
+        assert not tensor(data).requires_grad
+        assert tensor(data, requires_grad=True).requires_grad
+    assert tensor([1, 2]).dtype == np.int64  # only what requires a gradient has to be floating
+    with pytest.raises(RuntimeError, match="does not require grad") as caught:
+        tensor(1.0).backward()
+    assert "requires_grad=True" in "".join(caught.value.__notes__)

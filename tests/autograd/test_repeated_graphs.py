@@ -28,7 +28,7 @@ def made_anew(monkeypatch, call, shapes):
     def recipe_of():
         monkeypatch.setattr(recipes, "_recipes", {})
         RECORDED_CALLS.clear()
-        arrays = [tensor(RNG.uniform(0.2, 0.8, shape)) for shape in shapes]
+        arrays = [tensor(RNG.uniform(0.2, 0.8, shape), requires_grad=True) for shape in shapes]
         with np.errstate(all="ignore"):
             out = call(*arrays)
         return None if out.grad_fn is None else out.grad_fn.recipe
@@ -103,7 +103,10 @@ def written(f, *arrays):
 
 
 def test_a_pass_that_is_written_out_looks_at_the_graph():
-    x, w = tensor(RNG.normal(size=6)), tensor(RNG.normal(size=6))
+    x, w = (
+        tensor(RNG.normal(size=6), requires_grad=True),
+        tensor(RNG.normal(size=6), requires_grad=True),
+    )
 
     def shared(x, w):
         y = np.tanh(x * w)
@@ -132,7 +135,7 @@ def test_a_pass_that_is_written_out_looks_at_the_graph():
 
 
 def test_a_pass_that_is_written_out_takes_the_numbers_of_this_pass():
-    x = tensor([1.0, 2.0])
+    x = tensor([1.0, 2.0], requires_grad=True)
     written(lambda x: np.sum(x * x * 3.0), x)
     for number in (3.0, -2.5, 0.0, 7):
         (g,) = step(lambda x, n=number: np.sum(x * x * n), x)
@@ -141,7 +144,7 @@ def test_a_pass_that_is_written_out_takes_the_numbers_of_this_pass():
 
 
 def test_a_pass_that_is_written_out_keeps_the_rules_of_graphs():
-    x = tensor([1.0, 2.0, 3.0])
+    x = tensor([1.0, 2.0, 3.0], requires_grad=True)
 
     def f(x):
         y = np.exp(x)
@@ -176,7 +179,7 @@ def test_a_pass_that_is_written_out_keeps_the_rules_of_graphs():
 
 
 def test_a_store_that_is_written_out_is_passed_once():
-    x = tensor([1.0, 2.0, 3.0])
+    x = tensor([1.0, 2.0, 3.0], requires_grad=True)
 
     def f(x):
         y = x + 0.0
@@ -192,20 +195,20 @@ def test_a_store_that_is_written_out_is_passed_once():
 
 
 def test_a_pass_that_is_written_out_holds_no_arrays():
-    x = tensor(np.ones(4))
+    x = tensor(np.ones(4), requires_grad=True)
     f = lambda x: np.sum(np.exp(x) * x)
     written(f, x)
     node = weakref.ref(f(x).grad_fn)
     gc.collect()
     assert node() is None
-    out, leaf = f(y := tensor(np.ones(4))), weakref.ref(y)
+    out, leaf = f(y := tensor(np.ones(4), requires_grad=True)), weakref.ref(y)
     del y
     assert leaf() is None
     out.backward()  # nobody is there to take the gradient
 
 
 def test_gradients_of_leaves_keep_their_layout_when_written_out():
-    w = tensor(np.asfortranarray(RNG.normal(size=(3, 4))))
+    w = tensor(np.asfortranarray(RNG.normal(size=(3, 4))), requires_grad=True)
     f = lambda w: np.sum(np.tanh(w) * w)
     written(f, w)
     assert w.grad.value.flags.f_contiguous
@@ -216,7 +219,7 @@ def test_gradients_of_leaves_keep_their_layout_when_written_out():
 
 def test_graphs_that_never_repeat_get_no_programs():
     def loss(n):
-        x = tensor(np.linspace(0.1, 0.9, n))
+        x = tensor(np.linspace(0.1, 0.9, n), requires_grad=True)
         np.mean(np.sin(x) * x + x**2).backward()
         at = x.value
         expected = (np.cos(at) * at + np.sin(at) + 2 * at) / n
@@ -234,7 +237,7 @@ def test_graphs_that_never_repeat_get_no_programs():
 
 
 def test_operations_without_a_graph_have_short_ways_of_their_own():
-    p, g = tensor([1.0, 2.0, 3.0]), tensor([0.5, 0.5, 0.5], requires_grad=False)
+    p, g = tensor([1.0, 2.0, 3.0], requires_grad=True), tensor([0.5, 0.5, 0.5])
     for _ in range(3):
         with no_grad():
             before = p._version
@@ -253,7 +256,7 @@ def test_operations_without_a_graph_have_short_ways_of_their_own():
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64, np.complex128])
 def test_numbers_beside_arrays_do_not_widen_them(dtype):
-    x = tensor(np.array([1.5, -2.0], dtype))
+    x = tensor(np.array([1.5, -2.0], dtype), requires_grad=True)
     for _ in range(3):
         for result in (x * 1.1, 1.1 * x, x + 3, x**2, x / 7.0, 2 - x):
             assert result.dtype == dtype

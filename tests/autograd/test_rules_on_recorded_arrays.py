@@ -57,7 +57,7 @@ X = np.array([0.3, 1.7])
 
 @pytest.mark.parametrize("name", LOSSES)
 def test_gradients_obey_the_rules_at_every_order(name):
-    loss, x = LOSSES[name], tensor(X)
+    loss, x = LOSSES[name], tensor(X, requires_grad=True)
     (first,) = grad(loss(x), x)
     np.testing.assert_allclose(first, fdiff.grad(loss)(X), rtol=1e-12)
     (first,) = grad(loss(x), x, create_graph=True)
@@ -72,7 +72,7 @@ def test_gradients_obey_the_rules_at_every_order(name):
 
 
 def test_the_value_is_that_of_the_forward_rule():
-    x = tensor([0.0, 1000.0])
+    x = tensor([0.0, 1000.0], requires_grad=True)
     y = softplus(x)
     np.sum(y).backward()
     np.testing.assert_allclose(y.detach(), [np.log(2.0), 1000.0])
@@ -81,7 +81,7 @@ def test_the_value_is_that_of_the_forward_rule():
 
 @pytest.mark.parametrize("f", [softplus, rounded, partials, pulled])
 def test_nothing_is_recorded_without_need(f):
-    x = tensor([1.0, 2.0])
+    x = tensor([1.0, 2.0], requires_grad=True)
     with no_grad():
         out = f(x)
     assert isinstance(out, RecordedArray)
@@ -93,7 +93,7 @@ def test_nothing_is_recorded_without_need(f):
 
 
 def test_stop_gradient_detaches():
-    x = tensor([1.0, 2.0])
+    x = tensor([1.0, 2.0], requires_grad=True)
     y = fdiff.stop_gradient(x * 3)
     assert isinstance(y, RecordedArray)
     assert y.is_leaf
@@ -109,13 +109,13 @@ def test_structures_other_values_and_stores():
         lambda p, k, name: (scaled(p, k, name), k),
         lambda k, bar: ({"w": 10 * k * bar["out"], "n": None}, None, None),
     )
-    w, factor = tensor([1.0, 2.0]), np.array([2.0, 3.0])
+    w, factor = tensor([1.0, 2.0], requires_grad=True), np.array([2.0, 3.0])
     found = scaled({"w": w, "n": 3}, factor, "text")
     factor[:] = 100.0  # what was given is what counts
     assert found["name"] == "text"
     np.sum(found["out"]).backward()
     assert np.array_equal(w.grad, [20.0, 30.0])
-    x = tensor([1.0, 2.0])
+    x = tensor([1.0, 2.0], requires_grad=True)
     y = clipped(x)
     y *= 5.0  # it is not the memory of x, although the function gives its argument
     np.sum(y).backward()
@@ -133,7 +133,7 @@ def test_calls_are_traced_anew_for_branches_and_what_they_read():
     f.defvjp(lambda x: (f(x), x), lambda x, bar: (bar * (slope if x[0] > 0 else -7.0 * slope),))
     found = []
     for sign in (1.0, -1.0, 1.0):
-        x = tensor([sign, 1.0])
+        x = tensor([sign, 1.0], requires_grad=True)
         out = np.sum(f(x))
         slope += 1.0
         out.backward()
@@ -144,7 +144,7 @@ def test_calls_are_traced_anew_for_branches_and_what_they_read():
 def test_forward_mode():
     def tangent(f):
         with forward_ad.dual_level():
-            dual = forward_ad.make_dual(tensor(X), tensor([1.0, 5.0], requires_grad=False))
+            dual = forward_ad.make_dual(tensor(X, requires_grad=True), tensor([1.0, 5.0]))
             return forward_ad.unpack_dual(f(dual)).tangent.detach()
 
     for f in (softplus, rounded, partials, pulled, pushed):
@@ -154,7 +154,7 @@ def test_forward_mode():
 
 
 def test_refusals():
-    w = tensor([3.0, 3.0])
+    w = tensor([3.0, 3.0], requires_grad=True)
 
     @fdiff.custom_vjp
     def closes(x):
@@ -162,7 +162,7 @@ def test_refusals():
 
     closes.defvjp(lambda x: (closes(x), None), lambda _, bar: (bar,))
     with pytest.raises(errors.InputError, match="inside a function that is traced"):
-        closes(tensor([1.0, 2.0]))
+        closes(tensor([1.0, 2.0], requires_grad=True))
 
     @fdiff.custom_vjp
     def stores(x):
@@ -171,4 +171,4 @@ def test_refusals():
 
     stores.defvjp(lambda x: (stores(x), None), lambda _, bar: (bar,))
     with pytest.raises(errors.FdiffError, match=r"[Ss]tore"):
-        stores(tensor([1.0, 2.0]) * 1)
+        stores(tensor([1.0, 2.0], requires_grad=True) * 1)

@@ -12,7 +12,7 @@ from fdiff.primitive import FUNCTIONS
 
 def gradients_agree(program, *arrays):
     """The gradients of a program on recorded arrays are those of the same program traced."""
-    leaves = [tensor(a) for a in arrays]
+    leaves = [tensor(a, requires_grad=True) for a in arrays]
     program(*leaves).backward()
     expected = fdiff.grad(program, argnums=tuple(range(len(arrays))))(*arrays)
     for leaf, g in zip(leaves, expected, strict=True):
@@ -57,7 +57,7 @@ def test_stores_beside_the_traced_program(program):
 
 
 def test_a_view_of_an_array_in_fortran_order():
-    x = tensor(np.arange(6.0).reshape(2, 3, order="F"))
+    x = tensor(np.arange(6.0).reshape(2, 3, order="F"), requires_grad=True)
     assert x.flags.f_contiguous
     y = x * 1
     flat = y.T.reshape(-1)  # a view, for the order of the memory is kept
@@ -68,7 +68,7 @@ def test_a_view_of_an_array_in_fortran_order():
 
 
 def test_a_saved_value_that_is_modified_names_both_lines():
-    x = tensor([1.0, 2.0])
+    x = tensor([1.0, 2.0], requires_grad=True)
     y = x * 1
     z = np.exp(y) * y
     y += 1  # this line
@@ -81,7 +81,7 @@ def test_a_saved_value_that_is_modified_names_both_lines():
 
 
 def test_stores_into_leaves_are_refused():
-    x = tensor([1.0, 2.0])
+    x = tensor([1.0, 2.0], requires_grad=True)
     with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):
         x += 1
     with pytest.raises(RuntimeError, match="a view of a leaf Variable"):
@@ -94,7 +94,7 @@ def test_stores_into_leaves_are_refused():
 
 def test_what_a_result_saves():
     """Versions are checked exactly where a rule reads the value."""
-    x = tensor([1.0, 2.0])
+    x = tensor([1.0, 2.0], requires_grad=True)
     for read, operate in (
         (True, np.sin), (False, np.exp), (False, np.sqrt), (True, np.log), (False, np.negative),
         (True, lambda y: y * x), (False, lambda y: y + x), (True, np.abs),
@@ -110,7 +110,7 @@ def test_what_a_result_saves():
 
 
 def test_stores_into_saved_values_may_be_allowed():
-    x = tensor([1.0, 2.0])
+    x = tensor([1.0, 2.0], requires_grad=True)
     with graph.allow_mutation_on_saved_tensors():
         y = x * 1
         z = (y**2).sum()
@@ -120,7 +120,7 @@ def test_stores_into_saved_values_may_be_allowed():
 
 
 def test_plain_arrays_may_be_stored_into_after_use():
-    x, k = tensor([1.0, 2.0]), np.array([3.0, 4.0])
+    x, k = tensor([1.0, 2.0], requires_grad=True), np.array([3.0, 4.0])
     z = (x * k).sum()
     k[:] = 100.0
     z.backward()
@@ -129,7 +129,7 @@ def test_plain_arrays_may_be_stored_into_after_use():
 
 def test_scalars_are_no_arrays():
     """As in NumPy: ``+=`` gives another scalar, and one entry is a copy."""
-    x = tensor([1.0, 2.0])
+    x = tensor([1.0, 2.0], requires_grad=True)
     total = np.sum(x)
     before = total
     total += 1
@@ -142,18 +142,18 @@ def test_scalars_are_no_arrays():
 
 
 def test_a_plain_array_takes_no_recorded_value():
-    x, out = tensor([1.0, 2.0]), np.zeros(2)
+    x, out = tensor([1.0, 2.0], requires_grad=True), np.zeros(2)
     with pytest.raises((RuntimeError, ValueError), match=r"detach|setting an array element"):
         out[0] = x[0]
     with pytest.raises(fdiff.errors.InputError, match="requires a gradient, which would be lost"):
         np.add(x, x, out=out)
-    y = tensor(np.zeros(2), requires_grad=False)
+    y = tensor(np.zeros(2))
     np.add(x, x, out=y)
     assert np.array_equal(grad(y.sum(), x)[0], [2.0, 2.0])
 
 
 def test_detach_in_place():
-    x = tensor([1.0])
+    x = tensor([1.0], requires_grad=True)
     y = x * 2
     y.detach_()
     assert y.is_leaf
@@ -169,7 +169,7 @@ def _functions_of_one_array():
         for f in FUNCTIONS
         if hasattr(f, "__name__")
     }
-    ours = type(tensor([1.0]))
+    ours = type(tensor([1.0], requires_grad=True))
     for name in sorted(set(dir(ours)) & set(dir(np.ndarray))):
         attribute = getattr(np.ndarray, name)
         if not name.startswith("_") and name not in ("data", "base"):
@@ -205,7 +205,7 @@ def test_memory_is_shared_by_views_alone():
     """No function gives an array that looks at the memory of another one and is not tracked."""
     shared = []
     for name, function in _functions_of_one_array().items():
-        x = tensor(DATA)
+        x = tensor(DATA, requires_grad=True)
         y = x * 1
         try:
             leaves = _leaves_of(function(y))
@@ -237,7 +237,7 @@ def test_memory_is_shared_by_views_alone():
     [np.real, np.squeeze, np.atleast_1d, np.real_if_close, lambda x: x.astype(float, copy=False)],
 )
 def test_the_same_array_given_back_is_a_view(alias):
-    x = tensor([1.0, 2.0])
+    x = tensor([1.0, 2.0], requires_grad=True)
     for _ in range(3):  # the first call, and those by the recipe that it left
         with pytest.raises(RuntimeError, match="a view of a leaf Variable"):
             alias(x)[0] = 7.0
@@ -253,7 +253,7 @@ def test_the_same_array_given_back_is_a_view(alias):
 
 
 def test_views_of_two_parts_of_one_array():
-    x = tensor([1.0, 2.0, 3.0])
+    x = tensor([1.0, 2.0, 3.0], requires_grad=True)
     y = x * 1
     _, part = np.broadcast_arrays(y[:1], y[1:2])
     y *= x
@@ -263,7 +263,7 @@ def test_views_of_two_parts_of_one_array():
 
 @pytest.mark.parametrize("like", [np.zeros_like, np.ones_like, np.empty_like])
 def test_an_array_like_another_is_filled(like):
-    x = tensor([[1.0, 2.0], [3.0, 4.0]])
+    x = tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
     for _ in range(2):
         x.grad = None
         out = like(x)

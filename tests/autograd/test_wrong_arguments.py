@@ -17,7 +17,7 @@ X = np.array([1.0, 2.0, 3.0])
 
 
 def leaf():
-    return tensor(X)
+    return tensor(X, requires_grad=True)
 
 
 def loss(x=None):
@@ -93,8 +93,16 @@ REFUSED = {
         r"is called as hook\(grad_inputs, grad_outputs\)",
         "hook",
     ),
-    "tensor of rows": (lambda: tensor([[1.0], [1.0, 2.0]]), "tensor: .*inhomogeneous", "equal len"),
-    "tensor dtype": (lambda: tensor(X, dtype="no"), "tensor: data type 'no'", "a dtype of NumPy"),
+    "tensor of rows": (
+        lambda: tensor([[1.0], [1.0, 2.0]], requires_grad=True),
+        "tensor: .*inhomogeneous",
+        "equal len",
+    ),
+    "tensor dtype": (
+        lambda: tensor(X, dtype="no", requires_grad=True),
+        "tensor: data type 'no'",
+        "a dtype of NumPy",
+    ),
     "requires_grad": (
         lambda: tensor(X, "yes"),
         "tensor: requires_grad must be True",
@@ -296,7 +304,7 @@ def test_what_is_accepted_stays_accepted():
     assert autograd.inference_mode(np.True_).mode is True
     with graph.save_on_disk(None), graph.save_on_disk("."):
         loss().backward()
-    complex_leaf = tensor(X * (1.0 + 1.0j))
+    complex_leaf = tensor(X * (1.0 + 1.0j), requires_grad=True)
     (complex_leaf * 2).backward(X)  # a real cotangent is a complex one
     assert np.array_equal(complex_leaf.grad.value, 2.0 * X)
     edge = graph.get_gradient_edge(leaf() * 2)

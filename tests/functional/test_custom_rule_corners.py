@@ -319,7 +319,7 @@ def test_a_rule_of_which_no_argument_is_differentiated_reads_nothing_that_is():
         fdiff.grad(outer)(2.0)
     assert "custom_vjp(f)" in str(caught.value)
     assert fdiff.jit(outer)(2.0) == 4.0  # no derivative is taken
-    recorded = fdiff.autograd.tensor(2.0)
+    recorded = fdiff.autograd.tensor(2.0, requires_grad=True)
     with pytest.raises(TraceError, match="reads a differentiated value from outside"):
         outer(recorded)
     with fdiff.autograd.no_grad():

@@ -145,7 +145,7 @@ def test_every_operator_and_caller_takes_a_text():
     assert total(X) == pytest.approx(expected, rel=1e-12)
     slope = fdiff.cfunc(fdiff.grad(p), 0.5)
     assert slope.ctypes(0.7) == pytest.approx(special.expit(0.7), rel=1e-14)
-    z = fdiff.autograd.tensor(X)
+    z = fdiff.autograd.tensor(X, requires_grad=True)
     (p(z) * z).sum().backward()
     np.testing.assert_allclose(z.grad, fdiff.grad(lambda x: np.sum(plain_product(x)))(X))
 

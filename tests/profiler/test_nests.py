@@ -190,7 +190,7 @@ def test_angles_out_of_range_are_computed_by_libm():
 
 def test_recorded_arrays_have_nests_of_their_backward_pass():
     def pass_through():
-        w = fdiff.autograd.tensor(W)
+        w = fdiff.autograd.tensor(W, requires_grad=True)
         layer(w, X).backward()
         return w.grad.value
 

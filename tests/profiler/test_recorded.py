@@ -16,7 +16,7 @@ def training(x):
 
 def test_operations_and_a_backward_pass(monkeypatch):
     monkeypatch.setenv("FDIFF_TIER", "interpret")
-    x = autograd.tensor(np.linspace(0.0, 1.0, 6))
+    x = autograd.tensor(np.linspace(0.0, 1.0, 6), requires_grad=True)
     with profile(record_shapes=True, with_stack=True, profile_memory=True) as prof:
         training(x)
     forward = [e for e in prof.function_events if e.category == "forward"]
@@ -34,7 +34,7 @@ def test_operations_and_a_backward_pass(monkeypatch):
 
 
 def test_nodes_of_a_backward_pass_that_is_recorded_itself():
-    x = autograd.tensor(np.linspace(0.5, 1.0, 6))
+    x = autograd.tensor(np.linspace(0.5, 1.0, 6), requires_grad=True)
     with profile(with_stack=True) as prof:
         np.sum(np.exp(x) * x).backward(create_graph=True)
     nodes = [e for e in prof.function_events if e.name.endswith("Backward0")]
@@ -46,14 +46,14 @@ def test_nodes_of_a_backward_pass_that_is_recorded_itself():
 def test_gradients_are_the_same_bits(tier, monkeypatch):
     monkeypatch.setenv("FDIFF_TIER", tier)
     start = np.random.default_rng(5).standard_normal(50)
-    without = training(autograd.tensor(start)).value.tobytes()
+    without = training(autograd.tensor(start, requires_grad=True)).value.tobytes()
     with profile():
-        within = training(autograd.tensor(start)).value.tobytes()
+        within = training(autograd.tensor(start, requires_grad=True)).value.tobytes()
     assert without == within
 
 
 def test_a_pass_that_repeats_neither_traces_nor_compiles():
-    x = autograd.tensor(np.ones(9))
+    x = autograd.tensor(np.ones(9), requires_grad=True)
     training(x)
     with profile() as prof:
         training(x)
@@ -73,7 +73,7 @@ def test_operations_in_a_rule_of_the_users_belong_to_the_backward_pass():
             (x,) = ctx.saved_tensors
             return 2.0 * x * bar
 
-    x = autograd.tensor(np.ones(3))
+    x = autograd.tensor(np.ones(3), requires_grad=True)
     with profile() as prof:
         np.sum(Square.apply(x)).backward()
     (node,) = [e for e in prof.function_events if e.name == "SquareBackward"]

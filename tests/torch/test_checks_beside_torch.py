@@ -85,7 +85,7 @@ def test_verdicts_on_recorded_arrays_in_forward_mode(name, fast, modes):
     make = {**RIGHT, **WRONG}[name]
     ours, theirs = make(fdiff.stop_gradient), make(detach)
     x = np.array([0.6, 1.1, 1.9])
-    point, theirs_at = fdiff.autograd.tensor(x), torch_point(x)
+    point, theirs_at = fdiff.autograd.tensor(x, requires_grad=True), torch_point(x)
     options = {"fast_mode": fast, "raise_exception": False}
     first = {"check_forward_ad": modes[0], "check_backward_ad": modes[1], **options}
     right = torch.autograd.gradcheck(theirs, (theirs_at,), **first)
@@ -161,7 +161,7 @@ def test_where_torch_finds_a_nan_so_does_fdiff(name):
     with torch.autograd.detect_anomaly(), pytest.raises(RuntimeError) as theirs:
         FAULTS[name](torch_point(x), torch).backward()
     with fdiff.autograd.detect_anomaly(), pytest.raises(AnomalyError) as recorded:
-        FAULTS[name](fdiff.autograd.tensor(x), np).backward()
+        FAULTS[name](fdiff.autograd.tensor(x, requires_grad=True), np).backward()
     with fdiff.autograd.detect_anomaly(), pytest.raises(AnomalyError) as functional:
         fdiff.grad(lambda x: FAULTS[name](x, np))(x)
     words = "Function 'SqrtBackward0' returned nan values in its 0th output."

@@ -42,7 +42,7 @@ FUNCTIONS = {
 
 
 def _ours(x):
-    return ours.tensor(x)
+    return ours.tensor(x, requires_grad=True)
 
 
 def _torch(x):

@@ -297,7 +297,7 @@ def test_what_a_rule_for_forward_mode_gives_is_checked(given, words):
 
 
 def test_the_old_name_of_grad_tensors_warns():
-    x = ours.tensor([1.0, 2.0])
+    x = ours.tensor([1.0, 2.0], requires_grad=True)
     with pytest.warns(FutureWarning, match="`grad_variables` is deprecated"):
         ours.backward(x * 2, grad_variables=np.ones(2))
     np.testing.assert_array_equal(x.grad.numpy(), 2.0)
@@ -306,6 +306,6 @@ def test_the_old_name_of_grad_tensors_warns():
 def test_a_store_with_a_history_below_a_leaf_is_refused():
     whole = ours.tensor(np.zeros(3), requires_grad=False)
     leaf = whole[:2].requires_grad_()
-    whole[0] = ours.tensor(1.0) * 2
+    whole[0] = ours.tensor(1.0, requires_grad=True) * 2
     with pytest.raises(NotImplementedError, match="memory of a leaf that requires a gradient"):
         leaf * 2

@@ -13,8 +13,9 @@ from fdiff.autograd.function import once_differentiable
 
 X = np.array([0.5, -1.0, 2.0])
 OURS = SimpleNamespace(
-    Function=ours.Function, tensor=lambda x: ours.tensor(np.array(x)), grad=ours.grad, exp=np.exp,
-    sin=np.sin, cos=np.cos, once=once_differentiable, no_grad=ours.no_grad, ones=np.ones,
+    Function=ours.Function, tensor=lambda x: ours.tensor(np.array(x), requires_grad=True),
+    grad=ours.grad, exp=np.exp, sin=np.sin, cos=np.cos, once=once_differentiable,
+    no_grad=ours.no_grad, ones=np.ones,
 )  # fmt: skip
 TORCH = SimpleNamespace(
     Function=torch.autograd.Function, grad=torch.autograd.grad, exp=torch.exp, sin=torch.sin,

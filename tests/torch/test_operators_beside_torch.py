@@ -60,7 +60,7 @@ def leaves(found):
 @pytest.mark.parametrize("name", CALLS)
 def test_gradients_of_both_orders(name):
     theirs, own = CALLS[name]
-    x, z = torch.tensor(X, requires_grad=True), ours.tensor(X)
+    x, z = torch.tensor(X, requires_grad=True), ours.tensor(X, requires_grad=True)
     expected, found = leaves(theirs(x)), leaves(own(z))
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one.detach().numpy(), other.detach().numpy(), rtol=1e-12)
@@ -76,7 +76,7 @@ def test_gradients_of_both_orders(name):
 @pytest.mark.parametrize("name", ["grad", "vmap"])
 def test_without_gradients(name):
     theirs, own = CALLS[name]
-    x, z = torch.tensor(X, requires_grad=True), ours.tensor(X)
+    x, z = torch.tensor(X, requires_grad=True), ours.tensor(X, requires_grad=True)
     with torch.no_grad(), ours.no_grad():
         assert own(z).requires_grad is theirs(x).requires_grad is False
     assert own(z).requires_grad is theirs(x).requires_grad is True
@@ -84,7 +84,7 @@ def test_without_gradients(name):
 
 
 def test_arguments_that_no_result_was_computed_from_have_no_gradient():
-    x, w = ours.tensor(X), ours.tensor(V)
+    x, w = ours.tensor(X, requires_grad=True), ours.tensor(V, requires_grad=True)
     np.sum(fdiff.grad(lambda x, w: np.sum(x**2) + np.sum(w))(x, w)).backward()
     a, b = torch.tensor(X, requires_grad=True), torch.tensor(V, requires_grad=True)
     torch.func.grad(lambda x, w: (x**2).sum() + w.sum())(a, b).sum().backward()
@@ -93,7 +93,7 @@ def test_arguments_that_no_result_was_computed_from_have_no_gradient():
 
 
 def test_a_batch_of_cotangents_of_another_shape_is_refused():
-    x, t = ours.tensor(X), torch.tensor(X, requires_grad=True)
+    x, t = ours.tensor(X, requires_grad=True), torch.tensor(X, requires_grad=True)
     words = r"is_grads_batched.* first .* shape"
     with pytest.raises(RuntimeError, match=words):
         torch.autograd.grad(t * t, t, torch.ones(2, 4), is_grads_batched=True)
