@@ -60,7 +60,8 @@ def output_values(variant: Variant, given: Arrays, count: int | None = None) -> 
 
 def gradient_values(variant: Variant, given: Arrays, *, count: int) -> list[np.ndarray]:
     """The first `count` outputs, then the gradient of the first one: one reverse sweep."""
-    one = np.ones((), variant.tape.output_types[0].dtype)[()]
+    type_ = variant.tape.output_types[0]
+    one = np.ones(type_.shape, type_.dtype)[()]
     slopes = pull_values(_trace(variant), {variant.tape.outputs[0]: one}, _inputs(variant))
     return [*output_values(variant, given, count), *_settled(slopes, _input_types(variant))]
 

@@ -73,7 +73,7 @@ def _check(variant: Variant, _: str, *, has_aux: bool, choice: str) -> None:
         fact = f"the function must return a scalar, not {kind.__name__}."
         raise failure(InputError, call, fact, _ONE_NUMBER.get(kind, SEVERAL))
     type_ = variant.tape.output_types[0]
-    if type_.shape != ():
+    if type_.size != 1:
         fact = (
             f"Gradient only defined for scalar-output functions. Output had shape: {type_.shape}."
         )
@@ -129,7 +129,7 @@ def grad(
     Parameters
     ----------
     f : callable
-        Pure function of arrays whose output has shape ``()``.
+        Pure function of arrays whose output has one element: shape ``()``, ``(1,)``, ``(1, 1)``.
     argnums : int or tuple of int
         Which positional arguments are differentiated; negative numbers count from the end.
     has_aux : bool
@@ -154,7 +154,7 @@ def grad(
     Raises
     ------
     InputError
-        If the output is not a scalar, or an argument is of a type that has no derivative.
+        If the output has not one element, or an argument is of a type that has no derivative.
     DtypeError
         If a differentiated argument is not floating point, or is complex and has no gradient of
         the kind that `complex_inputs` asks for.
@@ -191,7 +191,7 @@ def value_and_grad(
     Parameters
     ----------
     f : callable
-        Pure function of arrays whose output has shape ``()``.
+        Pure function of arrays whose output has one element: shape ``()``, ``(1,)``, ``(1, 1)``.
     argnums : int or tuple of int
         Which positional arguments are differentiated; negative numbers count from the end.
     has_aux : bool
@@ -205,8 +205,8 @@ def value_and_grad(
     -------
     callable
         Takes the arguments of `f`; gives ``(value, gradient)``, or ``((value, aux), gradient)``
-        with `has_aux`: the value in the dtype of the output, gradients in shape and dtype of the
-        arguments, in units of the output per unit of the argument. Costs what `grad` does.
+        with `has_aux`: the value as `f` returns it, gradients in shape and dtype of the arguments,
+        in units of the output per unit of the argument. Costs what `grad` does.
 
     Raises
     ------

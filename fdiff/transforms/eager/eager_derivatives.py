@@ -37,8 +37,9 @@ def pull_values(
 
 
 def enter_gradient(trace: EagerTrace, out: int, wrt: Sequence[int]) -> list[int | None]:
-    """Nodes of the gradients of node `out`, entered in the trace."""
-    one = trace.builder.constant(np.ones((), trace.builder.nodes[out].type.dtype))
+    """Nodes of the gradients of node `out`, which has one element, entered in the trace."""
+    type_ = trace.builder.nodes[out].type
+    one = trace.builder.constant(np.ones(type_.shape, type_.dtype))
     with np.errstate(all="ignore"):
         return EnteredPullSweep(trace, None).run({out: one}, wrt)
 
