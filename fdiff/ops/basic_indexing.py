@@ -34,7 +34,10 @@ class BasicIndex(NamedTuple):
 
 
 def expanded(key: tuple[object, ...], ndim: int) -> list[object]:
-    """The key as a list with one item per axis (None for new axes); Ellipsis is written out as slices."""
+    """The key as a list with one item per axis (None for new axes); Ellipsis is written out as slices.
+
+    Among index arrays, an Ellipsis that stands for no axes stays: NumPy takes arrays on both sides of it for apart.
+    """
     items: list[object] = [i if is_simple(i) else _frozen(_array_index(i)) for i in key]
     used = sum(0 if i is None else i.ndim if is_mask(i) else 1 for i in items if i is not Ellipsis)
     if sum(i is Ellipsis for i in items) > 1:
@@ -43,6 +46,8 @@ def expanded(key: tuple[object, ...], ndim: int) -> list[object]:
         raise IndexError(f"too many indices for array: array is {ndim}-dimensional, but {used} were indexed")
     if not any(i is Ellipsis for i in items):
         items.append(Ellipsis)
+    elif used == ndim and not all(map(is_simple, items)):
+        return items
     at = next(k for k, i in enumerate(items) if i is Ellipsis)
     return [*items[:at], *[slice(None)] * (ndim - used), *items[at + 1 :]]
 

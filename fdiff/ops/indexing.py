@@ -65,12 +65,22 @@ def resolve_key(x: TracedArray, key: object, *, read: bool = False) -> IndexTarg
     if any(is_mask(i) for i in items):
         x, items = without_masks(x, items)
     if not all(is_simple(i) for i in items):
-        if read and (counted := _counted(x, items)) is not None:
-            return IndexTarget(fresh(basic(x, counted)))
-        return _advanced(*_numbers_first(x, items) if read else (x, items), scalar=whole)
+        spots = _spots(items)
+        apart = spots[-1] - spots[0] + 1 > len(spots)
+        items = [i for i in items if i is not Ellipsis]
+        if read and not apart:
+            if (counted := _counted(x, items)) is not None:
+                return IndexTarget(fresh(basic(x, counted)))
+            x, items = _numbers_first(x, items)
+        return _advanced(x, items, apart=apart, scalar=whole)
     if (entry := entry_of(x.shape, items)) is not None:
         return IndexTarget(x, entry=entry, scalar=whole)
     return IndexTarget(basic(x, items))
+
+
+def _spots(items: Sequence[object]) -> list[int]:
+    """The places of index arrays, and of integers, which count as such beside them."""
+    return [k for k, i in enumerate(items) if not (i is None or i is Ellipsis or isinstance(i, slice))]
 
 
 def getitem(x: TracedArray, key: object) -> TracedArray:
@@ -143,7 +153,7 @@ def without_masks(x: TracedArray, items: Sequence[object]) -> tuple[TracedArray,
     shape: list[int] = []
     axes = iter(x.shape)
     for item in items:
-        if item is None:
+        if item is None or item is Ellipsis:
             out.append(item)
         elif not is_mask(item):
             out.append(item)
@@ -166,26 +176,28 @@ def without_masks(x: TracedArray, items: Sequence[object]) -> tuple[TracedArray,
     return x.reshape(tuple(shape)), out
 
 
-def _advanced(x: TracedArray, items: Sequence[object], *, scalar: bool) -> IndexTarget:
+def _advanced(x: TracedArray, items: Sequence[object], *, apart: bool, scalar: bool) -> IndexTarget:
     """Advanced indexing: slices first, then one gather over the axes that are indexed by arrays.
 
-    The new axes take the place of the index arrays if these are adjacent, and come first otherwise. An integer
-    beside an index array counts as an index array, as in NumPy.
+    The new axes take the place of the index arrays if these are adjacent, and come first where they are `apart`.
     """
-    spots = [k for k, i in enumerate(items) if i is not None and not isinstance(i, slice)]
-    side_by_side = spots[-1] - spots[0] + 1 == len(spots)
+    spots = _spots(items)
     sliced = basic(x, [slice(None) if k in spots else i for k, i in enumerate(items)])
-    arrays = [_checked(items[k], sliced.shape[k], k) for k in spots]
+    arrays = [i if isinstance(i := items[k], TracedArray) else np.asarray(i) for k in spots]
     try:
         common = broadcast(*(np.shape(a) for a in arrays))
     except ValueError:
         shapes = " ".join(str(np.shape(a)) for a in arrays)
         raise IndexError(f"shape mismatch: indexing arrays could not be broadcast together with shapes {shapes}") from None
-    indices = [traced(np.broadcast_to(a.astype(INT), common)) for a in arrays]
     rest = [k for k in range(sliced.ndim) if k not in spots]
+    runs = bool(prod((*common, *(sliced.shape[k] for k in rest))))
+    for k, array in zip(spots, arrays, strict=True):
+        if prod(common) or not array.ndim:  # as NumPy does
+            _check(array, sliced.shape[k], k, runs=runs)
+    indices = [traced(np.broadcast_to(a.astype(INT), common)) for a in arrays]
     n, ndim = len(common), len(common) + len(rest)
     order: tuple[int, ...] = ()
-    if side_by_side and spots[0] > 0:
+    if not apart and spots[0] > 0:
         before = sum(k < spots[0] for k in rest)
         order = (*range(n, n + before), *range(n), *range(n + before, ndim))
     return IndexTarget(transpose_call(sliced, (*spots, *rest)), indices, order, scalar=scalar)
@@ -194,12 +206,12 @@ def _advanced(x: TracedArray, items: Sequence[object], *, scalar: bool) -> Index
 def _numbers_first(x: TracedArray, items: list[object]) -> tuple[TracedArray, list[object]]:
     """Apply the integers of a key with index arrays first: ``x[i, 0]`` becomes ``x[:, 0][i]``, with one index array less.
 
-    Returns the sliced array and the remaining items. Only where index arrays and integers are adjacent, so that the
-    order of axes stays, and where at least half of the sliced part is gathered, because kernels materialise it.
+    Returns the sliced array and the remaining items. Index arrays and integers are adjacent, so that the order of axes
+    stays. Only where at least half of the sliced part is gathered, because kernels materialise it.
     """
-    spots = [k for k, i in enumerate(items) if i is not None and not isinstance(i, slice)]
+    spots = _spots(items)
     numbers = [k for k in spots if isinstance(items[k], (int, np.integer))]
-    if not numbers or spots[-1] - spots[0] + 1 > len(spots):
+    if not numbers:
         return x, items
     axes = [i for i in items if i is not None]
     cut = [i if isinstance(i, (int, np.integer)) else slice(None) for i in axes]
@@ -217,11 +229,10 @@ def _counted(x: TracedArray, items: Sequence[object]) -> list[object] | None:
     """The items with a slice in place of the only index array, if its entries are equally spaced: ``x[np.arange(n) + 1]``.
 
     Only for index arrays that are constants of the tape, or that a guard fixes, so that the tape is specific to these
-    entries anyway. Not where NumPy moves the new axis to the front.
+    entries anyway.
     """
-    spots = [k for k, i in enumerate(items) if i is not None and not isinstance(i, slice)]
-    arrays = [k for k in spots if not isinstance(items[k], (int, np.integer))]
-    if len(arrays) != 1 or spots[-1] - spots[0] + 1 != len(spots):
+    arrays = [k for k in _spots(items) if not isinstance(items[k], (int, np.integer))]
+    if len(arrays) != 1:
         return None
     (at,) = arrays
     entries = _settled(items[at])
@@ -248,15 +259,15 @@ def _settled(index: object) -> np.ndarray | None:
     return np.asarray(index).astype(INT)
 
 
-def _checked(index: object, size: int, axis: int) -> object:
-    """An index array; IndexError if its values are known and one lies outside of the axis."""
+def _check(index: object, size: int, axis: int, *, runs: bool) -> None:
+    """IndexError if entries of an index array lie outside of the axis, and are known; no gather `runs` for an empty result."""
     if isinstance(index, TracedArray):
-        return index
-    array = np.asarray(index)
-    if array.size and not (array.min() >= -size and array.max() < size):
-        bad = array.ravel()[(array.ravel() < -size) | (array.ravel() >= size)][0]
+        if runs or index.home.guards.is_batched(index.id):
+            return
+        index = guarded_value(index, "indexed an empty array with traced integers")
+    if index.size and not (index.min() >= -size and index.max() < size):
+        bad = index.ravel()[(index.ravel() < -size) | (index.ravel() >= size)][0]
         raise IndexError(f"index {bad} is out of bounds for axis {axis} with size {size}")
-    return array
 
 
 TracedArray.__getitem__ = getitem
