@@ -122,8 +122,8 @@ def run_batch(
     key = found.key, size
     wide = _batched.get(key)
     if wide is None:
-        mapped = [k < len(seeds) for k in range(len(program.runner.tape.inputs))]
-        tape = batch(program.runner.tape, mapped, size)
+        tape = program.runner.whole_tape()
+        tape = batch(tape, [k < len(seeds) for k in range(len(tape.inputs))], size)
         wide = keep_recent(_batched, key, runner(derive(VALUE, tape)), KEPT)
     saved = [*map(np.asarray, found.values)]
     results: list[Any] = []

@@ -16,7 +16,7 @@ import numpy as np
 from ..process import anomaly_mode
 from .graph_structure import Root
 from .node_rules import NodeRules, wrong_count
-from .nodes import AccumulateGrad, Edge, GraphNode, call_hook
+from .nodes import AccumulateGrad, CustomNode, Edge, GraphNode, call_hook
 from .observed_operations import observed_node
 from .recorded_anomalies import watched_pull
 
@@ -124,7 +124,9 @@ class NodeSweep:
             if bars and self.deliver is not None and (self.needed is None or node in self.needed):
                 self.deliver(node, bars[0][0])  # type: ignore[arg-type] - its class was looked at
             return
-        if not further or not bars:  # not further: it is an end itself
+        if not further:  # it is an end itself
+            return
+        if not bars and not isinstance(node, CustomNode):  # rules of users take None, or zeros
             return
         self.ran.append(node)
         if hooks is not None and hooks.before:

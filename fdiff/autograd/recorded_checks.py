@@ -12,12 +12,25 @@ import numpy as np
 
 from ..errors import InputError, failure
 from ..functional.derivative_checks.checked_functions import Arrays, FunctionUnderCheck
-from ..functional.derivative_checks.real_coordinates import only
+from ..functional.derivative_checks.real_coordinates import only, zeros
 from ..primitive import HOOKS
 from ..tree import flatten, unflatten
 from .engine import grad
 from .forward_ad import dual_level, make_dual, unpack_dual
+from .function import Function
 from .recorded_array import RecordedArray, tensor
+
+
+class _WithoutCotangent(Function):
+    """An array through which no cotangent comes."""
+
+    @staticmethod
+    def forward(ctx: object, *args: Any) -> Any:  # noqa: ARG004 - as every forward rule
+        return args[0].copy()
+
+    @staticmethod
+    def backward(ctx: object, *grad_outputs: Any) -> None:  # noqa: ARG004 - likewise
+        return None
 
 
 class FunctionOfRecordedArrays(FunctionUnderCheck):
@@ -41,6 +54,9 @@ class FunctionOfRecordedArrays(FunctionUnderCheck):
 
     def pull_one(self, o: int, bar: np.ndarray) -> list[np.ndarray]:
         return self._pulled(only(o, bar, self.outputs), [o])
+
+    def pull_undefined(self, undefined: Sequence[int]) -> list[np.ndarray]:
+        return self._pulled(zeros(self.outputs), range(len(self.outputs)), undefined=undefined)
 
     def pull_batch(self, bars: Arrays) -> list[np.ndarray]:
         return self._pulled(bars, range(len(self.outputs)), batched=True)
@@ -73,9 +89,16 @@ class FunctionOfRecordedArrays(FunctionUnderCheck):
         return leaves, _outputs(self.f(*leaves))
 
     def _pulled(
-        self, bars: Arrays, which: Sequence[int], *, batched: bool = False
+        self,
+        bars: Arrays,
+        which: Sequence[int],
+        *,
+        batched: bool = False,
+        undefined: Sequence[int] = (),
     ) -> list[np.ndarray]:
         leaves, outs = self._run(self.inputs)
+        for k in undefined:
+            outs[k] = _WithoutCotangent.apply(outs[k]) if _moves(outs[k]) else outs[k]
         chosen = [k for k in which if _moves(outs[k])]
         lead = bars[0].shape[:1] if batched else ()
         if not chosen:

@@ -104,9 +104,13 @@ class Runner:
 
     def with_compiler(self, compiler: str) -> Runner:
         """The runner of the same tape with kernels by another compiler."""
+        return runner(self.whole_tape(), compiler)
+
+    def whole_tape(self) -> Tape:
+        """The tape as it was given: `tape` has outputs that are one node once."""
         tape = self.tape
         outputs = tuple([tape.outputs[k] for k in self.slots()])
-        return runner(Tape(tape.nodes, tape.inputs, outputs, tape.lines), compiler)
+        return Tape(tape.nodes, tape.inputs, outputs, tape.lines)
 
     def compile(self, call: str) -> None:
         """Compile the kernel for contiguous arrays now, because the public call `call` asks."""

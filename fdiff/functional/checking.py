@@ -43,7 +43,7 @@ def gradcheck(
     ----------
     f : callable
         Function of arrays that returns an array or a tuple of arrays.
-    inputs : array or tuple of arrays
+    inputs : array, or tuple or list of arrays
         Where to check; may be nested structures, and recorded arrays of `fdiff.autograd`, of which
         those that require a gradient are differentiated by. Arrays that are not floating point are
         held constant. Derivatives in single precision are compared, after a warning, with ones

@@ -183,3 +183,66 @@ def test_where_nothing_is_wrong_neither_raises():
         with fdiff.autograd.detect_anomaly():
             slope = fdiff.grad(lambda x: total(ours(x)))(x)
         np.testing.assert_allclose(slope, point.grad.numpy())
+
+
+def changed_above(library, name):
+    """A function whose outputs are of another kind above (1, 2)."""
+    cast = (lambda x: x.astype(np.float32)) if library is np else (lambda x: x.to(torch.float32))
+    other = {
+        "shape": lambda x: (x * 2)[None],
+        "size": lambda x: x[:1] * 2,
+        "dtype": lambda x: cast(x * 2),
+    }
+    return lambda x: other[name](x) if x[0] + x[1] > 3.0 else x * 2
+
+
+@pytest.mark.parametrize("name", ["shape", "size", "dtype"])
+@pytest.mark.parametrize("fast", [False, True])
+def test_outputs_that_change_near_by_fail_as_in_torch(name, fast):
+    # Torch compares the two points near by with each other, fdiff each with the point itself.
+    x = np.array([1.0, 2.0])
+    with pytest.raises((AssertionError, TorchGradcheckError)) as theirs:
+        torch.autograd.gradcheck(changed_above(torch, name), (torch_point(x),), fast_mode=fast)
+    assert "when inputs are perturbed" in str(theirs.value)
+    for given in (x, fdiff.autograd.tensor(x, requires_grad=True)):
+        with pytest.raises(GradcheckError, match="when inputs are perturbed"):
+            fdiff.gradcheck(changed_above(np, name), (given,), fast_mode=fast)
+
+
+RULES = {
+    "product": lambda g, h: g * 2 + h * 3,
+    "both may be missing": lambda g, h: (0 if g is None else g * 2) + (0 if h is None else h * 3),
+    "one may be missing": lambda g, h: (0 if g is None else g * 2) + h * 3,
+    "something for nothing": lambda g, h: (
+        (1 + 0 * (g if h is None else h)) if g is None or h is None else g * 2 + h * 3
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("materialize", [False, True])
+def test_undefined_cotangents_are_tried_as_in_torch(name, materialize):
+    def function(library):
+        class Scaled(library.Function):
+            @staticmethod
+            def forward(ctx, x):
+                ctx.set_materialize_grads(materialize)
+                return x * 2, x * 3
+
+            @staticmethod
+            def backward(ctx, g, h):
+                if g is None is h:
+                    return None
+                return RULES[name](g, h)
+
+        return Scaled.apply
+
+    x = np.array([1.0, 2.0])
+    try:
+        theirs = torch.autograd.gradcheck(
+            function(torch.autograd), (torch_point(x),), raise_exception=False
+        )
+    except TypeError:  # of None times a number, which torch lets through
+        theirs = False
+    point = fdiff.autograd.tensor(x, requires_grad=True)
+    assert fdiff.gradcheck(function(fdiff.autograd), (point,), raise_exception=False) is theirs

@@ -61,6 +61,13 @@ class FunctionUnderCheck:
         """The tangents of the outputs where input `i` alone has a tangent at all."""
         raise NotImplementedError
 
+    def pull_undefined(self, undefined: Sequence[int]) -> list[np.ndarray]:
+        """The cotangents of the inputs where these outputs have no cotangent, the others zeros.
+
+        Zeros where rules are on tapes: they are asked for outputs that have a cotangent alone.
+        """
+        return zeros(self.inputs)
+
     def pull_batch(self, bars: Arrays) -> list[np.ndarray]:
         """As `pull`, for cotangents with one more leading axis, at once."""
         raise NotImplementedError

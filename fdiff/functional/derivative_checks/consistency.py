@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -152,9 +153,14 @@ def _check_undefined(
 ) -> None:
     """No derivative at all is the same as one of zeros."""
     outputs, inputs = function.outputs, function.inputs
+    if settings.backward_ad:
+        _check_no_cotangents(function)
     if settings.backward_ad and len(outputs) > 1:
         pairs = {
-            o: (function.pull_one(o, bar), function.pull(only(o, bar, outputs)))
+            o: (
+                _without(function, partial(function.pull_one, o, bar)),
+                function.pull(only(o, bar, outputs)),
+            )
             for o, bar in enumerate(_random(outputs, rng))
             if bar.dtype.kind in "fc"
         }
@@ -176,6 +182,34 @@ def _check_undefined(
                 f" values. Got: {pairs[i][0]} but expected: {pairs[i][1]}."
             )
             raise broken(function, fact)
+
+
+def _check_no_cotangents(function: FunctionUnderCheck) -> None:
+    """Where all outputs have no cotangent, or one has none and the others zeros, nothing comes."""
+    every = range(len(function.outputs))
+    for undefined in [every, *[[o] for o in every if len(every) > 1]]:
+        found = _without(function, partial(function.pull_undefined, undefined))
+        if any(np.any(g != 0) for g in found):
+            fact = (
+                "Expected all input grads to be undefined or zero when all output grads are"
+                f" undefined or zero, but they are {found}."
+            )
+            raise broken(function, fact)
+
+
+def _without(
+    function: FunctionUnderCheck, pull: Callable[[], list[np.ndarray]]
+) -> list[np.ndarray]:
+    """What is pulled back where some outputs have no cotangent: rules must take that."""
+    try:
+        return pull()
+    except Exception as error:
+        fact = (
+            "Expected backward function to handle undefined output grads, which are None where"
+            f" ctx.set_materialize_grads(False) was called, but it raised {type(error).__name__}:"
+            f" {error}"
+        )
+        raise broken(function, fact) from error
 
 
 def _apart(pairs: Mapping[int, tuple[Arrays, Arrays]], settings: CheckSettings) -> list[int]:

@@ -52,6 +52,8 @@ def function_at(f: Function, inputs: object, name: str) -> FunctionUnderCheck:
     """The function under check: of recorded arrays where `inputs` hold some, else of arrays."""
     check_callable(f, name)
     call = called(name, f)
+    if isinstance(inputs, list) and not all(isinstance(x, float | int | complex) for x in inputs):
+        inputs = tuple(cast("list[object]", inputs))  # as in torch
     recorded = HOOKS.get("recorded_function")  # there once `fdiff.autograd` is imported
     if recorded is not None and (found := recorded(f, inputs, name, call)) is not None:
         function = cast("FunctionUnderCheck", found)
@@ -118,7 +120,8 @@ def _drawn(outputs: Arrays, *, non_contiguous: bool) -> list[np.ndarray]:
 def _given(function: FunctionUnderCheck, grad_outputs: object) -> list[np.ndarray]:
     """The user's cotangents, one for each output."""
     given = grad_outputs if isinstance(grad_outputs, tuple | list) else (grad_outputs,)
-    bars = [np.asarray(bar) for bar in cast("Sequence[object]", given)]
+    detached = HOOKS.get("recorded_stop", lambda bar: bar)  # of recorded arrays the values
+    bars = [np.asarray(detached(bar)) for bar in cast("Sequence[object]", given)]
     shapes = [out.shape for out in function.outputs]
     if [bar.shape for bar in bars] != shapes or any(bar.dtype.kind not in "fc" for bar in bars):
         told = ", ".join(f"{bar.dtype}{bar.shape}" for bar in bars)

@@ -31,10 +31,7 @@ def first_difference(function: FunctionUnderCheck, settings: CheckSettings) -> s
 
 def measured_jacobians(function: FunctionUnderCheck, settings: CheckSettings) -> Blocks:
     """Every block of the Jacobian, measured."""
-    complex_steps = function.complex_steps
-    return Measurement(
-        function.values, function.inputs, settings.eps, complex_steps=complex_steps
-    ).jacobians()
+    return Measurement(function, settings.eps).jacobians()
 
 
 def _words(

@@ -3,39 +3,38 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
+from .checked_functions import FunctionUnderCheck
 from .real_coordinates import dimension, in_double, to_real, unit
+from .settings import broken
 
 Arrays = Sequence[np.ndarray]
 STEP = 1e-100  # of complex steps: nothing cancels, so it may be as small as it likes
 
 
 class Measurement:
-    """Derivatives of ``values(points)`` at some points, along directions.
+    """Derivatives of a function under check at its point, along directions.
 
     A complex step, ``imag(f(x + ihd)) / h``, is exact to the last bits (Squire and Trapp, "Using
     complex variables to estimate derivatives of real functions", SIAM Review 40(1), 1998), but
     wrong for a function that is not analytic: one that uses `abs`, comparisons or conjugates. It
     is believed where it agrees with the central difference, ``(f(x + eps d) - f(x - eps d)) / 2
     eps``, to the accuracy of that. `exact` says whether all derivatives so far were measured so.
+
+    Nothing can be measured where outputs have other shapes or dtypes near by: `GradcheckError`.
     """
 
-    def __init__(
-        self,
-        values: Callable[[Arrays], list[np.ndarray]],
-        points: Arrays,
-        eps: float,
-        *,
-        complex_steps: bool,
-    ) -> None:
-        self.values = values
-        self.points = [in_double(x) for x in points]
+    def __init__(self, function: FunctionUnderCheck, eps: float) -> None:
+        self.function, self.values = function, function.values
+        self.points = [in_double(x) for x in function.inputs]
         self.eps = eps
         self.exact = True
-        self._steps = complex_steps and all(x.dtype.kind == "f" for x in self.points)
+        double = all(x.dtype == p.dtype for x, p in zip(function.inputs, self.points, strict=True))
+        self.outputs = function.outputs if double else self.values(self.points)
+        self._steps = function.complex_steps and all(x.dtype.kind == "f" for x in self.points)
 
     def along(self, directions: Arrays) -> list[np.ndarray]:
         """The derivative of each output along one direction, in real coordinates."""
@@ -51,13 +50,12 @@ class Measurement:
         columns: list[list[list[np.ndarray]]] = []  # by input, coordinate, output
         for i, x in enumerate(self.points):
             columns.append([self._column(i, k) for k in range(dimension(x))])
-        outputs = [to_real(out) for out in self.values(self.points)]
         return [
             [
-                np.stack([c[o] for c in found], 1) if found else out[:, None][:, :0]
+                np.stack([c[o] for c in found], 1) if found else to_real(out)[:, None][:, :0]
                 for found in columns
             ]
-            for o, out in enumerate(outputs)
+            for o, out in enumerate(self.outputs)
         ]
 
     def _column(self, i: int, k: int) -> list[np.ndarray]:
@@ -66,12 +64,25 @@ class Measurement:
         return self.along(directions)
 
     def _central(self, directions: Arrays) -> list[np.ndarray]:
-        high, low = (
-            self.values([x + s * d for x, d in zip(self.points, directions, strict=True)])
-            for s in (self.eps, -self.eps)
-        )
+        high, low = (self._moved(s, directions) for s in (self.eps, -self.eps))
         pairs = zip(high, low, strict=True)
         return [(to_real(hi) - to_real(lo)) / (2.0 * self.eps) for hi, lo in pairs]
+
+    def _moved(self, step: float, directions: Arrays) -> list[np.ndarray]:
+        """The outputs at the points moved along the directions; of the same types as before."""
+        found = self.values([x + step * d for x, d in zip(self.points, directions, strict=True)])
+        for what, now, before in (
+            ("number of outputs", len(found), len(self.outputs)),
+            ("shape", [x.shape for x in found], [x.shape for x in self.outputs]),
+            ("dtype", [str(x.dtype) for x in found], [str(x.dtype) for x in self.outputs]),
+        ):
+            if now != before:
+                raise broken(
+                    self.function,
+                    f"Expected `f` to return outputs with the same {what} when inputs are perturbed"
+                    f" by {abs(step)}, but got: {before} and {now}.",
+                )
+        return found
 
     def _complex_step(self, directions: Arrays) -> list[np.ndarray] | None:
         """None, for good, if the function does not take complex numbers all the way."""

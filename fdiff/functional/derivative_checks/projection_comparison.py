@@ -39,9 +39,7 @@ def compare_projections(function: FunctionUnderCheck, settings: CheckSettings) -
     bars = [_direction(out, rng) for out in function.outputs]
     for i, x in enumerate(function.inputs):
         u = _direction(x, rng)
-        measurement = Measurement(
-            function.values, function.inputs, settings.eps, complex_steps=function.complex_steps
-        )
+        measurement = Measurement(function, settings.eps)
         moved = measurement.along(only(i, in_double(u), measurement.points))
         for mode in settings.modes:
             found = _pushed(function, i, u) if mode == "forward" else None

@@ -90,9 +90,7 @@ def _measured(
     function: PlainFunction, settings: DirectionSettings, directions: Arrays
 ) -> list[np.ndarray]:
     """The derivatives of the outputs along `directions`, in real coordinates."""
-    steps = function.complex_steps
-    measurement = Measurement(function.values, function.inputs, settings.eps, complex_steps=steps)
-    return measurement.along(directions)
+    return Measurement(function, settings.eps).along(directions)
 
 
 def _compare_each(
