@@ -162,7 +162,7 @@ def _trace(
     body = body_of_operator("jacobian", nums)
     program = Program("explain", nums, ValuePlan, body, device=device)
     with tracing_for(device):
-        return program.trace(f, floating(args, nums, lists=program.lists), kwargs)
+        return program.trace(f, floating(args, program, f), kwargs)
 
 
 def _of_prepared(
@@ -181,7 +181,7 @@ def _of_prepared(
         way = f"Give it to fdiff.{program.name}, or explain the function itself."
         raise failure(InputError, called("explain", f), fact, way)
     own, _ = f.split(args)
-    point = floating(own, program.argnums, lists=program.lists)
+    point = floating(own, program, base)
     with tracing_for(program.device):
         variant, arrays = program.find(base, point, kwargs, sure=True)
     if variant.eager is not None:

@@ -1,6 +1,7 @@
-"""Input checks of the torch-style calls: what they accept, and errors for the rest.
+"""Input checks of the calls that torch has too: what they accept, and errors for the rest.
 
-The rules are those of ``torch.autograd.functional``, word for word where torch has words.
+The rules are those of ``torch.autograd.functional``, word for word where torch has words, and
+beyond them arrays may be nested as in JAX: in tuples, lists, dicts and classes.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from ..errors import DtypeError, InputError, StrictError, VectorError, called, f
 from ..process.forking import no_fork
 from ..trace import TracedArray
 from ..trace.local_arrays import LocalArray
-from ..tree import Spec, flatten
+from ..tree import Spec, flatten, node_parts, paths
 from .complex_rules import refuse_complex
 from .options import refuse_argnums, refuse_position
-from .points import as_point
+from .points import as_point, ragged
 
 ARRAYS = (np.ndarray, np.generic, float, int, complex, TracedArray, DeviceArray)
 ARRAY_OR_TUPLE = "must be either an array or a tuple of arrays but the"
@@ -31,7 +32,7 @@ ONE_INPUT = "the input to the user-provided function is a single array with a si
 OUTPUTS = "outputs of the user-provided function"
 NOT_STRICT = "This is not allowed in strict mode."
 # Ways out.
-RETURN_ARRAYS = "Return an array, a tuple of arrays, or a list of numbers of one shape."
+RETURN_ARRAYS = "Return an array, or arrays in tuples, lists and dicts."
 SCALAR = "Sum it, or write fdiff.jacobian(fdiff.jacobian(f)) for all second derivatives."
 LIKE = "Pass v, built and shaped like the {}."
 ZEROS = "Leave strict out: then derivatives that do not depend on the inputs are zeros."
@@ -61,71 +62,79 @@ def check_point(
 def check_inputs(
     inputs: object, f: object, name: str
 ) -> tuple[tuple[object, ...], int | tuple[int, ...]]:
-    """Arguments and argnums of any point: also lists of numbers, dicts, dataclasses, tuples."""
+    """Arguments and argnums of any point: a tuple holds several arguments, all else is one.
+
+    An argument is an array, a list of numbers, or arrays in tuples, lists, dicts and classes.
+    """
+    call = called(name, f)
     if not isinstance(inputs, tuple):
-        point = as_point(inputs)
-        return (point,) if _is_tree(point) else _entries(point, "inputs", name, called(name, f)), 0
-    points = tuple(map(as_point, cast("tuple[object, ...]", inputs)))
-    if not points:
+        point = as_point(inputs, call)
+        _check_arrays(point, "inputs", name, call)
+        return (point,), 0
+    if not inputs:
         fact = "the tuple of inputs is empty."
-        raise failure(InputError, called(name, f), fact, "Pass at least one array.")
-    _entries(tuple(p for p in points if not _is_tree(p)), "inputs", name, called(name, f))
+        raise failure(InputError, call, fact, "Pass at least one array.")
+    points = tuple([as_point(x, call) for x in cast("tuple[object, ...]", inputs)])
+    _check_arrays(points, "inputs", name, call)
     return points, tuple(range(len(points)))
 
 
-def _is_tree(value: object) -> bool:
-    """Whether a value is a dict or a dataclass, perhaps nested, whose leaves are all arrays."""
-    if value is None or isinstance(value, (*ARRAYS, tuple, list)):
-        return False
-    leaves, spec = flatten(value)
-    return spec.kind is not None and bool(leaves) and all(isinstance(x, ARRAYS) for x in leaves)
+def _check_arrays(value: object, what: str, name: str, call: str) -> None:
+    """Refuse a tree whose leaves are not all arrays, or an argument that holds none."""
+    several = isinstance(value, tuple)
+    for k, entry in enumerate(cast("tuple[object, ...]", value) if several else (value,)):
+        place = f"value at index {k}" if several else f"given {what}"
+        leaves, spec = flatten(entry)
+        if not leaves or (type(entry) is list and not several):  # one argument, or several of them?
+            raise _no_array(entry, place, what, name, call)
+        for leaf, path in zip(leaves, paths(spec), strict=True):
+            if not isinstance(leaf, ARRAYS):
+                inside = f"value at {f'[{k}]' if several else ''}{path}"
+                raise _no_array(leaf, inside if path else place, what, name, call)
 
 
-def _entries(value: object, what: str, name: str, call: str) -> tuple[object, ...]:
-    """The arrays of an array or a tuple of arrays."""
-    stem = f"The {what} given to {name} {ARRAY_OR_TUPLE}"
-    if isinstance(value, tuple):
-        entries = cast("tuple[object, ...]", value)
-        for k, entry in enumerate(entries):
-            if not isinstance(entry, ARRAYS):
-                refuse_device_array(entry, call)
-                fact = f"{stem} value at index {k} has type {type(entry).__name__}."
-                way = getattr(type(entry), WAY_OUT, "Make each an array: numpy.asarray(x).")
-                raise failure(InputError, call, fact, way)
-        return entries
-    if not isinstance(value, ARRAYS):
-        refuse_device_array(value, call)
-        ways: dict[type, str] = {
-            list: f"Write numpy.array({what}) for one array, tuple({what}) for several.",
-            type(None): f"For the function that computes it, leave {what} out: {name}(f).",
-        }
-        fact = f"{stem} given {what} has type {type(value).__name__}."
-        way = ways.get(
-            type(value), getattr(type(value), WAY_OUT, "Pass an array: numpy.asarray(x).")
-        )
-        way = TAKE_NUMBERS if is_table(value) else way
-        raise failure(InputError, call, fact, way)
-    return (value,)
+def _no_array(entry: object, place: str, what: str, name: str, call: str) -> InputError:
+    """The error for a value that is no array, in torch's words."""
+    refuse_device_array(entry, call)
+    ways: dict[type, str] = {
+        list: f"Write numpy.array({what}) for one array, tuple({what}) for several,"
+        f" ({what},) for one argument that is a list.",
+        type(None): f"For the function that computes it, leave {what} out: {name}(f).",
+    }
+    plain = "Make each an array: numpy.asarray(x)."
+    if place.startswith("given"):
+        plain = ways.get(type(entry), "Pass an array: numpy.asarray(x).")
+    way = TAKE_NUMBERS if is_table(entry) else getattr(type(entry), WAY_OUT, plain)
+    fact = f"The {what} given to {name} {ARRAY_OR_TUPLE} {place} has type {type(entry).__name__}."
+    return failure(InputError, call, fact, way)
 
 
 def check_outputs(variant: Variant, name: str) -> None:
-    """Refuse results that are neither an array nor a non-empty tuple of arrays."""
+    """Refuse results that hold anything else than arrays, or none; and ragged lists of numbers."""
     stem = f"The {OUTPUTS} given to {name} {ARRAY_OR_TUPLE}"
-    spec = variant.out_spec
-    if spec.kind is tuple and not spec.children:
-        fact = f"{stem} given {OUTPUTS} is an empty tuple."
+    spec, outs = variant.out_spec, variant.outs
+    if not outs:
+        holds = "holds no array" if spec.children else f"has type {_name(spec.kind)}"
+        holds = "is an empty tuple" if spec == Spec(tuple) else holds
+        fact = f"{stem} given {OUTPUTS} {holds}."
         raise failure(InputError, variant.call, fact, RETURN_ARRAYS)
-    if spec.kind is not None and spec.kind is not tuple:
-        fact = f"{stem} given {OUTPUTS} has type {spec.kind.__name__}."
-        nested = " Or use fdiff.jacrev, whose results are nested as those of the function are."
-        raise failure(InputError, variant.call, fact, RETURN_ARRAYS + nested * (name == "jacobian"))
-    for k, child in enumerate(spec.children if spec.kind is tuple else (spec,)):
-        fixed = variant.outs[k] if child.kind is None else None
-        if child.kind is not None or fixed:
-            kind = child.kind or type(cast("tuple[object]", fixed)[0])
-            which = f"value at index {k}" if spec.kind is tuple else f"given {OUTPUTS}"
-            fact = f"{stem} {which} has type {kind.__name__}."
+    for k, (fixed, path) in enumerate(zip(outs, paths(spec), strict=True)):
+        if fixed is not None:
+            flat = spec.kind is tuple and spec.leaves == len(spec.children)
+            which = f"value at {f'index {k}' if flat else path}" if path else f"given {OUTPUTS}"
+            fact = f"{stem} {which} has type {type(fixed[0]).__name__}."
             raise failure(InputError, variant.call, fact, RETURN_ARRAYS)
+    if spec.kind is list and all(variant.scalars) and _of_lists(spec):
+        raise ragged(f"the {OUTPUTS} are", variant.call)
+
+
+def _name(kind: type | None) -> str:
+    return "" if kind is None else kind.__name__
+
+
+def _of_lists(spec: Spec) -> bool:
+    """Whether a structure is of lists and tuples alone."""
+    return spec.kind in {None, list, tuple} and all(map(_of_lists, spec.children))
 
 
 def check_one_element(variant: Variant, name: str) -> None:
@@ -165,12 +174,10 @@ def check_vector(
     spec = variant.in_spec if like == "inputs" else variant.out_spec
     if any(child.kind for child in (spec.children if spec.kind is tuple else (spec,))):
         entries = _leaves(v, spec, like, variant.call)
-    elif isinstance(v, tuple):
-        entries = _entries(
-            tuple(map(as_point, cast("tuple[object, ...]", v))), "v", name, variant.call
-        )
     else:
-        entries = _entries(as_point(v), "v", name, variant.call)
+        entries = [as_point(x, variant.call) for x in (v if isinstance(v, tuple) else (v,))]
+        checked = tuple(entries) if isinstance(v, tuple) else entries[0]
+        _check_arrays(checked, "v", name, variant.call)
     if len(entries) != len(types):
         fact = f"v is a tuple of invalid length: should be {len(types)} but got {len(entries)}."
         if spec.kind is None:
@@ -180,21 +187,20 @@ def check_vector(
     return [_entry(*each, like, variant.call) for each in zip(entries, types, places, strict=True)]
 
 
-def _in_order(v: object, spec: Spec) -> object:
-    """`v` with the keys of its dicts in the order that `spec` has them in."""
-    if type(v) is dict and spec.kind is dict and set(v) == set(spec.keys):
-        return {k: _in_order(v[k], c) for k, c in zip(spec.keys, spec.children, strict=True)}
-    if (type(v) is tuple or type(v) is list) and len(v) == len(spec.children):
-        return type(v)([_in_order(x, c) for x, c in zip(v, spec.children, strict=True)])
-    return v
-
-
-def _leaves(v: object, spec: Spec, like: str, call: str) -> tuple[object, ...]:
-    """The entries of a `v` that is built like the inputs or outputs: dicts, lists, dataclasses."""
-    leaves, own = flatten(_in_order(v, spec))
-    if own != spec:
-        raise failure(VectorError, call, f"v is not built like the {like}.", LIKE.format(like))
-    return tuple(leaves)
+def _leaves(v: object, spec: Spec, like: str, call: str) -> list[object]:
+    """The entries of a `v` that is built like the inputs or outputs; dicts may be in any order."""
+    if spec.kind is None:
+        entry = as_point(v, call)
+        if isinstance(entry, ARRAYS):
+            return [entry]
+    elif (parts := node_parts(v)) is not None and flatten(v)[1].kind is spec.kind:
+        keys, children = parts
+        if spec.kind is dict and set(keys) == set(spec.keys):
+            keys, children = spec.keys, [v[k] for k in spec.keys]  # type: ignore[index] - its class was looked at
+        if keys == spec.keys and len(children) == len(spec.children):
+            pairs = zip(children, spec.children, strict=True)
+            return [x for child, below in pairs for x in _leaves(child, below, like, call)]
+    raise failure(VectorError, call, f"v is not built like the {like}.", LIKE.format(like))
 
 
 def _fits(entry: object, type_: ArrayType) -> bool:

@@ -80,7 +80,7 @@ def invoke(
         with observed_call(program, f, args, kwargs):
             return invoke(program, f, args, kwargs, vectors, seen=True)
     if program.argnums is not None:
-        args = floating(args, program.argnums, lists=program.lists)
+        args = floating(args, program, f)
     if tracing():
         return _invoke_traced(program, f, args, kwargs, vectors)
     if occupied:  # traces of other threads, or something that is to be looked for

@@ -60,12 +60,13 @@ def jacobian(
     Parameters
     ----------
     f : callable
-        Pure function of arrays, which returns an array or a tuple of arrays. Its output has shape
-        ``out``, the differentiated argument shape ``inn``. A list of numbers counts as an array,
-        as it does for SciPy's solvers; so does a tuple of numbers, unless `inputs` or `argnums`
-        is a tuple.
+        Pure function of arrays, which returns an array, or arrays in tuples, lists and dicts. Its
+        output has shape ``out``, the differentiated argument shape ``inn``. A list of numbers
+        counts as an array, as it does for SciPy's solvers; so does a tuple of numbers, unless
+        `inputs` or `argnums` is a tuple.
     inputs : array, list of numbers, dict, dataclass, or tuple of these, optional
-        Where to evaluate. Python ints are floats.
+        Where to evaluate: a tuple holds several arguments, which may be nested. Python ints are
+        floats.
     argnums : int or tuple of int
         In the prepared form, the arguments that are differentiated.
     strict : bool
@@ -89,16 +90,17 @@ def jacobian(
     Returns
     -------
     array or callable
-        An array of shape ``out + inn`` (nested in tuples: outputs first, then inputs, where either
-        is a tuple), or a function of the arguments of `f` that gives it. Entry ``[i, j]`` is in
-        units of ``f[i]`` per unit of ``x[j]``. The dtype is that of the input; that of the output
-        where `mode` (or `strategy`) asks for forward mode; complex where input or output is (a
-        complex output of real inputs has a complex derivative in both modes).
+        An array of shape ``out + inn`` (nested like the outputs, and in these like the inputs,
+        where either is a structure), or a function of the arguments of `f` that gives it. Entry
+        ``[i, j]`` is in units of ``f[i]`` per unit of ``x[j]``. The dtype is that of the input;
+        that of the output where `mode` (or `strategy`) asks for forward mode; complex where input
+        or output is (a complex output of real inputs has a complex derivative in both modes).
 
     Raises
     ------
     InputError
-        If inputs or outputs are not arrays, or a setting is unknown.
+        If inputs or outputs hold anything else than arrays, or are ragged lists of numbers, or a
+        setting is unknown.
     DtypeError
         If a differentiated argument is not floating point, or is complex and has no derivative of
         the kind that `complex_inputs` asks for.

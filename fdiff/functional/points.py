@@ -10,6 +10,8 @@ import numpy as np
 from ..device_arrays import DeviceArray
 from ..dispatch.arguments import Argnums, Body, Function
 from ..dispatch.capture_session import call_private
+from ..dispatch.program import Program
+from ..errors import InputError, called, failure
 from ..ops.creation import array
 from ..trace import TracedArray
 from ..trace.handler_arguments import resolve
@@ -36,38 +38,54 @@ def holds_numbers(value: object) -> bool:
     return bool(entries) and all(is_number(e) or holds_numbers(e) for e in entries)
 
 
-def as_point(value: object) -> object:
-    """A list of numbers as a float array, as SciPy reads ``x0``; everything else as it is."""
+def ragged(what: str, call: str) -> InputError:
+    """The error for a list of numbers that NumPy makes no array of."""
+    fact = f"{what} a ragged list: its parts have different lengths, and it is no array."
+    way = (
+        "Make an array of each part, and put these into a tuple or dict; or pad the parts to one"
+        " length."
+    )
+    return failure(InputError, call, fact, way)
+
+
+def as_point(value: object, call: str) -> object:
+    """A list of numbers as a float array, as SciPy reads ``x0``; everything else as it is.
+
+    `call` is the public call, which refuses a ragged list.
+    """
     if type(value) is not list or not holds_numbers(value):
         return value
+    if not _shape(value):
+        raise ragged("an argument is", call)
     made: Any = array(value)  # of traced numbers a traced array
     return made.astype(float) if made.dtype.kind in "iu" else made
 
 
-def floating(args: tuple[object, ...], argnums: Argnums, *, lists: bool) -> tuple[object, ...]:
+def floating(args: tuple[object, ...], program: Program, f: Function) -> tuple[object, ...]:
     """The arguments, with Python ints among the differentiated ones as floats.
 
-    With `lists`, a list of numbers is an array. An integer array stays one, and is refused later,
-    unless SciPy made it: ``root(f, [1, 1], jac=...)`` asks the Jacobian at ``numpy.array([1, 1])``.
+    Where a list of numbers is an array, it becomes one. An integer array stays one, and is refused
+    later, unless SciPy made it: ``root(f, [1, 1], jac=...)`` asks the Jacobian at
+    ``numpy.array([1, 1])``.
     """
-    found = args
+    found, argnums = args, program.argnums
     for n in (argnums,) if isinstance(argnums, int) else argnums or ():
         if not -len(args) <= n < len(args):
             continue  # which is refused later
-        new = _floating(args[n], lists=lists)
+        new = _floating(args[n], program, f)
         if new is not args[n]:
             k = n % len(args)
             found = (*found[:k], new, *found[k + 1 :])
     return found
 
 
-def _floating(arg: object, *, lists: bool) -> object:
+def _floating(arg: object, program: Program, f: Function) -> object:
     if isinstance(arg, np.ndarray):
         passed_on = arg.dtype.kind in "iu" and scipy_call() is not None
         return arg.astype(float) if passed_on else arg
     if isinstance(arg, _LEAVES):
         return arg
-    arg = as_point(arg) if lists else arg
+    arg = as_point(arg, called(program.name, f)) if program.lists else arg
     leaves, spec = flatten(arg)
     if not any(type(leaf) is int for leaf in leaves):
         return arg

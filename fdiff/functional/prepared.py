@@ -146,7 +146,7 @@ class Prepared(_Callable[P, R]):
         if self.program.device != CPU:
             examples = placed(examples, call)
         args, vectors = self.split(examples)
-        args = floating(args, self.program.argnums, lists=self.program.lists)
+        args = floating(args, self.program, self.__wrapped__)
         named = {name: example_argument(value, call) for name, value in kwargs.items()}
         stack.examples = True
         try:

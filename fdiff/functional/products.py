@@ -159,10 +159,12 @@ def vjp(
     Parameters
     ----------
     f : callable
-        Function of arrays that returns an array or a tuple of arrays.
+        Function of arrays that returns an array, or arrays in tuples, lists and dicts. A list of
+        numbers counts as an array.
     inputs : array, list of numbers, dict, dataclass, or tuple of these, optional
-        Where to evaluate. Left out, the prepared function ``(x, v, *args)`` is returned.
-    v : array or tuple of arrays, optional
+        Where to evaluate: a tuple holds several arguments, which may be nested. Left
+        out, the prepared function ``(x, v, *args)`` is returned.
+    v : array, or arrays in a structure, optional
         Built and shaped exactly like the outputs; may be left out for a single output with one
         element.
     create_graph : bool
@@ -190,7 +192,7 @@ def vjp(
     VectorError
         If `v` has the wrong size, or is left out where it is needed.
     InputError
-        If inputs or outputs are not arrays.
+        If inputs or outputs hold anything else than arrays, or are ragged lists of numbers.
     DtypeError
         If an input is not floating point.
     DeviceError
@@ -241,10 +243,12 @@ def jvp(
     Parameters
     ----------
     f : callable
-        Function of arrays that returns an array or a tuple of arrays.
+        Function of arrays that returns an array, or arrays in tuples, lists and dicts. A list of
+        numbers counts as an array.
     inputs : array, list of numbers, dict, dataclass, or tuple of these, optional
-        Where to evaluate. Left out, the prepared function ``(x, v, *args)`` is returned.
-    v : array or tuple of arrays, optional
+        Where to evaluate: a tuple holds several arguments, which may be nested. Left
+        out, the prepared function ``(x, v, *args)`` is returned.
+    v : array, or arrays in a structure, optional
         The tangents, built and shaped exactly like the inputs; may be left out for a single input
         with one element.
     create_graph : bool

@@ -112,13 +112,8 @@ vhp(lambda x: (x * x).sum(), x, y, strict=True)
 REFUSED = """
 jacobian(lambda x: x, [x])
 jacobian(lambda x: x, 'x')
-jacobian(lambda x: x, {'a': x})
-jacobian(lambda x, y: x, (x, [y]))
-jacobian(lambda x: [x, x], x)
-jacobian(lambda x: {'a': x}, x)
 jacobian(lambda x: None, x)
 jacobian(lambda x: (x, 'a'), x)
-jacobian(lambda x: (x, (x, x)), x)
 jacobian(lambda x: x, n)
 jacobian(lambda x, y: (x, x * y), (x, y), strict=True)
 jacobian(lambda x, y: (x * y, y * 0 + 1), (x, y), strict=True)
@@ -142,7 +137,6 @@ vjp(lambda x: (x, x), x, (x, x, x))
 vjp(lambda x: x, x, (x, x))
 vjp(lambda x: x, x, [x])
 vjp(lambda x: None, x, x)
-vjp(lambda x: [x], x, x)
 vjp(lambda x, y: (x, x * x), (x, y), (x, x), strict=True)
 vjp(lambda x: (x * x, y), x, (x, x), strict=True)
 jvp(lambda x: x * x, x)
@@ -217,7 +211,6 @@ def test_values_structure_and_dtypes_are_those_of_torch(case):
 
 # Where ours are other words, on purpose: what our message says instead.
 OTHER_WORDS = {
-    "jacobian(lambda x: x, {'a': x})": "given outputs of the user-provided function has type dict",
     "jacobian(lambda x: x, n)": "only floating-point inputs can be differentiated, not int64",
     "hessian(lambda x, y: (x * x).sum(), (x, y), strict=True)": "is independent of input 1",
     "hessian(lambda x: x * x, x)": "should contain a single element, but it has shape (2,)",
