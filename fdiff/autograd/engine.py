@@ -26,7 +26,7 @@ from .accumulation import accumulate
 from .generated_backward import try_written
 from .graph_structure import Root, structure
 from .node_rules import NodeRules, RecordedRules, after_leaf, before_leaf, hooked_leaf
-from .node_sweep import NodeSweep
+from .node_sweep import Deliver, NodeSweep
 from .nodes import AccumulateGrad, Edge, call_hook
 from .recorded_anomalies import watching
 from .recorded_array import RecordedArray, plain, tensor
@@ -235,34 +235,31 @@ class _Pass:
         self.retain, self.create = retain, create
 
     def into_leaves(self, inputs: Sequence[Any]) -> None:
-        """Add gradients to leaves: all, or the `inputs`."""
-        if self.wanted is not None:
-            gradients = dict(zip(self.wanted, self.captured(), strict=True))
-            arrays = dict(zip(self.wanted, inputs, strict=True))  # one given twice counts once
-            for edge, found in gradients.items():
-                if found is None:
-                    continue
-                node, x = edge[0], arrays[edge]
-                bar = found if self.create else found.value
-                if node.__class__ is AccumulateGrad:
-                    self._deliver(node, bar)  # type: ignore[arg-type] - its class was looked at
-                elif x.__class__ is RecordedArray and not x.retains_grad:
-                    accumulate(x, bar, create=self.create)
-            return
+        """Add gradients to leaves: all, or the `inputs`.
+
+        An input that is no leaf keeps its gradient, from now on, and its node is run, as in torch.
+        """
+        for x in inputs:
+            if x.__class__ is RecordedArray:
+                x.retain_grad()
         found = self._compiled()
         if found is None:
-            self._sweep()
+            self._sweep(self._deliver)
             return
-        places, leaves, results = found
-        if not any(leaf.hooks is not None or leaf.post_hooks for leaf in leaves):
-            for leaf, result in zip(leaves, results, strict=True):
-                if result is not None and (array := leaf.variable) is not None:
+        places, ends, results = found
+        pairs = [
+            (node, result)
+            for node, result in dict(zip(ends, results, strict=True)).items()
+            if result is not None and isinstance(node, AccumulateGrad)
+        ]
+        if not any(leaf.hooks is not None or leaf.post_hooks for leaf, _ in pairs):
+            for leaf, result in pairs:
+                if (array := leaf.variable) is not None:
                     accumulate(array, result, create=False, owned=True)
             return
         with _running(places), not_recording():
-            for leaf, result in zip(leaves, results, strict=True):
-                if result is not None:
-                    self._deliver(leaf, hooked_leaf(leaf, result))
+            for leaf, result in pairs:
+                self._deliver(leaf, hooked_leaf(leaf, result))
 
     def captured(self) -> list[Any]:
         """The gradients of the wanted edges, as recorded arrays; None for unused ones."""
@@ -276,14 +273,14 @@ class _Pass:
                     None if r is None else plain(hooked_leaf(node, r))
                     for (node, _), r in zip(self.wanted, found[2], strict=True)
                 ]
-        sweep = self._sweep()
+        sweep = self._sweep(None)
         results = [sweep.captured.get(edge) for edge in self.wanted]
         return [r if r is None or self.create else plain(np.asarray(r)) for r in results]
 
     def _compiled(self) -> tuple[Container[Any], list[Any], list[Any]] | None:
-        """Run the pass as one compiled tape: its nodes, its leaves, and the gradients.
+        """Run the pass as one compiled tape: its nodes, the ends, and the gradients there.
 
-        Gradients are of the leaves, or of the wanted edges. None if the graph has no such tape.
+        Ends are the leaves, or the nodes of the wanted edges. None if the graph has no such tape.
         """
         if self.create or watching():
             return None
@@ -297,14 +294,13 @@ class _Pass:
         if not self.retain:
             for k in program.ran:
                 free(found.nodes[k])
-        leaves = [found.nodes[k] for k in program.leaves]
-        return found.places, leaves, results
+        wanted = None if self.wanted is None else [node for node, _ in self.wanted]
+        return found.places, wanted or [found.nodes[k] for k in program.leaves], results
 
-    def _sweep(self) -> NodeSweep:
+    def _sweep(self, deliver: Deliver | None) -> NodeSweep:
         """Run the pass node by node (`node_sweep.py`)."""
         with recording() if self.create else not_recording():
             rules = RecordedRules() if self.create else NodeRules()
-            deliver = None if self.wanted is not None else self._deliver
             sweep = NodeSweep(self.roots, self.wanted, rules, deliver)
             with noting(), _running(sweep.counts if sweep.needed is None else sweep.needed):
                 sweep.run()

@@ -9,7 +9,7 @@ from typing import Any, Self
 from ..tracebacks import public
 from .argument_checks import recorded_arrays, require_function
 from .nodes import AccumulateGrad, Edge, RemovableHandle, add_hook
-from .recorded_array import RecordedArray, plain
+from .recorded_array import RecordedArray
 from .thread_state import state
 
 
@@ -64,8 +64,8 @@ def _retain(array: RecordedArray, edge: Edge) -> None:
     def keep(bar: RecordedArray) -> None:
         found = kept()
         if found is not None:
-            known = found._grad
-            found._grad = bar if known is None else plain(known.value + bar.value)
+            known: Any = found._grad
+            found._grad = bar.copy() if known is None else known + bar
 
     array.extra()["retains"] = add_hook(node.own_hooks().retained.setdefault(nr, {}), keep)
 

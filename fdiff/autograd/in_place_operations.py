@@ -18,7 +18,7 @@ from .node_construction import enter, new_object
 from .nodes import GraphNode
 from .recipes import Recipe, recipe
 from .recorded_array import RecordedArray, Version, new_array
-from .recorded_views import ViewOf, ViewOfRule, own_leaf
+from .recorded_views import ViewOf, ViewOfRule, own_leaf, view_of_mode
 from .thread_state import state
 from .versions import InferenceVersion
 
@@ -30,32 +30,27 @@ _INFERENCE = (
     "Inplace update to inference tensor outside InferenceMode is not allowed. Make a copy by"
     " array.clone() before the update."
 )
-_FREE_VIEW = (
-    "A view was created in no_grad mode and is being modified inplace with grad mode enabled."
-    " Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your"
-    " code by moving both the view and the inplace either both inside the no_grad block (if you"
-    " don't want the inplace to be tracked) or both outside (if you want the inplace to be"
-    " tracked)."
-)
 
 
-def check_store(x: RecordedArray, name: str) -> None:
-    """Refuse to store into a leaf that requires a gradient, where operations are recorded."""
+def check_store(x: RecordedArray, name: str, *, moves: bool) -> None:
+    """Refuse to store into a leaf that requires a gradient, where operations are recorded.
+
+    `moves` says that what is stored requires a gradient.
+    """
     if x.version.__class__ is InferenceVersion and not state.inference:
         raise RuntimeError(_INFERENCE)
     if not state.grad_enabled:
         return
     view, root = x.viewing, _root_of(x)
     if isinstance(root.viewing, ViewOfRule):
-        raise root.viewing.refusal("is being")
-    if root is not x and own_leaf(x):
-        raise RuntimeError(_VIEW_OF_LEAF)
-    if not root.requires_grad:
-        return
-    if root.is_leaf:  # to torch, ``x[key] = v`` is a store into a view
+        root.viewing.check_store(moves=moves)
+    moves = moves or root.requires_grad
+    if moves and isinstance(view, ViewOf) and view.made_in:
+        raise view_of_mode(view.made_in, "is being")
+    if root is not x and x.kind.requires_grad and (own_leaf(x) or not root.requires_grad):
+        raise RuntimeError(_VIEW_OF_LEAF)  # which it was made itself, or its root by detach_()
+    if root.requires_grad and root.is_leaf:  # to torch, ``x[key] = v`` is a store into a view
         raise RuntimeError(_LEAF if root is x and name != "SetItem" else _VIEW_OF_LEAF)
-    if isinstance(view, ViewOf) and view.free:
-        raise RuntimeError(_FREE_VIEW)
 
 
 def stored(
@@ -71,7 +66,7 @@ def stored(
     """
     targets = [operands[k] for k in made.stored]
     for x in targets:
-        check_store(x, made.name)
+        check_store(x, made.name, moves=True)
     if state.copies is not None:
         for x in targets:
             state.copies.keep(x.version)
@@ -85,7 +80,7 @@ def stored(
     outputs: list[Any] = [None] * first
     enter(node, made, befores, [*outputs, *targets], line)
     for k, x in enumerate(targets):
-        _rebase(x, new_array(x.value, kind_of(x.value, True), (node, first + k), x.version), line)
+        rebase(x, new_array(x.value, kind_of(x.value, True), (node, first + k), x.version), line)
     for x, value in zip(operands, values, strict=True):
         if result is value:
             return x
@@ -127,7 +122,7 @@ def _before(made: Recipe, k: int, x: Any, targets: list[Any]) -> Any:
     return new_array(x.value, x.kind, x.edge_now(), x.version)
 
 
-def _rebase(x: RecordedArray, history: RecordedArray, line: Line | None) -> None:
+def rebase(x: RecordedArray, history: RecordedArray, line: Line | None) -> None:
     """Give an array, and the root whose view it is, the history of what was stored."""
     view = x.viewing
     if not isinstance(view, ViewOf):
@@ -135,6 +130,8 @@ def _rebase(x: RecordedArray, history: RecordedArray, line: Line | None) -> None
         x.kind, x.edge = history.kind, history.edge
         return
     root = view.root
+    if not (root.requires_grad or history.requires_grad):
+        return
     put = _Put(view)
     operands = [root, history]
     kinds = [root.kind, history.kind]

@@ -50,8 +50,8 @@ def leading_to(nodes: Mapping[GraphNode, int], targets: Sequence[Edge]) -> set[G
 class NodeSweep:
     """One backward pass. Cotangents are values, or recorded arrays where a graph is created.
 
-    `deliver` is given what arrives at each leaf; `captured` holds what arrives at the edges that
-    were asked for.
+    `deliver` is given what arrives at each leaf, or at those that were asked for; `captured` holds
+    what arrives at the edges that were.
     """
 
     def __init__(
@@ -124,8 +124,8 @@ class NodeSweep:
             if bars and self.deliver is not None and (self.needed is None or node in self.needed):
                 self.deliver(node, bars[0][0])  # type: ignore[arg-type] - its class was looked at
             return
-        if not further:  # it is an end itself
-            return
+        if not further and self.deliver is None:
+            return  # it is an end itself, which `backward` runs, and `grad` does not
         if not bars and not isinstance(node, CustomNode):  # rules of users take None, or zeros
             return
         self.ran.append(node)

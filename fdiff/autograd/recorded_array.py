@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 
 class View(Protocol):
-    """What an array that looks at another one's memory knows of that (`recorded_views.py`)."""
+    """What an array that looks at another one's memory, its root's, knows (`recorded_views.py`)."""
+
+    root: RecordedArray
 
     def refresh(self, array: RecordedArray, /) -> None:
         """Bring the edge of the array up to date, if its memory was stored into."""
@@ -369,8 +371,7 @@ def tensor(data: Any, requires_grad: bool = False, dtype: Any = None) -> Recorde
     elif value.dtype.kind not in "biufc":
         fact = f"arrays of dtype {value.dtype} cannot be recorded."
         raise failure(DtypeError, "fdiff.autograd.tensor", fact, "Give numbers.")
-    requires = bool(requires_grad) and not state.inference
-    return new_array(value, kind_of(value, requires), None, new_version())
+    return new_array(value, kind_of(value, requires_grad), None, new_version())
 
 
 def _nested_values(data: object) -> object:

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, UnsupportedError, failure
+from ..user_lines import user_line
 from .custom_nodes import custom_node
 from .function_context import FunctionCtx, FunctionRules, as_many, run_forward, summed_to
-from .in_place_operations import check_store
+from .in_place_operations import check_store, rebase
 from .nodes import CustomNode
 from .recorded_array import RecordedArray, new_array, plain
 from .recorded_views import ViewOfRule
@@ -38,17 +39,17 @@ def apply_recorded(rules: FunctionRules, args: tuple[Any, ...]) -> Any:
     outs = [every[k] for k in places]
     _check_marks(ctx)
     for x in ctx._dirty:
-        _check_dirty(x, outs)
+        _check_dirty(x, outs, moves=any(needs))
     values = [o.value if o.__class__ is RecordedArray else o for o in outs]
     if ctx._dirty and pushes:
         fact = "an argument that has a tangent is marked as dirty, where gradients are off."
         raise failure(UnsupportedError, "mark_dirty", fact, "Return a new array.")
-    for x in ctx._dirty:
-        if x.__class__ is RecordedArray:
-            x.version.bump(None)
     made = list(_entered(rules.of_arrays(places, len(every)), ctx, args, outs, values))
     for x in [x for x in ctx._dirty if x.__class__ is RecordedArray]:
-        _replace_history(x, made, outs)
+        place = next(k for k, o in enumerate(outs) if o is x)
+        if records:
+            rebase(x, made[place], user_line(2))
+        made[place] = x
     if pushes:
         state.dual.without_graph(made)
     for k, x in zip(places, made, strict=True):
@@ -92,6 +93,10 @@ def _entered(
 
     name = f"{rules.name}Backward"
     made = custom_node(name, args, values, backward, materialize=ctx._materialize, jvp=push)
+    line = user_line(2)
+    for x in ctx._dirty:
+        if x.__class__ is RecordedArray:
+            x.version.bump(line)
     _share_memory(rules.name, made, outs, args, ctx._dirty)
     node: Any = next((m.edge[0] for m in made if m.edge is not None), None)
     if node is None:
@@ -111,15 +116,16 @@ def _share_memory(
     """
     sources = [a for a in args if a.__class__ is RecordedArray]
     for k, (m, o) in enumerate(zip(made, outs, strict=True)):
+        if o.__class__ is RecordedArray:  # of memory that forward, or who called it, holds too
+            m.version = o.version
         if any(o is x for x in dirty):
-            if o.__class__ is RecordedArray:
-                m.version = o.version
             continue
-        source = next((s for s in sources if _same_memory(m.value, s.value)), None)
+        viewing = o.viewing if o.__class__ is RecordedArray else None
+        root = viewing.root if viewing is not None else None
+        source = next((s for s in sources if _same_memory(m.value, s.value)), root)
         if source is not None:
             m.version = source.version
-            if m.requires_grad:
-                m.viewing = ViewOfRule(name, k, m.version)
+            m.viewing = ViewOfRule(name, k, source, ruled=m.requires_grad)
         sources.append(m)
 
 
@@ -206,7 +212,7 @@ def _check_marks(ctx: FunctionCtx) -> None:
                 raise failure(InputError, f"ctx.{name}", fact, way)
 
 
-def _check_dirty(x: Any, outs: list[Any]) -> None:
+def _check_dirty(x: Any, outs: list[Any], *, moves: bool) -> None:
     if x.__class__ is not RecordedArray:
         return
     if not any(x is o for o in outs):
@@ -218,14 +224,4 @@ def _check_dirty(x: Any, outs: list[Any]) -> None:
         raise RuntimeError(
             "a leaf Variable that requires grad has been used in an in-place operation."
         )
-    check_store(x, "Function")
-    if x.viewing is not None:
-        fact = "an argument that is marked as dirty is a view of another array."
-        raise failure(UnsupportedError, "mark_dirty", fact, "Pass the whole array, or a copy.")
-
-
-def _replace_history(x: Any, made: list[Any], outs: list[Any]) -> None:
-    """Give an array that was stored into the history of the output that it is."""
-    place = next(k for k, o in enumerate(outs) if o is x)
-    x.kind, x.edge = made[place].kind, made[place].edge
-    made[place] = x
+    check_store(x, "Function", moves=moves)

@@ -20,7 +20,7 @@ from ..tree import flatten
 from .hook_registration import move_retained
 from .nodes import AccumulateGrad, Edge
 from .recipes import Rebuild
-from .recorded_array import RecordedArray, Version
+from .recorded_array import RecordedArray
 from .thread_state import recording, state
 
 
@@ -75,26 +75,30 @@ class ViewOf:
     """What a view knows of its root: the calls that lead to it, and when it was taken.
 
     `seen` and `stores` are the root's edge and the number of stores into its memory at that time.
+    `made_in` is the mode in which nothing was recorded then; empty where that was on.
     """
 
-    __slots__ = ("calls", "free", "root", "seen", "stores")
+    __slots__ = ("calls", "made_in", "root", "seen", "stores")
 
     def __init__(self, root: RecordedArray, calls: tuple[ViewCall | ViewOfOne, ...]) -> None:
         self.root = root
         self.calls = calls
         self.seen: Edge | None = root.edge or root.edge_now()
         self.stores = root.version.stores()
-        self.free = not state._grad_enabled  # it was made where nothing is recorded
+        self.made_in = "" if state._grad_enabled else "inference" if state.inference else "no_grad"
 
     def refresh(self, array: RecordedArray) -> None:
         """Take the edge of the view from its root again, if that was stored into meanwhile.
 
         A gradient that is kept is that of the view as it is now, also after stores that nobody
-        recorded (torch's `update_tensor_hooks_on_new_gradfn`).
+        recorded (torch's `update_tensor_hooks_on_new_gradfn`). Where the root was detached and not
+        stored into, the view keeps its own history.
         """
         edge, stores = self.root.edge_now(), self.root.version.stores()
-        if edge is self.seen and stores == self.stores:
+        if stores == self.stores and (edge is self.seen or self.seen is not None):
             return
+        if self.made_in and stores != self.stores and edge is not None and state.grad_enabled:
+            raise view_of_mode(self.made_in, _INDIRECT)
         if own_leaf(array):
             if edge is not None:
                 fact = "the memory of a leaf that requires a gradient got a history by a store."
@@ -118,31 +122,68 @@ class ViewOf:
 
 
 class ViewOfRule:
-    """What an output of a `Function` knows that looks at the memory of another array.
+    """What an output of a `Function` knows that looks at the memory of another array, its `root`.
 
     Stores into it, or into that array, would bypass the user's rule: they are refused, as in torch.
+    An output that requires no gradient has no rule (`ruled`), so they are refused where they are
+    recorded.
     """
 
-    __slots__ = ("name", "place", "stores", "version")
+    __slots__ = ("made_in", "name", "place", "root", "ruled", "stores", "version")
 
-    def __init__(self, name: str, place: int, version: Version) -> None:
-        self.name, self.place = name, place
-        self.version, self.stores = version, version.stores()
+    def __init__(self, name: str, place: int, root: RecordedArray, *, ruled: bool) -> None:
+        self.name, self.place, self.root, self.ruled = name, place, root, ruled
+        self.version, self.stores = root.version, root.version.stores()
+        self.made_in = "inference" if state.inference else "no_grad"
 
     def refresh(self, _: RecordedArray) -> None:
         """Raise if there was a store."""
-        if self.version.stores() != self.stores:
-            raise self.refusal("its base or another view of its base has been")
+        if self.version.stores() == self.stores:
+            return
+        if self.ruled or (state.grad_enabled and self.root.requires_grad):
+            raise self._refusal(_INDIRECT)
 
-    def refusal(self, what: str) -> RuntimeError:
-        """The error for a store; `what` says where it was made."""
+    def check_store(self, *, moves: bool) -> None:
+        """Raise for a store of what requires a gradient (`moves`) or not."""
+        if self.ruled or moves or self.root.requires_grad:
+            raise self._refusal("is being")
+
+    def _refusal(self, what: str) -> RuntimeError:
+        if not self.ruled:
+            return view_of_mode(self.made_in, what, _OF_RULE)
         return RuntimeError(
-            f"Output {self.place} of {self.name} is a view and {what} modified inplace. This view"
-            " was created inside a custom Function (or because an input was returned as-is) and the"
-            " autograd logic to handle view+inplace would override the custom backward associated"
-            " with the custom Function, leading to incorrect gradients. This behavior is forbidden."
-            " You can fix this by cloning the output of the custom Function."
+            f"Output {self.place} of {self.name} is a view and {what} modified inplace.{_OF_RULE}"
         )
+
+
+_INDIRECT = "its base or another view of its base has been"
+_OF_RULE = (
+    " This view was created inside a custom Function (or because an input was returned as-is) and"
+    " the autograd logic to handle view+inplace would override the custom backward associated with"
+    " the custom Function, leading to incorrect gradients. This behavior is forbidden. You can fix"
+    " this by cloning the output of the custom Function."
+)
+_MODES = {
+    "no_grad": ("with grad mode enabled", "no_grad"),
+    "inference": ("in normal mode", "inference_mode"),
+}
+
+
+def view_of_mode(made_in: str, what: str, reason: str = "") -> RuntimeError:
+    """The error for a store, recorded, into memory that a view looks at which no mode recorded.
+
+    `what` says where it was made; `reason` why it is refused, and what to do, where not as usual.
+    """
+    now, block = _MODES[made_in]
+    usual = (
+        " Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify"
+        " your code by moving both the view and the inplace either both inside the"
+        f" {block} block (if you don't want the inplace to be tracked) or both outside (if you want"
+        " the inplace to be tracked)."
+    )
+    return RuntimeError(
+        f"A view was created in {made_in} mode and {what} modified inplace {now}.{reason or usual}"
+    )
 
 
 def own_leaf(array: RecordedArray) -> bool:
@@ -205,7 +246,7 @@ def _link(out: RecordedArray, call: ViewCall, source: RecordedArray) -> None:
 
 def _join(out: RecordedArray, call: ViewCall | ViewOfOne, source: RecordedArray) -> None:
     above = source.viewing
-    if isinstance(above, ViewOf) and not own_leaf(source):
+    if isinstance(above, ViewOf) and (state.inference or not own_leaf(source)):
         out.viewing = ViewOf(above.root, (*above.calls, call))
     else:
         out.viewing = ViewOf(source, (call,))

@@ -130,7 +130,7 @@ def recorded_call(
     pushes = moves and state.pushes(operands)
     if not moves or not (state.grad_enabled or pushes):
         if stores:
-            check_store(operands[0], name)
+            check_store(operands[0], name, moves=moves)
             if state.copies is not None:
                 state.copies.keep(operands[0].version)
         result = perform()
@@ -196,6 +196,8 @@ def _without_gradient(leaf: Any, k: int, call: NumpyCall) -> Any:
     out = plain(own_handle(leaf, call))
     if out.value.base is not None:
         link(out, k, call)
+        if state.inference and out.viewing is not None and out.viewing.root.requires_grad:
+            out.kind = out.kind.other  # a leaf, as in torch
     return out
 
 

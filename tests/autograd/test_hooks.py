@@ -200,3 +200,22 @@ def test_gradients_are_taken_before_hooks_where_more_is_asked_for_behind(create)
     y.retain_grad()
     out.backward()
     assert y.grad.numpy().tolist() == [30.0, 30.0]
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_the_node_of_an_input_is_run_with_its_hooks(create_graph):
+    x = tensor([1.0, 2.0], requires_grad=True)
+    y = x * x
+    calls = []
+    y.grad_fn.register_prehook(lambda bars: calls.append("before") or (bars[0] * 10,))
+    y.grad_fn.register_hook(lambda bars, _: calls.append("after"))
+    y.register_hook(lambda bar: bar + 1)
+    loss = (y * 3).sum()
+    loss.backward(inputs=[y], create_graph=create_graph, retain_graph=True)
+    assert calls == ["before", "after"]
+    np.testing.assert_array_equal(y.grad.detach(), [4.0, 4.0])
+    assert y.retains_grad
+    assert x.grad is None
+    loss.backward(inputs=[y, x])
+    np.testing.assert_array_equal(y.grad.detach(), [8.0, 8.0])
+    np.testing.assert_array_equal(x.grad.detach(), [80.0, 160.0])

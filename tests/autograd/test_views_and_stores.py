@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fdiff
-from fdiff.autograd import grad, graph, no_grad, tensor
+from fdiff.autograd import Function, grad, graph, inference_mode, no_grad, tensor
 from fdiff.primitive import FUNCTIONS
 
 
@@ -277,3 +277,92 @@ def test_an_array_like_another_is_filled(like):
     assert not np.full_like(x, 2.0).requires_grad
     assert np.full_like(x, x[0, 0]).requires_grad
     assert np.sign(x).requires_grad  # zero by its rule, as in torch
+
+
+class _First(Function):
+    """A rule whose result looks at the memory of its argument."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x[:2]
+
+    @staticmethod
+    def backward(ctx, bar):
+        return np.concatenate([bar, np.zeros(1)])
+
+
+class _Times(Function):
+    """A rule that stores into its first argument."""
+
+    @staticmethod
+    def forward(ctx, x, factor):
+        ctx.mark_dirty(x)
+        ctx.save_for_backward(factor)
+        x *= factor
+        return x
+
+    @staticmethod
+    def backward(ctx, bar):
+        return bar * ctx.saved_tensors[0], None
+
+
+def test_views_of_what_is_detached_in_place_keep_their_history():
+    x = tensor(np.ones(3), requires_grad=True)
+    base = x * 2.0
+    view = base[:2]
+    base.detach_()
+    later = base[:2]
+    assert (base.requires_grad, view.requires_grad, later.requires_grad) == (False, True, False)
+    np.testing.assert_array_equal(grad((view * view).sum(), x, retain_graph=True)[0], [8, 8, 0])
+    with pytest.raises(RuntimeError, match="view of a leaf"):
+        view *= 2.0
+    base.requires_grad_()
+    np.testing.assert_array_equal(grad((view * base[:2]).sum(), x)[0], [4, 4, 0])
+
+
+@pytest.mark.parametrize("requires", [False, True])
+@pytest.mark.parametrize("mode", [no_grad, inference_mode])
+def test_stores_past_a_rule_that_nothing_recorded_are_refused(mode, requires):
+    x, w = tensor(np.ones(3), requires_grad=requires), tensor(np.ones(2), requires_grad=True)
+    with mode():
+        view = _First.apply(x)
+    with pytest.raises(RuntimeError, match=r"inside a custom Function.* cloning the output"):
+        view *= w
+    np.testing.assert_array_equal(x.detach(), 1.0)
+    if not requires:
+        view *= 2.0  # nothing requires a gradient
+        np.testing.assert_array_equal(x, [2.0, 2.0, 1.0])
+
+
+def test_what_inference_mode_makes_keeps_what_it_requires():
+    x = tensor(np.ones(2), requires_grad=True)
+    y = x * 2.0
+    with inference_mode():
+        made, view, computed = tensor(1.0, requires_grad=True), y[:1][:1], y * 2.0
+    assert made.requires_grad
+    assert made.is_inference()
+    assert view.requires_grad
+    assert view.is_leaf
+    assert not view.is_inference()
+    assert not computed.requires_grad
+    with pytest.raises(RuntimeError, match="created in inference mode and is being modified"):
+        view *= 2.0
+    y *= 2.0
+    with pytest.raises(RuntimeError, match="created in inference mode and its base or another"):
+        view * 2.0
+
+
+def test_rules_store_into_views():
+    x = tensor(np.arange(1.0, 5.0), requires_grad=True)
+    base = x * x
+    part = base.reshape(2, 2)[1]
+    out = _Times.apply(part, tensor([2.0, 3.0]))
+    assert out is part
+    np.testing.assert_array_equal(base.detach(), [1.0, 4.0, 18.0, 48.0])
+    (bar,) = grad((base * base).sum(), x, create_graph=True)
+    np.testing.assert_array_equal(bar.detach(), 4 * np.arange(1.0, 5.0) ** 3 * [1, 1, 4, 9])
+    (second,) = grad(bar.sum(), x, retain_graph=True)
+    np.testing.assert_array_equal(second, 12 * np.arange(1.0, 5.0) ** 2 * [1, 1, 4, 9])
+    np.testing.assert_array_equal(grad(part.sum(), x)[0], [0.0, 0.0, 12.0, 24.0])
+    with pytest.raises(RuntimeError, match="a view of a leaf"):
+        _Times.apply(x[:2], tensor([2.0, 3.0]))
