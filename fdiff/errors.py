@@ -77,6 +77,10 @@ class CompileError(FdiffError, RuntimeError):
     """A kernel was asked for that fdiff failed to make: a fault of fdiff, never of the user."""
 
 
+class DtypeWarning(UserWarning):
+    """Integers of NumPy were differentiated: they were taken as float64."""
+
+
 class DefectWarning(UserWarning):
     """fdiff failed to make a kernel nobody asked for: results are right, a report is welcome."""
 

@@ -98,6 +98,16 @@ def scipy_call() -> str | None:
     return ".".join((*module, found.f_code.co_qualname))
 
 
+def within_scipy() -> bool:
+    """Whether a function of SciPy is running, which may have called code of the user since."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if str(frame.f_globals.get("__name__")).startswith("scipy."):
+            return True
+        frame = frame.f_back
+    return False
+
+
 @lru_cache(maxsize=4096)
 def is_own(name: str) -> bool:
     """Whether a file belongs to fdiff, or is what stands between it and NumPy."""

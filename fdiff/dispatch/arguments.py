@@ -169,6 +169,8 @@ def check_leaf(leaf: object, call: str, spec: Spec, k: int, *, differentiate: bo
     if type(leaf) is TracedLocalArray:
         raise leaked(leaf.handle)
     if isinstance(leaf, TracedArray):
+        if differentiate:
+            _check_dtype(leaf, leaf.dtype, call, spec, k)
         return
     refuse_device_array(leaf, call)
     if (
@@ -188,6 +190,10 @@ def check_leaf(leaf: object, call: str, spec: Spec, k: int, *, differentiate: bo
         way = getattr(type(leaf), WAY_OUT, LEAVE_OUT if inside else own)
         raise failure(InputError, call, f"{fact}{inside}.", TAKE_NUMBERS if is_table(leaf) else way)
     dtype = leaf.dtype if isinstance(leaf, DeviceArray) else np.asarray(leaf).dtype
+    _check_dtype(leaf, dtype, call, spec, k)
+
+
+def _check_dtype(leaf: object, dtype: np.dtype, call: str, spec: Spec, k: int) -> None:
     if dtype.kind not in "fc":  # complex inputs are judged by the operator
         fact = f"only floating-point inputs can be differentiated, not {dtype}{_inside(spec, k)}."
         raise failure(DtypeError, call, fact, _as_float(leaf, dtype, spec))

@@ -88,6 +88,7 @@ class Program:
         "seconds",
         "stability",
         "steady",
+        "told_of_integers",
         "variants",
     )
 
@@ -115,6 +116,7 @@ class Program:
         self.ratios: list[float] = []  # times of eager calls, by that of their operations
         self.seconds = 0.0  # spent in eager calls since the user was told
         self.steady = False  # whether the last two calls took the same path
+        self.told_of_integers = False  # that they are taken as floats
 
     def find(
         self,

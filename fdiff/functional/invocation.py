@@ -52,7 +52,7 @@ from .input_checks import check_point
 from .kink_policy import ASKED, mark_kinks, policy, refuse_kinks
 from .options import check_callable
 from .out_arguments import call_into
-from .points import body_of_operator, floating
+from .points import body_of_operator, floating, refuse_integers
 from .prepared import Origin, Prepared, prepare
 from .slow_code import timed
 
@@ -307,6 +307,7 @@ def immediate_call(
     if operator.device != CPU and not tracing():
         inputs, *vectors = placed((inputs, *vectors), called(operator.name, f))  # type: ignore[misc,assignment] - a tree keeps its structure
     args, differentiated = check_point(inputs, argnums, f, operator.name)
+    refuse_integers(args, called(operator.name, f))
     program = operator.program(f, differentiated)
     result = _general_way(program)(program, f, args, {}, vectors)
     if not occupied:

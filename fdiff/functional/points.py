@@ -11,12 +11,12 @@ from ..device_arrays import DeviceArray
 from ..dispatch.arguments import Argnums, Body, Function
 from ..dispatch.capture_session import call_private
 from ..dispatch.program import Program
-from ..errors import InputError, called, failure
+from ..errors import DtypeError, DtypeWarning, InputError, called, failure, message, warn
 from ..ops.creation import array
 from ..trace import TracedArray
 from ..trace.handler_arguments import resolve
 from ..tree import flatten, unflatten
-from ..user_lines import scipy_call
+from ..user_lines import user_line, within_scipy
 
 # What most points are: nothing to convert.
 _LEAVES = (np.ndarray, float, complex, TracedArray, DeviceArray)
@@ -62,10 +62,10 @@ def as_point(value: object, call: str) -> object:
 
 
 def floating(args: tuple[object, ...], program: Program, f: Function) -> tuple[object, ...]:
-    """The arguments, with Python ints among the differentiated ones as floats.
+    """The arguments, with integers among the differentiated ones as floats.
 
-    Where a list of numbers is an array, it becomes one. An integer array stays one, and is refused
-    later, unless SciPy made it: ``root(f, [1, 1], jac=...)`` asks the Jacobian at
+    Where a list of numbers is an array, it becomes one. The user is told once, except of Python's
+    ints, and of what SciPy passes on: ``root(f, [1, 1], jac=...)`` asks the Jacobian at
     ``numpy.array([1, 1])``.
     """
     found, argnums = args, program.argnums
@@ -80,24 +80,44 @@ def floating(args: tuple[object, ...], program: Program, f: Function) -> tuple[o
 
 
 def _floating(arg: object, program: Program, f: Function) -> object:
-    if isinstance(arg, np.ndarray):
-        passed_on = arg.dtype.kind in "iu" and scipy_call() is not None
-        return arg.astype(float) if passed_on else arg
     if isinstance(arg, _LEAVES):
-        return arg
+        return _as_float(arg, program, f) if _of_integers(arg) else arg
     arg = as_point(arg, called(program.name, f)) if program.lists else arg
     leaves, spec = flatten(arg)
-    if not any(type(leaf) is int for leaf in leaves):
+    if not any(map(_of_integers, leaves)):
         return arg
-    return unflatten(spec, [_float(leaf) if type(leaf) is int else leaf for leaf in leaves])
+    return unflatten(spec, [_as_float(x, program, f) if _of_integers(x) else x for x in leaves])
 
 
-def _float(number: int) -> object:
-    """A float, unless it is too large for one: then it is refused as it stands."""
-    try:
-        return float(number)
-    except OverflowError:
-        return number
+def _of_integers(leaf: Any) -> bool:
+    """Whether a leaf is an int, Python's or NumPy's, or an array of ints on this machine."""
+    if isinstance(leaf, (np.ndarray, np.integer, TracedArray)):
+        return leaf.dtype.kind in "iu"
+    return type(leaf) is int
+
+
+def _as_float(leaf: Any, program: Program, f: Function) -> object:
+    """An integer leaf in float64; a Python int that is too large stays, and is refused later."""
+    if type(leaf) is int:
+        try:
+            return float(leaf)
+        except OverflowError:
+            return leaf
+    if not program.told_of_integers and not within_scipy():
+        program.told_of_integers = True
+        call, where = called(program.name, f), user_line()
+        fact = f"integers ({leaf.dtype}) are taken as float64 where they are differentiated."
+        warn(message(call, fact, "Pass floats: x.astype(float), or float(x).", where), DtypeWarning)
+    return leaf.astype(float)
+
+
+def refuse_integers(args: tuple[object, ...], call: str) -> None:
+    """Refuse integers of NumPy in a call that names the point at once, as torch does."""
+    for leaf in flatten(args)[0]:
+        if _of_integers(leaf) and type(leaf) is not int and not within_scipy():
+            dtype, how = leaf.dtype, "with x.astype(float)" if np.ndim(leaf) else ": float(x)"  # type: ignore[attr-defined] - an array or a scalar
+            fact = f"only floating-point inputs can be differentiated, not {dtype}."
+            raise failure(DtypeError, call, fact, f"Convert it {how}.".replace(" :", ":"))
 
 
 def array_result(f: Function, args: tuple[object, ...], kwargs: dict[str, object]) -> object:

@@ -226,7 +226,7 @@ def test_what_is_refused():
     with pytest.raises(InputError, match=r"grad\(vector\): Gradient only defined for scalar"):
         fdiff.grad(vector)(z)
     with pytest.raises(fdiff.errors.DtypeError, match="only floating-point inputs"):
-        fdiff.grad(np.sum)(tensor(np.arange(3)))
+        fdiff.grad(np.sum)(tensor(np.arange(3) > 1))
 
 
 def test_arguments_that_no_result_was_computed_from_have_no_gradient():

@@ -610,7 +610,6 @@ class Subclass(np.ndarray):
 @pytest.mark.parametrize(
     ("bad", "kind", "words"),
     [
-        (np.arange(3), DtypeError, "only floating-point inputs can be differentiated, not int64"),
         (
             np.array([True]),
             DtypeError,

@@ -98,16 +98,6 @@ def test_python_ints_are_floats():
         fdiff.grad(np.sin)(True)
 
 
-@pytest.mark.parametrize(("call", "way"), [
-    (lambda: fdiff.jacobian(listed, np.array([1, 2])), r"Convert it with x\.astype\(float\)\.$"),
-    (lambda: fdiff.grad(np.dot)(np.array([1, 2]), X), r"\(float\), or leave it out of argnums\.$"),
-    (lambda: fdiff.grad(np.sin)(np.int64(1)), r"Convert it: float\(x\)\.$"),
-])  # fmt: skip
-def test_integer_arrays_are_refused_with_a_way_out(call, way):
-    with pytest.raises(DtypeError, match=way):
-        call()
-
-
 def test_solvers_take_prepared_functions_as_they_are():
     f, jac = listed, fdiff.jacobian(listed)
     for method in ("hybr", "lm"):

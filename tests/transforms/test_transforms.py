@@ -144,8 +144,8 @@ def test_precision_is_kept(dtype):
     np.testing.assert_allclose(slope, np.sin(wide) + wide * np.cos(wide), rtol=20 * eps)
 
 
-@pytest.mark.parametrize("bad", [True, np.arange(3), np.array([True]), np.int8(1)])
-def test_integers_have_no_derivative(bad):
+@pytest.mark.parametrize("bad", [True, np.array([True]), np.bool_(0)])
+def test_truth_values_have_no_derivative(bad):
     with pytest.raises(
         DtypeError, match=r"grad\(<lambda>\): only floating-point inputs can be diff"
     ):
@@ -153,8 +153,8 @@ def test_integers_have_no_derivative(bad):
 
 
 def test_what_has_no_derivative_is_named():
-    with pytest.raises(DtypeError, match=r"not int64 \(argument 0\['layers'\]\[1\]\)\."):
-        fdiff.grad(lambda p: 1.0)({"layers": [X, np.int64(3)]})
+    with pytest.raises(DtypeError, match=r"not bool \(argument 0\['layers'\]\[1\]\)\."):
+        fdiff.grad(lambda p: 1.0)({"layers": [X, np.True_]})
     with pytest.raises(InputError, match=r"value of type str \(argument 1\.weights\)\."):
         fdiff.grad(lambda x, p: 1.0, 1)(X, Model("w", 1.0))
     with pytest.raises(DtypeError, match=r"complex inputs \(complex128\) are not supported"):
