@@ -13,15 +13,15 @@ finds what a sum or product lost to rounding by other steps; kernels share the s
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import log as _log
 
 import numpy as np
 
-from ..primitive import Primitive
+from ..primitive import ZERO, Primitive
 from ..trace import TracedArray, apply
-from .families import elementwise
+from .families import add_up, elementwise, stretch
 from .sample_domains import positive, real, unit
 
 Array = np.ndarray
@@ -50,6 +50,34 @@ def slope_op(
         return numpy(*[x if isinstance(x, (np.ndarray, np.generic)) else np.float64(x) for x in given])
 
     return elementwise(name, text or word, slopes, numpy=evaluate, loop=_floating, sample=sample)
+
+
+def _vanishing_product(x: Array, y: Array) -> object:
+    out = x * y
+    lost = np.isnan(out) & ~(np.isnan(x) | np.isnan(y))
+    return np.where(lost, out.dtype.type(0), out)[()]
+
+
+def _vanishing_jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray]) -> list[object]:
+    terms = [vanishing(dot, other) for dot, other in zip(dots, args[::-1], strict=True) if dot is not ZERO]
+    return [stretch(add_up(terms), outs[0].shape)]
+
+
+def _vanishing_vjp(bars: Sequence[object], args: Sequence[TracedArray], outs: object) -> list[object]:
+    return [vanishing(bars[0], other) for other in args[::-1]]
+
+
+# ``x * y`` where zero times infinity is zero, at every order. Rules say so by this product and not by
+# ``np.where(x == 0, 0.0, ...)``, which has that value and loses the derivative of all that it replaces.
+vanishing_product = elementwise(
+    "vanishing_product", "{0} * {1} if ({0} * {1} == {0} * {1}) | ({0} != {0}) | ({1} != {1}) else {T}(0)", None,
+    numpy=_vanishing_product, loop=np.promote_types, sample=(real, real), rules=(_vanishing_jvp, _vanishing_vjp),
+)  # fmt: skip
+
+
+def vanishing(x: object, y: object) -> TracedArray:
+    """``x * y``, and 0 for zero times infinity."""
+    return apply(vanishing_product, x, y)
 
 
 def _sum_error(x: Array, y: Array, total: Array) -> Array:
@@ -156,15 +184,36 @@ def power_of_sum(x: Array, y: Array, z: Array) -> object:
     return np.where(np.isfinite(more) & np.isfinite(out), out + out * more, out)[()]
 
 
-def _power_sum_slopes(
-    x: TracedArray, y: TracedArray, z: TracedArray, out: TracedArray
-) -> tuple[object, object, object]:
+def _zero_power_log(x: Array, y: Array) -> object:
+    y = np.broadcast_arrays(x, y)[1]
+    return np.where(y > 0, y.dtype.type(0), np.where(y <= 0, y.dtype.type(-np.inf), y))[()]
+
+
+def _zero_power_log_slopes(x: TracedArray, y: TracedArray, out: TracedArray) -> tuple[object, object]:
+    above = np.where(y > 0, apply(zero_power_log, x, y - np.ones((), y.dtype)), np.inf)
+    return above.astype(y.dtype), -out
+
+
+# ``x**y log(x)`` at x = 0. A further logarithm changes the sign of the infinity.
+zero_power_log = slope_op(
+    "zero_power_log", _zero_power_log_slopes, _zero_power_log, positive, lambda rng, shape: rng.uniform(2.5, 4.0, shape),
+    text="{T}(0) if {1} > 0 else {T}(-math.inf) if {1} <= 0 else {1}",
+)  # fmt: skip
+
+
+def falling(x: TracedArray, exponent: TracedArray, lower: TracedArray) -> object:
+    """``exponent * lower``, the slope of ``x**exponent`` if `lower` is ``x**(exponent - 1)``.
+
+    It is 0 for x = 0 and exponent 0, where `lower` is infinite, and so is its derivative in the exponent.
+    """
+    steep = vanishing(exponent, np.full((), np.inf, exponent.dtype))
+    return np.where((x == 0) & (exponent == 0), steep, exponent * lower)
+
+
+def _power_sum_slopes(x: TracedArray, y: TracedArray, z: TracedArray, out: TracedArray) -> tuple[object, ...]:
     exponent = y + z
-    lower = np.where(
-        exponent == 0, 0.0, exponent * apply(power_sum, x, y, z - np.ones((), z.dtype))
-    )
-    slope = np.where((x == 0) & (exponent >= 0), 0.0, out * np.log(x))
-    return lower, slope, slope
+    slope = np.where(x == 0, apply(zero_power_log, x, exponent), out * np.log(x))
+    return falling(x, exponent, apply(power_sum, x, y, z - np.ones((), z.dtype))), slope, slope
 
 
 # ``x**(y + z)``, where ``y + z`` need not be representable.
@@ -173,23 +222,20 @@ power_sum = slope_op("power_sum", _power_sum_slopes, power_of_sum, positive, rea
 
 def _power_slope(x: Array, y: Array, z: Array) -> object:
     small = (np.abs(y) <= 0.25) & (z == -1) & (x != 0) & np.isfinite(x)
-    return np.where(
-        small, (y * np.power(x, y)) / np.where(small, x, x.dtype.type(1)), y * power_of_sum(x, y, z)
-    )[()]
+    near = (y * np.power(x, y)) / np.where(small, x, x.dtype.type(1))
+    return np.where(y == 0, y * y, np.where(small, near, y * power_of_sum(x, y, z)))[()]
 
 
-def _power_curvatures(
-    x: TracedArray, y: TracedArray, z: TracedArray, out: TracedArray
-) -> tuple[object, object, object]:
-    exponent = y + z
-    lower = np.where(
-        exponent == 0, 0.0, exponent * apply(power_slope, x, y, z - np.ones((), z.dtype))
-    )
-    by_z = np.where((x == 0) & (exponent >= 0), 0.0, out * np.log(x))
-    return lower, apply(power_sum, x, y, z) + by_z, by_z
+def _power_curvatures(x: TracedArray, y: TracedArray, z: TracedArray, out: TracedArray) -> tuple[object, ...]:
+    exponent, zero = y + z, x == 0
+    at_zero = y * apply(zero_power_log, x, exponent)
+    by_z = out * np.log(x)
+    by_y = np.where(zero, at_zero, apply(power_sum, x, y, z) + by_z)
+    lower = apply(power_slope, x, y, z - np.ones((), z.dtype))
+    return falling(x, exponent, lower), by_y, np.where(zero, at_zero, by_z)
 
 
-# ``y x**(y + z)``, without overflow of the power where the product is finite.
+# ``y x**(y + z)``, without overflow of the power where the product is finite, and 0 where y is.
 power_slope = slope_op("power_slope", _power_curvatures, _power_slope, positive, real, real)
 
 

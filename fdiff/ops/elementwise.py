@@ -35,6 +35,7 @@ from .accurate_partials import (  # fmt: skip
     power_slope,
     power_sum,
     sech_squared,
+    zero_power_log,
 )
 from .families import elementwise, kind_of, refuse, stretch, ufunc_caller
 from .quotients_of_sums import over_a_sum
@@ -114,16 +115,14 @@ remainder = elementwise("remainder", "rt.remainder({0}, {1})", lambda x, y, out:
 fmod = elementwise("fmod", "rt.fmod({0}, {1})", lambda x, y, out: (1, -np.rint((x - out) / y)), kink=MULTIPLE_BUT_ZERO)
 
 
-def _power_slopes(x: TracedArray, y: TracedArray, out: TracedArray) -> tuple[object, object]:
+def power_slopes(x: TracedArray, y: TracedArray, out: TracedArray) -> tuple[object, object]:
     """Partial derivatives ``y x**(y-1)`` and ``x**y log(x)``.
 
     The first is without rounding of y - 1 for constant exponents, and 0 at exponent 0; the second is 0 for ``0 ** y``, y >= 0.
     """
     value = constant_value(y)
     if value is None:
-        slope = y * np.power(x, y - 1.0) if x.dtype.kind == "c" else apply(power_slope, x, y, -np.ones((), y.dtype))
-        base = np.where(y == 0, 0.0, slope)
-        return base, np.where((x == 0) & (y >= 0), 0.0, out * np.log(x))
+        return _variable_power_slopes(x, y, out)
     less = np.asarray(value - 1, y.dtype)
     if y.dtype.kind == "f" and np.any(less + np.ones((), y.dtype) != value):
         lower = _power_below(x, y)
@@ -131,6 +130,15 @@ def _power_slopes(x: TracedArray, y: TracedArray, out: TracedArray) -> tuple[obj
         with np.errstate(all="ignore"):
             lower = np.power(x, less) if np.ndim(value) else power_call(x, value - 1)
     return (ZERO if not np.any(value) else value * lower if np.all(value) else np.where(value == 0, 0.0, value * lower)), ZERO
+
+
+def _variable_power_slopes(x: TracedArray, y: TracedArray, out: TracedArray) -> tuple[object, object]:
+    zero = x == 0
+    if x.dtype.kind != "c":
+        at_zero = np.where(y == 0, 0.0, apply(zero_power_log, x, y))
+        return apply(power_slope, x, y, -np.ones((), y.dtype)), np.where(zero, at_zero, out * np.log(x))
+    bound = 0.0 * np.power(x, 0.999 * y)  # of x**y log(x), for small x
+    return np.where(zero & (y == 0), 0.0, y * np.power(x, y - 1.0)), np.where(zero & (y >= 0), bound, out * np.log(x))
 
 
 def _power_below(x: TracedArray, y: TracedArray) -> object:
@@ -147,7 +155,7 @@ def _no_power_slope(x: TracedArray, y: TracedArray) -> tuple[object, object]:
 
 _POWER = Kink("a base of 0 with an exponent below 1 (nor in the exponent of a negative base)", _no_power_slope)
 power = elementwise(
-    "power", "rt.power({0}, {1})", _power_slopes, sample=(positive, real),
+    "power", "rt.power({0}, {1})", power_slopes, sample=(positive, real),
     constants=(
         (0, "{T}(1)"), (1, "{0}"), (2, "{0} * {0}"), (3, "{0} * {0} * {0}"), (-1, "{T}(1) / {0}"), (-2, "{T}(1) / ({0} * {0})"),
     ),

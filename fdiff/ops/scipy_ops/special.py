@@ -24,6 +24,7 @@ from ..accurate_partials import (
     power_sum,
     product_error,
 )
+from ..elementwise import power_slopes
 from ..sample_domains import count, positive, real, unit
 from .special_family import LACKING, alias, order, special, special_many
 
@@ -147,7 +148,7 @@ for _name in ("log1p", "expm1", "exp2", "cbrt"):
 special("exp10", lambda x, out: (_log(10.0) * out,), real)
 special("exprel", lambda x, out: (0.5 * sc.hyp1f1(2.0, 3.0, x),), real)
 special("cosm1", lambda x, out: (-np.sin(x),), real)
-special("powm1", lambda x, y, out: (lambda: y * np.power(x, y - 1.0), lambda: np.power(x, y) * np.log(x)), positive, real)
+special("powm1", lambda x, y, out: power_slopes(x, y, np.power(x, y)), positive, real)
 special("boxcox", lambda x, lmbda, out: (lambda: _power_below(x, lmbda), lambda: _boxcox_slope(np.log(x), lmbda)), positive, real)
 special("boxcox1p", lambda x, lmbda, out: (lambda: _power_below(1.0 + x, lmbda), lambda: _boxcox_slope(np.log1p(x), lmbda)), positive, real)
 

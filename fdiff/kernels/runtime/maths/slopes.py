@@ -96,10 +96,9 @@ def over_root_one_plus_square(x: Value) -> Value:
 
 @word
 def power_slope(x: Value, y: Value, z: Value) -> Value:
-    """``y x**(y + z)``, also where only the power leaves the range."""
-    if not fused():
-        return y * power_sum(x, y, z)
-    return exponent_sum(x, *sum_of_any(y, z), by=y)
+    """``y x**(y + z)``, also where only the power leaves the range; 0 where y is."""
+    out = exponent_sum(x, *sum_of_any(y, z), by=y) if fused() else y * power_sum(x, y, z)
+    return where(y.equals(0.0), y * y, out)
 
 
 def _direction(x: Value, y: Value, *, second: bool) -> Value:
