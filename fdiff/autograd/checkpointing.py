@@ -6,7 +6,7 @@ Griewank and Walther, "Algorithm 799: revolve", ACM TOMS 26, 2000, for one level
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from ..primitive import HOOKS
 from ..tree import flatten, unflatten
 from ..user_lines import user_line
 from .modes import enable_grad
-from .recorded_array import RecordedArray, new_array
+from .recorded_array import RecordedArray
 from .saved_tensors_hooks import saved_tensors_hooks
 from .saved_values import modified
 
@@ -56,23 +56,34 @@ class _Recomputation:
 
     def unpack(self, number: int) -> Any:
         """A saved value, for which the function is called again where it has to be."""
-        if not self.values or self.values[number] is None:
+        if number >= len(self.values) or self.values[number] is None:
             self.values = self._run()
         value, self.values[number] = self.values[number], None
         return value
 
     def _run(self) -> list[Any]:
-        """What the function saves, in order."""
+        """What the function has saved so far, in order: it is left when the last of that is there.
+
+        A gradient that the function takes itself asks for it while the function runs.
+        """
         for version, count in self.counts:
             if version.stores() != count:
                 raise modified("checkpoint", self.line, version, count)
         found: list[Any] = []
-        apart = [_apart(x) if isinstance(x, RecordedArray) else x for x in self.leaves]
-        args, kwargs = unflatten(self.spec, apart)  # type: ignore[misc] - a pair, as it was flattened
+
+        def pack(array: RecordedArray) -> RecordedArray:
+            found.append(array)
+            if len(found) == len(self.types):
+                raise _Found
+            return array
+
+        leaves = [x.copy() if isinstance(x, np.ndarray) else x for x in self.leaves]
+        args, kwargs = unflatten(self.spec, leaves)  # type: ignore[misc] - a pair, as it was flattened
         with (
+            suppress(_Found),
             _draws_from(self.random),
             enable_grad(),
-            saved_tensors_hooks(found.append, lambda packed: packed),
+            saved_tensors_hooks(pack, lambda packed: packed),
         ):
             self.function(*args, **kwargs)
         if [x.kind for x in found] != self.types:
@@ -84,6 +95,10 @@ class _Recomputation:
         return [x.value for x in found]
 
 
+class _Found(BaseException):
+    """Ends the second call of a function; no handler of `Exception` in it catches this."""
+
+
 @contextmanager
 def _draws_from(state: Any) -> Generator[None]:
     """NumPy's global generator in this state, and afterwards as it was."""
@@ -93,11 +108,6 @@ def _draws_from(state: Any) -> Generator[None]:
         yield
     finally:
         np.random.set_state(before)  # noqa: NPY002 - as above
-
-
-def _apart(array: RecordedArray) -> RecordedArray:
-    """The array as a leaf, so that nothing flows back out of the second run."""
-    return new_array(array.value, array.kind, None, array.version)
 
 
 HOOKS["recorded_checkpoint"] = call_recorded  # called by `functional/checkpoints.py`

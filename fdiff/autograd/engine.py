@@ -27,7 +27,7 @@ from .generated_backward import try_written
 from .graph_structure import Root, structure
 from .node_rules import NodeRules, RecordedRules, after_leaf, before_leaf, hooked_leaf
 from .node_sweep import Deliver, NodeSweep
-from .nodes import AccumulateGrad, Edge, call_hook
+from .nodes import AccumulateGrad, Edge, GradientEdge, call_hook, refuse_result
 from .recorded_anomalies import watching
 from .recorded_array import RecordedArray, plain, tensor
 from .roots import batches_of_roots, edge_of, roots_of, sequence
@@ -221,6 +221,10 @@ def grad(
                 " graph. Set allow_unused=True if this is the desired behavior."
             )
         if g is None and materialize_grads:
+            if isinstance(x, GradientEdge):
+                raise RuntimeError(
+                    "materialize_grads cannot be used when the given input is a GradientEdge"
+                )
             found[k] = tensor(np.zeros(x.shape, x.dtype), requires_grad=recorded)
     return tuple(found)
 
@@ -322,7 +326,7 @@ class _Pass:
             bar = before_leaf(node, bar, rules)
             accumulate(leaf, bar, create=self.create)
             for hook in list(node.post_hooks.values()):
-                call_hook(hook, leaf, form="hook(array)")
+                refuse_result(call_hook(hook, leaf, form="hook(array)"))
             after_leaf(node, bar, rules)
 
 

@@ -155,6 +155,10 @@ class dual_level(GradientMode):  # noqa: N801 - as in torch
         enter_dual_level()
         return True, False
 
+    def __enter__(self) -> int:  # type: ignore[override] - as in torch, the level
+        super().__enter__()
+        return 0
+
     def __exit__(self, *error: object) -> None:
         self._before.pop()
         exit_dual_level()
@@ -186,7 +190,8 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Recorde
     RuntimeError
         If there is no level, if the shapes differ, or if one of both is a dual already.
     InputError
-        In inference mode, in which nothing has a tangent.
+        In inference mode, in which nothing has a tangent; in a function that an operator traces, as
+        `fdiff.vmap` does, if one of both is an argument of that.
     ValueError
         If one of both is neither floating point nor complex.
 
@@ -212,6 +217,10 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Recorde
     if state.inference:
         fact = "a dual was made in inference mode, in which nothing has a tangent."
         way = "Use no_grad, which leaves forward mode on."
+        raise failure(InputError, "fdiff.autograd.forward_ad.make_dual", fact, way)
+    if isinstance(tensor, TracedArray) or isinstance(tangent, TracedArray):
+        fact = "an operator traces this, and a dual holds numbers."
+        way = "Use fdiff.jvp there: `fdiff.vmap(lambda t: fdiff.jvp(f, (x,), (t,))[1])(tangents)`."
         raise failure(InputError, "fdiff.autograd.forward_ad.make_dual", fact, way)
     primal, moved = _recorded(tensor, "primal"), _recorded(tangent, "tangent")
     if primal.shape != moved.shape:

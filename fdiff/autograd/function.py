@@ -34,7 +34,8 @@ class Function(FunctionCtx):
     Subclasses define static methods:
 
     - ``forward(ctx, *args)``, or ``forward(*args)`` beside ``setup_context(ctx, inputs, output)``;
-    - ``backward(ctx, *grad_outputs)``, which gives a gradient for each argument, or None;
+    - ``backward(ctx, *grad_outputs)``, which gives a gradient for each argument, or None; ``vjp``
+      is another name for it;
     - ``jvp(ctx, *grad_inputs)``, optionally: the tangents of the outputs;
     - ``vmap(info, in_dims, *args)``, optionally: the outputs for all elements of a batch.
 
@@ -47,7 +48,7 @@ class Function(FunctionCtx):
     class needs a ``setup_context`` then. Without one, it batches what the rules do, which
     torch does if ``generate_vmap_rule`` asks for it; so it batches ``backward`` and ``jvp``, and
     calls inside of the rules of other functions. ``vmap`` has to compute what ``forward`` computes
-    for each element, by which branches are taken. ``mark_dirty`` is refused there.
+    for each element, by which branches are taken.
 
     Second derivatives of what depends on the output go by ``backward`` again, as in torch, also
     where that is not the slope of ``forward`` (straight-through estimators).
@@ -99,6 +100,8 @@ class Function(FunctionCtx):
             "You must implement either the backward or vjp method for your custom autograd.Function"
             " to use it with backward mode AD."
         )
+
+    vjp = backward  # its other name: subclasses define one of both
 
     @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any, **kwargs: Any) -> Any:  # likewise

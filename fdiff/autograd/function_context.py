@@ -9,7 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, failure
+from ..errors import InputError, UnsupportedError, failure
+
+NOT_RETURNED = (
+    "Some elements marked as dirty during the forward method were not returned as output. The"
+    " inputs that are modified inplace must all be outputs of the Function."
+)
 
 
 class FunctionCtx:
@@ -67,16 +72,27 @@ class FunctionCtx:
         self._materialize = bool(value)
 
 
+def unmarked(name: str) -> UnsupportedError:
+    """The error for a forward rule that stores into an argument and does not say so."""
+    fact = "forward stores into an array that it is given, and does not say so."
+    return failure(UnsupportedError, f"{name}.apply", fact, "Call ctx.mark_dirty(array).")
+
+
 class FunctionRules:
     """The static methods of a class derived from `Function`, the `base`, and its name."""
 
     def __init__(self, cls: Any, base: Any) -> None:
         self.name = cls.__name__
-        self.forward, self.backward = cls.forward, cls.backward
         own = lambda name: getattr(cls, name) is not getattr(base, name)  # noqa: E731 - of this class
         self.setup = cls.setup_context if own("setup_context") else None
         self.jvp = cls.jvp if own("jvp") else None
-        self.pulls = own("backward")
+        self.pulls = own("backward") or own("vjp")
+        if own("backward") and own("vjp"):
+            raise RuntimeError(
+                "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You"
+                " should only implement one of them."
+            )
+        self.forward, self.backward = cls.forward, cls.vjp if own("vjp") else cls.backward
         self.vmap = cls.vmap if own("vmap") else None
         self.generates_vmap = bool(cls.generate_vmap_rule)
 

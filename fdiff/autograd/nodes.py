@@ -199,10 +199,28 @@ class AccumulateGrad(GraphNode):
         return self._leaf()
 
 
+class Kept:
+    """What a custom node saved. The context of a `Function` has it too, and may outlive the node.
+
+    So the node holds its context, and nothing leads back.
+    """
+
+    __slots__ = ("_name", "counts", "line", "saved")
+
+    def __init__(self, name: str, line: Line | None) -> None:
+        self._name, self.line = name, line
+        self.saved: tuple[Any, ...] | None = ()
+        self.counts: tuple[tuple[Any, int], ...] = ()
+
+    def name(self) -> str:
+        """The name of the node."""
+        return self._name
+
+
 class CustomNode(GraphNode):
     """A node whose rule is a Python function: ``backward(*grad_outputs)`` gives gradients."""
 
-    __slots__ = ("_name", "backward", "context", "jvp", "materialize", "output_kinds")
+    __slots__ = ("backward", "context", "jvp", "kept", "materialize", "output_kinds")
 
     def __init__(
         self,
@@ -211,12 +229,10 @@ class CustomNode(GraphNode):
         backward: Callable[..., Any],
         line: Line | None,
     ) -> None:
-        self._name = name
+        self.kept = Kept(name, line)
         self.recipe = None  # type: ignore[assignment] - as above
         self.edges = edges
         self.backward = backward
-        self.saved = ()
-        self.counts = ()
         self.number = next_number()
         self.line = line
         self.hooks = None
@@ -226,7 +242,25 @@ class CustomNode(GraphNode):
         self.context: Any = None  # of a `Function`
 
     def name(self) -> str:
-        return self._name
+        return self.kept.name()
+
+    @property
+    def saved(self) -> tuple[Any, ...] | None:
+        """What was saved; None once it has been freed."""
+        return self.kept.saved
+
+    @saved.setter
+    def saved(self, values: tuple[Any, ...] | None) -> None:  # pyright: ignore[reportIncompatibleVariableOverride] - it is in `kept`
+        self.kept.saved = values
+
+    @property
+    def counts(self) -> tuple[tuple[Any, int], ...]:
+        """Version counters of what was saved, as they were then."""
+        return self.kept.counts
+
+    @counts.setter
+    def counts(self, counts: tuple[tuple[Any, int], ...]) -> None:  # pyright: ignore[reportIncompatibleVariableOverride] - as above
+        self.kept.counts = counts
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
@@ -238,7 +272,7 @@ class CustomNode(GraphNode):
             If it was freed by a backward pass, or stored into meanwhile.
         """
         if self.context is None:
-            raise AttributeError(f"{self._name} is not the node of a Function.")
+            raise AttributeError(f"{self.name()} is not the node of a Function.")
         found: tuple[Any, ...] = self.context.saved_tensors
         return found
 
@@ -256,6 +290,15 @@ _hook_numbers = count()
 def call_hook(hook: Callable[..., Any], *args: Any, form: str = "hook(grad)") -> Any:
     """What a hook gives; `form` says how it is called, for one that does not take that."""
     return ask(hook, args, "fdiff.autograd", f"the hook `{name_of(hook)}`", form)
+
+
+def refuse_result(result: Any) -> None:
+    """Refuse what a hook gives whose results count for nothing."""
+    if result is None:
+        return
+    if hasattr(result, "edge_now"):
+        raise RuntimeError("Tensor post accumulate grad hooks should return None.")
+    raise TypeError(f"expected Variable, but hook returned {type(result).__name__!r}")
 
 
 def add_hook(hooks: dict[int, Any], fn: Any) -> RemovableHandle:

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..errors import InputError, UnsupportedError, failure
 from ..user_lines import user_line
+from .array_kinds import ArrayKind
 from .custom_nodes import custom_node
-from .function_context import FunctionCtx, FunctionRules, as_many, run_forward, summed_to
+from .function_context import (
+    NOT_RETURNED,
+    FunctionCtx,
+    FunctionRules,
+    as_many,
+    run_forward,
+    summed_to,
+    unmarked,
+)
 from .in_place_operations import check_store, rebase
 from .nodes import CustomNode
 from .recorded_array import RecordedArray, new_array, plain
 from .recorded_views import ViewOfRule
-from .saved_values import pack, saved_values
+from .saved_values import FREED, pack, saved_arrays
 from .thread_state import not_recording, state
 
 
@@ -27,6 +36,7 @@ def apply_recorded(rules: FunctionRules, args: tuple[Any, ...]) -> Any:
     records = state.grad_enabled or pushes
     needs = [records and a.__class__ is RecordedArray and a.requires_grad for a in args]
     ctx.needs_input_grad = tuple(needs)
+    stores = [a.version.stores() if need else 0 for a, need in zip(args, needs, strict=True)]
     with not_recording():
         output = run_forward(rules, ctx, args)
     several = isinstance(output, tuple)
@@ -38,6 +48,10 @@ def apply_recorded(rules: FunctionRules, args: tuple[Any, ...]) -> Any:
         raise failure(InputError, f"{rules.name}.apply", fact, "Make arrays by numpy.asarray.")
     outs = [every[k] for k in places]
     _check_marks(ctx)
+    marked = [x.version for x in ctx._dirty if x.__class__ is RecordedArray]
+    for a, need, count in zip(args, needs, stores, strict=True):
+        if need and a.version.stores() != count and a.version not in marked:
+            raise unmarked(rules.name)
     for x in ctx._dirty:
         _check_dirty(x, outs, moves=any(needs))
     values = [o.value if o.__class__ is RecordedArray else o for o in outs]
@@ -89,10 +103,14 @@ def _entered(
                 "it has no rule for forward mode.",
                 "Define the static method jvp(ctx, *grad_inputs).",
             )
+        if ctx._materialize:
+            dots = tuple([_tangent(d, a) for d, a in zip(dots, args, strict=True)])
         return rules.jvp(ctx, *dots)
 
     name = f"{rules.name}Backward"
     made = custom_node(name, args, values, backward, materialize=ctx._materialize, jvp=push)
+    last = {id(o): m for o, m in zip(outs, made, strict=True)}
+    made = [last[id(o)] for o in outs]  # an output that is returned twice is one array
     line = user_line(2)
     for x in ctx._dirty:
         if x.__class__ is RecordedArray:
@@ -107,6 +125,13 @@ def _entered(
     return [m.detach() if f else m for m, f in zip(made, flat, strict=True)]
 
 
+def _tangent(dot: Any, arg: Any) -> Any:
+    """The tangent of an argument: zeros for an array that does not move."""
+    if dot is not None or not isinstance(arg, _ARRAYS):
+        return dot
+    return plain(np.zeros(arg.shape, arg.dtype))
+
+
 def _share_memory(
     name: str, made: Sequence[Any], outs: list[Any], args: tuple[Any, ...], dirty: tuple[Any, ...]
 ) -> None:
@@ -118,7 +143,7 @@ def _share_memory(
     for k, (m, o) in enumerate(zip(made, outs, strict=True)):
         if o.__class__ is RecordedArray:  # of memory that forward, or who called it, holds too
             m.version = o.version
-        if any(o is x for x in dirty):
+        if any(o is x for x in dirty) or any(m is x for x in sources):
             continue
         viewing = o.viewing if o.__class__ is RecordedArray else None
         root = viewing.root if viewing is not None else None
@@ -158,7 +183,8 @@ def _keep(ctx: FunctionCtx, node: CustomNode, outs: list[Any], made: Sequence[An
                 f" {type(x).__name__}"
             )
         known.append(array)
-    places = [next((k for k, o in enumerate(outs) if o is x), None) for x in ctx._saved]
+    last = {id(o): k for k, o in enumerate(outs)}
+    places = [last.get(id(x)) for x in ctx._saved]
     known = [a if k is None else made[k] for a, k in zip(known, places, strict=True)]
     arrays = [a for a in known if a is not None]
     node.saved = tuple([a.value for a in arrays])
@@ -167,25 +193,37 @@ def _keep(ctx: FunctionCtx, node: CustomNode, outs: list[Any], made: Sequence[An
         None if a is None else (a.kind, None if k is not None else a.edge_now(), a.version, k)
         for a, k in zip(known, places, strict=True)
     ]
-    reference = weakref.ref(node)  # the node holds the context: no cycle
+    reference, kept = weakref.ref(node), node.kept  # the node holds the context: no cycle
 
     def restore() -> tuple[Any, ...]:
-        owner = reference()
-        assert owner is not None, "a node that runs is alive"
-        values = iter(saved_values(owner))
-        return tuple([h if h is None else _restored(next(values), h, owner) for h in histories])
+        values = iter(saved_arrays(kept))
+        return tuple([h if h is None else _restored(next(values), h, reference) for h in histories])
 
     ctx._saved, ctx._restore = (), restore
     if node.saved and state.saved_hooks and state.grad_enabled:
         pack(node)
 
 
-def _restored(value: Any, history: Any, node: CustomNode) -> RecordedArray:
+def _restored(value: Any, history: Any, node: Callable[[], CustomNode | None]) -> RecordedArray:
     """A saved array with its place in the graph, so that gradients can be differentiated."""
     kind, edge, version, output = history
+    if value.__class__ is RecordedArray:  # by an unpack hook
+        value, version = value.value, value.version
     if output is not None:
-        edge, kind = (node, output), kind if kind.requires_grad else kind.other
+        kind = kind if kind.requires_grad else kind.other
+        edge = node() or _gone(kind, output), output
     return new_array(value, kind, edge, version)
+
+
+def _gone(kind: ArrayKind, output: int) -> CustomNode:
+    """In place of a node that went with its graph: what leads there cannot be differentiated."""
+    node = CustomNode("FreedBackward", (), _refused, None)
+    node.output_kinds = (kind,) * (output + 1)
+    return node
+
+
+def _refused(*_: Any) -> None:
+    raise RuntimeError(FREED)
 
 
 def _shaped(name: str, k: int, gradient: Any, arg: RecordedArray) -> Any:
@@ -216,10 +254,7 @@ def _check_dirty(x: Any, outs: list[Any], *, moves: bool) -> None:
     if x.__class__ is not RecordedArray:
         return
     if not any(x is o for o in outs):
-        raise RuntimeError(
-            "Some elements marked as dirty during the forward method were not returned as output."
-            " The inputs that are modified inplace must all be outputs of the Function."
-        )
+        raise RuntimeError(NOT_RETURNED)
     if state.grad_enabled and x.viewing is None and x.is_leaf and x.requires_grad:
         raise RuntimeError(
             "a leaf Variable that requires grad has been used in an in-place operation."

@@ -10,7 +10,7 @@ import numpy as np
 from ..arraytype import ArrayType, type_of
 from ..tracebacks import ask
 from ..user_lines import Line, show_line
-from .nodes import GraphNode
+from .nodes import GraphNode, Kept
 from .recorded_array import RecordedArray, Version, plain
 from .thread_state import state
 
@@ -33,8 +33,8 @@ class Packed:
         self.type = type_
         self.unpack = unpack
 
-    def value(self) -> Any:
-        """The value, which must have the type of what was packed."""
+    def unpacked(self) -> Any:
+        """What the unpack hook gives, which must have the type of what was packed."""
         found = ask(self.unpack, [self.content], HOOKS, "unpack_hook", "unpack_hook(packed)")
         value = found.value if found.__class__ is RecordedArray else found
         if not isinstance(value, (np.ndarray, np.generic)):
@@ -47,16 +47,20 @@ class Packed:
                 f"Output of saved tensor unpack_hook has the type {type_of(value)}, and what was"
                 f" packed had {self.type}."
             )
-        return value
+        return found
 
 
 def pack(node: GraphNode) -> None:
     """Hand what a node saved to the hooks under way."""
     pack_hook, unpack = state.saved_hooks[-1]
     packed: list[Any] = []
+    saved: tuple[Any, ...] = node.saved or ()
     before, state.saved_hooks = state.saved_hooks, ()
     try:
-        for value in node.saved or ():
+        for value, counted in zip(saved, node.counts, strict=True):
+            if counted is FIXED and isinstance(value, np.generic):  # a number, no array
+                packed.append(value)
+                continue
             array = plain(value)
             content = ask(pack_hook, [array], HOOKS, "pack_hook", "pack_hook(array)")
             if array.version.count:
@@ -77,16 +81,24 @@ def pack(node: GraphNode) -> None:
 FIXED = (Version(), 0)  # of values that nobody stores into
 
 
-def saved_values(node: GraphNode) -> tuple[Any, ...]:
-    """The values that a node saved, which must be as they were."""
+def saved_arrays(node: GraphNode | Kept) -> tuple[Any, ...]:
+    """What a node saved, which must be as it was; of what is packed, what unpack hooks give."""
     if node.saved is None:
         raise RuntimeError(FREED)
-    if node.saved and node.saved[0].__class__ is Packed:
-        return tuple([packed.value() for packed in node.saved])
     for version, count in node.counts:
         if version.count != count:
             raise modified(node.name(), node.line, version, count)
-    return node.saved
+    if not any(value.__class__ is Packed for value in node.saved):
+        return node.saved
+    return tuple([v.unpacked() if v.__class__ is Packed else v for v in node.saved])
+
+
+def saved_values(node: GraphNode) -> tuple[Any, ...]:
+    """The values that a node saved, which must be as they were."""
+    values = saved_arrays(node)
+    if node.hooks is None:  # nothing is packed
+        return values
+    return tuple([v.value if v.__class__ is RecordedArray else v for v in values])
 
 
 def modified(saver: str, line: Line | None, version: Version, count: int) -> RuntimeError:

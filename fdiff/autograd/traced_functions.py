@@ -8,19 +8,26 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import UnsupportedError, failure
 from ..functional.custom_derivatives import CustomFunction, custom_jvp, custom_vjp
 from ..ops.composite_functions import stop_gradient
 from ..trace import TracedArray, in_a_batch
-from .function_context import FunctionCtx, FunctionRules, as_many, run_forward, summed_to
+from .function_context import (
+    NOT_RETURNED,
+    FunctionCtx,
+    FunctionRules,
+    as_many,
+    run_forward,
+    summed_to,
+    unmarked,
+)
 
 
 def apply_traced(cls: Any, rules: FunctionRules, args: tuple[Any, ...]) -> Any:
     """A call as that of a function with rules, made of the static methods of the class `cls`."""
-    flat: list[int] = []
+    marks = _Marks()
     again: list[Any] = []
-    forward = _named("forward", rules.forward, partial(_forward, rules, flat, again))
-    plain = _named(rules.name, rules.forward, partial(_plainly, rules))
+    forward = _named("forward", rules.forward, partial(_forward, rules, marks, again))
+    plain = _named(rules.name, rules.forward, partial(_plainly, rules, marks))
     function: CustomFunction[..., Any]
     if rules.pulls or rules.jvp is None:
         function = custom_vjp(plain)
@@ -28,17 +35,60 @@ def apply_traced(cls: Any, rules: FunctionRules, args: tuple[Any, ...]) -> Any:
         function.defvjp(forward, _named("backward", rules.backward, back))
     else:
         function = custom_jvp(plain)
-        function.defjvp(_named("jvp", rules.jvp, partial(_push, rules, again)))
+        function.defjvp(_named("jvp", rules.jvp, partial(_push, rules, marks, again)))
     function.original = cls  # its methods are private copies, if the class is
     function.title = f"{rules.name}.apply"
     again.append(function)
     if rules.vmap is not None and in_a_batch():
         _check_vmap(rules)
         function.batching = rules.vmap
-    found = function(*args)
-    if not flat:
-        return found
-    return tuple([stop_gradient(x) if k in flat else x for k, x in enumerate(_as_tuple(found))])
+    return marks.applied(args, function(*args))
+
+
+class _Marks:
+    """What a forward rule marks: outputs without derivative, arguments that it stores into.
+
+    `flat` are the outputs without derivative, `dirty` the arguments stored into, each with the
+    output that it is, and `last` tells for each output the last that is the same array.
+    """
+
+    def __init__(self) -> None:
+        self.flat: list[int] = []
+        self.dirty: dict[int, int] = {}
+        self.last: list[int] = []
+
+    def run(self, rules: FunctionRules, ctx: FunctionCtx, args: Sequence[Any]) -> Any:
+        """What the forward rule gives for copies of the arguments, with what it marks noted."""
+        copies = [np.copy(a) if isinstance(a, TracedArray | np.ndarray) else a for a in args]
+        output = run_forward(rules, ctx, copies)
+        outs = _as_tuple(output)
+        places = {id(o): k for k, o in enumerate(outs)}
+        self.last = [places[id(o)] for o in outs]
+        for k, (x, arg) in enumerate(zip(copies, args, strict=True)):
+            if any(x is d for d in ctx._dirty):
+                if id(x) not in places:
+                    raise RuntimeError(NOT_RETURNED)
+                self.dirty[k] = places[id(x)]
+            elif x is not arg and _differ(x, arg):
+                raise unmarked(rules.name)
+        return output
+
+    def applied(self, args: tuple[Any, ...], output: Any) -> Any:
+        """The outputs of a call as the user has them, and stores into its arguments."""
+        outs = _as_tuple(output)
+        outs = [stop_gradient(x) if k in self.flat else x for k, x in enumerate(outs)]
+        for k, place in self.dirty.items():
+            args[k][...] = outs[place]
+            outs[place] = args[k]
+        outs = [outs[k] for k in self.last]
+        return tuple(outs) if isinstance(output, tuple) else outs[0]
+
+
+def _differ(copy: Any, array: Any) -> bool:
+    """Whether a copy was stored into."""
+    if isinstance(copy, TracedArray):
+        return copy.id != copy.made
+    return not isinstance(copy, np.ndarray) or copy.tobytes() != array.tobytes()
 
 
 def _named(name: str, method: Any, rule: Any) -> Any:
@@ -57,8 +107,8 @@ def _context(args: Sequence[Any]) -> FunctionCtx:
     return ctx
 
 
-def _plainly(rules: FunctionRules, *args: Any) -> Any:
-    return run_forward(rules, _context(args), args)
+def _plainly(rules: FunctionRules, marks: _Marks, *args: Any) -> Any:
+    return marks.run(rules, _context(args), args)
 
 
 def _check_vmap(rules: FunctionRules) -> None:
@@ -76,7 +126,9 @@ def _check_vmap(rules: FunctionRules) -> None:
         )
 
 
-def _run(rules: FunctionRules, again: list[Any], ctx: FunctionCtx, args: Sequence[Any]) -> Any:
+def _run(
+    rules: FunctionRules, marks: _Marks, again: list[Any], ctx: FunctionCtx, args: Sequence[Any]
+) -> Any:
     """What the forward rule gives, with the context filled.
 
     The class is called `again` by its own rule, so that derivatives of what depends on the output,
@@ -86,7 +138,7 @@ def _run(rules: FunctionRules, again: list[Any], ctx: FunctionCtx, args: Sequenc
         output = again[0](*args)
         rules.setup(ctx, tuple(args), output)
         return output
-    plain = run_forward(rules, ctx, args)
+    plain = marks.run(rules, ctx, args)
     output = again[0](*args)
     pairs = list(zip(_as_tuple(plain), _as_tuple(output), strict=True))
     own = lambda x: next((ruled for known, ruled in pairs if known is x), x)  # noqa: E731 - of this call
@@ -97,16 +149,11 @@ def _run(rules: FunctionRules, again: list[Any], ctx: FunctionCtx, args: Sequenc
     return output
 
 
-def _forward(
-    rules: FunctionRules, flat: list[int], again: list[Any], *args: Any
-) -> tuple[Any, Any]:
+def _forward(rules: FunctionRules, marks: _Marks, again: list[Any], *args: Any) -> tuple[Any, Any]:
     """The output, and the context as residuals."""
     ctx = _context(args)
-    output = _run(rules, again, ctx, args)
-    if ctx._dirty:
-        fact = f"{rules.name} marks arguments as dirty, in a function that is traced."
-        raise failure(UnsupportedError, f"{rules.name}.apply", fact, "Return a new array there.")
-    flat[:] = [k for k, o in enumerate(_as_tuple(output)) if any(o is x for x in ctx._flat)]
+    output = _run(rules, marks, again, ctx, args)
+    marks.flat[:] = [k for k, o in enumerate(_as_tuple(output)) if any(o is x for x in ctx._flat)]
     own = {k: v for k, v in vars(ctx).items() if k not in _PRIVATE}
     return output, (ctx._saved, own)
 
@@ -144,11 +191,12 @@ def _backward(
 
 def _push(
     rules: FunctionRules,
+    marks: _Marks,
     again: list[Any],
     primals: tuple[Any, ...],
     tangents: tuple[Any, ...],
 ) -> tuple[Any, Any]:
     ctx = _context(primals)
-    output = _run(rules, again, ctx, primals)
+    output = _run(rules, marks, again, ctx, primals)
     assert rules.jvp is not None, "asked before"
     return output, rules.jvp(ctx, *tangents)

@@ -366,3 +366,84 @@ def test_rules_store_into_views():
     np.testing.assert_array_equal(grad(part.sum(), x)[0], [0.0, 0.0, 12.0, 24.0])
     with pytest.raises(RuntimeError, match="a view of a leaf"):
         _Times.apply(x[:2], tensor([2.0, 3.0]))
+
+
+class _TimesApart(_Times):
+    """The same with a context that is filled apart."""
+
+    @staticmethod
+    def forward(x, factor):
+        x *= factor
+        return x
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.mark_dirty(inputs[0])
+        ctx.save_for_backward(inputs[1])
+
+
+def _whole(rule, x):
+    y = x * x
+    out = rule.apply(y, np.array([2.0, 3.0, 4.0]))
+    return np.sum(y * y) + np.sum(out)
+
+
+def _part(rule, x):
+    y = x * x
+    out = rule.apply(y[:2][::-1], np.array([2.0, 3.0]))
+    return np.sum(y * y * y) + np.sum(out)
+
+
+def _local(rule, x):
+    y = np.zeros(3)
+    y[1:] = x[:2]
+    rule.apply(y, x)
+    rule.apply(y[1:], x[1:])
+    return np.sum(y * y)
+
+
+@pytest.mark.parametrize("rule", [_Times, _TimesApart])
+@pytest.mark.parametrize("f", [_whole, _part])
+def test_rules_store_into_arguments_where_functions_are_traced(f, rule):
+    x = np.array([1.0, 2.0, 3.0])
+    leaf = tensor(x, requires_grad=True)
+    (expected,) = grad(f(rule, leaf), leaf, create_graph=True)
+    rows = [grad(expected[k], leaf, retain_graph=True)[0] for k in range(3)]
+    traced = lambda x: f(rule, x)
+    np.testing.assert_allclose(fdiff.grad(traced)(x), expected.detach())
+    np.testing.assert_allclose(fdiff.hessian(traced)(x), np.stack(rows))
+    np.testing.assert_allclose(fdiff.jvp(traced, (x,), (x,))[1], expected.detach().numpy() @ x)
+    np.testing.assert_allclose(fdiff.vmap(traced)(np.stack([x, x])), f(rule, leaf).item())
+    assert fdiff.jit(traced)(x) == f(rule, leaf).item()
+
+
+@pytest.mark.parametrize("rule", [_Times, _TimesApart])
+def test_rules_store_into_arrays_made_in_the_function(rule):
+    x = np.array([1.0, 2.0, 3.0])
+    f = lambda x: _local(rule, x)
+    assert fdiff.jit(f)(x) == _local(rule, x)
+    # The rule gives the factor no gradient, so this is the derivative with factors held.
+    np.testing.assert_allclose(fdiff.grad(f)(x), [2 * 4.0 * 4.0, 2 * 9.0 * 9.0 * 2.0, 0.0])
+
+
+def test_a_store_that_a_rule_does_not_tell_of_is_an_error():
+    class Silent(Function):
+        @staticmethod
+        def forward(ctx, x):
+            x *= 2.0
+            return x * 1.0
+
+        @staticmethod
+        def backward(ctx, bar):
+            return bar
+
+    for call in (
+        lambda: Silent.apply(tensor([1.0], requires_grad=True) * 1.0),
+        lambda: fdiff.grad(lambda x: np.sum(Silent.apply(x * 1.0)))(np.ones(2)),
+        lambda: fdiff.jit(lambda x: np.sum(Silent.apply(x * 1.0)))(np.ones(2)),
+    ):
+        with pytest.raises(NotImplementedError, match=r"does not say so[\s\S]*ctx.mark_dirty"):
+            call()
+    buffer = tensor([1.0])
+    Silent.apply(buffer)
+    np.testing.assert_array_equal(buffer, 2.0)
