@@ -26,6 +26,7 @@ import scipy.interpolate
 import scipy.linalg
 import scipy.ndimage
 import scipy.optimize
+import scipy.signal
 import scipy.sparse.linalg
 import scipy.spatial
 import scipy.special
@@ -224,8 +225,8 @@ def checks(f: Callable[[np.ndarray], object], code: str) -> Iterator[Callable[[]
 
 
 MODULES = (
-    "special", "linalg", "sparse", "integrate", "optimize", "interpolate", "ndimage", "spatial",
-    "stats",
+    "special", "linalg", "sparse", "integrate", "optimize", "interpolate", "ndimage", "signal",
+    "spatial", "stats",
 )  # fmt: skip
 FAMILIES = ("NumPy", "Python and ndarray", *(f"scipy.{module}" for module in MODULES))
 

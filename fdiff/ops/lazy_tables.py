@@ -32,6 +32,7 @@ MODULES = {
     "scipy.spatial.distance": ("scipy_ops.distance",),
     "scipy.interpolate": _INTERPOLATE,
     "scipy.ndimage": ("scipy_ops.ndimage",),
+    "scipy.signal": ("scipy_ops.signal",),
 }
 
 

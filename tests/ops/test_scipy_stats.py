@@ -248,6 +248,60 @@ def test_the_normal_distribution_of_vectors(call):
         fdiff.grad(lambda c: f(mean, mean, c))(COV[:2])
 
 
+def test_normal_distributions_on_a_subspace():
+    factor, mean = RNG.normal(size=(4, 2)), RNG.normal(size=4)
+    for call in ("pdf", "logpdf"):
+        f = getattr(st.multivariate_normal, call)
+        on_plane = lambda w, m, d, f=f: f(m + d @ w, m, d @ d.T, allow_singular=True)
+        check(on_plane, RNG.normal(size=2), mean, factor)
+        regular = 2.0 * np.eye(4) + 0.3 * RNG.normal(size=(4, 4))
+        check(lambda x, c, f=f: f(x, cov=c @ c.T, allow_singular=True), mean, regular)
+        check(
+            lambda x, f=f: f(x, mean, st.Covariance.from_diagonal([1.0, 2.0, 0.5, 0.7])),
+            RNG.normal(size=4),
+        )
+    singular = st.multivariate_normal(mean, factor @ factor.T, allow_singular=True)
+    check(lambda w: singular.logpdf(mean + factor @ w), RNG.normal(size=2))
+    far = RNG.normal(size=(5, 4))
+    same(fdiff.jit(singular.logpdf)(far), singular.logpdf(far))  # -inf: off the subspace
+
+
+def test_entropies_of_normal_distributions():
+    entropy = st.multivariate_normal.entropy
+    check(lambda c: entropy(None, c @ c.T), np.eye(3) + 0.3 * RNG.normal(size=(3, 3)))
+    check(lambda d: entropy(np.zeros(4), d @ d.T), RNG.normal(size=(4, 2)))
+    check(lambda s: entropy(cov=s * s), 1.3)
+
+
+def test_dirichlet_distributions():
+    alpha, x = np.array([1.2, 2.0, 0.7]), np.array([0.2, 0.5, 0.3])
+    for call in ("pdf", "logpdf"):
+        f = getattr(st.dirichlet, call)
+        check(lambda x, a, f=f: f(x / np.sum(x), a), x, alpha)
+        check(f, x[:2], alpha)
+        check(f, 0.2 + 0.4 * RNG.dirichlet(alpha, 5).T[:2], alpha)
+        frozen = getattr(st.dirichlet(alpha), call)
+        check(frozen, x[:2])
+    for call in ("mean", "var", "entropy"):
+        check(getattr(st.dirichlet, call), alpha)
+        check(lambda a, call=call: getattr(st.dirichlet(a), call)(), alpha)
+    expected = alpha[:2] - 1.0  # the slope of the logarithm of the density, by hand
+    expected = expected / x[:2] - (alpha[2] - 1.0) / x[2]
+    np.testing.assert_allclose(
+        fdiff.grad(lambda x: st.dirichlet.logpdf(x, alpha))(x[:2]), expected, rtol=1e-13
+    )
+    for wrong, words in (
+        (x * 1.1, "must lie within the normal simplex"),
+        (np.array([-0.2, 0.7, 0.5]), "between zero and one"),
+        (x[:1], "same number of entries"),
+        (np.array([0.5, 0.5, 0.0]), "must be greater than zero"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            fdiff.grad(lambda x: st.dirichlet.logpdf(x, alpha))(wrong)
+    with pytest.raises(ValueError, match="must be greater than 0"):
+        fdiff.grad(lambda a: st.dirichlet.logpdf(x, a))(-alpha)
+
+
 def test_what_has_no_rule_is_named():
     x = np.array([0.3, 0.7])
     for f, words in (
@@ -256,7 +310,6 @@ def test_what_has_no_rule_is_named():
         (lambda x: norm.entropy(x, x), r"scipy.stats.norm.entropy"),
         (lambda x: st.f.ppf(x, 2.0, 3.0), r"scipy.stats.f.ppf"),
         (st.multivariate_normal.cdf, r"scipy.stats.multivariate_normal.cdf"),
-        (lambda x: st.multivariate_normal.pdf(x, cov=COV[:2, :2], allow_singular=True), "singular"),
         (lambda x: st.wald(0, 1).logpdf(x), r"scipy.stats.wald.logpdf"),
         (lambda x: sd.cdist(x[:, None], x[:, None], "jaccard"), "cdist with metric='jaccard'"),
         (lambda x: sd.pdist(x[:, None], "minkowski", p=3), "pdist with p="),

@@ -18,7 +18,16 @@ from ..scipy_functions import concrete, replaces_if_traced
 from ..shaping import floating
 from ..stacked_matrices import mt
 from .matrix_arguments import solution, square, system
-from .matrix_functions import expm, logm, lower_unit, lu_factor, permutation, sqrtm, triangular
+from .matrix_functions import (
+    expm,
+    logm,
+    lower_unit,
+    lu_factor,
+    permutation,
+    sqrtm,
+    sylvester,
+    triangular,
+)
 
 # --- systems ----------------------------------------------------------------------------------
 
@@ -183,6 +192,38 @@ def sqrtm_call(A: object, disp: object = True, blocksize: object = None) -> Trac
 def logm_call(A: object, disp: object = True) -> TracedArray:
     _no_disp(disp, "logm")
     return apply(logm, square(A))
+
+
+@replaces_if_traced(sl.solve_sylvester)
+def solve_sylvester(a: object, b: object, q: object) -> TracedArray:
+    left, right, whole = square(a), square(b), floating(q)
+    if whole.shape != (left.shape[0], right.shape[0]):
+        raise ValueError(f"operands could not be broadcast together with shapes {left.shape} {right.shape} {whole.shape}")
+    common = np.result_type(left.dtype, right.dtype, whole.dtype)
+    return apply(sylvester, left.astype(common), right.astype(common), whole.astype(common))
+
+
+@replaces_if_traced(sl.solve_continuous_lyapunov)
+def solve_continuous_lyapunov(a: object, q: object) -> TracedArray:
+    """The solution of ``a x + x a^H = q``."""
+    left = square(a)
+    return solve_sylvester(left, np.conjugate(mt(left)), q)
+
+
+@replaces_if_traced(sl.solve_discrete_lyapunov)
+def solve_discrete_lyapunov(a: object, q: object, method: str | None = None) -> TracedArray:
+    """The solution of ``a x a^H - x + q = 0``, by a bilinear transformation to a continuous equation.
+
+    V. Popov, "Hyperstability and optimality of automatic systems with several control functions", Rev. Roumaine Sci.
+    Tech. 9(4), 1964; as in SciPy, which solves with a Kronecker product up to size 10.
+    """
+    if method not in (None, "direct", "bilinear"):
+        raise ValueError(f"Unknown solver {method}")
+    left, eye = square(a), np.eye(len(a))
+    adjoint = np.conjugate(mt(left))
+    inverse = np.linalg.inv(adjoint + eye)
+    b = (adjoint - eye) @ inverse
+    return solve_continuous_lyapunov(np.conjugate(mt(b)), -2.0 * np.linalg.inv(left + eye) @ floating(q) @ inverse)
 
 
 # --- decompositions ---------------------------------------------------------------------------

@@ -14,9 +14,18 @@ from scipy import special as sc
 from scipy import stats as st
 
 from ...trace import TracedArray, unsupported
+from ..shaping import traced
 
 Formula = Callable[..., object]
 INF = float("inf")
+
+
+def of_reals(x: object) -> TracedArray:
+    """`x` on the tape; complex numbers are refused."""
+    a = traced(x)
+    if a.dtype.kind == "c":
+        raise unsupported("scipy.stats of complex numbers")
+    return a
 
 
 class Law(NamedTuple):

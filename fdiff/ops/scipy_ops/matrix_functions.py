@@ -75,6 +75,43 @@ expm = matrix_function("expm", sl.expm, lambda rng: (0.7 * rng.normal(size=(2, 3
 sqrtm = matrix_function("sqrtm", sl.sqrtm, _regular)
 logm = matrix_function("logm", sl.logm, _regular)
 
+# --- Sylvester's equation ``a x + x b = q`` ----------------------------------------------------
+
+
+def _sylvester(a: np.ndarray, b: np.ndarray, q: np.ndarray) -> object:
+    return np.asarray(_each(sl.solve_sylvester, a, b, q)).astype(q.dtype)
+
+
+def _sylvester_type(a: ArrayType, b: ArrayType, q: ArrayType) -> tuple[ArrayType, ...]:
+    return (ArrayType((*broadcast(a.shape[:-2], b.shape[:-2], q.shape[:-2]), *q.shape[-2:]), q.dtype),)
+
+
+def _sylvester_jvp(dots: Bars, args: Args, outs: Args) -> list[object]:
+    (a_dot, b_dot, q_dot), (a, b, _), x = dots, args, outs[0]
+    moved = [ZERO if a_dot is ZERO else -(a_dot @ x), ZERO if b_dot is ZERO else -(x @ b_dot)]
+    return [stretch(apply(sylvester, a, b, add_up([q_dot, *moved])), x.shape)]
+
+
+def _sylvester_vjp(bars: Bars, args: Args, outs: Args) -> list[object]:
+    """The transposed equation, as in G. Kitagawa, Int. J. Control 25(5), 1977."""
+    (a, b, q), x = args, outs[0]
+    q_bar = apply(sylvester, mt(a), mt(b), bars[0])
+    return [unbroadcast(-(q_bar @ mt(x)), a.shape), unbroadcast(-(mt(x) @ q_bar), b.shape), unbroadcast(q_bar, q.shape)]
+
+
+def _sylvester_sample(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+    left, right = (rng.normal(size=(2, n, n)) + 4.0 * np.eye(n) for n in (3, 2))
+    return left, right, rng.normal(size=(2, 3, 2))
+
+
+sylvester = register(
+    Primitive(
+        "solve_sylvester", _sylvester_type, _sylvester, _sylvester_jvp, _sylvester_vjp,
+        lambda args, mapped, size: [apply(sylvester, *align_stacks(args, mapped, (2, 2, 2)))],
+        family="opaque", samples=(Sample(_sylvester_sample),),
+    )
+)  # fmt: skip
+
 # --- triangular systems -----------------------------------------------------------------------
 
 

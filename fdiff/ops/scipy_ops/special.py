@@ -58,8 +58,14 @@ def _double_factorials(t: object, sign: int) -> object:
     return sign * t * total
 
 
-special("erf", lambda x, out: (TWO_ROOT_PI * apply(exp_minus_square, x),), real, text="rt.erf({0})")
-special("erfc", lambda x, out: (-TWO_ROOT_PI * apply(exp_minus_square, x),), real, text="rt.erfc({0})")
+special(
+    "erf", lambda x, out: (TWO_ROOT_PI * apply(exp_minus_square, x),), real, text="rt.erf({0})",
+    complex_partials=lambda z, out: (TWO_ROOT_PI * np.exp(-z * z),),
+)
+special(
+    "erfc", lambda x, out: (-TWO_ROOT_PI * apply(exp_minus_square, x),), real, text="rt.erfc({0})",
+    complex_partials=lambda z, out: (-TWO_ROOT_PI * np.exp(-z * z),),
+)
 special("erfcx", lambda x, out: (_erfcx_slope(x, out),), real)
 special("erfi", lambda x, out: (TWO_ROOT_PI * apply(exp_product, x, x),), real)
 special("dawsn", lambda x, out: (_dawson_slope(x, out),), real)

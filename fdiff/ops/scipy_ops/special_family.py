@@ -16,6 +16,7 @@ from ...trace import TracedArray, apply, apply_many, current, unsupported
 from ..families import (
     add_up,
     align,
+    elementwise,
     kind_of,
     refuse,
     slope_rules,
@@ -77,13 +78,14 @@ def _as(value: object, dtype: np.dtype) -> object:
 
 def special(
     name: str, partials: Slopes, *sample: Callable[..., np.ndarray], ufunc: np.ufunc | None = None, evaluate: Rule | None = None,
-    params: Sequence[dict[str, object]] = ({},), text: str = "",
+    params: Sequence[dict[str, object]] = ({},), text: str = "", complex_partials: Slopes | None = None,
 ) -> Primitive:  # fmt: skip
     """A function of SciPy applied entry by entry; ``partials(*args, out)`` as in `elementwise`.
 
     Further, a partial derivative may be `LACKING`, or a function that computes it when needed.
     `text` is what a kernel computes; an op without one is interpreted.
     With `evaluate` the op is no ufunc: it is entered by `apply`, and has the dtype of its last argument.
+    An analytic function whose partial derivatives have other formulas there gives them as `complex_partials`.
     """
     function = ufunc or (None if evaluate else _ufunc(name))
     rules: tuple[Slopes, Slopes] = slope_rules(_named(name, partials))
@@ -109,16 +111,33 @@ def special(
         )
     )  # fmt: skip
     if function is not None:
-        UFUNCS[function] = _real_caller(ufunc_caller(primitive, function), function)
+        analytic = None if complex_partials is None else _complex_op(function, complex_partials, len(sample))
+        UFUNCS[function] = _real_caller(ufunc_caller(primitive, function), function, analytic)
     return primitive
 
 
-def _real_caller(call: Rule, ufunc: np.ufunc) -> Rule:
-    """`call`, for real operands only: some of these functions are not analytic for complex ones."""
+def _complex_op(ufunc: np.ufunc, partials: Slopes, count: int) -> Rule:
+    """What computes an analytic function of complex numbers: an op without a kernel."""
+    name = ufunc.__name__.lstrip("_")
+    primitive = elementwise(
+        f"complex_{name}", "", partials, numpy=ufunc.__call__, loop=lambda *dtypes: loop_dtypes(ufunc, dtypes)[-1],
+        sample=(complex_sample,) * count,
+    )  # fmt: skip
+    return ufunc_caller(primitive, ufunc)
+
+
+def complex_sample(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    return rng.normal(size=shape) + 1j * rng.normal(size=shape)
+
+
+def _real_caller(call: Rule, ufunc: np.ufunc, analytic: Rule | None = None) -> Rule:
+    """`call`, for real operands only: some of these functions are not analytic. Complex ones go to `analytic`, if there is one."""
 
     def checked(*operands: object, **keywords: object) -> object:
         kinds = [kind_of(x) for x in operands]
         if any(k is complex or (not isinstance(k, type) and k.kind == "c") for k in kinds):
+            if analytic is not None:
+                return analytic(*operands, **keywords)
             raise unsupported(f"scipy.special.{ufunc.__name__.lstrip('_')} of complex numbers")
         return call(*operands, **keywords)
 

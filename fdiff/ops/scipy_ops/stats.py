@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import wraps
-from math import log, pi
 
 import numpy as np
 from scipy import stats as st
@@ -15,9 +15,9 @@ from ...trace.local_arrays import localised
 from ..reductions import as_scalar
 from ..scipy_functions import concrete_only, involves_traced, patch_method
 from ..shaping import traced
-from .dense_linalg import solve_triangular
-from .distributions import DISTRIBUTIONS, INF, Formula, Law
+from .distributions import DISTRIBUTIONS, INF, Formula, Law, of_reals
 from .more_distributions import MORE_DISTRIBUTIONS
+from .multivariate_distributions import dirichlet, normal
 
 CONTINUOUS = ("pdf", "logpdf", "cdf", "logcdf", "sf", "logsf", "ppf", "isf")
 DISCRETE = ("pmf", "logpmf", "cdf", "logcdf", "sf", "logsf")
@@ -31,16 +31,9 @@ def _always(condition: object) -> bool:
     return not isinstance(condition, TracedArray) and bool(np.all(condition))
 
 
-def _of_reals(x: object) -> TracedArray:
-    a = traced(x)
-    if a.dtype.kind == "c":
-        raise unsupported("scipy.stats of complex numbers")
-    return a
-
-
 def _standard(x: object, loc: object, scale: object) -> TracedArray:
     """``(x - loc) / scale`` in double precision."""
-    z = _of_reals(x)
+    z = of_reals(x)
     z = z if type(loc) is int and loc == 0 else z - loc
     z = z if type(scale) is int and scale == 1 else z / scale
     return z.astype(np.float64)
@@ -92,7 +85,7 @@ def _probability(law: Law, name: str, z: TracedArray, shapes: tuple[object, ...]
 
 def _quantile(law: Law, name: str, q: object, shapes: tuple[object, ...], loc: object, scale: object) -> object:
     low, high = law.support(*shapes) if name == "ppf" else law.support(*shapes)[::-1]
-    p = _of_reals(q).astype(np.float64)
+    p = of_reals(q).astype(np.float64)
     within = (p > 0) & (p < 1)
     value = law.formula(name)(np.where(within, p, 0.5), *shapes)
     value = np.where(within, value, np.where(p == 0, low, np.where(p == 1, high, np.nan)))
@@ -111,32 +104,6 @@ def _function_of(law: Law, name: str, x: object, given: tuple[tuple[object, ...]
         value = _density(law, name, z, shapes, scale) if dense else _probability(law, name, z, shapes)
     good = law.allowed(*shapes) & (scale > 0 if isinstance(scale, TracedArray) else np.greater(scale, 0))
     return as_scalar(traced(value if _always(good) else np.where(good, value, np.nan)))
-
-
-# --- many dimensions --------------------------------------------------------------------------
-
-
-def _multivariate(name: str, x: object, mean: object = None, cov: object = 1, allow_singular: object = False) -> TracedArray:
-    """Density of the normal distribution of vectors; of `cov` the lower triangle is read, as in SciPy."""
-    if allow_singular or isinstance(cov, st.Covariance):
-        raise unsupported(f"scipy.stats.multivariate_normal.{name} with {'allow_singular=True' if allow_singular else 'a Covariance'}")
-    spread = _of_reals(cov).astype(np.float64)
-    centre = None if mean is None else _of_reals(mean).astype(np.float64).ravel()
-    dim = centre.size if centre is not None else spread.shape[0] if spread.ndim == 2 else 1
-    spread = spread * np.eye(dim) if spread.ndim == 0 else np.diag(spread) if spread.ndim == 1 else spread
-    if spread.shape != (dim, dim):
-        raise ValueError(f"Array 'cov' must be square of the size of 'mean', {dim}, but cov.shape = {spread.shape}.")
-    points = _of_reals(x).astype(np.float64)
-    points = points[None] if points.ndim == 0 else points[:, None] if points.ndim == 1 and dim == 1 else points
-    away = points if centre is None else points - centre
-    if away.shape[-1] != dim:
-        raise ValueError(f"operands could not be broadcast together with shapes {points.shape} ({dim},)")
-    factor = np.linalg.cholesky(spread)
-    whitened = solve_triangular(factor, away.reshape((-1, dim)).T, lower=True)
-    squares = np.sum(whitened * whitened, axis=0).reshape(away.shape[:-1])
-    value = -0.5 * (dim * log(2.0 * pi) + squares) - np.sum(np.log(np.diagonal(factor)))
-    value = np.squeeze(value)
-    return as_scalar(np.exp(value) if name == "pdf" else value)
 
 
 # --- what stands for the objects of scipy.stats -----------------------------------------------
@@ -212,9 +179,11 @@ TRACED_DISTRIBUTIONS: dict[type, TracedDistribution] = {}
 for _real, _entry in (*DISTRIBUTIONS, *MORE_DISTRIBUTIONS):
     _names = DISCRETE if "logpmf" in _entry.formulas else CONTINUOUS
     TRACED_DISTRIBUTIONS[type(_real)] = TracedDistribution(_real, _entry.name, _names, _computed(_real, _entry))
-TRACED_DISTRIBUTIONS[type(st.multivariate_normal)] = TracedDistribution(
-    st.multivariate_normal, "multivariate_normal", ("pdf", "logpdf"), _multivariate
-)
+for _real, _names, _formula in (
+    (st.multivariate_normal, ("pdf", "logpdf", "entropy"), normal),
+    (st.dirichlet, ("pdf", "logpdf", "mean", "var", "entropy"), dirichlet),
+):
+    TRACED_DISTRIBUTIONS[type(_real)] = TracedDistribution(_real, type(_real).__name__.removesuffix("_gen"), _names, _formula)
 for _counterpart in TRACED_DISTRIBUTIONS.values():
     replaces(_counterpart._real)(_counterpart)
 
@@ -232,8 +201,8 @@ def _unbound(function: Formula, name: str) -> Formula:
     return call
 
 
-for _class in (st.rv_continuous, st.rv_discrete, type(st.multivariate_normal)):
-    for _name in {*CONTINUOUS, *DISCRETE}:
+for _class in (st.rv_continuous, st.rv_discrete, type(st.multivariate_normal), type(st.dirichlet)):
+    for _name in {*CONTINUOUS, *DISCRETE, "entropy", "mean", "var"}:
         if _name in vars(_class):
             replaces(vars(_class)[_name])(_unbound(vars(_class)[_name], _name))
 
@@ -245,19 +214,22 @@ def _of_traced_distribution(name: str) -> Formula:
 
     def method(self: object, *args: object, **keywords: object) -> object:
         points = (*args, *keywords.values())
+        if type(self) in (_DIRICHLET, _NORMAL):
+            parameters, counterpart_of = LIBRARY_OBJECTS[type(self)]
+            self = counterpart_of(self, *(getattr(self, p) for p in parameters))
+        if type(self) is FrozenDistribution:
+            return getattr(self, name)(*points)
         dist = getattr(self, "dist", None) or self._dist
         counterpart = TRACED_DISTRIBUTIONS.get(type(dist))
         if counterpart is None:
             raise unsupported(f"scipy.stats.{getattr(dist, 'name', type(dist).__name__)}.{name}")
-        if isinstance(self, _NORMAL):
-            return counterpart._compute(name, *points, self.mean, self.cov_object.covariance, self.cov_object.rank < self.dim)
         return getattr(counterpart, name)(*points, *self.args, **self.kwds)
 
     return method
 
 
-_NORMAL = type(st.multivariate_normal())
-for _class in {c for kind in (type(st.norm()), type(st.poisson(1)), _NORMAL) for c in kind.__mro__}:
+_NORMAL, _DIRICHLET = type(st.multivariate_normal()), type(st.dirichlet([1.0, 1.0]))
+for _class in {c for kind in (type(st.norm()), type(st.poisson(1)), _NORMAL, _DIRICHLET) for c in kind.__mro__}:
     for _name in {*CONTINUOUS, *DISCRETE}:
         if _name in vars(_class):
             patch_method(_class, _name, _of_traced_distribution(_name))
@@ -271,3 +243,12 @@ def _frozen(value: object, kind: type, args: tuple[object, ...], kwds: dict[str,
 
 for _class in (type(st.norm()), type(st.poisson(1))):
     LIBRARY_OBJECTS[_class] = ("type:dist", "args", "kwds"), _frozen
+
+
+def _frozen_vector(counterpart: TracedDistribution) -> Callable[..., object]:
+    """The counterpart of a captured frozen distribution of vectors, from its parameters."""
+    return lambda value, *args: FrozenDistribution(counterpart, args, {})
+
+
+LIBRARY_OBJECTS[_DIRICHLET] = ("alpha",), _frozen_vector(TRACED_DISTRIBUTIONS[type(st.dirichlet)])
+LIBRARY_OBJECTS[_NORMAL] = ("mean", "cov", "allow_singular"), _frozen_vector(TRACED_DISTRIBUTIONS[type(st.multivariate_normal)])
