@@ -32,7 +32,7 @@ from ..trace.handler_arguments import resolve
 from ..trace.local_arrays import plain
 from ..trace.recorder import KEEP_NO_TRACED
 from ..trace.trace_stack import stack, suspended
-from ..trace.traced_keys import Text, TracedKey
+from ..trace.traced_keys import Text, TracedKey, is_made_of_value
 from ..tree import map_leaves
 from ..user_lines import Line, line_in, user_line
 from .arguments import Function, refuse_device_array, traceable
@@ -274,8 +274,7 @@ def depends(value: object) -> bool:
     if isinstance(given, TracedArray):
         return not given.home.guards.closed and given.home.guards.depends(given.id)
     if isinstance(given, str):
-        texts = stack.traces[0].texts if stack.traces else ()
-        return any(text in given for text in texts if len(text) > 3 or text == given)
+        return is_made_of_value(given)
     return type(given) is TracedKey
 
 

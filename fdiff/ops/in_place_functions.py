@@ -59,8 +59,8 @@ def _in_place(name: str, ufunc: np.ufunc) -> Callable[..., object]:
     compute = _operator(ufunc)
 
     def operate(self: TracedArray, other: object) -> object:
-        if self.scalar or self.weak:
-            return NotImplemented  # Python falls back on `x = x + other`, as it does for scalars
+        if self.scalar or self.weak:  # Python falls back on `x = x + other`, but for repeated sequences
+            return self * other if ufunc is np.multiply else NotImplemented
         if ufunc is np.matmul and not (self.ndim and np.ndim(other) > 1):
             raise ValueError(
                 "inplace matrix multiplication requires the first operand to have at least one dimension"
@@ -69,6 +69,8 @@ def _in_place(name: str, ufunc: np.ufunc) -> Callable[..., object]:
         out = compute(self, resolve(other))
         if out is NotImplemented:
             return out
+        if ufunc is np.matmul and out.shape != self.shape:
+            raise ValueError(f"matmul: the result, {printed(out.shape)}, does not fit the output operand, of shape {printed(self.shape)}")
         return fill_out(self, out, True, name)
 
     return operate

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from ..capture.data import is_table
 from ..primitive import UFUNCS
-from ..trace import TracedArray
+from ..trace import TracedArray, current
 from ..trace.eager_scalars import weakened
+from ..trace.handler_arguments import resolve
 from ..trace.trace_stack import stack
 from ..trace.ufunc_fast_path import enter
 from .families import kind_of, table_met
@@ -21,8 +22,34 @@ _BINARY = {
 }  # fmt: skip
 _COMPARE = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}
 _UNARY = {"neg": np.negative, "pos": np.positive, "abs": np.absolute, "invert": np.invert}
-_OPERANDS = (TracedArray, int, float, complex, np.ndarray, np.generic, list, tuple)
-_OF_NONE = (np.equal, np.not_equal)  # which NumPy answers entry by entry
+_NUMERIC = (TracedArray, int, float, complex, np.ndarray, np.generic)
+_EQUALITY = (np.equal, np.not_equal)
+_UNEQUAL = (str, bytes, type(None))  # to any number, which NumPy says entry by entry
+
+
+def _converted(ufunc: np.ufunc, x: TracedArray, other: object) -> object:
+    """What stands beside `x` and is no number and no array, as `ufunc` takes it; NotImplemented to leave it to Python.
+
+    As NumPy has it, arrays and scalars take sequences for arrays, but integers repeat them.
+    """
+    scalar, text = x.scalar or x.weak, isinstance(other, (str, bytes))
+    if not isinstance(other, Sequence) or (scalar and ufunc is np.matmul):
+        return NotImplemented
+    if ufunc is np.multiply and (text or (scalar and hasattr(other, "__mul__"))):
+        if not scalar or x.dtype.kind not in "iu":
+            kind = "float" if x.weak else f"numpy.{x.dtype.name if scalar else 'ndarray'}"
+            raise TypeError(f"can't multiply sequence by non-int of type '{kind}'")
+        return NotImplemented  # Python repeats it, and asks for the integer
+    if text or x.weak:
+        return NotImplemented
+    try:
+        data = np.array(memoryview(other))
+    except TypeError:  # no buffer
+        return resolve(list(other))
+    if ufunc in _COMPARE.values() and isinstance(other, (bytearray, memoryview)):  # by Python itself, on the left
+        fact = f"a {type(other).__name__} was compared with a traced array."
+        raise current().fail(fact, "Make an array of it: `np.frombuffer(data, np.uint8)`.")
+    return data
 
 
 def _operator(ufunc: np.ufunc, *, swap: bool = False) -> Callable[..., object]:
@@ -31,12 +58,14 @@ def _operator(ufunc: np.ufunc, *, swap: bool = False) -> Callable[..., object]:
         home = self.home
         out = None if home.eager else enter(ufunc, operands)
         if out is None:
-            if others and not isinstance(others[0], _OPERANDS):
+            if others and not isinstance(others[0], _NUMERIC):
                 if is_table(others[0]):
                     raise table_met(others[0])
-                if others[0] is None and ufunc in _OF_NONE:
+                if ufunc in _EQUALITY and not self.weak and isinstance(others[0], _UNEQUAL):
                     return np.full(self.shape, ufunc is np.not_equal)[()]
-                return NotImplemented
+                if (other := _converted(ufunc, self, others[0])) is NotImplemented:
+                    return other
+                operands = (other, self) if swap else (self, other)
             eager = home.eager and stack.traces and home is stack.traces[-1]
             out = home.ufunc(ufunc, operands) if eager else UFUNCS[ufunc](*operands)
         if self.weak and out.type.floating and all(isinstance(kind_of(x), type) for x in operands):

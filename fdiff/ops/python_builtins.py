@@ -14,7 +14,7 @@ from ..primitive import REPLACEMENTS
 from ..trace import TracedArray, current, replaces
 from ..trace.handler_arguments import resolve
 from ..trace.local_arrays import LocalArray, TracedLocalArray
-from ..trace.traced_keys import Text, TracedKey
+from ..trace.traced_keys import Text, TracedKey, is_made_of_value
 
 
 def _class_of(x: TracedArray) -> type:
@@ -114,7 +114,7 @@ class _FloatMeta(type):
     def __call__(cls, *args: Any) -> object:
         if len(args) == 1 and isinstance(args[0], (TracedArray, TracedLocalArray)):
             return number(args[0])
-        if args and type(args[0]) is Text:
+        if args and isinstance(args[0], str) and (type(args[0]) is Text or is_made_of_value(args[0])):
             fact = "a number was read in text made of a traced value, which would drop its derivative."
             raise current().fail(fact, "Use numpy.round to round, or fdiff.stop_gradient.")
         return float(*args)

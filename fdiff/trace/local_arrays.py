@@ -197,6 +197,23 @@ for _name in _METHODS.split():
     setattr(LocalArray, _name, _method(_name))
 
 
+def _operator(name: str) -> Callable[..., object]:
+    """An operator like ``+=`` of local arrays, which notices a list that holds traced values."""
+    plain: Callable[..., object] = getattr(np.ndarray, name)
+
+    def store(self: LocalArray, other: object) -> object:
+        if (type(other) is list or type(other) is tuple) and holds_traced(other):
+            return getattr(make_traced(self), name)(other)
+        return plain(self, other)
+
+    return store
+
+
+_IN_PLACE = "iadd isub imul itruediv ifloordiv imod ipow imatmul iand ior ixor ilshift irshift"
+for _name in _IN_PLACE.split():
+    setattr(LocalArray, f"__{_name}__", _operator(f"__{_name}__"))
+
+
 class TracedLocalArray(LocalArray):
     """Stands for a traced array where an ndarray is wanted; every use goes to `handle`."""
 
@@ -246,10 +263,9 @@ def _attribute(name: str) -> property:
 
 # Special methods that would otherwise look at the memory, whose dtype is void. All other operators
 # are ufuncs.
-_SPECIAL = """
+_SPECIAL = f"""
 iter len contains array copy deepcopy reduce bool float int complex index round
-repr str format divmod rdivmod eq ne lt le gt ge
-iadd isub imul itruediv ifloordiv imod ipow imatmul iand ior ixor ilshift irshift
+repr str format divmod rdivmod eq ne lt le gt ge {_IN_PLACE}
 """
 for _name in (
     *(f"__{name}__" for name in _SPECIAL.split()),

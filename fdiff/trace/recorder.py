@@ -92,7 +92,8 @@ class Recorder:
     given: plain code would have gone on with it, so the trace is void. `shown` tells that text was
     made of a value. `tainted` tells that what was entered depended on a value, not on types alone.
     The outermost trace of a thread holds `session`, which captures what `f` reads from outside,
-    `texts` made of differentiated values, and `inner`, the guard sets of traces that ended in it.
+    `texts` made of differentiated values, those `printed` by ``%``, and `inner`, the guard sets of
+    traces that ended in it.
     """
 
     eager = False  # whether nodes are computed as they are entered
@@ -113,6 +114,7 @@ class Recorder:
         self.tainted = False
         self.session: Session | None = None
         self.texts: set[str] = set()
+        self.printed: list[float] = []
         self.inner: list[GuardSet] = []
         self._numbers: dict[tuple[object, np.dtype], int] = {}
 

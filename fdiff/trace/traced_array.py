@@ -24,7 +24,7 @@ from .handler_arguments import call_with_out, resolve, resolved, stored
 from .memoised_branches import truth_if_not_memoised
 from .recorder import Handle, Recorder
 from .trace_stack import current, stack, unsupported
-from .traced_keys import Text
+from .traced_keys import Text, is_formatting
 
 Number = TypeVar("Number", bool, int, float, complex)
 
@@ -102,7 +102,9 @@ class TracedArray(Handle):
         return self.type.shape[0]
 
     def __contains__(self, value: object) -> bool:
-        return bool(FUNCTIONS[np.any](UFUNCS[np.equal](self, resolve(value))))
+        if self.scalar or self.weak:
+            return value in shadow(self.type)[()]  # raises what NumPy raises
+        return bool(np.any(self == resolve(value)))
 
     def __iter__(self) -> Iterator[TracedArray]:
         if not self.type.shape:
@@ -264,6 +266,14 @@ class TracedArray(Handle):
         if self.type.size != 1 or (kind is not bool and self.ndim):
             kind(shadow(self.type))  # raises what NumPy raises, or warns
         trace = current(self)
+        if (
+            kind is not bool
+            and is_formatting(sys._getframe(2))
+            and (value := self._shown()) is not None
+        ):
+            if stack.traces and self.home.guards.depends(self.id):
+                stack.traces[0].printed.append(kind(value))
+            return kind(value)
         node_id = trace.own(self)
         action = f"turned a traced array into a Python {kind.__name__}"
         try:

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from opcode import opmap
+from types import FrameType
 from typing import cast
 
+import numpy as np
+
+from ..user_lines import is_own
 from .memoised_branches import is_memoised_key
 from .trace_stack import stack
 
@@ -47,3 +53,47 @@ class TracedKey:
 
     def __len__(self) -> int:
         return len(cast("bytes", self.plain))
+
+
+# ------------------------------------------------------------------------- text made by ``%``
+
+
+def _instruction(statement: str) -> bytes:
+    """The instruction of the operator in a statement."""
+    code = compile(statement, "", "exec").co_code
+    return next(code[k : k + 2] for k in range(0, len(code), 2) if code[k] == opmap["BINARY_OP"])
+
+
+_FORMATTING = frozenset(map(_instruction, ("text % x", "text %= x")))
+_NUMBER = re.compile(r"(\d*)\.?(\d*)(?:[eE]([-+]?\d+))?")
+
+
+def is_formatting(frame: FrameType | None) -> bool:
+    """Whether the user's frame runs ``text % values``.
+
+    Text alone asks what stands on the right of ``%`` for Python numbers.
+    """
+    while frame is not None and is_own(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame is not None and (
+        frame.f_code.co_code[frame.f_lasti : frame.f_lasti + 2] in _FORMATTING
+    )
+
+
+def is_made_of_value(text: str) -> bool:
+    """Whether text holds what was printed of a differentiated value in this trace."""
+    if not stack.traces:
+        return False
+    root = stack.traces[0]
+    return any(part in text for part in root.texts if len(part) > 3 or part == text) or (
+        bool(root.printed) and any(_rounds(match, root.printed) for match in _NUMBER.finditer(text))
+    )
+
+
+def _rounds(match: re.Match[str], values: list[float]) -> bool:
+    """Whether a number in text is one of the values, to the digits that it has."""
+    whole, part, power = match.groups()
+    if not whole and not part:
+        return False
+    number, last = float(match[0]), float(f"1e{int(power or 0) - len(part)}")
+    return any(abs(abs(value) - number) <= 0.5 * last + np.spacing(number) for value in values)
