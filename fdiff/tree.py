@@ -1,12 +1,18 @@
-"""Nested tuples, lists, dicts, named tuples and dataclasses of leaves; None has no leaves."""
+"""Nested tuples, lists, dicts, named tuples, dataclasses and attrs classes of leaves.
+
+None has no leaves. Classes of the user are nodes too, once `register` is told how.
+"""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, is_dataclass
+from functools import lru_cache
 from types import NoneType
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
+
+from .errors import InputError, failure
 
 
 class Spec(NamedTuple):
@@ -22,6 +28,50 @@ class Spec(NamedTuple):
 
 
 LEAF = Spec(None)
+Flatten = Callable[[Any], tuple[Sequence[object], object]]  # children, and what else there is
+Unflatten = Callable[[Any, tuple[object, ...]], object]
+_registered: dict[type, tuple[Flatten, Unflatten]] = {}  # classes of the user
+
+
+def register(kind: type, flatten: Flatten, unflatten: Unflatten) -> bool:
+    """Make a class a node of trees; False where it is one already."""
+    return _registered.setdefault(kind, (flatten, unflatten)) == (flatten, unflatten)
+
+
+def is_registered(kind: type) -> bool:
+    """Whether the user said how instances of a class are taken apart."""
+    return kind in _registered
+
+
+def node_class(kind: type) -> bool:
+    """Whether instances of a class are nodes by their fields, or as the user said."""
+    return kind in _registered or is_dataclass(kind) or hasattr(kind, "__attrs_attrs__")
+
+
+@lru_cache(maxsize=1024)
+def init_names(kind: type) -> dict[str, str | None]:
+    """Fields of a dataclass or attrs class, with the parameter of ``__init__`` for each, if any."""
+    if is_dataclass(kind):
+        return {f.name: f.name if f.init else None for f in fields(kind)}
+    every = cast("Any", kind).__attrs_attrs__
+    return {a.name: a.alias if a.init else None for a in every}
+
+
+def _registered_parts(kind: type, tree: object) -> tuple[tuple[object, ...], Sequence[object]]:
+    """What the user's function makes of an instance of a registered class."""
+    parts = _registered[kind][0](tree)
+    call = f"register_pytree({kind.__name__})"
+    if type(parts) is not tuple or len(parts) != 2 or not isinstance(parts[0], (tuple, list)):
+        fact = "flatten must return a pair: the children, a tuple or list, and other data."
+        raise failure(InputError, call, fact, "Return (children, None) where there is no other.")
+    children, other = parts
+    try:
+        hash(other)
+    except TypeError:
+        fact = f"the data that flatten returns beside the children, {other!r}, has no hash."
+        way = "Return a tuple, a text, a number or None: traces are kept by it."
+        raise failure(InputError, call, fact, way) from None
+    return (other,), children
 
 
 def _kind(tree: object) -> type:
@@ -37,12 +87,14 @@ def node_parts(tree: object) -> tuple[tuple[object, ...], Sequence[object]] | No
         return (), tree  # type: ignore[return-value] - its class was looked at
     if kind is dict or kind is OrderedDict:
         return tuple(tree), list(tree.values())  # type: ignore[arg-type,union-attr] - its class was looked at
+    if kind in _registered:
+        return _registered_parts(kind, tree)
     if isinstance(tree, tuple) and hasattr(kind, "_fields"):
         return (), tree
     if tree is None:
         return (), ()
-    if is_dataclass(tree) and not isinstance(tree, type):
-        names = tuple(f.name for f in fields(tree))
+    if node_class(kind) and not isinstance(tree, type):
+        names = tuple(init_names(kind))
         return names, [getattr(tree, n) for n in names]
     return None
 
@@ -75,23 +127,38 @@ def _build(spec: Spec, leaves: Iterator[object]) -> object:
         return spec.kind(children)
     if spec.kind is NoneType:
         return None
-    make = cast("Callable[..., object]", spec.kind)
+    if spec.kind in _registered:
+        return _registered[spec.kind][1](spec.keys[0], tuple(children))
     if issubclass(spec.kind, tuple):
-        return make(*children)
+        return cast("Callable[..., object]", spec.kind)(*children)
     named = dict(zip(spec.keys, children, strict=True))
     if spec.kind is dict:
         return named
     if spec.kind is OrderedDict:
         return OrderedDict(named)
-    return make(**cast("dict[str, object]", named))
+    return _instance(spec.kind, cast("dict[str, object]", named))
+
+
+def _instance(kind: type, named: dict[str, object]) -> object:
+    """An instance of a dataclass or attrs class with these fields."""
+    parameters = init_names(kind)
+    if None not in parameters.values():
+        return kind(**{cast("str", parameters[name]): value for name, value in named.items()})
+    own = object.__new__(kind)  # its ``__init__`` computes fields of others
+    for name, value in named.items():
+        object.__setattr__(own, name, value)
+    return own
 
 
 def paths(spec: Spec, stem: str = "") -> list[str]:
     """How each leaf is reached from the root, as one would write it: ``['a'][0].b``."""
     if spec.kind is None:
         return [stem]
+    fields_known = hasattr(spec.kind, "_fields") or node_class(spec.kind)
     names = getattr(spec.kind, "_fields", spec.keys or range(len(spec.children)))
-    written = ".{}" if is_dataclass(spec.kind) or hasattr(spec.kind, "_fields") else "[{!r}]"
+    if spec.kind in _registered:
+        fields_known, names = False, range(len(spec.children))
+    written = ".{}" if fields_known else "[{!r}]"
     pairs = zip(names, spec.children, strict=True)
     return [path for name, child in pairs for path in paths(child, stem + written.format(name))]
 

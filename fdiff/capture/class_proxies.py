@@ -24,11 +24,12 @@ from .value_kinds import MISSING, library_class, packaged, record_class
 STATE = "_fdiff_state"
 METACLASSES = (type, ABCMeta, type(Protocol))
 _HEAP = 1 << 9  # Py_TPFLAGS_HEAPTYPE
-# What Python, `dataclasses`, `abc` and `typing` put into a class, and what no copy can have.
+# What Python, `dataclasses`, attrs, `abc` and `typing` put into a class, and what no copy can have.
 _RAW = frozenset(
     """__dict__ __weakref__ __slots__ __module__ __qualname__ __doc__ __annotations__ __annotate__
     __annotate_func__ __annotations_cache__ __firstlineno__ __static_attributes__ __match_args__
-    __dataclass_fields__ __dataclass_params__ __parameters__ __orig_bases__ __type_params__
+    __dataclass_fields__ __dataclass_params__ __attrs_attrs__ __attrs_props__
+    __parameters__ __orig_bases__ __type_params__
     __abstractmethods__ __protocol_attrs__ __non_callable_proto_members__ _abc_impl _is_protocol
     _is_runtime_protocol __classcell__ __classdictcell__""".split()  # noqa: SIM905 - a list of words
 )

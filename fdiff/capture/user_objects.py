@@ -7,7 +7,6 @@ at the end they become instances of the user's own classes.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -17,6 +16,7 @@ from typing import cast
 
 import numpy as np
 
+from ..tree import node_class
 from .class_proxies import (
     ProxyClassState,
     can_be_proxied,
@@ -26,11 +26,11 @@ from .class_proxies import (
     state_of,
 )
 from .dependency_nodes import Identical
-from .object_proxy import ObjectProxy, become_real, own_attribute, slot, slot_dict
+from .object_proxy import ObjectProxy, become_real, own_attribute, slot, slot_dict, slots
 from .proxy_context import Answers, CachedProperty, Pair, ProxyContext, Refuse, Where, label, opaque
 from .release import NoValueError, Release
 from .revalidation import Dependency
-from .value_kinds import MISSING, SCALARS, field_names, is_traced, library_class, record_class
+from .value_kinds import MISSING, SCALARS, is_traced, library_class, record_class
 from .writes import Read
 
 
@@ -177,7 +177,7 @@ class UserObjects:
             return value
         if kind in {tuple, list, dict} or (isinstance(value, tuple) and hasattr(kind, "_fields")):
             return self._adopt_items(value)
-        if dataclasses.is_dataclass(kind) and (can_be_proxied(kind) or record_class(kind)):
+        if node_class(kind) and (can_be_proxied(kind) or record_class(kind)):
             return self._adopt_fields(value)
         if kind in {FunctionType, MethodType, functools.partial} or can_be_proxied(kind):
             return self.context.wrap(value, cast("type", kind).__name__)[0]
@@ -195,15 +195,13 @@ class UserObjects:
         return tuple.__new__(cast("type[tuple[object, ...]]", type(value)), found)
 
     def _adopt_fields(self, value: object) -> object:
-        """A copy of a dataclass among the arguments, which holds traced arrays of this call."""
+        """A copy of an object among the arguments, which holds traced arrays of this call."""
         kind: type = type(value)
         if can_be_proxied(kind):
             kind = cast("type", self.context.wrap(kind, kind.__name__)[0])
         own = object.__new__(kind)
-        names = dict.fromkeys((*field_names(kind), *slot_dict(value)))
-        for name in names:
-            if (item := slot(value, name)) is not MISSING:
-                object.__setattr__(own, name, self.adopt(item))
+        for name, item in {**dict(slots(value)), **slot_dict(value)}.items():
+            object.__setattr__(own, name, self.adopt(item))
         return own
 
     # ------------------------------------------------------------------------------- the end

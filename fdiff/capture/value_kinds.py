@@ -175,6 +175,10 @@ def unchanging(value: object) -> bool:
     kind = type(value)
     if isinstance(value, _IDENTITY) or kind is object:
         return True
+    if isinstance(
+        value, types.MethodWrapperType
+    ):  # `object.__setattr__.__get__`, which attrs calls
+        return unchanging(value.__self__)
     if kind.__module__ == "typing" and not isinstance(value, type):
         return True
     if isinstance(value, Enum):

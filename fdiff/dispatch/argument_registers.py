@@ -12,7 +12,7 @@ from dataclasses import is_dataclass
 import numpy as np
 
 from ..kernels import CallSignature, Unpack
-from ..tree import flatten, node_parts, unflatten
+from ..tree import flatten, is_registered, node_parts, unflatten
 from .arguments import NUMERIC, STATIC, fixed
 
 
@@ -65,6 +65,8 @@ class ArgumentRegisters:
         if parts is None:
             return None
         kind, (names, found) = type(value), parts
+        if is_registered(kind):
+            raise NoFastPathError
         if kind is dict:
             how = "DICT"
         elif kind is list or (isinstance(value, tuple) and kind.__iter__ is tuple.__iter__):  # type: ignore[attr-defined] - a tuple has it

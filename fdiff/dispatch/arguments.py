@@ -29,7 +29,7 @@ NUMBERS = (bool, int, float, complex)
 LEAVE_OUT = "Leave it out of argnums, or pass it as an argument of its own."
 ARRAYS_ALONE = (
     "Differentiate by an array, or a tuple, list, dict or dataclass of arrays: argnums names the"
-    " argument."
+    " argument. Other classes of yours take part once fdiff.register_pytree knows them."
 )
 WAY_OUT = "__fdiff_way_out__"  # of a class of ours that operators do not take: what to write
 TAKE_NUMBERS = "Pass its numbers: `series.to_numpy()`, `frame.to_numpy()`."

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..kernels import KernelInput, ResultStep
-from ..tree import node_parts
+from ..tree import init_names, is_registered, node_parts
 from .argument_registers import ArgumentRegisters, NoFastPathError
 from .arguments import STATIC
 
@@ -139,6 +139,8 @@ def _node(value: object) -> tuple[Sequence[object], ResultStep]:
         return found, ResultStep("GROUP", kind, len(found))
     if kind is dict:
         return found, ResultStep("MAPPING", None, len(found), names)
+    if is_registered(kind) or (is_dataclass(value) and None in init_names(kind).values()):
+        raise NoFastPathError
     if is_dataclass(value):
         again = kind(**dict(zip(names, found, strict=True)))  # type: ignore[arg-type] - names of fields
         if any(a is not b for a, b in zip(node_parts(again)[1], found, strict=True)):  # type: ignore[index] - a node too

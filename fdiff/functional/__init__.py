@@ -15,6 +15,7 @@ from .kink_policy import kinks
 from .numba_functions import njit
 from .products import jvp, vjp
 from .programs import cache_clear, cache_info, jit, make_tape, source, stop_gradient
+from .pytrees import register_pytree
 from .vectorized_map import vmap
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "kinks",
     "make_tape",
     "njit",
+    "register_pytree",
     "source",
     "stop_gradient",
     "value_and_grad",
