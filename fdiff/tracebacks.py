@@ -16,11 +16,15 @@ from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
 from .errors import FdiffError, InputError, called, message
-from .user_lines import Line, is_internal, is_own, line_in, user_line
+from .user_lines import Line, is_internal, is_own, line_in, user_line, within_scipy
 
 VARIABLE = "FDIFF_TRACEBACK"
 
 # What to do, by words of the error; of the first row that fits.
+_CONSTRAINT = (
+    "NonlinearConstraint calls hess(x, v): write"
+    " hess=lambda x, v: fdiff.hessian(lambda x: numpy.dot(v, {name}(x)))(x)."
+)
 _WAYS = {
     "required positional": "Pass what `{name}` takes: arguments stand as they do in its own calls.",
     "required keyword": "Pass what `{name}` takes: arguments stand as they do in its own calls.",
@@ -201,6 +205,8 @@ def _explain(error: Exception, name: str, f: object) -> None:
         return
     words = str(error)
     way = next((way for part, way in _WAYS.items() if part in words), _ALONE if callable(f) else "")
+    if name == "hessian" and "positional argument" in words and within_scipy():
+        way = _CONSTRAINT
     call = called(name, f) if callable(f) else name
     own = getattr(f, "__name__", "f") if callable(f) else name
     line = line_in(error.__traceback__) or user_line(2)

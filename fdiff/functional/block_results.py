@@ -24,16 +24,24 @@ def block_type(out: ArrayType, inn: ArrayType, mode: str) -> ArrayType:
 
 
 def mirrored(rows: list[np.ndarray], sizes: Sequence[int]) -> list[np.ndarray]:
-    """Blocks of a Hessian made exactly symmetric, in place."""
+    """Blocks of Hessians, of one output after the other, made exactly symmetric, in place."""
     n = len(sizes)
-    for i in range(n):
-        for j in range(i, n):
-            upper = rows[i * n + j].reshape((sizes[i], sizes[j]))
-            if i == j:
-                _make_symmetric(upper)
-            else:
-                rows[j * n + i].reshape((sizes[j], sizes[i]))[...] = upper.T
+    for first in range(0, len(rows), n * n):
+        for i in range(n):
+            for j in range(i, n):
+                upper = _matrices(rows[first + i * n + j], sizes[i], sizes[j])
+                if i != j:
+                    lower = _matrices(rows[first + j * n + i], sizes[j], sizes[i])
+                    lower[...] = np.swapaxes(upper, 1, 2)
+                    continue
+                for square in upper:
+                    _make_symmetric(square)
     return rows
+
+
+def _matrices(block: np.ndarray, rows: int, columns: int) -> np.ndarray:
+    """A block as a view of one matrix for each entry of the output."""
+    return block.reshape((block.size // max(rows * columns, 1), rows, columns))
 
 
 def _make_symmetric(square: np.ndarray, stripe: int = 256) -> None:
@@ -53,6 +61,22 @@ def nested_jacobian(variant: Variant) -> Finish:
 def nested_hessian(variant: Variant) -> Finish:
     """Blocks in the structure of the inputs, each in the structure of the inputs."""
     return _nested(_inputs(variant), _inputs(variant))
+
+
+def nested_hessians(variant: Variant) -> Finish:
+    """Blocks of several outputs: in the structure of the outputs, then twice of the inputs."""
+    inner, flags = _inputs(variant)
+    size = len(flags) ** 2
+    ways = [
+        _nested((inner, [one and scalar for one in flags]), (inner, flags))
+        for scalar in variant.scalars
+    ]
+
+    def finish(blocks: Sequence[object]) -> object:
+        leaves = [way(blocks[k * size : (k + 1) * size]) for k, way in enumerate(ways)]
+        return unflatten(variant.out_spec, leaves)
+
+    return finish
 
 
 def _inputs(variant: Variant) -> Tree:

@@ -34,6 +34,7 @@ from ..dispatch.plans import (
 from ..dispatch.program import building
 from ..dispatch.variant import Variant
 from ..tape import Builder, Tape
+from ..trace.eager_trace import to_ordinary_tape
 from ..transforms.custom_calls import checkpoints_inlined
 from ..transforms.derivative_tapes import assembled, symmetric
 from ..transforms.pipeline import (
@@ -48,7 +49,14 @@ from ..transforms.pipeline import (
 )
 from ..transforms.sparsity.compressed_jacobians import compressed_sweeps
 from ..transforms.sparsity.separable_jacobians import separable_sweeps
-from .block_results import Finish, block_type, mirrored, nested_hessian, nested_jacobian
+from .block_results import (
+    Finish,
+    block_type,
+    mirrored,
+    nested_hessian,
+    nested_hessians,
+    nested_jacobian,
+)
 from .chunked_results import put_part, zeros_beside
 from .eager_results import DenseBlocks, hessian_values, jacobian_values
 from .jacobian_modes import pick_mode
@@ -244,26 +252,47 @@ def jacobian_plan(variant: Variant, mode: str, chunk_size: int | None) -> Jacobi
 
 
 def hessian_plan(variant: Variant, mode: str, chunk_size: int | None) -> HessianPlan:
-    """The plan of a Hessian, which is the Jacobian of the gradient."""
+    """The plan of a Hessian: the Jacobian of the gradient, or of the Jacobian of several outputs.
+
+    The one of several outputs is never compressed, and of an eager trace its tape is taken.
+    """
     ins = _input_types(variant)
-    asked = DenseBlocks(
-        "forward", ins, ins, [block_type(a, b, mode) for a in ins for b in ins], chunk_size, BUDGET
-    )
-    finish = nested_hessian(variant)
-    if variant.eager is not None:
-        eager = EagerStep(partial(_eager_hessian, variant, asked))
-        return HessianPlan(variant, asked, finish, eager)
-    return HessianPlan(replace(variant, tape=gradient_tape(variant)), asked, finish, None)
+    if gives_one_element(variant):
+        types = [block_type(a, b, mode) for a in ins for b in ins]
+        asked = DenseBlocks("forward", ins, ins, types, chunk_size, BUDGET)
+        finish = nested_hessian(variant)
+        if variant.eager is not None:
+            eager = EagerStep(partial(_eager_hessian, variant, asked))
+            return HessianPlan(variant, asked, finish, eager)
+        return HessianPlan(replace(variant, tape=gradient_tape(variant)), asked, finish, None)
+    slopes = replace(variant, tape=gradient_tape(variant), eager=None)
+    outs = slopes.tape.output_types
+    types = [block_type(a, b, mode) for a in outs for b in ins]
+    asked = DenseBlocks("forward", outs, ins, types, chunk_size, BUDGET)
+    plan = HessianPlan(slopes, asked, nested_hessians(variant), None)
+    plan.sparse = False
+    return plan
 
 
 def _eager_hessian(variant: Variant, asked: DenseBlocks, given: Arrays) -> list[np.ndarray]:
     return mirrored(hessian_values(variant, asked, given), [t.size for t in asked.ins])
 
 
+def gives_one_element(variant: Variant) -> bool:
+    """Whether the function returns one array with one element, and no structure."""
+    return variant.out_spec.kind is None and variant.tape.output_types[0].size == 1
+
+
 def gradient_tape(variant: Variant) -> Tape:
-    """The tape of the gradient alone."""
+    """The tape of the gradient alone; of several outputs, of their Jacobian."""
+    if variant.eager is not None:
+        tape = to_ordinary_tape(variant.eager, variant.tape.outputs)
+        variant = replace(variant, tape=tape, eager=None)
     count, wrt = len(variant.tape.outputs), variant.wrt
-    return derive(GRADIENT, variant.tape, wrt=wrt, keep=range(count, count + len(wrt)))
+    if gives_one_element(variant):
+        return derive(GRADIENT, variant.tape, wrt=wrt, keep=range(count, count + len(wrt)))
+    rows = jacobian_plan(variant, "auto", None)
+    return rows.dense() if rows.compressed is None else rows.compressed.tape
 
 
 def _input_types(variant: Variant) -> tuple[ArrayType, ...]:

@@ -1,4 +1,4 @@
-"""Second derivatives of scalar functions: `hessian`, and products `hvp` and `vhp` with vectors.
+"""Second derivatives: `hessian`, and of scalar functions products `hvp` and `vhp` with vectors.
 
 Forward mode over reverse mode: a tangent is pushed through the tape of the gradient. Which seeds
 and which sparsity a dense Hessian uses is decided in `dense_plans`; the ways, in order, stand in
@@ -21,9 +21,16 @@ from ..process.forking import no_fork
 from ..tracebacks import trim
 from ..transforms.pipeline import HVP
 from .annotations import Array, HessianKeywords, P, Places, Point, ProductKeywords
+from .complex_rules import refuse_complex
 from .dense_plans import gradient_tape, hessian_plan
 from .eager_results import hvp_values, step_of
-from .input_checks import check_one_element, check_strict, check_strict_gradient, check_vector
+from .input_checks import (
+    check_one_element,
+    check_outputs,
+    check_strict,
+    check_strict_gradient,
+    check_vector,
+)
 from .invocation import Operator, deliver, gradients
 from .jacobians import dense
 from .options import LEFT_OUT, check_chunk, check_device, check_flags, check_mode
@@ -33,7 +40,11 @@ from .products import product, refused
 
 def _check(variant: Variant, name: str, *, strict: bool) -> None:
     """Refuse functions that have no such second derivative."""
-    check_one_element(variant, name)
+    if name == "hessian":
+        check_outputs(variant, name)
+        refuse_complex(variant)
+    else:
+        check_one_element(variant, name)
     if strict:
         with no_fork:
             from ..transforms.linearity import Dependence  # noqa: PLC0415 - strict=True alone needs it
@@ -236,13 +247,13 @@ def hessian(
     vectorize: bool = False,
     outer_jacobian_strategy: str | None = None,
 ) -> object:
-    """Hessian of a scalar function at `inputs`; with `inputs` left out, the function that gives it.
+    """Hessian of `f` at `inputs`; with `inputs` left out, the function that gives it.
 
     Parameters
     ----------
     f : callable
-        Pure function of arrays that returns a single array with one element.
-    inputs : array or tuple of arrays, optional
+        Pure function of arrays, which returns an array, or arrays in tuples, lists and dicts.
+    inputs : array, list of numbers, dict, dataclass, or tuple of these, optional
         Where to evaluate.
     argnums : int or tuple of int
         In the prepared form, the arguments that are differentiated.
@@ -266,12 +277,15 @@ def hessian(
         shape ``inn_i + inn_j``. Entry ``[i, j]`` is in units of ``f`` per unit of ``x[i]`` per unit
         of ``x[j]``. Costs about ``size(inn)`` times a small multiple of one gradient.
 
+        An output of shape ``out`` with several elements gives ``out + inn + inn``, as in JAX,
+        nested like the outputs, then twice like the inputs, and costs ``size(inn)`` times what the
+        Jacobian does. One array with a single element is a scalar function, as in torch, and
+        ``out`` is left out, whatever its shape.
+
     Raises
     ------
-    VectorError
-        If the output does not have exactly one element.
     InputError
-        If an input is not an array.
+        If inputs or outputs hold anything else than arrays, or are ragged lists of numbers.
     DeviceError
         With ``device="cuda"``, if there is no GPU, no driver or no package for it.
 
@@ -286,6 +300,8 @@ def hessian(
     >>> fdiff.hessian(lambda x: np.sum(x**3), np.array([1.0, 2.0]))
     array([[ 6.,  0.],
            [ 0., 12.]])
+    >>> fdiff.hessian(lambda x: x**3, np.array([1.0, 2.0])).shape
+    (2, 2, 2)
     """
     try:
         kind = chunk_size.__class__

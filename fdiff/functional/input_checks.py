@@ -33,7 +33,7 @@ OUTPUTS = "outputs of the user-provided function"
 NOT_STRICT = "This is not allowed in strict mode."
 # Ways out.
 RETURN_ARRAYS = "Return an array, or arrays in tuples, lists and dicts."
-SCALAR = "Sum it, or write fdiff.jacobian(fdiff.jacobian(f)) for all second derivatives."
+SCALAR = "Sum it, or write fdiff.hessian(f) for all second derivatives."
 LIKE = "Pass v, built and shaped like the {}."
 ZEROS = "Leave strict out: then derivatives that do not depend on the inputs are zeros."
 
@@ -266,7 +266,8 @@ def check_strict_gradient(
     slope_depends: Sequence[Sequence[bool]], variant: Variant, name: str
 ) -> None:
     """Refuse functions whose gradient with respect to some input is constant."""
-    for i, row in enumerate(slope_depends):
+    for k, row in enumerate(slope_depends):
+        i = k % len(variant.wrt)  # one output after the other
         if not any(row):
             fact = (
                 f"While computing the {name}, found that the jacobian of the user-provided function"

@@ -211,7 +211,7 @@ def converted(tape: Tape, types: Sequence[ArrayType]) -> Tape:
 
 
 def symmetric(tape: Tape, types: Sequence[ArrayType]) -> Tape:
-    """Hessian blocks, row by row, made exactly symmetric.
+    """Hessian blocks, row by row, of one output after the other, made exactly symmetric.
 
     A block on the diagonal becomes the mean of itself and its transpose; below the diagonal stand
     the transposes of the blocks above.
@@ -220,7 +220,13 @@ def symmetric(tape: Tape, types: Sequence[ArrayType]) -> Tape:
     with Trace("hessian", lines=False) as trace:
         inputs = [trace.input(t) for t in tape.input_types]
         outs = splice(tape, inputs, trace)
-        final = [_symmetric_block(outs, types, i, j) for i in range(n) for j in range(n)]
+        hessians = [outs[k : k + n * n] for k in range(0, len(outs), n * n)]
+        final = [
+            _symmetric_block(blocks, types, i, j)
+            for blocks in hessians
+            for i in range(n)
+            for j in range(n)
+        ]
         return trace.builder.finish([trace.lift(x) for x in final])
 
 
@@ -230,5 +236,8 @@ def _symmetric_block(
     if i < j:
         return outs[i * len(types) + j]
     upper = outs[j * len(types) + i]
-    flipped = np.transpose(upper, (*range(types[j].ndim, upper.ndim), *range(types[j].ndim)))
+    first = upper.ndim - types[i].ndim - types[j].ndim  # before it come the axes of the output
+    second = first + types[j].ndim
+    axes = (*range(first), *range(second, upper.ndim), *range(first, second))
+    flipped = np.transpose(upper, axes)
     return 0.5 * (upper + flipped) if i == j else flipped

@@ -118,9 +118,6 @@ jacobian(lambda x: x, n)
 jacobian(lambda x, y: (x, x * y), (x, y), strict=True)
 jacobian(lambda x, y: (x * y, y * 0 + 1), (x, y), strict=True)
 jacobian(lambda x: (x, y), x, strict=True)
-hessian(lambda x: x * x, x)
-hessian(lambda x: ((x * x).sum(),), x)
-hessian(lambda x: ((x * x).sum(), x.sum()), x)
 hessian(lambda x: None, x)
 hessian(lambda x: (x * 2).sum(), x, strict=True)
 hessian(lambda x, y: (x * x).sum() + y.sum(), (x, y), strict=True)
@@ -213,7 +210,6 @@ def test_values_structure_and_dtypes_are_those_of_torch(case):
 OTHER_WORDS = {
     "jacobian(lambda x: x, n)": "only floating-point inputs can be differentiated, not int64",
     "hessian(lambda x, y: (x * x).sum(), (x, y), strict=True)": "is independent of input 1",
-    "hessian(lambda x: x * x, x)": "should contain a single element, but it has shape (2,)",
 }
 
 

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.optimize import NonlinearConstraint, minimize
 
 import fdiff
 from fdiff.errors import InputError, VectorError
@@ -159,6 +160,17 @@ def test_gradients_and_second_derivatives(into):
     same(fdiff.hessian(f, (p,)), jax.hessian(f, (0,))(p))
 
 
+@pytest.mark.parametrize(("into", "out"), cases())
+def test_hessians_of_several_outputs(into, out):
+    f, p = function(into, out), INPUTS[into][0](A, B)
+    want = jax.hessian(f)(p)
+    for options in ({}, {"chunk_size": 2}):
+        found = fdiff.hessian(f, **options)(p)
+        same(found, want)
+        same(fdiff.jit(fdiff.hessian(f, **options))(p), want)
+    same(fdiff.hessian(f, (p,)), jax.hessian(f, (0,))(p))
+
+
 @pytest.mark.parametrize(("into", "out"), cases(1))
 def test_batches_of_nested_derivatives(into, out):
     rng = np.random.default_rng(3)
@@ -182,6 +194,126 @@ def test_nested_derivatives_are_differentiated_again(out):
         return sum(np.sum(leaf**2) for leaf in leaves)
 
     same(fdiff.grad(ours)(A), want, rtol=1e-10)
+
+
+# --- Hessians of arrays ---------------------------------------------------------------------------
+
+
+def cubes(x):
+    return np.stack([x @ x * x[0], np.sum(x**3), x[0] * x[1] * x[2]])
+
+
+@pytest.mark.parametrize("tier", ["interpret", "evaluate", "compile"])
+def test_the_hessian_of_an_array_in_every_form(tier, monkeypatch):
+    monkeypatch.setenv("FDIFF_TIER", tier)
+    fdiff.cache_clear()
+    want = np.stack([fdiff.hessian(lambda x, k=k: cubes(x)[k])(A) for k in range(3)])
+    hess, out = fdiff.hessian(cubes), np.empty((3, 3, 3))
+    for _ in range(4):
+        same(hess(A), want)
+    same(fdiff.hessian(cubes, A), want)
+    same(fdiff.jacobian(fdiff.jacobian(cubes))(A), want)
+    same(fdiff.vmap(hess)(np.stack([A, A])), np.stack([want, want]))
+    same(fdiff.hessian(lambda x: [*cubes(x)])(A), want)  # a list of numbers is an array
+    assert hess(A, out=out) is out
+    same(out, want)
+    third = fdiff.jacobian(hess)(A)
+    assert third.shape == (3, 3, 3, 3)
+    for axes in ((0, 2, 1, 3), (0, 1, 3, 2)):
+        np.testing.assert_allclose(third, third.transpose(axes), atol=1e-14)
+    fdiff.cache_clear()
+
+
+@pytest.mark.parametrize("chunk_size", ["auto", 1, 2])
+def test_the_hessian_of_an_array_is_symmetric_to_the_bit(chunk_size):
+    rng = np.random.default_rng(4)
+    m = rng.normal(size=(5, 6))
+    f = lambda p: {"u": np.tanh(m @ p["x"]) * p["k"], "v": np.sin(p["x"]) @ np.exp(p["x"])}
+    p = {"x": rng.normal(size=6), "k": rng.normal(size=5)}
+    found = fdiff.hessian(f, chunk_size=chunk_size)(p)
+    for block in (found["u"]["x"]["x"], found["v"]["x"]["x"]):
+        np.testing.assert_array_equal(block, np.swapaxes(block, -1, -2))
+    mixed = found["u"]["x"]["k"]
+    np.testing.assert_array_equal(mixed, np.swapaxes(found["u"]["k"]["x"], -1, -2))
+    same(found["u"]["x"]["x"][2], fdiff.hessian(lambda x: f({**p, "x": x})["u"][2])(p["x"]))
+
+
+def test_one_element_is_a_scalar_as_in_torch_and_in_a_structure_an_array_as_in_jax():
+    cube = lambda x: np.sum(x**3)
+    want = np.diag(6 * A)
+    for out in (cube, lambda x: cube(x)[None], lambda x: cube(x)[None, None]):
+        same(fdiff.hessian(out)(A), want)
+        same(fdiff.hessian(lambda x: (out(x),))(A), (want.reshape((*np.shape(out(A)), 3, 3)),))
+    assert fdiff.hessian(lambda x: x[:0])(A).shape == (0, 3, 3)
+    assert fdiff.hessian(np.sin)(np.zeros(0)).shape == (0, 0, 0)
+    whole = fdiff.hessian(lambda x: (x**2, np.argmax(x)))(A)
+    same(whole[1], np.zeros((3, 3)))
+
+
+def test_the_hessian_of_an_array_that_is_differentiated_as_it_runs():
+    def f(x):
+        return np.array([v**3 if v > 0 else np.sin(v) for v in x])
+
+    rng, hess, k = np.random.default_rng(5), fdiff.hessian(f), np.arange(9)
+    for _ in range(30):
+        x = rng.normal(size=9)
+        want = np.zeros((9, 9, 9))
+        want[k, k, k] = np.where(x > 0, 6 * x, -np.sin(x))
+        np.testing.assert_allclose(hess(x), want, atol=1e-13)
+    assert hess.program.stability, "some calls were eager"
+
+
+def test_strict_looks_at_every_output():
+    with pytest.raises(fdiff.errors.StrictError, match="Output 1 of the user-provided function do"):
+        fdiff.hessian(lambda x: (x**2, np.ones(2)), A, strict=True)
+    words = r"found that the jacobian .* with respect to input 1 is independent"
+    with pytest.raises(fdiff.errors.StrictError, match=words):
+        fdiff.hessian(lambda x, y: x**2 + y, (A, A), strict=True)
+
+
+def test_the_products_of_an_array_name_the_hessian():
+    for op in (fdiff.hvp, fdiff.vhp):
+        name = op.__name__
+        first = (
+            f"{name}(<lambda>): The array returned by the function given to {name} should contain a"
+            " single element, but it has shape (3,)."
+        )
+        found = refused(lambda op=op: op(lambda x: x**2, A, A), VectorError)
+        assert found == (first, "Sum it, or write fdiff.hessian(f) for all second derivatives.")
+
+
+def pair(x):
+    return np.stack([x[0] ** 2 + x[1] ** 2, x[0] * x[1]])
+
+
+def away(x):
+    return (x[0] - 2.0) ** 2 + (x[1] - 1.0) ** 2
+
+
+def bounded(hess):
+    """The nearest point where two values are bounded, by a solver that asks ``hess(x, v)``."""
+    bound = NonlinearConstraint(
+        pair, [1.0, -np.inf], [2.0, 0.5], jac=fdiff.jacobian(pair), hess=hess
+    )
+    return minimize(
+        away, [1, 0.5], jac=fdiff.grad(away), hess=fdiff.hessian(away),
+        method="trust-constr", constraints=bound, tol=1e-9,
+    )  # fmt: skip
+
+
+def test_constraints_of_scipy():
+    hess = fdiff.hessian(pair)
+    every = bounded(lambda x, v: np.tensordot(v, hess(x), 1))
+    combined = bounded(lambda x, v: fdiff.hessian(lambda x: np.dot(v, pair(x)))(x))
+    for found in (every, combined):
+        assert found.success
+        np.testing.assert_allclose(pair(found.x), [2.0, 0.5], atol=1e-3)
+    with pytest.raises(TypeError, match=r"takes 1 positional argument but 2 were given") as caught:
+        bounded(hess)
+    assert caught.value.__notes__[0].splitlines()[-1] == (
+        "NonlinearConstraint calls hess(x, v): write"
+        " hess=lambda x, v: fdiff.hessian(lambda x: numpy.dot(v, pair(x)))(x)."
+    )
 
 
 # --- what NumPy users write: lists of numbers are arrays ------------------------------------------
