@@ -196,6 +196,7 @@ class Primitive:
     kernel: KernelRule | None = None
     family: str = ""
     structural: bool = False  # moves or adds entries only: a mask passes through its transpose
+    selects: bool = False  # leaves entries of an argument out, or overwrites them
     view: bool = False  # NumPy gives a view of the first argument
     put: Callable[..., object] | None = None
     flat: bool = False  # carries no derivative, whatever its argument
@@ -219,6 +220,8 @@ class Primitive:
     eager: EagerRule = _NOT_EAGER
     # When rewrites of the op are asked, and whether others look for its nodes: flags.
     rewriting: int = field(init=False, default=0)
+    # Whether a cotangent of zero stays zero, whatever the arguments are.
+    spreads_no_nan: bool = field(init=False, default=False)
 
     def __repr__(self) -> str:
         return self.name
@@ -235,7 +238,10 @@ class Primitive:
         found = (ASKED if asked else SEEKS if self.rewrites else 0) | (NOTED if noted else 0)
         object.__setattr__(self, "rewriting", found)
 
-    __post_init__ = note_rewrites
+    def __post_init__(self) -> None:
+        self.note_rewrites()
+        finite = self.flat or self.stops or self.structural or self.unit_slopes
+        object.__setattr__(self, "spreads_no_nan", finite or self.family == "linear")
 
 
 PRIMITIVES: Final[dict[str, Primitive]] = {}

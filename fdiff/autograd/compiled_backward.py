@@ -28,7 +28,7 @@ from ..transforms.pipeline import VALUE, derive
 from ..transforms.reverse import CotangentSums
 from ..transforms.simplify import SimplifyingTrace
 from .generated_backward import write_out
-from .graph_structure import BackwardProgram, Root, Structure, structure
+from .graph_structure import BackwardProgram, FragileNodes, Root, Structure, structure
 from .nodes import AccumulateGrad, Edge, GraphNode
 from .observed_operations import observed_pass
 from .saved_values import free
@@ -153,6 +153,7 @@ class _Composition:
         self.wanted = wanted
         self.slots = found.slots
         self.needed = self._needed()
+        self.fragile = FragileNodes(self.nodes)
 
     def _needed(self) -> list[bool]:
         """Whether a node leads to something that is asked for."""
@@ -220,13 +221,19 @@ class _Composition:
         masks = [sums.masks.get((k, nr)) for nr in range(len(made.outputs))]
         if not any(b is not None for b in bars):
             return False
+        if self.fragile.behind(node):
+            types = made.tape.output_types
+            masks = [
+                sums.all_entries(t) if m is None else m for t, m in zip(types, masks, strict=True)
+            ]
         seeds = tuple(
             [None if b is None else m is not None for b, m in zip(bars, masks, strict=True)]
         )
         pull = made.pull(seeds)
         saved = dict(zip(made.saved, node.saved or (), strict=True))
         ids = [self.inputs[self.slots[id(saved[place])]] for place in pull.saved]
-        ids += [b for b in bars if b is not None] + [m for m in masks if m is not None]
+        ids += [b for b in bars if b is not None]
+        ids += [m for b, m in zip(bars, masks, strict=True) if b is not None and m is not None]
         steps, outputs, _, _ = pull.template
         sums.builder.splice(steps, ids, node.line)
         for operand, place, masked in pull.targets:

@@ -5,7 +5,7 @@ Our own: docs/decisions/recorded-arrays.md.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -80,6 +80,29 @@ def structure(roots: Sequence[Root], wanted: Sequence[Edge] | None) -> Structure
     if wanted is not None:
         key.append(tuple([(places.get(node, -1), nr) for node, nr in wanted]))
     return Structure(tuple(key), nodes, places, values, slots)
+
+
+class FragileNodes:
+    """The nodes of a graph whose cotangents meet slopes that may be infinite or NaN.
+
+    They are found when that is first asked (`transforms/cotangent_masks.py`).
+    """
+
+    def __init__(self, nodes: Collection[GraphNode]) -> None:
+        self.nodes = nodes
+        self._fragile: set[GraphNode] | None = None
+
+    def behind(self, node: GraphNode) -> bool:
+        """Whether a node leaves entries of such a cotangent out, which a mask has to tell."""
+        if node.__class__ is not GraphNode or not node.recipe.selects:
+            return False
+        if self._fragile is None:
+            self._fragile = fragile = set[GraphNode]()
+            for other in sorted(self.nodes, key=lambda n: n.number):
+                own = other.__class__ is GraphNode and other.recipe.fragile
+                if own or any(e is not None and e[0] in fragile for e in other.edges):
+                    fragile.add(other)
+        return any(e is not None and e[0] in self._fragile for e in node.edges)
 
 
 def _enter_recipe(node: GraphNode, key: list[Any]) -> Sequence[Any] | None:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..process import anomaly_mode
-from .graph_structure import Root
+from .graph_structure import FragileNodes, Root
 from .node_rules import NodeRules, wrong_count
 from .nodes import AccumulateGrad, CustomNode, Edge, GraphNode, call_hook
 from .observed_operations import observed_node
@@ -64,6 +64,7 @@ class NodeSweep:
         self.rules = rules
         self.deliver = deliver
         self.counts = reachable(roots)
+        self.fragile = FragileNodes(self.counts.keys())
         self.needed = None if wanted is None else leading_to(self.counts, wanted)
         rules.needed = self.needed
         self.wanted = set(wanted or ())
@@ -131,6 +132,11 @@ class NodeSweep:
         self.ran.append(node)
         if hooks is not None and hooks.before:
             bars = self._before(node, bars)
+        if self.fragile.behind(node):
+            whole = {
+                k: np.ones(bar.shape, np.bool_) for k, (bar, mask) in bars.items() if mask is None
+            }
+            bars = {k: (bar, whole.get(k, mask)) for k, (bar, mask) in bars.items()}
         with observed_node(node):
             watched = anomaly_mode.mode is not None
             found = watched_pull(self.rules, node, bars) if watched else self.rules.pull(node, bars)

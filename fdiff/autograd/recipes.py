@@ -17,6 +17,7 @@ from ..dispatch.capture_session import NoSessionError
 from ..errors import UnsupportedError, failure
 from ..tape import Tape
 from ..trace.operation_cache import MOST
+from ..transforms.cotangent_masks import Fragility
 from ..transforms.dependence import reached
 from ..transforms.rule_templates import Seeds
 from ..transforms.template_sizes import resizable_tape, resized_tape, with_numbers
@@ -36,13 +37,15 @@ class Recipe:
     `stored` are the operands that it stores into. `needed` tells which operands get cotangents.
     `saved` are places among operands and outputs, those stored into last. `lasting` tells that it
     serves further calls, `ruled` that rules of the user's are on the tape, `through_view` that it
-    stores into a part of an array, which torch pulls back once. `passes` are backward passes that
-    begin here and are written out (`generated_backward.py`), with the output they begin at.
+    stores into a part of an array, which torch pulls back once. `selects` and `fragile` say that it
+    leaves entries out, and that its slopes may be infinite or NaN (`cotangent_masks.py`). `passes`
+    are backward passes that begin here and are written out (`generated_backward.py`), with the
+    output they begin at.
     """
 
     __slots__ = (
-        "_resizing", "_tape", "count", "lasting", "name", "needed", "outputs", "passes", "places",
-        "pulls", "ruled", "saved", "single", "spec", "stored", "through_view",
+        "_resizing", "_tape", "count", "fragile", "lasting", "name", "needed", "outputs", "passes",
+        "places", "pulls", "ruled", "saved", "selects", "single", "spec", "stored", "through_view",
     )  # fmt: skip
 
     def __init__(
@@ -63,6 +66,9 @@ class Recipe:
         self.pulls: dict[tuple[Seeds, tuple[bool, ...]], Pull] = {}
         self.passes: list[tuple[int, Callable[..., bool]]] = []
         self.outputs = _moving(made, self.needed)
+        self.selects = any(node.primitive.selects for node in made.tape.nodes)
+        moving = reached(made.tape, dict.fromkeys(compress(made.tape.inputs, self.needed), 1))
+        self.fragile = Fragility(made.tape.nodes, moving).of_any(made.tape.outputs)
         self.single = len(self.outputs) == 1 and not made.stored and made.spec.kind is None
         every = tuple([False if floating else None for floating in self.outputs])
         self.saved = self.pull(every).saved if any(self.needed) and any(self.outputs) else ()

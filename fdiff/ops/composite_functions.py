@@ -104,7 +104,8 @@ def nan_to_num(x: object, copy: bool = True, nan: float = 0.0, posinf: float | N
     high = info.max if posinf is None else posinf
     low = info.min if neginf is None else neginf
     finite = np.where(np.isnan(a), nan, np.where(a == np.inf, high, np.where(a == -np.inf, low, a)))
-    return scalar_if_0d(finite.astype(a.dtype))
+    out = scalar_if_0d(finite.astype(a.dtype))
+    return marked(out, lambda: ~np.isfinite(a), "numpy.nan_to_num", "NaN or an infinity, which it replaces")
 
 
 @implements(np.isclose)

@@ -88,7 +88,7 @@ def _scatter_sample(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
 # gather(x, i, j)[...] = x[i[...], j[...]]: indices of one shape, for the leading axes of x.
 gather = multilinear(
     "gather", _gathered, lambda bar, args: [apply(scatter_add, bar, *args[1:], shape=args[0].shape)], ((0,),),
-    evaluate=lambda x, *indices: x[indices], batch=_gather_batch, kernel=KernelRule(Kind.GATHER), structural=True,
+    evaluate=lambda x, *indices: x[indices], batch=_gather_batch, kernel=KernelRule(Kind.GATHER), structural=True, selects=True,
     put=lambda parent, new, *indices: apply(PRIMITIVES["scatter_set"], parent, new, *indices),
     sizeless=True, samples=(Sample(_gather_sample),), eager=EagerRule(scalar_rule=READS_ENTRY), sparse_tangents=gathered,
 )
@@ -123,7 +123,7 @@ def _set_transposes(bar: TracedArray, args: Args) -> list[object]:
     if mine is not None:
         mine = mine.reshape((*mine.shape, *(1,) * (values.ndim - mine.ndim)))
         part = np.where(mine, part, np.zeros((), part.dtype))
-    return [apply(scatter_set, bar, np.zeros(values.shape, values.dtype), *indices), part]
+    return [apply(scatter_set, bar, np.zeros(values.shape, bar.dtype), *indices), part]
 
 
 def _last(x: TracedArray, indices: Args) -> TracedArray | None:
@@ -153,7 +153,7 @@ def _set_batch(args: Args, mapped: Sequence[bool], size: int) -> list[object]:
 
 scatter_set = multilinear(
     "scatter_set", _set_type, _set_transposes, ((0, 1),), evaluate=_set, batch=_set_batch, kernel=KernelRule(Kind.SCATTER_SET),
-    structural=True, layout=LayoutRule("update"), provenance=through_scatter,
+    structural=True, selects=True, layout=LayoutRule("update"), provenance=through_scatter,
     samples=(
         Sample(lambda rng: (rng.normal(size=(4, 3)), rng.normal(size=(2, 3)), np.array([2, -4]))),
         Sample(lambda rng: (rng.normal(size=(4, 2)), rng.normal(size=(3, 2)), np.array([2, 0, -2]))),

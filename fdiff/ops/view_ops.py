@@ -111,7 +111,7 @@ slice_ = linear(
     lambda bar, src, *, starts, sizes, steps: apply(unslice, bar, starts=starts, steps=steps, shape=src.shape),
     evaluate=lambda x, *, starts, sizes, steps: x[slices(starts, sizes, steps)],
     batch=lambda x, *, starts, sizes, steps: apply(slice_, x, starts=(0, *starts), sizes=(x.shape[0], *sizes), steps=(1, *steps)),
-    kernel=KernelRule(Kind.SLICE), structural=True, moves=True, axis_map=axis_maps.sliced,
+    kernel=KernelRule(Kind.SLICE), structural=True, selects=True, moves=True, axis_map=axis_maps.sliced,
     sparse_tangents=tangents.sliced, sizeless=True, view=True,
     put=lambda parent, new, *, starts, sizes, steps: apply(update, parent, new, starts=starts, steps=steps),
     layout=LayoutRule("view"), shorten=forward_load, provenance=through_slice, eager=EagerRule(specialise=_of_unit_steps),
@@ -152,7 +152,7 @@ def _update_jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: objec
 
 
 def _update_vjp(bars: Sequence[object], args: Sequence[TracedArray], outs: object, *, starts: Ints, steps: Ints) -> list[object]:
-    nothing = np.zeros(args[1].shape, args[1].dtype)
+    nothing = np.zeros(args[1].shape, bars[0].dtype)
     return [
         apply(update, bars[0], nothing, starts=starts, steps=steps),
         apply(slice_, bars[0], starts=starts, sizes=args[1].shape, steps=steps),
@@ -168,7 +168,8 @@ def _update_batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int
 update = register(
     Primitive(
         "update", _updated, _update, _update_jvp, _update_vjp, _update_batch, KernelRule(Kind.UPDATE), "linear", structural=True,
-        moves=True, axis_map=axis_maps.updated, sparse_tangents=tangents.updated, layout=LayoutRule("update"), shorten=forward_store,
+        selects=True, moves=True, axis_map=axis_maps.updated, sparse_tangents=tangents.updated,
+        layout=LayoutRule("update"), shorten=forward_store,
         provenance=through_update,
         samples=(Sample(lambda rng: (rng.normal(size=(5, 4)), rng.normal(size=(2, 2))), {"starts": (1, 3), "steps": (2, -2)}),),
     )

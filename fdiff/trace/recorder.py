@@ -192,7 +192,7 @@ class Recorder:
     def _lift_array(self, array: np.ndarray, dtype: np.dtype) -> int:
         """A constant of the tape; an array of one repeated value is a scalar, broadcast."""
         copied = np.array(array, dtype=dtype, order="C")
-        if copied.size > 1 and copied.dtype.kind == "f":
+        if copied.size > 1 and copied.dtype.kind in "fb":
             first = copied.ravel()[:1]
             if copied.tobytes() == first.tobytes() * copied.size:
                 scalar = self.builder.constant(first.reshape(()))

@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..arraytype import BOOL
 from ..errors import message
+from ..kernel_rule import Kind
 from ..ops.elementwise import where
 from ..ops.families import unbroadcast
 from ..primitive import ZERO, Primitive
@@ -103,6 +105,10 @@ def narrow_mask(mask: Any, shape: tuple[int, ...]) -> TracedArray:
     return np.reshape(np.any(mask, axis=axes), shape)  # type: ignore[return-value] - stubs know no traced arrays
 
 
+# Their transposes add entries up, which have to be numbers; those of others move truth values.
+_ADD_UP = (Kind.GATHER, Kind.CUMSUM)
+
+
 def entries_taken(
     node: Node, bar: np.ndarray, args: Sequence[TracedArray], outs: Sequence[TracedArray]
 ) -> list[TracedArray | None]:
@@ -110,7 +116,7 @@ def entries_taken(
     assert node.primitive.vjp is not None
     pulled = node.primitive.vjp([bar], args, outs, **dict(node.params))
     pulled = [p() if callable(p) else p for p in pulled]
-    return [None if p is ZERO else p != 0 for p in pulled]  # type: ignore[misc] - stubs know no traced arrays
+    return [None if p is ZERO else p if p.dtype == BOOL else p != 0 for p in pulled]  # type: ignore[misc] - stubs know no traced arrays
 
 
 def masks_of_arguments(
@@ -123,7 +129,9 @@ def masks_of_arguments(
     """
     params = dict(node.params)
     if node.primitive.structural:
-        weight = np.where(mask, np.ones((), outs[0].dtype), np.zeros((), outs[0].dtype))
+        weight: Any = mask
+        if node.primitive.kind in _ADD_UP:
+            weight = np.where(mask, np.ones((), outs[0].dtype), np.zeros((), outs[0].dtype))
         return entries_taken(node, np.broadcast_to(weight, outs[0].shape), args, outs)
     if node.primitive.masks is not None:
         return [*node.primitive.masks(mask, args, **params)]  # type: ignore[list-item] - stubs know no traced arrays

@@ -17,6 +17,7 @@ from ..process.progress import Stage
 from ..tape import INPUT, ITEM, Node, Tape
 from ..trace import derived_lines
 from ..user_lines import Line
+from .cotangent_masks import CertainEntries, Fragility
 from .custom_calls import closed, opened
 from .dependence import reached
 from .rule_templates import Seeds, Targets, pull_operands, pulls
@@ -64,7 +65,7 @@ def pull_back(tape: Tape, wrt: Sequence[int], seeds: Seeds) -> tuple[Tape, list[
     yet; the nodes of the outputs in it; and what each of the results is.
     """
     with SimplifyingTrace("backward") as trace:
-        sweep = _ReverseSweep(tape, trace, [tape.inputs[k] for k in wrt])
+        sweep = _ReverseSweep(tape, trace, [tape.inputs[k] for k in wrt], inner=True)
         there = [o for o, s in zip(tape.outputs, seeds, strict=True) if s is not None]
         masked = [o for o, s in zip(tape.outputs, seeds, strict=True) if s]
         bars = [trace.input(tape.nodes[o].type).node for o in there]
@@ -96,6 +97,7 @@ class CotangentSums:
         self.builder = trace.builder
         self.bars: dict[Any, int] = {}
         self.masks: dict[Any, int] = {}
+        self.certain = CertainEntries(trace.builder)
 
     def accumulate(self, a: Hashable, bar: int, mask: int | None, line: Line | None) -> None:
         """Add to the cotangent of a node; the mask of a sum is the union of the masks."""
@@ -103,13 +105,20 @@ class CotangentSums:
         known = bars.get(a)
         if known is None:
             bars[a] = bar
-            if mask is not None:
-                masks[a] = mask
-            return
-        bars[a] = self._combined(add, known, bar, line)
-        there = masks.pop(a, None) if masks else None
-        if there is not None and mask is not None and not self._opposite(there, mask):
-            masks[a] = there if there == mask else self._combined(logical_or, there, mask, line)
+        else:
+            bars[a] = self._combined(add, known, bar, line)
+            there = masks.pop(a, None) if masks else None
+            if there is None or mask is None or self._opposite(there, mask):
+                return
+            if there != mask:
+                mask = self._combined(logical_or, there, mask, line)
+        if mask is not None and not self.certain.fill(mask):
+            masks[a] = mask
+
+    def all_entries(self, type_: ArrayType) -> int:
+        """The mask that leaves nothing out of a cotangent of this type."""
+        one = self.builder.constant(np.ones((), np.bool_))
+        return self.builder.add(spread, (one,), (("shape", type_.shape),)) if type_.shape else one
 
     def _opposite(self, mask: int, other: int) -> bool:
         """Whether one of two masks is true where the other is not: those of both branches."""
@@ -130,12 +139,16 @@ class CotangentSums:
 class _ReverseSweep(CotangentSums):
     """Cotangents of the nodes of a tape, pulled backwards."""
 
-    def __init__(self, tape: Tape, trace: SimplifyingTrace, wrt: Sequence[int]) -> None:
+    def __init__(
+        self, tape: Tape, trace: SimplifyingTrace, wrt: Sequence[int], *, inner: bool = False
+    ) -> None:
         super().__init__(trace)
+        self.inner = inner  # cotangents of inputs are pulled further, so that their masks matter
         self.tape = tape
         self.values = self.builder.replay(tape)
         self.types = [node.types[0] for node in tape.nodes]
         self.wanted = reached(tape, dict.fromkeys(wrt, 1))
+        self.fragile = Fragility(tape.nodes, self.wanted)
         self.value_of, self.type_of = self.values.__getitem__, self.types.__getitem__
         self.is_wanted = self.wanted.__getitem__
         self.parts: dict[int, dict[int, tuple[int, int | None]]] = {}
@@ -171,6 +184,8 @@ class _ReverseSweep(CotangentSums):
                 continue
             bar = bars.pop(i)
             mask = masks.pop(i, None) if masks else None
+            if mask is None and primitive.selects and self.fragile.of_any(node[1]):
+                mask = self.all_entries(node.type)
             if primitive is ITEM:
                 parts.setdefault(node.args[0], {})[node.k] = bar, mask
             elif mask is None:
@@ -238,4 +253,6 @@ class _ReverseSweep(CotangentSums):
                 bars[args[k]] = ids[outputs[place]]
                 continue
             mask = None if masked is None else ids[outputs[masked]]
+            if mask is not None and not self.inner and not self.fragile.of_any(args[k : k + 1]):
+                mask = None
             self.accumulate(args[k], ids[outputs[place]], mask, line)

@@ -39,6 +39,30 @@ def two_branches(x):
     return np.where(x > 0, root, 0.0) + np.where(x > 4, root, 0.0)
 
 
+def unit_rotation(x):
+    return np.nan_to_num(x / np.sqrt(x * x))
+
+
+def distances(x):
+    out = np.abs(x[:, None] - x)
+    out = np.sqrt(out)
+    np.fill_diagonal(out, np.inf)
+    return 1 / out
+
+
+def inverse_where_positive(x):
+    out = np.zeros_like(x)
+    mask = np.array([False, True])
+    out[mask] = 1 / x[mask]
+    return out
+
+
+def stored_after(x):
+    out = 1 / x
+    out[x == 0] = 0.0
+    return out
+
+
 ROWS = [
     # name, function, point, gradient, whether there is none
     ("abs(0)", np.abs, 0.0, 0, KINK),
@@ -189,6 +213,18 @@ ROWS = [
         [0, -1, 0.5],
         SMOOTH,
     ),
+    ("sqrt(x)[1:] at [0, 4]", lambda x: np.sqrt(x)[1:], [0.0, 4.0], [0, 0.25], SMOOTH),
+    ("sqrt(x)[mask]", lambda x: np.sqrt(x)[np.array([False, True])], [0.0, 4.0], [0, 0.25], SMOOTH),
+    ("1 / x, then zeros stored at x == 0", stored_after, [0.0, 2.0], [0, -0.25], SMOOTH),
+    ("e[mask] = 1 / x[mask]", inverse_where_positive, [0.0, 2.0], [0, -0.25], SMOOTH),
+    ("1 / d after fill_diagonal(d, inf)", distances, [0.0, 4.0], [0.125, -0.125], SMOOTH),
+    (
+        "x * [1, inf], the first",
+        lambda x: (x * np.array([1.0, INF]))[:1],
+        [1.0, 1.0],
+        [1, 0],
+        SMOOTH,
+    ),
     ("copysign(x, -1) at 0", lambda x: np.copysign(x, -1.0), 0.0, 0, KINK),
     ("sign", np.sign, [0.0, 2.0], [0, 0], KINK),
     ("floor", np.floor, [1.0, 1.5], [0, 0], KINK),
@@ -200,7 +236,10 @@ ROWS = [
         KINK,
     ),
     ("round", lambda x: np.round(x, 1), [0.25, 1.0], [0, 0], KINK),
-    ("nan_to_num", np.nan_to_num, [NAN, INF, -INF, 1.0], [0, 0, 0, 1], SMOOTH),
+    ("nan_to_num", np.nan_to_num, [NAN, INF, -INF, 1.0], [0, 0, 0, 1], KINK),
+    ("nan_to_num of numbers", np.nan_to_num, [0.0, 1.0], [1, 1], SMOOTH),
+    ("nan_to_num(x / sqrt(x * x)) at 0", unit_rotation, [0.0, 2.0], [0, 0], KINK),
+    ("nan_to_num, an entry left out", lambda x: unit_rotation(x)[1:], [0.0, 2.0], [0, 0], SMOOTH),
     ("maximum.accumulate tie", np.maximum.accumulate, [1.0, 2.0, 2.0], [1, 1, 1], KINK),
     ("maximum.accumulate, later tie", np.maximum.accumulate, [2.0, 2.0, 1.0], [1, 2, 0], KINK),
     ("minimum.accumulate, later tie", np.minimum.accumulate, [1.0, 1.0, 2.0], [1, 2, 0], KINK),
@@ -306,6 +345,8 @@ SECOND = [
         [5.0, 0.0, 1.0],
         [0, 0, -0.25],
     ),
+    ("sqrt(x)[1:] at [0, 4]", lambda x: np.sqrt(x)[1:], [0.0, 4.0], [0, -1 / 32]),
+    ("1 / x, then zeros stored at x == 0", stored_after, [0.0, 2.0], [0, 0.25]),
     ("sinc at 0 and near", np.sinc, [0.0, 1e-6], [-(np.pi**2) / 3, -(np.pi**2) / 3]),
     ("prod with two zeros", np.prod, [0.0, 2.0, 0.0], [0, 0, 0]),
     ("logaddexp of equals", lambda x: np.logaddexp(x, 0.0), [0.0], [0.25]),
@@ -628,8 +669,11 @@ PAGE = Path(__file__).parents[2] / "docs" / "kinks.md"
 INTRODUCTION = """# Kinks: what a derivative is where there is none
 
 Where a function has no derivative, or one on each side, `fdiff` gives the value below, in forward
-and reverse mode, interpreted and compiled. `numpy.where` never lets a NaN or an infinity of the
-branch that is not taken into a derivative of any order.
+and reverse mode, interpreted and compiled. What takes no part in the result has no part in a
+derivative of any order, even where its slope is infinite or NaN: the branch of a `numpy.where` that
+is not taken, entries that a slice, an index or a mask leaves out, entries that a store overwrites.
+That is known from the operations, not from numbers: where 0 is multiplied by an infinite slope,
+as in `x * numpy.sqrt(x)` at 0 or for a weight of 0, the derivative is NaN.
 
     with fdiff.kinks("raise"):
         fdiff.grad(f)(x)

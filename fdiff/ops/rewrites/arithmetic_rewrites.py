@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...arraytype import broadcast
-from ...primitive import Rewrite
+from ...primitive import PRIMITIVES, Rewrite
 from ...tape import Builder
 from .constant_factors import merge_factors, product_of_numbers
 from .rewrite_context import (
@@ -111,6 +111,41 @@ def one_choice(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
     return None
 
 
+@Rewrite
+def chosen_once(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
+    """where(c, f(where(c, x, y)), z) -> where(c, f(x), z), as cotangents with masks have it."""
+    inside = _where_chosen(b, args[1], args[0], LEVELS)
+    return None if inside == args[1] else b.add(PRIMITIVES["where"], (args[0], inside, args[2]))
+
+
+LEVELS = 3  # of arithmetic between two choices, as a slope is applied
+
+
+def _where_chosen(b: Builder, i: int, condition: int, levels: int) -> int:
+    """A node that is equal to node `i` where the condition of the same shape holds."""
+    node = b.nodes[i]
+    if len(node.types) > 1 or b.type(i).shape != b.type(condition).shape:
+        return i
+    if node.primitive.name == "where":
+        return node.args[1] if node.args[0] == condition else i
+    if not levels or node.primitive.family != "elementwise" or not node.args:
+        return i
+    args = tuple([_where_chosen(b, a, condition, levels - 1) for a in node.args])
+    return i if args == node.args else b.add(node.primitive, args, node.params)
+
+
+@seeks("broadcast_to")
+def certain_choice(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
+    """where(True, x, y) -> x, where True is repeated."""
+    chosen = repeated_number(b, args[0])
+    if chosen is None:
+        return None
+    shapes = [b.type(a).shape for a in args]
+    taken = args[1] if chosen else args[2]
+    shape = broadcast(*shapes)
+    return taken if b.type(taken).shape == shape else new(b, "broadcast_to", (taken,), shape=shape)
+
+
 _BY_ROWS = ("gather", "scatter_add")  # made of rows, in turn
 
 
@@ -164,5 +199,5 @@ DIVIDE = (over_one, drop_broadcast("divide"), outer_transpose("divide"))
 NEGATIVE = (double_negative,)
 POWER = (drop_broadcast("power"),)
 MAXIMUM, MINIMUM = (drop_broadcast("maximum"),), (drop_broadcast("minimum"),)
-WHERE = (one_choice, drop_broadcast("where"))
+WHERE = (one_choice, certain_choice, chosen_once, drop_broadcast("where"))
 CONVERT = (drop_conversion,)

@@ -5,11 +5,13 @@ Incremental adjoints; A. Griewank and A. Walther, Evaluating Derivatives, SIAM 2
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ...trace.eager_trace import EagerTrace
+from ..cotangent_masks import Fragility
 from .eager_rules import Slices
 
 
@@ -27,6 +29,7 @@ class Cotangents:
         self.count = len(trace.builder.nodes)
         self.bars: list[Any] = [None] * self.count
         self.masks: dict[int, Any] = {}
+        self.fragile = Fragility(trace.builder.nodes, self.active)
         self.owned = bytearray(self.count)
         self.parts: dict[int, dict[int, tuple[Any, Any]]] = {}
 
@@ -40,6 +43,8 @@ class Cotangents:
         if within is not None:
             self.writable(a)[within] += bar
             return
+        if mask is not None and not self.fragile.of_any((a,)):
+            mask = None
         if known is None:
             bars[a] = bar
             if mask is not None:
@@ -51,18 +56,41 @@ class Cotangents:
             self.masks[a] = there if there is mask else self._either(there, mask)
 
     def writable(self, a: int) -> np.ndarray:
-        """The cotangent of a node as an array to add to, which nobody else holds."""
+        """The cotangent of a node as an array to add to, which nobody else holds.
+
+        It is masked no longer.
+        """
         bars, known = self.bars, self.bars[a]
         if not self.owned[a]:
-            bars[a] = self._zeros(a) if known is None else np.array(known)
+            type_ = self.builder.nodes[a].type
+            bars[a] = np.zeros(self._shape(a), type_.dtype) if known is None else np.array(known)
             self.owned[a] = True
         self.masks.pop(a, None)
         return bars[a]
 
-    def _zeros(self, a: int) -> np.ndarray:
-        type_ = self.builder.nodes[a].type
+    def add_entries(self, a: int, spot: tuple[Any, ...], bar: Any) -> None:
+        """Add to some entries of the cotangent of a node, which its mask then has."""
+        mask = None
+        if self.fragile.of_any((a,)):
+            new = self.bars[a] is None
+            mask = np.zeros(self._shape(a), np.bool_) if new else self.masks.get(a)
+        self.writable(a)[spot] += bar
+        if mask is not None:
+            self.masks[a] = mask = np.array(mask)
+            mask[spot] = True
+
+    def mask_of(self, i: int, args: Sequence[int]) -> Any:
+        """The mask of the cotangent of a node that selects entries of `args`."""
+        mask = self.masks.pop(i, None)
+        return self.all_entries(i) if mask is None and self.fragile.of_any(args[:1]) else mask
+
+    def all_entries(self, i: int) -> Any:
+        """The mask that leaves nothing out of the cotangent of a node."""
+        return np.ones(self._shape(i), np.bool_)
+
+    def _shape(self, a: int) -> tuple[int, ...]:
         lead = () if self.size is None else (self.size,)
-        return np.zeros((*lead, *type_.shape), type_.dtype)
+        return (*lead, *self.builder.nodes[a].type.shape)
 
     def _add(self, a: Any, b: Any) -> Any:
         return a + b

@@ -106,6 +106,8 @@ class PullSweep(Cotangents):
                 mask = self.masks.pop(i, None)
                 parts.setdefault(args[0], {})[op.params[0][1]] = bar, mask
             else:
+                if op.primitive.selects and (mask := self.mask_of(i, args)) is not None:
+                    self.masks[i] = mask
                 self._pull(i, op, args, tuple([active[a] for a in args]))
             bars[i] = None
         return [bars[i] for i in wrt]
@@ -188,6 +190,9 @@ class EnteredPullSweep(PullSweep):
         ids = [*seeds, *args, *self.builder.results(i)]
         self.builder.splice(rule.steps, ids)
         return [ids[o] for o in rule.outputs], rule.result
+
+    def all_entries(self, i: int) -> int:
+        return self.builder.constant(super().all_entries(i))
 
     def _add(self, a: int, b: int) -> int:
         return self.builder.add(add, (a, b))

@@ -35,7 +35,7 @@ def _pull_entry(sweep: Cotangents, i: int, args: tuple[int, ...], bar: Any) -> N
     if not sweep.active[source]:
         return
     spot: tuple[Any, ...] = tuple([sweep.values[k] for k in args[1:]])
-    sweep.writable(source)[spot if sweep.size is None else (slice(None), *spot)] += bar
+    sweep.add_entries(source, spot if sweep.size is None else (slice(None), *spot), bar)
 
 
 def scalar_pull(op: Op) -> ScalarPull:
@@ -111,7 +111,7 @@ def _without(array: Any, places: Sequence[int], size: int | None) -> np.ndarray:
 def pull_store(sweep: Cotangents, i: int, op: Op, args: tuple[int, ...]) -> None:
     """Entries that were stored get their cotangents, the array below gets the others."""
     places, size, active = places_of(op), sweep.size, sweep.active
-    bar, mask = sweep.bars[i], sweep.masks.pop(i, None)
+    bar, mask = sweep.bars[i], sweep.mask_of(i, args)
     if active[args[0]]:
         kept = None if mask is None else _without(mask, places, size)
         sweep.accumulate(args[0], _without(bar, places, size), kept)
@@ -143,7 +143,7 @@ def push_store(op: Op, given: Sequence[Any], size: int | None) -> np.ndarray:
 def enter_pull_store(sweep: Cotangents, i: int, op: Op, args: tuple[int, ...]) -> None:
     """Pull back a store as `pull_store` does, for cotangents that are nodes of the trace."""
     trace, places, active = sweep.trace, places_of(op), sweep.active
-    bar, mask = sweep.bars[i], sweep.masks.pop(i, None)
+    bar, mask = sweep.bars[i], sweep.mask_of(i, args)
     if active[args[0]]:
         kept = None if mask is None else trace.cleared(mask, places)
         sweep.accumulate(args[0], trace.cleared(bar, places), kept)
