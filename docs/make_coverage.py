@@ -46,7 +46,9 @@ Written by `docs/make_coverage.py`. *Rank*: how many ops users write more often.
 checked against plain NumPy and SciPy for its value and against differences for its first and
 second derivative (`tests/project/test_coverage.py`). A function that reads a file, a
 setting or random numbers is *traced at each call*, which a `RetraceWarning` says. What is
-differentiated of `quad`, `root`, `minimize`, `solve_ivp` and others: [solvers.md](solvers.md)."""
+differentiated of `quad`, `root`, `minimize`, `solve_ivp` and others: [solvers.md](solvers.md).
+Recorded arrays have the same gradients, or an error where a plain array would be made of them
+(`tests/autograd/test_coverage_on_recorded_arrays.py`)."""
 
 
 class Example(NamedTuple):

@@ -212,6 +212,7 @@ class Primitive:
     sparsity: Callable[..., Sequence[np.ndarray | None]] | None = None
     samples: tuple[Sample, ...] = field(default=())
     layout: LayoutRule = _C_ORDER
+    refuses: bool = False  # it has a value, and an error in place of a derivative
     stops: bool = False  # the result counts as independent of the arguments
     folds: bool = True  # a node whose arguments are constants becomes a constant
     shorten: Callable[..., tuple[int | None, tuple[int, ...]]] | None = None

@@ -87,15 +87,18 @@ def _number(code: CodeType, at: int) -> int:
 
 def scipy_call() -> str | None:
     """The function of SciPy that the user called and that is running now, or None."""
-    frame, found = sys._getframe(1), None
+    frame, found, inside = sys._getframe(1), None, False
     while frame is not None and is_internal(frame.f_code.co_filename):
-        if str(frame.f_globals.get("__name__")).startswith("scipy."):
-            found = frame
+        code, module = frame.f_code, str(frame.f_globals.get("__name__"))
+        if module.startswith("scipy.") and not is_own(code.co_filename):  # see `entry_points.py`
+            inside = True
+            if "<locals>" not in code.co_qualname and not module.startswith("scipy._lib."):
+                found = module, code.co_qualname  # what decorates it has no name that users know
         frame = frame.f_back
     if found is None:
-        return None
-    module = [p for p in str(found.f_globals["__name__"]).split(".") if not p.startswith("_")]
-    return ".".join((*module, found.f_code.co_qualname))
+        return "a function of scipy" if inside else None
+    module = [p for p in found[0].split(".") if not p.startswith("_")]
+    return ".".join((*module, found[1]))
 
 
 def within_scipy() -> bool:

@@ -9,6 +9,7 @@ from . import array_methods as array_methods  # enters the methods of the class
 from . import checkpointing as checkpointing  # enters what `checkpoint` asks
 from . import custom_rule_nodes as custom_rule_nodes  # enters what functions with rules ask
 from . import graph as graph
+from . import library_calls as library_calls  # enters what functions of SciPy ask
 from . import operator_calls as operator_calls  # enters what operators ask
 from . import recorded_checks as recorded_checks  # enters what `gradcheck` asks
 from .engine import backward, grad

@@ -92,13 +92,16 @@ def _reflected(ufunc: np.ufunc) -> Callable[..., Any]:
 
 
 _KNOWN = frozenset((RecordedArray, float, int, np.ndarray))
+_UNASKED = object()
 
 
 def _foreign(other: Any) -> bool:
     """Whether something is no operand of NumPy's, and may know itself what to do."""
-    return other.__class__ not in _KNOWN and (
-        other is None or getattr(other, "__array_ufunc__", True) is None
-    )
+    if other.__class__ in _KNOWN:
+        return False
+    asked = getattr(other, "__array_ufunc__", _UNASKED)  # pandas and others have a function here
+    sparse = asked is _UNASKED and getattr(other, "__array_priority__", 0.0) > 0.0
+    return other is None or asked is None or sparse
 
 
 def _unary(ufunc: np.ufunc) -> Callable[..., Any]:

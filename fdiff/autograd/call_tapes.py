@@ -77,13 +77,21 @@ class _Guards(EagerGuardSet):
         return super().value(node_id, action)
 
 
-class _ScratchTrace(EagerTrace):
+class ScratchTrace(EagerTrace):
     """The trace of one call, whose operands have values."""
 
     def __init__(self) -> None:
         super().__init__(CALL)
         self.guards = self.noted = _Guards(self)
         self.layouts.guards = self.guards
+
+    def captured(self, x: Any) -> TracedArray:
+        """The operand that stands for a recorded array which the code of the call reads."""
+        made = self.capture(np.asarray(x.value))
+        self.extra[-1] = x
+        self.guards.active.add(made.node)
+        self.builder.active[made.node] = True
+        return TracedArray(self, made.node, made.type, scalar=True) if x.kind.scalar else made
 
 
 def call_tape(
@@ -98,7 +106,7 @@ def call_tape(
 
     With `watches`, what functions in it read is watched, as operators ask that are called in them.
     """
-    with suspended(), _ScratchTrace() as trace:
+    with suspended(), ScratchTrace() as trace:
         handles: list[Any] = []
         for operand, value in zip(operands, values, strict=True):
             made = trace.input(operand.type, scalar=operand.scalar, weak=operand.weak)
@@ -119,7 +127,7 @@ def call_tape(
 
 
 def _found(
-    trace: _ScratchTrace, leaves: list[object], handles: list[Any], before: list[int]
+    trace: ScratchTrace, leaves: list[object], handles: list[Any], before: list[int]
 ) -> tuple[Tape, tuple[int | None, ...], tuple[int, ...], frozenset[int] | None]:
     """Tape, places of the leaves, operands stored into, operands that decided."""
     outputs: list[int] = []
@@ -141,7 +149,7 @@ def _found(
     return simplify(to_ordinary_tape(trace, outputs)), tuple(places), stored, decisive
 
 
-def _decisive(trace: _ScratchTrace, operands: list[int]) -> frozenset[int] | None:
+def _decisive(trace: ScratchTrace, operands: list[int]) -> frozenset[int] | None:
     """The operands that nodes which were asked for their values depend on."""
     guards, args = trace.noted, trace.builder.args
     if guards.unattributed:

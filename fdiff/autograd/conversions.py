@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import warn
-from .thread_state import state
+from ..errors import UnsupportedError, failure, warn
+from ..user_lines import scipy_call
+from .thread_state import MetRecorded, state
 
 
 class Conversions:
@@ -59,10 +60,12 @@ class Conversions:
 
     def item(self, *args: Any) -> Any:
         """One entry as a Python number, without its gradient."""
+        self._leave_scipy()
         return self.value.item(*args)
 
     def tolist(self) -> Any:
         """Nested lists of Python numbers, without gradients."""
+        self._leave_scipy()
         return self.value.tolist()
 
     def __array__(
@@ -71,6 +74,9 @@ class Conversions:
         copy: bool | None = None,  # noqa: FBT001 - NumPy calls it by position
     ) -> np.ndarray:
         if self.requires_grad and state.grad_enabled:
+            if state.solving:  # where it is traced, this is no error
+                raise MetRecorded
+            self._leave_scipy()
             raise _made_by_numpy()
         return np.array(self.value, dtype, copy=copy)
 
@@ -95,13 +101,29 @@ class Conversions:
     def _number(self) -> Any:
         if self.kind.requires_grad:
             if state.grad_enabled and _assigns(sys._getframe(2)):
-                raise _stored_into_plain()
+                raise stored_into_plain()
+            self._leave_scipy()
             warn(
                 "Converting an array with requires_grad=True to a scalar may lead to unexpected"
                 " behavior. Consider using .detach() first.",
                 UserWarning,
             )
         return self.value
+
+    def _leave_scipy(self) -> None:
+        """Refuse to be a number of SciPy's own code, whose results would lose the gradient."""
+        if self.kind.requires_grad and state.grad_enabled and (name := scipy_call()) is not None:
+            if state.solving:
+                raise MetRecorded
+            fact = (
+                f"{name} took the number out of an array that requires a gradient, which would be"
+                " lost: there is no derivative rule for this call."
+            )
+            way = (
+                "Use what docs/coverage.md lists, or pass `array.detach()`; functions that are"
+                " given to SciPy may return `array.item()`."
+            )
+            raise failure(UnsupportedError, "fdiff.autograd", fact, way)
 
     def __format__(self, spec: str) -> str:
         return format(self.value, spec) if spec else str(self)
@@ -126,7 +148,7 @@ def _assigns(frame: FrameType) -> bool:
     return frame.f_lasti >= 0 and frame.f_code.co_code[frame.f_lasti] == opmap["STORE_SUBSCR"]
 
 
-def _stored_into_plain() -> RuntimeError:
+def stored_into_plain() -> RuntimeError:
     return RuntimeError(
         "Can't call numpy() on an array that requires grad: it was stored into a plain array, which"
         " would lose its gradient. Make the target recorded, by np.zeros_like(x) or"

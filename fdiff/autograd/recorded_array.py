@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import numpy as np
 
 from ..errors import DtypeError, InputError, failure, flag, warn
+from ..trace import TracedArray
 from .array_kinds import ArrayKind, kind_of
 from .conversions import Conversions
 from .nodes import AccumulateGrad, Edge, GraphNode
@@ -356,6 +357,13 @@ def tensor(data: Any, requires_grad: bool = False, dtype: Any = None) -> Recorde
         data = data.value
     elif isinstance(data, (list, tuple)):
         data = _nested_values(data)
+    elif isinstance(data, TracedArray):
+        fact = "it was called in a function that is traced, with one of its arrays."
+        way = (
+            "Use the array itself. A function that is given to SciPy, and makes recorded arrays,"
+            " returns numbers: `array.item()`."
+        )
+        raise failure(InputError, "fdiff.autograd.tensor", fact, way)
     requires_grad = flag(requires_grad, "requires_grad", "fdiff.autograd.tensor")
     try:
         value = np.array(data, dtype=dtype, order="K", subok=False)

@@ -6,7 +6,7 @@ static arguments. What it enters is kept as a recipe (`recipes.py`); values are 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,9 @@ from ..trace.operation_cache import MOST
 from ..tree import flatten, unflatten
 from ..user_lines import Line, user_line
 from .array_kinds import NUMBER, ArrayKind, kind_of
+from .call_arguments import call_key, enter_argument, operand_kind, rebuilt
 from .call_tapes import refuse_recorded
+from .conversions import stored_into_plain
 from .direct_calls import (
     ARRAY,
     RECORDED,
@@ -53,19 +55,15 @@ def record(
     """``what(*args, **kwargs)``, recorded where one of its arrays requires a gradient."""
     if kwargs.get("out") is not None:
         return _into_out(what, name, args, kwargs)
-    key: list[Any] = [what]
-    operands: list[Any] = []
-    _walk(args, key, operands)
-    if kwargs:
-        _walk(kwargs, key, operands)
+    key, operands = call_key(what, args, kwargs)
     if TracedArray in key:
         return _with_traced(what, args, kwargs, operands)
     values = [x.value if x.__class__ is RecordedArray else x for x in operands]
-    kinds = [_kind(x) for x in operands]
+    kinds = [operand_kind(x) for x in operands]
 
     def rebuild(given: Sequence[object]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         one = iter(given)
-        return _rebuilt(args, one), _rebuilt(kwargs, one)
+        return rebuilt(args, one), rebuilt(kwargs, one)
 
     return recorded_call(what, name, tuple(key), operands, kinds, values, rebuild, stores=stores)
 
@@ -78,7 +76,7 @@ def _with_traced(
         if x.__class__ is RecordedArray and x.kind.requires_grad:
             raise refuse_recorded()
     one = iter([x.value if x.__class__ is RecordedArray else x for x in operands])
-    return what(*_rebuilt(args, one), **_rebuilt(kwargs, one))
+    return what(*rebuilt(args, one), **rebuilt(kwargs, one))
 
 
 def _into_out(
@@ -134,14 +132,17 @@ def recorded_call(
             if state.copies is not None:
                 state.copies.keep(operands[0].version)
         result = perform()
-        if stores or (result is None and operands):
-            operands[0].version.bump(user_line(2))
+        stored_into: Any = operands[0] if stores or (result is None and operands) else None
+        if stored_into.__class__ is RecordedArray:
+            stored_into.version.bump(user_line(2))
         if stores and result is values[0]:
             return operands[0]
         return _unrecorded(result, NumpyCall(what, key, rebuild, operands, values))
     made = recipe(key, what, name, kinds, values, rebuild)
     line = user_line(2)
     if made.stored:
+        if any(operands[k].__class__ is not RecordedArray for k in made.stored):
+            raise stored_into_plain()
         store = stored_without_graph if pushes else stored
         return store(made, operands, values, perform, line)
     result = perform()
@@ -167,6 +168,8 @@ def recorded(
     node.hooks = None
     for k, (leaf, place) in enumerate(zip(leaves, made.places, strict=True)):
         out = leaf
+        if place is not None and leaf.__class__ in (float, complex):  # as some of SciPy's give
+            leaf = np.asarray(leaf)[()]  # noqa: PLW2901 - the same
         if place is not None and isinstance(leaf, (np.ndarray, np.generic)):
             value = leaf if call is None else own_handle(leaf, call)
             if made.outputs[place]:
@@ -201,71 +204,6 @@ def _without_gradient(leaf: Any, k: int, call: NumpyCall) -> Any:
     return out
 
 
-# ------------------------------------------------------------------------------- arguments
-
-
-def _kind(x: Any) -> ArrayKind:
-    if x.__class__ is RecordedArray:
-        if x.viewing is not None:
-            x.viewing.refresh(x)
-        return x.kind
-    return kind_of(x) if isinstance(x, (np.ndarray, np.generic)) else NUMBER
-
-
-_STATIC = frozenset((int, str, bool, type(None)))
-
-
-def _walk(x: Any, key: list[Any], operands: list[Any]) -> None:
-    """Enter `x` in the key of a call, and the arrays in it among the operands."""
-    kind = x.__class__
-    if kind is RecordedArray:
-        if x.viewing is not None:
-            x.viewing.refresh(x)
-        key.append(x.kind)
-        operands.append(x)
-    elif kind in _STATIC:
-        key += (kind, x)
-    elif kind is tuple or kind is list:
-        key += (kind, len(x))
-        for part in x:
-            _walk(part, key, operands)
-    elif kind is float or kind is complex:
-        key += (kind, str(x))  # -0.0 is not 0.0, and NaN is not itself
-    elif kind is dict:
-        key += (dict, *x)
-        for part in x.values():
-            _walk(part, key, operands)
-    elif kind is slice:
-        key.append(slice)
-        for part in (x.start, x.stop, x.step):
-            _walk(part, key, operands)
-    elif isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind in "biufc":
-        key.append(kind_of(x))
-        operands.append(x)
-    elif isinstance(x, TracedArray):
-        key.append(TracedArray)
-    else:
-        key.append(x)
-
-
-def _rebuilt(x: Any, operands: Iterator[Any]) -> Any:
-    """`x` with other operands in place of its own, in order."""
-    kind = x.__class__
-    if kind is RecordedArray:
-        return next(operands)
-    if kind is tuple:
-        return tuple([_rebuilt(part, operands) for part in x])
-    if kind is list:
-        return [_rebuilt(part, operands) for part in x]
-    if kind is dict:
-        return {k: _rebuilt(part, operands) for k, part in x.items()}
-    if kind is slice:
-        return slice(*[_rebuilt(part, operands) for part in (x.start, x.stop, x.step)])
-    if isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind in "biufc":
-        return next(operands)
-    return x
-
-
 # ------------------------------------------------------------------------------------ ufuncs
 
 
@@ -286,9 +224,9 @@ def record_one(
         if short is None:
             parts: list[Any] = [what, x.kind]
             operands: list[Any] = []
-            _walk(args[1:], parts, operands)
+            enter_argument(args[1:], parts, operands)
             if kwargs:
-                _walk(kwargs, parts, operands)
+                enter_argument(kwargs, parts, operands)
             if operands:
                 return record(what, name, args, kwargs)
             short = tuple(parts)

@@ -14,6 +14,10 @@ UNRECORDED_CALLS: dict[object, Callable[..., Any]] = {}
 NO_CALLS: dict[object, Callable[..., Any]] = {}  # where somebody looks on: always empty
 
 
+class MetRecorded(BaseException):
+    """Raised where a function that a solver calls has to do with arrays that require gradients."""
+
+
 class ThreadState(threading.local):
     """The modes of this thread, set by `modes.py`, and the hooks for saved values.
 
@@ -24,13 +28,15 @@ class ThreadState(threading.local):
     ``(pack, unpack)`` under way, innermost last; `refusal` is the message where such hooks are
     disabled. `copies` keeps saved values that are stored into (`allow_mutation_on_saved_tensors`).
     `saved_watched` tells that one of these is on. `running` are the nodes of the backward pass
-    under way. `calls` are the short ways that these modes allow. `multithreading` and
-    `keeps_layouts` are the settings of backward passes (`engine_settings.py`).
+    under way, `solving` tells that a solver calls functions of the user's. `calls` are the short
+    ways that these modes allow. `multithreading` and `keeps_layouts` are the settings of backward
+    passes (`engine_settings.py`).
     """
 
     saved_hooks: tuple[tuple[Callable[[Any], Any], Callable[[Any], Any]], ...] = ()
     refusal: str | None = None
     copies: Any = None
+    solving = False
     running: Any = ()
     calls = RECORDED_CALLS
     multithreading = True

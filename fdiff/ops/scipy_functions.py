@@ -70,6 +70,7 @@ def patch_method(kind: type, name: str, handler: Callable[..., object]) -> None:
             return handler(self, *given, **named)
         return original(self, *args, **keywords)
 
+    replaces(method)(method)  # for recorded arrays: see `entry_points.py`
     setattr(kind, name, method)
 
 
@@ -117,12 +118,12 @@ def concrete_only(value: object) -> object:
 
 def _checking(function: Callable[..., object]) -> Callable[..., object]:
     """`function` on concrete arguments; it raises `UnsupportedError` if an argument depends on what is differentiated."""
-    name = _public(function)
+    name = public_name(function)
 
     @functools.wraps(function)
     def run(*args: object, **keywords: object) -> object:
         given, named = [concrete(a, name) for a in args], {k: concrete(v, name) for k, v in keywords.items()}
-        if name.startswith(_SOLVERS):
+        if name.startswith(SOLVERS):
             given, named = [_numeric(a, name) for a in given], {k: _numeric(v, name) for k, v in named.items()}
         try:
             return localised(function(*given, **named))
@@ -136,7 +137,7 @@ def _checking(function: Callable[..., object]) -> Callable[..., object]:
 
 
 # Iterative solvers: on traced values their steps would be recorded, and differentiated whether they converged or not.
-_SOLVERS = ("scipy.optimize.", "scipy.integrate.")
+SOLVERS = ("scipy.optimize.", "scipy.integrate.")
 
 
 def _numeric(value: object, name: str) -> object:
@@ -150,7 +151,7 @@ def _numeric(value: object, name: str) -> object:
     return call
 
 
-def _public(function: Callable[..., object]) -> str:
+def public_name(function: Callable[..., object]) -> str:
     """The public name of a function: the outermost package that exports it, and its name."""
     parts = function.__module__.split(".")
     packages = (".".join(parts[:k]) for k in range(2, len(parts) + 1))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
+from types import FunctionType
 
 import numpy as np
 from scipy import stats as st
@@ -201,9 +202,10 @@ def _unbound(function: Formula, name: str) -> Formula:
     return call
 
 
-for _class in (st.rv_continuous, st.rv_discrete, type(st.multivariate_normal), type(st.dirichlet)):
-    for _name in {*CONTINUOUS, *DISCRETE, "entropy", "mean", "var"}:
-        if _name in vars(_class):
+_KINDS = (*st.rv_continuous.__mro__, st.rv_discrete, type(st.multivariate_normal), type(st.dirichlet))
+for _class in _KINDS:
+    for _name in {*CONTINUOUS, *DISCRETE, "entropy", "mean", "var", "__call__", "freeze"}:
+        if isinstance(vars(_class).get(_name), FunctionType):
             replaces(vars(_class)[_name])(_unbound(vars(_class)[_name], _name))
 
 # Distributions that were frozen outside of the function hold their parameters in attributes.

@@ -163,6 +163,6 @@ _WHOLE = Sample(lambda rng: (rng.integers(9, size=3), rng.integers(9, size=2)), 
 without_rule = register(
     Primitive(
         "scipy.field", lambda value, moving, **_: (value,), lambda value, moving, **_: value, _refusal, _refusal, _same, None, "solver",
-        samples=(_WHOLE,),
+        refuses=True, samples=(_WHOLE,),
     )
 )

@@ -36,6 +36,11 @@ class TracedResult(OptimizeResult):
             raise AttributeError(name)
         return self[name]
 
+    def __fdiff_fields__(self) -> tuple[type, dict[str, object]]:
+        """The class of SciPy's own result, and all fields and texts."""
+        told: Any = self._told
+        return OptimizeResult, {**self, **{k: text() for k, text in told[1].items()}}
+
     def __repr__(self) -> str:
         return "\n".join(f"{k}: {v}" for k, v in self.items())
 
@@ -57,3 +62,4 @@ def field(value: TracedArray, moving: TracedArray, name: str, call: SolverCall) 
     if value.dtype.kind in FLAGS:
         return scalar_if_0d(value)
     return apply(without_rule, value, moving, scalar=not value.shape, field=f"`{name}` of {call.name}", site=call.site)
+

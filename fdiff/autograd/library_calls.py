@@ -1,0 +1,294 @@
+"""Functions of SciPy on recorded arrays: by the tables that answer traced ones.
+
+SciPy hands its calls to no protocol. Its functions and classes ask here first, at the entry points
+of `fdiff/ops/entry_points.py`, whether a recorded array takes part: as an argument, in an object
+made of one, or in a function of the user's that is handed to a solver.
+
+- A call of arrays and plain options is recorded as NumPy's are, by a recipe (`recording.py`).
+- Any other is traced, and is one node (`traced_calls.py`): functions of the user's as private
+  copies, whose recorded arrays are operands of the node.
+- A solver that is given functions runs as it is, until one of these returns an array that requires
+  a gradient. Then the call is traced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from types import BuiltinFunctionType, FunctionType
+from typing import Any
+
+import numpy as np
+
+from ..errors import UnsupportedError, failure
+from ..ops.entry_points import EntryPoint, open_entry_points
+from ..ops.replacements import replacement_of
+from ..ops.scipy_functions import is_scipy_function
+from ..primitive import HOOKS, REPLACEMENTS
+from ..trace import private
+from ..trace.operation_cache import MOST
+from ..tree import flatten
+from .call_arguments import call_key
+from .custom_nodes import custom_node
+from .library_objects import USE, RecordedObject
+from .library_results import Opened, opened
+from .recorded_array import RecordedArray, plain
+from .recording import record
+from .thread_state import MetRecorded, state
+from .traced_calls import node_of_call
+
+
+def answer(point: EntryPoint, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any] | None:
+    """What an entry point gives, in a tuple; None where no recorded array takes part."""
+    recorded, functions = _taking_part([*args, *kwargs.values()])
+    if not (recorded or functions):
+        return None
+    operands = _operands((args, kwargs)) if recorded else []
+    if not _records(operands):
+        try:
+            return (_plainly(point, args, kwargs, recorded=recorded),)
+        except MetRecorded:
+            if state.solving:  # a solver that calls another one is traced as a whole
+                raise
+    return (_recorded(point, args, kwargs, operands),)
+
+
+def _records(operands: list[RecordedArray]) -> bool:
+    return bool(operands) and (state.grad_enabled or state.pushes(operands))
+
+
+def _plainly(
+    point: EntryPoint, args: tuple[Any, ...], kwargs: dict[str, Any], *, recorded: bool
+) -> Any:
+    """A call of SciPy's own code, whose results have no graph.
+
+    `MetRecorded` where it turns out that they have one, by what a function of the user's returns.
+    """
+    plain_args, plain_kwargs = _mapped((args, kwargs), _plain_argument)
+    outer, state.solving = state.solving, True
+    try:
+        if not recorded:
+            return point.original(*plain_args, **plain_kwargs)
+        result = point(*plain_args, **plain_kwargs)
+    finally:
+        state.solving = outer
+    if isinstance(point.original, type):  # else Python would call `__init__` with what was given
+        return RecordedObject(point, point.name, plain_args, plain_kwargs, result)
+    return _mapped(result, _as_recorded)
+
+
+def _recorded(
+    point: EntryPoint, args: tuple[Any, ...], kwargs: dict[str, Any], operands: list[RecordedArray]
+) -> Any:
+    """A call whose results have a graph."""
+    if point.replacement is None:
+        fact = f"{point.name} was given recorded arrays, and has no derivative rule in fdiff yet."
+        way = (
+            "Write it with functions that have one (docs/coverage.md), or pass `array.detach()` for"
+            " its numbers alone."
+        )
+        raise failure(UnsupportedError, "fdiff.autograd", fact, way)
+    key = _key(point, args, kwargs)
+    by_recipe = None if key is None else _by_recipe.get(key)
+    if by_recipe:
+        return record(point, point.__name__, args, kwargs)
+    result, only_arrays = _traced(point, point.name, args, kwargs, operands)
+    if key is None or by_recipe is not None:
+        return result
+    found = record(point, point.__name__, args, kwargs) if only_arrays else None
+    if len(_by_recipe) >= MOST:
+        _by_recipe.clear()
+    _by_recipe[key] = only_arrays and _types(found) == _types(result)
+    return found if _by_recipe[key] else result
+
+
+# Whether calls of arrays and plain options have recipes: those that give arrays alone, and under
+# trace arrays of the same types.
+_by_recipe: dict[Any, bool] = {}
+
+
+def _types(result: Any) -> list[Any]:
+    return [getattr(x, "dtype", None) for x in flatten(result)[0]]
+
+
+def _used(what: Callable[..., Any], title: str, args: tuple[Any, ...], kwargs: Any) -> Any:
+    """A call in which objects made of recorded arrays take part: of a method, an operator."""
+    operands = _operands((args, kwargs))
+    if not _records(operands):
+        plain_args, plain_kwargs = _mapped((args, kwargs), _plain_argument)
+        return _mapped(what(*plain_args, **plain_kwargs), _as_recorded)
+    return _traced(what, title, args, kwargs, operands)[0]
+
+
+def _traced(
+    what: Callable[..., Any],
+    title: str,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    operands: list[RecordedArray],
+) -> tuple[Any, bool]:
+    """The result of a call as that of one node, and whether it is made of arrays alone."""
+    found: list[Opened] = []
+
+    def call(handles: Sequence[Any]) -> tuple[Any, ...]:
+        stand_ins = _StandIns(dict(zip(map(id, operands), handles, strict=True)))
+        inside = _mapped((args, kwargs), stand_ins)
+        found[:] = [opened(what(*inside[0], **inside[1]))]
+        return tuple(found[0].arrays)
+
+    arrays = node_of_call(
+        call, title, title.rpartition(".")[2], operands, lambda given: ((given,), {}), watches=True
+    )
+    result = found[0]
+    moving = [x for x in arrays if x.requires_grad]
+    refusing = [
+        _refusing(x, name, moving) if name else x
+        for x, name in zip(arrays, result.refused, strict=True)
+    ]
+
+    def object_at(k: int) -> Any:
+        plain_args, plain_kwargs = _mapped((args, kwargs), _plain_argument)
+        real = opened(what(*plain_args, **plain_kwargs)).leaves[k]
+        part = lambda *a, **kw: opened(what(*a, **kw)).leaves[k]  # noqa: E731 - of a few results
+        return RecordedObject(part, title, args, kwargs, real)
+
+    return result.closed(refusing, object_at), result.only_arrays
+
+
+def _refusing(x: Any, name: str, operands: Sequence[Any]) -> Any:
+    """An array of the same numbers whose derivative is refused when it is asked for."""
+
+    def refuse(*_: Any) -> Any:
+        fact = f"{name} has no derivative rule in fdiff."
+        raise failure(UnsupportedError, "fdiff.autograd", fact, "Use `.detach()` for its numbers.")
+
+    value = np.asarray(x.value if x.__class__ is RecordedArray else x)
+    return custom_node(name, operands, [value], refuse, jvp=refuse)[0]
+
+
+# ------------------------------------------------------------------------------- arguments
+
+
+def _mapped(tree: Any, change: Callable[[Any], Any]) -> Any:
+    """Arguments or results with their leaves changed; what is in no list, tuple or dict is one."""
+    kind: Any = type(tree)
+    if kind is tuple or kind is list:
+        return kind([_mapped(x, change) for x in tree])
+    if isinstance(tree, tuple) and hasattr(kind, "_fields"):
+        return kind(*[_mapped(x, change) for x in tree])
+    if kind is dict:
+        return {k: _mapped(x, change) for k, x in dict(tree).items()}
+    return change(tree)
+
+
+def _taking_part(values: Sequence[Any]) -> tuple[bool, bool]:
+    """Whether recorded arrays are among arguments, and whether functions of the user's are."""
+    recorded = functions = False
+    for x in values:
+        kind = type(x)
+        if kind is RecordedArray or kind is RecordedObject:
+            return True, functions
+        if kind is tuple or kind is list or kind is dict:
+            inner = _taking_part(x.values() if kind is dict else x)
+            if inner[0]:
+                return inner
+            functions = functions or inner[1]
+        elif not functions and kind not in _PLAIN and callable(x):
+            functions = _of_user(x)
+    return recorded, functions
+
+
+_PLAIN = frozenset((float, int, str, bool, complex, type(None), np.ndarray, np.float64, type))
+
+
+def _of_user(x: Any) -> bool:
+    """Whether something that can be called is the user's, and no function of a library."""
+    if isinstance(x, type | np.ufunc | BuiltinFunctionType) or is_scipy_function(x):
+        return False
+    library = str(getattr(x, "__module__", "")).partition(".")[0]
+    return isinstance(x, FunctionType) or library not in ("numpy", "scipy")
+
+
+def _operands(tree: Any) -> list[RecordedArray]:
+    """The recorded arrays that require a gradient, among arguments and in objects made of them."""
+    found: dict[int, RecordedArray] = {}
+
+    def enter(x: Any) -> None:
+        if type(x) is RecordedObject:
+            _mapped((x.args, x.kwargs), enter)
+        elif type(x) is RecordedArray and x.requires_grad:
+            found.setdefault(id(x), x)
+
+    _mapped(tree, enter)
+    return [*found.values()]
+
+
+def _plain_argument(x: Any) -> Any:
+    """An argument as SciPy's own code takes it: without a graph, functions giving plain arrays."""
+    kind = type(x)
+    if kind is RecordedObject:
+        return x.real
+    if kind is RecordedArray:
+        return x.value
+    return _giving_plain(x) if kind not in _PLAIN and callable(x) and _of_user(x) else x
+
+
+def _giving_plain(function: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        out = function(*args, **kwargs)
+        if type(out) in _PLAIN:
+            return out
+        if _records(_operands(out)):
+            raise MetRecorded
+        return _mapped(out, lambda x: x.value if type(x) is RecordedArray else x)
+
+    return call
+
+
+def _as_recorded(x: Any) -> Any:
+    return plain(x) if isinstance(x, np.ndarray | np.generic) and x.dtype.kind in "biufc" else x
+
+
+def _key(point: EntryPoint, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What a call of arrays and plain options is known by; None for any other."""
+    simple = True
+
+    def look(x: Any) -> None:
+        nonlocal simple
+        kind = type(x)
+        known = (
+            kind in _PLAIN or kind is RecordedArray or isinstance(x, np.generic | slice | np.dtype)
+        )
+        simple = simple and (known or id(x) in REPLACEMENTS)
+
+    _mapped((args, kwargs), look)
+    return tuple(call_key(point, args, kwargs)[0]) if simple else None
+
+
+class _StandIns:
+    """What stands for leaves of arguments in the trace of a call: `handles`, by operands' ids."""
+
+    def __init__(self, handles: dict[int, Any]) -> None:
+        self.handles = handles
+        self.objects: dict[int, Any] = {}  # made once for a call
+
+    def __call__(self, x: Any) -> Any:
+        kind = type(x)
+        if kind is RecordedArray:
+            return self.handles.get(id(x), x.value)
+        if kind is RecordedObject:
+            if id(x) not in self.objects:
+                args, kwargs = _mapped((x.args, x.kwargs), self)
+                self.objects[id(x)] = x.what(*args, **kwargs)
+            return self.objects[id(x)]
+        if kind in _PLAIN and kind is not type:
+            return x
+        if callable(x) and _of_user(x) and id(x) not in REPLACEMENTS:
+            return private(x)
+        return replacement_of(x)
+
+
+USE.append(_used)
+HOOKS["recorded_library"] = answer  # called by the entry points
+open_entry_points()

@@ -1,0 +1,76 @@
+"""Objects of SciPy that are made of recorded arrays: splines, distributions, sparse matrices.
+
+Under trace they have counterparts that hold traced arrays (`fdiff/ops/scipy_ops/`), which live as
+long as the trace. A `RecordedObject` remembers what makes it: a call that uses it makes the
+counterpart in the trace of that call, and is one node of what the object was made of.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+# ``use(what, name, args, kwargs)`` is a call in which objects take part (`library_calls.py`).
+USE: list[Callable[..., Any]] = []
+
+
+class RecordedObject:
+    """An object that ``what(*args, **kwargs)`` makes, and `real`, the one for plain arrays."""
+
+    __slots__ = ("args", "kwargs", "real", "title", "what")
+    __array_ufunc__ = None  # NumPy's operators leave the answer to this class
+    __array_priority__ = 1200.0
+
+    def __init__(
+        self,
+        what: Callable[..., Any],
+        title: str,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        real: Any,
+    ) -> None:
+        self.what, self.title, self.args, self.kwargs = what, title, args, kwargs
+        self.real = real
+
+    @property
+    def __class__(self) -> type:
+        return type(self.real)
+
+    @__class__.setter
+    def __class__(self, kind: type) -> None:
+        raise TypeError("the class of an object made of recorded arrays cannot be set")
+
+    def __repr__(self) -> str:
+        return f"<{self.title} of recorded arrays>"
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise RuntimeError(
+            f"Can't call numpy() on {self!r}: NumPy was making a plain array of it, which would"
+            " lose its gradient."
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return USE[0](operator.call, self.title, (self, *args), kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(f"{self!r} has no attribute {name!r}")
+        return USE[0](getattr, f"{self.title}.{name}", (self, name), {})
+
+
+def _enter(name: str, *, reflected: bool) -> None:
+    operate = getattr(operator, name)
+
+    def method(self: RecordedObject, *others: Any) -> Any:
+        operands = (*others, self) if reflected else (self, *others)
+        return USE[0](operate, self.title, operands, {})
+
+    setattr(RecordedObject, f"__{'r' * reflected}{name.strip('_')}__", method)
+
+
+for _name in ("add", "sub", "mul", "matmul", "truediv"):
+    _enter(_name, reflected=False)
+    _enter(_name, reflected=True)
+for _name in ("neg", "getitem"):
+    _enter(_name, reflected=False)
