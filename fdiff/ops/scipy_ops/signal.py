@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import product
 
 import numpy as np
@@ -86,7 +87,7 @@ def fftconvolve(in1: object, in2: object, mode: str = "full", axes: object = Non
     x, y = _operands(in1, in2, mode)
     if not x.ndim:
         return x * y
-    chosen = range(x.ndim) if axes is None else [axes] if np.ndim(axes) == 0 else axes
+    chosen: Iterable[object] = range(x.ndim) if axes is None else [axes] if np.ndim(axes) == 0 else axes
     along = sorted(normal_axis(k, x.ndim) for k in chosen)
     _check_others(x.shape, y.shape, along)
     _check_valid(x.shape, y.shape, mode, along)
