@@ -43,6 +43,8 @@ _BUILT = {  # what operators make of a traced function
     "jacrev": "the Jacobian",
     "jacfwd": "the Jacobian",
     "hessian": "the Hessian",
+    "hessian_diagonal": "the diagonal of the Hessian",
+    "linearize": "the linear map",
     "hvp": "the Hessian-vector product",
     "vhp": "the vector-Hessian product",
 }

@@ -9,13 +9,15 @@ from .c_functions import cfunc
 from .checking import check_grads, gradcheck, gradgradcheck
 from .doctor import doctor
 from .gradients import grad, value_and_grad
+from .hessian_diagonals import hessian_diagonal
 from .hessians import hessian, hvp, vhp
 from .jacobians import jacfwd, jacobian, jacrev
 from .kink_policy import kinks
+from .linear_maps import linearize
 from .numba_functions import njit
 from .products import jvp, vjp
 from .programs import cache_clear, cache_info, jit, make_tape, source, stop_gradient
-from .pytrees import register_pytree
+from .pytrees import ravel, register_pytree
 from .vectorized_map import vmap
 
 __all__ = [
@@ -28,6 +30,7 @@ __all__ = [
     "gradcheck",
     "gradgradcheck",
     "hessian",
+    "hessian_diagonal",
     "hvp",
     "jacfwd",
     "jacobian",
@@ -35,8 +38,10 @@ __all__ = [
     "jit",
     "jvp",
     "kinks",
+    "linearize",
     "make_tape",
     "njit",
+    "ravel",
     "register_pytree",
     "source",
     "stop_gradient",

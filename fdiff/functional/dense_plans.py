@@ -283,11 +283,17 @@ def gives_one_element(variant: Variant) -> bool:
     return variant.out_spec.kind is None and variant.tape.output_types[0].size == 1
 
 
+def without_eager_trace(variant: Variant) -> Variant:
+    """The variant with an ordinary tape, where it was traced eagerly."""
+    if variant.eager is None:
+        return variant
+    tape = to_ordinary_tape(variant.eager, variant.tape.outputs)
+    return replace(variant, tape=tape, eager=None)
+
+
 def gradient_tape(variant: Variant) -> Tape:
     """The tape of the gradient alone; of several outputs, of their Jacobian."""
-    if variant.eager is not None:
-        tape = to_ordinary_tape(variant.eager, variant.tape.outputs)
-        variant = replace(variant, tape=tape, eager=None)
+    variant = without_eager_trace(variant)
     count, wrt = len(variant.tape.outputs), variant.wrt
     if gives_one_element(variant):
         return derive(GRADIENT, variant.tape, wrt=wrt, keep=range(count, count + len(wrt)))

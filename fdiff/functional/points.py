@@ -144,7 +144,8 @@ def _shape(value: object) -> tuple[int, ...] | None:
 
 # What operators with which a list of numbers is an array run in place of `f`.
 _RESULTS: dict[str, Body] = dict.fromkeys(
-    ("jacobian", "hessian", "vjp", "jvp", "hvp", "vhp"), array_result
+    ("jacobian", "hessian", "hessian_diagonal", "linearize", "vjp", "jvp", "hvp", "vhp"),
+    array_result,
 )
 
 

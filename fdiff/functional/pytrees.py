@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from functools import lru_cache
+from math import prod
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from ..errors import InputError, failure
+from ..errors import DtypeError, InputError, VectorError, failure
 from ..trace import TracedArray
+from ..trace.handler_arguments import resolve
 from ..tracebacks import public
-from ..tree import register
+from ..tree import Spec, flatten, paths, register, unflatten
 
 C = TypeVar("C")
+T = TypeVar("T")
 _LEAVES_AND_NODES = (tuple, list, dict, set, str, bytes, int, float, complex, type(None))
 _REGISTER = "register_pytree"
 
@@ -84,3 +88,122 @@ def register_pytree(
     if not register(cls, flatten, unflatten):
         fact = f"{cls.__name__} is registered already, with other functions."
         raise failure(InputError, _REGISTER, fact, "Register each class once.")
+
+
+class Part(NamedTuple):
+    """A leaf of a tree in its flat vector; a number has no shape."""
+
+    shape: tuple[int, ...] | None
+    dtype: np.dtype[Any]
+
+    @property
+    def size(self) -> int:
+        return prod(self.shape or ())
+
+
+class Unravel:
+    """What makes a tree of a flat vector; there is one for each structure of trees.
+
+    So a traced function that reads it is not traced again when the same structure is raveled.
+    """
+
+    __fdiff__ = "ravel"
+
+    def __init__(self, spec: Spec, parts: tuple[Part, ...]) -> None:
+        self._spec, self._parts = spec, parts
+        self._size = sum(part.size for part in parts)
+
+    def __call__(self, flat: Any) -> Any:
+        """The tree whose numbers are those of `flat`, in shapes and dtypes as they were."""
+        flat = resolve(flat)
+        array = flat if isinstance(flat, TracedArray) else np.asarray(flat)
+        if np.shape(array) != (self._size,):  # type: ignore[arg-type] - of an array
+            fact = f"the vector has shape {np.shape(array)}, and the tree {self._size} numbers."  # type: ignore[arg-type] - of an array
+            way = f"Pass an array of shape ({self._size},)."
+            raise failure(VectorError, "ravel: unravel", fact, way)
+        leaves, begin = [], 0
+        for shape, dtype in self._parts:
+            end = begin + prod(shape or ())
+            part: Any = array[begin:end]
+            begin = end
+            leaves.append((part[0] if shape is None else np.reshape(part, shape)).astype(dtype))
+        return unflatten(self._spec, leaves)
+
+    def __repr__(self) -> str:
+        return f"<unravel of {len(self._parts)} leaves, {self._size} numbers>"
+
+
+_unravel = lru_cache(maxsize=512)(Unravel)
+
+
+@public
+def ravel(params: T) -> tuple[Any, Callable[[Any], T]]:
+    """A tree of parameters as one vector, and the function that makes a tree of such a vector.
+
+    Solvers take vectors: ``minimize(lambda z: loss(unravel(z)), flat, ...)``.
+
+    Parameters
+    ----------
+    params : array or nested structure of arrays
+        Arrays and numbers in tuples, lists, dicts, dataclasses and registered classes.
+
+    Returns
+    -------
+    tuple
+        ``(flat, unravel)``: an array of shape ``(n,)`` with all numbers from left to right, in the
+        widest of their dtypes; and the function that gives a tree of the structure of `params`,
+        with arrays of its shapes and dtypes, of such a vector. Both may be traced and
+        differentiated. Costs one copy.
+
+    Raises
+    ------
+    InputError
+        If a leaf is neither an array nor a number.
+    DtypeError
+        If a leaf is not floating point, or complex beside real ones. Python ints are floats.
+    VectorError
+        By `unravel`, if the vector has another shape.
+
+    References
+    ----------
+    ``jax.flatten_util.ravel_pytree``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fdiff
+    >>> flat, unravel = fdiff.ravel({"w": np.array([[1.0, 2.0]]), "b": 3.0})
+    >>> flat
+    array([1., 2., 3.])
+    >>> fdiff.grad(lambda z: np.sum(unravel(z)["w"] ** 2))(flat)
+    array([2., 4., 0.])
+    """
+    leaves, spec = flatten(params)
+    leaves = [float(x) if type(x) is int else resolve(x) for x in leaves]
+    for k, leaf in enumerate(leaves):
+        path = paths(spec)[k] or "params"
+        if not isinstance(leaf, (np.ndarray, np.generic, float, complex, TracedArray)):
+            fact = f"{path} is of type {type(leaf).__name__}, and no array."
+            raise failure(InputError, "ravel", fact, "Keep it outside of the parameters.")
+        dtype = _dtype(leaf)
+        if dtype.kind not in "fc":
+            fact = f"{path} is of {dtype}, and only floating-point parameters vary."
+            way = "Convert it with x.astype(float), or keep it outside of the parameters."
+            raise failure(DtypeError, "ravel", fact, way)
+        if dtype.kind != _dtype(leaves[0]).kind:
+            fact = f"{path} is of {dtype} beside {_dtype(leaves[0])}: real and complex numbers."
+            raise failure(DtypeError, "ravel", fact, "Ravel the real and imaginary parts.")
+    parts = tuple([Part(_shape(leaf), _dtype(leaf)) for leaf in leaves])
+    flat = np.concatenate([np.ravel(leaf) for leaf in leaves]) if leaves else np.zeros(0)  # type: ignore[arg-type] - leaves are arrays
+    return flat, _unravel(spec, parts)  # type: ignore[return-value] - a tree keeps its structure
+
+
+def _dtype(leaf: Any) -> np.dtype[Any]:
+    return leaf.dtype if hasattr(leaf, "dtype") else np.dtype(type(leaf))
+
+
+def _shape(leaf: Any) -> tuple[int, ...] | None:
+    """The shape of an array; None of a number."""
+    if isinstance(leaf, TracedArray):
+        return None if leaf.scalar or leaf.weak else leaf.shape
+    return leaf.shape if isinstance(leaf, np.ndarray) else None

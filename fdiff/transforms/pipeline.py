@@ -237,6 +237,7 @@ VMAP = (BATCH,)
 GRADIENT = (GRADIENT_OF_ONE, KEEP)  # grad, value_and_grad
 VJP = (PULL_BACK, SIMPLIFY)
 JVP = (PUSH_FORWARD, SIMPLIFY)
+LINEAR = (INLINE, *JVP)  # linearize, which splits it (`linear_part`)
 HVP = (GRADIENT_OF_ONE, PUSH_FORWARD, KEEP, SIMPLIFY)  # hvp, vhp: forward over reverse
 
 TANGENTS = (PUSH_FORWARD, KEEP_TANGENTS)

@@ -1,0 +1,166 @@
+"""The diagonal of a Hessian, without the Hessian: `hessian_diagonal`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
+from typing import Any, cast
+
+import numpy as np
+
+from ..dispatch.arguments import Function
+from ..dispatch.plans import Arrays, OperatorPlan, PlanStep, Run, replay
+from ..dispatch.program import building
+from ..dispatch.variant import Variant
+from ..errors import called
+from ..tape import Tape
+from ..tracebacks import trim
+from ..transforms.derivative_tapes import assembled, choose
+from ..transforms.pipeline import TANGENT_SWEEPS, TANGENTS, VALUE, derive
+from ..transforms.sparsity.diagonal_colouring import diagonal_colours, diagonal_swept
+from .annotations import P
+from .chunked_results import zeros_beside
+from .dense_plans import BUDGET, gradient_tape
+from .input_checks import check_one_element
+from .invocation import Operator, gradients
+from .jacobians import dense
+from .options import LEFT_OUT, check_chunk, check_device
+from .seeded_blocks import seed_bytes
+
+
+class DiagonalPlan(OperatorPlan):
+    """The plan of the diagonal: for each input, a sweep for each colour, or for some at a time."""
+
+    order = 2
+
+    def __init__(self, variant: Variant, chunk_size: int | None) -> None:
+        self.variant = variant
+        self.slopes = gradient_tape(variant)
+        self.types = [variant.tape.input_types[k] for k in variant.wrt]
+        self.colours: list[np.ndarray] = []
+        self.counts: list[int] = []
+        self.sizes: list[int] = []  # how many colours are swept at a time
+        for i, k in enumerate(variant.wrt):
+            colours = diagonal_colours(choose(self.slopes, (i,)), k)
+            count = int(colours.max(initial=-1)) + 1
+            at_once = seed_bytes(derive(TANGENTS, self.slopes, wrt=(k,), of=(i,)))
+            self.colours.append(colours)
+            self.counts.append(count)
+            self.sizes.append(max(1, min(count, chunk_size or BUDGET // at_once)))
+        self.chunks: dict[tuple[int, int], PlanStep] = {}
+
+    @property
+    def guards(self) -> bool:  # type: ignore[override] - of plans in chunks it is found out
+        return not self.chunked
+
+    @property
+    def chunked(self) -> bool:
+        return any(s < c for s, c in zip(self.sizes, self.counts, strict=True))
+
+    def only_step(self) -> PlanStep | None:
+        return self.__dict__.get("whole")
+
+    def steps(self) -> list[PlanStep]:
+        return [*super().steps(), *self.chunks.values()]
+
+    def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
+        at_once = run is replay or not self.chunked
+        outs = run(self.whole, arrays) if at_once else self.in_chunks(arrays, run)
+        return gradients(self.variant, outs)
+
+    @cached_property
+    def whole(self) -> PlanStep:
+        """All colours at once."""
+        with building(self.variant.call):
+            parts = [self.swept(i, count, chunked=False) for i, count in enumerate(self.counts)]
+            places = range(len(parts))
+            tape = assembled(self.slopes, parts, places, self.types)
+            return self.variant.step(derive(VALUE, tape))
+
+    def swept(self, i: int, size: int, *, chunked: bool) -> Tape:
+        """The diagonal for one input, of `size` colours."""
+        k = self.variant.wrt[i]
+        mapped = derive(TANGENT_SWEEPS, self.slopes, wrt=(k,), of=(i,), size=size)
+        tape = diagonal_swept(mapped, self.slopes, k, self.colours[i], size, chunked=chunked)
+        return derive(VALUE, tape)
+
+    def in_chunks(self, arrays: Arrays, run: Run) -> list[object]:
+        """The diagonal, some colours at a time."""
+        found = cast("list[object]", zeros_beside(arrays, self.types))
+        for i, (count, size) in enumerate(zip(self.counts, self.sizes, strict=True)):
+            for first in range(0, count, size):
+                width = min(size, count - first)
+                if (step := self.chunks.get((i, width))) is None:
+                    with building(self.variant.call):
+                        tape = self.swept(i, width, chunked=True)
+                        step = PlanStep(tape, device=self.variant.device)
+                    self.chunks[i, width] = step
+                (found[i],) = run(step, [*arrays, found[i], np.int64(first)])
+        return found
+
+
+def hessian_diagonal(
+    f: Callable[P, object],
+    inputs: object = LEFT_OUT,
+    *,
+    argnums: int | tuple[int, ...] = 0,
+    chunk_size: int | str = "auto",
+    device: str = "cpu",
+) -> Any:
+    """Diagonal of the Hessian of a scalar function: ``d2f/dx[i]2`` for each entry of ``x``.
+
+    Parameters
+    ----------
+    f : callable
+        Pure function of arrays that returns a single array with one element.
+    inputs : array, list of numbers, dict, dataclass, or tuple of these, optional
+        Where to evaluate. Left out, the prepared function of the arguments of `f` is returned.
+    argnums : int or tuple of int
+        In the prepared form, the arguments that are differentiated.
+    chunk_size : int or "auto"
+        How many sweeps are computed at a time; ``"auto"`` keeps intermediate values below 256 MiB.
+    device : {"cpu", "cuda"}
+        Where to run, as for `grad`.
+
+    Returns
+    -------
+    array or callable
+        Second derivatives in the structure, shapes and dtypes of the inputs, exact, in units of
+        ``f`` per squared unit of the input; or a function that gives them. The Hessian is never
+        formed. Costs a Hessian-vector product for each colour of its pattern: one where ``f`` is a
+        sum of functions of single entries, two where neighbours meet, ``size(inn)`` where the
+        pattern is dense, or not known (of up to some 11,000 entries it is found out).
+
+    Raises
+    ------
+    VectorError
+        If the output does not have exactly one element.
+    InputError, DtypeError, TraceError, DeviceError
+        As `hessian` does.
+
+    References
+    ----------
+    Gebremedhin, Manne and Pothen, "What color is your Jacobian?", SIAM Review 47(4), 2005.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fdiff
+    >>> fdiff.hessian_diagonal(lambda x: np.sum(x[1:] ** 3 * x[:-1]))(np.array([1.0, 2.0, 3.0]))
+    array([ 0., 12., 36.])
+    """
+    try:
+        settings = (hessian_diagonal, chunk_size.__class__, device, chunk_size)
+        return dense(settings, f, inputs, argnums, _operator)
+    except BaseException as error:
+        trim(error, "hessian_diagonal", f)
+        raise
+
+
+def _operator(f: Function, device: object, chunk_size: object) -> Operator:
+    """The operator with these settings, which are checked."""
+    call = called("hessian_diagonal", f)
+    check_device(device, call)
+    plan = partial(DiagonalPlan, chunk_size=check_chunk(chunk_size, call))
+    settings = {"device": device, "chunk_size": chunk_size}
+    return Operator(hessian_diagonal, settings, plan, check_one_element)

@@ -1,0 +1,131 @@
+"""The derivative at one point as a function of the tangents: `linearize`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..dispatch.arguments import Function
+from ..dispatch.plans import Arrays, OperatorPlan, PlanStep, Run, execute, replay
+from ..dispatch.variant import Variant
+from ..errors import called
+from ..trace import tracing
+from ..tracebacks import public, trim
+from ..transforms.linear_part import split
+from ..transforms.pipeline import LINEAR, derive
+from .dense_plans import without_eager_trace
+from .input_checks import check_inputs, check_outputs, check_vector
+from .invocation import Operator, invoke, results, tangents
+from .options import check_callable
+from .points import refuse_integers
+
+
+class LinearPlan(OperatorPlan):
+    """The plan of a linearisation: values and residuals at the point, then the linear part.
+
+    The linear part is one step for all points, compiled like any other once that pays.
+    """
+
+    guards = True
+
+    def __init__(self, variant: Variant) -> None:
+        self.variant = variant = without_eager_trace(variant)
+        tape = variant.tape
+        self.count = len(tape.outputs)
+        pushed = derive(LINEAR, tape, wrt=variant.wrt)
+        known, rest = split(pushed, len(tape.inputs), self.count)
+        self.values = variant.step(known)
+        self.linear = PlanStep(rest, call=variant.call)
+
+    def steps(self) -> list[PlanStep]:
+        return [self.values, self.linear]
+
+    def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
+        outs = run(self.values, arrays)
+        given = LinearMap(self.variant, self.linear, tuple(outs[self.count :]))
+        return results(self.variant, outs[: self.count]), given
+
+
+class LinearMap:
+    """The derivative of a function at one point: called with tangents of its arguments.
+
+    It is compared by identity where a traced function reads it: what it holds never changes.
+    """
+
+    __fdiff__ = "linearize"
+
+    def __init__(self, variant: Variant, step: PlanStep, residuals: tuple[object, ...]) -> None:
+        self._variant = variant
+        self._step = step
+        self._residuals = residuals
+
+    def __call__(self, *tangents_in: Any) -> Any:
+        """The tangents of the outputs, in their structure."""
+        variant = self._variant
+        try:
+            types = [variant.tape.input_types[k] for k in variant.wrt]
+            v = check_vector(tangents_in, types, variant, "linearize", like="inputs")
+            run = replay if tracing() else execute
+            return tangents(variant, run(self._step, [*self._residuals, *v]))
+        except BaseException as error:
+            trim(error, variant.call, None)
+            raise
+
+    def __repr__(self) -> str:
+        size = len(self._step.tape)
+        return f"<linear map of {self._variant.call}: {size} nodes, {self._step.runner.state()}>"
+
+
+@public
+def linearize(f: Function, *primals: Any) -> tuple[Any, Callable[..., Any]]:
+    """Value of `f` at a point, and its derivative there as a function of the tangents.
+
+    Parameters
+    ----------
+    f : callable
+        Function of arrays that returns an array, or arrays in tuples, lists and dicts.
+    *primals : arrays, or arrays in structures
+        The arguments of `f`: where to evaluate.
+
+    Returns
+    -------
+    tuple
+        The outputs of `f`, and a function ``f_jvp(*tangents)``. Tangents are built and shaped like
+        the primals; it gives those of the outputs, in the structure and shapes of these, in units
+        of ``f`` times the tangent per unit of the input.
+
+        `f` is evaluated once, and what the linear part needs of it is kept: `f_jvp` computes no
+        value again. That pays where it is called several times at one point, as by Krylov
+        methods; once, `jvp` costs less memory.
+
+    Raises
+    ------
+    VectorError
+        By `f_jvp`, if the tangents are not built and shaped like the primals.
+    InputError
+        If inputs or outputs hold anything else than arrays, or are ragged lists of numbers.
+    DtypeError
+        If an input is not floating point.
+    TraceError
+        If `f` takes a traced value out of NumPy.
+
+    References
+    ----------
+    ``jax.linearize``; Frostig, Johnson, Maclaurin, Paszke and Radul, "Decomposing reverse-mode
+    automatic differentiation", LAFI 2021.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fdiff
+    >>> out, f_jvp = fdiff.linearize(lambda x: np.sin(x) * x[0], np.array([1.0, 2.0]))
+    >>> f_jvp(np.array([1.0, 0.0])).round(3)
+    array([1.382, 0.909])
+    """
+    check_callable(f, "linearize")
+    args, argnums = check_inputs(primals, f, "linearize")
+    refuse_integers(args, called("linearize", f))
+    return invoke(_OPERATOR.program(f, argnums), f, args, {})  # type: ignore[return-value] - what the plan gives
+
+
+_OPERATOR = Operator(linearize, {}, LinearPlan, check_outputs)
