@@ -4,8 +4,9 @@
     python docs/make_torch_names.py          # check the table, and print what is wrong with it
     python docs/make_torch_names.py --write  # and write docs/coming-from-torch.md
 
-The rows are those of docs/torch_names.txt. Each name of fdiff must be there, each test too, and
-where torch is installed each name of torch (tests/project/test_documents.py, tests/torch).
+The rows are those of docs/torch_names.txt and docs/torch_differences.txt. Each name of fdiff must
+be there, each test too, and where torch is installed each name of torch
+(tests/project/test_documents.py, tests/torch).
 """
 
 from __future__ import annotations
@@ -28,6 +29,15 @@ Written by `docs/make_torch_names.py`: every name of the page of `torch.autograd
 section, what fdiff has for it, and a test that shows it. `RecordedArray` is
 `fdiff.autograd.RecordedArray`, which `fdiff.autograd.tensor` makes; tests are in `tests/`.
 `make test-torch` plays the same programs in torch and in fdiff.
+"""
+
+DIFFERENCES = """
+## Differences that stay
+
+What a program that runs in both sees otherwise, and why. Tests beside torch hold the rest.
+
+| in torch | here | because |
+| --- | --- | --- |
 """
 
 
@@ -75,7 +85,9 @@ def page() -> str:
         )
         test = f"`{row.test}`" if row.test else ""
         text.append(f"| `{full(row.torch)}` | {ours} | {test} | {row.remark} |\n")
-    return "".join(text)
+    lines = (DOCS / "torch_differences.txt").read_text(encoding="utf-8").splitlines()
+    rest = [f"| {line.replace(' :: ', ' | ')} |\n" for line in lines if line and line[0] != "#"]
+    return "".join([*text, DIFFERENCES, *rest])
 
 
 def full(name: str) -> str:

@@ -5,16 +5,20 @@ import importlib
 from ..functional.anomaly_contexts import detect_anomaly, set_detect_anomaly
 from ..functional.checkpoints import checkpoint
 from ..process.forking import no_fork
+from . import anomaly_mode as anomaly_mode
 from . import array_methods as array_methods  # enters the methods of the class
 from . import checkpointing as checkpointing  # enters what `checkpoint` asks
 from . import custom_rule_nodes as custom_rule_nodes  # enters what functions with rules ask
+from . import grad_mode as grad_mode
 from . import graph as graph
 from . import library_calls as library_calls  # enters what functions of SciPy ask
 from . import operator_calls as operator_calls  # enters what operators ask
 from . import recorded_checks as recorded_checks  # enters what `gradcheck` asks
+from . import torch_methods as torch_methods  # enters methods of torch's
 from .engine import backward, grad
 from .engine_settings import enforce_grad_layout_policy, set_multithreading_enabled
 from .function import Function
+from .gradcheck import gradcheck, gradgradcheck
 from .modes import (
     enable_grad,
     inference_mode,
@@ -24,6 +28,7 @@ from .modes import (
     set_grad_enabled,
 )
 from .recorded_array import RecordedArray, tensor
+from .torch_spellings import missing_function
 from .variable import Variable
 
 __all__ = [
@@ -36,6 +41,8 @@ __all__ = [
     "enable_grad",
     "enforce_grad_layout_policy",
     "grad",
+    "gradcheck",
+    "gradgradcheck",
     "inference_mode",
     "is_grad_enabled",
     "is_inference_mode_enabled",
@@ -47,9 +54,12 @@ __all__ = [
 ]
 
 
+_LATE = frozenset(["forward_ad", "functional", "profiler"])
+
+
 def __getattr__(name: str) -> object:
-    """`forward_ad`, which is imported when it is first asked for."""
-    if name != "forward_ad":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    """The modules that are imported when they are first asked for."""
+    if name not in _LATE:
+        raise missing_function(__name__, name)
     with no_fork:
         return importlib.import_module(f"{__name__}.{name}")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import UnsupportedError, failure, warn
+from ..trace.trace_stack import stack
 from ..user_lines import scipy_call
 from .thread_state import MetRecorded, state
 
@@ -44,6 +45,20 @@ class Conversions:
     def size(self) -> int:
         """As of `numpy.ndarray`."""
         return self.value.size
+
+    @property
+    def __fdiff_constant__(self) -> np.ndarray | None:
+        """What the array is to a function that is traced and reads it; None if it has a gradient.
+
+        It is read-only, so that no store in there passes by the version counter.
+        """
+        if self.requires_grad:
+            return None
+        for trace in stack.traces:
+            trace.ported = True
+        array = np.asarray(self.value).view()
+        array.flags.writeable = False
+        return array
 
     def numpy(self, *, force: bool = False) -> np.ndarray:
         """The numbers as a plain array, which shares memory.

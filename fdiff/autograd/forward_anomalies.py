@@ -7,7 +7,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from ..functional.anomaly_reports import entries_in_words, kind_of_values
-from ..process import anomaly_mode
+from ..process import anomaly_watch
 from ..transforms.anomaly_search import not_finite
 from .nodes import GraphNode
 from .recorded_array import RecordedArray
@@ -49,4 +49,4 @@ def first_behind(node: GraphNode) -> tuple[GraphNode, str] | None:
 
 
 # The short ways of calls note nothing: in the mode none is kept (`recording.py`).
-anomaly_mode.listeners.append(RECORDED_CALLS.clear)
+anomaly_watch.listeners.append(RECORDED_CALLS.clear)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..process import anomaly_mode
+from ..process import anomaly_watch
 from ..user_lines import Line
 from .forward_anomalies import note
 from .nodes import Edge, GraphNode, next_number
@@ -51,7 +51,7 @@ def enter(
     node.counts = tuple(counts)
     node.number = next_number()
     node.line = line
-    if anomaly_mode.watching():
+    if anomaly_watch.watching():
         note(node, operands, outputs)
     if state.saved_watched and saved:
         if state.saved_hooks and state.grad_enabled:  # else no backward pass comes here

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..process import anomaly_mode
+from ..process import anomaly_watch
 from .graph_structure import FragileNodes, Root
 from .node_rules import NodeRules, wrong_count
 from .nodes import AccumulateGrad, CustomNode, Edge, GraphNode, call_hook
@@ -138,7 +138,7 @@ class NodeSweep:
             }
             bars = {k: (bar, whole.get(k, mask)) for k, (bar, mask) in bars.items()}
         with observed_node(node):
-            watched = anomaly_mode.mode is not None
+            watched = anomaly_watch.mode is not None
             found = watched_pull(self.rules, node, bars) if watched else self.rules.pull(node, bars)
         if hooks is not None and hooks.after:
             found = self._after(node, found, bars)

@@ -21,7 +21,7 @@ from ..dispatch.variant import CallToTrace, Variant, trace_variant
 from ..errors import called
 from ..functional.kink_policy import policy
 from ..primitive import HOOKS
-from ..process import anomaly_mode, observation
+from ..process import anomaly_watch, observation
 from ..process.float_flags import noted, noting, taken
 from ..tape import Tape
 from ..trace import tracing
@@ -35,7 +35,7 @@ from .call_tapes import CallTape
 from .recipes import Recipe
 from .recorded_array import RecordedArray, plain
 from .recording import recorded
-from .thread_state import state
+from .thread_state import ported, state
 
 _PLAIN = frozenset((np.ndarray, np.float64, float, int, complex))
 # What their tapes compute is what plain code does. Those of others are of derivatives.
@@ -64,6 +64,23 @@ def call_operator(
     pushes = moves and state.pushes(leaves)
     records = moves and (state.grad_enabled or pushes)
     given: Any = unflatten(spec, values)
+    with ported():
+        result = _called(call, name, f, leaves, values, spec, given, records=records)
+    return (state.dual.without_graph(result) if pushes else result,)
+
+
+def _called(
+    call: Callable[..., Any],
+    name: str,
+    f: Callable[..., Any],
+    leaves: Sequence[Any],
+    values: Sequence[Any],
+    spec: Spec,
+    given: Any,
+    *,
+    records: bool,
+) -> Any:
+    """The results of the operator: recorded, or those of the `given` plain arrays."""
     result: Any = None
     looks = _looks()
     if looks or not records:
@@ -76,7 +93,7 @@ def call_operator(
                 call(*given[0], **given[1])
             elif name in _UNDIFFERENTIATED:
                 warn_of_tape(variant.tape, inputs)
-    return (state.dual.without_graph(result) if pushes else result,)
+    return result
 
 
 def _looks() -> bool:
@@ -84,7 +101,7 @@ def _looks() -> bool:
     return bool(occupied) and (
         tracing()
         or policy.get() == "raise"
-        or anomaly_mode.watching()
+        or anomaly_watch.watching()
         or observation.observer is not None
     )
 

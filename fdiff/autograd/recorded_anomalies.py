@@ -15,7 +15,7 @@ import numpy as np
 
 from ..errors import AnomalyError, message
 from ..functional.anomaly_reports import entries_in_words, kind_of_values
-from ..process import anomaly_mode
+from ..process import anomaly_watch
 from ..transforms.anomaly_search import not_finite
 from ..user_lines import show_line
 from .forward_anomalies import first_behind
@@ -28,7 +28,7 @@ SHOWN = 3  # entries whose values are shown
 
 def watching() -> bool:
     """Whether cotangents are looked at."""
-    return anomaly_mode.watching()
+    return anomaly_watch.watching()
 
 
 def check_output(array: Any, node: GraphNode) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arraytype import ArrayType, type_of
 from ..errors import InputError, UnsupportedError, failure
 from ..user_lines import user_line
 from .array_kinds import ArrayKind
@@ -68,10 +69,20 @@ def apply_recorded(rules: FunctionRules, args: tuple[Any, ...]) -> Any:
         state.dual.without_graph(made)
     for k, x in zip(places, made, strict=True):
         every[k] = x
+    ctx._dirty = ctx._flat = ()
     return tuple(every) if several else every[0]
 
 
 _ARRAYS = (np.ndarray, np.generic, RecordedArray)
+
+
+def _type_of(arg: Any) -> ArrayType | None:
+    """The type of an argument that may be given a gradient: an array or a float."""
+    if isinstance(arg, RecordedArray):
+        return arg.kind.type
+    if isinstance(arg, np.ndarray | np.generic):
+        return type_of(arg)
+    return ArrayType((), np.dtype(float)) if isinstance(arg, float) else None
 
 
 def _entered(
@@ -82,31 +93,7 @@ def _entered(
     values: list[Any],
 ) -> Sequence[Any]:
     """The results as those of a node, which has the saved arrays."""
-
-    def backward(*bars: Any) -> tuple[Any, ...]:
-        found = as_many(rules.name, rules.backward(ctx, *bars), len(args))
-        _check_places(rules.name, found, args)
-        return tuple(
-            [
-                _shaped(rules.name, k, g, a) if need else None
-                for k, (g, a, need) in enumerate(
-                    zip(found, args, ctx.needs_input_grad, strict=True)
-                )
-            ]
-        )
-
-    def push(*dots: Any) -> Any:
-        if rules.jvp is None:
-            raise failure(
-                UnsupportedError,
-                f"{rules.name}.apply",
-                "it has no rule for forward mode.",
-                "Define the static method jvp(ctx, *grad_inputs).",
-            )
-        if ctx._materialize:
-            dots = tuple([_tangent(d, a) for d, a in zip(dots, args, strict=True)])
-        return rules.jvp(ctx, *dots)
-
+    backward, push = _node_rules(rules, ctx, args)
     name = f"{rules.name}Backward"
     made = custom_node(name, args, values, backward, materialize=ctx._materialize, jvp=push)
     last = {id(o): m for o, m in zip(outs, made, strict=True)}
@@ -125,11 +112,47 @@ def _entered(
     return [m.detach() if f else m for m, f in zip(made, flat, strict=True)]
 
 
-def _tangent(dot: Any, arg: Any) -> Any:
-    """The tangent of an argument: zeros for an array that does not move."""
-    if dot is not None or not isinstance(arg, _ARRAYS):
-        return dot
-    return plain(np.zeros(arg.shape, arg.dtype))
+def _node_rules(
+    rules: FunctionRules, ctx: FunctionCtx, args: tuple[Any, ...]
+) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """The rules of the node for both modes.
+
+    They do not hold the arguments: a leaf among them may have a ``grad`` that came through the
+    node.
+    """
+    types = [*map(_type_of, args)]
+    arrays = [isinstance(a, _ARRAYS) for a in args]
+
+    def backward(*bars: Any) -> tuple[Any, ...]:
+        found = as_many(rules.name, rules.backward(ctx, *bars), len(types))
+        _check_places(rules.name, found, types)
+        return tuple(
+            [
+                _shaped(rules.name, k, g, type_) if need else None
+                for k, (g, type_, need) in enumerate(
+                    zip(found, types, ctx.needs_input_grad, strict=True)
+                )
+            ]
+        )
+
+    def push(*dots: Any) -> Any:
+        if rules.jvp is None:
+            raise failure(
+                UnsupportedError,
+                f"{rules.name}.apply",
+                "it has no rule for forward mode.",
+                "Define the static method jvp(ctx, *grad_inputs).",
+            )
+        if ctx._materialize:
+            parts = zip(dots, types, arrays, strict=True)
+            dots = tuple([plain(_zeros(t)) if d is None and array else d for d, t, array in parts])
+        return rules.jvp(ctx, *dots)
+
+    return backward, push
+
+
+def _zeros(type_: Any) -> np.ndarray:
+    return np.zeros(type_.shape, type_.dtype)
 
 
 def _share_memory(
@@ -162,10 +185,10 @@ def _same_memory(one: Any, other: Any) -> bool:
     )
 
 
-def _check_places(name: str, found: list[Any], args: tuple[Any, ...]) -> None:
+def _check_places(name: str, found: list[Any], types: list[ArrayType | None]) -> None:
     """Refuse a gradient for an argument that is no array."""
-    for k, (g, a) in enumerate(zip(found, args, strict=True), 1):
-        if g is not None and not isinstance(a, RecordedArray | np.ndarray | np.generic | float):
+    for k, (g, type_) in enumerate(zip(found, types, strict=True), 1):
+        if g is not None and type_ is None:
             raise RuntimeError(
                 f"function {name}Backward returned a gradient different than None at position {k},"
                 " but the corresponding forward input was not an array"
@@ -226,11 +249,11 @@ def _refused(*_: Any) -> None:
     raise RuntimeError(FREED)
 
 
-def _shaped(name: str, k: int, gradient: Any, arg: RecordedArray) -> Any:
+def _shaped(name: str, k: int, gradient: Any, type_: Any) -> Any:
     """A gradient of the shape of its argument: axes that were broadcast are summed."""
     if gradient is None:
         return None
-    wanted = arg.value.shape
+    wanted = type_.shape
     found = summed_to(gradient, wanted)
     if np.shape(found) != wanted:
         raise RuntimeError(

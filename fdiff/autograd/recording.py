@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, failure
-from ..process import anomaly_mode, observation
+from ..process import anomaly_watch, observation
 from ..trace import TracedArray
 from ..trace.operation_cache import MOST
 from ..tree import flatten, unflatten
@@ -279,7 +279,7 @@ def _never_recorded(calls: object, kinds: Sequence[ArrayKind], out: RecordedArra
 
 def _learn(calls: dict[object, Callable[..., Any]], key: object, call: Callable[..., Any]) -> None:
     """Keep the short way of a call, if the modes that were on have short ways."""
-    if calls is NO_CALLS or anomaly_mode.watching():
+    if calls is NO_CALLS or anomaly_watch.watching():
         return
     if len(calls) >= MOST:
         calls.clear()

@@ -83,22 +83,24 @@ FIXED = (Version(), 0)  # of values that nobody stores into
 
 def saved_arrays(node: GraphNode | Kept) -> tuple[Any, ...]:
     """What a node saved, which must be as it was; of what is packed, what unpack hooks give."""
+    saved = _unchanged(node)
+    return tuple([v.unpacked() if v.__class__ is Packed else v for v in saved])
+
+
+def saved_values(node: GraphNode) -> tuple[Any, ...]:
+    """The values that a node saved, which must be as they were."""
+    if node.hooks is None:  # nothing is packed
+        return _unchanged(node)
+    return tuple([v.value if v.__class__ is RecordedArray else v for v in saved_arrays(node)])
+
+
+def _unchanged(node: GraphNode | Kept) -> tuple[Any, ...]:
     if node.saved is None:
         raise RuntimeError(FREED)
     for version, count in node.counts:
         if version.count != count:
             raise modified(node.name(), node.line, version, count)
-    if not any(value.__class__ is Packed for value in node.saved):
-        return node.saved
-    return tuple([v.unpacked() if v.__class__ is Packed else v for v in node.saved])
-
-
-def saved_values(node: GraphNode) -> tuple[Any, ...]:
-    """The values that a node saved, which must be as they were."""
-    values = saved_arrays(node)
-    if node.hooks is None:  # nothing is packed
-        return values
-    return tuple([v.value if v.__class__ is RecordedArray else v for v in values])
+    return node.saved
 
 
 def modified(saver: str, line: Line | None, version: Version, count: int) -> RuntimeError:

@@ -30,7 +30,8 @@ class ThreadState(threading.local):
     `saved_watched` tells that one of these is on. `running` are the nodes of the backward pass
     under way, `solving` tells that a solver calls functions of the user's. `calls` are the short
     ways that these modes allow. `multithreading` and `keeps_layouts` are the settings of backward
-    passes (`engine_settings.py`).
+    passes (`engine_settings.py`). `ported` tells that a function is traced which is written for
+    recorded arrays.
     """
 
     saved_hooks: tuple[tuple[Callable[[Any], Any], Callable[[Any], Any]], ...] = ()
@@ -41,6 +42,7 @@ class ThreadState(threading.local):
     calls = RECORDED_CALLS
     multithreading = True
     keeps_layouts = True
+    ported = False
     _gradients = True
     _inference = False
     _grad_enabled = True
@@ -122,6 +124,16 @@ def not_recording() -> Generator[None]:
         yield
     finally:
         state.gradients, state.dual = before
+
+
+@contextmanager
+def ported() -> Generator[None]:
+    """Traced arrays have the methods of recorded ones in this context."""
+    before, state.ported = state.ported, True
+    try:
+        yield
+    finally:
+        state.ported = before
 
 
 @contextmanager

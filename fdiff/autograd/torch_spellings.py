@@ -7,9 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 _INSTEAD = {
-    "zero_": "x.grad = None for a gradient, and x[...] = 0 for other arrays",
     "norm": "np.linalg.norm(x)",
-    "unsqueeze": "np.expand_dims(x, axis)",
     "permute": "x.transpose(axes)",
     "expand": "np.broadcast_to(x, shape)",
     "numel": "x.size",
@@ -40,6 +38,24 @@ def _instead(name: str) -> str | None:
     if callable(getattr(np, name[:-1], None)) and name.endswith("_"):
         return f"x[...] = np.{name[:-1]}(x)"
     return None
+
+
+_ELSEWHERE = {
+    "cat": "np.concatenate",
+    "clamp": "np.clip",
+    "numpy": "import numpy as np",
+    "relu": "np.maximum(x, 0)",
+    "sigmoid": "scipy.special.expit",
+}
+
+
+def missing_function(module: str, name: str) -> AttributeError:
+    """The error for a name that a module has not, which is a function of NumPy's or torch's."""
+    text = f"module {module!r} has no attribute {name!r}"
+    instead = _ELSEWHERE.get(name) or (f"np.{name}" if callable(getattr(np, name, None)) else None)
+    if instead is not None and not name.startswith("_"):
+        text = f"{text}: recorded arrays are operands of NumPy's functions. Write {instead}."
+    return AttributeError(text, name=name)
 
 
 def check_keywords(method: str, given: Iterable[str]) -> None:

@@ -20,7 +20,15 @@ from .class_proxies import Super, can_be_proxied
 from .container_proxies import DictProxy, wrap_data
 from .data import Content, data_key
 from .dependencies import Dependencies
-from .dependency_nodes import ABSENT, Array, ArrayOnDevice, Equal, Identical, MappingItems
+from .dependency_nodes import (
+    ABSENT,
+    Array,
+    ArrayOnDevice,
+    ConstantArray,
+    Equal,
+    Identical,
+    MappingItems,
+)
 from .function_copies import FunctionCopies
 from .impure import Impurities
 from .memoised_reads import MemoisedReads
@@ -34,6 +42,7 @@ from .user_objects import UserObjects
 from .value_kinds import (
     MISSING,
     SCALARS,
+    constant_of,
     is_user_function,
     traced_within,
     unchanging_class,
@@ -157,6 +166,15 @@ class Capture:
                 return wrap_data(self, array, where)
             return opaque(self, array, where, f"the array of dtype {array.dtype}")
         node = Array(len(self._places.arrays), array)
+        self._places.arrays.append(array)
+        self._places.named.append(where)
+        return self._handle(array), node
+
+    def wrap_constant(self, value: object, where: Where) -> Pair:
+        """The traced array that stands for an object that is an array of numbers to the user."""
+        array = constant_of(value)
+        assert array is not None, "asked before"
+        node = ConstantArray(len(self._places.arrays), value, array)
         self._places.arrays.append(array)
         self._places.named.append(where)
         return self._handle(array), node

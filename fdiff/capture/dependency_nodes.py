@@ -15,7 +15,7 @@ import numpy as np
 
 from ..device_arrays import described
 from .revalidation import Dependency, Revalidation
-from .value_kinds import MISSING, item_key, leaf_key
+from .value_kinds import MISSING, constant_of, item_key, leaf_key
 
 
 class Equal:
@@ -95,6 +95,32 @@ class ArrayOnDevice:
 
     def _same(self, value: object) -> bool:
         return described(value) == self.described
+
+
+class ConstantArray:
+    """An object that stands for an array of this dtype and shape, and gives it (`constant_of`)."""
+
+    __slots__ = ("dtype", "shape", "slot", "type")
+
+    def __init__(self, slot: int, value: object, array: np.ndarray) -> None:
+        self.slot = slot
+        self.type = type(value)
+        self.dtype = array.dtype
+        self.shape = array.shape
+
+    def holds(self, value: object, walk: Revalidation) -> bool:
+        if type(value) is not self.type or walk.other(self, value):
+            return False
+        array = constant_of(value)
+        if array is None or array.dtype != self.dtype or array.shape != self.shape:
+            return False
+        walk.arrays[self.slot] = array
+        walk.data.append(partial(self._same, value, array))
+        return True
+
+    def _same(self, value: object, array: np.ndarray) -> bool:
+        now = constant_of(value)
+        return now is not None and now.__array_interface__ == array.__array_interface__
 
 
 class SequenceItems:

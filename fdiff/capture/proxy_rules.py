@@ -50,6 +50,7 @@ from .proxy_context import Pair, ProxyContext, Where, opaque
 from .release import is_instance
 from .user_objects import wrap_proxy
 from .value_kinds import (
+    constant_of,
     has_rules,
     is_dispatcher,
     is_named_tuple,
@@ -111,6 +112,10 @@ BY_TYPE: dict[type, Rule] = {
 # Of other types, by the first question that is answered with yes.
 _BY_QUESTION: tuple[tuple[Callable[[object], object], Rule], ...] = (
     (is_traced, lambda run, value, where: run.wrap_traced(value)),  # of an enclosing trace
+    (
+        lambda value: constant_of(value) is not None,
+        lambda run, value, where: run.wrap_constant(value, where),
+    ),
     (lies_on_device, lambda run, value, where: run.wrap_device_array(value, where)),
     # proxies of another run
     (lambda value: is_instance(value) or isinstance(value, ProxyMeta), wrap_proxy),

@@ -296,3 +296,12 @@ def traced_within(value: object) -> bool:
     if isinstance(value, tuple):
         return any(map(traced_within, cast("tuple[object, ...]", value)))
     return is_traced(value)
+
+
+def constant_of(value: object) -> np.ndarray | None:
+    """The array, to be read, that an object of another class stands for, if that is a constant.
+
+    A recorded array does, which requires no gradient (`autograd/recorded_array.py`).
+    """
+    found: object = getattr(value, "__fdiff_constant__", None)
+    return found if isinstance(found, np.ndarray) else None

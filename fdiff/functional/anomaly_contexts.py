@@ -9,8 +9,8 @@ from contextlib import ContextDecorator
 from typing import Self
 
 from ..errors import flag
-from ..process import anomaly_mode
-from ..process.anomaly_mode import AnomalyMode
+from ..process import anomaly_watch
+from ..process.anomaly_watch import AnomalyMode
 from ..trace.trace_stack import occupied
 from ..tracebacks import public_class
 
@@ -24,12 +24,12 @@ class _AnomalyContext(ContextDecorator):
         self._mode = mode
 
     def __enter__(self) -> Self:
-        anomaly_mode.enter(self._mode)
+        anomaly_watch.enter(self._mode)
         _close_fast_path()
         return self
 
     def __exit__(self, *_: object) -> None:
-        anomaly_mode.leave(self._mode)
+        anomaly_watch.leave(self._mode)
         _close_fast_path()
 
 
@@ -41,7 +41,7 @@ def _truth(value: object, role: str, call: str) -> bool:
 
 def _close_fast_path() -> None:
     """Have every call go the general way while a mode is in force, and no longer."""
-    if anomaly_mode.watching():
+    if anomaly_watch.watching():
         occupied[ASKED] = None
     else:
         occupied.pop(ASKED, None)
@@ -122,11 +122,11 @@ class set_detect_anomaly(_AnomalyContext):  # noqa: N801 - torch's name
         call = "set_detect_anomaly"
         check, on = _truth(check_nan, "check_nan", call), _truth(mode, "mode", call)
         super().__init__(AnomalyMode(check_nan=check, enabled=on))
-        anomaly_mode.set_mode(self._mode)
+        anomaly_watch.set_mode(self._mode)
         _close_fast_path()
 
     def __enter__(self) -> Self:
-        anomaly_mode.hand_to_context(self._mode)
+        anomaly_watch.hand_to_context(self._mode)
         return self
 
 

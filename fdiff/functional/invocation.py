@@ -35,7 +35,7 @@ from ..dispatch.variant import Variant
 from ..errors import called
 from ..ops.kink_marks import kink_search
 from ..primitive import HOOKS
-from ..process import anomaly_mode, observation
+from ..process import anomaly_watch, observation
 from ..process.collector import collector_paused
 from ..process.float_flags import noted
 from ..process.forking import no_fork
@@ -86,7 +86,7 @@ def invoke(
     if occupied:  # traces of other threads, or something that is to be looked for
         if ASKED in occupied and policy.get() == "raise":
             refuse_kinks(program, f, args, kwargs)
-        if anomaly_mode.watching():
+        if anomaly_watch.watching():
             with no_fork:
                 from .watched_calls import watched  # noqa: PLC0415 - for those who look for a NaN
             return watched(program, f, args, kwargs, vectors)

@@ -14,7 +14,7 @@ from .. import kernels
 from ..dispatch.single_kernels import SingleKernel, not_in_order, single_kernel, variant_of
 from ..dispatch.variant import Variant
 from ..errors import InputError, UnsupportedError, failure
-from ..process import anomaly_mode
+from ..process import anomaly_watch
 from ..tracebacks import trim
 from .call_layouts import (
     CalledFunction,
@@ -87,7 +87,7 @@ class CallRecords:
 
         Machine code asks at each call then (`fdiff.kernels.RecordTable`).
         """
-        if not anomaly_mode.watching():
+        if not anomaly_watch.watching():
             return
         self._refuse_rebound()
         args, named = example.given
@@ -104,7 +104,7 @@ class CallRecords:
         key = self._key(example)
         self._watch(example)
         found = self.table.find(key)
-        if not found and anomaly_mode.watching():  # it asks although it may have a record
+        if not found and anomaly_watch.watching():  # it asks although it may have a record
             _, _, program, f, split = self._target
             found = self.table.find(key, variant_of(program, f, example.given, split))
         if found:

@@ -24,7 +24,7 @@ from ..dispatch.program import Program
 from ..dispatch.variant import Variant
 from ..errors import AnomalyError, message
 from ..interpret import Interpreter
-from ..process import anomaly_mode
+from ..process import anomaly_watch
 from ..process.float_flags import noted
 from ..tape import Tape
 from ..trace.derived_lines import derivation_of, derived_lines
@@ -95,7 +95,7 @@ def _all_finite(values: Sequence[object]) -> bool:
 
 def _function_is_finite(variant: Variant, arrays: Sequence[np.ndarray]) -> bool:
     """Whether the outputs of the function are finite, and all it computes where that counts."""
-    mode = anomaly_mode.mode
+    mode = anomaly_watch.mode
     given = [cast("np.ndarray", _on_host(x)) for x in arrays]
     if mode is not None and mode.discarded:
         tape = inlined(variant.tape)
@@ -146,7 +146,7 @@ def _explain(program: Program, f: Function, call: Call, vectors: Sequence[object
         search = _AnomalySearch(raise_for)
         search.run(variant.tape, inputs)
         variant.plan.call(inputs, vectors, search)
-    mode = anomaly_mode.mode
+    mode = anomaly_watch.mode
     if mode is not None and mode.discarded:
         tape = inlined(variant.tape)
         lines, values = tape.lines, node_values(tape, inputs)

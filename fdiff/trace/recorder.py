@@ -98,6 +98,7 @@ class Recorder:
 
     eager = False  # whether nodes are computed as they are entered
     derivative_free = False  # whether nothing that is entered has a derivative
+    ported = False  # whether arrays have the methods of recorded arrays, of which it read some
 
     def __init__(self, call: str, *, lines: bool = True, builder: Builder | None = None) -> None:
         self.builder = builder or Builder()

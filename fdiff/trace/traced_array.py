@@ -11,6 +11,7 @@ from __future__ import annotations
 import operator
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
@@ -218,6 +219,9 @@ class TracedArray(Handle):
         one = self.scalar or self.weak
         kind = self.type.dtype.type if one else np.ndarray
         if name.startswith("__") or not hasattr(kind, name):
+            method: Any = HOOKS["torch_method"](name) if "torch_method" in HOOKS else None
+            if method is not None:
+                return partial(method, self)
             raise AttributeError(f"'numpy.{kind.__name__}' object has no attribute {name!r}")
         raise unsupported(f"{kind.__name__}.{name}")
 

@@ -6,7 +6,7 @@ import weakref
 import numpy as np
 import pytest
 
-from fdiff.autograd import backward, grad, graph, tensor
+from fdiff.autograd import Function, backward, grad, graph, tensor
 
 
 def test_retained_gradients():
@@ -219,3 +219,31 @@ def test_the_node_of_an_input_is_run_with_its_hooks(create_graph):
     loss.backward(inputs=[y, x])
     np.testing.assert_array_equal(y.grad.detach(), [8.0, 8.0])
     np.testing.assert_array_equal(x.grad.detach(), [80.0, 160.0])
+
+
+def test_gradients_with_a_graph_make_no_cycle():
+    """So torch's warning of `backward(create_graph=True)` has nothing to warn of."""
+
+    class Cube(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x**3
+
+        @staticmethod
+        def backward(ctx, bar):
+            (x,) = ctx.saved_tensors
+            return 3 * x**2 * bar
+
+    for f in (lambda x: np.sin(x) * x, Cube.apply, lambda x: np.concatenate([x, x])[::2] ** 2):
+        gc.collect()
+        gc.disable()
+        try:
+            x = tensor([1.0, 2.0], requires_grad=True)
+            f(x).sum().backward(create_graph=True)
+            assert x.grad.requires_grad
+            freed = weakref.ref(x)
+            del x
+            assert freed() is None
+        finally:
+            gc.enable()

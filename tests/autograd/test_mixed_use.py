@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import fdiff
+from fdiff import errors
 from fdiff.autograd import checkpoint, grad, no_grad, tensor
 from fdiff.autograd import compiled_backward as compiled
 
@@ -128,6 +129,56 @@ def test_long_graphs():
     y.sum().backward()
     assert np.array_equal(x.grad, [1.0, 1.0])
     del y
+
+
+def test_recorded_constants_in_functions_that_are_traced_are_arrays():
+    """They are inputs of the variant: nothing is traced again, and what changes is seen."""
+    held = {"c": tensor([1.0, 2.0, 3.0]), "s": tensor(2.0)}
+
+    def f(x):
+        out = held["c"].copy()
+        out[0] = x[1]
+        out[1:] *= held["c"].detach().exp()[1:] * held["c"][::-1].view()[1:]
+        return np.sum(out * x) * held["s"]
+
+    def plain(x, c, s):
+        out = c.copy()
+        out[0] = x[1]
+        out[1:] *= np.exp(c)[1:] * c[::-1][1:]
+        return np.sum(out * x) * s
+
+    x = np.array([0.5, 1.5, -1.0])
+    slope = fdiff.grad(lambda x: f(x))
+    for change in (
+        lambda: None,
+        lambda: held["c"].add_(1.0),
+        lambda: held.update(c=tensor([0.1, 0.2, 0.3])),
+        lambda: held.update(s=tensor(-1.0)),
+        lambda: setattr(held["c"], "data", np.array([4.0, 5.0, 6.0])),
+    ):
+        change()
+        c, s = held["c"].numpy(), held["s"].item()
+        expected = fdiff.grad(plain)(x, c, s)
+        np.testing.assert_allclose(slope(x), expected, rtol=1e-14)
+    held["c"].requires_grad_()
+    with pytest.raises(errors.InputError, match="requires a gradient was used inside"):
+        slope(x)
+
+
+def test_stores_into_recorded_constants_in_a_trace_are_refused():
+    c = tensor([1.0, 2.0])
+
+    def f(x, value):
+        c[0] = value
+        return np.sum(c * x)
+
+    for value in (5.0, lambda x: x[1]):
+        g = fdiff.grad(lambda x, v=value: f(x, v(x) if callable(v) else v))
+        with pytest.raises(ValueError, match="read-only"):
+            g(np.ones(2))
+    np.testing.assert_array_equal(c, [1.0, 2.0])
+    with pytest.raises(errors.InputError, match="called in a function that is traced"):
+        fdiff.grad(lambda x: np.sum(tensor(x) * x))(np.ones(2))
 
 
 @pytest.mark.slow  # a million nodes

@@ -12,7 +12,7 @@ import pytest
 import fdiff
 from fdiff.errors import AnomalyError
 from fdiff.functional.anomaly_contexts import debug_nans, detect_anomaly, set_detect_anomaly
-from fdiff.process import anomaly_mode
+from fdiff.process import anomaly_watch
 from fdiff.trace.trace_stack import occupied
 from fdiff.tree import flatten
 
@@ -360,20 +360,20 @@ def test_contexts_nest_and_set_a_mode_for_good():
     slope = fdiff.grad(root)
     with detect_anomaly():
         with set_detect_anomaly(False):
-            assert anomaly_mode.mode is None
+            assert anomaly_watch.mode is None
             assert np.isinf(slope(X)[0])
         with pytest.raises(AnomalyError):
             slope(X)
         with detect_anomaly(check_nan=False):
             assert np.isinf(slope(X)[0])
-    assert anomaly_mode.mode is None
+    assert anomaly_watch.mode is None
     for _ in range(3):
         set_detect_anomaly(True)
         with pytest.raises(AnomalyError):
             slope(X)
         set_detect_anomaly(False)
         assert np.isinf(slope(X)[0])
-    assert len(anomaly_mode._entered) <= 1
+    assert len(anomaly_watch._entered) <= 1
 
 
 def test_a_context_is_a_decorator_and_watches_every_thread():
@@ -393,7 +393,7 @@ def test_a_context_is_a_decorator_and_watches_every_thread():
         return failed
 
     assert len(run()) == 1
-    assert anomaly_mode.mode is None
+    assert anomaly_watch.mode is None
 
 
 def test_functions_that_are_differentiated_eagerly_are_watched():

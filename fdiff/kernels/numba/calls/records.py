@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ....process import anomaly_mode
+from ....process import anomaly_watch
 from ....process.forking import no_fork
 from ...executable import BareKernel
 from .call_layout import ArrayArgument, CallLayout, Number, NumberArgument, Result
@@ -183,7 +183,7 @@ class RecordTable:
 
     def publish(self) -> None:
         """Show machine code the chains, or none while Python is to be asked."""
-        asked = self._watched and anomaly_mode.watching()
+        asked = self._watched and anomaly_watch.watching()
         self.cell[0] = (_EMPTY if asked else self._heads).ctypes.data
 
     def _link(self, words: np.ndarray) -> None:
@@ -295,4 +295,4 @@ def _publish_all() -> None:
             table.publish()
 
 
-anomaly_mode.listeners.append(_publish_all)
+anomaly_watch.listeners.append(_publish_all)
