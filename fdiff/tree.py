@@ -58,7 +58,10 @@ def init_names(kind: type) -> dict[str, str | None]:
 
 
 def _registered_parts(kind: type, tree: object) -> tuple[tuple[object, ...], Sequence[object]]:
-    """What the user's function makes of an instance of a registered class."""
+    """What the user's function makes of an instance of a registered class.
+
+    Its data is in the key of each child, so that it counts where structures are compared.
+    """
     parts = _registered[kind][0](tree)
     call = f"register_pytree({kind.__name__})"
     if type(parts) is not tuple or len(parts) != 2 or not isinstance(parts[0], (tuple, list)):
@@ -71,7 +74,7 @@ def _registered_parts(kind: type, tree: object) -> tuple[tuple[object, ...], Seq
         fact = f"the data that flatten returns beside the children, {other!r}, has no hash."
         way = "Return a tuple, a text, a number or None: traces are kept by it."
         raise failure(InputError, call, fact, way) from None
-    return (other,), children
+    return tuple([(other, k) for k in range(len(children))]) or ((other, -1),), children
 
 
 def _kind(tree: object) -> type:
@@ -128,7 +131,8 @@ def _build(spec: Spec, leaves: Iterator[object]) -> object:
     if spec.kind is NoneType:
         return None
     if spec.kind in _registered:
-        return _registered[spec.kind][1](spec.keys[0], tuple(children))
+        ((data, _), *_) = cast("tuple[tuple[object, int], ...]", spec.keys)
+        return _registered[spec.kind][1](data, tuple(children))
     if issubclass(spec.kind, tuple):
         return cast("Callable[..., object]", spec.kind)(*children)
     named = dict(zip(spec.keys, children, strict=True))

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from ..dispatch.arguments import WAY_OUT
 from ..errors import DtypeError, InputError, VectorError, failure
 from ..trace import TracedArray
 from ..trace.handler_arguments import resolve
@@ -116,7 +117,7 @@ class Unravel:
     def __call__(self, flat: Any) -> Any:
         """The tree whose numbers are those of `flat`, in shapes and dtypes as they were."""
         flat = resolve(flat)
-        array = flat if isinstance(flat, TracedArray) else np.asarray(flat)
+        array = flat if _is_array(flat) else np.asarray(flat)
         if np.shape(array) != (self._size,):  # type: ignore[arg-type] - of an array
             fact = f"the vector has shape {np.shape(array)}, and the tree {self._size} numbers."  # type: ignore[arg-type] - of an array
             way = f"Pass an array of shape ({self._size},)."
@@ -182,7 +183,7 @@ def ravel(params: T) -> tuple[Any, Callable[[Any], T]]:
     leaves = [float(x) if type(x) is int else resolve(x) for x in leaves]
     for k, leaf in enumerate(leaves):
         path = paths(spec)[k] or "params"
-        if not isinstance(leaf, (np.ndarray, np.generic, float, complex, TracedArray)):
+        if not (isinstance(leaf, (np.generic, float, complex)) or _is_array(leaf)):
             fact = f"{path} is of type {type(leaf).__name__}, and no array."
             raise failure(InputError, "ravel", fact, "Keep it outside of the parameters.")
         dtype = _dtype(leaf)
@@ -206,4 +207,9 @@ def _shape(leaf: Any) -> tuple[int, ...] | None:
     """The shape of an array; None of a number."""
     if isinstance(leaf, TracedArray):
         return None if leaf.scalar or leaf.weak else leaf.shape
-    return leaf.shape if isinstance(leaf, np.ndarray) else None
+    return leaf.shape if _is_array(leaf) else None
+
+
+def _is_array(leaf: object) -> bool:
+    """Whether a value is an array: NumPy's, a traced one or a recorded one."""
+    return isinstance(leaf, (np.ndarray, TracedArray)) or hasattr(type(leaf), WAY_OUT)

@@ -91,7 +91,7 @@ class RuleResults:
             fact = f"gave {words} for {of} in another structure: {_described(found)}."
             raise self.error(InputError, fact, f"Build it as {of} is built.")
         order = [theirs[0].index(key) for key in mine[0]] or range(len(mine[1]))
-        for a, k in zip(mine[1], order, strict=True):
+        for a, k in zip(mine[1], order, strict=False):  # the key of a class without children
             yield from self._matched(a, theirs[1][k], words, of)
 
     def _typed(self, leaf: object, found: object, words: str, of: str) -> TracedArray | None:

@@ -243,6 +243,13 @@ def test_both_ways_are_differentiated():
     same(back(found.x), {"a": np.ones(2), "k": 0.0}, rtol=1e-4)
 
 
+def test_recorded_arrays_are_raveled_and_recorded():
+    z = fdiff.autograd.tensor(X, requires_grad=True)
+    flat, unravel = fdiff.ravel({"a": z, "b": V})
+    np.sum(unravel(flat * flat)["a"] ** 2).backward()
+    np.testing.assert_allclose(z.grad, 4 * X**3, rtol=1e-13)
+
+
 @pytest.mark.parametrize(("tree", "kind", "fact", "way"), [
     ({"a": X, "b": "x"}, InputError, "['b'] is of type str, and no array.",
      "Keep it outside of the parameters."),

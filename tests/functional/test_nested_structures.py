@@ -196,6 +196,21 @@ def test_nested_derivatives_are_differentiated_again(out):
     same(fdiff.grad(ours)(A), want, rtol=1e-10)
 
 
+@pytest.mark.parametrize("out", OUTPUTS)
+def test_recorded_arrays(out):
+    f = lambda x: OUTPUTS[out](np.exp(x), B * np.sin(x[0]))
+    squares = lambda tree: sum(np.sum(leaf**2) for leaf in fdiff.tree.flatten(tree)[0])
+    for derive in (fdiff.jacobian(f), fdiff.hessian(f), lambda x: fdiff.jvp(f, x, A)[1]):
+        z = fdiff.autograd.tensor(A, requires_grad=True)
+        found = derive(z)
+        wanted = derive(A)
+        assert jax.tree.structure(fdiff.tree.map_leaves(np.asarray, wanted)) == jax.tree.structure(
+            fdiff.tree.map_leaves(lambda leaf: leaf.detach().numpy(), found)
+        )
+        squares(found).backward()
+        same(np.asarray(z.grad), fdiff.grad(lambda x: squares(derive(x)))(A), rtol=1e-10)
+
+
 # --- Hessians of arrays ---------------------------------------------------------------------------
 
 

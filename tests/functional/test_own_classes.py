@@ -253,6 +253,37 @@ def test_objects_are_not_copied_where_they_are_not_differentiated():
     np.testing.assert_allclose(slope.a, want, rtol=1e-13)
 
 
+@classes
+def test_rules_of_the_users_own_take_and_give_them(make):
+    @fdiff.custom_vjp
+    def rule(p):
+        return np.sum(p.a**2) + np.sum(p.b)
+
+    def pulled(p, bar):
+        return (make(2.0 * p.a * bar, 3.0 * np.ones_like(p.b) * bar),)  # not what it is: 3 for 1
+
+    rule.defvjp(lambda p: (rule.fun(p) if hasattr(rule, "fun") else np.sum(p.a**2), p), pulled)
+    found = fdiff.grad(rule)(make(A, B))
+    same(found, {"a": 2.0 * A, "b": 3.0 * np.ones((2, 2))}, type(make(A, B)))
+
+
+@classes
+def test_axes_of_a_batch_are_told_in_the_class(make):
+    many = make(np.stack([A, 2 * A]), B)
+    found = fdiff.vmap(lambda p: np.sum(p.a) * np.sum(p.b), in_axes=(make(0, None),))(many)
+    np.testing.assert_allclose(found, np.array([1.0, 2.0]) * np.sum(A) * np.sum(B))
+
+
+@classes
+def test_recorded_arrays_in_them(make):
+    z = fdiff.autograd.tensor(A, requires_grad=True)
+    slope = fdiff.grad(total)(make(z, B))
+    assert type(slope) is type(make(A, B))
+    np.sum(slope.a).backward()
+    want = fdiff.grad(lambda a: np.sum(fdiff.grad(energy)(a, B)))(A)
+    np.testing.assert_allclose(z.grad, want, rtol=1e-13)
+
+
 def refused(call):
     with pytest.raises(InputError) as caught:
         call()
