@@ -97,8 +97,11 @@ class ViewOf:
         edge, stores = self.root.edge_now(), self.root.version.stores()
         if stores == self.stores and (edge is self.seen or self.seen is not None):
             return
-        if self.made_in and stores != self.stores and edge is not None and state.grad_enabled:
-            raise view_of_mode(self.made_in, _INDIRECT)
+        if self.made_in and stores != self.stores and edge is not None:
+            if state.grad_enabled:
+                raise view_of_mode(self.made_in, _INDIRECT)
+            if own_leaf(array):  # in inference mode, where nothing is recorded
+                return
         if own_leaf(array):
             if edge is not None:
                 fact = "the memory of a leaf that requires a gradient got a history by a store."

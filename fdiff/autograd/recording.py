@@ -199,7 +199,8 @@ def _without_gradient(leaf: Any, k: int, call: NumpyCall) -> Any:
     out = plain(own_handle(leaf, call))
     if out.value.base is not None:
         link(out, k, call)
-        if state.inference and out.viewing is not None and out.viewing.root.requires_grad:
+        root = None if out.viewing is None or out.is_inference() else out.viewing.root
+        if state.inference and root is not None and root.requires_grad:
             out.kind = out.kind.other  # a leaf, as in torch
     return out
 

@@ -16,7 +16,7 @@ import fdiff.autograd as ours
 OURS = SimpleNamespace(
     tensor=lambda x, requires_grad=True: ours.tensor(np.array(x), requires_grad=requires_grad),
     autograd=ours, forward_ad=ours.forward_ad, checkpoint=fdiff.checkpoint, sin=np.sin,
-    no_grad=ours.no_grad,
+    no_grad=ours.no_grad, inference_mode=ours.inference_mode,
 )  # fmt: skip
 TORCH = SimpleNamespace(
     tensor=lambda x, requires_grad=True: torch.tensor(
@@ -24,7 +24,7 @@ TORCH = SimpleNamespace(
     ),
     autograd=torch.autograd, forward_ad=torch.autograd.forward_ad,
     checkpoint=lambda f, *args: checkpoint(f, *args, use_reentrant=False), sin=torch.sin,
-    no_grad=torch.no_grad,
+    no_grad=torch.no_grad, inference_mode=torch.inference_mode,
 )  # fmt: skip
 
 
@@ -258,7 +258,75 @@ def graphs_of_gradients_without_recording(lib):
     return bar, lib.autograd.grad(bar.sum(), x)
 
 
+def _flags(x):
+    return x.is_inference(), x.requires_grad, None if x.is_inference() else x._version
+
+
+def what_is_made_in_inference_mode(lib):
+    found = []
+    for requires in (True, False):
+        with lib.inference_mode():
+            x = lib.tensor([1.0, 2.0], requires)
+            x.add_(2.0)
+            y = x * x
+            found += [_flags(a) for a in (x, y, x.view(-1), y.view(1, 2), x.detach())]
+    return found
+
+
+def what_is_viewed_in_inference_mode(lib):
+    found = []
+    for requires in (True, False):
+        leaf = lib.tensor([1.0, 2.0], requires)
+        a = leaf * 1
+        with lib.inference_mode():
+            a.add_(2.0)
+            view = a.view(-1)
+            again = view.view(1, 2)
+            found += [_flags(x) for x in (a, view, again)]
+            again.add_(2.0)
+            found += [(_flags(x), x.tolist()) for x in (a, view, again)]
+        product = (a * 3).sum()
+        found.append((_flags(a), _flags(product), product.item()))
+        if requires:
+            found.append(lib.autograd.grad(product, leaf))
+    return found
+
+
+def views_of_inference_mode_outside_of_it(lib):
+    found = []
+    for requires in (True, False):
+        a = lib.tensor([1.0, 2.0], requires) * 1
+        with lib.inference_mode():
+            view, other = a.view(-1), a.view(-1)
+        found.append((_flags(view), (view * view).requires_grad))
+        if requires:
+            found.append(message(lambda view=view: view.add_(2.0)))
+            a.add_(2.0)
+            found.append(message(lambda other=other: other.grad_fn))
+        else:
+            found.append(view.add_(2.0))
+            found.append(other.grad_fn)
+    return found
+
+
+def inference_arrays_among_others(lib):
+    s = lib.tensor([1.0, 2.0])
+    with lib.inference_mode():
+        c, constant = lib.tensor([3.0, 4.0]), lib.tensor([3.0, 4.0], False)
+    (c + s).sum().backward()
+    a = s * 1
+    errors = [message(call) for call in (lambda: c * s, lambda: a.mul_(constant))]
+    errors.append(message(lambda: constant.add_(2.0)))
+    saved = s * 1
+    out = saved * saved
+    with lib.inference_mode():
+        saved.add_(2.0)
+    return c.grad, s.grad, errors, message(out.sum().backward)
+
+
 PROGRAMS = [
+    what_is_made_in_inference_mode, what_is_viewed_in_inference_mode,
+    views_of_inference_mode_outside_of_it, inference_arrays_among_others,
     gradients_inside_of_a_checkpoint, checkpoints_in_checkpoints, arguments_of_a_checkpoint,
     what_a_checkpoint_runs_again, tangents_that_a_rule_is_given, the_other_name_of_backward,
     edges_have_no_zeros, contexts_that_are_kept, what_is_packed, versions_of_what_is_unpacked,
