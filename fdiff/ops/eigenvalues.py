@@ -8,10 +8,11 @@ for forward and reverse mode algorithmic differentiation", Springer 2008, sectio
 
 **Equal eigenvalues.** The derivatives of eigenvalues contain no differences of eigenvalues, so those of
 sums over equal ones are right. Those of eigenvectors, and second derivatives of eigenvalues, divide by such a
-difference: they are NaN where two eigenvalues are exactly equal. Zero in place of NaN would be right for
+difference: they are NaN where two eigenvalues are equal up to rounding, that is, up to the error that LAPACK's
+eigenvalues have (`n` units of the last place of the largest). Zero in place of NaN would be right for
 functions of whole eigenspaces (projectors), and silently wrong for ``V f(w) V'``, whose part between equal
-values is the derivative of `f`, which the rule cannot know. Singular values (`singular_values.py`) are
-treated in the same way.
+values is the derivative of `f`, which the rule cannot know: such products are recognised before anything is
+differentiated (`spectral_sums.py`). Singular values (`singular_values.py`) are treated in the same way.
 
 **Pairing.** In the rules, `_bar` of a complex array is the conjugate of the cotangent on the tape (whose
 pairing is ``Re(bar * dot)``), so that transposes are Hermitian: ``Re(tr(x_bar^H x_dot))``.
@@ -46,10 +47,11 @@ from .stacked_matrices import (
 
 
 def _gaps(w: TracedArray) -> TracedArray:
-    """``1 / (w[j] - w[i])`` at ``[i, j]``: NaN where both are equal, 0 on the diagonal."""
+    """``1 / (w[j] - w[i])`` at ``[i, j]``: NaN where both are equal up to rounding, 0 on the diagonal."""
     apart = np.expand_dims(w, -2) - np.expand_dims(w, -1)
     same = np.eye(w.shape[-1], dtype=bool)
-    zero = apart == 0
+    norm = np.max(np.abs(w), axis=-1, initial=0.0)
+    zero = np.abs(apart) <= np.expand_dims(norm, (-2, -1)) * (w.shape[-1] * np.finfo(w.dtype).eps)
     return np.where(same, 0.0, np.where(zero, np.nan, 1.0 / np.where(zero, 1.0, apart)))
 
 

@@ -39,6 +39,7 @@ from .derivative_tapes import (
 from .forward import jvp
 from .prepare.cancelling_shifts import stop_cancelling_shifts
 from .prepare.loop_vectorisation import vectorise_loops
+from .prepare.spectral_functions import recognise_matrix_functions
 from .prepare.split_concatenations import split_concatenations
 from .reverse import vjp
 from .simplify import simplify
@@ -135,6 +136,9 @@ def first_of(name: str, *ways: tuple[str, Pipeline]) -> Transform:
 STOP_SHIFTS = Transform(
     "stop shifts", lambda t, r: stop_cancelling_shifts(t), "a traced tape",
     "the shift in log(sum(exp(x - shift))) + shift and its like stands behind stop_gradient")
+SPECTRAL = Transform(
+    "matrix functions", lambda t, r: recognise_matrix_functions(t), "a traced tape",
+    "products of eigenvectors and functions of eigenvalues are functions of the matrix")
 VECTORISE = Transform(
     "vectorise", lambda t, r: vectorise_loops(t), "loops as they were traced, unrolled",
     "equal computations whose results are joined are one batch")
@@ -229,7 +233,12 @@ def _sweep(tape: Tape, k: int, of: Sequence[int] | None, size: int) -> Tape:
 
 
 # --- pipelines ------------------------------------------------------------------------------------
-PREPARE = (STOP_SHIFTS, VECTORISE, SPLIT)  # once for each trace, before anything is differentiated
+PREPARE = (
+    SPECTRAL,
+    STOP_SHIFTS,
+    VECTORISE,
+    SPLIT,
+)  # once for each trace, before anything is differentiated
 VALUE = (SIMPLIFY,)  # jit, source
 GUARD = (CHECK, SIMPLIFY)  # last, where a kernel is to check the guards as well
 VMAP = (BATCH,)

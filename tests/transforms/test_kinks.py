@@ -683,7 +683,9 @@ argument. It applies to the calls inside the block, in this thread or task. Each
 and interprets `f` once more: it is for finding faults. Points that take no part in the result
 (a branch not taken, an entry cut away, an entry that is not the maximum) do not raise. Equal
 eigenvalues and singular values do not raise either: their sums, and every other symmetric function
-of them, have a derivative.
+of them, have a derivative, and so has a function of a symmetric matrix, ``V f(w) V'``. Vectors have
+none there: they raise, and derivatives are NaN, where values are equal up to rounding (`n` units of
+the last place of the largest).
 
 This page is written by `tests/transforms/test_kinks.py`, which checks every row.
 """
