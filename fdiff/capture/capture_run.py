@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 import sys
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping
 from contextlib import contextmanager
 from types import MethodType
 from typing import cast
@@ -31,13 +31,17 @@ from .dependency_nodes import (
 )
 from .function_copies import FunctionCopies
 from .impure import Impurities
+from .list_proxies import ListProxy
 from .memoised_reads import MemoisedReads
 from .memoised_values import ITEM
 from .module_proxies import GlobalsProxy, ModuleProxy
+from .places import WritePlace
 from .proxy_context import Answers, CachedProperty, Copy, Pair, Where, label, opaque
 from .proxy_rules import BY_TYPE, rule_by_question
 from .release import NoValueError, is_instance
+from .repeated_writes import RepeatedWrites
 from .revalidation import Dependency
+from .symbolic_numbers import SymbolicNumber, plain_number
 from .user_objects import UserObjects
 from .value_kinds import (
     MISSING,
@@ -47,6 +51,8 @@ from .value_kinds import (
     traced_within,
     unchanging_class,
 )
+from .write_programs import RecordedTape
+from .write_targets import WriteTarget
 from .writes import ContainerCopy, Places
 
 Function = Callable[..., object]
@@ -70,7 +76,8 @@ class Capture:
       that the run has stored there; it may raise NoValueError;
     - ``plainly(call)`` gives the result of a call that runs as if there were no trace, or MISSING
       if it cannot;
-    - ``depends(value)`` tells whether a derivative is taken for a traced value.
+    - ``depends(value)`` tells whether a derivative is taken for a traced value;
+    - `tape`, where later calls may use the trace, has inputs for numbers and outputs for writes.
 
     `refused` are places that were to keep a traced value without a number, `overlapping` arrays
     that were written to and share memory with others, `lost` memoised values that `f` looked up by
@@ -84,6 +91,7 @@ class Capture:
         settle: Answers = _itself,
         plainly: Answers = _run,
         depends: Callable[[object], bool] = lambda _: False,
+        tape: RecordedTape | None = None,
     ) -> None:
         self.answer = answers
         self.settle = settle
@@ -107,9 +115,11 @@ class Capture:
         self.functions = FunctionCopies(self, codes, self._places.cells)
         self.objects = UserObjects(self)
         self.memoised = MemoisedReads(codes, self._places, self.objects, self._originals)
+        self.repeats = RepeatedWrites(self, self._numbered, tape, self._node_of, handle)
 
     def private(self, f: Function) -> Function:
         """What to call in place of `f`."""
+        self.repeats.begin(f)
         proxy, node = self.wrap(f, getattr(f, "__name__", "f"))
         call = getattr(type(f), "__call__", None)  # noqa: B004 - the class's own method is wanted
         if proxy is f and is_user_function(call):
@@ -122,18 +132,39 @@ class Capture:
 
         return run
 
+    def stop_repeating(self) -> None:
+        """No later call will do what this run writes: another function runs in the same trace."""
+        self.repeats.stop()
+        for items in self._places.lists:
+            items.whole()
+
+    def discard(self) -> bool:
+        """Drop what the run has written in proxies, if it found inputs in place of numbers there.
+
+        False if something is written already.
+        """
+        if not self.repeats.speculates or self.repeats.direct or self._impurities.noted:
+            return False
+        self._carried_over = True
+        return True
+
     def finish(self) -> Dependencies:
         """What was read; to be called when `f` has returned or raised."""
         if not self._carried_over:
             self.carry_over()
         classes = self.objects.finish()
         fixed = [*self._roots[1:], *self._tables.values(), *classes]
+        if self._impurities.finish():
+            self.repeats.stop()
+        effects = self.repeats.finish([node for _, node in (*self._roots[:1], *fixed)])
         reads = Dependencies(
             tuple(self._places.arrays),
             self._impurities.finish(),
             traced=self._traced,
             root=self._roots[0] if self._roots else (MISSING, ABSENT),
             fixed=fixed,
+            effects=effects,
+            once=self.repeats.once,
         )
         self.running = False
         self._handle = _itself  # for functions that outlive the run
@@ -147,10 +178,13 @@ class Capture:
 
     def wrap(self, value: object, where: Where) -> Pair:
         """The proxy of `value`, named `where` by the user, and what the value must be next time."""
-        if type(value) in SCALARS:
+        if type(value := plain_number(value)) in SCALARS:
             return value, Equal(value)
         if (known := self._known.get(id(value))) is not None:
             return known[:2]
+        if (pair := self.repeats.shown(value)) is not None:
+            self.keep(value, *pair)
+            return pair
         self.meet(value)
         if (proxy := self.answer(value)) is not value:
             return proxy, Identical(value)
@@ -159,31 +193,45 @@ class Capture:
         self.keep(value, proxy, node)
         return proxy, node
 
+    def read(self, value: object, where: Where, place: WritePlace) -> Pair:
+        """As `wrap`, of what stands in a place that the run may write to."""
+        if (pair := self.repeats.number(value, where, place)) is not None:
+            return pair
+        return self.wrap(value, where)
+
     def wrap_array(self, array: np.ndarray, where: Where) -> Pair:
         """The traced array that stands for an array of numbers; other arrays are data."""
         if array.dtype.kind not in "biufc":
             if data_key(array) is not None:
                 return wrap_data(self, array, where)
             return opaque(self, array, where, f"the array of dtype {array.dtype}")
-        node = Array(len(self._places.arrays), array)
-        self._places.arrays.append(array)
-        self._places.named.append(where)
+        node = Array(self._numbered(array, where), array)
         return self._handle(array), node
 
     def wrap_constant(self, value: object, where: Where) -> Pair:
         """The traced array that stands for an object that is an array of numbers to the user."""
         array = constant_of(value)
         assert array is not None, "asked before"
-        node = ConstantArray(len(self._places.arrays), value, array)
-        self._places.arrays.append(array)
-        self._places.named.append(where)
+        node = ConstantArray(self._numbered(array, where), value, array)
         return self._handle(array), node
+
+    def _numbered(self, array: object, where: Where) -> int:
+        """The number of one more captured array."""
+        self._places.arrays.append(array)  # type: ignore[arg-type] - of another library, it may be
+        self._places.named.append(where)
+        return len(self._places.arrays) - 1
+
+    def logs(self, where: Where) -> bool:
+        """Whether the run may append to a list."""
+        return self.repeats.expected(where, self.memoised.appended())
+
+    def rewritten_names(self) -> Collection[str]:
+        """Names that code of the run loads and stores, or calls `append` of."""
+        return self.memoised.rewritten()
 
     def wrap_device_array(self, array: object, where: Where) -> Pair:
         """The traced array that stands for an array of another library, on a GPU."""
-        node = ArrayOnDevice(len(self._places.arrays), array)
-        self._places.arrays.append(array)  # type: ignore[arg-type] - it stands among the arrays
-        self._places.named.append(where)
+        node = ArrayOnDevice(self._numbered(array, where), array)
         return self._handle(array), node  # type: ignore[arg-type] - likewise
 
     def wrap_traced(self, value: object) -> Pair:
@@ -209,6 +257,8 @@ class Capture:
 
     def original(self, value: object) -> object:
         """The user's own object behind a proxy."""
+        if isinstance(value, SymbolicNumber):
+            return value.value
         if type(value) is tuple:
             items = cast("tuple[object, ...]", value)
             found = tuple(map(self.original, items))
@@ -216,6 +266,12 @@ class Capture:
         if self.made(value):
             self.objects.made.append(value)
         return self._originals.get(id(value), (value,))[0]
+
+    def _node_of(self, value: object) -> Dependency | None:
+        """What is known of the user's object behind a proxy."""
+        original = self._originals.get(id(value), (value,))[0]
+        known = self._known.get(id(original))
+        return known[1] if known is not None and known[0] is value else None
 
     def made(self, value: object) -> bool:
         """Whether `value` is an object that the run has made itself."""
@@ -255,9 +311,12 @@ class Capture:
 
     # -------------------------------------------------------------- what proxies and copies tell
 
-    def copied(self, copy: Copy, real: Copy, where: Where) -> None:
-        """Remember a copy of a container of the user, which the run may write to."""
-        self._places.copies.append(ContainerCopy(copy, copy.copy(), real, where))
+    def copied(self, copy: Copy, real: Copy, where: Where, node: WriteTarget | None = None) -> None:
+        """Remember a copy of a container of the user, which the run may write to.
+
+        Of attributes, `node` stands for the namespace or for the object.
+        """
+        self._places.copies.append(ContainerCopy(copy, copy.copy(), real, where, node))
 
     def shared(self, value: object, where: Where) -> None:
         """Remember a container or object of the user that the run has as it is."""
@@ -270,6 +329,10 @@ class Capture:
     def items(self, items: DictProxy) -> None:
         """Remember what stands for a dict of the user, whose items the run may write."""
         self._places.items.append(items)
+
+    def list(self, items: ListProxy) -> None:
+        """Remember what stands for a list of the user, which the run may append to."""
+        self._places.lists.append(items)
 
     def plain(self, value: object) -> object:
         """The key of the user's dict that `value` is."""
@@ -295,18 +358,24 @@ class Capture:
         """A captured array, and how the user would name it."""
         return self._places.arrays[count], label(self._places.named[count])
 
+    def filled(self, count: int, value: object) -> None:
+        """Note that a captured array gets the entries of a traced one."""
+        array, place = self.array(count)
+        words, node = f"a write to the array `{place}`", self._known[id(array)][1]
+        self.repeats.filled(words, place, node, value)
+
     def written(self) -> bool:
         """Whether `f` has written anything so far; the user's own may know it only at the end."""
         if any(words.startswith("a write to") for words in self._impurities.noted):
             return True
-        return self._places.written() or self.objects.written()
+        return self.repeats.direct or self._places.written() or self.objects.written()
 
     def flush(self) -> None:
         """What `f` has written so far is there for functions that are watched on their own.
 
         They may find proxies and traced values, which are released when the run is over.
         """
-        self._places.write(self.original, self.note, self._refusing)
+        self._places.write(self.original, self._refusing)
         self.objects.carry_over(self._refusing, self.original)
 
     def see(self, other: Capture) -> None:
@@ -318,7 +387,7 @@ class Capture:
         """What `f` wrote to globals, cells, containers and objects goes to the user's own."""
         self._carried_over = True
         self.objects.keep_computed()
-        self._places.carry_over(self.objects.release, self.note, self._refusing)
+        self._places.carry_over(self.objects.release, self, self._refusing)
         self.objects.carry_over(self._refusing)
 
     @contextmanager

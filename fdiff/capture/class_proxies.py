@@ -18,6 +18,7 @@ from typing import Protocol, cast
 
 from .callable_proxies import wrap_member
 from .dependency_nodes import ABSENT, Class
+from .places import of_class
 from .proxy_context import ProxyContext
 from .value_kinds import MISSING, library_class, packaged, record_class
 
@@ -88,11 +89,17 @@ class ProxyClassState:
         if value is MISSING or isinstance(value, MemberDescriptorType):
             return
         reads[name] = ABSENT  # until it is known: it may lead here again
-        proxy, reads[name] = wrap_member(self.context, value, f"{self.real.__name__}.{name}")
+        place = of_class(self.node, name)
+        pair = self.context.repeats.number(value, self.where(name), place)
+        proxy, reads[name] = pair or wrap_member(self.context, value, self.where(name))
         if name == "__init_subclass__":
             proxy = _unless_proxying(cast("classmethod[object, ..., object]", proxy))
         self.put[name] = proxy
         type.__setattr__(self.proxy_class, name, proxy)
+
+    def where(self, name: str) -> str:
+        """How the user would name an attribute of the class."""
+        return f"{self.real.__name__}.{name}"
 
     def load_all(self) -> None:
         for name in tuple(vars(self.real)):
@@ -180,7 +187,6 @@ def _note_write(cls: type, name: str) -> None:
     if state is not None and state.context.running:
         state.load(name)
         state.node.reads.setdefault(name, ABSENT)
-        state.context.note(f"a write to `{state.real.__name__}.{name}`")
 
 
 @lru_cache(maxsize=64)

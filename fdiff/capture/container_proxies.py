@@ -25,6 +25,7 @@ from .dependency_nodes import (
     attribute,
 )
 from .memoised_values import agree
+from .places import attribute_of, item_of
 from .proxy_context import (
     BUDGET,
     Answers,
@@ -36,7 +37,15 @@ from .proxy_context import (
     opaque,
 )
 from .revalidation import Dependency
-from .value_kinds import MISSING, SCALARS, field_names, item_key, leaf_key, library_class
+from .value_kinds import (
+    MISSING,
+    SCALARS,
+    field_names,
+    item_key,
+    leaf_key,
+    library_class,
+    traced_within,
+)
 
 Tuple = tuple[object, ...]
 
@@ -72,7 +81,7 @@ class DictProxy(MutableMapping[object, object], dict[object, object]):  # type: 
         self._fdiff_real = real
         self._fdiff_table = MappingItems()
         self._fdiff_where = where
-        self._fdiff_written: dict[object, None] = {}
+        self._fdiff_written: dict[object, object] = {}  # by the user's key, that of the run
         self._fdiff_missed: dict[object, object] = {}
 
     _fdiff_kind = dict  # what a tree of arguments takes it for
@@ -91,7 +100,8 @@ class DictProxy(MutableMapping[object, object], dict[object, object]):  # type: 
             context.note(f"more than {BUDGET} items of the dict `{label(where)}`")
             return context.wrap(self._fdiff_real[name], (where, name))[0]
         reads[name] = ABSENT
-        value, reads[name] = context.wrap(self._fdiff_real[name], (where, name))
+        place = item_of(self._fdiff_table, name)
+        value, reads[name] = context.read(self._fdiff_real[name], (where, name), place)
         dict.__setitem__(self, key, value)
         return value
 
@@ -107,14 +117,25 @@ class DictProxy(MutableMapping[object, object], dict[object, object]):  # type: 
     def __len__(self) -> int:
         return len(list(iter(self)))
 
-    def _write(self) -> None:
-        self._fdiff_context.note(f"a write to the dict `{label(self._fdiff_where)}`")
+    def _write(self, key: object) -> object:
+        """Note that an item is written or deleted; its key in the user's dict."""
+        context, name = self._fdiff_context, self._fdiff_context.plain(key)
+        context.repeats.direct = True
+        fresh = name not in self._fdiff_real
+        if traced_within(key) or (
+            fresh and (self._fdiff_table.keys or name in self._fdiff_written)
+        ):
+            context.note(self._fdiff_words())
+        self._fdiff_written[name] = key
+        return name
+
+    def _fdiff_words(self) -> str:
+        """What to note where later calls cannot do what the run has written."""
+        return f"a write to the dict `{label(self._fdiff_where)}`"
 
     def __setitem__(self, key: object, value: object) -> None:
-        self._write()
-        name = self._fdiff_context.plain(key)
+        name = self._write(key)
         self._fdiff_real[name] = self._fdiff_context.original(value)
-        self._fdiff_written[name] = None
         dict.__setitem__(self, key, value)
 
     def setdefault(self, key: object, default: object = None) -> object:
@@ -125,17 +146,24 @@ class DictProxy(MutableMapping[object, object], dict[object, object]):  # type: 
         return super().setdefault(key, default)
 
     def __delitem__(self, key: object) -> None:
-        self._write()
-        del self._fdiff_real[self._fdiff_context.plain(key)]
+        name = self._fdiff_context.plain(key)
+        del self._fdiff_real[name]
+        self._write(key)
         dict.pop(self, key, None)
 
     def _fdiff_carry_over(self, release: Answers, refuse: Refuse) -> None:
         """Put plain values into the user's dict; compare the memoised with those computed anew."""
-        real = self._fdiff_real
-        for name in [name for name in self._fdiff_written if name in real]:
-            with refuse(label((self._fdiff_where, name))):
-                value = real.pop(name)
-                real[name] = release(value)
+        real, table = self._fdiff_real, self._fdiff_table
+        for name, key in self._fdiff_written.items():
+            where, value = (self._fdiff_where, name), dict.get(self, key, MISSING)
+            repeats, before = self._fdiff_context.repeats, table.reads.get(name)
+            repeats.wrote(self._fdiff_words(), where, item_of(table, name), value, before)
+            if value is not MISSING:
+                real[name] = MISSING
+                with refuse(label(where)):
+                    real[name] = release(value)
+                if real[name] is MISSING:
+                    del real[name]
         for name, memoised in self._fdiff_missed.items():
             if name not in self._fdiff_written or not agree(real.get(name, MISSING), memoised):
                 self._fdiff_context.forgotten(label((self._fdiff_where, name)), self._fdiff_kept())
@@ -224,12 +252,23 @@ def wrap_list(context: ProxyContext, value: list[object], where: Where) -> Pair:
     copy: list[object] = []
     node = SequenceItems(list, [])
     context.keep(value, copy, node)  # before its items: it may hold itself
+    fill(context, value, where, copy, node)
+    context.copied(copy, value, where)
+    return copy, node
+
+
+def fill(
+    context: ProxyContext,
+    value: list[object],
+    where: Where,
+    copy: list[object],
+    node: SequenceItems,
+) -> None:
+    """Put proxies of the items of a list into its copy, and what they must be into the node."""
     for i, item in enumerate(value):
         proxy, part = context.wrap(item, (where, i))
         copy.append(proxy)
         node.nodes.append(part)
-    context.copied(copy, value, where)
-    return copy, node
 
 
 def wrap_tuple(context: ProxyContext, value: Tuple, where: Where) -> Pair:
@@ -277,7 +316,8 @@ def wrap_mapping(
     table.keys = tuple(map(item_key, value))
     copy: dict[str, object] = {}
     for key, item in value.items():
-        copy[key], table.reads[key] = context.wrap(item, f"{prefix}{key}")
+        place = item_of(table, key)
+        copy[key], table.reads[key] = context.read(item, f"{prefix}{key}", place)
     return copy, table
 
 
@@ -286,7 +326,7 @@ def wrap_namespace(context: ProxyContext, value: SimpleNamespace, where: Where) 
     context.keep(value, copy, node)
     attributes, table = wrap_mapping(context, vars(value), f"{label(where)}.")
     vars(copy).update(attributes)
-    context.copied(vars(copy), vars(value), where)
+    context.copied(vars(copy), vars(value), where, table)
     node.parts.append(("__dict__", table))
     return copy, node
 
@@ -302,11 +342,12 @@ def wrap_record(context: ProxyContext, value: object, where: Where) -> Pair:
     for name in field_names(kind):
         found, part = attribute(value, name), Identical(MISSING)
         if found is not MISSING:
-            proxy, part = context.wrap(found, f"{label(where)}.{name}")
+            place = attribute_of(node, name)
+            proxy, part = context.read(found, f"{label(where)}.{name}", place)
             object.__setattr__(copy, name, proxy)
         node.parts.append((name, part))
     if hasattr(value, "__dict__"):
-        context.copied(vars(copy), vars(value), where)
+        context.copied(vars(copy), vars(value), where, node)
     return copy, node
 
 

@@ -12,15 +12,25 @@ from __future__ import annotations
 
 from operator import is_
 from types import FunctionType, MethodType
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 
 from ..user_lines import Line
 from .revalidation import Codes, Dependency, ItemsFound, Places, Revalidation
 from .value_kinds import MISSING
+from .write_programs import After, Effects
 
-Pins = tuple[object, Codes, ItemsFound, Places, list[np.ndarray]]
+
+class Pins(NamedTuple):
+    """Where a pass looked and what it found there; `after` does the writes of a run again."""
+
+    function: object
+    codes: Codes
+    items: ItemsFound
+    places: Places
+    arrays: list[np.ndarray]
+    after: After | None = None
 
 
 def siblings(f: object, g: object) -> bool:
@@ -58,13 +68,24 @@ def _alike(f: object, g: object) -> bool:
 class Dependencies:
     """What one traced run read from outside.
 
-    `arrays` are the captured arrays in the order of their handles; `opaque` names, in words, what
+    `arrays` are the captured arrays in the order of their handles; `effects` is what the run has
+    written, where later calls can write it without running `f`; `opaque` names, in words, what
     cannot be compared, and `lines` where the user's code reads it; `traced` tells that values of
-    an enclosing trace were among what was read. A program that is opaque or traced holds for the
-    run that made it and no other.
+    an enclosing trace were among what was read, `once` that the next trace may hold for longer. A
+    program that is opaque, traced or for `once` holds for the run that made it and no other.
     """
 
-    __slots__ = ("_fixed", "_pins", "_root", "arrays", "lines", "opaque", "traced")
+    __slots__ = (
+        "_fixed",
+        "_pins",
+        "_root",
+        "arrays",
+        "effects",
+        "lines",
+        "once",
+        "opaque",
+        "traced",
+    )
 
     def __init__(
         self,
@@ -74,14 +95,18 @@ class Dependencies:
         traced: bool,
         root: tuple[object, Dependency],
         fixed: list[tuple[object, Dependency]],
+        effects: Effects | None = None,
+        once: bool = False,
     ) -> None:
         self.arrays = arrays
+        self.effects = effects
+        self.once = once
         self.opaque = tuple(opaque)
         self.lines = tuple(opaque.values())
         self.traced = traced
         f, self._root = root
         self._fixed = fixed  # objects that are what they are, whichever function asks
-        self._pins: Pins = MISSING, (), (), (), []
+        self._pins = Pins(MISSING, (), (), (), [])
         self._walk(f)
 
     def refresh(self, f: object) -> list[np.ndarray] | None:
@@ -90,8 +115,8 @@ class Dependencies:
         `f` is the function that was traced, or another with the same code. The list is shared:
         not to be written to.
         """
-        root, codes, items, places, arrays = self._pins
-        if not _alike(f, root):
+        root, codes, items, places, arrays, _ = self._pins
+        if not self._serves(f, root):
             return self._walk(f)
         try:
             for fn, code in codes:
@@ -105,19 +130,35 @@ class Dependencies:
                     return self._walk(f)
         except (ValueError, RuntimeError):  # an empty cell; a container that another thread changes
             return self._walk(f)
-        return arrays
+        return self._current(arrays)
+
+    def _current(self, arrays: list[np.ndarray]) -> list[np.ndarray]:
+        """The captured arrays of one call, which numbers that are read anew stand among."""
+        if self.effects is None or not self.effects.reads:
+            return arrays
+        found = [*arrays]
+        for read in self.effects.reads:
+            found[read.slot] = arrays[read.slot].copy()
+        return found
 
     def pins(self, f: object) -> Pins | None:
         """Where the last pass looked, and what it found there, if `f` would have it look there."""
         pins = self._pins
-        return pins if _alike(f, pins[0]) else None
+        return pins if self._serves(f, pins.function) else None
+
+    def serves_siblings(self) -> bool:
+        """Whether what was found from a function is what its siblings find."""
+        return self.effects is None or not self.effects.in_cells
+
+    def _serves(self, f: object, root: object) -> bool:
+        return f is root or (_alike(f, root) and self.serves_siblings())
 
     def _walk(self, f: object) -> list[np.ndarray] | None:
         """Read everything again: the captured arrays, or None if anything else has changed.
 
         Pins are replaced as one tuple, so that another thread sees the old ones or the new ones.
         """
-        if self.opaque or self.traced:
+        if self.opaque or self.traced or self.once:
             return None
         walk = Revalidation(len(self.arrays))
         try:
@@ -128,6 +169,10 @@ class Dependencies:
                     return None
         except RecursionError:  # objects linked a thousand deep
             return None
-        arrays = cast("list[np.ndarray]", walk.arrays)
-        self._pins = f, tuple(walk.codes), tuple(walk.items), walk.places(), arrays
-        return arrays
+        arrays, places, after = cast("list[np.ndarray]", walk.arrays), walk.places(), None
+        if self.effects is not None:
+            if (bound := self.effects.bound(walk)) is None or not bound[0](None):
+                return None
+            places, after = (*places, (bound[0], (None,))), bound[1]  # last: it fills the inputs
+        self._pins = Pins(f, tuple(walk.codes), tuple(walk.items), places, arrays, after)
+        return self._current(arrays)

@@ -16,6 +16,7 @@ import numpy as np
 from ..device_arrays import described
 from .revalidation import Dependency, Revalidation
 from .value_kinds import MISSING, constant_of, item_key, leaf_key
+from .write_targets import NumberRead, WriteTarget
 
 
 class Equal:
@@ -49,12 +50,13 @@ class Identical:
 ABSENT = Identical(MISSING)
 
 
-class Array:
+class Array(WriteTarget):
     """An array of this dtype and shape; the same one wherever this node is met."""
 
     __slots__ = ("dtype", "shape", "slot")
 
     def __init__(self, slot: int, array: np.ndarray) -> None:
+        self.written = False
         self.slot = slot
         self.dtype = array.dtype
         self.shape = array.shape
@@ -70,7 +72,7 @@ class Array:
             return False
         walk.arrays[self.slot] = value
         walk.known.append((value, self.shape, dtype))
-        return True
+        return self.stands_for(value, walk)
 
 
 class ArrayOnDevice:
@@ -123,12 +125,13 @@ class ConstantArray:
         return now is not None and now.__array_interface__ == array.__array_interface__
 
 
-class SequenceItems:
+class SequenceItems(WriteTarget):
     """A tuple, named tuple or list of this type and length."""
 
     __slots__ = ("nodes", "type")
 
     def __init__(self, type_: type, nodes: list[Dependency]) -> None:
+        self.written = False
         self.type = type_
         self.nodes = nodes
 
@@ -141,16 +144,19 @@ class SequenceItems:
         if self.type is list:
             if walk.met(self, value):
                 return True
+            if not self.stands_for(value, walk):
+                return False
             walk.contents.append((cast("Collection[object]", value), items))
         return all(node.holds(item, walk) for node, item in zip(self.nodes, items, strict=True))
 
 
-class MappingItems:
+class MappingItems(WriteTarget):
     """A mapping with these values under these keys; with `keys`, these keys only, in this order."""
 
     __slots__ = ("keys", "reads", "type")
 
     def __init__(self, type_: type = dict) -> None:
+        self.written = False
         self.type = type_
         self.reads: dict[object, Dependency] = {}
         self.keys: tuple[Hashable, ...] | None = None
@@ -161,11 +167,14 @@ class MappingItems:
         mapping = cast("dict[object, object]", value)
         if walk.met(self, mapping):
             return True
+        if not self.stands_for(mapping, walk):
+            return False
         for key, node in self.reads.items():
             item = mapping.get(key, MISSING)
             if not node.holds(item, walk):
                 return False
-            walk.items.append((mapping, key, item))
+            if type(node) is not NumberRead:
+                walk.items.append((mapping, key, item))
         if self.keys is not None:
             keys = tuple(mapping)
             walk.contents.append((mapping, keys))
@@ -199,12 +208,13 @@ READ_ONLY = frozenset(
 )
 
 
-class Attributes:
+class Attributes(WriteTarget):
     """An object of this type whose attributes are read: function, cell, method, namespace."""
 
     __slots__ = ("parts", "type")
 
     def __init__(self, type_: type, *parts: tuple[str, Dependency]) -> None:
+        self.written = False
         self.type = type_
         self.parts = [*parts]
 
@@ -213,13 +223,15 @@ class Attributes:
             return False
         if walk.met(self, value):
             return True
+        if not self.stands_for(value, walk):
+            return False
         for name, node in self.parts:
             part = attribute(value, name)
             if not node.holds(part, walk):
                 return False
             if name == "__code__":
                 walk.codes.append((cast("FunctionType", value), cast("CodeType", part)))
-            elif name not in READ_ONLY:
+            elif name not in READ_ONLY and type(node) is not NumberRead:
                 walk.attributes.append((value, name, part))
         return True
 
@@ -238,12 +250,13 @@ class ComposedObject(Attributes):
         return True
 
 
-class Instance:
+class Instance(WriteTarget):
     """An object of this class of the user, whose own attributes are read; `slots` by name."""
 
     __slots__ = ("slots", "table", "type")
 
     def __init__(self, type_: type) -> None:
+        self.written = False
         self.type = type_
         self.table = MappingItems()
         self.slots: dict[str, Dependency] = {}
@@ -253,6 +266,8 @@ class Instance:
             return False
         if walk.met(self, value):
             return True
+        if not self.stands_for(value, walk):
+            return False
         namespace = attribute(value, "__dict__")
         if namespace is MISSING:
             walk.attributes.append((value, "__class__", self.type))
@@ -262,18 +277,20 @@ class Instance:
                 return False
         for name, node in self.slots.items():
             part = attribute(value, name)
-            walk.attributes.append((value, name, part))
+            if type(node) is not NumberRead:
+                walk.attributes.append((value, name, part))
             if not node.holds(part, walk):
                 return False
         return True
 
 
-class Class:
+class Class(WriteTarget):
     """A class of the user with these bases and these names; `reads` is what was read of it."""
 
     __slots__ = ("bases", "names", "reads")
 
     def __init__(self, kind: type) -> None:
+        self.written = False
         self.bases = kind.__mro__
         self.names = tuple(vars(kind))
         self.reads: dict[str, Dependency] = {}
@@ -285,9 +302,11 @@ class Class:
             return False
         walk.attributes.append((kind, "__mro__", bases))
         walk.names.append((namespace, self.names))
+        self.stands_for(kind, walk)
         for name, node in self.reads.items():
             item = namespace.get(name, MISSING)
-            walk.items.append((cast("Mapping[object, object]", namespace), name, item))
+            if type(node) is not NumberRead:
+                walk.items.append((cast("Mapping[object, object]", namespace), name, item))
             if not node.holds(item, walk):
                 return False
         return True

@@ -16,6 +16,7 @@ from .callable_proxies import is_generic, wrap_generic
 from .container_proxies import wrap_mapping
 from .dependency_nodes import ABSENT, Attributes, Equal, Identical, SequenceItems, attribute
 from .module_proxies import GlobalsProxy, ModuleContext
+from .places import in_cell
 from .proxy_context import Pair, Where, opaque
 from .revalidation import Dependency
 from .value_kinds import MISSING, is_ours, is_user_function, library_namespace
@@ -108,7 +109,7 @@ class FunctionCopies:
         if fn.__dict__:
             attributes, part = wrap_mapping(self.context, fn.__dict__, f"{fn.__name__}.")
             copy.__dict__.update(attributes)
-            self.context.copied(copy.__dict__, fn.__dict__, fn.__name__)
+            self.context.copied(copy.__dict__, fn.__dict__, fn.__name__, part)
             node.parts.append(("__dict__", part))
 
     def _cell(self, cell: CellType, name: str) -> CellCopy:
@@ -126,6 +127,7 @@ class FunctionCopies:
         value = attribute(cell.real, "cell_contents")
         part: Dependency = ABSENT
         if value is not MISSING:
-            cell.put[0], part = self.context.wrap(value, cell.name)
+            place = in_cell(cell.node)
+            cell.put[0], part = self.context.read(value, cell.name, place)
             cell.private.cell_contents = cell.put[0]
         cell.node.parts.append(("cell_contents", part))

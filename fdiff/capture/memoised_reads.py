@@ -13,7 +13,14 @@ from typing import cast
 
 import numpy as np
 
-from .memoised_values import ITEM, MemoisedValue, fits_within, stored_names
+from .memoised_values import (
+    ITEM,
+    MemoisedValue,
+    appended_in,
+    fits_within,
+    rewritten_in,
+    stored_names,
+)
 from .proxy_context import label
 from .user_objects import UserObjects
 from .writes import Places
@@ -51,6 +58,17 @@ class MemoisedReads:
             ]
             self._names = stored_names(self._codes, spaces)
         return self._names
+
+    def rewritten(self) -> frozenset[str]:
+        """Names that code of the run loads and stores, `ITEM` where it does so with items."""
+        return self._of_codes(rewritten_in)
+
+    def appended(self) -> frozenset[str]:
+        """Names of lists that code of the run appends to."""
+        return self._of_codes(appended_in)
+
+    def _of_codes(self, names_in: Callable[[CodeType], frozenset[str]]) -> frozenset[str]:
+        return frozenset().union(*map(names_in, self._codes))
 
     def some(self) -> bool:
         """Whether there may be any such place."""

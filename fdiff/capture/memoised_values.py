@@ -17,6 +17,9 @@ _STORES = frozenset(("STORE_ATTR", "STORE_GLOBAL", "STORE_DEREF"))
 _STORES_ITEM = frozenset(("STORE_SUBSCR", "STORE_SLICE"))
 _LOADS = frozenset(("LOAD_METHOD", "LOAD_ATTR"))
 _STORING = frozenset(("__setitem__", "setdefault", "update"))  # methods that store items
+_OUTER = frozenset(("ATTR", "GLOBAL", "DEREF", "NAME"))
+_MOVES = frozenset(("SWAP", "COPY", "CACHE", "ROT_TWO", "ROT_THREE"))
+_APPENDING = frozenset(("append", "clear", "extend", "insert"))  # of a list, reading nothing
 _MAKING = frozenset(("__init__", "__new__", "__post_init__", "__setstate__"))  # of new objects
 
 RTOL = 1e-9  # between two computations of a value: tiers and NumPy add in different orders
@@ -45,6 +48,42 @@ def stores_in(code: CodeType) -> frozenset[str]:
             found.add(str(step.argval))
         elif step.opname in _STORES_ITEM or (step.opname in _LOADS and step.argval in _STORING):
             found.add(ITEM)
+    return frozenset(found)
+
+
+@lru_cache(maxsize=4096)
+def rewritten_in(code: CodeType) -> frozenset[str]:
+    """Names that a piece of code, or a function in it, both loads and stores.
+
+    `ITEM` is among them if it changes items in place: ``counts[k] += 1``.
+    """
+    loads, stores, found = set[str](), set[str](), set[str]()
+    changed = False  # whether the value on the stack was made by an operator such as ``+=``
+    for step in dis.get_instructions(code):
+        kind, _, what = step.opname.partition("_")
+        if kind == "LOAD" and what in _OUTER:
+            loads.add(str(step.argval))
+        elif kind == "STORE" and what in _OUTER:
+            stores.add(str(step.argval))
+        elif step.opname == "STORE_SUBSCR" and changed:
+            found.add(ITEM)
+        elif isinstance(step.argval, CodeType):
+            found |= rewritten_in(step.argval)
+        if step.opname not in _MOVES:
+            changed = step.opname == "BINARY_OP" and step.argrepr.endswith("=")
+    return frozenset(found | (loads & stores))
+
+
+@lru_cache(maxsize=4096)
+def appended_in(code: CodeType) -> frozenset[str]:
+    """Names of lists that a piece of code, or a function in it, appends to or clears."""
+    found, last = set[str](), ""
+    for step in dis.get_instructions(code):
+        if step.argval in _APPENDING and step.opname in _LOADS:
+            found.add(last)
+        elif isinstance(step.argval, CodeType):
+            found |= appended_in(step.argval)
+        last = str(step.argval)
     return frozenset(found)
 
 

@@ -14,6 +14,7 @@ from typing import Protocol, cast
 from ..bounded_cache import keep
 from .dependency_nodes import ABSENT, Identical
 from .impure import RANDOM, pure_module
+from .places import item_of
 from .proxy_context import Answers, Pair, ProxyContext, Where
 from .value_kinds import MISSING, library_namespace
 
@@ -49,7 +50,7 @@ class GlobalsProxy(dict[str, object]):
         except KeyError:
             self.table.reads[name] = ABSENT
             return self._builtin(name)
-        proxy, self.table.reads[name] = self.context.wrap(value, name)
+        proxy, self.table.reads[name] = self.context.read(value, name, item_of(self.table, name))
         self[name] = self.put[name] = proxy
         return proxy
 

@@ -9,6 +9,7 @@ from typing import cast
 
 from .class_proxies import state_of
 from .dependency_nodes import ABSENT, Equal, Instance
+from .places import WritePlace, in_slot, item_of
 from .proxy_context import Answers, CachedProperty, Pair, ProxyContext, Refuse, Where, label
 from .revalidation import Revalidation
 from .value_kinds import MISSING, item_key, leaf_key
@@ -52,18 +53,20 @@ class ObjectProxy:
             value = vars(self.real).get(name, MISSING)
             reads[name] = ABSENT
             if value is not MISSING:
-                here[name], reads[name] = self._wrap(name, value)
+                place = item_of(self.node.table, name)
+                here[name], reads[name] = self._read(name, value, place)
                 self.put[name] = here[name]
 
-    def _wrap(self, name: str, value: object) -> Pair:
-        return self.context.wrap(value, f"{label(self.where)}.{name}")
+    def _read(self, name: str, value: object, place: WritePlace) -> Pair:
+        return self.context.read(value, f"{label(self.where)}.{name}", place)
 
     def _fetch_slot(self, name: str, place: MemberDescriptorType) -> None:
         if name in self.node.slots or slot(self.proxy, name) is not MISSING:
             return
         self.node.slots[name] = ABSENT
         with suppress(AttributeError):
-            value, self.node.slots[name] = self._wrap(name, place.__get__(self.real))
+            where = in_slot(self.node, place)
+            value, self.node.slots[name] = self._read(name, place.__get__(self.real), where)
             object.__setattr__(self.proxy, name, value)
             self.put[name] = value
 
@@ -86,9 +89,18 @@ class ObjectProxy:
         for name, value in self.writes():
             if self._as_it_was(name, value):
                 continue
-            self.context.note(f"a write to `{label(self.where)}.{name}`")
+            self._note(name, value)
             with refuse(f"{label(self.where)}.{name}"):
                 self._store(name, value if value is MISSING else release(value))
+
+    def _note(self, name: str, value: object) -> None:
+        """Note a write for later calls."""
+        if (place := self.places.get(name)) is None:
+            where, before = item_of(self.node.table, name), self.node.table.reads.get(name)
+        else:
+            where, before = in_slot(self.node, place), self.node.slots.get(name)
+        named = f"{label(self.where)}.{name}"
+        self.context.repeats.wrote(f"a write to `{named}`", named, where, value, before)
 
     def _store(self, name: str, value: object) -> None:
         if (place := self.places.get(name)) is None:
@@ -165,6 +177,12 @@ def slot(value: object, name: str) -> object:
         return own_attribute(value, name)
     except AttributeError:
         return MISSING
+
+
+def own_class(value: object) -> type | None:
+    """The user's class of an instance of a proxy class; None for any other object."""
+    state = state_of(type(value))
+    return None if state is None else state.real
 
 
 def become_real(value: object) -> bool:

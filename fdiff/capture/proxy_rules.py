@@ -45,6 +45,7 @@ from .container_proxies import (
 )
 from .data import data_key
 from .dependency_nodes import Equal, Identical
+from .list_proxies import wrap_logged_list
 from .module_proxies import wrap_module
 from .proxy_context import Pair, ProxyContext, Where, opaque
 from .release import is_instance
@@ -101,7 +102,9 @@ BY_TYPE: dict[type, Rule] = {
     # a traced array; dtype and shape
     np.ndarray: lambda run, value, where: run.wrap_array(value, where),
     # a copy that holds proxies; all items
-    list: wrap_list,
+    list: lambda run, value, where: (wrap_logged_list if run.logs(where) else wrap_list)(
+        run, value, where
+    ),
     tuple: wrap_tuple,
     set: wrap_set,
     frozenset: wrap_set,

@@ -71,7 +71,7 @@ class Revalidation:
 
     __slots__ = (
         "arrays", "attributes", "calls", "codes", "contents", "data", "items", "known", "names",
-        "nodes", "objects", "seen",
+        "nodes", "objects", "seen", "targets",
     )  # fmt: skip
 
     def __init__(self, slots: int) -> None:
@@ -86,6 +86,7 @@ class Revalidation:
         self.known: list[tuple[np.ndarray, tuple[int, ...], np.dtype]] = []
         self.calls: list[tuple[Call, object]] = []
         self.seen: set[tuple[int, int]] = set()
+        self.targets: dict[int, object] = {}  # objects that the run writes to, by id of the node
         self.nodes: dict[int, object] = {}  # node of an object, object of a node: by id
 
     def met(self, node: Dependency, value: object) -> bool:

@@ -27,6 +27,7 @@ from .class_proxies import (
 )
 from .dependency_nodes import Identical
 from .object_proxy import ObjectProxy, become_real, own_attribute, slot, slot_dict, slots
+from .places import of_class
 from .proxy_context import Answers, CachedProperty, Pair, ProxyContext, Refuse, Where, label, opaque
 from .release import NoValueError, Release
 from .revalidation import Dependency
@@ -213,10 +214,13 @@ class UserObjects:
             found.carry_over(release, refuse)
         for state in self.states:
             for name, value in state.writes():
+                where, before = state.where(name), state.node.reads.get(name)
+                place, words = of_class(state.node, name), f"a write to `{where}`"
+                self.context.repeats.wrote(words, where, place, value, before)
                 if value is MISSING:
                     type.__delattr__(state.real, name)
                     continue
-                with refuse(f"{state.real.__name__}.{name}"):
+                with refuse(where):
                     type.__setattr__(state.real, name, release(value))
 
     def finish(self) -> list[tuple[object, Dependency]]:

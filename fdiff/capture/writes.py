@@ -16,13 +16,16 @@ import numpy as np
 
 from .container_proxies import DictProxy
 from .data import Content, is_table
-from .dependency_nodes import Attributes, Identical, attribute
+from .dependency_nodes import Attributes, Identical, MappingItems, attribute
+from .list_proxies import ListProxy
 from .memoised_values import ITEM
 from .module_proxies import GlobalsProxy
 from .object_proxy import store
-from .proxy_context import Answers, Copy, Refuse, Where, label
+from .places import WritePlace, attribute_of, in_cell, item_of
+from .proxy_context import Answers, Copy, ProxyContext, Refuse, Repeats, Where, label
 from .release import Release
 from .value_kinds import MISSING
+from .write_targets import WriteTarget
 
 # What was read in some place: how the user would name it, the name that code would store into, the
 # value that was read, and a function that gives the value that is there now.
@@ -49,9 +52,23 @@ class ContainerCopy(NamedTuple):
     put: Copy
     real: Copy
     where: Where
+    node: WriteTarget | None = None
 
     def written(self) -> bool:
         return changed(self.copy, self.put)
+
+    def note(self, repeats: Repeats) -> None:
+        """Note what the run has written for later calls."""
+        if self.node is None or not isinstance(self.copy, dict):
+            words, again = f"a write to `{label(self.where)}`", isinstance(self.real, list)
+            repeats.unrepeatable(words, self.where, again=again)
+            return
+        put = cast("dict[str, object]", self.put)
+        for name in dict.fromkeys((*self.copy, *put)):
+            value, where = self.copy.get(name, MISSING), f"{label(self.where)}.{name}"
+            if value is not put.get(name, MISSING):
+                place, before = place_in(self.node, name)
+                repeats.wrote(f"a write to `{where}`", where, place, value, before)
 
 
 class Places:
@@ -62,6 +79,7 @@ class Places:
         self.cells: dict[int, CellCopy] = {}
         self.copies: list[ContainerCopy] = []
         self.items: list[DictProxy] = []
+        self.lists: list[ListProxy] = []
         self.arrays: list[np.ndarray] = []  # captured arrays, in the order of their handles
         self.named: list[Where] = []  # and their names
         self.data: list[tuple[object, Content, Where]] = []  # tables and the like, without proxies
@@ -72,7 +90,7 @@ class Places:
         written: Iterable[bool] = (
             *(next(g.writes(), None) is not None for g in self.globals.values()),
             *(cell.written() for cell in self.cells.values()),
-            *(copy.written() for copy in self.copies),
+            *(copy.written() for copy in (*self.copies, *self.lists)),
         )
         return any(written)
 
@@ -89,37 +107,56 @@ class Places:
                 name = label((items._fdiff_where, key))
                 yield name, ITEM, put, partial(items._fdiff_real.get, key)
 
-    def carry_over(self, release: Release, note: Callable[[str], None], refuse: Refuse) -> None:
+    def carry_over(self, release: Release, context: ProxyContext, refuse: Refuse) -> None:
         """Store in the user's own places what the run has written, and note each place."""
-        self.write(release, note, refuse)
+        self._note(context.repeats)
+        self.write(release, refuse)
         for items in self.items:
             items._fdiff_carry_over(release, refuse)
+        for items in self.lists:
+            items.carry_over(release, refuse)
         for value, where in self.shared:
             with refuse(label(where)):
                 release.contents(value)
         for value, node, where in self.data:
             if not node.same(value):
-                note(f"a write to `{label(where)}`")
+                context.note(f"a write to `{label(where)}`")
                 with refuse(label(where)):
                     release.table(value) if is_table(value) else release.contents(value)
 
-    def write(self, release: Answers, note: Callable[[str], None], refuse: Refuse) -> None:
+    def _note(self, repeats: Repeats) -> None:
+        """Note for later calls what the run left in globals, cells and copies."""
+        for globals_ in self.globals.values():
+            for name, value in globals_.writes():
+                place, before = item_of(globals_.table, name), globals_.table.reads.get(name)
+                repeats.wrote(f"a write to the global `{name}`", name, place, value, before)
+        for cell in self.cells.values():
+            if cell.written():
+                words = f"a write to `{cell.name}` of an enclosing function"
+                value, place = attribute(cell.private, "cell_contents"), in_cell(cell.node)
+                repeats.wrote(words, cell.name, place, value, cell.node.parts[0][1])
+        for copy in self.copies:
+            if copy.written():
+                copy.note(repeats)
+
+    def write(self, release: Answers, refuse: Refuse) -> None:
         """Write to globals, cells and copies what the run left there; elsewhere it wrote itself."""
         for globals_ in self.globals.values():
             for name, value in list(globals_.writes()):
-                note(f"a write to the global `{name}`")
                 with refuse(name):
                     store(globals_.real, name, release(value))
         for cell in self.cells.values():
             if cell.written():
-                note(f"a write to `{cell.name}` of an enclosing function")
                 with refuse(cell.name):
                     set_cell(cell.real, release(attribute(cell.private, "cell_contents")))
-        for copy, put, real, where in self.copies:
+        for copy, put, real, where, _ in self.copies:
             if changed(copy, put):
-                note(f"a write to `{label(where)}`")
                 with refuse(label(where)):
                     write_back(copy, real, release)
+        for items in self.lists:
+            if items.items is not None and items.written():
+                with refuse(label(items.where)):
+                    items.write(release)
 
     def see(self, other: Places) -> None:
         """Let this run find from now on what another run has written."""
@@ -134,10 +171,22 @@ class Places:
             for own in self.copies if changed(theirs.copy, theirs.put) else ():
                 if own.real is theirs.real:
                     write_back(theirs.copy, own.copy, lambda value: value)
+        for theirs in other.lists:
+            for own in self.lists if theirs.written() else ():
+                if own.real is theirs.real:
+                    own.see(theirs)
         for written in other.items:
             for items in self.items:
                 if items._fdiff_real is written._fdiff_real:
                     items._fdiff_forget(written)
+
+
+def place_in(node: WriteTarget, name: str) -> tuple[WritePlace, object]:
+    """The place of an attribute in a namespace or an object, and what was read there."""
+    if isinstance(node, MappingItems):
+        return item_of(node, name), node.reads.get(name)
+    parts = dict(node.parts) if isinstance(node, Attributes) else {}
+    return attribute_of(node, name), parts.get(name)
 
 
 def changed(copy: Copy, put: Copy) -> bool:

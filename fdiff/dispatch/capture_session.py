@@ -11,6 +11,7 @@ import functools
 import inspect
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from types import FrameType
 from typing import cast
 from weakref import ref
 
@@ -20,22 +21,22 @@ from .. import kernels
 from ..capture import Capture, Dependencies
 from ..capture.class_proxies import getattr_static
 from ..capture.container_proxies import DictProxy
+from ..capture.list_proxies import ListProxy
 from ..capture.memoised_values import MemoisedValue, agree
 from ..capture.release import NoValueError
+from ..capture.symbolic_numbers import plain_number
 from ..capture.value_kinds import MISSING
 from ..device_arrays import CPU, DeviceArray
 from ..errors import FdiffError, LeakError, TraceError, failure, message
 from ..ops.replacements import replacement_of
-from ..ops.scipy_functions import only_captured
 from ..trace import Trace, TracedArray, private, replaces, root_trace
-from ..trace.handler_arguments import resolve
 from ..trace.local_arrays import plain
 from ..trace.recorder import KEEP_NO_TRACED
 from ..trace.trace_stack import stack, suspended
-from ..trace.traced_keys import Text, TracedKey, is_made_of_value
 from ..tree import map_leaves
 from ..user_lines import Line, line_in, user_line
 from .arguments import Function, refuse_device_array, traceable
+from .written_values import WrittenValues, depends, settled, stacked
 
 replaces(inspect.getattr_static)(getattr_static)
 
@@ -45,9 +46,12 @@ class CaptureSession:
 
     Captured arrays are numbered in the order in which they were met: `order` holds for each the
     number of its function and its number there, `handles` the traced array that stands for it.
+    What a single function writes, later calls are to write again, if the trace is to be kept
+    (`repeats`).
     """
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, *, repeats: bool) -> None:
+        self.repeats = repeats
         self._trace = ref(trace)  # which knows this session: no reference goes round
         self.parts: list[tuple[Callable[..., object], Capture]] = []
         self.order: list[tuple[int, int]] = []
@@ -79,7 +83,10 @@ class CaptureSession:
             self.handles.append(self.trace.capture(there))
             return self.handles[-1]
 
-        capture = Capture(handle, replacement_of, settled, self.plainly, depends)
+        tape = WrittenValues(self._trace) if self.repeats and not self.parts else None
+        capture = Capture(handle, replacement_of, settled, self.plainly, depends, tape)
+        for _, part_before in self.parts:
+            part_before.stop_repeating()
         self.parts.append((f, capture))
         for outer in self.running:
             outer.flush()
@@ -109,6 +116,12 @@ class CaptureSession:
         """A reason why no later call may use the trace."""
         self.parts[0][1].note(reason)
 
+    def formatted(self, value: object, spec: str, text: str, frame: FrameType) -> str | None:
+        """What an f-string holds in place of a value that it shows; None where it may not."""
+        return (
+            self.running[-1].repeats.formatted(value, spec, text, frame) if self.running else None
+        )
+
     def plainly(self, call: object) -> object:
         """The result of `call` outside of any trace; MISSING if the run has written something."""
         if any(capture.written() for _, capture in self.parts):
@@ -128,9 +141,21 @@ class CaptureSession:
         for (part, count), handle in zip(self.order, self.handles, strict=True):
             if handle.id != handle.made:
                 self._store(self.parts[part][1], count, handle)
+        if self.kept:
+            self.note(f"a value kept in `{self.kept[0][0].name}`")
         for capture in dict.fromkeys(self.over):
             capture.carry_over()
-        return tuple((f, capture.finish()) for f, capture in self.parts)
+        reads = tuple((f, capture.finish()) for f, capture in self.parts)
+        if len(reads) == 1 and (effects := reads[0][1].effects) is not None:
+            self.trace.written = [stacked(self.trace, nodes) for nodes in effects.outputs]
+        return reads
+
+    def discard(self) -> bool:
+        """Drop what a run was to write, if it found inputs in place of numbers: it runs again."""
+        if len(self.parts) != 1 or not self.parts[0][1].discard():
+            return False
+        self.order, self.handles, self.over = [], [], []
+        return True
 
     def _store(self, capture: Capture, count: int, handle: TracedArray) -> None:
         """Write to a captured array what the run stored in it; the tape reads its old entries."""
@@ -138,7 +163,7 @@ class CaptureSession:
         if not isinstance(array, np.ndarray):  # pyright: ignore[reportUnnecessaryIsInstance] - as above
             fact = f"`f` writes to the array `{place}`, which lies on a GPU."
             raise self.trace.fail(fact, "Return what it writes.")
-        capture.note(f"a write to the array `{place}`")
+        capture.filled(count, handle)
         try:
             entries = settled(handle)
         except NoValueError:
@@ -242,40 +267,8 @@ def _no_value(trace: Trace, place: str, value: TracedArray) -> TraceError:
     return TraceError(message(trace.call, fact, way, made))
 
 
-def settled(value: object) -> object:
-    """The concrete value in place of a traced array, or NoValueError.
-
-    A mapped element of a batch has no single value, nor has an argument that stands for a type.
-    """
-    given = resolve(value)
-    if type(given) is Text:
-        return str(given)
-    if type(given) is TracedKey:
-        return given.plain
-    if not isinstance(given, TracedArray):
-        return value
-    guards = given.home.guards
-    if guards.closed:  # of a run before this one
-        return value
-    if guards.is_batched(given.id) or (stack.examples and not only_captured(given)):
-        raise NoValueError(given)
-    try:
-        array = np.array(guards.value(given.id, "kept a value beyond the run"))
-    except (TraceError, ArithmeticError, ValueError):
-        raise NoValueError(given) from None
-    return array.item() if given.weak else array[()] if given.scalar else array
-
-
-def depends(value: object) -> bool:
-    """Whether a value, or a tuple of values, depends on a differentiated input."""
-    if isinstance(value, tuple):
-        return any(map(depends, value))
-    given = resolve(value)
-    if isinstance(given, TracedArray):
-        return not given.home.guards.closed and given.home.guards.depends(given.id)
-    if isinstance(given, str):
-        return is_made_of_value(given)
-    return type(given) is TracedKey
+class RunAgainError(Exception):
+    """A run failed that found inputs in place of numbers, and that has written nothing so far."""
 
 
 class NoSessionError(Exception):
@@ -286,21 +279,25 @@ class NoSessionError(Exception):
 
 
 @contextmanager
-def watched(trace: Trace, inner: list[tuple[Function, Dependencies]]) -> Generator[CaptureSession]:
+def watched(
+    trace: Trace, inner: list[tuple[Function, Dependencies]], *, repeats: bool
+) -> Generator[CaptureSession]:
     """The session of the outermost trace, opened if `trace` is that one.
 
     At its end `inner` gets each function that ran, with what it read.
     """
     root = root_trace()
     if root is trace:
-        root.session = CaptureSession(trace)
+        root.session = CaptureSession(trace, repeats=repeats)
     session = root.session
     if not isinstance(session, CaptureSession):
         raise NoSessionError
     try:
         yield session
-    except (TypeError, ValueError) as error:
-        words = _refused(error)
+    except Exception as error:
+        if root is trace and session.discard():
+            raise RunAgainError from error
+        words = _refused(error) if isinstance(error, TypeError | ValueError) else None
         if words is None:
             raise
         where = line_in(error.__traceback__)
@@ -352,9 +349,9 @@ def own_result(tree: object, session: CaptureSession) -> object:
     """What the function returned, with the user's own objects in place of proxies."""
 
     def own(leaf: object) -> object:
-        if isinstance(leaf, DictProxy):
+        if isinstance(leaf, DictProxy | ListProxy):
             return map_leaves(own, leaf.copy())
-        leaf = plain(leaf)
+        leaf = plain_number(plain(leaf))
         return leaf if traceable(leaf) else session.original(leaf)
 
     return map_leaves(own, tree)

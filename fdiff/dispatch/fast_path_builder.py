@@ -99,9 +99,17 @@ class _KernelCall:
         self.parts = parts
         self._slots = list(self._step.runner.slots())
         self._guard = self._slots.pop() if self._step.guarded else None
+        self._after = self.pins[0].after  # writes what `f` has written, given these outputs
+        effects = variant.inner[0][1].effects
+        if effects is not None and (
+            effects.filled or not self._step.written == len(effects.outputs)
+        ):
+            raise NoFastPathError
+        end = len(self._slots) - self._step.written
+        self._slots, self._written = self._slots[:end], self._slots[end:]
         if self._guard in self._slots or (variant.check is not None and self._guard is None):
             raise NoFastPathError
-        self.captured = [self.pins[p][-1][k] for p, k in variant.order]
+        self.captured = [self.pins[p].arrays[k] for p, k in variant.order]
         self._inputs: list[object] = []
         placeholders = [Placeholder(k) for k in self._slots]
         arrays = [*variant.leaves(*given), *self.captured]
@@ -129,14 +137,14 @@ class _KernelCall:
     def template(self, registers: ArgumentRegisters, out: object) -> ResultTemplate:
         """How the result is built; a plan that computes with its outputs is called with them."""
         constants = [fixed[0] for fixed in self.variant.outs if fixed]
-        if self.result is not None:
-            template = ResultTemplate(self.result, constants, registers, self.parts)
-            if template.write_into(out):
-                return template
-        if registers.out is not None:
-            raise NoFastPathError
-        template = ResultTemplate(None, (), registers, self.parts)
-        template.call(self._computed, self._slots)
+        template = ResultTemplate(self.result, constants, registers, self.parts)
+        if self.result is None or not template.write_into(out):
+            if registers.out is not None:
+                raise NoFastPathError
+            template = ResultTemplate(None, (), registers, self.parts)
+            template.call(self._computed, self._slots)
+        if self._after is not None:
+            template.then(self._after, self._written)
         return template
 
     def inputs(self, registers: ArgumentRegisters) -> list[KernelInput]:
@@ -163,7 +171,7 @@ class _KernelCall:
     def preconditions(self, f: Function | None) -> Preconditions:
         """What must be as it was; with `f`, that or a sibling of it comes before the arguments."""
         before = () if f is None else reads_of_function(f)
-        if before is None:
+        if before is None or (f is not None and not self.variant.inner[0][1].serves_siblings()):
             raise NoFastPathError
         found = [native_reads(pins) for pins in self.pins]
         return Preconditions(

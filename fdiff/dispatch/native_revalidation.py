@@ -27,7 +27,7 @@ _GETTERS = {
 
 def native_reads(pins: Pins) -> Preconditions:
     """All that must be as it was. Captured arrays are inputs, whose types the stub compares."""
-    _, codes, items, places, _ = pins
+    codes, items, places = pins.codes, pins.items, pins.places
     reads: list[Lookup] = []
     rest: list[tuple[object, object]] = []
     kinds: list[tuple[Any, tuple[Any, ...]]] = [

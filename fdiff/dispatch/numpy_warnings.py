@@ -60,7 +60,8 @@ def warn_after_hint(
         doubts.false = 0 if found else doubts.false + 1
         if not found:
             return
-        if not variant.cacheable:  # a second call might find its world changed
+        # A second call might find its world changed, or change it.
+        if not variant.cacheable or variant.repeats:
             _warn_at_lines(found, variant.tape)
             return
     _call_plainly(program, f, given)

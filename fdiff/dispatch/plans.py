@@ -29,17 +29,25 @@ class PlanStep:
     """A derivative tape and its runner.
 
     With `check`, the tape that tells whether the guards of the trace hold, the runner computes that
-    as well, as its last output. `call` is the public call, for messages, `device` what runs it.
+    as well, as its last output. Before it come the outputs of `written`, values that `f` writes to
+    the outside. `call` is the public call, for messages, `device` what runs it.
     """
 
-    __slots__ = ("guarded", "runner", "tape")
+    __slots__ = ("guarded", "runner", "tape", "written")
 
     def __init__(
-        self, tape: Tape, check: Tape | None = None, call: str = "", device: str = CPU
+        self,
+        tape: Tape,
+        check: Tape | None = None,
+        call: str = "",
+        device: str = CPU,
+        written: Tape | None = None,
     ) -> None:
         self.tape = tape
         self.guarded = check is not None
-        whole = tape if check is None else derive(GUARD, tape, check=check)
+        self.written = 0 if written is None else len(written.outputs)
+        whole = tape if written is None else derive(GUARD, tape, check=written)
+        whole = whole if check is None else derive(GUARD, whole, check=check)
         self.runner = runner_on(device, whole)
         if call:
             self.runner.account.call = call
@@ -60,6 +68,7 @@ class EagerStep:
 
     __slots__ = ("runner",)
     guarded = False
+    written = 0
 
     def __init__(self, runner: Callable[[Arrays], list[np.ndarray]]) -> None:
         self.runner = runner
@@ -101,14 +110,43 @@ def execute(step: Step, arrays: Arrays) -> Sequence[object]:
     if step.guarded:
         if not outs[-1]:
             raise GuardMiss
-        return outs[:-1]
-    return outs
+        outs = outs[:-1]
+    return outs[: -step.written] if step.written else outs
 
 
 def execute_unchecked(step: Step, arrays: Arrays) -> Sequence[object]:
     """Outputs of a step of a variant whose guards are known to hold."""
     outs = step.runner(arrays)  # type: ignore[arg-type] - concrete arrays, of the types of the variant
-    return outs[:-1] if step.guarded else outs
+    end = len(outs) - step.guarded - step.written
+    return outs if end == len(outs) else outs[:end]
+
+
+class ExecuteAndKeep:
+    """Executes steps, and keeps what `f` writes to the outside (`values`, if a step has it).
+
+    With `sure`, the guards are known to hold.
+    """
+
+    __slots__ = ("sure", "values")
+
+    def __init__(self, *, sure: bool) -> None:
+        self.sure = sure
+        self.values: Sequence[object] | None = None
+
+    def __call__(self, step: Step, arrays: Arrays) -> Sequence[object]:
+        outs = step.runner(arrays)  # type: ignore[arg-type] - concrete arrays, of the types of the variant
+        if step.guarded:
+            if not self.sure and not outs[-1]:
+                raise GuardMiss
+            outs = outs[:-1]
+        if step.written:
+            self.values, outs = outs[-step.written :], outs[: -step.written]
+        return outs
+
+
+def executes(run: Run) -> bool:
+    """Whether steps are executed for a call, not replayed, compiled or looked at."""
+    return run in {execute, execute_unchecked} or isinstance(run, ExecuteAndKeep)
 
 
 def replay(step: Step, arrays: Arrays) -> Sequence[object]:

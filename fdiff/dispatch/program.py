@@ -14,10 +14,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from types import FunctionType
+from typing import Any
 
 import numpy as np
 
 from ..bounded_cache import keep_recent
+from ..capture.write_programs import After
 from ..device_arrays import CPU
 from ..errors import called
 from ..process.collector import collector_paused
@@ -28,8 +30,19 @@ from ..tree import flatten
 from .arguments import Argnums, Body, Function, differentiated, flat_key, leaf_key, native
 from .branch_stability import ALTERNATIVES, BranchStability
 from .capture_session import call_private
-from .plans import OperatorPlan
+from .plans import ExecuteAndKeep, OperatorPlan, execute, execute_unchecked
 from .variant import CallToTrace, Variant, trace_variant
+
+
+class FoundInputs(list[Any]):
+    """The inputs of a variant that was found, with what writes again what its run has written."""
+
+    __slots__ = ("after",)
+
+    def __init__(self, arrays: Sequence[object], after: After | None) -> None:
+        super().__init__(arrays)
+        self.after = after
+
 
 MakePlan = Callable[[Variant], OperatorPlan]  # what an operator makes of a traced function
 
@@ -146,6 +159,10 @@ class Program:
                 continue
             arrays = list(leaves) if variant.direct else [native(leaves[k]) for k in variant.traced]
             arrays += captured
+            if variant.repeats:
+                if variant.fills_argument(arrays, captured):
+                    continue
+                arrays = FoundInputs(arrays, variant.after(f))
             if not variant.conditional:
                 return variant, arrays  # type: ignore[return-value] - leaves of a direct variant are arrays
             if self._taken(known, variant, arrays, sure=sure):  # type: ignore[arg-type] - a list if it has a variant
@@ -163,6 +180,33 @@ class Program:
             if len(self.variants) > VARIANTS:
                 self.stability.pop(self.variants.popitem(last=False)[0], None)
         return variant, inputs  # type: ignore[return-value] - no trace is under way: they are arrays
+
+    def run(
+        self,
+        f: Function,
+        call: tuple[tuple[object, ...], dict[str, object]],
+        found: tuple[Variant, Sequence[object]],
+        vectors: Sequence[object],
+        *,
+        sure: bool = False,
+    ) -> object:
+        """The result of the plan of a variant; where that was found, `f`'s writes are done again.
+
+        A variant that was traced for this call has done them. If the plan raises, `f` may have
+        written something before, and is traced. With `sure`, the guards hold.
+        """
+        variant, arrays = found
+        after = arrays.after if isinstance(arrays, FoundInputs) else None
+        if after is None:
+            return variant.plan.call(arrays, vectors, execute_unchecked if sure else execute)
+        run = ExecuteAndKeep(sure=sure)
+        try:
+            result = variant.plan.call(arrays, vectors, run)
+            values = variant.written_values(arrays) if run.values is None else run.values
+        except (ArithmeticError, IndexError, ValueError):
+            variant, inputs = self.trace(f, *call)
+            return variant.plan.call(inputs, vectors, execute)
+        return after(result, *values)
 
     def latest(
         self, f: Function, args: tuple[object, ...], kwargs: dict[str, object]
@@ -226,6 +270,7 @@ class Program:
             variant.scalars,
             variant.input_scalars,
             variant.check,
+            variant.written,
             *((type(n), repr(n)) for n in variant.numbers),
         )
         plan = self.plans.get(key)

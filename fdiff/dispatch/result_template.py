@@ -81,6 +81,12 @@ class ResultTemplate:
             self._output(output)
         self.steps.append(ResultStep("CALL", function, len(slots)))
 
+    def then(self, function: Callable[..., object], slots: Sequence[int]) -> None:
+        """Give the result that was built, and further outputs, to a function that returns it."""
+        for output in slots:
+            self._output(output)
+        self.steps.append(ResultStep("CALL", function, 1 + len(slots)))
+
     def _output(self, output: int) -> None:
         """An output, or a copy of one that stands elsewhere too."""
         again = any(step.how == "OUTPUT" and step.what == output for step in self.steps)

@@ -59,8 +59,8 @@ def single_kernel(
     if variant is None:
         variant = variant_of(program, f, given, split)
     captured = variant.refresh(f)
-    if captured is None or not variant.cacheable:
-        reads = next((one for _, reads in variant.inner for one in reads.opaque), "what it reads")
+    if captured is None or not variant.cacheable or variant.repeats:
+        reads = next((one for _, reads in variant.inner for one in reads.opaque), "what it writes")
         fact = f"the function has to run at each call, because of {reads}."
         way = "Take that out of the function, or pass it as an argument."
         raise failure(UnsupportedError, call, fact, way)

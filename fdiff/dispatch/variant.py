@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..capture import Dependencies
+from ..capture.repeated_writes import never_repeat
+from ..capture.write_programs import After
 from ..device_arrays import CPU
 from ..errors import RetraceWarning, warn
 from ..ops.eager_scalar_operators import install
@@ -37,7 +39,7 @@ from .arguments import (
     is_static,
     traceable,
 )
-from .capture_session import CaptureSession, own_result, watched
+from .capture_session import CaptureSession, RunAgainError, own_result, watched
 from .cuda_runner import runner_on
 from .plans import OperatorPlan, PlanStep
 
@@ -60,6 +62,9 @@ class Variant:
     which of them captured each array. `pinned` inputs must have the values they had, `layouts`
     those strides; `check` is the tape of the guards, `guards` their number. Captured arrays
     `swapped` are in another byte order than the machine's.
+
+    What `f` writes to the outside is written again after each later call (`after`), with the
+    outputs of `written`, a tape of the same inputs.
 
     `plan` is what the operator made of the variant. An `eager` trace is for one call; `path` is the
     hash of what Python saw in it. The tapes run on `device`.
@@ -86,6 +91,7 @@ class Variant:
     eager: EagerTrace | None = None
     path: int = 0
     guards: int = 0
+    written: Tape | None = None
     device: str = CPU
     plan: OperatorPlan = NO_PLAN
     doubts: Doubts = field(default_factory=Doubts)
@@ -96,6 +102,7 @@ class Variant:
         self.conditional = bool(self.pinned or self.layouts or self.check)
         self.special = bool(self.swapped or self.check)
         self._checks = None if self.check is None else runner_on(self.device, self.check)
+        self._writer: Callable[..., Sequence[object]] | None = None
 
     def _refresh_all(self, f: Callable[..., object]) -> list[np.ndarray] | None:
         found = [reads.refresh(f if k == 0 else g) for k, (g, reads) in enumerate(self.inner)]
@@ -110,7 +117,30 @@ class Variant:
 
     def step(self, tape: Tape) -> PlanStep:
         """A derivative tape made ready to run, which checks the guards of this trace as well."""
-        return PlanStep(tape, self.check, self.call, self.device)
+        return PlanStep(tape, self.check, self.call, self.device, self.written)
+
+    @property
+    def repeats(self) -> bool:
+        """Whether something is to be done around each later call: numbers read, values written."""
+        return self.inner[0][1].effects is not None if self.inner else False
+
+    def after(self, f: Callable[..., object]) -> After | None:
+        """What writes the values of `written` after a call of `f`, once it was refreshed."""
+        pins = self.inner[0][1].pins(f)
+        return None if pins is None else pins.after
+
+    def fills_argument(self, arrays: Sequence[object], captured: Sequence[np.ndarray]) -> bool:
+        """Whether an argument may share memory with an array that `f` writes to."""
+        effects = self.inner[0][1].effects
+        return effects is not None and effects.overlap(arrays, captured)
+
+    def written_values(self, arrays: Sequence[object]) -> Sequence[object]:
+        """The outputs of `written`, for a plan whose steps do not have them."""
+        if self.written is None:
+            return ()
+        if self._writer is None:
+            self._writer = runner_on(self.device, self.written)
+        return self._writer(arrays)  # type: ignore[arg-type] - concrete arrays, of the types of the variant
 
     def release(self) -> None:
         """Let go of an eager trace, so that no cycle of references outlives the call."""
@@ -152,7 +182,8 @@ class CallToTrace(NamedTuple):
     `body` runs the user's function `f` on traced arguments, `call` is the public call. `leaves` and
     `spec` are the flattened arguments, `wrt` the positions of the differentiated leaves, `in_spec`
     the structure of these. The tapes shall run on `device`; an `eager` trace is for this call, and
-    a trace that is wanted `once` is kept for no other, whatever the function reads.
+    a trace that is wanted `once` is kept for no other, whatever the function reads. With `repeats`,
+    later calls may do again what the run writes to the outside.
     """
 
     body: Function
@@ -165,6 +196,7 @@ class CallToTrace(NamedTuple):
     device: str = CPU
     eager: bool = False
     once: bool = False
+    repeats: bool = True
 
 
 def trace_variant(given: CallToTrace) -> tuple[Variant, tuple[object, ...]]:
@@ -180,7 +212,12 @@ def trace_variant(given: CallToTrace) -> tuple[Variant, tuple[object, ...]]:
     inputs = [as_input(leaves[k], differentiate=k in wrt) for k in traced]
     run = _Run(given, traced)
     trace = _eager_trace(call) if given.eager else None
-    recording = record(run, inputs, call, trace)
+    try:
+        recording = record(run, inputs, call, trace)
+    except RunAgainError:
+        found = trace_variant(given._replace(repeats=False))
+        never_repeat(given.f)
+        return found
     session = recording.session
     everything = [*(leaves[k] for k in traced), *recording.extra]
     variant = Variant(
@@ -218,7 +255,8 @@ class _Run:
         for k, stand_in in zip(self._traced, arguments, strict=True):
             leaves[k] = stand_in
         args, kwargs = unflatten(self._given.spec, leaves)  # type: ignore[misc] - the tree of a call
-        with watched(trace, self.inner) as session:
+        repeats = self._given.repeats and not (self._given.eager or self._given.once)
+        with watched(trace, self.inner, repeats=repeats) as session:
             result = own_result(self._given.body(*args, **kwargs), session)
             self.outs, self.out_spec = flatten(result)
         return [out for out in self.outs if traceable(out)]
@@ -261,6 +299,7 @@ def _recorded(
         "pinned": tuple((k, np.asarray(everything[k]).tobytes()) for k in recording.pinned),
         "check": None if recording.check is None else derive(VALUE, recording.check),
         "guards": recording.guards,
+        "written": None if recording.written is None else derive(PREPARE, recording.written),
         "layouts": recording.layouts,
         "swapped": tuple(k for k, a in enumerate(everything) if k >= given and _swapped(a)),
     }
@@ -288,7 +327,7 @@ def _may_be_used_again(given: CallToTrace, run: _Run, *, shown: bool) -> bool:
     reasons = _reasons_to_retrace(given, run, shown=shown)
     if reasons and not given.once:
         _warn_of_retracing(given, *reasons[0])
-    return not reasons
+    return not reasons and not any(reads.once for _, reads in run.inner)
 
 
 def _reasons_to_retrace(

@@ -28,7 +28,7 @@ from ..dispatch.plans import (
     Run,
     Step,
     execute,
-    execute_unchecked,
+    executes,
     replay,
 )
 from ..dispatch.program import building
@@ -113,7 +113,7 @@ class JacobianPlan(OperatorPlan):
         if run is not replay and (few := self.compressed) is not None:
             return self.finish(run(few, arrays))
         if self.chunked and run is not replay:
-            asked = run not in (execute, execute_unchecked)
+            asked = not executes(run)
             if getattr(run, "searching", False):  # for a NaN, interpreting
                 return self.finish(self.in_chunks(arrays, run))
             if self.auto and (at_once := self.at_once(arrays, asked=asked)) is not None:

@@ -26,8 +26,6 @@ from ..dispatch.plans import (
     OperatorPlan,
     PlanStep,
     Run,
-    execute,
-    execute_unchecked,
     replay,
 )
 from ..dispatch.program import MakePlan, Program, program_of
@@ -134,9 +132,12 @@ def _invoke_concrete(
         taken.append(first)
     try:
         if first.special:
-            result, variant = _invoke_special(program, f, (args, kwargs), (first, arrays), vectors)
+            result, variant, arrays = _invoke_special(
+                program, f, (args, kwargs), (first, arrays), vectors
+            )
         else:
-            result, variant = first.plan.call(arrays, vectors, execute), first
+            result = program.run(f, (args, kwargs), (first, arrays), vectors)
+            variant = first
         if noted.hint:
             warn_after_hint(program, f, (args, kwargs), variant, arrays)
         return result
@@ -151,18 +152,18 @@ def _invoke_special(
     call: Call,
     found: tuple[Variant, list[np.ndarray]],
     vectors: Sequence[object],
-) -> tuple[object, Variant]:
+) -> tuple[object, Variant, list[np.ndarray]]:
     """A call of a variant that has guards, or reads arrays of another byte order.
 
-    If a guard fails while the plan runs, another variant is found, and its inputs take the place of
-    those that are given.
+    If a guard fails while the plan runs, another variant is found. Gives the variant that was
+    taken, with its inputs.
     """
     variant, arrays = found
     _to_native_order(variant, arrays)
     if variant.check is None or not variant.plan.guards:
-        return variant.plan.call(arrays, vectors, execute), variant
+        return program.run(f, call, (variant, arrays), vectors), variant, arrays
     try:
-        return variant.plan.call(arrays, vectors, execute), variant
+        return program.run(f, call, (variant, arrays), vectors), variant, arrays
     except GuardMiss:
         pass
     except (ArithmeticError, IndexError, ValueError):
@@ -171,9 +172,9 @@ def _invoke_special(
     # The guards are not evaluated again with the plan: near a tie a kernel may round to the other
     # side than the check did, and no variant would hold.
     noted.hint = False
-    variant, arrays[:] = program.find(f, *call, sure=True)
+    variant, arrays = program.find(f, *call, sure=True)
     _to_native_order(variant, arrays)
-    return variant.plan.call(arrays, vectors, execute_unchecked), variant
+    return program.run(f, call, (variant, arrays), vectors, sure=True), variant, arrays
 
 
 def _to_native_order(variant: Variant, arrays: list[np.ndarray]) -> None:

@@ -19,7 +19,7 @@ import numpy as np
 from ..device_arrays import DeviceArray
 from ..dispatch.arguments import Function, native
 from ..dispatch.numpy_warnings import warn_after_hint
-from ..dispatch.plans import Arrays, Step, execute_unchecked
+from ..dispatch.plans import Arrays, Step
 from ..dispatch.program import Program
 from ..dispatch.variant import Variant
 from ..errors import AnomalyError, message
@@ -56,7 +56,7 @@ def watched(
     for k in variant.swapped:
         arrays[k] = native(arrays[k])
     noted.hint = False
-    result = variant.plan.call(arrays, vectors, execute_unchecked)
+    result = program.run(f, (args, kwargs), (variant, arrays), vectors, sure=True)
     hint, finite = noted.hint, _all_finite(flatten(result)[0])
     if not finite or not _function_is_finite(variant, arrays):
         _search(program, f, (args, kwargs), vectors, variant.call, finite=finite)

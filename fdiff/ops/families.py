@@ -18,6 +18,7 @@ import numpy as np
 
 from ..arraytype import ArrayType, Shape, broadcast, loop_dtypes
 from ..capture.data import is_table
+from ..capture.symbolic_numbers import SymbolicNumber
 from ..errors import TraceError
 from ..kernel_rule import KernelRule, Kind
 from ..primitive import UFUNCS, ZERO, EagerRule, Kink, LayoutRule, Primitive, Sample, register
@@ -45,6 +46,8 @@ def kind_of(operand: object) -> np.dtype | type:
         return type(operand)
     if is_table(operand):
         raise table_met(operand)
+    if isinstance(operand, SymbolicNumber):
+        return type(operand.value)
     array = np.asarray(operand)
     if array.dtype == object:  # traced scalars in a list or an object array
         if not any(isinstance(entry, TracedArray) for entry in array.flat):

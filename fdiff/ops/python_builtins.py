@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from ..capture.list_proxies import ListProxy
+from ..capture.symbolic_numbers import SymbolicNumber
 from ..primitive import REPLACEMENTS
 from ..trace import TracedArray, current, replaces
 from ..trace.handler_arguments import resolve
@@ -28,11 +30,11 @@ def _class_of(x: TracedArray) -> type:
 def is_instance(value: object, kinds: type | tuple[type, ...]) -> bool:
     """``isinstance`` that answers for the array a traced array stands for."""
     value = resolve(value)
-    return (
-        issubclass(_class_of(value), kinds)
-        if isinstance(value, TracedArray)
-        else isinstance(value, kinds)
-    )
+    if isinstance(value, TracedArray):
+        return issubclass(_class_of(value), kinds)
+    if isinstance(value, SymbolicNumber | ListProxy):
+        return issubclass(class_of(value), kinds)
+    return isinstance(value, kinds)
 
 
 def class_of(value: object) -> type:
@@ -43,6 +45,8 @@ def class_of(value: object) -> type:
         kind = _class_of(given)
     elif isinstance(given, LocalArray):
         kind = np.ndarray
+    elif isinstance(given, SymbolicNumber):
+        kind = type(given.value)
     elif kind.__module__.startswith("fdiff."):  # stands for a class, a dict, a ufunc
         kind = type if isinstance(given, type) else getattr(kind, "_fdiff_kind", given.__class__)
     return REPLACEMENTS.get(id(kind), (kind, kind))[1]

@@ -47,7 +47,8 @@ class Recording:
     one, has the same inputs and tells whether what Python decided by values it would decide again.
     `scalars` tells which outputs NumPy would give as scalars, `layouts` those of inputs where that
     decided what is a view. `shown` tells that text was made of a value,
-    which no check compares. `guards` counts what the check compares.
+    which no check compares. `guards` counts what the check compares. The outputs of `written`,
+    which has the same inputs, are what later calls are to write to the outside.
     """
 
     tape: Tape
@@ -59,6 +60,7 @@ class Recording:
     layouts: tuple[tuple[int, tuple[int, ...]], ...] = ()
     shown: bool = False
     guards: int = 0
+    written: Tape | None = None
 
 
 def record(
@@ -86,6 +88,7 @@ def record(
             raise trace.refused
         ids = [trace.lift(out) for out in outputs]
         check, count = check_tape(trace), len(guards.expected)
+        written = trace.builder.finish(trace.written) if trace.written else None
     scalars = tuple(
         out.scalar if isinstance(out, TracedArray) else not isinstance(out, np.ndarray)
         for out in outputs
@@ -96,7 +99,7 @@ def record(
     tape = trace.builder.finish(ids)
     extra = tuple(trace.extra)
     return Recording(
-        tape, extra, pinned, scalars, trace.session, check, decisive, trace.shown, count
+        tape, extra, pinned, scalars, trace.session, check, decisive, trace.shown, count, written
     )
 
 

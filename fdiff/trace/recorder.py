@@ -117,6 +117,7 @@ class Recorder:
         self.texts: set[str] = set()
         self.printed: list[float] = []
         self.inner: list[GuardSet] = []
+        self.written: Sequence[int] = ()  # nodes whose values later calls are to write
         self._numbers: dict[tuple[object, np.dtype], int] = {}
 
     def where(self, depth: int = 1) -> Line | None:

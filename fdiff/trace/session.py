@@ -7,6 +7,7 @@ as private copies there, and what they read from outside and memoise between cal
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import FrameType
 from typing import Protocol
 
 from ..capture.memoised_values import MemoisedValue
@@ -16,13 +17,15 @@ class Session(Protocol):
     """The session of an outermost trace.
 
     `private` gives what to run in place of a function, `note` records a reason why no later call
-    may use the trace. `memoises` tells whether the functions under way store anything that outlives
+    may use the trace, `formatted` gives what an f-string holds in place of a value that it shows.
+    `memoises` tells whether the functions under way store anything that outlives
     the run, `place_of_...` where they have stored this value or key in an earlier call. It is told
     that a branch was taken as if a value were not stored (`assumed_missing`).
     """
 
     def private(self, f: Callable[..., object], /) -> Callable[..., object]: ...
     def note(self, reason: str, /) -> None: ...
+    def formatted(self, value: object, spec: str, text: str, frame: FrameType, /) -> str | None: ...
     def memoises(self) -> bool: ...
     def place_of_array(self, node_id: int, /) -> MemoisedValue | None: ...
     def place_of_number(self, number: float, /) -> MemoisedValue | None: ...

@@ -139,10 +139,18 @@ class TracedArray(Handle):
         return Text(text)
 
     def __format__(self, spec: str) -> str:
+        shown = [trace.shown for trace in stack.traces]
         value = self._shown()
-        if value is None or not spec:
+        if value is None:
             return str(self)
-        return self._text(format(value if self.ndim else np.asarray(value)[()], spec))
+        text = format(value if self.ndim else np.asarray(value)[()], spec)
+        session = stack.traces[0].session if stack.traces else None
+        mark = session and session.formatted(self, spec, text, sys._getframe(1))
+        if mark is None:
+            return self._text(text)
+        for trace, before in zip(stack.traces, shown, strict=True):
+            trace.shown = before
+        return mark
 
     def __array_ufunc__(
         self, ufunc: np.ufunc, method: str, *inputs: object, **kwargs: object

@@ -1317,7 +1317,7 @@ def test_writes_to_other_containers_are_carried_over():
     assert vars(p) == {"k": 5, "new": 6}
     assert (q.data is A, q.n) == (True, 9)
     assert f.calls == 1
-    assert len(reads.opaque) == 5
+    assert len(reads.opaque) == 6
 
 
 def test_writes_to_a_module_are_carried_over():

@@ -1,0 +1,211 @@
+"""A list of the user that the run appends to: what it does there is noted, and nothing is read.
+
+A run that reads single numbers of such a list gets inputs for them; one that reads more gets a
+copy of the whole list, as of every other.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Iterator, MutableSequence
+from typing import Protocol, SupportsIndex, cast
+
+from .container_proxies import fill
+from .dependency_nodes import SequenceItems
+from .places import list_item
+from .proxy_context import Answers, Pair, ProxyContext, Refuse, Where, label
+from .revalidation import Dependency, Revalidation
+from .value_kinds import MISSING
+from .write_targets import WriteTarget
+
+Items = list[object]
+
+
+class ListContext(ProxyContext, Protocol):
+    """The part of a run that proxies of lists need: it carries over what was stored in them."""
+
+    def list(self, items: ListProxy, /) -> None: ...
+
+
+class ListItems(WriteTarget):
+    """A list of which the run knows the items that it has read, one by one, or all (`whole`)."""
+
+    __slots__ = ("reads", "whole")
+
+    def __init__(self) -> None:
+        self.written = False
+        self.reads: list[tuple[int, Dependency]] = []
+        self.whole: SequenceItems | None = None
+
+    def holds(self, value: object, walk: Revalidation) -> bool:
+        if type(value) is not list:
+            return False
+        if self.whole is not None:
+            return self.whole.holds(value, walk)
+        if walk.met(self, value):
+            return True
+        items = cast("list[object]", value)
+        try:
+            return self.stands_for(value, walk) and all(
+                node.holds(items[index], walk) for index, node in self.reads
+            )
+        except IndexError:
+            return False
+
+
+class ListProxy(MutableSequence[object]):
+    """Proxy of a list of the user. `calls` are what the run has called on it.
+
+    Where the run has read the whole list, `items` is a copy, and `put` what that began with.
+    """
+
+    _fdiff_kind = list
+    __slots__ = ("calls", "context", "items", "node", "put", "read", "real", "where")
+    __hash__ = None  # type: ignore[assignment] - as of a list
+
+    def __init__(self, context: ProxyContext, real: Items, where: Where) -> None:
+        self.context = context
+        self.real = real
+        self.where = where
+        self.node = ListItems()
+        self.calls: list[tuple[str, tuple[object, ...]]] = []
+        self.items: Items | None = None
+        self.put: Items = []
+        self.read: dict[int, object] = {}
+
+    # ---------------------------------------------------------------------- what reads nothing
+
+    def _call(self, method: str, *args: object) -> None:
+        if self.items is None:
+            self.calls.append((method, args))
+        else:
+            getattr(self.items, method)(*args)
+
+    def append(self, value: object) -> None:
+        self._call("append", value)
+
+    def extend(self, values: Iterable[object]) -> None:
+        for value in [*values]:
+            self._call("append", value)
+
+    def __iadd__(self, values: Iterable[object]) -> MutableSequence[object]:  # type: ignore[override] - it returns itself
+        self.extend(values)
+        return self
+
+    def insert(self, index: SupportsIndex, value: object) -> None:
+        self._call("insert", operator.index(index), value)
+
+    def clear(self) -> None:
+        self._call("clear")
+
+    def reverse(self) -> None:
+        self._call("reverse")
+
+    # -------------------------------------------------------------------------- what reads all
+
+    def whole(self) -> Items:
+        """The items as they are now, all of which the trace depends on."""
+        if self.items is None:
+            self.items, self.node.whole = [], SequenceItems(list, [])
+            fill(self.context, self.real, self.where, self.items, self.node.whole)
+            self.put = [*self.items]
+            calls, self.calls = self.calls, []
+            for method, args in calls:
+                getattr(self.items, method)(*args)
+        return self.items
+
+    def __getitem__(self, index: object) -> object:  # type: ignore[override] - overloads in the stubs
+        appended = len(self.calls)
+        if type(index) is int and index < 0 and all(m == "append" for m, _ in self.calls):
+            if -appended <= index:
+                return self.calls[index][1][0]
+            if (found := self._number(index + appended)) is not MISSING:
+                return found
+        return self.whole()[index]  # type: ignore[index] - as of a list
+
+    def _number(self, index: int) -> object:
+        """The input that stands for a number in the list, counted from its end; else MISSING."""
+        if self.items is not None or -index > len(self.real):
+            return MISSING
+        if index not in self.read:
+            place = list_item(self.node, index)
+            pair = self.context.repeats.number(self.real[index], self.where, place, sure=True)
+            if pair is None:
+                return MISSING
+            self.read[index] = pair[0]
+            self.node.reads.append((index, pair[1]))
+        return self.read[index]
+
+    def __setitem__(self, index: object, value: object) -> None:  # type: ignore[override] - overloads in the stubs
+        self.whole()[index] = value  # type: ignore[index] - as of a list
+
+    def __delitem__(self, index: object) -> None:  # type: ignore[override] - overloads in the stubs
+        del self.whole()[index]  # type: ignore[arg-type] - as of a list
+
+    def __iter__(self) -> Iterator[object]:
+        return iter(self.whole())
+
+    def __len__(self) -> int:
+        return len(self.whole())
+
+    def sort(self, **options: object) -> None:
+        self.whole().sort(**options)  # type: ignore[call-overload] - as of a list
+
+    def copy(self) -> Items:
+        return [*self.whole()]
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return list, (self.copy(),)
+
+    # ------------------------------------------------------------------------------ the writes
+
+    def written(self) -> bool:
+        """Whether the run has stored anything in it."""
+        if self.items is None:
+            return bool(self.calls)
+        return len(self.items) != len(self.put) or any(map(operator.is_not, self.items, self.put))
+
+    def write(self, original: Callable[[object], object]) -> None:
+        """Do the same to the user's list."""
+        if self.items is not None:
+            self.real[:] = [original(item) for item in self.items]
+        for method, args in self.calls:
+            getattr(self.real, method)(*map(original, args))
+
+    def carry_over(self, release: Answers, refuse: Refuse) -> None:
+        """Do the same to the user's list, and note it for later calls."""
+        if not self.written():
+            return
+        repeats = self.context.repeats
+        if self.items is not None:  # which is written to the user's already
+            repeats.unrepeatable(f"a write to `{label(self.where)}`", self.where, again=False)
+            return
+        repeats.called(self.where, self.node, self.calls)
+        with refuse(label(self.where)):
+            self.write(release)
+
+    def see(self, other: ListProxy) -> None:
+        """Find from now on what another run has written."""
+        self.whole()[:] = other.whole()
+
+
+def _of_list(name: str) -> Callable[..., object]:
+    method = cast("Callable[..., object]", getattr(list, name))
+
+    def call(self: ListProxy, *args: object) -> object:
+        plain = [arg.whole() if isinstance(arg, ListProxy) else arg for arg in args]
+        return method(self.whole(), *plain)
+
+    return call
+
+
+for _name in ("add", "mul", "rmul", "eq", "ne", "lt", "le", "gt", "ge", "repr", "contains"):
+    setattr(ListProxy, f"__{_name}__", _of_list(f"__{_name}__"))
+ListProxy.__radd__ = lambda self, other: other + self.whole()  # type: ignore[attr-defined] - as above
+ListProxy.__abstractmethods__ = frozenset()  # type: ignore[attr-defined] - all are there
+
+
+def wrap_logged_list(context: ListContext, value: Items, where: Where) -> Pair:
+    proxy = ListProxy(context, value, where)
+    context.list(proxy)
+    return proxy, proxy.node

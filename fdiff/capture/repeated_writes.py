@@ -1,0 +1,241 @@
+"""Which writes of a run later calls can do again, and which numbers they read for that.
+
+A number that the run reads and writes again is an input, and no constant. Whether it will be
+written is known when it is read: the code of the run tells by the names it loads and stores
+(`memoised_values.py`), and where it does not, an earlier trace that met the write does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from functools import partial
+from types import CodeType, FrameType
+from typing import cast
+
+import numpy as np
+
+from ..bounded_cache import keep
+from .dependency_nodes import Array, Equal, Identical
+from .memoised_values import ITEM
+from .object_proxy import own_class
+from .places import WritePlace
+from .proxy_context import Call, Pair, ProxyContext, Where, label
+from .release import NoValueError
+from .revalidation import Dependency
+from .shown_calls import Shown, stand_in
+from .symbolic_numbers import OtherConditions, SymbolicNumber
+from .value_kinds import MISSING
+from .write_log import WriteLog
+from .write_programs import Effects, NoEffectError, RecordedTape
+from .write_targets import NumberRead, WriteTarget, reachable
+
+NUMBERS = frozenset((int, float, np.float64, np.float32))
+_STATES = (None, True, False, MISSING)  # what tells whether something was done: few values each
+_NEVER = ""  # among the places of a function: it is to find numbers as they are
+_MOST = 1024
+_rewritten: dict[int, tuple[object, set[str]]] = {}  # places, by id of the code of a function
+
+
+def _rewritten_by(f: object) -> set[str]:
+    """The places that earlier runs of a function have read and written, as users name them."""
+    code: CodeType | type = getattr(getattr(f, "__func__", f), "__code__", type(f))
+    known = _rewritten.get(id(code)) or keep(_rewritten, id(code), (code, set()), _MOST)
+    return known[1]
+
+
+def never_repeat(f: object) -> None:
+    """Trace a function at each call that writes: it fails where it finds inputs for numbers."""
+    _rewritten_by(f).add(_NEVER)
+
+
+class RepeatedWrites:
+    """The writes of one run; without a `tape` none is repeated.
+
+    `once` says that the trace is for one call, but the next may be for more; `direct` that
+    something was written already while the run goes on; `speculates` that it got inputs in place
+    of numbers, or proxies of lists.
+    """
+
+    def __init__(
+        self,
+        context: ProxyContext,
+        arrays: Callable[[np.ndarray, Where], int],
+        tape: RecordedTape | None,
+        node: Callable[[object], Dependency | None],
+        handle: Callable[[np.ndarray], object],
+    ) -> None:
+        self._context = context
+        self._arrays = arrays
+        self._tape = tape
+        self._handle = handle
+        self._log = None if tape is None else WriteLog(tape.output, node, own_class, self._enter)
+        self._rewritten: set[str] = set()
+        self.once = self.direct = self.speculates = False
+
+    def begin(self, f: object) -> None:
+        """Called when it is known which function runs."""
+        self._rewritten |= _rewritten_by(f)
+        self._learn = _rewritten_by(f).add
+        if _NEVER in self._rewritten:
+            self.stop()
+
+    def stop(self) -> None:
+        """No later call will do what the run writes."""
+        if self.speculates and self._log is not None:
+            self._context.note("numbers that are read and written again")
+        self._tape = self._log = None
+
+    # ----------------------------------------------------------------------------------- reads
+
+    def number(
+        self, value: object, where: Where, place: WritePlace, *, sure: bool = False
+    ) -> Pair | None:
+        """The input for a number that the run reads and writes again; None for other values.
+
+        Whether it does so is known (`sure`), or guessed by the name of the place.
+        """
+        if self._log is None or type(value) not in NUMBERS:
+            return None
+        if not sure and not self.expected(where, self._context.rewritten_names()):
+            return None
+        self.speculates = True
+        if type(value) is int:
+            node = NumberRead(int)
+            return SymbolicNumber(self._log, self._log.read(place, node), value), node
+        node, entered = self._enter(value, type(value), where)
+        self._log.read(place, node)
+        return entered, node
+
+    def _enter(
+        self, value: object, kind: type, where: Where = "a number"
+    ) -> tuple[NumberRead, object]:
+        """A new input of the tape for a number."""
+        assert self._tape is not None
+        buffer = np.array(value, kind)
+        node = NumberRead(kind, self._arrays(buffer, where), buffer)
+        entered = self._handle(buffer.copy())  # which keeps the number of this run
+        return node, self._tape.number(entered, weak=kind is float)
+
+    def expected(self, where: Where, names: Collection[str]) -> bool:
+        """Whether the run may write to a place: its last name is one of `names`, or it once did."""
+        last = ITEM if isinstance(where, tuple) else where.rpartition(".")[2]
+        return self._log is not None and (last in names or label(where) in self._rewritten)
+
+    # ---------------------------------------------------------------------------------- writes
+
+    def wrote(
+        self, words: str, where: Where, place: WritePlace | None, value: object, before: object
+    ) -> None:
+        """Note a write to a place, MISSING for what was deleted.
+
+        `words` say what was written, for where it cannot be repeated; `before` is the node of
+        what was read there.
+        """
+        able = place is not None and self._may_change(before)
+        if not self._noted(partial(WriteLog.write, place=place, value=value) if able else None):
+            again = isinstance(before, Equal) and type(before.value) in NUMBERS
+            self.unrepeatable(words, where, again=again)
+
+    def called(self, where: Where, node: WriteTarget, calls: Sequence[Call]) -> None:
+        """Note calls of methods of a container of the user."""
+        if not self._noted(partial(WriteLog.call, node=node, calls=calls)):
+            self.unrepeatable(f"a write to `{label(where)}`", where, again=False)
+
+    def filled(self, words: str, where: Where, node: Dependency, value: object) -> None:
+        """Note that an array gets the entries of a traced one."""
+        able = isinstance(node, Array)
+        if not self._noted(partial(WriteLog.fill, node=node, value=value) if able else None):
+            self.unrepeatable(words, where, again=False)
+
+    def _noted(self, action: Callable[[WriteLog], None] | None) -> bool:
+        """Note something in the log; whether later calls can do it."""
+        if self._log is None or action is None:
+            return False
+        try:
+            action(self._log)
+        except (NoEffectError, RecursionError):
+            return False
+        return True
+
+    def unrepeatable(self, words: str, where: Where, *, again: bool) -> None:
+        """Note a write that makes the trace one for this call.
+
+        The next trace may be for more, if what it finds there is an input (`again`).
+        """
+        if again and self._log is not None and label(where) not in self._rewritten:
+            self._learn(label(where))
+            self.once = True
+        else:
+            self._context.note(words)
+
+    def _may_change(self, before: object) -> bool:
+        """Whether a trace can serve calls that find other values than it has read there."""
+        if before is None or isinstance(before, Array):
+            return True
+        if isinstance(before, NumberRead):
+            return self._log is not None and not self._log.is_fixed(before)
+        known = isinstance(before, Identical | Equal)
+        return known and any(before.value is state for state in _STATES)
+
+    # ----------------------------------------------------------------------------------- texts
+
+    def shown(self, value: object) -> Pair | None:
+        """What stands for a function or an object that shows text, if later calls can do so."""
+        return None if self._log is None else stand_in(self._context, self, value)
+
+    def show(
+        self, words: str, call: Callable[..., object], args: tuple[object, ...],
+        kwargs: dict[str, object],
+    ) -> object:  # fmt: skip
+        """Call what shows text, now and after later calls."""
+        if self._log is None or self._tape is None:
+            self._context.note(words)
+            return call(*args, **kwargs)
+        if not self._noted(partial(WriteLog.show, call=call, args=args, kwargs=kwargs)):
+            self._context.note(words)
+        self.direct = True
+        given = [self._as_shown(value) for value in args]
+        named = {name: self._as_shown(value) for name, value in kwargs.items()}
+        with self._tape.unseen(), self._log.relying_on_nothing():
+            result = call(*given, **named)
+        if type(result) is int:  # how long the text was
+            return SymbolicNumber(OtherConditions(partial(self._context.note, words)), "", result)
+        return result
+
+    def _as_shown(self, value: object) -> object:
+        """What is shown now: numbers and texts of this run in place of what stands for them."""
+        assert self._log is not None
+        kind = type(value)
+        if isinstance(value, Shown):
+            return value._fdiff_real
+        if isinstance(value, SymbolicNumber):
+            return value.value
+        if kind is str:
+            return self._log.rendered(cast("str", value))
+        if kind in {tuple, list}:
+            return kind(map(self._as_shown, cast("list[object]", value)))  # type: ignore[call-arg] - one of the two
+        if kind is dict:
+            pairs = cast("dict[object, object]", value).items()
+            return {self._as_shown(k): self._as_shown(v) for k, v in pairs}
+        with suppress(NoValueError):
+            return self._context.settle(value)
+        return value
+
+    def formatted(self, value: object, spec: str, text: str, frame: FrameType) -> str | None:
+        """The mark for a value in an f-string that is shown; None where it may go elsewhere."""
+        return None if self._log is None else self._log.formatted(value, spec, text, frame)
+
+    # --------------------------------------------------------------------------------- the end
+
+    def finish(self, roots: Sequence[Dependency]) -> Effects | None:
+        """What later calls are to write, if the trace may be used again.
+
+        `roots` are the nodes from which a later call finds the objects.
+        """
+        log, self._log = self._log, None
+        if log is None or not log.some():
+            return None
+        if not {*map(id, log.targets())} <= reachable(roots):
+            self._context.note("a write to an object among the arguments")
+        return log.finish()

@@ -1,0 +1,211 @@
+"""Integers that a run reads and writes again, as ``self.calls += 1`` does.
+
+Such a number is another one at each call. What is computed of it and of constants is kept as the
+text of an expression, and comparisons as conditions, so that later calls compute it anew. Beside
+a traced float it is an input of the tape. Whatever else is done with it makes it the number that it
+is now, which a later call must find again.
+"""
+
+from __future__ import annotations
+
+import operator
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any, Protocol
+
+import numpy as np
+
+from .value_kinds import is_traced
+
+LONGEST = 1000  # characters of an expression; what would be longer becomes a number
+
+
+class Conditions(Protocol):
+    """What a run notes of the numbers that it reads and writes again."""
+
+    def condition(self, text: str, /) -> None: ...
+    def fix(self, text: str, value: float, /) -> None: ...
+    def constant(self, value: object, /) -> str: ...
+    def input(self, text: str, value: float, /) -> object | None: ...
+    def formatted(self, value: object, spec: str, text: str, frame: FrameType, /) -> str | None: ...
+
+
+class OtherConditions:
+    """Conditions of a number that no expression gives: `rely` is called where the run uses it."""
+
+    def __init__(self, rely: Callable[[], None]) -> None:
+        self._rely = rely
+
+    def condition(self, text: str, /) -> None:
+        self._rely()
+
+    def fix(self, text: str, value: float, /) -> None:
+        self._rely()
+
+    def constant(self, value: object, /) -> str:
+        self._rely()
+        return ""
+
+    def input(self, text: str, value: float, /) -> object | None:
+        self._rely()
+        return None
+
+    def formatted(self, value: object, spec: str, text: str, frame: FrameType, /) -> str | None:
+        self._rely()
+        return None
+
+
+class SymbolicNumber:
+    """A number of Python in one run: an expression, an integer added to it, and its value."""
+
+    __slots__ = ("_added", "_conditions", "_text", "value")
+
+    def __init__(self, conditions: Conditions, text: str, value: float, added: int = 0) -> None:
+        self._conditions = conditions
+        self._text = text
+        self._added = added
+        self.value = value
+
+    @property
+    def text(self) -> str:
+        """The expression as Python has it."""
+        return f"({self._text} + {self._added})" if self._added else self._text
+
+    def belongs_to(self, conditions: Conditions) -> bool:
+        """Whether the expression is one of these conditions."""
+        return self._conditions is conditions
+
+    def plain(self) -> float:
+        """The number, which the trace relies on from now on."""
+        self._conditions.fix(self.text, self.value)
+        return self.value
+
+    def combined(self, symbol: str, other: object, *, swap: bool = False) -> object:
+        """The result of an operator."""
+        compute = _ARITHMETIC[symbol]
+        one, two = (other, self) if swap else (self, other)
+        if symbol in _SMOOTH and (entered := self._entered(other)) is not None:
+            return compute(other, entered) if swap else compute(entered, other)
+        if type(other) not in _NUMBERS or len(self._text) > LONGEST:
+            return compute(plain_number(one), plain_number(two))
+        if symbol in _DIVIDING and isinstance(two, SymbolicNumber):
+            bool(two)  # whether it is a zero becomes a condition
+        value: float = compute(_value(one), _value(two))
+        if type(value) is int and symbol in "+-" and not swap and type(two) is int:
+            added = compute(self._added, two)
+        elif type(value) is int and symbol == "+" and type(one) is int:
+            added = self._added + one
+        else:
+            text = f"({self._text_of(one)} {symbol} {self._text_of(two)})"
+            return SymbolicNumber(self._conditions, text, value)
+        return SymbolicNumber(self._conditions, self._text, value, added)
+
+    def compared(self, symbol: str, other: object) -> object:
+        """The result of a comparison, which becomes a condition."""
+        compare = _COMPARE[symbol]
+        if (entered := self._entered(other)) is not None:
+            return compare(entered, other)
+        if type(other) not in _NUMBERS:
+            return compare(self.plain(), other)
+        holds = bool(compare(self.value, _value(other)))
+        condition = f"{self.text} {symbol} {self._text_of(other)}"
+        self._conditions.condition(condition if holds else f"not {condition}")
+        return holds
+
+    def _entered(self, other: object) -> object | None:
+        """The input that stands for the number beside a traced float; None beside other values."""
+        if not is_traced(other) or getattr(other, "dtype", np.dtype(int)).kind not in "fc":
+            return None
+        return self._conditions.input(self.text, self.value)
+
+    def _text_of(self, number: object) -> str:
+        known = isinstance(number, SymbolicNumber)
+        return number.text if known else self._conditions.constant(number)
+
+    def __bool__(self) -> bool:
+        return bool(self.compared("!=", 0))
+
+    def __neg__(self) -> object:
+        return self.combined("*", -1)
+
+    def __pos__(self) -> object:
+        return self
+
+    def __format__(self, spec: str) -> str:
+        text = format(self.value, spec)
+        mark = self._conditions.formatted(self, spec, text, sys._getframe(1))
+        return format(self.plain(), spec) if mark is None else mark
+
+    def __array_ufunc__(
+        self, ufunc: np.ufunc, method: str, *inputs: object, **kwargs: object
+    ) -> object:
+        return getattr(ufunc, method)(*map(plain_number, inputs), **kwargs)
+
+    def __array__(self, dtype: object = None, copy: object = None) -> np.ndarray:
+        return np.array(self.plain(), dtype)  # type: ignore[call-overload] - as NumPy calls it
+
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.plain(), name)
+
+
+_NUMBERS = frozenset((int, float, bool, SymbolicNumber))
+_SMOOTH, _DIVIDING = frozenset("+-*/"), frozenset(("//", "%", "/"))
+_ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv,
+    "//": operator.floordiv, "%": operator.mod,
+}  # fmt: skip
+_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+    "==": operator.eq, "!=": operator.ne,
+}  # fmt: skip
+_OF_PLAIN: dict[str, Callable[..., Any]] = {
+    "index": operator.index, "int": int, "float": float, "complex": complex, "hash": hash,
+    "str": str, "repr": repr, "abs": abs, "invert": operator.invert,
+    "round": round, "trunc": int, "floor": lambda n: n.__floor__(), "ceil": lambda n: n.__ceil__(),
+    "divmod": divmod, "rdivmod": lambda n, other: divmod(other, n),
+    "reduce": lambda n: (type(n), (n,)),
+}  # fmt: skip
+
+
+def plain_number(value: object) -> object:
+    """The number in place of a symbolic one; any other value as it is."""
+    return value.plain() if isinstance(value, SymbolicNumber) else value
+
+
+def _value(number: Any) -> Any:
+    return number.value if isinstance(number, SymbolicNumber) else number
+
+
+def _arithmetic(symbol: str, *, swap: bool = False) -> Callable[[SymbolicNumber, object], object]:
+    return lambda self, other: self.combined(symbol, other, swap=swap)
+
+
+def _comparison(symbol: str) -> Callable[[SymbolicNumber, object], object]:
+    return lambda self, other: self.compared(symbol, other)
+
+
+def _of_plain(compute: Callable[..., Any], *, swap: bool = False) -> Callable[..., object]:
+    """A method that gives what `compute` makes of the number, and of what it is given with it."""
+
+    def method(self: SymbolicNumber, *others: object) -> object:
+        operands = [self.plain(), *map(plain_number, others)]
+        return compute(*reversed(operands)) if swap else compute(*operands)
+
+    return method
+
+
+_NAMES = ["add", "sub", "mul", "truediv", "floordiv", "mod"]
+for _symbol, _name in zip(_ARITHMETIC, _NAMES, strict=True):
+    setattr(SymbolicNumber, f"__{_name}__", _arithmetic(_symbol))
+    setattr(SymbolicNumber, f"__r{_name}__", _arithmetic(_symbol, swap=True))
+for _symbol, _name in zip(_COMPARE, ["lt", "le", "gt", "ge", "eq", "ne"], strict=True):
+    setattr(SymbolicNumber, f"__{_name}__", _comparison(_symbol))
+for _name in ["pow", "and", "or", "xor", "lshift", "rshift"]:
+    _compute = getattr(operator, f"__{_name}__")
+    setattr(SymbolicNumber, f"__{_name}__", _of_plain(_compute))
+    setattr(SymbolicNumber, f"__r{_name}__", _of_plain(_compute, swap=True))
+for _name, _compute in _OF_PLAIN.items():
+    setattr(SymbolicNumber, f"__{_name}__", _of_plain(_compute))
