@@ -80,6 +80,8 @@ class _Guards(EagerGuardSet):
 class ScratchTrace(EagerTrace):
     """The trace of one call, whose operands have values."""
 
+    ported = True  # functions in it are written for recorded arrays, and may call their methods
+
     def __init__(self) -> None:
         super().__init__(CALL)
         self.guards = self.noted = _Guards(self)

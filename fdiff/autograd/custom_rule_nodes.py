@@ -21,7 +21,7 @@ from ..tracebacks import line_of
 from ..tree import flatten, unflatten
 from .recorded_array import RecordedArray, plain
 from .thread_state import state
-from .traced_calls import node_of_call
+from .traced_calls import node_of_call, traced_call
 
 
 def call_recorded(
@@ -40,7 +40,8 @@ def call_recorded(
         return cast("tuple[tuple[Any, ...], dict[str, Any]]", unflatten(spec, every))
 
     operands = [leaves[k] for k in places]
-    return node_of_call(function, function.call, function.name, operands, rebuild, ruled=True)
+    traced = traced_call(function, function.call, operands, rebuild)
+    return node_of_call(traced, function.name, ruled=True)
 
 
 def _unrecorded(

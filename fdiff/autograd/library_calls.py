@@ -27,7 +27,6 @@ from ..ops.scipy_functions import is_scipy_function
 from ..primitive import HOOKS, REPLACEMENTS
 from ..trace import private
 from ..trace.operation_cache import MOST
-from ..tree import flatten
 from .call_arguments import call_key
 from .custom_nodes import custom_node
 from .library_objects import USE, RecordedObject
@@ -35,7 +34,7 @@ from .library_results import Opened, opened
 from .recorded_array import RecordedArray, plain
 from .recording import record
 from .thread_state import MetRecorded, state
-from .traced_calls import node_of_call
+from .traced_calls import node_of_call, traced_call
 
 
 def answer(point: EntryPoint, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any] | None:
@@ -89,17 +88,15 @@ def _recorded(
         )
         raise failure(UnsupportedError, "fdiff.autograd", fact, way)
     key = _key(point, args, kwargs)
-    by_recipe = None if key is None else _by_recipe.get(key)
-    if by_recipe:
+    if key is not None and _by_recipe.get(key):
         return record(point, point.__name__, args, kwargs)
-    result, only_arrays = _traced(point, point.name, args, kwargs, operands)
-    if key is None or by_recipe is not None:
-        return result
-    found = record(point, point.__name__, args, kwargs) if only_arrays else None
+    traced = _Traced(point, point.name, args, kwargs, operands)
+    if key is None or key in _by_recipe:
+        return traced.result()
     if len(_by_recipe) >= MOST:
         _by_recipe.clear()
-    _by_recipe[key] = only_arrays and _types(found) == _types(result)
-    return found if _by_recipe[key] else result
+    _by_recipe[key] = traced.opened.only_arrays and traced.as_plain()
+    return record(point, point.__name__, args, kwargs) if _by_recipe[key] else traced.result()
 
 
 # Whether calls of arrays and plain options have recipes: those that give arrays alone, and under
@@ -107,52 +104,59 @@ def _recorded(
 _by_recipe: dict[Any, bool] = {}
 
 
-def _types(result: Any) -> list[Any]:
-    return [getattr(x, "dtype", None) for x in flatten(result)[0]]
-
-
 def _used(what: Callable[..., Any], title: str, args: tuple[Any, ...], kwargs: Any) -> Any:
     """A call in which objects made of recorded arrays take part: of a method, an operator."""
     operands = _operands((args, kwargs))
-    if not _records(operands):
-        plain_args, plain_kwargs = _mapped((args, kwargs), _plain_argument)
-        return _mapped(what(*plain_args, **plain_kwargs), _as_recorded)
-    return _traced(what, title, args, kwargs, operands)[0]
+    if _records(operands):
+        return _Traced(what, title, args, kwargs, operands).result()
+    plain_args, plain_kwargs = _mapped((args, kwargs), _plain_argument)
+    return _mapped(what(*plain_args, **plain_kwargs), _as_recorded)
 
 
-def _traced(
-    what: Callable[..., Any],
-    title: str,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    operands: list[RecordedArray],
-) -> tuple[Any, bool]:
-    """The result of a call as that of one node, and whether it is made of arrays alone."""
-    found: list[Opened] = []
+class _Traced:
+    """A call as it is traced, by what stands for it there."""
 
-    def call(handles: Sequence[Any]) -> tuple[Any, ...]:
-        stand_ins = _StandIns(dict(zip(map(id, operands), handles, strict=True)))
-        inside = _mapped((args, kwargs), stand_ins)
-        found[:] = [opened(what(*inside[0], **inside[1]))]
-        return tuple(found[0].arrays)
+    def __init__(
+        self,
+        what: Callable[..., Any],
+        title: str,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        operands: list[RecordedArray],
+    ) -> None:
+        self.what, self.title, self.args, self.kwargs = what, title, args, kwargs
 
-    arrays = node_of_call(
-        call, title, title.rpartition(".")[2], operands, lambda given: ((given,), {}), watches=True
-    )
-    result = found[0]
-    moving = [x for x in arrays if x.requires_grad]
-    refusing = [
-        _refusing(x, name, moving) if name else x
-        for x, name in zip(arrays, result.refused, strict=True)
-    ]
+        def call(handles: Sequence[Any]) -> tuple[Any, ...]:
+            stand_ins = _StandIns(dict(zip(map(id, operands), handles, strict=True)))
+            self.opened = self._opened(stand_ins)
+            return tuple(self.opened.arrays)
 
-    def object_at(k: int) -> Any:
-        plain_args, plain_kwargs = _mapped((args, kwargs), _plain_argument)
-        real = opened(what(*plain_args, **plain_kwargs)).leaves[k]
-        part = lambda *a, **kw: opened(what(*a, **kw)).leaves[k]  # noqa: E731 - of a few results
-        return RecordedObject(part, title, args, kwargs, real)
+        self.call = traced_call(call, title, operands, lambda given: ((given,), {}), watches=True)
 
-    return result.closed(refusing, object_at), result.only_arrays
+    def _opened(self, change: Callable[[Any], Any]) -> Opened:
+        """What the call gives for arguments with their leaves changed."""
+        args, kwargs = _mapped((self.args, self.kwargs), change)
+        return opened(self.what(*args, **kwargs))
+
+    def as_plain(self) -> bool:
+        """Whether SciPy's own code gives arrays of the same dtypes."""
+        plain_arrays = self._opened(_plain_argument).numbers
+        dtypes = [np.asarray(x).dtype for x in plain_arrays]
+        return dtypes == [t.dtype for t in self.call.tape.tape.output_types]
+
+    def result(self) -> Any:
+        """The result of the call, as that of one node."""
+        arrays = node_of_call(self.call, self.title.rpartition(".")[2])
+        moving = [x for x in arrays if x.requires_grad]
+        pairs = zip(arrays, self.opened.refused, strict=True)
+        found = [_refusing(x, name, moving) if name else x for x, name in pairs]
+        return self.opened.closed(found, self._object)
+
+    def _object(self, k: int) -> RecordedObject:
+        """A leaf of the result that is an object."""
+        what, real = self.what, self._opened(_plain_argument).leaves[k]
+        part = lambda *args, **kwargs: opened(what(*args, **kwargs)).leaves[k]  # noqa: E731 - a line
+        return RecordedObject(part, self.title, self.args, self.kwargs, real)
 
 
 def _refusing(x: Any, name: str, operands: Sequence[Any]) -> Any:

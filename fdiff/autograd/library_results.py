@@ -33,6 +33,11 @@ class Opened(NamedTuple):
         return [stop_gradient(x) if refused else x for x, refused in pairs]
 
     @property
+    def numbers(self) -> list[Any]:
+        """The leaves that arrays under trace stand for: arrays, and floats that SciPy gives."""
+        return [x for x in self.leaves if isinstance(x, np.ndarray | np.inexact | float | complex)]
+
+    @property
     def only_arrays(self) -> bool:
         """Whether there is nothing but arrays and plain data, in tuples and lists."""
         return not (self.objects or self.named or any(self.refused))

@@ -8,7 +8,7 @@ are.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,32 +29,36 @@ from .recording import recorded
 from .thread_state import state
 
 
-def node_of_call(
+class TracedCall(NamedTuple):
+    """A call as a tape of its operands; `leaves` are what it returned, of which some are arrays."""
+
+    tape: CallTape
+    operands: list[Any]
+    leaves: list[Any]
+
+
+def traced_call(
     call: Callable[..., Any],
     title: str,
-    name: str,
     operands: Sequence[Any],
     rebuild: Rebuild,
     *,
     watches: bool = False,
-    ruled: bool = False,
-) -> Any:
-    """The results of ``call(*args, **kwargs)``, as those of one node.
+) -> TracedCall:
+    """The tape of ``call(*args, **kwargs)``, where `rebuild` puts operands among the arguments.
 
-    `rebuild` puts operands among the arguments; `title` is the call in messages, `name` that of the
-    node. With `watches`, functions in it are watched from the start. `ruled` says that it has rules
-    of the user's.
+    `title` is the call in messages. With `watches`, functions in it are watched from the start.
     """
-    for x in operands:
-        if x.__class__ is RecordedArray and x.viewing is not None:
-            x.viewing.refresh(x)
-    leaves: list[Any] = []  # what the call returns, of which some may be no arrays
+    leaves: list[Any] = []
 
     def noting_leaves(*args: Any, **kwargs: Any) -> object:
         out = call(*args, **kwargs)
         leaves[:] = flatten(out)[0]
         return out
 
+    for x in operands:
+        if x.__class__ is RecordedArray and x.viewing is not None:
+            x.viewing.refresh(x)
     kinds = [*map(_kind, operands)]
     stands = [CallOperand(k.type, k.scalar, k.weak, moves=k.requires_grad) for k in kinds]
     values = [*map(_value, operands)]
@@ -65,7 +69,15 @@ def node_of_call(
     if tape.stored:
         fact = "the function stores into an array that it is given."
         raise failure(UnsupportedError, title, fact, "Store into a copy.")
-    operands = [*operands, *tape.extra]
+    return TracedCall(tape, [*operands, *tape.extra], leaves)
+
+
+def node_of_call(traced: TracedCall, name: str, *, ruled: bool = False) -> Any:
+    """The results of a call, as those of one node of this name.
+
+    `ruled` says that it has rules of the user's.
+    """
+    tape, operands, leaves = traced
     pushes = state.pushes(operands)
     made = Recipe(name, [*map(_kind, operands)], tape, lasting=False, ruled=ruled)
     outs = _values(tape, [*map(_value, operands)], leaves)
@@ -98,7 +110,7 @@ def _read(run: Any, value: RecordedArray, where: Any) -> Any:
     """What a private copy finds in place of a recorded array: in such a call, an operand of it."""
     trace = stack.traces[0] if stack.traces else None
     proxy, node = rule_by_question(value)(run, value, where)
-    if isinstance(trace, ScratchTrace) and value.kind.requires_grad:
+    if isinstance(trace, ScratchTrace) and value.requires_grad:
         return trace.captured(value), node
     return proxy, node
 
