@@ -94,7 +94,7 @@ def slopes(f, args, places, directions):
 
 
 def fault(f, args):
-    """What is wrong with the derivative of a call, in words; None where there is none to compare."""
+    """What is wrong with the derivative of a call; None where there is none to compare."""
     places = [k for k, a in enumerate(args) if isinstance(a, np.ndarray | float)]
     directions = [np.random.default_rng(k).normal(size=np.shape(args[k])) for k in places]
     try:
