@@ -7,6 +7,7 @@ import inspect
 import pickle
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -401,6 +402,7 @@ def test_functions_stay_the_objects_that_they_are():
 
 LATE = """
 import sys
+import threading
 import fdiff.autograd as autograd
 assert not any(name.startswith("scipy.") for name in sys.modules), "SciPy was imported"
 x = autograd.tensor([0.3, 1.2], requires_grad=True)
@@ -427,3 +429,47 @@ def test_modules_of_scipy_that_are_imported_later_are_opened(first):
         lambda x: brentq(lambda z: z**3 - x[1], 0, 3) + logsumexp(x) + stats.norm.logpdf(x[0])
     )
     np.testing.assert_allclose(eval(run.stdout), expected(np.array([0.3, 1.2])), rtol=1e-9)
+
+
+def test_a_checkpoint_computes_calls_of_scipy_again():
+    def f(x):
+        return logsumexp(x) * brentq(lambda z: z**3 - x[0], 0, 3)
+
+    # By hand: the same without a checkpoint, of other numbers of entries, which are met first.
+    for start in ([2.0, 1.0, 0.5], [2.0, 1.0]):
+        x = leaf(start)
+        autograd.checkpoint(f, x).backward()
+        np.testing.assert_allclose(x.grad.numpy(), fdiff.grad(f)(np.array(start)), rtol=1e-9)
+
+
+def test_functions_given_to_solvers_may_detach_print_and_count(capsys):
+    a, kept = leaf(2.0), []
+
+    def residual(z):
+        kept.append(z)
+        print("at", z)
+        with no_grad():
+            half = a / 2
+        return (z**3 - a) * a.detach() * half
+
+    brentq(residual, 0, 3).backward()
+    assert a.grad.item() == pytest.approx(2 ** (-2 / 3) / 3)
+    assert kept
+    assert all(type(z) is float for z in kept)
+    assert capsys.readouterr().out.count("at ") == len(kept)
+
+
+def test_threads_have_calls_of_their_own():
+    found = []
+
+    def work():
+        a = leaf(2.0)
+        brentq(lambda z: z**3 - a, 0, 3).backward()
+        found.append(a.grad.item())
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    np.testing.assert_allclose(found, 2 ** (-2 / 3) / 3, rtol=1e-12)
