@@ -90,7 +90,7 @@ def _recorded(
     key = _key(point, args, kwargs)
     if key is not None and _by_recipe.get(key):
         return record(point, point.__name__, args, kwargs)
-    traced = _Traced(point, point.name, args, kwargs, operands)
+    traced = _LibraryCall(point, point.name, args, kwargs, operands)
     if key is None or key in _by_recipe:
         return traced.result()
     if len(_by_recipe) >= MOST:
@@ -108,12 +108,12 @@ def _used(what: Callable[..., Any], title: str, args: tuple[Any, ...], kwargs: A
     """A call in which objects made of recorded arrays take part: of a method, an operator."""
     operands = _operands((args, kwargs))
     if _records(operands):
-        return _Traced(what, title, args, kwargs, operands).result()
+        return _LibraryCall(what, title, args, kwargs, operands).result()
     plain_args, plain_kwargs = _mapped((args, kwargs), _plain_argument)
     return _mapped(what(*plain_args, **plain_kwargs), _as_recorded)
 
 
-class _Traced:
+class _LibraryCall:
     """A call as it is traced, by what stands for it there."""
 
     def __init__(
