@@ -50,7 +50,7 @@ class DiagonalPlan(OperatorPlan):
         self.chunks: dict[tuple[int, int], PlanStep] = {}
 
     @property
-    def guards(self) -> bool:  # type: ignore[override] - of plans in chunks it is found out
+    def guards(self) -> bool:
         return not self.chunked
 
     @property

@@ -75,8 +75,9 @@ def register_pytree(
     >>> print(slope.weights, slope.bias, slope.name)
     [ 6. 12.] 5.0 first
     """
-    if not isinstance(cls, type):
-        fact = f"expects a class first, not {type(cls).__name__}."
+    given: object = cls
+    if not isinstance(given, type):
+        fact = f"expects a class first, not {type(given).__name__}."
         raise failure(InputError, _REGISTER, fact, "Pass the class itself, not an instance.")
     for role, function in (("flatten", flatten), ("unflatten", unflatten)):
         if not callable(function):
@@ -118,8 +119,8 @@ class Unravel:
         """The tree whose numbers are those of `flat`, in shapes and dtypes as they were."""
         flat = resolve(flat)
         array = flat if _is_array(flat) else np.asarray(flat)
-        if np.shape(array) != (self._size,):  # type: ignore[arg-type] - of an array
-            fact = f"the vector has shape {np.shape(array)}, and the tree {self._size} numbers."  # type: ignore[arg-type] - of an array
+        if np.shape(array) != (self._size,):
+            fact = f"the vector has shape {np.shape(array)}, and the tree {self._size} numbers."
             way = f"Pass an array of shape ({self._size},)."
             raise failure(VectorError, "ravel: unravel", fact, way)
         leaves, begin = [], 0
@@ -196,7 +197,7 @@ def ravel(params: T) -> tuple[Any, Callable[[Any], T]]:
             raise failure(DtypeError, "ravel", fact, "Ravel the real and imaginary parts.")
     parts = tuple([Part(_shape(leaf), _dtype(leaf)) for leaf in leaves])
     flat = np.concatenate([np.ravel(leaf) for leaf in leaves]) if leaves else np.zeros(0)  # type: ignore[arg-type] - leaves are arrays
-    return flat, _unravel(spec, parts)  # type: ignore[return-value] - a tree keeps its structure
+    return flat, _unravel(spec, parts)
 
 
 def _dtype(leaf: Any) -> np.dtype[Any]:

@@ -68,6 +68,6 @@ def diagonal_swept(
         hit = rows == colours.reshape(source.shape)
         seeds = np.where(hit, 1.0, 0.0).astype(real_dtype(source.dtype))
         (swept,) = splice(mapped, [*inputs, seeds], trace)  # type: ignore[list-item] - seeds are a traced array, an object to the stubs
-        entries = np.sum(np.where(hit, swept, 0.0), axis=0)  # type: ignore[call-overload] - stubs know no traced arrays
+        entries = np.sum(np.where(hit, swept, 0.0), axis=0)
         out = entries if total is None else total + entries
         return trace.builder.finish([trace.lift(out, source.dtype)])
