@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from math import prod
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -75,7 +75,7 @@ def register_pytree(
     >>> print(slope.weights, slope.bias, slope.name)
     [ 6. 12.] 5.0 first
     """
-    given: object = cls
+    given = cast("object", cls)
     if not isinstance(given, type):
         fact = f"expects a class first, not {type(given).__name__}."
         raise failure(InputError, _REGISTER, fact, "Pass the class itself, not an instance.")
