@@ -18,6 +18,8 @@ PATIENCE = 0.02  # seconds of interpreting before anybody asks what a kernel cos
 ASK_FIRST = 2.0  # seconds: a kernel predicted to take longer is compiled only on request
 LOOK_SECONDS = 1e-5  # for each node, to see whether the kernel is on disk
 WRITE_SECONDS = 1e-4  # for each node, to generate the source from which the cost is estimated
+LEAST_SECONDS = 5e-5  # for each node, to compile that source: repeats are compiled once
+JIT_PATIENCE = 1.0  # seconds that a call of `jit` waits for its kernel
 
 Layouts = tuple[str, ...]  # of the inputs of a kernel: "C" for contiguous, "A" for any strides
 
@@ -58,6 +60,20 @@ class BreakEven:
     def point(self, layouts: Layouts) -> float:
         """The seconds on slower tiers at which a kernel is compiled unasked; infinity for never."""
         return max(PATIENCE, self._estimate(layouts, math.inf))
+
+    def tries_patience(self, layouts: Layouts) -> bool:
+        """Whether a user who asked for the kernel would wait for it longer than is acceptable.
+
+        Of a long tape this is said without generating the source.
+        """
+        tape, length = self._tape, len(self._tape)
+        if kernels.seen(tape) and kernels.on_disk(tape, layouts, self._compiler):
+            return False
+        written = WRITE_SECONDS * length
+        if written + LEAST_SECONDS * length > JIT_PATIENCE:
+            return True
+        with scheduling(tape, self._account.call):
+            return kernels.predict_seconds(tape, layouts, self._compiler) > JIT_PATIENCE - written
 
     def words(self, layouts: Layouts) -> str:
         """Why no kernel is compiled at this point."""

@@ -63,40 +63,54 @@ class BytecodeTier:
             return self._executable
         if not forced and (self.refused or spent < ENCODE_SECONDS * len(self.tape)):
             return None
+        if self._encoded_tape is not None and self._encoded_tape.superseded:
+            self._encoded_tape = None
         if not forced and self._encoded_tape is None:
-            if self._long():
-                return None
-            if not encoder_loaded[0] and self._may_wait():
+            import_waits = not encoder_loaded[0] and self._may_wait()
+            if self._long() or import_waits:
                 self.reason = _ENCODED_IN_BACKGROUND
                 self._background.start(self._encode, lambda: math.inf)
                 return None
         waiting = self._encoded_tape or self._encode_now(forced=forced)
-        if waiting is None:
+        if waiting is None or not (forced or self._is_paid(waiting, spent)):
             return None
-        if not forced:
-            price = price_of(waiting)
-            paid = waited[0] >= price
-            if price and self._may_wait():
-                paid = False
-                if waited[0] >= EARLY * price:
-                    self._background.start(waiting.load, lambda: waited[0])
-            if not paid:
-                self.reason = "the bytecode interpreter has to be compiled, which does not pay yet"
-                if self._background.under_way:
-                    self.reason = "the bytecode interpreter is compiled in the background"
-                return None
-            waited[0] -= price
         self.reason = f"as {len(waiting.program.code):,} instructions"
         self._executable = waiting
         return waiting
+
+    def _is_paid(self, waiting: BytecodeExecutable, spent: float) -> bool:
+        """Whether the interpreter is loaded, or may be by the call under way, which then waits.
+
+        Where there is a background thread, no call waits. Elsewhere the tape itself must have
+        spent a good part of the price: a short function is done before that.
+        """
+        price = price_of(waiting)
+        if price and self._may_wait():
+            if waited[0] >= price * (EARLY if background.allowed() else 1.0):
+                self._background.start(self._make_interpreter, lambda: waited[0])
+        elif not price or (waited[0] >= price and spent >= EARLY * price):
+            waited[0] -= price
+            return True
+        self.reason = "the bytecode interpreter has to be compiled, which does not pay yet"
+        if self._background.under_way:
+            self.reason = "the bytecode interpreter is compiled in the background"
+        return False
+
+    def _make_interpreter(self) -> None:
+        """Load the interpreter, or compile one for all tapes that wait for one by now."""
+        self._encode()
+        assert self._encoded_tape is not None, "it has just been encoded"
+        price = price_of(self._encoded_tape)
+        self._encoded_tape.load()
+        waited[0] = max(0.0, waited[0] - price)
 
     def _long(self) -> bool:
         """Whether the tape is so long that it is encoded in the background."""
         return len(self.tape) >= LONG and self._may_wait()
 
     def _may_wait(self) -> bool:
-        """Whether there is a background thread, which has not failed yet."""
-        return self._background.error is None and background.allowed()
+        """Whether there may be a background thread, which has not failed yet."""
+        return self._background.error is None and background.possible()
 
     def goes_first(self) -> bool:
         """Whether a long tape is encoded before its kernel is compiled, which takes longer."""
@@ -106,6 +120,11 @@ class BytecodeTier:
             self.reason = _ENCODED_IN_BACKGROUND
             self._background.start(self._encode, lambda: math.inf)
         return True
+
+    def start(self) -> None:
+        """Have the tape run as bytecode soon, because its kernel is asked for and takes long."""
+        if self._encoded_tape is None and not self.refused and self._may_wait():
+            self._background.start(self._make_interpreter, lambda: math.inf)
 
     def _encode(self) -> None:
         with no_fork:  # NumPy imports some of itself where it is first used

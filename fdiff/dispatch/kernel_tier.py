@@ -64,11 +64,13 @@ class KernelTier:
     def choose(self, layouts: Layouts, tier: str, call: str = "") -> Executable | None:
         """The kernel, compiled now if the user asked for it or it breaks even; else None.
 
-        `tier` is the one that is fixed. If the kernel fails to compile, the user gets an error if
-        he asked for it (in the public call `call`), else a warning.
+        `tier` is the one that is fixed. `call` is the public call that is for compiling alone, so
+        that it waits for the kernel. If that fails to compile, a user who asked for it gets an
+        error, else a warning.
         """
         run = self._unless_defect(
-            layouts, lambda: self._compile(layouts) if self._is_due(layouts, tier) else None
+            layouts,
+            lambda: self._compile(layouts) if self._is_due(layouts, tier, call) else None,
         )
         if (defect := self._defects.get(layouts)) is not None and tier in ("", "compile"):
             self._report(defect, tier, call)
@@ -103,6 +105,11 @@ class KernelTier:
         found = self._unless_defect(self._plain, lambda: self._break_even.point(self._plain))
         return math.inf if found is None else found
 
+    def compiles_meanwhile(self) -> bool:
+        """Whether a kernel that is asked for takes so long that slower tiers answer meanwhile."""
+        tries = self._unless_defect(self._plain, lambda: self._tries_patience(self._plain))
+        return tries is True
+
     def defect(self) -> Defect | None:
         """Why there is no kernel for contiguous arrays, if it failed to compile."""
         return self._defects.get(self._plain)
@@ -112,7 +119,8 @@ class KernelTier:
         if missing := self.missing():
             return f"there is no kernel for {missing}"
         if (task := self._background.get(self._plain)) is not None and task.under_way:
-            return f"after {in_words(self._account.spent)} a kernel is made in the background"
+            after = "" if self._account.asked else f"after {in_words(self._account.spent)} "
+            return f"{after}a kernel is made in the background"
         return self._break_even.words(self._plain)
 
     @property
@@ -120,31 +128,44 @@ class KernelTier:
         """The layouts of contiguous arrays."""
         return ("C",) * len(self.tape.inputs)
 
-    def _is_due(self, layouts: Layouts, tier: str) -> bool:
+    def _is_due(self, layouts: Layouts, tier: str, call: str = "") -> bool:
         """Whether to compile a kernel now: the user asked for it, or it breaks even.
 
-        Where there is a background thread, the kernel is handed to that, and the answer is no. What
-        failed there is raised here.
+        Where there is a background thread, the kernel is handed to that, and the answer is no; one
+        that was asked for only if it takes long, and not in a `call` for compiling. What failed
+        there is raised here.
         """
-        if tier == "compile" or self._account.asked:
-            return tier not in ("interpret", "evaluate") and kernels.supported(self.tape)
+        if tier in ("interpret", "evaluate"):
+            return False
+        if tier == "compile" or call:
+            return kernels.supported(self.tape)
         task = self._background.get(layouts)
-        if task is not None and task.error is not None and not tier:
+        if task is not None and task.error is not None:
             del self._background[layouts]
             raise task.error
-        if tier or self._break_even.is_ahead(layouts):
+        if self._account.asked:
+            if not (kernels.supported(self.tape) and self._tries_patience(layouts)):
+                return kernels.supported(self.tape)
+            self._bytecode.start()
+        elif self._break_even.is_ahead(layouts):
             return False
-        if not background.allowed():
-            return self._break_even.is_reached(layouts)
-        if not self._bytecode.goes_first():
-            task = self._background.setdefault(layouts, background.Task())
-            task.start(lambda: self._compile_in_background(layouts), lambda: self._account.spent)
+        elif not background.allowed():
+            return not kernels.compiler_is_busy() and self._break_even.is_reached(layouts)
+        elif self._bytecode.goes_first():
+            return False
+        task = self._background.setdefault(layouts, background.Task())
+        task.start(lambda: self._compile_in_background(layouts), lambda: self._account.spent)
         return False
+
+    def _tries_patience(self, layouts: Layouts) -> bool:
+        """Whether a kernel that was asked for takes so long that other tiers answer meanwhile."""
+        under_way = layouts in self._background
+        return under_way or (background.possible() and self._break_even.tries_patience(layouts))
 
     def _compile_in_background(self, layouts: Layouts) -> None:
         """Compile the kernel if it is due by now; later calls use it as soon as it is there."""
         wanted = self._is_kept(self) and layouts not in self._kernels
-        if wanted and self._break_even.is_reached(layouts, EARLY):
+        if wanted and (self._account.asked or self._break_even.is_reached(layouts, EARLY)):
             self._compile(layouts)
 
     def _compile(self, layouts: Layouts) -> Executable:

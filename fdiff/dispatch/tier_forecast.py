@@ -52,6 +52,9 @@ def tier_forecast(runner: Runner, *, asked: bool = False) -> TierForecast:
         why = f"there is no kernel for {missing}"
         return TierForecast(_slow(runner), why, math.inf, spent)
     if asked or runner.account.asked or fixed == "compile":
+        if not fixed and runner.compiles_meanwhile():
+            why = "jit has a kernel that takes long made in the background"
+            return TierForecast(_slow(runner), why, 0.0, spent)
         why = f"{VARIABLE}=compile" if fixed else "jit compiles at the first call"
         return TierForecast(KERNEL, why, 0.0, spent)
     return _unasked(runner, spent)

@@ -7,8 +7,9 @@ Algorithmica 3, 1988): compile at the break-even point, where the time spent on 
 the next call, reaches what compiling is expected to cost. That is never worse than twice the best
 choice. Where a second core is free, kernels are compiled in the background, so that nobody waits,
 and already at a quarter of the break-even point. A program that is called once is not compiled, nor
-one that is predicted to take more than two seconds. `break_even` estimates the cost, `kernel_tier`
-and `bytecode_tier` keep what is compiled.
+one that is predicted to take more than two seconds. A kernel that the user asks for is compiled at
+once; if that takes longer than a second, in the background, and slower tiers answer meanwhile.
+`break_even` estimates the cost, `kernel_tier` and `bytecode_tier` keep what is compiled.
 
 `FDIFF_TIER` set to ``interpret``, ``evaluate`` or ``compile`` fixes the tier.
 """
@@ -124,6 +125,10 @@ class Runner:
     def kernel_fits(self, limit: int) -> bool:
         """Whether a kernel exists or breaks even, and holds at most `limit` bytes."""
         return self._kernels.fits(limit)
+
+    def compiles_meanwhile(self) -> bool:
+        """Whether a kernel that is asked for takes so long that slower tiers answer meanwhile."""
+        return self._kernels.compiles_meanwhile()
 
     def missing_kernels(self) -> str:
         """The operations or dtypes that have no kernel, in words; empty if all have one."""

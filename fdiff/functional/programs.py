@@ -63,9 +63,11 @@ def jit(f: Callable[P, R], *, compiler: str | None = None, device: str = "cpu") 
     Returns
     -------
     callable
-        Takes the arguments of `f`. Compiled at the first call of each structure of the program,
-        however long that takes; a new shape, constant or process compiles nothing again. Its
-        method ``compile(*types)`` compiles before the first call, its `repr` tells what runs.
+        Takes the arguments of `f`. Compiled at the first call of each structure of the program; a
+        new shape, constant or process compiles nothing again. A kernel that takes longer than a
+        second, of some 6,000 operations or more, is compiled in the background, and calls are
+        answered by the interpreters until it is there. Its method ``compile(*types)`` compiles
+        before the first call, its `repr` tells what runs.
 
     Raises
     ------

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         cache_clear,
         cache_info,
         compile,  # noqa: A004 - the module is the namespace
+        compiler_is_busy,
         missing,
         on_disk,
         predict_seconds,
@@ -144,6 +145,7 @@ __all__ = [
     "clocked_kernel",
     "compile",
     "compile_cuda",
+    "compiler_is_busy",
     "compiler_of",
     "costs_of_tape",
     "cuda_device",

@@ -60,6 +60,11 @@ def started() -> bool:
     return f"{__package__}.machine_code" in sys.modules
 
 
+def compiler_is_busy() -> bool:
+    """Whether another thread compiles, so that a call that compiles would wait for it."""
+    return started() and on_demand.machine_code.is_busy()
+
+
 def _key(graph: KernelGraph, made: KernelSource, compiler: str) -> _Key:
     """The key of a kernel in memory; only its text shows which loops are parallel."""
     return graph, made.text if made.threaded else "", compiler

@@ -16,7 +16,7 @@ from functools import lru_cache, partial
 from typing import Literal
 
 from ..errors import DefectWarning, warn
-from ..process.background import Job, allowed, checkpoint, worker
+from ..process.background import Job, allowed, checkpoint, possible, worker
 from ..process.collector import collector_paused
 from ..process.forking import no_fork
 from ..process.observation import CACHE, COMPILE, mark, span
@@ -58,6 +58,14 @@ def compiling() -> Generator[None]:
     """
     with _lock, no_fork:
         yield
+
+
+def is_busy() -> bool:
+    """Whether another thread uses LLVM, so that this one would have to wait for it."""
+    if not _lock.acquire(blocking=False):
+        return True
+    _lock.release()
+    return False
 
 
 def make_kernel(source: KernelSource, layouts: tuple[str, ...], compiler: str) -> Kernel:
@@ -227,7 +235,7 @@ def entry_stub(*, full: bool = False) -> int:
     if full in _stubs:
         return _stubs[full]
     if full not in _stub_failures:
-        if allowed() and not disk_cache.has(disk_cache.name_of(stub.text(full=full), way="glue")):
+        if possible() and (is_busy() or (allowed() and not _stub_on_disk(full=full))):
             worker.submit_once(_stub_jobs[full])
             return 0
         _compile_stub(full=full)
@@ -238,6 +246,10 @@ def entry_stub(*, full: bool = False) -> int:
         way = "Calls go through Python. This is a defect of fdiff: please report it."
         warn(f"{fact}. {way}", DefectWarning)
     return _stubs.get(full, 0)
+
+
+def _stub_on_disk(*, full: bool) -> bool:
+    return disk_cache.has(disk_cache.name_of(stub.text(full=full), way="glue"))
 
 
 def _compile_stub(*, full: bool) -> None:

@@ -1,10 +1,11 @@
 """The background thread, which compiles kernels while the interpreter answers.
 
-A process has one if it may use two cores or more; ``FDIFF_BACKGROUND=0`` switches it off. Workers
-of `multiprocessing` (and of libraries built on it, such as joblib) have none, because the other
-workers use the other cores; forked children have none either. The thread exists while there is
-something to do. It stops before a fork and at the end of the process. Both wait for the step under
-way, which is at most one of LLVM's on a kernel that is small enough to be compiled unasked.
+A process has one if it may use two cores or more; with one core it has one for what a call would
+have to wait for too long. ``FDIFF_BACKGROUND=0`` switches it off. Workers of `multiprocessing` (and
+of libraries built on it, such as joblib) have none, because the other workers use the other cores;
+forked children have none either. The thread exists while there is something to do. It stops before
+a fork and at the end of the process. Both wait for the step under way, which is at most one of
+LLVM's.
 """
 
 from __future__ import annotations
@@ -176,6 +177,11 @@ if hasattr(os, "register_at_fork"):
     )
 
 
+def possible() -> bool:
+    """Whether there may be a background thread, even if it takes time from the only core."""
+    return not worker.off and switch(VARIABLE) is not False and not is_worker()
+
+
 def allowed() -> bool:
-    """Whether kernels may be made in the background."""
-    return not worker.off and switch(VARIABLE) is not False and not is_worker() and cores() > 1
+    """Whether kernels may be made in the background because nobody waits for them there."""
+    return possible() and cores() > 1

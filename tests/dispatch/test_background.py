@@ -15,8 +15,8 @@ import pytest
 
 import fdiff
 from fdiff import kernels
-from fdiff.dispatch import break_even, tiered_execution
-from fdiff.errors import DefectWarning, InputError
+from fdiff.dispatch import break_even, bytecode_tier, tiered_execution
+from fdiff.errors import CompileError, DefectWarning, InputError
 from fdiff.kernels.bytecode import execution
 from fdiff.process import background, environment
 
@@ -53,10 +53,17 @@ def on(monkeypatch):
     monkeypatch.setattr(background, "cores", lambda: 2)
     monkeypatch.setattr(break_even, "PATIENCE", 1e-9)
     monkeypatch.setattr(execution, "_functions", {})  # no bytecode interpreter of another test
+    monkeypatch.setattr(execution, "_families", {})
     fdiff.cache_clear()
     yield
     background.worker.wait()
     fdiff.cache_clear()
+
+
+@pytest.fixture
+def cold(on, monkeypatch, tmp_path):
+    """The same, with nothing on disk."""
+    monkeypatch.setenv("FDIFF_CACHE_DIR", str(tmp_path))
 
 
 def paid(run):
@@ -283,6 +290,114 @@ def test_many_functions_in_many_threads(tmp_path):
     background.worker.wait()
     """
     finished(text, tmp_path)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_jit_does_not_wait_for_a_kernel_that_takes_long(cold, monkeypatch, count):
+    """Also with one core: NumPy and bytecode answer until it is there."""
+    monkeypatch.setattr(background, "cores", lambda: count)
+    monkeypatch.setattr(break_even, "JIT_PATIENCE", 0.0)
+    function = (np.arcsin, np.arccos)[count - 1]  # kernels of their own
+    f = fdiff.jit(lambda x: np.sum(function(x) / (1.0 + np.exp(x))))
+    want = np.sum(function(X) / (1.0 + np.exp(X)))
+    np.testing.assert_allclose(f(X), want)
+    assert "interpreted" in repr(f)
+    assert "a kernel is made in the background" in repr(f)
+    background.worker.wait()
+    np.testing.assert_allclose(f(X), want)
+    assert ": compiled" in repr(f)
+
+
+def test_jit_waits_for_any_other_kernel(cold):
+    f = fdiff.jit(lambda x: np.sum(np.tan(x) / (1.0 + np.exp(x))))
+    f(X)
+    assert ": compiled" in repr(f)
+
+
+def test_compile_waits_for_every_kernel(cold, monkeypatch):
+    monkeypatch.setattr(break_even, "JIT_PATIENCE", 0.0)
+    f = fdiff.jit(lambda x: np.sum(np.cos(x) / (1.0 + np.exp(x))))
+    f.compile(X)
+    assert ": compiled" in repr(f)
+
+
+def test_what_fails_behind_jit_is_raised_at_the_next_call(cold, monkeypatch):
+    def fail(*_):
+        raise RuntimeError("no kernel today")
+
+    monkeypatch.setattr(break_even, "JIT_PATIENCE", 0.0)
+    monkeypatch.setattr(kernels.machine_code, "make_kernel", fail)
+    f = fdiff.jit(lambda x: np.sum(np.tanh(x) / (1.0 + np.exp(x))))
+    f(X)
+    background.worker.wait()
+    with pytest.raises(CompileError, match="no kernel today"):
+        f(X)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_no_call_waits_for_the_bytecode_interpreter(cold, monkeypatch, count):
+    """However long tapes have waited for one; once it is there, it runs them."""
+    monkeypatch.setattr(background, "cores", lambda: count)
+    monkeypatch.setattr(bytecode_tier, "waited", [100.0])
+    monkeypatch.setattr(break_even, "PATIENCE", 10.0)  # no kernels
+    threads, load = [], execution._load
+
+    def noted(text):
+        threads.append(threading.current_thread().name)
+        return load(text)
+
+    monkeypatch.setattr(execution, "_load", noted)
+    run = tiered_execution.runner(fdiff.make_tape(lambda x: np.sum(np.sinh(x) * x), X))
+    for _ in range(6):
+        np.testing.assert_allclose(run([X])[0], np.sum(np.sinh(X) * X))
+        background.worker.wait()
+    assert run.tier == "evaluate"
+    assert threads == ["fdiff-background"]
+    assert bytecode_tier.waited[0] < 100.0
+
+
+def test_without_a_background_a_tape_waits_after_it_has_spent_as_much(cold, monkeypatch):
+    """A short function gets its kernel before, and never waits for an interpreter."""
+    monkeypatch.setenv(background.VARIABLE, "0")
+    monkeypatch.setattr(bytecode_tier, "waited", [100.0])
+    tier = bytecode_tier.BytecodeTier(fdiff.make_tape(lambda x: np.sum(np.cosh(x) * x), X))
+    assert tier.choose(0.05, forced=False) is None
+    price = bytecode_tier.price_of(tier._encoded_tape)
+    assert tier.choose(bytecode_tier.EARLY * price, forced=False) is not None
+    assert bytecode_tier.waited[0] == 100.0 - price
+
+
+def test_one_interpreter_serves_all_tapes_that_wait(cold, monkeypatch):
+    monkeypatch.setattr(execution, "_families", {})
+    monkeypatch.setattr(execution, "_wanted", set())
+    functions = [lambda x: np.sum(np.sinh(x)), lambda x: np.sum(np.cosh(x) - x)]
+    one, other = (kernels.encode(fdiff.make_tape(f, X)) for f in functions)
+    assert one.program.needed < other.program.families
+    monkeypatch.setattr(execution, "_load", lambda _: None)
+    other.load()
+    assert one.superseded
+    assert not execution._wanted & one.program.needed
+    again = kernels.encode(fdiff.make_tape(functions[0], X))
+    assert again.text == other.text
+
+
+def test_interpreters_on_disk_are_known_to_later_processes(tmp_path):
+    text = """
+    functions = (lambda x: np.sum(np.sinh(x)), lambda x: np.sum(np.cosh(x) - x))
+    tapes = [fdiff.make_tape(f, X) for f in functions]
+    """
+    first = """
+    print(len([kernels.encode(t).load() for t in reversed(tapes)]))
+    """
+    later = """
+    made = [kernels.encode(t) for t in tapes]
+    print([m.at_hand for m in made], len({m.text for m in made}), any(m.loaded for m in made))
+    """
+    assert finished(textwrap.dedent(text) + textwrap.dedent(first), tmp_path) == "2\n"
+    assert (
+        finished(textwrap.dedent(text) + textwrap.dedent(later), tmp_path)
+        == "[True, True] 2 False\n"
+    )
 
 
 def test_forgotten_programs_are_not_compiled(on):

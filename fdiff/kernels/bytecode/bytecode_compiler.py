@@ -43,6 +43,7 @@ class BytecodeProgram(NamedTuple):
     steps: tuple[InstructionRange | NumpyStep, ...]
     branches: tuple[tuple[str, ...], ...]  # the lines of each opcode
     families: frozenset[str]  # what they belong to
+    needed: frozenset[str]  # those of them that the tape needs
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
     far: tuple[int, ...]  # for each output where its place is written for the copy, or -1
@@ -68,10 +69,15 @@ class ElementwiseInstruction(NamedTuple):
     copies: bool
 
 
-def encode(tape: Tape, compiled: Iterable[frozenset[str]] = ()) -> BytecodeProgram:
+def encode(
+    tape: Tape,
+    compiled: Iterable[frozenset[str]] = (),
+    wanted: frozenset[str] = frozenset(),
+) -> BytecodeProgram:
     """The program of `tape`; `RefusedError` if it is not for the bytecode interpreter.
 
-    Its opcodes are those of one of the sets of families in `compiled`, if one has all it needs.
+    Its opcodes are those of one of the sets of families in `compiled`, if one has all it needs;
+    else those it needs and those `wanted` by other tapes.
     """
     assembler = Assembler(tape, _last_reads(tape))
     _enter(assembler)
@@ -84,17 +90,20 @@ def encode(tape: Tape, compiled: Iterable[frozenset[str]] = ()) -> BytecodeProgr
     if MOST_LEFT * len(left) > len(tape.nodes):
         names = ", ".join(dict.fromkeys(step.name for step in left))
         raise RefusedError(f"most of the tape is for NumPy: {names}")
-    return _finished(assembler, compiled, far)
+    return _finished(assembler, compiled, wanted, far)
 
 
 def _finished(
-    assembler: Assembler, compiled: Iterable[frozenset[str]], far: tuple[int, ...]
+    assembler: Assembler,
+    compiled: Iterable[frozenset[str]],
+    wanted: frozenset[str],
+    far: tuple[int, ...],
 ) -> BytecodeProgram:
     """Opcodes are numbered anew among those of the families that the tape needs."""
     opcodes, tape = assembler.opcodes, assembler.tape
     code = np.array(assembler.code, np.int32).reshape(-1, 8)
     needed = frozenset((ALWAYS, *(opcodes.families[k] for k in np.unique(code[:, 0]))))
-    families = min((f for f in compiled if needed <= f), key=len, default=needed)
+    families = min((f for f in compiled if needed <= f), key=len, default=needed | wanted)
     chosen = opcodes.of(families)
     numbers = np.zeros(len(opcodes.lines), np.int32)
     numbers[chosen] = np.arange(len(chosen))
@@ -105,6 +114,7 @@ def _finished(
         tuple(assembler.steps),
         tuple(opcodes.lines[k] for k in chosen),
         families,
+        needed,
         tuple((assembler.places[i], assembler.layout(i)) for i in tape.inputs),
         tuple((assembler.places[i], assembler.layout(i)) for i in tape.outputs),
         far,

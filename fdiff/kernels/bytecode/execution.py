@@ -20,7 +20,9 @@ from .workspace_layout import DTYPES, dense_steps, laid
 SLACK = 64  # slots behind the last value that vectors may reach
 LINE_SECONDS = 2.5e-3  # 2.1 to 3.2 of it were measured, for 167 to 431 lines
 _functions: dict[str, Callable[..., int]] = {}
-_families: dict[frozenset[str], None] = {}
+_families: dict[frozenset[str], None] = {}  # of opcodes, in the interpreters of this process
+_wanted: set[str] = set()  # what tapes need that wait for an interpreter
+_INTERPRETERS = "families of opcodes of the bytecode interpreters on disk"
 Step = Callable[[], None]
 
 
@@ -38,13 +40,19 @@ class BytecodeExecutable:
         self._plain = not any(isinstance(step, NumpyStep) for step in program.steps)
         made = [(layout.shape, DTYPES[layout.dtype]) for _, layout in program.outputs]
         self._made = list(zip(program.far, made, strict=True))
+        if not self.loaded:
+            _wanted.update(program.needed)
+
+    @property
+    def superseded(self) -> bool:
+        """Whether another interpreter that has all opcodes of the tape is there before its own."""
+        needed = self.program.needed
+        return not self.loaded and any(needed <= families for families in _families)
 
     @property
     def at_hand(self) -> bool:
         """Whether its interpreter is compiled, in this process or on disk."""
-        return self.text in _functions or disk_cache.has(
-            disk_cache.name_of(self.text, way="unrolled")
-        )
+        return _at_hand(self.text)
 
     @property
     def seconds(self) -> float:
@@ -85,20 +93,57 @@ class BytecodeExecutable:
     def _workspace(self) -> _Workspace:
         if self._function is None:
             self._function = _functions.get(self.text) or _load(self.text)
-            _families[self.program.families] = None
+            _enter(self.program.families)
         return _Workspace(self.program, self._function)
 
 
-def compiled() -> tuple[frozenset[str], ...]:
-    """The families of opcodes of each bytecode interpreter that this process has."""
-    return tuple(_families)
+def interpreters() -> list[frozenset[str]]:
+    """The families of opcodes of each interpreter that this process or the disk has."""
+    on_disk = [families for families in _on_disk() if families not in _families]
+    return [*_families, *filter(_is_on_disk, on_disk)]
+
+
+def wanted() -> frozenset[str]:
+    """The families of opcodes that tapes need which wait for an interpreter.
+
+    The next one has them all: each has some 150 lines in common with others.
+    """
+    return frozenset(_wanted)
+
+
+def _enter(families: frozenset[str]) -> None:
+    """Note, here and on disk, that there is an interpreter with these families."""
+    _families[families] = None
+    _wanted.difference_update(families)
+    if families not in (before := _on_disk()) and disk_cache.directory() is not None:
+        text = "\n".join("\t".join(sorted(one)) for one in (*before, families))
+        disk_cache.write(disk_cache.name_of_text(_INTERPRETERS), "families", text.encode())
+
+
+def _on_disk() -> list[frozenset[str]]:
+    """The families of each interpreter that was put on disk; it may have been removed since."""
+    payload = disk_cache.read(disk_cache.name_of_text(_INTERPRETERS), "families") or b""
+    return [frozenset(line.split("\t")) for line in payload.decode().splitlines()]
+
+
+def _is_on_disk(families: frozenset[str]) -> bool:
+    """Whether the machine code of an interpreter is on disk, for this table of opcodes."""
+    opcodes = table()
+    if not families <= frozenset(opcodes.families):  # those of SciPy's functions, not met yet
+        return False
+    return _at_hand(text_of([opcodes.lines[k] for k in opcodes.of(families)]))
+
+
+def _at_hand(text: str) -> bool:
+    """Whether an interpreter is compiled, in this process or on disk."""
+    return text in _functions or disk_cache.has(disk_cache.name_of(text, way="unrolled"))
 
 
 def provide(families: frozenset[str]) -> None:
     """Compile an interpreter with these families of opcodes, for all tapes that need no others."""
     opcodes = table()
     _load(text_of([opcodes.lines[k] for k in opcodes.of(families)]))
-    _families[families] = None
+    _enter(families)
 
 
 def _load(text: str) -> Callable[..., int]:

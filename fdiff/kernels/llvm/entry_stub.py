@@ -10,6 +10,8 @@ which are part of binary interfaces; `interpreter_abi` compares them with the ru
 
 from __future__ import annotations
 
+from functools import cache
+
 from ..runtime.macros import expand, numbered, without_options
 from .call_descriptor import ATTRIBUTES, OWNED
 from .descriptor_layout import (
@@ -260,6 +262,7 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
 """
 
 
+@cache
 def text(*, full: bool = True) -> str:
     """The stub's text, with every field of the call descriptor as its position.
 

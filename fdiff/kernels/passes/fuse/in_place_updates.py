@@ -21,6 +21,7 @@ from ...ir.kernel_graph import Operation
 from ..materialise.materialisation import Plan, make_plan
 from ..materialise.value_keys import Key
 from .dependences import dependences_of
+from .effect_order import EffectOrder
 from .effects import effects_of_plan
 from .memory_reads import fused_nodes, reads_of
 
@@ -60,7 +61,7 @@ class _StoresInPlace:
 
     `found` has the node that each store writes over, and `saved` the nodes to be stored so that
     others can be in place. `made` has the effects that write each node, `readers` those that read
-    it, with the keys they read, and `later` a bit for each effect that must come after an effect.
+    it, with the keys they read.
     """
 
     plan: Plan
@@ -78,11 +79,7 @@ class _StoresInPlace:
             for key in reads_of(plan, effect):
                 keys = self.readers.setdefault(plan.storage_of(key.node), {})
                 keys.setdefault(r, []).append(key)
-        self.later = [0] * len(self.effects)
-        needs = dependences_of(plan, self.effects)
-        for r in range(len(self.effects) - 1, -1, -1):
-            for p in needs[r]:
-                self.later[p] |= self.later[r] | 1 << r
+        self.order = EffectOrder(dependences_of(plan, self.effects))
 
     def try_over(self, source: int, node: int, copy: int) -> bool:
         """Let the stores of `node` write over `source`, without the effect `copy`, if they may.
@@ -98,7 +95,7 @@ class _StoresInPlace:
         writers = [w for w in self.made[node] if w != copy]
         readers = {r: keys for r, keys in self.readers.get(source, {}).items() if r != copy}
         makers = self.made[plan.producer_of(source)]
-        if any(self.later[w] >> m & 1 for w in writers for m in makers):
+        if any(self.order.may_need(m, w) for w in writers for m in makers):
             return False
         late = [r for r, keys in readers.items() if self._too_late(r, keys, writers)]
         if not late:
@@ -106,7 +103,8 @@ class _StoresInPlace:
             self.taken.add(source)
             for r in (*readers, *makers):
                 for w in writers:
-                    self._put_before(r, w)
+                    if r != w:
+                        self.order.put_before(r, w)
             return True
         saved = [self._values_to_save(r, source, writers) for r in late]
         if None in saved:
@@ -121,16 +119,7 @@ class _StoresInPlace:
             place = (effect.dims, effect.index)
             alone = len(writers) == 1 and not effect.positions
             return not (alone and all((k.dims, k.index) == place for k in keys))
-        return any(self.later[w] >> r & 1 for w in writers)
-
-    def _put_before(self, r: int, w: int) -> None:
-        """Note that effect `r`, and all that must come before it, must come before effect `w`."""
-        if r == w or self.later[r] >> w & 1:
-            return
-        after = self.later[w] | 1 << w
-        for k, bits in enumerate(self.later):
-            if k == r or bits >> r & 1:
-                self.later[k] |= after
+        return any(self.order.may_need(r, w) for w in writers)
 
     def _values_to_save(self, r: int, source: int, writers: list[int]) -> set[int] | None:
         """What effect `r` computes of `source`, to be stored before `source` is written over.
@@ -170,7 +159,7 @@ class _StoresInPlace:
     def _waits(self, leaf: int, writers: list[int]) -> bool:
         """Whether a node in memory is written by the writers, or can only be after them."""
         made = self.made.get(self.plan.producer_of(self.plan.storage_of(leaf)), ())
-        return any(self.later[w] >> m & 1 or m == w for w in writers for m in made)
+        return any(m == w or self.order.may_need(m, w) for w in writers for m in made)
 
     def _is_small(self, i: int, source: int, store: Operation) -> bool:
         """Whether storing node `i` costs less than the copy of `source` that `store` would need."""
