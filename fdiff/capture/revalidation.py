@@ -33,15 +33,24 @@ def objects(found: tuple[tuple[object, type, object], ...]) -> bool:
 
 
 def items(found: ItemsFound) -> bool:
-    return all(mapping.get(key, MISSING) is value for mapping, key, value in found)
+    for mapping, key, value in found:  # noqa: SIM110 - generators cost as much as they check
+        if mapping.get(key, MISSING) is not value:
+            return False
+    return True
 
 
 def names(found: tuple[tuple[Mapping[str, object], tuple[str, ...]], ...]) -> bool:
-    return all(tuple(mapping) == names for mapping, names in found)
+    for mapping, names in found:  # noqa: SIM110 - as above
+        if tuple(mapping) != names:
+            return False
+    return True
 
 
 def attributes(found: tuple[tuple[object, str, object], ...]) -> bool:
-    return all(getattr(thing, name, MISSING) is value for thing, name, value in found)
+    for thing, name, value in found:  # noqa: SIM110 - as above
+        if getattr(thing, name, MISSING) is not value:
+            return False
+    return True
 
 
 def contents(found: tuple[tuple[Collection[object], tuple[object, ...]], ...]) -> bool:

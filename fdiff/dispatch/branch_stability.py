@@ -17,6 +17,7 @@ ALTERNATIVES = 8  # traces of one signature that differ in what was read or deci
 MISS = 8  # what a call on a new path adds to the score of its signature; other calls take 1 off
 UNSTABLE = ALTERNATIVES * MISS  # the score from which on derivatives are taken eagerly
 FEW = 8  # guards of a function that has few paths
+WAYS = 64  # paths of eager calls that are remembered, and traces that are merged into one
 SETTLED = 8  # eager calls in a row on paths known by then, after which traces are kept again
 
 
@@ -28,12 +29,14 @@ class BranchStability:
     recur, traces are kept again, as many as there were different paths.
     """
 
-    __slots__ = ("recent", "recurring", "run", "score", "weight")
+    __slots__ = ("recent", "recurring", "run", "score", "seconds", "switches", "weight")
 
     def __init__(self) -> None:
         self.score = 0
         self.weight = MISS
         self.recent: OrderedDict[int, None] = OrderedDict()  # the last paths of eager calls
+        self.seconds = 0.0  # spent in eager calls, which pays for a kernel of merged traces
+        self.switches = 0  # how many calls took another path than the call before
         self.run = 0  # how many calls in a row took one of them
         self.recurring: set[int] = set()  # the paths of those calls
 
@@ -51,20 +54,27 @@ class BranchStability:
         if self.score > 0:
             self.score -= 1
 
-    def took(self, path: int) -> None:
-        """An eager call took this path."""
+    def switched(self) -> bool:
+        """A kept trace holds that did not hold for the call before; whether to merge them now."""
+        self.switches += 1
+        return self.switches >= SETTLED and not self.switches & (self.switches - 1)
+
+    def took(self, path: int, seconds: float) -> None:
+        """An eager call took this path, in so many seconds."""
+        self.seconds += seconds
         if path not in self.recent:
             self.run = 0
             self.recurring.clear()
             self.recent[path] = None
-            if len(self.recent) > ALTERNATIVES:
+            if len(self.recent) > WAYS:
                 self.recent.popitem(last=False)
             return
         self.recent.move_to_end(path)
         self.run += 1
         self.recurring.add(path)
-        if self.run >= SETTLED:  # each of these paths may be traced, and one more
-            self.score = UNSTABLE - self.weight * (len(self.recurring) + 1)
+        many = len(self.recurring)
+        if self.run >= max(SETTLED, 2 * many):  # each of these paths may be traced, and one more
+            self.score = UNSTABLE - self.weight * (many + 1)
             self.run = 0
             self.recurring.clear()
             self.recent.clear()

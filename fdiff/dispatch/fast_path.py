@@ -26,6 +26,8 @@ from .fast_path_builder import Builtin, SampleCall, Split, StubPendingError, bui
 from .program import MOST, Program
 
 SOON = 32  # calls after which a fast path is sought again that waits for the entry stub
+AT_LEAST = 64  # calls the general way after which a fast path is sought again: kernels come late
+AGAIN = 8  # calls the general way, for each fast path so far, after which one more is sought
 CHAIN = 6  # fast paths of one function that are tried in turn, the latest first
 
 
@@ -34,19 +36,22 @@ def no_fast_path(*_: object) -> None:
 
 
 class _Search:
-    """When to look for a fast path: at call 2, 4, 8, ... of those that go the general way."""
+    """When to look for a fast path: at call 2, 4, 8, ..., 64, 128, 192, ... the general way.
 
-    __slots__ = ("_calls", "_due")
+    After one has been found, later: each takes memory for good.
+    """
+
+    __slots__ = ("_built", "_calls", "_due")
 
     def __init__(self) -> None:
-        self._calls, self._due = 0, 2
+        self._calls, self._due, self._built = 0, 2, 0
 
     def _is_due(self) -> bool:
         """Count a call that went the general way; whether to look for a fast path after it."""
         self._calls += 1
         if self._calls < self._due:
             return False
-        self._due = 2 * self._calls
+        self._due = self._calls + min(self._calls, AT_LEAST)
         return True
 
     def _build(
@@ -54,10 +59,14 @@ class _Search:
     ) -> Builtin | None:
         """The fast path for such calls, if there is one by now."""
         try:
-            return build_fast_path(program, f, call, fallback, first=first)
+            found = build_fast_path(program, f, call, fallback, first=first)
         except StubPendingError:
             self._due = self._calls + SOON
             return None
+        if found is not None:  # calls that it does not fit may go another way by now
+            self._built += 1
+            self._due = self._calls + AGAIN * self._built
+        return found
 
 
 class FastPath(_Search):

@@ -171,14 +171,11 @@ class _KernelCall:
     def preconditions(self, f: Function | None) -> Preconditions:
         """What must be as it was; with `f`, that or a sibling of it comes before the arguments."""
         before = () if f is None else reads_of_function(f)
-        if before is None or (f is not None and not self.variant.inner[0][1].serves_siblings()):
+        roots = self.variant.inner[: self.variant.roots]
+        if before is None or not (f is None or all(own.serves_siblings() for _, own in roots)):
             raise NoFastPathError
-        found = [native_reads(pins) for pins in self.pins]
-        return Preconditions(
-            lookups=(*before, *[one for each in found for one in each.lookups]),
-            predicates=tuple([one for each in found for one in each.predicates]),
-            kept=[each.kept for each in found],
-        )
+        held = native_reads(self.pins)
+        return held._replace(lookups=(*before, *held.lookups))
 
     def builtin(
         self, registers: ArgumentRegisters, template: ResultTemplate, held: Preconditions
@@ -206,7 +203,8 @@ class _KernelCall:
 
 def _pins(variant: Variant, f: Function) -> list[Pins]:
     """What each function of the trace read from outside, as objects to compare by identity."""
-    found = [reads.pins(f if k == 0 else g) for k, (g, reads) in enumerate(variant.inner)]
+    roots = variant.roots
+    found = [reads.pins(f if k < roots else g) for k, (g, reads) in enumerate(variant.inner)]
     pins = [one for one in found if one is not None]
     if len(pins) < len(found):
         raise NoFastPathError

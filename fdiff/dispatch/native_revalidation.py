@@ -8,7 +8,9 @@ no such call reaches stay Python functions of `fdiff.capture.revalidation`, whic
 from __future__ import annotations
 
 import ctypes
-from types import CellType, FunctionType, MethodType
+from collections.abc import Iterator, Sequence
+from gc import get_referents
+from types import CellType, FunctionType, MappingProxyType, MethodType
 from typing import TYPE_CHECKING, Any
 
 from ..capture import revalidation
@@ -25,27 +27,40 @@ _GETTERS = {
 }
 
 
-def native_reads(pins: Pins) -> Preconditions:
+def native_reads(pins: Sequence[Pins]) -> Preconditions:
     """All that must be as it was. Captured arrays are inputs, whose types the stub compares."""
-    codes, items, places = pins.codes, pins.items, pins.places
     reads: list[Lookup] = []
-    rest: list[tuple[object, object]] = []
-    kinds: list[tuple[Any, tuple[Any, ...]]] = [
-        (revalidation.attributes, tuple([(f, "__code__", code) for f, code in codes])),
-        (revalidation.items, items),
-        *[(check, found) for check, found in places if check is not revalidation.known],
-    ]
-    for check, found in kinds:
-        look, left = _NATIVE_READS.get(check), []
+    rest: dict[Any, list[Any]] = {}
+    met: set[tuple[object, ...]] = set()  # traces of one function read much the same
+    for check, found in _kinds(pins):
+        look = _NATIVE_READS.get(check)
         for one in found:
-            seen = None if look is None else look(*one)
-            if seen is None:
-                left.append(one)
-            else:
-                reads += seen
-        if left:
-            rest.append((check, tuple(left)))
-    return Preconditions(tuple(reads), tuple(rest), pins)
+            key = (check, *map(_identity, one if type(one) is tuple else (one,)))
+            if key not in met:
+                met.add(key)
+                seen = None if look is None else look(*one)
+                if seen is None:
+                    rest.setdefault(check, []).append(one)
+                else:
+                    reads += seen
+    return Preconditions(tuple(reads), tuple((c, tuple(left)) for c, left in rest.items()), pins)
+
+
+def _kinds(pins: Sequence[Pins]) -> Iterator[tuple[Any, tuple[Any, ...]]]:
+    """Kinds of places, and what was found in those of that kind."""
+    for one in pins:
+        yield revalidation.attributes, tuple([(f, "__code__", code) for f, code in one.codes])
+        yield revalidation.items, one.items
+        for check, found in one.places:
+            if check is not revalidation.known:
+                yield check, found
+
+
+def _identity(part: object) -> object:
+    """A name by its value, names likewise, anything else by its address: `pins` keep it alive."""
+    if type(part) is tuple and all(type(name) is str for name in part):
+        return part
+    return part if type(part) is str else id(part)
 
 
 def reads_of_function(f: object) -> tuple[Lookup, ...] | None:
@@ -101,6 +116,9 @@ def _each(function: str, values: tuple[object, ...] | None) -> list[Lookup]:
 
 
 def _item(mapping: object, key: object, value: object) -> list[Lookup] | None:
+    if type(mapping) is MappingProxyType:  # of a class, which keeps one dict
+        referents = get_referents(mapping)
+        mapping = referents[0] if len(referents) == 1 else None
     if type(mapping) is not dict or type(key) is not str:
         return None
     return [Lookup("PyDict_GetItemWithError", mapping, id(key), _address(value))]

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from time import perf_counter
 from types import FunctionType
 from typing import Any
 
@@ -30,6 +31,7 @@ from ..tree import flatten
 from .arguments import Argnums, Body, Function, differentiated, flat_key, leaf_key, native
 from .branch_stability import ALTERNATIVES, BranchStability
 from .capture_session import call_private
+from .merged_variants import SHARE, merge, without_merged
 from .plans import ExecuteAndKeep, OperatorPlan, execute, execute_unchecked
 from .variant import CallToTrace, Variant, trace_variant
 
@@ -150,8 +152,9 @@ class Program:
         known: Sequence[Variant] = self.variants.get(key, ())
         stability = self.stability.get(key) if self.stability else None
         if stability is not None and self.eager and known and stability.unstable():
+            begin = perf_counter()
             variant, inputs = self.trace(f, args, kwargs, eager=True)
-            stability.took(variant.path)
+            stability.took(variant.path, perf_counter() - begin)
             return variant, inputs  # type: ignore[return-value] - no trace is under way: they are arrays
         for variant in known:
             captured = variant.refresh(f)
@@ -168,18 +171,35 @@ class Program:
             if self._taken(known, variant, arrays, sure=sure):  # type: ignore[arg-type] - a list if it has a variant
                 if stability is not None:
                     stability.hit()
+                    if not self.steady and stability.switched():
+                        self._merge(known, stability, at_once=True)  # type: ignore[arg-type] - as above
                 return variant, arrays  # type: ignore[return-value] - leaves of a direct variant are arrays
         self.steady = False
         variant, inputs = self.trace(f, args, kwargs)
         if variant.cacheable:
-            if variant.check is not None:
-                self.stability.setdefault(key, BranchStability()).miss(variant.guards)
             kept = self.variants.setdefault(key, [])
             kept.insert(0, variant)
-            del kept[ALTERNATIVES:]
+            if variant.check is not None:
+                stability = self.stability.setdefault(key, BranchStability())
+                stability.miss(variant.guards)
+                self._merge(kept, stability)
+            del kept[ALTERNATIVES + max(len(v.ways) // SHARE for v in kept) :]
             if len(self.variants) > VARIANTS:
                 self.stability.pop(self.variants.popitem(last=False)[0], None)
         return variant, inputs  # type: ignore[return-value] - no trace is under way: they are arrays
+
+    def _merge(
+        self, kept: list[Variant], stability: BranchStability, *, at_once: bool = False
+    ) -> None:
+        """Put traces that take different branches together, if that is due."""
+        merged = merge(kept, at_once=at_once) if self.device == CPU else None
+        if merged is not None:
+            with building(merged.call):
+                merged.plan = self._plan(merged)
+            for step in merged.plan.steps():
+                step.runner.account.spent += stability.seconds
+            stability.seconds = 0.0
+            kept[:] = without_merged(kept, merged)
 
     def run(
         self,

@@ -66,6 +66,9 @@ class Variant:
     What `f` writes to the outside is written again after each later call (`after`), with the
     outputs of `written`, a tape of the same inputs.
 
+    A variant that was merged from others has these as `ways`; the first `roots` of `inner` are the
+    function itself, once for each.
+
     `plan` is what the operator made of the variant. An `eager` trace is for one call; `path` is the
     hash of what Python saw in it. The tapes run on `device`.
     """
@@ -93,6 +96,8 @@ class Variant:
     guards: int = 0
     written: Tape | None = None
     device: str = CPU
+    roots: int = 1
+    ways: tuple[Variant, ...] = ()
     plan: OperatorPlan = NO_PLAN
     doubts: Doubts = field(default_factory=Doubts)
 
@@ -105,7 +110,9 @@ class Variant:
         self._writer: Callable[..., Sequence[object]] | None = None
 
     def _refresh_all(self, f: Callable[..., object]) -> list[np.ndarray] | None:
-        found = [reads.refresh(f if k == 0 else g) for k, (g, reads) in enumerate(self.inner)]
+        found = [
+            reads.refresh(f if k < self.roots else g) for k, (g, reads) in enumerate(self.inner)
+        ]
         if any(part is None for part in found):
             return None
         return [found[p][j] for p, j in self.order]  # type: ignore[index] - none is None here
