@@ -18,6 +18,7 @@ from typing import cast
 import numpy as np
 
 from ..kernel_rule import Kind
+from ..primitive import PRIMITIVES
 from ..process.float_flags import Doubts
 from ..tape import CONSTANT, INPUT, Node, Tape
 from ..trace import Trace, TracedArray, splice
@@ -77,11 +78,14 @@ def without_merged(kept: Sequence[Variant], merged: Variant) -> list[Variant]:
 
 def _is_simple(variant: Variant) -> bool:
     """Whether a variant is short, relies on nothing but guards, and cannot raise an error."""
-    if variant.ways or variant.check is None or len(variant.inner) > 1:
+    if variant.ways or variant.check is None or len(variant.inner) != 1:
         return False
     if variant.pinned or variant.layouts or variant.swapped or variant.order:
         return False
-    if variant.inner[0][1].arrays or any(variant.outs) or not variant.tape.outputs:
+    reads = variant.inner[0][1]
+    if getattr(reads, "effects", None) is not None:  # what a way writes, it alone writes
+        return False
+    if reads.arrays or any(variant.outs) or not variant.tape.outputs:
         return False
     if any(number is not None for number in variant.numbers):
         return False
@@ -92,11 +96,11 @@ def _is_safe(node: Node) -> bool:
     """Whether a node costs little and raises no error for any operands."""
     if any(t.size > ENTRIES or t.dtype.kind == "c" for t in node.types):
         return False
-    rule = node.primitive.kernel
-    if node.primitive in (INPUT, CONSTANT):
+    primitive, rule = node.primitive, node.primitive.kernel
+    if primitive in (INPUT, CONSTANT):
         return True
-    if rule is None or rule.checks_whole:
-        return False
+    if rule is None or rule.checks_whole or PRIMITIVES.get(primitive.name) is not primitive:
+        return False  # the user's own functions are called where plain code calls them
     return rule.kind in _SAFE or rule.kind.is_elementwise
 
 

@@ -196,3 +196,18 @@ def test_results_of_other_kinds_stay_apart():
         kind = "tuple" if type(found) is tuple else "array" if np.ndim(found) else "scalar"
         assert kind == kinds[k % 3]
     assert not any(v.ways for v in variants())
+
+
+def test_functions_of_the_user_are_called_where_plain_code_calls_them():
+    called = []
+
+    def root(t):
+        called.append(float(t))
+        return np.sqrt(t)
+
+    own = fdiff.primitive(root, partials=lambda _, out: (0.5 / out,))
+    slope = fdiff.grad(lambda x: own(x[0]) if x[1] > 0 else x[0] if x[1] > -1 else -x[0])
+    for k in range(90):
+        x = np.array([1.0 + k, (1.0, -0.5, -2.0)[k % 3]])
+        np.testing.assert_allclose(slope(x)[0], (0.5 / np.sqrt(1.0 + k), 1.0, -1.0)[k % 3])
+    assert {(t - 1.0) % 3 for t in called} == {0.0}
