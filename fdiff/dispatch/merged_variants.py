@@ -83,7 +83,7 @@ def _is_simple(variant: Variant) -> bool:
     if variant.pinned or variant.layouts or variant.swapped or variant.order:
         return False
     reads = variant.inner[0][1]
-    if getattr(reads, "effects", None) is not None:  # what a way writes, it alone writes
+    if reads.effects is not None:  # what a way writes, it alone writes
         return False
     if reads.arrays or any(variant.outs) or not variant.tape.outputs:
         return False
