@@ -119,7 +119,7 @@ def call_tape(
         trace.begin()
         before = [h.node if isinstance(h, TracedArray) else -1 for h in handles]
         args, kwargs = rebuild(handles)
-        with watched(trace, []) if watches else nullcontext():
+        with watched(trace, [], repeats=False) if watches else nullcontext():
             leaves, spec = flatten(what(*args, **kwargs))
         found = _found(trace, leaves, handles, before)
         extra = tuple(trace.extra)

@@ -29,7 +29,7 @@ from ..trace import private
 from ..trace.operation_cache import MOST
 from .call_arguments import call_key
 from .custom_nodes import custom_node
-from .library_objects import USE, RecordedObject
+from .library_objects import USE, RecordedObject, map_arguments
 from .library_results import Opened, opened
 from .recorded_array import RecordedArray, plain
 from .recording import record
@@ -63,7 +63,7 @@ def _plainly(
 
     `MetRecorded` where it turns out that they have one, by what a function of the user's returns.
     """
-    plain_args, plain_kwargs = _mapped((args, kwargs), _plain_argument)
+    plain_args, plain_kwargs = map_arguments((args, kwargs), _plain_argument)
     outer, state.solving = state.solving, True
     try:
         if not recorded:
@@ -73,7 +73,7 @@ def _plainly(
         state.solving = outer
     if isinstance(point.original, type):  # else Python would call `__init__` with what was given
         return RecordedObject(point, point.name, plain_args, plain_kwargs, result)
-    return _mapped(result, _as_recorded)
+    return map_arguments(result, _as_recorded)
 
 
 def _recorded(
@@ -109,8 +109,8 @@ def _used(what: Callable[..., Any], title: str, args: tuple[Any, ...], kwargs: A
     operands = _operands((args, kwargs))
     if _records(operands):
         return _LibraryCall(what, title, args, kwargs, operands).result()
-    plain_args, plain_kwargs = _mapped((args, kwargs), _plain_argument)
-    return _mapped(what(*plain_args, **plain_kwargs), _as_recorded)
+    plain_args, plain_kwargs = map_arguments((args, kwargs), _plain_argument)
+    return map_arguments(what(*plain_args, **plain_kwargs), _as_recorded)
 
 
 class _LibraryCall:
@@ -135,7 +135,7 @@ class _LibraryCall:
 
     def _opened(self, change: Callable[[Any], Any]) -> Opened:
         """What the call gives for arguments with their leaves changed."""
-        args, kwargs = _mapped((self.args, self.kwargs), change)
+        args, kwargs = map_arguments((self.args, self.kwargs), change)
         return opened(self.what(*args, **kwargs))
 
     def as_plain(self) -> bool:
@@ -173,18 +173,6 @@ def _refusing(x: Any, name: str, operands: Sequence[Any]) -> Any:
 # ------------------------------------------------------------------------------- arguments
 
 
-def _mapped(tree: Any, change: Callable[[Any], Any]) -> Any:
-    """Arguments or results with their leaves changed; what is in no list, tuple or dict is one."""
-    kind: Any = type(tree)
-    if kind is tuple or kind is list:
-        return kind([_mapped(x, change) for x in tree])
-    if isinstance(tree, tuple) and hasattr(kind, "_fields"):
-        return kind(*[_mapped(x, change) for x in tree])
-    if kind is dict:
-        return {k: _mapped(x, change) for k, x in dict(tree).items()}
-    return change(tree)
-
-
 def _taking_part(values: Sequence[Any]) -> tuple[bool, bool]:
     """Whether recorded arrays are among arguments, and whether functions of the user's are."""
     recorded = functions = False
@@ -219,11 +207,12 @@ def _operands(tree: Any) -> list[RecordedArray]:
 
     def enter(x: Any) -> None:
         if type(x) is RecordedObject:
-            _mapped((x.args, x.kwargs), enter)
+            x.check()
+            map_arguments((x.args, x.kwargs), enter)
         elif type(x) is RecordedArray and x.requires_grad:
             found.setdefault(id(x), x)
 
-    _mapped(tree, enter)
+    map_arguments(tree, enter)
     return [*found.values()]
 
 
@@ -245,7 +234,7 @@ def _giving_plain(function: Callable[..., Any]) -> Callable[..., Any]:
             return out
         if _records(_operands(out)):
             raise MetRecorded
-        return _mapped(out, lambda x: x.value if type(x) is RecordedArray else x)
+        return map_arguments(out, lambda x: x.value if type(x) is RecordedArray else x)
 
     return call
 
@@ -266,7 +255,7 @@ def _key(point: EntryPoint, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
         )
         simple = simple and (known or id(x) in REPLACEMENTS)
 
-    _mapped((args, kwargs), look)
+    map_arguments((args, kwargs), look)
     return tuple(call_key(point, args, kwargs)[0]) if simple else None
 
 
@@ -283,7 +272,7 @@ class _StandIns:
             return self.handles.get(id(x), x.value)
         if kind is RecordedObject:
             if id(x) not in self.objects:
-                args, kwargs = _mapped((x.args, x.kwargs), self)
+                args, kwargs = map_arguments((x.args, x.kwargs), self)
                 self.objects[id(x)] = x.what(*args, **kwargs)
             return self.objects[id(x)]
         if kind in _PLAIN and kind is not type:

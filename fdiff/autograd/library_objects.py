@@ -11,14 +11,34 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
+from .recorded_array import RecordedArray
+
 # ``use(what, name, args, kwargs)`` is a call in which objects take part (`library_calls.py`).
 USE: list[Callable[..., Any]] = []
 
 
-class RecordedObject:
-    """An object that ``what(*args, **kwargs)`` makes, and `real`, the one for plain arrays."""
+def map_arguments(tree: Any, change: Callable[[Any], Any]) -> Any:
+    """Arguments or results with their leaves changed; what is in no list, tuple or dict is one."""
+    kind: Any = type(tree)
+    if kind is tuple or kind is list:
+        return kind([map_arguments(x, change) for x in tree])
+    if isinstance(tree, tuple) and hasattr(kind, "_fields"):
+        return kind(*[map_arguments(x, change) for x in tree])
+    if kind is dict:
+        return {k: map_arguments(x, change) for k, x in dict(tree).items()}
+    return change(tree)
 
-    __slots__ = ("args", "kwargs", "real", "title", "what")
+
+class RecordedObject:
+    """An object that ``what(*args, **kwargs)`` makes, and `real`, the one for plain arrays.
+
+    What it was made of must be as it was: SciPy's objects hold copies of some arrays, of others
+    not. `taken` are the arrays, with their entries.
+    """
+
+    __slots__ = ("args", "kwargs", "real", "taken", "title", "what")
     __array_ufunc__ = None  # NumPy's operators leave the answer to this class
     __array_priority__ = 1200.0
 
@@ -32,6 +52,22 @@ class RecordedObject:
     ) -> None:
         self.what, self.title, self.args, self.kwargs = what, title, args, kwargs
         self.real = real
+        self.taken: list[tuple[Any, np.ndarray]] = []
+        map_arguments((args, kwargs), self._take)
+
+    def _take(self, x: Any) -> None:
+        if type(x) is RecordedArray or type(x) is np.ndarray:
+            self.taken.append((x, np.array(x.value if type(x) is RecordedArray else x)))
+
+    def check(self) -> None:
+        """Raise if what the object was made of has been stored into."""
+        for x, before in self.taken:
+            now = x.value if type(x) is RecordedArray else x
+            if not np.array_equal(now, before, equal_nan=before.dtype.kind in "fc"):
+                raise RuntimeError(
+                    f"one of the arrays that {self!r} was made of has been modified by an inplace"
+                    " operation. Make the object anew where it is used, or of a copy."
+                )
 
     @property
     def __class__(self) -> type:

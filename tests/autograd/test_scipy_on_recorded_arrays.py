@@ -473,3 +473,22 @@ def test_threads_have_calls_of_their_own():
     for thread in threads:
         thread.join()
     np.testing.assert_allclose(found, 2 ** (-2 / 3) / 3, rtol=1e-12)
+
+
+@pytest.mark.parametrize("change", ["store", "data", "plain"])
+def test_what_an_object_was_made_of_must_be_as_it_was(change):
+    knots, y = np.arange(4.0), leaf(X4) * 1.0
+    spline, normal = CubicSpline(knots, y), stats.norm(y, 1.0)
+    before = spline(0.5)
+    if change == "store":
+        y[0] = 5.0
+    elif change == "data":
+        y.data += 1.0
+    else:
+        knots[3] = 9.0
+    with pytest.raises(RuntimeError, match="Make the object anew"):
+        spline(0.5)
+    if change != "plain":
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            normal.logpdf(0.0)
+    assert before.requires_grad
