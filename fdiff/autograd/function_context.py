@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, UnsupportedError, failure
+from ..errors import InputError, UnsupportedError, failure, warn
 
 NOT_RETURNED = (
     "Some elements marked as dirty during the forward method were not returned as output. The"
@@ -58,6 +58,12 @@ class FunctionCtx:
             If they were freed by a backward pass, or stored into meanwhile.
         """
         return self._saved if self._restore is None else self._restore()
+
+    @property
+    def saved_variables(self) -> tuple[Any, ...]:
+        """The old name of `saved_tensors`."""
+        warn("'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning)
+        return self.saved_tensors
 
     def mark_dirty(self, *args: Any) -> None:
         """Tell which arguments ``forward`` has stored into; it must return them."""

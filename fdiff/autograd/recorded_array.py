@@ -242,7 +242,9 @@ class RecordedArray(Conversions):
 
     @data.setter
     def data(self, data: object) -> None:
-        value = data.value if isinstance(data, RecordedArray) else np.asarray(data)
+        if not isinstance(data, RecordedArray | np.ndarray):
+            raise TypeError(f"Variable data has to be a tensor, but got {type(data).__name__}")
+        value = data.value if isinstance(data, RecordedArray) else data
         if value.dtype != self.value.dtype:
             raise RuntimeError(
                 "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have"

@@ -64,7 +64,7 @@ def apply_recorded(rules: FunctionRules, args: tuple[Any, ...]) -> Any:
         place = next(k for k, o in enumerate(outs) if o is x)
         if records:
             rebase(x, made[place], user_line(2))
-        made[place] = x
+        made = [x if o is x else m for m, o in zip(made, outs, strict=True)]
     if pushes:
         state.dual.without_graph(made)
     for k, x in zip(places, made, strict=True):

@@ -19,6 +19,7 @@ from ..primitive import HOOKS
 from ..trace import TracedArray
 from ..trace.trace_stack import stack
 from .recorded_array import RecordedArray
+from .recording import record
 from .thread_state import state
 
 Method = Callable[..., Any]
@@ -49,6 +50,20 @@ def _stored(name: str, operate: Method) -> Method:
                 f" x = x.{name[:-1]}(...), or make an array of it by numpy.asarray."
             )
         return x
+
+    return method
+
+
+def _onto(ufunc: np.ufunc) -> Method:
+    """A function of one array whose results are stored there."""
+    store = lambda x: ufunc(x, out=x)  # noqa: E731 - of this function
+
+    def method(x: Any) -> Any:
+        if not np.ndim(x):
+            return None
+        if x.__class__ is RecordedArray:
+            return record(store, ufunc.__name__, (x,), {}, stores=True)
+        return store(x)
 
     return method
 
@@ -94,6 +109,7 @@ METHODS: dict[str, Method] = {
     **{name: getattr(np, name) for name in _ELEMENTWISE},
     **{name: _scaled(pair[0]) for name, pair in _OPERATORS.items()},
     **{f"{name}_": _stored(f"{name}_", _scaled(pair[1])) for name, pair in _OPERATORS.items()},
+    **{f"{name}_": _stored(f"{name}_", _onto(getattr(np, name))) for name in _ELEMENTWISE},
     "zero_": _stored("zero_", partial(_filled, value=0)),
     "fill_": _stored("fill_", _filled),
     "copy_": _stored("copy_", _filled),

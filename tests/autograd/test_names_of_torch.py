@@ -140,6 +140,7 @@ METHODS = {
     "(x * 1).add_(y)": "x + y", "(x * 1).sub_(y, alpha=2)": "x - 2 * y", "(x * 1).pow_(2)": "x**2",
     "(x * 1).mul_(x)": "x * x", "(x * 1).div_(4)": "x / 4", "(x * 1).zero_()": "x * 0",
     "(x * 1).fill_(3)": "x * 0 + 3", "(x * 1).copy_(y)": "y + 0 * x", "x.T": "x.transpose()",
+    "(x * 1).exp_()": "np.exp(x)", "(x * 1).abs_().sqrt_()": "np.sqrt(np.abs(x))",
 }  # fmt: skip
 
 

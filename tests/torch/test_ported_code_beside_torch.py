@@ -324,7 +324,61 @@ def inference_arrays_among_others(lib):
     return c.grad, s.grad, errors, message(out.sum().backward)
 
 
+def an_argument_that_is_stored_into_and_returned_twice(lib):
+    class Twice(lib.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            x.mul_(2)
+            ctx.mark_dirty(x)
+            return x, x
+
+        @staticmethod
+        def backward(ctx, first, second):
+            return first * 2 + second * 2
+
+    x = lib.tensor([1.0, 2.0])
+    y = x.clone()
+    a, b = Twice.apply(y)
+    return a is b is y, lib.autograd.grad((a + b).sum(), x), message(lambda: Twice.apply(x))
+
+
+def arrays_that_are_detached_and_filled_again(lib):
+    mean, x, loss = lib.tensor([1.0]), lib.tensor([0.0], False), 0
+    for i in range(3):
+        x.detach_()
+        x.copy_(mean + i)
+        loss = loss + (x * lib.tensor([float(i)], False)).sum()
+    return lib.autograd.grad(loss, mean)
+
+
+def stores_of_every_kind(lib):
+    x, y = lib.tensor([1.0, 2.0]), lib.tensor([4.0, 5.0])
+    z = x / 2 + y / 8
+    q, r, before = z * y, z + y, z._version
+    w = z.exp_()
+    ones = lib.tensor([1.0, 1.0], False)
+    r.backward(ones, retain_graph=True)
+    w.backward(ones, retain_graph=True)
+    mask = x.detach() > 1.5
+    t = y + 0
+    t[mask] = t[mask]
+    t.backward(ones)
+    return z._version > before, x.grad, y.grad, message(lambda: q.backward(ones))
+
+
+def attributes_that_cannot_be_set(lib):
+    x = lib.tensor([1.0, 2.0])
+    del x.grad
+
+    def data():
+        x.data = None
+
+    return x.grad, message(data)
+
+
 PROGRAMS = [
+    an_argument_that_is_stored_into_and_returned_twice, arrays_that_are_detached_and_filled_again,
+    stores_of_every_kind, attributes_that_cannot_be_set,
     what_is_made_in_inference_mode, what_is_viewed_in_inference_mode,
     views_of_inference_mode_outside_of_it, inference_arrays_among_others,
     gradients_inside_of_a_checkpoint, checkpoints_in_checkpoints, arguments_of_a_checkpoint,
