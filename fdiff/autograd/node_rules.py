@@ -21,6 +21,7 @@ from .recipes import Recipe
 from .recorded_array import RecordedArray, Version, new_array, plain
 from .recording import apply_ufunc, recorded
 from .saved_values import saved_values
+from .thread_state import state
 
 Part = tuple[Any, Any]  # a cotangent and its mask
 Saved = tuple[int, Any, tuple[Version, int]]  # place, value, and the version that was saved
@@ -149,6 +150,22 @@ class RecordedRules(NodeRules):
         with np.errstate(all="ignore"):
             results = pull.run(*values)
         return recorded(made, operands, list(results), node.line)
+
+
+def call_node(self: GraphNode, *grad_outputs: Any) -> Any:
+    """The gradients of the operands for those of the outputs, by the rule of this node alone."""
+    rules = RecordedRules() if state.grad_enabled else NodeRules()
+    count = rules.outputs(self)
+    if len(grad_outputs) != count:
+        raise TypeError(f"expected {count} arguments, got {len(grad_outputs)} instead")
+    bars: dict[int, Part] = {
+        k: (rules.replaced(g, None), None) for k, g in enumerate(grad_outputs) if g is not None
+    }
+    found = [None if p is None else rules.shown(p[0]) for p in rules.pull(self, bars)]
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+setattr(GraphNode, "__call__", call_node)  # noqa: B010 - of a class made below
 
 
 def _recipe_of(pull: Pull, name: str, kinds: tuple[ArrayKind, ...]) -> Recipe:

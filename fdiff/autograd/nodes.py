@@ -175,6 +175,7 @@ class AccumulateGrad(GraphNode):
     """The end of an edge to a leaf: adds what arrives there to the leaf's ``grad``."""
 
     __slots__ = ("_leaf", "kind", "post_hooks")
+    __call__ = None  # it has no rule
 
     def __init__(self, leaf: Any) -> None:
         self._leaf = weakref.ref(leaf)

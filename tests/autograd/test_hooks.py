@@ -247,3 +247,15 @@ def test_gradients_with_a_graph_make_no_cycle():
             assert freed() is None
         finally:
             gc.enable()
+
+
+def test_nodes_are_called_with_gradients_of_their_outputs():
+    x, y = tensor([1.0, 2.0], requires_grad=True), tensor([3.0, 4.0], requires_grad=True)
+    node = (x * y).grad_fn
+    bars = node(np.array([1.0, 10.0]))
+    np.testing.assert_array_equal([bar.detach() for bar in bars], [[3.0, 40.0], [1.0, 20.0]])
+    np.testing.assert_array_equal(grad(bars[0].sum(), y)[0], [1.0, 10.0])
+    with pytest.raises(TypeError, match="expected 1 arguments, got 2 instead"):
+        node(x, x)
+    with pytest.raises(TypeError, match="not callable"):
+        graph.get_gradient_edge(x).node(x)

@@ -376,7 +376,19 @@ def attributes_that_cannot_be_set(lib):
     return x.grad, message(data)
 
 
+def nodes_that_are_called(lib):
+    x, y = lib.tensor([1.0, 2.0]), lib.tensor([3.0, 4.0])
+    bar = lib.tensor([1.0, 10.0], False)
+    square, product = (x**2).grad_fn, (x * y).grad_fn
+    with lib.no_grad():
+        found = [square(bar), product(bar)]
+    second = lib.autograd.grad(square(bar).sum(), x)
+    errors = [message(lambda: square(bar, bar)), message(lambda: square())]
+    return found, second, [error[0] for error in errors]
+
+
 PROGRAMS = [
+    nodes_that_are_called,
     an_argument_that_is_stored_into_and_returned_twice, arrays_that_are_detached_and_filled_again,
     stores_of_every_kind, attributes_that_cannot_be_set,
     what_is_made_in_inference_mode, what_is_viewed_in_inference_mode,
