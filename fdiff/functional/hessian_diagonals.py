@@ -72,8 +72,8 @@ class DiagonalPlan(OperatorPlan):
     def whole(self) -> PlanStep:
         """All colours at once."""
         with building(self.variant.call):
-            parts = [self.swept(i, count, chunked=False) for i, count in enumerate(self.counts)]
-            places = range(len(parts))
+            places = [i for i, count in enumerate(self.counts) if count]  # an input may be empty
+            parts = [self.swept(i, self.counts[i], chunked=False) for i in places]
             tape = assembled(self.slopes, parts, places, self.types)
             return self.variant.step(derive(VALUE, tape))
 

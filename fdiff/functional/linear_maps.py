@@ -49,10 +49,12 @@ class LinearPlan(OperatorPlan):
 class LinearMap:
     """The derivative of a function at one point: called with tangents of its arguments.
 
-    It is compared by identity where a traced function reads it: what it holds never changes.
+    It is compared by identity where a traced function reads it: what it holds never changes. It has
+    no hash, so that no cache of programs keeps its arrays.
     """
 
     __fdiff__ = "linearize"
+    __hash__ = None  # type: ignore[assignment] - as Python has it of what cannot be hashed
 
     def __init__(self, variant: Variant, step: PlanStep, residuals: tuple[object, ...]) -> None:
         self._variant = variant

@@ -1,5 +1,8 @@
 """linearize and ravel: JAX's, on trees, in other transforms, in every tier."""
 
+import gc
+import weakref
+
 import jax
 import jax.flatten_util
 import jax.numpy as jnp
@@ -139,6 +142,18 @@ def test_values_are_not_computed_again():
     names = {node.primitive.name for node in f_jvp._step.tape.nodes}
     moves = {"input", "constant", "reshape", "broadcast_to"}
     assert names <= {*moves, "multiply", "add", "subtract", "negative", "sum"}
+
+
+def test_no_cache_keeps_the_arrays_of_a_map():
+    def used():
+        f_jvp = fdiff.linearize(lambda x: np.sin(x) * x[0], X)[1]
+        fdiff.vmap(f_jvp)(np.stack([V, X]))
+        fdiff.jacobian(f_jvp, V)
+        return weakref.ref(f_jvp)
+
+    kept = used()
+    gc.collect()
+    assert kept() is None
 
 
 def test_newton_with_a_krylov_method():
