@@ -222,10 +222,8 @@ class _Composition:
         if not any(b is not None for b in bars):
             return False
         if self.fragile.behind(node):
-            types = made.tape.output_types
-            masks = [
-                sums.all_entries(t) if m is None else m for t, m in zip(types, masks, strict=True)
-            ]
+            whole = [sums.whole_mask(type_, True) for type_ in made.tape.output_types]
+            masks = [w if m is None else m for w, m in zip(whole, masks, strict=True)]
         seeds = tuple(
             [None if b is None else m is not None for b, m in zip(bars, masks, strict=True)]
         )

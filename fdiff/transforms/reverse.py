@@ -77,7 +77,8 @@ def pull_back(tape: Tape, wrt: Sequence[int], seeds: Seeds) -> tuple[Tape, list[
         targets: Targets = []
         for k in wrt:
             i = tape.inputs[k]
-            mask = sweep.masks.get(i)
+            there = i in sweep.bars  # if not, the cotangent is zero whatever is behind it
+            mask = sweep.masks.get(i) if there else sweep.whole_mask(tape.nodes[i].type, False)
             targets.append((k, len(results), None if mask is None else len(results) + 1))
             results += [sweep.result(i)] if mask is None else [sweep.result(i), mask]
         builder = trace.builder
@@ -115,9 +116,9 @@ class CotangentSums:
         if mask is not None and not self.certain.fill(mask):
             masks[a] = mask
 
-    def all_entries(self, type_: ArrayType) -> int:
-        """The mask that leaves nothing out of a cotangent of this type."""
-        one = self.builder.constant(np.ones((), np.bool_))
+    def whole_mask(self, type_: ArrayType, kept: bool) -> int:  # noqa: FBT001 - what the mask says
+        """The mask that keeps all entries of a cotangent of this type, or none."""
+        one = self.builder.constant(np.asarray(kept))
         return self.builder.add(spread, (one,), (("shape", type_.shape),)) if type_.shape else one
 
     def _opposite(self, mask: int, other: int) -> bool:
@@ -185,7 +186,7 @@ class _ReverseSweep(CotangentSums):
             bar = bars.pop(i)
             mask = masks.pop(i, None) if masks else None
             if mask is None and primitive.selects and self.fragile.of_any(node[1]):
-                mask = self.all_entries(node.type)
+                mask = self.whole_mask(node.type, True)
             if primitive is ITEM:
                 parts.setdefault(node.args[0], {})[node.k] = bar, mask
             elif mask is None:
