@@ -21,7 +21,7 @@ from .jacobian_pattern import pattern
 def diagonal_colours(tape: Tape, k: int) -> np.ndarray:
     """A colour for each entry of input `k`, whose type the one output has."""
     size = tape.input_types[k].size
-    if _entrywise(tape, k):
+    if size == 0 or _entrywise(tape, k):
         return np.zeros(size, np.int64)
     there = pattern(tape, k)
     if there is None or there.all():
@@ -46,7 +46,7 @@ def _entrywise(tape: Tape, k: int) -> bool:
             continue
         if node.primitive.family != "elementwise" or len(node.types) > 1:
             return False
-        if any(tape.nodes[a].type.shape != shape for a in (*read,)) or node.type.shape != shape:
+        if any(tape.nodes[a].type.shape != shape for a in read) or node.type.shape != shape:
             return False
         moving.add(i)
     return True
