@@ -15,22 +15,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 import numpy as np
 
 from ..errors import UnsupportedError, failure
 from ..ops.entry_points import EntryPoint, open_entry_points
-from ..ops.replacements import replacement_of
-from ..ops.scipy_functions import is_scipy_function
-from ..primitive import HOOKS, REPLACEMENTS
-from ..trace import private
+from ..primitive import HOOKS
 from ..trace.operation_cache import MOST
 from .call_arguments import call_key
 from .custom_nodes import custom_node
+from .library_arguments import PLAIN, Replay, StandIns, of_user, operands_of, taking_part
 from .library_objects import USE, RecordedObject, map_arguments
-from .library_results import Opened, opened
+from .library_results import Opened, PartOf, opened
 from .recorded_array import RecordedArray, plain
 from .recording import record
 from .thread_state import MetRecorded, state
@@ -39,10 +36,10 @@ from .traced_calls import node_of_call, traced_call
 
 def answer(point: EntryPoint, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any] | None:
     """What an entry point gives, in a tuple; None where no recorded array takes part."""
-    recorded, functions = _taking_part([*args, *kwargs.values()])
+    recorded, functions = taking_part([*args, *kwargs.values()])
     if not (recorded or functions):
         return None
-    operands = _operands((args, kwargs)) if recorded else []
+    operands = operands_of((args, kwargs)) if recorded else []
     if not _records(operands):
         try:
             return (_plainly(point, args, kwargs, recorded=recorded),)
@@ -87,16 +84,42 @@ def _recorded(
             " its numbers alone."
         )
         raise failure(UnsupportedError, "fdiff.autograd", fact, way)
-    key = _key(point, args, kwargs)
-    if key is not None and _by_recipe.get(key):
-        return record(point, point.__name__, args, kwargs)
-    traced = _LibraryCall(point, point.name, args, kwargs, operands)
-    if key is None or key in _by_recipe:
-        return traced.result()
-    if len(_by_recipe) >= MOST:
-        _by_recipe.clear()
-    _by_recipe[key] = traced.opened.only_arrays and traced.as_plain()
-    return record(point, point.__name__, args, kwargs) if _by_recipe[key] else traced.result()
+    return _by_replay(point, point.name, args, kwargs, operands)
+
+
+def _used(what: Callable[..., Any], title: str, args: tuple[Any, ...], kwargs: Any) -> Any:
+    """A call in which objects made of recorded arrays take part: of a method, an operator."""
+    operands = operands_of((args, kwargs))
+    if _records(operands):
+        return _by_replay(what, title, args, kwargs, operands)
+    plain_args, plain_kwargs = map_arguments((args, kwargs), _plain_argument)
+    return map_arguments(what(*plain_args, **plain_kwargs), _as_recorded)
+
+
+def _by_replay(
+    what: Callable[..., Any],
+    title: str,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    operands: list[RecordedArray],
+) -> Any:
+    """A call by its recipe if it has one, else traced."""
+    replay = Replay(what, title, args, kwargs)
+    key = tuple(call_key(replay, tuple(replay.arrays), {})[0]) if replay.simple else None
+    if not _by_recipe.get(key):
+        traced = _LibraryCall(what, title, args, kwargs, operands)
+        if key is None or key in _by_recipe:
+            return traced.result()
+        if len(_by_recipe) >= MOST:
+            _by_recipe.clear()
+        _by_recipe[key] = traced.opened.only_arrays and traced.as_plain()
+        if not _by_recipe[key]:
+            replay.forget()
+            return traced.result()
+    try:
+        return record(replay, replay.__name__, tuple(replay.arrays), {})
+    finally:
+        replay.forget()
 
 
 # Whether calls of arrays and plain options have recipes: those that give arrays alone, and under
@@ -104,17 +127,10 @@ def _recorded(
 _by_recipe: dict[Any, bool] = {}
 
 
-def _used(what: Callable[..., Any], title: str, args: tuple[Any, ...], kwargs: Any) -> Any:
-    """A call in which objects made of recorded arrays take part: of a method, an operator."""
-    operands = _operands((args, kwargs))
-    if _records(operands):
-        return _LibraryCall(what, title, args, kwargs, operands).result()
-    plain_args, plain_kwargs = map_arguments((args, kwargs), _plain_argument)
-    return map_arguments(what(*plain_args, **plain_kwargs), _as_recorded)
-
-
 class _LibraryCall:
-    """A call as it is traced, by what stands for it there."""
+    """A call as it is traced, by what stands for it there; `opened` is its result in the trace."""
+
+    opened: Opened
 
     def __init__(
         self,
@@ -127,7 +143,7 @@ class _LibraryCall:
         self.what, self.title, self.args, self.kwargs = what, title, args, kwargs
 
         def call(handles: Sequence[Any]) -> tuple[Any, ...]:
-            stand_ins = _StandIns(dict(zip(map(id, operands), handles, strict=True)))
+            stand_ins = StandIns(dict(zip(map(id, operands), handles, strict=True)))
             self.opened = self._opened(stand_ins)
             return tuple(self.opened.arrays)
 
@@ -154,9 +170,8 @@ class _LibraryCall:
 
     def _object(self, k: int) -> RecordedObject:
         """A leaf of the result that is an object."""
-        what, real = self.what, self._opened(_plain_argument).leaves[k]
-        part = lambda *args, **kwargs: opened(what(*args, **kwargs)).leaves[k]  # noqa: E731 - a line
-        return RecordedObject(part, self.title, self.args, self.kwargs, real)
+        real = self._opened(_plain_argument).leaves[k]
+        return RecordedObject(PartOf(self.what, k), self.title, self.args, self.kwargs, real)
 
 
 def _refusing(x: Any, name: str, operands: Sequence[Any]) -> Any:
@@ -170,50 +185,7 @@ def _refusing(x: Any, name: str, operands: Sequence[Any]) -> Any:
     return custom_node(name, operands, [value], refuse, jvp=refuse)[0]
 
 
-# ------------------------------------------------------------------------------- arguments
-
-
-def _taking_part(values: Sequence[Any]) -> tuple[bool, bool]:
-    """Whether recorded arrays are among arguments, and whether functions of the user's are."""
-    recorded = functions = False
-    for x in values:
-        kind = type(x)
-        if kind is RecordedArray or kind is RecordedObject:
-            return True, functions
-        if kind is tuple or kind is list or kind is dict:
-            inner = _taking_part(x.values() if kind is dict else x)
-            if inner[0]:
-                return inner
-            functions = functions or inner[1]
-        elif not functions and kind not in _PLAIN and callable(x):
-            functions = _of_user(x)
-    return recorded, functions
-
-
-_PLAIN = frozenset((float, int, str, bool, complex, type(None), np.ndarray, np.float64, type))
-
-
-def _of_user(x: Any) -> bool:
-    """Whether something that can be called is the user's, and no function of a library."""
-    if isinstance(x, type | np.ufunc | BuiltinFunctionType) or is_scipy_function(x):
-        return False
-    library = str(getattr(x, "__module__", "")).partition(".")[0]
-    return isinstance(x, FunctionType) or library not in ("numpy", "scipy")
-
-
-def _operands(tree: Any) -> list[RecordedArray]:
-    """The recorded arrays that require a gradient, among arguments and in objects made of them."""
-    found: dict[int, RecordedArray] = {}
-
-    def enter(x: Any) -> None:
-        if type(x) is RecordedObject:
-            x.check()
-            map_arguments((x.args, x.kwargs), enter)
-        elif type(x) is RecordedArray and x.requires_grad:
-            found.setdefault(id(x), x)
-
-    map_arguments(tree, enter)
-    return [*found.values()]
+# ------------------------------------------------------------------------- SciPy's own code
 
 
 def _plain_argument(x: Any) -> Any:
@@ -223,16 +195,16 @@ def _plain_argument(x: Any) -> Any:
         return x.real
     if kind is RecordedArray:
         return x.value
-    return _giving_plain(x) if kind not in _PLAIN and callable(x) and _of_user(x) else x
+    return _giving_plain(x) if kind not in PLAIN and callable(x) and of_user(x) else x
 
 
 def _giving_plain(function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         out = function(*args, **kwargs)
-        if type(out) in _PLAIN:
+        if type(out) in PLAIN:
             return out
-        if _records(_operands(out)):
+        if _records(operands_of(out)):
             raise MetRecorded
         return map_arguments(out, lambda x: x.value if type(x) is RecordedArray else x)
 
@@ -241,45 +213,6 @@ def _giving_plain(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _as_recorded(x: Any) -> Any:
     return plain(x) if isinstance(x, np.ndarray | np.generic) and x.dtype.kind in "biufc" else x
-
-
-def _key(point: EntryPoint, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What a call of arrays and plain options is known by; None for any other."""
-    simple = True
-
-    def look(x: Any) -> None:
-        nonlocal simple
-        kind = type(x)
-        known = (
-            kind in _PLAIN or kind is RecordedArray or isinstance(x, np.generic | slice | np.dtype)
-        )
-        simple = simple and (known or id(x) in REPLACEMENTS)
-
-    map_arguments((args, kwargs), look)
-    return tuple(call_key(point, args, kwargs)[0]) if simple else None
-
-
-class _StandIns:
-    """What stands for leaves of arguments in the trace of a call: `handles`, by operands' ids."""
-
-    def __init__(self, handles: dict[int, Any]) -> None:
-        self.handles = handles
-        self.objects: dict[int, Any] = {}  # made once for a call
-
-    def __call__(self, x: Any) -> Any:
-        kind = type(x)
-        if kind is RecordedArray:
-            return self.handles.get(id(x), x.value)
-        if kind is RecordedObject:
-            if id(x) not in self.objects:
-                args, kwargs = map_arguments((x.args, x.kwargs), self)
-                self.objects[id(x)] = x.what(*args, **kwargs)
-            return self.objects[id(x)]
-        if kind in _PLAIN and kind is not type:
-            return x
-        if callable(x) and _of_user(x) and id(x) not in REPLACEMENTS:
-            return private(x)
-        return replacement_of(x)
 
 
 USE.append(_used)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,6 +50,17 @@ class Opened(NamedTuple):
             flag = len(leaves) > 1 and not x.shape and x.dtype.kind in "biu"
             leaves[k] = x.value.item() if flag else x
         return self.build(iter(leaves))
+
+
+@dataclass(frozen=True)
+class PartOf:
+    """A function that gives one leaf of what another one gives."""
+
+    what: Callable[..., Any]
+    place: int
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        return opened(self.what(*args, **kwargs)).leaves[self.place]
 
 
 def opened(result: Any) -> Opened:
