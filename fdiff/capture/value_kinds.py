@@ -303,5 +303,5 @@ def constant_of(value: object) -> np.ndarray | None:
 
     A recorded array does, which requires no gradient (`autograd/recorded_array.py`).
     """
-    found: object = getattr(value, "__fdiff_constant__", None)
-    return found if isinstance(found, np.ndarray) else None
+    read = getattr(type(value), "__fdiff_constant__", None)  # attributes may be made when asked for
+    return read.fget(value) if isinstance(read, property) and read.fget is not None else None

@@ -165,6 +165,20 @@ def test_recorded_constants_in_functions_that_are_traced_are_arrays():
         slope(x)
 
 
+class Answering:
+    """An object that makes its attributes when they are asked for."""
+
+    weight = 2.0
+
+    def __getattr__(self, name):
+        raise RuntimeError(f"asked for {name}")
+
+
+def test_objects_are_not_asked_whether_they_are_constants():
+    held = Answering()
+    assert fdiff.grad(lambda x: held.weight * x)(1.0) == 2.0
+
+
 def test_stores_into_recorded_constants_in_a_trace_are_refused():
     c = tensor([1.0, 2.0])
 
