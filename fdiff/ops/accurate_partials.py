@@ -22,7 +22,7 @@ import numpy as np
 from ..primitive import ZERO, Primitive
 from ..trace import TracedArray, apply
 from .families import add_up, elementwise, stretch
-from .sample_domains import positive, real, unit
+from .sample_domains import above_two, positive, real, unit
 
 Array = np.ndarray
 _LN2 = _log(2.0)
@@ -78,6 +78,11 @@ vanishing_product = elementwise(
 def vanishing(x: object, y: object) -> TracedArray:
     """``x * y``, and 0 for zero times infinity."""
     return apply(vanishing_product, x, y)
+
+
+def steep(x: TracedArray) -> TracedArray:
+    """0 at x = 0, where its derivative is infinite."""
+    return vanishing(x, np.full((), np.inf, x.dtype))
 
 
 def _sum_error(x: Array, y: Array, total: Array) -> Array:
@@ -195,10 +200,8 @@ def _zero_power_log_slopes(x: TracedArray, y: TracedArray, out: TracedArray) -> 
 
 
 # ``x**y log(x)`` at x = 0. A further logarithm changes the sign of the infinity.
-zero_power_log = slope_op(
-    "zero_power_log", _zero_power_log_slopes, _zero_power_log, positive, lambda rng, shape: rng.uniform(2.5, 4.0, shape),
-    text="{T}(0) if {1} > 0 else {T}(-math.inf) if {1} <= 0 else {1}",
-)  # fmt: skip
+_ZERO_POWER = "{T}(0) if {1} > 0 else {T}(-math.inf) if {1} <= 0 else {1}"
+zero_power_log = slope_op("zero_power_log", _zero_power_log_slopes, _zero_power_log, positive, above_two, text=_ZERO_POWER)
 
 
 def falling(x: TracedArray, exponent: TracedArray, lower: TracedArray) -> object:
@@ -206,8 +209,7 @@ def falling(x: TracedArray, exponent: TracedArray, lower: TracedArray) -> object
 
     It is 0 for x = 0 and exponent 0, where `lower` is infinite, and so is its derivative in the exponent.
     """
-    steep = vanishing(exponent, np.full((), np.inf, exponent.dtype))
-    return np.where((x == 0) & (exponent == 0), steep, exponent * lower)
+    return np.where((x == 0) & (exponent == 0), steep(exponent), exponent * lower)
 
 
 def _power_sum_slopes(x: TracedArray, y: TracedArray, z: TracedArray, out: TracedArray) -> tuple[object, ...]:

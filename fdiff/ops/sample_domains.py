@@ -18,6 +18,10 @@ def unit(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
     return rng.uniform(-0.9, 0.9, shape)
 
 
+def above_two(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    return rng.uniform(2.2, 4.0, shape)
+
+
 def above_one(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
     return rng.uniform(1.2, 3.0, shape)
 

@@ -690,6 +690,22 @@ the last place of the largest).
 This page is written by `tests/transforms/test_kinks.py`, which checks every row.
 """
 
+ENDS = """## At ends of domains and supports
+
+At the end of a domain derivatives are those from within, of every order, infinite where they grow
+without bound: `betainc` at 0 and 1, `xlogy`, powers of a base of 0. So are those of densities,
+distribution functions and quantiles of `scipy.stats` at the ends of a support, except for the
+distribution functions (not the densities) of `f`, `chi`, `nakagami`, `maxwell`, `lognorm`,
+`invweibull`, `invgamma`, `levy` and `truncnorm`, whose derivatives there are those from outside,
+0; and `logcdf` and `logsf` where they are -inf. A density that is a power of x at 0, such as that
+of `gamma` with shape 1, counts `0**y` at 0 as above. `tests/ops/test_points.py` checks every
+function of NumPy, `scipy.special` and `scipy.stats` that has a derivative, to the third order, at
+0, 1, -1, ends and equal arguments. NaN, where there is a derivative, is given for parameters at
+the end of their domain (`gammainc(0, x)`), second derivatives of quantiles of 0 and 1 in
+parameters, `rel_entr`, `kl_div` and `pseudo_huber` at (0, 0), second derivatives of `struve` and
+`modstruve` at 0.
+"""
+
 TAILS = f"""## Digits in the tails
 
 At extreme points (subnormal, tiny, next to branch points, huge) first derivatives are within
@@ -753,7 +769,13 @@ def page():
     ]
     kinks = {name: op.kink for name, op in PRIMITIVES.items() if op.kink and name != "mark"}
     lines += [f"| {name} | {kink.point} |" for name, kink in sorted(kinks.items())]
-    lines += ["", TAILS, "| function | first derivative | second | why |", "|---|---|---|---|"]
+    lines += [
+        "",
+        ENDS,
+        TAILS,
+        "| function | first derivative | second | why |",
+        "|---|---|---|---|",
+    ]
     for name, (slope, curvature, why) in LOST.items():
         lines.append(f"| {name} | {number(slope)} | {number(curvature)} | {why} |")
     lines.append(SPECIAL_TAILS)

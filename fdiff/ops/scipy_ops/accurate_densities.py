@@ -6,7 +6,9 @@ expanded around its mode by Stirling's series, so that no large terms cancel.
 
 from __future__ import annotations
 
-from math import pi
+from collections.abc import Callable
+from itertools import product
+from math import comb, factorial, pi
 
 import numpy as np
 from scipy import special as sc
@@ -15,7 +17,7 @@ from ...trace import TracedArray, apply
 from ..accurate_partials import power_of_sum, product_error
 from ..sample_domains import positive
 from .special_family import special
-from .special_gamma import digamma_rise
+from .special_gamma import digamma_rise_of, pole
 
 LARGE = 30.0  # from here on Stirling's series
 Array = np.ndarray
@@ -46,10 +48,49 @@ def gamma_density(a: Array, x: Array) -> Array:
         return np.where(large, scaled, np.where((s > LARGE) & (y == 0.0), 0.0, direct))[()]
 
 
-def _gamma_slope(a: TracedArray, x: TracedArray, out: TracedArray) -> object:
-    zero = x == 0
-    at_zero = np.where(a == 1.0, -1.0, (a - 1.0) * np.power(np.where(zero, x, 1.0), a - 2.0))
-    return np.where(zero, at_zero, out * ((a - 1.0 - x) / np.where(zero, 1.0, x)))
+def _polygamma(m: int, x: Array) -> Array:
+    """Derivative of order `m` of digamma (DLMF 5.15.1)."""
+    return sc.psi(x) if m == 0 else (-1.0) ** (m + 1) * factorial(m) * sc.zeta(m + 1, x)
+
+
+def _products(orders: tuple[int, int], logarithm: Callable[[int, int], Array]) -> object:
+    """Derivatives of exp(G), divided by exp(G), from those of G: by the product rule from ``exp(G)' = G' exp(G)``."""
+    known: dict[tuple[int, int], object] = {(0, 0): 1.0}
+    for i, j in product(range(orders[0] + 1), range(orders[1] + 1)):
+        if (i, j) == (0, 0):
+            continue
+        di, dj = (1, 0) if i else (0, 1)
+        steps = product(range(i - di + 1), range(j - dj + 1))
+        known[i, j] = sum(comb(i - di, k) * comb(j - dj, m) * logarithm(k + di, m + dj) * known[i - di - k, j - dj - m] for k, m in steps)
+    return known[orders]
+
+
+def _at_end(x: object, a: object) -> object:
+    """Where ``(a - 1) / x`` times a density is known as the density of one degree less; elsewhere it is infinite or as it says."""
+    return (x == 0) & ((a >= 1.0) | pole(a))
+
+
+def _gamma_density_by_a(a: Array, x: Array, *, n: int) -> Array:
+    """n-th derivative in `a` of the gamma density; at x = 0 its limit."""
+    with np.errstate(all="ignore"):
+        density = np.where((x == 0) & pole(a), 0.0 if n == 0 else np.nan, gamma_density(a, x))
+        factor = _products((n, 0), lambda i, _: np.log(x) - sc.psi(a) if i == 1 else -_polygamma(i - 1, a))
+        return np.where(density == 0, 0.0, density * factor)
+
+
+def _gamma_density_slopes(a: TracedArray, x: TracedArray, out: TracedArray, n: int) -> tuple[object, ...]:
+    def by_x() -> object:
+        zero = x == 0
+        safe = np.where(zero, 1.0, x)
+        inside = out * ((a - 1.0 - x) / safe)
+        inside = inside + n * apply(gamma_density_op, a, x, n=n - 1) / safe if n else inside
+        return np.where(zero, apply(gamma_density_op, a - 1.0, x, n=n) - out, inside)
+
+    return (lambda: apply(gamma_density_op, a, x, n=n + 1), by_x)
+
+
+_ORDERS = ({"n": 0}, {"n": 1}, {"n": 2})
+gamma_density_op = special("gamma_density", _gamma_density_slopes, positive, positive, evaluate=_gamma_density_by_a, params=_ORDERS)
 
 
 def _beta_by_powers(a: Array, b: Array, x: Array, y: Array) -> Array:
@@ -85,28 +126,50 @@ def beta_density(a: Array, b: Array, x: Array, y: Array | None = None) -> Array:
         return np.where(both, mode, np.where(none, _beta_by_powers(s, t, u, v), logarithms))[()]
 
 
-def _density_slopes(a: TracedArray, x: TracedArray, out: TracedArray) -> tuple[object, ...]:
-    return (lambda: out * (np.log(x) - sc.psi(a)), lambda: _gamma_slope(a, x, out))
+def _beta_density_by_ab(a: Array, b: Array, x: Array, y: Array, *, i: int, j: int) -> Array:
+    """Derivative of order `i` in `a` and `j` in `b` of the beta density; at the ends its limit."""
+
+    def logarithm(k: int, m: int) -> Array:
+        if (k, m) == (1, 0):
+            return np.log(x) + digamma_rise_of(a, b)
+        if (k, m) == (0, 1):
+            return np.log(y) + digamma_rise_of(b, a)
+        total = _polygamma(k + m - 1, a + b)
+        return total - _polygamma(k - 1, a) if not m else total - _polygamma(m - 1, b) if not k else total
+
+    with np.errstate(all="ignore"):
+        density = np.where(((x == 0) & (a > 1.0)) | ((y == 0) & (b > 1.0)), 0.0, beta_density(a, b, x, y))
+        density = np.where((x == 0) & pole(a), np.nan if i else 0.0, density)
+        density = np.where((y == 0) & pole(b), np.nan if j else 0.0, density)
+        return np.where(density == 0, 0.0, density * _products((i, j), logarithm))
 
 
-gamma_density_op = special("gamma_density", _density_slopes, positive, positive, evaluate=gamma_density)
+def _beta_density_slopes(
+    a: TracedArray, b: TracedArray, x: TracedArray, y: TracedArray, out: TracedArray, i: int, j: int
+) -> tuple[object, ...]:
+    def density(a: object, b: object, i: int, j: int) -> object:
+        return apply(beta_density_op, a, b, x, y, i=i, j=j) if min(i, j) >= 0 else 0.0
 
+    def slope(z: TracedArray, c: TracedArray, below: tuple[object, object], di: int, dj: int) -> object:
+        """In the point `z` of parameter `c`; `below` are both parameters where that is one less."""
+        end = _at_end(z, c)
+        order = di * i + dj * j
+        inside = ((c - 1.0) * out + order * density(a, b, i - di, j - dj)) / np.where(end, 1.0, z)
+        at_end = (a + b - 1.0) * density(*below, i, j) + i * density(*below, i - 1, j) + j * density(*below, i, j - 1)
+        return np.where(end, at_end, inside)
 
-def _power_slope(exponent: TracedArray, x: TracedArray, out: TracedArray) -> object:
-    """``exponent * out / x``; 0 where the power is constant."""
-    return np.where(exponent == 0, 0.0, exponent * out / np.where(exponent == 0, 1.0, x))
-
-
-def _beta_density_slopes(a: TracedArray, b: TracedArray, x: TracedArray, y: TracedArray, out: TracedArray) -> tuple[object, ...]:
     return (
-        lambda: out * (np.log(x) + apply(digamma_rise, a, b)),
-        lambda: out * (np.log(y) + apply(digamma_rise, b, a)),
-        lambda: _power_slope(a - 1.0, x, out),
-        lambda: _power_slope(b - 1.0, y, out),
+        lambda: density(a, b, i + 1, j),
+        lambda: density(a, b, i, j + 1),
+        lambda: slope(x, a, (a - 1.0, b), 1, 0),
+        lambda: slope(y, b, (a, b - 1.0), 0, 1),
     )
 
 
-beta_density_op = special("beta_density", _beta_density_slopes, positive, positive, positive, positive, evaluate=beta_density)
+beta_density_op = special(
+    "beta_density", _beta_density_slopes, positive, positive, positive, positive, evaluate=_beta_density_by_ab,
+    params=({"i": 0, "j": 0}, {"i": 1, "j": 0}, {"i": 0, "j": 1}, {"i": 1, "j": 1}),
+)  # fmt: skip
 
 
 def student_density(df: TracedArray, t: TracedArray) -> object:

@@ -33,6 +33,8 @@ class Law(NamedTuple):
 
     `inside` is a point in the support whatever the parameters; `support` gives the ends of the support and `allowed`
     the condition for valid parameters, both as functions of the parameters; `formulas` are its functions by name.
+    At an end of the support derivatives are those from within, if the formulas of distribution functions have them there
+    (not ``inner_only``).
     """
 
     name: str
@@ -40,6 +42,7 @@ class Law(NamedTuple):
     support: Callable[..., tuple[object, object]]
     allowed: Callable[..., object]
     formulas: Mapping[str, Formula]
+    inner_only: bool = False
 
     def formula(self, name: str) -> Formula:
         """The formula of a function; one that is not given is composed of the others, as in SciPy."""
@@ -60,8 +63,10 @@ def positive(*parameters: object) -> object:
     return good
 
 
-def law(name: str, inside: float, low: float, high: float, allowed: Formula = positive, **formulas: Formula) -> Law:
-    return Law(name, inside, lambda *_: (low, high), allowed, formulas)
+def law(
+    name: str, inside: float, low: float, high: float, allowed: Formula = positive, *, inner_only: bool = False, **formulas: Formula
+) -> Law:
+    return Law(name, inside, lambda *_: (low, high), allowed, formulas, inner_only)
 
 
 # --- the distributions ------------------------------------------------------------------------
@@ -72,6 +77,20 @@ def exp_of(logarithm: object) -> object:
     """``exp(logarithm)``; 0 with derivative 0 where the logarithm is -inf, whose own derivative is infinite there."""
     none = logarithm == -INF
     return np.where(none, 0.0, np.exp(np.where(none, 0.0, logarithm)))
+
+
+def power_density(x: object, c: object, log_rest: object) -> object:
+    """``x**c exp(log_rest)``: in logarithms, and at x = 0, where these have no derivative, by the power itself."""
+    zero = x == 0
+    at_zero = np.power(np.where(zero, x, 1.0), c) * np.exp(log_rest)
+    return np.where(zero, at_zero, np.exp(sc.xlogy(c, np.where(zero, 1.0, x)) + log_rest))
+
+
+def _beta(x: object, a: object, b: object) -> object:
+    end = (x == 0) | (x == 1)
+    at = np.where(end, x, 0.5)
+    by_powers = np.power(at, a - 1.0) * np.power(1.0 - at, b - 1.0) * np.exp(-sc.betaln(a, b))
+    return np.where(end, by_powers, np.exp(_log_beta(np.where(end, 0.5, x), a, b)))
 
 
 def times_log(c: object, x: object, log_of: Formula = sc.xlogy) -> object:
@@ -107,8 +126,13 @@ def _log_beta(x: object, a: object, b: object) -> object:
     return times_log(b - 1.0, -x, sc.xlog1py) + times_log(a - 1.0, x) - sc.betaln(a, b)
 
 
+def flat_start(log_density: Formula) -> Formula:
+    """A logarithm of a density that is 0 at x = 0 with all its derivatives."""
+    return lambda x, *shapes: np.where(x == 0, -INF, log_density(np.where(x == 0, 1.0, x), *shapes))
+
+
 def _log_lognormal(x: object, s: object) -> object:
-    return np.where(x == 0, -INF, log_normal(np.log(np.where(x == 0, 1.0, x)) / s) - np.log(s * np.where(x == 0, 1.0, x)))
+    return log_normal(np.log(x) / s) - np.log(s * x)
 
 
 def _log_chi2(x: object, df: object) -> object:
@@ -139,10 +163,9 @@ def _binomial(k: object, n: object, p: object) -> object:
     return np.where(edge, sure, exp_of(_log_binomial(k, n, np.where(edge, 0.5, p))))
 
 
-def _log_f(x: object, m: object, n: object) -> object:
-    """Distribution of Fisher, in logarithms."""
-    head = 0.5 * m * np.log(m) + 0.5 * n * np.log(n) + times_log(0.5 * m - 1.0, x)
-    return head - 0.5 * (m + n) * np.log(n + m * x) - sc.betaln(0.5 * m, 0.5 * n)
+def _log_f_rest(x: object, m: object, n: object) -> object:
+    """The density of Fisher's distribution without the power of x, in logarithms."""
+    return 0.5 * (m * np.log(m) + n * np.log(n)) - 0.5 * (m + n) * np.log(n + m * x) - sc.betaln(0.5 * m, 0.5 * n)
 
 
 DISTRIBUTIONS = (
@@ -161,8 +184,8 @@ DISTRIBUTIONS = (
         pdf=lambda x: 1.0, logpdf=lambda x: 0.0, cdf=lambda x: x, sf=lambda x: 1.0 - x, ppf=lambda q: q, isf=lambda q: 1.0 - q,
     )),
     (st.lognorm, law(
-        "lognorm", 1.0, 0.0, INF,
-        logpdf=_log_lognormal, cdf=lambda x, s: sc.ndtr(np.log(x) / s), logcdf=lambda x, s: sc.log_ndtr(np.log(x) / s),
+        "lognorm", 1.0, 0.0, INF, inner_only=True,
+        logpdf=flat_start(_log_lognormal), cdf=lambda x, s: sc.ndtr(np.log(x) / s), logcdf=lambda x, s: sc.log_ndtr(np.log(x) / s),
         sf=lambda x, s: sc.ndtr(-np.log(x) / s), logsf=lambda x, s: sc.log_ndtr(-np.log(x) / s),
         ppf=lambda q, s: np.exp(s * sc.ndtri(q)), isf=lambda q, s: np.exp(-s * sc.ndtri(q)),
     )),
@@ -173,20 +196,27 @@ DISTRIBUTIONS = (
     )),
     (st.gamma, law(
         "gamma", 1.0, 0.0, INF,
-        logpdf=_log_gamma, cdf=lambda x, a: sc.gammainc(a, x), sf=lambda x, a: sc.gammaincc(a, x),
+        logpdf=_log_gamma, pdf=lambda x, a: power_density(x, a - 1.0, -x - sc.gammaln(a)),
+        cdf=lambda x, a: sc.gammainc(a, x), sf=lambda x, a: sc.gammaincc(a, x),
         ppf=lambda q, a: sc.gammaincinv(a, q), isf=lambda q, a: sc.gammainccinv(a, q),
     )),
     (st.beta, law(
         "beta", 0.5, 0.0, 1.0,
-        logpdf=_log_beta, cdf=lambda x, a, b: sc.betainc(a, b, x), sf=lambda x, a, b: sc.betaincc(a, b, x),
+        logpdf=_log_beta, pdf=_beta, cdf=lambda x, a, b: sc.betainc(a, b, x), sf=lambda x, a, b: sc.betaincc(a, b, x),
         ppf=lambda q, a, b: sc.betaincinv(a, b, q), isf=lambda q, a, b: sc.betainccinv(a, b, q),
     )),
     (st.chi2, law(
         "chi2", 1.0, 0.0, INF,
-        logpdf=_log_chi2, cdf=lambda x, df: sc.chdtr(df, x), sf=lambda x, df: sc.chdtrc(df, x),
+        logpdf=_log_chi2, pdf=lambda x, df: power_density(x, 0.5 * df - 1.0, -0.5 * x - sc.gammaln(0.5 * df) - 0.5 * log(2.0) * df),
+        cdf=lambda x, df: sc.chdtr(df, x), sf=lambda x, df: sc.chdtrc(df, x),
         ppf=lambda q, df: 2.0 * sc.gammaincinv(0.5 * df, q), isf=lambda q, df: sc.chdtri(df, q),
     )),
-    (st.f, law("f", 1.0, 0.0, INF, logpdf=_log_f, cdf=lambda x, m, n: sc.fdtr(m, n, x), sf=lambda x, m, n: sc.fdtrc(m, n, x))),
+    (st.f, law(
+        "f", 1.0, 0.0, INF, inner_only=True,
+        logpdf=lambda x, m, n: times_log(0.5 * m - 1.0, x) + _log_f_rest(x, m, n),
+        pdf=lambda x, m, n: power_density(x, 0.5 * m - 1.0, _log_f_rest(x, m, n)),
+        cdf=lambda x, m, n: sc.fdtr(m, n, x), sf=lambda x, m, n: sc.fdtrc(m, n, x),
+    )),
     (st.poisson, law(
         "poisson", 0.0, 0.0, INF, lambda mu: mu >= 0,
         pmf=_poisson, logpmf=_log_poisson, cdf=sc.pdtr, sf=sc.pdtrc,

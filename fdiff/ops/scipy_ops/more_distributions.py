@@ -12,13 +12,17 @@ import numpy as np
 from scipy import special as sc
 from scipy import stats as st
 
-from .distributions import INF, ROOT, Law, count_log, exp_of, law, log_normal, times_log
-
-
-def _power(x: object, c: object) -> object:
-    """``x**c`` for c > 0; at x = 0 the derivative in `c` is 0."""
-    none = x == 0
-    return np.where(none, 0.0, np.power(np.where(none, 1.0, x), c))
+from .distributions import (
+    INF,
+    ROOT,
+    Law,
+    count_log,
+    flat_start,
+    law,
+    log_normal,
+    power_density,
+    times_log,
+)
 
 
 def _log_mass(a: object, b: object) -> object:
@@ -32,8 +36,31 @@ def _log_mass(a: object, b: object) -> object:
 
 
 def _log_nbinom(k: object, n: object, p: object) -> object:
-    ways = sc.gammaln(n + k) - sc.gammaln(k + 1.0) - sc.gammaln(n)
-    return ways + n * np.log(p) + count_log(k, -p, sc.xlog1py)
+    return _nbinom_ways(k, n) + n * np.log(p) + count_log(k, -p, sc.xlog1py)
+
+
+def _nbinom_ways(k: object, n: object) -> object:
+    return sc.gammaln(n + k) - sc.gammaln(k + 1.0) - sc.gammaln(n)
+
+
+def _nbinom(k: object, n: object, p: object) -> object:
+    """By powers where `p` is 1, because ``log(1 - p)`` has no derivative there."""
+    sure = p == 1
+    at = np.where(sure, p, 0.5)
+    by_powers = np.exp(_nbinom_ways(k, n)) * np.power(at, n) * np.power(1.0 - at, k)
+    return np.where(sure, by_powers, np.exp(_log_nbinom(k, n, np.where(sure, 0.5, p))))
+
+
+def _geometric_tail(k: object, p: object) -> object:
+    """``(1 - p)**k``, by logarithms where 1 - p is rounded."""
+    small = p < 0.5
+    return np.where(small, np.exp(k * np.log1p(-np.where(small, p, 0.25))), np.power(1.0 - np.where(small, 0.5, p), k))
+
+
+def _geometric(k: object, p: object) -> object:
+    """``1 - (1 - p)**k``."""
+    small = p < 0.5
+    return np.where(small, -np.expm1(k * np.log1p(-np.where(small, p, 0.25))), 1.0 - np.power(1.0 - np.where(small, 0.5, p), k))
 
 
 def _log_geometric(k: object, p: object) -> object:
@@ -45,17 +72,29 @@ def _log_beta_binomial(k: object, n: object, a: object, b: object) -> object:
     return ways + sc.betaln(k + a, n - k + b) - sc.betaln(a, b)
 
 
-def _log_chi(x: object, df: object) -> object:
-    scale = log(2.0) - 0.5 * log(2.0) * df - sc.gammaln(0.5 * df)
-    return scale + times_log(df - 1.0, x) - 0.5 * x**2
+def _log_chi_rest(x: object, df: object) -> object:
+    return log(2.0) - 0.5 * log(2.0) * df - sc.gammaln(0.5 * df) - 0.5 * x**2
 
 
-def _log_nakagami(x: object, nu: object) -> object:
-    return log(2.0) + sc.xlogy(nu, nu) - sc.gammaln(nu) + times_log(2.0 * nu - 1.0, x) - nu * x**2
+def _log_nakagami_rest(x: object, nu: object) -> object:
+    return log(2.0) + sc.xlogy(nu, nu) - sc.gammaln(nu) - nu * x**2
+
+
+def _log_logistic(x: object, c: object) -> object:
+    low = x < 1.0
+    power = np.power(np.where(low, x, 1.0), c)
+    return np.where(low, power / (1.0 + power), 1.0 / (1.0 + np.power(np.where(low, 1.0, x), -c)))
 
 
 def _laplace(x: object) -> object:
-    return np.where(x > 0, 1.0 - 0.5 * np.exp(-np.abs(x)), 0.5 * np.exp(-np.abs(x)))
+    upper = x > 0
+    return np.where(upper, 1.0 - 0.5 * np.exp(-np.where(upper, x, 0.0)), 0.5 * np.exp(np.where(upper, 0.0, x)))
+
+
+def _cotangent(turn: object) -> object:
+    """``1 / tan(turn)`` up to half a turn; next to a quarter, where that has a pole in between, as a tangent."""
+    near = np.abs(turn - 0.5 * pi) < 0.5
+    return np.where(near, np.tan(0.5 * pi - np.where(near, turn, 0.5 * pi)), 1.0 / np.tan(np.where(near, 0.5, turn)))
 
 
 def _laplace_quantile(q: object) -> object:
@@ -64,25 +103,26 @@ def _laplace_quantile(q: object) -> object:
 
 
 def _logistic(x: object) -> object:
-    y = -np.abs(x)
-    return y - 2.0 * np.log1p(np.exp(y))
+    return sc.log_expit(x) + sc.log_expit(-x)
 
 
 MORE_DISTRIBUTIONS = (
     (st.weibull_min, law(
         "weibull_min", 1.0, 0.0, INF,
-        logpdf=lambda x, c: np.log(c) + times_log(c - 1.0, x) - _power(x, c), cdf=lambda x, c: -np.expm1(-_power(x, c)),
-        sf=lambda x, c: np.exp(-_power(x, c)), logsf=lambda x, c: -_power(x, c),
+        logpdf=lambda x, c: np.log(c) + times_log(c - 1.0, x) - np.power(x, c),
+        pdf=lambda x, c: power_density(x, c - 1.0, np.log(c) - np.power(x, c)), cdf=lambda x, c: -np.expm1(-np.power(x, c)),
+        sf=lambda x, c: np.exp(-np.power(x, c)), logsf=lambda x, c: -np.power(x, c),
         ppf=lambda q, c: np.power(-np.log1p(-q), 1.0 / c), isf=lambda q, c: np.power(-np.log(q), 1.0 / c),
     )),
     (st.weibull_max, law(
         "weibull_max", -1.0, -INF, 0.0,
-        logpdf=lambda x, c: np.log(c) + times_log(c - 1.0, -x) - _power(-x, c), cdf=lambda x, c: np.exp(-_power(-x, c)),
-        logcdf=lambda x, c: -_power(-x, c), sf=lambda x, c: -np.expm1(-_power(-x, c)), ppf=lambda q, c: -np.power(-np.log(q), 1.0 / c),
+        logpdf=lambda x, c: np.log(c) + times_log(c - 1.0, -x) - np.power(-x, c),
+        pdf=lambda x, c: power_density(-x, c - 1.0, np.log(c) - np.power(-x, c)), cdf=lambda x, c: np.exp(-np.power(-x, c)),
+        logcdf=lambda x, c: -np.power(-x, c), sf=lambda x, c: -np.expm1(-np.power(-x, c)), ppf=lambda q, c: -np.power(-np.log(q), 1.0 / c),
     )),
     (st.invweibull, law(
-        "invweibull", 1.0, 0.0, INF,
-        logpdf=lambda x, c: np.log(c) - (c + 1.0) * np.log(x) - np.power(x, -c), cdf=lambda x, c: np.exp(-np.power(x, -c)),
+        "invweibull", 1.0, 0.0, INF, inner_only=True,
+        logpdf=flat_start(lambda x, c: np.log(c) - (c + 1.0) * np.log(x) - np.power(x, -c)), cdf=lambda x, c: np.exp(-np.power(x, -c)),
         logcdf=lambda x, c: -np.power(x, -c), sf=lambda x, c: -np.expm1(-np.power(x, -c)),
         ppf=lambda q, c: np.power(-np.log(q), -1.0 / c), isf=lambda q, c: np.power(-np.log1p(-q), -1.0 / c),
     )),
@@ -90,12 +130,12 @@ MORE_DISTRIBUTIONS = (
         "cauchy", 0.5, -INF, INF,
         pdf=lambda x: 1.0 / pi / (1.0 + x * x), logpdf=lambda x: np.log(1.0 / pi / (1.0 + x * x)),
         cdf=lambda x: np.arctan2(1.0, -x) / pi, sf=lambda x: np.arctan2(1.0, x) / pi,
-        ppf=lambda q: -1.0 / np.tan(pi * q), isf=lambda q: 1.0 / np.tan(pi * q),
+        ppf=lambda q: -_cotangent(pi * q), isf=lambda q: _cotangent(pi * q),
     )),
     (st.halfcauchy, law(
         "halfcauchy", 1.0, 0.0, INF,
         pdf=lambda x: 2.0 / pi / (1.0 + x * x), logpdf=lambda x: log(2.0 / pi) - np.log1p(x * x), cdf=lambda x: 2.0 / pi * np.arctan(x),
-        sf=lambda x: 2.0 / pi * np.arctan2(1.0, x), ppf=lambda q: np.tan(pi / 2.0 * q), isf=lambda q: 1.0 / np.tan(pi * q / 2.0),
+        sf=lambda x: 2.0 / pi * np.arctan2(1.0, x), ppf=lambda q: np.tan(pi / 2.0 * q), isf=lambda q: _cotangent(pi * q / 2.0),
     )),
     (st.logistic, law(
         "logistic", 0.5, -INF, INF,
@@ -124,19 +164,23 @@ MORE_DISTRIBUTIONS = (
         ppf=lambda q: np.sqrt(-2.0 * np.log1p(-q)), isf=lambda q: np.sqrt(-2.0 * np.log(q)),
     )),
     (st.maxwell, law(
-        "maxwell", 1.0, 0.0, INF,
+        "maxwell", 1.0, 0.0, INF, inner_only=True,
         pdf=lambda x: sqrt(2.0 / pi) * x * x * np.exp(-x * x / 2.0), logpdf=lambda x: log(sqrt(2.0 / pi)) + 2.0 * np.log(x) - 0.5 * x * x,
         cdf=lambda x: sc.gammainc(1.5, x * x / 2.0), sf=lambda x: sc.gammaincc(1.5, x * x / 2.0),
         ppf=lambda q: np.sqrt(2.0 * sc.gammaincinv(1.5, q)), isf=lambda q: np.sqrt(2.0 * sc.gammainccinv(1.5, q)),
     )),
     (st.chi, law(
-        "chi", 1.0, 0.0, INF,
-        logpdf=_log_chi, cdf=lambda x, df: sc.gammainc(0.5 * df, 0.5 * x**2), sf=lambda x, df: sc.gammaincc(0.5 * df, 0.5 * x**2),
+        "chi", 1.0, 0.0, INF, inner_only=True,
+        logpdf=lambda x, df: times_log(df - 1.0, x) + _log_chi_rest(x, df),
+        pdf=lambda x, df: power_density(x, df - 1.0, _log_chi_rest(x, df)),
+        cdf=lambda x, df: sc.gammainc(0.5 * df, 0.5 * x**2), sf=lambda x, df: sc.gammaincc(0.5 * df, 0.5 * x**2),
         ppf=lambda q, df: np.sqrt(2.0 * sc.gammaincinv(0.5 * df, q)), isf=lambda q, df: np.sqrt(2.0 * sc.gammainccinv(0.5 * df, q)),
     )),
     (st.nakagami, law(
-        "nakagami", 1.0, 0.0, INF,
-        logpdf=_log_nakagami, cdf=lambda x, nu: sc.gammainc(nu, nu * x * x), sf=lambda x, nu: sc.gammaincc(nu, nu * x * x),
+        "nakagami", 1.0, 0.0, INF, inner_only=True,
+        logpdf=lambda x, nu: times_log(2.0 * nu - 1.0, x) + _log_nakagami_rest(x, nu),
+        pdf=lambda x, nu: power_density(x, 2.0 * nu - 1.0, _log_nakagami_rest(x, nu)),
+        cdf=lambda x, nu: sc.gammainc(nu, nu * x * x), sf=lambda x, nu: sc.gammaincc(nu, nu * x * x),
         ppf=lambda q, nu: np.sqrt(1.0 / nu * sc.gammaincinv(nu, q)), isf=lambda q, nu: np.sqrt(1.0 / nu * sc.gammainccinv(nu, q)),
     )),
     (st.halfnorm, law(
@@ -157,23 +201,24 @@ MORE_DISTRIBUTIONS = (
         ppf=lambda q, c: np.expm1(-np.log1p(-q) / c), isf=lambda q, c: np.power(q, -1.0 / c) - 1.0,
     )),
     (st.powerlaw, law(
-        "powerlaw", 0.5, 0.0, 1.0, logpdf=lambda x, a: np.log(a) + times_log(a - 1.0, x), cdf=_power, logcdf=lambda x, a: a * np.log(x),
-        sf=lambda x, a: 1.0 - _power(x, a),
+        "powerlaw", 0.5, 0.0, 1.0, pdf=lambda x, a: power_density(x, a - 1.0, np.log(a)),
+        logpdf=lambda x, a: np.log(a) + times_log(a - 1.0, x), cdf=np.power, logcdf=lambda x, a: a * np.log(x),
+        sf=lambda x, a: 1.0 - np.power(x, a),
         ppf=lambda q, a: np.power(q, 1.0 / a),
     )),
     (st.invgamma, law(
-        "invgamma", 1.0, 0.0, INF,
-        logpdf=lambda x, a: -(a + 1.0) * np.log(x) - sc.gammaln(a) - 1.0 / x, cdf=lambda x, a: sc.gammaincc(a, 1.0 / x),
+        "invgamma", 1.0, 0.0, INF, inner_only=True,
+        logpdf=flat_start(lambda x, a: -(a + 1.0) * np.log(x) - sc.gammaln(a) - 1.0 / x), cdf=lambda x, a: sc.gammaincc(a, 1.0 / x),
         sf=lambda x, a: sc.gammainc(a, 1.0 / x), ppf=lambda q, a: 1.0 / sc.gammainccinv(a, q), isf=lambda q, a: 1.0 / sc.gammaincinv(a, q),
     )),
     (st.levy, law(
-        "levy", 1.0, 0.0, INF,
-        logpdf=lambda x: -0.5 * np.log(2.0 * pi * x) - np.log(x) - 1.0 / (2.0 * x), cdf=lambda x: sc.erfc(np.sqrt(0.5 / x)),
+        "levy", 1.0, 0.0, INF, inner_only=True,
+        logpdf=flat_start(lambda x: -0.5 * np.log(2.0 * pi * x) - np.log(x) - 1.0 / (2.0 * x)), cdf=lambda x: sc.erfc(np.sqrt(0.5 / x)),
         sf=lambda x: sc.erf(np.sqrt(0.5 / x)), ppf=lambda q: 1.0 / sc.ndtri(q / 2.0) ** 2,
     )),
     (st.fisk, law(
-        "fisk", 1.0, 0.0, INF, logpdf=lambda x, c: np.log(c) + times_log(c - 1.0, x) - 2.0 * np.log1p(_power(x, c)),
-        cdf=lambda x, c: 1.0 / (1.0 + np.power(x, -c)),
+        "fisk", 1.0, 0.0, INF, logpdf=lambda x, c: np.log(c) + times_log(c - 1.0, x) - 2.0 * np.log1p(np.power(x, c)),
+        pdf=lambda x, c: power_density(x, c - 1.0, np.log(c) - 2.0 * np.log1p(np.power(x, c))), cdf=_log_logistic,
         sf=lambda x, c: 1.0 / (1.0 + np.power(x, c)), ppf=lambda q, c: np.power(q / (1.0 - q), 1.0 / c),
         isf=lambda q, c: np.power((1.0 - q) / q, 1.0 / c),
     )),
@@ -201,17 +246,17 @@ MORE_DISTRIBUTIONS = (
         "truncnorm", 0.0, lambda a, b: (a, b), lambda a, b: a < b,
         {"logpdf": lambda x, a, b: log_normal(x) - _log_mass(a, b), "logcdf": lambda x, a, b: _log_mass(a, x) - _log_mass(a, b),
          "cdf": lambda x, a, b: np.exp(_log_mass(a, x) - _log_mass(a, b)), "logsf": lambda x, a, b: _log_mass(x, b) - _log_mass(a, b),
-         "sf": lambda x, a, b: np.exp(_log_mass(x, b) - _log_mass(a, b))},
+         "sf": lambda x, a, b: np.exp(_log_mass(x, b) - _log_mass(a, b))}, inner_only=True,
     )),
     (st.nbinom, law(
         "nbinom", 1.0, 0.0, INF, lambda n, p: (n > 0) & (p > 0) & (p <= 1),
-        logpmf=_log_nbinom, pmf=lambda k, n, p: exp_of(_log_nbinom(k, n, p)), cdf=lambda k, n, p: sc.betainc(n, k + 1.0, p),
+        logpmf=_log_nbinom, pmf=_nbinom, cdf=lambda k, n, p: sc.betainc(n, k + 1.0, p),
         sf=lambda k, n, p: sc.betaincc(n, k + 1.0, p),
     )),
     (st.geom, law(
         "geom", 1.0, 1.0, INF, lambda p: (p > 0) & (p <= 1),
-        logpmf=_log_geometric, pmf=lambda k, p: np.power(1.0 - p, k - 1.0) * p, cdf=lambda k, p: -np.expm1(np.log1p(-p) * k),
-        sf=lambda k, p: np.exp(k * np.log1p(-p)), logsf=lambda k, p: k * np.log1p(-p),
+        logpmf=_log_geometric, pmf=lambda k, p: np.power(1.0 - p, k - 1.0) * p, cdf=_geometric,
+        sf=_geometric_tail, logsf=lambda k, p: k * np.log1p(-p),
     )),
     (st.bernoulli, law(
         "bernoulli", 0.0, 0.0, 1.0, lambda p: (p >= 0) & (p <= 1),

@@ -23,6 +23,7 @@ from ..accurate_partials import (
     logistic_slope,
     power_sum,
     product_error,
+    steep,
 )
 from ..elementwise import power_slopes
 from ..sample_domains import count, positive, real, unit
@@ -129,7 +130,8 @@ special("kl_div", lambda x, y, out: (lambda: np.log(x) - np.log(y), lambda: 1.0 
 
 
 def _huber_slopes(delta: TracedArray, r: TracedArray, out: TracedArray) -> tuple[object, ...]:
-    return (np.where(np.abs(r) <= delta, 0.0, np.abs(r) - delta), np.where(np.abs(r) <= delta, r, delta * np.sign(r)))
+    near = np.abs(r) <= delta
+    return (np.where(near, 0.0, np.abs(r) - delta), np.where(near & (delta > 0), r, delta * np.sign(r)))
 
 
 special("huber", _huber_slopes, lambda rng, shape: rng.uniform(0.6, 1.0, shape), real)
@@ -138,7 +140,7 @@ special("pseudo_huber", lambda delta, r, out: _pseudo_huber_slopes(delta, r), po
 
 def _over(x: TracedArray, y: TracedArray) -> object:
     """``x / y``, and 0 for 0 / 0."""
-    return x / np.where((x == 0) & (y == 0), 1.0, y)
+    return np.where((x == 0) & (y == 0), steep(x), x / y)
 
 
 def _pseudo_huber_slopes(delta: TracedArray, r: TracedArray) -> tuple[object, object]:

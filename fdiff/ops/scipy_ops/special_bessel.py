@@ -25,13 +25,19 @@ special("j1", lambda x, out: (0.5 * (sc.j0(x) - sc.jv(2, x)),), real)
 special("y0", lambda x, out: (-sc.y1(x),), positive)
 special("y1", lambda x, out: (0.5 * (sc.y0(x) - sc.yv(2, x)),), positive)
 special("i0", lambda x, out: (sc.i1(x),), real)
-special("i1", lambda x, out: (0.5 * (sc.i0(x) + sc.iv(2, np.where(np.abs(x) < TINY, 0.0, x))),), real)
+special("i1", lambda x, out: (0.5 * (sc.i0(x) + _second(sc.iv, x)),), real)
 special("i0e", lambda x, out: (_unless_far("i", 0, np.abs(x), np.sign(x), sc.i1e(x) - np.sign(x) * out),), real)
 
 
 def _i1e_slopes(x: TracedArray, out: TracedArray) -> tuple[object, ...]:
-    near = 0.5 * (sc.i0e(x) + sc.ive(2, np.where(np.abs(x) < TINY, 0.0, x))) - np.sign(x) * out
+    near = 0.5 * (sc.i0e(x) + _second(sc.ive, x)) - np.sign(x) * out
     return (_unless_far("i", 1, np.abs(x), 1.0, near),)
+
+
+def _second(function: np.ufunc, x: TracedArray) -> object:
+    """``I_2(x)``, or that times ``exp(-|x|)``: by its power series (DLMF 10.25.2) where SciPy's may be nan."""
+    tiny = np.abs(x) < TINY
+    return np.where(tiny, x * x / 8.0 * sc.hyp0f1(3.0, x * x / 4.0), function(2, np.where(tiny, 1.0, x)))
 
 
 special("i1e", _i1e_slopes, real)
@@ -71,11 +77,18 @@ def _unless_far(kind: str, v: object, x: TracedArray, sign: object, near: object
 
 
 # --- of any order -----------------------------------------------------------------------------
+
+
+def _whole(n: TracedArray) -> TracedArray:
+    """The order that SciPy takes: it leaves out what is behind the point."""
+    return np.trunc(n) if n.dtype.kind == "f" else n
+
+
 special("jv", lambda v, z, out: (LACKING, 0.5 * (sc.jv(v - 1, z) - sc.jv(v + 1, z))), order, positive)
 special("jve", lambda v, z, out: (LACKING, 0.5 * (sc.jve(v - 1, z) - sc.jve(v + 1, z))), order, positive)
 special("yv", lambda v, z, out: (LACKING, 0.5 * (sc.yv(v - 1, z) - sc.yv(v + 1, z))), order, positive)
 special("yve", lambda v, z, out: (LACKING, 0.5 * (sc.yve(v - 1, z) - sc.yve(v + 1, z))), order, positive)
-special("yn", lambda n, x, out: (LACKING, 0.5 * (sc.yn(n - 1, x) - sc.yn(n + 1, x))), order, positive)
+special("yn", lambda n, x, out: (LACKING, 0.5 * (sc.yn(_whole(n) - 1, x) - sc.yn(_whole(n) + 1, x))), order, positive)
 special("iv", lambda v, z, out: (LACKING, 0.5 * (sc.iv(v - 1, z) + sc.iv(v + 1, z))), order, positive)
 
 
@@ -86,7 +99,7 @@ def _ive_slopes(v: TracedArray, z: TracedArray, out: TracedArray) -> tuple[objec
 special("ive", _ive_slopes, order, positive)
 special("kv", lambda v, z, out: (LACKING, -0.5 * (sc.kv(v - 1, z) + sc.kv(v + 1, z))), order, positive)
 special("kve", lambda v, z, out: (LACKING, _unless_far("k", v, z, 1.0, out - 0.5 * (sc.kve(v - 1, z) + sc.kve(v + 1, z)))), order, positive)
-special("kn", lambda n, x, out: (LACKING, -0.5 * (sc.kn(np.abs(n - 1), x) + sc.kn(n + 1, x))), order, positive)
+special("kn", lambda n, x, out: (LACKING, -0.5 * (sc.kn(np.abs(_whole(n) - 1), x) + sc.kn(_whole(n) + 1, x))), order, positive)
 special("struve", lambda v, x, out: (LACKING, 0.5 * (sc.struve(v - 1, x) - sc.struve(v + 1, x) + _source(v, x))), order, positive)
 special("modstruve", lambda v, x, out: (LACKING, 0.5 * (sc.modstruve(v - 1, x) + sc.modstruve(v + 1, x) + _source(v, x))), order, positive)
 

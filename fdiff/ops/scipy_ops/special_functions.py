@@ -8,6 +8,7 @@ import numpy as np
 from scipy import special as sc
 
 from ...trace import TracedArray, apply, unsupported
+from ..accurate_partials import vanishing
 from ..elementwise import bounded, stop
 from ..reductions import as_scalar
 from ..sample_domains import positive
@@ -34,7 +35,6 @@ def logsumexp(a: object, axis: object = None, b: object = None, keepdims: bool =
     if weights is not None:
         shape = np.broadcast_shapes(x.shape, weights.shape)
         x, weights = np.broadcast_to(x, shape), np.broadcast_to(weights, shape)
-        x = np.where(weights == 0, -np.inf, x)
     x = x.reshape((1,)) if not x.ndim else x
     weights = weights.reshape((1,)) if weights is not None and not weights.ndim else weights
     axes = normal_axes(axis, x.ndim)
@@ -55,20 +55,34 @@ def _log_sum(x: TracedArray, b: TracedArray | None, axes: tuple[int, ...]) -> tu
         out = _log_sum_of_terms(x, axes)
         sign = np.where(out == -np.inf, x.dtype.type(0), x.dtype.type(1))
         return out, np.where(np.isnan(out), out, sign)
-    top = _peak(x, axes)
+    fixed = np.where(b == 0, -np.inf, apply(stop, x))  # what has no weight is not the largest
+    top = _peak(fixed, axes)
     infinite = np.isinf(top)
-    terms = np.exp(np.where(infinite, 0.0, x) - np.where(infinite, 0.0, top))
-    terms = b * terms
-    largest = x == top
-    most = np.sum(np.where(largest, terms, 0.0), axis=axes, keepdims=True)
-    rest = np.sum(np.where(largest, 0.0, terms), axis=axes, keepdims=True)
+    away = x - _shift(top)
+    away = np.where((b == 0) & np.isinf(away), apply(stop, away), away)
+    terms = vanishing(b, np.exp(np.where(infinite, apply(bounded, away, traced(x.dtype.type(1))), away)))
+    largest, known = fixed == top, apply(stop, terms)
+    most = np.sum(np.where(largest, known, 0.0), axis=axes, keepdims=True)
+    rest = np.sum(np.where(largest, 0.0, known), axis=axes, keepdims=True)
     ratio = np.where(rest == 0, rest, rest / np.where(rest == 0, 1.0, most))
     sign = np.sign(ratio + 1.0) * np.sign(most)
     finite = np.log1p(np.where(ratio < -1.0, -ratio - 2.0, ratio)) + np.log(np.abs(most)) + top
-    held = largest & (x == np.inf)
-    unbounded = np.sum(np.where(held, x * b, 0.0), axis=axes, keepdims=True)
-    out = np.where(infinite, np.where(top < 0, top, np.abs(unbounded)), finite)
-    return out, np.where(infinite, np.where(top < 0, 0.0, np.sign(unbounded)), sign)
+    held = largest & (fixed == np.inf)
+    unbounded = np.sum(np.where(held, fixed * apply(stop, b), 0.0), axis=axes, keepdims=True)
+    value = np.where(infinite, np.where(top < 0, top, np.abs(unbounded)), finite)
+    log = np.log(np.abs(np.sum(terms, axis=axes, keepdims=True) + _in_place_of_none(np.max(x, axis=axes, keepdims=True))))
+    rounding = np.where(value == log, 0.0, value - log)
+    return log + apply(stop, rounding), np.where(infinite, np.where(top < 0, 0.0, np.sign(unbounded)), sign)
+
+
+def _shift(top: TracedArray) -> TracedArray:
+    """What is subtracted: the largest entry; of an infinite one a number, so that it stays infinite."""
+    return np.where(np.isinf(top), np.where(top > 0, np.finfo(top.dtype).max, top.dtype.type(0)), top)
+
+
+def _in_place_of_none(top: TracedArray) -> TracedArray:
+    """One where all entries are -inf, for a sum that would be zero."""
+    return np.where(top == -np.inf, top.dtype.type(1), top.dtype.type(0))
 
 
 def _log_sum_of_terms(x: TracedArray, axes: tuple[int, ...]) -> TracedArray:
@@ -81,10 +95,9 @@ def _log_sum_of_terms(x: TracedArray, axes: tuple[int, ...]) -> TracedArray:
     """
     fixed, top = apply(stop, x), _peak(x, axes)
     infinite, type_ = np.isinf(top), x.dtype.type
-    shift = np.where(infinite, np.where(top > 0, np.finfo(x.dtype).max, type_(0)), top)
-    terms = np.exp(apply(bounded, x - shift, traced(type_(1))))
+    terms = np.exp(apply(bounded, x - _shift(top), traced(type_(1))))
     total = np.sum(terms, axis=axes, keepdims=True)
-    total = total + np.where(top == -np.inf, type_(1), type_(0))
+    total = total + _in_place_of_none(top)
     largest, known = fixed == top, apply(stop, terms)
     most = np.sum(np.where(largest, type_(1), type_(0)), axis=axes, keepdims=True)
     rest = np.sum(np.where(largest, type_(0), known), axis=axes, keepdims=True)

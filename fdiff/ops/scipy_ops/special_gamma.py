@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from math import pi
+from math import perm, pi
 
 import numpy as np
 from scipy import special as sc
 
-from ...trace import TracedArray, apply
+from ...trace import TracedArray, apply, constant_value
 from ..sample_domains import positive, real
 from .special_family import LACKING, order, special
 
@@ -32,7 +32,7 @@ def _shifted(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return total
 
 
-def _digamma_rise(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def digamma_rise_of(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     x, y = np.asarray(a, float), np.asarray(b, float)
     with np.errstate(all="ignore"):
         end = x + y
@@ -46,7 +46,7 @@ def _rise_slopes(a: TracedArray, b: TracedArray, out: TracedArray) -> tuple[obje
 
 
 # ``psi(a + b) - psi(a)``; the difference of both values would lose all digits for a >> b.
-digamma_rise = special("digamma_rise", _rise_slopes, positive, positive, evaluate=_digamma_rise)
+digamma_rise = special("digamma_rise", _rise_slopes, positive, positive, evaluate=digamma_rise_of)
 
 special("gamma", lambda x, out: (out * sc.psi(x),), real)
 special("rgamma", lambda x, out: (_rgamma_slope(x, out),), real)
@@ -60,11 +60,59 @@ special("betaln", lambda a, b, out: (lambda: -apply(digamma_rise, a, b), lambda:
 
 
 def _binom_slopes(n: TracedArray, k: TracedArray, out: TracedArray) -> tuple[object, ...]:
-    return (lambda: out * apply(digamma_rise, n - k + 1.0, k), lambda: out * apply(digamma_rise, k + 1.0, n - k - k))
+    rest = n - k + 1.0
+    return (
+        lambda: _binom_by_n(n, k, out),
+        lambda: np.where(
+            pole(rest) | pole(k + 1.0),
+            sc.gamma(n + 1.0) * (_by_rgamma(k + 1.0) * sc.rgamma(rest) - sc.rgamma(k + 1.0) * _by_rgamma(rest)),
+            out * apply(digamma_rise, k + 1.0, n - k - k),
+        ),
+    )
+
+
+_MOST = 30  # the largest degree of a polynomial whose slope is a sum
+
+
+def _degree(k: TracedArray) -> int | None:
+    """The degree of the polynomial that a constant whole number `k` makes of `binom` and `poch`."""
+    value = constant_value(k)
+    whole = value is not None and value.size == 1 and 0 <= value <= _MOST and value == np.floor(value)
+    return int(value.item()) if whole else None
+
+
+def _binom_by_n(n: TracedArray, k: TracedArray, out: TracedArray) -> object:
+    """Slope in `n`; of a polynomial the sum of ``-(-1)**j binom(n, k - j) / j`` where n < k: there gamma has poles."""
+    rest = n - k + 1.0
+    slope = out * apply(digamma_rise, rest, k)
+    if (degree := _degree(k)) is not None:
+        terms = [-((-1.0) ** j) / j * sc.binom(n, float(degree - j)) for j in range(1, degree + 1)]
+        return np.where(n < k, sum(terms, start=0.0 * n), slope)
+    at_pole = sc.gamma(n + 1.0) * sc.rgamma(k + 1.0) * (sc.psi(n + 1.0) * sc.rgamma(rest) + _by_rgamma(rest))
+    return np.where(pole(rest) | pole(k + 1.0), at_pole, slope)
+
+
+def _poch_by_z(z: TracedArray, m: TracedArray, out: TracedArray) -> object:
+    """Slope in `z`; of a polynomial the sum of ``m! / (m - j)! poch(z, m - j) / j`` where z is not positive."""
+    slope = out * apply(digamma_rise, z, m)
+    if (degree := _degree(m)) is not None:
+        terms = [perm(degree, j) / j * sc.poch(z, float(degree - j)) for j in range(1, degree + 1)]
+        return np.where(z > 0, slope, sum(terms, start=0.0 * z))
+    at_pole = sc.gamma(z + m) * (sc.psi(z + m) * sc.rgamma(z) + _by_rgamma(z))
+    return np.where(pole(z), at_pole, slope)
+
+
+def pole(x: object) -> object:
+    """Where gamma is infinite. A density with this parameter is 0; it is met as the derivative of one at its end."""
+    return (x <= 0) & (x == np.floor(x))
+
+
+def _by_rgamma(x: TracedArray) -> object:
+    return _rgamma_slope(x, sc.rgamma(x))
 
 
 special("binom", _binom_slopes, lambda rng, shape: rng.uniform(3.2, 6.0, shape), positive)
-special("poch", lambda z, m, out: (lambda: out * apply(digamma_rise, z, m), lambda: out * sc.psi(z + m)), positive, positive)
+special("poch", lambda z, m, out: (lambda: _poch_by_z(z, m, out), lambda: out * sc.psi(z + m)), positive, positive)
 
 
 def _rgamma_slope(x: TracedArray, out: TracedArray) -> object:

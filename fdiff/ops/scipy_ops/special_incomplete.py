@@ -2,58 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import product
-from math import comb, factorial
-
 import numpy as np
-from scipy import special as sc
 
 from ...primitive import ZERO
 from ...trace import TracedArray, apply
+from ..accurate_partials import vanishing
 from ..sample_domains import positive, real
 from .accurate_densities import beta_density_op, gamma_density_op, student_density
 from .incomplete_taylor_series import betainc_by_ab, gammainc_by_a
 from .special_family import LACKING, order, special
-
-
-def _polygamma(m: int, x: object) -> object:
-    """Derivative of order `m` of digamma (DLMF 5.15.1)."""
-    return sc.psi(x) if m == 0 else (-1.0) ** (m + 1) * factorial(m) * sc.zeta(m + 1, x)
-
-
-def _products(orders: tuple[int, int], logarithm: Callable[[int, int], object]) -> object:
-    """Derivatives of exp(G), divided by exp(G), from those of G: by the product rule from ``exp(G)' = G' exp(G)``."""
-    known: dict[tuple[int, int], object] = {(0, 0): 1.0}
-    for i, j in product(range(orders[0] + 1), range(orders[1] + 1)):
-        if (i, j) == (0, 0):
-            continue
-        di, dj = (1, 0) if i else (0, 1)
-        steps = product(range(i - di + 1), range(j - dj + 1))
-        known[i, j] = sum(comb(i - di, k) * comb(j - dj, m) * logarithm(k + di, m + dj) * known[i - di - k, j - dj - m] for k, m in steps)
-    return known[orders]
+from .special_gamma import digamma_rise
 
 
 def gamma_density(a: object, x: object) -> TracedArray:
-    return apply(gamma_density_op, a, x)
+    return apply(gamma_density_op, a, x, n=0)
 
 
 def beta_density(a: object, b: object, x: TracedArray, rest: object | None = None) -> TracedArray:
     """The density at `x`; `rest` is 1 - x where it is known better."""
-    return apply(beta_density_op, a, b, x, 1.0 - x if rest is None else rest)
+    return apply(beta_density_op, a, b, x, 1.0 - x if rest is None else rest, i=0, j=0)
 
 
 # --- incomplete gamma -------------------------------------------------------------------------
 
 
-def _density_by_a(a: TracedArray, x: TracedArray, n: int) -> object:
-    """n-th derivative in `a` of the gamma density; at x = 0 its limit."""
-    slope = gamma_density(a, x) * _products((n, 0), lambda i, _: np.log(x) - sc.psi(a) if i == 1 else -_polygamma(i - 1, a))
-    return np.where((x == 0) & (a > 1.0), 0.0, slope)
-
-
 def _by_a_slopes(a: TracedArray, x: TracedArray, out: TracedArray, n: int) -> tuple[object, ...]:
-    return (lambda: apply(gammainc_a, a, x, n=n + 1), lambda: _density_by_a(a, x, n))
+    return (lambda: apply(gammainc_a, a, x, n=n + 1), lambda: apply(gamma_density_op, a, x, n=n))
 
 
 gammainc_a = special("gammainc_by_a", _by_a_slopes, positive, positive, evaluate=gammainc_by_a, params=({"n": 1}, {"n": 2}))
@@ -98,14 +72,14 @@ special("chdtri", _chdtri_slopes, positive, probability)
 
 
 def _gdtr_slopes(a: TracedArray, b: TracedArray, x: TracedArray, out: TracedArray) -> tuple[object, ...]:
-    return (lambda: x * gamma_density(b, a * x), lambda: _by_a(b, a * x), lambda: a * gamma_density(b, a * x))
+    return (lambda: vanishing(x, gamma_density(b, a * x)), lambda: _by_a(b, a * x), lambda: a * gamma_density(b, a * x))
 
 
 special("gdtr", _gdtr_slopes, positive, positive, positive)
 
 
 def _gdtrc_slopes(a: TracedArray, b: TracedArray, x: TracedArray, out: TracedArray) -> tuple[object, ...]:
-    return (lambda: -x * gamma_density(b, a * x), lambda: -_by_a(b, a * x), lambda: -a * gamma_density(b, a * x))
+    return (lambda: -vanishing(x, gamma_density(b, a * x)), lambda: -_by_a(b, a * x), lambda: -a * gamma_density(b, a * x))
 
 
 special("gdtrc", _gdtrc_slopes, positive, positive, positive)
@@ -115,21 +89,11 @@ special("pdtrc", lambda k, m, out: (ZERO, lambda: gamma_density(np.floor(k) + 1.
 # --- incomplete beta --------------------------------------------------------------------------
 
 
-def _beta_density_by_ab(a: TracedArray, b: TracedArray, x: TracedArray, i: int, j: int) -> object:
-    def logarithm(k: int, m: int) -> object:
-        total = _polygamma(k + m - 1, a + b)
-        total = total - _polygamma(k - 1, a) if not m else total - _polygamma(m - 1, b) if not k else total
-        return total + np.log(x) if (k, m) == (1, 0) else total + np.log1p(-x) if (k, m) == (0, 1) else total
-
-    slope = beta_density(a, b, x) * _products((i, j), logarithm)
-    return np.where(((x == 0) & (a > 1.0)) | ((x == 1) & (b > 1.0)), 0.0, slope)
-
-
 def _by_ab_slopes(a: TracedArray, b: TracedArray, x: TracedArray, out: TracedArray, i: TracedArray, j: TracedArray) -> tuple[object, ...]:
     return (
         lambda: apply(betainc_ab, a, b, x, i=i + 1, j=j),
         lambda: apply(betainc_ab, a, b, x, i=i, j=j + 1),
-        lambda: _beta_density_by_ab(a, b, x, i, j),
+        lambda: apply(beta_density_op, a, b, x, 1.0 - x, i=i, j=j),
     )
 
 
@@ -166,13 +130,18 @@ def many(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
 
 special("bdtr", lambda k, n, p, out: (ZERO, LACKING, lambda: -_binomial_density(k, n, p)), order, many, probability)
 special("bdtrc", lambda k, n, p, out: (ZERO, LACKING, lambda: _binomial_density(k, n, p)), order, many, probability)
-special("nbdtr", lambda k, n, p, out: (ZERO, LACKING, lambda: beta_density(1.0 * n, np.floor(k) + 1.0, p)), order, many, probability)
-special("nbdtrc", lambda k, n, p, out: (ZERO, LACKING, lambda: -beta_density(1.0 * n, np.floor(k) + 1.0, p)), order, many, probability)
+special("nbdtr", lambda k, n, p, out: (ZERO, LACKING, lambda: _failures_density(k, n, p)), order, many, probability)
+special("nbdtrc", lambda k, n, p, out: (ZERO, LACKING, lambda: -_failures_density(k, n, p)), order, many, probability)
+
+
+def _failures_density(k: TracedArray, n: TracedArray, p: TracedArray) -> object:
+    """Derivative in p of the probability of at most k failures before the n-th success."""
+    return beta_density(np.floor(1.0 * n), np.floor(k) + 1.0, p)
 
 
 def _binomial_density(k: TracedArray, n: TracedArray, p: TracedArray) -> object:
     """Derivative in p of the probability of more than k successes out of n; 0 from k = n on."""
-    low = np.floor(k)
+    low, n = np.floor(k), np.floor(1.0 * n)
     whole = low >= n
     return np.where(whole, 0.0, beta_density(np.where(whole, 1.0, low + 1.0), np.where(whole, 1.0, n - low), p))
 
@@ -184,19 +153,39 @@ def _f_slopes(dfn: TracedArray, dfd: TracedArray, x: TracedArray, sign: float) -
     z = np.where(r > 1.0, 1.0 / (1.0 + 1.0 / np.where(r > 1.0, r, 1.0)), r * rest)
     by_a, by_b, _ = _beta_slopes(0.5 * dfn, 0.5 * dfd, z, sign)
     by_r = lambda: sign * beta_density(0.5 * dfn, 0.5 * dfd, z, rest) * rest * rest  # noqa: E731 - slope in r
-    return (lambda: 0.5 * by_a() + by_r() * (x / dfd), lambda: 0.5 * by_b() - by_r() * (r / dfd), lambda: by_r() * (dfn / dfd))
+    return (
+        lambda: 0.5 * by_a() + vanishing(x / dfd, by_r()), lambda: 0.5 * by_b() - vanishing(r / dfd, by_r()), lambda: by_r() * (dfn / dfd)
+    )  # fmt: skip
 
 
 special("fdtr", lambda dfn, dfd, x, out: _f_slopes(dfn, dfd, x, 1.0), positive, positive, positive)
 special("fdtrc", lambda dfn, dfd, x, out: _f_slopes(dfn, dfd, x, -1.0), positive, positive, positive)
 
 
+_SERIES = 9  # terms of 0.01**k
+
+
 def _t_by_df(df: object, t: object) -> object:
-    """Slope in `df`: the tails are ``betainc(df / 2, 1 / 2, df / (df + t**2)) / 2`` each."""
-    below = df + t * t
+    """Slope in `df`: the tails are ``betainc(df / 2, 1 / 2, df / (df + t**2)) / 2`` each; near 0, where that has a root, a series in t."""
+    near = t * t < 0.01 * df / (1.0 + df)
+    away = np.where(near, 1.0, t)
+    below = df + away * away
     by_a, _, by_z = _beta_slopes(0.5 * df, 0.5, df / below, 1.0)
-    inner = by_z() * np.square(t / below)
-    return np.where(t == 0, 0.0, -0.5 * np.sign(t) * (0.5 * by_a() + inner))
+    inner = by_z() * np.square(away / below)
+    return np.where(near, _t_by_df_near_zero(df, np.where(near, t, 0.0)), -0.5 * np.sign(away) * (0.5 * by_a() + inner))
+
+
+def _t_by_df_near_zero(df: object, t: object) -> object:
+    """The integral of the derivative in `df` of ``(1 + t**2 / df)**(-(df + 1) / 2)``, times the density at 0, term by term."""
+    z = t * t / df
+    term: object = 1.0  # of the series of the power, and its logarithmic derivative
+    slope = 0.5 * apply(digamma_rise, 0.5 * df, np.full((), 0.5)) - 0.5 / df
+    total: object = 0.0
+    for k in range(_SERIES):
+        total = total + term * slope / (2.0 * k + 1.0)
+        term = term * (-z * (0.5 * (df + 1.0) + k) / (k + 1.0))
+        slope = slope + 1.0 / (df + 1.0 + 2.0 * k) - 1.0 / df
+    return student_density(df, np.zeros_like(t)) * t * total
 
 
 special("stdtr", lambda df, t, out: (lambda: _t_by_df(df, t), lambda: student_density(df, t)), positive, real)

@@ -68,7 +68,11 @@ def _probability(law: Law, name: str, z: TracedArray, shapes: tuple[object, ...]
     below, above = (0.0, 1.0) if name.endswith("cdf") else (1.0, 0.0)
     if name.startswith("log"):
         below, above = (-INF, 0.0) if name == "logcdf" else (0.0, -INF)
-    under, over = (z < low) if discrete else (z <= low), z >= high
+    under, over = z < low, z > high
+    if discrete or law.inner_only or name == "logsf":  # whose logarithm has no derivative there
+        over = z >= high
+    if not discrete and (law.inner_only or name == "logcdf"):
+        under = z <= low
     ends = [(c, v) for c, v, end in ((under, below, low), (over, above, high)) if _bounded(end)]
     held = z
     for condition, _ in ends:
@@ -87,9 +91,10 @@ def _probability(law: Law, name: str, z: TracedArray, shapes: tuple[object, ...]
 def _quantile(law: Law, name: str, q: object, shapes: tuple[object, ...], loc: object, scale: object) -> object:
     low, high = law.support(*shapes) if name == "ppf" else law.support(*shapes)[::-1]
     p = of_reals(q).astype(np.float64)
-    within = (p > 0) & (p < 1)
+    within = (p >= 0) & (p <= 1)
     value = law.formula(name)(np.where(within, p, 0.5), *shapes)
-    value = np.where(within, value, np.where(p == 0, low, np.where(p == 1, high, np.nan)))
+    end = np.where(p == 0, low, np.where(p == 1, high, np.nan))
+    value = np.where(within & ~np.isnan(value) & ~np.isinf(end), value, end)
     value = value if type(scale) is int and scale == 1 else value * scale
     return value if type(loc) is int and loc == 0 else value + loc
 
