@@ -1,9 +1,9 @@
 """Code that takes another way at each call, and methods: `python -m benchmarks.branches`.
 
 Value and gradient of the same source by fdiff and by autograd, a fresh random point at each call;
-medians over calls after the first hundred. README's American put from its first call on, as it is
-written there (branches become selects) and with a conditional expression (calls are eager). For a
-method of a class, beside the same as functions.
+medians over calls after the first hundred. Functions of a few ways are compiled. README's American
+put from its first call on, as it is written there (branches become selects) and with a conditional
+expression (calls are eager). For a method of a class, beside the same as functions.
 """
 
 from __future__ import annotations
@@ -40,6 +40,41 @@ def branching(np: object) -> Function:
         for i in range(N):
             s = s + np.sin(x[i]) * x[i] if x[i] > 0 else s - np.exp(x[i])
         return s
+
+    return f
+
+
+def corana(np: object) -> Function:
+    """Corana's function, of two branches for each of four entries, by a constant of the way."""
+
+    def f(x):
+        weights, r = [1.0, 1000.0, 10.0, 100.0], 0.0
+        for j in range(4):
+            z = np.floor(np.abs(x[j] / 0.2) + 0.49999) * np.sign(x[j]) * 0.2
+            if abs(x[j] - z) < 0.05:
+                r = r + 0.15 * (z - 0.05 * np.sign(z)) ** 2 * weights[j]
+            else:
+                r = r + weights[j] * x[j] * x[j]
+        return r
+
+    return f
+
+
+def deceptive(np: object) -> Function:
+    """SciPy's deceptive function: one of four ways for each of two entries."""
+
+    def f(x):
+        s = 0.0
+        for i, a in enumerate((1.0 / 3.0, 2.0 / 3.0)):
+            if x[i] < 0.8 * a:
+                s = s - x[i] / a + 0.8
+            elif x[i] < a:
+                s = s + 5.0 * x[i] / a - 4.0
+            elif x[i] < (1.0 + 4.0 * a) / 5.0:
+                s = s + 5.0 * (x[i] - a) / (a - 1.0) + 1.0
+            else:
+                s = s + (x[i] - 1.0) / (1.0 - a) + 0.8
+        return -((s / 2.0) ** 2)
 
     return f
 
@@ -203,7 +238,14 @@ def main() -> None:
     def draw() -> Array:
         return rng.normal(size=N)
 
+    os.environ["FDIFF_TIER"] = "compile"  # what later calls are, once they have earned it
+    few = [
+        compared("16 ways (Corana)", corana, lambda: rng.uniform(-5.0, 5.0, 4)),
+        compared("16 ways (deceptive)", deceptive, lambda: rng.uniform(0.0, 1.0, 2)),
+    ]
+    del os.environ["FDIFF_TIER"]
     rows = [
+        *few,
         compared("30 branches at random", branching, draw),
         compared("Newton, while err > 1e-10", newton, draw),
     ]

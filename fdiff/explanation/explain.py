@@ -198,8 +198,16 @@ def _of_prepared(
         nums, notes = traced.argnums, traced.notes
         variant, arrays = traced.variant, list(traced.arrays)
     if not variant.cacheable:
-        notes = (*notes, "it is traced again at every call: it reads what cannot be compared")
+        notes = (*notes, f"it is traced again at every call: {_unlike(variant)}")
     return _Traced(name, base, (own, kwargs), variant, arrays, nums, steps, False, notes)
+
+
+def _unlike(variant: Variant) -> str:
+    """What a call cannot compare with the last one, and the line that reads it, in words."""
+    for _, reads in variant.inner:
+        for what, line in zip(reads.opaque, reads.lines, strict=True):
+            return f"{what} cannot be compared; {show_line(line).strip()}".rstrip("; ")
+    return "what it takes or returns cannot be compared"
 
 
 def _steps_of(variant: Variant) -> Sequence[PlanStep]:

@@ -11,6 +11,7 @@ import numpy as np
 from ..arraytype import BOOL, INT
 from ..primitive import PRIMITIVES
 from ..tape import Tape
+from ..user_lines import Line
 from .recorder import Recorder
 
 
@@ -33,26 +34,31 @@ def integer(trace: Recorder, node_id: int) -> int:
 
 
 def check_tape(trace: Recorder) -> Tape | None:
-    """Tape with the inputs of the trace that tells whether every guard holds; None without any."""
+    """Tape with the inputs of the trace that tells whether every guard holds; None without any.
+
+    What it adds has the lines of what is compared: the function has returned by now.
+    """
     holds = -1
     for node_id, value in trace.guards.expected.items():
-        one = _equal(trace, node_id, value)
-        holds = one if holds < 0 else trace.add(PRIMITIVES["logical_and"], (holds, one))
+        line = next(iter(trace.builder.lines.get(node_id, ())), None)
+        one = _equal(trace, node_id, value, line)
+        holds = one if holds < 0 else trace.add(PRIMITIVES["logical_and"], (holds, one), (), line)
     return None if holds < 0 else trace.builder.finish([holds])
 
 
-def _equal(trace: Recorder, node_id: int, value: np.ndarray) -> int:
+def _equal(trace: Recorder, node_id: int, value: np.ndarray, line: Line | None) -> int:
     """Node that tells whether a node has this value, where NaN is equal to NaN."""
     type_ = trace.builder.type(node_id)
     if type_.dtype == BOOL and not type_.shape:
-        return node_id if value else trace.add(PRIMITIVES["logical_not"], (node_id,))
+        return node_id if value else trace.add(PRIMITIVES["logical_not"], (node_id,), (), line)
     constant = trace.builder.constant(np.array(value, type_.dtype, order="C"))
-    same = trace.add(PRIMITIVES["equal"], (node_id, constant))
+    same = trace.add(PRIMITIVES["equal"], (node_id, constant), (), line)
     if type_.floating and np.isnan(value).any():
         unknown = trace.builder.constant(np.isnan(value))
-        here = trace.add(PRIMITIVES["isnan"], (node_id,))
-        both = trace.add(PRIMITIVES["logical_and"], (here, unknown))
-        same = trace.add(PRIMITIVES["logical_or"], (same, both))
+        here = trace.add(PRIMITIVES["isnan"], (node_id,), (), line)
+        both = trace.add(PRIMITIVES["logical_and"], (here, unknown), (), line)
+        same = trace.add(PRIMITIVES["logical_or"], (same, both), (), line)
     if type_.shape:
-        same = trace.add(PRIMITIVES["all"], (same,), (("axes", tuple(range(type_.ndim))),))
+        axes = (("axes", tuple(range(type_.ndim))),)
+        same = trace.add(PRIMITIVES["all"], (same,), axes, line)
     return same

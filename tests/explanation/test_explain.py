@@ -480,3 +480,23 @@ def test_tables_are_whole():
         tags = Tags()
         tags.feed(fdiff.explain(f, *args)._repr_html_())
         assert tags.open == []
+
+
+def test_lines_that_make_calls_slow_are_named():
+    """Integers of values, which every other value is traced for, and what no call can compare."""
+
+    def steps(x):
+        count = int(x[0])
+        return count * x[1]
+
+    told = str(fdiff.explain(fdiff.grad(steps), np.array([2.5, 1.0])))
+    assert "traced for the branches taken at 1 line" in told
+    assert "count = int(x[0])" in told
+
+    def noisy(x):
+        return np.random.random() * x[0]  # noqa: NPY002 - as in old code
+
+    with pytest.warns(RetraceWarning, match="random numbers"):
+        told = str(fdiff.explain(fdiff.grad(noisy), np.ones(2)))
+    assert "traced again at every call: random numbers (`numpy.random`) cannot be compared" in told
+    assert "return np.random.random() * x[0]" in told
