@@ -176,3 +176,19 @@ def test_edges_without_a_gradient_are_told_and_duals_of_traced_arrays():
 
     with pytest.raises(fdiff.errors.InputError, match=r"an operator traces this[\s\S]*fdiff.jvp"):
         fdiff.vmap(push)(np.eye(2))
+
+
+def test_the_old_name_of_saved_tensors_warns():
+    class Square(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        def backward(ctx, bar):
+            with pytest.warns(DeprecationWarning, match="use 'saved_tensors'"):
+                (x,) = ctx.saved_variables
+            return 2 * x * bar
+
+    np.testing.assert_array_equal(grad(Square.apply(x := leaf()).sum(), x)[0], 2 * X)
