@@ -49,6 +49,7 @@ PREPARED = [
     (fdiff.value_and_grad(scalar), (X,)),
     (fdiff.jacobian(vector, mode="forward", strict=True), (X,)),
     (fdiff.hessian(scalar, chunk_size=1), (X,)),
+    (fdiff.hessian_diagonal(scalar, chunk_size=2), (X,)),
     (fdiff.jacrev(vector), (X,)),
     (fdiff.jacfwd(vector, argnums=1), (X, 2.0)),
     (fdiff.vjp(vector), (X, X)),
