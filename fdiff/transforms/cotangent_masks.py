@@ -27,8 +27,8 @@ DEEP = 32  # nodes between a mask and others that were computed, beyond which it
 class Fragility:
     """Which nodes of a program have cotangents that meet slopes that may be infinite or NaN.
 
-    Those are the slopes between a node and the inputs that are `wanted`. They are looked at when
-    that is first asked.
+    Those are the slopes between a node and the inputs that are `wanted`. They are looked at as far
+    as that is asked.
     """
 
     def __init__(self, nodes: Sequence[Node], wanted: Sequence[int]) -> None:
@@ -38,12 +38,13 @@ class Fragility:
 
     def of_any(self, ids: Sequence[int]) -> bool:
         """Whether one of these nodes has such a cotangent."""
-        if not any(self.wanted[i] and self.nodes[i].args for i in ids):
-            return False  # inputs and constants
-        if not self._fragile:
-            for i, node in enumerate(self.nodes):
-                self._fragile.append(self._is_fragile(i, node))
-        return any(self._fragile[i] for i in ids)
+        fragile, last = self._fragile, max(ids, default=-1)
+        if last >= len(fragile):
+            if not any(self.wanted[i] and self.nodes[i].args for i in ids):
+                return False  # inputs and constants
+            for i in range(len(fragile), last + 1):
+                fragile.append(self._is_fragile(i, self.nodes[i]))
+        return any([fragile[i] for i in ids])
 
     def _is_fragile(self, i: int, node: Node) -> bool:
         moving = [a for a in node[1] if self.wanted[a]] if self.wanted[i] else []

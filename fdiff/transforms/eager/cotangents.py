@@ -18,7 +18,7 @@ from .eager_rules import Slices
 class Cotangents:
     """Cotangents of the nodes of a trace while they are pulled backwards, as values.
 
-    `owned` tells which of them are arrays that nobody else holds.
+    `owned` tells which of them are arrays that nobody else holds, and whose masks nobody else holds.
     """
 
     def __init__(self, trace: EagerTrace, size: int | None) -> None:
@@ -53,7 +53,7 @@ class Cotangents:
         bars[a] = self._add(known, bar)
         owned[a] = isinstance(bars[a], np.ndarray)
         if (there := self.masks.pop(a, None)) is not None and mask is not None:
-            self.masks[a] = there if there is mask else self._either(there, mask)
+            self.masks[a] = self._either(there, mask)
 
     def writable(self, a: int) -> np.ndarray:
         """The cotangent of a node as an array to add to, which nobody else holds.
@@ -74,9 +74,10 @@ class Cotangents:
         if self.fragile.of_any((a,)):
             new = self.bars[a] is None
             mask = np.zeros(self._shape(a), np.bool_) if new else self.masks.get(a)
+        shared = not self.owned[a]
         self.writable(a)[spot] += bar
         if mask is not None:
-            self.masks[a] = mask = np.array(mask)
+            self.masks[a] = mask = np.array(mask) if shared else mask
             mask[spot] = True
 
     def mask_of(self, i: int, args: Sequence[int]) -> Any:
