@@ -197,6 +197,7 @@ class Primitive:
     family: str = ""
     structural: bool = False  # moves or adds entries only: a mask passes through its transpose
     selects: bool = False  # leaves entries of an argument out, or overwrites them
+    pulls_masks: bool = False  # its reverse rule takes and gives cotangents with masks
     view: bool = False  # NumPy gives a view of the first argument
     put: Callable[..., object] | None = None
     flat: bool = False  # carries no derivative, whatever its argument

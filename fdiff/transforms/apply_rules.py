@@ -46,6 +46,12 @@ def pull(
     primitive, params = node.primitive, dict(node.params)
     if primitive.vjp is None:
         raise NotImplementedError(message("vjp", f"{primitive.name} has no reverse rule."))
+    if primitive.pulls_masks:
+        pulled = primitive.vjp(seeds, args, outs, **params)
+        return [
+            bar if n and isinstance(bar, Bar) else None
+            for bar, n in zip(pulled, needed, strict=True)
+        ]
     first = seeds[0]
     mask = first.mask if isinstance(first, Bar) and len(seeds) == 1 else None
     plain = [s.value if isinstance(s, Bar) else ZERO for s in seeds]

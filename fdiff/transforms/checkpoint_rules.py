@@ -16,13 +16,15 @@ from ..attributes import cached_property
 from ..interpret import Interpreter
 from ..ops.ordering import behind
 from ..primitive import ZERO
-from ..tape import Tape
-from ..trace import TracedArray, apply_many, derived_lines
+from ..tape import Tape, prune
+from ..trace import apply_many, derived_lines
+from .apply_rules import Bar
 from .batch import batch
-from .custom_calls import CALL, Tangents, Traced, inlined
+from .custom_calls import CALL, Tangents, Traced, closed, inlined, opened
 from .derivative_tapes import choose
 from .forward import jvp
-from .reverse import vjp
+from .reverse import pull_back
+from .rule_templates import Seeds, Targets
 
 Places = tuple[int, ...]
 
@@ -37,7 +39,8 @@ class CheckpointRule:
     def __init__(self, forward: Tape) -> None:
         self.forward = forward
         self.types = forward.output_types
-        self._derived: dict[tuple[bool, Places, Places], CheckpointRule] = {}
+        self._pulls: dict[tuple[Places, Seeds], tuple[CheckpointRule, Targets]] = {}
+        self._pushes: dict[tuple[Places, Places], CheckpointRule] = {}
 
     def __repr__(self) -> str:
         return "checkpoint"
@@ -52,35 +55,46 @@ class CheckpointRule:
 
     def pulled(self, residuals: Traced, args: Traced, bars: Sequence[object]) -> list[object]:
         """A cotangent of each floating argument, from a call that computes the values again."""
-        there = [k for k, t in enumerate(self.types) if t.floating and bars[k] is not ZERO]
-        wrt = [k for k, a in enumerate(args) if a.type.floating]
-        if not there or not wrt:
+        pairs = zip(self.types, bars, strict=True)
+        given = [bar if t.floating and isinstance(bar, Bar) else None for t, bar in pairs]
+        wrt = tuple([k for k, a in enumerate(args) if a.type.floating])
+        seeds = [bar.value for bar in given if bar is not None]
+        if not seeds or not wrt:
             return [ZERO] * len(args)
-        seeds = [bar for k in there if isinstance(bar := bars[k], TracedArray)]
-        rule = self._derivative(tuple(wrt), tuple(there), pulls=True)
-        found = apply_many(CALL, *behind(args, seeds), *seeds, rule=rule)
-        by_place = dict(zip(wrt, found, strict=True))
-        return [by_place.get(k, ZERO) for k in range(len(args))]
+        masks = [bar.mask for bar in given if bar is not None and bar.mask is not None]
+        flags = tuple([None if bar is None else bar.mask is not None for bar in given])
+        rule, targets = self._pull(wrt, flags)
+        found = apply_many(CALL, *behind(args, seeds), *seeds, *masks, rule=rule)
+        out: list[object] = [ZERO] * len(args)
+        for k, place, mask in targets:
+            out[k] = Bar(found[place], None if mask is None else found[mask])
+        return out
 
     def pushed(self, residuals: Traced, args: Traced, dots: Sequence[object]) -> list[object]:
         """A tangent of each floating result, from a call that shares its values with this one."""
         moving = [k for k, dot in enumerate(dots) if dot is not ZERO]
         floating = [k for k, t in enumerate(self.types) if t.floating]
-        rule = self._derivative(tuple(moving), tuple(floating), pulls=False)
+        rule = self._push(tuple(moving), tuple(floating))
         found = apply_many(CALL, *args, *[dots[k] for k in moving], rule=rule)
         by_place = dict(zip(floating, found, strict=True))
         return [by_place.get(k, ZERO) for k in range(len(self.types))]
 
-    def _derivative(self, wrt: Places, of: Places, *, pulls: bool) -> CheckpointRule:
-        """The call that computes cotangents from ``(*inputs, *bars)``, or tangents from dots."""
-        key = pulls, wrt, of
-        found = self._derived.get(key)
-        if found is None:
-            tape, count = self.forward, len(self.types)
-            whole = vjp(tape, wrt, of) if pulls else jvp(tape, wrt)
-            some = range(len(wrt)) if pulls else of
-            found = self._derived[key] = checkpoint_rule(choose(whole, [count + k for k in some]))
-        return found
+    def _pull(self, wrt: Places, seeds: Seeds) -> tuple[CheckpointRule, Targets]:
+        """The call ``(*inputs, *bars, *masks) -> results``, and what these are."""
+        key = wrt, seeds
+        if key not in self._pulls:
+            tape = opened(self.forward, wrt)
+            swept, _, targets = pull_back(tape, wrt, seeds, starts=True)
+            self._pulls[key] = checkpoint_rule(closed(prune(swept, swept.outputs))), targets
+        return self._pulls[key]
+
+    def _push(self, wrt: Places, of: Places) -> CheckpointRule:
+        """The call that computes tangents from ``(*inputs, *dots)``."""
+        key = wrt, of
+        if key not in self._pushes:
+            whole = jvp(self.forward, wrt)
+            self._pushes[key] = checkpoint_rule(choose(whole, [len(self.types) + k for k in of]))
+        return self._pushes[key]
 
     def tangents(self) -> Tangents | None:
         return None  # who asks for patterns has the nodes in place of the call

@@ -34,22 +34,25 @@ class Fragility:
     def __init__(self, nodes: Sequence[Node], wanted: Sequence[int]) -> None:
         self.nodes = nodes
         self.wanted = wanted
+        self.beyond = False  # whether the cotangents of inputs may meet such slopes
         self._fragile: list[bool] = []
 
     def of_any(self, ids: Sequence[int]) -> bool:
         """Whether one of these nodes has such a cotangent."""
         fragile, last = self._fragile, max(ids, default=-1)
         if last >= len(fragile):
-            if not any(self.wanted[i] and self.nodes[i].args for i in ids):
+            if not self.beyond and not any(self.wanted[i] and self.nodes[i].args for i in ids):
                 return False  # inputs and constants
             for i in range(len(fragile), last + 1):
                 fragile.append(self._is_fragile(i, self.nodes[i]))
-        return any([fragile[i] for i in ids])
+        return any(fragile[i] for i in ids)
 
     def _is_fragile(self, i: int, node: Node) -> bool:
         moving = [a for a in node[1] if self.wanted[a]] if self.wanted[i] else []
-        if not moving or any(self._fragile[a] for a in moving):
-            return bool(moving)
+        if not moving:
+            return self.beyond and bool(self.wanted[i])
+        if any(self._fragile[a] for a in moving):
+            return True
         return not _has_finite_slopes(self.nodes, node, moving)
 
 

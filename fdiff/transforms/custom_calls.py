@@ -21,6 +21,7 @@ from ..interpret import Interpreter
 from ..primitive import ZERO, Primitive
 from ..tape import INPUT, ITEM, Builder, Node, Tape, Way, rebuild
 from ..trace import TracedArray, apply_many, current, splice
+from .apply_rules import Bar
 from .dependence import reached
 from .simplify import Simplifier
 
@@ -103,7 +104,12 @@ def _push_call(
 def _pull_call(
     bars: Sequence[object], args: Traced, outs: object, *, rule: CallRule
 ) -> list[object]:
-    return rule.pulled(_residuals(args, rule), args, bars)
+    """Cotangents with masks, which a checkpoint passes on; rules of the user's know of none."""
+    if not rule.opens:
+        return rule.pulled((), args, bars)
+    plain = [bar.value if isinstance(bar, Bar) else bar for bar in bars]
+    found = rule.pulled(_residuals(args, rule), args, plain)
+    return [bar if bar is ZERO else Bar(bar) for bar in found]  # type: ignore[arg-type] - stubs know no traced arrays
 
 
 def _batch_call(args: Traced, mapped: Sequence[bool], size: int, *, rule: CallRule) -> object:
@@ -111,7 +117,10 @@ def _batch_call(args: Traced, mapped: Sequence[bool], size: int, *, rule: CallRu
     return list(apply_many(CALL, *args, rule=wide))
 
 
-CALL = Primitive("custom_call", _results, _run, _push_call, _pull_call, _batch_call, family="call")  # type: ignore[arg-type] - a list
+CALL = Primitive(
+    "custom_call", _results, _run, _push_call, _pull_call, _batch_call, family="call",  # type: ignore[arg-type] - a list
+    pulls_masks=True,
+)  # fmt: skip
 
 
 def _ruled_types(*types: ArrayType, rule: CallRule) -> tuple[ArrayType, ...]:

@@ -58,14 +58,18 @@ def vjp(
         return closed(trace.builder.finish(results))
 
 
-def pull_back(tape: Tape, wrt: Sequence[int], seeds: Seeds) -> tuple[Tape, list[int], Targets]:
+def pull_back(
+    tape: Tape, wrt: Sequence[int], seeds: Seeds, *, starts: bool = False
+) -> tuple[Tape, list[int], Targets]:
     """A reverse sweep from some outputs, whose cotangents may have masks: see `Seeds`.
 
     Gives the tape of ``(*inputs, *cotangents, *masks) -> results``, from which nothing is pruned
-    yet; the nodes of the outputs in it; and what each of the results is.
+    yet; the nodes of the outputs in it; and what each of the results is. Where what is left out of
+    an input `starts` a mask, there may be infinite slopes behind it.
     """
     with SimplifyingTrace("backward") as trace:
         sweep = _ReverseSweep(tape, trace, [tape.inputs[k] for k in wrt], inner=True)
+        sweep.fragile.beyond = starts
         there = [o for o, s in zip(tape.outputs, seeds, strict=True) if s is not None]
         masked = [o for o, s in zip(tape.outputs, seeds, strict=True) if s]
         bars = [trace.input(tape.nodes[o].type).node for o in there]

@@ -304,6 +304,20 @@ def test_recorded(function, selection):
     assert_recorded(function, selection)
 
 
+@every(67)
+def test_checkpoints(function, selection):
+    """A mask passes into what is computed again, and out of it."""
+    f, bad = FUNCTIONS[function]
+    select, _ = SELECTIONS[selection]
+    _, x, out = program(function, selection)
+    outside = lambda x: loss(fdiff.checkpoint(lambda y: select(y, x != bad))(f(x)))
+    inside = lambda x: loss(select(fdiff.checkpoint(f)(x), x != bad))
+    for total in (outside, inside):
+        check(fdiff.grad(total)(x), gradient(function, selection), out)
+        v = np.where(out, 0.0, WEIGHTS)
+        check(fdiff.hvp(total, x, v)[1], second(function, selection) @ v, out)
+
+
 def test_steps_have_no_part():
     """What has no derivative anywhere has none on recorded arrays either, beside what has one."""
     f = lambda x: np.sum(np.floor(1 / x) + (1 / x)[1:].sum())

@@ -18,7 +18,7 @@ from .eager_rules import Slices
 class Cotangents:
     """Cotangents of the nodes of a trace while they are pulled backwards, as values.
 
-    `owned` tells which of them are arrays that nobody else holds, and whose masks nobody else holds.
+    `owned` tells which of them are arrays that nobody else holds, nor their masks.
     """
 
     def __init__(self, trace: EagerTrace, size: int | None) -> None:
