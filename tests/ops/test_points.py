@@ -183,7 +183,7 @@ def _distribution_rows() -> dict[str, Row]:
     rows = {}
     for counterpart in TRACED_DISTRIBUTIONS.values():
         dist = counterpart._real
-        if dist is st.multivariate_normal:
+        if not isinstance(dist, st.rv_continuous | st.rv_discrete):
             continue
         discrete, count = isinstance(dist, st.rv_discrete), dist.numargs
         shapes = SHAPES.get(dist.name) or ANY_SHAPES[count]

@@ -103,7 +103,7 @@ def _laplace_quantile(q: object) -> object:
 
 
 def _logistic(x: object) -> object:
-    return sc.log_expit(x) + sc.log_expit(-x)
+    return x - 2.0 * np.logaddexp(0.0, x)
 
 
 MORE_DISTRIBUTIONS = (

@@ -37,7 +37,8 @@ def _i1e_slopes(x: TracedArray, out: TracedArray) -> tuple[object, ...]:
 def _second(function: np.ufunc, x: TracedArray) -> object:
     """``I_2(x)``, or that times ``exp(-|x|)``: by its power series (DLMF 10.25.2) where SciPy's may be nan."""
     tiny = np.abs(x) < TINY
-    return np.where(tiny, x * x / 8.0 * sc.hyp0f1(3.0, x * x / 4.0), function(2, np.where(tiny, 1.0, x)))
+    square = np.square(np.where(tiny, x, 0.0))
+    return np.where(tiny, square / 8.0 * sc.hyp0f1(3.0, square / 4.0), function(2, np.where(tiny, 1.0, x)))
 
 
 special("i1e", _i1e_slopes, real)

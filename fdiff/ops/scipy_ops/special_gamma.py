@@ -77,8 +77,9 @@ _MOST = 30  # the largest degree of a polynomial whose slope is a sum
 def _degree(k: TracedArray) -> int | None:
     """The degree of the polynomial that a constant whole number `k` makes of `binom` and `poch`."""
     value = constant_value(k)
-    whole = value is not None and value.size == 1 and 0 <= value <= _MOST and value == np.floor(value)
-    return int(value.item()) if whole else None
+    if value is None or value.size != 1 or not 0 <= value <= _MOST or value != np.floor(value):
+        return None
+    return int(value.item())
 
 
 def _binom_by_n(n: TracedArray, k: TracedArray, out: TracedArray) -> object:
