@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from types import BuiltinFunctionType, FunctionType
+from functools import partial
+from types import FunctionType, MethodType
 from typing import Any
 
 import numpy as np
@@ -37,11 +38,19 @@ PLAIN = frozenset((float, int, str, bool, complex, type(None), np.ndarray, np.fl
 
 
 def of_user(x: Any) -> bool:
-    """Whether something that can be called is the user's, and no function of a library."""
-    if isinstance(x, type | np.ufunc | BuiltinFunctionType) or is_scipy_function(x):
+    """Whether something that can be called runs Python code of the user's.
+
+    Objects of classes that are derived from one of SciPy's are methods' owners, not functions.
+    """
+    if isinstance(x, FunctionType):
+        return not is_scipy_function(x)
+    if isinstance(x, MethodType):
+        return of_user(x.__func__)
+    if isinstance(x, type | np.ufunc) or type(x) is RecordedObject:
         return False
-    library = str(getattr(x, "__module__", "")).partition(".")[0]
-    return isinstance(x, FunctionType) or library not in ("numpy", "scipy")
+    tops = {str(kind.__module__).partition(".")[0] for kind in type(x).__mro__}
+    runs = isinstance(x, partial) or isinstance(getattr(type(x), "__call__", None), FunctionType)  # noqa: B004 - how it is called
+    return runs and tops.isdisjoint(("numpy", "scipy"))
 
 
 def operands_of(tree: Any) -> list[RecordedArray]:

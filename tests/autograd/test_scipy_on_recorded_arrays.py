@@ -492,3 +492,43 @@ def test_what_an_object_was_made_of_must_be_as_it_was(change):
         with pytest.raises(RuntimeError, match="modified by an inplace operation"):
             normal.logpdf(0.0)
     assert before.requires_grad
+
+
+class OwnSpline(CubicSpline):
+    """A class of the user's, whose objects can be called."""
+
+
+class Bell(stats.rv_continuous):
+    """A distribution of the user's."""
+
+    def _pdf(self, x):
+        return np.exp(-(x**2) / 2) / np.sqrt(2 * np.pi)
+
+
+class Distance:
+    def __call__(self, x):
+        return np.sum((x - 1.0) ** 2)
+
+
+def test_plain_code_is_as_it_was():
+    x = np.array([0.0, 1.0, 2.0])
+    assert OwnSpline(x, x**2)(0.5) == CubicSpline(x, x**2)(0.5)
+    assert Bell(name="bell").cdf(0.3) == pytest.approx(stats.norm.cdf(0.3))
+    assert pickle.loads(pickle.dumps(CubicSpline(x, x**2)))(0.5) == CubicSpline(x, x**2)(0.5)
+    np.testing.assert_allclose(minimize(Distance(), np.zeros(2)).x, 1.0, atol=1e-6)
+    reached = lambda t, y: y[0] - 0.5
+    reached.terminal = True
+    end = solve_ivp(lambda t, y: -y, (0, 5), [1.0], events=reached, rtol=1e-9).t[-1]
+    assert end == pytest.approx(np.log(2.0), abs=1e-4)
+    bent = minimize(Distance(), np.zeros(2), callback=lambda intermediate_result: None)
+    assert bent.success
+    np.testing.assert_allclose(
+        optimize.curve_fit(lambda x, a, b: a * x + b, x, 2 * x + 1)[0], [2.0, 1.0], atol=1e-6
+    )
+    assert inspect.getsource(brentq).startswith("def brentq(")
+
+
+@pytest.mark.parametrize("make", [OwnSpline, lambda x, y: Bell(name="bell").logpdf(y)])
+def test_classes_of_the_user_refuse_recorded_arrays(make):
+    with pytest.raises((UnsupportedError, RuntimeError), match="grad"):
+        make(np.arange(4.0), leaf(X4))
