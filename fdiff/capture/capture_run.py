@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 import sys
-from collections.abc import Callable, Collection, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from types import MethodType
 from typing import cast
@@ -115,7 +115,9 @@ class Capture:
         self.functions = FunctionCopies(self, codes, self._places.cells)
         self.objects = UserObjects(self)
         self.memoised = MemoisedReads(codes, self._places, self.objects, self._originals)
-        self.repeats = RepeatedWrites(self, self._numbered, tape, self._node_of, handle)
+        self.repeats = RepeatedWrites(
+            self, self.memoised, self._numbered, tape, self._node_of, handle
+        )
 
     def private(self, f: Function) -> Function:
         """What to call in place of `f`."""
@@ -220,14 +222,6 @@ class Capture:
         self._places.arrays.append(array)  # type: ignore[arg-type] - of another library, it may be
         self._places.named.append(where)
         return len(self._places.arrays) - 1
-
-    def logs(self, where: Where) -> bool:
-        """Whether the run may append to a list."""
-        return self.repeats.expected(where, self.memoised.appended())
-
-    def rewritten_names(self) -> Collection[str]:
-        """Names that code of the run loads and stores, or calls `append` of."""
-        return self.memoised.rewritten()
 
     def wrap_device_array(self, array: object, where: Where) -> Pair:
         """The traced array that stands for an array of another library, on a GPU."""

@@ -79,7 +79,7 @@ class DictProxy(MutableMapping[object, object], dict[object, object]):  # type: 
     def __init__(self, context: ProxyContext, real: dict[object, object], where: Where) -> None:
         self._fdiff_context = context
         self._fdiff_real = real
-        self._fdiff_table = MappingItems()
+        self._fdiff_table = MappingItems(type(real))
         self._fdiff_where = where
         self._fdiff_written: dict[object, object] = {}  # by the user's key, that of the run
         self._fdiff_missed: dict[object, object] = {}
@@ -100,10 +100,16 @@ class DictProxy(MutableMapping[object, object], dict[object, object]):  # type: 
             context.note(f"more than {BUDGET} items of the dict `{label(where)}`")
             return context.wrap(self._fdiff_real[name], (where, name))[0]
         reads[name] = ABSENT
+        if name not in self._fdiff_real:
+            return self._fdiff_absent(key)
         place = item_of(self._fdiff_table, name)
         value, reads[name] = context.read(self._fdiff_real[name], (where, name), place)
         dict.__setitem__(self, key, value)
         return value
+
+    def _fdiff_absent(self, key: object) -> object:
+        """What is found under a key that is not there."""
+        raise KeyError(key)
 
     def __iter__(self) -> Iterator[object]:
         keys = tuple(self._fdiff_real)

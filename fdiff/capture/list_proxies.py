@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Iterator, MutableSequence
-from typing import Protocol, SupportsIndex, cast
+from typing import Any, Protocol, SupportsIndex, cast
 
 from .container_proxies import fill
 from .dependency_nodes import SequenceItems
@@ -24,7 +24,7 @@ Items = list[object]
 class ListContext(ProxyContext, Protocol):
     """The part of a run that proxies of lists need: it carries over what was stored in them."""
 
-    def list(self, items: ListProxy, /) -> None: ...
+    def list(self, items: Any, /) -> None: ...
 
 
 class ListItems(WriteTarget):
@@ -88,7 +88,7 @@ class ListProxy(MutableSequence[object]):
         for value in [*values]:
             self._call("append", value)
 
-    def __iadd__(self, values: Iterable[object]) -> MutableSequence[object]:  # type: ignore[override] - it returns itself
+    def __iadd__(self, values: Iterable[object]) -> MutableSequence[object]:
         self.extend(values)
         return self
 
@@ -136,10 +136,10 @@ class ListProxy(MutableSequence[object]):
             self.node.reads.append((index, pair[1]))
         return self.read[index]
 
-    def __setitem__(self, index: object, value: object) -> None:  # type: ignore[override] - overloads in the stubs
+    def __setitem__(self, index: object, value: object) -> None:
         self.whole()[index] = value  # type: ignore[index] - as of a list
 
-    def __delitem__(self, index: object) -> None:  # type: ignore[override] - overloads in the stubs
+    def __delitem__(self, index: object) -> None:
         del self.whole()[index]  # type: ignore[arg-type] - as of a list
 
     def __iter__(self) -> Iterator[object]:
@@ -207,5 +207,6 @@ ListProxy.__abstractmethods__ = frozenset()  # type: ignore[attr-defined] - all 
 
 def wrap_logged_list(context: ListContext, value: Items, where: Where) -> Pair:
     proxy = ListProxy(context, value, where)
+    context.repeats.speculates = True
     context.list(proxy)
     return proxy, proxy.node

@@ -19,7 +19,8 @@ _LOADS = frozenset(("LOAD_METHOD", "LOAD_ATTR"))
 _STORING = frozenset(("__setitem__", "setdefault", "update"))  # methods that store items
 _OUTER = frozenset(("ATTR", "GLOBAL", "DEREF", "NAME"))
 _MOVES = frozenset(("SWAP", "COPY", "CACHE", "ROT_TWO", "ROT_THREE"))
-_APPENDING = frozenset(("append", "clear", "extend", "insert"))  # of a list, reading nothing
+_ITEMS = frozenset(("BINARY_SUBSCR", "BINARY_OP"))
+_APPENDING = frozenset(("append", "appendleft", "clear", "extend", "extendleft", "insert"))
 _MAKING = frozenset(("__init__", "__new__", "__post_init__", "__setstate__"))  # of new objects
 
 RTOL = 1e-9  # between two computations of a value: tiers and NumPy add in different orders
@@ -83,7 +84,8 @@ def appended_in(code: CodeType) -> frozenset[str]:
             found.add(last)
         elif isinstance(step.argval, CodeType):
             found |= appended_in(step.argval)
-        last = str(step.argval)
+        if step.opname != "CACHE":
+            last = ITEM if step.opname in _ITEMS else str(step.argval)
     return frozenset(found)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -30,11 +30,11 @@ class Repeats(Protocol):
     """What notes the writes of a run: see `RepeatedWrites`, which implements it."""
 
     direct: bool
+    speculates: bool
 
     def number(
         self, value: object, where: Where, place: WritePlace, /, *, sure: bool = False
     ) -> Pair | None: ...
-    def expected(self, where: Where, names: Collection[str], /) -> bool: ...
     def wrote(
         self, words: str, where: Where, place: WritePlace | None, value: object, before: object, /
     ) -> None: ...
@@ -64,7 +64,6 @@ class ProxyContext(Protocol):
     def original(self, value: object, /) -> object: ...
     def made(self, value: object, /) -> bool: ...
     def read(self, value: object, where: Where, place: WritePlace, /) -> Pair: ...
-    def rewritten_names(self) -> Collection[str]: ...
     @property
     def repeats(self) -> Repeats: ...
     def plain(self, value: object, /) -> object: ...

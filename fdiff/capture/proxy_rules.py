@@ -8,6 +8,7 @@ own at the end of the run (`writes.py`, `user_objects.py`).
 
 from __future__ import annotations
 
+import collections
 import functools
 import types
 import weakref
@@ -31,6 +32,7 @@ from .callable_proxies import (
     wrap_rules,
 )
 from .class_proxies import ProxyMeta, is_object
+from .collection_proxies import KINDS, wrap_counting, wrap_deque
 from .container_proxies import (
     is_composed,
     wrap_composed,
@@ -86,6 +88,15 @@ def _opaque_object(run: ProxyContext, value: object, where: Where) -> Pair:
     return opaque(run, value, where, f"attributes of the {type(value).__name__} object")
 
 
+def _written(asked: str, rule: Rule, other: Rule) -> Rule:
+    """One rule for what the run may write to, as it is `asked`, and another for what it reads."""
+
+    def wrap(run: ProxyContext, value: object, where: Where) -> Pair:
+        return (rule if getattr(run.repeats, asked)(where) else other)(run, value, where)
+
+    return wrap
+
+
 # By type.
 BY_TYPE: dict[type, Rule] = {
     # a copy with private globals and cells; the code, and all that it reads
@@ -102,9 +113,9 @@ BY_TYPE: dict[type, Rule] = {
     # a traced array; dtype and shape
     np.ndarray: lambda run, value, where: run.wrap_array(value, where),
     # a copy that holds proxies; all items
-    list: lambda run, value, where: (wrap_logged_list if run.logs(where) else wrap_list)(
-        run, value, where
-    ),
+    list: _written("logs", wrap_logged_list, wrap_list),
+    collections.deque: _written("logs", wrap_deque, _opaque_object),
+    **dict.fromkeys(KINDS, _written("counts", wrap_counting, _opaque_object)),
     tuple: wrap_tuple,
     set: wrap_set,
     frozenset: wrap_set,

@@ -17,6 +17,7 @@ import numpy as np
 
 from ..bounded_cache import keep
 from .dependency_nodes import Array, Equal, Identical
+from .memoised_reads import MemoisedReads
 from .memoised_values import ITEM
 from .object_proxy import own_class
 from .places import WritePlace
@@ -60,12 +61,14 @@ class RepeatedWrites:
     def __init__(
         self,
         context: ProxyContext,
+        memoised: MemoisedReads,
         arrays: Callable[[np.ndarray, Where], int],
         tape: RecordedTape | None,
         node: Callable[[object], Dependency | None],
         handle: Callable[[np.ndarray], object],
     ) -> None:
         self._context = context
+        self._memoised = memoised
         self._arrays = arrays
         self._tape = tape
         self._handle = handle
@@ -97,7 +100,7 @@ class RepeatedWrites:
         """
         if self._log is None or type(value) not in NUMBERS:
             return None
-        if not sure and not self.expected(where, self._context.rewritten_names()):
+        if not sure and not self._expected(where, self._memoised.rewritten()):
             return None
         self.speculates = True
         if type(value) is int:
@@ -117,10 +120,19 @@ class RepeatedWrites:
         entered = self._handle(buffer.copy())  # which keeps the number of this run
         return node, self._tape.number(entered, weak=kind is float)
 
-    def expected(self, where: Where, names: Collection[str]) -> bool:
+    def _expected(self, where: Where, names: Collection[str]) -> bool:
         """Whether the run may write to a place: its last name is one of `names`, or it once did."""
         last = ITEM if isinstance(where, tuple) else where.rpartition(".")[2]
         return self._log is not None and (last in names or label(where) in self._rewritten)
+
+    def logs(self, where: Where) -> bool:
+        """Whether the run may append to a list."""
+        return self._expected(where, self._memoised.appended())
+
+    def counts(self, where: Where) -> bool:
+        """Whether the run may change items of a dict in place, or lists that are items."""
+        names = self._memoised.rewritten() | self._memoised.appended()
+        return ITEM in names and self._expected((where, ""), names)
 
     # ---------------------------------------------------------------------------------- writes
 
@@ -132,8 +144,10 @@ class RepeatedWrites:
         `words` say what was written, for where it cannot be repeated; `before` is the node of
         what was read there.
         """
-        able = place is not None and self._may_change(before)
-        if not self._noted(partial(WriteLog.write, place=place, value=value) if able else None):
+        action = None
+        if place is not None and self._may_change(before):
+            action = partial(WriteLog.write, place=place, value=value)
+        if not self._noted(action):
             again = isinstance(before, Equal) and type(before.value) in NUMBERS
             self.unrepeatable(words, where, again=again)
 
@@ -175,8 +189,9 @@ class RepeatedWrites:
             return True
         if isinstance(before, NumberRead):
             return self._log is not None and not self._log.is_fixed(before)
-        known = isinstance(before, Identical | Equal)
-        return known and any(before.value is state for state in _STATES)
+        if not isinstance(before, Identical | Equal):
+            return False
+        return any(before.value is state for state in _STATES)
 
     # ----------------------------------------------------------------------------------- texts
 
@@ -214,7 +229,7 @@ class RepeatedWrites:
         if kind is str:
             return self._log.rendered(cast("str", value))
         if kind in {tuple, list}:
-            return kind(map(self._as_shown, cast("list[object]", value)))  # type: ignore[call-arg] - one of the two
+            return kind(map(self._as_shown, cast("list[object]", value)))
         if kind is dict:
             pairs = cast("dict[object, object]", value).items()
             return {self._as_shown(k): self._as_shown(v) for k, v in pairs}

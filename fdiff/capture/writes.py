@@ -60,7 +60,8 @@ class ContainerCopy(NamedTuple):
     def note(self, repeats: Repeats) -> None:
         """Note what the run has written for later calls."""
         if self.node is None or not isinstance(self.copy, dict):
-            words, again = f"a write to `{label(self.where)}`", isinstance(self.real, list)
+            again = isinstance(self.real, list | set)
+            words = f"a write to `{label(self.where)}`"
             repeats.unrepeatable(words, self.where, again=again)
             return
         put = cast("dict[str, object]", self.put)
@@ -133,8 +134,11 @@ class Places:
         for cell in self.cells.values():
             if cell.written():
                 words = f"a write to `{cell.name}` of an enclosing function"
-                value, place = attribute(cell.private, "cell_contents"), in_cell(cell.node)
-                repeats.wrote(words, cell.name, place, value, cell.node.parts[0][1])
+                value, node = (
+                    attribute(cell.private, "cell_contents"),
+                    cast("Attributes", cell.node),
+                )
+                repeats.wrote(words, cell.name, in_cell(node), value, node.parts[0][1])
         for copy in self.copies:
             if copy.written():
                 copy.note(repeats)

@@ -20,6 +20,7 @@ import numpy as np
 from .. import kernels
 from ..capture import Capture, Dependencies
 from ..capture.class_proxies import getattr_static
+from ..capture.collection_proxies import DequeProxy
 from ..capture.container_proxies import DictProxy
 from ..capture.list_proxies import ListProxy
 from ..capture.memoised_values import MemoisedValue, agree
@@ -349,6 +350,8 @@ def own_result(tree: object, session: CaptureSession) -> object:
     """What the function returned, with the user's own objects in place of proxies."""
 
     def own(leaf: object) -> object:
+        if isinstance(leaf, DequeProxy):
+            return leaf.whole()
         if isinstance(leaf, DictProxy | ListProxy):
             return map_leaves(own, leaf.copy())
         leaf = plain_number(plain(leaf))

@@ -262,7 +262,8 @@ class _Run:
         for k, stand_in in zip(self._traced, arguments, strict=True):
             leaves[k] = stand_in
         args, kwargs = unflatten(self._given.spec, leaves)  # type: ignore[misc] - the tree of a call
-        repeats = self._given.repeats and not (self._given.eager or self._given.once)
+        given = self._given
+        repeats = given.repeats and given.device == CPU and not (given.eager or given.once)
         with watched(trace, self.inner, repeats=repeats) as session:
             result = own_result(self._given.body(*args, **kwargs), session)
             self.outs, self.out_spec = flatten(result)

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from ..capture.collection_proxies import DequeProxy
+from ..capture.container_proxies import DictProxy
 from ..capture.list_proxies import ListProxy
 from ..capture.symbolic_numbers import SymbolicNumber
 from ..primitive import REPLACEMENTS
@@ -32,7 +34,7 @@ def is_instance(value: object, kinds: type | tuple[type, ...]) -> bool:
     value = resolve(value)
     if isinstance(value, TracedArray):
         return issubclass(_class_of(value), kinds)
-    if isinstance(value, SymbolicNumber | ListProxy):
+    if isinstance(value, SymbolicNumber | ListProxy | DictProxy | DequeProxy):
         return issubclass(class_of(value), kinds)
     return isinstance(value, kinds)
 

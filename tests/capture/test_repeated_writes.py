@@ -23,7 +23,7 @@ from fdiff.dispatch import program
 POINTS = [np.array([1.0, 2.0, 3.0]) + k % 5 for k in range(9)]
 
 MODULE = """
-import collections, dataclasses, logging, io, types
+import collections, copy, dataclasses, heapq, json, logging, io, types
 import numpy as np
 
 hist, pairs, longer = [], [], list(range(500))
@@ -31,6 +31,7 @@ table, nested = {"n": 0, "f": 0.0}, {"a": {"n": 0}, "log": []}
 calls, total, best, first, seen_best = 0, 0.0, np.inf, None, None
 seen, queue, counter = set(), collections.deque(), collections.Counter()
 groups, ordered = collections.defaultdict(list), collections.OrderedDict()
+bounded = collections.deque(maxlen=3)
 entries, buffer, count_array = np.zeros(4), np.zeros(3), np.zeros(2, int)
 out = io.StringIO()
 
@@ -170,6 +171,15 @@ spaced.values.append(v); spaced.new = x
 record.n += 1; record.last = v
 record.values.append((record.n, v)); record.n += 2
 f.calls += 1; f.last = v
+queue.append(v); queue.appendleft(x)
+queue.extend([v, 1]); queue.extendleft([2, v])
+bounded.append(v)
+counter["a"] += 1
+counter["a"] += 1; counter["b"] += 2
+counter["a"] += 1; counter.update(["a", "b"]); counter.subtract({"c": 1})
+groups["a"].append(v)
+groups["a"].append(v); groups["b"].append((v, x))
+seen.add("a"); hist.append(v)
 f.values.append(v); f.calls = f.calls + 1
 """
 NONLOCAL = """
@@ -188,6 +198,17 @@ hist[:] = [v]
 hist.append(v); del hist[0]
 hist.append(v); hist.pop()
 hist.append(lambda: v)
+hist.append(v); v = v + np.max(hist)
+hist.append(v); v = v + np.array(hist)[0] + np.sum(np.concatenate([hist, x]))
+hist.append(v); v = v + max(hist) + sorted(hist)[0] + hist[-1:][0] + [*hist][0] + hist[0]
+hist.append(v); first = hist + [1.0]; v = v + ([1.0] + hist)[0] + first[-1] + len(hist * 2)
+hist.append(1); v = v + hist.count(1) + hist.index(1) + (1 in hist) + (hist == [1]) + bool(hist)
+hist.append(1); v = v + json.loads(json.dumps(hist))[-1]
+hist.append(v); v = v + copy.copy(hist)[0] + isinstance(hist, list) + (type(hist) is list)
+hist.append(v); v = v + sum(a for a in reversed(hist)) + hist.copy()[0]
+hist.extend(hist); hist.append(v)
+hist.append(v); x = x + hist[0]; v = np.sum(x)
+heapq.heappush(longer, 7)
 longer[0] = v
 table[str(len(table))] = v
 table[float(x[0])] = v
@@ -195,10 +216,12 @@ table.pop("n", None); table["n"] = v
 keys = list(table); table["z"] = v
 seen.add(float(x[0]))
 seen.add("a")
-queue.append(v)
-counter["a"] += 1
-counter.update(["a", "b"])
-groups["a"].append(v)
+queue.append(v); v = v + queue[0]
+queue.append(v); v = v + len(queue)
+queue.append(1); queue.rotate(1)
+global first; counter["a"] += 1; first = counter.most_common()
+global first; counter["a"] += 1; first = counter + counter
+v = v + len(groups["a"]); groups["a"].append(1)
 ordered["v"] = v
 global calls; calls += 1; hist.append("%d" % calls)
 global calls; calls += 1; hist.append(f"{calls}")
@@ -228,7 +251,7 @@ def module(body, nonlocal_body="pass"):
     text = MODULE.replace("{nonlocal_body}", nonlocal_body)
     text += f"\ndef f(x):\n    v = np.sum(x**2)\n    {body}\n    return v\n"
     made.__dict__["__name__"] = "writing"
-    text += "\nf.calls, f.values = 0, []\n"
+    text += "\nf.calls, f.values = 0, []\ninner, inner_state = made()\n"
     exec(compile(text, "<writing>", "exec"), made.__dict__)
     return made
 
@@ -236,7 +259,7 @@ def module(body, nonlocal_body="pass"):
 NAMES = [
     "hist", "pairs", "longer", "table", "nested", "calls", "total", "best", "first", "seen_best",
     "seen", "queue", "counter", "groups", "ordered", "entries", "buffer", "count_array", "problem",
-    "slotted", "record", "spaced",
+    "slotted", "record", "spaced", "bounded",
 ]  # fmt: skip
 
 
@@ -269,7 +292,8 @@ def state(made):
     known = {}
     found = {name: described(getattr(made, name), known) for name in NAMES}
     kinds = {n: described(vars(made.Problem).get(n), known) for n in ("instances", "last")}
-    return found, kinds, described(vars(made.f), known), made.out.getvalue()
+    outer = [described(value, known) for value in (*made.inner_state(), vars(made.f))]
+    return found, kinds, outer, made.out.getvalue()
 
 
 @pytest.fixture
@@ -299,9 +323,9 @@ OPERATORS = {
 VALUES = {"value_and_grad", "jit", "vjp", "jvp"}
 
 
-def same(body, name, points=POINTS):
-    """Whether plain code and an operator leave the same; both modules."""
-    plain, traced = module(body), module(body)
+def same(body, name, points=POINTS, nonlocal_body="pass"):
+    """Whether plain code and an operator leave the same."""
+    plain, traced = module(body, nonlocal_body), module(body, nonlocal_body)
     prepare, call = OPERATORS[name]
     g = prepare(traced.f)
     for k, x in enumerate(points):
@@ -319,6 +343,12 @@ def test_writes_are_repeated(body, traces):
     traces.clear()
     same(body, "value_and_grad")  # what is to be an input is known by now
     assert len(traces) <= 3, body
+
+
+@pytest.mark.parametrize("body", rows(NONLOCAL))
+def test_variables_of_enclosing_functions(body, traces):
+    same("v = inner(x)", "value_and_grad", nonlocal_body=body)
+    assert len(traces) <= 3
 
 
 @pytest.mark.filterwarnings("ignore::fdiff.errors.RetraceWarning")
