@@ -199,6 +199,8 @@ def _of_prepared(
         variant, arrays = traced.variant, list(traced.arrays)
     if not variant.cacheable:
         notes = (*notes, f"it is traced again at every call: {_unlike(variant)}")
+    elif variant.repeats:
+        notes = (*notes, "what it writes to the outside is written again after every call")
     return _Traced(name, base, (own, kwargs), variant, arrays, nums, steps, False, notes)
 
 

@@ -336,6 +336,20 @@ def test_a_decorated_method_is_explained():
     assert [(fact.name, fact.role) for fact in told.inputs] == [("x", "differentiated")]
 
 
+def test_a_function_that_writes_says_so_and_is_not_run():
+    values = []
+
+    def f(x):
+        values.append(np.sum(x))
+        return np.sum(x**2)
+
+    prepared = fdiff.grad(f)
+    prepared(np.ones(3))
+    told = fdiff.explain(prepared, np.ones(3))
+    assert any("written again after every call" in note for note in told.notes)
+    assert values == [3.0]
+
+
 def test_a_function_that_branches_anew_each_time_says_so():
     def f(x):
         return sum(x[k] ** 2 if x[k] > 0.0 else -x[k] for k in range(12))
