@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from types import MethodType
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -31,11 +31,9 @@ from .dependency_nodes import (
 )
 from .function_copies import FunctionCopies
 from .impure import Impurities
-from .list_proxies import ListProxy
 from .memoised_reads import MemoisedReads
 from .memoised_values import ITEM
 from .module_proxies import GlobalsProxy, ModuleProxy
-from .places import WritePlace
 from .proxy_context import Answers, CachedProperty, Copy, Pair, Where, label, opaque
 from .proxy_rules import BY_TYPE, rule_by_question
 from .release import NoValueError, is_instance
@@ -51,9 +49,11 @@ from .value_kinds import (
     traced_within,
     unchanging_class,
 )
-from .write_programs import RecordedTape
-from .write_targets import WriteTarget
+from .write_targets import RecordedTape, WritePlace, WriteTarget
 from .writes import ContainerCopy, Places
+
+if TYPE_CHECKING:
+    from .list_proxies import ListProxy
 
 Function = Callable[..., object]
 

@@ -18,9 +18,9 @@ from typing import Protocol, cast
 
 from .callable_proxies import wrap_member
 from .dependency_nodes import ABSENT, Class
-from .places import of_class
 from .proxy_context import ProxyContext
 from .value_kinds import MISSING, library_class, packaged, record_class
+from .write_targets import of_class
 
 STATE = "_fdiff_state"
 METACLASSES = (type, ABCMeta, type(Protocol))

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, cast
 
 from .container_proxies import DictContext, DictProxy
-from .list_proxies import ListContext
+from .list_proxies import ListContext, wrap_logged_list
 from .proxy_context import Answers, Pair, ProxyContext, Refuse, Where, label
 from .revalidation import Revalidation
 from .write_targets import WriteTarget
@@ -126,6 +126,8 @@ class DequeProxy:
             self.calls.clear()
         return self.real
 
+    _fdiff_copy = whole
+
     def written(self) -> bool:
         return bool(self.calls)
 
@@ -166,3 +168,9 @@ def wrap_deque(context: ListContext, value: deque[object], where: Where) -> Pair
     proxy = DequeProxy(context, value, where)
     context.list(proxy)
     return proxy, proxy.node
+
+
+def wrap_written(context: Any, value: object, where: Where) -> Pair:
+    """The proxy of a list, deque, counter or dict with defaults that the run may write to."""
+    rules: dict[type, Callable[..., Pair]] = {list: wrap_logged_list, deque: wrap_deque}
+    return rules.get(type(value), wrap_counting)(context, value, where)

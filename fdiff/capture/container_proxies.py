@@ -25,7 +25,6 @@ from .dependency_nodes import (
     attribute,
 )
 from .memoised_values import agree
-from .places import attribute_of, item_of
 from .proxy_context import (
     BUDGET,
     Answers,
@@ -46,6 +45,7 @@ from .value_kinds import (
     library_class,
     traced_within,
 )
+from .write_targets import attribute_of, item_of
 
 Tuple = tuple[object, ...]
 
@@ -196,6 +196,8 @@ class DictProxy(MutableMapping[object, object], dict[object, object]):  # type: 
 
     def copy(self) -> dict[object, object]:
         return dict(self)
+
+    _fdiff_copy = copy
 
     def __reversed__(self) -> Iterator[object]:
         return reversed(list(self))

@@ -12,14 +12,16 @@ from __future__ import annotations
 
 from operator import is_
 from types import FunctionType, MethodType
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
 from ..user_lines import Line
 from .revalidation import Codes, Dependency, ItemsFound, Places, Revalidation
 from .value_kinds import MISSING
-from .write_programs import After, Effects
+
+if TYPE_CHECKING:
+    from .write_programs import After, Effects
 
 
 class Pins(NamedTuple):

@@ -12,11 +12,10 @@ from typing import Any, Protocol, SupportsIndex, cast
 
 from .container_proxies import fill
 from .dependency_nodes import SequenceItems
-from .places import list_item
 from .proxy_context import Answers, Pair, ProxyContext, Refuse, Where, label
 from .revalidation import Dependency, Revalidation
 from .value_kinds import MISSING
-from .write_targets import WriteTarget
+from .write_targets import WriteTarget, list_item
 
 Items = list[object]
 
@@ -153,6 +152,8 @@ class ListProxy(MutableSequence[object]):
 
     def copy(self) -> Items:
         return [*self.whole()]
+
+    _fdiff_copy = copy
 
     def __reduce__(self) -> tuple[object, ...]:
         return list, (self.copy(),)

@@ -14,9 +14,9 @@ from typing import Protocol, cast
 from ..bounded_cache import keep
 from .dependency_nodes import ABSENT, Identical
 from .impure import RANDOM, pure_module
-from .places import item_of
 from .proxy_context import Answers, Pair, ProxyContext, Where
 from .value_kinds import MISSING, library_namespace
+from .write_targets import item_of
 
 
 class ModuleContext(ProxyContext, Protocol):

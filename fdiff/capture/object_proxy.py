@@ -9,10 +9,10 @@ from typing import cast
 
 from .class_proxies import state_of
 from .dependency_nodes import ABSENT, Equal, Instance
-from .places import WritePlace, in_slot, item_of
 from .proxy_context import Answers, CachedProperty, Pair, ProxyContext, Refuse, Where, label
 from .revalidation import Revalidation
 from .value_kinds import MISSING, item_key, leaf_key
+from .write_targets import WritePlace, in_slot, item_of
 
 _OBJECT = frozenset(dir(object))
 _WHOLE = frozenset(("__dict__", "__reduce__", "__getstate__"))  # to read one is to read all

@@ -9,9 +9,8 @@ from typing import Protocol
 
 from .data import Content
 from .dependency_nodes import Identical, MappingItems
-from .places import WritePlace
 from .revalidation import Dependency
-from .write_targets import WriteTarget
+from .write_targets import WritePlace, WriteTarget
 
 BUDGET = 256  # leaves of a container that are compared at each call; beyond, `f` is traced again
 

@@ -18,6 +18,7 @@ from types import FunctionType, MethodType, ModuleType, SimpleNamespace
 import numpy as np
 
 from ..device_arrays import lies_on_device
+from ..process.forking import no_fork
 from .callable_proxies import (
     DISPATCHER,
     METHOD,
@@ -32,7 +33,6 @@ from .callable_proxies import (
     wrap_rules,
 )
 from .class_proxies import ProxyMeta, is_object
-from .collection_proxies import KINDS, wrap_counting, wrap_deque
 from .container_proxies import (
     is_composed,
     wrap_composed,
@@ -47,7 +47,6 @@ from .container_proxies import (
 )
 from .data import data_key
 from .dependency_nodes import Equal, Identical
-from .list_proxies import wrap_logged_list
 from .module_proxies import wrap_module
 from .proxy_context import Pair, ProxyContext, Where, opaque
 from .release import is_instance
@@ -88,11 +87,15 @@ def _opaque_object(run: ProxyContext, value: object, where: Where) -> Pair:
     return opaque(run, value, where, f"attributes of the {type(value).__name__} object")
 
 
-def _written(asked: str, rule: Rule, other: Rule) -> Rule:
-    """One rule for what the run may write to, as it is `asked`, and another for what it reads."""
+def _written(asked: str, other: Rule) -> Rule:
+    """A rule for collections: `other`, unless the run may write to one, as it is `asked`."""
 
     def wrap(run: ProxyContext, value: object, where: Where) -> Pair:
-        return (rule if getattr(run.repeats, asked)(where) else other)(run, value, where)
+        if not getattr(run.repeats, asked)(where):
+            return other(run, value, where)
+        with no_fork:  # few programs meet one while fdiff is imported
+            from .collection_proxies import wrap_written  # noqa: PLC0415 - see above
+        return wrap_written(run, value, where)
 
     return wrap
 
@@ -113,9 +116,11 @@ BY_TYPE: dict[type, Rule] = {
     # a traced array; dtype and shape
     np.ndarray: lambda run, value, where: run.wrap_array(value, where),
     # a copy that holds proxies; all items
-    list: _written("logs", wrap_logged_list, wrap_list),
-    collections.deque: _written("logs", wrap_deque, _opaque_object),
-    **dict.fromkeys(KINDS, _written("counts", wrap_counting, _opaque_object)),
+    list: _written("logs", wrap_list),
+    collections.deque: _written("logs", _opaque_object),
+    **dict.fromkeys(
+        (collections.Counter, collections.defaultdict), _written("counts", _opaque_object)
+    ),
     tuple: wrap_tuple,
     set: wrap_set,
     frozenset: wrap_set,

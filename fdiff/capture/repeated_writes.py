@@ -8,28 +8,34 @@ written is known when it is read: the code of the run tells by the names it load
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
 from functools import partial
 from types import CodeType, FrameType
-from typing import cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..bounded_cache import keep
+from ..process.forking import no_fork
 from .dependency_nodes import Array, Equal, Identical
 from .memoised_reads import MemoisedReads
 from .memoised_values import ITEM
 from .object_proxy import own_class
-from .places import WritePlace
 from .proxy_context import Call, Pair, ProxyContext, Where, label
-from .release import NoValueError
 from .revalidation import Dependency
-from .shown_calls import Shown, stand_in
 from .symbolic_numbers import OtherConditions, SymbolicNumber
 from .value_kinds import MISSING
-from .write_log import WriteLog
-from .write_programs import Effects, NoEffectError, RecordedTape
-from .write_targets import NumberRead, WriteTarget, reachable
+from .write_targets import (
+    NoEffectError,
+    NumberRead,
+    RecordedTape,
+    WritePlace,
+    WriteTarget,
+    reachable,
+)
+
+if TYPE_CHECKING:
+    from .write_log import WriteLog
+    from .write_programs import Effects
 
 NUMBERS = frozenset((int, float, np.float64, np.float32))
 _STATES = (None, True, False, MISSING)  # what tells whether something was done: few values each
@@ -72,7 +78,11 @@ class RepeatedWrites:
         self._arrays = arrays
         self._tape = tape
         self._handle = handle
-        self._log = None if tape is None else WriteLog(tape.output, node, own_class, self._enter)
+        self._log: WriteLog | None = None
+        if tape is not None:
+            with no_fork:  # few programs trace a function while fdiff is imported
+                from .write_log import WriteLog  # noqa: PLC0415 - see above
+            self._log = WriteLog(tape.output, node, own_class, self._enter)
         self._rewritten: set[str] = set()
         self.once = self.direct = self.speculates = False
 
@@ -144,30 +154,27 @@ class RepeatedWrites:
         `words` say what was written, for where it cannot be repeated; `before` is the node of
         what was read there.
         """
-        action = None
-        if place is not None and self._may_change(before):
-            action = partial(WriteLog.write, place=place, value=value)
-        if not self._noted(action):
+        able = place is not None and self._may_change(before)
+        if not able or not self._noted("write", place, value):
             again = isinstance(before, Equal) and type(before.value) in NUMBERS
             self.unrepeatable(words, where, again=again)
 
     def called(self, where: Where, node: WriteTarget, calls: Sequence[Call]) -> None:
         """Note calls of methods of a container of the user."""
-        if not self._noted(partial(WriteLog.call, node=node, calls=calls)):
+        if not self._noted("call", node, calls):
             self.unrepeatable(f"a write to `{label(where)}`", where, again=False)
 
     def filled(self, words: str, where: Where, node: Dependency, value: object) -> None:
         """Note that an array gets the entries of a traced one."""
-        able = isinstance(node, Array)
-        if not self._noted(partial(WriteLog.fill, node=node, value=value) if able else None):
+        if not isinstance(node, Array) or not self._noted("fill", node, value):
             self.unrepeatable(words, where, again=False)
 
-    def _noted(self, action: Callable[[WriteLog], None] | None) -> bool:
-        """Note something in the log; whether later calls can do it."""
-        if self._log is None or action is None:
+    def _noted(self, method: str, *what: object) -> bool:
+        """Note something by a method of the log; whether later calls can do it."""
+        if self._log is None:
             return False
         try:
-            action(self._log)
+            getattr(self._log, method)(*what)
         except (NoEffectError, RecursionError):
             return False
         return True
@@ -197,7 +204,7 @@ class RepeatedWrites:
 
     def shown(self, value: object) -> Pair | None:
         """What stands for a function or an object that shows text, if later calls can do so."""
-        return None if self._log is None else stand_in(self._context, self, value)
+        return None if self._log is None else self._log.stand_in(self._context, self, value)
 
     def show(
         self, words: str, call: Callable[..., object], args: tuple[object, ...],
@@ -207,35 +214,17 @@ class RepeatedWrites:
         if self._log is None or self._tape is None:
             self._context.note(words)
             return call(*args, **kwargs)
-        if not self._noted(partial(WriteLog.show, call=call, args=args, kwargs=kwargs)):
+        if not self._noted("show", call, args, kwargs):
             self._context.note(words)
         self.direct = True
-        given = [self._as_shown(value) for value in args]
-        named = {name: self._as_shown(value) for name, value in kwargs.items()}
+        plain = partial(self._log.shown_now, settle=self._context.settle)
+        given = [plain(value) for value in args]
+        named = {name: plain(value) for name, value in kwargs.items()}
         with self._tape.unseen(), self._log.relying_on_nothing():
             result = call(*given, **named)
         if type(result) is int:  # how long the text was
             return SymbolicNumber(OtherConditions(partial(self._context.note, words)), "", result)
         return result
-
-    def _as_shown(self, value: object) -> object:
-        """What is shown now: numbers and texts of this run in place of what stands for them."""
-        assert self._log is not None
-        kind = type(value)
-        if isinstance(value, Shown):
-            return value._fdiff_real
-        if isinstance(value, SymbolicNumber):
-            return value.value
-        if kind is str:
-            return self._log.rendered(cast("str", value))
-        if kind in {tuple, list}:
-            return kind(map(self._as_shown, cast("list[object]", value)))
-        if kind is dict:
-            pairs = cast("dict[object, object]", value).items()
-            return {self._as_shown(k): self._as_shown(v) for k, v in pairs}
-        with suppress(NoValueError):
-            return self._context.settle(value)
-        return value
 
     def formatted(self, value: object, spec: str, text: str, frame: FrameType) -> str | None:
         """The mark for a value in an f-string that is shown; None where it may go elsewhere."""

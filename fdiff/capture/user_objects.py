@@ -27,11 +27,11 @@ from .class_proxies import (
 )
 from .dependency_nodes import Identical
 from .object_proxy import ObjectProxy, become_real, own_attribute, slot, slot_dict, slots
-from .places import of_class
 from .proxy_context import Answers, CachedProperty, Pair, ProxyContext, Refuse, Where, label, opaque
 from .release import NoValueError, Release
 from .revalidation import Dependency
 from .value_kinds import MISSING, SCALARS, is_traced, library_class, record_class
+from .write_targets import of_class
 from .writes import Read
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Generator, Iterable, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import CellType, FrameType
 from typing import cast
 
@@ -21,13 +21,14 @@ import numpy as np
 from .dependency_nodes import Array, Attributes
 from .formatted_texts import MARK, FormattedValue, goes_to, parts
 from .object_proxy import slot_dict, slots
-from .places import WritePlace
+from .proxy_context import Answers, Pair, ProxyContext
+from .release import NoValueError
 from .revalidation import Dependency
-from .shown_calls import Shown, is_logger, shows_text
+from .shown_calls import Shown, Shows, is_logger, shows_text, stand_in
 from .symbolic_numbers import SymbolicNumber
 from .value_kinds import MISSING, SCALARS, record_class
-from .write_programs import After, Before, Effects, NoEffectError, WrittenOutput
-from .write_targets import NumberRead, WriteTarget
+from .write_programs import After, Before, Effects
+from .write_targets import NoEffectError, NumberRead, WritePlace, WriteTarget, WrittenOutput
 
 EXACT = 2**53  # integers below are floats without rounding
 STACKED = 8  # from so many numbers of one dtype on, the tape gives them as one array
@@ -212,6 +213,10 @@ class WriteLog:
 
     # ----------------------------------------------------------------------------------- texts
 
+    def stand_in(self, context: ProxyContext, shows: Shows, value: object) -> Pair | None:
+        """What stands for a function or an object that shows text; None for any other."""
+        return stand_in(context, shows, value)
+
     def formatted(self, value: object, spec: str, text: str, frame: FrameType) -> str | None:
         """The mark for a value in an f-string that is shown; None where it may go elsewhere."""
         if not goes_to(frame, shows_text):
@@ -222,6 +227,24 @@ class WriteLog:
     def rendered(self, text: str) -> str:
         """A text with the values of this run in place of marks."""
         return MARK.sub(lambda found: self._formatted[int(found[1])].text, text)
+
+    def shown_now(self, value: object, settle: Answers) -> object:
+        """What is shown now: numbers and texts of this run in place of what stands for them."""
+        kind = type(value)
+        if isinstance(value, Shown):
+            return value._fdiff_real
+        if isinstance(value, SymbolicNumber):
+            return value.value
+        if kind is str:
+            return self.rendered(cast("str", value))
+        if kind in {tuple, list}:
+            return kind([self.shown_now(item, settle) for item in cast("list[object]", value)])
+        if kind is dict:
+            pairs = cast("dict[object, object]", value).items()
+            return {self.shown_now(k, settle): self.shown_now(v, settle) for k, v in pairs}
+        with suppress(NoValueError):
+            return settle(value)
+        return value
 
     def show(self, call: object, args: Sequence[object], kwargs: dict[str, object]) -> None:
         """Note a call that shows values as they are now."""

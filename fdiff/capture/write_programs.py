@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
-from typing import NamedTuple, Protocol, cast
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -14,29 +13,6 @@ from .write_targets import NumberRead, WriteTarget
 
 Before = Callable[[object], bool]
 After = Callable[..., object]  # takes the result of a call and values, and returns the result
-
-
-class NoEffectError(Exception):
-    """A write cannot be repeated without running `f`."""
-
-
-class WrittenOutput(NamedTuple):
-    """A value of the tape that is written: its node, and what plain code would have.
-
-    `kind` is ``item`` for a number of Python, ``scalar`` for one of NumPy, ``copy`` for an array.
-    """
-
-    node: int
-    dtype: np.dtype
-    kind: str
-
-
-class RecordedTape(Protocol):
-    """What a run asks of the tape that is recorded."""
-
-    def number(self, handle: object, /, *, weak: bool) -> object: ...
-    def output(self, value: object, /) -> WrittenOutput | None: ...
-    def unseen(self) -> AbstractContextManager[None]: ...
 
 
 class Effects(NamedTuple):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import cast
+from contextlib import AbstractContextManager
+from typing import NamedTuple, Protocol, cast
 
 import numpy as np
 
@@ -22,6 +23,76 @@ class WriteTarget:
     def stands_for(self, value: object, walk: Revalidation) -> bool:
         """Whether this walk has not met it as another object."""
         return not self.written or walk.targets.setdefault(id(self), value) is value
+
+
+class NoEffectError(Exception):
+    """A write cannot be repeated without running `f`."""
+
+
+class WrittenOutput(NamedTuple):
+    """A value of the tape that is written: its node, and what plain code would have.
+
+    `kind` is ``item`` for a number of Python, ``scalar`` for one of NumPy, ``copy`` for an array.
+    """
+
+    node: int
+    dtype: np.dtype
+    kind: str
+
+
+class RecordedTape(Protocol):
+    """What a run asks of the tape that is recorded."""
+
+    def number(self, handle: object, /, *, weak: bool) -> object: ...
+    def output(self, value: object, /) -> WrittenOutput | None: ...
+    def unseen(self) -> AbstractContextManager[None]: ...
+
+
+class WritePlace(NamedTuple):
+    """A place outside of the run: how code reaches it from the object that `node` stands for.
+
+    `load`, `store` and `delete` are texts with the places ``{t}`` for the object, ``{k}`` for the
+    `key` and ``{v}`` for the value.
+    """
+
+    node: WriteTarget
+    key: object
+    load: str
+    store: str
+    delete: str
+
+
+def item_of(node: WriteTarget, key: object) -> WritePlace:
+    """An item of a mapping: a global, an attribute of an object with a ``__dict__``."""
+    return WritePlace(node, key, "{t}.get({k}, MISSING)", "{t}[{k}] = {v}", "{t}.pop({k}, None)")
+
+
+def list_item(node: WriteTarget, index: int) -> WritePlace:
+    return WritePlace(node, index, "{t}[{k}]", "{t}[{k}] = {v}", "del {t}[{k}]")
+
+
+def in_slot(node: WriteTarget, place: object) -> WritePlace:
+    """An attribute that lies in a slot, by its descriptor."""
+    store, delete = "{k}.__set__({t}, {v})", "{k}.__delete__({t})"
+    return WritePlace(node, place, "{k}.__get__({t})", store, delete)
+
+
+def attribute_of(node: WriteTarget, name: str) -> WritePlace:
+    """An attribute of an object, which has no code of its own for it."""
+    load, store = "getattr({t}, {k}, MISSING)", "object.__setattr__({t}, {k}, {v})"
+    return WritePlace(node, name, load, store, "object.__delattr__({t}, {k})")
+
+
+def in_cell(node: WriteTarget) -> WritePlace:
+    """A variable of an enclosing function."""
+    store, delete = "{t}.cell_contents = {v}", "del {t}.cell_contents"
+    return WritePlace(node, None, "{t}.cell_contents", store, delete)
+
+
+def of_class(node: WriteTarget, name: str) -> WritePlace:
+    """An attribute of a class."""
+    store, delete = "type.__setattr__({t}, {k}, {v})", "type.__delattr__({t}, {k})"
+    return WritePlace(node, name, "vars({t}).get({k}, MISSING)", store, delete)
 
 
 class NumberRead:

@@ -10,22 +10,23 @@ import operator
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from types import CellType
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
 from .container_proxies import DictProxy
 from .data import Content, is_table
 from .dependency_nodes import Attributes, Identical, MappingItems, attribute
-from .list_proxies import ListProxy
 from .memoised_values import ITEM
 from .module_proxies import GlobalsProxy
 from .object_proxy import store
-from .places import WritePlace, attribute_of, in_cell, item_of
 from .proxy_context import Answers, Copy, ProxyContext, Refuse, Repeats, Where, label
 from .release import Release
 from .value_kinds import MISSING
-from .write_targets import WriteTarget
+from .write_targets import WritePlace, WriteTarget, attribute_of, in_cell, item_of
+
+if TYPE_CHECKING:
+    from .list_proxies import ListProxy
 
 # What was read in some place: how the user would name it, the name that code would store into, the
 # value that was read, and a function that gives the value that is there now.

@@ -20,9 +20,6 @@ import numpy as np
 from .. import kernels
 from ..capture import Capture, Dependencies
 from ..capture.class_proxies import getattr_static
-from ..capture.collection_proxies import DequeProxy
-from ..capture.container_proxies import DictProxy
-from ..capture.list_proxies import ListProxy
 from ..capture.memoised_values import MemoisedValue, agree
 from ..capture.release import NoValueError
 from ..capture.symbolic_numbers import plain_number
@@ -350,10 +347,8 @@ def own_result(tree: object, session: CaptureSession) -> object:
     """What the function returned, with the user's own objects in place of proxies."""
 
     def own(leaf: object) -> object:
-        if isinstance(leaf, DequeProxy):
-            return leaf.whole()
-        if isinstance(leaf, DictProxy | ListProxy):
-            return map_leaves(own, leaf.copy())
+        if (plain_copy := getattr(type(leaf), "_fdiff_copy", None)) is not None:
+            return map_leaves(own, plain_copy(leaf))
         leaf = plain_number(plain(leaf))
         return leaf if traceable(leaf) else session.original(leaf)
 

@@ -15,12 +15,11 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from time import perf_counter
 from types import FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..bounded_cache import keep_recent
-from ..capture.write_programs import After
 from ..device_arrays import CPU
 from ..errors import called
 from ..process.collector import collector_paused
@@ -34,6 +33,9 @@ from .capture_session import call_private
 from .merged_variants import SHARE, merge, without_merged
 from .plans import ExecuteAndKeep, OperatorPlan, execute, execute_unchecked
 from .variant import CallToTrace, Variant, trace_variant
+
+if TYPE_CHECKING:
+    from ..capture.write_programs import After
 
 
 class FoundInputs(list[Any]):

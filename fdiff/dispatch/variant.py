@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..capture import Dependencies
 from ..capture.repeated_writes import never_repeat
-from ..capture.write_programs import After
 from ..device_arrays import CPU
 from ..errors import RetraceWarning, warn
 from ..ops.eager_scalar_operators import install
@@ -42,6 +41,9 @@ from .arguments import (
 from .capture_session import CaptureSession, RunAgainError, own_result, watched
 from .cuda_runner import runner_on
 from .plans import OperatorPlan, PlanStep
+
+if TYPE_CHECKING:
+    from ..capture.write_programs import After
 
 NO_PLAN = OperatorPlan()  # before the operator has made one, and after an eager call
 

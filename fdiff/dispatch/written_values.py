@@ -10,7 +10,7 @@ from weakref import ref
 import numpy as np
 
 from ..capture.release import NoValueError
-from ..capture.write_programs import NoEffectError, WrittenOutput
+from ..capture.write_targets import NoEffectError, WrittenOutput
 from ..errors import TraceError
 from ..ops.scipy_functions import only_captured
 from ..primitive import PRIMITIVES

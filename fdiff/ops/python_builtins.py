@@ -10,9 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from ..capture.collection_proxies import DequeProxy
-from ..capture.container_proxies import DictProxy
-from ..capture.list_proxies import ListProxy
 from ..capture.symbolic_numbers import SymbolicNumber
 from ..primitive import REPLACEMENTS
 from ..trace import TracedArray, current, replaces
@@ -34,9 +31,8 @@ def is_instance(value: object, kinds: type | tuple[type, ...]) -> bool:
     value = resolve(value)
     if isinstance(value, TracedArray):
         return issubclass(_class_of(value), kinds)
-    if isinstance(value, SymbolicNumber | ListProxy | DictProxy | DequeProxy):
-        return issubclass(class_of(value), kinds)
-    return isinstance(value, kinds)
+    stands_for_another = type(value).__module__.startswith("fdiff.capture.")
+    return issubclass(class_of(value), kinds) if stands_for_another else isinstance(value, kinds)
 
 
 def class_of(value: object) -> type:
