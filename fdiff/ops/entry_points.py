@@ -93,8 +93,7 @@ def _enter_code(function: FunctionType, replacement: Callable[..., object] | Non
     original = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
     original.__kwdefaults__, original.__qualname__ = function.__kwdefaults__, function.__qualname__
     vars(original).update(vars(function))
-    function.__wrapped__ = original  # whose source is shown
-    function.__signature__ = inspect.signature(function)
+    vars(function).update(__signature__=inspect.signature(function), __wrapped__=original)  # whose source is shown
     point = EntryPoint(function, original, replacement)
     function.__kwdefaults__ = {**(function.__kwdefaults__ or {}), "_entry_point": point}
     code = _code(len(function.__code__.co_freevars))
