@@ -27,6 +27,13 @@ class ProductKeywords(TypedDict, total=False):
     device: str
 
 
+class DiagonalKeywords(TypedDict, total=False):
+    """The keywords of `hessian_diagonal`."""
+
+    chunk_size: int | str
+    device: str
+
+
 class HessianKeywords(ProductKeywords, total=False):
     """The keywords of `hessian`."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
-from typing import Any, cast
+from typing import Any, Unpack, cast, overload
 
 import numpy as np
 
@@ -18,13 +18,14 @@ from ..tracebacks import trim
 from ..transforms.derivative_tapes import assembled, choose
 from ..transforms.pipeline import TANGENT_SWEEPS, TANGENTS, VALUE, derive
 from ..transforms.sparsity.diagonal_colouring import diagonal_colours, diagonal_swept
-from .annotations import P
+from .annotations import Array, DiagonalKeywords, P, Point
 from .chunked_results import zeros_beside
 from .dense_plans import BUDGET, gradient_tape
 from .input_checks import check_one_element
 from .invocation import Operator, gradients
 from .jacobians import dense
 from .options import LEFT_OUT, check_chunk, check_device
+from .prepared import Prepared
 from .seeded_blocks import seed_bytes
 
 
@@ -99,14 +100,26 @@ class DiagonalPlan(OperatorPlan):
         return found
 
 
+@overload
 def hessian_diagonal(
-    f: Callable[P, object],
+    f: Callable[P, object], *, argnums: int = ..., **keywords: Unpack[DiagonalKeywords]
+) -> Prepared[P, Any]: ...
+@overload
+def hessian_diagonal(
+    f: Callable[P, object], *, argnums: tuple[int, ...], **keywords: Unpack[DiagonalKeywords]
+) -> Prepared[P, tuple[Any, ...]]: ...
+@overload
+def hessian_diagonal(f: Function, inputs: Point, **keywords: Unpack[DiagonalKeywords]) -> Array: ...
+@overload
+def hessian_diagonal(f: Function, inputs: object, **keywords: Unpack[DiagonalKeywords]) -> Any: ...
+def hessian_diagonal(
+    f: Function,
     inputs: object = LEFT_OUT,
     *,
     argnums: int | tuple[int, ...] = 0,
     chunk_size: int | str = "auto",
     device: str = "cpu",
-) -> Any:
+) -> object:
     """Diagonal of the Hessian of a scalar function: ``d2f/dx[i]2`` for each entry of ``x``.
 
     Parameters

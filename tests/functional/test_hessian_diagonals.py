@@ -130,6 +130,18 @@ def test_functions_that_are_differentiated_as_they_run():
     assert prepared.program.stability, "some calls were eager"
 
 
+@pytest.mark.parametrize("chunk_size", ["auto", 1, 2])
+def test_branches_that_alternate(chunk_size):
+    def f(x):
+        return sum(a**3 * x[0] if a > 0 else np.sin(a) for a in x)
+
+    prepared, hess = fdiff.hessian_diagonal(f, chunk_size=chunk_size), fdiff.hessian(f)
+    points = RNG.normal(size=(3, 3))
+    for k in range(30):
+        x = points[k % 3]
+        np.testing.assert_allclose(prepared(x), np.diagonal(hess(x)), rtol=1e-12, atol=1e-14)
+
+
 def test_long_vectors_take_one_sweep_where_entries_do_not_meet():
     x = RNG.normal(size=200_000)
     prepared = fdiff.hessian_diagonal(lambda x: np.sum(np.cos(x)))

@@ -105,6 +105,19 @@ def test_a_traced_function_sees_which_map_it_reads():
             same(fdiff.vmap(f_jvp)(np.stack([V, X])), np.stack([f_jvp(V), f_jvp(X)]))
 
 
+def test_a_map_of_an_outer_trace_is_differentiated_in_an_inner_one():
+    def outer(d, np):
+        def total(x):
+            f_jvp = d.linearize(lambda x: np.tanh(np.sin(x) * x[0]), x)[1]
+            return d.grad(lambda t: np.sum(f_jvp(t * V) ** 2 * x[0]))(1.5)
+
+        return total
+
+    same(fdiff.grad(outer(fdiff, np))(X), jax.grad(outer(jax, jnp))(X), rtol=1e-10)
+    many = np.stack([X, V])
+    same(fdiff.vmap(outer(fdiff, np))(many), jax.vmap(outer(jax, jnp))(many), rtol=1e-10)
+
+
 def test_several_arguments_and_structures():
     f = lambda p, s: {"y": p["w"] ** 2 * s, "z": [p["b"][0] * s, p["w"][0]]}
     p, s = {"w": X, "b": (2.0,)}, 1.5

@@ -64,5 +64,10 @@ first: Array = blocks[0][1]
 value, product = fdiff.hvp(f, X, X)
 out, pulled = fdiff.vjp(g)(X, X)
 same: Array = fdiff.stop_gradient(X)
+assert_type(fdiff.hessian_diagonal(f, X), NDArray[Any])
+diagonal: Array = fdiff.hessian_diagonal(f)(X)
+flat, unravel = fdiff.ravel({"w": X})
+again: dict[str, Array] = unravel(flat)
+at, f_jvp = fdiff.linearize(g, X)
 
 print(J.compile("f8[2]"), fdiff.__version__)
