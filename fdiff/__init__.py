@@ -26,7 +26,6 @@ from .functional import (
     gradcheck,
     gradgradcheck,
     hessian,
-    hessian_diagonal,
     hvp,
     jacfwd,
     jacobian,
@@ -34,11 +33,8 @@ from .functional import (
     jit,
     jvp,
     kinks,
-    linearize,
     make_tape,
     njit,
-    ravel,
-    register_pytree,
     source,
     stop_gradient,
     value_and_grad,
@@ -54,7 +50,10 @@ if typing.TYPE_CHECKING:
     from .functional.anomaly_contexts import debug_nans
     from .functional.checkpoints import checkpoint
     from .functional.custom_derivatives import custom_jvp, custom_vjp
+    from .functional.hessian_diagonals import hessian_diagonal
+    from .functional.linear_maps import linearize
     from .functional.primitives import primitive
+    from .functional.pytrees import ravel, register_pytree
 
 globals().pop("primitive")  # the module of this name; users find the function
 __version__ = "0.1.0"
@@ -106,7 +105,11 @@ _LATE_NAMES = {
     "custom_vjp": "functional.custom_derivatives",
     "debug_nans": "functional.anomaly_contexts",
     "explain": "explanation",
+    "hessian_diagonal": "functional.hessian_diagonals",
+    "linearize": "functional.linear_maps",
     "primitive": "functional.primitives",
+    "ravel": "functional.pytrees",
+    "register_pytree": "functional.pytrees",
 }
 
 

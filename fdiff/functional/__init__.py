@@ -9,15 +9,12 @@ from .c_functions import cfunc
 from .checking import check_grads, gradcheck, gradgradcheck
 from .doctor import doctor
 from .gradients import grad, value_and_grad
-from .hessian_diagonals import hessian_diagonal
 from .hessians import hessian, hvp, vhp
 from .jacobians import jacfwd, jacobian, jacrev
 from .kink_policy import kinks
-from .linear_maps import linearize
 from .numba_functions import njit
 from .products import jvp, vjp
 from .programs import cache_clear, cache_info, jit, make_tape, source, stop_gradient
-from .pytrees import ravel, register_pytree
 from .vectorized_map import vmap
 
 __all__ = [
@@ -30,7 +27,6 @@ __all__ = [
     "gradcheck",
     "gradgradcheck",
     "hessian",
-    "hessian_diagonal",
     "hvp",
     "jacfwd",
     "jacobian",
@@ -38,11 +34,8 @@ __all__ = [
     "jit",
     "jvp",
     "kinks",
-    "linearize",
     "make_tape",
     "njit",
-    "ravel",
-    "register_pytree",
     "source",
     "stop_gradient",
     "value_and_grad",
