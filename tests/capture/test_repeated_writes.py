@@ -272,9 +272,10 @@ def described(value, known):
         return kind, repr(value)
     if callable(value):
         return kind
-    if id(value) in known:
-        return "again", known[id(value)][0]
-    known[id(value)] = len(known), value
+    if kind != "tuple":  # which cannot change: whether two are one is left open
+        if id(value) in known:
+            return "again", known[id(value)][0]
+        known[id(value)] = len(known), value
     if isinstance(value, dict):
         pairs = [(described(k, known), described(v, known)) for k, v in value.items()]
         return kind, tuple(pairs)
