@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from contextlib import suppress
+from threading import local
 from types import MemberDescriptorType
 from typing import cast
 
@@ -201,8 +202,8 @@ def become_real(value: object) -> bool:
 
 
 def slot_dict(value: object) -> dict[str, object]:
-    """The ``__dict__`` of an object; an empty one if it has none."""
-    found = slot(value, "__dict__")
+    """The ``__dict__`` of an object, in this thread; an empty one if it has none."""
+    found = vars(value) if isinstance(value, local) else slot(value, "__dict__")
     return {} if found is MISSING else cast("dict[str, object]", found)
 
 

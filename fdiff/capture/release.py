@@ -10,6 +10,8 @@ import functools
 import itertools
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
+from contextvars import ContextVar
+from threading import local
 from types import FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any, cast
 
@@ -20,7 +22,7 @@ from .dependency_nodes import attribute
 from .module_proxies import GlobalsProxy
 from .object_proxy import slot_dict, slots
 from .proxy_context import ProxyContext
-from .value_kinds import SCALARS, is_ours, is_traced, record_class
+from .value_kinds import MISSING, SCALARS, is_ours, is_traced, record_class
 
 _PLAIN = frozenset((*SCALARS, np.float64, np.float32, np.int64, np.bool_, np.complex128))
 
@@ -96,8 +98,13 @@ class Release:
 
     def attributes(self, value: object) -> None:
         """Release what an object holds in its attributes."""
-        for name, item in [*slot_dict(value).items(), *slots(value)]:
-            if (own := self(item)) is not item:
+        own_dict = slot_dict(value)
+        for name, item in [*own_dict.items(), *slots(value)]:
+            if (own := self(item)) is item:
+                continue
+            if isinstance(value, local):  # which `object` does not store into
+                own_dict[name] = own
+            else:
                 object.__setattr__(value, name, own)
 
     def contents(self, value: object) -> None:
@@ -161,6 +168,11 @@ class Release:
                 if (own := self(item)) is not item:
                     value[place] = own
 
+    def _variable(self, value: ContextVar[object]) -> None:
+        item = value.get(MISSING)
+        if (own := self(item)) is not item:
+            value.set(own)
+
     def _function(self, value: FunctionType) -> None:
         """Release what the cells, defaults and attributes hold of a function that the run made."""
         if not isinstance(value.__globals__, GlobalsProxy):
@@ -186,6 +198,7 @@ _CHANGES: tuple[tuple[type, Callable[..., None]], ...] = (
     (set, Release._set),
     (dict, Release._dict),
     (np.ndarray, Release._array),
+    (ContextVar, Release._variable),
 )
 
 

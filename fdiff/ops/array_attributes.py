@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -145,10 +145,13 @@ def _store_imag(x: TracedArray, value: object) -> None:
 TracedArray.imag = property(imag, _store_imag)
 
 
-@implements(np.array_repr, np.array_str, np.array2string)
-def array_text(a: object, *_: object, **__: object) -> str:
-    """The text of a traced array, as `print` shows it."""
-    return repr(a)
+def _text(function: Callable[..., str]) -> None:
+    """Register a function that prints an array."""
+    implements(function)(lambda a, *args, **keywords: a.printed(lambda value: function(value, *args, **keywords)))
+
+
+for _function in (np.array_repr, np.array_str, np.array2string):
+    _text(_function)
 
 
 @implements(np.may_share_memory)

@@ -13,6 +13,7 @@ from ..primitive import HOOKS, UFUNCS
 from ..trace import TracedArray, apply, guarded_value, implements
 from ..trace.array_links import is_copy
 from ..trace.handler_arguments import resolve
+from ..trace.static_arguments import settled
 from .basic_indexing import basic
 from .gather_scatter import scatter_add
 from .indexing import resolve_key
@@ -121,17 +122,7 @@ def _add_at(sums: TracedArray, indices: object, b: object) -> None:
 def place_flat(x: TracedArray, indices: object) -> np.ndarray:
     """Flat positions of ``x[indices]``; a traced index is looked at."""
     numbers = np.arange(x.size).reshape(x.shape)
-    key = tuple(_seen(i) for i in indices) if isinstance(indices, tuple) else _seen(indices)
-    return np.asarray(numbers[key])
-
-
-def _seen(index: object) -> object:
-    index = resolve(index)
-    return (
-        guarded_value(index, "used a traced array as the index of ufunc.at")
-        if isinstance(index, TracedArray)
-        else index
-    )
+    return np.asarray(numbers[settled(indices)])
 
 
 def _rounds(flat: np.ndarray) -> list[np.ndarray]:
@@ -154,9 +145,7 @@ HOOKS["at"] = at  # of every ufunc
 def put(a: object, ind: object, v: object, mode: str = "raise") -> None:
     """Values, repeated as needed, stored at flat positions."""
     x, size = target(a), np.size(a)
-    index = np.asarray(
-        guarded_value(ind, "put values at traced positions") if isinstance(ind, TracedArray) else ind
-    ).ravel()
+    index = np.asarray(settled(ind)).ravel()
     index = (
         index % size if mode == "wrap" else np.clip(index, 0, size - 1) if mode == "clip" else index
     )

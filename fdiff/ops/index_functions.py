@@ -14,7 +14,7 @@ import numpy as np
 from ..arraytype import BOOL, INT, promote
 from ..primitive import UFUNCS
 from ..trace import TracedArray, implements
-from .data_dependent_shapes import look_if_traced, nonzero
+from .data_dependent_shapes import nonzero
 from .families import kind_of, refuse
 from .joining_and_splitting import concatenate_call
 from .reductions import as_scalar
@@ -69,10 +69,9 @@ def insert(arr: object, obj: object, values: object, axis: int | None = None) ->
     array = traced(arr)
     array, at = (array.reshape(-1), 0) if axis is None else (array, normal_axis(axis, array.ndim))
     n = array.shape[at]
-    places = look_if_traced(obj, "inserted at traced places") if isinstance(obj, TracedArray) else obj
     new = traced(values).astype(array.dtype)
     new = new.reshape((*(1,) * (array.ndim - new.ndim), *new.shape))
-    whole = np.arange(n)[places] if isinstance(places, slice) else np.asarray(places)
+    whole = np.arange(n)[obj] if isinstance(obj, slice) else np.asarray(obj)
     if whole.ndim == 0:
         new = np.moveaxis(new, 0, at)
     count = (
@@ -80,7 +79,7 @@ def insert(arr: object, obj: object, values: object, axis: int | None = None) ->
         if whole.size == 1
         else np.insert(whole[:0], 0, np.flatnonzero(whole) if whole.dtype == BOOL else np.ravel(whole)).size
     )
-    line = np.insert(np.arange(n), places, np.arange(n, n + count))
+    line = np.insert(np.arange(n), obj, np.arange(n, n + count))
     shape = (*array.shape[:at], count, *array.shape[at + 1 :])
     return take(concatenate_call([array, broadcast_to(new, shape)], at), line, at)
 

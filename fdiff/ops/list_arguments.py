@@ -14,6 +14,7 @@ import numpy as np
 from ..primitive import FUNCTIONS, UFUNCS, handler_of
 from ..trace import TracedArray
 from ..trace.local_arrays import holds_traced, localised
+from ..trace.static_arguments import static_arguments
 from ..trace.traced_array import call_with_out
 from .creation import array
 
@@ -28,16 +29,7 @@ LEFT_ALONE = {np.block, np.copyto, np.put, np.putmask, np.place, np.fill_diagona
 
 def list_to_array(value: object) -> object:
     """A list or tuple that holds traced numbers becomes one array; anything else stays as it is."""
-    if isinstance(value, (list, tuple)) and holds_traced(value) and _floating(value):
-        return array(value)
-    return value
-
-
-def _floating(value: object) -> bool:
-    """Whether nested lists hold floating-point numbers; lists of integers alone are shapes and axes."""
-    if isinstance(value, (list, tuple)):
-        return any(map(_floating, value))
-    return isinstance(value, float) or getattr(getattr(value, "dtype", None), "kind", "") in ("f", "c")
+    return array(value) if isinstance(value, (list, tuple)) and holds_traced(value) else value
 
 
 def _lists_to_arrays(value: object) -> object:
@@ -48,7 +40,8 @@ def _lists_to_arrays(value: object) -> object:
 
 
 def accepting_lists(function: Callable[..., object], convert: Callable[[object], object]) -> Callable[..., object]:
-    """`function`, with arrays in place of lists of traced values."""
+    """`function`, with arrays in place of lists of traced values, but for shapes and axes."""
+    static = static_arguments(handler_of(function) or function)
 
     @functools.wraps(function)
     def call(*args: object, **keywords: object) -> object:
@@ -58,8 +51,8 @@ def accepting_lists(function: Callable[..., object], convert: Callable[[object],
         return localised(function(*args, **keywords))
 
     def with_lists(args: tuple[object, ...], keywords: dict[str, object]) -> object:
-        args = tuple([convert(a) for a in args])
-        keywords = {k: convert(v) for k, v in keywords.items()}
+        args = tuple([a if k in static else convert(a) for k, a in enumerate(args)])
+        keywords = {k: v if k in static else convert(v) for k, v in keywords.items()}
         if function in OF_ARRAYS and type(args[0]) is list and holds_traced(args[0]):
             return call_with_out(FUNCTIONS[function], function.__name__, args, keywords)
         return localised(function(*args, **keywords))

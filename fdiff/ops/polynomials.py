@@ -84,7 +84,7 @@ def polyder(p: object, m: int = 1) -> object:
     return _wrapped(c, p)
 
 
-@implements(np.polyint)
+@implements(np.polyint, data=("k",))
 def polyint(p: object, m: int = 1, k: object = None) -> object:
     """Antiderivative of order `m`; `k` are the constants, of the last integral last."""
     times = _order(m, "polyder")

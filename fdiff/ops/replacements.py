@@ -11,6 +11,7 @@ import numpy as np
 from ..primitive import LAZY_TABLES, REPLACEMENTS, load_tables
 from ..trace import replaces
 from ..trace.local_arrays import localised
+from ..trace.static_arguments import settled
 from .list_arguments import taking_lists
 from .scipy_functions import concrete_only, is_scipy_function
 
@@ -39,18 +40,20 @@ def replacement_of(value: object) -> object:
 def _of_numpy(value: object) -> bool:
     if isinstance(value, np.ufunc):
         return getattr(np, value.__name__, None) is value
-    return isinstance(value, _FUNCTIONS) and (value.__module__ or "").partition(".")[0] == "numpy"
+    kind = type(value)
+    return (issubclass(kind, _FUNCTIONS) or kind.__name__ == "cython_function_or_method") and (value.__module__ or "").partition(".")[0] == "numpy"
 
 
 def _noticed(function: object) -> object:
-    """A NumPy function whose result is tracked, so that a later store of a traced value into it is noticed."""
+    """A NumPy function without a rule: it gets concrete integers, and a store into its result is noticed."""
     known = _making.get(id(function))
     if known is None:
         call: Callable[..., object] = function
 
         @wraps(call)
         def make(*args: object, **keywords: object) -> object:
-            return localised(call(*args, **keywords), args)
+            args = tuple(map(settled, args))
+            return localised(call(*args, **{name: settled(v) for name, v in keywords.items()}), args)
 
         known = _making[id(function)] = function, make
     return known[1]

@@ -18,6 +18,7 @@ from ..trace import Trace, TracedArray, current, guarded_value, replaces, unsupp
 from ..trace.apply_primitive import Handler
 from ..trace.handler_arguments import resolve
 from ..trace.local_arrays import holds_traced, localised
+from ..trace.static_arguments import looking, settled
 
 _FUNCTIONS = (FunctionType, BuiltinFunctionType)
 _concrete_only: dict[int, tuple[object, object]] = {}
@@ -39,7 +40,7 @@ def replaces_if_traced(*functions: Callable[..., object]) -> Callable[[Handler],
 
     def enter(handler: Handler) -> Handler:
         for function in functions:
-            replaces(function)(_either(function, handler))
+            replaces(function)(_either(function, looking(handler, settled)))
         return handler
 
     return enter
@@ -163,7 +164,7 @@ def concrete(value: object, name: str) -> object:
     """`value` with numbers in place of traced arrays; the error that `name` has no rule where one depends on an argument."""
     value = resolve(value)
     if isinstance(value, TracedArray):
-        if not only_captured(value):
+        if value.type.floating and not only_captured(value):
             raise unsupported(name)
         array = guarded_value(value, f"called {name}")
         return array[()] if value.scalar else array

@@ -56,7 +56,7 @@ def normal_axes(axis: int | Sequence[int] | None, ndim: int) -> Ints:
     """Sorted axes counted from the front; all of them for None."""
     if axis is None:
         return tuple(range(ndim))
-    given = axis if isinstance(axis, (tuple, list)) else (axis,)
+    given = (axis,) if isinstance(axis, int) or not np.ndim(axis) else axis
     axes = tuple(sorted(normal_axis(a, ndim) for a in given))
     if len(set(axes)) != len(axes):
         raise ValueError("duplicate value in 'axis'")
@@ -71,7 +71,7 @@ def reshape_call(x: object, shape: object = None, order: str = "C", *, copy: obj
     if order == "A":
         order = "F" if array.example().flags.fnc else "C"
     if order == "F":
-        flipped = tuple(target)[::-1] if isinstance(target, (tuple, list)) else (target,)
+        flipped = tuple(target)[::-1] if np.ndim(target) else (target,)
         return transpose_call(reshape_call(transpose_call(array), flipped, copy=copy))
     if order != "C":
         raise ValueError(f"order must be one of 'C', 'F', 'A', or 'K' (got {order!r})")

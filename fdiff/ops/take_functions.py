@@ -44,8 +44,6 @@ def repeat(x: object, repeats: object, axis: int | None = None) -> TracedArray:
     array = traced(x)
     if axis is None:
         array, axis = array.reshape(-1), 0
-    if isinstance(repeats, TracedArray):
-        repeats = guarded_value(repeats, "repeated entries by traced counts")
     return take(array, np.repeat(np.arange(array.shape[axis]), repeats), axis)
 
 

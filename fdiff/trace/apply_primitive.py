@@ -16,6 +16,7 @@ from ..primitive import FUNCTIONS, REPLACEMENTS, Primitive
 from ..tape import CONSTANT, Params
 from .array_links import ViewLink
 from .handler_arguments import taking_out
+from .static_arguments import looking
 from .trace_stack import current, stack
 from .traced_array import TracedArray, handle
 
@@ -77,14 +78,22 @@ def constant_value(value: object) -> np.ndarray | None:
     return node.param("value").array
 
 
-def implements(*functions: Callable[..., object], method: str = "") -> Callable[[Handler], Handler]:
-    """Decorator: this handler answers for NumPy `functions` and for the ndarray method named."""
+def implements(
+    *functions: Callable[..., object], method: str = "", data: tuple[str, ...] = ()
+) -> Callable[[Handler], Handler]:
+    """Decorator: this handler answers for NumPy `functions` and for the ndarray method named.
+
+    `data` are parameters that hold numbers, though others of that name are part of a program.
+    """
 
     def enter(handler: Handler) -> Handler:
+        if data:
+            vars(handler)["data"] = data
+        public = looking(handler)
         for function in functions:
-            FUNCTIONS[function] = handler
+            FUNCTIONS[function] = public
         if method:
-            setattr(TracedArray, method, taking_out(handler, method))
+            setattr(TracedArray, method, taking_out(public, method))
         return handler
 
     return enter

@@ -120,17 +120,22 @@ class TracedArray(Handle):
         for trace in stack.traces:
             trace.shown = True
         try:
-            return self.home.guards.value(self.id, "printed a traced array")
+            value = self.home.guards.value(self.id, "printed a traced array")
         except (TraceError, ArithmeticError, ValueError):
             return None
+        array = np.asarray(value)
+        return array.item() if self.weak else array[()] if self.scalar else array
+
+    def printed(self, function: Callable[[Any], str]) -> str:
+        """Text that a function makes of the value, or of the type where there is none."""
+        value = self._shown()
+        return f"Traced<{self.type}>" if value is None else self._text(function(value))
 
     def __str__(self) -> str:
-        value = self._shown()
-        return f"Traced<{self.type}>" if value is None else self._text(str(value))
+        return self.printed(str)
 
     def __repr__(self) -> str:
-        value = self._shown()
-        return f"Traced<{self.type}>" if value is None else self._text(repr(value))
+        return self.printed(repr)
 
     def _text(self, text: str) -> Text:
         """Text made of the value; a key that holds it names the value."""
@@ -143,7 +148,7 @@ class TracedArray(Handle):
         value = self._shown()
         if value is None:
             return str(self)
-        text = format(value if self.ndim else np.asarray(value)[()], spec)
+        text = format(value, spec)
         session = stack.traces[0].session if stack.traces else None
         mark = session and session.formatted(self, spec, text, sys._getframe(1))
         if mark is None:
@@ -205,8 +210,16 @@ class TracedArray(Handle):
             trace.refused = trace.refused or error  # compiled code may drop the error
             raise error
         if dtype is not None and np.dtype(dtype) != object:
+            if not self.type.floating:  # it has no derivative
+                return np.asarray(guarded_value(self, "turned it into a concrete array"), dtype)
+            if (target := np.dtype(dtype)).kind in "iu":
+                raise current(self).fail(
+                    f"real numbers were turned into a concrete {target} array; integers, and so"
+                    " an index, have no derivative.",
+                    f"Write x.astype(numpy.{target}) for numpy.{target}(x).",
+                )
             raise current(self).fail(
-                f"a traced array was turned into a concrete {np.dtype(dtype)} array,"
+                f"a traced array was turned into a concrete {target} array,"
                 " which would drop its derivative.",
                 "Leave the dtype out, or use `.astype`; where it was stored into an array,"
                 " store into a copy made in the function: `a = np.array(a)`; for np.float64(x),"

@@ -1,5 +1,8 @@
 """Programs that once gave a wrong answer, each as a user might write it; NumPy is the reference."""
 
+import contextvars
+import threading
+
 import numpy as np
 import pytest
 
@@ -372,3 +375,81 @@ def test_scalars_have_the_attributes_of_scalars():
         return sum(2.0**k for k, has in enumerate(kinds) if has) * x
 
     agree(f, X.copy)
+
+
+# --- what `f` keeps for its thread or its context -------------------------------------------------
+
+
+class ThreadState(threading.local):
+    scale = 3.0
+
+    def __init__(self):
+        self.table = {}
+
+    def put(self, value):
+        self.last = value
+
+
+def keeps_in_local(x):
+    LOCAL.value = x * 2
+    LOCAL.table["all"] = [x * 3, np.sum(x)]
+    return np.sum(LOCAL.value**2)
+
+
+def keeps_in_derived_class(x):
+    STATE.put(x * 2)
+    STATE.table["all"] = (x * 3, np.sum(x))
+    return np.sum(STATE.last**2)
+
+
+def keeps_in_context_variable(x):
+    VARIABLE.set({"value": x * 2, "all": [x * 3, np.sum(x)]})
+    return np.sum(VARIABLE.get()["value"] ** 2)
+
+
+def resets_context_variable(x):
+    token = VARIABLE.set(x * 2)
+    total = np.sum(VARIABLE.get() ** 2)
+    VARIABLE.reset(token)
+    return total
+
+
+LOCAL, STATE = threading.local(), ThreadState()
+LOCAL.table = {}
+VARIABLE = contextvars.ContextVar("VARIABLE")
+
+
+def kept():
+    """What `f` has left, in plain containers."""
+    state = {**vars(LOCAL), **vars(STATE), "variable": VARIABLE.get(None)}
+    found = leaves_of(state)
+    return [type(leaf) for leaf in found], [np.asarray(leaf) for leaf in found]
+
+
+def leaves_of(value):
+    if isinstance(value, dict):
+        value = list(value.values())
+    return [x for v in value for x in leaves_of(v)] if isinstance(value, list | tuple) else [value]
+
+
+@pytest.mark.filterwarnings("ignore::fdiff.errors.RetraceWarning")
+@pytest.mark.parametrize(
+    "f",
+    [
+        keeps_in_local,
+        keeps_in_derived_class,
+        keeps_in_context_variable,
+        resets_context_variable,
+    ],
+)
+def test_numbers_are_kept_for_a_thread_or_a_context(f):
+    x = np.array([1.0, 2.0])
+    for operator in (fdiff.grad(f), fdiff.jit(f)):
+        for point in (x, 3 * x):
+            value = f(point)
+            kinds, arrays = kept()
+            out = operator(point)
+            np.testing.assert_allclose(out, 8 * point if np.ndim(out) else value)
+            assert kept()[0] == kinds
+            for own, expected in zip(kept()[1], arrays, strict=True):
+                np.testing.assert_array_equal(own, expected)

@@ -8,6 +8,7 @@ import numpy as np
 from scipy import special as sc
 
 from ...trace import TracedArray, apply, unsupported
+from ...trace.static_arguments import settled
 from ..accurate_partials import vanishing
 from ..elementwise import bounded, stop
 from ..reductions import as_scalar
@@ -198,4 +199,4 @@ def lambertw(z: object, k: object = 0, tol: float = 1e-8) -> TracedArray:
 
 # --- functions whose Python code in SciPy works on traced arrays as it is ------------------------
 for _function in (sc.zeta, sc.jvp, sc.yvp, sc.ivp, sc.kvp, sc.assoc_laguerre):
-    replaces_if_traced(_function)(_function)
+    replaces_if_traced(_function)(lambda *args, call=_function, **keywords: call(*map(settled, args), **keywords))
