@@ -40,8 +40,9 @@ def replacement_of(value: object) -> object:
 def _of_numpy(value: object) -> bool:
     if isinstance(value, np.ufunc):
         return getattr(np, value.__name__, None) is value
-    kind = type(value)
-    return (issubclass(kind, _FUNCTIONS) or kind.__name__ == "cython_function_or_method") and (value.__module__ or "").partition(".")[0] == "numpy"
+    if not isinstance(value, _FUNCTIONS) and type(value).__name__ != "cython_function_or_method":
+        return False
+    return (value.__module__ or "").partition(".")[0] == "numpy"
 
 
 def _noticed(function: object) -> object:
