@@ -160,23 +160,32 @@ def public_name(function: Callable[..., object]) -> str:
     return f"{home}.{function.__name__}"
 
 
-def concrete(value: object, name: str) -> object:
-    """`value` with numbers in place of traced arrays; the error that `name` has no rule where one depends on an argument."""
+def concrete(value: object, name: str, usable: Callable[[TracedArray], bool] | None = None) -> object:
+    """`value` with numbers in place of traced arrays; the error that `name` has no rule where one depends on an argument.
+
+    `usable` tells which real numbers may be looked at: those of captured arrays, if it is left out.
+    """
     value = resolve(value)
     if isinstance(value, TracedArray):
-        if value.type.floating and not only_captured(value):
+        if value.type.floating and not (usable or only_captured)(value):
             raise unsupported(name)
         array = guarded_value(value, f"called {name}")
         return array[()] if value.scalar else array
     if (convert := TO_LIBRARY.get(type(value))) is not None:
         return convert(value, name)
     if type(value) is list or type(value) is tuple:
-        return type(value)([concrete(v, name) for v in value])
+        return type(value)([concrete(v, name, usable) for v in value])
     if type(value) is dict:
-        return {k: concrete(v, name) for k, v in value.items()}
+        return {k: concrete(v, name, usable) for k, v in value.items()}
     if isinstance(value, np.ndarray) and holds_traced(value):
         raise unsupported(name)
     return value
+
+
+def undifferentiated(traced: TracedArray) -> bool:
+    """Whether `traced` depends on nothing that is differentiated, so that a look at it drops no derivative."""
+    trace = current(traced)
+    return not trace.guards.is_active(trace.own(traced))
 
 
 def only_captured(traced: TracedArray) -> bool:

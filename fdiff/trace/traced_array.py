@@ -150,7 +150,7 @@ class TracedArray(Handle):
             return str(self)
         text = format(value, spec)
         session = stack.traces[0].session if stack.traces else None
-        mark = session and session.formatted(self, spec, text, sys._getframe(1))
+        mark = session.formatted(self, spec, text, sys._getframe(1)) if session else None
         if mark is None:
             return self._text(text)
         for trace, before in zip(stack.traces, shown, strict=True):
@@ -297,7 +297,7 @@ class TracedArray(Handle):
             and (value := self._shown()) is not None
         ):
             if stack.traces and self.home.guards.depends(self.id):
-                stack.traces[0].printed.append(kind(value))
+                stack.traces[0].printed.append(float(kind(value).real))
             return kind(value)
         node_id = trace.own(self)
         action = f"turned a traced array into a Python {kind.__name__}"

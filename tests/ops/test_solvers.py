@@ -477,3 +477,59 @@ def test_vmap_runs_a_solver_for_each_element():
             expected = [one(row) for row in rows]
             found = fdiff.vmap(one)(rows)
             np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+
+
+# --- options that are arguments of the function ---------------------------------------------------
+
+OPTIONS = {
+    "solve_ivp": (
+        lambda x, **o: solve_ivp(lambda t, y: -x[0] * y, (0, 1), x[1:], **o).y[0, -1],
+        {"rtol": 1e-3, "atol": 1e-6},
+        {"rtol": 1e-9, "atol": 1e-9, "max_step": 0.1},
+    ),
+    "odeint": (
+        lambda x, **o: odeint(lambda y, t: -x[0] * y, x[1:], np.linspace(0, 1, 3), **o)[-1, 0],
+        {"rtol": 1e-3, "atol": 1e-3},
+        {"rtol": 1e-9, "atol": 1e-9, "hmax": 0.1},
+    ),
+    "brentq": (
+        lambda x, **o: brentq(lambda z: z**3 - x[0] - x[1], 0, 3, **o),
+        {"xtol": 1e-8},
+        {"xtol": 1e-13, "maxiter": 200},
+    ),
+    "newton": (
+        lambda x, **o: newton(lambda z: z**3 - x[0], 1.2, **o),
+        {"tol": 0.1},
+        {"tol": 1e-13},
+    ),
+    "quad": (
+        lambda x, **o: quad(lambda s: x[0] * np.sqrt(s) * x[1], 0, 1, **o)[0],
+        {"epsabs": 0.1, "epsrel": 0.1},
+        {"epsabs": 1e-11, "limit": 100},
+    ),
+    "root": (
+        lambda x, **o: root(lambda z: z**3 - x, np.ones(2), **o).x.sum(),
+        {"tol": 0.1},
+        {"options": {"xtol": 1e-13}},
+    ),
+    "minimize": (
+        lambda x, **o: minimize(lambda z: np.sum((z - x) ** 2 + z**4), x * 0.5, **o).x.sum(),
+        {"tol": 0.1},
+        {"tol": 1e-9, "options": {"maxiter": 90}},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_options_of_solvers_may_be_arguments(name):
+    """``f(x, **options)`` hands them on; another tolerance gives what plain code gives with it."""
+    f, loose, tight = OPTIONS[name]
+    x = np.array([1.3, 2.1])
+    g = fdiff.value_and_grad(f)
+    written = fdiff.value_and_grad(lambda x: f(x, **tight))(x)
+    for options in (tight, loose, tight):
+        value, grad = g(x, **options)
+        np.testing.assert_allclose(value, f(x, **options), rtol=1e-12)
+    np.testing.assert_allclose(grad, written[1], rtol=1e-12)
+    with pytest.raises(UnsupportedError, match=f"= of scipy.*{name}"):
+        fdiff.grad(lambda x: f(x, **{next(iter(tight)): x[0] * 1e-9}))(x)

@@ -13,7 +13,7 @@ from ...trace.exception_context import inside_try
 from ...trace.handler_arguments import resolve
 from ...user_lines import show_line
 from ..creation import array as array_call
-from ..scipy_functions import concrete, only_captured
+from ..scipy_functions import concrete, only_captured, undifferentiated
 from ..shaping import traced
 
 
@@ -31,12 +31,15 @@ def value_of(x: object) -> np.ndarray:
 
 
 def concrete_options(options: dict[str, object], name: str) -> tuple[tuple[str, object], ...]:
-    """Options of a solver as a static parameter (hashable): numbers, text, and sequences of these."""
+    """Options of a solver as a static parameter (hashable): numbers, text, and sequences of these.
+
+    They may be arguments of the function, which are looked at: another tolerance is another program.
+    """
     return tuple(sorted((k, _frozen(v, f"{k}= of {name}")) for k, v in options.items()))
 
 
 def _frozen(value: object, name: str) -> object:
-    value = concrete(value, name)
+    value = concrete(value, name, undifferentiated)
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, (bool, int, float, str)):
