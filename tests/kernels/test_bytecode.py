@@ -415,3 +415,21 @@ def test_public_calls_on_bytecode(monkeypatch):
     right = np.exp(x) * x[::-1] * x[0] + (np.exp(x) * x[0])[::-1]
     right[0] += np.sum(np.exp(x) * x[::-1])
     np.testing.assert_allclose(fdiff.grad(f)(x), right, rtol=1e-13)
+
+
+def test_joins_with_empty_operands(monkeypatch):
+    """An empty operand wrote zeros over the ones before it, where their axis is not the first."""
+    monkeypatch.setenv("FDIFF_TIER", "evaluate")
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        rank = int(rng.integers(1, 4))
+        axis, shape = int(rng.integers(rank)), rng.integers(1, 4, size=rank)
+        lengths = rng.integers(0, 3, size=rng.integers(2, 5))
+        parts = [rng.normal(size=(*shape[:axis], n, *shape[axis + 1 :])) for n in lengths]
+
+        def f(*parts, axis=axis):
+            return np.concatenate([2.0 * part for part in parts], axis=axis) * 1.5
+
+        want = 3.0 * np.concatenate(parts, axis=axis)
+        fdiff.cache_clear()
+        np.testing.assert_array_equal(fdiff.jit(f)(*parts), want)

@@ -157,6 +157,8 @@ def _move_in_a_row(
     end = 0
     for piece, at in pieces:
         begin, length = piece.begin, piece.source.size
+        if not length:  # it stands nowhere: what begins there may be written already
+            continue
         if begin > end:
             assembler.emit("fill", begin - end, place + end, assembler.zero)
         if length > 1:
