@@ -665,6 +665,17 @@ v = v + total
 v = v + 1 if v > total else v
 Problem.instances += {k}
 hist.append(table['n'])
+queue.append(v * {k})
+counter['a'] += {k}
+groups['a'].append(calls)
+spaced.n += {k}
+record.last = (v, record.n)
+f.calls += {k}
+first = hist[-1] if hist else v
+v = v + spaced.best if spaced.n > 2 else v
+spaced.best = min(spaced.best, v)
+problem.args['v'] = [v, {k}]
+seen.add({k})
 """
 
 
