@@ -169,7 +169,7 @@ class dual_level(GradientMode):  # noqa: N801 - as in torch
 
 @public
 def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> RecordedArray:
-    """An array of the same memory as `tensor`, which carries a tangent.
+    """An array of the same memory as `tensor`, or of a plain one's copy, which carries a tangent.
 
     Parameters
     ----------
@@ -310,7 +310,8 @@ def _require_array(tensor: object) -> None:
 
 def _recorded(array: Any, what: str) -> RecordedArray:
     """An argument of `make_dual` as a recorded array."""
-    found = array if array.__class__ is RecordedArray else plain(np.asarray(array))
+    # Stores into a plain array are not seen, and both are read when tangents are asked for.
+    found = array if array.__class__ is RecordedArray else plain(np.array(array))
     if found.dtype.kind not in "fc":
         raise ValueError(f"Expected {what} to be floating point or complex, but got: {found.dtype}")
     return found

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from copy import copy
 from inspect import signature
 from typing import Any
@@ -32,6 +33,7 @@ class FunctionCtx:
 
     def __init__(self) -> None:
         self._saved: tuple[Any, ...] = ()
+        self._saved_forward: tuple[Any, ...] | None = None
         self._restore: Callable[[], tuple[Any, ...]] | None = None
         self._dirty: tuple[Any, ...] = ()
         self._flat: tuple[Any, ...] = ()
@@ -45,8 +47,8 @@ class FunctionCtx:
         self._saved = tensors
 
     def save_for_forward(self, *tensors: Any) -> None:
-        """Keep arrays for ``jvp``."""
-        self._saved = self._saved or tensors
+        """Keep arrays for ``jvp``, which else has those of `save_for_backward`."""
+        self._saved_forward = tensors
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
@@ -58,6 +60,17 @@ class FunctionCtx:
             If they were freed by a backward pass, or stored into meanwhile.
         """
         return self._saved if self._restore is None else self._restore()
+
+    @contextmanager
+    def pushing(self) -> Generator[None]:
+        """What was saved for ``jvp`` is what `saved_tensors` gives in this context."""
+        before = self._saved, self._restore
+        if self._saved_forward is not None:
+            self._saved, self._restore = self._saved_forward, None
+        try:
+            yield
+        finally:
+            self._saved, self._restore = before
 
     @property
     def saved_variables(self) -> tuple[Any, ...]:

@@ -70,6 +70,7 @@ def apply_recorded(rules: FunctionRules, args: tuple[Any, ...]) -> Any:
     for k, x in zip(places, made, strict=True):
         every[k] = x
     ctx._dirty = ctx._flat = ()
+    ctx._saved_forward = None
     return tuple(every) if several else every[0]
 
 
@@ -93,11 +94,16 @@ def _entered(
     values: list[Any],
 ) -> Sequence[Any]:
     """The results as those of a node, which has the saved arrays."""
-    backward, push = _node_rules(rules, ctx, args)
+    flat = [any(o is x for x in ctx._flat) or o.dtype.kind not in "fc" for o in outs]
+    backward, push = _node_rules(rules, ctx, args, flat)
     name = f"{rules.name}Backward"
+    if ctx._saved_forward is not None and state.dual is None:
+        push = None  # what it reads is not kept
     made = custom_node(name, args, values, backward, materialize=ctx._materialize, jvp=push)
     last = {id(o): m for o, m in zip(outs, made, strict=True)}
     made = [last[id(o)] for o in outs]  # an output that is returned twice is one array
+    if ctx._saved_forward is not None:
+        ctx._saved_forward = tuple([last.get(id(x), x) for x in ctx._saved_forward])
     line = user_line(2)
     for x in ctx._dirty:
         if x.__class__ is RecordedArray:
@@ -108,12 +114,13 @@ def _entered(
         return made
     _keep(ctx, node, outs, made)
     node.context = ctx
-    flat = [any(o is x for x in ctx._flat) for o in outs]
+    if state.grad_enabled and state.dual is not None:  # `apply` calls `jvp`, as in torch
+        state.dual.of((node, 0))
     return [m.detach() if f else m for m, f in zip(made, flat, strict=True)]
 
 
 def _node_rules(
-    rules: FunctionRules, ctx: FunctionCtx, args: tuple[Any, ...]
+    rules: FunctionRules, ctx: FunctionCtx, args: tuple[Any, ...], flat: list[bool]
 ) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """The rules of the node for both modes.
 
@@ -121,7 +128,7 @@ def _node_rules(
     node.
     """
     types = [*map(_type_of, args)]
-    arrays = [isinstance(a, _ARRAYS) for a in args]
+    moving = [isinstance(a, _ARRAYS) and a.dtype.kind in "fc" for a in args]
 
     def backward(*bars: Any) -> tuple[Any, ...]:
         found = as_many(rules.name, rules.backward(ctx, *bars), len(types))
@@ -144,9 +151,19 @@ def _node_rules(
                 "Define the static method jvp(ctx, *grad_inputs).",
             )
         if ctx._materialize:
-            parts = zip(dots, types, arrays, strict=True)
-            dots = tuple([plain(_zeros(t)) if d is None and array else d for d, t, array in parts])
-        return rules.jvp(ctx, *dots)
+            parts = zip(dots, types, moving, strict=True)
+            dots = tuple([plain(_zeros(t)) if d is None and moves else d for d, t, moves in parts])
+        with ctx.pushing():
+            found = rules.jvp(ctx, *dots)
+        given = found if isinstance(found, tuple) else (found,)
+        for k, (dot, no_dot) in enumerate(zip(given, flat, strict=False)):
+            if no_dot and dot is not None:
+                raise RuntimeError(
+                    f"Function's jvp returned a gradient at position {k}, but the corresponding"
+                    " forward output is not a differentiable array. You should return None at that"
+                    " position instead."
+                )
+        return found
 
     return backward, push
 
@@ -196,10 +213,10 @@ def _check_places(name: str, found: list[Any], types: list[ArrayType | None]) ->
 
 
 def _keep(ctx: FunctionCtx, node: CustomNode, outs: list[Any], made: Sequence[Any]) -> None:
-    """Give the saved arrays to the node, which checks and frees them."""
+    """Give the saved arrays to the node, which checks and frees them; plain ones as copies."""
     known: list[Any] = []
     for x in ctx._saved:
-        array = plain(np.asarray(x)) if isinstance(x, np.ndarray | np.generic) else x
+        array = plain(np.array(x)) if isinstance(x, np.ndarray | np.generic) else x
         if array is not None and array.__class__ is not RecordedArray:
             raise TypeError(
                 "save_for_backward can only save variables, but argument is of type"

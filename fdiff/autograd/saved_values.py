@@ -35,7 +35,12 @@ class Packed:
 
     def unpacked(self) -> Any:
         """What the unpack hook gives, which must have the type of what was packed."""
-        found = ask(self.unpack, [self.content], HOOKS, "unpack_hook", "unpack_hook(packed)")
+        before = state.saved_hooks  # one that enters others, or leaves these, does so for itself
+        try:
+            found = ask(self.unpack, [self.content], HOOKS, "unpack_hook", "unpack_hook(packed)")
+        finally:
+            state.saved_hooks = before
+            state.watch_saved()
         value = found.value if found.__class__ is RecordedArray else found
         if not isinstance(value, (np.ndarray, np.generic)):
             raise TypeError(

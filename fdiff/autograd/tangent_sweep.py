@@ -14,7 +14,7 @@ import numpy as np
 
 from ..errors import UnsupportedError, failure
 from ..tree import flatten
-from ..user_lines import user_line
+from ..user_lines import show_line, user_line
 from .array_kinds import kind_of
 from .node_rules import NodeRules, RecordedRules
 from .nodes import AccumulateGrad, CustomNode, Edge, GraphNode
@@ -33,13 +33,14 @@ class TangentSweep:
 
     def __init__(self) -> None:
         self.tangents: dict[Edge, RecordedArray | None] = {}
+        self._stores: dict[Edge, int] = {}  # into them, when they became known
         self._reverse: dict[GraphNode, bool] = {}  # whether the graph leads on to a leaf
 
     def enter(self, value: Any, tangent: RecordedArray | None, behind: Edge | None) -> Edge:
         """The edge of a dual of this value and tangent; its gradients go `behind`."""
         node = CustomNode("MakeDualBackward", (behind,), lambda bar: (bar,), user_line(2))
         node.output_kinds = (kind_of(value),)
-        self.tangents[node, 0] = tangent
+        self._know((node, 0), tangent)
         self._reverse[node] = behind is not None
         return node, 0
 
@@ -98,27 +99,56 @@ class TangentSweep:
     def _push(self, node: GraphNode, *, records: bool) -> None:
         """Enter the tangents of the outputs of a node whose operands are known."""
         below = [e for e in node.edges if e is not None]
-        leaf = node.__class__ is AccumulateGrad
-        self._reverse[node] = leaf or any(self._reverse[e[0]] for e in below)
+        leads = node.__class__ is AccumulateGrad or any(self._reverse[e[0]] for e in below)
+        if records:
+            self._check_unchanged(node, below)
         dots = [None if e is None else self.tangents.get(e) for e in node.edges]
-        if all(dot is None for dot in dots):
+        if any(dot is not None for dot in dots):
+            for k, dot in enumerate(self._outputs(node, dots, leads=leads, records=records)):
+                self._know((node, k), dot, dots)
+        self._reverse[node] = leads
+
+    def _know(
+        self, edge: Edge, dot: RecordedArray | None, sources: Iterable[RecordedArray | None] = ()
+    ) -> None:
+        """Enter a tangent; stores into memory of `sources` that it looks at count for both."""
+        self.tangents[edge] = dot
+        if dot is None:
             return
-        if isinstance(node, CustomNode) and node.jvp is not None:
-            for k, dot in enumerate(_by_rule(node, node.jvp(*dots))):
-                self.tangents[node, k] = dot
-            return
+        for source in sources:
+            if source is not None and np.may_share_memory(dot.value, source.value):
+                dot.version = source.version
+        self._stores[edge] = dot.version.stores()
+
+    def _check_unchanged(self, node: GraphNode, edges: Iterable[Edge]) -> None:
+        """Refuse tangents that were stored into: before or after `node` was recorded, who knows."""
+        for edge in edges:
+            dot = self.tangents.get(edge)
+            if dot is not None and dot.version.stores() != self._stores[edge]:
+                raise RuntimeError(
+                    f"the tangent of an operand of {node.name()} has been modified by an inplace"
+                    f" operation.{show_line(dot.version.line)}\nTangents are computed when"
+                    " unpack_dual asks for them: ask before, or store into a copy."
+                )
+
+    def _outputs(
+        self, node: GraphNode, dots: list[RecordedArray | None], *, leads: bool, records: bool
+    ) -> list[RecordedArray | None]:
+        """The tangents of the outputs of a node, which is before leaves if it `leads` there."""
+        if isinstance(node, CustomNode) and node.jvp is not None:  # it may store into copies
+            return _by_rule(node, node.jvp(*[d if d is None else d.clone() for d in dots]))
         if isinstance(node, CustomNode):
             fact = f"{node.name()} has a rule for reverse mode alone."
             way = "Compute it with functions of NumPy, or differentiate it by backward."
             raise failure(UnsupportedError, "fdiff.autograd.forward_ad", fact, way)
         moving = any(dot is not None and dot.requires_grad for dot in dots)
-        records = records and (self._reverse[node] or moving)
-        for k, dot in enumerate(_pushed(node, dots, RecordedRules() if records else NodeRules())):
-            self.tangents[node, k] = dot
+        records = records and (leads or moving)
+        return _pushed(node, dots, RecordedRules() if records else NodeRules())
 
     def clear(self) -> None:
         """Forget all tangents."""
         self.tangents.clear()
+        self._stores.clear()
         self._reverse.clear()
 
 

@@ -143,6 +143,8 @@ def _run(
     pairs = list(zip(_as_tuple(plain), _as_tuple(output), strict=True))
     own = lambda x: next((ruled for known, ruled in pairs if known is x), x)  # noqa: E731 - of this call
     ctx._saved, ctx._flat = tuple(map(own, ctx._saved)), tuple(map(own, ctx._flat))
+    if ctx._saved_forward is not None:
+        ctx._saved_forward = tuple(map(own, ctx._saved_forward))
     for name, value in vars(ctx).items():
         if name not in _PRIVATE:
             setattr(ctx, name, own(value))
@@ -199,4 +201,5 @@ def _push(
     ctx = _context(primals)
     output = _run(rules, marks, again, ctx, primals)
     assert rules.jvp is not None, "asked before"
-    return output, rules.jvp(ctx, *tangents)
+    with ctx.pushing():
+        return output, rules.jvp(ctx, *tangents)

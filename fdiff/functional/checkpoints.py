@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, overload
 
 from ..dispatch.arguments import Function
+from ..errors import flag
 from ..primitive import HOOKS
 from ..trace import apply_many, private, tracing
 from ..trace.trace_stack import stack
@@ -28,9 +29,13 @@ from .ruled_call import RuledCall
 @overload
 def checkpoint(function: Callable[P, R], /) -> Checkpointed[P, R]: ...
 @overload
-def checkpoint(function: Callable[..., R], /, *args: Any, **kwargs: Any) -> R: ...
+def checkpoint(
+    function: Callable[..., R], /, *args: Any, use_reentrant: bool | None = None, **kwargs: Any
+) -> R: ...
 @public
-def checkpoint(function: Function, /, *args: Any, **kwargs: Any) -> Any:
+def checkpoint(
+    function: Function, /, *args: Any, use_reentrant: bool | None = None, **kwargs: Any
+) -> Any:
     """A function, or a call of it, that keeps no intermediate values for the backward pass.
 
     Memory for time: what the function computes on the way is computed again in the backward pass,
@@ -44,6 +49,9 @@ def checkpoint(function: Function, /, *args: Any, **kwargs: Any) -> Any:
         back for that. It may read arrays that are differentiated from outside.
     *args, **kwargs
         Its arguments, for a call at once, as in torch.
+    use_reentrant : bool, optional
+        Torch's, for programs that have it. Both do the same here, what torch does with False: its
+        other way gives no other derivatives, and has only limits that this has not.
 
     Returns
     -------
@@ -95,6 +103,8 @@ def checkpoint(function: Function, /, *args: Any, **kwargs: Any) -> Any:
     tensor([1.        , 1.25338077])
     """
     check_callable(function, "checkpoint")
+    if use_reentrant is not None:
+        flag(use_reentrant, "use_reentrant", "checkpoint")
     if not args and not kwargs:
         return Checkpointed(function)
     if tracing():

@@ -257,3 +257,32 @@ def test_the_module_is_there_without_an_import_of_its_own():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "dual_level\n"
     assert not hasattr(fdiff.autograd, "reverse_ad")
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_plain_arrays_are_copied(which):
+    """Nobody sees stores into them, and tangents read them when they are asked for."""
+    arrays = [X.copy(), T.copy()]
+    with forward_ad.dual_level():
+        x = forward_ad.make_dual(*arrays)
+        y = x * x
+        arrays[which][:] = 0.0
+        np.testing.assert_array_equal(forward_ad.unpack_dual(y).tangent.numpy(), 2.0 * X * T)
+
+
+def test_a_tangent_that_was_stored_into():
+    tangent = autograd.tensor(T)
+    with forward_ad.dual_level():
+        x = forward_ad.make_dual(X, tangent)
+        before, y = forward_ad.unpack_dual(x * 2.0).tangent, x * 3.0
+        tangent *= 5.0
+        np.testing.assert_array_equal(before.numpy(), 2.0 * T)
+        assert forward_ad.unpack_dual(x).tangent is tangent
+        words = (
+            r"the tangent of an operand of MultiplyBackward0 has been modified by an inplace"
+            r" operation\.\n.*tangent \*= 5\.0\nTangents are computed when unpack_dual asks for"
+            r" them: ask before, or store into a copy\."
+        )
+        for _ in range(2):  # an error is no answer: the next one who asks gets it too
+            with pytest.raises(RuntimeError, match=words):
+                forward_ad.unpack_dual(y)

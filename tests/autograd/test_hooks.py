@@ -116,6 +116,28 @@ def test_pack_and_unpack_hooks():
         graph.saved_tensors_hooks(print, print).__enter__()
 
 
+@pytest.mark.parametrize("change", ["__enter__", "__exit__"])
+def test_what_unpack_hooks_enter_or_leave_ends_with_them(change):
+    used = []
+
+    def unpack(array):
+        getattr(context, change)()
+        return array
+
+    context = graph.saved_tensors_hooks(lambda a: a, unpack)
+    x = tensor([1.0, 2.0], requires_grad=True)
+    with graph.saved_tensors_hooks(lambda a: used.append(a) or a, lambda a: a):
+        with context:
+            y = np.sin(x).sum()
+        y.backward()
+        assert not used
+        np.sin(x)
+        assert len(used) == 1  # by the hooks of this block, and no others
+    np.testing.assert_array_equal(x.grad, np.cos(x.detach().numpy()))
+    np.sin(x)
+    assert len(used) == 1
+
+
 def test_saved_values_on_disk(tmp_path):
     x = tensor(np.linspace(0.0, 1.0, 5000), requires_grad=True)
     with graph.save_on_disk(tmp_path):

@@ -142,6 +142,26 @@ def test_a_call_at_once_and_a_decorator_are_the_same():
         assert np.array_equal(fdiff.grad(call)(X), 2.0 * np.cos(X))
 
 
+@pytest.mark.parametrize("use_reentrant", [True, False])
+def test_the_option_of_torch_that_makes_no_difference(use_reentrant):
+    calls = []
+
+    def f(x, power=2):
+        calls.append(power)
+        return np.sin(x) ** power
+
+    call = lambda x: fdiff.checkpoint(f, x, power=3, use_reentrant=use_reentrant)
+    expected = 3 * np.sin(X) ** 2 * np.cos(X)
+    np.testing.assert_allclose(fdiff.grad(lambda x: np.sum(call(x)))(X), expected, rtol=1e-12)
+    x = fdiff.autograd.tensor(X, requires_grad=True)
+    calls.clear()
+    (gradient,) = fdiff.autograd.grad(call(x).sum(), x)  # also where torch's other way refuses it
+    np.testing.assert_allclose(gradient.numpy(), expected, rtol=1e-12)
+    assert calls == [3, 3], "forward, and again"
+    with pytest.raises(errors.InputError, match="use_reentrant must be True or False"):
+        fdiff.checkpoint(f, x, use_reentrant="no")
+
+
 def test_a_method_and_what_it_reads_anew():
     class Layer:
         def __init__(self):

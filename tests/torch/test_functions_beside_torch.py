@@ -562,3 +562,21 @@ def test_a_gradient_can_be_deleted(lib):
     assert x.grad is not None
     del x.grad
     assert x.grad is None
+
+
+def test_plain_arrays_that_are_saved_are_copied():
+    class Scaled(OURS.Function):
+        @staticmethod
+        def forward(ctx, x, w):
+            ctx.save_for_backward(w)
+            return x * w
+
+        @staticmethod
+        def backward(ctx, bar):
+            return bar * ctx.saved_tensors[0], None
+
+    x, w = OURS.tensor(X), X.copy()
+    y = Scaled.apply(x, w)
+    w[:] = 0.0  # nobody sees this
+    y.sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy(), X)
