@@ -81,7 +81,7 @@ class DictProxy(MutableMapping[object, object], dict[object, object]):  # type: 
         self._fdiff_real = real
         self._fdiff_table = MappingItems(type(real))
         self._fdiff_where = where
-        self._fdiff_written: dict[object, object] = {}  # by the user's key, that of the run
+        self._fdiff_written: dict[object, object] = {}  # by the user's key, the value in the run
         self._fdiff_missed: dict[object, object] = {}
 
     _fdiff_kind = dict  # what a tree of arguments takes it for
@@ -123,7 +123,7 @@ class DictProxy(MutableMapping[object, object], dict[object, object]):  # type: 
     def __len__(self) -> int:
         return len(list(iter(self)))
 
-    def _write(self, key: object) -> object:
+    def _write(self, key: object, value: object) -> object:
         """Note that an item is written or deleted; its key in the user's dict."""
         context, name = self._fdiff_context, self._fdiff_context.plain(key)
         context.repeats.direct = True
@@ -132,7 +132,7 @@ class DictProxy(MutableMapping[object, object], dict[object, object]):  # type: 
             fresh and (self._fdiff_table.keys or name in self._fdiff_written)
         ):
             context.note(self._fdiff_words())
-        self._fdiff_written[name] = key
+        self._fdiff_written[name] = value
         return name
 
     def _fdiff_words(self) -> str:
@@ -140,13 +140,15 @@ class DictProxy(MutableMapping[object, object], dict[object, object]):  # type: 
         return f"a write to the dict `{label(self._fdiff_where)}`"
 
     def __setitem__(self, key: object, value: object) -> None:
-        name = self._write(key)
+        name = self._write(key, value)
         self._fdiff_real[name] = self._fdiff_context.original(value)
         dict.__setitem__(self, key, value)
 
     def setdefault(self, key: object, default: object = None) -> object:
         """As that of a dict. A container that is the default is no memoised result: it is found."""
         name = self._fdiff_context.plain(key)
+        if traced_within(key):  # nothing compares the key at the next call
+            self._fdiff_context.note(self._fdiff_words())
         if isinstance(default, list | dict | set) and name in self._fdiff_real:
             return self[name]
         return super().setdefault(key, default)
@@ -154,14 +156,14 @@ class DictProxy(MutableMapping[object, object], dict[object, object]):  # type: 
     def __delitem__(self, key: object) -> None:
         name = self._fdiff_context.plain(key)
         del self._fdiff_real[name]
-        self._write(key)
+        self._write(key, MISSING)
         dict.pop(self, key, None)
 
     def _fdiff_carry_over(self, release: Answers, refuse: Refuse) -> None:
         """Put plain values into the user's dict; compare the memoised with those computed anew."""
         real, table = self._fdiff_real, self._fdiff_table
-        for name, key in self._fdiff_written.items():
-            where, value = (self._fdiff_where, name), dict.get(self, key, MISSING)
+        for name, value in self._fdiff_written.items():
+            where = self._fdiff_where, name
             repeats, before = self._fdiff_context.repeats, table.reads.get(name)
             repeats.wrote(self._fdiff_words(), where, item_of(table, name), value, before)
             if value is not MISSING:

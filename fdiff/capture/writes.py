@@ -176,6 +176,9 @@ class Places:
             for own in self.copies if changed(theirs.copy, theirs.put) else ():
                 if own.real is theirs.real:
                     write_back(theirs.copy, own.copy, lambda value: value)
+            for items in self.lists if changed(theirs.copy, theirs.put) else ():
+                if items.real is theirs.real:
+                    items.whole()[:] = cast("list[object]", theirs.copy)
         for theirs in other.lists:
             for own in self.lists if theirs.written() else ():
                 if own.real is theirs.real:

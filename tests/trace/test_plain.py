@@ -19,7 +19,7 @@ import pytest
 
 import fdiff
 from fdiff.dispatch import tiered_execution
-from fdiff.errors import RetraceWarning, TraceError
+from fdiff.errors import TraceError
 from fdiff.trace import TracedArray
 from fdiff.trace.local_arrays import LocalArray
 
@@ -328,8 +328,7 @@ def test_every_call_logs():
         return value(x)
 
     g = fdiff.grad(f)
-    with pytest.warns(RetraceWarning, match="a write to `log`"):
-        g(X)
+    g(X)
     for k in range(4):
         g(X + k)
     assert log == [float(value(X)), *(float(value(X + k)) for k in range(4))]
@@ -342,8 +341,7 @@ def test_every_call_prints(capsys):
         return value(x)
 
     g = fdiff.grad(f)
-    with pytest.warns(RetraceWarning, match="what `print` shows"):
-        g(X)
+    g(X)
     g(X)
     assert capsys.readouterr().out == "called\n" * 2
 
