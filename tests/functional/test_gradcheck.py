@@ -311,6 +311,17 @@ def test_a_wrong_rule_of_the_user_is_found(fast):
 # --- options and inputs ---------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("recorded", [False, True])
+@pytest.mark.parametrize("seed", range(5))
+def test_cotangents_of_second_derivatives_may_be_in_single_precision(seed, recorded):
+    rng = np.random.default_rng(seed)
+    x, y, bar = rng.normal(size=(3, 5, 5))
+    array = (lambda x: fdiff.autograd.tensor(x, requires_grad=True)) if recorded else np.array
+    inputs, bars = [array(x), array(y)], [array(bar.astype(np.float32))]
+    assert fdiff.autograd.gradgradcheck(lambda x, y: np.where(x > 0, x, y), inputs, bars)
+    assert fdiff.autograd.gradgradcheck(lambda x, y: x * y + np.sin(x), inputs, bars)
+
+
 def test_single_precision_is_compared_with_double_after_a_warning():
     with pytest.warns(UserWarning, match=r"gradcheck\(tanh\): Input #0 is float32, not double"):
         assert fdiff.gradcheck(np.tanh, X.astype(np.float32))

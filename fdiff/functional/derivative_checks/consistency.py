@@ -126,7 +126,10 @@ def _check_linear(
     apart = [a + b for a, b in zip(found, mode.ask(other), strict=True)]
     # A sum that cancels keeps the rounding error of its terms.
     scale = max(_largest(apart), _largest(given), _largest(other))
-    if _gap(together, apart) > settings.nondet_tol + _rounding(mode.seeds) * scale:
+    if any(
+        _gap([a], [b]) > settings.nondet_tol + _rounding((*mode.seeds, result)) * scale
+        for a, b, result in zip(together, apart, mode.results, strict=True)
+    ):
         fact = (
             f"{mode.title} is not linear: two {mode.seed}s give {apart} one by one,"
             f" their sum {together}."
