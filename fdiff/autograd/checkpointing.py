@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -47,11 +47,13 @@ class _Recomputation:
         self.line = user_line(2)
         self.random = np.random.get_state()  # noqa: NPY002 - what the function may draw from
         self.types: list[Any] = []
+        self.digests: list[Digest] = []
         self.values: list[Any] = []
 
     def pack(self, array: RecordedArray) -> int:
         """The number of a saved value, in place of the value."""
         self.types.append(array.kind)
+        self.digests.append(Digest.of(array.value))
         return len(self.types) - 1
 
     def unpack(self, number: int) -> Any:
@@ -92,7 +94,49 @@ class _Recomputation:
                 f" {len(found)} of them, and {len(self.types)} in the forward pass, or of other"
                 " types. It must compute the same both times."
             )
-        return [x.value for x in found]
+        values = [x.value for x in found]
+        if not all(d.agrees(Digest.of(v)) for d, v in zip(self.digests, values, strict=True)):
+            raise RuntimeError(
+                "checkpoint: the function computed other values when it was called again than in"
+                " the forward pass. It must compute the same both times: random numbers may come"
+                " from NumPy's global generator, which is set back, and what it reads from outside"
+                " must be as it was."
+            )
+        return values
+
+
+class Digest(NamedTuple):
+    """A weighted sum of the entries of an array, and their norm: equal arrays have equal ones.
+
+    The weights differ from entry to entry, so that an order counts. Both are compared up to the
+    rounding errors of sums in another order.
+    """
+
+    total: complex
+    norm: float
+    rounding: float
+
+    @classmethod
+    def of(cls, value: Any) -> Digest:
+        """The digest of an array: one pass over its memory."""
+        dtype = np.asarray(value).dtype
+        flat = np.asarray(value, np.result_type(dtype, np.float64)).reshape(-1)
+        whole = flat.size - flat.size % len(WEIGHTS)
+        rows = np.einsum("ij,j->i", flat[:whole].reshape(-1, len(WEIGHTS)), WEIGHTS)
+        rest = flat[whole:] @ WEIGHTS[: flat.size - whole]
+        total = complex(rows @ np.cos(np.arange(1.0, 1.0 + rows.size)) + rest)
+        rounding = float(np.finfo(dtype if dtype.kind in "fc" else flat.dtype).eps) ** 0.75
+        square = np.einsum("i,i->", flat, flat.conj()).real  # no threads of BLAS for such a sum
+        return cls(total, float(np.sqrt(square)), rounding)
+
+    def agrees(self, other: Digest) -> bool:
+        """Whether both are of the same array; what is not finite agrees with itself alone."""
+        if not (np.isfinite(self.total) and np.isfinite(self.norm)):
+            return not (np.isfinite(other.total) and np.isfinite(other.norm))
+        return abs(self.total - other.total) <= self.rounding * self.norm
+
+
+WEIGHTS = np.cos(np.arange(1.0, 1025.0))
 
 
 class _Found(BaseException):

@@ -63,7 +63,7 @@ def checkpoint(
     ------
     RuntimeError
         In the backward pass, if recorded arrays are among the arguments, and one of them was stored
-        into since, or the function saves other values when it is called again.
+        into since, or the function computes other values when it is called again.
     TraceError
         In a function that is traced, if `function` stores into an array that it is given.
 

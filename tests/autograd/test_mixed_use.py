@@ -227,3 +227,52 @@ def test_iterations_leave_nothing_behind():
 
     # A kernel that is made meanwhile loads modules, once; what leaks does so in each round.
     assert min(growth() for _ in range(3)) <= 50
+
+
+def dropped(size):
+    rng = np.random.default_rng(0)
+    return lambda a: np.sin(a * a) * (rng.random(size) > 0.5)
+
+
+def weighted(size):
+    w = np.linspace(1.0, 2.0, size)
+    tensor = fdiff.autograd.tensor(w.copy())
+
+    def f(a):
+        return np.sin(a * w.astype(a.dtype)) * tensor.astype(a.dtype)
+
+    f.stores = lambda: w.__setitem__(size // 2, -1.0)
+    f.stores_recorded = lambda: tensor.__setitem__(slice(None), w[::-1])
+    return f
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c16"])
+@pytest.mark.parametrize("size", [2, 6, 1024, 5000])
+def test_a_checkpoint_that_computes_other_values_again_is_an_error(size, dtype):
+    def output(f):
+        x = fdiff.autograd.tensor(np.linspace(0.1, 1.0, size).astype(dtype), requires_grad=True)
+        return x, np.sum(np.real(fdiff.checkpoint(f, x)))
+
+    words = "computed other values when it was called again"
+    with pytest.raises(RuntimeError, match=words):
+        output(dropped(size))[1].backward()
+    for store in ("stores", "stores_recorded"):
+        f = weighted(size)
+        _, y = output(f)
+        getattr(f, store)()
+        with pytest.raises(RuntimeError, match=words):
+            y.backward()
+    f = weighted(size)
+    (x, y), plain = output(f), fdiff.autograd.tensor(np.linspace(0.1, 1.0, size).astype(dtype))
+    y.backward()
+    plain.requires_grad_()
+    np.sum(np.real(f(plain))).backward()
+    np.testing.assert_array_equal(x.grad.numpy(), plain.grad.numpy())
+
+
+def test_a_checkpoint_of_values_that_are_not_finite_or_whole_numbers():
+    x = fdiff.autograd.tensor([0.0, 1.0, -1.0], requires_grad=True)
+    with np.errstate(all="ignore"):
+        y = fdiff.checkpoint(lambda a: np.sqrt(a)[np.array([1, 0])] * np.exp(a * 1e3)[:2], x)
+        y[0].backward()
+    np.testing.assert_allclose(x.grad.numpy()[:2], [1000.0, 0.5])
