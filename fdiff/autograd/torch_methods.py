@@ -15,6 +15,7 @@ import numpy as np
 
 from ..errors import DeviceError, failure
 from ..ops.composite_functions import stop_gradient
+from ..ops.lazy_tables import scipy_special
 from ..primitive import HOOKS
 from ..trace import TracedArray
 from ..trace.trace_stack import stack
@@ -80,9 +81,7 @@ def _relu(x: Any) -> Any:
 
 
 def _sigmoid(x: Any) -> Any:
-    from scipy.special import expit  # noqa: PLC0415 - where it is needed
-
-    return expit(x)
+    return scipy_special().expit(x)
 
 
 def _to(x: Any, *args: Any, **kwargs: Any) -> Any:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, Unpack, cast, overload
 
 import numpy as np
 
+from ..attributes import cached_property
 from ..dispatch.arguments import Function
 from ..dispatch.plans import Arrays, OperatorPlan, PlanStep, Run, replay
 from ..dispatch.program import building

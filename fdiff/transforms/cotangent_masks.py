@@ -21,6 +21,7 @@ from ..ops.reductions import any_
 from ..primitive import Primitive
 from ..tape import CONSTANT, ITEM, Builder, Node
 
+LARGEST = 1 << 16  # entries of a mask that becomes a constant of the program
 DEEP = 32  # nodes between a mask and others that were computed, beyond which it is not looked at
 
 
@@ -91,6 +92,15 @@ class CertainEntries:
         """Whether a mask is known to leave nothing out."""
         bound = self._bound(mask, DEEP)
         return bound is not None and bool(bound.value.all())
+
+    def settled(self, mask: int) -> int:
+        """A mask that does not depend on values as a constant, which no kernel computes anew."""
+        bound = self._bound(mask, DEEP)
+        if bound is None or not bound.exact or bound.value.size > LARGEST:
+            return mask
+        constant = self.builder.constant(np.array(bound.value))
+        self.bounds[constant] = bound
+        return constant
 
     def _bound(self, i: int, deep: int) -> Bound | None:
         if i in self.bounds:

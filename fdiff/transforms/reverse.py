@@ -118,7 +118,7 @@ class CotangentSums:
             if there != mask:
                 mask = self._combined(logical_or, there, mask, line)
         if mask is not None and not self.certain.fill(mask):
-            masks[a] = mask
+            masks[a] = self.certain.settled(mask)
 
     def whole_mask(self, type_: ArrayType, kept: bool) -> int:  # noqa: FBT001 - what the mask says
         """The mask that keeps all entries of a cotangent of this type, or none."""

@@ -7,7 +7,7 @@ from fuzz_stores import FAMILIES, OPERATORS, compiled_quickly, faults, some_oper
 from storing_programs import storing_program
 
 from fdiff.kernels import bytecode
-from fdiff.kernels.bytecode import compiled as interpreters
+from fdiff.kernels.bytecode import interpreters
 
 PROGRAMS, TOGETHER = 300, 20
 SOON = 60  # programs of the quick suite

@@ -4,11 +4,11 @@ import itertools
 
 import numpy as np
 import pytest
-from fdiff.ops.scipy_ops.spectral_sums import triangular
 from tapes import floating, like, tape_of, tape_of_op, values
 
 from fdiff import kernels
 from fdiff.interpret import evaluate
+from fdiff.ops.scipy_ops.matrix_functions import triangular
 from fdiff.primitive import PRIMITIVES
 from fdiff.trace import apply
 from fdiff.transforms.reverse import vjp

@@ -698,12 +698,12 @@ distribution functions and quantiles of `scipy.stats` at the ends of a support, 
 distribution functions (not the densities) of `f`, `chi`, `nakagami`, `maxwell`, `lognorm`,
 `invweibull`, `invgamma`, `levy` and `truncnorm`, whose derivatives there are those from outside,
 0; and `logcdf` and `logsf` where they are -inf. A density that is a power of x at 0, such as that
-of `gamma` with shape 1, counts `0**y` at 0 as above. `tests/ops/test_points.py` checks every
-function of NumPy, `scipy.special` and `scipy.stats` that has a derivative, to the third order, at
-0, 1, -1, ends and equal arguments. NaN, where there is a derivative, is given for parameters at
-the end of their domain (`gammainc(0, x)`), second derivatives of quantiles of 0 and 1 in
-parameters, `rel_entr`, `kl_div` and `pseudo_huber` at (0, 0), second derivatives of `struve` and
-`modstruve` at 0.
+of `gamma` with shape 1, counts `0**y` at 0 as above. `tests/ops/test_rules_at_points.py` checks
+every function of NumPy, `scipy.special` and `scipy.stats` that has a derivative, to the third
+order, at 0, 1, -1, ends and equal arguments. NaN, where there is a derivative, is
+given for parameters at the end of their domain (`gammainc(0, x)`), second derivatives of
+quantiles of 0 and 1 in parameters, `rel_entr`, `kl_div` and `pseudo_huber` at (0, 0), second
+derivatives of `struve` and `modstruve` at 0.
 """
 
 TAILS = f"""## Digits in the tails
