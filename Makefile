@@ -16,7 +16,7 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --progress
 # Bytecode is kept, whatever the environment says: tests start many processes that import fdiff.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help environment demo demo-nist demo-all test test-quick test-slow test-numba test-cuda test-torch bench docs lint types dead coverage \
+.PHONY: help environment demo demo-nist demo-all test test-quick test-slow test-long test-numba test-cuda test-torch bench docs lint types dead coverage \
         hooks format clean distclean
 
 help:
@@ -26,6 +26,7 @@ help:
 	@echo "make test-quick lint and a cross-section of the tests, in under a minute"
 	@echo "make test       lint, demo and all tests but the slow ones (PYTEST_ARGS='-k tape')"
 	@echo "make test-slow  the slow tests"
+	@echo "make test-long  sweeps of which the slow tests run a part, whole: ten minutes"
 	@echo "make test-numba all tests with kernels that Numba compiles: hours"
 	@echo "make test-cuda  kernels for a GPU without one: values on Numba's simulator, and PTX"
 	@echo "make test-torch recorded arrays beside torch: messages, rules and random programs"
@@ -54,6 +55,9 @@ test-quick: $(VENV)/.test lint
 # Files without slow tests, 40,000 tests in all, need not be collected (tests/conftest.py checks that).
 test-slow: $(VENV)/.test
 	$(PYTEST) -m slow --durations=20 $(shell grep -rl --include='test_*.py' --exclude-dir=torch 'mark\.slow' tests) $(PYTEST_ARGS)
+
+test-long: $(VENV)/.test
+	FDIFF_LONG_TESTS=1 $(PYTEST) -m slow tests/ops/test_index_tuples.py tests/trace/test_captured_integers.py
 
 test-numba: $(VENV)/.test
 	FDIFF_COMPILER=numba $(PYTEST) --durations=20 $(PYTEST_ARGS)

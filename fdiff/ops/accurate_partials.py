@@ -200,7 +200,7 @@ def _zero_power_log_slopes(x: TracedArray, y: TracedArray, out: TracedArray) -> 
 
 
 # ``x**y log(x)`` at x = 0. A further logarithm changes the sign of the infinity.
-_ZERO_POWER = "{T}(0) if {1} > 0 else {T}(-math.inf) if {1} <= 0 else {1}"
+_ZERO_POWER = "{T}(0) if {1} > 0 else {T}(-np.inf) if {1} <= 0 else {1}"
 zero_power_log = slope_op("zero_power_log", _zero_power_log_slopes, _zero_power_log, positive, above_two, text=_ZERO_POWER)
 
 
