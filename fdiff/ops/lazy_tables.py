@@ -23,6 +23,7 @@ MODULES = {
     "numpy.linalg": ("linalg", "norms", "decompositions"),
     "numpy.fft": ("fourier",),
     "numpy.polynomial": ("polynomial_families",),
+    "numpy.testing": ("assertions",),
     "scipy.special": _SPECIAL,
     "scipy.linalg": ("scipy_ops.dense_linalg", "scipy_ops.structured_systems"),
     "scipy.sparse": ("scipy_ops.sparse_functions", "scipy_ops.sparse_factorisations"),
