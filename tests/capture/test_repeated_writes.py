@@ -11,6 +11,7 @@ import datetime as dt
 import io
 import logging
 import sys
+import time
 import types
 from collections import deque
 
@@ -383,13 +384,12 @@ def test_the_fast_path_writes(monkeypatch):
     monkeypatch.setenv("FDIFF_TIER", "compile")  # no call waits for a kernel made beside it
     plain, traced = module(MIXED[0]), module(MIXED[0])
     g = fdiff.value_and_grad(traced.f)
-    for k in range(2000):
-        x = POINTS[k % 9]
+    deadline, k = time.monotonic() + 60.0, 0
+    while type(g.func).__name__ != "builtin_function_or_method" or k < 100:
+        assert time.monotonic() < deadline, "no fast path"
+        time.sleep(0.0 if k < 100 else 0.01)  # the entry stub is made in the background
+        x, k = POINTS[k % 9], k + 1
         assert g(x)[0] == plain.f(x)
-        if type(g.func).__name__ == "builtin_function_or_method" and k > 100:
-            break
-    else:
-        raise AssertionError("no fast path")
     for x in POINTS:
         assert g(x)[0] == plain.f(x)
     assert state(traced) == state(plain)

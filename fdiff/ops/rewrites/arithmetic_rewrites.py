@@ -134,9 +134,9 @@ def _where_chosen(b: Builder, i: int, condition: int, levels: int) -> int:
     return i if args == node.args else b.add(node.primitive, args, node.params)
 
 
-@seeks("broadcast_to")
+@seeks("broadcast_to", "constant")
 def certain_choice(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
-    """where(True, x, y) -> x, where True is repeated."""
+    """where(True, x, y) -> x, where True is a constant, repeated or not."""
     chosen = repeated_number(b, args[0])
     if chosen is None:
         return None
