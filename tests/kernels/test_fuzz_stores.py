@@ -7,7 +7,6 @@ from fuzz_stores import FAMILIES, OPERATORS, compiled_quickly, faults, some_oper
 from storing_programs import storing_program
 
 from fdiff.kernels import bytecode
-from fdiff.kernels.bytecode import interpreters
 
 PROGRAMS, TOGETHER = 300, 20
 SOON = 60  # programs of the quick suite
@@ -24,11 +23,8 @@ OPTIMISED = range(5000, 5025)  # other programs, each in one operator
 def test_storing_programs(begin):
     """Values and derivatives of all tiers, against NumPy, the complex step, and differences."""
     with compiled_quickly():
-        before = set(interpreters())
         found = [w for seed in range(begin, begin + TOGETHER) for w in faults(seed, OPERATORS)]
-        more = [families - FAMILIES for families in set(interpreters()) - before]
     assert not found, f"{len(found)} faults, the first:\n{found[0]}"
-    assert not more, "FAMILIES lacks these: another interpreter takes seconds to compile"
 
 
 @pytest.mark.slow
