@@ -20,7 +20,7 @@ _SPECIAL = tuple(f"scipy_ops.special{part}" for part in ("", "_bessel", "_ellipt
 _INTERPOLATE = ("scipy_ops.interp1d", "scipy_ops.grid_interpolation", "scipy_ops.splines")
 MODULES = {
     "numpy": ("histograms", "modified_bessel", "padding", "polynomials", "quantiles"),
-    "numpy.linalg": ("linalg", "norms", "decompositions"),
+    "numpy.linalg": ("linalg", "norms", "decompositions", "spectral_sums"),
     "numpy.fft": ("fourier",),
     "numpy.polynomial": ("polynomial_families",),
     "numpy.testing": ("assertions",),

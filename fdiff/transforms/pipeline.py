@@ -15,11 +15,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import Any, NamedTuple
 
 from ..arraytype import ArrayType
 from ..errors import TapeError
+from ..ops.eigenvalues import eigh
 from ..process.environment import TAPES, dumped
+from ..process.forking import no_fork
 from ..process.observation import TRANSFORM, span
 from ..tape import Tape
 from .batch import batch
@@ -39,7 +42,6 @@ from .derivative_tapes import (
 from .forward import jvp
 from .prepare.cancelling_shifts import stop_cancelling_shifts
 from .prepare.loop_vectorisation import vectorise_loops
-from .prepare.spectral_functions import recognise_matrix_functions
 from .prepare.split_concatenations import split_concatenations
 from .reverse import vjp
 from .simplify import simplify
@@ -137,7 +139,7 @@ STOP_SHIFTS = Transform(
     "stop shifts", lambda t, r: stop_cancelling_shifts(t), "a traced tape",
     "the shift in log(sum(exp(x - shift))) + shift and its like stands behind stop_gradient")
 SPECTRAL = Transform(
-    "matrix functions", lambda t, r: recognise_matrix_functions(t), "a traced tape",
+    "matrix functions", lambda t, r: _matrix_functions(t), "a traced tape",
     "products of eigenvectors and functions of eigenvalues are functions of the matrix")
 VECTORISE = Transform(
     "vectorise", lambda t, r: vectorise_loops(t), "loops as they were traced, unrolled",
@@ -233,6 +235,15 @@ def _sweep(tape: Tape, k: int, of: Sequence[int] | None, size: int) -> Tape:
 
 
 # --- pipelines ------------------------------------------------------------------------------------
+def _matrix_functions(tape: Tape) -> Tape:
+    """Recognise functions of symmetric matrices; what does that is imported when it is needed."""
+    if all(node.primitive is not eigh for node in tape.nodes):
+        return tape
+    with no_fork:
+        module = import_module(f"{__package__}.prepare.spectral_functions")
+    return module.recognise_matrix_functions(tape)
+
+
 PREPARE = (
     SPECTRAL,
     STOP_SHIFTS,
