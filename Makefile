@@ -16,8 +16,8 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --progress
 # Bytecode is kept, whatever the environment says: tests start many processes that import fdiff.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help environment demo demo-nist demo-all test test-quick test-slow test-long test-numba test-cuda test-torch bench docs lint types dead coverage \
-        hooks format clean distclean
+.PHONY: help environment demo demo-nist demo-all test test-quick test-slow test-long test-faults test-numba test-cuda test-torch \
+        bench docs lint types dead coverage hooks format clean distclean
 
 help:
 	@echo "make demo       what exact derivatives buy, told in ten seconds, and drawn in demo.png"
@@ -27,6 +27,7 @@ help:
 	@echo "make test       lint, demo and all tests but the slow ones (PYTEST_ARGS='-k tape')"
 	@echo "make test-slow  the slow tests"
 	@echo "make test-long  sweeps of which the slow tests run a part, whole: ten minutes"
+	@echo "make test-faults interrupts, threads, forks, full disks and hostile files, at length: 20 minutes"
 	@echo "make test-numba all tests with kernels that Numba compiles: hours"
 	@echo "make test-cuda  kernels for a GPU without one: values on Numba's simulator, and PTX"
 	@echo "make test-torch recorded arrays beside torch: messages, rules and random programs"
@@ -58,6 +59,9 @@ test-slow: $(VENV)/.test
 
 test-long: $(VENV)/.test
 	FDIFF_LONG_TESTS=1 $(PYTEST) -m slow tests/ops/test_index_tuples.py tests/trace/test_captured_integers.py
+
+test-faults: $(VENV)/.test
+	FDIFF_FAULT_TESTS=1 $(PYTEST) --durations=20 tests/faults $(PYTEST_ARGS)
 
 test-numba: $(VENV)/.test
 	FDIFF_COMPILER=numba $(PYTEST) --durations=20 $(PYTEST_ARGS)

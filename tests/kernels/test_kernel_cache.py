@@ -28,7 +28,7 @@ from fdiff.transforms.reverse import vjp
 from fdiff.transforms.simplify import simplify
 
 UNUSABLE = "FDIFF_CACHE_DIR: .* cannot be made or written to, .* or to off"
-FAULTS = Path(__file__).parents[1] / "faults.py"
+FAULTS = Path(__file__).parents[1] / "faults" / "damaged_entries.py"
 
 
 @pytest.fixture(autouse=True)

@@ -1,6 +1,6 @@
 """Faults of a cache directory, and a process that meets them.
 
-    python faults.py FOLDER SEED COUNT
+    python damaged_entries.py FOLDER SEED COUNT
 
 The directory holds what one run of `programs` left. `COUNT` times a fault drawn at random befalls
 it, and everything is loaded anew: a number that is wrong ends the process with status 1.
