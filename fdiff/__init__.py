@@ -19,12 +19,7 @@ from . import errors, functional
 from .functional import (
     cache_clear,
     cache_info,
-    cfunc,
-    check_grads,
-    doctor,
     grad,
-    gradcheck,
-    gradgradcheck,
     hessian,
     hvp,
     jacfwd,
@@ -34,7 +29,6 @@ from .functional import (
     jvp,
     kinks,
     make_tape,
-    njit,
     source,
     stop_gradient,
     value_and_grad,
@@ -48,10 +42,14 @@ if typing.TYPE_CHECKING:
     from . import profiler as profiler
     from .explanation import explain
     from .functional.anomaly_contexts import debug_nans
+    from .functional.c_functions import cfunc
+    from .functional.checking import check_grads, gradcheck, gradgradcheck
     from .functional.checkpoints import checkpoint
     from .functional.custom_derivatives import custom_jvp, custom_vjp
+    from .functional.doctor import doctor
     from .functional.hessian_diagonals import hessian_diagonal
     from .functional.linear_maps import linearize
+    from .functional.numba_functions import njit
     from .functional.primitives import primitive
     from .functional.pytrees import ravel, register_pytree
 
@@ -100,13 +98,19 @@ __all__ = [
 # What is imported when it is first asked for: modules, and names with the module they stand in.
 _LATE = frozenset(["autograd", "profiler"])
 _LATE_NAMES = {
+    "cfunc": "functional.c_functions",
+    "check_grads": "functional.checking",
     "checkpoint": "functional.checkpoints",
     "custom_jvp": "functional.custom_derivatives",
     "custom_vjp": "functional.custom_derivatives",
     "debug_nans": "functional.anomaly_contexts",
+    "doctor": "functional.doctor",
     "explain": "explanation",
+    "gradcheck": "functional.checking",
+    "gradgradcheck": "functional.checking",
     "hessian_diagonal": "functional.hessian_diagonals",
     "linearize": "functional.linear_maps",
+    "njit": "functional.numba_functions",
     "primitive": "functional.primitives",
     "ravel": "functional.pytrees",
     "register_pytree": "functional.pytrees",
@@ -121,9 +125,9 @@ def __getattr__(name: str) -> object:
     if name not in _LATE_NAMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     with forking.no_fork:
-        found = getattr(importlib.import_module(f"{__name__}.{_LATE_NAMES[name]}"), name)
-    globals()[name] = found  # which the next one finds without this function
-    return found
+        value = getattr(importlib.import_module(f"{__name__}.{_LATE_NAMES[name]}"), name)
+    globals()[name] = value  # which the next one finds without this function
+    return value
 
 
 def __dir__() -> list[str]:

@@ -1,6 +1,6 @@
 """The names of ``torch.autograd.gradcheck``."""
 
 from ..errors import GradcheckError
-from ..functional import gradcheck, gradgradcheck
+from ..functional.checking import gradcheck, gradgradcheck
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]

@@ -7,7 +7,6 @@ never compiled unasked, because a process waits at its end for the kernel under 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from .. import kernels
 from ..process.progress import Stage
@@ -24,7 +23,6 @@ JIT_PATIENCE = 1.0  # seconds that a call of `jit` waits for its kernel
 Layouts = tuple[str, ...]  # of the inputs of a kernel: "C" for contiguous, "A" for any strides
 
 
-@dataclass(slots=True)
 class Account:
     """How a tape has been used.
 
@@ -32,9 +30,10 @@ class Account:
     kernel, and `call` is the public call that runs the tape, for messages.
     """
 
-    call: str = ""
-    asked: bool = False
-    spent: float = 0.0
+    __slots__ = ("asked", "call", "spent")
+
+    def __init__(self) -> None:
+        self.call, self.asked, self.spent = "", False, 0.0
 
 
 class BreakEven:

@@ -18,12 +18,15 @@ from __future__ import annotations
 from functools import partial
 from inspect import CO_VARKEYWORDS
 from types import CodeType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ..process.forking import no_fork
 from ..trace.trace_stack import occupied
 from .arguments import Function
-from .fast_path_builder import Builtin, SampleCall, Split, StubPendingError, build_fast_path
 from .program import MOST, Program
+
+if TYPE_CHECKING:
+    from .fast_path_builder import Builtin, Split
 
 SOON = 32  # calls after which a fast path is sought again that waits for the entry stub
 AT_LEAST = 64  # calls the general way after which a fast path is sought again: kernels come late
@@ -55,18 +58,26 @@ class _Search:
         return True
 
     def _build(
-        self, program: Program, f: Function, call: SampleCall, fallback: Builtin, *, first: bool
-    ) -> Builtin | None:
-        """The fast path for such calls, if there is one by now."""
+        self, program: Program, f: Function,
+        call: tuple[tuple[object, ...], dict[str, object], Split],
+        fallback: Builtin, *, first: bool = False, out: bool = False,
+    ) -> Builtin | None:  # fmt: skip
+        """The fast path for calls like this one, with its `Split`, if there is one by now."""
+        with no_fork:  # no first call needs it
+            from .fast_path_builder import (  # noqa: PLC0415 - see above
+                SampleCall,
+                StubPendingError,
+                build_fast_path,
+            )
         try:
-            found = build_fast_path(program, f, call, fallback, first=first)
+            builtin = build_fast_path(program, f, SampleCall(*call, out=out), fallback, first=first)
         except StubPendingError:
             self._due = self._calls + SOON
             return None
-        if found is not None:  # calls that it does not fit may go another way by now
+        if builtin is not None:  # calls that it does not fit may go another way by now
             self._built += 1
             self._due = self._calls + AGAIN * self._built
-        return found
+        return builtin
 
 
 class FastPath(_Search):
@@ -77,7 +88,7 @@ class FastPath(_Search):
     from vectors. `writes_out` says that ``out=`` is for fdiff, and no argument of `f`.
     """
 
-    __slots__ = ("_f", "_found", "_prepared", "_program", "_split", "general", "writes_out")
+    __slots__ = ("_builtins", "_f", "_prepared", "_program", "_split", "general", "writes_out")
     general: Builtin
 
     def __init__(self, program: Program, f: Function, *, out: bool = True) -> None:
@@ -85,7 +96,7 @@ class FastPath(_Search):
         self.writes_out = out and not _has_parameter(f, "out")
         self._program = program
         self._f = f
-        self._found: list[Builtin] = []  # all are kept: another thread may be about to call one
+        self._builtins: list[Builtin] = []  # all are kept: another thread may be about to call one
 
     def attach(self, prepared: partial[Any], general: Builtin, split: Split) -> None:
         """Name the prepared function whose calls this shortens, and what it calls now."""
@@ -95,12 +106,12 @@ class FastPath(_Search):
         """Look for a fast path for such arguments, after a call that went the general way."""
         if not self._is_due():
             return
-        fallback = self._found[-1] if len(self._found) % CHAIN else self.general
-        call = SampleCall(args, kwargs, self._split, out=self.writes_out)
-        found = self._build(self._program, self._f, call, fallback, first=False)
-        if found is not None:
-            self._found.append(found)
-            self.install(found)
+        fallback = self._builtins[-1] if len(self._builtins) % CHAIN else self.general
+        call = args, kwargs, self._split
+        builtin = self._build(self._program, self._f, call, fallback, out=self.writes_out)
+        if builtin is not None:
+            self._builtins.append(builtin)
+            self.install(builtin)
 
     def install(self, builtin: Builtin) -> None:
         """Have the prepared function call `builtin` from now on."""
@@ -116,12 +127,11 @@ class ImmediateFastPath(_Search):
     perhaps a vector.
     """
 
-    __slots__ = ("_code", "_found", "builtin")
+    __slots__ = ("_code", "builtin")
 
     def __init__(self, code: object) -> None:
         super().__init__()
         self._code = code  # kept alive, because it is known by its address
-        self._found = 0
         self.builtin: Builtin = no_fast_path
 
     def seek(
@@ -133,12 +143,9 @@ class ImmediateFastPath(_Search):
         """
         if not self._is_due():
             return
-        fallback = self.builtin if self._found % CHAIN else no_fast_path
-        call = SampleCall(args, {}, _point_spread if spread else _point, out=False)
-        found = self._build(program, f, call, fallback, first=True)
-        if found is not None:
-            self._found += 1
-            self.builtin = found
+        fallback = self.builtin if self._built % CHAIN else no_fast_path
+        call = args, {}, _point_spread if spread else _point
+        self.builtin = self._build(program, f, call, fallback, first=True) or self.builtin
 
 
 # By the address of the function's code, the class of the point, and the operator.
@@ -164,12 +171,12 @@ def immediate_fast_path(f: object, inputs: object, operator: object) -> Immediat
     if code is None:
         return None
     key = id(code), inputs.__class__, operator
-    found = _immediate.get(key)
-    if found is None:
-        found = _immediate[key] = ImmediateFastPath(code)
+    fast_path = _immediate.get(key)
+    if fast_path is None:
+        fast_path = _immediate[key] = ImmediateFastPath(code)
         if len(_immediate) > MOST:
             _immediate.pop(next(iter(_immediate)), None)
-    return found
+    return fast_path
 
 
 def forget() -> None:

@@ -22,11 +22,10 @@ from ..primitive import PRIMITIVES
 from ..process.float_flags import Doubts
 from ..tape import CONSTANT, INPUT, Node, Tape
 from ..trace import Trace, TracedArray, splice
-from .branch_stability import WAYS
+from .branch_stability import SHARE, WAYS
 from .variant import Variant
 
 FIRST = 3  # ways that are merged at first, and then again
-SHARE = 4  # so many times as many ways, merged before, ask for one more
 NODES = 2000  # of all ways and their guards together
 ENTRIES = 64  # of the largest array: larger ones cost more than a check
 # What raises no error, whatever it is given.

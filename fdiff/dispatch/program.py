@@ -23,14 +23,14 @@ from ..bounded_cache import keep_recent
 from ..device_arrays import CPU
 from ..errors import called
 from ..process.collector import collector_paused
+from ..process.forking import no_fork
 from ..process.observation import TRANSFORM
 from ..process.progress import Stage
 from ..trace import TracedArray, derived_lines
 from ..tree import flatten
 from .arguments import Argnums, Body, Function, differentiated, flat_key, leaf_key, native
-from .branch_stability import ALTERNATIVES, BranchStability
+from .branch_stability import ALTERNATIVES, SHARE, BranchStability
 from .capture_session import call_private
-from .merged_variants import SHARE, merge, without_merged
 from .plans import ExecuteAndKeep, OperatorPlan, execute, execute_unchecked
 from .variant import CallToTrace, Variant, trace_variant
 
@@ -194,7 +194,11 @@ class Program:
         self, kept: list[Variant], stability: BranchStability, *, at_once: bool = False
     ) -> None:
         """Put traces that take different branches together, if that is due."""
-        merged = merge(kept, at_once=at_once) if self.device == CPU else None
+        if self.device != CPU or len(kept) < 2:
+            return
+        with no_fork:  # few programs branch on values
+            from .merged_variants import merge, without_merged  # noqa: PLC0415 - see above
+        merged = merge(kept, at_once=at_once)
         if merged is not None:
             with building(merged.call):
                 merged.plan = self._plan(merged)

@@ -5,14 +5,10 @@ how to turn a traced function into a plan: derivative tapes and the structure of
 `invocation` does the rest, the same for all: it finds or makes the trace, and runs the plan.
 """
 
-from .c_functions import cfunc
-from .checking import check_grads, gradcheck, gradgradcheck
-from .doctor import doctor
 from .gradients import grad, value_and_grad
 from .hessians import hessian, hvp, vhp
 from .jacobians import jacfwd, jacobian, jacrev
 from .kink_policy import kinks
-from .numba_functions import njit
 from .products import jvp, vjp
 from .programs import cache_clear, cache_info, jit, make_tape, source, stop_gradient
 from .vectorized_map import vmap
@@ -20,12 +16,7 @@ from .vectorized_map import vmap
 __all__ = [
     "cache_clear",
     "cache_info",
-    "cfunc",
-    "check_grads",
-    "doctor",
     "grad",
-    "gradcheck",
-    "gradgradcheck",
     "hessian",
     "hvp",
     "jacfwd",
@@ -35,7 +26,6 @@ __all__ = [
     "jvp",
     "kinks",
     "make_tape",
-    "njit",
     "source",
     "stop_gradient",
     "value_and_grad",

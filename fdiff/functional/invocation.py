@@ -11,14 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..device_arrays import CPU
 from ..dispatch.arguments import Argnums, Function, native
 from ..dispatch.fast_path import FastPath, immediate_fast_path
-from ..dispatch.fast_path_builder import Split
 from ..dispatch.numpy_warnings import warn_after_hint
 from ..dispatch.plans import (
     Arrays,
@@ -53,6 +52,9 @@ from .out_arguments import call_into
 from .points import body_of_operator, floating, refuse_integers
 from .prepared import Origin, Prepared, prepare
 from .slow_code import timed
+
+if TYPE_CHECKING:
+    from ..dispatch.fast_path_builder import Split
 
 Check = Callable[[Variant, str], object]
 Call = tuple[tuple[object, ...], dict[str, object]]  # positional and keyword arguments

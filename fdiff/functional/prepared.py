@@ -19,7 +19,6 @@ import numpy as np
 from ..device_arrays import CPU
 from ..dispatch.arguments import Function
 from ..dispatch.fast_path import FastPath
-from ..dispatch.fast_path_builder import Split
 from ..dispatch.plans import Arrays, PlanStep, Step
 from ..dispatch.program import Program
 from ..errors import InputError, UnsupportedError, called, failure
@@ -30,6 +29,9 @@ from .annotations import P, R
 from .device_calls import placed, tracing_for
 from .documentation import ComputedAttribute, document, signature
 from .points import floating
+
+if TYPE_CHECKING:
+    from ..dispatch.fast_path_builder import Split
 
 CALL_IT = "Call it as it is: it is interpreted, or evaluated."
 # What looks like a type, as Numba and others write it: "f8[:]", "float64(3)".

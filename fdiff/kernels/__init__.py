@@ -2,10 +2,10 @@
 
 This page is all that the rest of fdiff knows of this folder. `compile` turns a tape into an
 `Executable`, `encode` into a `BytecodeExecutable`, which needs no compile; `bind_entry_stub` makes
-a builtin that calls a kernel from Python, as the call descriptors imported here say.
+a builtin that calls a kernel from Python, as the call descriptors say.
 
-What is not imported here is loaded when it is first asked for: a program that is only interpreted
-needs neither the compiler nor LLVM.
+All of it is loaded when it is first asked for: a program that is only interpreted needs neither the
+compiler nor LLVM.
 """
 
 from __future__ import annotations
@@ -15,17 +15,6 @@ from typing import TYPE_CHECKING
 
 from ..process.collector import collector_paused
 from ..process.forking import no_fork
-from .llvm.call_descriptor import (
-    ATTRIBUTES,
-    OWNED,
-    CallSignature,
-    KernelInput,
-    KernelOutput,
-    Lookup,
-    Preconditions,
-    ResultStep,
-    Unpack,
-)
 
 if TYPE_CHECKING:
     from .bytecode import BytecodeExecutable, RefusedError
@@ -70,6 +59,17 @@ if TYPE_CHECKING:
         SequencedKernel,
         buffer_bytes,
         kernel_sequence,
+    )
+    from .llvm.call_descriptor import (
+        ATTRIBUTES,
+        OWNED,
+        CallSignature,
+        KernelInput,
+        KernelOutput,
+        Lookup,
+        Preconditions,
+        ResultStep,
+        Unpack,
     )
     from .llvm.stub_binding import bind_entry_stub, stub_fault
     from .machine_code import entry_stub
@@ -177,70 +177,49 @@ __all__ = [
     "workspace",
 ]
 
-# Where a name is that is loaded when it is asked for; all others are in `compiler`.
-_HOMES = {
-    "BareKernel": ("executable", "BareKernel"),
-    "CallParts": ("executable", "CallParts"),
-    "BytecodeExecutable": ("bytecode", "BytecodeExecutable"),
-    "ArrayArgument": ("numba.calls.call_layout", "ArrayArgument"),
-    "CallLayout": ("numba.calls.call_layout", "CallLayout"),
-    "Number": ("numba.calls.call_layout", "Number"),
-    "NumberArgument": ("numba.calls.call_layout", "NumberArgument"),
-    "Result": ("numba.calls.call_layout", "Result"),
-    "ValueArgument": ("numba.calls.call_layout", "ValueArgument"),
-    "Calls": ("numba.calls.function_type", "Calls"),
-    "FunctionType": ("numba.calls.function_type", "FunctionType"),
-    "KernelRecord": ("numba.calls.records", "KernelRecord"),
-    "NOT_IN_ORDER": ("numba.calls.call_text", "NOT_IN_ORDER"),
-    "OTHER_SHAPE": ("numba.calls.call_text", "OTHER_SHAPE"),
-    "RecordTable": ("numba.calls.records", "RecordTable"),
-    "SHARED_OUT": ("numba.calls.call_text", "SHARED_OUT"),
-    "FIXED": ("kernel_sequences", "FIXED"),
-    "WORKSPACE": ("kernel_sequences", "WORKSPACE"),
-    "SequencedCopy": ("kernel_sequences", "SequencedCopy"),
-    "SequencedKernel": ("kernel_sequences", "SequencedKernel"),
-    "Place": ("kernel_sequences", "Place"),
-    "buffer_bytes": ("kernel_sequences", "buffer_bytes"),
-    "kernel_sequence": ("kernel_sequences", "kernel_sequence"),
-    "CEntry": ("c_entry", "CEntry"),
-    "CParameter": ("c_signature", "CParameter"),
-    "CSignature": ("c_signature", "CSignature"),
-    "CStatus": ("c_signature", "CStatus"),
-    "as_word": ("numba.calls.records", "as_word"),
-    "hash_of": ("numba.calls.records", "hash_of"),
-    "CudaDevice": ("cuda.device", "CudaDevice"),
-    "CudaExecutable": ("cuda.cuda_executable", "CudaExecutable"),
-    "Executable": ("executable", "Executable"),
-    "check_compiler": ("compilers", "check_compiler"),
-    "compiler_of": ("compilers", "compiler_of"),
-    "cuda_launches": ("cuda.cuda_compiler", "launches_of"),
-    "cuda_fault": ("cuda.adapter", "fault_in_words"),
-    "cuda_simulated": ("cuda.adapter", "simulated"),
-    "entry_stub": ("machine_code", "entry_stub"),
-    "Fusion": ("cost_forecast", "Fusion"),
-    "KernelForecast": ("cost_forecast", "KernelForecast"),
-    "TapeCosts": ("tape_costs", "TapeCosts"),
-    "fusion_of": ("cost_forecast", "fusion_of"),
-    "kernel_forecast": ("cost_forecast", "kernel_forecast"),
-    "costs_of_tape": ("tape_costs", "costs_of_tape"),
-    "flops_of_node": ("tape_costs", "flops_of_node"),
-    "ClockedKernel": ("clocked_kernels", "ClockedKernel"),
-    "clocked_kernel": ("clocked_kernels", "clocked_kernel"),
+# The modules of names that are not in `compiler`, and then those that have another name there.
+_NAMES = {
+    "bytecode": "BytecodeExecutable RefusedError",
+    "c_entry": "CEntry",
+    "c_signature": "CParameter CSignature CStatus",
+    "clocked_kernels": "ClockedKernel clocked_kernel",
+    "codegen.source_generation": "text_after",
+    "compilers": "check_compiler compiler_of",
+    "cost_forecast": "Fusion KernelForecast fusion_of kernel_forecast",
+    "cuda.cuda_compiler": "compile_cuda",
+    "cuda.cuda_executable": "CudaExecutable",
+    "cuda.device": "CudaDevice",
+    "executable": "BareKernel CallParts Executable",
+    "installation_state": "facts",
+    "kernel_sequences": (
+        "FIXED Place SequencedCopy SequencedKernel WORKSPACE buffer_bytes kernel_sequence"
+    ),
+    "llvm.call_descriptor": (
+        "ATTRIBUTES CallSignature KernelInput KernelOutput Lookup OWNED Preconditions "
+        "ResultStep Unpack"
+    ),
+    "llvm.stub_binding": "bind_entry_stub stub_fault",
+    "machine_code": "entry_stub",
+    "numba.calls.call_layout": (
+        "ArrayArgument CallLayout Number NumberArgument Result ValueArgument"
+    ),
+    "numba.calls.call_text": "NOT_IN_ORDER OTHER_SHAPE SHARED_OUT",
+    "numba.calls.function_type": "Calls FunctionType",
+    "numba.calls.records": "KernelRecord RecordTable as_word hash_of",
+    "runtime.status": "error_of",
+    "tape_costs": "TapeCosts costs_of_tape flops_of_node",
+    "thread_pool": "one_thread",
+    "user_texts": "UserTextError rule_of_text",
+}
+_HOMES = {name: (home, name) for home, names in _NAMES.items() for name in names.split()} | {
     "PASSES": ("passes.pipeline", "NAMES"),
-    "RefusedError": ("bytecode", "RefusedError"),
-    "bind_entry_stub": ("llvm.stub_binding", "bind_entry_stub"),
-    "error_of": ("runtime.status", "error_of"),
-    "compile_cuda": ("cuda.cuda_compiler", "compile_cuda"),
     "cuda_device": ("cuda.device", "device"),
+    "cuda_fault": ("cuda.adapter", "fault_in_words"),
+    "cuda_launches": ("cuda.cuda_compiler", "launches_of"),
+    "cuda_simulated": ("cuda.adapter", "simulated"),
     "cuda_text": ("cuda.cuda_compiler", "text_of"),
     "encode": ("bytecode", "prepare"),
-    "facts": ("installation_state", "facts"),
     "missing_on_cuda": ("cuda.cuda_compiler", "missing"),
-    "stub_fault": ("llvm.stub_binding", "stub_fault"),
-    "UserTextError": ("user_texts", "UserTextError"),
-    "one_thread": ("thread_pool", "one_thread"),
-    "rule_of_text": ("user_texts", "rule_of_text"),
-    "text_after": ("codegen.source_generation", "text_after"),
 }
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from types import FunctionType
 from typing import NamedTuple
 
@@ -38,8 +37,7 @@ class ArgumentSpec(NamedTuple):
     batch: TracedArray | None = None
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Recording:
+class Recording(NamedTuple):
     """A finished trace: the tape, what its extra inputs stand for, and what was looked at.
 
     The first inputs of the tape are the arguments, the others stand for `extra`, in order.

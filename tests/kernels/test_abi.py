@@ -96,6 +96,14 @@ def test_a_stub_that_errs_is_not_run(text, wrong, words, monkeypatch):
     assert not isinstance(call.func, BuiltinFunctionType)
 
 
+@pytest.mark.parametrize(("wrong", "faulty"), [(1, False), (2, False), (99, True)])
+def test_references_that_others_take_meanwhile_are_no_fault(wrong, faulty, monkeypatch):
+    stub, calls = machine_code.entry_stub(full=True), iter(range(1000))
+    count = lambda _: min(next(calls), 8 * wrong)  # a test counts four objects, twice
+    monkeypatch.setattr(stub_binding, "sys", SimpleNamespace(getrefcount=count))
+    assert ("references" in stub_binding.stub_fault(stub, full=True)) is faulty
+
+
 def part_of(text):
     numbers = {f"D_{name}": k for k, name in enumerate(descriptor_layout.HEADER)}
     for name in sorted(numbers, key=len, reverse=True):
