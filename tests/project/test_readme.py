@@ -14,6 +14,10 @@ import fdiff
 from fdiff.process.environment import VARIABLES
 
 ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "docs"))
+import make_coverage  # noqa: E402 - what writes the page is what is tested
+import make_links  # noqa: E402 - as above
+
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -41,8 +45,31 @@ def test_the_first_example_has_ten_lines():
 
 def test_links_lead_somewhere():
     targets = re.findall(r"\]\(([^)#]+)\)", re.sub(r"`[^`\n]*`", "", TEXT))
-    missing = [t for t in targets if not t.startswith("https://") and not (ROOT / t).exists()]
-    assert not missing
+    files = {t: make_links.linked_file(t) for t in targets}
+    assert not [t for t in targets if not t.startswith("https://")], "a package index shows README"
+    assert not [t for t, file in files.items() if file and not file.exists()]
+    elsewhere = {t for t, file in files.items() if file is None}
+    assert elsewhere == {"https://docs.jax.dev", "https://pytorch.org", "https://web.casadi.org"}
+
+
+def test_one_address_of_the_repository_is_named(tmp_path, monkeypatch):
+    old, new = make_links.home(), "https://github.com/someone/elsewhere"
+    for name in make_links.FILES:
+        text = (ROOT / name).read_text(encoding="utf-8")
+        assert old in text
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    monkeypatch.setattr(make_links, "ROOT", tmp_path)
+    monkeypatch.setattr(sys, "argv", ["make_links.py", new])
+    make_links.main()
+    texts = [(tmp_path / name).read_text(encoding="utf-8") for name in make_links.FILES]
+    owner = old.removeprefix("https://github.com/")
+    assert not [text for text in texts if owner in text]
+    assert make_links.home() == new
+
+
+def test_the_number_of_functions_is_that_of_the_coverage():
+    said = int(re.findall(r"(\d+)\s+functions, methods and operators", TEXT)[0])
+    assert said == sum(1 for example in make_coverage.examples() if example.code)
 
 
 def test_the_error_bars_are_as_said(monkeypatch):
@@ -50,7 +77,7 @@ def test_the_error_bars_are_as_said(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "examples"))
     import fit_nist
 
-    off, digits = re.findall(r"are (\d+) % off;.* to (\d+) digits or more", TEXT)[0]
+    off, digits = re.findall(r"are (\d+) % off\..* to (\d+) digits or more", TEXT, re.DOTALL)[0]
     p = fit_nist.problem("Hahn1")
     rough, exact = (fit_nist.fit(p, "start1", jacobian) for jacobian in ("2-point", p.exact))
     worst = np.max(np.abs(rough.errors / p.data["sd"] - 1.0))
@@ -59,12 +86,14 @@ def test_the_error_bars_are_as_said(monkeypatch):
 
 
 def test_every_public_call_is_named():
-    unnamed = [name for name in fdiff.__all__ if not re.search(rf"\b{name}\b", TEXT)]
+    reference = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    unnamed = [name for name in fdiff.__all__ if not re.search(rf"\b{name}\b", reference)]
     assert not unnamed
 
 
 def test_the_variables_of_the_environment_are_those_that_are_read():
-    named = re.findall(r"^\| `(FDIFF_\w+)`", TEXT, re.MULTILINE)
+    page = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
+    named = re.findall(r"^\| `(FDIFF_\w+)`", page, re.MULTILINE)
     assert [*named, "FDIFF_CUDA_GRAPHS", "FDIFF_VERIFY"] == [*VARIABLES]
     sources = [path.read_text(encoding="utf-8") for path in (ROOT / "fdiff").rglob("*.py")]
     assert {*re.findall(r"FDIFF_[A-Z_]+", "".join(sources))} - {"FDIFF_"} == {*VARIABLES}
