@@ -29,6 +29,7 @@ from .interpreter_abi import NUMPY_API, WORD, numpy_api, python_api
 
 PYTHON_API = (
     "Py_IncRef", "Py_DecRef", "PyObject_CallOneArg", "PyErr_Clear", "PyErr_Occurred",
+    "PyErr_ExceptionMatches", "PyErr_NoMemory",
     "PyTuple_New", "PyTuple_SetItem", "PyTuple_Size", "PyTuple_GetItem", "PyList_New",
     "PyList_SetItem", "PyList_Size", "PyList_GetItem", "PyDict_New", "PyDict_SetItem",
     "PyDict_Next", "PyDict_Size", "PyObject_GetAttr", "PyObject_RichCompareBool",
@@ -38,11 +39,11 @@ PYTHON_API = (
 
 # The parts of the stub's memory on the stack, each given by the bytes before it. Before all of
 # them are the addresses that the kernel is given, `data` of them.
-FRAME = ("slots", "strides", "copies", "looked_up", "made", "stack")
+FRAME = ("slots", "strides", "copies", "looked_up", "made", "stack", "registers")
 
 HEADER = (
-    "none", "true", "array", "str", "int", "bytes", *PYTHON_API, *NUMPY_API, "kernel", "ints",
-    "floats", "arguments", "keywords", "keyword_count", "given", "registers", "unpacks",
+    "none", "true", "array", "str", "int", "bytes", "misses", *PYTHON_API, *NUMPY_API,
+    "kernel", "ints", "floats", "arguments", "keywords", "keyword_count", "given", "unpacks",
     "unpack_count", *FRAME, "frame", "data", "spare", "size", "keep", "release", "inputs",
     "input_count",
     "constants", "constant_count", "lookups", "lookup_count", "predicates", "predicate_count",
@@ -70,6 +71,11 @@ STEP_HOW = ("MOVED", "SCALAR", "GROUP", "OUTPUT", "CONSTANT", "ARGUMENT", "MAPPI
 
 PLAIN, WRITEABLE, ALIGNED = 0x101, 0x400, 0x100  # flags of ndarray: C-contiguous and aligned, ...
 _NEAR = 512  # entries of a strided array that the stub copies to the stack by itself
+# Words that the stub takes from the stack at most, for its parts and for all such copies: threads
+# may have little of it. What needs more is on the heap.
+FRAME_WORDS, COPY_WORDS = 1024, 4096
+# What functions of the C API raise where something is not as it was; any other error is the user's.
+_MISSES = (AttributeError, LookupError, SystemError)
 _NO_DICT: dict[object, None] = {}
 
 Words = Callable[[Sequence[int]], int]
@@ -101,7 +107,7 @@ def encode(
 
     header = dict.fromkeys(HEADER, 0) | _fixed() | _signature(signature, words)
     header |= _kernel(kernel, words) | _checks(checks, words)
-    header |= _addresses_and_stack(kernel, inputs, outputs, result)
+    header |= _addresses_and_stack(kernel, signature, inputs, outputs, result)
     header |= _inputs(inputs, header["first"], words) | _outputs(outputs, words)
     header |= _result(result, outputs, words)
     header["guard"] = 0 if guard is None else guard + 1
@@ -114,13 +120,14 @@ def encode(
 def _fixed() -> dict[str, int]:
     """The words that are the same in every descriptor."""
     out = {"none": id(None), "true": id(True), "array": id(np.ndarray), "str": id(str)}
-    out |= {"int": id(int), "bytes": id(bytes)}
+    out |= {"int": id(int), "bytes": id(bytes), "misses": id(_MISSES)}
     out |= {name: python_api(name) for name in PYTHON_API}
     return out | {name: numpy_api(k) for name, k in NUMPY_API.items()}
 
 
 def _addresses_and_stack(
     kernel: BoundKernel,
+    signature: CallSignature,
     inputs: Sequence[KernelInput],
     outputs: Sequence[KernelOutput],
     result: Sequence[ResultStep],
@@ -136,6 +143,7 @@ def _addresses_and_stack(
         "data": addresses, "slots": 2 * len(outputs),
         "strides": sum(len(one.shape) for one in inputs if one.strided), "copies": len(inputs),
         "looked_up": LOOKUP_REGISTERS, "made": len(outputs), "stack": len(result),
+        "registers": _registers(signature) if signature.unpacks else 0,
     }  # fmt: skip
     begins = dict(zip(sizes, accumulate(sizes.values(), initial=0), strict=False))
     stack = {name: WORD * begins[name] for name in FRAME} | {"frame": sum(sizes.values())}
@@ -170,6 +178,11 @@ def _result(
     return {"result": words(steps), "result_count": len(result)}
 
 
+def _registers(signature: CallSignature) -> int:
+    given = signature.arguments + len(signature.keywords)
+    return given + sum(one.size for one in signature.unpacks) + 1
+
+
 def _signature(signature: CallSignature, words: Words) -> dict[str, int]:
     given = signature.arguments + len(signature.keywords)
     unpacks = signature.unpacks
@@ -177,7 +190,6 @@ def _signature(signature: CallSignature, words: Words) -> dict[str, int]:
         "arguments": signature.arguments,
         "keywords": words([id(name) for name in signature.keywords]),
         "keyword_count": len(signature.keywords), "given": given,
-        "registers": given + sum(one.size for one in unpacks) + 1,
         "unpacks": words([word for one in unpacks for word in _unpack(one, words)]),
         "unpack_count": len(unpacks),
     }  # fmt: skip

@@ -15,6 +15,8 @@ from functools import cache
 from ..runtime.macros import expand, numbered, without_options
 from .call_descriptor import ATTRIBUTES, OWNED
 from .descriptor_layout import (
+    COPY_WORDS,
+    FRAME_WORDS,
     FROM_REGISTER,
     HEADER,
     INPUT,
@@ -57,11 +59,22 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
     if ok:
         ok = rt.int64(d[D_occupied])[HEAD] == 0
     # ---
+    heap = 0
+    frame = 0
+    if d[D_frame] > FRAME_WORDS:
+        heap = rt.call1(d[D_PyMem_RawMalloc], 8 * d[D_frame])
+        if heap == 0:
+            return rt.call0(d[D_PyErr_NoMemory])
+        frame = heap
+    else:
+        frame = rt.stack(d[D_frame])
+    room = COPY_WORDS
+    failed = False
     filled = d[D_given]
     registers = args
     # +++
     if ok and d[D_unpack_count] != 0:
-        registers = rt.stack(d[D_registers])
+        registers = frame + d[D_registers]
         for k in range(filled):
             rt.int64(registers)[k] = rt.int64(args)[k]
         filled = unpack(rt.int64(self)[HEAD], registers)
@@ -70,7 +83,6 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
             filled = -1 - filled
     # ---
     given = rt.int64(registers)
-    frame = rt.stack(d[D_frame])
     data = rt.int64(frame)
     slots = frame + d[D_slots]
     strides = rt.int64(frame + d[D_strides])
@@ -104,7 +116,8 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
                     along = rt.int64(o[HEAD + 3])[r[I_rank] - 1]
                     rows = rt.int64(o[HEAD + 2])[0] if r[I_rank] == 2 else 1
                     across = rt.int64(o[HEAD + 3])[0] if r[I_rank] == 2 else 0
-                    if (along | across) & 7 == 0:
+                    if (along | across) & 7 == 0 and rows * width < room:
+                        room = room - rows * width - 1
                         packed = rt.stack(rows * width + 1)
                         for j in range(rows):
                             row = rt.int64(packed + 8 * width * j)
@@ -126,8 +139,7 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
                         copied = copied + 1
                         o = rt.int64(x)
                         begin = o[HEAD]
-                    else:
-                        rt.call0(d[D_PyErr_Clear])
+                    failed = not ok
             if ok and r[I_strides] >= 0:
                 steps = rt.int64(o[HEAD + 3])
                 for axis in range(r[I_rank]):
@@ -175,16 +187,14 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
             if ok:
                 found = rt.call2(d[D_PyObject_CallOneArg], r[0], r[1])
                 ok = found == d[D_true]
+                failed = found == 0
                 if found != 0:
                     rt.call1(d[D_Py_DecRef], found)
-        if not ok:
-            rt.call0(d[D_PyErr_Clear])
     # ---
     # --- memory for what comes out
     made = rt.int64(frame + d[D_made])
     count = 0
     out = 0
-    failed = False
     for k in range(d[D_output_count]):
         if not ok:
             break
@@ -252,6 +262,13 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
     for k in range(d[D_given], filled):
         rt.call1(d[D_Py_DecRef], given[k])
     # ---
+    if heap != 0:
+        rt.call1(d[D_PyMem_RawFree], heap)
+    # --- what is missing is no error: the call does not fit
+    if out == 0 and not failed and rt.call0(d[D_PyErr_Occurred]) != 0:
+        failed = rt.call1(d[D_PyErr_ExceptionMatches], d[D_misses]) & 255 == 0
+        if not failed:
+            rt.call0(d[D_PyErr_Clear])
     if out == 0 and not failed:
         if d[D_fallback] != 0:
             out = rt.call4(d[D_PyObject_Vectorcall], d[D_fallback], args, n, names)
@@ -279,7 +296,8 @@ _MACROS: dict[str, int] = {
     "HEAD": HEAD, "INPUT_WORDS": len(INPUT), "OUTPUT_WORDS": len(OUTPUT),
     "LOOKUP_WORDS": len(LOOKUP), "UNPACK_WORDS": len(UNPACK), "STEP_WORDS": len(STEP),
     "OWNED": OWNED, "ATTRIBUTES": ATTRIBUTES, "FROM_REGISTER": FROM_REGISTER,
-    "INTO_REGISTER": INTO_REGISTER, **numbered(UNPACK_HOW), **numbered(STEP_HOW),
+    "INTO_REGISTER": INTO_REGISTER, "FRAME_WORDS": FRAME_WORDS, "COPY_WORDS": COPY_WORDS,
+    **numbered(UNPACK_HOW), **numbered(STEP_HOW),
     **numbered(HEADER, "D_"), **numbered(INPUT, "I_"), **numbered(OUTPUT, "O_"),
     **numbered(LOOKUP, "L_"), **numbered(UNPACK, "U_"), **numbered(STEP, "S_"),
 }  # fmt: skip

@@ -54,8 +54,6 @@ def unpack(descriptor: "i8", registers: "i8"):
                     if ok:
                         at[filled] = y
                         filled = filled + 1
-                    else:
-                        rt.call0(d[D_PyErr_Clear])
         elif rt.call1(r[U_length], x) != size:
             ok = False
         elif how == SEQUENCE:
@@ -136,7 +134,10 @@ def build(descriptor: "i8", made: "i8*", data: "i8*", registers: "i8", base: "i8
             if x != 0:
                 depth = depth - size
                 for j in range(size):
-                    rt.call3(d[D_PyDict_SetItem], x, rt.int64(c[S_names])[j], stack[depth + j])
+                    name = rt.int64(c[S_names])[j]
+                    if x != 0 and rt.call3(d[D_PyDict_SetItem], x, name, stack[depth + j]) & 255:
+                        rt.call1(d[D_Py_DecRef], x)
+                        x = 0
                     rt.call1(d[D_Py_DecRef], stack[depth + j])
         else:
             depth = depth - size

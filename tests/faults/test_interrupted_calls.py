@@ -1,0 +1,53 @@
+"""Exceptions that arrive while a fast path is under way: none is lost, the next call is right."""
+
+import numpy as np
+import pytest
+
+import fdiff
+from fdiff.kernels import Lookup, Preconditions, machine_code, stub_fault
+from fdiff.kernels.llvm import stub_binding
+from fdiff.kernels.llvm.call_descriptor import CallSignature, KernelOutput, ResultStep
+
+X = np.linspace(0.1, 0.9, 5)
+
+
+class StopError(Exception):
+    """What an alarm raises."""
+
+
+def stub():
+    """The address of the whole entry stub, compiled now."""
+    machine_code.worker.wait()
+    while not (address := machine_code.entry_stub(full=True)):
+        machine_code.worker.wait()
+    assert stub_fault(address, full=True) == ""
+    return address
+
+
+@pytest.mark.parametrize(
+    "error", [StopError, KeyboardInterrupt, AttributeError, MemoryError, KeyError]
+)
+def test_an_exception_of_a_predicate_is_raised(error):
+    fdiff.jit(np.sum)(X)
+
+    def raising(_):
+        raise error("by an alarm")
+
+    checks = Preconditions(predicates=((raising, ()),), fallback=lambda: "another way")
+    result, outputs = [ResultStep("OUTPUT", 0)], [KernelOutput((2, 1), np.dtype("f8"))]
+    call = stub_binding.bind_entry_stub(
+        stub(), stub_binding._idle(), CallSignature(0), [], outputs, result, checks
+    )
+    with pytest.raises(error, match="by an alarm"):
+        call()
+
+
+def test_what_is_missing_is_no_error():
+    fdiff.jit(np.sum)(X)
+    missing = Lookup("PyObject_GetAttr", X, id("no_such_attribute"), 0)
+    checks = Preconditions((missing, Lookup("PyObject_Type", X, 0, 1)), fallback=lambda: "plain")
+    result, outputs = [ResultStep("OUTPUT", 0)], [KernelOutput((2, 1), np.dtype("f8"))]
+    call = stub_binding.bind_entry_stub(
+        stub(), stub_binding._idle(), CallSignature(0), [], outputs, result, checks
+    )
+    assert call() == "plain"
