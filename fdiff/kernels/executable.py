@@ -108,10 +108,13 @@ class Executable:
         self._bound = self._bind(values)
         self._call_parts: CallParts | None = None
         self._called = False
-        self.quick: Callable[..., Any] = self._without_stub
+        # never a bound method: a cycle would leave when its machine code is freed to the collector
+        self.quick: Callable[..., Any] = _unbound
 
     def __call__(self, *arrays: object) -> tuple[np.ndarray, ...]:
         found = self.quick(*arrays)
+        if found is None and self.quick is _unbound and self._bind_stub():
+            found = self.quick(*arrays)
         return self._careful(arrays) if found is None else found
 
     @property
@@ -126,24 +129,21 @@ class Executable:
         words = stub_fault(call) if call else ""
         return f", called through Python: {words}" if words else ""
 
-    def _without_stub(self, *arrays: object) -> object:
-        """The first call, which goes through Python, and the second, which binds the entry stub.
+    def _bind_stub(self) -> bool:
+        """Bind the entry stub at the second call, if it is compiled by then.
 
-        So a program that calls once does not wait until the stub is compiled. None tells
-        `__call__` to go through Python.
+        So a program that calls once does not wait until the stub is compiled.
         """
-        if not self._called:
-            self._called = True
-            return None
-        call = self._kernel.stub()
+        called, self._called = self._called, True
+        call = self._kernel.stub() if called else 0
         if not call:
-            return None
+            return False
         result = [ResultStep("OUTPUT", k) for k in range(len(self._made))]
         result.append(ResultStep("GROUP", tuple, len(self._made)))
         outputs = [KernelOutput(*made) for made in self._made]
         signature = CallSignature(len(self._inputs))
         self.quick = bind_entry_stub(call, self._bound, signature, self._inputs, outputs, result)
-        return self.quick(*arrays)
+        return True
 
     def parts(self) -> CallParts | None:
         """What a call consists of; None as long as the entry stub is being compiled."""
@@ -230,6 +230,10 @@ class Executable:
             before[HEADER[name]] = value
         ints = np.concatenate([before, bound.ints])[len(HEADER) :]
         return bound._replace(address=self._kernel.run, owner=(code, self._owners), ints=ints)
+
+
+def _unbound(*_: object) -> None:
+    """What is called before the entry stub is bound: calls go through Python."""
 
 
 def _plain(type_: ArrayType) -> np.dtype[Any]:

@@ -1,5 +1,30 @@
-"""What tests of faults share: whether the long part runs (`make test-faults`)."""
+"""What tests of faults share: whether the long part runs (`make test-faults`), and memory."""
 
+import ctypes
 import os
+import sys
 
 LONG = os.environ.get("FDIFF_FAULT_TESTS") == "1"
+
+
+class _MallInfo(ctypes.Structure):
+    _fields_ = tuple(
+        (name, ctypes.c_size_t)
+        for name in (
+            "arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks",
+            "fordblks", "keepcost",
+        )
+    )  # fmt: skip
+
+
+def memory_of():
+    """Bytes taken from C's allocator; where it does not tell, the largest size so far."""
+    ask = getattr(ctypes.CDLL(None), "mallinfo2", None)
+    if ask is None:
+        import resource
+
+        size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return size if sys.platform == "darwin" else size * 1024
+    ask.restype = _MallInfo
+    told = ask()
+    return told.uordblks + told.hblkhd

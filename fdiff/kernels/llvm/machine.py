@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
+from itertools import count
 from typing import NamedTuple
 
 from llvmlite import ir
@@ -21,6 +23,12 @@ from .shared_library import open_library
 
 open_library()  # the one module that imports `llvmlite.binding`, which would open it under the lock
 import llvmlite.binding as llvm  # noqa: E402 - it is open by now
+from llvmlite.binding.ffi import ObjectRef  # noqa: E402 - likewise
+from llvmlite.binding.newpassmanagers import (  # noqa: E402 - likewise
+    FunctionPassManager,
+    ModulePassManager,
+    NewPassManager,
+)
 
 VARIABLE = "FDIFF_CPU"
 _X86 = ("x86_64", "amd64", "i386", "i486", "i586", "i686")
@@ -115,7 +123,7 @@ def optimised(
     options.loop_vectorization, options.slp_vectorization = True, packed
     options.loop_unrolling = unrolled
     builder = llvm.create_pass_builder(machine, options)
-    builder.getModulePassManager().run(parsed, builder)
+    _run(builder.getModulePassManager(), parsed, builder)
     return parsed
 
 
@@ -129,7 +137,7 @@ def glue_code(module: ir.Module) -> bytes:
     passes = llvm.create_new_module_pass_manager()
     passes.add_sroa_pass()
     passes.add_simplify_cfg_pass()
-    passes.run(parsed, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options()))
+    _run(passes, parsed, _plain_builder(machine))
     return bytes(machine.emit_object(parsed))
 
 
@@ -150,8 +158,8 @@ def routine_code(module: ir.Module, entry: str) -> bytes:
     passes.add_instruction_combine_pass()
     passes.add_loop_rotate_pass()
     passes.add_simplify_cfg_pass()
-    passes.run(parsed, builder)
-    builder.getFunctionPassManager().run(parsed.get_function(entry), builder)
+    _run(passes, parsed, builder)
+    _run(builder.getFunctionPassManager(), parsed.get_function(entry), builder)
     checkpoint()
     return bytes(machine.emit_object(parsed))
 
@@ -166,9 +174,30 @@ def wrapped_code(optimised: str, wrapper: ir.Module, entry: str) -> bytes:
             function.linkage = llvm.Linkage.internal
     passes = llvm.create_new_module_pass_manager()
     passes.add_global_dead_code_eliminate_pass()
-    passes.run(parsed, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options()))
+    _run(passes, parsed, _plain_builder(machine))
     checkpoint()
     return bytes(machine.emit_object(parsed))
+
+
+def _plain_builder(machine: llvm.TargetMachine) -> llvm.PassBuilder:
+    return llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options())
+
+
+def _run(
+    passes: ModulePassManager | FunctionPassManager,
+    on: llvm.ModuleRef | llvm.ValueRef,
+    builder: llvm.PassBuilder,
+) -> None:
+    """Run passes, and free them.
+
+    In llvmlite 0.50 their `close` does nothing, as `ObjectRef` hides their `_dispose`.
+    """
+    try:
+        passes.run(on, builder)
+    finally:
+        if type(passes)._dispose is ObjectRef._dispose:
+            NewPassManager._dispose(passes)
+        passes.close()
 
 
 def _parsed(module: ir.Module | str, machine: llvm.TargetMachine) -> llvm.ModuleRef:
@@ -201,7 +230,12 @@ def take_apart(module: ir.Module) -> None:
 
 
 _FREED = 64  # instructions that are freed before another thread may run
-_dropped: deque[llvm.ExecutionEngine] = deque()
+# An engine is open while its function is referenced, then dropped, then closed, in this order and
+# once. The collector runs finalisers at any moment, of whatever it finds, and in any thread. So it
+# must never find an engine: that is referenced from here alone, and functions know its number.
+_open: dict[int, llvm.ExecutionEngine] = {}
+_dropped: deque[int] = deque()
+_numbers = count()
 
 
 def release() -> None:
@@ -210,7 +244,8 @@ def release() -> None:
     That is not done where the last reference goes, as LLVM may be busy with another thread.
     """
     while _dropped:
-        _dropped.popleft().close()
+        with suppress(KeyError):  # no engine was made
+            _open.pop(_dropped.popleft()).close()
 
 
 class Loaded:
@@ -219,18 +254,21 @@ class Loaded:
     Its memory is freed when the next function is loaded. `address` is that of the function.
     """
 
+    _number = -1
+
     def __init__(self, code: bytes, name: str) -> None:
-        self._engine: llvm.ExecutionEngine | None = None
+        self._number = next(_numbers)
         release()
         empty = llvm.parse_assembly("")
         # an engine takes its machine with it when it goes
-        engine = self._engine = llvm.create_mcjit_compiler(empty, _new_machine(target()))
+        engine = llvm.create_mcjit_compiler(empty, _new_machine(target()))
+        _open[self._number] = engine
+        engine.remove_module(empty)  # it would be compiled, which takes longer than the rest
         engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         engine.finalize_object()
         self.address = int(engine.get_function_address(name))
         if not self.address:
             raise ValueError(f"no {name} in this object code")
 
-    def __del__(self, drop: Callable[[llvm.ExecutionEngine], None] = _dropped.append) -> None:
-        if self._engine is not None:
-            drop(self._engine)
+    def __del__(self, drop: Callable[[int], None] = _dropped.append) -> None:
+        drop(self._number)
