@@ -6,7 +6,7 @@ from functools import lru_cache
 from math import prod
 from typing import NamedTuple
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from .device_arrays import DeviceArray
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from math import prod
 from typing import Protocol
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 CPU, CUDA = "cpu", "cuda"
 DEVICES = (CPU, CUDA)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from .user_lines import Line, numbered, show_line, user_line
 

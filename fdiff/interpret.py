@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from .process.collector import collector_paused
 from .process.float_flags import noting

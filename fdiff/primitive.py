@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from .kernel_rule import ComplexFormula, KernelRule, Kind
 from .process.forking import no_fork

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from .arraytype import ArrayType, type_of
 from .attributes import cached_property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from .array_kinds import kind_of
 from .gradient_layouts import accumulated, first_gradient

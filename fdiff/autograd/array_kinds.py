@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..arraytype import ArrayType
 

@@ -10,7 +10,7 @@ import operator
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..process import observation
 from ..user_lines import user_line

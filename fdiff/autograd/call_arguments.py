@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..trace import TracedArray
 from .array_kinds import NUMBER, ArrayKind, kind_of

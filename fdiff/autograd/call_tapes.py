@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any, NamedTuple
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..arraytype import ArrayType
 from ..dispatch.capture_session import watched

@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..primitive import HOOKS
 from ..tree import flatten, unflatten
@@ -45,7 +45,7 @@ class _Recomputation:
         arrays = [x for x in leaves if isinstance(x, RecordedArray)]
         self.counts = [(x.version, x.version.stores()) for x in arrays]
         self.line = user_line(2)
-        self.random = np.random.get_state()  # noqa: NPY002 - what the function may draw from
+        self.random = np.random.get_state()
         self.types: list[Any] = []
         self.digests: list[Digest] = []
         self.values: list[Any] = []
@@ -146,12 +146,12 @@ class _Found(BaseException):
 @contextmanager
 def _draws_from(state: Any) -> Generator[None]:
     """NumPy's global generator in this state, and afterwards as it was."""
-    before = np.random.get_state()  # noqa: NPY002 - the user's generator
-    np.random.set_state(state)  # noqa: NPY002 - as above
+    before = np.random.get_state()
+    np.random.set_state(state)
     try:
         yield
     finally:
-        np.random.set_state(before)  # noqa: NPY002 - as above
+        np.random.set_state(before)
 
 
 HOOKS["recorded_checkpoint"] = call_recorded  # called by `functional/checkpoints.py`

@@ -7,7 +7,7 @@ from opcode import opmap
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..errors import UnsupportedError, failure, warn
 from ..trace.trace_stack import stack

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..functional.custom_derivatives import CustomFunction
 from ..functional.primitives import OpaqueCall

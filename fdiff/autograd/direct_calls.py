@@ -14,7 +14,7 @@ from sys import _getframe
 from types import CodeType
 from typing import Any
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..user_lines import Line, is_internal, user_line
 from .array_kinds import ArrayKind, kind_of

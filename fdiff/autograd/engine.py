@@ -15,7 +15,7 @@ from collections.abc import Container, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from .. import kernels
 from ..errors import flag, warn

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from numbers import Number
 from typing import Any, NamedTuple
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..errors import InputError, failure
 from ..trace import TracedArray

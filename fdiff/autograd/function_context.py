@@ -8,7 +8,7 @@ from copy import copy
 from inspect import signature
 from typing import Any
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..errors import InputError, UnsupportedError, failure, warn
 

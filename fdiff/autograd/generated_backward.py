@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..process import observation
 from .accumulation import C_ORDER, accumulate

@@ -12,7 +12,7 @@ The rules are those of the section "Default gradient layouts" of torch's page:
 
 from __future__ import annotations
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 
 def is_dense(array: np.ndarray) -> bool:

@@ -7,7 +7,7 @@ from functools import partial
 from types import FunctionType, MethodType
 from typing import Any
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..ops.replacements import replacement_of
 from ..ops.scipy_functions import is_scipy_function

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..errors import UnsupportedError, failure
 from ..ops.entry_points import EntryPoint, open_entry_points

@@ -11,7 +11,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from .recorded_array import RecordedArray
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..process import anomaly_watch
 from ..user_lines import Line

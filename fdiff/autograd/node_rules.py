@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import Any
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..transforms.rule_templates import Seeds
 from ..tree import Spec

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Any
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..process import anomaly_watch
 from .graph_structure import FragileNodes, Root

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..dispatch.forward_nodes import around
 from ..dispatch.observed_kernels import NAMED, shapes_of

@@ -13,7 +13,7 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..dispatch.arguments import native
 from ..dispatch.numpy_warnings import warn_of_tape

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import compress
 from typing import Any, NamedTuple
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..dispatch.capture_session import NoSessionError
 from ..errors import UnsupportedError, failure

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..errors import AnomalyError, message
 from ..functional.anomaly_reports import entries_in_words, kind_of_values

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..errors import DtypeError, InputError, failure, flag, warn
 from ..trace import TracedArray

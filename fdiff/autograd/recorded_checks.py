@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..errors import InputError, failure
 from ..functional.derivative_checks.checked_functions import Arrays, FunctionUnderCheck

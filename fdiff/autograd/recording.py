@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..errors import InputError, failure
 from ..process import anomaly_watch, observation

@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..errors import InputError, failure, flag
 from ..tracebacks import public_class

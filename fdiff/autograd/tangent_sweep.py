@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..errors import UnsupportedError, failure
 from ..tree import flatten

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..errors import DeviceError, failure
 from ..ops.composite_functions import stop_gradient

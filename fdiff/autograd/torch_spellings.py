@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 _INSTEAD = {
     "norm": "np.linalg.norm(x)",

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..capture.proxy_rules import BY_TYPE, rule_by_question
 from ..dispatch.capture_session import NoSessionError

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..functional.custom_derivatives import CustomFunction, custom_jvp, custom_vjp
 from ..ops.composite_functions import stop_gradient

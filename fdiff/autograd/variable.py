@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..errors import InputError, failure, flag, warn
 from .recorded_array import RecordedArray, Version, kind_of, new_array, tensor

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from types import MethodType
 from typing import TYPE_CHECKING, cast
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..user_lines import Line
 from .class_proxies import Super, can_be_proxied

@@ -19,12 +19,11 @@ from typing import Protocol, cast
 from .callable_proxies import wrap_member
 from .dependency_nodes import ABSENT, Class
 from .proxy_context import ProxyContext
-from .value_kinds import MISSING, library_class, packaged, record_class
+from .value_kinds import HEAP, MISSING, library_class, packaged, record_class
 from .write_targets import of_class
 
 STATE = "_fdiff_state"
 METACLASSES = (type, ABCMeta, type(Protocol))
-_HEAP = 1 << 9  # Py_TPFLAGS_HEAPTYPE
 # What Python, `dataclasses`, attrs, `abc` and `typing` put into a class, and what no copy can have.
 _RAW = frozenset(
     """__dict__ __weakref__ __slots__ __module__ __qualname__ __doc__ __annotations__ __annotate__
@@ -47,7 +46,7 @@ def can_be_proxied(kind: type) -> bool:
     """
     return (
         type(kind) in METACLASSES
-        and bool(kind.__flags__ & _HEAP)
+        and bool(kind.__flags__ & HEAP)
         and not library_class(kind)
         and not packaged(kind)
         and _layout(kind) is object
@@ -59,7 +58,7 @@ def can_be_proxied(kind: type) -> bool:
 
 def _layout(kind: type) -> type:
     """The class written in C that decides the layout of instances in memory."""
-    while kind.__flags__ & _HEAP:
+    while kind.__flags__ & HEAP:
         kind = cast("type", kind.__base__)
     return kind
 

@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from functools import partial
 from typing import Any, cast
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from .revalidation import Revalidation
 from .value_kinds import leaf_key, library_class

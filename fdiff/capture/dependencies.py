@@ -14,7 +14,7 @@ from operator import is_
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..user_lines import Line
 from .revalidation import Codes, Dependency, ItemsFound, Places, Revalidation

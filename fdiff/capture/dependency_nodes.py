@@ -11,7 +11,7 @@ from functools import partial
 from types import CodeType, FunctionType
 from typing import cast
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..device_arrays import described
 from .revalidation import Dependency, Revalidation

@@ -18,7 +18,7 @@ from functools import _lru_cache_wrapper, lru_cache
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import cast
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..user_lines import Line, user_line
 from .value_kinds import SCALARS, is_ours, is_pandas, library_class, library_namespace

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from types import CodeType
 from typing import cast
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from .memoised_values import (
     ITEM,

@@ -8,7 +8,7 @@ from functools import lru_cache
 from types import CodeType
 from typing import NamedTuple, cast
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from .value_kinds import MISSING, is_user_function
 

@@ -11,11 +11,10 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Protocol, cast
 
-from ..bounded_cache import keep
 from .dependency_nodes import ABSENT, Identical
 from .impure import RANDOM, pure_module
-from .proxy_context import Answers, Pair, ProxyContext, Where
-from .value_kinds import MISSING, library_namespace
+from .proxy_context import Pair, ProxyContext, Where
+from .value_kinds import MISSING, foreign, library_namespace
 from .write_targets import item_of
 
 
@@ -150,35 +149,30 @@ def _computed(module: ModuleProxy, globals_: GlobalsProxy, name: str) -> object:
 class LibraryProxy(ModuleType):
     """Proxy of a module of NumPy, SciPy or Python, with our replacements of its functions.
 
-    `shared` holds the replacements that are the same in every run.
+    Names are looked up once in a run, as anybody may have put something else in their places.
     """
 
-    __slots__ = ("_fdiff_context", "_fdiff_module", "_fdiff_shared")
+    __slots__ = ("_fdiff_context", "_fdiff_module", "_fdiff_pure", "_fdiff_reads")
 
-    def __init__(
-        self, module: ModuleType, context: ProxyContext, shared: dict[str, object]
-    ) -> None:
+    def __init__(self, module: ModuleType, context: ProxyContext) -> None:
         super().__init__(module.__name__)
-        namespace = vars(self)
-        namespace.clear()
-        namespace.update(shared)
+        vars(self).clear()
         object.__setattr__(self, "_fdiff_module", module)
         object.__setattr__(self, "_fdiff_context", context)
-        object.__setattr__(self, "_fdiff_shared", shared)
+        object.__setattr__(self, "_fdiff_pure", pure_module(module))
+        object.__setattr__(self, "_fdiff_reads", context.table(vars(module)).reads)
 
     def __getattr__(self, name: str) -> object:
-        module, context = self._fdiff_module, self._fdiff_context
+        module, context, reads = self._fdiff_module, self._fdiff_context, self._fdiff_reads
+        reads[name] = ABSENT
         value = getattr(module, name)
-        if isinstance(value, ModuleType):
-            proxy = context.wrap(value, name)[0]
-        elif pure_module(module):
-            proxy, impure = context.answer(value), context.meet(value)
-            if not impure:
-                self._fdiff_shared[name] = proxy
-        else:
+        if foreign(value) or not self._fdiff_pure:
             proxy, node = context.wrap(value, f"{module.__name__}.{name}")
-            if name in vars(module) and not callable(value):
-                context.table(vars(module)).reads[name] = node
+        else:
+            context.meet(value)
+            proxy, node = context.answer(value), Identical(value)
+        if name in vars(module):
+            reads[name] = node
         vars(self)[name] = proxy
         return proxy
 
@@ -190,11 +184,6 @@ class LibraryProxy(ModuleType):
         return dir(self._fdiff_module)
 
 
-# By id of a function that gives replacements: that function, and what it gave, by id of a module.
-_MOST = 9  # functions `answers` whose replacements are kept
-_shared: dict[int, tuple[Answers, dict[int, dict[str, object]]]] = {}
-
-
 def wrap_module(context: ModuleContext, module: ModuleType, where: Where) -> Pair:
     if isinstance(module, ModuleProxy | LibraryProxy):  # of an enclosing run, which records reads
         return module, Identical(module)
@@ -203,13 +192,4 @@ def wrap_module(context: ModuleContext, module: ModuleType, where: Where) -> Pai
         return ModuleProxy(module, context.namespace(namespace)), Identical(module)
     if module.__name__ in RANDOM:  # its functions are methods of one object
         context.note(f"random numbers (`{module.__name__}`)")
-    return LibraryProxy(module, context, _answered(context.answer, module)), Identical(module)
-
-
-def _answered(answers: Answers, module: ModuleType) -> dict[str, object]:
-    """The replacements known for a module, by name; kept from run to run.
-
-    There is one such dict for each module and each function `answers`.
-    """
-    known = _shared.get(id(answers)) or keep(_shared, id(answers), (answers, {}), _MOST)
-    return known[1].setdefault(id(module), {})
+    return LibraryProxy(module, context), Identical(module)

@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Callable
 from types import FunctionType, MethodType, ModuleType, SimpleNamespace
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..device_arrays import lies_on_device
 from ..process.forking import no_fork

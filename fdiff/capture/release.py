@@ -15,7 +15,7 @@ from threading import local
 from types import FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any, cast
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from .class_proxies import ProxyMeta
 from .dependency_nodes import attribute

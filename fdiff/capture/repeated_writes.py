@@ -12,7 +12,7 @@ from functools import partial
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..bounded_cache import keep
 from ..process.forking import no_fork

@@ -12,7 +12,7 @@ from operator import is_
 from types import CodeType, FunctionType
 from typing import Protocol
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from .value_kinds import MISSING
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any, Protocol
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from .value_kinds import is_traced
 

@@ -14,7 +14,7 @@ from functools import partial
 from types import FunctionType, MethodType
 from typing import cast
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..tree import node_class
 from .class_proxies import (

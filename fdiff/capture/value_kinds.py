@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import operator
 import re
 import struct
 import sys
 import types
+from collections import deque
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from enum import Enum
 from functools import lru_cache
@@ -16,8 +18,9 @@ from pathlib import Path
 from types import CodeType, FunctionType
 from typing import cast
 
-import numpy as np
+import fdiff.intact_numpy as np
 
+from ..primitive import LIBRARY_OBJECTS
 from ..user_lines import SITE_PACKAGES, STDLIB
 
 
@@ -26,6 +29,7 @@ class Missing:
 
 
 MISSING = Missing()
+HEAP = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class that a ``class`` statement has made
 
 # ----------------------------------------------------------------------- immutable values, by value
 
@@ -146,6 +150,31 @@ def packaged(kind: type) -> bool:
 
 def is_user_function(value: object) -> bool:
     return isinstance(value, FunctionType) and not library_namespace(value.__globals__)
+
+
+_FUNCTIONS = frozenset((np.ufunc, type(np.sum), types.BuiltinFunctionType, float, int, str))
+_HOLDERS = frozenset((np.ndarray, dict, list, set, deque, FunctionType, functools.partial)) | {
+    types.SimpleNamespace,
+    types.ModuleType,
+}
+
+
+def foreign(value: object) -> bool:
+    """Whether what stands in a module of a library may be, or hold, what a user has put there."""
+    kind = type(value)
+    if kind in _FUNCTIONS:
+        return False
+    if isinstance(value, type):
+        return not library_class(value)
+    if kind is tuple:
+        return any(map(foreign, cast("tuple[object, ...]", value)))
+    if isinstance(value, types.MethodType):
+        return is_user_function(value.__func__) or foreign(value.__self__)
+    if isinstance(value, functools._lru_cache_wrapper):
+        return is_user_function(value.__wrapped__)
+    if kind in _HOLDERS or kind in LIBRARY_OBJECTS or _module_name(kind) == "unittest.mock":
+        return True
+    return bool(kind.__flags__ & HEAP) and not library_class(kind)
 
 
 def is_ours(namespace: Mapping[str, object]) -> bool:

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from types import CellType, FrameType
 from typing import cast
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from .dependency_nodes import Array, Attributes
 from .formatted_texts import MARK, FormattedValue, goes_to, parts

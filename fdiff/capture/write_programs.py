@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, cast
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from .dependency_nodes import Array
 from .revalidation import Revalidation

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol, cast
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from .revalidation import Dependency, Revalidation
 

@@ -12,7 +12,7 @@ from functools import partial
 from types import CellType
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from .container_proxies import DictProxy
 from .data import Content, is_table

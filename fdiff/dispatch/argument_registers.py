@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import is_dataclass
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..kernels import CallSignature, Unpack
 from ..tree import flatten, is_registered, node_parts, unflatten

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cache
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..arraytype import type_of
 from ..capture.data import data_key, is_table

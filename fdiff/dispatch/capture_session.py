@@ -15,7 +15,7 @@ from types import FrameType
 from typing import cast
 from weakref import ref
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from .. import kernels
 from ..capture import Capture, Dependencies

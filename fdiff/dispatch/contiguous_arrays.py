@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..tape import CONSTANT, Tape
 

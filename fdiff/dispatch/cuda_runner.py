@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from .. import kernels
 from ..bounded_cache import keep_recent

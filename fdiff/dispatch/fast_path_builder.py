@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from .. import kernels
 from ..arraytype import ArrayType

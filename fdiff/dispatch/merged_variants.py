@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..kernel_rule import Kind
 from ..primitive import PRIMITIVES

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from types import FrameType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, cast
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..errors import warn
 from ..interpret import Interpreter

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from .. import kernels
 from ..process import observation

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache, partial
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from .. import kernels
 from ..interpret import Interpreter

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..device_arrays import CPU
 from ..tape import Tape

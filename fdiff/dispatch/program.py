@@ -17,7 +17,7 @@ from time import perf_counter
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..bounded_cache import keep_recent
 from ..device_arrays import CPU

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import is_dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..kernels import KernelInput, ResultStep
 from ..tree import init_names, is_registered, node_parts

@@ -23,7 +23,7 @@ from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..bounded_cache import keep_recent
 from ..errors import CompileError

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..capture import Dependencies
 from ..capture.repeated_writes import never_repeat

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import cast
 from weakref import ref
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..capture.release import NoValueError
 from ..capture.write_targets import NoEffectError, WrittenOutput

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator, Sequence
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..dispatch.arguments import Function
 from ..dispatch.variant import Variant

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ParamSpec, TypedDict, TypeVar
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 P = ParamSpec("P")  # the arguments of the user's function
 R = TypeVar("R")  # its result

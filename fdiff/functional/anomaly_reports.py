@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..dispatch.arguments import argument
 from ..dispatch.variant import Variant

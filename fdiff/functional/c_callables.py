@@ -10,7 +10,7 @@ import ctypes
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from .. import kernels
 from ..attributes import cached_property

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..errors import InputError, failure
 from ..kernels import CallLayout, CParameter, CSignature, Number

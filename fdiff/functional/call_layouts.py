@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from inspect import signature
 from typing import Any, NamedTuple, cast
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from .. import kernels
 from ..device_arrays import CPU

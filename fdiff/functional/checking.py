@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import cast
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..dispatch.arguments import Function
 from ..errors import GradcheckError, InputError, called, failure, flag

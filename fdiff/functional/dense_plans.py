@@ -14,7 +14,7 @@ from functools import partial
 from time import perf_counter
 from typing import cast
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..arraytype import ArrayType
 from ..attributes import cached_property

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, cast
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from .. import kernels
 from ..device_arrays import DeviceArray, lies_on_device

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple, cast
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..arraytype import F8, ArrayType
 from ..dispatch.plans import Arrays, EagerStep, Step

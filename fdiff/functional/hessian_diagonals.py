@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Unpack, cast, overload
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..attributes import cached_property
 from ..dispatch.arguments import Function

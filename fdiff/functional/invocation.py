@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..device_arrays import CPU
 from ..dispatch.arguments import Argnums, Function, native

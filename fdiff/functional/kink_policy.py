@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, cast
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..dispatch.arguments import Function
 from ..dispatch.program import Program

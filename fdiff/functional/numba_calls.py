@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from .. import kernels
 from ..dispatch.single_kernels import SingleKernel, not_in_order, single_kernel, variant_of

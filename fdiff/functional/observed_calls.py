@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from types import FrameType
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..dispatch.arguments import Function
 from ..dispatch.program import Program

@@ -7,7 +7,7 @@ from contextlib import suppress
 from inspect import signature
 from typing import cast
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..device_arrays import DEVICES
 from ..dispatch.arguments import ONCE, Function

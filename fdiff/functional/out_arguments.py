@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..device_arrays import lies_on_device
 from ..dispatch.arguments import WAY_OUT

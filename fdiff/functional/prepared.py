@@ -14,7 +14,7 @@ from functools import partial, wraps
 from types import FrameType, MethodType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, overload
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..device_arrays import CPU
 from ..dispatch.arguments import Function

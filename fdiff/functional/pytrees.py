@@ -7,7 +7,7 @@ from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple, TypeVar, cast
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..dispatch.arguments import WAY_OUT
 from ..errors import DtypeError, InputError, VectorError, failure

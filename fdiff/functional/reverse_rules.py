@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Any, cast
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..dispatch.arguments import Function
 from ..interpret import evaluate

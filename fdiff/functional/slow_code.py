@@ -11,7 +11,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from time import perf_counter
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..dispatch.program import Program
 from ..dispatch.variant import Variant

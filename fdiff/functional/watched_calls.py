@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import cast
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..device_arrays import DeviceArray
 from ..dispatch.arguments import Function, native

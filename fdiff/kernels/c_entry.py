@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from .c_signature import CParameter, CSignature, CStatus
 from .kernel_sequences import address_of, c_library

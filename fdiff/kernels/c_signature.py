@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import NamedTuple
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 
 class CStatus(IntEnum):

@@ -13,7 +13,7 @@ from functools import lru_cache
 from time import perf_counter_ns
 from typing import NamedTuple
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..process.observation import PROFILER, span
 from ..tape import Tape

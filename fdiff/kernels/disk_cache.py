@@ -22,7 +22,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import BinaryIO
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..errors import warn
 from ..process.forking import no_fork

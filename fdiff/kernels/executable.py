@@ -11,7 +11,7 @@ from collections.abc import Callable
 from itertools import accumulate
 from typing import Any, NamedTuple, cast
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..arraytype import ArrayType
 from ..errors import CompileError

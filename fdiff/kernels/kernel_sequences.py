@@ -14,7 +14,7 @@ from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from .executable import BareKernel
 from .llvm.call_descriptor import BoundKernel, KernelInput

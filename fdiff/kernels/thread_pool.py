@@ -24,7 +24,7 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
 from typing import NamedTuple
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..errors import InputError, failure
 from ..process.environment import bound_cores, is_worker

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from math import log as _log
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..primitive import ZERO, Primitive
 from ..trace import TracedArray, apply

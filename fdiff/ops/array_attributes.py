@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable, Iterator
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..trace import TracedArray, current, guarded_value, implements, unsupported
 from ..trace.traced_keys import TracedKey

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..trace import TracedArray, guarded_value
 from .scipy_functions import replaces_if_traced

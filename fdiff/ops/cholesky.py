@@ -9,7 +9,7 @@ lower triangle of A is read.
 
 from __future__ import annotations
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..arraytype import ArrayType, broadcast
 from ..kernel_rule import KernelRule, Kind, Routine

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..trace import TracedArray, apply, replaces
 from ..trace.handler_arguments import resolve

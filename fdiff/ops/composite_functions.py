@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..arraytype import loop_dtypes
 from ..primitive import FUNCTIONS, HOOKS, UFUNCS

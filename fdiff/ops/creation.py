@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import wraps
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..trace import TracedArray, assemble, current, replaces
 from ..trace.handler_arguments import resolve

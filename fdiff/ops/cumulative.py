@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..arraytype import ArrayType
 from ..kernel_rule import KernelRule, Kind

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..arraytype import BOOL
 from ..primitive import FUNCTIONS

@@ -20,7 +20,7 @@ pairing is ``Re(bar * dot)``), so that transposes are Hermitian: ``Re(tr(x_bar^H
 
 from __future__ import annotations
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..arraytype import BOOL, ArrayType, real_dtype
 from ..primitive import ZERO, Primitive, Sample, register

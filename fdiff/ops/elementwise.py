@@ -13,7 +13,7 @@ from math import log as _log
 from math import pi
 from typing import Any
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..arraytype import BOOL, loop_dtypes, promote, real_dtype
 from ..errors import warn

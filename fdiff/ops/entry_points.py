@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec
 from types import CodeType, FunctionType, ModuleType
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..primitive import HOOKS, LAZY_TABLES, REPLACEMENTS, load_tables
 from ..trace.trace_stack import stack

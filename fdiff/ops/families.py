@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..arraytype import ArrayType, Shape, broadcast, loop_dtypes
 from ..capture.data import is_table

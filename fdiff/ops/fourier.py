@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from operator import index
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..arraytype import ArrayType, real_dtype
 from ..errors import warn

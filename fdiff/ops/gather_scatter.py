@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..arraytype import INT, ArrayType, Shape, broadcast
 from ..kernel_rule import KernelRule, Kind

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from math import prod
 from operator import index
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..arraytype import BOOL, INT, promote
 from ..trace import TracedArray, apply, implements, unsupported

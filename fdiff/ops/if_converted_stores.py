@@ -14,7 +14,7 @@ import operator
 from types import FrameType
 from typing import Any
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..errors import TraceError
 from ..primitive import FUNCTIONS, HOOKS

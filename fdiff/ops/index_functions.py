@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from math import prod
 from operator import index
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..arraytype import BOOL, INT, promote
 from ..primitive import UFUNCS

@@ -12,7 +12,7 @@ from functools import lru_cache
 from math import prod
 from typing import NamedTuple
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..arraytype import INT, ArrayType, broadcast
 from ..trace import TracedArray, apply, current, guarded_value

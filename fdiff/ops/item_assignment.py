@@ -11,7 +11,7 @@ from collections.abc import Callable
 from opcode import opmap
 from typing import cast
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..arraytype import BOOL, Shape
 from ..trace import TracedArray, apply, constant_value, current

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..arraytype import ArrayType, promote
 from ..kernel_rule import KernelRule, Kind

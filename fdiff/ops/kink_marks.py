@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..arraytype import BOOL
 from ..primitive import ZERO, Kink, LayoutRule, Primitive, Sample, register

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from operator import index
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..arraytype import promote
 from ..trace import TracedArray, apply, apply_many, implements, unsupported

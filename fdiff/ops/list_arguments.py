@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..primitive import FUNCTIONS, UFUNCS, handler_of
 from ..trace import TracedArray

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable
 from functools import wraps
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..trace import TracedArray, current, guarded_value, record, replaces
 from ..trace.exception_context import inside_try

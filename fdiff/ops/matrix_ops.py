@@ -8,7 +8,7 @@ algorithmic differentiation", Advances in Automatic Differentiation, Springer 20
 
 from __future__ import annotations
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..arraytype import BOOL, ArrayType, broadcast
 from ..kernel_rule import KernelRule, Kind, Routine

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..primitive import HOOKS
 from ..trace import TracedArray, unsupported

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..trace import TracedArray, implements, unsupported
 from .joining_and_splitting import concatenate_call

@@ -11,8 +11,9 @@ from itertools import product
 from operator import index
 from typing import NamedTuple
 
-import numpy as np
 from numpy.polynomial import chebyshev, hermite, hermite_e, laguerre, legendre, polynomial
+
+import fdiff.intact_numpy as np
 
 from ..trace import TracedArray
 from .data_dependent_shapes import look_if_traced

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from operator import index
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..trace import TracedArray, implements
 from .data_dependent_shapes import look_if_traced

@@ -8,7 +8,7 @@ from __future__ import annotations
 import builtins
 from typing import Any
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..capture.symbolic_numbers import SymbolicNumber
 from ..primitive import REPLACEMENTS

@@ -8,7 +8,7 @@ M. Seeger et al., "Auto-differentiating linear algebra", arXiv:1710.08717 (2017)
 
 from __future__ import annotations
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..arraytype import ArrayType
 from ..primitive import ZERO, Sample

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..primitive import Primitive
 from ..tape import Node

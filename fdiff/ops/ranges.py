@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..arraytype import promote
 from ..trace import TracedArray, guarded_value, replaces

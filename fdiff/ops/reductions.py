@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..arraytype import BOOL, INT, ArrayType, Shape, loop_dtypes, shadow
 from ..kernel_rule import KernelRule, Kind

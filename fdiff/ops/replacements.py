@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import wraps
 from types import BuiltinFunctionType, FunctionType
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..primitive import LAZY_TABLES, REPLACEMENTS, load_tables
 from ..trace import replaces

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from operator import index
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..arraytype import ArrayType, promote
 from ..primitive import ZERO, Sample

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from types import BuiltinFunctionType, FunctionType, MethodType
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..tape import CONSTANT
 from ..trace import Trace, TracedArray, current, guarded_value, replaces, unsupported

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from operator import index
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..arraytype import BOOL, ArrayType, Shape, broadcast, promote, shadow
 from ..primitive import HOOKS, PRIMITIVES

@@ -7,7 +7,7 @@ entry by entry. Sources: J. Townsend, "Differentiating the singular value decomp
 
 from __future__ import annotations
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..arraytype import ArrayType, real_dtype
 from ..primitive import ZERO, Sample

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..arraytype import INT, ArrayType
 from ..primitive import ZERO, Primitive, Sample, register

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from math import factorial
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..arraytype import ArrayType, broadcast
 from ..primitive import HOOKS, ZERO, Primitive

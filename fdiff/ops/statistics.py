@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..arraytype import Shape, promote
 from ..primitive import UFUNC_METHODS

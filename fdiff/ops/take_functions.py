@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..trace import TracedArray, guarded_value, implements
 from .shaping import deepened, fresh, normal_axis, traced

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import NamedTuple, Protocol
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..arraytype import ArrayType, Shape
 from ..primitive import Primitive

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..arraytype import INT
 from ..primitive import UFUNC_METHODS, UFUNCS

@@ -10,7 +10,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..arraytype import ArrayType, Shape
 from ..kernel_rule import KernelRule, Kind

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 
 class _Noted(threading.local):

@@ -9,7 +9,7 @@ array is read, and then become one node.
 
 from __future__ import annotations
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..arraytype import example_of
 from ..device_arrays import DeviceArray

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..arraytype import F8, INT, ArrayType, type_of
 from ..primitive import PRIMITIVES, EagerRule, Primitive

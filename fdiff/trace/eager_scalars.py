@@ -8,7 +8,7 @@ spared is the search for the op: types, conversions and templates. The arithmeti
 
 from __future__ import annotations
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..arraytype import BOOL, F4, F8, ArrayType
 from .eager_recorder import EagerRecorder

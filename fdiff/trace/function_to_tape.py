@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from types import FunctionType
 from typing import NamedTuple
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..arraytype import ArrayType
 from ..process.observation import TRACE

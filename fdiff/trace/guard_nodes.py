@@ -6,7 +6,7 @@ guard compares. `check_tape` turns all guards of a finished trace into one tape.
 
 from __future__ import annotations
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..arraytype import BOOL, INT
 from ..primitive import PRIMITIVES

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container
 from typing import Protocol, TypeGuard
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..errors import TraceError
 from ..tape import INPUT, Builder

@@ -8,7 +8,7 @@ from inspect import CO_VARARGS, signature
 from operator import is_not
 from typing import cast
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..primitive import HOOKS
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..primitive import FUNCTIONS
 from .recorder import ARRAY_CLASSES

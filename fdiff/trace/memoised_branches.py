@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..capture.memoised_values import MemoisedValue
 from ..tape import CONSTANT, INPUT

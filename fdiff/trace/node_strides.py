@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..arraytype import ArrayType, example_of
 from ..tape import INPUT, Builder, Node

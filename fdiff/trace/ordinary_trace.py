@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Self
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..arraytype import ArrayType
 from ..device_arrays import DeviceArray

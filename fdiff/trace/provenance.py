@@ -20,7 +20,7 @@ from itertools import accumulate, pairwise
 from math import prod
 from typing import Any
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..primitive import PRIMITIVES
 from ..tape import Builder, Node

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Protocol, TypeVar, cast
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..arraytype import ArrayType, example_of
 from ..errors import InputError, LeakError, TraceError, failure, message

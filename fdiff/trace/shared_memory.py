@@ -6,7 +6,7 @@ array for each, such that a store through one of them is seen by all, as in NumP
 
 from __future__ import annotations
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..arraytype import real_dtype
 from ..primitive import PRIMITIVES

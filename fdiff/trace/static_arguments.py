@@ -12,7 +12,7 @@ from functools import lru_cache, wraps
 from types import CodeType
 from typing import TypeVar, cast
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from .handler_arguments import resolve
 from .traced_array import TracedArray, guarded_value

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..arraytype import BOOL, ArrayType, Shape, shadow
 from ..errors import LeakError, TraceError
@@ -209,7 +209,7 @@ class TracedArray(Handle):
             trace, error = current(self), unsupported(name)
             trace.refused = trace.refused or error  # compiled code may drop the error
             raise error
-        if dtype is not None and np.dtype(dtype) != object:
+        if dtype is not None and np.dtype(dtype) != np.dtype(object):
             if not self.type.floating:  # it has no derivative
                 return np.asarray(guarded_value(self, "turned it into a concrete array"), dtype)
             if (target := np.dtype(dtype)).kind in "iu":

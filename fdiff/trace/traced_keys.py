@@ -7,7 +7,7 @@ from opcode import opmap
 from types import FrameType
 from typing import cast
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..user_lines import is_own
 from .memoised_branches import is_memoised_key

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..arraytype import ArrayType, loop_dtypes
 from ..bounded_cache import keep

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..arraytype import BOOL
 from ..errors import message

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..arraytype import BOOL
 from ..ops.elementwise import convert, divide, logical_and, logical_or, multiply, not_equal, where

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import cast
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..arraytype import INT, ArrayType, Shape, real_dtype
 from ..ops.elementwise import pair

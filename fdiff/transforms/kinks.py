@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..ops.elementwise import where
 from ..ops.kink_marks import mark

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from functools import lru_cache
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..attributes import cached_property
 from ..errors import FdiffError

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from operator import itemgetter
 from typing import NamedTuple
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..arraytype import F8, ArrayType
 from ..ops.elementwise import add, multiply

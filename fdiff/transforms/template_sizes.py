@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import cast
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ..arraytype import ArrayType, Shape
 from ..primitive import Primitive

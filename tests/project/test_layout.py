@@ -226,6 +226,19 @@ def test_only_kernels_import_numba_and_llvm():
     assert outside == []
 
 
+def test_numpy_and_scipy_are_what_they_define_themselves():
+    """All that computes calls `intact_numpy` and `intact_scipy`: users may replace a function."""
+    own = ["fdiff.intact_numpy", "fdiff.kernels.numba", "fdiff.kernels.cuda"]  # Numba knows NumPy
+    parts = ("special", "linalg", "integrate", "interpolate", "optimize", "stats", "sparse")
+    outside = [
+        where
+        for module, name, where in all_imports()
+        if (name == "numpy" or name in {f"scipy.{part}" for part in parts})
+        and prefix_of(module, own) is None
+    ]
+    assert outside == []
+
+
 def test_importing_fdiff_loads_neither_numba_nor_scipy_nor_rare_parts_of_numpy():
     heavy = ("numba", "llvmlite", "scipy", "numpy.random", "numpy.fft", "numpy.polynomial")
     code = f"import sys, fdiff; print([m for m in {heavy} if m in sys.modules])"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ...errors import FdiffError
 from .checked_functions import FunctionUnderCheck

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from .checked_functions import FunctionUnderCheck
 from .real_coordinates import dimension, in_double, to_real, unit

@@ -13,7 +13,7 @@ because many right entries outweigh it in a product.
 
 from __future__ import annotations
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from .checked_functions import FunctionUnderCheck
 from .jacobian_comparison import first_difference

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ...errors import GradcheckError, failure
 from .checked_functions import FunctionUnderCheck

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ...arraytype import Shape
 from ...tape import Node, Tape

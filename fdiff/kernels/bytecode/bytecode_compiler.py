@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ...kernel_rule import COMPLEX, Kind
 from ...primitive import Primitive

@@ -7,7 +7,7 @@ from ctypes import CFUNCTYPE, c_int64, c_void_p
 from functools import partial
 from typing import cast
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ...process.float_flags import note_flags, noting
 from .. import disk_cache, on_demand

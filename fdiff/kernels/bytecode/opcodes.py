@@ -19,7 +19,7 @@ from functools import lru_cache
 from itertools import product
 from typing import NamedTuple
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ...arraytype import BOOL, F8, INT, ArrayType, loop_dtypes
 from ...kernel_rule import Kind

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ...arraytype import F8, ArrayType, Shape, example_of
 from ...primitive import Primitive

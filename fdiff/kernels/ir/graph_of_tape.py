@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import cast
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ...arraytype import Shape, disjoint
 from ...attributes import cached_property

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar, cast
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ...kernel_rule import Kind, Routine
 from .index_expressions import Axes, Dims, Slices

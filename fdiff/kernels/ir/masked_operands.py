@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType
 from ...kernel_rule import KernelRule, Kind

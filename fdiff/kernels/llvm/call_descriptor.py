@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ...process.float_flags import note
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import accumulate
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from .call_descriptor import (
     BoundKernel,
@@ -25,6 +25,7 @@ from .call_descriptor import (
     ResultStep,
     Unpack,
 )
+from .dict_entries import entry_of
 from .interpreter_abi import NUMPY_API, WORD, numpy_api, python_api
 
 PYTHON_API = (
@@ -56,13 +57,13 @@ INPUT = (
     "kind", "other", "near", "written", "bytes",
 )  # fmt: skip
 OUTPUT = ("descr", "rank", "dims", "scalar", "made")
-LOOKUP = ("function", "object", "argument", "value", "how", "into")
+LOOKUP = ("function", "object", "argument", "value", "how", "into", "kind")
 UNPACK = ("how", "register", "kind", "size", "what", "length", "item")
 STEP = ("how", "what", "size", "names", "make", "put")
 
 # Bits of a look-up's `how` besides OWNED and ATTRIBUTES: the object is in a register of look-ups;
-# the value is kept in one.
-FROM_REGISTER, INTO_REGISTER = 4, 8
+# the value is kept in one. ENTRY alone: no function is called, an entry of a dict is read.
+FROM_REGISTER, INTO_REGISTER, ENTRY = 4, 8, 16
 LOOKUP_REGISTERS = 3
 UNPACK_HOW = ("SEQUENCE", "DICT", "FIELDS", "EQUAL")
 # An output that is used once is ``MOVED``, which saves counting references; ``SCALAR`` makes a
@@ -278,8 +279,13 @@ def _step(
 
 
 def _lookup(lookup: Lookup) -> list[int]:
+    key, value, mapping = lookup.argument, lookup.value, lookup.thing
+    if lookup.function == "PyDict_GetItemWithError" and type(mapping) is dict:
+        entry = entry_of(mapping, key, value)
+        if entry is not None:
+            return [entry.keys, id(mapping), entry.address, value, ENTRY, key, entry.kind]
     in_register = type(lookup.thing) is int
     how = lookup.how | FROM_REGISTER * in_register | INTO_REGISTER * (lookup.into > 0)
     thing = lookup.thing if in_register else id(lookup.thing)
     function = python_api(lookup.function)
-    return [function, thing, lookup.argument, lookup.value, how, lookup.into]  # type: ignore[list-item] - a register
+    return [function, thing, lookup.argument, lookup.value, how, lookup.into, 0]  # type: ignore[list-item] - a register

@@ -16,6 +16,7 @@ from ..runtime.macros import expand, numbered, without_options
 from .call_descriptor import ATTRIBUTES, OWNED
 from .descriptor_layout import (
     COPY_WORDS,
+    ENTRY,
     FRAME_WORDS,
     FROM_REGISTER,
     HEADER,
@@ -28,6 +29,7 @@ from .descriptor_layout import (
     UNPACK,
     UNPACK_HOW,
 )
+from .dict_entries import KEYS, KIND, KIND_MASK
 from .interpreter_abi import HEAD
 from .structured_arguments import BUILD_RESULT, UNPACK_ARGUMENTS
 
@@ -162,7 +164,14 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
         for k in range(d[D_lookup_count]):
             r = rt.int64(d[D_lookups] + 8 * LOOKUP_WORDS * k)
             how = r[L_how]
-            if how == 0:
+            if how == ENTRY:  # key and value in the table that the dict had
+                ok = rt.int64(r[L_object])[KEYS] == r[L_function]
+                if ok:
+                    ok = rt.int32(r[L_function])[KIND] & KIND_MASK == r[L_kind]
+                if ok:
+                    entry = rt.int64(r[L_argument])
+                    ok = entry[0] == r[L_into] and entry[1] == r[L_value]
+            elif how == 0:
                 ok = rt.call2(r[L_function], r[L_object], r[L_argument]) == r[L_value]
             else:
                 x = r[L_object]
@@ -297,6 +306,7 @@ _MACROS: dict[str, int] = {
     "LOOKUP_WORDS": len(LOOKUP), "UNPACK_WORDS": len(UNPACK), "STEP_WORDS": len(STEP),
     "OWNED": OWNED, "ATTRIBUTES": ATTRIBUTES, "FROM_REGISTER": FROM_REGISTER,
     "INTO_REGISTER": INTO_REGISTER, "FRAME_WORDS": FRAME_WORDS, "COPY_WORDS": COPY_WORDS,
+    "ENTRY": ENTRY, "KEYS": KEYS, "KIND": KIND, "KIND_MASK": KIND_MASK,
     **numbered(UNPACK_HOW), **numbered(STEP_HOW),
     **numbered(HEADER, "D_"), **numbered(INPUT, "I_"), **numbered(OUTPUT, "O_"),
     **numbered(LOOKUP, "L_"), **numbered(UNPACK, "U_"), **numbered(STEP, "S_"),

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 HEAD = object.__basicsize__ // 8  # words of PyObject_HEAD; the last is the address of the class
 # Slots of NumPy's table of C functions that the stub calls.

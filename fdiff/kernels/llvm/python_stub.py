@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ...process.float_flags import note_flags
 from .call_descriptor import BoundKernel, KernelInput, KernelOutput

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from . import interpreter_abi
 from .call_descriptor import (

@@ -14,7 +14,7 @@ from importlib.machinery import PathFinder
 from importlib.util import module_from_spec
 from types import ModuleType
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ...process.environment import bound_cores
 from ...process.forking import no_fork

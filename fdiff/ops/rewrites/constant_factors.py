@@ -14,7 +14,7 @@ import math
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ...arraytype import broadcast
 from ...tape import Builder

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ...primitive import PRIMITIVES, Rewrite
 from ...tape import CONSTANT, Builder, Node, Params

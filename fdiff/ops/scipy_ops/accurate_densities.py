@@ -10,8 +10,8 @@ from collections.abc import Callable
 from itertools import product
 from math import comb, factorial, pi
 
-import numpy as np
-from scipy import special as sc
+import fdiff.intact_numpy as np
+from fdiff.intact_scipy import special as sc
 
 from ...trace import TracedArray, apply
 from ..accurate_partials import power_of_sum, product_error

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-from scipy.spatial import distance as sd
+import fdiff.intact_numpy as np
+from fdiff.intact_scipy import spatial_distance as sd
 
 from ...trace import TracedArray, apply, unsupported
 from ..elementwise import stop

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from math import log, pi, sqrt
 from typing import NamedTuple
 
-import numpy as np
-from scipy import special as sc
-from scipy import stats as st
+import fdiff.intact_numpy as np
+from fdiff.intact_scipy import special as sc
+from fdiff.intact_scipy import stats as st
 
 from ...trace import TracedArray, unsupported
 from ..shaping import traced

@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-import numpy as np
-from scipy import interpolate as sp
+import fdiff.intact_numpy as np
+from fdiff.intact_scipy import interpolate as sp
 
 from ...primitive import LIBRARY_OBJECTS
 from ...trace import TracedArray, unsupported

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from itertools import product
 from math import factorial
 
-import numpy as np
-from scipy import special as sc
+import fdiff.intact_numpy as np
+from fdiff.intact_scipy import special as sc
 
 from .accurate_densities import beta_density, gamma_density
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-from scipy import integrate as si
-from scipy.special import roots_legendre
+import fdiff.intact_numpy as np
+from fdiff.intact_scipy import integrate as si
+from fdiff.intact_scipy import special as sc
 
 from ...trace import TracedArray, replaces, unsupported
 from ...trace.handler_arguments import resolve
@@ -166,7 +166,7 @@ def _unequal(y: TracedArray, d: TracedArray) -> TracedArray:
 @replaces(si.fixed_quad)
 def fixed_quad(func: Callable[..., object], a: object, b: object, args: tuple[object, ...] = (), n: int = 5) -> tuple[object, None]:
     """Gauss and Legendre's rule of order `n`."""
-    places, weights = roots_legendre(n)
+    places, weights = sc.roots_legendre(n)
     low, high = resolve(a), resolve(b)
     y = (high - low) * (np.real(places) + 1) / 2.0 + low
     return (high - low) / 2.0 * np.sum(weights * func(y, *args), axis=-1), None

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import product
 
-import numpy as np
-from scipy import linalg as sl
+import fdiff.intact_numpy as np
+from fdiff.intact_scipy import linalg as sl
 
 from ...arraytype import ArrayType, broadcast
 from ...errors import UnsupportedError

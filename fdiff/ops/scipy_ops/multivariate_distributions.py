@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from math import log, pi
 
-import numpy as np
-from scipy import special as sc
-from scipy import stats as st
+import fdiff.intact_numpy as np
+from fdiff.intact_scipy import special as sc
+from fdiff.intact_scipy import stats as st
 
 from ...trace import TracedArray
 from ..reductions import as_scalar

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import product
 
-import numpy as np
-from scipy import ndimage as nd
+import fdiff.intact_numpy as np
+from fdiff.intact_scipy import ndimage as nd
 
 from ...trace import TracedArray, unsupported
 from ..scipy_functions import replaces_if_traced

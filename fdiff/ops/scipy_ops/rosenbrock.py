@@ -5,8 +5,8 @@ H. H. Rosenbrock, "An automatic method for finding the greatest or least value o
 
 from __future__ import annotations
 
-import numpy as np
-from scipy import optimize as so
+import fdiff.intact_numpy as np
+from fdiff.intact_scipy import optimize as so
 
 from ...trace import TracedArray
 from ..scipy_functions import replaces_if_traced

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import product
 
-import numpy as np
-from scipy import fft as sf
-from scipy import signal as ss
+import fdiff.intact_numpy as np
+from fdiff.intact_scipy import fft as sf
+from fdiff.intact_scipy import signal as ss
 
 from ...trace import TracedArray, unsupported
 from ..scipy_functions import replaces_if_traced

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from scipy.sparse import csc_array
-from scipy.sparse import linalg as spl
+
+import fdiff.intact_numpy as np
+from fdiff.intact_scipy import sparse_linalg as spl
 
 from ...arraytype import ArrayType
 from ...primitive import LIBRARY_OBJECTS, Sample

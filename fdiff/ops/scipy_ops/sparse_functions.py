@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import wraps
 
-import numpy as np
-from scipy import sparse as sp
-from scipy.sparse import linalg as spl
+import fdiff.intact_numpy as np
+from fdiff.intact_scipy import sparse as sp
+from fdiff.intact_scipy import sparse_linalg as spl
 
 from ...trace import TracedArray, replaces, unsupported
 from ...trace.handler_arguments import resolve

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
-from scipy import sparse as sp
-from scipy.sparse import linalg as spl
+import fdiff.intact_numpy as np
+from fdiff.intact_scipy import sparse as sp
+from fdiff.intact_scipy import sparse_linalg as spl
 
 from ...arraytype import ArrayType
 from ...primitive import ZERO, Primitive, Sample, register

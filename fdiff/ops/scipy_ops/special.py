@@ -10,8 +10,8 @@ from math import log as _log
 from math import pi
 from math import sqrt as _sqrt
 
-import numpy as np
-from scipy import special as sc
+import fdiff.intact_numpy as np
+from fdiff.intact_scipy import special as sc
 
 from ...primitive import ZERO
 from ...trace import TracedArray, apply

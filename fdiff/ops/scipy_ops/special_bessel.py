@@ -6,8 +6,8 @@ from collections.abc import Callable
 from math import pi
 from math import sqrt as _sqrt
 
-import numpy as np
-from scipy import special as sc
+import fdiff.intact_numpy as np
+from fdiff.intact_scipy import special as sc
 
 from ...primitive import Primitive
 from ...trace import TracedArray, apply

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from math import pi
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ...trace import TracedArray, apply
 from ..sample_domains import positive, real, unit

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-import numpy as np
-from scipy import special as sc
+import fdiff.intact_numpy as np
+from fdiff.intact_scipy import special as sc
 
 from ...arraytype import ArrayType, broadcast, loop_dtypes
 from ...errors import UnsupportedError, message

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from math import log, pi
 
-import numpy as np
-from scipy import special as sc
+import fdiff.intact_numpy as np
+from fdiff.intact_scipy import special as sc
 
 from ...trace import TracedArray, apply, unsupported
 from ...trace.static_arguments import settled

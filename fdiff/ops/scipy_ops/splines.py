@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-from scipy import interpolate as sp
+import fdiff.intact_numpy as np
+from fdiff.intact_scipy import interpolate as sp
 
 from ...arraytype import F8
 from ...primitive import LIBRARY_OBJECTS

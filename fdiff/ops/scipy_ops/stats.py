@@ -6,8 +6,8 @@ from collections.abc import Callable
 from functools import wraps
 from types import FunctionType
 
-import numpy as np
-from scipy import stats as st
+import fdiff.intact_numpy as np
+from fdiff.intact_scipy import stats as st
 
 from ...primitive import LIBRARY_OBJECTS
 from ...trace import TracedArray, replaces, root_trace, unsupported

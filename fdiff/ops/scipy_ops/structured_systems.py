@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-from scipy import linalg as sl
+import fdiff.intact_numpy as np
+from fdiff.intact_scipy import linalg as sl
 
 from ...arraytype import promote
 from ...trace import TracedArray, apply, unsupported

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-import numpy as np
-from scipy import sparse as sp
+import fdiff.intact_numpy as np
+from fdiff.intact_scipy import sparse as sp
 
 from ...arraytype import promote
 from ...trace import TracedArray, apply, guarded_value, unsupported

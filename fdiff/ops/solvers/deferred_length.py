@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ...trace import TracedArray
 from ...trace.recorder import Handle

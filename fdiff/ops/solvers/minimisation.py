@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
-from scipy import optimize as so
+import fdiff.intact_numpy as np
+from fdiff.intact_scipy import optimize as so
 
 from ...arraytype import BOOL, INT, ArrayType
 from ...primitive import ZERO, LateParams, Primitive, Sample

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
-from scipy import optimize as so
+import fdiff.intact_numpy as np
+from fdiff.intact_scipy import optimize as so
 
 from ...arraytype import ArrayType
 from ...trace import TracedArray, unsupported

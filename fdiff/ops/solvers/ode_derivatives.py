@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache, lru_cache, partial
 
-import numpy as np
-from scipy import integrate as si
+import fdiff.intact_numpy as np
+from fdiff.intact_scipy import integrate as si
 
 from ...arraytype import BOOL, F8, INT, ArrayType
 from ...errors import ConvergenceError

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-from scipy import integrate as si
+import fdiff.intact_numpy as np
+from fdiff.intact_scipy import integrate as si
 
 from ...trace import TracedArray, unsupported
 from ..creation import array as array_call

@@ -9,8 +9,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 
-import numpy as np
-from scipy import optimize as so
+import fdiff.intact_numpy as np
+from fdiff.intact_scipy import optimize as so
 
 from ...arraytype import BOOL, F8, INT, ArrayType
 from ...primitive import ZERO, LateParams, Primitive, Sample

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-import numpy as np
-from scipy import integrate as si
+import fdiff.intact_numpy as np
+from fdiff.intact_scipy import integrate as si
 
 from ...arraytype import F8, INT, ArrayType
 from ...trace import TracedArray, apply_many

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ...arraytype import F8, ArrayType
 from ...primitive import ZERO, LateParams, Primitive, Sample, register

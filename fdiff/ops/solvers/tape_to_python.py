@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ...tape import CONSTANT, INPUT, ITEM, Tape
 from ..view_ops import slices

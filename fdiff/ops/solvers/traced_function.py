@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ...arraytype import BOOL, ArrayType
 from ...tape import CONSTANT, INPUT, ITEM, Tape, prune

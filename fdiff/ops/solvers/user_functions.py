@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ...arraytype import F8, ArrayType
 from ...trace import ArgumentSpec, Recording, Trace, TracedArray, current, private, record, splice

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ...trace.eager_trace import EagerTrace
 from ..cotangent_masks import Fragility

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ...ops.elementwise import add, logical_or
 from ...tape import ITEM

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ...tape import CONSTANT, INPUT, Tape
 from ...trace.operation_cache import READS_ENTRY, Op

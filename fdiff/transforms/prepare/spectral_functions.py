@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType, Shape
 from ...ops.contraction import contract

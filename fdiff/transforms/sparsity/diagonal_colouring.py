@@ -9,7 +9,7 @@ entries.
 
 from __future__ import annotations
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ...arraytype import INT, ArrayType, real_dtype
 from ...ops.gather_scatter import iota

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ...ops.contraction import contract
 from ...ops.tangent_parts import TangentPart, full, seeds_of

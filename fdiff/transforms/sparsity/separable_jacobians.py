@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from math import prod
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType, Shape
 from ...ops.gather_scatter import iota, scatter_add

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ...arraytype import Shape
 from ...ops.elementwise import add

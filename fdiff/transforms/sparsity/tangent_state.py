@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
+import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType, Shape
 from ...ops.tangent_parts import Seeds, TangentPart, full, leading_axis

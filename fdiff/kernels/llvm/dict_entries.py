@@ -1,0 +1,93 @@
+"""Where the entries of a dict lie in memory, so that the entry stub compares one without a call.
+
+A dict with a table of its own keeps a pointer to its keys (``ma_keys``), behind whose head lie the
+table of indices and then the entries, in the order of insertion: for dicts of names, key and value
+(Objects/dictobject.c, ``PyDictKeysObject``; the same from Python 3.11 to 3.14). An entry stays
+where it is as long as the dict has these keys: growth makes other ones. `entry_of` reads only what
+the heads say is there, and `readable` tries all of it before the first use.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import lru_cache
+from typing import NamedTuple
+
+import fdiff.intact_numpy as np
+
+from .interpreter_abi import HEAD, WORD
+
+KEYS, _VALUES = HEAD + 2, HEAD + 3  # words of a dict: its keys, and its values if they lie apart
+KIND, KIND_MASK = 2, 0xFFFFFF  # the half word of the keys that tells their kind and their length
+# Of the head of keys, in bytes: logarithm of the length of the indices, kind, entries, length.
+_INDICES, _KIND, _COUNT, _LENGTH = 9, 10, 24, 32
+_TEXTS = 1  # the kind of keys that are texts
+
+
+class DictEntry(NamedTuple):
+    """The keys of a dict, what tells their length and kind, and the address of an entry."""
+
+    keys: int
+    kind: int
+    address: int
+
+
+def entry_of(mapping: dict[str, object], key: int, value: int) -> DictEntry | None:
+    """The entry of a dict whose key and value are the objects at these addresses; None without."""
+    return _entry(mapping, key, value) if readable() else None
+
+
+@lru_cache(maxsize=1)
+def readable() -> bool:
+    """Whether entries lie where they are taken to be: tried on dicts that grow, change and end."""
+    try:
+        return all(map(_found_again, (1, 7, 300)))
+    except (IndexError, TypeError, ValueError):
+        return False
+
+
+def _entry(mapping: dict[str, object], key: int, value: int) -> DictEntry | None:
+    words = (ctypes.c_uint64 * (_VALUES + 1)).from_address(id(mapping))
+    if not mapping or words[_VALUES]:
+        return None
+    keys = words[KEYS]
+    head = (ctypes.c_uint8 * _LENGTH).from_address(keys)
+    count = ctypes.c_uint64.from_address(keys + _COUNT).value
+    if head[_KIND] != _TEXTS or not len(mapping) <= count <= 1 << head[_INDICES]:
+        return None
+    first = keys + _LENGTH + (1 << head[_INDICES])
+    table = np.ctypeslib.as_array((ctypes.c_uint64 * (2 * count)).from_address(first))
+    (places,) = np.nonzero((table[::2] == key) & (table[1::2] == value))
+    if len(places) != 1:
+        return None
+    kind = ctypes.c_int32.from_address(keys + 4 * KIND).value & KIND_MASK
+    return DictEntry(keys, kind, first + 2 * WORD * int(places[0]))
+
+
+def _found_again(count: int) -> bool:
+    """Whether each entry of a dict of `count` names is found, and shows what becomes of it."""
+    names, values = [f"name {k}" for k in range(count)], [object() for _ in range(count)]
+    mapping: dict[str, object] = dict(zip(names, values, strict=True))
+    for name, value in zip(names, values, strict=True):
+        entry = _entry(mapping, id(name), id(value))
+        if entry is None or _words(mapping, entry) != (entry.keys, id(name), id(value)):
+            return False
+        mapping[name] = entry
+        if _words(mapping, entry) != (entry.keys, id(name), id(entry)):
+            return False
+        del mapping[name]
+        if _words(mapping, entry)[2] != 0:
+            return False
+        mapping[name] = value  # at the end
+    before, more = _keys(mapping), [f"more {k}" for k in range(2 * count + 8)]
+    mapping |= dict.fromkeys(more)
+    return _keys(mapping) != before
+
+
+def _keys(mapping: dict[str, object]) -> int:
+    return ctypes.c_uint64.from_address(id(mapping) + WORD * KEYS).value
+
+
+def _words(mapping: dict[str, object], entry: DictEntry) -> tuple[int, ...]:
+    """What the entry stub compares: the keys of the dict, the key and the value of the entry."""
+    return (_keys(mapping), *(ctypes.c_uint64 * 2).from_address(entry.address))
