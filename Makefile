@@ -26,7 +26,7 @@ help:
 	@echo "make test-quick lint and a cross-section of the tests, in under a minute"
 	@echo "make test       lint, demo and all tests but the slow ones (PYTEST_ARGS='-k tape')"
 	@echo "make test-slow  the slow tests"
-	@echo "make test-long  sweeps of which the slow tests run a part, whole: ten minutes"
+	@echo "make test-long  all rows of all sweeps, of which the others run a part (tests/sampled.txt): an hour"
 	@echo "make test-faults interrupts, threads, forks, full disks and hostile files, at length: 20 minutes"
 	@echo "make test-numba all tests with kernels that Numba compiles: hours"
 	@echo "make test-cuda  kernels for a GPU without one: values on Numba's simulator, and PTX"
@@ -58,7 +58,7 @@ test-slow: $(VENV)/.test
 	$(PYTEST) -m slow --durations=20 $(shell grep -rl --include='test_*.py' --exclude-dir=torch 'mark\.slow' tests) $(PYTEST_ARGS)
 
 test-long: $(VENV)/.test
-	FDIFF_LONG_TESTS=1 $(PYTEST) -m slow tests/ops/test_index_tuples.py tests/trace/test_captured_integers.py
+	FDIFF_LONG_TESTS=1 $(PYTEST) --durations=20 $(PYTEST_ARGS)
 
 test-faults: $(VENV)/.test
 	FDIFF_FAULT_TESTS=1 $(PYTEST) --durations=20 tests/faults $(PYTEST_ARGS)

@@ -2,11 +2,15 @@
 
 import gc
 import os
+import zlib
+from pathlib import Path
 
 import hypothesis
 import numpy as np
 import pytest
 from progress import Progress
+
+SAMPLED = Path(__file__).with_name("sampled.txt")
 
 # Which tier runs must not depend on the clock; test_background.py has the background on.
 os.environ["FDIFF_BACKGROUND"] = "0"
@@ -64,7 +68,30 @@ def pytest_collection():
         gc.enable()
 
 
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
+    asked_for = any("[" in argument for argument in config.args)
+    if "FDIFF_LONG_TESTS" not in os.environ and not asked_for:
+        sample(config, items)
+    check_marks(items)
+
+
+def sample(config, items):
+    """Of the sweeps in sampled.txt one row in N is kept, by the hash of its name."""
+    rows = (line.split() for line in SAMPLED.read_text(encoding="utf-8").splitlines())
+    rates = {row[1]: int(row[0]) for row in rows if row[0] != "#"}
+
+    def kept(item):
+        name, bracket, row = item.nodeid.partition("[")
+        rate = rates.get(name, 1)
+        return not bracket or rate == 1 or zlib.crc32(row.encode()) % rate == 0
+
+    left_out = [item for item in items if not kept(item)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if kept(item)]
+
+
+def check_marks(items):
     """`make test-slow` collects the files in which the mark is written."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     elsewhere = [path for path in slow if "mark.slow" not in path.read_text(encoding="utf-8")]

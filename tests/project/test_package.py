@@ -94,6 +94,18 @@ def test_the_citation_is_of_this_project():
     assert set(facts) >= {"cff-version", "message", "title", "type"}
 
 
+def test_the_sampled_tests_are_there():
+    rows = (ROOT / "tests" / "sampled.txt").read_text(encoding="utf-8").splitlines()
+    tests = [row.split()[1].split("::") for row in rows if not row.startswith("#")]
+    missing = [
+        (path, name)
+        for path, name in tests
+        if f"def {name}(" not in (ROOT / path).read_text(encoding="utf-8")
+    ]
+    assert tests
+    assert not missing
+
+
 def test_the_quick_tests_are_there():
     listed = (ROOT / "tests" / "quick.txt").read_text(encoding="utf-8").split()
     assert [name for name in listed if not (ROOT / name.split("::")[0]).is_file()] == []
