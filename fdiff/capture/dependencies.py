@@ -21,18 +21,18 @@ from .revalidation import Codes, Dependency, ItemsFound, Places, Revalidation
 from .value_kinds import MISSING
 
 if TYPE_CHECKING:
-    from .write_programs import After, Effects
+    from .write_programs import BoundWrites, Effects
 
 
 class Pins(NamedTuple):
-    """Where a pass looked and what it found there; `after` does the writes of a run again."""
+    """Where a pass looked and what it found there; `writes` does what a run has written again."""
 
     function: object
     codes: Codes
     items: ItemsFound
     places: Places
     arrays: list[np.ndarray]
-    after: After | None = None
+    writes: BoundWrites | None = None
 
 
 def siblings(f: object, g: object) -> bool:
@@ -138,10 +138,10 @@ class Dependencies:
         """The captured arrays of one call, which numbers that are read anew stand among."""
         if self.effects is None or not self.effects.reads:
             return arrays
-        found = [*arrays]
+        current = [*arrays]
         for read in self.effects.reads:
-            found[read.slot] = arrays[read.slot].copy()
-        return found
+            current[read.slot] = arrays[read.slot].copy()
+        return current
 
     def pins(self, f: object) -> Pins | None:
         """Where the last pass looked, and what it found there, if `f` would have it look there."""
@@ -171,10 +171,11 @@ class Dependencies:
                     return None
         except RecursionError:  # objects linked a thousand deep
             return None
-        arrays, places, after = cast("list[np.ndarray]", walk.arrays), walk.places(), None
+        arrays, places, writes = cast("list[np.ndarray]", walk.arrays), walk.places(), None
         if self.effects is not None:
-            if (bound := self.effects.bound(walk)) is None or not bound[0](None):
+            writes = self.effects.bound(walk)
+            if writes is None or not writes.before(None):
                 return None
-            places, after = (*places, (bound[0], (None,))), bound[1]  # last: it fills the inputs
-        self._pins = Pins(f, tuple(walk.codes), tuple(walk.items), places, arrays, after)
+            places = (*places, (writes.before, (None,)))  # last: it fills the inputs
+        self._pins = Pins(f, tuple(walk.codes), tuple(walk.items), places, arrays, writes)
         return self._current(arrays)

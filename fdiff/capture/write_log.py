@@ -26,8 +26,8 @@ from .release import NoValueError
 from .revalidation import Dependency
 from .shown_calls import Shown, Shows, is_logger, shows_text, stand_in
 from .symbolic_numbers import SymbolicNumber
-from .value_kinds import MISSING, SCALARS, record_class
-from .write_programs import After, Before, Effects
+from .value_kinds import MISSING, SCALARS, item_key, record_class
+from .write_programs import After, Before, Effects, ProgramText
 from .write_targets import NoEffectError, NumberRead, WritePlace, WriteTarget, WrittenOutput
 
 EXACT = 2**53  # integers below are floats without rounding
@@ -57,7 +57,7 @@ class WriteLog:
         self._names: dict[str, object] = {"MISSING": MISSING}
         self._targets: dict[int, tuple[str, WriteTarget]] = {}
         self._loads: list[tuple[str, str, NumberRead]] = []  # variable, text, what it must be
-        self._conditions: dict[str, None] = {}
+        self._conditions: dict[str, bool] = {}  # whether the run has decided something by it
         self._fixed: list[str] = []  # expressions that have to give the same number
         self._made: dict[int, tuple[str, object]] = {}  # what the run made, by id
         self._values: list[str] = []
@@ -69,8 +69,8 @@ class WriteLog:
     # ----------------------------------------------------------------------------------- reads
 
     def condition(self, text: str) -> None:
-        """Note what must hold for the trace to be used again."""
-        self._conditions[text] = None
+        """Note what the run has decided, which must hold for the trace to be used again."""
+        self._conditions[text] = True
 
     def fix(self, text: str, value: float) -> None:
         """Note that an expression has to give this number again."""
@@ -87,7 +87,7 @@ class WriteLog:
         if abs(value) >= EXACT:
             return None
         if text not in self._inputs:
-            self.condition(f"-{EXACT} < {text} < {EXACT}")
+            self._conditions.setdefault(f"-{EXACT} < {text} < {EXACT}", False)
             read, entered = self._enter(value, float)
             self._inputs[text] = read, entered
         return self._inputs[text][1]
@@ -324,7 +324,18 @@ class WriteLog:
         bind = cast("Callable[..., tuple[Before, After]]", names["bind"])
         reads = tuple([read for _, read in inputs])
         cells = any(isinstance(n, Attributes) and n.type is CellType for n in self.targets())
-        return Effects(bind, tuple(self.targets()), reads, nodes, tuple(self._filled), cells)
+        return Effects(
+            bind, self._program(before), self._program(after), any(self._conditions.values()),
+            tuple(self.targets()), reads, nodes, tuple(self._filled), cells,
+        )  # fmt: skip
+
+    def _program(self, lines: Sequence[str]) -> ProgramText:
+        """The lines of a function, to be compared with those of another run."""
+        text = "\n".join(lines)
+        names = dict.fromkeys(re.findall(r"\b[ct]\d+\b", text))
+        constants = tuple([item_key(self._names[name]) for name in names if name in self._names])
+        numbers = [int(name[1:]) for name in names if name[0] == "t"]
+        return ProgramText(text, constants, tuple([k for k in numbers if k < len(self._targets)]))
 
     def _taken_apart(self, variables: list[str], entries: str) -> list[str]:
         """The line that takes many numbers apart; none where all are appended to a list at once."""

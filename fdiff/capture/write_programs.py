@@ -15,27 +15,51 @@ Before = Callable[[object], bool]
 After = Callable[..., object]  # takes the result of a call and values, and returns the result
 
 
+class BoundWrites(NamedTuple):
+    """The two functions, bound to the user's objects `targets`."""
+
+    before: Before
+    after: After
+    targets: tuple[object, ...]
+
+
+class ProgramText(NamedTuple):
+    """The lines of one of the functions, and what they name: constants, and targets by number."""
+
+    lines: str
+    constants: tuple[object, ...]
+    targets: tuple[int, ...]
+
+    def on(self, targets: Sequence[object]) -> object:
+        """What is equal for functions that do the same to the same objects."""
+        return self.lines, self.constants, tuple([id(targets[k]) for k in self.targets])
+
+
 class Effects(NamedTuple):
-    """The writes of a run: the objects they go to, the outputs they need, and the function.
+    """The writes of a run: the objects they go to, the outputs they need, and the functions.
 
     An output is a node of the tape, or many that are given as one array. Arrays that are `filled`
-    get all their entries; variables of enclosing functions (`in_cells`) belong to one function.
+    get all their entries; variables of enclosing functions (`in_cells`) belong to one function. The
+    run `decides` by the numbers that it reads if other numbers would have it do something else.
     """
 
     bind: Callable[..., tuple[Before, After]]
+    before: ProgramText
+    after: ProgramText
+    decides: bool
     nodes: tuple[WriteTarget, ...]
     reads: tuple[NumberRead, ...]
     outputs: tuple[tuple[int, ...], ...]
     filled: tuple[Array, ...]
     in_cells: bool
 
-    def bound(self, walk: Revalidation) -> tuple[Before, After] | None:
+    def bound(self, walk: Revalidation) -> BoundWrites | None:
         """The functions for the objects that a walk has met; None unless it has met each once."""
         if any(id(node) not in walk.targets for node in self.nodes):
             return None
-        found = [walk.targets[id(node)] for node in self.nodes]
-        mine = {id(value): id(node) for value, node in zip(found, self.nodes, strict=True)}
-        if len(mine) < len(found) or any(
+        targets = tuple([walk.targets[id(node)] for node in self.nodes])
+        mine = {id(value): id(node) for value, node in zip(targets, self.nodes, strict=True)}
+        if len(mine) < len(targets) or any(
             mine.get(value, node) != node for node, value in walk.seen
         ):
             return None  # one of them stands elsewhere too, where the run read it as another
@@ -43,7 +67,7 @@ class Effects(NamedTuple):
             return None
         for read in self.reads:
             walk.arrays[read.slot] = read.buffer
-        return self.bind(*found)
+        return BoundWrites(*self.bind(*targets), targets)
 
     def overlap(self, arrays: Sequence[object], captured: Sequence[np.ndarray | None]) -> bool:
         """Whether an array that is written to may share memory with another of these.

@@ -9,6 +9,7 @@ built. The entry stub (`fdiff.kernels`) is machine code that carries out this de
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import cast
 
 import fdiff.intact_numpy as np
 
@@ -99,7 +100,8 @@ class _KernelCall:
         self.parts = parts
         self._slots = list(self._step.runner.slots())
         self._guard = self._slots.pop() if self._step.guarded else None
-        self._after = self.pins[0].after  # writes what `f` has written, given these outputs
+        writes = self.pins[0].writes  # its `after` writes what `f` has written, given these outputs
+        self._after = None if writes is None else writes.after
         effects = variant.inner[0][1].effects
         if effects is not None and (
             effects.filled or not self._step.written == len(effects.outputs)
@@ -171,8 +173,7 @@ class _KernelCall:
     def preconditions(self, f: Function | None) -> Preconditions:
         """What must be as it was; with `f`, that or a sibling of it comes before the arguments."""
         before = () if f is None else reads_of_function(f)
-        roots = self.variant.inner[: self.variant.roots]
-        if before is None or not (f is None or all(own.serves_siblings() for _, own in roots)):
+        if before is None or not (f is None or self.variant.inner[0][1].serves_siblings()):
             raise NoFastPathError
         held = native_reads(self.pins)
         return held._replace(lookups=(*before, *held.lookups))
@@ -203,12 +204,10 @@ class _KernelCall:
 
 def _pins(variant: Variant, f: Function) -> list[Pins]:
     """What each function of the trace read from outside, as objects to compare by identity."""
-    roots = variant.roots
-    found = [reads.pins(f if k < roots else g) for k, (g, reads) in enumerate(variant.inner)]
-    pins = [one for one in found if one is not None]
-    if len(pins) < len(found):
+    pins = [reads.pins(g if k else f) for k, (g, reads) in enumerate(variant.inner)]
+    if any(one is None for one in pins):
         raise NoFastPathError
-    return pins
+    return cast("list[Pins]", pins)
 
 
 def _only_step(variant: Variant) -> PlanStep:

@@ -13,10 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 import fdiff.intact_numpy as np
 
+from ..arraytype import ArrayType
+from ..capture.merged_dependencies import MergedDependencies
 from ..kernel_rule import Kind
 from ..primitive import PRIMITIVES
 from ..process.float_flags import Doubts
@@ -36,34 +38,42 @@ _SAFE = {
 }  # fmt: skip
 
 
-def merge(kept: Sequence[Variant], *, at_once: bool = False) -> Variant | None:
+def merge(kept: Sequence[Variant], f: object, *, at_once: bool = False) -> Variant | None:
     """The newest of `kept`, and all that are like it, as one variant without a plan.
 
     None while there are few of them compared with those that have been merged before, unless
-    calls alternate so often that they are merged `at_once`.
+    calls alternate so often that they are merged `at_once`. Traces that do not hold for `f` now are
+    left out, as all of them are compared before each call.
     """
     newest = next((v for v in kept if not v.ways), kept[0])
     if not _is_simple(newest):
         return None
-    alike = [v for v in kept if _is_simple(v) and _agree(v, newest)]
-    before = next((v for v in kept if v.ways and _agree(v, newest)), None)
-    merged_before = () if before is None else before.ways
+    alike = [v for v in kept if _is_simple(v) and _agree(v, newest) and _holds(v, f)]
+    before = next((v for v in kept if v.ways and _agree(v.ways[0], newest)), None)
+    merged_before = [v for v in ([] if before is None else before.ways) if _holds(v, f)]
     ways = (*alike, *merged_before)
     size = sum(len(v.tape) + len(cast("Tape", v.check)) for v in ways)
     least = 1 if at_once else max(FIRST, len(merged_before) // SHARE)
     if len(alike) < least or not 2 <= len(ways) <= WAYS or size > NODES:
         return None
-    tape, check = _choosing(ways)
+    chosen, many = _values(ways)
+    reads = MergedDependencies([v.inner[0][1] for v in ways], f, chosen)
+    tape, check, written = _choosing(ways, reads, chosen, many)
     return replace(
         newest,
         tape=tape,
         check=check,
+        written=written,
         guards=sum(v.guards for v in ways),
-        inner=tuple(v.inner[0] for v in ways),
-        roots=len(ways),
+        inner=((newest.inner[0][0], reads),),
+        order=tuple([(0, k) for k in range(len(reads.arrays))]),
         ways=ways,
         doubts=Doubts(),
     )
+
+
+def _holds(variant: Variant, f: object) -> bool:
+    return variant.inner[0][1].refresh(f) is not None
 
 
 def without_merged(kept: Sequence[Variant], merged: Variant) -> list[Variant]:
@@ -76,19 +86,22 @@ def without_merged(kept: Sequence[Variant], merged: Variant) -> list[Variant]:
 
 
 def _is_simple(variant: Variant) -> bool:
-    """Whether a variant is short, relies on nothing but guards, and cannot raise an error."""
+    """Whether a variant is short, relies on guards and numbers alone, and cannot raise an error."""
     if variant.ways or variant.check is None or len(variant.inner) != 1:
         return False
-    if variant.pinned or variant.layouts or variant.swapped or variant.order:
+    if variant.pinned or variant.layouts or variant.swapped:
         return False
     reads = variant.inner[0][1]
-    if reads.effects is not None:  # what a way writes, it alone writes
+    effects = reads.effects
+    numbers = 0 if effects is None else len(effects.reads)
+    if len(reads.arrays) > numbers or (effects is not None and effects.filled):
         return False
-    if reads.arrays or any(variant.outs) or not variant.tape.outputs:
+    if any(variant.outs) or not variant.tape.outputs:
         return False
     if any(number is not None for number in variant.numbers):
         return False
-    return all(map(_is_safe, (*variant.tape.nodes, *variant.check.nodes)))
+    written = () if variant.written is None else variant.written.nodes
+    return all(map(_is_safe, (*variant.tape.nodes, *variant.check.nodes, *written)))
 
 
 def _is_safe(node: Node) -> bool:
@@ -103,30 +116,67 @@ def _is_safe(node: Node) -> bool:
     return rule.kind in _SAFE or rule.kind.is_elementwise
 
 
-def _agree(one: Variant, other: Variant) -> bool:
+def _agree(a: Variant, b: Variant) -> bool:
     """Whether two variants take the same inputs and give results of the same structure."""
+    count = len(a.traced)
     return (
-        one.tape.input_types == other.tape.input_types
-        and one.tape.output_types == other.tape.output_types
-        and (one.wrt, one.traced, one.direct) == (other.wrt, other.traced, other.direct)
-        and (one.in_spec, one.out_spec) == (other.in_spec, other.out_spec)
-        and (one.scalars, one.input_scalars) == (other.scalars, other.input_scalars)
+        a.tape.input_types[:count] == b.tape.input_types[:count]
+        and a.tape.output_types == b.tape.output_types
+        and (a.wrt, a.traced, a.direct) == (b.wrt, b.traced, b.direct)
+        and (a.in_spec, a.out_spec) == (b.in_spec, b.out_spec)
+        and (a.scalars, a.input_scalars) == (b.scalars, b.input_scalars)
+        and _decisions(a) == _decisions(b)
     )
 
 
-def _choosing(ways: Sequence[Variant]) -> tuple[Tape, Tape]:
-    """The tape that chooses the results of the way whose guards hold, and whether one's do."""
+def _decisions(variant: Variant) -> object:
+    """How numbers that are read anew decide what is done; None where they decide nothing."""
+    effects = variant.inner[0][1].effects
+    return effects.before if effects is not None and effects.decides else None
+
+
+def _values(ways: Sequence[Variant]) -> tuple[list[tuple[int, ...]], int]:
+    """For each way which of the values it writes, and their number: ways share those of a type."""
+    numbers: dict[tuple[ArrayType, int], int] = {}
+    chosen: list[tuple[int, ...]] = []
+    for way in ways:
+        types = () if way.written is None else way.written.output_types
+        keys = [(t, types[:k].count(t)) for k, t in enumerate(types)]
+        chosen.append(tuple([numbers.setdefault(key, len(numbers)) for key in keys]))
+    return chosen, len(numbers)
+
+
+def _choosing(
+    ways: Sequence[Variant], reads: MergedDependencies, chosen: Sequence[tuple[int, ...]], many: int
+) -> tuple[Tape, Tape, Tape | None]:
+    """The results of the way whose guards hold, whether those of one do, and what that way writes.
+
+    It writes `many` values at most. Where not all ways write the same, its number comes last.
+    """
+    count, size = len(ways[0].traced), len(ways[0].tape.outputs)
+    types = [
+        *ways[0].tape.input_types[:count],
+        *(ArrayType(a.shape, a.dtype) for a in reads.arrays),
+    ]
     with Trace("merge", lines=False) as trace:
-        inputs = [trace.input(t) for t in ways[0].tape.input_types]
-        *others, last = ways
-        outs = splice(last.tape, inputs, trace)
-        (holds,) = splice(cast("Tape", last.check), inputs, trace)
-        for way in reversed(others):
-            (own,) = splice(cast("Tape", way.check), inputs, trace)
-            mine = splice(way.tape, inputs, trace)
-            outs = [
-                cast("TracedArray", np.where(own, a, b)) for a, b in zip(mine, outs, strict=True)
-            ]
-            holds = cast("TracedArray", np.logical_or(own, holds))
-        finish = trace.builder.finish
-        return finish([trace.lift(out) for out in outs]), finish([trace.lift(holds)])
+        inputs = [trace.input(type_) for type_ in types]
+        holds: Any = False
+        row: list[Any] = [None] * (size + 1 + many)  # results, number of the way, values
+        for k in reversed(range(len(ways))):
+            way, begin = ways[k], count + reads.first[k]
+            mine = [*inputs[:count], *inputs[begin : begin + len(way.tape.inputs) - count]]
+            (own,) = splice(cast("Tape", way.check), mine, trace)
+            values: list[Any] = [None] * many
+            for number, value in zip(chosen[k], _spliced(way.written, mine, trace), strict=True):
+                values[number] = value
+            parts = zip((*splice(way.tape, mine, trace), float(k), *values), row, strict=True)
+            row = [a if b is None else b if a is None else np.where(own, a, b) for a, b in parts]
+            holds = own if holds is False else np.logical_or(own, holds)
+        results, number, written = row[:size], row[size], row[size + 1 :]
+        written += [] if reads.same_writes else [number]
+        finish = lambda *values: trace.builder.finish([*map(trace.lift, values)])  # noqa: E731 - short
+        return finish(*results), finish(holds), finish(*written) if written else None
+
+
+def _spliced(tape: Tape | None, inputs: list[TracedArray], trace: Trace) -> Sequence[TracedArray]:
+    return () if tape is None else splice(tape, inputs, trace)

@@ -31,36 +31,25 @@ def native_reads(pins: Sequence[Pins]) -> Preconditions:
     """All that must be as it was. Captured arrays are inputs, whose types the stub compares."""
     reads: list[Lookup] = []
     rest: dict[Any, list[Any]] = {}
-    met: set[tuple[object, ...]] = set()  # traces of one function read much the same
-    for check, found in _kinds(pins):
+    for check, places in _kinds(pins):
         look = _NATIVE_READS.get(check)
-        for one in found:
-            key = (check, *map(_identity, one if type(one) is tuple else (one,)))
-            if key not in met:
-                met.add(key)
-                seen = None if look is None else look(*one)
-                if seen is None:
-                    rest.setdefault(check, []).append(one)
-                else:
-                    reads += seen
+        for one in places:
+            seen = None if look is None else look(*one)
+            if seen is None:
+                rest.setdefault(check, []).append(one)
+            else:
+                reads += seen
     return Preconditions(tuple(reads), tuple((c, tuple(left)) for c, left in rest.items()), pins)
 
 
 def _kinds(pins: Sequence[Pins]) -> Iterator[tuple[Any, tuple[Any, ...]]]:
-    """Kinds of places, and what was found in those of that kind."""
+    """Kinds of places, and what stood in those of that kind."""
     for one in pins:
         yield revalidation.attributes, tuple([(f, "__code__", code) for f, code in one.codes])
         yield revalidation.items, one.items
-        for check, found in one.places:
+        for check, places in one.places:
             if check is not revalidation.known:
-                yield check, found
-
-
-def _identity(part: object) -> object:
-    """A name by its value, names likewise, anything else by its address: `pins` keep it alive."""
-    if type(part) is tuple and all(type(name) is str for name in part):
-        return part
-    return part if type(part) is str else id(part)
+                yield check, places
 
 
 def reads_of_function(f: object) -> tuple[Lookup, ...] | None:

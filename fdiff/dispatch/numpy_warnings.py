@@ -54,9 +54,10 @@ def warn_after_hint(
     if not _would_reach_user(doubts, variant):
         return
     if variant.eager is None:
-        if doubts.plan is None:
-            doubts.plan = Interpreter(variant.tape)
-        found = doubts.plan.flagged(arrays)
+        variant, arrays = variant.taken(arrays)
+        if variant.doubts.plan is None:
+            variant.doubts.plan = Interpreter(variant.tape)
+        found = variant.doubts.plan.flagged(arrays)
         doubts.false = 0 if found else doubts.false + 1
         if not found:
             return

@@ -174,7 +174,7 @@ class Program:
                 if stability is not None:
                     stability.hit()
                     if not self.steady and stability.switched():
-                        self._merge(known, stability, at_once=True)  # type: ignore[arg-type] - as above
+                        self._merge(known, f, stability, at_once=True)  # type: ignore[arg-type] - as above
                 return variant, arrays  # type: ignore[return-value] - leaves of a direct variant are arrays
         self.steady = False
         variant, inputs = self.trace(f, args, kwargs)
@@ -184,21 +184,21 @@ class Program:
             if variant.check is not None:
                 stability = self.stability.setdefault(key, BranchStability())
                 stability.miss(variant.guards)
-                self._merge(kept, stability)
+                self._merge(kept, f, stability)
             del kept[ALTERNATIVES + max(len(v.ways) // SHARE for v in kept) :]
             if len(self.variants) > VARIANTS:
                 self.stability.pop(self.variants.popitem(last=False)[0], None)
         return variant, inputs  # type: ignore[return-value] - no trace is under way: they are arrays
 
     def _merge(
-        self, kept: list[Variant], stability: BranchStability, *, at_once: bool = False
+        self, kept: list[Variant], f: Function, stability: BranchStability, *, at_once: bool = False
     ) -> None:
         """Put traces that take different branches together, if that is due."""
         if self.device != CPU or len(kept) < 2:
             return
         with no_fork:  # few programs branch on values
             from .merged_variants import merge, without_merged  # noqa: PLC0415 - see above
-        merged = merge(kept, at_once=at_once)
+        merged = merge(kept, f, at_once=at_once)
         if merged is not None:
             with building(merged.call):
                 merged.plan = self._plan(merged)

@@ -68,8 +68,7 @@ class Variant:
     What `f` writes to the outside is written again after each later call (`after`), with the
     outputs of `written`, a tape of the same inputs.
 
-    A variant that was merged from others has these as `ways`; the first `roots` of `inner` are the
-    function itself, once for each.
+    A variant that was merged from others has these as `ways`.
 
     `plan` is what the operator made of the variant. An `eager` trace is for one call; `path` is the
     hash of what Python saw in it. The tapes run on `device`.
@@ -98,7 +97,6 @@ class Variant:
     guards: int = 0
     written: Tape | None = None
     device: str = CPU
-    roots: int = 1
     ways: tuple[Variant, ...] = ()
     plan: OperatorPlan = NO_PLAN
     doubts: Doubts = field(default_factory=Doubts)
@@ -112,12 +110,10 @@ class Variant:
         self._writer: Callable[..., Sequence[object]] | None = None
 
     def _refresh_all(self, f: Callable[..., object]) -> list[np.ndarray] | None:
-        found = [
-            reads.refresh(f if k < self.roots else g) for k, (g, reads) in enumerate(self.inner)
-        ]
-        if any(part is None for part in found):
+        parts = [reads.refresh(g if k else f) for k, (g, reads) in enumerate(self.inner)]
+        if any(part is None for part in parts):
             return None
-        return [found[p][j] for p, j in self.order]  # type: ignore[index] - none is None here
+        return [parts[p][j] for p, j in self.order]  # type: ignore[index] - none is None here
 
     def leaves(self, args: tuple[object, ...], kwargs: dict[str, object]) -> list[object]:
         """The leaves of arguments that are inputs of the tape."""
@@ -136,7 +132,7 @@ class Variant:
     def after(self, f: Callable[..., object]) -> After | None:
         """What writes the values of `written` after a call of `f`, once it was refreshed."""
         pins = self.inner[0][1].pins(f)
-        return None if pins is None else pins.after
+        return None if pins is None or pins.writes is None else pins.writes.after
 
     def fills_argument(self, arrays: Sequence[object], captured: Sequence[np.ndarray]) -> bool:
         """Whether an argument may share memory with an array that `f` writes to."""
@@ -150,6 +146,17 @@ class Variant:
         if self._writer is None:
             self._writer = runner_on(self.device, self.written)
         return self._writer(arrays)  # type: ignore[arg-type] - concrete arrays, of the types of the variant
+
+    def taken(self, arrays: Sequence[np.ndarray]) -> tuple[Variant, Sequence[np.ndarray]]:
+        """The way that is taken at these inputs, and its inputs: what plain code would compute."""
+        count = len(self.traced)
+        for k, way in enumerate(self.ways):
+            begin = count + self.inner[0][1].first[k]  # type: ignore[attr-defined] - merged ones
+            end = begin + len(way.tape.inputs) - count
+            own = [*arrays[:count], *arrays[begin:end]]
+            if way.guards_hold(own):
+                return way, own
+        return self, arrays
 
     def release(self) -> None:
         """Let go of an eager trace, so that no cycle of references outlives the call."""

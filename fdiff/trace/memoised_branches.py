@@ -35,12 +35,12 @@ def truth_if_not_memoised(trace: Recorder, node_id: int, root: Recorder) -> bool
     hits = {i: place for i, place in memoised.items() if _is_hit(trace, i, cone)}
     if not hits:
         return None
-    on_hit, on_miss = _evaluate(trace, cone, ()), _evaluate(trace, cone, hits)
-    if on_hit == on_miss:
+    on_hit, *misses = [_evaluate(trace, cone, hits, absent) for absent in (None, np.inf, -np.inf)]
+    if on_hit in misses:  # or it asks which is larger, as for the best value so far
         return None
     for place in hits.values():
         session.assumed_missing(place)
-    return on_miss
+    return not on_hit
 
 
 def is_memoised_key(key: object, root: Recorder) -> bool:
@@ -97,14 +97,16 @@ def _is_hit(trace: Recorder, node_id: int, cone: list[int]) -> bool:
     )
 
 
-def _evaluate(trace: Recorder, cone: list[int], absent: Collection[int]) -> bool:
-    """The truth value of the last node of `cone`, with infinity for the nodes that are `absent`."""
+def _evaluate(
+    trace: Recorder, cone: list[int], hits: Collection[int], absent: float | None
+) -> bool:
+    """The truth value of the last node of `cone`, with a number in place of the `hits` if given."""
     known: dict[int, object] = {}
     with np.errstate(all="ignore"):
         for i in cone:
             node = trace.builder.nodes[i]
-            if i in absent:
-                known[i] = np.full(node.type.shape, np.inf, node.type.dtype)
+            if absent is not None and i in hits:
+                known[i] = np.full(node.type.shape, absent, node.type.dtype)
             elif node.primitive is INPUT or node.primitive is CONSTANT:
                 known[i] = trace.guards.value(i, "compared a value")
             else:

@@ -1,0 +1,162 @@
+"""The dependencies of several runs of one function that took different ways, as those of one run.
+
+All that any way has read is compared before a call, each place once. Numbers that ways read anew in
+the same places are read once for all of them. Which way a call takes is known when the tape has
+run: the number of the way is the last of the values to be written, and what that way writes is
+written, in its own order. Where all ways write the same there is no such number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ..intact_numpy import np
+from .dependencies import Dependencies, Pins
+from .revalidation import Places
+from .value_kinds import MISSING
+from .write_programs import After, Before, BoundWrites, Effects
+from .write_targets import NumberRead
+
+_NOTHING = BoundWrites(lambda _: True, lambda result, *_: result, ())
+
+
+class MergedDependencies(Dependencies):
+    """The dependencies of `ways`, which hold for the function `f`.
+
+    `chosen` are for each way the values that it writes, as numbers among those of all ways.
+    `first` are for each way the captured array at which its own begin: numbers that are read anew,
+    as ways have no other. `same_writes` tells whether all ways write the same.
+    """
+
+    __slots__ = ("_chosen", "_first_alike", "_readers", "_ways", "first", "same_writes")
+
+    def __init__(
+        self, ways: Sequence[Dependencies], f: object, chosen: Sequence[tuple[int, ...]]
+    ) -> None:
+        self._ways, self._chosen = tuple(ways), tuple(chosen)
+        self.opaque, self.lines, self.traced, self.once = (), (), False, False
+        pins = [reads.pins(f) for reads in ways]
+        writes = [_NOTHING if p is None or p.writes is None else p.writes for p in pins]
+        reads = [_reads(way.effects, bound) for way, bound in zip(ways, writes, strict=True)]
+        first_alike = [reads.index(key) for key in reads]
+        self._readers = [*dict.fromkeys(first_alike)]  # ways that read numbers for those like them
+        begins, arrays = dict[int, int](), list[np.ndarray]()
+        for k in self._readers:
+            begins[k] = len(arrays)
+            arrays += ways[k].arrays
+        self._first_alike, self.first = first_alike, [begins[k] for k in first_alike]
+        self.arrays = tuple(arrays)
+        self.same_writes = len({*zip(map(_writes, ways, writes), chosen, strict=True)}) == 1
+        self.effects = self._effects()
+        self._pins = Pins(MISSING, (), (), (), [])
+        self.refresh(f)
+
+    def _effects(self) -> Effects | None:
+        """What all ways have written, as far as calls need to know it before they take one."""
+        effects = [way.effects for way in self._ways if way.effects is not None]
+        if not effects:
+            return None
+        count = max((k + 1 for numbers in self._chosen for k in numbers), default=0)
+        reads = [
+            NumberRead(read.type, self.first[k] + read.slot, read.buffer)
+            for k in self._readers
+            for read in getattr(self._ways[k].effects, "reads", ())
+        ]
+        return effects[0]._replace(
+            nodes=(),
+            reads=tuple(reads),
+            outputs=((),) * (count + (not self.same_writes)),
+            in_cells=any(own.in_cells for own in effects),
+        )
+
+    def _walk(self, f: object) -> list[np.ndarray] | None:
+        """Read everything again, way by way."""
+        for way in self._ways:
+            if way.refresh(f) is None:
+                return None
+        pins = [own for way in self._ways if (own := way.pins(f)) is not None]
+        if len(pins) < len(self._ways):
+            return None
+        bound = self._bound([own.writes or _NOTHING for own in pins])
+        if bound is None:
+            return None
+        codes = _distinct(code for own in pins for code in own.codes)
+        items = _distinct(item for own in pins for item in own.items)
+        places = _places(pins)
+        if self.effects is not None:
+            places = (*places, (bound.before, (None,)))  # last: it fills the inputs
+        arrays = [array for k in self._readers for array in pins[k].arrays]
+        self._pins = Pins(f, codes, items, places, arrays, bound)
+        return self._current(arrays)
+
+    def _bound(self, writes: Sequence[BoundWrites]) -> BoundWrites | None:
+        """What reads and writes for all ways; None where they go to other objects than before."""
+        reads = [_reads(way.effects, bound) for way, bound in zip(self._ways, writes, strict=True)]
+        if any(reads[k] != own for k, own in zip(self._first_alike, reads, strict=True)):
+            return None
+        readers = [k for k in self._readers if self._ways[k].effects is not None]
+        before = _all_of([writes[k].before for k in readers])
+        if not self.same_writes:
+            after = _of_way([bound.after for bound in writes], self._chosen)
+            return BoundWrites(before, after, ())
+        if len({*map(_writes, self._ways, writes)}) > 1:
+            return None
+        return BoundWrites(before, writes[0].after, ())
+
+
+def _reads(effects: Effects | None, bound: BoundWrites) -> object:
+    """What tells how numbers are read anew: the same for ways that read the same numbers."""
+    if effects is None:
+        return None
+    slots = tuple([(read.type, read.slot) for read in effects.reads])
+    return slots, effects.before.on(bound.targets)
+
+
+def _writes(way: Dependencies, bound: BoundWrites) -> object:
+    return None if way.effects is None else way.effects.after.on(bound.targets)
+
+
+def _all_of(befores: Sequence[Before]) -> Before:
+    if len(befores) == 1:
+        return befores[0]
+
+    def before(_: object) -> bool:
+        for reads in befores:  # noqa: SIM110 - a generator costs as much as what it calls
+            if not reads(None):
+                return False
+        return True
+
+    return before
+
+
+def _of_way(afters: Sequence[After], chosen: Sequence[tuple[int, ...]]) -> After:
+    """What writes for the way whose number is the last of the values."""
+
+    def after(result: object, *values: Any) -> object:
+        way = int(values[-1])
+        return afters[way](result, *[values[k] for k in chosen[way]])
+
+    return after
+
+
+def _places(pins: Iterable[Pins]) -> Places:
+    """Where any way has looked other than in mappings and at code, and what stood there."""
+    kinds: dict[Any, list[Any]] = {}
+    for own in pins:
+        for check, places in own.places:
+            if own.writes is None or check is not own.writes.before:
+                kinds.setdefault(check, []).extend(places)
+    return tuple([(check, _distinct(places)) for check, places in kinds.items()])
+
+
+def _distinct(places: Iterable[Any]) -> tuple[Any, ...]:
+    """Places that several ways have looked at once: the ways read much the same."""
+    return tuple({_identity(place): place for place in places}.values())
+
+
+def _identity(part: Any) -> object:
+    """A name by its value, anything else by its address: pins keep it alive."""
+    if type(part) is tuple:
+        return tuple(map(_identity, part))
+    return part if type(part) is str else id(part)
