@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import zip_longest
 from math import prod
 from typing import NamedTuple
 
@@ -55,7 +56,13 @@ def broadcast(*shapes: Shape) -> Shape:
     """Common shape of `shapes` by NumPy's rules; ValueError as NumPy words it."""
     if len({*shapes, ()}) == 2:  # one shape, and maybe scalars
         return max(shapes, key=len)
-    return np.broadcast_shapes(*shapes)
+    if max(map(len, shapes)) <= 32:  # NumPy has arrays of 64 axes, but its function takes no more
+        return np.broadcast_shapes(*shapes)
+    columns = zip_longest(*[shape[::-1] for shape in shapes], fillvalue=1)
+    lengths = [set(column) - {1} or {1} for column in columns]
+    if any(len(each) > 1 for each in lengths):
+        raise ValueError("shape mismatch: objects cannot be broadcast to a single shape")
+    return tuple([each.pop() for each in reversed(lengths)])
 
 
 @lru_cache(maxsize=4096)

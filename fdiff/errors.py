@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from reprlib import Repr
 from typing import TypeVar
 
 import fdiff.intact_numpy as np
@@ -97,6 +98,7 @@ class RetraceWarning(UserWarning):
     """`f` is traced at each call: it reads what cannot be compared, or branches another way."""
 
 
+UNNAMED = "this call"  # in errors from below all public calls, each of which puts its name there
 before_warning: list[Callable[[], object]] = []  # what makes room on the screen
 
 
@@ -127,6 +129,19 @@ def failure(kind: type[E], call: str, fact: str, way_out: str) -> E:
     return kind(message(call, fact, way_out, user_line()))
 
 
+_SHOWN = Repr()
+_SHOWN.maxother, _SHOWN.maxstring, _SHOWN.maxlist = 120, 120, 10
+_SHOWN.maxlevel, _SHOWN.maxtuple = 4, 10
+
+
+def shown(value: object) -> str:
+    """A value of the user's in a message: its repr on one line, not long, and never an error."""
+    try:
+        return " ".join(_SHOWN.repr(value).split())
+    except Exception:  # noqa: BLE001 - a class of the user's may raise anything there
+        return f"an object of type {type(value).__name__}"
+
+
 def flag(value: object, role: str, call: str, way: str = "Write True or False.") -> bool:
     """An option that is on or off: a truth value, Python's or NumPy's, or 0 or 1.
 
@@ -136,8 +151,32 @@ def flag(value: object, role: str, call: str, way: str = "Write True or False.")
         return bool(value)
     if isinstance(value, (int, np.integer)) and value in (0, 1):
         return bool(value)
-    shown = repr(value) if isinstance(value, (str, int, float)) else type(value).__name__
-    raise failure(InputError, call, f"{role} must be True or False, not {shown}.", way)
+    word = shown(value) if isinstance(value, (str, int, float)) else type(value).__name__
+    raise failure(InputError, call, f"{role} must be True or False, not {word}.", way)
+
+
+def choice(value: object, choices: Iterable[str], role: str, call: str, way: str) -> str:
+    """An option that is one of a few words; anything else is refused, whatever it compares as."""
+    if isinstance(value, str) and value in choices:
+        return str(value)
+    *most, last = map(repr, choices)
+    words = f"{', '.join(most)} or {last}" if most else last
+    fact = f"{role} must be {words}, not {shown(value)}."
+    raise failure(InputError, call, fact, way)
+
+
+def unbounded(call: str, fact: str) -> InputError:
+    """The error for nested data without an end, or with one that is too far down to walk to."""
+    way = "Refer to what is further out by an int or a str; put nested arrays into one list."
+    return failure(InputError, call, fact, way)
+
+
+def name_call(error: BaseException, name: str, f: object) -> None:
+    """Put the public call into an error that was raised below all of them."""
+    text = str(error.args[0]) if error.args else ""
+    if text.startswith(f"{UNNAMED}: "):
+        call = called(name, f) if callable(f) else name
+        error.args = (call + text.removeprefix(UNNAMED), *error.args[1:])
 
 
 def given_path(value: object, role: str, call: str) -> Path:

@@ -9,23 +9,33 @@ from __future__ import annotations
 
 import inspect
 import os
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial, wraps
 from opcode import opmap
-from types import TracebackType
+from types import CodeType, TracebackType
 from typing import Any, ParamSpec, TypeVar
 
-from .errors import FdiffError, InputError, called, message
+from .errors import FdiffError, InputError, called, failure, message, name_call, unbounded
 from .user_lines import Line, is_internal, is_own, line_in, user_line, within_scipy
 
 VARIABLE = "FDIFF_TRACEBACK"
 
-# What to do, by words of the error; of the first row that fits.
+# What to do with data that NumPy makes no array of; and by words of other errors. The first row
+# that fits counts.
+_DATA = {
+    "maximum supported dimension": "NumPy has no arrays of more axes: x.reshape(-1) has one.",
+    "maximum number of dimension": "NumPy has no arrays of more axes: x.reshape(-1) has one.",
+    "array is too big": "Use products, fdiff.vjp, jvp or hvp, which are no larger than the inputs.",
+    "inhomogeneous": "Make an array of each part, and put these into a tuple or dict.",
+    "int too large to convert": "Pass a float.",
+}
 _CONSTRAINT = (
     "NonlinearConstraint calls hess(x, v): write"
     " hess=lambda x, v: fdiff.hessian(lambda x: numpy.dot(v, {name}(x)))(x)."
 )
-_WAYS = {
+_WAYS = _DATA | {
+    "appears to not have been used": "Pass allow_unused=True to have None in its place.",
     "required positional": "Pass what `{name}` takes: arguments stand as they do in its own calls.",
     "required keyword": "Pass what `{name}` takes: arguments stand as they do in its own calls.",
     "positional argument": "Pass what `{name}` takes: arguments stand as they do in its own calls.",
@@ -69,6 +79,7 @@ _WAYS = {
 _RAISING = {opmap["RAISE_VARARGS"], opmap["RERAISE"]}
 _ALONE = "Call `{name}` itself, with the same arguments, to look into it without fdiff."
 _FACT = "this line raised the error:"
+_WALK = 100  # calls of one function inside each other that are a walk through nested data
 
 P = ParamSpec("P")
 C = TypeVar("C")
@@ -79,9 +90,14 @@ def trim(error: BaseException, name: str = "", f: object = None) -> None:
     """Take fdiff's frames out of an error, but for the public function's that is to raise it again.
 
     ``FDIFF_TRACEBACK=full`` in the environment leaves all of them in. `name` and `f` are the public
-    call, for the note of an error in the words of others.
+    call, for the note of an error in the words of others. Where NumPy or Python refused data that
+    no array can be made of, or that has no end, an `InputError` is raised in its place.
     """
-    if name and isinstance(error, Exception) and not isinstance(error, FdiffError):
+    if name and isinstance(error, (RecursionError, ValueError, OverflowError)):
+        _refuse_data(error, called(name, f) if callable(f) else name)
+    if name and isinstance(error, FdiffError):
+        name_call(error, name, f)
+    elif name and isinstance(error, Exception):
         _explain(error, name, f)
     if os.environ.get(VARIABLE) == "full":
         return
@@ -223,6 +239,27 @@ def _on_purpose(traceback: TracebackType | None) -> bool:
     if is_internal(code.co_filename):
         return False
     return code.co_code[traceback.tb_lasti] in _RAISING
+
+
+def _refuse_data(error: BaseException, call: str) -> None:
+    """Raise an `InputError` where fdiff, and not `f`, met what is in `_DATA`."""
+    counts, inside, traceback = Counter[CodeType](), False, error.__traceback__
+    while traceback is not None:  # which frames of fdiff's are there after the last of the user's
+        code = traceback.tb_frame.f_code
+        if is_own(code.co_filename):
+            counts[code] += 1
+        elif counts and not is_internal(code.co_filename):
+            counts.clear()
+            inside = True
+        traceback = traceback.tb_next
+    words = str(error)
+    way = next((way for part, way in _DATA.items() if part in words), "")
+    if not isinstance(error, RecursionError):
+        if way and counts and not inside:
+            raise failure(InputError, call, words.rstrip(".") + ".", way) from None
+    elif max(counts.values(), default=0) > _WALK:
+        fact = "an argument, a result or what `f` captures contains itself, or is nested too deep."
+        raise unbounded(call, fact) from None
 
 
 def _of_others(traceback: TracebackType | None) -> TracebackType | None:

@@ -12,7 +12,7 @@ from functools import lru_cache
 from types import NoneType
 from typing import Any, NamedTuple, cast
 
-from .errors import InputError, failure
+from .errors import UNNAMED, InputError, failure, shown, unbounded
 
 
 class Spec(NamedTuple):
@@ -28,6 +28,7 @@ class Spec(NamedTuple):
 
 
 LEAF = Spec(None)
+MOST_LEVELS = 200  # of containers inside each other: far from where Python's recursion ends
 Flatten = Callable[[Any], tuple[Sequence[object], object]]  # children, and what else there is
 Unflatten = Callable[[Any, tuple[object, ...]], object]
 _registered: dict[type, tuple[Flatten, Unflatten]] = {}  # classes of the user
@@ -71,7 +72,7 @@ def _registered_parts(kind: type, tree: object) -> tuple[tuple[object, ...], Seq
     try:
         hash(other)
     except TypeError:
-        fact = f"the data that flatten returns beside the children, {other!r}, has no hash."
+        fact = f"the data that flatten returns beside the children, {shown(other)}, has no hash."
         way = "Return a tuple, a text, a number or None: traces are kept by it."
         raise failure(InputError, call, fact, way) from None
     return tuple([(other, k) for k in range(len(children))]) or ((other, -1),), children
@@ -103,18 +104,31 @@ def node_parts(tree: object) -> tuple[tuple[object, ...], Sequence[object]] | No
 
 
 def flatten(tree: object) -> tuple[list[object], Spec]:
-    """Leaves from left to right, and the spec that puts them back."""
+    """Leaves from left to right, and the spec that puts them back.
+
+    A tree that contains itself, or is deeper than `MOST_LEVELS`, is refused; the public call puts
+    its name into the error (`tracebacks.trim`).
+    """
     leaves: list[object] = []
-    return leaves, _flatten(tree, leaves)
+    return leaves, _flatten(tree, leaves, [])
 
 
-def _flatten(tree: object, leaves: list[object]) -> Spec:
+def _flatten(tree: object, leaves: list[object], around: list[int]) -> Spec:
+    """`around` has the identities of the containers that `tree` is in."""
     parts = node_parts(tree)
     if parts is None:
         leaves.append(tree)
         return LEAF
     keys, children = parts
-    return Spec(_kind(tree), keys, tuple(_flatten(c, leaves) for c in children))
+    if not children:
+        return Spec(_kind(tree), keys)
+    if id(tree) in around or len(around) > MOST_LEVELS:
+        itself = "contains itself" if id(tree) in around else f"is over {MOST_LEVELS} levels deep"
+        raise unbounded(UNNAMED, f"a {_kind(tree).__name__} among arguments or results {itself}.")
+    around.append(id(tree))
+    spec = Spec(_kind(tree), keys, tuple([_flatten(c, leaves, around) for c in children]))
+    around.pop()
+    return spec
 
 
 def unflatten(spec: Spec, leaves: Sequence[object]) -> object:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import fdiff.intact_numpy as np
 
-from ..errors import DtypeError, InputError, failure, flag, warn
+from ..errors import DtypeError, InputError, failure, flag, unbounded, warn
 from ..trace import TracedArray
 from .array_kinds import ArrayKind, kind_of
 from .conversions import Conversions
@@ -356,7 +356,11 @@ def tensor(data: Any, requires_grad: bool = False, dtype: Any = None) -> Recorde
     if isinstance(data, RecordedArray):
         data = data.value
     elif isinstance(data, (list, tuple)):
-        data = _nested_values(data)
+        try:
+            data = _nested_values(data)
+        except RecursionError:
+            fact = "the data contains itself, or is nested too deep."
+            raise unbounded("fdiff.autograd.tensor", fact) from None
     elif isinstance(data, TracedArray):
         fact = "it was called in a function that is traced, with one of its arrays."
         way = (
@@ -367,9 +371,10 @@ def tensor(data: Any, requires_grad: bool = False, dtype: Any = None) -> Recorde
     requires_grad = flag(requires_grad, "requires_grad", "fdiff.autograd.tensor")
     try:
         value = np.array(data, dtype=dtype, order="K", subok=False)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         way = "Give numbers, in lists of equal lengths, and a dtype of NumPy."
-        raise failure(InputError, "fdiff.autograd.tensor", f"{error}.", way) from None
+        fact = str(error).rstrip(".") + "."
+        raise failure(InputError, "fdiff.autograd.tensor", fact, way) from None
     if not value.dtype.isnative:
         value = value.astype(value.dtype.newbyteorder("="))
     if requires_grad:

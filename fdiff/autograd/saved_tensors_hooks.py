@@ -11,7 +11,7 @@ from typing import Any
 
 import fdiff.intact_numpy as np
 
-from ..errors import InputError, failure, flag
+from ..errors import InputError, failure, flag, shown
 from ..tracebacks import public_class
 from .argument_checks import as_directory, require_function, require_recorded
 from .nodes import GraphNode
@@ -183,7 +183,7 @@ class save_on_disk(saved_tensors_hooks):  # noqa: N801 - in the manner of save_o
     def __init__(self, directory: str | Path | None = None, smallest: int = 1 << 14) -> None:
         self.directory = as_directory(directory, "graph.save_on_disk")
         if not isinstance(smallest, int) or smallest < 0:  # pyright: ignore[reportUnnecessaryIsInstance] - as above
-            fact = f"smallest must be a number of bytes, not {smallest!r}."
+            fact = f"smallest must be a number of bytes, not {shown(smallest)}."
             raise failure(InputError, "fdiff.autograd.graph.save_on_disk", fact, "Give an int.")
         self.smallest = smallest
         super().__init__(self._pack, self._unpack)

@@ -189,6 +189,7 @@ class Capture:
             return pair
         self.meet(value)
         if (proxy := self.answer(value)) is not value:
+            self._originals[id(proxy)] = value, proxy
             return proxy, Identical(value)
         rule = BY_TYPE.get(type(value)) or rule_by_question(value)
         proxy, node = rule(self, value, where)

@@ -58,10 +58,10 @@ def data_key(value: object) -> Hashable | None:
 def _array_key(value: np.ndarray) -> Hashable | None:
     if value.dtype.hasobject or value.nbytes > LIMIT:
         return None
-    key: tuple[Hashable, ...] = type(value), value.dtype, value.shape, value.tobytes()
+    key: tuple[Hashable, ...] = type(value), value.dtype, value.shape, np.asarray(value).tobytes()
     if isinstance(value, np.ma.MaskedArray):
         masked = cast("np.ma.MaskedArray[Any, Any]", value)
-        key = *key, np.ma.getdata(masked).tobytes(), np.ma.getmaskarray(masked).tobytes()
+        key = *key, np.ma.getmaskarray(masked).tobytes(), repr(vars(masked).get("_fill_value"))
     return key
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from ..tracebacks import trim
 from .html import html_of
 from .report import Facts
 from .text import text_of
@@ -19,10 +21,17 @@ class Explanation(Facts):
     """
 
     def __str__(self) -> str:
-        return text_of(self)
+        return self._shown(text_of)
 
     def __repr__(self) -> str:
-        return text_of(self)
+        return self._shown(text_of)
 
     def _repr_html_(self) -> str:
-        return html_of(self)
+        return self._shown(html_of)
+
+    def _shown(self, show: Callable[[Facts], str]) -> str:
+        try:
+            return show(self)
+        except Exception as error:
+            trim(error, f"explain({self.call})")
+            raise

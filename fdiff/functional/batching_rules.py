@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from ..arraytype import ArrayType
 from ..dispatch.arguments import traceable
-from ..errors import InputError, LeakError, UnsupportedError
+from ..errors import InputError, LeakError, UnsupportedError, shown
 from ..ops.shaping import traced
 from ..primitive import HOOKS
 from ..tape import ITEM, Builder, Node, Tape, Way, prune, rebuild
@@ -76,7 +76,7 @@ class BatchingRule:
         output, out_dims = self._pair(self._asked(args))
         leaves, spec = flatten(output)
         if not all(axis is None or is_int(axis) for axis in flatten(out_dims)[0]):
-            fact = f"gives out_dims={out_dims!r}, which must hold ints and None."
+            fact = f"gives out_dims={shown(out_dims)}, which must hold ints and None."
             raise self.results.error(InputError, fact, "Write 0 for the first axis.")
         axes = axis_of_each_leaf(out_dims, spec, "out_dims", self.results.call)
         outs = [(x, a) for x, a in zip(map(resolve, leaves), axes, strict=True) if traceable(x)]

@@ -8,15 +8,27 @@ import fdiff.intact_numpy as np
 
 from ..arraytype import ArrayType
 from ..dispatch.variant import Variant
+from ..errors import UNNAMED, InputError, failure
 from ..tree import Spec, unflatten
 from .invocation import deliver
 
+MOST_AXES = 64
 Finish = Callable[[Sequence[object]], object]
 Tree = tuple[Spec, Sequence[bool]]  # a structure, and which of its leaves are scalars
 
 
 def block_type(out: ArrayType, inn: ArrayType, mode: str) -> ArrayType:
-    """Type of a Jacobian block; complex where the output or the input is."""
+    """Type of a Jacobian block; complex where the output or the input is.
+
+    InputError where it would have more axes than an array can have.
+    """
+    if out.ndim + inn.ndim > MOST_AXES:
+        fact = (
+            f"the result would have {out.ndim} + {inn.ndim} axes, those of the output and of the"
+            f" input, and NumPy's arrays have {MOST_AXES} at most."
+        )
+        way = "Leave out axes of length 1, or differentiate a function of x.reshape(-1)."
+        raise failure(InputError, UNNAMED, fact, way)
     dtype = out.dtype if mode == "forward" and out.floating else inn.dtype
     if "c" in (out.dtype.kind, inn.dtype.kind):
         dtype = np.result_type(dtype, np.complex64)

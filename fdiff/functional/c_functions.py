@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ..errors import InputError, called, failure
+from ..errors import InputError, called, choice, failure
 from ..process.forking import no_fork
 from ..trace.trace_stack import stack
 from ..tracebacks import public
@@ -90,10 +90,8 @@ def cfunc(
         fact = f"expects a prepared function such as grad(f), not {type(prepared).__name__}."
         way = "Write fdiff.cfunc(fdiff.jit(f), *examples) for f itself."
         raise failure(InputError, "cfunc", fact, way)
-    if misses not in MISSES:
-        fact = f"misses must be 'python' or 'raise', not {misses!r}."
-        way = "Leave it out, so that missing kernels are made by Python, or write misses='raise'."
-        raise failure(InputError, "cfunc", fact, way)
+    way = "Leave it out, so that missing kernels are made by Python, or write misses='raise'."
+    misses = choice(misses, MISSES, "misses", "cfunc", way)
     call = f"cfunc({called(prepared.__fdiff__, prepared.__wrapped__)})"
     args = tuple([example_argument(one, call) for one in examples])
     named = {name: example_argument(one, call) for name, one in keywords.items()}

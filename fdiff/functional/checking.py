@@ -5,17 +5,20 @@ What they do is in `derivative_checks`, which is imported with the first check.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 import fdiff.intact_numpy as np
 
 from ..dispatch.arguments import Function
-from ..errors import GradcheckError, InputError, called, failure, flag
+from ..errors import GradcheckError, InputError, called, failure, flag, shown
 from ..process.forking import no_fork
 from ..tracebacks import public
 from .options import check_callable, check_flags, is_int
+
+MODES = ("fwd", "rev")
+MOST_ORDERS = 32  # each takes several times as long as the one before it
 
 
 @public
@@ -267,14 +270,14 @@ def check_grads(
     """
     check_callable(f, "check_grads")
     call = called("check_grads", f)
-    if not is_int(order) or order < 1:
-        fact = f"order must be an int from 1 on, not {order!r}."
+    if not is_int(order) or not 1 <= order <= MOST_ORDERS:
+        fact = f"order must be an int from 1 to {MOST_ORDERS}, not {shown(order)}."
         raise failure(InputError, call, fact, "Write order=1 for first derivatives, 2 for second.")
-    chosen = (modes,) if isinstance(modes, str) else tuple(cast("Sequence[str]", modes))
-    if not chosen or not set(chosen) <= {"fwd", "rev"}:
-        fact = f"modes must be 'fwd', 'rev' or both, not {modes!r}."
+    chosen = tuple(modes) if isinstance(modes, (tuple, list, set, frozenset)) else (modes,)
+    if not chosen or not all(isinstance(mode, str) and mode in MODES for mode in chosen):
+        fact = f"modes must be 'fwd', 'rev' or both, not {shown(modes)}."
         raise failure(InputError, call, fact, "Leave modes out to check both.")
-    _check_numbers(call, eps, atol=atol, rtol=rtol)
+    _check_numbers(call, eps, atol=atol, rtol=rtol, optional=True)
     with no_fork:
         from .derivative_checks import random_directions  # noqa: PLC0415 - late
     settings = random_directions.DirectionSettings(call, chosen, atol, rtol, eps or 1e-4)
@@ -298,15 +301,17 @@ def _passes(check: Callable[[], None], raise_exception: bool) -> bool:  # noqa: 
     return True
 
 
-def _check_numbers(call: str, eps: object, **tolerances: object) -> None:
-    """Refuse a step that is not positive, and tolerances that are negative, or no numbers."""
+def _check_numbers(call: str, eps: Any, *, optional: bool = False, **tolerances: Any) -> None:
+    """Refuse a step that is not positive, and tolerances that are negative, or no numbers.
+
+    `optional` says that None stands for a default.
+    """
     for name, value in {"eps": eps, **tolerances}.items():
-        real = isinstance(value, (float, int, np.floating, np.integer))
-        left_out = value is None and name != "nondet_tol"
-        if left_out or (real and (value > 0 or (value == 0 and name != "eps"))):
+        real = isinstance(value, (float, np.floating)) or (is_int(value) and value < 2**63)
+        if (value is None and optional) or (real and (value > 0 or (value == 0 and name != "eps"))):
             continue
         sign = "a positive number" if name == "eps" else "a number, not negative"
-        fact = f"{name} must be {sign}, but it is {value!r}."
+        fact = f"{name} must be {sign}, but it is {shown(value)}."
         raise failure(InputError, call, fact, "Leave it out to have the default.")
 
 

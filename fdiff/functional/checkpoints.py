@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, overload
 
 from ..dispatch.arguments import Function
-from ..errors import flag
+from ..errors import FdiffError, flag, name_call
 from ..primitive import HOOKS
 from ..trace import apply_many, private, tracing
 from ..trace.trace_stack import stack
@@ -115,7 +115,13 @@ def checkpoint(
 def _outside(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A call where nothing is traced: recorded arrays may be among what it reads."""
     recorded = HOOKS.get("recorded_checkpoint")  # there once fdiff.autograd is imported
-    return function(*args, **kwargs) if recorded is None else recorded(function, args, kwargs)
+    if recorded is None:
+        return function(*args, **kwargs)
+    try:
+        return recorded(function, args, kwargs)
+    except FdiffError as error:
+        name_call(error, "checkpoint", function)
+        raise
 
 
 class Checkpointed(CustomFunction[P, R]):

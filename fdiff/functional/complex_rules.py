@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from ..arraytype import ArrayType
 from ..dispatch.variant import Variant
-from ..errors import DtypeError, InputError, failure
+from ..errors import DtypeError, choice, failure
 from ..ops.elementwise import conjugate
 from ..tape import Tape
 from ..transforms.pipeline import TANGENTS, derive
@@ -27,12 +27,10 @@ PARTS = "Pass real and imaginary parts as two real arrays."
 PRODUCTS = "fdiff.jvp and fdiff.vjp take any function of complex arrays."
 
 
-def check_choice(choice: object, call: str) -> str:
+def check_choice(value: object, call: str) -> str:
     """The convention, checked."""
-    if choice not in CHOICES:
-        fact = f"complex_inputs must be one of {', '.join(map(repr, CHOICES))}, not {choice!r}."
-        raise failure(InputError, call, fact, "Leave it out for functions of real arrays.")
-    return str(choice)
+    way = "Leave it out for functions of real arrays."
+    return choice(value, CHOICES, "complex_inputs", call, way)
 
 
 def _complex(types: Sequence[ArrayType]) -> ArrayType | None:

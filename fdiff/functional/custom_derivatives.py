@@ -15,7 +15,7 @@ from types import MethodType
 from typing import Any, Generic, Self, TypeVar
 
 from ..dispatch.arguments import Function
-from ..errors import InputError, failure
+from ..errors import InputError, failure, shown
 from ..primitive import HOOKS
 from ..trace import tracing
 from ..tracebacks import public_class
@@ -111,9 +111,9 @@ def _signature(fun: Function) -> Signature | None:
 
 
 def _checked_argnums(given: Any, call: str) -> tuple[int, ...]:
-    nums: tuple[Any, ...] = (given,) if is_int(given) else tuple(given)
+    nums = tuple(given) if isinstance(given, (tuple, list, range, set, frozenset)) else (given,)
     if not all(is_int(n) and n >= 0 for n in nums) or len(set(nums)) < len(nums):
-        fact = f"nondiff_argnums must be different positions from 0 on, not {given!r}."
+        fact = f"nondiff_argnums must be different positions from 0 on, not {shown(given)}."
         raise failure(InputError, call, fact, "Write nondiff_argnums=(0,) for the first argument.")
     return tuple(map(int, nums))
 

@@ -187,7 +187,7 @@ def dense(
     """
     try:
         operator = _known[settings]
-    except (KeyError, TypeError):  # met for the first time, or not hashable
+    except Exception:  # noqa: BLE001 - met for the first time, or has no hash: what is no option
         check_callable(f, settings[0].__name__)
         operator = _known[settings] = check(f, *settings[2:])
     if inputs is LEFT_OUT:

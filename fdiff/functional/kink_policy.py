@@ -17,7 +17,7 @@ import fdiff.intact_numpy as np
 from ..dispatch.arguments import Function
 from ..dispatch.program import Program
 from ..dispatch.variant import Variant
-from ..errors import InputError, KinkError, failure, message
+from ..errors import KinkError, choice, message
 from ..interpret import evaluate
 from ..ops.kink_marks import kink_search, mark_now
 from ..process.forking import no_fork
@@ -76,10 +76,8 @@ def kinks(policy: str) -> AbstractContextManager[None]:
     ...     print(fdiff.grad(np.abs)(2.0))
     1.0
     """
-    if str(policy) not in POLICIES:
-        fact = f"policy must be one of {', '.join(map(repr, POLICIES))}, not {policy!r}."
-        raise failure(InputError, "kinks", fact, "Write fdiff.kinks('raise') to be told of kinks.")
-    return _in_force(policy)
+    way = "Write fdiff.kinks('raise') to be told of kinks."
+    return _in_force(choice(policy, POLICIES, "policy", "kinks", way))
 
 
 @contextmanager

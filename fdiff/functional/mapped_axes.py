@@ -8,7 +8,7 @@ from typing import cast
 import fdiff.intact_numpy as np
 
 from ..arraytype import ArrayType
-from ..errors import InputError, failure
+from ..errors import InputError, failure, shown
 from ..trace import TracedArray
 from ..tree import Spec, flatten, node_parts
 from .options import is_int
@@ -49,7 +49,7 @@ def axis_of_each_leaf(axes: object, spec: Spec, name: str, call: str) -> list[Ax
         or own.keys != spec.keys
         or len(own.children) != len(spec.children)
     ):
-        fact = f"{name}={axes!r} does not fit the structure it describes."
+        fact = f"{name}={shown(axes)} does not fit the structure it describes."
         raise failure(
             InputError, call, fact, "Give one axis, or the structure with an axis for each array."
         )

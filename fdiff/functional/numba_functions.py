@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic
 
 from .. import kernels
-from ..errors import InputError, failure
+from ..errors import InputError, choice, failure
 from ..process.forking import no_fork
 from ..trace.trace_stack import stack
 from ..tracebacks import public
@@ -171,10 +171,8 @@ def njit(
         fact = f"expects a prepared function such as grad(f), not {type(prepared).__name__}."
         way = "Write fdiff.njit(fdiff.jit(f), *examples) for f itself."
         raise failure(InputError, name, fact, way)
-    if misses not in MISSES:
-        fact = f"misses must be 'python' or 'raise', not {misses!r}."
-        way = "Leave it out, so that Python makes kernels for new shapes, or write misses='raise'."
-        raise failure(InputError, name, fact, way)
+    way = "Leave it out, so that Python makes kernels for new shapes, or write misses='raise'."
+    misses = choice(misses, MISSES, "misses", name, way)
     made = _again(prepared, misses)
     if examples or keywords:
         _compile(made.callee, examples, keywords)

@@ -11,7 +11,7 @@ import fdiff.intact_numpy as np
 
 from ..device_arrays import DEVICES
 from ..dispatch.arguments import ONCE, Function
-from ..errors import InputError, called, failure, flag
+from ..errors import InputError, called, choice, failure, flag, shown
 
 MODES = ("auto", "forward", "reverse")
 STRATEGIES = {"reverse-mode": "reverse", "forward-mode": "forward"}
@@ -47,10 +47,10 @@ def check_argnums(argnums: object, f: object, name: str) -> int | tuple[int, ...
     call = called(name, f)
     numbers = cast("Sequence[int]", argnums)
     if not isinstance(argnums, (tuple, list)) or not argnums or not all(map(is_int, argnums)):
-        fact = f"argnums must be an int or a tuple of ints, not {argnums!r}."
+        fact = f"argnums must be an int or a tuple of ints, not {shown(argnums)}."
         raise failure(InputError, call, fact, _by_number(argnums, f, name))
     if len(set(numbers)) < len(numbers):
-        raise failure(InputError, call, f"argnums={argnums!r} names an argument twice.", ONCE)
+        raise failure(InputError, call, f"argnums={shown(argnums)} names an argument twice.", ONCE)
     return tuple(int(n) for n in numbers)
 
 
@@ -60,7 +60,7 @@ def _by_number(argnums: object, f: object, name: str) -> str:
         with suppress(TypeError, ValueError):  # a function that tells no signature
             names = [*signature(cast("Function", f)).parameters]
             if argnums in names:
-                return f"Write argnums={names.index(argnums)} for {argnums!r}."
+                return f"Write argnums={names.index(argnums)} for {shown(argnums)}."
     way = "Write argnums=0 for the first argument."
     point = isinstance(argnums, (np.ndarray, float, list, dict))
     return f"{way} To differentiate at a point, write {name}(f)(point)." if point else way
@@ -76,15 +76,11 @@ def check_flags(name: str, f: object, **given: object) -> list[bool]:
 
 def check_mode(mode: object, strategy: object, call: str, keyword: str = "strategy") -> str:
     """The mode asked for, in our words or in torch's."""
-    if mode not in MODES:
-        fact = f"mode must be one of {', '.join(map(repr, MODES))}, not {mode!r}."
-        raise failure(InputError, call, fact, "Leave it out to have the cheaper one.")
+    mode = choice(mode, MODES, "mode", call, "Leave it out to have the cheaper one.")
     if strategy is None:
-        return cast("str", mode)
-    if strategy not in STRATEGIES:
-        fact = f"{keyword} must be one of {', '.join(map(repr, STRATEGIES))}, not {strategy!r}."
-        raise failure(InputError, call, fact, "Leave it out to have the cheaper one.")
-    way = STRATEGIES[cast("str", strategy)]
+        return mode
+    strategy = choice(strategy, STRATEGIES, keyword, call, "Leave it out to have the cheaper one.")
+    way = STRATEGIES[strategy]
     if mode not in {"auto", way}:
         fact = f"mode={mode!r} and {keyword}={strategy!r} contradict each other."
         raise failure(InputError, call, fact, "Give one of them.")
@@ -93,11 +89,11 @@ def check_mode(mode: object, strategy: object, call: str, keyword: str = "strate
 
 def check_chunk(chunk_size: object, call: str) -> int | None:
     """A positive int; None for "auto"."""
-    if chunk_size is None or chunk_size == "auto":
+    if chunk_size is None or (isinstance(chunk_size, str) and chunk_size == "auto"):
         return None
     if is_int(chunk_size) and cast("int", chunk_size) > 0:
         return int(cast("int", chunk_size))
-    fact = f"chunk_size must be a positive int or 'auto', not {chunk_size!r}."
+    fact = f"chunk_size must be a positive int or 'auto', not {shown(chunk_size)}."
     raise failure(
         InputError, call, fact, "Leave it out: chunks are then as large as memory allows."
     )
@@ -107,9 +103,11 @@ def check_device(device: object, call: str) -> str:
     """Refuse a device that fdiff does not know; whether it is there is found out by calls."""
     if isinstance(device, str) and device in DEVICES:
         return device
-    fact = f"device must be one of {', '.join(map(repr, DEVICES))}, not {device!r}."
+    fact = f"device must be one of {', '.join(map(repr, DEVICES))}, not {shown(device)}."
     way = "Leave device out to run on the CPU."
-    word = str(device).strip().lower()  # "cuda:1", torch.device("cuda"), "GPU": what others write
+    word = ""
+    with suppress(Exception):  # "cuda:1", torch.device("cuda"), "GPU": what others write
+        word = str(device).strip().lower()
     if word.startswith(("cuda", "gpu")):
         number = word.partition(":")[2]
         way = "Write device='cuda'."
@@ -130,16 +128,19 @@ def refuse_position(inputs: object, f: object, name: str) -> None:
     if all(map(is_int, numbers)):
         kind = "an int" if is_int(inputs) else "a tuple of ints"
         fact = (
-            f"the second argument is the point to differentiate at, and {inputs!r} is {kind}:"
-            f" did you mean argnums={inputs!r}?"
+            f"the second argument is the point to differentiate at, and {shown(inputs)} is {kind}:"
+            f" did you mean argnums={shown(inputs)}?"
         )
-        way = f"Write {name}(f, argnums={inputs!r}), or give the point as floats."
+        way = f"Write {name}(f, argnums={shown(inputs)}), or give the point as floats."
         raise failure(InputError, called(name, f), fact, way)
 
 
 def refuse_argnums(argnums: object, f: object, name: str) -> None:
     """With `inputs` given, all of them are differentiated."""
-    if argnums != 0:
-        fact = f"argnums={argnums!r} has no meaning where inputs are given: all are differentiated."
-        way = f"Write {name}(f, argnums={argnums!r})(*inputs)."
+    if not is_int(argnums) or argnums != 0:
+        fact = (
+            f"argnums={shown(argnums)} has no meaning where inputs are given: all are"
+            " differentiated."
+        )
+        way = f"Write {name}(f, argnums={shown(argnums)})(*inputs)."
         raise failure(InputError, called(name, f), fact, way)

@@ -21,7 +21,7 @@ from ..dispatch.arguments import Function
 from ..dispatch.fast_path import FastPath
 from ..dispatch.plans import Arrays, PlanStep, Step
 from ..dispatch.program import Program
-from ..errors import InputError, UnsupportedError, called, failure
+from ..errors import InputError, UnsupportedError, called, failure, shown
 from ..process.progress import Stage
 from ..trace.trace_stack import stack
 from ..tracebacks import public
@@ -188,7 +188,7 @@ def example_argument(given: object, call: str) -> object:
     found = _TYPE.fullmatch(given) if isinstance(given, str) else None
     if found is None:
         if isinstance(given, str) and _NEARLY_TYPE.match(given):
-            raise failure(InputError, call, f"{given!r} spells out no type.", SPELL)
+            raise failure(InputError, call, f"{shown(given)} spells out no type.", SPELL)
         if type(given).__module__.startswith("numba.core.types"):
             fact = f"an example is needed, or a text, and not the type {given} of Numba."
             raise failure(InputError, call, fact, SPELL)
@@ -197,7 +197,7 @@ def example_argument(given: object, call: str) -> object:
     try:
         return np.zeros(shape, np.dtype(found[1]))
     except TypeError:
-        raise failure(InputError, call, f"{given!r} names no dtype of NumPy.", SPELL) from None
+        raise failure(InputError, call, f"{shown(given)} names no dtype of NumPy.", SPELL) from None
 
 
 def _tier_lines(program: Program) -> Iterator[str]:

@@ -17,7 +17,7 @@ from ..dispatch.program import Program
 from ..dispatch.program import forget as forget_programs
 from ..dispatch.tiered_execution import forget as forget_runners
 from ..dispatch.variant import Variant
-from ..errors import InputError, UnsupportedError, called, failure, flag
+from ..errors import InputError, UnsupportedError, called, failure, flag, shown
 from ..ops.composite_functions import stop_gradient as stop_leaf
 from ..tape import Tape
 from ..tracebacks import public
@@ -110,6 +110,7 @@ def _jit(compiler: str | None, device: str) -> Operator:
     return Operator(jit, {"compiler": compiler, **settings}, partial(JitPlan, compiler=compiler))
 
 
+@public
 def stop_gradient(x: T) -> T:
     """`x` itself, whose derivative is taken to be zero at every order.
 
@@ -233,8 +234,8 @@ def source(
     return out0
     """
     check_callable(f, "source")
-    if stage and stage not in kernels.PASSES:
-        fact = f"no pass of the kernel compiler is called {stage!r}."
+    if stage is not None and not (isinstance(stage, str) and stage in ("", *kernels.PASSES)):
+        fact = f"no pass of the kernel compiler is called {shown(stage)}."
         way = f"The passes are, in order: {', '.join(kernels.PASSES)}."
         raise failure(InputError, called("source", f), fact, way)
     if device is None:

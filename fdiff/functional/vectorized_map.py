@@ -14,7 +14,7 @@ import fdiff.intact_numpy as np
 from ..arraytype import ArrayType
 from ..dispatch.arguments import Function, argument, traceable
 from ..dispatch.program import Program, program_of
-from ..errors import InputError, called, failure
+from ..errors import InputError, called, failure, shown
 from ..ops.shaping import traced as traced_of
 from ..primitive import HOOKS
 from ..tape import Tape
@@ -99,7 +99,7 @@ def vmap(
     for given, name in ((ins, "in_axes"), (out_axes, "out_axes")):
         bad = [leaf for leaf in flatten(given)[0] if not is_int(leaf)]
         if bad:
-            fact = f"{name} must hold ints and None, not {bad[0]!r}."
+            fact = f"{name} must hold ints and None, not {shown(bad[0])}."
             raise failure(InputError, "vmap", fact, "Write 0 for the first axis.")
 
     def body(g: Function, args: tuple[object, ...], kwargs: dict[str, object]) -> object:

@@ -160,7 +160,7 @@ def total_dtype(ufunc: np.ufunc, dtype: np.dtype) -> np.dtype:
 
 def _scan_call(primitive: Primitive, ufunc: np.ufunc, x: object, axis: int | None, dtype: object) -> TracedArray:
     array = wide(traced(x), dtype, ufunc)
-    if axis is None:
+    if axis is None or (not array.ndim and axis in (0, -1)):
         array, axis = array.reshape(-1), 0
     return apply(primitive, array, axis=normal_axis(axis, array.ndim), reverse=False)
 

@@ -54,6 +54,15 @@ def _copied(value: object) -> object:
     return np.array(value) if type(value) is np.ndarray else value
 
 
+class _Imports(threading.local):
+    """How many modules of SciPy with tables are being imported in this thread, one by another."""
+
+    under_way = 0
+
+
+_imports = _Imports()
+
+
 def open_entry_points() -> None:
     """Open those of all tables whose module of SciPy is there, and of modules that are imported from now on."""
     sys.meta_path.insert(0, _AfterImport)
@@ -64,7 +73,12 @@ _opened: set[int] = set()  # ids of functions and classes, which live as long as
 
 
 def _open_loaded() -> None:
-    load_tables(*[name for name in LAZY_TABLES if name.startswith("scipy.")])
+    _imports.under_way += 1  # tables import modules of SciPy themselves, which must not load them again
+    try:
+        while load_tables(*[name for name in LAZY_TABLES if name.startswith("scipy.")]):
+            pass
+    finally:
+        _imports.under_way -= 1
     for value, replacement in list(REPLACEMENTS.values()):
         if str(getattr(value, "__module__", "")).startswith("scipy."):
             _open(value, replacement)
@@ -131,15 +145,6 @@ def _enter_new(real: type, replacement: Callable[..., object]) -> None:
 
     point = EntryPoint(real, real, replacement)
     real.__new__ = new
-
-
-class _Imports(threading.local):
-    """How many modules of SciPy with tables are being imported in this thread, one by another."""
-
-    under_way = 0
-
-
-_imports = _Imports()
 
 
 class _AfterImport:

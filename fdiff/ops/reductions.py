@@ -8,6 +8,7 @@ shared evenly at ties.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import fdiff.intact_numpy as np
 
@@ -183,6 +184,11 @@ def given(value: object) -> bool:
     return value is not None and value is not np._NoValue
 
 
+def _reduced_axes(axis: Any, ndim: int) -> tuple[int, ...]:
+    """As `normal_axes`; NumPy's reductions take the axes 0 and -1 of what has none."""
+    return () if not ndim and not np.ndim(axis) and axis in (0, -1) else normal_axes(axis, ndim)
+
+
 @implements(np.sum, method="sum")
 def sum_call(
     x: object, axis: object = None, dtype: object = None, out: object = None, keepdims: object = False, initial: object = None,
@@ -190,7 +196,7 @@ def sum_call(
 ) -> TracedArray:
     """``np.sum`` with axis tuples, keepdims, initial and where."""
     array = _widened(x, dtype, np.add)
-    axes = normal_axes(axis, array.ndim)
+    axes = _reduced_axes(axis, array.ndim)
     array = _masked(array, where, 0)
     total = _finish(applied(sum_, (array,), (("axes", axes),)), array.shape, axes, keepdims=keepdims)
     return total + traced(initial).astype(total.dtype) if given(initial) else total
@@ -203,7 +209,7 @@ def prod_call(
 ) -> TracedArray:
     """``np.prod``; its derivative is exact where entries are zero."""
     array = _widened(x, dtype, np.multiply)
-    axes = normal_axes(axis, array.ndim)
+    axes = _reduced_axes(axis, array.ndim)
     array = _masked(array, where, 1)
     total = _finish(apply(prod, array, axes=axes), array.shape, axes, keepdims=keepdims)
     return total * traced(initial).astype(total.dtype) if given(initial) else total
@@ -213,7 +219,7 @@ def _extremum(
     primitive: Primitive, pick: np.ufunc, x: object, axis: object, keepdims: object, initial: object, where: object
 ) -> TracedArray:
     array = traced(x)
-    axes = normal_axes(axis, array.ndim)
+    axes = _reduced_axes(axis, array.ndim)
     if where is not True and where is not np._NoValue and not given(initial):
         raise ValueError(
             f"reduction operation '{pick.__name__}' does not have an identity, so to use a where mask one has to specify 'initial'"
@@ -249,7 +255,7 @@ def min_call(
 def _logical(primitive: Primitive, fill: bool, x: object, axis: object, keepdims: object, where: object) -> TracedArray:
     array = traced(x)
     array = _masked(array if array.dtype == BOOL else array != 0, where, fill)
-    axes = normal_axes(axis, array.ndim)
+    axes = _reduced_axes(axis, array.ndim)
     return _finish(apply(primitive, array, axes=axes), array.shape, axes, keepdims=keepdims)
 
 
@@ -267,7 +273,7 @@ def _arg_call(primitive: Primitive, x: object, axis: int | None, keepdims: objec
     array = traced(x)
     if array.size == 0 and (axis is None or array.shape[axis] == 0):
         raise ValueError(f"attempt to get {primitive.name} of an empty sequence")
-    if axis is None:
+    if axis is None or (not array.ndim and axis in (0, -1)):
         flat = apply(primitive, array.reshape(-1), axis=0)
         return _finish(flat, array.shape, tuple(range(array.ndim)), keepdims=keepdims)
     at = normal_axis(axis, array.ndim)

@@ -10,7 +10,7 @@ from operator import index
 
 import fdiff.intact_numpy as np
 
-from ..arraytype import BOOL, ArrayType, Shape, broadcast, promote, shadow
+from ..arraytype import BOOL, Shape, broadcast, promote, shadow
 from ..primitive import HOOKS, PRIMITIVES
 from ..trace import TracedArray, apply, current, implements
 from ..trace.array_links import is_copy, memory_axes
@@ -146,22 +146,19 @@ setattr(TracedArray, "mT", property(matrix_transpose))  # noqa: B010 - as above
 
 
 def _counted(ndim: int) -> np.ndarray:
-    """An array whose axes have the lengths 2, 3, ..., so that they can be told apart after NumPy has permuted them."""
-    return shadow(ArrayType(tuple(range(2, ndim + 2)), BOOL))
+    """An array whose axes have the strides 0, 1, ..., so that they can be told apart after NumPy has permuted them."""
+    return np.lib.stride_tricks.as_strided(np.zeros(1, BOOL), (1,) * ndim, tuple(range(ndim)))
 
 
 @implements(np.moveaxis)
 def moveaxis(x: object, source: object, destination: object) -> TracedArray:
     array = traced(x)
-    order = np.moveaxis(_counted(array.ndim), source, destination).shape
-    return transpose_call(array, [n - 2 for n in order])
+    return transpose_call(array, np.moveaxis(_counted(array.ndim), source, destination).strides)
 
 
 @implements(np.rollaxis)
 def rollaxis(x: object, axis: int, start: int = 0) -> TracedArray:
-    ndim = np.ndim(x)
-    order = np.rollaxis(_counted(ndim), axis, start).shape
-    return transpose_call(x, [n - 2 for n in order])
+    return transpose_call(x, np.rollaxis(_counted(np.ndim(x)), axis, start).strides)
 
 
 @implements(np.squeeze, method="squeeze")

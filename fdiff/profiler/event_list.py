@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-from ..errors import InputError, failure, flag, given_path
+from ..errors import choice, flag, given_path
 from ..process.observation import LABEL
 from ..tracebacks import public, public_class
 from .chrome_trace import trace_of
@@ -152,9 +152,7 @@ class EventList(list[Any]):
     @public
     def export_stacks(self, path: Path_, metric: str = METRICS[0]) -> None:
         """Write the stacks of the events for a flame graph; see `profile.export_stacks`."""
-        if metric not in METRICS:
-            fact = f"metric should be one of {', '.join(METRICS)}, not {metric!r}."
-            raise failure(InputError, "export_stacks", fact, "Leave it out.")
+        metric = choice(metric, METRICS, "metric", "export_stacks", "Leave it out.")
         name = metric.replace("cuda", "device")
         with given_path(path, "path", "export_stacks").open("w", encoding="utf-8") as file:
             for event in self:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Self
 
-from ..errors import InputError, failure, flag, message, warn
+from ..errors import InputError, failure, flag, message, shown, warn
 from ..process.forking import no_fork
 from ..tracebacks import public_class
 from .collection import Collector, ProfileOptions, begin_watching, end_watching, events_of
@@ -354,13 +354,13 @@ def _refuse_meaningless(given: dict[str, object], *, use_cpu: bool) -> None:
         raise failure(InputError, "profile", fact, "Leave it out.")
 
 
-def _device(device: str | None, *, use_cuda: bool) -> str | None:
+def _device(device: object, *, use_cuda: bool) -> str | None:
     """The device whose kernels are timed."""
     if use_cuda:
         text = "use_cuda is deprecated in torch: write use_device='cuda'."
         warn(text, FutureWarning)
         device = device or "cuda"
-    if device not in (None, "cuda"):
-        fact = f"use_device must be None or 'cuda', not {device!r}."
-        raise failure(InputError, "profile", fact, "Leave it out to profile the CPU.")
-    return device
+    if device is None or (isinstance(device, str) and device == "cuda"):
+        return device
+    fact = f"use_device must be None or 'cuda', not {shown(device)}."
+    raise failure(InputError, "profile", fact, "Leave it out to profile the CPU.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ..errors import InputError, failure, flag, message
+from ..errors import InputError, choice, failure, flag, message, shown
 from ..user_lines import user_line
 from .events import FunctionEvent, FunctionEventAvg
 from .formatting import flops_scale, memory_text, share_text, time_text
@@ -53,9 +53,9 @@ def build_table(
     """The table of some events, of which at most `row_limit` are shown (-1: all)."""
     _check_number("row_limit", row_limit)
     top_level_events_only = flag(top_level_events_only, "top_level_events_only", "table")
-    if time_unit not in (None, *UNITS):
-        fact = f"time_unit must be one of {', '.join(UNITS)}, not {time_unit!r}."
-        raise failure(InputError, "table", fact, "Leave it out: each column takes what fits.")
+    if time_unit is not None:
+        way = "Leave it out: each column takes what fits."
+        time_unit = choice(time_unit, UNITS, "time_unit", "table", way)
     events = _sorted(events, sort_by)
     if not events:
         return ""
@@ -84,12 +84,12 @@ def _check_number(name: str, value: object) -> None:
         raise failure(InputError, "table", fact, "Leave it out to have the default.")
 
 
-def _sorted(events: Sequence[Event], key: str | None) -> Sequence[Event]:
+def _sorted(events: Sequence[Event], key: object) -> Sequence[Event]:
     """The events by a key, the largest first; as they came, without one."""
     if key is None:
         return events
-    if key not in SORT_KEYS:
-        fact = f"{key!r} is no key to sort by."
+    if not isinstance(key, str) or key not in SORT_KEYS:
+        fact = f"{shown(key)} is no key to sort by."
         way = f"Valid keys are {', '.join(SORT_KEYS)}."
         raise AttributeError(message("table", fact, way, user_line()))  # as torch does
     name = key.replace("cuda", "device").replace("xpu", "device")

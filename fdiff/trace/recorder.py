@@ -179,7 +179,7 @@ class Recorder:
             return self.lift(assemble(array, self), dtype)
         if array.dtype.kind not in "biufc":
             fact = f"NumPy arrays of dtype {array.dtype} cannot be traced."
-            raise InputError(message(self.call, fact, "", self.where()))
+            raise InputError(message(self.call, fact, "Use arrays of numbers.", self.where()))
         return self._lift_array(array, array.dtype.newbyteorder("=") if dtype is None else dtype)
 
     def number(self, value: float, dtype: np.dtype) -> int:

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 PROGRAM = """
 from importlib import import_module
 import fdiff
@@ -24,3 +26,13 @@ def test_each_function_is_in_the_table_of_its_module():
         [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True
     )
     assert not run.stdout
+
+
+@pytest.mark.parametrize(
+    "imports", ["fdiff, scipy.sparse, fdiff.autograd", "fdiff.autograd, scipy.sparse.linalg"]
+)
+def test_modules_of_scipy_may_be_imported_in_any_order(imports):
+    run = subprocess.run(
+        [sys.executable, "-c", f"import {imports}"], capture_output=True, text=True, check=False
+    )
+    assert not run.stderr

@@ -348,7 +348,7 @@ def test_stacks_for_flame_graphs(tmp_path):
         stack, _, value = line.rpartition(" ")
         assert int(value) > 0
         assert " " not in stack
-    with pytest.raises(InputError, match="metric should be one of"):
+    with pytest.raises(InputError, match="metric must be"):
         prof.export_stacks(tmp_path / "stacks.txt", "time")
     with profile() as prof:
         pass
