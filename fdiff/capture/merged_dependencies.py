@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ..intact_numpy import np
+import fdiff.intact_numpy as np
+
 from .dependencies import Dependencies, Pins
 from .revalidation import Places
 from .value_kinds import MISSING
