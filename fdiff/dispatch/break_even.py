@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from .. import kernels
+from ..process import background
 from ..process.progress import Stage
 from ..tape import Tape
 from .bytecode_tier import LOAD_SECONDS, START_SECONDS
@@ -18,6 +19,8 @@ ASK_FIRST = 2.0  # seconds: a kernel predicted to take longer is compiled only o
 LOOK_SECONDS = 1e-5  # for each node, to see whether the kernel is on disk
 WRITE_SECONDS = 1e-4  # for each node, to generate the source from which the cost is estimated
 LEAST_SECONDS = 5e-5  # for each node, to compile that source: repeats are compiled once
+OFTEN = 32  # calls after which it is asked whether a core is free for the kernel
+CALL = 5e-4  # seconds that a call counts for at least where there is one
 JIT_PATIENCE = 1.0  # seconds that a call of `jit` waits for its kernel
 
 Layouts = tuple[str, ...]  # of the inputs of a kernel: "C" for contiguous, "A" for any strides
@@ -26,14 +29,25 @@ Layouts = tuple[str, ...]  # of the inputs of a kernel: "C" for contiguous, "A" 
 class Account:
     """How a tape has been used.
 
-    `spent` are the seconds that slower tiers took, `asked` says whether the user asked for a
-    kernel, and `call` is the public call that runs the tape, for messages.
+    `spent` are the seconds that slower tiers took, in so many `calls`; `asked` says whether the
+    user asked for a kernel, and `call` is the public call that runs the tape, for messages.
     """
 
-    __slots__ = ("asked", "call", "spent")
+    __slots__ = ("asked", "call", "calls", "spent")
 
     def __init__(self) -> None:
-        self.call, self.asked, self.spent = "", False, 0.0
+        self.call, self.asked, self.calls, self.spent = "", False, 0, 0.0
+
+    def enter(self, seconds: float) -> None:
+        """Enter a call by a slower tier.
+
+        Where nobody would wait for a kernel, each call counts for `CALL` seconds at least: what has
+        been called often is called more often still, and short calls would take a thousand of them.
+        """
+        self.spent += seconds
+        self.calls += 1
+        if not self.calls % OFTEN and background.allowed():
+            self.spent = max(self.spent, CALL * self.calls)
 
 
 class BreakEven:

@@ -197,7 +197,7 @@ class Runner:
 
     def _count(self, seconds: float, *, interpreted: bool) -> None:
         """Enter a call by a slower tier into the accounts, which pay for faster tiers."""
-        self.account.spent += seconds
+        self.account.enter(seconds)
         bytecode = self._bytecode
         if interpreted:
             bytecode.interpreted = min(bytecode.interpreted, seconds)

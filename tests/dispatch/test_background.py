@@ -112,6 +112,17 @@ def test_a_single_call_starts_nothing(on):
 
 
 @pytest.mark.parametrize("said", ["0", "1"])
+def test_short_calls_count_where_nobody_waits(on, monkeypatch, said):
+    monkeypatch.setenv(background.VARIABLE, said)
+    run = tiered_execution.runner(fdiff.make_tape(lambda x: np.sum(np.cos(x) * x), X[:3]))
+    for _ in range(3 * break_even.OFTEN + 1):
+        run([X[:3]])
+    assert (run.account.spent >= 3 * break_even.OFTEN * break_even.CALL) is (said == "1")
+    background.worker.wait()
+    assert run.compiled() is (said == "1")
+
+
+@pytest.mark.parametrize("said", ["0", "1"])
 def test_the_switch(on, monkeypatch, said):
     monkeypatch.setenv(background.VARIABLE, said)
     # of kernels that nothing else makes: one in memory may be there before the next line asks
