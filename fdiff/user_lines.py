@@ -141,3 +141,25 @@ def show_line(line: Line | None) -> str:
     name, number = numbered(line)
     text = linecache.getline(name, number).strip()
     return f"\n    {Path(name).name}:{number}" + (f":  {text}" if text else "")
+
+
+_OURS = frozenset(["fdiff", "llvmlite", "numba", "numpy", "scipy", "builtins"])
+
+
+def is_foreign(error: BaseException) -> bool:
+    """Whether an exception came from outside into code of fdiff's that was under way.
+
+    A signal handler raised it, or the memory is full: what was under way has no fault, and may be
+    tried again.
+    """
+    tb, name = error.__traceback__, "fdiff"
+    while tb is not None:
+        name, tb = str(tb.tb_frame.f_globals.get("__name__")), tb.tb_next
+    if isinstance(error, MemoryError | TimeoutError):
+        return True
+    return any(_is_foreign_module(one) for one in (name, type(error).__module__))
+
+
+def _is_foreign_module(name: str) -> bool:
+    root = name.partition(".")[0]
+    return root == "__main__" or (root not in _OURS and root not in sys.stdlib_module_names)

@@ -11,8 +11,8 @@ SIAM 2008, section 3.2.
 
 from __future__ import annotations
 
-from collections.abc import Container, Generator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Container, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import fdiff.intact_numpy as np
@@ -32,7 +32,7 @@ from .recorded_anomalies import watching
 from .recorded_array import RecordedArray, plain, tensor
 from .roots import batches_of_roots, edge_of, roots_of, sequence
 from .saved_values import free
-from .thread_state import not_recording, recording, state
+from .thread_state import during, not_recording, recording, state
 
 Arrays = Any  # one array or a sequence of them
 
@@ -330,14 +330,9 @@ class _Pass:
             after_leaf(node, bar, rules)
 
 
-@contextmanager
-def _running(nodes: Container[Any]) -> Generator[None]:
-    """A backward pass that reaches these nodes is under way."""
-    before, state.running = state.running, nodes
-    try:
-        yield
-    finally:
-        state.running = before
+def _running(nodes: Container[Any]) -> during:
+    """A backward pass that reaches these nodes is under way in this context."""
+    return during(running=nodes)
 
 
 def _batched(

@@ -18,7 +18,7 @@ from ..errors import InputError, failure
 from ..trace import TracedArray
 from ..tracebacks import public, public_class
 from .array_kinds import kind_of
-from .modes import Before, GradientMode
+from .modes import GradientMode
 from .recorded_array import RecordedArray, new_array, plain
 from .tangent_sweep import TangentSweep, different_size
 from .thread_state import state
@@ -151,17 +151,21 @@ class dual_level(GradientMode):  # noqa: N801 - as in torch
     tensor([2., 0.])
     """
 
-    def _enter(self) -> Before:
+    def _before(self) -> dict[str, Any]:
+        return {"dual": None}
+
+    def _enter(self) -> None:
         enter_dual_level()
-        return True, False
 
     def __enter__(self) -> int:  # type: ignore[override] - as in torch, the level
         super().__enter__()
         return 0
 
     def __exit__(self, *error: object) -> None:
-        self._before.pop()
-        exit_dual_level()
+        try:
+            exit_dual_level()
+        finally:
+            super().__exit__(*error)
 
     def _again(self) -> Callable[[], GradientMode]:
         return dual_level

@@ -16,11 +16,10 @@ from typing import Any, ParamSpec, Self, TypeVar, cast, overload
 
 from ..errors import InputError, failure, flag
 from ..trace.derivative_free_trace import see, seen_with
-from ..trace.recorder import Recorder
-from ..trace.trace_stack import stack
+from ..trace.trace_stack import stack, tracing
 from ..tracebacks import public_class
 from .argument_checks import require_function
-from .thread_state import state
+from .thread_state import StateContext, state
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -45,7 +44,7 @@ def is_grad_enabled() -> bool:
     ...     autograd.is_grad_enabled()
     False
     """
-    return not stack.traces[-1].derivative_free if stack.traces else state.gradients
+    return not stack.traces[-1].derivative_free if tracing() else state.gradients
 
 
 def is_inference_mode_enabled() -> bool:
@@ -69,49 +68,32 @@ def is_inference_mode_enabled() -> bool:
     return state.inference
 
 
-# What brings a mode back: that of a trace under way, or those of recorded arrays.
-Before = Recorder | tuple[bool, bool]
+def _now() -> dict[str, Any]:
+    """What a mode changes, as it is: the view of a trace under way, or what holds for arrays."""
+    if tracing():
+        return {"view": stack.traces[-1]}
+    return {"gradients": state.gradients, "inference": state.inference}
 
 
-def _switch(*, enabled: bool, inference: bool | None = None) -> Before:
-    """Turn gradients on or off, and inference mode where it is given; what was before."""
-    if stack.traces:
-        trace = stack.traces[-1]
-        see(seen_with(trace, derivatives=enabled))
-        return trace
-    before = state.gradients, state.inference
+def _switch(*, enabled: bool, inference: bool | None = None) -> None:
+    """Turn gradients on or off, and inference mode where it is given."""
+    if tracing():
+        see(seen_with(stack.traces[-1], derivatives=enabled))
+        return
     state.gradients = enabled
     if inference is not None:
         state.inference = inference
-    return before
 
 
-def _restore(before: Before) -> None:
-    if isinstance(before, Recorder):
-        see(before)
-    else:
-        state.gradients, state.inference = before
-
-
-class GradientMode:
+class GradientMode(StateContext):
     """A context that sets the modes, and a decorator of functions that run in it."""
 
-    def __init__(self) -> None:
-        self._before: list[Before] = []
-
-    def _enter(self) -> Before:
-        """Set the modes; what they were."""
-        raise NotImplementedError
+    def _before(self) -> dict[str, Any]:
+        return _now()
 
     def _again(self) -> Callable[[], GradientMode]:
         """What makes another context like this one."""
         return type(self)
-
-    def __enter__(self) -> None:
-        self._before.append(self._enter())
-
-    def __exit__(self, *error: object) -> None:
-        _restore(self._before.pop())
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """The function, each call of which runs in this mode."""
@@ -219,8 +201,8 @@ class no_grad(_BareMode):  # noqa: N801 - as in torch
     np.float64(9.0)
     """
 
-    def _enter(self) -> Before:
-        return _switch(enabled=False)
+    def _enter(self) -> None:
+        _switch(enabled=False)
 
 
 class enable_grad(_BareMode):  # noqa: N801 - as in torch
@@ -248,8 +230,8 @@ class enable_grad(_BareMode):  # noqa: N801 - as in torch
     True
     """
 
-    def _enter(self) -> Before:
-        return _switch(enabled=True)
+    def _enter(self) -> None:
+        _switch(enabled=True)
 
 
 @public_class
@@ -285,18 +267,23 @@ class set_grad_enabled(GradientMode):  # noqa: N801 - as in torch
         super().__init__()
         way = "Write set_grad_enabled(bool(mode))."
         self.mode = flag(mode, "the mode", "fdiff.autograd.set_grad_enabled", way)
-        self._first: Before | None = _switch(enabled=self.mode)
+        self._first: dict[str, Any] | None = _now()
+        _switch(enabled=self.mode)
 
-    def _enter(self) -> Before:
+    def _before(self) -> dict[str, Any]:
         first, self._first = self._first, None
-        return first if first is not None else _switch(enabled=self.mode)
+        return _now() if first is None else first
+
+    def _enter(self) -> None:
+        _switch(enabled=self.mode)
 
     def _again(self) -> Callable[[], GradientMode]:
         return functools.partial(set_grad_enabled, self.mode)
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         if self._first is not None:  # a decorator sets nothing where it stands
-            _restore(self._first)
+            for name, value in self._first.items():
+                setattr(state, name, value)
             self._first = None
         return super().__call__(function)
 
@@ -350,8 +337,8 @@ class inference_mode(GradientMode):  # noqa: N801 - as in torch
         super().__init__()
         self.mode = bool(mode)
 
-    def _enter(self) -> Before:
-        return _switch(enabled=not self.mode, inference=self.mode)
+    def _enter(self) -> None:
+        _switch(enabled=not self.mode, inference=self.mode)
 
     def _again(self) -> Callable[[], GradientMode]:
         return functools.partial(inference_mode, self.mode)

@@ -17,7 +17,7 @@ from .argument_checks import as_directory, require_function, require_recorded
 from .nodes import GraphNode
 from .recorded_array import RecordedArray, Version
 from .saved_values import FIXED
-from .thread_state import state
+from .thread_state import during, state
 
 
 @public_class
@@ -108,11 +108,8 @@ def disable_saved_tensors_hooks(error_message: str) -> Generator[None]:
         raise failure(InputError, call, fact, "Say in it why hooks are not wanted.")
     if state.saved_hooks:
         raise RuntimeError(error_message)
-    before, state.refusal = state.refusal, error_message
-    try:
+    with during(refusal=error_message):
         yield
-    finally:
-        state.refusal = before
 
 
 @public_class

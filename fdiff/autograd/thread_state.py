@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Iterable
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from typing import Any
+
+from ..trace.derivative_free_trace import see
+from ..trace.recorder import Recorder
+from ..trace.trace_stack import stack
 
 # By operation and kinds of operands, the short ways of calls that were met before
 # (`direct_calls.py`): of calls that are recorded, and of calls that are not.
@@ -43,6 +46,7 @@ class ThreadState(threading.local):
     multithreading = True
     keeps_layouts = True
     ported = False
+    entered: Any = None
     _gradients = True
     _inference = False
     _grad_enabled = True
@@ -97,6 +101,15 @@ class ThreadState(threading.local):
         """Whether anybody wants to know what is saved."""
         return self._saved_watched
 
+    @property
+    def view(self) -> Recorder:
+        """The innermost trace, as it is seen where gradients are on, or off."""
+        return stack.traces[-1]
+
+    @view.setter
+    def view(self, trace: Recorder) -> None:
+        see(trace)
+
     def watch_saved(self) -> None:
         """Note whether anybody wants to know what is saved."""
         self._saved_watched = bool(self.saved_hooks) or self.copies is not None
@@ -115,32 +128,113 @@ class ThreadState(threading.local):
 state = ThreadState()
 
 
-@contextmanager
-def not_recording() -> Generator[None]:
+class EnteredState:
+    """A context that was entered: what it changed as it was `before`, and the one around it."""
+
+    __slots__ = ("before", "outer")
+
+    def __init__(self, before: dict[str, Any], outer: EnteredState | None) -> None:
+        self.before, self.outer = before, outer
+
+    def leave(self) -> None:
+        """Bring back what was before; where others were entered in it, once those are left."""
+        entry, inner = state.entered, list[EnteredState]()
+        while entry is not None and entry is not self:
+            inner.append(entry)
+            entry = entry.outer
+        if entry is None:  # it is left already, or that of another thread
+            return
+        for name, value in self.before.items():
+            holder = next((one for one in reversed(inner) if name in one.before), None)
+            if holder is None:
+                setattr(state, name, value)
+            else:
+                holder.before[name] = value
+        if inner:
+            inner[-1].outer = self.outer
+        else:
+            state.entered = self.outer
+
+
+class _Left:
+    """What a context keeps of an entry that is left."""
+
+    __slots__ = ("entry",)
+
+    def __init__(self, entry: EnteredState) -> None:
+        self.entry = entry
+
+
+class _Entered(_Left):
+    """The same of one that is not: it is left where an exception came as `__exit__` began.
+
+    Python drops the context then. Of those that were left nothing is called at the end, as an
+    exception that arrives in a finaliser is lost.
+    """
+
+    __slots__ = ()
+
+    def __del__(self) -> None:
+        if (entry := getattr(self, "entry", None)) is not None:
+            entry.leave()
+
+
+class StateContext:
+    """A context that changes the state of its thread, and brings back what was before.
+
+    Wherever an exception arrives, `__exit__` included, that is done at the latest when it is
+    handled.
+    """
+
+    def __init__(self) -> None:
+        self._entries: list[_Left] = []
+
+    def _before(self) -> dict[str, Any]:
+        """What it will change, as it is."""
+        raise NotImplementedError
+
+    def _enter(self) -> None:
+        """Change the state."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Any:
+        entry = EnteredState(self._before(), state.entered)
+        self._entries.append(_Entered(entry))
+        state.entered = entry
+        self._enter()
+
+    def __exit__(self, *error: object) -> None:
+        entered = self._entries[-1]
+        entered.entry.leave()
+        entered.__class__ = _Left
+        self._entries.pop()
+
+
+class during(StateContext):  # noqa: N801 - it is written like a function
+    """A context in which attributes of the state have these values."""
+
+    def __init__(self, **values: Any) -> None:
+        super().__init__()
+        self._values = values
+
+    def _before(self) -> dict[str, Any]:
+        return {name: getattr(state, name) for name in self._values}
+
+    def _enter(self) -> None:
+        for name, value in self._values.items():
+            setattr(state, name, value)
+
+
+def not_recording() -> during:
     """Code in this context computes with recorded arrays: no graph is made, nor are tangents."""
-    before = state.gradients, state.dual
-    state.gradients, state.dual = False, None
-    try:
-        yield
-    finally:
-        state.gradients, state.dual = before
+    return during(gradients=False, dual=None)
 
 
-@contextmanager
-def ported() -> Generator[None]:
+def ported() -> during:
     """Traced arrays have the methods of recorded ones in this context."""
-    before, state.ported = state.ported, True
-    try:
-        yield
-    finally:
-        state.ported = before
+    return during(ported=True)
 
 
-@contextmanager
-def recording() -> Generator[None]:
+def recording() -> during:
     """What code in this context computes with recorded arrays is recorded."""
-    before, state.gradients = state.gradients, True
-    try:
-        yield
-    finally:
-        state.gradients = before
+    return during(gradients=True)

@@ -240,3 +240,12 @@ def fixed(leaf: object) -> bool:
     if isinstance(leaf, (*STATIC, np.generic)) or value_key(leaf) is not None:
         return True
     return data_key(leaf) is not None
+
+
+def comes_once(again: Callable[[], object]) -> bool:
+    """Whether what has just raised an exception works now: the exception came from outside."""
+    try:
+        again()
+    except Exception:  # noqa: BLE001 - the same one, which its caller knows what to do about
+        return False
+    return True

@@ -16,6 +16,7 @@ from ..process import background
 from ..process.forking import no_fork
 from ..process.progress import Stage
 from ..tape import Tape
+from ..user_lines import is_foreign
 from .compiler_defects import Defect
 
 if TYPE_CHECKING:
@@ -110,7 +111,8 @@ class BytecodeTier:
 
     def _may_wait(self) -> bool:
         """Whether there may be a background thread, which has not failed yet."""
-        return self._background.error is None and background.possible()
+        error = self._background.error
+        return (error is None or is_foreign(error)) and background.possible()
 
     def goes_first(self) -> bool:
         """Whether a long tape is encoded before its kernel is compiled, which takes longer."""
@@ -159,6 +161,8 @@ class BytecodeTier:
 
     def _failed(self, error: Exception, *, forced: bool) -> None:
         """Leave the tape to NumPy and warn the user, or raise if the tier is fixed."""
+        if is_foreign(error):
+            raise error
         defect = Defect("bytecode", self.tape, error)
         self.refused, self.reason = True, defect.state
         if forced:

@@ -19,7 +19,7 @@ from ..capture.dependencies import Pins
 from ..kernels import KernelInput, KernelOutput, Preconditions
 from ..trace.trace_stack import occupied
 from .argument_registers import ArgumentRegisters, NoFastPathError
-from .arguments import Function
+from .arguments import Function, comes_once
 from .contiguous_arrays import COPY_BELOW
 from .native_revalidation import native_reads, reads_of_function
 from .numpy_warnings import warning_hook
@@ -117,10 +117,17 @@ class _KernelCall:
         arrays = [*variant.leaves(*given), *self.captured]
         self._plain = {id(arrays[k]) for k, _ in variant.layouts}
         self.result: object = None
-        try:
+
+        def with_placeholders() -> None:
             self.result = plan.call(arrays, vectors, self._noting_inputs(placeholders))
-        except Exception:  # noqa: BLE001 - the plan, or a class of the user's, computes with outputs
-            self.result = None
+
+        try:
+            with_placeholders()
+        except Exception:
+            # The plan, or a class of the user's, computes with outputs. What a signal handler
+            # raises does not come twice.
+            if comes_once(with_placeholders):
+                raise
         self._computed: Callable[..., object] = lambda *outs: plan.call(
             (), vectors, lambda _step, _arrays: list(outs)
         )

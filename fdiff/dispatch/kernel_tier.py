@@ -14,6 +14,7 @@ from .. import kernels
 from ..errors import CompileError, InputError
 from ..process import background
 from ..tape import Tape
+from ..user_lines import is_foreign
 from .break_even import Account, BreakEven, Layouts, in_words, scheduling
 from .bytecode_tier import EARLY, BytecodeTier
 from .compiler_defects import Defect
@@ -140,9 +141,10 @@ class KernelTier:
         if tier == "compile" or call:
             return kernels.supported(self.tape)
         task = self._background.get(layouts)
-        if task is not None and task.error is not None:
+        if task is not None and (error := task.error) is not None:
             del self._background[layouts]
-            raise task.error
+            if not is_foreign(error):  # what lacked memory is tried again
+                raise error
         if self._account.asked:
             if not (kernels.supported(self.tape) and self._tries_patience(layouts)):
                 return kernels.supported(self.tape)
@@ -192,7 +194,9 @@ class KernelTier:
             return ask()
         except InputError:  # a variable of the environment that is set to what it cannot be
             raise
-        except Exception as error:  # noqa: BLE001 - whatever it is, a user cannot have caused it
+        except Exception as error:
+            if is_foreign(error):
+                raise
             self._defects[layouts] = Defect("kernel", self.tape, error)
             return None
 

@@ -17,7 +17,8 @@ from .. import kernels
 from ..errors import FdiffError, InputError, UnsupportedError, failure
 from ..kernels import BareKernel
 from ..tree import flatten, unflatten
-from .arguments import Function, is_static
+from ..user_lines import is_foreign
+from .arguments import Function, comes_once, is_static
 from .compiler_defects import Defect
 from .fast_path_builder import Split
 from .plans import PlanStep
@@ -132,15 +133,24 @@ def _record(
     variant: Variant, call: str, arrays: list[object], vectors: tuple[object, ...]
 ) -> tuple[PlanRecording, object]:
     """What the plan runs, and the result built of recorded arrays."""
-    recording = PlanRecording(arrays)
     try:
-        result = variant.plan.call(recording.arrays, vectors, recording.run)
+        return _recorded(variant, arrays, vectors)
     except FdiffError:
         raise
-    except Exception:  # noqa: BLE001 - the plan, or a class of the user's, computes with outputs
+    except Exception:
+        # The plan, or a class of the user's, computes with outputs. What a signal handler raises
+        # does not come twice.
+        if comes_once(lambda: _recorded(variant, arrays, vectors)):
+            raise
         fact = "its result is built by code of Python that computes with outputs of the kernel."
         raise failure(UnsupportedError, call, fact, CALL_FROM_PYTHON) from None
-    return recording, result
+
+
+def _recorded(
+    variant: Variant, arrays: list[object], vectors: tuple[object, ...]
+) -> tuple[PlanRecording, object]:
+    recording = PlanRecording(arrays)
+    return recording, variant.plan.call(recording.arrays, vectors, recording.run)
 
 
 def _only_run(recording: PlanRecording, variant: Variant) -> PlannedRun | None:
@@ -209,5 +219,7 @@ def _kernel(step: PlanStep, sources: Sequence[int | np.ndarray], call: str) -> B
         return kernels.compile(runner.tape, layouts, runner.compiler, serial=True).bare()
     except InputError:
         raise
-    except Exception as error:  # noqa: BLE001 - whatever it is, a user cannot have caused it
+    except Exception as error:
+        if is_foreign(error):
+            raise
         raise Defect("kernel", step.runner.tape, error).error(call) from None

@@ -39,7 +39,7 @@ from ..process.forking import no_fork
 from ..trace import TracedArray, current, tracing
 from ..trace.handler_arguments import resolve
 from ..trace.local_arrays import LocalArray
-from ..trace.trace_stack import occupied
+from ..trace.trace_stack import forget_abandoned, occupied
 from ..tracebacks import trim
 from ..transforms.pipeline import VALUE
 from ..tree import map_leaves, unflatten
@@ -73,6 +73,8 @@ def invoke(
 
     `seen` says that a profiler, if there is one, sees the call already.
     """
+    if occupied and not seen:
+        observation.end_abandoned()
     if occupied and not seen and observation.observer is not None:
         with no_fork:
             from .observed_calls import observed_call  # noqa: PLC0415 - profiles alone need it
@@ -84,6 +86,7 @@ def invoke(
     if tracing():
         return _invoke_traced(program, f, args, kwargs, vectors)
     if occupied:  # traces of other threads, or something that is to be looked for
+        forget_abandoned()
         if ASKED in occupied and policy.get() == "raise":
             refuse_kinks(program, f, args, kwargs)
         if anomaly_watch.watching():

@@ -24,6 +24,7 @@ from ..tracebacks import public
 from ..transforms.custom_calls import inlined
 from ..transforms.pipeline import VALUE, derive
 from ..tree import map_leaves
+from ..user_lines import is_foreign
 from .annotations import P, R, T
 from .device_calls import tracing_for
 from .invocation import Operator, ValuePlan, prepared_operator
@@ -252,7 +253,9 @@ def source(
         raise
     except InputError:  # a variable of the environment that is set to what it cannot be
         raise
-    except Exception as error:  # noqa: BLE001 - whatever it is, a user cannot have caused it
+    except Exception as error:
+        if is_foreign(error):
+            raise
         raise Defect("kernel", tape, error).error(called("source", f)) from None
 
 

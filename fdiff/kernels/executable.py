@@ -16,6 +16,7 @@ import fdiff.intact_numpy as np
 from ..arraytype import ArrayType
 from ..errors import CompileError
 from ..tape import Tape
+from ..user_lines import is_foreign
 from .ir.kernel_graph import Values
 from .ir.parallel import PARTS, THREADS
 from .kernel_source import WorkspaceBuffer
@@ -189,6 +190,8 @@ class Executable:
         try:
             return self._kernel.by_libm()
         except Exception as error:
+            if is_foreign(error):
+                raise
             raise CompileError(f"{type(error).__name__}: {error}") from error
 
     def _bind(self, values: Values) -> BoundKernel:

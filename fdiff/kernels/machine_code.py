@@ -6,12 +6,11 @@ Importing this loads LLVM (see `on_demand`). LLVM serves one thread at a time: `
 from __future__ import annotations
 
 import math
-import os
 import re
-import threading
+import sys
 import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache, partial
 from typing import Literal
 
@@ -20,6 +19,8 @@ from ..process.background import Job, allowed, checkpoint, possible, worker
 from ..process.collector import collector_paused
 from ..process.forking import no_fork
 from ..process.observation import CACHE, COMPILE, mark, span
+from ..process.turns import TurnLock
+from ..user_lines import is_foreign
 from . import disk_cache
 from .compilers import LLVM, NUMBA, numba_compiler
 from .executable import Executable as Executable  # noqa: PLC0414 - for `compiler`, on demand
@@ -37,35 +38,33 @@ from .thread_pool import WorkerCode, pool
 counts = {"compiled": 0, "loaded": 0}  # kernels, in this process
 seconds = [0.0]  # spent compiling them
 _functions: list[Loaded] = []  # which stay loaded
-_lock = threading.RLock()
+_lock = TurnLock()
 
 
-def _renew_lock() -> None:
-    global _lock  # noqa: PLW0603 - one lock for the module, another one for a child
-    _lock = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_lock)
-
-
-@contextmanager
-def compiling() -> Generator[None]:
+class _Compiling:
     """LLVM for this thread alone, and no fork: a child would inherit LLVM's lock as it is.
 
     All calls of LLVM are made in here, even those for an address. A fork waits for the thread that
     uses LLVM, and not for those that wait for it.
     """
-    with _lock, no_fork:
-        yield
+
+    def __enter__(self) -> None:
+        frame = sys._getframe(1)
+        _lock.acquire(frame)
+        no_fork.enter(frame)
+
+    def __exit__(self, *_: object) -> None:
+        frame = sys._getframe(1)
+        no_fork.leave(frame)
+        _lock.release(frame)
+
+
+compiling = _Compiling
 
 
 def is_busy() -> bool:
     """Whether another thread uses LLVM, so that this one would have to wait for it."""
-    if not _lock.acquire(blocking=False):
-        return True
-    _lock.release()
-    return False
+    return _lock.taken_elsewhere()
 
 
 def make_kernel(source: KernelSource, layouts: tuple[str, ...], compiler: str) -> Kernel:
@@ -236,7 +235,7 @@ def entry_stub(*, full: bool = False) -> int:
         return _stubs[full]
     if full not in _stub_failures:
         if possible() and (is_busy() or (allowed() and not _stub_on_disk(full=full))):
-            worker.submit_once(_stub_jobs[full])
+            worker.submit(_stub_jobs[full])
             return 0
         _compile_stub(full=full)
     if full in _stub_failures and full not in _stub_warned:
@@ -256,8 +255,11 @@ def _compile_stub(*, full: bool) -> None:
     try:
         with compiling():
             _stubs[full] = _function(stub.text(full=full), "glue")
-    except Exception as error:  # noqa: BLE001 - whatever it is, kernels can be called without it
-        _stub_failures[full] = error
+    except Exception as error:
+        if not is_foreign(error):  # kernels can be called without it
+            _stub_failures[full] = error
+        elif not worker.runs_here():
+            raise
 
 
 _stub_jobs = {

@@ -59,16 +59,17 @@ class Pool:
         self.address = int(self._words.ctypes.data)
         self._code: WorkerCode | None = None
         self._threads: list[threading.Thread] = []
-        self._lock = threading.RLock()  # for whoever starts and stops threads
         self._restart = False  # whether threads were stopped for a fork
         self.off = False
 
     def ready(self, code: WorkerCode) -> None:
-        """Start as many threads as `threads` says, unless they run already."""
-        with self._lock:
-            if self._code is None:
-                self._initialise(code)
-            self._start(threads())
+        """Start as many threads as `threads` says, unless they run already.
+
+        Whoever compiles calls it, one thread at a time, while no process is forked.
+        """
+        if self._code is None:
+            self._initialise(code)
+        self._start(threads())
 
     def _worker(self, k: int) -> np.ndarray:
         """The words of one thread."""
@@ -140,18 +141,15 @@ class Pool:
 
     def before_fork(self) -> None:
         """Stop the threads, so that the child gets no memory that they are changing."""
-        self._lock.acquire()
         self._restart = self.stop()
 
     def after_fork(self) -> None:
         """Restart the threads in the parent."""
         if self._restart:
             self._start(threads())
-        self._lock.release()
 
     def forget(self) -> None:
         """In a child there are no threads, whatever those of the parent were doing."""
-        self._lock = threading.RLock()
         self._threads.clear()
         self._words[POOL["SIZE"]] = 1
         self._words[POOL["BUSY"]] = 0

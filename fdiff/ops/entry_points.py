@@ -19,7 +19,7 @@ from types import CodeType, FunctionType, ModuleType
 import fdiff.intact_numpy as np
 
 from ..primitive import HOOKS, LAZY_TABLES, REPLACEMENTS, load_tables
-from ..trace.trace_stack import stack
+from ..trace.trace_stack import tracing
 from .scipy_functions import SOLVERS, involves_traced, public_name
 
 
@@ -37,12 +37,12 @@ class EntryPoint:
 
     def called(self, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         """The result of a call; `fdiff.autograd` computes it where recorded arrays take part."""
-        found = None if stack.traces else HOOKS["recorded_library"](self, args, kwargs)
+        found = None if tracing() else HOOKS["recorded_library"](self, args, kwargs)
         return self.original(*args, **kwargs) if found is None else found[0]
 
     def __call__(self, /, *args: object, **kwargs: object) -> object:
         traced = involves_traced(args) or any(map(involves_traced, kwargs.values()))
-        if traced or stack.traces:
+        if traced or tracing():
             assert self.replacement is not None, "what has no rule is refused before"
             given = [REPLACEMENTS.get(id(a), (a, a))[1] for a in args]  # the owner of a method
             return self.replacement(*given, **kwargs)
@@ -137,7 +137,7 @@ def _enter_new(real: type, replacement: Callable[..., object]) -> None:
     before = real.__new__
 
     def new(kind: type, /, *args: object, **kwargs: object) -> object:
-        if kind is real and not stack.traces:
+        if kind is real and not tracing():
             found = HOOKS["recorded_library"](point, args, kwargs)
             if found is not None:
                 return found[0]

@@ -18,9 +18,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from .environment import cores, is_worker, switch
+from .turns import TurnLock
 
 VARIABLE = "FDIFF_BACKGROUND"
 PATIENCE = 60.0  # seconds that a fork waits for the thread to stop
+JOIN = 0.05  # seconds between two looks at a thread that is waited for
 SLICE = 2e-3  # seconds of work, after which other threads have the interpreter for as long
 
 
@@ -38,36 +40,39 @@ class Job(NamedTuple):
 class Task:
     """What one object wants to have done in the background, one thing at a time.
 
-    `under_way` says whether something waits or runs there, `error` what it has raised.
+    `error` is what it has raised.
     """
 
-    __slots__ = ("error", "under_way")
+    __slots__ = ("_job", "error")
 
     def __init__(self) -> None:
         self.error: Exception | None = None
-        self.under_way = False
+        self._job: Job | None = None
+
+    @property
+    def under_way(self) -> bool:
+        """Whether something waits or runs there."""
+        return self._job is not None and worker.has(self._job)
 
     def start(self, make: Callable[[], object], urgency: Callable[[], float]) -> None:
         """Have `make` called in the background, unless something is under way."""
-        if self.under_way:
-            return
-        self.under_way = True
 
         def run() -> None:
             try:
                 make()
             except Exception as error:  # noqa: BLE001 - for whoever waits for it
                 self.error = error
-            self.under_way = False  # an interrupted job starts over, and never gets here
 
-        worker.submit(Job(run, urgency))
+        if self._job is None or not self.under_way:
+            self._job = Job(run, urgency)
+        worker.submit(self._job)
 
 
 class Worker:
     """The thread, and what it has to do: the most urgent job first."""
 
     def __init__(self) -> None:
-        self._changed = threading.Condition()
+        self._lock = TurnLock()
         self._jobs: list[Job] = []
         self._thread: threading.Thread | None = None
         self._paused = 0  # how many have asked it to pause
@@ -76,21 +81,24 @@ class Worker:
         self.off = False
 
     def submit(self, job: Job) -> None:
-        """Add a job, and start the thread if there is none."""
-        with self._changed:
-            self._jobs.append(job)
+        """Add a job unless it waits or runs already, and start the thread if there is none."""
+        with self._lock:
+            if not self.has(job):
+                self._jobs.append(job)
             self._start()
 
-    def submit_once(self, job: Job) -> None:
-        """Add a job, unless it waits or runs already."""
-        with self._changed:
-            if job is not self._now and job not in self._jobs:
-                self.submit(job)
+    def has(self, job: Job) -> bool:
+        """Whether a job waits or runs."""
+        return job is self._now or any(job is one for one in [*self._jobs])
 
     def wait(self) -> None:
         """Wait until there is nothing left to do."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._thread is None)
+        while True:
+            with self._lock:  # so that it has begun
+                thread = self._thread
+            if thread is None:
+                return
+            thread.join(JOIN)
 
     def checkpoint(self) -> None:
         """To be called between two steps of a job: pauses it if asked to, lets other threads run.
@@ -122,6 +130,9 @@ class Worker:
             self._thread = None
             self._jobs.clear()
             self.off = True
+        except BaseException:  # an interrupt: if there is such a thread, it ends at once
+            self._thread = None
+            raise
 
     def _work(self) -> None:
         try:
@@ -130,20 +141,20 @@ class Worker:
                 try:
                     job.run()
                 except InterruptedJob:
-                    with self._changed:
+                    with self._lock:
                         self._jobs.append(job)
         finally:  # a job that raises anything else ends the thread, and Python shows what it was
-            with self._changed:
+            with self._lock:
                 if self._thread is threading.current_thread():
                     self._thread = self._now = None
-                    self._changed.notify_all()
 
     def _next(self) -> Job | None:
         """The most urgent job; None if the thread is to end."""
-        with self._changed:
+        with self._lock:
+            if self._thread is not threading.current_thread():
+                return None
             if self._paused or not self._jobs:
                 self._thread = self._now = None
-                self._changed.notify_all()
                 return None
             job = self._now = max(self._jobs, key=lambda job: job.urgency())
             self._jobs.remove(job)
@@ -151,14 +162,14 @@ class Worker:
 
     def pause(self) -> None:
         """Stop the thread and wait for it."""
-        with self._changed:
+        with self._lock:
             thread, self._paused = self._thread, self._paused + 1
         if thread is not None and thread is not threading.current_thread():
             thread.join(PATIENCE)
 
     def resume(self) -> None:
         """Go on after a pause."""
-        with self._changed:
+        with self._lock:
             self._paused = 0
             self._start()
 

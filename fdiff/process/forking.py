@@ -28,24 +28,85 @@ _NEEDED = frozenset(["fdiff", "llvmlite", "numpy", "scipy"])
 _Handler = Callable[[], object]
 
 
+def is_running(frame: FrameType | None, thread: int) -> bool:
+    """Whether this frame is on the stack of a thread."""
+    if thread == threading.get_ident():
+        return is_below(sys._getframe(1), frame)
+    while True:
+        top = sys._current_frames().get(thread)
+        at = None if top is None else top.f_lasti
+        if is_below(top, frame):
+            return True
+        # A generator on the way loses its caller when it yields: look again if the thread has run.
+        again = sys._current_frames().get(thread)
+        if again is top and (top is None or top.f_lasti == at):
+            return False
+        del again
+
+
+def is_below(top: FrameType | None, frame: FrameType | None) -> bool:
+    """Whether `frame` is `top`, or one of those that have called it."""
+    while top is not None:
+        if top is frame:
+            return True
+        top = top.f_back
+    return False
+
+
+class Turn:
+    """One thread's time inside, from the first ``with`` statement to the last: their frames.
+
+    An exception may arrive where ``__exit__`` begins: that of a signal handler, of a debugger, or
+    one that another thread has sent. Then ``__exit__`` does nothing, and what it should have undone
+    stays, as Python promises nothing there (python/cpython#29988). So what is entered counts only
+    as long as the frame of its ``with`` statement runs.
+    """
+
+    __slots__ = ("_next", "frames", "thread")
+
+    def __init__(self, thread: int, frames: list[FrameType]) -> None:
+        self.thread, self.frames = thread, frames
+        self._next: dict[int, Turn] = {}
+
+    def is_over(self) -> bool:
+        """Whether none of the frames runs any more."""
+        return not any(is_running(frame, self.thread) for frame in [*self.frames])
+
+    def leave(self, frame: FrameType) -> None:
+        """Take out the latest entry of this frame, with those above, which have ended with it."""
+        entered = [k for k, one in enumerate(self.frames) if one is frame]
+        if entered:
+            del self.frames[entered[-1] :]
+
+    def followed_by(self, turn: Turn) -> Turn:
+        """The turn after this one, which is over; `turn` if there is none yet."""
+        return self._next.setdefault(0, turn)  # atomic: of several threads, one comes next
+
+
 class NoFork:
     """A context in which any number of threads may be, also more than once, but no fork happens.
 
     A fork waits until the other threads have left, and nobody enters until it is over. Handlers
-    given to `at_fork` run while nobody is inside.
+    given to `at_fork` run while nobody is inside. A thread is inside as long as the frame of its
+    ``with`` statement runs (see `Turn`).
     """
 
     def __init__(self) -> None:
-        # of a re-entrant lock, because the garbage collector may run finalisers at any moment
-        self._changed = threading.Condition()
-        self._inside: dict[int, int] = {}  # how often each thread has entered
-        self._forker = 0  # the thread that forks
+        self._inside: dict[int, Turn] = {}  # by thread
+        self._forkers: dict[int, int] = {}  # the thread that forks, if there is one, under 0
         self._torn = False  # the fork goes ahead with threads inside
         self._broken = False  # this process comes from such a fork
         self._handlers: list[tuple[_Handler, _Handler, _Handler]] = []
         self._prepared: list[_Handler] = []  # what undoes the handlers that ran before a fork
 
     def __enter__(self) -> None:
+        self.enter(sys._getframe(1))
+
+    def __exit__(self, *_: object) -> None:
+        self.leave(sys._getframe(1))
+
+    def enter(self, frame: FrameType) -> None:
+        """Be inside, for as long as `frame` runs or until it leaves."""
         if self._broken:
             from ..errors import ForkError, message  # noqa: PLC0415 - this module is to be there first
 
@@ -60,18 +121,26 @@ class NoFork:
                 )
             )
         me = threading.get_ident()
-        with self._changed:
-            while self._forker not in (0, me) and me not in self._inside:
-                self._changed.wait()
-            self._inside[me] = self._inside.get(me, 0) + 1
+        turn = self._inside.get(me)
+        if turn is not None and not turn.is_over():
+            turn.frames.append(frame)
+            return
+        turn = Turn(me, [frame])
+        while True:  # first in, then a look at forks, which look the other way round
+            self._inside[me] = turn
+            if self._forkers.get(0, me) == me:
+                return
+            del self._inside[me]
+            time.sleep(POLL)
 
-    def __exit__(self, *_: object) -> None:
+    def leave(self, frame: FrameType) -> None:
+        """Leave what `frame` has entered last."""
         me = threading.get_ident()
-        with self._changed:
-            self._inside[me] -= 1
-            if not self._inside[me]:
-                del self._inside[me]
-                self._changed.notify_all()
+        turn = self._inside.get(me)
+        if turn is not None:
+            turn.leave(frame)
+            if not turn.frames:
+                self._inside.pop(me, None)
 
     def at_fork(
         self, before: _Handler, after_in_parent: _Handler, after_in_child: _Handler
@@ -81,25 +150,35 @@ class NoFork:
 
     def before(self) -> None:
         """Wait until the other threads have left and import nothing, and let nobody enter."""
+        self._torn = True  # as Python forks all the same where an exception ends this
         while True:
             finished = _finish_imports()  # while others may enter, as what they import may have to
-            self._close()
-            self._torn = self._torn or not finished
+            self._torn = not self._close() or not finished
             if self._torn or not _importers():
                 return
             self.after_in_parent()  # another thread began an import meanwhile
 
-    def _close(self) -> None:
-        """Wait until the other threads have left, let nobody enter, and run the handlers."""
+    def _close(self) -> bool:
+        """Let nobody enter, wait until the other threads have left, and run the handlers.
+
+        Whether they have left.
+        """
         me = threading.get_ident()
-        with self._changed:
-            self._changed.wait_for(lambda: not self._forker)
-            self._forker = me
-            left = self._changed.wait_for(lambda: not self._inside.keys() - {me}, PATIENCE)
-            self._torn = not left
+        while self._forkers.setdefault(0, me) != me:  # atomic
+            time.sleep(POLL)
+        end = time.monotonic() + PATIENCE
+        while (others := self._others()) and time.monotonic() < end:
+            time.sleep(POLL)
         for before, after, _ in self._handlers:
             before()
             self._prepared.append(after)
+        return not others
+
+    def _others(self) -> bool:
+        """Whether other threads are inside."""
+        me = threading.get_ident()
+        inside = [*self._inside.items()]
+        return any(thread != me and not turn.is_over() for thread, turn in inside)
 
     def after_in_parent(self) -> None:
         """Let threads enter again, whatever a handler does."""
@@ -107,16 +186,19 @@ class NoFork:
             while self._prepared:
                 self._prepared.pop()()
         finally:
-            with self._changed:
-                self._forker = 0
-                self._changed.notify_all()
+            self.reopen()
+
+    def reopen(self) -> None:
+        """Let threads enter again, if it is this one that has forked."""
+        if self._forkers.get(0) == threading.get_ident():
+            self._forkers.clear()
 
     def after_in_child(self) -> None:
         """Forget the other threads, and what they waited for."""
         me = threading.get_ident()
-        self._changed = threading.Condition()
         self._inside = {me: self._inside[me]} if me in self._inside else {}
-        self._forker, self._broken = 0, self._broken or self._torn
+        self._forkers = {}
+        self._broken = self._broken or self._torn
         self._prepared.clear()
         for _, _, after in self._handlers:
             after()
@@ -175,6 +257,7 @@ def _logging_free() -> Generator[None]:
 
 no_fork = NoFork()
 if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_parent=no_fork.reopen)  # in case an exception ends the other one
     os.register_at_fork(
         before=no_fork.before,
         after_in_parent=no_fork.after_in_parent,

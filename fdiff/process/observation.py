@@ -15,10 +15,14 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from time import perf_counter_ns
+from types import FrameType
 from typing import Any, Protocol, Self
+
+from .forking import Turn
+from .turns import TurnLock
 
 # Categories of spans.
 CALL, LABEL = "call", "label"  # a public call; what `record_function` labels
@@ -143,7 +147,7 @@ class Observer:
 
 
 observer: Observer | None = None
-_lock = threading.Lock()
+_lock = TurnLock()
 _NOTHING = nullcontext()
 
 
@@ -164,9 +168,16 @@ def innermost() -> Span | None:
     return _open.spans[-1] if _open.spans else None
 
 
-def watch(watcher: Watcher) -> None:
-    """Tell `watcher` of all spans that begin from now on, in any thread."""
+def watch(
+    watcher: Watcher, frame: FrameType | None = None, end: Callable[[], object] | None = None
+) -> None:
+    """Tell `watcher` of all spans that begin from now on, in any thread.
+
+    With `frame`, that of a ``with`` statement, `end_abandoned` calls `end` once it does not run.
+    """
     global observer  # noqa: PLW0603 - the one slot that everybody asks
+    if frame is not None and end is not None:
+        _turns[id(watcher)] = Turn(threading.get_ident(), [frame]), end
     with _lock:
         observer = Observer((*(observer.watchers if observer else ()), watcher))
 
@@ -174,15 +185,27 @@ def watch(watcher: Watcher) -> None:
 def unwatch(watcher: Watcher) -> None:
     """Tell `watcher` of no more spans."""
     global observer  # noqa: PLW0603 - as above
+    _turns.pop(id(watcher), None)
     with _lock:
         left = tuple(w for w in (observer.watchers if observer else ()) if w is not watcher)
         observer = Observer(left) if left else None
 
 
+def end_abandoned() -> None:
+    """End what an exception has left watching, where it came as `__exit__` began."""
+    for turn, end in [*_turns.values()]:
+        if turn.is_over():
+            end()
+
+
+_turns: dict[int, tuple[Turn, Callable[[], object]]] = {}
+
+
 def _forget() -> None:
     """In a forked child nobody watches: what it does would be told to copies."""
-    global observer, _lock, _open
-    observer, _lock, _open = None, threading.Lock(), _Open()
+    global observer, _open
+    observer, _open = None, _Open()
+    _turns.clear()
 
 
 if hasattr(os, "register_at_fork"):

@@ -25,7 +25,9 @@ from .. import errors
 from ..user_lines import is_internal
 from . import background, observation
 from .environment import is_worker
+from .forking import is_below
 from .progress_display import Display, Report, find_display
+from .turns import TurnLock
 
 SECONDS = 2.0  # work that takes no longer shows nothing
 INTERVAL = 0.2  # seconds after which what is shown is renewed
@@ -123,12 +125,7 @@ class Stage:
 
         It is not if an interrupt arrived after the stage began and before its `with` statement did.
         """
-        begun = self.outermost._frame
-        while frame is not None:
-            if frame is begun:
-                return True
-            frame = frame.f_back
-        return False
+        return is_below(frame, self.outermost._frame)
 
     def report(self, now: float, ident: int, frame: FrameType | None) -> Report:
         """What to show of the stage, while its thread runs `frame`."""
@@ -159,7 +156,7 @@ class _Watcher:
 
     def __init__(self) -> None:
         # re-entrant, because the garbage collector may end a stage at any moment
-        self._lock = threading.RLock()
+        self._lock = TurnLock()
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
         self._display: Display | None = None

@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Sequence
+from functools import partial
+from opcode import opmap
 from pathlib import Path
+from types import FrameType
 from typing import NamedTuple
 
 from ..process import observation
 from ..process.observation import BACKWARD, DERIVATIVE, LABEL, Span, Watcher
-from ..trace.trace_stack import occupied
+from ..process.turns import TurnLock
+from ..trace.trace_stack import PROFILED, occupied
 from ..user_lines import Line, numbered
 from .events import (
     BACKWARD_FUNCTION,
@@ -21,15 +25,20 @@ from .events import (
     Interval,
 )
 
-PROFILED = "profiler"  # a key of `occupied`: machine code hands its calls to the general way
 _SCOPES = {LABEL: USER_SCOPE, BACKWARD: BACKWARD_FUNCTION, DERIVATIVE: BACKWARD_FUNCTION}
-_lock = threading.Lock()
+_WITH = opmap.get("BEFORE_WITH")
+_lock = TurnLock()
 
 
-def begin_watching(watcher: Watcher) -> None:
-    """Tell a watcher of all spans, and close the fast paths, on which there are none."""
+def begin_watching(watcher: Watcher, frame: FrameType | None = None) -> None:
+    """Tell a watcher of all spans, and close the fast paths, on which there are none.
+
+    `frame` is what entered it: if that is a ``with`` statement, it ends with it in any case.
+    """
+    if frame is not None and frame.f_code.co_code[frame.f_lasti] != _WITH:
+        frame = None  # as from an ExitStack
     with _lock:
-        observation.watch(watcher)
+        observation.watch(watcher, frame, partial(end_watching, watcher))
         occupied[PROFILED] = None
 
 
@@ -43,8 +52,6 @@ def end_watching(watcher: Watcher) -> None:
 
 def _forget() -> None:
     """In a forked child nobody watches (`observation`), and the fast paths are open."""
-    global _lock  # noqa: PLW0603 - one lock for the module, another one for a child
-    _lock = threading.Lock()
     occupied.pop(PROFILED, None)
 
 

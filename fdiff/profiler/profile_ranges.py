@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import ctypes.util
+import sys
 from collections.abc import Callable
 from contextlib import ContextDecorator
 from functools import partial
@@ -108,7 +109,7 @@ class _Emitter:
             raise RuntimeError(message(type(self).__name__, fact, "Make another one."))
         self._ranges = self._find()
         self.entered = True
-        begin_watching(self)
+        begin_watching(self, sys._getframe(1))
         return self
 
     def __exit__(self, *_: object) -> None:

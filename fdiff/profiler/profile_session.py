@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Self
 
@@ -154,7 +155,7 @@ class profile:  # noqa: N801 - torch's name
         self._spans: list[Any] = []
         self._collector = Collector(self._options)
         self._begin = perf_counter_ns()
-        begin_watching(self._collector)
+        begin_watching(self._collector, sys._getframe(1))
         return self
 
     def __exit__(self, *_: object) -> None:

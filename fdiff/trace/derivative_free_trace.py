@@ -27,6 +27,9 @@ class DerivativeFreeTrace(Trace):
     original: Recorder
     derivative_free = True
 
+    def close(self) -> None:
+        self.original.close()
+
     def own(self, handle: Handle) -> int:
         """Id of a traced array in this trace, behind a ``stop_gradient`` if it is from outside."""
         node = super().own(handle)

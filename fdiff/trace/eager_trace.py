@@ -28,18 +28,27 @@ class EagerTrace(EagerRecorder, Trace):
 
     def __init__(self, call: str) -> None:
         super().__init__(call)
+        self._quiet: np.errstate | None = None
         self._entries: dict[int, dict[int, EagerScalar]] = {}  # what was read, by node and position
 
+    depth = 2
+
     def __enter__(self) -> Self:
+        super().__enter__()
         self._quiet = noting()
         self._quiet.__enter__()
-        return super().__enter__()
+        return self
 
     def __exit__(self, *error: object) -> None:
-        super().__exit__(*error)
-        self._quiet.__exit__(None, None, None)
+        self.close()
         if error[0] is not None:
             self.release()
+
+    def close(self) -> None:
+        if self._quiet is not None:
+            self._quiet.__exit__(None, None, None)
+            self._quiet = None
+        super().close()
 
     def begin(self) -> None:
         builder = self.builder

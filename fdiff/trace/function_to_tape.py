@@ -69,6 +69,17 @@ def record(
 ) -> Recording:
     """Run `run` on traced arguments; its results are the outputs of the tape."""
     trace = trace or Trace(call)
+    try:
+        return _record(run, inputs, trace)
+    finally:
+        trace.close()  # where an exception came as `__exit__` began, it is still open
+
+
+def _record(
+    run: Callable[[Trace, list[TracedArray]], Sequence[object]],
+    inputs: Sequence[ArgumentSpec],
+    trace: Trace,
+) -> Recording:
     guards, layouts = trace.guards, trace.layouts.of_inputs
     with trace, _stage(trace):
         arguments = [trace.input(i.type, scalar=i.scalar, weak=i.weak) for i in inputs]

@@ -74,8 +74,9 @@ class GuardSet:
 
     def close(self) -> None:
         """Release the values, and the trace, which would keep each other alive."""
-        self.closed = True
-        del self.builder, self.fail
+        if not self.closed:
+            self.closed = True
+            del self.builder, self.fail
         self._known.clear()
         self.given.clear()
         self.batch_of.clear()

@@ -6,13 +6,17 @@ trace whose nodes are computed as they are added.
 
 from __future__ import annotations
 
+import sys
 from functools import cache
+from threading import get_ident
+from types import FrameType
 from typing import Self
 
 import fdiff.intact_numpy as np
 
 from ..arraytype import ArrayType
 from ..device_arrays import DeviceArray
+from ..process.forking import is_running
 from ..tape import Builder
 from .array_links import CapturedLink
 from .recorder import Handle, Recorder
@@ -27,30 +31,54 @@ class Trace(Recorder):
     the traced array of an enclosing trace.
     """
 
+    depth = 1  # of the frame of the ``with`` statement, as `__enter__` sees it
+
     def __init__(self, call: str, *, lines: bool = True, builder: Builder | None = None) -> None:
         super().__init__(call, lines=lines, builder=builder)
         self.extra: list[np.ndarray | TracedArray] = []
         self._enclosing: dict[tuple[int, int], int] = {}
+        # By which frame of which thread it was entered, and where it stands in which stack.
+        self._entered: list[tuple[FrameType, int, list[Recorder], int]] = []
 
     def __enter__(self) -> Self:
+        traces = stack.traces
+        self._entered.append((sys._getframe(self.depth), get_ident(), traces, len(traces)))
         self.alive = True
+        traces.append(self)
         occupied[self] = None
-        stack.traces.append(self)
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def is_running(self) -> bool:
+        """Whether the code runs that has entered it last."""
+        return bool(self._entered) and is_running(*self._entered[-1][:2])
+
+    def close(self) -> None:
+        """End it, and with it those inside that an exception left open.
+
+        Nothing is done twice where an exception arrives while this runs, and it is called again.
+        """
+        if not self._entered:
+            return
+        *_, traces, place = self._entered[-1]
+        for inner in reversed(traces[place + 1 :]):
+            inner.close()
         self.alive = False
         self.arguments = ()
-        stack.traces.pop()
-        if self.mutable and stack.traces:  # what it made may be among what the user keeps
-            stack.traces[0].inner.append(self.guards)
+        del traces[place:]
+        stack.traces = traces
+        if self.mutable and traces:  # what it made may be among what the user keeps
+            traces[0].inner.append(self.guards)
         else:
             self.guards.close()
         for guards in self.inner:
             guards.close()
         self.inner.clear()
-        if self not in stack.traces:
+        if self not in traces:
             occupied.pop(self, None)
+        self._entered.pop()
 
     def begin(self) -> None:
         """Called when the arguments are known and before code of the user runs."""

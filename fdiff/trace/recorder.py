@@ -132,6 +132,14 @@ class Recorder:
         """``ufunc(*operands)``, in a trace whose nodes are computed as they are entered."""
         raise NotImplementedError
 
+    def close(self) -> None:
+        """End what is under way."""
+        raise NotImplementedError
+
+    def is_running(self) -> bool:
+        """Whether the code runs that has begun it."""
+        raise NotImplementedError
+
     # --------------------------------------------------------------------------- values as nodes
 
     def own(self, handle: Handle) -> int:

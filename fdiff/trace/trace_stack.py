@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Generator
-from contextlib import contextmanager
 from typing import Any
 
 from ..device_arrays import CPU
 from ..errors import LeakError, UnsupportedError, failure, message
+from ..process import observation
 from .recorder import KEEP_NO_TRACED, Handle, Recorder, leaked
 
 
@@ -29,6 +28,7 @@ stack = Stack()
 # Why the fast path of calls from machine code is closed: the traces under way in any thread, and
 # names of policies that were ever asked for. Machine code reads the length of this dict.
 occupied: dict[object, None] = {}
+PROFILED = "profiler"  # a key of it while somebody watches
 
 
 def _forget_other_threads() -> None:
@@ -61,7 +61,21 @@ def root_trace() -> Recorder:
 
 def tracing() -> bool:
     """Whether a trace is under way in this thread."""
+    while stack.traces and not stack.traces[-1].is_running():
+        stack.traces[-1].close()  # an exception came where `__exit__` began
     return bool(stack.traces)
+
+
+def forget_abandoned() -> None:
+    """Open the fast paths that only traces close which other threads have left open.
+
+    Or a profile: exceptions have ended those where `__exit__` should have.
+    """
+    if observation.observer is None:
+        occupied.pop(PROFILED, None)
+    for trace in [reason for reason in [*occupied] if isinstance(reason, Recorder)]:
+        if not trace.is_running():
+            occupied.pop(trace, None)
 
 
 def in_a_batch() -> bool:
@@ -69,14 +83,14 @@ def in_a_batch() -> bool:
     return any(trace.guards.batch_of for trace in stack.traces)
 
 
-@contextmanager
-def suspended() -> Generator[None]:
+class suspended:  # noqa: N801 - it is written like a function
     """Code that runs in this context does not see the traces under way."""
-    traces, stack.traces = stack.traces, []
-    try:
-        yield
-    finally:
-        stack.traces = traces
+
+    def __enter__(self) -> None:
+        self._traces, stack.traces = stack.traces, []
+
+    def __exit__(self, *_: object) -> None:
+        stack.traces = self._traces
 
 
 def unsupported(name: str, way: str = "") -> UnsupportedError:

@@ -1,6 +1,7 @@
 """Failures of fdiff's own compiler: who did not ask gets results, who did a clear error."""
 
 import warnings
+from types import FunctionType
 
 import llvmlite.binding as llvm
 import numpy as np
@@ -20,16 +21,20 @@ from fdiff.kernels.passes.lower import loop_body
 
 
 class Fault(Exception):  # noqa: N818 - it stands for whatever may go wrong
-    pass
+    __module__ = "fdiff.injected"
 
 
-def broken(*args, **kwargs):
+def raise_fault(*args, **kwargs):
     raise Fault("injected\nand a long story")
 
 
-def unreadable(text):
+# As if it were fdiff's: what a user's code raises while fdiff compiles is no defect.
+broken = FunctionType(raise_fault.__code__, {"Fault": Fault, "__name__": "fdiff.injected"})
+
+
+def unreadable(text, parse=llvm.parse_assembly):
     """LLVM's own complaint about a module."""
-    return llvm.text_to_module.parse_assembly("define i64 @kernel() { ret double 1.0 }")
+    return parse("define i64 @kernel() { ret double 1.0 }")
 
 
 # Every stage that a kernel goes through, where it is looked up, and what may happen there.

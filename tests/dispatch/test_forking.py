@@ -276,7 +276,7 @@ def test_threads_enter_again_if_a_handler_fails(region):
     with region:
         pass
     region.before()
-    assert region._forker == threading.get_ident()
+    assert region._forkers == {0: threading.get_ident()}
 
 
 def test_a_child_forgets_other_threads(region):

@@ -16,6 +16,8 @@ from typing import Any
 
 import fdiff.intact_numpy as np
 
+from ...user_lines import is_foreign
+
 HEAD = object.__basicsize__ // 8  # words of PyObject_HEAD; the last is the address of the class
 # Slots of NumPy's table of C functions that the stub calls.
 NUMPY_API = {"NewCopy": 85, "NewFromDescr": 94, "Scalar": 60, "EquivTypes": 182}
@@ -49,7 +51,9 @@ def fault() -> str:
     for check in (_interpreter, _heads, _arrays, _slots_of_numpy, _functions_of_python):
         try:
             words = next(check(), "")
-        except Exception as error:  # noqa: BLE001 - whatever it is, the stub may not run
+        except Exception as error:
+            if is_foreign(error):
+                raise
             words = f"{check.__name__.strip('_')}: {error!r}"
         if words:
             return words

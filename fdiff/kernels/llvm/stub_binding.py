@@ -20,6 +20,7 @@ from typing import Any
 
 import fdiff.intact_numpy as np
 
+from ...user_lines import is_foreign
 from . import interpreter_abi
 from .call_descriptor import (
     BoundKernel,
@@ -68,7 +69,9 @@ def stub_fault(call: int, *, full: bool = False) -> str:
         for _ in range(TRIALS):
             if words == _COUNTS:  # which other threads change, and the collector, now and then
                 words = test(call)
-    except Exception as error:  # noqa: BLE001 - whatever it is, the stub cannot run
+    except Exception as error:
+        if is_foreign(error):
+            raise
         words = f"the entry stub fails with {error!r}"
     return words
 

@@ -11,7 +11,6 @@ which looks for them and says which record to use.
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -20,6 +19,7 @@ import numpy as np
 
 from ....process import anomaly_watch
 from ....process.forking import no_fork
+from ....process.turns import TurnLock
 from ...executable import BareKernel
 from .call_layout import ArrayArgument, CallLayout, Number, NumberArgument, Result
 
@@ -35,7 +35,7 @@ _FIRST = 8  # chains of a new table
 MULTIPLIERS = tuple(  # odd, of the hash
     (0x9E3779B97F4A7C15 * (2 * k + 1) | 1) % (1 << 63) for k in range(64)
 )
-_lock = threading.Lock()
+_lock = TurnLock()
 _tables: weakref.WeakSet[RecordTable] = weakref.WeakSet()
 _EMPTY = np.zeros(2, np.int64)  # one chain without a record
 
