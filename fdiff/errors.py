@@ -91,7 +91,11 @@ class DeviceError(FdiffError, RuntimeError):
 
 
 class ForkError(FdiffError, RuntimeError):
-    """A forked process cannot compile: a thread of its parent was compiling when it was forked."""
+    """A forked process lacks what its parent had.
+
+    It cannot compile, if a thread of the parent was compiling when it was forked; it cannot read a
+    file of saved values that the parent has removed.
+    """
 
 
 class RetraceWarning(UserWarning):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import tempfile
 import weakref
 from collections.abc import Callable, Generator, Iterable
@@ -11,7 +12,7 @@ from typing import Any
 
 import fdiff.intact_numpy as np
 
-from ..errors import InputError, failure, flag, shown
+from ..errors import ForkError, InputError, failure, flag, shown
 from ..tracebacks import public_class
 from .argument_checks import as_directory, require_function, require_recorded
 from .nodes import GraphNode
@@ -148,7 +149,8 @@ class save_on_cpu(saved_tensors_hooks):  # noqa: N801 - as in torch
 class save_on_disk(saved_tensors_hooks):  # noqa: N801 - in the manner of save_on_cpu
     """Context in which saved values are files, read through ``numpy.memmap`` in the backward pass.
 
-    A file is removed when the node that saved it is freed.
+    A file is removed when the node that saved it is freed, by the process that made it: a forked
+    child reads the files of its parent as long as they are there.
 
     Parameters
     ----------
@@ -161,6 +163,8 @@ class save_on_disk(saved_tensors_hooks):  # noqa: N801 - in the manner of save_o
     ------
     InputError
         If there is no such directory.
+    OSError
+        If the disk is full; what was written of the value is removed.
 
     References
     ----------
@@ -187,7 +191,7 @@ class save_on_disk(saved_tensors_hooks):  # noqa: N801 - in the manner of save_o
 
     def _pack(self, array: RecordedArray) -> Any:
         value = np.asarray(array.value)
-        if value.nbytes < self.smallest:
+        if value.nbytes < max(self.smallest, 1):  # a file without a byte cannot be mapped
             return np.array(value)
         return _File(value, self.directory)
 
@@ -196,20 +200,38 @@ class save_on_disk(saved_tensors_hooks):  # noqa: N801 - in the manner of save_o
 
 
 class _File:
-    """An array in a file, which is removed with this object."""
+    """An array in a file, which is removed with this object in the process that made it."""
 
     def __init__(self, value: np.ndarray, directory: Path | None) -> None:
-        with tempfile.NamedTemporaryFile(
-            dir=directory, prefix="fdiff-saved-", suffix=".bin", delete=False
-        ) as file:
-            np.ascontiguousarray(value).tofile(file)
-            self.path = Path(file.name)
-        self.dtype, self.shape = value.dtype, value.shape
-        weakref.finalize(self, self.path.unlink, missing_ok=True)
+        self.dtype, self.shape, self.process = value.dtype, value.shape, os.getpid()
+        handle, name = tempfile.mkstemp(".bin", "fdiff-saved-", directory)
+        self.path = Path(name)
+        remove = weakref.finalize(self, self._remove, self.path, self.process)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(np.ascontiguousarray(value).reshape(-1).view(np.uint8).data)
+        except BaseException as error:  # the disk is full, or the user interrupts
+            remove()
+            if not isinstance(error, OSError):
+                raise
+            words = f"{error.strerror}: save_on_disk writes {value.nbytes:,} bytes of a saved value"
+            raise OSError(error.errno, words, name) from error
+
+    @staticmethod
+    def _remove(path: Path, process: int) -> None:
+        if os.getpid() == process:  # a forked child has the objects of its parent, not the files
+            path.unlink(missing_ok=True)
 
     def read(self) -> np.ndarray:
         """The array, as pages of the file that are read when they are needed."""
-        mapped = np.memmap(self.path, self.dtype, mode="r", shape=self.shape)
+        try:
+            mapped = np.memmap(self.path, self.dtype, mode="r", shape=self.shape)
+        except FileNotFoundError as error:
+            if os.getpid() == self.process:
+                raise
+            fact = "the process that saved this value has removed it since this one was forked."
+            way = "Fork before the forward pass, or have the parent wait with its backward pass."
+            raise failure(ForkError, "fdiff.autograd.graph.save_on_disk", fact, way) from error
         return mapped.view(np.ndarray)
 
 

@@ -1,11 +1,12 @@
 """The disk cache: one file for each kernel or text, written atomically.
 
 A file is trusted if its digest is right, which includes its name, and if only this user or root can
-write to it and to the directory. Any other file is treated as absent.
+write to it and to the directory. Any other file is treated as absent. Digests stop accidents, and
+people only where ``FDIFF_CACHE_KEY`` holds a secret: then they are keyed with it.
 
 The cache lies in ``$FDIFF_CACHE_DIR``, else in the user's cache directory;
-``FDIFF_CACHE_DIR=off`` (or empty) switches it off. Beyond 4,096 files or 512 MB the least recently
-used ones are removed. Nothing here imports LLVM.
+``FDIFF_CACHE_DIR=off`` (or empty) switches it off. A directory that cannot be written to is read.
+Beyond 4,096 files or 512 MB the least recently used ones are removed. Nothing here imports LLVM.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import tempfile
 import time
 from contextlib import suppress
 from functools import lru_cache
+from hmac import compare_digest
 from pathlib import Path
 from typing import BinaryIO
 
@@ -27,14 +29,18 @@ import fdiff.intact_numpy as np
 from ..errors import warn
 from ..process.forking import no_fork
 from .compilers import LLVM, described
+from .loaded_code import digest
 
 # Of object code: what they import from elsewhere in `kernels` is among them, or does not matter.
 _MAKERS = ("ir", "kernel_source.py", "llvm", "machine_code.py", "numba", "runtime")
-_MAGIC = b"fdiff cache 2\n"
+_MAGIC = b"fdiff cache 3\n"
 _MOST_FILES, _MOST_BYTES = 4096, 512 << 20
 _STALE = 3600.0  # seconds after which a draft was left by a process that died
 _DIGEST = hashlib.sha256().digest_size
+_HEAD = len(_MAGIC) + 8 + _DIGEST  # with the length of what follows
+_LARGEST = 64 << 20  # bytes of an entry
 _HERE = Path(__file__).parent
+KEY = "FDIFF_CACHE_KEY"
 KERNEL = "kernel"  # how kernels are optimised, among the ways of `machine_code`
 
 
@@ -75,20 +81,6 @@ def _maker() -> str:
     return "\n".join([digest(_HERE), sys.version])
 
 
-def digest(*places: Path) -> str:
-    """A hash of these Python files, and of all that are in these folders."""
-    found = hashlib.sha256()
-    for place in places:
-        if place.is_file():
-            found.update(place.read_bytes())
-        for root, below, names in os.walk(place):
-            below.sort()
-            for name in sorted(names):
-                if name.endswith(".py"):
-                    found.update(Path(root, name).read_bytes())
-    return found.hexdigest()
-
-
 def _processor() -> str:
     """Model and instruction sets of the processor, and the level that ``FDIFF_CPU`` allows."""
     return f"{_described()}\n{os.environ.get('FDIFF_CPU', '')}"
@@ -104,44 +96,72 @@ def _described() -> str:
 
 
 def directory() -> Path | None:
-    """The directory of the cache, created if necessary; None if there is none."""
+    """The directory that entries are written to, created if necessary; None if there is none."""
+    return next(iter(_folders()), None)
+
+
+def writable(folder: Path) -> bool:
+    """Whether entries can be added to a directory; one of an image may only be read."""
+    return os.access(folder, os.W_OK)
+
+
+def _folders() -> list[Path]:
+    """The directories with entries: one that can be written to first, others for reading."""
     chosen = os.environ.get("FDIFF_CACHE_DIR")
-    if chosen is not None:
-        if chosen in ("", "off"):
-            return None
-        found = _usable(_absolute(chosen))
-        if found is None:
-            _tell_unusable(chosen)
+    if chosen is None:
+        found = [*filter(None, [_usable(_of_user())])]
+        if not (found and writable(found[0])):
+            found = [*filter(None, [_usable(_temporary()), *found])]
         return found
-    return _usable(_default()) or _usable(Path(tempfile.gettempdir()) / f"fdiff-{_user()}")
+    if chosen in ("", "off"):
+        return []
+    found = [*filter(None, [_usable(_absolute(chosen))])]
+    if not found:
+        _tell_unusable(chosen)
+    return found
 
 
 @lru_cache(maxsize=16)
 def _tell_unusable(chosen: str) -> None:
     """Warn, once for each directory, that kernels are not kept."""
     warn(
-        f"FDIFF_CACHE_DIR: {chosen!r} cannot be made or written to, or others than this user can"
-        " write to it. Kernels are compiled anew in each process. Set it to another directory, or"
-        " to off.",
+        f"FDIFF_CACHE_DIR: {chosen!r} cannot be made or read, or others than this user can write to"
+        " it. Kernels are compiled anew in each process. Set it to another directory, or to off.",
         UserWarning,
     )
 
 
 @lru_cache(maxsize=16)
-def _absolute(chosen: str) -> Path:
-    """A relative path is resolved once: the program may change its working directory."""
-    return Path(chosen).expanduser().absolute()
+def _absolute(chosen: str) -> Path | None:
+    """A relative path is resolved once: the program may change its working directory.
+
+    None for one that leads nowhere: of a user that there is not, or in a directory that is gone.
+    """
+    try:
+        return Path(chosen).expanduser().absolute()
+    except (OSError, RuntimeError, ValueError):
+        return None
 
 
-def _default() -> Path:
+def _of_user() -> Path | None:
+    """The user's cache directory."""
     for variable, below in (
         ("XDG_CACHE_HOME", "fdiff"),
         ("LOCALAPPDATA", "fdiff/cache"),
         ("HOME", ".cache/fdiff"),
     ):
         if os.environ.get(variable):
-            return Path(os.environ[variable]) / below
-    return Path(tempfile.gettempdir()) / f"fdiff-{_user()}"
+            home = _absolute(os.environ[variable])
+            return None if home is None else home / below
+    return None
+
+
+def _temporary() -> Path | None:
+    """A directory of this user among temporary files."""
+    try:
+        return Path(tempfile.gettempdir()) / f"fdiff-{_user()}"
+    except OSError:  # a system without a place for them
+        return None
 
 
 def _user() -> int:
@@ -158,30 +178,42 @@ def _trusted(status: os.stat_result) -> bool:
     )
 
 
-def _usable(path: Path) -> Path | None:
-    """`path` as a directory that only this user can write to, else None."""
-    try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = path.lstat()
-    except OSError:
+def _usable(path: Path | None) -> Path | None:
+    """`path` as a directory that no other user can write to, else None."""
+    if path is None:
         return None
-    ours = stat.S_ISDIR(status.st_mode) and _trusted(status)
-    return path if ours and os.access(path, os.W_OK) else None
+    with suppress(OSError):  # it may be there already, and on a medium that cannot be written to
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        status = path.lstat()
+    except (OSError, ValueError):
+        return None
+    return path if stat.S_ISDIR(status.st_mode) and _trusted(status) else None
+
+
+def _key() -> bytes:
+    """The secret that entries are authenticated with; empty without one."""
+    return os.environ.get(KEY, "").encode(errors="surrogateescape")
 
 
 def path_of(name: str) -> Path | None:
-    """File of the entry called `name`; None without a cache directory."""
+    """File of the entry called `name`, where it would be written; None without a directory."""
     folder = directory()
-    return folder / f"{name}.kernel" if folder is not None else None
+    return folder / _file_name(name) if folder is not None else None
+
+
+def _file_name(name: str) -> str:
+    """The name of a file: those that were written with another secret are other files."""
+    return f"{_digest(name.encode())[:20].hex() if _key() else name}.kernel"
 
 
 def has(name: str) -> bool:
     """Whether the disk holds an entry called `name`."""
-    path = path_of(name)
-    try:
-        return path is not None and _ours(path.lstat())
-    except OSError:
-        return False
+    for folder in _folders():
+        with suppress(OSError):
+            if _ours((folder / _file_name(name)).lstat()):
+                return True
+    return False
 
 
 def _ours(status: os.stat_result) -> bool:
@@ -194,23 +226,31 @@ def read(name: str, kind: str) -> bytes | None:
     `kind` is text or machine code. Both `name` and `kind` are part of the digest, so that no entry
     is taken for another.
     """
-    path = path_of(name)
-    if path is None:
-        return None
+    for folder in _folders():
+        path = folder / _file_name(name)
+        payload = _payload(path, name, kind)
+        if payload is not None:
+            with suppress(OSError):  # another process may have removed it
+                os.utime(path)  # it was used: the last to be removed
+            return payload
+    return None
+
+
+def _payload(path: Path, name: str, kind: str) -> bytes | None:
+    """What a file holds; nothing is read of one whose length is not what its head says."""
     try:
         with _opened(path) as file:
-            if not _ours(os.fstat(file.fileno())):  # of what is open, whatever has its name now
+            status = os.fstat(file.fileno())  # of what is open, whatever has its name now
+            size = status.st_size - _HEAD
+            if not _ours(status) or not 0 <= size <= _LARGEST:
                 return None
-            data = file.read()
+            head = file.read(_HEAD)
+            if head[:-_DIGEST] != _MAGIC + size.to_bytes(8, "little"):
+                return None
+            payload = file.read(size)
     except OSError:
         return None
-    begin = len(_MAGIC) + _DIGEST
-    payload = data[begin:]
-    if data[:begin] != _MAGIC + _sealed(name, kind, payload):
-        return None
-    with suppress(OSError):  # another process may have removed it
-        os.utime(path)  # it was used: the last to be removed
-    return payload
+    return payload if compare_digest(head[-_DIGEST:], _sealed(name, kind, payload)) else None
 
 
 def _opened(path: Path) -> BinaryIO:
@@ -226,24 +266,35 @@ def _opened(path: Path) -> BinaryIO:
 
 def _sealed(name: str, kind: str, payload: bytes) -> bytes:
     """The digest of an entry, with its `name`, which stands for all that it depends on."""
-    digest = hashlib.sha256(_MAGIC + f"{name} {kind}\n".encode())
-    digest.update(payload)
-    return digest.digest()
+    return _digest(_MAGIC + f"{name} {kind}\n".encode(), payload)
+
+
+def _digest(*parts: bytes) -> bytes:
+    """A digest; with a secret one that only those can make who know it (BLAKE2, RFC 7693)."""
+    key = _key()
+    keyed = hashlib.blake2b(key=hashlib.sha512(key).digest(), digest_size=_DIGEST)
+    found = keyed if key else hashlib.sha256()
+    for part in parts:
+        found.update(part)
+    return found.digest()
 
 
 def write(name: str, kind: str, payload: bytes) -> None:
     """Store an entry. If the disk is full or gone, a kernel is compiled again later."""
     path = path_of(name)
-    if path is None:
+    if path is None or len(payload) > _LARGEST:
         return
     draft = path.with_name(f".{os.getpid()}-{os.urandom(8).hex()}.tmp")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    head = _MAGIC + len(payload).to_bytes(8, "little") + _sealed(name, kind, payload)
     try:
         with os.fdopen(os.open(draft, flags, 0o600), "wb") as file:
-            file.write(_MAGIC + _sealed(name, kind, payload) + payload)
+            file.write(head + payload)
         draft.replace(path)
     except OSError:
-        with suppress(OSError):  # the directory went away
+        pass
+    finally:
+        with suppress(OSError):  # as a rule it has its name by now
             draft.unlink(missing_ok=True)
     if name.startswith("0"):  # one write in sixteen looks after the whole directory
         with suppress(OSError):
@@ -275,8 +326,8 @@ def trim(folder: Path) -> None:
 
 
 def clear() -> None:
-    """Remove every stored kernel."""
-    folder = directory()
-    for path in folder.glob("*.kernel") if folder is not None else ():
-        with suppress(OSError):  # gone, or a directory
-            path.unlink()
+    """Remove every stored kernel, and what writers have left that were killed."""
+    for folder in _folders():
+        for path in (*folder.glob("*.kernel"), *folder.glob(".*.tmp")):
+            with suppress(OSError):  # gone, or a directory
+                path.unlink()

@@ -97,15 +97,17 @@ def _cache() -> str:
         off = chosen in ("", "off")
         if off:
             return "off (FDIFF_CACHE_DIR)"
-        return f"none: {chosen or 'no directory'} cannot be written to"
+        return f"none: {chosen or 'no directory'} cannot be used"
     sizes = [path.stat().st_size for path in folder.glob("*.kernel")]
-    return f"{folder} (can be written to, {len(sizes)} files, {sum(sizes) >> 10} KiB)"
+    use = "can be written to" if disk_cache.writable(folder) else "is read only"
+    return f"{folder} ({use}, {len(sizes)} files, {sum(sizes) >> 10} KiB)"
 
 
 def _settings() -> str:
     """The variables of the environment that change what fdiff does, and those that look so."""
     found = sorted(k for k in os.environ if k.startswith("FDIFF_") or k in _OTHERS)
-    return " ".join(f"{name}={os.environ[name]}{_unread(name)}" for name in found) or "none"
+    shown = {name: "set" if name == disk_cache.KEY else os.environ[name] for name in found}
+    return " ".join(f"{name}={shown[name]}{_unread(name)}" for name in found) or "none"
 
 
 def _unread(name: str) -> str:

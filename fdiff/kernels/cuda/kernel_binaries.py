@@ -13,6 +13,7 @@ from pathlib import Path
 from ...errors import CompileError
 from ...process.progress import Stage
 from .. import disk_cache
+from ..loaded_code import digest
 from . import adapter
 from .adapter import Binary
 from .cuda_program import CudaKernel
@@ -64,4 +65,4 @@ def _name(kernel: CudaKernel, capability: tuple[int, int]) -> str:
 @lru_cache(maxsize=1)
 def _sources() -> str:
     """A hash of the sources that say what the words of a text mean."""
-    return disk_cache.digest(Path(__file__).parent) + disk_cache.makers()
+    return digest(Path(__file__).parent) + disk_cache.makers()
