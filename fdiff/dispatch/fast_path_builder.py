@@ -203,10 +203,11 @@ class _KernelCall:
             for k, made in enumerate(self.parts.made)
         ]
         inputs = [*self.inputs(registers), *template.inputs]
-        return kernels.bind_entry_stub(
-            stub, self.parts.kernel, registers.given, inputs, outputs, template.steps,
-            held, self._guard,
-        )  # fmt: skip
+        description = registers.given, inputs, outputs, template.steps
+        if (by_libm := self._step.runner.parts_by_libm()) is not None:  # for what this one refuses
+            far = kernels.bind_entry_stub(stub, by_libm.kernel, *description, held, self._guard)
+            held = held._replace(fallback=far)
+        return kernels.bind_entry_stub(stub, self.parts.kernel, *description, held, self._guard)
 
 
 def _pins(variant: Variant, f: Function) -> list[Pins]:

@@ -95,6 +95,11 @@ class Runner:
         kernel = self._kernels.contiguous
         return None if kernel is None else kernel.parts()
 
+    def parts_by_libm(self) -> CallParts | None:
+        """The same where angles are out of range; None unless such calls have been met."""
+        kernel = self._kernels.contiguous
+        return None if kernel is None else kernel.parts_by_libm()
+
     def quick(self) -> Callable[..., Sequence[np.ndarray] | None] | None:
         """What calls the kernel without looking at its arguments; None if there is no such thing.
 

@@ -108,7 +108,7 @@ class Executable:
         self._owners = values.owners
         self._bound = self._bind(values)
         self._call_parts: CallParts | None = None
-        self._called = False
+        self._called = self._needed_libm = False
         # never a bound method: a cycle would leave when its machine code is freed to the collector
         self.quick: Callable[..., Any] = _unbound
 
@@ -152,6 +152,11 @@ class Executable:
             self._call_parts = CallParts(self._bound, self._inputs, self._made, call)
         return self._call_parts
 
+    def parts_by_libm(self) -> CallParts | None:
+        """The same for angles that are out of range; None until there has been such a call."""
+        parts = self.parts() if self._needed_libm else None
+        return parts and parts._replace(kernel=self._with_code(self._bound, self._libm_code()))
+
     def bare(self) -> BareKernel:
         """The kernel of one thread, for callers that are machine code themselves."""
         assert not self._kernel.run, "a kernel of several threads is called by its `run`"
@@ -180,6 +185,7 @@ class Executable:
         if status and self._kernel.by_libm is not None:
             by_libm = self._with_code(self._bound, self._libm_code())
             status = self._status(by_libm, given, outs)
+            self._needed_libm = not status
         if status:
             raise error_of(status)
         return outs

@@ -54,6 +54,22 @@ def cube(x):
     return np.sum(x**3)
 
 
+def test_angles_out_of_range_take_no_python(general):
+    f = lambda x: np.sum(np.sin(x) * np.cos(3.0 * x))
+    call = fdiff.value_and_grad(f)
+    near, far = X, X * 1e15
+    for x in (near, far) * 16:  # the builtin is made anew for angles that have come up
+        call(x)
+    assert isinstance(call.func, BuiltinFunctionType)
+    for x in (far, near, far[::-1].copy(), near, far):
+        value, slope = quickly(call, general, x)
+        np.testing.assert_allclose(value, f(x), rtol=1e-12)
+        exact = np.cos(x) * np.cos(3.0 * x) - 3.0 * np.sin(x) * np.sin(3.0 * x)
+        np.testing.assert_allclose(slope, exact, rtol=1e-12, atol=1e-13)
+    with pytest.warns(RuntimeWarning, match="invalid value"):  # NumPy's own, of infinite angles
+        assert np.isnan(call(np.array([1.0, np.inf, 2.0]))[0])
+
+
 MADE = {
     "jit": (fdiff.jit(cube), (X,), 36.0),
     "grad": (fdiff.grad(cube), (X,), 3 * X**2),
