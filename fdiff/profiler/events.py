@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -193,8 +193,7 @@ class FunctionEvent(Times):
     @property
     def cpu_memory_usage(self) -> int:
         """Bytes that were allocated in it and inside, less those that were freed."""
-        inside = sum(child.cpu_memory_usage for child in self.cpu_children)
-        return self.self_cpu_memory_usage + inside
+        return sum(event.self_cpu_memory_usage for event in self._with_all_inside())
 
     @property
     def self_device_time_total(self) -> float:  # type: ignore[override] - computed
@@ -204,8 +203,14 @@ class FunctionEvent(Times):
     @property
     def device_time_total(self) -> float:  # type: ignore[override] - computed
         """Microseconds of the kernels that it and the events inside launched."""
-        inside = sum(child.device_time_total for child in self.cpu_children)
-        return self.self_device_time_total + inside
+        return sum(event.self_device_time_total for event in self._with_all_inside())
+
+    def _with_all_inside(self) -> Iterator[FunctionEvent]:
+        """The event and all inside, which may be deeper than Python's recursion."""
+        waiting = [self]
+        while waiting:
+            yield (event := waiting.pop())
+            waiting += event.cpu_children
 
 
 @public_class

@@ -1,37 +1,34 @@
-"""Traces that nvprof wrote: the ranges that `emit_nvtx` emitted, and the kernels inside them."""
+"""Traces that nvprof wrote: the ranges that `emit_nvtx` emitted, and the kernels inside them.
+
+A file is data of others: it is opened for reading alone, of four tables rows are read and nothing
+is computed by SQLite (no view, no function, no join), and what is in them is checked.
+"""
 
 from __future__ import annotations
 
 import os
 import sqlite3
+from collections import deque
 from collections.abc import Iterator
 from contextlib import closing
+from typing import NamedTuple
 
 from ..errors import InputError, failure, given_path
 from ..tracebacks import public
 from .event_list import EventList
 from .events import DeviceKernel, FunctionEvent, Interval
 
-# The tables of nvprof, as CUPTI's activity records name them. A range is two markers of one number,
-# of which only the first has a name; the times are nanoseconds.
-_RANGES = """
-SELECT start.id AS marker, start.name AS name, start.timestamp AS begin, finish.timestamp AS end
-FROM CUPTI_ACTIVITY_KIND_MARKER AS start
-INNER JOIN CUPTI_ACTIVITY_KIND_MARKER AS finish ON start.id = finish.id
-WHERE start.name != 0 AND finish.name = 0
-"""
-# A kernel belongs to the ranges in which the call of CUDA's runtime that launched it lies.
-_KERNELS = """
-SELECT start.id AS marker, runtime._id_ AS runtime, kernel.start AS begin, kernel.end AS end,
-    kernel.name AS name, kernel.deviceId AS device
-FROM CUPTI_ACTIVITY_KIND_MARKER AS start
-INNER JOIN CUPTI_ACTIVITY_KIND_MARKER AS finish ON start.id = finish.id
-INNER JOIN CUPTI_ACTIVITY_KIND_RUNTIME AS runtime
-    ON (start.timestamp < runtime.start AND runtime.end < finish.timestamp)
-INNER JOIN CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL AS kernel
-    ON kernel.correlationId = runtime.correlationId
-WHERE start.name != 0 AND finish.name = 0
-"""
+# The tables of nvprof, as CUPTI's activity records name them, and the columns that are read.
+_PREFIX = "CUPTI_ACTIVITY_KIND_"
+_COLUMNS = {
+    "StringTable": ("_id_", "value"),
+    f"{_PREFIX}MARKER": ("id", "name", "timestamp"),
+    f"{_PREFIX}RUNTIME": ("correlationId", "start", "end"),
+    f"{_PREFIX}CONCURRENT_KERNEL": ("correlationId", "name", "deviceId", "start", "end"),
+}
+_MOST_ROWS = 5_000_000  # of a table: what can be looked at
+_LONGEST = 1 << 20  # bytes of a name
+_DEEPEST = 1000  # ranges inside each other
 
 
 @public
@@ -55,7 +52,7 @@ def load_nvprof(path: str | os.PathLike[str]) -> EventList:
     Raises
     ------
     InputError
-        If there is no such file, or it is not one of nvprof's.
+        If there is no such file, or what is in it is not what nvprof writes.
 
     References
     ----------
@@ -74,46 +71,124 @@ def load_nvprof(path: str | os.PathLike[str]) -> EventList:
     if not file.is_file():
         fact = f"there is no file {str(file)!r}."
         raise failure(InputError, "load_nvprof", fact, "Give the path of a file that nvprof wrote.")
-    with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as found:
-        found.row_factory = sqlite3.Row
-        try:
-            events = {event.id: event for event in _ranges(found)}
-            _add_kernels(found, events)
-        except sqlite3.DatabaseError as error:
-            fact = f"{str(file)!r} is no file of nvprof: {error}."
-            way = "Write one by `nvprof -o FILE python PROGRAM`."
-            raise failure(InputError, "load_nvprof", fact, way) from None
-    ordered = sorted(events.values(), key=lambda e: (e.time_range.start, -e.time_range.end))
+    try:
+        with closing(
+            sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
+        ) as db:
+            events = _events(_Rows(db))
+    except (sqlite3.Error, UnicodeError, _BrokenFileError) as error:
+        fact = f"{str(file)!r} is no file of nvprof: {error}."
+        way = "Write one by `nvprof -o FILE python PROGRAM`."
+        raise failure(InputError, "load_nvprof", fact, way) from None
+    return EventList(events, use_device="cuda")
+
+
+class _BrokenFileError(Exception):
+    """What is in a file is not what nvprof writes."""
+
+
+class _Rows:
+    """The rows of the tables of an untrusted file."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self.db = db
+        db.execute("PRAGMA trusted_schema = OFF")
+        db.text_factory = lambda data: data.decode("utf-8", "replace")
+        db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST)
+        made = {*self._every("SELECT name, upper(substr(sql, 1, 13)) FROM sqlite_master")}
+        for table, columns in _COLUMNS.items():
+            plain = [row[1] for row in self._every(f"PRAGMA table_xinfo({table})") if not row[6]]
+            if (table, "CREATE TABLE ") not in made or not {*columns} <= {*plain}:
+                raise _BrokenFileError(f"it has no table {table} with {' and '.join(columns)}")
+
+    def _every(self, query: str) -> Iterator[tuple[object, ...]]:
+        """The rows of a query, of which there may not be too many.
+
+        Between two of them Python handles signals. In callbacks of SQLite it would do so too, and
+        what their handlers raise would be lost there, so there is none.
+        """
+        for k, row in enumerate(self.db.execute(query)):
+            if k == _MOST_ROWS:
+                raise _BrokenFileError(f"a table has more than {_MOST_ROWS} rows")
+            yield row
+
+    def of(self, table: str) -> Iterator[tuple[int, ...]]:
+        """The rows of a table of numbers."""
+        columns = _COLUMNS[table]
+        for row in self._every(f"SELECT {', '.join(columns)} FROM {table}"):  # noqa: S608 - names from above
+            for name, value in zip(columns, row, strict=True):
+                if type(value) is not int:
+                    raise _BrokenFileError(f"{name} of {table} is {type(value).__name__}, not int")
+            yield row  # type: ignore[misc] - each was looked at
+
+    def names(self) -> dict[int, str]:
+        """The table of strings."""
+        return {key: str(text) for key, text in self._every("SELECT _id_, value FROM StringTable")}  # type: ignore[misc] - a primary key
+
+
+def _events(rows: _Rows) -> list[FunctionEvent]:
+    """An event for each range, in the order in which they began, with the kernels inside."""
+    names = rows.names()
+    ranges = sorted(_ranges(rows, names), key=lambda r: (r.begin, -r.end))
+    _add_kernels(rows, names, ranges)
+    ordered = [r.event for r in ranges]
     _nest(ordered)
-    return EventList(ordered, use_device="cuda")
+    return ordered
 
 
-def _strings(found: sqlite3.Connection) -> dict[int, str]:
-    return {row[0]: row[1] for row in found.execute("SELECT _id_, value FROM StringTable")}
+class _Range(NamedTuple):
+    """A range and its event; the times are nanoseconds."""
+
+    begin: int
+    end: int
+    event: FunctionEvent
 
 
-def _ranges(found: sqlite3.Connection) -> Iterator[FunctionEvent]:
-    """An event for each range; two of one number would be a broken file."""
-    names, seen = _strings(found), set[int]()
-    for row in found.execute(_RANGES):
-        if row["marker"] in seen:
-            raise sqlite3.DatabaseError(f"marker {row['marker']} stands there twice")
-        seen.add(row["marker"])
-        interval = Interval(row["begin"] / 1e3, row["end"] / 1e3)
-        yield FunctionEvent(row["marker"], names[row["name"]], 0, interval, use_device="cuda")
+def _ranges(rows: _Rows, names: dict[int, str]) -> Iterator[_Range]:
+    """The ranges: two markers of one number, of which only the first has a name."""
+    begins: dict[int, tuple[int, int]] = {}
+    ends: dict[int, int] = {}
+    for marker, name, time in rows.of(f"{_PREFIX}MARKER"):
+        if marker in (begins if name else ends):
+            raise _BrokenFileError(f"marker {marker} stands there twice")
+        if name:
+            begins[marker] = name, time
+        else:
+            ends[marker] = time
+    for marker, (name, begin) in begins.items():
+        end = ends.get(marker)
+        if end is None:  # the program ended in it
+            continue
+        if name not in names or end < begin:
+            raise _BrokenFileError(f"marker {marker} has no name, or ends before it begins")
+        interval = Interval(begin / 1e3, end / 1e3)
+        event = FunctionEvent(marker, names[name], 0, interval, use_device="cuda")
+        yield _Range(begin, end, event)
 
 
-def _add_kernels(found: sqlite3.Connection, events: dict[int, FunctionEvent]) -> None:
-    """Give each kernel to the innermost range that launched it."""
-    names = _strings(found)
-    launched: dict[int, list[sqlite3.Row]] = {}
-    for row in found.execute(_KERNELS):
-        launched.setdefault(row["runtime"], []).append(row)
-    for rows in launched.values():
-        row = min(rows, key=lambda r: events[r["marker"]].time_range.elapsed_us())
-        name = names.get(row["name"], str(row["name"]))
-        kernel = DeviceKernel(name, row["device"], (row["end"] - row["begin"]) / 1e3)
-        events[row["marker"]].kernels.append(kernel)
+def _add_kernels(rows: _Rows, names: dict[int, str], ranges: list[_Range]) -> None:
+    """Give each kernel to the shortest range in which the call that launched it lies."""
+    launched: dict[int, list[DeviceKernel]] = {}
+    for call, name, device, begin, end in rows.of(f"{_PREFIX}CONCURRENT_KERNEL"):
+        kernel = DeviceKernel(names.get(name, str(name)), device, (end - begin) / 1e3)
+        launched.setdefault(call, []).append(kernel)
+    calls = [(begin, end, call) for call, begin, end in rows.of(f"{_PREFIX}RUNTIME")]
+    coming, around = deque(ranges), list[_Range]()
+    for begin, end, call in sorted(calls):
+        if call not in launched:
+            continue
+        while coming and coming[0].begin < begin:
+            around.append(coming.popleft())
+        around = [r for r in around if r.end > begin]
+        _check_depth(len(around))
+        if inside := [r for r in around if r.end > end]:
+            shortest = min(inside, key=lambda r: r.end - r.begin)
+            shortest.event.kernels += launched[call]
+
+
+def _check_depth(count: int) -> None:
+    if count > _DEEPEST:
+        raise _BrokenFileError(f"more than {_DEEPEST} ranges are inside each other")
 
 
 def _nest(ordered: list[FunctionEvent]) -> None:
@@ -126,3 +201,4 @@ def _nest(ordered: list[FunctionEvent]) -> None:
             event.cpu_parent = around[-1]
             around[-1].cpu_children.append(event)
         around.append(event)
+        _check_depth(len(around))

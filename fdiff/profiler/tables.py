@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from ..errors import InputError, choice, failure, flag, message, shown
 from ..user_lines import user_line
 from .events import FunctionEvent, FunctionEventAvg
-from .formatting import flops_scale, memory_text, share_text, time_text
+from .formatting import flops_scale, memory_text, printable, share_text, time_text
 
 Event = FunctionEvent | FunctionEventAvg
 DEVICES = ("device", "cuda", "xpu")  # names of one thing; results say `device`
@@ -113,10 +113,10 @@ class _TableRows:
         self.self_cpu = sum(event.self_cpu_time_total for event in events)
         self.self_device = sum(event.self_device_time_total for event in events)
         self.device = "CUDA" if self.self_device else ""
-        self._name = _width([event.key for event in events], columns.widest_name)
+        self._name = _width([printable(event.key) for event in events], columns.widest_name)
         shapes = [str(event.input_shapes) for event in events if event.input_shapes]
         self._shapes = _width(shapes, columns.widest_shapes) if shapes else 0
-        stacks = [line for event in events for line in event.stack]
+        stacks = [printable(line) for event in events for line in event.stack]
         self._source = _width(stacks, columns.widest_source) if stacks else 0
         counted = [event.flops for event in events if event.flops > 0]
         known = columns.flops and bool(counted)
@@ -143,7 +143,7 @@ class _TableRows:
 
     def of(self, event: Event) -> list[list[Any]]:
         """The row of an event, and one for each further line of its stack."""
-        cells = [_shortened(event.key, self._given.widest_name), *self._cpu(event)]
+        cells = [_shortened(printable(event.key), self._given.widest_name), *self._cpu(event)]
         if self.device:
             cells += self._on_device(event)
         if self._given.memory:
@@ -153,7 +153,7 @@ class _TableRows:
             cells.append(str(event.input_shapes or "[]")[: self._shapes])
         rows = [cells]
         if self._source:
-            lines = [_end_of(line, self._source) for line in event.stack]
+            lines = [_end_of(printable(line), self._source) for line in event.stack]
             before = [""] * len(cells)
             cells.append(lines[0] if lines else "")
             rows += [[*before, line] for line in (*lines[1:], "")]
