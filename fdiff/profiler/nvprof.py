@@ -136,7 +136,7 @@ def _events(rows: _Rows) -> list[FunctionEvent]:
     return ordered
 
 
-class _Range(NamedTuple):
+class _MarkedRange(NamedTuple):
     """A range and its event; the times are nanoseconds."""
 
     begin: int
@@ -144,7 +144,7 @@ class _Range(NamedTuple):
     event: FunctionEvent
 
 
-def _ranges(rows: _Rows, names: dict[int, str]) -> Iterator[_Range]:
+def _ranges(rows: _Rows, names: dict[int, str]) -> Iterator[_MarkedRange]:
     """The ranges: two markers of one number, of which only the first has a name."""
     begins: dict[int, tuple[int, int]] = {}
     ends: dict[int, int] = {}
@@ -163,17 +163,17 @@ def _ranges(rows: _Rows, names: dict[int, str]) -> Iterator[_Range]:
             raise _BrokenFileError(f"marker {marker} has no name, or ends before it begins")
         interval = Interval(begin / 1e3, end / 1e3)
         event = FunctionEvent(marker, names[name], 0, interval, use_device="cuda")
-        yield _Range(begin, end, event)
+        yield _MarkedRange(begin, end, event)
 
 
-def _add_kernels(rows: _Rows, names: dict[int, str], ranges: list[_Range]) -> None:
+def _add_kernels(rows: _Rows, names: dict[int, str], ranges: list[_MarkedRange]) -> None:
     """Give each kernel to the shortest range in which the call that launched it lies."""
     launched: dict[int, list[DeviceKernel]] = {}
     for call, name, device, begin, end in rows.of(f"{_PREFIX}CONCURRENT_KERNEL"):
         kernel = DeviceKernel(names.get(name, str(name)), device, (end - begin) / 1e3)
         launched.setdefault(call, []).append(kernel)
     calls = [(begin, end, call) for call, begin, end in rows.of(f"{_PREFIX}RUNTIME")]
-    coming, around = deque(ranges), list[_Range]()
+    coming, around = deque(ranges), list[_MarkedRange]()
     for begin, end, call in sorted(calls):
         if call not in launched:
             continue
