@@ -75,7 +75,7 @@ def load_nvprof(path: str | os.PathLike[str]) -> EventList:
         with closing(
             sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
         ) as db:
-            events = _events(_Rows(db))
+            events = _events(_UntrustedFile(db))
     except (sqlite3.Error, UnicodeError, _BrokenFileError) as error:
         fact = f"{str(file)!r} is no file of nvprof: {error}."
         way = "Write one by `nvprof -o FILE python PROGRAM`."
@@ -87,7 +87,7 @@ class _BrokenFileError(Exception):
     """What is in a file is not what nvprof writes."""
 
 
-class _Rows:
+class _UntrustedFile:
     """The rows of the tables of an untrusted file."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
@@ -126,11 +126,11 @@ class _Rows:
         return {key: str(text) for key, text in self._every("SELECT _id_, value FROM StringTable")}  # type: ignore[misc] - a primary key
 
 
-def _events(rows: _Rows) -> list[FunctionEvent]:
+def _events(file: _UntrustedFile) -> list[FunctionEvent]:
     """An event for each range, in the order in which they began, with the kernels inside."""
-    names = rows.names()
-    ranges = sorted(_ranges(rows, names), key=lambda r: (r.begin, -r.end))
-    _add_kernels(rows, names, ranges)
+    names = file.names()
+    ranges = sorted(_ranges(file, names), key=lambda r: (r.begin, -r.end))
+    _add_kernels(file, names, ranges)
     ordered = [r.event for r in ranges]
     _nest(ordered)
     return ordered
@@ -144,11 +144,11 @@ class _MarkedRange(NamedTuple):
     event: FunctionEvent
 
 
-def _ranges(rows: _Rows, names: dict[int, str]) -> Iterator[_MarkedRange]:
+def _ranges(file: _UntrustedFile, names: dict[int, str]) -> Iterator[_MarkedRange]:
     """The ranges: two markers of one number, of which only the first has a name."""
     begins: dict[int, tuple[int, int]] = {}
     ends: dict[int, int] = {}
-    for marker, name, time in rows.of(f"{_PREFIX}MARKER"):
+    for marker, name, time in file.of(f"{_PREFIX}MARKER"):
         if marker in (begins if name else ends):
             raise _BrokenFileError(f"marker {marker} stands there twice")
         if name:
@@ -166,13 +166,13 @@ def _ranges(rows: _Rows, names: dict[int, str]) -> Iterator[_MarkedRange]:
         yield _MarkedRange(begin, end, event)
 
 
-def _add_kernels(rows: _Rows, names: dict[int, str], ranges: list[_MarkedRange]) -> None:
+def _add_kernels(file: _UntrustedFile, names: dict[int, str], ranges: list[_MarkedRange]) -> None:
     """Give each kernel to the shortest range in which the call that launched it lies."""
     launched: dict[int, list[DeviceKernel]] = {}
-    for call, name, device, begin, end in rows.of(f"{_PREFIX}CONCURRENT_KERNEL"):
+    for call, name, device, begin, end in file.of(f"{_PREFIX}CONCURRENT_KERNEL"):
         kernel = DeviceKernel(names.get(name, str(name)), device, (end - begin) / 1e3)
         launched.setdefault(call, []).append(kernel)
-    calls = [(begin, end, call) for call, begin, end in rows.of(f"{_PREFIX}RUNTIME")]
+    calls = [(begin, end, call) for call, begin, end in file.of(f"{_PREFIX}RUNTIME")]
     coming, around = deque(ranges), list[_MarkedRange]()
     for begin, end, call in sorted(calls):
         if call not in launched:
