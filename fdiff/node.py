@@ -117,6 +117,11 @@ def operation_text(node: Node) -> str:
     return f"{node.primitive.name}({', '.join([*(f'%{a}' for a in node.args), *params])})"
 
 
+def is_transient(primitive: Primitive, params: Params) -> bool:
+    """Whether a node has to do with an operation that the user may drop, and that is freed then."""
+    return primitive.transient or any(getattr(value, "transient", False) for _, value in params)
+
+
 _MOST = 1 << 13  # type rules whose answers are remembered
 _inferred: dict[tuple[object, ...], Types] = {}
 
@@ -129,7 +134,9 @@ def infer(primitive: Primitive, params: Params, given: Sequence[Types]) -> Types
     types = _inferred.get(key)
     if types is None:
         args = given if primitive is ITEM else [outs[0] for outs in given]
-        types = keep(_inferred, key, primitive.infer(*args, **dict(params)), _MOST)
+        types = primitive.infer(*args, **dict(params))
+        if not is_transient(primitive, params):
+            keep(_inferred, key, types, _MOST)
     return types
 
 

@@ -215,6 +215,9 @@ class Primitive:
     layout: LayoutRule = _C_ORDER
     refuses: bool = False  # it has a value, and an error in place of a derivative
     stops: bool = False  # the result counts as independent of the arguments
+    transient: bool = (
+        False  # the user made it and may drop it: nothing is kept of it between traces
+    )
     folds: bool = True  # a node whose arguments are constants becomes a constant
     shorten: Callable[..., tuple[int | None, tuple[int, ...]]] | None = None
     rewrites: tuple[Rewrite, ...] = ()

@@ -24,6 +24,7 @@ from .node import (
     Types,
     check_laws,
     infer,
+    is_transient,
     new_node,
     operation_text,
 )
@@ -69,6 +70,11 @@ class Tape:
     @cached_property
     def _hash(self) -> int:
         return hash((self.nodes, self.inputs, self.outputs))
+
+    @cached_property
+    def transient(self) -> bool:
+        """Whether the user made one of its operations, which may be dropped and then are freed."""
+        return any(is_transient(node.primitive, node.params) for node in self.nodes)
 
     def __hash__(self) -> int:
         return self._hash

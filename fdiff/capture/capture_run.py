@@ -160,7 +160,7 @@ class Capture:
             self.repeats.stop()
         effects = self.repeats.finish([node for _, node in (*self._roots[:1], *fixed)])
         reads = Dependencies(
-            tuple(self._places.arrays),
+            len(self._places.arrays),
             self._impurities.finish(),
             traced=self._traced,
             root=self._roots[0] if self._roots else (MISSING, ABSENT),

@@ -10,9 +10,12 @@ only that.
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import dataclass
 from operator import is_
 from types import FunctionType, MethodType
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, cast
+from weakref import WeakValueDictionary, ref
 
 import fdiff.intact_numpy as np
 
@@ -24,8 +27,13 @@ if TYPE_CHECKING:
     from .write_programs import BoundWrites, Effects
 
 
-class Pins(NamedTuple):
-    """Where a pass looked and what it found there; `writes` does what a run has written again."""
+@dataclass(slots=True, weakref_slot=True, eq=False)
+class Pins:
+    """Where a pass looked and what it found there; `writes` does what a run has written again.
+
+    This is all that refers to objects that the user may drop. It belongs to the prepared function,
+    or whoever called; `Dependencies` know it for as long as someone holds it.
+    """
 
     function: object
     codes: Codes
@@ -33,6 +41,55 @@ class Pins(NamedTuple):
     places: Places
     arrays: list[np.ndarray]
     writes: BoundWrites | None = None
+
+
+_alive: WeakValueDictionary[int, Pins] = WeakValueDictionary()
+
+
+def retained_data() -> int:
+    """How many captured arrays are held."""
+    passes = [pins for reference in _alive.valuerefs() if (pins := reference()) is not None]
+    return len({id(array) for pins in passes for array in pins.arrays})
+
+
+def unchanged(pins: Pins, places: Places) -> bool:
+    """Whether what a pass found is where it was, as far as these of its places tell."""
+    try:
+        for fn, code in pins.codes:
+            if fn.__code__ is not code:
+                return False
+        for mapping, key, value in pins.items:
+            if mapping.get(key, MISSING) is not value:
+                return False
+        for check, found in places:
+            if not check(found):
+                return False
+    except (ValueError, RuntimeError):  # an empty cell; a container that another thread changes
+        return False
+    return True
+
+
+class Held(dict["Dependencies", Pins]):
+    """The latest pass over each of at most so many dependencies; what it is for holds it alive."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+
+    def enter(self, reads: Dependencies, pins: Pins) -> None:
+        """Hold one more, and none that does not hold any more: the user may have dropped it all."""
+        for other, old in [*self.items()]:
+            # what writes again may fill inputs, so that is not asked
+            places = old.places if old.writes is None else old.places[:-1]
+            if len(self) > self._most or not unchanged(old, places):
+                self.pop(other, None)
+        self[reads] = pins
+
+    def take(self, others: Held) -> None:
+        """Hold what others hold, in their place."""
+        while others:
+            with suppress(KeyError):  # another thread took it
+                self.enter(*others.popitem())
 
 
 def siblings(f: object, g: object) -> bool:
@@ -70,7 +127,7 @@ def _alike(f: object, g: object) -> bool:
 class Dependencies:
     """What one traced run read from outside.
 
-    `arrays` are the captured arrays in the order of their handles; `effects` is what the run has
+    `slots` is the number of captured arrays; `effects` is what the run has
     written, where later calls can write it without running `f`; `opaque` names, in words, what
     cannot be compared, and `lines` where the user's code reads it; `traced` tells that values of
     an enclosing trace were among what was read, `once` that the next trace may hold for longer. A
@@ -78,20 +135,13 @@ class Dependencies:
     """
 
     __slots__ = (
-        "_fixed",
-        "_pins",
-        "_root",
-        "arrays",
-        "effects",
-        "lines",
-        "once",
-        "opaque",
-        "traced",
-    )
+        "__weakref__", "_fixed", "_held", "_pins", "_root", "effects", "lines", "once", "opaque",
+        "slots", "traced",
+    )  # fmt: skip
 
     def __init__(
         self,
-        arrays: tuple[np.ndarray, ...],
+        slots: int,
         opaque: dict[str, Line | None],
         *,
         traced: bool,
@@ -100,7 +150,7 @@ class Dependencies:
         effects: Effects | None = None,
         once: bool = False,
     ) -> None:
-        self.arrays = arrays
+        self.slots = slots
         self.effects = effects
         self.once = once
         self.opaque = tuple(opaque)
@@ -108,8 +158,15 @@ class Dependencies:
         self.traced = traced
         f, self._root = root
         self._fixed = fixed  # objects that are what they are, whichever function asks
-        self._pins = Pins(MISSING, (), (), (), [])
+        self._held = Held(1)
+        self._pins = ref(_NOTHING)
         self._walk(f)
+
+    def hold_in(self, held: Held) -> None:
+        """Have passes held there from now on, and the latest one at once."""
+        if held is not self._held:
+            held.take(self._held)
+            self._held = held
 
     def refresh(self, f: object) -> list[np.ndarray] | None:
         """The captured arrays as `f` finds them now; None where the program no longer holds.
@@ -117,22 +174,10 @@ class Dependencies:
         `f` is the function that was traced, or another with the same code. The list is shared:
         not to be written to.
         """
-        root, codes, items, places, arrays, _ = self._pins
-        if not self._serves(f, root):
+        pins = self._pins()
+        if pins is None or not self._serves(f, pins.function) or not unchanged(pins, pins.places):
             return self._walk(f)
-        try:
-            for fn, code in codes:
-                if fn.__code__ is not code:
-                    return self._walk(f)
-            for mapping, key, value in items:
-                if mapping.get(key, MISSING) is not value:
-                    return self._walk(f)
-            for check, found in places:
-                if not check(found):
-                    return self._walk(f)
-        except (ValueError, RuntimeError):  # an empty cell; a container that another thread changes
-            return self._walk(f)
-        return self._current(arrays)
+        return self._current(pins.arrays)
 
     def _current(self, arrays: list[np.ndarray]) -> list[np.ndarray]:
         """The captured arrays of one call, which numbers that are read anew stand among."""
@@ -145,8 +190,8 @@ class Dependencies:
 
     def pins(self, f: object) -> Pins | None:
         """Where the last pass looked, and what it found there, if `f` would have it look there."""
-        pins = self._pins
-        return pins if self._serves(f, pins.function) else None
+        pins = self._pins()
+        return pins if pins is not None and self._serves(f, pins.function) else None
 
     def serves_siblings(self) -> bool:
         """Whether what was found from a function is what its siblings find."""
@@ -158,11 +203,11 @@ class Dependencies:
     def _walk(self, f: object) -> list[np.ndarray] | None:
         """Read everything again: the captured arrays, or None if anything else has changed.
 
-        Pins are replaced as one tuple, so that another thread sees the old ones or the new ones.
+        Pins are replaced as one object, so that another thread sees the old ones or the new ones.
         """
         if self.opaque or self.traced or self.once:
             return None
-        walk = Revalidation(len(self.arrays))
+        walk = Revalidation(self.slots)
         try:
             if not self._root.holds(f, walk):
                 return None
@@ -177,5 +222,11 @@ class Dependencies:
             if writes is None or not writes.before(None):
                 return None
             places = (*places, (writes.before, (None,)))  # last: it fills the inputs
-        self._pins = Pins(f, tuple(walk.codes), tuple(walk.items), places, arrays, writes)
+        pins = Pins(f, tuple(walk.codes), tuple(walk.items), places, arrays, writes)
+        _alive[id(pins)] = pins
+        self._held.enter(self, pins)
+        self._pins = ref(pins)
         return self._current(arrays)
+
+
+_NOTHING = Pins(MISSING, (), (), (), [])  # before the first pass

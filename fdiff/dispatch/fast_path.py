@@ -19,11 +19,13 @@ from functools import partial
 from inspect import CO_VARKEYWORDS
 from types import CodeType
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
+from ..capture.dependencies import Held
 from ..process.forking import no_fork
 from ..trace.trace_stack import occupied
 from .arguments import Function
-from .program import MOST, Program
+from .program import MOST, VARIANTS, Program
 
 if TYPE_CHECKING:
     from .fast_path_builder import Builtin, Split
@@ -41,7 +43,7 @@ def no_fast_path(*_: object) -> None:
 class _Search:
     """When to look for a fast path: at call 2, 4, 8, ..., 64, 128, 192, ... the general way.
 
-    After one has been found, later: each takes memory for good.
+    After one has been found, later: each takes memory.
     """
 
     __slots__ = ("_built", "_calls", "_due")
@@ -88,7 +90,10 @@ class FastPath(_Search):
     from vectors. `writes_out` says that ``out=`` is for fdiff, and no argument of `f`.
     """
 
-    __slots__ = ("_builtins", "_f", "_prepared", "_program", "_split", "general", "writes_out")
+    __slots__ = (
+        "__weakref__", "_f", "_held", "_latest", "_prepared", "_program", "_split", "general",
+        "writes_out",
+    )  # fmt: skip
     general: Builtin
 
     def __init__(self, program: Program, f: Function, *, out: bool = True) -> None:
@@ -96,7 +101,9 @@ class FastPath(_Search):
         self.writes_out = out and not _has_parameter(f, "out")
         self._program = program
         self._f = f
-        self._builtins: list[Builtin] = []  # all are kept: another thread may be about to call one
+        self._latest: Builtin | None = None
+        self._held = Held(VARIANTS)
+        _every[id(self)] = self
 
     def attach(self, prepared: partial[Any], general: Builtin, split: Split) -> None:
         """Name the prepared function whose calls this shortens, and what it calls now."""
@@ -106,12 +113,25 @@ class FastPath(_Search):
         """Look for a fast path for such arguments, after a call that went the general way."""
         if not self._is_due():
             return
-        fallback = self._builtins[-1] if len(self._builtins) % CHAIN else self.general
+        fallback = self._latest if self._latest and self._built % CHAIN else self.general
         call = args, kwargs, self._split
         builtin = self._build(self._program, self._f, call, fallback, out=self.writes_out)
         if builtin is not None:
-            self._builtins.append(builtin)
+            self._latest = builtin
             self.install(builtin)
+
+    def hold(self) -> None:
+        """Hold what the latest call found outside `f`, for the next one, as long as this lives.
+
+        A program is shared by all functions of one code, and lives longer than any of them.
+        """
+        self._held.take(self._program.held)
+
+    def reset(self) -> None:
+        """Forget everything that was found, as at the beginning."""
+        self._held.clear()
+        self._latest, self._calls, self._due, self._built = None, 0, 2, 0
+        self.install(self.general)
 
     def install(self, builtin: Builtin) -> None:
         """Have the prepared function call `builtin` from now on."""
@@ -179,9 +199,15 @@ def immediate_fast_path(f: object, inputs: object, operator: object) -> Immediat
     return fast_path
 
 
+_every: WeakValueDictionary[int, FastPath] = WeakValueDictionary()  # of prepared functions
+
+
 def forget() -> None:
-    """Drop the fast paths of immediate calls."""
+    """Drop the fast paths of immediate calls, and what prepared functions hold."""
     _immediate.clear()
+    for reference in _every.valuerefs():
+        if (path := reference()) is not None:
+            path.reset()
 
 
 def _point(given: tuple[object, ...]) -> tuple[tuple[object, ...], tuple[object, ...]]:

@@ -94,7 +94,7 @@ def _is_simple(variant: Variant) -> bool:
     reads = variant.inner[0][1]
     effects = reads.effects
     numbers = 0 if effects is None else len(effects.reads)
-    if len(reads.arrays) > numbers or (effects is not None and effects.filled):
+    if reads.slots > numbers or (effects is not None and effects.filled):
         return False
     if any(variant.outs) or not variant.tape.outputs:
         return False

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from types import FrameType, FunctionType, MethodType
+from types import CodeType, FrameType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, cast
 
 import fdiff.intact_numpy as np
@@ -137,10 +137,10 @@ def _action() -> str:
 
 def _is_strict(variant: Variant) -> bool:
     """Whether the function itself sets `numpy.errstate` to more than warnings."""
-    codes = [getattr(g, "__code__", None) for g, _ in variant.inner]
+    codes = [getattr(g, "__code__", g) for g, _ in variant.inner]
     while codes:
         code = codes.pop()
-        if code is not None:
+        if isinstance(code, CodeType):
             names = any(name in code.co_names for name in _STATES)
             if names and any(mode in code.co_consts for mode in _STRICT):
                 return True

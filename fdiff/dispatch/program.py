@@ -13,13 +13,16 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from functools import partial
 from time import perf_counter
-from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from types import FunctionType, MethodType
+from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakValueDictionary, ref
 
 import fdiff.intact_numpy as np
 
 from ..bounded_cache import keep_recent
+from ..capture.dependencies import Held
 from ..device_arrays import CPU
 from ..errors import called
 from ..process.collector import collector_paused
@@ -50,6 +53,7 @@ class FoundInputs(list[Any]):
 
 MakePlan = Callable[[Variant], OperatorPlan]  # what an operator makes of a traced function
 
+HELD = 64  # functions, of traces that were used lately, whose findings a program holds itself
 VARIANTS = 128  # signatures remembered for one function, the oldest dropped first
 _BUILT = {  # what operators make of a traced function
     "grad": "the gradient",
@@ -94,10 +98,12 @@ class Program:
     """
 
     __slots__ = (
+        "__weakref__",
         "argnums",
         "body",
         "device",
         "eager",
+        "held",
         "lists",
         "make_plan",
         "name",
@@ -129,13 +135,19 @@ class Program:
         self.argnums = argnums
         self.make_plan = make_plan
         self.plain: Body | None = None  # what plain code would run in place of `f`
-        self.variants: OrderedDict[object, list[Variant]] = OrderedDict()
-        self.plans: OrderedDict[object, OperatorPlan] = OrderedDict()
-        self.stability: dict[object, BranchStability] = {}
+        self.reset()
+        self.held = Held(HELD)  # by the latest calls, and taken by prepared functions
         self.ratios: list[float] = []  # times of eager calls, by that of their operations
         self.seconds = 0.0  # spent in eager calls since the user was told
         self.steady = False  # whether the last two calls took the same path
         self.told_of_integers = False  # that they are taken as floats
+        _every[id(self)] = self
+
+    def reset(self) -> None:
+        """Forget every trace."""
+        self.variants: OrderedDict[object, list[Variant]] = OrderedDict()
+        self.plans: OrderedDict[object, OperatorPlan] = OrderedDict()
+        self.stability: dict[object, BranchStability] = {}
 
     def find(
         self,
@@ -179,15 +191,18 @@ class Program:
         self.steady = False
         variant, inputs = self.trace(f, args, kwargs)
         if variant.cacheable:
-            kept = self.variants.setdefault(key, [])
+            for _, reads in variant.inner:
+                reads.hold_in(self.held)
+            variants = self.variants
+            kept = variants.setdefault(key, [])
             kept.insert(0, variant)
             if variant.check is not None:
                 stability = self.stability.setdefault(key, BranchStability())
                 stability.miss(variant.guards)
                 self._merge(kept, f, stability)
             del kept[ALTERNATIVES + max(len(v.ways) // SHARE for v in kept) :]
-            if len(self.variants) > VARIANTS:
-                self.stability.pop(self.variants.popitem(last=False)[0], None)
+            if len(variants) > VARIANTS:
+                self.stability.pop(variants.popitem(last=False)[0], None)
         return variant, inputs  # type: ignore[return-value] - no trace is under way: they are arrays
 
     def _merge(
@@ -301,12 +316,15 @@ class Program:
         )
         plan = self.plans.get(key)
         if plan is None:
-            plan = keep_recent(self.plans, key, self.make_plan(variant), VARIANTS)
+            plan = self.make_plan(variant)
+            if not variant.tape.transient:
+                keep_recent(self.plans, key, plan, VARIANTS)
         return plan
 
 
-_programs: OrderedDict[object, Program] = OrderedDict()
-MOST = 4 * VARIANTS  # programs remembered, the oldest dropped first
+_every: WeakValueDictionary[int, Program] = WeakValueDictionary()
+_programs: OrderedDict[tuple[object, object], Program] = OrderedDict()
+MOST = 2 * VARIANTS  # programs remembered, the oldest dropped first
 
 
 def program_of(f: Function, operator: object, make: Callable[[], Program]) -> Program:
@@ -314,18 +332,64 @@ def program_of(f: Function, operator: object, make: Callable[[], Program]) -> Pr
 
     `operator` identifies the operator, its settings and `argnums`; `make` gives a new program.
     """
-    key = (f.__code__ if type(f) is FunctionType else f, operator)
+    programs = f.programs if isinstance(f, OwnsPrograms) else _programs
+    key = (f.__code__ if type(f) is FunctionType else _weakly(f), operator)  # type: ignore[arg-type] - a function still
     try:
-        found = _programs.get(key)
+        found = programs.get(key)
     except TypeError:  # an unhashable callable has a program of its own
         return make()
-    if found is None:
-        found = _programs[key] = make()
-        if len(_programs) > MOST:
-            _programs.popitem(last=False)
-    return found
+    return keep_recent(programs, key, make(), MOST) if found is None else found
+
+
+class OwnsPrograms:
+    """A callable of fdiff's own: its programs are freed with it, whatever they refer to."""
+
+    programs: OrderedDict[tuple[object, object], Program]
+
+
+def _weakly(f: Function) -> object:
+    """What stands for a callable in the key of its program, so that this does not keep it alive.
+
+    A method is another object at each look-up: it is known by its object and its function.
+    """
+    try:
+        if not isinstance(f, MethodType):
+            return ref(f, _drop)
+        owner: object = f.__self__
+        if id(owner) not in _owners:
+            _owners[id(owner)] = ref(owner, partial(_drop_methods, id(owner)))
+        return _MethodKey(id(owner), f.__func__)
+    except TypeError:  # some classes have no weak references
+        return f
+
+
+class _MethodKey(NamedTuple):
+    owner: int
+    function: object
+
+
+_owners: dict[int, ref[object]] = {}  # objects whose methods have programs, by their addresses
+
+
+def _drop_methods(owner: int, _: ref[object]) -> None:
+    """Drop the programs of methods of an object that is gone."""
+    _owners.pop(owner, None)
+    for key in [*_programs]:
+        if isinstance(key[0], _MethodKey) and key[0].owner == owner:
+            _programs.pop(key, None)
+
+
+def _drop(gone: ref[Function]) -> None:
+    """Drop the programs of a callable that is gone."""
+    for key in [*_programs]:
+        if key[0] is gone:
+            _programs.pop(key, None)
 
 
 def forget() -> None:
-    """Drop every traced program."""
+    """Drop every traced program, and what is in those that somebody holds."""
     _programs.clear()
+    for reference in _every.valuerefs():
+        if (program := reference()) is not None:
+            program.reset()
+            program.held.clear()

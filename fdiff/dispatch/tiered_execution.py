@@ -22,6 +22,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
 
 import fdiff.intact_numpy as np
 
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from ..kernels import BytecodeExecutable, CallParts, Executable
 
 _RUN_BY = {"interpret": "interpreted", "evaluate": "evaluated", "compile": "compiled"}
-KEPT = 512  # runners remembered, the least recently used dropped first
+KEPT = 256  # runners remembered, the least recently used dropped first
 
 
 class Runner:
@@ -51,8 +52,8 @@ class Runner:
     """
 
     __slots__ = (
-        "_bytecode", "_interpreter", "_kernels", "_last_tier", "_slots", "account", "compiler",
-        "tape",
+        "__weakref__", "_bytecode", "_interpreter", "_kernels", "_last_tier", "_slots", "account",
+        "compiler", "tape",
     )  # fmt: skip
 
     def __init__(self, tape: Tape, compiler: str = "") -> None:
@@ -254,25 +255,29 @@ class Runner:
 
 
 _runners: OrderedDict[tuple[Tape, str], Runner] = OrderedDict()
+# Of tapes with operations that the user made: they are freed with the last plan that runs them.
+_transient: WeakValueDictionary[tuple[Tape, str], Runner] = WeakValueDictionary()
 
 
 def runner(tape: Tape, compiler: str = "") -> Runner:
     """The runner of `tape` by a compiler, one for all equal tapes."""
     key = tape, compiler
     found = _runners.get(key)
-    if found is None:
-        found = keep_recent(_runners, key, Runner(tape, compiler), KEPT)
-    else:
+    if found is not None:
         _runners.move_to_end(key)
-    return found
+        return found
+    if tape.transient:
+        return _transient.get(key) or _transient.setdefault(key, Runner(tape, compiler))
+    return keep_recent(_runners, key, Runner(tape, compiler), KEPT)
 
 
 def _is_kept(key: tuple[Tape, str], kernels: KernelTier) -> bool:
     """Whether these kernels are those of the runner that later calls find."""
-    found = _runners.get(key)
+    found = _runners.get(key) or _transient.get(key)
     return found is not None and found._kernels is kernels
 
 
 def forget() -> None:
     """Drop every runner, so that programs start over on the interpreter."""
     _runners.clear()
+    _transient.clear()

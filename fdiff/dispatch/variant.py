@@ -60,7 +60,8 @@ class Variant:
     `input_scalars` which are NumPy scalars. With `direct`, the arguments are the inputs as they
     stand.
 
-    What must hold: `inner` are the functions that ran with what each read from outside, `order`
+    What must hold: `inner` are the functions that ran with what each read from outside (the
+    function itself by its code alone, as calls are given one), `order`
     which of them captured each array. `pinned` inputs must have the values they had, `layouts`
     those strides; `check` is the tape of the guards, `guards` their number. Captured arrays
     `swapped` are in another byte order than the machine's.
@@ -83,7 +84,7 @@ class Variant:
     numbers: tuple[object, ...]
     scalars: tuple[bool, ...]
     traced: tuple[int, ...]
-    inner: tuple[tuple[Callable[..., object], Dependencies], ...]
+    inner: tuple[tuple[object, Dependencies], ...]
     order: tuple[tuple[int, int], ...]
     pinned: tuple[tuple[int, bytes], ...]
     cacheable: bool
@@ -234,7 +235,7 @@ def trace_variant(given: CallToTrace) -> tuple[Variant, tuple[object, ...]]:
         found = trace_variant(given._replace(repeats=False))
         never_repeat(given.f)
         return found
-    session = recording.session
+    session, inner = recording.session, enumerate(run.inner)
     everything = [*(leaves[k] for k in traced), *recording.extra]
     variant = Variant(
         call=call,
@@ -242,7 +243,7 @@ def trace_variant(given: CallToTrace) -> tuple[Variant, tuple[object, ...]]:
         in_spec=given.in_spec,
         out_spec=run.out_spec,
         traced=traced,
-        inner=tuple(run.inner),
+        inner=tuple((g if k else getattr(g, "__code__", None), r) for k, (g, r) in inner),
         order=tuple(session.order) if isinstance(session, CaptureSession) else (),
         cacheable=not given.eager and _may_be_used_again(given, run, shown=recording.shown),
         input_scalars=tuple(i.scalar or i.weak for i in inputs),

@@ -7,6 +7,7 @@ of the tape holds them.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from copy import copy
 from functools import update_wrapper
@@ -15,6 +16,7 @@ from types import MethodType
 from typing import Any, Generic, Self, TypeVar
 
 from ..dispatch.arguments import Function
+from ..dispatch.program import OwnsPrograms
 from ..errors import InputError, failure, shown
 from ..primitive import HOOKS
 from ..trace import tracing
@@ -27,7 +29,7 @@ F = TypeVar("F", bound=Callable[..., object])
 AT_ONCE = "Write it below the function: `{0}.{1}(...)`."
 
 
-class CustomFunction(Generic[P, R]):
+class CustomFunction(OwnsPrograms, Generic[P, R]):
     """A function of the user with rules; what is private in a trace is a copy (`private_copy`)."""
 
     # The attributes that a trace replaces by private copies, and compares at the next call.
@@ -43,6 +45,7 @@ class CustomFunction(Generic[P, R]):
         self.fun = fun
         self.nondiff = _checked_argnums(nondiff_argnums, self.call)
         self.original: object = self
+        self.programs = OrderedDict()
         self.compared: set[object] = set()  # signatures for which rules were compared with `fun`
         update_wrapper(self, fun, updated=())
         self._signature = _signature(fun)
@@ -58,6 +61,9 @@ class CustomFunction(Generic[P, R]):
     def defined(self) -> bool:
         """Whether there are rules."""
         raise NotImplementedError
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**vars(self), "programs": OrderedDict()}
 
     def private_copy(self) -> Self:
         """A copy, whose parts a trace replaces by private ones."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import fdiff.intact_numpy as np
@@ -320,6 +321,8 @@ def immediate_call(
         fast_path = immediate_fast_path(f, inputs, operator)
         if fast_path is not None:
             fast_path.seek(program, f, (inputs, *vectors), spread=differentiated != 0)
+    if type(f) is not FunctionType:  # an object of its own, which is not kept alive
+        program.held.clear()
     return result
 
 
@@ -376,6 +379,8 @@ def prepared_function(
                 return found[0]
             own, vectors = (args, ()) if split is no_vectors else split(args)
             result = invoke(program, f, own, kwargs, vectors)
+            if program.held:
+                fast_path.hold()
             if not occupied:
                 fast_path.seek(args, kwargs)
         except BaseException as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from functools import partial, wraps
@@ -20,7 +21,7 @@ from ..device_arrays import CPU
 from ..dispatch.arguments import Function
 from ..dispatch.fast_path import FastPath
 from ..dispatch.plans import Arrays, PlanStep, Step
-from ..dispatch.program import Program
+from ..dispatch.program import OwnsPrograms, Program
 from ..errors import InputError, UnsupportedError, called, failure, shown
 from ..process.progress import Stage
 from ..trace.trace_stack import stack
@@ -62,7 +63,7 @@ else:
     _Callable = partial
 
 
-class Prepared(_Callable[P, R]):
+class Prepared(OwnsPrograms, _Callable[P, R]):
     """A function with the arguments of the user's, whose `repr` says how it runs.
 
     With `writes_out`, a keyword ``out`` names arrays to write to. Calls cost what those of a
@@ -258,6 +259,7 @@ def prepare(
         prepared.__name__ = program.name
     prepared.__wrapped__ = f
     prepared.__fdiff__ = program.name
+    prepared.programs = OrderedDict()
     prepared.program, prepared.split, prepared.origin = program, split, origin
     prepared.writes_out = fast_path.writes_out
     fast_path.attach(prepared, call, split)

@@ -212,6 +212,7 @@ def primitive(
     entrywise = partials is not None and like is None
     pattern = None if sparsity is None else partial(_patterns, name, sparsity)
     facts: dict[str, Any] = {"entrywise": entrywise, "kernel": rule, "sparsity": pattern}
+    facts["transient"] = True
     op = opaque(name, function, _type_rule(name, like), **facts)
     call = OpaqueCall(function, op, count)
     found: PrimitiveFunction

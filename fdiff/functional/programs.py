@@ -7,6 +7,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from .. import kernels
+from ..capture.dependencies import retained_data
 from ..device_arrays import CPU
 from ..dispatch.arguments import Function
 from ..dispatch.compiler_defects import Defect
@@ -279,7 +280,9 @@ def cache_info() -> CacheInfo:
     Returns
     -------
     CacheInfo
-        Kernels compiled, loaded from disk and found in memory, and the seconds spent compiling.
+        Kernels compiled, loaded from disk and found in memory, and the seconds spent compiling;
+        `retained_data` is how many arrays are held that functions captured. It is those of the
+        latest calls, even where the user has dropped them: at most 8 generations of a function.
 
     Examples
     --------
@@ -287,7 +290,7 @@ def cache_info() -> CacheInfo:
     >>> fdiff.cache_info().compiled >= 0
     True
     """
-    return kernels.cache_info()
+    return kernels.cache_info()._replace(retained_data=retained_data())
 
 
 @public
@@ -304,9 +307,10 @@ def cache_clear(*, disk: bool = False) -> None:
     >>> import fdiff
     >>> fdiff.cache_clear()
     """
-    kernels.cache_clear(disk=flag(disk, "disk", "cache_clear"))
+    on_disk = flag(disk, "disk", "cache_clear")
     forget_runners()
     forget_cuda_runners()
     forget_defects()
     forget_programs()
     forget_fast_paths()
+    kernels.cache_clear(disk=on_disk)  # last: it frees the machine code that nobody holds by then

@@ -1,7 +1,7 @@
 """From a tape to an executable kernel: in memory, on disk, or compiled now.
 
 Importing this does not load LLVM (`on_demand`). ``FDIFF_CACHE_DIR`` moves the disk cache, and
-``FDIFF_CACHE_DIR=off`` switches it off. The 1,024 kernels used last stay in memory; one that is
+``FDIFF_CACHE_DIR=off`` switches it off. The 256 kernels used last stay in memory; one that is
 dropped lives on as long as something holds its `Executable`.
 """
 
@@ -40,16 +40,20 @@ if TYPE_CHECKING:
 
 
 class CacheInfo(NamedTuple):
-    """Counters of this process: kernels compiled, read from disk, found in memory."""
+    """Counters of this process: kernels compiled, read from disk, found in memory.
+
+    `retained_data` counts arrays that functions captured and that are held for their next call.
+    """
 
     compiled: int
     loaded: int
     hits: int
     entries: int
     seconds: float
+    retained_data: int = 0
 
 
-_MOST = 1024  # kernels in memory
+_MOST = 256  # kernels in memory: 90 KB each, with all that belongs to them
 _Key = tuple[KernelGraph, str, str]
 _kernels: OrderedDict[_Key, Kernel] = OrderedDict()
 _hits = [0]

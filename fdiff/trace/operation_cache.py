@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from ..bounded_cache import keep
+from ..node import is_transient
 from ..primitive import Primitive
 from ..tape import CONSTANT, Constant, Node, Params, Types, infer
 
@@ -101,5 +102,7 @@ def op_of(
     key = (primitive, params, given, constants)
     op = _ops.get(key)
     if op is None:
-        op = keep(_ops, key, Op(primitive, params, given, constants), MOST)
+        op = Op(primitive, params, given, constants)
+        if not is_transient(primitive, params):
+            keep(_ops, key, op, MOST)
     return op

@@ -39,6 +39,7 @@ class CheckpointRule:
     def __init__(self, forward: Tape) -> None:
         self.forward = forward
         self.types = forward.output_types
+        self.transient = forward.transient
         self._pulls: dict[tuple[Places, Seeds], tuple[CheckpointRule, Targets]] = {}
         self._pushes: dict[tuple[Places, Places], CheckpointRule] = {}
 

@@ -101,6 +101,11 @@ class CustomRule:
     def __repr__(self) -> str:
         return self.site.name
 
+    @property
+    def transient(self) -> bool:
+        """Whether it is kept no longer than who made it; nothing else equals a recursive one."""
+        return self.recursive or self.forward.transient or self.given.transient
+
     # -------------------------------------------------------------------------- the tapes
 
     @property
@@ -218,6 +223,7 @@ class ValueRule:
     def __init__(self, types: Sequence[ArrayType], forward: Tape, batching: object) -> None:
         self.types, self.forward, self.batching = tuple(types), forward, batching
         self.value = inlined(forward)
+        self.transient = forward.transient
 
     @cached_property
     def run(self) -> Interpreter:

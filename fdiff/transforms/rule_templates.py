@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ..arraytype import BOOL, ArrayType
+from ..node import is_transient
 from ..ops.elementwise import absolute, square
 from ..ops.kink_marks import kink_search
 from ..primitive import ZERO
@@ -204,6 +205,8 @@ class RuleTemplates:
 
         It is made when the rule has been asked for these types more than `PATIENCE` times.
         """
+        if is_transient(node.primitive, node.params):
+            return None
         if len(self.known) + len(self.counts) >= MOST:
             self.forget()
         general, sizes = self._general(key) if node.primitive.sizeless else (key, ())

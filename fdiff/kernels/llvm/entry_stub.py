@@ -70,6 +70,10 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
         frame = heap
     else:
         frame = rt.stack(d[D_frame])
+    # +++
+    # Python's partial only borrows what it calls, and may be given something else meanwhile.
+    rt.call1(d[D_Py_IncRef], self)
+    # ---
     room = COPY_WORDS
     failed = False
     filled = d[D_given]
@@ -284,6 +288,9 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
         else:
             out = d[D_none]
             rt.call1(d[D_Py_IncRef], out)
+    # +++
+    rt.call1(d[D_Py_DecRef], self)
+    # ---
     return out
 """
 
