@@ -158,9 +158,13 @@ class Dependencies:
         self.traced = traced
         f, self._root = root
         self._fixed = fixed  # objects that are what they are, whichever function asks
-        self._held = Held(1)
-        self._pins = ref(_NOTHING)
+        self._forget()
         self._walk(f)
+
+    def _forget(self) -> None:
+        """Know of no pass."""
+        self._held = Held(1)
+        self._pins = ref(_NO_PINS)
 
     def hold_in(self, held: Held) -> None:
         """Have passes held there from now on, and the latest one at once."""
@@ -223,10 +227,14 @@ class Dependencies:
                 return None
             places = (*places, (writes.before, (None,)))  # last: it fills the inputs
         pins = Pins(f, tuple(walk.codes), tuple(walk.items), places, arrays, writes)
+        self._hold(pins)
+        return self._current(arrays)
+
+    def _hold(self, pins: Pins) -> None:
+        """Know what was found last."""
         _alive[id(pins)] = pins
         self._held.enter(self, pins)
         self._pins = ref(pins)
-        return self._current(arrays)
 
 
-_NOTHING = Pins(MISSING, (), (), (), [])  # before the first pass
+_NO_PINS = Pins(MISSING, (), (), (), [])  # before the first pass

@@ -15,7 +15,6 @@ import fdiff.intact_numpy as np
 
 from .dependencies import Dependencies, Pins
 from .revalidation import Places
-from .value_kinds import MISSING
 from .write_programs import After, Before, BoundWrites, Effects
 from .write_targets import NumberRead
 
@@ -27,10 +26,11 @@ class MergedDependencies(Dependencies):
 
     `chosen` are for each way the values that it writes, as numbers among those of all ways.
     `first` are for each way the captured array at which its own begin: numbers that are read anew,
-    as ways have no other. `same_writes` tells whether all ways write the same.
+    as ways have no other; `arrays` are like them. `same_writes` tells whether all ways write the
+    same.
     """
 
-    __slots__ = ("_chosen", "_first_alike", "_readers", "_ways", "first", "same_writes")
+    __slots__ = ("_chosen", "_first_alike", "_readers", "_ways", "arrays", "first", "same_writes")
 
     def __init__(
         self, ways: Sequence[Dependencies], f: object, chosen: Sequence[tuple[int, ...]]
@@ -45,12 +45,13 @@ class MergedDependencies(Dependencies):
         begins, arrays = dict[int, int](), list[np.ndarray]()
         for k in self._readers:
             begins[k] = len(arrays)
-            arrays += ways[k].arrays
+            numbers = sorted(getattr(ways[k].effects, "reads", ()), key=lambda read: read.slot)
+            arrays += [read.buffer for read in numbers]
         self._first_alike, self.first = first_alike, [begins[k] for k in first_alike]
-        self.arrays = tuple(arrays)
+        self.arrays, self.slots = tuple(arrays), len(arrays)
         self.same_writes = len({*zip(map(_writes, ways, writes), chosen, strict=True)}) == 1
         self.effects = self._effects()
-        self._pins = Pins(MISSING, (), (), (), [])
+        self._forget()
         self.refresh(f)
 
     def _effects(self) -> Effects | None:
@@ -88,7 +89,7 @@ class MergedDependencies(Dependencies):
         if self.effects is not None:
             places = (*places, (bound.before, (None,)))  # last: it fills the inputs
         arrays = [array for k in self._readers for array in pins[k].arrays]
-        self._pins = Pins(f, codes, items, places, arrays, bound)
+        self._hold(Pins(f, codes, items, places, arrays, bound))
         return self._current(arrays)
 
     def _bound(self, writes: Sequence[BoundWrites]) -> BoundWrites | None:

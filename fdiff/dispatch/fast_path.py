@@ -25,7 +25,7 @@ from ..capture.dependencies import Held
 from ..process.forking import no_fork
 from ..trace.trace_stack import occupied
 from .arguments import Function
-from .program import MOST, VARIANTS, Program
+from .program import HELD, MOST, Program
 
 if TYPE_CHECKING:
     from .fast_path_builder import Builtin, Split
@@ -102,7 +102,7 @@ class FastPath(_Search):
         self._program = program
         self._f = f
         self._latest: Builtin | None = None
-        self._held = Held(VARIANTS)
+        self._held = Held(HELD)
         _every[id(self)] = self
 
     def attach(self, prepared: partial[Any], general: Builtin, split: Split) -> None:

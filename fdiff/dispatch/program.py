@@ -53,7 +53,7 @@ class FoundInputs(list[Any]):
 
 MakePlan = Callable[[Variant], OperatorPlan]  # what an operator makes of a traced function
 
-HELD = 64  # functions, of traces that were used lately, whose findings a program holds itself
+HELD = 256  # functions, of traces that were used lately, whose findings are held
 VARIANTS = 128  # signatures remembered for one function, the oldest dropped first
 _BUILT = {  # what operators make of a traced function
     "grad": "the gradient",
@@ -215,6 +215,7 @@ class Program:
             from .merged_variants import merge, without_merged  # noqa: PLC0415 - see above
         merged = merge(kept, f, at_once=at_once)
         if merged is not None:
+            merged.inner[0][1].hold_in(self.held)
             with building(merged.call):
                 merged.plan = self._plan(merged)
             for step in merged.plan.steps():

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from ..process.collector import collector_paused
 from ..process.forking import no_fork
+from ..process.room import check_room
 
 if TYPE_CHECKING:
     from . import machine_code as machine_code  # noqa: PLC0414 - for importers
@@ -31,4 +32,5 @@ def __getattr__(name: str) -> object:
     if name not in _MODULES:
         raise AttributeError(name)
     with no_fork, collector_paused():
+        check_room()  # imports that fail for lack of it say nothing of memory
         return import_module(_MODULES[name], __package__)

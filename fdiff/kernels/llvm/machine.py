@@ -19,6 +19,7 @@ from llvmlite import ir
 from ...errors import InputError, failure
 from ...process.background import checkpoint
 from ...process.collector import collector_paused
+from ...process.room import check_room
 from .shared_library import open_library
 
 open_library()  # the one module that imports `llvmlite.binding`, which would open it under the lock
@@ -86,6 +87,7 @@ def described() -> tuple[str, str]:
 
 
 def _new_machine(of: Target, level: int = 3) -> llvm.TargetMachine:
+    check_room()
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     found = llvm.Target.from_triple(of.triple)
@@ -117,12 +119,8 @@ def optimised(
     Compiling is faster without unrolling of loops (`unrolled`) and without SLP vectorisation
     (`packed`), which looks for vectors in straight code.
     """
-    machine = _machine(target())
-    parsed = _parsed(module, machine)
-    options = llvm.create_pipeline_tuning_options(speed_level=3)
-    options.loop_vectorization, options.slp_vectorization = True, packed
-    options.loop_unrolling = unrolled
-    builder = llvm.create_pass_builder(machine, options)
+    parsed = _parsed(module, _machine(target()))
+    builder = _builder(target(), unrolled=unrolled, packed=packed)
     _run(builder.getModulePassManager(), parsed, builder)
     return parsed
 
@@ -137,7 +135,7 @@ def glue_code(module: ir.Module) -> bytes:
     passes = llvm.create_new_module_pass_manager()
     passes.add_sroa_pass()
     passes.add_simplify_cfg_pass()
-    _run(passes, parsed, _plain_builder(machine))
+    _run(passes, parsed, _builder(target(), 1))
     return bytes(machine.emit_object(parsed))
 
 
@@ -149,9 +147,7 @@ def routine_code(module: ir.Module, entry: str) -> bytes:
     """
     machine = _machine(target())
     parsed = _parsed(module, machine)
-    options = llvm.create_pipeline_tuning_options(speed_level=3)
-    options.loop_unrolling = False
-    builder = llvm.create_pass_builder(machine, options)
+    builder = _builder(target(), unrolled=False, packed=False)
     passes = llvm.create_new_module_pass_manager()
     passes.add_sroa_pass()
     passes.add_simplify_cfg_pass()
@@ -174,13 +170,20 @@ def wrapped_code(optimised: str, wrapper: ir.Module, entry: str) -> bytes:
             function.linkage = llvm.Linkage.internal
     passes = llvm.create_new_module_pass_manager()
     passes.add_global_dead_code_eliminate_pass()
-    _run(passes, parsed, _plain_builder(machine))
+    _run(passes, parsed, _builder(target()))
     checkpoint()
     return bytes(machine.emit_object(parsed))
 
 
-def _plain_builder(machine: llvm.TargetMachine) -> llvm.PassBuilder:
-    return llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options())
+@lru_cache(maxsize=16)  # in llvmlite 0.50 each one leaves 1.5 KB behind
+def _builder(
+    of: Target, level: int = 3, *, unrolled: bool = True, packed: bool = True
+) -> llvm.PassBuilder:
+    """What makes and runs pipelines of passes."""
+    options = llvm.create_pipeline_tuning_options(speed_level=3)
+    options.loop_vectorization, options.slp_vectorization = True, packed
+    options.loop_unrolling = unrolled
+    return llvm.create_pass_builder(_machine(of, level), options)
 
 
 def _run(
@@ -200,9 +203,13 @@ def _run(
         passes.close()
 
 
+_BYTES_COMPILING = 32  # that LLVM takes for a character of assembly, at most: 1 to 20 were measured
+
+
 def _parsed(module: ir.Module | str, machine: llvm.TargetMachine) -> llvm.ModuleRef:
     """The module as LLVM has it, for this machine."""
     text = module if isinstance(module, str) else assembly(module, machine)
+    check_room(_BYTES_COMPILING * len(text))
     parsed = llvm.parse_assembly(text)
     parsed.verify()
     return parsed
@@ -259,6 +266,7 @@ class Loaded:
     def __init__(self, code: bytes, name: str) -> None:
         self._number = next(_numbers)
         release()
+        check_room(len(code))
         empty = llvm.parse_assembly("")
         # an engine takes its machine with it when it goes
         engine = llvm.create_mcjit_compiler(empty, _new_machine(target()))

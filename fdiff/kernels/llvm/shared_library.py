@@ -13,6 +13,8 @@ from pathlib import Path
 
 from llvmlite.utils import get_library_name
 
+from ...process.room import check_room
+
 
 def open_library() -> None:
     """Open it without the interpreter's lock; whatever is not as expected is left to llvmlite."""
@@ -23,6 +25,7 @@ def open_library() -> None:
         return
     path = Path(spec.origin).with_name("binding") / get_library_name()
     if path.exists():
+        check_room(path.stat().st_size)
         system_open = ctypes.CDLL(None).dlopen  # a foreign function: called without the lock
         system_open.argtypes, system_open.restype = [ctypes.c_char_p, ctypes.c_int], ctypes.c_void_p
         system_open(os.fsencode(path), os.RTLD_NOW)

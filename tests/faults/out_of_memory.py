@@ -1,0 +1,84 @@
+"""A process whose memory runs out at one place.
+
+    python out_of_memory.py WHAT MARGIN
+
+`WHAT` is what is compiled then: `cold`, before LLVM is loaded; `kernel`; `routine`, which calls
+matrix routines; `long`; `loaded`, whose machine code is on disk. The address space is limited to
+`MARGIN` KB more than there are at that moment. Prints one word for each call under the limit, and
+one for the call afterwards, without it.
+"""
+
+import resource
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+import fdiff
+
+X = np.linspace(0.1, 0.9, 6)
+
+
+def plain(x):
+    for k in range(3):
+        x = np.sin(x) * np.exp(-x * x) + 0.1 * k
+    return np.sum(x * x)
+
+
+def with_routine(x):
+    return np.sum(np.linalg.solve(np.eye(6) + np.outer(x, x), x))
+
+
+def long(x):
+    for k in range(60):
+        x = np.sin(x) * np.exp(-x * x) + 0.1 * k
+    return np.sum(x * x)
+
+
+def before(x):
+    return np.sum(np.cos(x) * x)
+
+
+FUNCTIONS = {"cold": plain, "kernel": plain, "routine": with_routine, "long": long, "loaded": plain}
+
+
+def size():
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    return pages * resource.getpagesize()
+
+
+def outcome(call, wanted):
+    try:
+        found = call(X)
+    except MemoryError:
+        return "MemoryError"
+    except BaseException as error:  # noqa: BLE001 - any other is a failure
+        return f"{type(error).__name__}:{error}"[:200].replace("\n", " ").replace(" ", "_")
+    return "right" if np.allclose(found, wanted, rtol=1e-10) else "wrong"
+
+
+def main(what, margin):
+    warnings.simplefilter("ignore")
+    function = FUNCTIONS[what]
+    wanted = fdiff.grad(function)(X)
+    if what != "cold":
+        compiled = fdiff.jit(fdiff.grad(before))
+        for _ in range(4):
+            compiled(X)
+    if what == "loaded":
+        fdiff.jit(fdiff.grad(function))(X)
+        fdiff.cache_clear()
+    prepared = fdiff.jit(fdiff.grad(function))
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (size() + margin * 1024, hard))
+    words = [outcome(prepared, wanted) for _ in range(3)]
+    resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+    words.append(outcome(prepared, wanted))
+    if "compiled" not in repr(prepared):
+        words.append("not_compiled_afterwards")
+    print(*words)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))

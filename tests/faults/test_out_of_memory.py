@@ -1,0 +1,50 @@
+"""Where memory runs out the user gets a MemoryError, and the next call is right."""
+
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from faults_support import LONG
+
+from fdiff.kernels import on_demand
+from fdiff.process import room
+
+SCRIPT = Path(__file__).with_name("out_of_memory.py")
+LIMITED = sys.platform == "linux"  # where an address space is limited, and its size is told
+WHAT = ["cold", "kernel", "routine", "long", "loaded"] if LONG else ["cold", "kernel"]
+MOST = {"cold": 300_000}  # KB from which on nothing is to be met; for others 50,000
+
+
+def margins(what):
+    """Margins in KB, closer together where they are small."""
+    rng = random.Random(f"margins {what}")
+    few = [0, 30_000] if what == "kernel" else [MOST.get(what, 20_000) // 4]
+    many = [int(MOST.get(what, 50_000) * rng.random() ** 3) for _ in range(130)]
+    return many if LONG else few
+
+
+@pytest.mark.skipif(not LIMITED, reason="address spaces are not limited here")
+@pytest.mark.parametrize("what", WHAT)
+def test_memory_runs_out(what, tmp_path):
+    environment = {**os.environ, "FDIFF_CACHE_DIR": str(tmp_path), "FDIFF_BACKGROUND": "0"}
+    environment |= {"OPENBLAS_NUM_THREADS": "1", "FDIFF_VERIFY": "0"}
+    if what != "loaded":
+        environment["FDIFF_CACHE_DIR"] = "off"
+    for margin in margins(what):
+        command = [sys.executable, str(SCRIPT), what, str(margin)]
+        run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        words = run.stdout.split()
+        case = f"{what} {margin}: {words} {run.returncode} {run.stderr[-300:]}"
+        assert run.returncode == 0, case
+        assert set(words[:3]) <= {"MemoryError", "right"}, case
+        assert words[3:] == ["right"], case
+
+
+def test_there_is_no_room_for_llvm(monkeypatch):
+    """It is asked for before LLVM is called, which ends the process."""
+    monkeypatch.setattr(room, "_LEAST", 1 << 62)
+    with pytest.raises(MemoryError, match=r"^fdiff: there is no room for the \d+ MB that LLVM"):
+        on_demand.machine_code.machine._new_machine(on_demand.machine_code.machine.target())
