@@ -115,6 +115,8 @@ class BreakEven:
             price = LOAD_SECONDS
         elif spent < PATIENCE + price <= PATIENCE + ASK_FIRST:
             return PATIENCE + price
+        elif spent < math.inf and not kernels.can_schedule():
+            return spent + PATIENCE
         elif price <= ASK_FIRST:
             with scheduling(self._tape, self._account.call):
                 price = kernels.predict_seconds(self._tape, layouts, self._compiler)

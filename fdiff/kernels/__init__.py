@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         CacheInfo,
         cache_clear,
         cache_info,
+        can_schedule,
         compile,  # noqa: A004 - the module is the namespace
         compiler_is_busy,
         missing,
@@ -141,6 +142,7 @@ __all__ = [
     "buffer_bytes",
     "cache_clear",
     "cache_info",
+    "can_schedule",
     "check_compiler",
     "clocked_kernel",
     "compile",

@@ -7,13 +7,14 @@ dropped lives on as long as something holds its `Executable`.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections import OrderedDict
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..bounded_cache import keep_recent
-from ..process.background import checkpoint
+from ..process import background
 from ..process.observation import CACHE, mark
 from ..process.progress import Stage
 from ..tape import Tape
@@ -57,11 +58,20 @@ _MOST = 256  # kernels in memory: 90 KB each, with all that belongs to them
 _Key = tuple[KernelGraph, str, str]
 _kernels: OrderedDict[_Key, Kernel] = OrderedDict()
 _hits = [0]
+_import = background.Task()  # of the passes
 
 
 def started() -> bool:
     """Whether LLVM is loaded."""
     return f"{__package__}.machine_code" in sys.modules
+
+
+def can_schedule() -> bool:
+    """Whether the passes are imported. That takes 0.1 s: a background thread does it if it may."""
+    scheduler = f"{__package__}.codegen.source_generation"
+    if scheduler not in sys.modules and background.possible() and not background.worker.runs_here():
+        _import.start(lambda: on_demand.source_generation, lambda: math.inf)
+    return not _import.under_way
 
 
 def compiler_is_busy() -> bool:
@@ -154,7 +164,7 @@ def compile(  # noqa: A001 - the module is the namespace
         if missing(tape):
             raise no_kernel(tape)
         record_tape_length(len(tape))
-        checkpoint()
+        background.checkpoint()
         size, seconds = len(graph.ops), seconds_of(compiler, made.seconds())
         with Stage("compiling", size=size, seconds=seconds), machine.compiling():
             if (kernel := _kernels.get(key)) is None:

@@ -17,9 +17,12 @@ import fdiff
 from fdiff import kernels
 from fdiff.dispatch import break_even, bytecode_tier, tiered_execution
 from fdiff.errors import CompileError, DefectWarning, InputError
+from fdiff.kernels import machine_code
 from fdiff.kernels.bytecode import execution
 from fdiff.process import background, environment
 
+fails = {"__name__": "fdiff.kernels"}  # an error of fdiff's own: others are no defects of kernels
+exec("def fail(*_):\n    raise RuntimeError('no kernel today')", fails)
 X = np.linspace(0.1, 1.0, 40)
 FUNCTIONS = """
 import numpy as np, fdiff, warnings
@@ -104,6 +107,20 @@ def test_calls_go_on_until_the_kernel_is_there(tmp_path):
     assert finished(text, tmp_path).split() == ["1"]
 
 
+def test_no_call_imports_the_passes_on_one_core(tmp_path):
+    text = """
+    import sys, threading
+    os.sched_getaffinity = lambda _: {0}
+    class Watch:
+        def find_spec(self, name, path, target=None):
+            if name == "fdiff.kernels.codegen.source_generation":
+                print(threading.current_thread() is threading.main_thread())
+    sys.meta_path.insert(0, Watch())
+    called_until(fdiff.value_and_grad(made(3)), X)
+    """
+    assert finished(text, tmp_path).split() == ["False"]
+
+
 def test_a_single_call_starts_nothing(on):
     run = tiered_execution.Runner(fdiff.make_tape(lambda x: np.sum(np.sin(x)), X))
     run([X])
@@ -177,12 +194,9 @@ def test_what_a_control_group_grants(tmp_path, files, cores):
 
 
 def test_what_fails_is_raised_where_a_compile_would_have_failed(on, monkeypatch):
-    def fail(*_):
-        raise RuntimeError("no kernel today")
-
     run = paid(tiered_execution.runner(fdiff.make_tape(lambda x: np.sum(np.cos(x)), X)))
     with monkeypatch.context() as patch:
-        patch.setattr(kernels.machine_code, "make_kernel", fail)
+        patch.setattr(machine_code, "make_kernel", fails["fail"])
         np.testing.assert_allclose(run([X])[0], np.sum(np.cos(X)))
         background.worker.wait()
         (task,) = run._kernels._background.values()
@@ -194,7 +208,6 @@ def test_what_fails_is_raised_where_a_compile_would_have_failed(on, monkeypatch)
 
 
 def test_a_stub_that_fails_is_told_once_and_calls_go_through_python(on, monkeypatch):
-    machine_code = kernels.machine_code
     monkeypatch.setattr(machine_code, "_stubs", {})
     monkeypatch.setattr(machine_code, "_stub_failures", {False: RuntimeError("no stub today")})
     monkeypatch.setattr(machine_code, "_stub_warned", set())
@@ -333,11 +346,8 @@ def test_compile_waits_for_every_kernel(cold, monkeypatch):
 
 
 def test_what_fails_behind_jit_is_raised_at_the_next_call(cold, monkeypatch):
-    def fail(*_):
-        raise RuntimeError("no kernel today")
-
     monkeypatch.setattr(break_even, "JIT_PATIENCE", 0.0)
-    monkeypatch.setattr(kernels.machine_code, "make_kernel", fail)
+    monkeypatch.setattr(machine_code, "make_kernel", fails["fail"])
     f = fdiff.jit(lambda x: np.sum(np.tanh(x) / (1.0 + np.exp(x))))
     f(X)
     background.worker.wait()
