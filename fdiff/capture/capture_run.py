@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, cast
 import fdiff.intact_numpy as np
 
 from ..user_lines import Line
-from .class_proxies import Super, can_be_proxied
+from .class_proxies import Super, can_be_proxied, exception_node
 from .container_proxies import DictProxy, wrap_data
 from .data import Content, data_key
 from .dependencies import Dependencies
@@ -33,7 +33,7 @@ from .function_copies import FunctionCopies
 from .impure import Impurities
 from .memoised_reads import MemoisedReads
 from .memoised_values import ITEM
-from .module_proxies import GlobalsProxy, ModuleProxy
+from .module_proxies import GlobalsProxy
 from .proxy_context import Answers, CachedProperty, Copy, Pair, Where, label, opaque
 from .proxy_rules import BY_TYPE, rule_by_question
 from .release import NoValueError, is_instance
@@ -242,6 +242,8 @@ class Capture:
             return self.objects.of_class(kind, where)
         if unchanging_class(kind):
             return kind, Identical(kind)
+        if (node := exception_node(kind)) is not None:
+            return kind, node
         return opaque(self, kind, where, "attributes of the class")
 
     def keep(self, value: object, proxy: object, node: Dependency) -> None:
@@ -299,9 +301,10 @@ class Capture:
         """Stands for ``__import__``."""
         real = globals.real if isinstance(globals, GlobalsProxy) else globals
         module = __import__(name, real, locals, fromlist, level)
-        proxy, node = self.wrap(module, module.__name__)
-        if isinstance(proxy, ModuleProxy):
-            self.table(cast("dict[str, object]", sys.modules)).reads[module.__name__] = node
+        key = getattr(module, "__name__", name.partition(".")[0])  # anything may stand there
+        proxy, node = self.wrap(module, key)
+        if sys.modules.get(key) is module:
+            self.table(cast("dict[str, object]", sys.modules)).reads[key] = node
         return proxy
 
     # -------------------------------------------------------------- what proxies and copies tell

@@ -17,9 +17,9 @@ from types import MemberDescriptorType
 from typing import Protocol, cast
 
 from .callable_proxies import wrap_member
-from .dependency_nodes import ABSENT, Class
+from .dependency_nodes import ABSENT, Class, ClassFamily, Equal
 from .proxy_context import ProxyContext
-from .value_kinds import HEAP, MISSING, library_class, packaged, record_class
+from .value_kinds import HEAP, MISSING, exception_data, library_class, packaged, record_class
 from .write_targets import of_class
 
 STATE = "_fdiff_state"
@@ -216,6 +216,19 @@ class Super(super):
             mro = _mro(kind)
             _load(mro[mro.index(_of_super(self, "__thisclass__")) + 1 :], name)
         return _of_super(self, name)
+
+
+def exception_node(kind: type) -> ClassFamily | None:
+    """What an exception class of the user must be; None for another, or if that cannot be told."""
+    nodes: list[tuple[type, Class]] = []
+    for base in kind.__mro__:
+        if not library_class(base):
+            if (data := exception_data(base)) is None:
+                return None
+            node = Class(base)
+            node.reads.update({name: Equal(value) for name, value in data.items()})
+            nodes.append((base, node))
+    return ClassFamily(kind, nodes) if nodes else None
 
 
 # -------------------------------------------------------------------------------------- making one

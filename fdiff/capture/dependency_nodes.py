@@ -312,6 +312,19 @@ class Class(WriteTarget):
         return True
 
 
+class ClassFamily:
+    """A class of the user whose instances are not watched, with its bases of the user."""
+
+    __slots__ = ("nodes", "type")
+
+    def __init__(self, kind: type, nodes: list[tuple[type, Class]]) -> None:
+        self.type = kind
+        self.nodes = nodes
+
+    def holds(self, value: object, walk: Revalidation) -> bool:
+        return value is self.type and all(node.holds(base, walk) for base, node in self.nodes)
+
+
 class CachedCalls:
     """A cached function whose results, for the arguments it was called with, are these."""
 

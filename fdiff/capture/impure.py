@@ -11,7 +11,6 @@ from __future__ import annotations
 import dis
 import inspect
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
 from enum import Enum
 from functools import _lru_cache_wrapper, lru_cache
@@ -21,7 +20,14 @@ from typing import cast
 import fdiff.intact_numpy as np
 
 from ..user_lines import Line, user_line
-from .value_kinds import SCALARS, is_ours, is_pandas, library_class, library_namespace
+from .value_kinds import (
+    SCALARS,
+    is_ours,
+    is_pandas,
+    library_class,
+    library_namespace,
+    parts_of,
+)
 
 # Modules of the standard library that are pure. The C parts of these have a leading underscore,
 # which is taken off before a name is looked up.
@@ -242,23 +248,15 @@ def _of_table(name: str) -> bool:
 @lru_cache(maxsize=4096)
 def names_in(code: CodeType) -> frozenset[str]:
     """Names in a piece of code and in the functions it defines, and constants that may be names."""
-    parts = [*_with_inner(code)]
+    parts = [*parts_of(code)]
     texts = (c for part in parts for c in part.co_consts if isinstance(c, str))
     names = (name for part in parts for name in part.co_names)
     return frozenset((*names, *filter(str.isidentifier, texts)))  # getattr(path, "exists")
 
 
-def _with_inner(code: CodeType) -> Iterator[CodeType]:
-    """A piece of code, and that of all functions it defines."""
-    yield code
-    for value in code.co_consts:
-        if isinstance(value, CodeType):
-            yield from _with_inner(value)
-
-
 def _line_of(code: CodeType, name: str) -> Line:
     """The first instruction that names an attribute."""
-    for part in _with_inner(code):
+    for part in parts_of(code):
         for step in dis.get_instructions(part):
             if step.argval == name:
                 return part, step.offset

@@ -10,7 +10,7 @@ import struct
 import sys
 import types
 from collections import deque
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from enum import Enum
 from functools import lru_cache
 from importlib.machinery import EXTENSION_SUFFIXES
@@ -116,9 +116,14 @@ def library_namespace(namespace: Mapping[str, object]) -> bool:
     return isinstance(name, str) and _is_library(name, file if isinstance(file, str) else None)
 
 
+_MAKERS = frozenset(("abc", "types", "dataclasses"))  # their functions name themselves as modules
+
+
 def library_class(kind: type) -> bool:
     name = _module_name(kind)
     module = sys.modules.get(name)
+    if name in _MAKERS and vars(module).get(kind.__name__) is not kind:
+        return False  # `abc.ABCMeta("Name", ...)`, `types.new_class`
     return library_namespace(vars(module)) if module else _is_library(name, None)
 
 
@@ -211,7 +216,7 @@ def unchanging(value: object) -> bool:
     if kind.__module__ == "typing" and not isinstance(value, type):
         return True
     if isinstance(value, Enum):
-        return leaf_key(value._value_) is not None and _plain(kind, kind.__members__)  # type: ignore[attr-defined] - an Enum's class
+        return leaf_key(value._value_) is not None and unchanging_class(kind)
     if isinstance(value, operator.itemgetter | operator.attrgetter):
         return leaf_key(value.__reduce__()[1]) is not None
     if isinstance(value, tuple) and hasattr(kind, "n_sequence_fields"):  # `sys.float_info`
@@ -220,11 +225,54 @@ def unchanging(value: object) -> bool:
 
 
 def unchanging_class(kind: type) -> bool:
-    """Whether a class has no code and no data of the user; exceptions pass."""
-    names = {*getattr(kind, "__members__", ()), *getattr(kind, "_fields", ())}
-    if library_class(kind) or issubclass(kind, BaseException):
+    """Whether a class has no code and no data of the user."""
+    if library_class(kind) or is_pandas(kind):
         return True
-    return is_pandas(kind) or _plain(kind, names)
+    if not ordinary(kind):
+        return False
+    return _plain(kind, {*getattr(kind, "__members__", ()), *getattr(kind, "_fields", ())})
+
+
+def ordinary(kind: type) -> bool:
+    """Whether the metaclass is a library's, or has no code and no data of the user.
+
+    Other metaclasses may compute anything: attributes, items, what a call of the class returns.
+    """
+    return library_class(type(kind)) or (type(kind) is not kind and _plain(type(kind), ()))
+
+
+def exception_data(kind: type) -> dict[str, object] | None:
+    """Data and functions in an exception class of the user, if nothing else can change it.
+
+    None where its functions read anything outside, or its data are not compared by value.
+    """
+    if not (issubclass(kind, BaseException) and ordinary(kind)):
+        return None
+    own = {name: value for name, value in vars(kind).items() if not is_user_function(value)}
+    functions = vars(kind).keys() - own.keys()
+    data = {name: v for name, v in own.items() if not (name[:2] == "__" and name[-2:] == "__")}
+    if any(leaf_key(value) is None for value in data.values()):
+        return None
+    if any(_reads_outside(vars(kind)[name]) for name in functions):
+        return None
+    return data | {name: vars(kind)[name] for name in functions}
+
+
+def _reads_outside(function: FunctionType) -> bool:
+    """Whether a function names globals or cells, but for the class that it is in."""
+    if {*function.__code__.co_freevars} - {"__class__"}:
+        return True
+    return any(
+        not function.__globals__.keys().isdisjoint(c.co_names) for c in parts_of(function.__code__)
+    )
+
+
+def parts_of(code: CodeType) -> Iterator[CodeType]:
+    """A piece of code, and that of all functions it defines."""
+    yield code
+    for value in code.co_consts:
+        if isinstance(value, CodeType):
+            yield from parts_of(value)
 
 
 # What `collections`, `abc` and `enum` put into a class; of other names, only dunders are not data.
@@ -269,7 +317,8 @@ def field_names(kind: type) -> tuple[str, ...]:
 def record_class(kind: type) -> bool:
     """Whether a class is a dataclass without code or data of the user beside its fields."""
     return (
-        dataclasses.is_dataclass(kind)
+        ordinary(kind)
+        and dataclasses.is_dataclass(kind)
         and unchanging_class(kind)
         and not any(is_user_function(field.default_factory) for field in dataclasses.fields(kind))
     )
@@ -278,7 +327,7 @@ def record_class(kind: type) -> bool:
 def is_record(value: object) -> bool:
     """Whether all there is to `value` is the fields of its dataclass."""
     kind = type(value)
-    if not dataclasses.is_dataclass(kind):
+    if not (ordinary(kind) and dataclasses.is_dataclass(kind)):
         return False
     if not _plain(kind, (*field_names(kind), "__post_init__")):
         return False
@@ -288,8 +337,10 @@ def is_record(value: object) -> bool:
 
 
 def is_named_tuple(value: object) -> bool:
+    if not (isinstance(value, tuple) and ordinary(type(value))):
+        return False
     fields = getattr(type(value), "_fields", None)
-    return isinstance(value, tuple) and fields is not None and _plain(type(value), fields)
+    return fields is not None and _plain(type(value), fields)
 
 
 def is_dispatcher(value: object) -> bool:

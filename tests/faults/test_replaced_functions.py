@@ -272,6 +272,26 @@ def test_setattr_of_pytest_in_a_nested_module(monkeypatch):
                 np.testing.assert_allclose(slope, by_differences(f), rtol=1e-6)
 
 
+@pytest.mark.parametrize("first", ["before", "inside"])
+def test_modules_that_are_replaced_are_imported_as_they_are(first, monkeypatch):
+    """``import`` in a function finds what `sys.modules` has now."""
+
+    def f(x):
+        import colorsys
+
+        return colorsys.rgb_to_yiq(x[0], x[1], 0.5)[0]
+
+    fake = types.ModuleType("colorsys")
+    fake.rgb_to_yiq = lambda r, g, b: (r * r * g, b)
+    gradient = fdiff.jit(fdiff.grad(f))
+    if first == "before":
+        calls(9, gradient, f)
+    for module in (fake, types.SimpleNamespace(rgb_to_yiq=lambda r, g, b: (r**3 - g, b))):
+        with mock.patch.dict("sys.modules", colorsys=module):
+            calls(9, gradient, f)
+        calls(9, gradient, f)
+
+
 def test_names_come_and_go(monkeypatch):
     """A name that a module lacks is given to it, and taken away again."""
 
