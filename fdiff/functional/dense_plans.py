@@ -45,10 +45,10 @@ from ..transforms.pipeline import (
     SPARSE_JACOBIAN,
     Request,
     attempt,
+    compressed_sweeps,
     derive,
+    separable_sweeps,
 )
-from ..transforms.sparsity.compressed_jacobians import compressed_sweeps
-from ..transforms.sparsity.separable_jacobians import separable_sweeps
 from .block_results import (
     Finish,
     block_type,

@@ -45,11 +45,6 @@ from .prepare.loop_vectorisation import vectorise_loops
 from .prepare.split_concatenations import split_concatenations
 from .reverse import vjp
 from .simplify import simplify
-from .sparsity.compressed_jacobians import compressed
-from .sparsity.dynamic_sparsity import reached_columns, read_in_slices
-from .sparsity.parameter_entries import entry_columns
-from .sparsity.row_selection import rows_read
-from .sparsity.separable_jacobians import separable
 
 
 class Request(NamedTuple):
@@ -132,6 +127,27 @@ def first_of(name: str, *ways: tuple[str, Pipeline]) -> Transform:
 
     return Transform(name, run, "", " or ".join(way for way, _ in ways))
 
+
+def _late(module: str, name: str) -> Callable[..., Any]:
+    """What a step does, imported where one is first taken: gradients need none of these."""
+
+    def run(*args: object, **options: object) -> object:
+        with no_fork:
+            function = getattr(import_module(f"{__package__}.{module}"), name)
+        return function(*args, **options)
+
+    return run
+
+
+compressed = _late("sparsity.compressed_jacobians", "compressed")
+compressed_sweeps = _late("sparsity.compressed_jacobians", "compressed_sweeps")
+entry_columns = _late("sparsity.parameter_entries", "entry_columns")
+reached_columns = _late("sparsity.dynamic_sparsity", "reached_columns")
+read_in_slices = _late("sparsity.dynamic_sparsity", "read_in_slices")
+recognise_matrix_functions = _late("prepare.spectral_functions", "recognise_matrix_functions")
+rows_read = _late("sparsity.row_selection", "rows_read")
+separable = _late("sparsity.separable_jacobians", "separable")
+separable_sweeps = _late("sparsity.separable_jacobians", "separable_sweeps")
 
 # --- steps: name, what it does; what it needs; what it leaves true -------------------------------
 # fmt: off
@@ -236,12 +252,10 @@ def _sweep(tape: Tape, k: int, of: Sequence[int] | None, size: int) -> Tape:
 
 # --- pipelines ------------------------------------------------------------------------------------
 def _matrix_functions(tape: Tape) -> Tape:
-    """Recognise functions of symmetric matrices; what does that is imported when it is needed."""
+    """Recognise functions of symmetric matrices, where there is an `eigh`."""
     if all(node.primitive is not eigh for node in tape.nodes):
         return tape
-    with no_fork:
-        module = import_module(f"{__package__}.prepare.spectral_functions")
-    return module.recognise_matrix_functions(tape)
+    return recognise_matrix_functions(tape)
 
 
 PREPARE = (
