@@ -16,7 +16,7 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --progress
 # Bytecode is kept, whatever the environment says: tests start many processes that import fdiff.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help environment demo demo-nist demo-all test test-quick test-slow test-long test-faults test-numba test-cuda test-torch \
+.PHONY: help environment demo demo-nist demo-all test test-quick test-slow test-long test-faults test-numba test-cuda test-torch test-site \
         bench docs lint types dead coverage hooks format clean distclean
 
 help:
@@ -32,7 +32,7 @@ help:
 	@echo "make test-cuda  kernels for a GPU without one: values on Numba's simulator, and PTX"
 	@echo "make test-torch recorded arrays beside torch: messages, rules and random programs"
 	@echo "make bench      the benchmarks, beside JAX, torch, autograd and CasADi (15 to 30 minutes), and plots"
-	@echo "make docs       the pages and the API reference, in build/docs"
+	@echo "make docs       the site, in build/docs; make test-site: the site in a browser (Chromium)"
 	@echo "make lint       ruff; make types: pyright; make format: ruff format"
 	@echo "make dead       vulture: code that nothing uses; make coverage: the lines that tests run, an hour"
 	@echo "make hooks      ruff, pyright and the layout test before each commit"
@@ -80,6 +80,10 @@ bench: $(VENV)/.bench
 
 docs: $(VENV)/.docs
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs build/docs
+	@echo "The pages: build/docs/index.html"
+
+test-site: docs $(VENV)/.site
+	FDIFF_SITE_TESTS=1 $(BIN)/python -m pytest -n 0 tests/pages $(PYTEST_ARGS)
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
@@ -140,6 +144,10 @@ $(VENV)/.bench: pyproject.toml | $(BIN)/pip
 
 $(VENV)/.dev: pyproject.toml | $(BIN)/pip
 	$(BIN)/pip install --quiet --editable ".[dev]"
+	@touch $@ $(VENV)/.core
+
+$(VENV)/.site: pyproject.toml | $(BIN)/pip
+	$(BIN)/pip install --quiet --editable ".[site]"
 	@touch $@ $(VENV)/.core
 
 $(VENV)/.docs: pyproject.toml | $(BIN)/pip

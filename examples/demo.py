@@ -1,4 +1,9 @@
-"""What exact derivatives buy: error bars that are right, and fits that take no time.
+"""What exact derivatives buy
+==========================
+
+Error bars that are right, and fits that take no time. Run it with
+
+.. code-block:: sh
 
     python examples/demo.py [--picture FILE]
 

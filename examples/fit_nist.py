@@ -1,4 +1,9 @@
-"""Fit NIST's certified regressions with exact Jacobians, and count the correct digits.
+"""NIST's certified regressions
+============================
+
+Fits with exact Jacobians, and the number of their correct digits. Run it with
+
+.. code-block:: sh
 
     python examples/fit_nist.py [DATASET]    one data set: parameters and standard errors (Hahn1)
     python examples/fit_nist.py --all        the digits of all 27, from both starting points

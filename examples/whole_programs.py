@@ -1,4 +1,9 @@
-"""Whole programs in machine code: Numba compiles the loops, fdiff the derivatives inside them.
+"""Whole programs in machine code
+==============================
+
+Numba compiles the loops, fdiff the derivatives inside them. Run it with
+
+.. code-block:: sh
 
     python examples/whole_programs.py
 

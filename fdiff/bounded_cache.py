@@ -7,7 +7,6 @@ some are read at every operation.
 from __future__ import annotations
 
 from collections import OrderedDict
-from contextlib import suppress
 from typing import TypeVar
 
 K = TypeVar("K")
@@ -29,6 +28,5 @@ def keep_recent(cache: OrderedDict[K, V], key: K, value: V, most: int) -> V:
     """Enter a value, and return it; beyond `most` entries the oldest are forgotten."""
     cache[key] = value
     while len(cache) > most:
-        with suppress(KeyError):  # another thread may just have cleared it
-            cache.popitem(last=False)
+        cache.popitem(last=False)
     return value

@@ -37,11 +37,23 @@ class OtherConditions:
     def __init__(self, rely: Callable[[], None]) -> None:
         self._rely = rely
 
-    def constant(self, *_: object) -> Any:
+    def condition(self, text: str, /) -> None:
+        self._rely()
+
+    def fix(self, text: str, value: float, /) -> None:
+        self._rely()
+
+    def constant(self, value: object, /) -> str:
         self._rely()
         return ""
 
-    condition = fix = input = formatted = lambda self, *_: self._rely()
+    def input(self, text: str, value: float, /) -> object | None:
+        self._rely()
+        return None
+
+    def formatted(self, value: object, spec: str, text: str, frame: FrameType, /) -> str | None:
+        self._rely()
+        return None
 
 
 class SymbolicNumber:
@@ -108,8 +120,8 @@ class SymbolicNumber:
         return self._conditions.input(self.text, self.value)
 
     def _text_of(self, number: object) -> str:
-        is_text = isinstance(number, SymbolicNumber)
-        return number.text if is_text else self._conditions.constant(number)
+        known = isinstance(number, SymbolicNumber)
+        return number.text if known else self._conditions.constant(number)
 
     def __bool__(self) -> bool:
         return bool(self.compared("!=", 0))

@@ -42,8 +42,8 @@ OF_FDIFF = {
     "name",
     [
         *("architecture", "guide", "sharp-bits", "coming-from", "c-functions", "njit", "explain"),
-        "checking",
-        "custom-rules",
+        *("checking", "custom-rules", "debugging-nans", "deployment", "how-it-works", "scipy"),
+        "ten-minutes",
         "kernel-language",
         "../fdiff/kernels/README",
     ],
@@ -126,7 +126,7 @@ def test_files_that_are_named_exist():
     missing = [
         f"{page.relative_to(ROOT)}: {name}"
         for page in pages()
-        for name in path.findall(page.read_text(encoding="utf-8"))
+        for name in path.findall(re.sub(r"https://[^\s)]+", "", page.read_text(encoding="utf-8")))
         if not (ROOT / name).exists()
     ]
     assert missing == []
@@ -160,7 +160,7 @@ def test_the_page_of_fdiff_autograd_lists_every_name_of_it():
 
 def test_the_api_reference_lists_every_public_name():
     page = (DOCS / "api.md").read_text(encoding="utf-8")
-    listed = re.findall(r"^\.\. auto\w+:: fdiff\.([\w.]+)$", page, re.MULTILINE)
+    listed = re.findall(r"^   fdiff\.([\w.]+)$", page, re.MULTILINE)
     public = set(fdiff.__all__) - {"errors", "functional"}  # submodules
     kinds = {f"errors.{name}" for name in errors_of_fdiff()}
     later = {f"profiler.{name}" for name in fdiff.profiler.__all__}
