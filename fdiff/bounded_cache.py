@@ -7,6 +7,7 @@ some are read at every operation.
 from __future__ import annotations
 
 from collections import OrderedDict
+from contextlib import suppress
 from typing import TypeVar
 
 K = TypeVar("K")
@@ -28,5 +29,6 @@ def keep_recent(cache: OrderedDict[K, V], key: K, value: V, most: int) -> V:
     """Enter a value, and return it; beyond `most` entries the oldest are forgotten."""
     cache[key] = value
     while len(cache) > most:
-        cache.popitem(last=False)
+        with suppress(KeyError):  # another thread may just have cleared it
+            cache.popitem(last=False)
     return value

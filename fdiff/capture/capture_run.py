@@ -31,6 +31,7 @@ from .dependency_nodes import (
 )
 from .function_copies import FunctionCopies
 from .impure import Impurities
+from .library_methods import LibraryMethods
 from .memoised_reads import MemoisedReads
 from .memoised_values import ITEM
 from .module_proxies import GlobalsProxy
@@ -109,8 +110,8 @@ class Capture:
         self._known: dict[int, tuple[object, Dependency, object]] = {}  # id -> proxy, node, value
         self._originals: dict[int, tuple[object, object]] = {}  # id of a proxy -> value, proxy
         self._impurities = Impurities()
-        self.note, self.meet = self._impurities.note, self._impurities.meet
-        codes = self._impurities.codes
+        self.note, self._methods = self._impurities.note, LibraryMethods(self._impurities)
+        self.meet, codes = self._methods.meet, self._impurities.codes
         self._places = Places()
         self.functions = FunctionCopies(self, codes, self._places.cells)
         self.objects = UserObjects(self)
@@ -155,7 +156,7 @@ class Capture:
         if not self._carried_over:
             self.carry_over()
         classes = self.objects.finish()
-        fixed = [*self._roots[1:], *self._tables.values(), *classes]
+        fixed = [*self._roots[1:], *self._tables.values(), *classes, *self._methods.reads()]
         if self._impurities.finish():
             self.repeats.stop()
         effects = self.repeats.finish([node for _, node in (*self._roots[:1], *fixed)])
@@ -187,7 +188,8 @@ class Capture:
         if (pair := self.repeats.shown(value)) is not None:
             self.keep(value, *pair)
             return pair
-        self.meet(value)
+        if self.meet(value):
+            return opaque(self, value, where, "what stands in place of methods of")
         if (proxy := self.answer(value)) is not value:
             self._originals[id(proxy)] = value, proxy
             return proxy, Identical(value)

@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any, cast
 
 from .container_proxies import DictContext, DictProxy
-from .list_proxies import ListContext, wrap_logged_list
-from .proxy_context import Answers, Pair, ProxyContext, Refuse, Where, label
+from .list_proxies import CalledContainer, ListContext, wrap_logged_list
+from .proxy_context import Pair, ProxyContext, Where, label
 from .revalidation import Revalidation
 from .write_targets import WriteTarget
 
@@ -90,18 +90,14 @@ class DequeItems(WriteTarget):
         return type(value) is deque and (walk.met(self, value) or self.stands_for(value, walk))
 
 
-class DequeProxy:
-    """Proxy of a deque. `calls` are what the run has called on it; to read it is to have itself."""
+class DequeProxy(CalledContainer):
+    """Proxy of a deque; to read it is to have itself."""
 
     _fdiff_kind = deque
     items = None  # a copy there is never
 
     def __init__(self, context: ProxyContext, real: deque[object], where: Where) -> None:
-        self.context = context
-        self.real = real
-        self.where = where
-        self.node = DequeItems()
-        self.calls: list[tuple[str, tuple[object, ...]]] = []
+        super().__init__(context, real, where, DequeItems())
         self.used = False
 
     def __getattr__(self, name: str) -> object:
@@ -111,8 +107,8 @@ class DequeProxy:
 
     def _call(self, method: str, *args: object) -> None:
         if method.startswith("extend"):
-            one = "append" + method.removeprefix("extend")
-            self.calls += [(one, (value,)) for value in cast("Iterable[object]", args[0])]
+            append = "append" + method.removeprefix("extend")
+            self.calls += [(append, (value,)) for value in cast("Iterable[object]", args[0])]
         else:
             self.calls.append((method, args))
 
@@ -127,21 +123,6 @@ class DequeProxy:
         return self.real
 
     _fdiff_copy = whole
-
-    def written(self) -> bool:
-        return bool(self.calls)
-
-    def write(self, original: Callable[[object], object]) -> None:
-        """Do the same to the user's deque."""
-        for method, args in self.calls:
-            getattr(self.real, method)(*map(original, args))
-
-    def carry_over(self, release: Answers, refuse: Refuse) -> None:
-        """Do the same to the user's deque, and note it for later calls."""
-        if self.calls:
-            self.context.repeats.called(self.where, self.node, self.calls)
-            with refuse(label(self.where)):
-                self.write(release)
 
     def see(self, other: DequeProxy) -> None:
         """Find from now on what another run has written."""

@@ -20,7 +20,7 @@ from weakref import WeakValueDictionary, ref
 import fdiff.intact_numpy as np
 
 from ..user_lines import Line
-from .revalidation import Codes, Dependency, ItemsFound, Places, Revalidation
+from .revalidation import BY_IDENTITY, Codes, Dependency, ItemsFound, Places, Revalidation
 from .value_kinds import MISSING
 
 if TYPE_CHECKING:
@@ -79,8 +79,8 @@ class Held(dict["Dependencies", Pins]):
     def enter(self, reads: Dependencies, pins: Pins) -> None:
         """Hold one more, and none that does not hold any more: the user may have dropped it all."""
         for other, old in [*self.items()]:
-            # what writes again may fill inputs, so that is not asked
-            places = old.places if old.writes is None else old.places[:-1]
+            # nothing is called for them: code of the user, or what fills inputs of another trace
+            places = tuple([place for place in old.places if place[0] in BY_IDENTITY])
             if len(self) > self._most or not unchanged(old, places):
                 self.pop(other, None)
         self[reads] = pins

@@ -52,22 +52,44 @@ class ListItems(WriteTarget):
             return False
 
 
-class ListProxy(MutableSequence[object]):
-    """Proxy of a list of the user. `calls` are what the run has called on it.
+class CalledContainer:
+    """Proxy of a container of the user. `calls` are what the run has called on it."""
+
+    __slots__ = ("calls", "context", "node", "real", "where")
+
+    def __init__(self, context: ProxyContext, real: Any, where: Where, node: Any) -> None:
+        self.context, self.real, self.where, self.node = context, real, where, node
+        self.calls: list[tuple[str, tuple[object, ...]]] = []
+
+    def written(self) -> bool:
+        """Whether the run has stored anything in it."""
+        return bool(self.calls)
+
+    def write(self, original: Callable[[object], object]) -> None:
+        """Do the same to the user's container."""
+        for method, args in self.calls:
+            getattr(self.real, method)(*map(original, args))
+
+    def carry_over(self, release: Answers, refuse: Refuse) -> None:
+        """Do the same to the user's container, and note it for later calls."""
+        if self.written():
+            self.context.repeats.called(self.where, self.node, self.calls)
+            with refuse(label(self.where)):
+                self.write(release)
+
+
+class ListProxy(CalledContainer, MutableSequence[object]):
+    """Proxy of a list of the user.
 
     Where the run has read the whole list, `items` is a copy, and `put` what that began with.
     """
 
     _fdiff_kind = list
-    __slots__ = ("calls", "context", "items", "node", "put", "read", "real", "where")
+    __slots__ = ("items", "put", "read")
     __hash__ = None  # type: ignore[assignment] - as of a list
 
     def __init__(self, context: ProxyContext, real: Items, where: Where) -> None:
-        self.context = context
-        self.real = real
-        self.where = where
-        self.node = ListItems()
-        self.calls: list[tuple[str, tuple[object, ...]]] = []
+        super().__init__(context, real, where, ListItems())
         self.items: Items | None = None
         self.put: Items = []
         self.read: dict[int, object] = {}
@@ -118,8 +140,8 @@ class ListProxy(MutableSequence[object]):
         if type(index) is int and index < 0 and all(m == "append" for m, _ in self.calls):
             if -appended <= index:
                 return self.calls[index][1][0]
-            if (found := self._number(index + appended)) is not MISSING:
-                return found
+            if (number := self._number(index + appended)) is not MISSING:
+                return number
         return self.whole()[index]  # type: ignore[index] - as of a list
 
     def _number(self, index: int) -> object:
@@ -161,29 +183,21 @@ class ListProxy(MutableSequence[object]):
     # ------------------------------------------------------------------------------ the writes
 
     def written(self) -> bool:
-        """Whether the run has stored anything in it."""
         if self.items is None:
-            return bool(self.calls)
+            return super().written()
         return len(self.items) != len(self.put) or any(map(operator.is_not, self.items, self.put))
 
     def write(self, original: Callable[[object], object]) -> None:
-        """Do the same to the user's list."""
         if self.items is not None:
             self.real[:] = [original(item) for item in self.items]
-        for method, args in self.calls:
-            getattr(self.real, method)(*map(original, args))
+        super().write(original)
 
     def carry_over(self, release: Answers, refuse: Refuse) -> None:
-        """Do the same to the user's list, and note it for later calls."""
-        if not self.written():
-            return
-        repeats = self.context.repeats
-        if self.items is not None:  # which is written to the user's already
-            repeats.unrepeatable(f"a write to `{label(self.where)}`", self.where, again=False)
-            return
-        repeats.called(self.where, self.node, self.calls)
-        with refuse(label(self.where)):
-            self.write(release)
+        if self.items is None:
+            super().carry_over(release, refuse)
+        elif self.written():  # it is written to the user's already
+            words = f"a write to `{label(self.where)}`"
+            self.context.repeats.unrepeatable(words, self.where, again=False)
 
     def see(self, other: ListProxy) -> None:
         """Find from now on what another run has written."""

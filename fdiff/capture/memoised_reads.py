@@ -13,14 +13,7 @@ from typing import cast
 
 import fdiff.intact_numpy as np
 
-from .memoised_values import (
-    ITEM,
-    MemoisedValue,
-    appended_in,
-    fits_within,
-    rewritten_in,
-    stored_names,
-)
+from .memoised_values import ITEM, MemoisedValue, fits_within, names_in, stored_names
 from .proxy_context import label
 from .user_objects import UserObjects
 from .writes import Places
@@ -61,14 +54,11 @@ class MemoisedReads:
 
     def rewritten(self) -> frozenset[str]:
         """Names that code of the run loads and stores, `ITEM` where it does so with items."""
-        return self._of_codes(rewritten_in)
+        return frozenset().union(*[names_in(code).rewritten for code in self._codes])
 
     def appended(self) -> frozenset[str]:
         """Names of lists that code of the run appends to."""
-        return self._of_codes(appended_in)
-
-    def _of_codes(self, names_in: Callable[[CodeType], frozenset[str]]) -> frozenset[str]:
-        return frozenset().union(*map(names_in, self._codes))
+        return frozenset().union(*[names_in(code).appended for code in self._codes])
 
     def some(self) -> bool:
         """Whether there may be any such place."""
@@ -90,10 +80,10 @@ class MemoisedReads:
         """Items of dicts without a proxy whose key `fits`, or an item of whose key does."""
         for held, where in self._places.shared:
             if isinstance(held, dict):
-                found = cast("dict[object, object]", held)
-                for key in [k for k in dict.keys(found) if fits_within(k, fits)]:
-                    value = dict.__getitem__(found, key)
+                items = cast("dict[object, object]", held)
+                for key in [k for k in dict.keys(items) if fits_within(k, fits)]:
+                    value = dict.__getitem__(items, key)
                     if isinstance(held, defaultdict) and isinstance(value, list | dict | set):
                         continue  # a container for what belongs to a key, no result
-                    now = functools.partial(dict.get, found, key)
+                    now = functools.partial(dict.get, items, key)
                     yield MemoisedValue(label((where, key)), None, value, value, now)

@@ -6,7 +6,7 @@ import dis
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from types import CodeType
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import fdiff.intact_numpy as np
 
@@ -40,58 +40,52 @@ class MemoisedValue(NamedTuple):
     now: Callable[[], object]
 
 
-@lru_cache(maxsize=4096)
-def stores_in(code: CodeType) -> frozenset[str]:
-    """Names of attributes, globals and outer variables that a piece of code stores into."""
-    found: set[str] = set()
-    for step in dis.get_instructions(code):
-        if step.opname in _STORES:
-            found.add(str(step.argval))
-        elif step.opname in _STORES_ITEM or (step.opname in _LOADS and step.argval in _STORING):
-            found.add(ITEM)
-    return frozenset(found)
+class NamesInCode(NamedTuple):
+    """Names that a piece of code stores into: of attributes, globals and outer variables.
 
-
-@lru_cache(maxsize=4096)
-def rewritten_in(code: CodeType) -> frozenset[str]:
-    """Names that a piece of code, or a function in it, both loads and stores.
-
-    `ITEM` is among them if it changes items in place: ``counts[k] += 1``.
+    `rewritten` are those that it, or a function in it, loads as well, `appended` those of lists
+    that it appends to or clears. `ITEM` is among them where it does so with items.
     """
-    loads, stores, found = set[str](), set[str](), set[str]()
+
+    stored: frozenset[str]
+    rewritten: frozenset[str]
+    appended: frozenset[str]
+
+
+@lru_cache(maxsize=4096)
+def names_in(code: CodeType) -> NamesInCode:
+    """What a piece of code does with names."""
+    loads, stores, stored = set[str](), set[str](), set[str]()
+    rewritten, appended = set[str](), set[str]()
     changed = False  # whether the value on the stack was made by an operator such as ``+=``
+    last = ""  # the name of that value
     for step in dis.get_instructions(code):
-        kind, _, what = step.opname.partition("_")
-        if kind == "LOAD" and what in _OUTER:
-            loads.add(str(step.argval))
-        elif kind == "STORE" and what in _OUTER:
-            stores.add(str(step.argval))
-        elif step.opname == "STORE_SUBSCR" and changed:
-            found.add(ITEM)
-        elif isinstance(step.argval, CodeType):
-            found |= rewritten_in(step.argval)
+        (kind, _, what), name = step.opname.partition("_"), step.argval
+        if isinstance(name, CodeType):
+            inner = names_in(name)
+            rewritten |= inner.rewritten
+            appended |= inner.appended
+        elif step.opname in _STORES_ITEM:
+            stored.add(ITEM)
+            rewritten |= {ITEM} if changed and step.opname == "STORE_SUBSCR" else set()
+        elif what in _OUTER and kind in {"LOAD", "STORE"}:
+            (loads if kind == "LOAD" else stores).add(str(name))
+        if step.opname in _LOADS:
+            stored |= {ITEM} if name in _STORING else set()
+            appended |= {last} if name in _APPENDING else set()
         if step.opname not in _MOVES:
             changed = step.opname == "BINARY_OP" and step.argrepr.endswith("=")
-    return frozenset(found | (loads & stores))
-
-
-@lru_cache(maxsize=4096)
-def appended_in(code: CodeType) -> frozenset[str]:
-    """Names of lists that a piece of code, or a function in it, appends to or clears."""
-    found, last = set[str](), ""
-    for step in dis.get_instructions(code):
-        if step.argval in _APPENDING and step.opname in _LOADS:
-            found.add(last)
-        elif isinstance(step.argval, CodeType):
-            found |= appended_in(step.argval)
         if step.opname != "CACHE":
-            last = ITEM if step.opname in _ITEMS else str(step.argval)
-    return frozenset(found)
+            last = ITEM if step.opname in _ITEMS else str(name)
+        if step.opname in _STORES:
+            stored.add(str(name))
+    rewritten |= loads & stores
+    return NamesInCode(frozenset(stored), frozenset(rewritten), frozenset(appended))
 
 
 def stored_names(codes: Iterable[CodeType], spaces: Sequence[Mapping[str, object]]) -> set[str]:
     """Names that code stores into, or that functions do which it may call by a name in `spaces`."""
-    found: set[str] = set()
+    names: set[str] = set()
     waiting, seen = [*codes], {*codes}
     while waiting:
         code = waiting.pop()
@@ -99,12 +93,12 @@ def stored_names(codes: Iterable[CodeType], spaces: Sequence[Mapping[str, object
             continue
         parts = [c for c in code.co_consts if isinstance(c, CodeType)]
         called = [_code(space.get(name)) for name in code.co_names for space in spaces]
-        found |= stores_in(code)
+        names |= names_in(code).stored
         for other in (*parts, *called):
             if other is not None and other not in seen:
                 seen.add(other)
                 waiting.append(other)
-    return found
+    return names
 
 
 def _code(value: object) -> CodeType | None:
@@ -125,20 +119,18 @@ def _is_object(value: object) -> bool:
     return hasattr(value, "__dict__") and not isinstance(value, np.ndarray)
 
 
-def agree(one: object, other: object) -> bool:
+def agree(value: Any, other: Any) -> bool:
     """Whether two values are equal but for rounding: numbers, arrays, containers of them."""
-    if one is other:
-        return one is not MISSING
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        mine, found = cast("Mapping[object, object]", one), cast("Mapping[object, object]", other)
-        return mine.keys() == found.keys() and all(agree(mine[key], found[key]) for key in mine)
-    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
-        items, others = cast("Sequence[object]", one), cast("Sequence[object]", other)
-        return len(items) == len(others) and all(map(agree, items, others))
-    if _is_object(one) and _is_object(other):
-        return type(one).__name__ == type(other).__name__ and agree(vars(one), vars(other))
+    if value is other:
+        return value is not MISSING
+    if isinstance(value, Mapping) and isinstance(other, Mapping):
+        return value.keys() == other.keys() and all(agree(value[key], other[key]) for key in value)
+    if isinstance(value, list | tuple) and isinstance(other, list | tuple):
+        return len(value) == len(other) and all(map(agree, value, other))
+    if _is_object(value) and _is_object(other):
+        return type(value).__name__ == type(other).__name__ and agree(vars(value), vars(other))
     try:
-        a, b = np.asarray(one), np.asarray(other)
+        a, b = np.asarray(value), np.asarray(other)
         if a.dtype.kind in "fc" and b.dtype.kind in "biufc":
             scale = np.max(np.abs(b[np.isfinite(b)]), initial=0.0)
             close = np.isclose(a, b, RTOL, RTOL * float(scale), equal_nan=True)

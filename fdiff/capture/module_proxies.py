@@ -166,10 +166,9 @@ class LibraryProxy(ModuleType):
         module, context, reads = self._fdiff_module, self._fdiff_context, self._fdiff_reads
         reads[name] = ABSENT
         value = getattr(module, name)
-        if foreign(value) or not self._fdiff_pure:
+        if foreign(value) or not self._fdiff_pure or context.meet(value):
             proxy, node = context.wrap(value, f"{module.__name__}.{name}")
         else:
-            context.meet(value)
             proxy, node = context.answer(value), Identical(value)
         if name in vars(module):
             reads[name] = node

@@ -75,6 +75,9 @@ def calls(found: tuple[tuple[Call, object], ...]) -> bool:
     return all(function(*args, **keys) is result for (function, args, keys), result in found)
 
 
+BY_IDENTITY = frozenset((objects, items, names, attributes, contents, known))
+
+
 class Revalidation:
     """One pass over everything that was read: the arrays it met, by slot, and where it looked."""
 

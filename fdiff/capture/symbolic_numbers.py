@@ -37,23 +37,11 @@ class OtherConditions:
     def __init__(self, rely: Callable[[], None]) -> None:
         self._rely = rely
 
-    def condition(self, text: str, /) -> None:
-        self._rely()
-
-    def fix(self, text: str, value: float, /) -> None:
-        self._rely()
-
-    def constant(self, value: object, /) -> str:
+    def constant(self, *_: object) -> Any:
         self._rely()
         return ""
 
-    def input(self, text: str, value: float, /) -> object | None:
-        self._rely()
-        return None
-
-    def formatted(self, value: object, spec: str, text: str, frame: FrameType, /) -> str | None:
-        self._rely()
-        return None
+    condition = fix = input = formatted = lambda self, *_: self._rely()
 
 
 class SymbolicNumber:
@@ -120,8 +108,8 @@ class SymbolicNumber:
         return self._conditions.input(self.text, self.value)
 
     def _text_of(self, number: object) -> str:
-        known = isinstance(number, SymbolicNumber)
-        return number.text if known else self._conditions.constant(number)
+        is_text = isinstance(number, SymbolicNumber)
+        return number.text if is_text else self._conditions.constant(number)
 
     def __bool__(self) -> bool:
         return bool(self.compared("!=", 0))

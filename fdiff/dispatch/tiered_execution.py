@@ -19,6 +19,7 @@ from __future__ import annotations
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -264,7 +265,8 @@ def runner(tape: Tape, compiler: str = "") -> Runner:
     key = tape, compiler
     found = _runners.get(key)
     if found is not None:
-        _runners.move_to_end(key)
+        with suppress(KeyError):  # another thread may just have dropped it
+            _runners.move_to_end(key)
         return found
     if tape.transient:
         return _transient.get(key) or _transient.setdefault(key, Runner(tape, compiler))

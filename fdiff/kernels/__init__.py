@@ -10,11 +10,13 @@ compiler nor LLVM.
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from ..process.collector import collector_paused
 from ..process.forking import no_fork
+from ..process.room import check_room
 
 if TYPE_CHECKING:
     from .bytecode import BytecodeExecutable, RefusedError
@@ -230,4 +232,6 @@ def __getattr__(name: str) -> object:
         raise AttributeError(name)
     home, own = _HOMES.get(name, ("compiler", name))
     with no_fork, collector_paused():
+        if f"{__name__}.{home}" not in sys.modules:
+            check_room()  # imports that fail for lack of it say nothing of memory
         return getattr(import_module(f".{home}", __name__), own)

@@ -18,6 +18,7 @@ from ..errors import DefectWarning, warn
 from ..process.background import Job, allowed, checkpoint, possible, worker
 from ..process.collector import collector_paused
 from ..process.forking import no_fork
+from ..process.interruptible import is_left, wait_for_left
 from ..process.observation import CACHE, COMPILE, mark, span
 from ..process.turns import TurnLock
 from ..user_lines import is_foreign
@@ -52,6 +53,7 @@ class _Compiling:
         frame = sys._getframe(1)
         _lock.acquire(frame)
         no_fork.enter(frame)
+        wait_for_left()
 
     def __exit__(self, *_: object) -> None:
         frame = sys._getframe(1)
@@ -64,7 +66,7 @@ compiling = _Compiling
 
 def is_busy() -> bool:
     """Whether another thread uses LLVM, so that this one would have to wait for it."""
-    return _lock.taken_elsewhere()
+    return _lock.taken_elsewhere() or is_left()
 
 
 def make_kernel(source: KernelSource, layouts: tuple[str, ...], compiler: str) -> Kernel:

@@ -105,8 +105,11 @@ class NoFork:
     def __exit__(self, *_: object) -> None:
         self.leave(sys._getframe(1))
 
-    def enter(self, frame: FrameType) -> None:
-        """Be inside, for as long as `frame` runs or until it leaves."""
+    def enter(self, frame: FrameType, *, beside: int = 0) -> None:
+        """Be inside, for as long as `frame` runs or until it leaves.
+
+        While the thread `beside` is inside, which waits for this one, forks are not waited for.
+        """
         if self._broken:
             from ..errors import ForkError, message  # noqa: PLC0415 - this module is to be there first
 
@@ -128,7 +131,7 @@ class NoFork:
         turn = Turn(me, [frame])
         while True:  # first in, then a look at forks, which look the other way round
             self._inside[me] = turn
-            if self._forkers.get(0, me) == me:
+            if self._forkers.get(0, me) == me or self._has(beside):
                 return
             del self._inside[me]
             time.sleep(POLL)
@@ -174,11 +177,15 @@ class NoFork:
             self._prepared.append(after)
         return not others
 
+    def _has(self, thread: int) -> bool:
+        """Whether a thread is inside."""
+        turn = self._inside.get(thread)
+        return turn is not None and not turn.is_over()
+
     def _others(self) -> bool:
         """Whether other threads are inside."""
         me = threading.get_ident()
-        inside = [*self._inside.items()]
-        return any(thread != me and not turn.is_over() for thread, turn in inside)
+        return any(thread != me and self._has(thread) for thread in [*self._inside])
 
     def after_in_parent(self) -> None:
         """Let threads enter again, whatever a handler does."""

@@ -52,8 +52,8 @@ class Trace(Recorder):
         self.close()
 
     def is_running(self) -> bool:
-        """Whether the code runs that has entered it last."""
-        return bool(self._entered) and is_running(*self._entered[-1][:2])
+        """Whether the code runs that has entered it last; other threads ask, while it may end."""
+        return any(is_running(frame, thread) for frame, thread, *_ in self._entered[-1:])
 
     def close(self) -> None:
         """End it, and with it those inside that an exception left open.

@@ -4,6 +4,7 @@ Anybody may put something else there: ``unittest.mock.patch``, a shim for debugg
 mends another. Derivatives are those of what is there, before, in and after.
 """
 
+import fractions
 import functools
 import importlib
 import math
@@ -15,10 +16,13 @@ from unittest import mock
 
 import numpy as np
 import pytest
+import scipy.interpolate
 import scipy.linalg
 import scipy.special
+import scipy.stats
 from faults_support import LONG
 from numpy import sin
+from scipy.stats import norm as norm_of_stats
 
 import fdiff
 from fdiff.kernels.llvm import dict_entries
@@ -270,6 +274,61 @@ def test_setattr_of_pytest_in_a_nested_module(monkeypatch):
                 value, slope = gradient(X)
                 np.testing.assert_allclose(value, f(X), rtol=1e-12)
                 np.testing.assert_allclose(slope, by_differences(f), rtol=1e-6)
+
+
+SPLINE = scipy.interpolate.CubicSpline([0.0, 0.5, 1.0, 2.0], [1.0, 2.0, 0.0, 1.0])
+POLYNOMIAL = np.polynomial.Polynomial([1.0, 2.0, 3.0])
+
+
+class Holder:
+    spline = SPLINE
+
+
+def third(x):
+    return np.sum(x) * float(fractions.Fraction(1, 3).limit_denominator(5))
+
+
+def made_polynomial(x):
+    return np.sum(np.polynomial.Polynomial([1.0, 2.0, 3.0])(x) * x)
+
+
+# A class or an object of a library, the method that is replaced, what calls it, what replaces it.
+METHODS = {
+    "spline": (type(SPLINE), "__call__", lambda x: np.sum(SPLINE(x)), lambda self, z: z * z),
+    "held": (type(SPLINE), "__call__", lambda x: Holder.spline(x).sum(), lambda self, z: z * z),
+    "base": (scipy.interpolate.PPoly, "__call__", lambda x: SPLINE(x)[0], lambda s, z, *_: z * z),
+    "polynomial": (type(POLYNOMIAL), "__call__", lambda x: np.sum(POLYNOMIAL(x)), lambda s, z: z),
+    "made": (type(POLYNOMIAL), "__call__", made_polynomial, lambda self, z: z**3),
+    "mock": (type(POLYNOMIAL), "__call__", made_polynomial, mock.Mock(return_value=3.0)),
+    "named": (
+        type(POLYNOMIAL), "deriv", lambda x: np.sum(POLYNOMIAL.deriv()(x)), lambda self: own,
+    ),
+    "object": (scipy.stats.norm, "pdf", lambda x: scipy.stats.norm.pdf(x).sum(), own),
+    "global": (norm_of_stats, "cdf", lambda x: norm_of_stats.cdf(x).sum(), own),
+    "class": (
+        type(norm_of_stats), "pdf", lambda x: norm_of_stats.pdf(x).sum(), lambda self, z: z**3,
+    ),
+    "of Python": (fractions.Fraction, "limit_denominator", third, lambda self, n: 7),
+    "old polynomial": (
+        np.poly1d, "__call__", lambda x: np.poly1d([1.0, 2.0])(x).sum(), lambda self, z: z**3,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("operator", [fdiff.grad, lambda f: fdiff.jit(fdiff.grad(f))])
+@pytest.mark.parametrize("first", ["before", "inside"])
+@pytest.mark.parametrize("case", METHODS)
+def test_methods_that_are_replaced_are_those_that_are_called(case, first, operator, monkeypatch):
+    owner, name, f, new = METHODS[case]
+    monkeypatch.setenv("FDIFF_BACKGROUND", "0")
+    f = types.FunctionType(f.__code__, f.__globals__, f.__name__)
+    gradient = operator(f)
+    if first == "before":
+        calls(5, gradient, f)
+    for _ in range(2):
+        with mock.patch.object(owner, name, new):
+            calls(3, gradient, f)
+        calls(5, gradient, f)
 
 
 @pytest.mark.parametrize("first", ["before", "inside"])

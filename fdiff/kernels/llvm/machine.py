@@ -19,6 +19,7 @@ from llvmlite import ir
 from ...errors import InputError, failure
 from ...process.background import checkpoint
 from ...process.collector import collector_paused
+from ...process.interruptible import interruptibly
 from ...process.room import check_room
 from .shared_library import open_library
 
@@ -108,7 +109,7 @@ def object_code(module: ir.Module | str, *, unrolled: bool = True, packed: bool 
     """Machine code of a module, or of its assembly."""
     made = optimised(module, unrolled=unrolled, packed=packed)
     checkpoint()
-    return bytes(_machine(target()).emit_object(made))
+    return _emitted(_machine(target()), made)
 
 
 def optimised(
@@ -136,7 +137,7 @@ def glue_code(module: ir.Module) -> bytes:
     passes.add_sroa_pass()
     passes.add_simplify_cfg_pass()
     _run(passes, parsed, _builder(target(), 1))
-    return bytes(machine.emit_object(parsed))
+    return _emitted(machine, parsed)
 
 
 def routine_code(module: ir.Module, entry: str) -> bytes:
@@ -157,7 +158,7 @@ def routine_code(module: ir.Module, entry: str) -> bytes:
     _run(passes, parsed, builder)
     _run(builder.getFunctionPassManager(), parsed.get_function(entry), builder)
     checkpoint()
-    return bytes(machine.emit_object(parsed))
+    return _emitted(machine, parsed)
 
 
 def wrapped_code(optimised: str, wrapper: ir.Module, entry: str) -> bytes:
@@ -172,7 +173,7 @@ def wrapped_code(optimised: str, wrapper: ir.Module, entry: str) -> bytes:
     passes.add_global_dead_code_eliminate_pass()
     _run(passes, parsed, _builder(target()))
     checkpoint()
-    return bytes(machine.emit_object(parsed))
+    return _emitted(machine, parsed)
 
 
 @lru_cache(maxsize=16)  # in llvmlite 0.50 each one leaves 1.5 KB behind
@@ -195,12 +196,20 @@ def _run(
 
     In llvmlite 0.50 their `close` does nothing, as `ObjectRef` hides their `_dispose`.
     """
-    try:
-        passes.run(on, builder)
-    finally:
-        if type(passes)._dispose is ObjectRef._dispose:
-            NewPassManager._dispose(passes)
-        passes.close()
+
+    def run() -> None:
+        try:
+            passes.run(on, builder)
+        finally:
+            if type(passes)._dispose is ObjectRef._dispose:
+                NewPassManager._dispose(passes)
+            passes.close()
+
+    interruptibly(run)
+
+
+def _emitted(machine: llvm.TargetMachine, module: llvm.ModuleRef) -> bytes:
+    return interruptibly(lambda: bytes(machine.emit_object(module)))
 
 
 _BYTES_COMPILING = 32  # that LLVM takes for a character of assembly, at most: 1 to 20 were measured
@@ -210,9 +219,13 @@ def _parsed(module: ir.Module | str, machine: llvm.TargetMachine) -> llvm.Module
     """The module as LLVM has it, for this machine."""
     text = module if isinstance(module, str) else assembly(module, machine)
     check_room(_BYTES_COMPILING * len(text))
-    parsed = llvm.parse_assembly(text)
-    parsed.verify()
-    return parsed
+
+    def parse() -> llvm.ModuleRef:
+        parsed = llvm.parse_assembly(text)
+        parsed.verify()
+        return parsed
+
+    return interruptibly(parse)
 
 
 def assembly(module: ir.Module, machine: llvm.TargetMachine | None = None) -> str:
@@ -272,9 +285,13 @@ class Loaded:
         engine = llvm.create_mcjit_compiler(empty, _new_machine(target()))
         _open[self._number] = engine
         engine.remove_module(empty)  # it would be compiled, which takes longer than the rest
-        engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-        engine.finalize_object()
-        self.address = int(engine.get_function_address(name))
+
+        def load() -> int:
+            engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+            engine.finalize_object()
+            return int(engine.get_function_address(name))
+
+        self.address = interruptibly(load)
         if not self.address:
             raise ValueError(f"no {name} in this object code")
 

@@ -1,0 +1,91 @@
+"""Long calls of C libraries that Ctrl-C need not wait for.
+
+Python runs signal handlers in the main thread, between its own instructions, so a call of C that
+takes seconds delays them. Such a call is made by another thread, while the main thread waits, which
+an exception can end. The call goes on then: forks wait for it, and so does whoever comes next.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from .forking import no_fork
+
+T = TypeVar("T")
+
+
+class _Call:
+    """A call in a thread of its own, for a thread that is inside of `no_fork`."""
+
+    def __init__(self, work: Callable[[], Any]) -> None:
+        self._work, self._caller = work, threading.get_ident()
+        self.result: Any = None
+        self.error: BaseException | None = None
+        self.over = threading.Lock()
+        self.over.acquire()  # until it is
+
+    def run(self) -> None:
+        frame = sys._getframe()
+        no_fork.enter(frame, beside=self._caller)
+        try:
+            self.result = self._work()
+        except BaseException as error:  # noqa: BLE001 - for the thread that waits
+            self.error = error
+        finally:
+            no_fork.leave(frame)
+            self.over.release()
+
+    def wait(self) -> None:
+        with self.over:
+            pass
+
+
+_latest: list[_Call] = []  # the call under way, which may have been left
+
+
+def interruptibly(work: Callable[[], T]) -> T:
+    """What `work` gives; in the main thread, exceptions of signal handlers end the wait for it.
+
+    The caller is inside of `no_fork`, and calls `wait_for_left` before anything that `work` may
+    not meet.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return work()
+    call = _Call(work)
+    thread = threading.Thread(target=call.run, name="fdiff-call", daemon=True)
+    _latest[:] = [call]
+    try:
+        thread.start()
+    except RuntimeError:  # no more threads for this process, or it ends
+        _latest.clear()
+        return work()
+    except BaseException:
+        if thread.ident is None:  # there is none
+            _latest.clear()
+        raise
+    call.wait()
+    _latest.clear()
+    if call.error is not None:
+        raise call.error
+    return call.result
+
+
+def is_left() -> bool:
+    """Whether a call goes on that nobody waits for any more."""
+    return any(call.over.locked() for call in [*_latest])
+
+
+def wait_for_left() -> None:
+    """Wait for a call that goes on though its caller was interrupted."""
+    for call in [*_latest]:
+        call.wait()
+
+
+atexit.register(wait_for_left)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_latest.clear)

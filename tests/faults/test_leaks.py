@@ -1,0 +1,115 @@
+"""Nothing grows: functions, shapes and structures that come and go, and references of hot calls."""
+
+import gc
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from faults_support import LONG, memory_of
+from test_engines import program
+
+import fdiff
+from fdiff.dispatch import program as programs
+from fdiff.dispatch import tiered_execution
+from fdiff.kernels import compiler, machine_code
+from fdiff.kernels.llvm import machine
+
+X = np.linspace(0.1, 0.9, 6)
+MB = 1 << 20
+
+
+def size():
+    """Bytes of this process in memory."""
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * 4096
+
+
+def made_anew(number):
+    """Code of its own for each number, and one structure."""
+    scope = {"np": np}
+    exec(f"def f(x):\n    return np.sum(np.sin(x) * x)  # {number}\n", scope)
+    return scope["f"]
+
+
+COME_AND_GO = {
+    "lambda": lambda number: fdiff.grad(lambda x: np.sum(np.cos(x) * x))(X),
+    "code": lambda number: fdiff.grad(made_anew(number))(X),
+    "shape": lambda number: fdiff.grad(np.sum)(np.ones(1 + number % 5000)),
+    "data": lambda number: fdiff.grad(lambda x, a=X + number: np.sum(a * x))(X),
+    "at once": lambda number: fdiff.jacobian(lambda x, a=X + number: a * x, X),
+}
+
+
+@pytest.mark.parametrize("kind", COME_AND_GO)
+def test_what_comes_and_goes_is_freed(kind, monkeypatch):
+    """Beyond what caches hold, which are full after some thousand shapes."""
+    monkeypatch.setenv("FDIFF_TIER", "interpret")
+    many, first = (20_000, 10_000) if LONG else (150, 300)
+    objects = many // 20 if LONG else 40 * many
+    call = COME_AND_GO[kind]
+    for number in range(first):
+        call(number)
+    gc.collect()
+    before = memory_of(), len(gc.get_objects())
+    for number in range(first, first + many):
+        call(number)
+    gc.collect()
+    assert memory_of() - before[0] < 2 * MB + 100 * many
+    assert len(gc.get_objects()) - before[1] < 2000 + objects
+
+
+def test_structures_that_are_compiled_and_dropped():
+    """Caches of programs, tapes and kernels are bounded, and cleared when the user asks."""
+    assert max(programs.MOST, tiered_execution.KEPT, compiler._MOST) <= 256
+    many = 5000 if LONG else 12
+    for number in range(20):
+        fdiff.jit(program(number, 5))(X)
+    gc.collect()
+    before = size() if LONG else 0
+    for number in range(20, 20 + many):
+        prepared = fdiff.jit(program(number, 5))
+        prepared(X)
+        prepared(X)
+    if LONG:
+        gc.collect()
+        assert size() - before < 60 * MB
+    del prepared
+    gc.collect()
+    fdiff.cache_clear()
+    gc.collect()
+    machine_code.release()
+    assert len(machine._open) - len(machine_code._functions) <= 1
+    assert fdiff.cache_info().entries == 0
+
+
+HOT = {
+    "numbers": lambda: (fdiff.grad(lambda x, y: np.sin(x) * y), (0.5, 2.0)),
+    "array": lambda: (fdiff.value_and_grad(lambda x: np.sum(np.sin(x) * x)), (X,)),
+    "strided": lambda: (fdiff.grad(lambda x: np.sum(np.sin(x) * x)), (np.ones(12)[::2],)),
+    "dict": lambda: (fdiff.grad(lambda d: np.sum(d["a"] * X) * d["b"]), ({"a": X, "b": 0.5},)),
+    "captured": lambda: (fdiff.grad(lambda x: np.sum(CAPTURED["a"] * x)), (X,)),
+    "misses": lambda: (fdiff.grad(lambda x: np.sum(x * x)), (X.astype(np.float32),)),
+}
+CAPTURED = {"a": np.arange(6.0)}
+
+
+@pytest.mark.parametrize("kind", HOT)
+def test_references_of_hot_calls(kind):
+    """The stub counts references by itself: of its own table, too."""
+    calls = 170_000 if LONG else 3000
+    prepared, arguments = HOT[kind]()
+    prepared = fdiff.jit(prepared)
+    other = (np.ones(3),) * len(arguments)
+    for _ in range(200):
+        prepared(*arguments)
+    leaves = [None, tuple, prepared, prepared.func, np.dtype("f8"), CAPTURED["a"], X, *arguments]
+    before = [sys.getrefcount(leaf) for leaf in leaves]
+    for number in range(calls):
+        prepared(*arguments)
+        if kind == "misses" and number % 50 == 0:
+            prepared(*other)
+    prepared(*arguments)
+    after = [sys.getrefcount(leaf) for leaf in leaves]
+    if kind != "misses":  # for those a fast path takes the place of another
+        assert after == before

@@ -1,0 +1,126 @@
+"""Ctrl-C while LLVM compiles, which takes seconds of C: it is answered soon, nothing breaks."""
+
+import os
+import signal
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+from faults_support import LONG
+
+import fdiff
+from fdiff import kernels
+from fdiff.kernels import machine_code
+from fdiff.process import interruptible
+from fdiff.process.forking import no_fork
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there are no alarms")
+SOON = 0.5  # seconds, in which an exception of a signal handler is raised
+
+
+class StopError(Exception):
+    """What a signal handler raises."""
+
+
+@pytest.fixture(autouse=True)
+def handler():
+    def stop(*_):
+        raise StopError
+
+    before = signal.signal(signal.SIGALRM, stop)
+    yield
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def stopped(work, after=0.05, *, at_once=True):
+    """Seconds that `work` went on after an alarm; None if it had ended before."""
+    begin = time.monotonic()
+    try:
+        if at_once:
+            signal.setitimer(signal.ITIMER_REAL, after)
+        work()
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    except StopError:
+        return time.monotonic() - begin - after
+    return None
+
+
+def test_the_wait_ends_and_the_call_does_not():
+    done = threading.Event()
+
+    def call():
+        with machine_code.compiling():
+            interruptible.interruptibly(wait)
+
+    def wait():
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        done.wait(60)
+        time.sleep(0.2)
+
+    assert stopped(call, at_once=False) < SOON + 0.5  # as threads may begin late
+    assert interruptible.is_left()
+    assert machine_code.is_busy()
+    assert no_fork._others()  # so that a fork waits
+    done.set()
+    with machine_code.compiling():  # waits as well
+        assert not interruptible.is_left()
+    assert not no_fork._others()
+
+
+def test_results_and_errors_pass():
+    with no_fork:
+        assert interruptible.interruptibly(lambda: 3) == 3
+        with pytest.raises(ZeroDivisionError):
+            interruptible.interruptibly(lambda: 1 / 0)
+    assert not interruptible.is_left()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks on this system")
+def test_a_fork_waits_for_a_call_that_was_left():
+    def call():
+        with machine_code.compiling():
+            interruptible.interruptibly(wait)
+
+    def wait():
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        time.sleep(0.5)
+
+    begin = time.monotonic()
+    assert stopped(call, at_once=False) is not None
+    child = os.fork()
+    if child == 0:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(60)
+        found = fdiff.jit(fdiff.grad(lambda x: np.sum(x**3)))(np.ones(3))
+        os._exit(0 if np.allclose(found, 3) else 1)
+    assert time.monotonic() - begin > 0.45
+    assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.parametrize(("disk", "rounds"), [(True, 300), (False, 300)] if LONG else [(True, 20)])
+def test_long_kernels_are_left_soon(disk, rounds, tmp_path, monkeypatch):
+    monkeypatch.setenv("FDIFF_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("FDIFF_BACKGROUND", "0")
+    x = np.linspace(0.1, 0.9, 7)
+
+    def model(x):
+        for k in range(rounds):
+            x = np.sin(x) * (1.0 + k * 1e-3) + np.exp(-x * x)
+        return np.sum(x)
+
+    tape = fdiff.make_tape(fdiff.grad(model), x)
+
+    def compiled():
+        kernels.cache_clear(disk=disk)
+        return kernels.compile(tape, ("C",) * len(tape.inputs))
+
+    begin = time.monotonic()
+    want = compiled()(x)[0]
+    whole = time.monotonic() - begin
+    moments = np.linspace(0.05, 0.95, 12 if LONG else 3) * whole
+    delays = [stopped(compiled, float(moment)) for moment in moments]
+    assert max(delay or 0.0 for delay in delays) < SOON, delays
+    np.testing.assert_array_equal(compiled()(x)[0], want)
