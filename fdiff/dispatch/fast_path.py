@@ -103,11 +103,11 @@ class FastPath(_Search):
         self._f = f
         self._latest: Builtin | None = None
         self._held = Held(HELD)
-        _every[id(self)] = self
 
     def attach(self, prepared: partial[Any], general: Builtin, split: Split) -> None:
         """Name the prepared function whose calls this shortens, and what it calls now."""
         self._prepared, self.general, self._split = prepared, general, split
+        _every[id(self)] = self  # now: another thread may clear the caches at any moment
 
     def seek(self, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
         """Look for a fast path for such arguments, after a call that went the general way."""

@@ -270,6 +270,6 @@ def release_workspaces() -> None:
     """Give spare workspaces back to the system."""
     free = ctypes.pythonapi.PyMem_RawFree
     free.argtypes, free.restype = [ctypes.c_void_p], None
-    for spare in _spare.values():
+    for spare in [*_spare.values()]:  # another thread may enter one
         address, spare[0] = int(spare[0]), 0
         free(address)
