@@ -7,7 +7,6 @@ itself, of the case as it stood, what the gradient is; when `N` changes, the nex
 """
 
 import ast
-import os
 import re
 import types
 from pathlib import Path
@@ -27,7 +26,6 @@ pytestmark = [
 ]
 SINGULAR = (np.linalg.LinAlgError, RuntimeError, Warning)  # or what SciPy says of such matrices
 HUGE = 1e9  # results beyond it are those of singular matrices
-LONG = "FDIFF_LONG_TESTS" in os.environ  # `make test-long`: all of it, in minutes
 HOW = ("global", "cell", "attribute", "argument")
 
 
@@ -242,7 +240,7 @@ def test_integers_may_be_entries_of_arrays(k):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(20))
-@pytest.mark.parametrize("how", HOW if LONG else HOW[:1])
+@pytest.mark.parametrize("how", HOW)
 def test_any_integer_of_any_case_may_be_an_entry_of_an_array(how, part):
     failures, passed = [], 0
     for case in ALL[part::20]:
