@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from operator import is_
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, cast
-from weakref import WeakValueDictionary, ref
+from weakref import ref
 
 import fdiff.intact_numpy as np
 
+from ..bounded_cache import WeakValues
 from ..user_lines import Line
 from .revalidation import BY_IDENTITY, Codes, Dependency, ItemsFound, Places, Revalidation
 from .value_kinds import MISSING
@@ -43,13 +44,12 @@ class Pins:
     writes: BoundWrites | None = None
 
 
-_alive: WeakValueDictionary[int, Pins] = WeakValueDictionary()
+_alive: WeakValues[int, Pins] = WeakValues()
 
 
 def retained_data() -> int:
     """How many captured arrays are held."""
-    passes = [pins for reference in _alive.valuerefs() if (pins := reference()) is not None]
-    return len({id(array) for pins in passes for array in pins.arrays})
+    return len({id(array) for pins in _alive.values() for array in pins.arrays})
 
 
 def unchanged(pins: Pins, places: Places) -> bool:

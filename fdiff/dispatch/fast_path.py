@@ -19,8 +19,8 @@ from functools import partial
 from inspect import CO_VARKEYWORDS
 from types import CodeType
 from typing import TYPE_CHECKING, Any
-from weakref import WeakValueDictionary
 
+from ..bounded_cache import WeakValues
 from ..capture.dependencies import Held
 from ..process.forking import no_fork
 from ..trace.trace_stack import occupied
@@ -199,15 +199,14 @@ def immediate_fast_path(f: object, inputs: object, operator: object) -> Immediat
     return fast_path
 
 
-_every: WeakValueDictionary[int, FastPath] = WeakValueDictionary()  # of prepared functions
+_every: WeakValues[int, FastPath] = WeakValues()  # of prepared functions
 
 
 def forget() -> None:
     """Drop the fast paths of immediate calls, and what prepared functions hold."""
     _immediate.clear()
-    for reference in _every.valuerefs():
-        if (path := reference()) is not None:
-            path.reset()
+    for path in _every.values():
+        path.reset()
 
 
 def _point(given: tuple[object, ...]) -> tuple[tuple[object, ...], tuple[object, ...]]:

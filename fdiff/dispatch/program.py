@@ -17,11 +17,11 @@ from functools import partial
 from time import perf_counter
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, NamedTuple
-from weakref import WeakValueDictionary, ref
+from weakref import ref
 
 import fdiff.intact_numpy as np
 
-from ..bounded_cache import keep_recent
+from ..bounded_cache import WeakValues, keep_recent
 from ..capture.dependencies import Held
 from ..device_arrays import CPU
 from ..errors import called
@@ -323,7 +323,7 @@ class Program:
         return plan
 
 
-_every: WeakValueDictionary[int, Program] = WeakValueDictionary()
+_every: WeakValues[int, Program] = WeakValues()
 _programs: OrderedDict[tuple[object, object], Program] = OrderedDict()
 MOST = 2 * VARIANTS  # programs remembered, the oldest dropped first
 
@@ -390,7 +390,6 @@ def _drop(gone: ref[Function]) -> None:
 def forget() -> None:
     """Drop every traced program, and what is in those that somebody holds."""
     _programs.clear()
-    for reference in _every.valuerefs():
-        if (program := reference()) is not None:
-            program.reset()
-            program.held.clear()
+    for program in _every.values():
+        program.reset()
+        program.held.clear()

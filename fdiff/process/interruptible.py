@@ -11,7 +11,9 @@ import atexit
 import os
 import sys
 import threading
+from _thread import start_new_thread
 from collections.abc import Callable
+from threading import get_ident
 from typing import Any, TypeVar
 
 from .forking import no_fork
@@ -23,26 +25,34 @@ class _Call:
     """A call in a thread of its own, for a thread that is inside of `no_fork`."""
 
     def __init__(self, work: Callable[[], Any]) -> None:
-        self._work, self._caller = work, threading.get_ident()
+        self._work, self._caller = work, get_ident()
+        self._begun: dict[int, bool] = {}  # under 0, once somebody knows whether it is to begin
         self.result: Any = None
         self.error: BaseException | None = None
-        self.over = threading.Lock()
-        self.over.acquire()  # until it is
+        self._over = threading.Lock()
+        self._over.acquire()  # until it is
 
     def run(self) -> None:
+        """What the thread does."""
         frame = sys._getframe()
         no_fork.enter(frame, beside=self._caller)
         try:
-            self.result = self._work()
+            if self._begun.setdefault(0, True):  # atomic
+                self.result = self._work()
         except BaseException as error:  # noqa: BLE001 - for the thread that waits
             self.error = error
         finally:
             no_fork.leave(frame)
-            self.over.release()
+            self._over.release()
 
     def wait(self) -> None:
-        with self.over:
+        """Wait until it is over."""
+        with self._over:
             pass
+
+    def is_left(self) -> bool:
+        """Whether it goes on; one that has not begun, as its caller was interrupted, never will."""
+        return self._begun.setdefault(0, False) and self._over.locked()
 
 
 _latest: list[_Call] = []  # the call under way, which may have been left
@@ -54,20 +64,15 @@ def interruptibly(work: Callable[[], T]) -> T:
     The caller is inside of `no_fork`, and calls `wait_for_left` before anything that `work` may
     not meet.
     """
-    if threading.current_thread() is not threading.main_thread():
+    if get_ident() != threading.main_thread().ident:
         return work()
     call = _Call(work)
-    thread = threading.Thread(target=call.run, name="fdiff-call", daemon=True)
     _latest[:] = [call]
     try:
-        thread.start()
+        start_new_thread(call.run, ())  # an interrupted `Thread.start` breaks the thread
     except RuntimeError:  # no more threads for this process, or it ends
         _latest.clear()
         return work()
-    except BaseException:
-        if thread.ident is None:  # there is none
-            _latest.clear()
-        raise
     call.wait()
     _latest.clear()
     if call.error is not None:
@@ -77,13 +82,14 @@ def interruptibly(work: Callable[[], T]) -> T:
 
 def is_left() -> bool:
     """Whether a call goes on that nobody waits for any more."""
-    return any(call.over.locked() for call in [*_latest])
+    return any(call.is_left() for call in [*_latest])
 
 
 def wait_for_left() -> None:
     """Wait for a call that goes on though its caller was interrupted."""
     for call in [*_latest]:
-        call.wait()
+        if call.is_left():
+            call.wait()
 
 
 atexit.register(wait_for_left)

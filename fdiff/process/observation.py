@@ -185,10 +185,10 @@ def watch(
 def unwatch(watcher: Watcher) -> None:
     """Tell `watcher` of no more spans."""
     global observer  # noqa: PLW0603 - as above
-    _turns.pop(id(watcher), None)
     with _lock:
         left = tuple(w for w in (observer.watchers if observer else ()) if w is not watcher)
         observer = Observer(left) if left else None
+    _turns.pop(id(watcher), None)  # not before: an exception may come in between
 
 
 def end_abandoned() -> None:

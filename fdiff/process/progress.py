@@ -181,6 +181,9 @@ class _Watcher:
                 thread.start()
             except RuntimeError:  # no more threads for this process, or it ends
                 self._thread, self.next_try = None, perf_counter() + AGAIN
+            except BaseException:  # an interrupt
+                self._thread, self.next_try = None, 0.0
+                raise
 
     def _watch(self, stop: threading.Event) -> None:
         delay: float | None = SECONDS

@@ -30,7 +30,7 @@ class TurnLock:
     def acquire(self, frame: FrameType) -> None:
         """Wait for a turn of this thread, for as long as `frame` runs or until `release`."""
         mine, pause = Turn(get_ident(), [frame]), 1e-5
-        while (turn := self._current(mine)) is not mine:
+        while (turn := self._current(mine) or mine) is not mine:
             if turn.thread == mine.thread:
                 turn.frames.append(frame)
                 return
