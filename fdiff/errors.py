@@ -134,8 +134,7 @@ def failure(kind: type[E], call: str, fact: str, way_out: str) -> E:
 
 
 _SHOWN = Repr()
-_SHOWN.maxother, _SHOWN.maxstring, _SHOWN.maxlist = 120, 120, 10
-_SHOWN.maxlevel, _SHOWN.maxtuple = 4, 10
+vars(_SHOWN).update(maxother=120, maxstring=120, maxlist=10, maxtuple=10, maxlevel=4)
 
 
 def shown(value: object) -> str:

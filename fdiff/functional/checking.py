@@ -273,8 +273,10 @@ def check_grads(
     if not is_int(order) or not 1 <= order <= MOST_ORDERS:
         fact = f"order must be an int from 1 to {MOST_ORDERS}, not {shown(order)}."
         raise failure(InputError, call, fact, "Write order=1 for first derivatives, 2 for second.")
-    chosen = tuple(modes) if isinstance(modes, (tuple, list, set, frozenset)) else (modes,)
-    if not chosen or not all(isinstance(mode, str) and mode in MODES for mode in chosen):
+    several = isinstance(modes, (tuple, list, set, frozenset))
+    asked: tuple[object, ...] = tuple(cast("list[object]", modes)) if several else (modes,)
+    chosen = tuple([mode for mode in asked if isinstance(mode, str) and mode in MODES])
+    if not asked or len(chosen) < len(asked):
         fact = f"modes must be 'fwd', 'rev' or both, not {shown(modes)}."
         raise failure(InputError, call, fact, "Leave modes out to check both.")
     _check_numbers(call, eps, atol=atol, rtol=rtol, optional=True)
@@ -307,8 +309,9 @@ def _check_numbers(call: str, eps: Any, *, optional: bool = False, **tolerances:
     `optional` says that None stands for a default.
     """
     for name, value in {"eps": eps, **tolerances}.items():
-        real = isinstance(value, (float, np.floating)) or (is_int(value) and value < 2**63)
-        if (value is None and optional) or (real and (value > 0 or (value == 0 and name != "eps"))):
+        number: Any = 1.0 if value is None and optional else cast("object", value)
+        real = isinstance(number, (float, np.floating)) or (is_int(number) and number < 2**63)
+        if real and (number > 0 or (number == 0 and name != "eps")):
             continue
         sign = "a positive number" if name == "eps" else "a number, not negative"
         fact = f"{name} must be {sign}, but it is {shown(value)}."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from .. import kernels
 from ..capture.dependencies import retained_data
@@ -236,8 +236,9 @@ def source(
     return out0
     """
     check_callable(f, "source")
-    if stage is not None and not (isinstance(stage, str) and stage in ("", *kernels.PASSES)):
-        fact = f"no pass of the kernel compiler is called {shown(stage)}."
+    asked = cast("object", stage)
+    if asked is not None and not (isinstance(asked, str) and asked in ("", *kernels.PASSES)):
+        fact = f"no pass of the kernel compiler is called {shown(asked)}."
         way = f"The passes are, in order: {', '.join(kernels.PASSES)}."
         raise failure(InputError, called("source", f), fact, way)
     if device is None:
