@@ -12,7 +12,7 @@ from types import FunctionType
 
 from .dependency_nodes import ABSENT, Identical, MappingItems
 from .impure import Impurities, names_in
-from .value_kinds import HEAP, is_user_function, library_class
+from .value_kinds import HEAP, is_ours, is_user_function, library_class
 
 _OPERATORS = frozenset(
     """__add__ __call__ __getitem__ __init__ __iter__ __len__ __matmul__ __mul__ __neg__ __new__
@@ -36,6 +36,8 @@ class LibraryMethods:
         self._impurities.meet(value)
         kind = value if isinstance(value, type) else type(value)
         if not kind.__flags__ & HEAP or kind.__module__ == _MOCKS or not library_class(kind):
+            return False
+        if is_ours({"__name__": kind.__module__}):  # nothing that users call is a method of these
             return False
         spaces = _spaces(value, kind)
         methods = {name for owner, space in spaces if isinstance(owner, type) for name in space}
