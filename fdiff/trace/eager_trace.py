@@ -7,6 +7,7 @@ its node directly.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Self
 
 import fdiff.intact_numpy as np
@@ -46,7 +47,8 @@ class EagerTrace(EagerRecorder, Trace):
 
     def close(self) -> None:
         if self._quiet is not None:
-            self._quiet.__exit__(None, None, None)
+            with suppress(TypeError, RuntimeError):  # it was not entered, or is left already
+                self._quiet.__exit__(None, None, None)
             self._quiet = None
         super().close()
 

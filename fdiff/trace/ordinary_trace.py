@@ -55,6 +55,11 @@ class Trace(Recorder):
         """Whether the code runs that has entered it last; other threads ask, while it may end."""
         return any(is_running(frame, thread) for frame, thread, *_ in self._entered[-1:])
 
+    def give_up(self) -> None:
+        if self._entered and self._entered[-1][1] == get_ident():
+            self.close()
+        occupied.pop(self, None)
+
     def close(self) -> None:
         """End it, and with it those inside that an exception left open.
 

@@ -136,6 +136,10 @@ class Recorder:
         """End what is under way."""
         raise NotImplementedError
 
+    def give_up(self) -> None:
+        """End it as far as this thread can, where it does not run any more."""
+        raise NotImplementedError
+
     def is_running(self) -> bool:
         """Whether the code runs that has begun it."""
         raise NotImplementedError

@@ -75,7 +75,7 @@ def forget_abandoned() -> None:
         occupied.pop(PROFILED, None)
     for trace in [reason for reason in [*occupied] if isinstance(reason, Recorder)]:
         if not trace.is_running():
-            occupied.pop(trace, None)
+            trace.give_up()
 
 
 def in_a_batch() -> bool:
