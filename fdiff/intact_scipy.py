@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from .intact import intact
+from .process.forking import no_fork
 
 if TYPE_CHECKING:  # for type checkers these are SciPy's
     from scipy import (
@@ -35,5 +36,6 @@ if TYPE_CHECKING:  # for type checkers these are SciPy's
 def __getattr__(name: str) -> Any:
     if name.startswith("_"):
         raise AttributeError(name)
-    module = globals()[name] = intact(import_module(f"scipy.{name.replace('_', '.')}"))
+    with no_fork:
+        module = globals()[name] = intact(import_module(f"scipy.{name.replace('_', '.')}"))
     return module

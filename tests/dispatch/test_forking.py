@@ -1,6 +1,7 @@
 """Children of a process whose other threads import or compile: none hangs, all of them work."""
 
 import ast
+import contextlib
 import gc
 import importlib
 import logging
@@ -279,28 +280,44 @@ def test_threads_enter_again_if_a_handler_fails(region):
     assert region._forkers == {0: threading.get_ident()}
 
 
+@contextlib.contextmanager
+def inside_elsewhere(region, leave):
+    """Another thread is inside until `leave` is set."""
+    inside = threading.Event()
+
+    def stay():
+        with region:
+            inside.set()
+            leave.wait()
+
+    other = threading.Thread(target=stay)
+    other.start()
+    inside.wait()
+    yield other
+    other.join()
+
+
 def test_a_child_forgets_other_threads(region):
-    other = threading.Thread(target=region.__enter__)
-    with region:
-        other.start()
-        other.join()
-        region._forker = threading.get_ident()
+    leave = threading.Event()
+    with region, inside_elsewhere(region, leave) as other:
+        assert other.ident in region._inside
         region.after_in_child()
         assert list(region._inside) == [threading.get_ident()]
+        leave.set()
     assert region._inside == {}
 
 
 def test_a_fork_that_cannot_wait_any_longer_tells_its_child(region, monkeypatch):
     monkeypatch.setattr(forking, "PATIENCE", 0.02)
-    other = threading.Thread(target=region.__enter__)
-    other.start()
-    other.join()
-    region.before()
-    region.after_in_parent()
-    with region:
-        pass  # the parent goes on
-    region.before()
-    region.after_in_child()
+    leave = threading.Event()
+    with inside_elsewhere(region, leave):
+        region.before()
+        region.after_in_parent()
+        with region:
+            pass  # the parent goes on
+        region.before()
+        region.after_in_child()
+        leave.set()
     with pytest.raises(ForkError, match="nothing can be compiled here"):
         region.__enter__()
 
