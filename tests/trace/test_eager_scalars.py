@@ -270,7 +270,7 @@ def test_complex_numbers_of_branching_programs():
 
 @pytest.mark.parametrize("derive", [fdiff.value_and_grad, fdiff.grad, fdiff.jacfwd, fdiff.jit])
 def test_an_eager_call_leaves_no_garbage(derive):
-    """No node and no value: the record of what was read has cycles, of a size that does not grow."""
+    """No node and no value: the record of what was read has cycles, whose size does not grow."""
 
     def garbage(steps):
         call = derive(lambda s: conditional_put(s, steps=steps))
