@@ -157,7 +157,7 @@ class dual_level(GradientMode):  # noqa: N801 - as in torch
     def _enter(self) -> None:
         enter_dual_level()
 
-    def __enter__(self) -> int:  # type: ignore[override] - as in torch, the level
+    def __enter__(self) -> int:
         super().__enter__()
         return 0
 
