@@ -32,9 +32,16 @@ if TYPE_CHECKING:  # for type checkers these are SciPy's
         "sparse_linalg", "spatial_distance", "special", "stats",
     ]  # fmt: skip
 
+_NAMES = frozenset(
+    (
+        *("fft", "integrate", "interpolate", "linalg", "ndimage", "optimize", "signal", "sparse"),
+        *("sparse_linalg", "spatial_distance", "special", "stats"),
+    )
+)
+
 
 def __getattr__(name: str) -> Any:
-    if name.startswith("_"):
+    if name not in _NAMES:
         raise AttributeError(name)
     with no_fork:
         module = globals()[name] = intact(import_module(f"scipy.{name.replace('_', '.')}"))

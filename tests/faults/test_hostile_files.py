@@ -5,6 +5,8 @@ import json
 import random
 import signal
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
 import types
@@ -142,30 +144,36 @@ def test_damaged_bytes_are_refused_or_read(seed, tmp_path):
         assert len(list(tmp_path.iterdir())) == 1
 
 
-def read_until_stopped(path, delay):
+# In a process of its own: callbacks of the collector, as JAX has one, lose what a handler raises.
+READING = """
+import signal, sys
+import numpy as np
+from fdiff.profiler import load_nvprof
+
+def stop(*_):
+    raise TimeoutError("the alarm")
+
+signal.signal(signal.SIGALRM, stop)
+path, count = sys.argv[1], int(sys.argv[2])
+for delay in np.linspace(0.0005, 0.03, count):
     signal.setitimer(signal.ITIMER_REAL, delay)
-    while True:
-        load_nvprof(path)
+    try:
+        for _ in range(1000):
+            load_nvprof(path)
+    except TimeoutError:
+        continue
+    sys.exit(f"an alarm after {delay} s was lost")
+assert len(load_nvprof(path)) == 5_000
+"""
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="Windows has no alarms")
 def test_a_signal_ends_the_reading(tmp_path):
     path = tmp_path / "long.prof"
-    ranges = [("range", k, k + 1) for k in range(5_000)]
-    nvprof_file.write(path, ranges, [])
-
-    def stop(*_):
-        raise TimeoutError("the alarm")
-
-    before = signal.signal(signal.SIGALRM, stop)
-    try:
-        for delay in np.linspace(0.0005, 0.03, 12 if not LONG else 500):
-            with pytest.raises(TimeoutError, match="the alarm"):
-                read_until_stopped(path, delay)
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-    assert len(load_nvprof(path)) == 5_000
+    nvprof_file.write(path, [("range", k, k + 1) for k in range(5_000)], [])
+    command = [sys.executable, "-c", READING, path, "500" if LONG else "12"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 # --- names ----------------------------------------------------------------------------------------

@@ -298,7 +298,7 @@ def test_refusals_say_what_to_do():
         with pytest.raises(DtypeError, match=f"(?s){words}"):
             call()
     for make in (fdiff.grad, fdiff.value_and_grad, fdiff.jacrev, fdiff.jacfwd, fdiff.jacobian):
-        with pytest.raises(InputError, match="complex_inputs must be one of 'error', 'conjugate'"):
+        with pytest.raises(InputError, match="complex_inputs must be 'error', 'conjugate' or"):
             make(np.sum, complex_inputs=True)
     with pytest.raises(VectorError, match=r"v has invalid size: should be \(3,\)"):
         fdiff.vjp(np.sin, Z, Z[:2])

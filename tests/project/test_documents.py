@@ -116,7 +116,8 @@ def test_links_lead_somewhere():
     for page in pages():
         text = re.sub(r"`[^`\n]*`", "", page.read_text(encoding="utf-8"))
         targets = [t for t in re.findall(r"\]\(([^)#]+)\)", text) if not t.startswith("https://")]
-        missing = [t for t in targets if not (page.parent / t).exists()]
+        # The site has copies of the notebooks in docs/.
+        missing = [t for t in targets if not ((page.parent / t).exists() or (ROOT / t).exists())]
         assert not missing, page
 
 
