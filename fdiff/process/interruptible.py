@@ -17,8 +17,10 @@ from threading import get_ident
 from typing import Any, TypeVar
 
 from .forking import no_fork
+from .room import has_room_for_thread
 
 T = TypeVar("T")
+PATIENCE = 1.0  # seconds until a thread that has not begun is given up
 
 
 class _Call:
@@ -34,21 +36,26 @@ class _Call:
 
     def run(self) -> None:
         """What the thread does."""
-        frame = sys._getframe()
-        no_fork.enter(frame, beside=self._caller)
         try:
-            if self._begun.setdefault(0, True):  # atomic
-                self.result = self._work()
+            frame = sys._getframe()
+            no_fork.enter(frame, beside=self._caller)
+            try:
+                if self._begun.setdefault(0, True):  # atomic
+                    self.result = self._work()
+            finally:
+                no_fork.leave(frame)
         except BaseException as error:  # noqa: BLE001 - for the thread that waits
             self.error = error
         finally:
-            no_fork.leave(frame)
             self._over.release()
 
-    def wait(self) -> None:
-        """Wait until it is over."""
-        with self._over:
-            pass
+    def wait(self) -> bool:
+        """Wait until it is over. False where it never begins: there was no memory for its frame."""
+        while not self._over.acquire(timeout=PATIENCE):
+            if not self._begun.setdefault(0, False):
+                return False
+        self._over.release()
+        return True
 
     def is_left(self) -> bool:
         """Whether it goes on; one that has not begun, as its caller was interrupted, never will."""
@@ -64,7 +71,7 @@ def interruptibly(work: Callable[[], T]) -> T:
     The caller is inside of `no_fork`, and calls `wait_for_left` before anything that `work` may
     not meet.
     """
-    if get_ident() != threading.main_thread().ident:
+    if get_ident() != threading.main_thread().ident or not has_room_for_thread():
         return work()
     call = _Call(work)
     _latest[:] = [call]
@@ -73,8 +80,10 @@ def interruptibly(work: Callable[[], T]) -> T:
     except RuntimeError:  # no more threads for this process, or it ends
         _latest.clear()
         return work()
-    call.wait()
+    begun = call.wait()
     _latest.clear()
+    if not begun:
+        return work()
     if call.error is not None:
         raise call.error
     return call.result

@@ -6,19 +6,35 @@ says nothing of memory.
 
 from __future__ import annotations
 
-import fdiff.intact_numpy as np
+import mmap
 
-# More than 32 MB are mapped, and given back, without a trace in C's allocator.
 _LEAST = 33 << 20
+_PRIVATE = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
+
+
+# The stack of a thread, and the 128 MB that C's allocator reserves for it.
+_THREAD = 192 << 20
+
+
+def has_room(size: int) -> bool:
+    """Whether so many bytes can be mapped, as LLVM does; C's allocator may have others left.
+
+    They are not touched, which takes microseconds.
+    """
+    try:
+        mmap.mmap(-1, size, **_PRIVATE).close()
+    except (OSError, MemoryError):
+        return False
+    return True
+
+
+def has_room_for_thread() -> bool:
+    """Whether another thread has as much room as this one for what LLVM needs."""
+    return has_room(_LEAST + _THREAD)
 
 
 def check_room(extra: int = 0) -> None:
-    """Raise a MemoryError unless there is room for what LLVM needs, and so many bytes more.
-
-    The memory is not touched, which takes some microseconds.
-    """
-    try:
-        np.empty(_LEAST + extra, np.uint8)
-    except MemoryError:
+    """Raise a MemoryError unless there is room for what LLVM needs, and so many bytes more."""
+    if not has_room(_LEAST + extra):
         fact = f"there is no room for the {(_LEAST + extra) >> 20} MB that LLVM may need."
-        raise MemoryError(f"fdiff: {fact}") from None
+        raise MemoryError(f"fdiff: {fact}")

@@ -79,6 +79,16 @@ def test_results_and_errors_pass():
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks on this system")
+def test_a_thread_that_never_begins_is_not_waited_for(monkeypatch):
+    """Without memory for its first frame a thread ends before any line of Python."""
+    start = interruptible.start_new_thread
+    monkeypatch.setattr(interruptible, "PATIENCE", 0.01)
+    monkeypatch.setattr(interruptible, "start_new_thread", lambda *_: start(lambda: None, ()))
+    with no_fork:
+        assert interruptible.interruptibly(lambda: 42) == 42
+    assert not interruptible.is_left()
+
+
 def test_a_fork_waits_for_a_call_that_was_left():
     def call():
         with machine_code.compiling():

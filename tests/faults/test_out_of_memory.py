@@ -35,7 +35,9 @@ def test_memory_runs_out(what, tmp_path):
         environment["FDIFF_CACHE_DIR"] = "off"
     for margin in margins(what):
         command = [sys.executable, str(SCRIPT), what, str(margin)]
-        run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        run = subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=False, timeout=120
+        )
         words = run.stdout.split()
         case = f"{what} {margin}: {words} {run.returncode} {run.stderr[-300:]}"
         assert run.returncode == 0, case
