@@ -182,9 +182,11 @@ def test_compiling_leaves_no_memory_behind(way):
     with machine_code.compiling():
         for _ in range(10):
             WAYS[way]()
+        gc.collect()
         before = memory_of()
         for _ in range(many):
             WAYS[way]()
+        gc.collect()  # llvmlite's objects have cycles
         machine.release()
         grown = memory_of() - before
     assert grown < 8 * 1024 * many + (1 << 19)
