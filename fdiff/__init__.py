@@ -123,7 +123,9 @@ def __getattr__(name: str) -> object:
         with forking.no_fork:
             return importlib.import_module(f"{__name__}.{name}")
     if name not in _LATE_NAMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        with forking.no_fork:
+            near_names = importlib.import_module(f"{__name__}.near_names")
+        raise near_names.missing(name)
     with forking.no_fork:
         value = getattr(importlib.import_module(f"{__name__}.{_LATE_NAMES[name]}"), name)
     globals()[name] = value  # which the next one finds without this function

@@ -63,3 +63,9 @@ def __getattr__(name: str) -> object:
         raise missing_function(__name__, name)
     with no_fork:
         return importlib.import_module(f"{__name__}.{name}")
+
+
+def __dir__() -> list[str]:
+    """The public names and the modules that torch has, without the other modules of the package."""
+    modules = ("anomaly_mode", "function", "grad_mode", "graph", "variable")
+    return [*__all__, *_LATE, *modules]

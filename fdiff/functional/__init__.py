@@ -33,3 +33,8 @@ __all__ = [
     "vjp",
     "vmap",
 ]
+
+
+def __dir__() -> list[str]:
+    """The public names, without the modules of the package."""
+    return list(__all__)
