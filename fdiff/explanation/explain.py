@@ -153,6 +153,7 @@ def _of_function(
         notes = (f"no derivative by the first argument: {fact} Another can be named by argnums.",)
     step = variant.plan.only_step()
     steps = [] if step is None else [step]
+    notes = (*notes, *_notes_on_calls(variant))
     return _Traced(name, f, (args, kwargs), variant, arrays, nums, steps, True, notes)
 
 
@@ -197,11 +198,16 @@ def _of_prepared(
         )
         nums, notes = traced.argnums, traced.notes
         variant, arrays = traced.variant, list(traced.arrays)
-    if not variant.cacheable:
-        notes = (*notes, f"it is traced again at every call: {_unlike(variant)}")
-    elif variant.repeats:
-        notes = (*notes, "what it writes to the outside is written again after every call")
+    notes = tuple(dict.fromkeys((*notes, *_notes_on_calls(variant))))
     return _Traced(name, base, (own, kwargs), variant, arrays, nums, steps, False, notes)
+
+
+def _notes_on_calls(variant: Variant) -> Iterator[str]:
+    """What is done again at every call, and the line that asks for it."""
+    if not variant.cacheable:
+        yield f"it is traced again at every call: {_unlike(variant)}"
+    elif variant.repeats:
+        yield "what it writes to the outside is written again after every call"
 
 
 def _unlike(variant: Variant) -> str:
