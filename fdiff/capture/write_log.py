@@ -311,7 +311,7 @@ class WriteLog:
             checks.append(f"b{k}[...] = {text}")
         outputs, results, nodes = self._grouped()
         before = [*loads, *checks, "return True"]
-        after = [*loads, *results, *self._values, *self._stores]
+        after = self._with_loads([*results, *self._values, *self._stores])
         lines = [f"def bind({', '.join(t for t, _ in self._targets.values())}):"]
         lines += [" def before(_):", "  try:", *[f"   {line}" for line in before]]
         lines += [
@@ -328,6 +328,13 @@ class WriteLog:
             bind, self._program(before), self._program(after), any(self._conditions.values()),
             tuple(self.targets()), reads, nodes, tuple(self._filled), cells,
         )  # fmt: skip
+
+    def _with_loads(self, lines: list[str]) -> list[str]:
+        """The lines, after the loads that they use; others were checked before the run."""
+        for name, text, _ in reversed(self._loads):
+            if any(re.search(rf"\b{name}\b", line) for line in lines):
+                lines = [f"{name} = {text}", *lines]
+        return lines
 
     def _program(self, lines: Sequence[str]) -> ProgramText:
         """The lines of a function, to be compared with those of another run."""
