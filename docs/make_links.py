@@ -1,5 +1,5 @@
 # ruff: noqa: INP001, T201 - a script, which prints
-"""Put the address of the repository where it is needed: `project.urls`, README and CITATION.cff.
+"""Put the address of the repository where it is needed: `project.urls`, README, two pages.
 
     python docs/make_links.py                             # check that all of them name one address
     python docs/make_links.py https://github.com/me/fdiff # replace that address everywhere
@@ -15,7 +15,7 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-FILES = ("pyproject.toml", "README.md", "CITATION.cff")
+FILES = ("pyproject.toml", "README.md", "CITATION.cff", "docs/install.md", "docs/development.md")
 
 
 def home() -> str:

@@ -11,6 +11,7 @@ import sqlite3
 from collections import deque
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import chain, repeat
 from typing import NamedTuple
 
 from ..errors import InputError, failure, given_path
@@ -27,6 +28,7 @@ _COLUMNS = {
     f"{_PREFIX}CONCURRENT_KERNEL": ("correlationId", "name", "deviceId", "start", "end"),
 }
 _MOST_ROWS = 5_000_000  # of a table: what can be looked at
+_STEPS, _MOST_TURNS = 100_000, 10_000  # SQLite's own steps, and how often it takes so many: seconds
 _LONGEST = 1 << 20  # bytes of a name
 _DEEPEST = 1000  # ranges inside each other
 
@@ -95,17 +97,19 @@ class _UntrustedFile:
         db.execute("PRAGMA trusted_schema = OFF")
         db.text_factory = lambda data: data.decode("utf-8", "replace")
         db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST)
-        made = {*self._every("SELECT name, upper(substr(sql, 1, 13)) FROM sqlite_master")}
+        # SQLite asks after so many steps, and ends the query at a 1. What answers is written in C:
+        # in Python, signals would be handled there, and what their handlers raise would be lost.
+        db.set_progress_handler(chain(repeat(0, _MOST_TURNS), repeat(1)).__next__, _STEPS)
+        tables = {*self._every("SELECT name, upper(substr(sql, 1, 13)) FROM sqlite_master")}
         for table, columns in _COLUMNS.items():
             plain = [row[1] for row in self._every(f"PRAGMA table_xinfo({table})") if not row[6]]
-            if (table, "CREATE TABLE ") not in made or not {*columns} <= {*plain}:
+            if (table, "CREATE TABLE ") not in tables or not {*columns} <= {*plain}:
                 raise _BrokenFileError(f"it has no table {table} with {' and '.join(columns)}")
 
     def _every(self, query: str) -> Iterator[tuple[object, ...]]:
         """The rows of a query, of which there may not be too many.
 
-        Between two of them Python handles signals. In callbacks of SQLite it would do so too, and
-        what their handlers raise would be lost there, so there is none.
+        Python handles signals between two of them.
         """
         for k, row in enumerate(self.db.execute(query)):
             if k == _MOST_ROWS:

@@ -18,7 +18,7 @@ from faults_support import LONG
 
 import fdiff
 from fdiff.errors import InputError
-from fdiff.profiler import load_nvprof, profile, record_function
+from fdiff.profiler import load_nvprof, nvprof, profile, record_function
 
 RANGES = [("outer", 1_000, 90_000), ("inner", 2_000, 30_000)]
 LAUNCHES = [(3_000, 4_000, "kernel", 5_000, 25_000)]
@@ -142,6 +142,16 @@ def test_damaged_bytes_are_refused_or_read(seed, tmp_path):
         except InputError as error:
             assert "is no file of nvprof" in str(error)  # noqa: PT017 - it may be readable still
         assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_sqlite_takes_no_more_steps_than_it_may(tmp_path, monkeypatch):
+    path = tmp_path / "long.prof"
+    nvprof_file.write(path, [("range", k, k + 1) for k in range(2_000)], [])
+    assert len(load_nvprof(path)) == 2_000
+    monkeypatch.setattr(nvprof, "_STEPS", 100)
+    monkeypatch.setattr(nvprof, "_MOST_TURNS", 5)
+    with pytest.raises(InputError, match=r"load_nvprof: '.*' is no file of nvprof: interrupted"):
+        load_nvprof(path)
 
 
 # In a process of its own: callbacks of the collector, as JAX has one, lose what a handler raises.

@@ -57,7 +57,9 @@ def test_one_address_of_the_repository_is_named(tmp_path, monkeypatch):
     for name in make_links.FILES:
         text = (ROOT / name).read_text(encoding="utf-8")
         assert old in text
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text, encoding="utf-8")
+    assert sorted(make_links.FILES) == sorted(files_with(old))
     monkeypatch.setattr(make_links, "ROOT", tmp_path)
     monkeypatch.setattr(sys, "argv", ["make_links.py", new])
     make_links.main()
@@ -65,6 +67,14 @@ def test_one_address_of_the_repository_is_named(tmp_path, monkeypatch):
     owner = old.removeprefix("https://github.com/")
     assert not [text for text in texts if owner in text]
     assert make_links.home() == new
+
+
+def files_with(address):
+    """The files of users and of the site that name the address of the repository."""
+    pages = [*ROOT.glob("*.*"), *(ROOT / "docs").glob("*.*"), *(ROOT / "examples").glob("*.*")]
+    texts = [page for page in pages if page.suffix in {".md", ".toml", ".cff", ".py", ".rst"}]
+    named = [page for page in texts if address in page.read_text(encoding="utf-8")]
+    return [page.relative_to(ROOT).as_posix() for page in named]
 
 
 def test_the_number_of_functions_is_that_of_the_coverage():

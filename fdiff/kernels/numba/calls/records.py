@@ -245,6 +245,7 @@ class RecordTable:
         strides: list[int] = []
         for k, (source, one) in enumerate(zip(record.sources, inputs, strict=True)):
             if isinstance(source, np.ndarray):
+                self._hold_in_place(source)
                 low, high = np.lib.array_utils.byte_bounds(source)
                 if one.strided:
                     strides += [s // source.itemsize for s in source.strides]
@@ -261,6 +262,15 @@ class RecordTable:
             self._held.append(room)
             fixed += [len(inputs) + len(bound.constants) + output, room.ctypes.data, 0]
         return fixed, self._array(strides)
+
+    def _hold_in_place(self, array: object) -> None:
+        """Have NumPy refuse to resize an array whose address is in a record, and those it views.
+
+        It does not move an array that has a weak reference, whatever ``refcheck`` says.
+        """
+        while isinstance(array, np.ndarray):
+            self._held.append(weakref.ref(array))
+            array = array.base
 
     def _pins(self, record: KernelRecord) -> list[int]:
         """Position of an input, and the address and number of the bytes that it must have."""
