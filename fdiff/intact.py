@@ -47,8 +47,8 @@ def _is_own(value: Any, name: str) -> bool:
     else:
         kind = value if isinstance(value, type) else type(value)
         home = kind.__module__ if kind.__flags__ & _HEAP else "numpy"
-    known = type(home) is str and home.partition(".")[0] in _LIBRARIES
-    return known and getattr(value, "__name__", name) == name
+    of_library = type(home) is str and home.partition(".")[0] in _LIBRARIES
+    return of_library and getattr(value, "__name__", name) == name
 
 
 def _parts(module: ModuleType) -> list[dict[str, object]]:

@@ -62,8 +62,8 @@ class LibraryMethods:
 def _spaces(value: object, kind: type) -> list[Space]:
     """The names of an object, of its class and of its bases, as Python goes through them."""
     own = vars(value) if value is not kind and hasattr(value, "__dict__") else None
-    found = [(base, vars(base)) for base in kind.__mro__ if base.__flags__ & HEAP]
-    return [*found] if own is None else [(value, own), *found]
+    classes = [(base, vars(base)) for base in kind.__mro__ if base.__flags__ & HEAP]
+    return [*classes] if own is None else [(value, own), *classes]
 
 
 def _replaced(found: object) -> bool:

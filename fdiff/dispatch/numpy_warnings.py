@@ -57,13 +57,13 @@ def warn_after_hint(
         variant, arrays = variant.taken(arrays)
         if variant.doubts.plan is None:
             variant.doubts.plan = Interpreter(variant.tape)
-        found = variant.doubts.plan.flagged(arrays)
-        doubts.false = 0 if found else doubts.false + 1
-        if not found:
+        flagged = variant.doubts.plan.flagged(arrays)
+        doubts.false = 0 if flagged else doubts.false + 1
+        if not flagged:
             return
         # A second call might find its world changed, or change it.
         if not variant.cacheable or variant.repeats:
-            _warn_at_lines(found, variant.tape)
+            _warn_at_lines(flagged, variant.tape)
             return
     _call_plainly(program, f, given)
 

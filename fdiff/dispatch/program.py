@@ -336,10 +336,10 @@ def program_of(f: Function, operator: object, make: Callable[[], Program]) -> Pr
     programs = f.programs if isinstance(f, OwnsPrograms) else _programs
     key = (f.__code__ if type(f) is FunctionType else _weakly(f), operator)  # type: ignore[arg-type] - a function still
     try:
-        found = programs.get(key)
+        program = programs.get(key)
     except TypeError:  # an unhashable callable has a program of its own
         return make()
-    return keep_recent(programs, key, make(), MOST) if found is None else found
+    return keep_recent(programs, key, make(), MOST) if program is None else program
 
 
 class OwnsPrograms:

@@ -275,8 +275,8 @@ def runner(tape: Tape, compiler: str = "") -> Runner:
 
 def _is_kept(key: tuple[Tape, str], kernels: KernelTier) -> bool:
     """Whether these kernels are those of the runner that later calls find."""
-    found = _runners.get(key) or _transient.get(key)
-    return found is not None and found._kernels is kernels
+    runner = _runners.get(key) or _transient.get(key)
+    return runner is not None and runner._kernels is kernels
 
 
 def forget() -> None:

@@ -109,16 +109,16 @@ def _folders() -> list[Path]:
     """The directories with entries: one that can be written to first, others for reading."""
     chosen = os.environ.get("FDIFF_CACHE_DIR")
     if chosen is None:
-        found = [*filter(None, [_usable(_of_user())])]
-        if not (found and writable(found[0])):
-            found = [*filter(None, [_usable(_temporary()), *found])]
-        return found
+        folders = [*filter(None, [_usable(_of_user())])]
+        if not (folders and writable(folders[0])):
+            folders = [*filter(None, [_usable(_temporary()), *folders])]
+        return folders
     if chosen in ("", "off"):
         return []
-    found = [*filter(None, [_usable(_absolute(chosen))])]
-    if not found:
+    folders = [*filter(None, [_usable(_absolute(chosen))])]
+    if not folders:
         _tell_unusable(chosen)
-    return found
+    return folders
 
 
 @lru_cache(maxsize=16)
@@ -273,10 +273,10 @@ def _digest(*parts: bytes) -> bytes:
     """A digest; with a secret one that only those can make who know it (BLAKE2, RFC 7693)."""
     key = _key()
     keyed = hashlib.blake2b(key=hashlib.sha512(key).digest(), digest_size=_DIGEST)
-    found = keyed if key else hashlib.sha256()
+    digest = keyed if key else hashlib.sha256()
     for part in parts:
-        found.update(part)
-    return found.digest()
+        digest.update(part)
+    return digest.digest()
 
 
 def write(name: str, kind: str, payload: bytes) -> None:

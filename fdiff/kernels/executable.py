@@ -113,10 +113,10 @@ class Executable:
         self.quick: Callable[..., Any] = _unbound
 
     def __call__(self, *arrays: object) -> tuple[np.ndarray, ...]:
-        found = self.quick(*arrays)
-        if found is None and self.quick is _unbound and self._bind_stub():
-            found = self.quick(*arrays)
-        return self._careful(arrays) if found is None else found
+        outputs = self.quick(*arrays)
+        if outputs is None and self.quick is _unbound and self._bind_stub():
+            outputs = self.quick(*arrays)
+        return self._careful(arrays) if outputs is None else outputs
 
     @property
     def layouts(self) -> tuple[str, ...]:

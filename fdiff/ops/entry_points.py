@@ -37,8 +37,8 @@ class EntryPoint:
 
     def called(self, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         """The result of a call; `fdiff.autograd` computes it where recorded arrays take part."""
-        found = None if tracing() else HOOKS["recorded_library"](self, args, kwargs)
-        return self.original(*args, **kwargs) if found is None else found[0]
+        recorded = None if tracing() else HOOKS["recorded_library"](self, args, kwargs)
+        return self.original(*args, **kwargs) if recorded is None else recorded[0]
 
     def __call__(self, /, *args: object, **kwargs: object) -> object:
         traced = involves_traced(args) or any(map(involves_traced, kwargs.values()))

@@ -180,8 +180,8 @@ def _result(
 
 
 def _registers(signature: CallSignature) -> int:
-    given = signature.arguments + len(signature.keywords)
-    return given + sum(one.size for one in signature.unpacks) + 1
+    count = signature.arguments + len(signature.keywords)
+    return count + sum(one.size for one in signature.unpacks) + 1
 
 
 def _signature(signature: CallSignature, words: Words) -> dict[str, int]:
