@@ -16,6 +16,7 @@ BOOL = np.dtype(np.bool_)
 INT = np.dtype(np.int64)
 F4 = np.dtype(np.float32)
 F8 = np.dtype(np.float64)
+MOST_AXES = 64  # of an array of NumPy
 
 
 class ArrayType(NamedTuple):

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import fdiff.intact_numpy as np
 
-from .arraytype import ArrayType, type_of
+from .arraytype import MOST_AXES, ArrayType, type_of
 from .bounded_cache import keep
 from .errors import TapeError
 from .kernel_rule import KernelRule, Kind
@@ -135,6 +135,9 @@ def infer(primitive: Primitive, params: Params, given: Sequence[Types]) -> Types
     if types is None:
         args = given if primitive is ITEM else [outs[0] for outs in given]
         types = primitive.infer(*args, **dict(params))
+        if (axes := max([len(t.shape) for t in types], default=0)) > MOST_AXES:
+            words = f"maximum supported dimension for an ndarray is currently {MOST_AXES}"
+            raise ValueError(f"{words}, found {axes}")  # as NumPy says it
         if not is_transient(primitive, params):
             keep(_inferred, key, types, _MOST)
     return types

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial, wraps
@@ -24,8 +25,7 @@ VARIABLE = "FDIFF_TRACEBACK"
 # What to do with data that NumPy makes no array of; and by words of other errors. The first row
 # that fits counts.
 _DATA = {
-    "maximum supported dimension": "NumPy has no arrays of more axes: x.reshape(-1) has one.",
-    "maximum number of dimension": "NumPy has no arrays of more axes: x.reshape(-1) has one.",
+    "maximum number of dimension of": "NumPy has no arrays of more axes: x.reshape(-1) has one.",
     "array is too big": "Use products, fdiff.vjp, jvp or hvp, which are no larger than the inputs.",
     "inhomogeneous": "Make an array of each part, and put these into a tuple or dict.",
     "int too large to convert": "Pass a float.",
@@ -76,6 +76,8 @@ _WAYS = _DATA | {
     "different size than": "Give a tangent that is shaped like the primal.",
     "positive definite": "Differentiate at another point, or add a multiple of the identity first.",
 }
+# What NumPy says of an array that it has too many axes for; the last number is how many.
+_AXES = re.compile(r"(?:supported dimension|number of dimensions must).*?(\d+)\.?$")
 _RAISING = {opmap["RAISE_VARARGS"], opmap["RERAISE"]}
 _ALONE = "Call `{name}` itself, with the same arguments, to look into it without fdiff."
 _FACT = "this line raised the error:"
@@ -93,7 +95,7 @@ def trim(error: BaseException, name: str = "", f: object = None) -> None:
     call, for the note of an error in the words of others. Where NumPy or Python refused data that
     no array can be made of, or that has no end, an `InputError` is raised in its place.
     """
-    if name and isinstance(error, (RecursionError, ValueError, OverflowError)):
+    if name and isinstance(error, (RecursionError, ValueError, IndexError, OverflowError)):
         _refuse_data(error, called(name, f) if callable(f) else name)
     if name and isinstance(error, FdiffError):
         name_call(error, name, f)
@@ -254,9 +256,13 @@ def _refuse_data(error: BaseException, call: str) -> None:
         traceback = traceback.tb_next
     words = str(error)
     way = next((way for part, way in _DATA.items() if part in words), "")
+    fact = words.rstrip(".") + "."
+    if axes := _AXES.search(words):
+        fact = f"a value on the way would have {axes[1]} axes; NumPy's arrays have 64 at most."
+        way = "Leave out axes of length 1, or take a function of x.reshape(-1)."
     if not isinstance(error, RecursionError):
         if way and counts and not inside:
-            raise failure(InputError, call, words.rstrip(".") + ".", way) from None
+            raise failure(InputError, call, fact, way) from None
     elif max(counts.values(), default=0) > _WALK:
         fact = "an argument, a result or what `f` captures contains itself, or is nested too deep."
         raise unbounded(call, fact) from None

@@ -6,13 +6,12 @@ from collections.abc import Callable, Sequence
 
 import fdiff.intact_numpy as np
 
-from ..arraytype import ArrayType
+from ..arraytype import MOST_AXES, ArrayType
 from ..dispatch.variant import Variant
 from ..errors import UNNAMED, InputError, failure
 from ..tree import Spec, unflatten
 from .invocation import deliver
 
-MOST_AXES = 64
 Finish = Callable[[Sequence[object]], object]
 Tree = tuple[Spec, Sequence[bool]]  # a structure, and which of its leaves are scalars
 
