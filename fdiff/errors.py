@@ -16,7 +16,7 @@ from typing import TypeVar
 
 import fdiff.intact_numpy as np
 
-from .user_lines import Line, numbered, show_line, user_line
+from .user_lines import Line, show_line, shown_place, user_line
 
 
 class FdiffError(Exception):
@@ -102,6 +102,15 @@ class RetraceWarning(UserWarning):
     """`f` is traced at each call: it reads what cannot be compared, or branches another way."""
 
 
+# What to ask for where a dense result has no room: the one place that says so.
+_SPARSE = "Where it is sparse, a few products hold every entry that is not zero."
+_JACOBIAN = "Products need no matrix: jvp and vjp multiply it by a vector, and under vmap give some"
+DENSE_WAYS = dict.fromkeys(
+    ("jacobian", "jacfwd", "jacrev"), f"{_JACOBIAN} of its columns or rows.\n{_SPARSE}"
+) | {
+    "hessian": "Products need no matrix: hvp multiplies it by a vector, and under vmap gives some"
+    f" of its rows.\n{_SPARSE}"
+}
 UNNAMED = "this call"  # in errors from below all public calls, each of which puts its name there
 before_warning: list[Callable[[], object]] = []  # what makes room on the screen
 
@@ -114,7 +123,7 @@ def warn(text: str, category: type[Warning], line: Line | None = None) -> None:
     if where is None:
         warnings.warn(text, category, stacklevel=3)
     else:
-        warnings.warn_explicit(text, category, *numbered(where))
+        warnings.warn_explicit(text, category, *shown_place(where))
 
 
 def called(name: str, f: object) -> str:

@@ -17,8 +17,17 @@ from opcode import opmap
 from types import CodeType, TracebackType
 from typing import Any, ParamSpec, TypeVar
 
-from .errors import FdiffError, InputError, called, failure, message, name_call, unbounded
-from .user_lines import Line, is_internal, is_own, line_in, user_line, within_scipy
+from .errors import (
+    DENSE_WAYS,
+    FdiffError,
+    InputError,
+    called,
+    failure,
+    message,
+    name_call,
+    unbounded,
+)
+from .user_lines import is_internal, is_own, line_in, user_line, within_scipy
 
 VARIABLE = "FDIFF_TRACEBACK"
 
@@ -195,7 +204,7 @@ def _takes(function: Callable[..., Any], args: Sequence[Any]) -> bool:
     return True
 
 
-def line_of(function: object) -> Line | None:
+def line_of(function: object) -> tuple[str, int] | None:
     """The line where a function of the user's begins."""
     code = getattr(_unbound(function), "__code__", None)
     return None if code is None else (code.co_filename, code.co_firstlineno)
@@ -225,6 +234,8 @@ def _explain(error: Exception, name: str, f: object) -> None:
     way = next((way for part, way in _WAYS.items() if part in words), _ALONE if callable(f) else "")
     if name == "hessian" and "positional argument" in words and within_scipy():
         way = _CONSTRAINT
+    elif isinstance(error, MemoryError):
+        way = DENSE_WAYS.get(name, way)
     call = called(name, f) if callable(f) else name
     own = getattr(f, "__name__", "f") if callable(f) else name
     line = line_in(error.__traceback__) or user_line(2)

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import linecache
 import os
+import re
 import site
 import sys
 from bisect import bisect_right
 from functools import lru_cache
 from pathlib import Path
 from types import CodeType, FrameType, TracebackType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .bounded_cache import keep
 
@@ -140,7 +141,42 @@ def show_line(line: Line | None) -> str:
         return ""
     name, number = numbered(line)
     text = linecache.getline(name, number).strip()
-    return f"\n    {Path(name).name}:{number}" + (f":  {text}" if text else "")
+    return f"\n    {file_label(name)}:{number}" + (f":  {text}" if text else "")
+
+
+# Names that IPython and Colab give to cells, and the number of the cell where they hold it.
+_CELL = re.compile(r"ipython-input-(\d+)-|[/\\]ipykernel_\d+[/\\]\d+\.py$")
+
+
+def interactive_shell() -> Any:
+    """The shell of IPython or of a notebook that runs this process, or None."""
+    return getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+
+
+def cell_label(name: str) -> str:
+    """The cell that a shell gave a file of this `name`, as it shows it: ``In [8]``; "" of files.
+
+    A cell of another process, as workers and pickled functions have, is known by its name alone.
+    """
+    compiler = getattr(interactive_shell(), "compile", None)
+    number = getattr(compiler, "_filename_map", {}).get(name)
+    if number is None and (found := _CELL.search(name)):
+        number = found[1] or ""
+    return "" if number is None else f"In [{number}]" if number != "" else "a notebook cell"
+
+
+def file_label(name: str) -> str:
+    """The name by which a message calls a file: the last part of its path, or that of a cell."""
+    return cell_label(name) or Path(name).name
+
+
+def shown_place(line: Line) -> tuple[str, int]:
+    """File and number of a line for a warning, whose line is looked up under that name."""
+    name, number = numbered(line)
+    label = cell_label(name)
+    if label and name in linecache.cache:
+        linecache.cache[label] = linecache.cache[name]
+    return label or name, number
 
 
 _OURS = frozenset(["fdiff", "llvmlite", "numba", "numpy", "scipy", "builtins"])

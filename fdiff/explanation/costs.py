@@ -93,6 +93,7 @@ def _ways(
     few = auto.compressed
     device = auto.variant.device
     reason = reason_of(auto)
+    result = sum(t.size * t.dtype.itemsize for t in auto.types)
     rows: list[Cost] = []
     for plan in plans:
         mode = "forward over reverse" if what == "Hessian" else plan.mode
@@ -101,7 +102,7 @@ def _ways(
             cost_of(
                 what, mode, plan.programs(), device, compiler,
                 picked=picked, sweeps=sum(b.count for b in plan.blocks),
-                note=reason if picked else "",
+                note=reason if picked else "", result=result, beside=result * plan.chunked,
             )
         )  # fmt: skip
     if few is not None:
@@ -115,6 +116,7 @@ def _ways(
                 picked=True,
                 sweeps=auto.compressed_sweeps(),
                 note=reason,
+                result=result,
             )
         )
     elif auto.sparse and len(auto.types) == 1:
@@ -163,8 +165,13 @@ def cost_of(
     picked: bool = False,
     sweeps: int = 1,
     note: str = "",
+    result: int = 0,
+    beside: int = 0,
 ) -> Cost:
-    """The row of some runs of tapes, one after another."""
+    """The row of some runs of tapes, one after another.
+
+    They share a `result` of so many bytes, which `beside` counts if each run makes a part of it.
+    """
     runs = [(inlined(tape), times) for tape, times in runs]
     counts = [(kernels.costs_of_tape(tape), times) for tape, times in runs]
     made = [kernel_of(tape, device, compiler) for tape, _ in runs]
@@ -181,14 +188,15 @@ def cost_of(
         sum(c.operations * n for c, n in counts),
         sum(c.flops * n for c, n in counts),
         sum(c.moved * n for c, n in counts),
-        max((c.peak for c, _ in counts), default=0),
-        max((k.workspace + out for k, out, _ in pairs), default=0) if complete else None,
+        max((c.peak for c, _ in counts), default=0) + beside,
+        max((k.workspace + o for k, o, _ in pairs), default=0) + beside if complete else None,
         sum(c.numpy_seconds * n for c, n in counts),
         sum(seconds) if runs and len(seconds) == len(runs) and device == CPU else None,
         sum(k.compile_seconds for k in known) if complete else None,
         tuple(dict.fromkeys(name for c, _ in counts for name in c.uncounted)),
         picked,
         note,
+        result=result,
     )
 
 

@@ -37,6 +37,7 @@ class Cost(NamedTuple):
     `numpy_seconds` those of one call by a kernel and by NumPy (None: no prediction). `uncounted`
     are operations without a count. `refused` says why there is no such derivative, and then all
     figures are zero. `picked` tells whether fdiff takes this mode when it is left the choice.
+    `result` are the bytes of a dense result alone.
     """
 
     what: str
@@ -55,6 +56,7 @@ class Cost(NamedTuple):
     picked: bool = False
     note: str = ""
     refused: str = ""
+    result: int = 0
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from ..dispatch.tier_forecast import CUDA, KERNEL
+from ..errors import DENSE_WAYS
 from ..kernels import Fusion, KernelForecast
 from .report import Cost, StepFact
 
@@ -27,6 +28,7 @@ _COMPILERS = {
     "numba": "Numba",
     "numba.cuda": "numba.cuda (NVVM), for a GPU",
 }
+_LARGE = 1 << 30  # bytes of a result that is rarely what is needed
 _PLACES = {"memory": "in memory", "disk": "on disk"}
 
 
@@ -48,10 +50,13 @@ def cost_cells(row: Cost) -> tuple[str, ...]:
 
 
 def picked_words(costs: Sequence[Cost]) -> Iterator[str]:
-    """For each derivative with several modes, the one that is picked, and why."""
+    """For each derivative with several modes, the one that is picked, and why; how large it is."""
     for row in costs:
         if row.picked and row.note:
             yield f"{row.what}, {row.mode}: {row.note}"
+        if row.picked and row.result >= _LARGE:
+            yield f"{row.what}: the result alone takes {memory(row.result)}."
+            yield from (f"  {way}" for way in DENSE_WAYS[row.what.lower()].splitlines())
 
 
 def tier_words(step: StepFact) -> str:
@@ -114,9 +119,9 @@ def memory(size: int | None) -> str:
     """Bytes in units of 1,024."""
     if size is None:
         return "-"
-    for factor, unit in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
-        if size >= factor:
-            return f"{size / factor:.3g} {unit}"
+    for power, unit in zip(range(50, 0, -10), ("PiB", "TiB", "GiB", "MiB", "KiB"), strict=True):
+        if size >= 1 << power:
+            return f"{size / (1 << power):.3g} {unit}"
     return f"{size} B"
 
 

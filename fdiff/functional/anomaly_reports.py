@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import fdiff.intact_numpy as np
@@ -14,7 +13,7 @@ from ..tape import CONSTANT, INPUT, Node, operation_text
 from ..trace.derived_lines import DerivedLine, derivation_of, written_line
 from ..transforms.anomaly_search import Anomaly
 from ..tree import Spec
-from ..user_lines import Line, numbered
+from ..user_lines import Line, file_label, numbered
 
 SHOWN = 3  # entries whose values are shown, and nodes of the tape behind the one that is to blame
 
@@ -207,4 +206,4 @@ def _comment(line: Line | None) -> str:
         return ""
     name, number = numbered(plain)
     partial = f", {_partial(line)}" if isinstance(line, DerivedLine) else ""
-    return f"  # {Path(name).name}:{number}{partial}"
+    return f"  # {file_label(name)}:{number}{partial}"

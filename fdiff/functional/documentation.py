@@ -97,6 +97,15 @@ def _with_vector(
     ]
 
 
+def call_form(f: Callable[..., object], name: str, options: Options) -> str:
+    """The names of the arguments and what comes out, on one line: ``(x, v) -> H v, like x``."""
+    own = signature(f, name, options)
+    bare = {"annotation": inspect.Parameter.empty, "default": inspect.Parameter.empty}
+    names = ", ".join(str(p.replace(**bare)) for p in own.parameters.values())
+    gives = own.return_annotation
+    return f"({names}) -> {gives}" if isinstance(gives, _Words) else f"({names})"
+
+
 def document(f: Callable[..., object], name: str, options: Options) -> str:
     """A line on what the prepared function is and gives, above the text of the user's function."""
     own = getattr(f, "__name__", type(f).__name__)

@@ -25,10 +25,11 @@ from ..dispatch.program import OwnsPrograms, Program
 from ..errors import InputError, UnsupportedError, called, failure, shown
 from ..process.progress import Stage
 from ..trace.trace_stack import stack
-from ..tracebacks import public
+from ..tracebacks import line_of, public
+from ..user_lines import file_label
 from .annotations import P, R
 from .device_calls import placed, tracing_for
-from .documentation import ComputedAttribute, document, signature
+from .documentation import ComputedAttribute, call_form, document, signature
 from .points import floating
 
 if TYPE_CHECKING:
@@ -100,10 +101,9 @@ class Prepared(OwnsPrograms, _Callable[P, R]):
 
     def __repr__(self) -> str:
         lines = list(dict.fromkeys(_tier_lines(self.program)))
-        head = f"<fdiff.{self.__fdiff__} of {_name(self.__wrapped__)}"
-        if not lines:
-            return f"{head}, not called yet>"
-        return "\n  ".join([f"{head}:", *lines]) + ">"
+        form = call_form(self.__wrapped__, self.__fdiff__, self.origin.options)
+        head = f"<fdiff.{self.__fdiff__} of {_name(self.__wrapped__)}: {form}"
+        return "\n  ".join([head, *lines]) + ">" if lines else f"{head}; not run yet>"
 
     @public
     def compile(self, *types: object, **kwargs: object) -> Prepared[P, R]:
@@ -135,7 +135,7 @@ class Prepared(OwnsPrograms, _Callable[P, R]):
         >>> import numpy as np
         >>> import fdiff
         >>> fdiff.grad(lambda x: np.sum(x * x)).compile("f8[3]")
-        <fdiff.grad of <lambda>:
+        <fdiff.grad of <lambda>, ...: (x) -> gradient, like x
           f8[3]: compiled...>
         """
         call = called(f"{self.__fdiff__}.compile", self.__wrapped__)
@@ -236,7 +236,13 @@ def _is_sent_whole() -> bool:
 
 
 def _name(f: Function) -> str:
-    return str(getattr(f, "__name__", type(f).__name__))
+    """What is prepared, and where it is defined: ``model, model.py:12``."""
+    if isinstance(f, Prepared):
+        name, _, place = _name(f.__wrapped__).partition(", ")
+        return f"{f.__fdiff__}({name})" + (place and f", {place}")
+    line = line_of(f)
+    name = str(getattr(f, "__name__", type(f).__name__))
+    return f"{name}, {file_label(line[0])}:{line[1]}" if line else name
 
 
 def prepare(

@@ -16,13 +16,12 @@ import sys
 import threading
 from collections.abc import Iterator, Sized
 from contextlib import suppress
-from pathlib import Path
 from threading import get_ident
 from time import perf_counter
 from types import FrameType
 
 from .. import errors
-from ..user_lines import is_internal
+from ..user_lines import file_label, is_internal
 from . import background, observation
 from .environment import is_worker
 from .forking import is_below
@@ -146,7 +145,7 @@ class Stage:
 def _user_line(frame: FrameType | None) -> str:
     while frame is not None:
         if not is_internal(frame.f_code.co_filename):
-            return f", at {Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+            return f", at {file_label(frame.f_code.co_filename)}:{frame.f_lineno}"
         frame = frame.f_back
     return ""
 

@@ -13,6 +13,7 @@ from contextvars import Context, copy_context
 from itertools import count
 from typing import Any, NamedTuple, Protocol, TextIO
 
+from ..user_lines import interactive_shell
 from .environment import switch
 from .forking import no_fork
 
@@ -161,8 +162,7 @@ def is_terminal(stream: TextIO | None) -> bool:
 
 def _jupyter() -> Callable[..., Any] | None:
     """The function that displays, in a kernel of Jupyter."""
-    ipython = sys.modules.get("IPython")
-    if ipython is None or getattr(ipython.get_ipython(), "kernel", None) is None:
+    if getattr(interactive_shell(), "kernel", None) is None:
         return None
     with no_fork:
         from IPython.display import display  # noqa: PLC0415 - loaded already, in a kernel

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Sequence
 from functools import partial
 from opcode import opmap
-from pathlib import Path
 from types import FrameType
 from typing import NamedTuple
 
@@ -15,7 +14,7 @@ from ..process import observation
 from ..process.observation import BACKWARD, DERIVATIVE, LABEL, Span, Watcher
 from ..process.turns import TurnLock
 from ..trace.trace_stack import PROFILED, occupied
-from ..user_lines import Line, numbered
+from ..user_lines import Line, file_label, numbered
 from .events import (
     BACKWARD_FUNCTION,
     FUNCTION,
@@ -147,4 +146,4 @@ def line_text(line: Line) -> str:
     where = line[0]
     name, number = numbered(line)
     function = "" if isinstance(where, str) else f": {where.co_name}"
-    return f"{Path(name).name}({number}){function}"
+    return f"{file_label(name)}({number}){function}"

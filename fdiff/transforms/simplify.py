@@ -204,7 +204,11 @@ class SimplifyingTrace(Trace):
 
     def zeros(self, type_: ArrayType) -> int:
         """The derivative of a value of this type that does not move; that of integers is real."""
-        return self.lift(np.zeros(type_.shape, type_.dtype if type_.floating else F8))
+        dtype = type_.dtype if type_.floating else F8
+        if type_.size < 2 or dtype.kind == "c":
+            return self.lift(np.zeros(type_.shape, dtype))
+        zero, shape = self.number(0.0, dtype), (("shape", type_.shape),)
+        return self.add(spread, (zero,), shape)  # no array, which may be huge
 
 
 def simplify(tape: Tape) -> Tape:

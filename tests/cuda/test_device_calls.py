@@ -520,7 +520,7 @@ def test_prepared_functions_tell_how_they_run():
     prepared = fdiff.grad(f, device="cuda")
     fdiff.cache_clear()
     prepared = fdiff.grad(f, device="cuda")
-    assert "not called yet" in repr(prepared)
+    assert "not run yet" in repr(prepared)
     prepared.compile("f8[7]")
     assert f"on {WHERE}" in repr(prepared)
     assert_close(prepared(X), fdiff.grad(f)(X))

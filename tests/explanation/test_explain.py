@@ -14,7 +14,7 @@ import pytest
 
 import fdiff
 from fdiff.dispatch.tiered_execution import runner
-from fdiff.errors import DtypeError, DtypeWarning, InputError, RetraceWarning
+from fdiff.errors import DENSE_WAYS, DtypeError, DtypeWarning, InputError, RetraceWarning
 from fdiff.explanation import costs, html, text
 from fdiff.interpret import Interpreter
 
@@ -154,7 +154,33 @@ def test_a_hessian_of_chunks_is_told_as_it_runs():
     told = fdiff.explain(lambda x: np.sum(np.sin(np.cumsum(x)) ** 2), x).cost("Hessian")
     assert told.sweeps == 3000
     assert told.note.startswith("a sweep for each of 3,000 columns, in chunks")
-    assert told.numpy_memory < 2 * 256 * 2**20
+    assert told.result == 8 * 3000**2
+    assert told.result < told.numpy_memory < told.result + 2 * 256 * 2**20  # and one chunk
+
+
+@pytest.mark.parametrize(("f", "size", "what", "gib", "way"), [
+    (rosenbrock, 100_000, "Hessian", "74.5", "hvp multiplies it"),
+    (np.cumsum, 50_000, "Jacobian", "18.6", "jvp and vjp multiply it"),
+    (np.sin, 50_000, "Jacobian", "18.6", "jvp and vjp multiply it"),
+])  # fmt: skip
+def test_a_result_of_gigabytes_says_its_size_and_the_way_out(f, size, what, gib, way):
+    told = fdiff.explain(f, f"f8[{size}]")
+    assert told.cost(what).result == 8 * size**2
+    assert told.cost(what).numpy_memory >= told.cost(what).result
+    for words in (str(told), told._repr_html_()):
+        assert f"{what}: the result alone takes {gib} GiB." in words
+        assert way in words
+    small = fdiff.explain(f, "f8[10]")
+    assert way not in str(small)
+
+
+def test_a_dense_result_without_room_names_the_products():
+    x = np.ones(3_000_000)  # 65 TiB
+    for operator, f in ((fdiff.hessian, rosenbrock), (fdiff.jacrev, np.cumsum)):
+        with pytest.raises(MemoryError, match="Unable to allocate") as info:
+            operator(f)(x)
+        (note,) = info.value.__notes__
+        assert note.endswith(DENSE_WAYS[operator.__name__])
 
 
 def test_what_has_no_derivative_says_why():

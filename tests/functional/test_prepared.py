@@ -23,6 +23,7 @@ SIGNATURES = {
     fdiff.vmap: "(x) -> results with one more axis",
     fdiff.jit: "(x)",
 }
+CALLS = {made: words.replace("/, ", "").replace(", /", "") for made, words in SIGNATURES.items()}
 OPERATORS = list(SIGNATURES)
 
 
@@ -50,7 +51,10 @@ def test_it_is_named_after_the_function(operator):
     assert made.__doc__ == f"fdiff.{operator.__name__} of model{SIGNATURES[operator]}\n\nA model."
     assert str(inspect.signature(made)) == SIGNATURES[operator]
     assert SIGNATURES[operator] in pydoc.render_doc(made, renderer=pydoc.plaintext)
-    assert repr(made) == f"<fdiff.{operator.__name__} of model, not called yet>"
+    where = f"test_prepared.py:{model.__code__.co_firstlineno}"
+    assert repr(made) == (
+        f"<fdiff.{operator.__name__} of model, {where}: {CALLS[operator]}; not run yet>"
+    )
     assert copy.copy(made) is made
     assert repr(copy.deepcopy(made)) == repr(made)
 
@@ -69,6 +73,33 @@ def several(x, k=1.0, *others, n=3):
 ])  # fmt: skip
 def test_signatures_of_functions_with_more_arguments(made, shown):
     assert str(inspect.signature(made)) == shown
+
+
+class Scaled:
+    scale = np.ones(1000)
+
+    def __call__(self, x):
+        return np.sum(self.scale * x)
+
+    def method(self, x: np.ndarray, scale: np.ndarray = scale) -> float:
+        return np.sum(scale * x)
+
+
+@pytest.mark.parametrize(("made", "shown"), [
+    (lambda: fdiff.jit(fdiff.grad(model)), "jit of grad(model), HERE:{model}: (x) -> gradient"),
+    (lambda: fdiff.grad(np.sum), "grad of sum: (a, axis"),
+    (lambda: fdiff.grad(Scaled()), "grad of Scaled: (x) -> gradient, like x; not"),
+    (lambda: fdiff.grad(Scaled().method), "grad of method, HERE:{Scaled.method}: (x, scale) ->"),
+    (lambda: fdiff.vjp(several, argnums=(0, 1)), "vjp of several, HERE:{several}: (x, v, *others"),
+    (lambda: fdiff.jit(several), "jit of several, HERE:{several}: (x, k, *others, n); not run"),
+])  # fmt: skip
+def test_the_repr_says_what_a_call_takes_and_gives(made, shown):
+    places = {f.__qualname__: f.__code__.co_firstlineno for f in (model, several, Scaled.method)}
+    for name, line in places.items():
+        shown = shown.replace(f"{{{name}}}", str(line))
+    found = repr(made())
+    assert found.startswith("<fdiff." + shown.replace("HERE", "test_prepared.py"))
+    assert len(found.splitlines()) == 1
 
 
 def test_what_has_no_signature_of_its_own_is_called_with_anything():

@@ -54,7 +54,7 @@ def test_jit_compiles_by_the_compiler_that_is_named(operator):
         np.testing.assert_array_equal(a, b)
     assert "f8[7]: compiled by Numba" in repr(by_numba)
     assert repr(by_llvm).endswith("f8[7]: compiled>")
-    assert repr(fdiff.jit(operator(f))).endswith("not called yet>")
+    assert repr(fdiff.jit(operator(f))).endswith("not run yet>")
 
 
 def test_the_variable_holds_for_all_kernels(monkeypatch):
