@@ -17,7 +17,7 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --progress
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help environment demo demo-nist demo-all test test-quick test-slow test-long test-faults test-numba test-cuda test-torch test-site \
-        bench docs lint types dead coverage hooks format clean distclean
+        bench dist docs lint types dead coverage hooks format clean distclean
 
 help:
 	@echo "make demo       what exact derivatives buy, told in ten seconds, and drawn in demo.png"
@@ -33,6 +33,7 @@ help:
 	@echo "make test-torch recorded arrays beside torch: messages, rules and random programs"
 	@echo "make bench      the benchmarks, beside JAX, torch, autograd and CasADi (15 to 30 minutes), and plots"
 	@echo "make docs       the site, in build/docs; make test-site: the site in a browser (Chromium)"
+	@echo "make dist       sdist and wheel, in dist, checked as a package index checks them"
 	@echo "make lint       ruff; make types: pyright; make format: ruff format"
 	@echo "make dead       vulture: code that nothing uses; make coverage: the lines that tests run, an hour"
 	@echo "make hooks      ruff, pyright and the layout test before each commit"
@@ -77,6 +78,11 @@ test-torch: $(VENV)/.torch
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks
 	$(BIN)/python -m benchmarks --plot
+
+dist: $(VENV)/.test
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist
+	$(BIN)/twine check --strict dist/*
 
 docs: $(VENV)/.docs
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs build/docs

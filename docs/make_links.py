@@ -15,7 +15,14 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-FILES = ("pyproject.toml", "README.md", "CITATION.cff", "docs/install.md", "docs/development.md")
+FILES = (
+    "pyproject.toml",
+    "README.md",
+    "CITATION.cff",
+    "conda/recipe.yaml",
+    "docs/install.md",
+    "docs/development.md",
+)
 
 
 def home() -> str:

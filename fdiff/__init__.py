@@ -54,7 +54,7 @@ if typing.TYPE_CHECKING:
     from .functional.pytrees import ravel, register_pytree
 
 globals().pop("primitive")  # the module of this name; users find the function
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "cache_clear",

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from progress import progress_line
 
+import fdiff
+
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 # What is needed to build, to test and to read; `make test` runs in an unpacked sdist.
@@ -19,6 +21,7 @@ IN_SDIST = {
     "CHANGELOG.md",
     "CITATION.cff",
     "CONTRIBUTING.md",
+    "GOVERNANCE.md",
     "LICENSE",
     "Makefile",
     "NOTES.md",
@@ -77,6 +80,31 @@ def test_the_wheel_holds_the_package_alone_and_works(published, tmp_path):
         smoke, cwd=tmp_path, env=outside, capture_output=True, text=True, check=True
     )
     assert done.stdout.startswith("fdiff ")
+
+
+@pytest.mark.slow  # as above
+def test_a_package_index_takes_what_is_published(published):
+    check = [sys.executable, "-m", "twine", "check", "--strict", *published]
+    subprocess.run(check, check=True)
+
+
+def test_every_file_of_a_release_names_this_version():
+    texts = {
+        name: (ROOT / name).read_text(encoding="utf-8")
+        for name in ("CHANGELOG.md", "CITATION.cff", "conda/recipe.yaml")
+    }
+    version = fdiff.__version__
+    assert re.search(rf"^## \[{version}\] - ", texts["CHANGELOG.md"], re.MULTILINE)
+    assert f"\nversion: {version}\n" in texts["CITATION.cff"]
+    assert f'\n  version: "{version}"\n' in texts["conda/recipe.yaml"]
+
+
+def test_the_recipe_asks_for_what_the_package_asks_for():
+    recipe = (ROOT / "conda" / "recipe.yaml").read_text(encoding="utf-8")
+    listed = recipe.partition("  run:\n")[2].partition("\n\n")[0].splitlines()
+    needs = [line.removeprefix("    - ").replace(" ", "", 1) for line in listed]
+    assert needs == ["python>=${{ python_min }}", *PROJECT["dependencies"]]
+    assert f'python_min: "{PROJECT["requires-python"].removeprefix(">=")}"' in recipe
 
 
 def test_classifiers_name_every_python_from_the_required_one_on():
