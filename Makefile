@@ -124,40 +124,44 @@ distclean: clean
 
 environment: $(VENV)/.test $(VENV)/.docs $(VENV)/.dev
 
+# What pip does takes a minute or two, and says nothing.
+INSTALL := @echo "Installing fdiff and what this needs into $(VENV), once: a minute or two, with a network ..."; \
+	$(BIN)/pip install --quiet --editable
+
 $(VENV)/.core: pyproject.toml | $(BIN)/pip
-	$(BIN)/pip install --quiet --editable .
+	$(INSTALL) .
 	@touch $@
 
 $(VENV)/.demo: pyproject.toml | $(BIN)/pip
-	$(BIN)/pip install --quiet --editable ".[demo]"
+	$(INSTALL) ".[demo]"
 	@touch $@ $(VENV)/.core
 
 $(VENV)/.test: pyproject.toml | $(BIN)/pip
-	$(BIN)/pip install --quiet --editable ".[test]"
+	$(INSTALL) ".[test]"
 	@touch $@ $(VENV)/.core $(VENV)/.demo
 
 $(VENV)/.cuda: pyproject.toml | $(BIN)/pip
-	$(BIN)/pip install --quiet --editable ".[test,cuda12]"
+	$(INSTALL) ".[test,cuda12]"
 	@touch $@ $(VENV)/.core $(VENV)/.test
 
 $(VENV)/.torch: pyproject.toml | $(BIN)/pip
-	$(BIN)/pip install --quiet --editable ".[test,test-torch]"
+	$(INSTALL) ".[test,test-torch]"
 	@touch $@ $(VENV)/.core $(VENV)/.test
 
 $(VENV)/.bench: pyproject.toml | $(BIN)/pip
-	$(BIN)/pip install --quiet --editable ".[bench]"
+	$(INSTALL) ".[bench]"
 	@touch $@ $(VENV)/.core
 
 $(VENV)/.dev: pyproject.toml | $(BIN)/pip
-	$(BIN)/pip install --quiet --editable ".[dev]"
+	$(INSTALL) ".[dev]"
 	@touch $@ $(VENV)/.core
 
 $(VENV)/.site: pyproject.toml | $(BIN)/pip
-	$(BIN)/pip install --quiet --editable ".[site]"
+	$(INSTALL) ".[site]"
 	@touch $@ $(VENV)/.core
 
 $(VENV)/.docs: pyproject.toml | $(BIN)/pip
-	$(BIN)/pip install --quiet --editable ".[docs]"
+	$(INSTALL) ".[docs]"
 	@touch $@ $(VENV)/.core
 
 $(BIN)/pip:

@@ -44,13 +44,14 @@ FAMILIES = frozenset(
 
 def pytest_addoption(parser):
     parser.addoption("--progress", action="store_true", help="a line of progress, not dots")
+    parser.addoption("--record-durations", action="store_true", help="make durations.txt anew")
 
 
 @pytest.hookimpl(trylast=True)  # when the terminal's reporter is there
 def pytest_configure(config):
     terminal = config.pluginmanager.get_plugin("terminalreporter")
     if config.option.progress and terminal and not hasattr(config, "workerinput"):
-        config.pluginmanager.register(Progress(terminal))
+        config.pluginmanager.register(Progress(terminal, records=config.option.record_durations))
 
 
 @pytest.hookimpl(wrapper=True)

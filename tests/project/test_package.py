@@ -8,9 +8,10 @@ import tarfile
 import tomllib
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
-from progress import progress_line
 
 import fdiff
 
@@ -139,9 +140,25 @@ def test_the_quick_tests_are_there():
     assert [name for name in listed if not (ROOT / name.split("::")[0]).is_file()] == []
 
 
-def test_the_line_of_progress():
-    line = progress_line(done=8_250, total=33_000, failed=1, seconds=180.4)
-    assert line == "8,250 of 33,000 tests (25%), 1 failed, 3 min 0 s, about 9 min 1 s left"
-    assert (
-        progress_line(done=0, total=0, failed=0, seconds=4.0) == "0 of 0 tests (0%), 0 failed, 4 s"
+def test_the_makefile_says_what_it_does_while_pip_is_silent():
+    text = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert text.count("pip install") == 1
+    assert 'INSTALL := @echo "Installing fdiff and what this needs into $(VENV), once:' in text
+    stamps = re.findall(r"^\$\(VENV\)/\.\w+: ", text, re.MULTILINE)
+    assert text.count("\t$(INSTALL) ") == len(stamps)
+
+
+def test_the_headline_of_the_demo_is_what_a_user_gains(capsys, monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    monkeypatch.setitem(os.environ, "OPENBLAS_NUM_THREADS", "1")  # which the demo sets
+    import demo
+
+    certified = np.array([1.0, 2.0])
+    problem = SimpleNamespace(data={"sd": certified})
+    fits = [SimpleNamespace(errors=certified * k) for k in (0.58, 1.0 + 1e-9)]
+    ways = [SimpleNamespace(seconds=np.array([0.0, s])) for s in (1.6, 0.2)]
+    demo.headline((problem, *fits), ways)
+    assert capsys.readouterr().out == (
+        "\n8 times less work than with finite differences, and error bars right to 9 digits\n"
+        "where those of finite differences are off by 42%.\n"
     )
