@@ -121,6 +121,11 @@ def test_links_lead_somewhere():
         assert not missing, page
 
 
+def test_no_page_holds_a_mark_of_a_conflict():
+    mark = re.compile(r"^(?:<{7}|={7}|>{7})(?: |$)", re.MULTILINE)
+    assert [page for page in pages() if mark.search(page.read_text(encoding="utf-8"))] == []
+
+
 def test_files_that_are_named_exist():
     """Paths from the root of the repository, wherever a document names them."""
     path = re.compile(r"\b(?:fdiff|tests|docs|benchmarks|examples)/[\w/.-]*\w\b/?")
