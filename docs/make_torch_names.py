@@ -25,18 +25,21 @@ TESTS = DOCS.parent / "tests"
 NEWER = {"graph.node_creation_hook"}  # on the page, and not in the torch that is compared with
 HEAD = """# Coming from torch.autograd
 
-Written by `docs/make_torch_names.py`: every name of the page of `torch.autograd`, section by
-section, what fdiff has for it, and a test that shows it. `RecordedArray` is
-`fdiff.autograd.RecordedArray`, which `fdiff.autograd.tensor` makes; tests are in `tests/`.
-`make test-torch` plays the same programs in torch and in fdiff.
+This page lists every name on the documentation page of `torch.autograd`, in the same order, with
+its counterpart in fdiff and a test that shows it. Programs for torch work on *recorded arrays*
+([recorded arrays](autograd.md)): `fdiff.autograd.tensor` makes them, and `RecordedArray` in the
+table stands for their class, `fdiff.autograd.RecordedArray`.
+
+`docs/make_torch_names.py` writes the page. The tests are in `tests/`. `make test-torch` runs the
+same programs in torch and in fdiff.
 """
 
 DIFFERENCES = """
 ## Differences that stay
 
-What a program that runs in both sees otherwise, and why. Tests beside torch hold the rest.
+A program that runs in both libraries sees these differences. The tests compare everything else.
 
-| in torch | here | because |
+| in torch | in fdiff | reason |
 | --- | --- | --- |
 """
 
@@ -74,7 +77,7 @@ def page() -> str:
         if row.section != section:
             section = row.section
             text.append(
-                f"\n## {section}\n\n| torch | fdiff | test | |\n| --- | --- | --- | --- |\n"
+                f"\n## {section}\n\n| torch | fdiff | test | remark |\n| --- | --- | --- | --- |\n"
             )
         ours = (
             f"`{row.fdiff}`"

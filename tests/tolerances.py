@@ -5,11 +5,11 @@ from math import inf
 
 SLOPE, CURVATURE = 4.0, 8.0
 _SUBNORMAL = "the curvature is a multiple of the slope, which has few digits where it is subnormal"
-_NEAR_ZERO = "next to its zeros the absolute error stays that of its terms"
+_NEAR_ZERO = "near its zeros the terms cancel, and their absolute error remains"
 
 # Slope, curvature, why. `inf`: no digit is right at some point.
 LOST: dict[str, tuple[float, float, str]] = {
-    "cbrt": (8.0, 20.0, "NumPy's root has 3 units of error where it is the C library's (no AVX-512); they count twice in the slope, 5 times in the curvature"),
+    "cbrt": (8.0, 20.0, "without AVX-512, NumPy's cbrt is the C library's, with an error of 3 units; it counts twice in the slope and 5 times in the curvature"),
     "x * x / (1 + x * x)": (SLOPE, 4096.0, f"the curvature is 0 at 1 / sqrt(3); {_NEAR_ZERO}"),
     "entr": (4096.0, CURVATURE, f"-log(x) - 1 is 0 at 1/e; {_NEAR_ZERO}"),
     "xlogy(x, x)": (4096.0, CURVATURE, "as above"),
@@ -17,27 +17,27 @@ LOST: dict[str, tuple[float, float, str]] = {
     "exp(x) / (1 + exp(x))": (SLOPE, inf, f"the curvature, a sum of three terms, is 0 at 0; {_NEAR_ZERO}"),
     "exp(-x) / (exp(-x) + 1)": (SLOPE, inf, "as above"),
     "1 / (1 + 1 / x)": (8.0, inf, "the curvature is a sum of two terms that cancel for small x"),
-    "x**x": (4096.0, inf, "a sum of two terms of opposite sign, next to 1/e; at subnormal numbers the curvature 1/x is infinite"),
+    "x**x": (4096.0, inf, "near 1/e, a sum of two terms of opposite sign; at subnormal numbers the curvature 1/x is infinite"),
     "1 / (1 + exp(-x))": (inf, inf, "exp(-x) is infinite below -709.8 (-88.7 in single precision), and inf / inf is nan: scipy.special.expit has no such limit"),
     "exp10": (inf, inf, "SciPy's exp10 is 0 where it would be subnormal"),
     "erf": (SLOPE, 32.0, _SUBNORMAL),
     "erfc": (SLOPE, 32.0, _SUBNORMAL),
-    "log_ndtr": (8.0, 4096.0, "below 0 the curvature h (x + h) subtracts h from -x, which it approaches: x**2 units"),
-    "erfcx": (4096.0, inf, "2 x erfcx(x) - 2 / sqrt(pi) is a difference of almost equal numbers for large x, up to 25, where a series begins"),
+    "log_ndtr": (8.0, 4096.0, "below 0 the curvature is h (x + h), where h is close to -x: the cancellation costs x**2 units"),
+    "erfcx": (4096.0, inf, "2 x erfcx(x) - 2 / sqrt(pi) is a difference of almost equal numbers for large x; a series is used from 25 on"),
     "expi": (SLOPE, inf, f"the curvature is 0 at 1; {_NEAR_ZERO}"),
     "j0": (131072.0, 131072.0, f"SciPy's Bessel functions: {_NEAR_ZERO}"),
     "i0": (inf, inf, "SciPy's i1 is infinite from 710 on, where it could be represented up to 713.9"),
-    "ellipk": (4096.0, 8192.0, "1 - m is not known better than m, and SciPy's ellipe and ellipk are subtracted"),
+    "ellipk": (4096.0, 8192.0, "1 - m has the rounding error of m, and SciPy's ellipe and ellipk are subtracted"),
 }  # fmt: skip
 
 # Slopes of SciPy's functions, in double precision.
 SPECIAL = 8.0
-_OWN = "SciPy's own value, whose error is passed on"
-_BOTH = "a sum of SciPy's values, each with its error, which cancel in part"
+_OWN = "the error of SciPy's own value"
+_BOTH = "a sum of SciPy's values, whose errors remain when the values cancel in part"
 _RECURRENCE = f"SciPy's recurrence: {_NEAR_ZERO}"
 
 LOST_SPECIAL: dict[str, tuple[float, str]] = {
-    "dawsn": (256.0, "1 - 2 x dawsn(x) is a difference of almost equal numbers up to 25, where a series begins"),
+    "dawsn": (256.0, "1 - 2 x dawsn(x) is a difference of almost equal numbers; a series is used from 25 on"),
     "ndtri_exp": (128.0, _OWN),
     "rgamma": (64.0, _NEAR_ZERO),
     "beta(x, 2.5)": (131072.0, f"SciPy's beta is exp(betaln) for large arguments: {_OWN}"),
@@ -67,14 +67,14 @@ LOST_SPECIAL: dict[str, tuple[float, str]] = {
     "eval_gegenbauer(7, 0.5, x)": (128.0, _RECURRENCE),
     "eval_jacobi(7, 0.5, 1.5, x)": (128.0, _RECURRENCE),
     "eval_sh_jacobi(7, 2, 1.5, x)": (32.0, _RECURRENCE),
-    "j1": (2048.0, f"SciPy's jv: {_NEAR_ZERO}, and grows with x"),
+    "j1": (2048.0, f"SciPy's jv: {_NEAR_ZERO}; this error grows with x"),
     "y0": (256.0, "as above"),
     "y1": (64.0, "as above"),
     "yn(2, x)": (256.0, "as above"),
-    "i0e": (128.0, "i1e - i0e is a difference of almost equal numbers up to 30, where a series begins"),
-    "i1e": (256.0, "as above, and next to its zero"),
+    "i0e": (128.0, "i1e - i0e is a difference of almost equal numbers; a series is used from 30 on"),
+    "i1e": (256.0, "as above, and near its zero"),
     "ive(2.5, x)": (512.0, "as above, and SciPy's ive at tiny arguments"),
-    "k0e": (64.0, "k0e - k1e, likewise"),
+    "k0e": (64.0, "k0e - k1e is a difference of almost equal numbers"),
     "k1e": (64.0, "as above"),
     "kve(2.5, x)": (128.0, "as above"),
     "jv(2.5, x)": (256.0, f"SciPy's jv at tiny arguments; {_NEAR_ZERO}"),
@@ -92,8 +92,8 @@ LOST_SPECIAL: dict[str, tuple[float, str]] = {
     "spherical_jn(2, x)": (256.0, "SciPy's spherical_jn at tiny arguments"),
     "spherical_yn(2, x)": (16.0, _BOTH),
     "spherical_in(2, x)": (64.0, "SciPy's spherical_in at tiny arguments"),
-    "spherical_kn(2, x)": (inf, "as kv"),
-    "gammainc(500, x)": (2048.0, "the exponential of a number of hundreds, each of which is worth a unit"),
+    "spherical_kn(2, x)": (inf, "as for kv"),
+    "gammainc(500, x)": (2048.0, "computed as exp(z) with z of some hundreds, which multiplies the rounding error of z by z"),
     "betainc(500, 700, x)": (512.0, "as above"),
     "stdtr(1e6, x)": (256.0, "as above"),
     "gammainc(x, 2.5)": (2048.0, "as above"),
@@ -101,12 +101,12 @@ LOST_SPECIAL: dict[str, tuple[float, str]] = {
     "betainc(x, 2.5, 0.3)": (128.0, "as above"),
     "chdtr(3, x)": (inf, "x / 2 is rounded where x is subnormal"),
     "chdtrc(3, x)": (inf, "as above"),
-    "fdtr(3, 5, x)": (inf, "likewise: 3 / 5 of a subnormal x is rounded"),
+    "fdtr(3, 5, x)": (inf, "3 / 5 of a subnormal x is rounded"),
     "fdtrc(3, 5, x)": (inf, "as above"),
-    "gammaincinv(2.5, x)": (64.0, f"one over the density at {_OWN}"),
+    "gammaincinv(2.5, x)": (64.0, "one over the density, at SciPy's own value, which has an error"),
     "gammainccinv(2.5, x)": (64.0, "as above"),
     "chdtri(3, x)": (64.0, "as above"),
-    "betaincinv(2.5, 3.5, x)": (65536.0, "as above: next to 1 the root is not known better than 1 - x"),
+    "betaincinv(2.5, 3.5, x)": (65536.0, "as above; a root near 1 is rounded, so that 1 minus the root has few digits"),
     "betainccinv(2.5, 3.5, x)": (65536.0, "as above"),
-    "stdtrit(3, x)": (32.0, "as gammaincinv"),
+    "stdtrit(3, x)": (32.0, "as for gammaincinv"),
 }  # fmt: skip

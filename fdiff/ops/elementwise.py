@@ -153,7 +153,7 @@ def _no_power_slope(x: TracedArray, y: TracedArray) -> tuple[object, object]:
     return ((x == 0) & (y < 1) & (y != 0), (x == 0) & (y <= 0) | (x < 0))
 
 
-_POWER = Kink("a base of 0 with an exponent below 1 (nor in the exponent of a negative base)", _no_power_slope)
+_POWER = Kink("a base of 0 with an exponent below 1 (in the exponent, also a negative base)", _no_power_slope)
 power = elementwise(
     "power", "rt.power({0}, {1})", power_slopes, sample=(positive, real),
     constants=(

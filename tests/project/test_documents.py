@@ -43,7 +43,7 @@ OF_FDIFF = {
     [
         *("architecture", "guide", "sharp-bits", "coming-from", "c-functions", "njit", "explain"),
         *("checking", "custom-rules", "debugging-nans", "deployment", "how-it-works", "scipy"),
-        "ten-minutes",
+        *("ten-minutes", "autograd", "kinks", "profiling", "state"),
         "kernel-language",
         "../fdiff/kernels/README",
     ],

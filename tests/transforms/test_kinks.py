@@ -668,65 +668,102 @@ def test_unknown_policies_are_refused_at_once(policy):
 PAGE = Path(__file__).parents[2] / "docs" / "kinks.md"
 INTRODUCTION = """# Kinks: what a derivative is where there is none
 
-Where a function has no derivative, or one on each side, `fdiff` gives the value below, in forward
-and reverse mode, interpreted and compiled. What takes no part in the result has no part in a
-derivative of any order, even where its slope is infinite or NaN: the branch of a `numpy.where` that
-is not taken, entries that a slice, an index or a mask leaves out, entries that a store overwrites.
-That is known from the operations, not from numbers: where 0 is multiplied by an infinite slope,
-as in `x * numpy.sqrt(x)` at 0 or for a weight of 0, the derivative is NaN.
+This page lists the value that fdiff returns where a function has no derivative, or another one on
+each side. The value is the same in forward and reverse mode, interpreted and compiled. Inside
+`fdiff.kinks("raise")`, such a point raises an error instead:
 
+```python
+import numpy as np
+import fdiff
+
+print(fdiff.grad(np.abs)(0.0))
+
+try:
     with fdiff.kinks("raise"):
-        fdiff.grad(f)(x)
+        fdiff.grad(np.abs)(0.0)
+except fdiff.errors.KinkError as error:
+    print(str(error).splitlines()[0])
+```
 
-raises `KinkError` at such a point instead, and names the line of `f`, the function and the
-argument. It applies to the calls inside the block, in this thread or task. Each call then traces
-and interprets `f` once more: it is for finding faults. Points that take no part in the result
-(a branch not taken, an entry cut away, an entry that is not the maximum) do not raise. Equal
-eigenvalues and singular values do not raise either: their sums, and every other symmetric function
-of them, have a derivative, and so has a function of a symmetric matrix, ``V f(w) V'``. Vectors have
-none there: they raise, and derivatives are NaN, where values are equal up to rounding (`n` units of
-the last place of the largest).
+```text
+0.0
+grad(absolute): numpy.absolute has no derivative at 0: argument 0 is 0.0.
+```
 
-This page is written by `tests/transforms/test_kinks.py`, which checks every row.
+The error names the function, the argument and your line. `kinks("raise")` applies to the calls
+inside the block, in this thread or task. Each call then traces and interprets `f` once more: use
+it to find faults.
+
+**Entries without influence.** Some entries take no part in the result: the branch that a
+`numpy.where` does not take, entries that a slice, an index or a mask leaves out, and entries that
+a store overwrites. They add nothing to derivatives of any order, even where their slope is
+infinite or NaN, and they do not raise. The same holds for an entry that is not the maximum. fdiff
+decides this from the operations and not from the numbers: where 0 is multiplied by an infinite
+slope, as in `x * numpy.sqrt(x)` at 0 or for a weight of 0, the derivative is NaN.
+
+**Equal eigenvalues and singular values** do not raise. Their sum has a derivative, and so has
+every other symmetric function of them, and a function of a symmetric matrix, ``V f(w) V'``.
+Eigenvectors and singular vectors of equal values have no derivative: they raise, and their
+derivatives are NaN. Values count as equal if they differ by at most `n` units in the last place
+of the largest value.
+
+`tests/transforms/test_kinks.py` writes this page and checks every row.
 """
 
 ENDS = """## At ends of domains and supports
 
-At the end of a domain derivatives are those from within, of every order, infinite where they grow
-without bound: `betainc` at 0 and 1, `xlogy`, powers of a base of 0. So are those of densities,
-distribution functions and quantiles of `scipy.stats` at the ends of a support, except for the
-distribution functions (not the densities) of `f`, `chi`, `nakagami`, `maxwell`, `lognorm`,
-`invweibull`, `invgamma`, `levy` and `truncnorm`, whose derivatives there are those from outside,
-0; and `logcdf` and `logsf` where they are -inf. A density that is a power of x at 0, such as that
-of `gamma` with shape 1, counts `0**y` at 0 as above. `tests/ops/test_rules_at_points.py` checks
-every function of NumPy, `scipy.special` and `scipy.stats` that has a derivative, to the third
-order, at 0, 1, -1, ends and equal arguments. NaN, where there is a derivative, is
-given for parameters at the end of their domain (`gammainc(0, x)`), second derivatives of
-quantiles of 0 and 1 in parameters, `rel_entr`, `kl_div` and `pseudo_huber` at (0, 0), second
-derivatives of `struve` and `modstruve` at 0.
+At the end of a domain, fdiff returns the derivatives from within the domain, of every order. They
+are infinite where they grow without bound. Examples are `betainc` at 0 and 1, `xlogy`, and powers
+of a base of 0.
+
+The same holds for densities, distribution functions and quantiles of `scipy.stats` at the ends of
+a support, with two exceptions. There fdiff returns 0, the derivative from outside:
+
+- the distribution functions (not the densities) of `f`, `chi`, `nakagami`, `maxwell`, `lognorm`,
+  `invweibull`, `invgamma`, `levy` and `truncnorm`;
+- `logcdf` and `logsf` where they are -inf.
+
+A density that is a power of x at 0, such as the density of `gamma` with shape 1, follows the row
+`0**y` at 0 above.
+
+The derivative is NaN, although it exists, for parameters at the end of their domain
+(`gammainc(0, x)`); for second derivatives of the quantiles of 0 and 1 with respect to parameters;
+for `rel_entr`, `kl_div` and `pseudo_huber` at (0, 0); and for second derivatives of `struve` and
+`modstruve` at 0.
+
+`tests/ops/test_rules_at_points.py` checks every function of NumPy, `scipy.special` and
+`scipy.stats` that has a derivative, to the third order, at 0, 1, -1, at ends and at equal
+arguments.
 """
 
 TAILS = f"""## Digits in the tails
 
-At extreme points (subnormal, tiny, next to branch points, huge) first derivatives are within
-{SLOPE:g} units of the last place of the exact ones and second derivatives within {CURVATURE:g},
-also where they are subnormal, interpreted and compiled, in double and in single precision.
-`tests/ops/test_tails.py` checks {len(UNARY)} functions of one number and {len(BINARY)} of two
-against mpmath. What is worse is below, in units of the last place; "inf" means that no digit is
-right at some point.
+At extreme points (subnormal, tiny, near branch points, huge), first derivatives are within
+{SLOPE:g} units in the last place of the exact ones, and second derivatives are within
+{CURVATURE:g}. This also holds for subnormal derivatives, interpreted and compiled, in double and
+in single precision. `tests/ops/test_tails.py` checks {len(UNARY)} functions of one number and
+{len(BINARY)} of two against mpmath. The table below lists the functions with larger errors, in
+units in the last place; "inf" means that no digit is right at some point.
 
-A slope that is a multiple of the function's value (`exp2`, `exp10`, `power` in its exponent,
-`divide` in its denominator) has the digits of that value, which are few where it is subnormal, and
-none where it is infinite. A sum of terms that you write yourself (`x - sin(x)`) has derivatives
-that cancel as its terms do. One form is known: a term over a sum or difference that it is part of,
-such as `x / (1 + x)`, `x * x / (c + x * x)`, `exp(x) / (1 + exp(x))`, also in programs that are
-traced at each call; `v * x / (c + x)` is not, but `v * (x / (c + x))` is. Derivatives of such a
-form need each of its parts within the range: `1 / (1 + 1 / x)` at 1e-200 is made of an infinity.
+Two kinds of derivatives are less accurate in general:
+
+- A slope that is a multiple of the function's value has the digits of that value: few where the
+  value is subnormal, none where it is infinite. This concerns `exp2`, `exp10`, `power` in its
+  exponent and `divide` in its denominator.
+- A sum of terms that you write yourself, such as `x - sin(x)`, has derivatives that cancel as its
+  terms do.
+
+fdiff recognises one form that would cancel: a term divided by a sum or difference that contains
+it. Examples are `x / (1 + x)`, `x * x / (c + x * x)` and `exp(x) / (1 + exp(x))`, also in
+programs that are traced at each call. It does not recognise `v * x / (c + x)`: write
+`v * (x / (c + x))`. Each part of such a form must be representable: the derivative of
+`1 / (1 + 1 / x)` at 1e-200 is NaN, because ``1 / x**2`` is infinite there.
 """
 
 SPECIAL_TAILS = f"""
 First derivatives of SciPy's functions are within {SPECIAL:g} units in double precision:
-`tests/ops/test_tails_special.py` checks {len(SLOPES)} functions at the same points. What is worse:
+`tests/ops/test_tails_special.py` checks {len(SLOPES)} functions at the same points. These
+have larger errors:
 
 | function | first derivative | why |
 |---|---|---|"""
