@@ -12,6 +12,8 @@ QUICK ?= @tests/quick.txt
 
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --progress
+# Some rows of each test (tests/sampled.txt); `make test-long` runs all of them.
+SAMPLE := --sample
 
 # Bytecode is kept, whatever the environment says: tests start many processes that import fdiff.
 unexport PYTHONDONTWRITEBYTECODE
@@ -49,17 +51,17 @@ demo-all: $(VENV)/.core
 	$(BIN)/python examples/fit_nist.py --all
 
 test: $(VENV)/.test lint demo
-	$(PYTEST) -m "not slow" --durations=20 $(PYTEST_ARGS)
+	$(PYTEST) $(SAMPLE) -m "not slow" --durations=20 $(PYTEST_ARGS)
 
 test-quick: $(VENV)/.test lint
-	$(PYTEST) -m "not slow" $(QUICK) $(PYTEST_ARGS)
+	$(PYTEST) $(SAMPLE) -m "not slow" $(QUICK) $(PYTEST_ARGS)
 
 # Files without slow tests, 40,000 tests in all, need not be collected (tests/conftest.py checks that).
 test-slow: $(VENV)/.test
-	$(PYTEST) -m slow --durations=20 $(shell grep -rl --include='test_*.py' --exclude-dir=torch 'mark\.slow' tests) $(PYTEST_ARGS)
+	$(PYTEST) $(SAMPLE) -m slow --durations=20 $(shell grep -rl --include='test_*.py' --exclude-dir=torch 'mark\.slow' tests) $(PYTEST_ARGS)
 
 test-long: $(VENV)/.test
-	FDIFF_LONG_TESTS=1 $(PYTEST) --durations=20 $(PYTEST_ARGS)
+	$(PYTEST) --durations=20 $(PYTEST_ARGS)
 
 test-faults: $(VENV)/.test
 	FDIFF_FAULT_TESTS=1 $(PYTEST) --durations=20 tests/faults $(PYTEST_ARGS)
@@ -69,11 +71,11 @@ test-numba: $(VENV)/.test
 
 # Numba reads NUMBA_ENABLE_CUDASIM when it is imported, so each part has processes of its own.
 test-cuda: $(VENV)/.cuda
-	NUMBA_ENABLE_CUDASIM=1 FDIFF_CUDA_TESTS=values $(PYTEST) tests/cuda
-	FDIFF_CUDA_TESTS=compilation $(PYTEST) tests/cuda
+	NUMBA_ENABLE_CUDASIM=1 FDIFF_CUDA_TESTS=values $(PYTEST) $(SAMPLE) tests/cuda
+	FDIFF_CUDA_TESTS=compilation $(PYTEST) $(SAMPLE) tests/cuda
 
 test-torch: $(VENV)/.torch
-	FDIFF_TORCH_TESTS=1 $(PYTEST) tests/torch $(PYTEST_ARGS)
+	FDIFF_TORCH_TESTS=1 $(PYTEST) $(SAMPLE) tests/torch $(PYTEST_ARGS)
 
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks

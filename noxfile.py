@@ -35,7 +35,8 @@ def tests(session: nox.Session) -> None:
     with session.chdir(session.create_tmp()):
         session.run("python", str(ROOT / "tests" / "smoke.py"))
     # Not `python -m pytest`, which would put the clone in front of what is installed.
-    session.run("pytest", "-n", "2", "-m", "not slow", *(session.posargs or ["@tests/quick.txt"]))
+    tests = session.posargs or ["--sample", "@tests/quick.txt"]
+    session.run("pytest", "-n", "2", "-m", "not slow", *tests)
 
 
 @nox.session(python=OLDEST)

@@ -3,6 +3,7 @@
 import gc
 import os
 import zlib
+from collections import Counter
 from pathlib import Path
 
 import hypothesis
@@ -11,6 +12,7 @@ import pytest
 from progress import Progress
 
 SAMPLED = Path(__file__).with_name("sampled.txt")
+ROWS, RATE = 3, 4  # of a test: its first rows, and of the others one in four
 
 # Which tier runs must not depend on the clock; test_background.py has the background on.
 os.environ["FDIFF_BACKGROUND"] = "0"
@@ -44,6 +46,7 @@ FAMILIES = frozenset(
 
 def pytest_addoption(parser):
     parser.addoption("--progress", action="store_true", help="a line of progress, not dots")
+    parser.addoption("--sample", action="store_true", help="a part of the rows of long sweeps")
     parser.addoption("--record-durations", action="store_true", help="make durations.txt anew")
 
 
@@ -70,26 +73,33 @@ def pytest_collection():
 
 
 def pytest_collection_modifyitems(config, items):
-    asked_for = any("[" in argument for argument in config.args)
-    if "FDIFF_LONG_TESTS" not in os.environ and not asked_for:
+    if config.option.sample:
         sample(config, items)
     check_marks(items)
 
 
 def sample(config, items):
-    """Of the sweeps in sampled.txt one row in N is kept, by the hash of its name."""
+    """Of each test some rows: the first ones, and of the others one in N, by a hash of its name.
+
+    Which rows these are depends on their names alone, so that it is the same everywhere.
+    `sampled.txt` tells N where it is another.
+    """
     rows = (line.split() for line in SAMPLED.read_text(encoding="utf-8").splitlines())
     rates = {row[1]: int(row[0]) for row in rows if row[0] != "#"}
+    seen = Counter()
 
     def kept(item):
-        name, bracket, row = item.nodeid.partition("[")
-        rate = rates.get(name, 1)
-        return not bracket or rate == 1 or zlib.crc32(row.encode()) % rate == 0
+        name, _, row = item.nodeid.partition("[")
+        rate = rates.get(name) or rates.get(item.nodeid.partition("/test_")[0], RATE)
+        seen[name] += 1
+        first = seen[name] <= ROWS and rate <= RATE
+        return not row or first or zlib.crc32(row.encode()) % rate == 0
 
-    left_out = [item for item in items if not kept(item)]
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if kept(item)]
+    parts = {True: [], False: []}
+    for item in items:
+        parts[kept(item)].append(item)
+    config.hook.pytest_deselected(items=parts[False])
+    items[:] = parts[True]
 
 
 def check_marks(items):
