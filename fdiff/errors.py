@@ -70,6 +70,10 @@ class ConvergenceError(FdiffError, RuntimeError):
     """A derivative was asked of what a solver of SciPy returned without having converged."""
 
 
+class StructureError(FdiffError, RuntimeError):
+    """A sparse derivative has no structure that can be told, or too many entries for one."""
+
+
 class TapeError(FdiffError, AssertionError):
     """A tape, or a program of loops, breaks one of its laws: a fault of fdiff alone."""
 

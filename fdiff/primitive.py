@@ -180,6 +180,8 @@ class Primitive:
       where its entries do not belong to those of the arguments;
     - ``sparse_tangents(sweep, node)`` keeps parts of batched tangents apart, as
       `ops/tangent_parts.py` says, None where it cannot; without it they are made one;
+    - ``terms(sweep, node)`` gives the terms of a node of a linear tape, as `ops/terms.py` says; ops
+      that act entry by entry, and those with an `axis_map`, need none;
     - ``sparsity(out, *types, **params)`` tells, by types, which entries of the output (rows) can
       have a derivative with respect to which entries of each argument (columns): matrices of truth
       values, None for all; without it, that follows from the family;
@@ -210,6 +212,7 @@ class Primitive:
     axis_map: Callable[..., AxisMap | None] | None = None
     masks: Callable[..., Sequence[object]] | None = None
     sparse_tangents: Callable[..., list[Any] | None] | None = None
+    terms: Callable[..., list[Any]] | None = None
     sparsity: Callable[..., Sequence[np.ndarray | None]] | None = None
     samples: tuple[Sample, ...] = field(default=())
     layout: LayoutRule = _C_ORDER

@@ -40,6 +40,8 @@ class HessianKeywords(ProductKeywords, total=False):
     chunk_size: int | str
     vectorize: bool
     outer_jacobian_strategy: str | None
+    sparse: bool | str
+    lower: bool
 
 
 class JacobianKeywords(ProductKeywords, total=False):
@@ -50,3 +52,4 @@ class JacobianKeywords(ProductKeywords, total=False):
     complex_inputs: str
     vectorize: bool
     strategy: str | None
+    sparse: bool | str

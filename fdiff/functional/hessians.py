@@ -16,7 +16,7 @@ from ..device_arrays import DEVICES
 from ..dispatch.arguments import Function
 from ..dispatch.plans import Arrays, OperatorPlan, Run
 from ..dispatch.variant import Variant
-from ..errors import called
+from ..errors import InputError, called, failure, flag
 from ..process.forking import no_fork
 from ..tracebacks import trim
 from ..transforms.pipeline import HVP
@@ -33,12 +33,13 @@ from .input_checks import (
 )
 from .invocation import Operator, deliver, gradients
 from .jacobians import dense
+from .late_operators import of_sparse
 from .options import LEFT_OUT, check_chunk, check_device, check_flags, check_mode
 from .prepared import Prepared
 from .products import product, refused
 
 
-def _check(variant: Variant, name: str, *, strict: bool) -> None:
+def check_hessian(variant: Variant, name: str, *, strict: bool) -> None:
     """Refuse functions that have no such second derivative."""
     if name == "hessian":
         check_outputs(variant, name)
@@ -240,6 +241,8 @@ def hessian(
     inputs: object = LEFT_OUT,
     *,
     argnums: int | tuple[int, ...] = 0,
+    sparse: bool | str = False,
+    lower: bool = False,
     strict: bool = False,
     chunk_size: int | str = "auto",
     device: str = "cpu",
@@ -257,6 +260,10 @@ def hessian(
         Where to evaluate.
     argnums : int or tuple of int
         In the prepared form, the arguments that are differentiated.
+    sparse : {False, True, "csr", "csc", "coo"}
+        Give SciPy sparse arrays of this format, as `jacobian` does. The function has one output.
+    lower : bool
+        Of a sparse Hessian the lower triangle alone.
     strict : bool
         Raise `StrictError` if the gradient does not depend on an input.
     chunk_size : int or "auto"
@@ -289,6 +296,9 @@ def hessian(
     DeviceError
         With ``device="cuda"``, if there is no GPU, no driver or no package for it.
 
+    StructureError
+        With `sparse`, if the structure cannot be told, or has too many entries.
+
     References
     ----------
     Griewank and Walther, "Evaluating Derivatives", 2nd ed., SIAM 2008, section 5.
@@ -302,8 +312,20 @@ def hessian(
            [ 0., 12.]])
     >>> fdiff.hessian(lambda x: x**3, np.array([1.0, 2.0])).shape
     (2, 2, 2)
+    >>> h = fdiff.hessian(lambda x: np.sum(x[1:] * x[:-1]), sparse="coo", lower=True)
+    >>> rows, cols = h.coordinates(np.zeros(3))
+    >>> rows, cols, h.data(np.zeros(3))
+    (array([1, 2], dtype=int32), array([0, 1], dtype=int32), array([1., 1.]))
     """
     try:
+        if sparse is not False:
+            return of_sparse("sparse_hessian")(
+                f, inputs, argnums, sparse=sparse, lower=lower, device=device, strict=strict,
+                chunk_size=chunk_size, create_graph=create_graph,
+                outer_jacobian_strategy=outer_jacobian_strategy,
+            )  # fmt: skip
+        if lower is not False:
+            _refuse_lower(lower, called("hessian", f))
         kind = chunk_size.__class__
         if strict is not False or create_graph is not False or vectorize is not False:
             given = {"strict": strict, "create_graph": create_graph, "vectorize": vectorize}
@@ -313,6 +335,13 @@ def hessian(
     except BaseException as error:
         trim(error, "hessian", f)
         raise
+
+
+def _refuse_lower(lower: object, call: str) -> None:
+    """A dense Hessian has all entries."""
+    if flag(lower, "lower", call):
+        fact = "lower=True is for sparse Hessians: dense ones have all entries."
+        raise failure(InputError, call, fact, "Write sparse=True, or leave lower out.")
 
 
 def _operator(
@@ -334,7 +363,7 @@ def _operator(
         "chunk_size": chunk_size,
         "strict": not loose,
     }
-    return Operator(hessian, settings, plan, partial(_check, strict=not loose))
+    return Operator(hessian, settings, plan, partial(check_hessian, strict=not loose))
 
 
 def _products(function: Function) -> dict[tuple[bool, bool, str], Operator]:
@@ -343,7 +372,7 @@ def _products(function: Function) -> dict[tuple[bool, bool, str], Operator]:
     for strict, value, device in product_of((False, True), (False, True), DEVICES):
         plan = partial(HvpPlan, name=function.__name__, value=value)
         settings: dict[str, object] = {"strict": strict, "device": device}
-        check = partial(_check, strict=strict)
+        check = partial(check_hessian, strict=strict)
         found[strict, value, device] = Operator(function, settings, plan, check)
     return found
 

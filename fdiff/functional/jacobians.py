@@ -17,6 +17,7 @@ from .complex_rules import check_choice, check_complex
 from .dense_plans import jacobian_plan
 from .input_checks import check_outputs, check_strict
 from .invocation import Operator, immediate_call, prepared_operator
+from .late_operators import of_sparse
 from .options import (
     LEFT_OUT,
     check_argnums,
@@ -46,6 +47,7 @@ def jacobian(
     inputs: object = LEFT_OUT,
     *,
     argnums: int | tuple[int, ...] = 0,
+    sparse: bool | str = False,
     strict: bool = False,
     mode: str = "auto",
     chunk_size: int | str = "auto",
@@ -69,6 +71,10 @@ def jacobian(
         floats.
     argnums : int or tuple of int
         In the prepared form, the arguments that are differentiated.
+    sparse : {False, True, "csr", "csc", "coo"}
+        Give SciPy sparse arrays of this format (True: "csr") with the structural entries alone,
+        of shape ``(size of output, size of input)``. The prepared function then has `data`,
+        `pattern` and `coordinates`, functions of the same arguments (docs/sparse.md).
     strict : bool
         Raise `StrictError` if any output does not depend on any input.
     mode : {"auto", "forward", "reverse"}
@@ -106,6 +112,8 @@ def jacobian(
         the kind that `complex_inputs` asks for.
     DeviceError
         With ``device="cuda"``, if there is no GPU, no driver or no package for it.
+    StructureError
+        With `sparse`, if the structure cannot be told, or has too many entries.
     TraceError
         If `f` hands a traced array to code that takes numbers or memory alone, for instance
         ``memoryview(x)`` or ``decimal.Decimal(x[0])``. ``float(x[0])`` and `math` work.
@@ -121,8 +129,19 @@ def jacobian(
     >>> fdiff.jacobian(np.square)(np.array([1.0, 2.0]))
     array([[2., 0.],
            [0., 4.]])
+    >>> slopes = fdiff.jacobian(np.diff, sparse=True)
+    >>> slopes(np.array([1.0, 2.0, 4.0])).indices
+    array([0, 1, 1, 2], dtype=int32)
+    >>> slopes.data(np.array([1.0, 2.0, 4.0]))
+    array([-1.,  1., -1.,  1.])
     """
     try:
+        if sparse is not False:
+            return of_sparse("sparse_jacobian")(
+                f, inputs, argnums, sparse=sparse, mode=mode, device=device,
+                complex_inputs=complex_inputs, strict=strict, chunk_size=chunk_size,
+                create_graph=create_graph, strategy=strategy,
+            )  # fmt: skip
         kind = chunk_size.__class__
         if strict is not False or create_graph is not False or vectorize is not False:
             given = {"strict": strict, "create_graph": create_graph, "vectorize": vectorize}
@@ -159,10 +178,12 @@ def _operator(
         "complex_inputs": complex_inputs,
         "strict": not loose,
     }
-    return Operator(jacobian, settings, plan, partial(_check, strict=not loose, choice=choice))
+    return Operator(
+        jacobian, settings, plan, partial(check_jacobian, strict=not loose, choice=choice)
+    )
 
 
-def _check(variant: Variant, name: str, *, strict: bool, choice: str) -> None:
+def check_jacobian(variant: Variant, name: str, *, strict: bool, choice: str) -> None:
     """Refuse functions that have no such Jacobian."""
     check_outputs(variant, name)
     check_complex(variant, choice)

@@ -30,11 +30,14 @@ from ..user_lines import file_label
 from .annotations import P, R
 from .device_calls import placed, tracing_for
 from .documentation import ComputedAttribute, call_form, document, signature
+from .late_operators import of_sparse
 from .points import floating
 
 if TYPE_CHECKING:
     from ..dispatch.fast_path_builder import Split
 
+_PARTS = frozenset(("data", "pattern", "coordinates"))  # of a sparse derivative
+_SPARSE = frozenset(("jacobian", "hessian"))  # operators that may give sparse arrays
 CALL_IT = "Call it as it is: it is interpreted, or evaluated."
 # What looks like a type, as Numba and others write it: "f8[:]", "float64(3)".
 _NEARLY_TYPE = re.compile(r"\s*[<>=|]?(f|i|u|c|float|int|uint|complex)\d+\s*[\[(]")
@@ -86,6 +89,18 @@ class Prepared(OwnsPrograms, _Callable[P, R]):
     def __get__(self, owner: object, kind: type | None = None) -> Callable[..., R]: ...
     def __get__(self, owner: object, kind: type | None = None) -> Callable[..., R]:
         return self if owner is None else MethodType(self, owner)
+
+    def __getattr__(self, name: str) -> Prepared[..., Any]:
+        """The parts of a sparse derivative, which are functions of the same arguments."""
+        options = self.origin.options if name in _PARTS and "origin" in vars(self) else {}
+        if not options.get("sparse") or "part" in options:
+            fact = f"{type(self).__name__!r} object has no attribute {name!r}"
+            if self.__fdiff__ in _SPARSE and options and "part" not in options:
+                call = called(self.__fdiff__, self.__wrapped__)
+                fact += f": {call} gives dense arrays. Write sparse=True for sparse ones."
+            raise AttributeError(fact)
+        found = vars(self)[name] = of_sparse("prepared_part")(self, name)
+        return found
 
     def __copy__(self) -> Prepared[P, R]:
         return self

@@ -16,6 +16,7 @@ from ..arraytype import ArrayType, promote
 from ..kernel_rule import KernelRule, Kind
 from ..primitive import UFUNCS, AxisMap, Sample
 from ..trace import TracedArray, applied, apply, implements
+from . import term_rules_of_sums
 from .diagonals import diagonal
 from .families import kind_of, multilinear, refuse
 from .rewrites.contraction_rewrites import (
@@ -85,7 +86,7 @@ def _pair(a: tuple[int, ...], b: tuple[int, ...], subscripts: str) -> Sample:
 contract = multilinear(
     "contract", _contracted, _contract_transposes, ((0,), (1,)), evaluate=_evaluate, batch=_contract_batch,
     kernel=KernelRule(Kind.CONTRACT), family="bilinear",
-    sizeless=True, axis_map=_contract_axes, masks=_contract_masks, sparse_tangents=contracted,
+    sizeless=True, axis_map=_contract_axes, masks=_contract_masks, sparse_tangents=contracted, terms=term_rules_of_sums.contracted,
     rewrites=(product_with_identity, drop_axes_of_length_one, product_with_number),
     samples=(
         _pair((2, 3), (3, 4), "ij,jk->ik"), _pair((3,), (3,), "i,i->"), _pair((2, 3), (3,), "ij,j->i"),

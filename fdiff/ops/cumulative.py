@@ -22,6 +22,7 @@ from .kink_marks import marked
 from .sample_domains import positive, real, unit
 from .shaping import normal_axis, traced
 from .take_functions import take_along_axis
+from .term_rules_of_sums import cumulated
 
 
 def _same(x: ArrayType, *_: ArrayType, **__: object) -> tuple[ArrayType, ...]:
@@ -49,6 +50,7 @@ cumsum = linear(
     kernel=KernelRule(Kind.CUMSUM),
     structural=True,
     layout=LayoutRule("first"),
+    terms=cumulated,
     samples=tuple(Sample(lambda rng: (real(rng, (3, 4)),), p) for p in _SCAN_SAMPLES),
 )
 

@@ -25,6 +25,7 @@ from ..trace.operation_templates import LOOKING_BACK
 from ..trace.provenance import through_copy
 from . import complex_formulas as formulas
 from . import tangent_part_rules as tangents
+from . import term_rules as terms
 from .accurate_partials import (  # fmt: skip
     ANGLE_SLOPE,
     DIRECTION,
@@ -70,14 +71,15 @@ EITHER_ZERO = Kink("0", lambda x, y: (x == 0, y == 0))
 # --- arithmetic -------------------------------------------------------------------------------
 add = elementwise(
     "add", "{0} + {1}", (1, 1), kind=Kind.ADD, complex_formulas=(formulas.ADD,), rewrites=rewrites.ADD, sparse_tangents=tangents.added,
+    terms=terms.kept,
 )
 subtract = elementwise(
     "subtract", "{0} - {1}", (1, -1), kind=Kind.SUBTRACT, complex_formulas=(formulas.SUBTRACT,), rewrites=rewrites.SUBTRACT,
-    sparse_tangents=tangents.added,
+    sparse_tangents=tangents.added, terms=terms.subtracted,
 )
 multiply = elementwise(
     "multiply", "{0} * {1}", lambda x, y, out: (y, x), kind=Kind.MULTIPLY, complex_formulas=(formulas.MULTIPLY,),
-    rewrites=rewrites.MULTIPLY, sparse_tangents=tangents.entrywise,
+    rewrites=rewrites.MULTIPLY, sparse_tangents=tangents.entrywise, terms=terms.multiplied,
 )
 divide = elementwise(
     "divide", "{0} / {1}", lambda x, y, out: (1.0 / y, -out / y), kind=Kind.DIVIDE, complex_formulas=(formulas.DIVIDE,), kink=DENOMINATOR,
@@ -104,7 +106,7 @@ def divide_call(x: object, y: object, **keywords: object) -> TracedArray:
 UFUNCS[np.divide] = divide_call
 negative = elementwise(
     "negative", "-{0}", (-1,), kind=Kind.NEGATIVE, complex_formulas=(formulas.NEGATIVE,), rewrites=rewrites.NEGATIVE,
-    sparse_tangents=tangents.entrywise,
+    sparse_tangents=tangents.entrywise, terms=terms.negated,
 )
 elementwise("reciprocal", "{T}(1) / {0}", lambda x, out: (-out * out,), kink=AT_ZERO)
 square = elementwise("square", "{0} * {0}", lambda x, out: (x + x,), complex_formulas=(formulas.SQUARE,))
@@ -437,11 +439,11 @@ where = elementwise(
 convert = elementwise(
     "convert", "{T}({0})", None, kind=Kind.CONVERT, complex_formulas=formulas.CONVERT,
     numpy=lambda x, *, dtype: np.asarray(x).astype(dtype)[()], loop=_converted, sample=(real,), params={"dtype": np.dtype(np.float32)},
-    unit_slopes=True, rules=(_convert_jvp, _convert_vjp), rewrites=rewrites.CONVERT,
+    unit_slopes=True, rules=(_convert_jvp, _convert_vjp), rewrites=rewrites.CONVERT, terms=terms.converted,
 )  # fmt: skip
 copy = elementwise(
     "copy", "{0}", (1,), kind=Kind.COPY, numpy=lambda x: np.array(x)[()], loop=lambda x: x, sample=(real,),
-    layout=LayoutRule("C"), provenance=through_copy, rewrites=rewrites.CONVERT,
+    layout=LayoutRule("C"), provenance=through_copy, rewrites=rewrites.CONVERT, terms=terms.kept,
 )
 # The minimum of both, with the derivative of `x` even where the bound is smaller: `logsumexp` bounds infinite terms.
 bounded = elementwise(

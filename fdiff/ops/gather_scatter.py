@@ -21,6 +21,7 @@ from ..trace import (
 )
 from ..trace.operation_cache import READS_ENTRY
 from ..trace.provenance import through_scatter
+from . import term_rules
 from .families import multilinear
 from .shaping import transpose_call
 from .tangent_part_rules import gathered
@@ -91,10 +92,12 @@ gather = multilinear(
     evaluate=lambda x, *indices: x[indices], batch=_gather_batch, kernel=KernelRule(Kind.GATHER), structural=True, selects=True,
     put=lambda parent, new, *indices: apply(PRIMITIVES["scatter_set"], parent, new, *indices),
     sizeless=True, samples=(Sample(_gather_sample),), eager=EagerRule(scalar_rule=READS_ENTRY), sparse_tangents=gathered,
+    terms=term_rules.gathered,
 )
 scatter_add = multilinear(
     "scatter_add", _scattered, lambda bar, args, shape: [apply(gather, bar, *args[1:])], ((0,),),
     evaluate=_scatter, batch=_scatter_batch, kernel=KernelRule(Kind.SCATTER_ADD), structural=True, sizeless=True,
+    terms=term_rules.scattered_sum,
     samples=(Sample(_scatter_sample, {"shape": (3, 2)}),),
 )
 iota = register(
@@ -153,7 +156,7 @@ def _set_batch(args: Args, mapped: Sequence[bool], size: int) -> list[object]:
 
 scatter_set = multilinear(
     "scatter_set", _set_type, _set_transposes, ((0, 1),), evaluate=_set, batch=_set_batch, kernel=KernelRule(Kind.SCATTER_SET),
-    structural=True, selects=True, layout=LayoutRule("update"), provenance=through_scatter,
+    structural=True, selects=True, layout=LayoutRule("update"), provenance=through_scatter, terms=term_rules.scattered,
     samples=(
         Sample(lambda rng: (rng.normal(size=(4, 3)), rng.normal(size=(2, 3)), np.array([2, -4]))),
         Sample(lambda rng: (rng.normal(size=(4, 2)), rng.normal(size=(3, 2)), np.array([2, 0, -2]))),

@@ -12,6 +12,7 @@ from ..primitive import ZERO, LayoutRule, Primitive, Sample, register
 from ..trace import TracedArray, apply
 from .families import align
 from .sample_domains import real
+from .term_rules_of_sums import first_operand
 
 
 def _type(x: ArrayType, other: ArrayType) -> tuple[ArrayType, ...]:
@@ -42,6 +43,7 @@ barrier = register(
         KernelRule(Kind.BARRIER, "{0}"), "barrier", structural=True, sizeless=True, moves=True,
         samples=(Sample(lambda rng: (real(rng, (2, 3)), real(rng, ()))),), layout=LayoutRule("first"),
         sparse_tangents=lambda sweep, node: sweep.parts_of(node.args[0]),  # tangents wait for nothing
+        terms=first_operand,
     )
 )  # fmt: skip
 

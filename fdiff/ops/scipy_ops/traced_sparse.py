@@ -9,7 +9,9 @@ import fdiff.intact_numpy as np
 from fdiff.intact_scipy import sparse as sp
 
 from ...arraytype import promote
+from ...errors import UNNAMED, InputError, failure
 from ...trace import TracedArray, apply, guarded_value, unsupported
+from ...tree import register
 from ..families import kind_of
 from ..scipy_functions import TO_LIBRARY, concrete
 from ..shaping import traced
@@ -248,6 +250,33 @@ def as_scipy(value: TracedSparse, name: str) -> object:
 
 
 TO_LIBRARY[TracedSparse] = as_scipy
+
+
+class _Form:
+    """What a sparse matrix is besides its entries; each is equal to itself alone."""
+
+    def __init__(self, matrix: TracedSparse) -> None:
+        self.places = matrix.rows, matrix.cols, matrix.shape
+        self.kind = {"format": matrix.format, "matrix": matrix.matrix}
+
+
+def _with_entries(form: _Form, entries: tuple[object, ...]) -> object:
+    """The matrix of these entries: SciPy's, or the traced one. A batch of them is refused."""
+    (values,) = entries
+    rows, cols, shape = form.places
+    if isinstance(values, TracedArray) and values.ndim == 1:
+        return TracedSparse(values, rows, cols, shape, **form.kind)
+    if not isinstance(values, (np.ndarray, TracedArray)):
+        return values
+    if values.ndim != 1:
+        fact = "the result would be a batch of sparse arrays, which have two axes."
+        raise failure(InputError, UNNAMED, fact, "Map the values: fdiff.vmap(J.data) gives (batch, nnz).")
+    kind = getattr(sp, f"{form.kind['format']}_{'matrix' if form.kind['matrix'] else 'array'}")
+    return kind(sp.coo_array((values, (rows, cols)), shape=shape))
+
+
+# So that traced functions return sparse arrays, and take them from each other.
+register(TracedSparse, lambda matrix: ((matrix.values,), _Form(matrix)), _with_entries)
 
 
 def places(value: object) -> np.ndarray:

@@ -1,0 +1,274 @@
+"""Plans of sparse Jacobians and Hessians: structures that are kept, and SciPy's arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import fdiff.intact_numpy as np
+from fdiff.intact_scipy import sparse as sp
+
+from ..attributes import cached_property
+from ..bounded_cache import WeakValues, keep
+from ..device_arrays import CPU, DeviceArray
+from ..dispatch.plans import Arrays, OperatorPlan, PlanStep, Run
+from ..dispatch.program import building
+from ..dispatch.tiered_execution import runner
+from ..dispatch.variant import Variant
+from ..errors import DeviceError, InputError, failure
+from ..process.forking import no_fork
+from ..tape import Tape
+from ..trace import TracedArray, constant_value, guarded_value
+from ..transforms.terms.sparse_tapes import Asked, SparseBlock, SparseTape, sparse_tape
+from ..tree import unflatten
+from .block_results import block_type
+from .dense_plans import gives_one_element, gradient_tape, without_eager_trace
+
+STRUCTURES = 8  # kept for one tape, the least recently used dropped first
+
+
+class SparseStructures:
+    """The structures of one derivative, by the index arrays that they rest on.
+
+    Plans of equal tapes share them: `data` of a prepared function has those of the function.
+    """
+
+    def __init__(self, tape: Tape, asked: Asked) -> None:
+        self.tape, self.asked = tape, asked
+        self.kept: list[SparseTape] = []
+
+    def of(self, arrays: Arrays, call: str) -> SparseTape:
+        """The structure that holds for these inputs: the one that is known, or a new one."""
+        for found in self.kept:
+            if _holds(found, arrays):
+                if found is not self.kept[0]:
+                    self.kept = [found, *[other for other in self.kept if other is not found]]
+                return found
+        moving = set(self.asked.wrt)
+        known = [None if k in moving else _reader(a) for k, a in enumerate(arrays)]
+        with building(call):
+            found = sparse_tape(self.tape, self.asked, known)
+        self.kept = [found, *self.kept][:STRUCTURES]
+        return found
+
+    @property
+    def fixed(self) -> SparseTape | None:
+        """The structure, where it is one for all inputs."""
+        first = self.kept[0] if len(self.kept) == 1 else None
+        return None if first is None or first.pins or first.index is not None else first
+
+
+def _value(array: object) -> np.ndarray | None:
+    """The value of an input; None of a traced one that is no constant."""
+    if isinstance(array, TracedArray):
+        known = constant_value(array)
+        if known is not None or array.type.floating:
+            return known
+        return guarded_value(array, "decided where entries of a derivative are")
+    return np.asarray(array.host() if isinstance(array, DeviceArray) else array)
+
+
+def _reader(array: object) -> Callable[[], np.ndarray | None]:
+    """What gives the value of an input; a traced one is looked at in the trace it belongs to."""
+    if isinstance(array, TracedArray):
+        value = _value(array)
+        return lambda: value
+    return partial(_value, array)
+
+
+def _holds(found: SparseTape, arrays: Arrays) -> bool:
+    """Whether all that a structure rests on is as it was."""
+    for k, seen in found.pins.items():
+        value = _value(arrays[k])
+        if value is None or value.tobytes() != seen:
+            return False
+    if found.index is None:
+        return True
+    given = [_value(a) for a in arrays]
+    if any(value is None for value in given):
+        return False
+    outs = runner(found.index)(given)  # type: ignore[arg-type] - none is None here
+    return tuple([np.asarray(out).tobytes() for out in outs]) == found.values
+
+
+_structures: WeakValues[object, SparseStructures] = WeakValues()
+
+
+def structures_of(tape: Tape, asked: Asked) -> SparseStructures:
+    """The structures of a derivative, shared by all plans of an equal tape."""
+    found = _structures.get((tape, asked))
+    if found is None:
+        found = _structures[tape, asked] = SparseStructures(tape, asked)
+    return found
+
+
+class SparsePlan(OperatorPlan):
+    """The plan of a sparse derivative, or of a part of it: its values, or its structure.
+
+    `result` makes the result for one block of a block and, where `values` says so, its values.
+    """
+
+    guards = True
+
+    def __init__(
+        self,
+        variant: Variant,
+        tape: Tape,
+        asked: Asked,
+        outer: Any,
+        result: Result,
+        *,
+        values: bool,
+    ) -> None:
+        self.variant = variant
+        self.structures = structures_of(tape, asked)
+        self.outer, self.inner = outer, variant.in_spec
+        self.result, self.values = result, values
+        self.order = 2 if asked.hessian else 1
+        self._steps: list[tuple[SparseTape, PlanStep]] = []
+        self._attributes: dict[int, tuple[SparseBlock, dict[str, object]]] = {}
+
+    def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
+        found = self.structures.of(arrays, self.variant.call)
+        values: Sequence[object] = [None] * len(found.blocks)
+        if self.values:
+            values = run(self._step(found), arrays)
+        return self._nested(
+            [self.result(b, v, self) for b, v in zip(found.blocks, values, strict=True)]
+        )
+
+    def _nested(self, results: list[object]) -> object:
+        width = len(self.variant.wrt)
+        rows = [
+            unflatten(self.inner, results[k : k + width]) for k in range(0, len(results), width)
+        ]
+        return unflatten(self.outer, rows)
+
+    def _step(self, found: SparseTape) -> PlanStep:
+        for structure, step in self._steps:
+            if structure is found:
+                return step
+        with building(self.variant.call):
+            step = self.variant.step(found.tape)
+        kept = [pair for pair in self._steps if any(pair[0] is k for k in self.structures.kept)]
+        self._steps = [(found, step), *kept]
+        return step
+
+    def only_step(self) -> PlanStep | None:
+        """The step of the values, where nothing else is to be compared before it runs."""
+        if self.result is not values_alone or self.structures.fixed is None or not self._steps:
+            return None
+        return self._steps[0][1]
+
+    def steps(self) -> list[PlanStep]:
+        return [step for _, step in self._steps]
+
+    def attributes(self, block: SparseBlock, kind: type) -> dict[str, object]:
+        """What arrays of a block share."""
+        known = self._attributes.get(id(block))
+        if known is None or known[0] is not block:
+            known = keep(self._attributes, id(block), (block, _attributes(block, kind)), 64)
+        return known[1]
+
+    @cached_property
+    def by_columns(self) -> bool:
+        return self.structures.asked.by_columns
+
+
+Result = Callable[[SparseBlock, Any, SparsePlan], object]
+
+
+def sparse_plan(
+    variant: Variant,
+    *,
+    hessian: bool,
+    lower: bool,
+    mode: str,
+    format: str,  # noqa: A002 - as SciPy says
+    result: Result,
+    values: bool,
+) -> SparsePlan:
+    """The plan of a sparse derivative of a traced function."""
+    variant = without_eager_trace(variant)
+    ins = [variant.tape.input_types[k] for k in variant.wrt]
+    tape, outer = variant.tape, variant.out_spec
+    if hessian:
+        if not gives_one_element(variant):
+            fact = "a sparse Hessian is that of one number, and the function returns several."
+            way = "Weight the outputs: fdiff.hessian(lambda x, v: v @ f(x), sparse=True)."
+            raise failure(InputError, variant.call, fact, way)
+        tape, outer = gradient_tape(variant), variant.in_spec
+    types = tuple([block_type(o, i, mode) for o in tape.output_types for i in ins])
+    asked = Asked(variant.wrt, mode, format == "csc", hessian, lower, types)
+    made = replace(variant, tape=tape) if hessian else variant
+    return SparsePlan(made, tape, asked, outer, result, values=values)
+
+
+# --- results ------------------------------------------------------------------------------------
+
+
+def values_alone(block: SparseBlock, values: Any, plan: SparsePlan) -> object:
+    """The values of a block."""
+    return values
+
+
+def coordinates(block: SparseBlock, values: Any, plan: SparsePlan) -> tuple[np.ndarray, np.ndarray]:
+    """Rows and columns of the values, in their order."""
+    first = np.repeat(
+        np.arange(len(block.starts) - 1, dtype=block.indices.dtype), np.diff(block.starts)
+    )
+    return (block.indices.copy(), first) if plan.by_columns else (first, block.indices.copy())
+
+
+def array_as(format: str, *, filled: bool) -> Result:  # noqa: A002 - SciPy's word
+    """What makes SciPy's array of a block; without `filled`, the array of its places."""
+
+    def made(block: SparseBlock, values: Any, plan: SparsePlan) -> object:
+        if not filled:
+            values = np.ones(len(block.indices), bool)
+        if isinstance(values, TracedArray):
+            return _traced(block, values, plan, format)
+        if plan.variant.device != CPU and filled:
+            fact = "a sparse array cannot be put together on a device."
+            way = "Take its values there: jacobian(f, sparse=True, device='cuda').data(x)."
+            raise failure(DeviceError, plan.variant.call, fact, way)
+        kind = getattr(sp, f"{format}_array")
+        array = kind.__new__(kind)
+        vars(array).update(plan.attributes(block, kind))
+        array.data = values
+        return array
+
+    return made
+
+
+def _traced(block: SparseBlock, values: TracedArray, plan: SparsePlan, format: str) -> object:  # noqa: A002 - SciPy's word
+    """The traced counterpart of an array, whose values are in the order of the rows."""
+    with no_fork:
+        from ..ops.scipy_ops.traced_sparse import TracedSparse  # noqa: PLC0415 - inside traces alone
+
+    rows, cols = (a.astype(np.int64) for a in coordinates(block, None, plan))
+    if plan.by_columns:
+        order = np.lexsort((cols, rows))
+        rows, cols, values = rows[order], cols[order], values[order]  # type: ignore[assignment] - stubs know no traced arrays
+    return TracedSparse(values, rows, cols, block.shape, format=format, matrix=False)
+
+
+def _attributes(block: SparseBlock, kind: type) -> dict[str, object]:
+    """The attributes of an array but for its values: SciPy's constructor takes 10 µs."""
+    values = np.zeros(len(block.indices))
+    if kind is sp.coo_array:
+        first = np.repeat(
+            np.arange(block.shape[0], dtype=block.indices.dtype), np.diff(block.starts)
+        )
+        first.flags.writeable = False
+        block.indices.flags.writeable = False
+        array = kind((values, (first, block.indices)), shape=block.shape)
+    else:
+        for part in (block.indices, block.starts):
+            part.flags.writeable = False
+        array = kind((values, block.indices, block.starts), shape=block.shape)
+        array.has_sorted_indices = True
+    array.has_canonical_format = True
+    return vars(array)

@@ -1,0 +1,291 @@
+"""What ops do with terms: the rules of ops that act entry by entry, and of those that move entries.
+
+A rule gives the terms of a node, given those of the operands that move (`ops/terms.py`). Maps and coefficients
+are treated alike: slices and transposes of maps are views. What is not of the form of terms becomes a cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import fdiff.intact_numpy as np
+
+from ..arraytype import Shape
+from ..tape import Node
+from ..trace import TracedArray, apply
+from .terms import (
+    Entries,
+    LinearTerm,
+    Run,
+    TermSweep,
+    common,
+    extent,
+    key_of,
+    ones_like,
+    placed,
+    whole,
+    widened,
+    without,
+)
+
+FAR = 8  # a store into every n-th entry, n above this, leaves too many windows
+
+
+# --- ops that act entry by entry ---------------------------------------------------------------
+
+
+def entrywise(s: TermSweep, node: Node) -> list[LinearTerm]:
+    """The op on each coefficient, in the place of its operand; zeros in the place of others that move."""
+    moving = [k for k, a in enumerate(node.args) if s.moves(a)]
+    numbers = all(s.constant(a) for k, a in enumerate(node.args) if k not in moving)
+    found = []
+    for q in moving:
+        a = node.args[q]
+        for term in s.terms_of(a) if numbers else s.eased(a):
+            t = widened(term, s.type(a).shape, node.type.shape)
+            one = s.lift(ones_like(t, s.type(a).dtype))
+            ids = [
+                one if k == q else s.lift(np.zeros((), s.type(b).dtype)) if k in moving else beside(s, b, t)
+                for k, b in enumerate(node.args)
+            ]
+            found.append(t._replace(coef=apply(node.primitive, *ids, **dict(node.params))))
+    return found
+
+
+def beside(s: TermSweep, arg: int, term: LinearTerm) -> TracedArray:
+    """The entries of an operand that does not move, beside those of a term of the result."""
+    x: Any = s.value(arg)
+    count, extra = len(term.rows), term.cols.ndim - len(term.rows)
+    if x.ndim < count:
+        x = np.reshape(x, ((1,) * (count - x.ndim)) + x.shape)
+    if any(n != 1 and run != (0, n, 1) for n, run in zip(x.shape, term.rows, strict=True)):
+        x = x[tuple([slice(None) if n == 1 else key for n, key in zip(x.shape, key_of(term.rows), strict=True)])]
+    return np.reshape(x, x.shape + (1,) * extra) if extra else x
+
+
+def kept(s: TermSweep, node: Node) -> list[LinearTerm]:
+    """The terms of all operands that move: of sums, copies and conversions."""
+    shape = node.type.shape
+    return [widened(t, s.type(a).shape, shape) for a in node.args if s.moves(a) for t in s.terms_of(a)]
+
+
+def converted(s: TermSweep, node: Node) -> list[LinearTerm]:
+    """The terms of the operand, with coefficients of the other dtype."""
+    terms, params = s.terms_of(node.args[0]), dict(node.params)
+    return [t if t.coef is None else t._replace(coef=apply(node.primitive, t.coef, **params)) for t in terms]
+
+
+def subtracted(s: TermSweep, node: Node) -> list[LinearTerm]:
+    """Those of the first operand, and those of the second with the other sign."""
+    a, b = node.args
+    shape = node.type.shape
+    found = [widened(t, s.type(a).shape, shape) for t in s.terms_of(a)] if s.moves(a) else []
+    return found + ([_negated(s, widened(t, s.type(b).shape, shape), node) for t in s.terms_of(b)] if s.moves(b) else [])
+
+
+def negated(s: TermSweep, node: Node) -> list[LinearTerm]:
+    return [_negated(s, t, node) for t in s.terms_of(node.args[0])]
+
+
+def _negated(s: TermSweep, term: LinearTerm, node: Node) -> LinearTerm:
+    return term._replace(coef=s.lift(-ones_like(term, node.type.dtype)))
+
+
+def multiplied(s: TermSweep, node: Node) -> list[LinearTerm]:
+    """A product with what does not move: no factor 1 is multiplied in."""
+    k = int(not s.moves(node.args[0]))
+    a, b = node.args[k], node.args[1 - k]
+    found = []
+    for term in s.terms_of(a) if s.constant(b) else s.eased(a):
+        t = widened(term, s.type(a).shape, node.type.shape)
+        factor = beside(s, b, t)
+        found.append(t._replace(coef=factor if t.coef is None else np.multiply(t.coef, factor)))
+    return found
+
+
+# --- ops that move entries -----------------------------------------------------------------------
+
+
+def moved(s: TermSweep, arg: int, where: np.ndarray) -> list[Entries]:
+    """The entries of a node whose row `r` goes to ``where[r]``, or nowhere if that is below zero."""
+    found = []
+    for entries in s.listed(s.terms_of(arg), s.type(arg)):
+        rows = where[entries.rows]
+        there = np.flatnonzero(rows >= 0)
+        if len(there) == len(rows):
+            found.append(entries._replace(rows=rows))
+        elif len(there):
+            found.append(entries.at(there, rows[there]))
+    return found
+
+
+def sliced(s: TermSweep, node: Node) -> list[LinearTerm]:
+    named: dict[str, Any] = dict(node.params)
+    runs = list(zip(named["starts"], named["sizes"], named["steps"], strict=True))
+    found = []
+    for term in s.terms_of(node.args[0]):
+        met = [common(run, own) for run, own in zip(runs, term.rows, strict=True)]
+        both = [m for m in met if m is not None]
+        if len(both) == len(met):
+            found.append(term.of_runs(tuple([rows for rows, _ in both]), [own for _, own in both]))
+    return found
+
+
+def unsliced(s: TermSweep, node: Node) -> list[LinearTerm]:
+    named: dict[str, Any] = dict(node.params)
+    return [placed(t, named["starts"], named["steps"]) for t in s.terms_of(node.args[0])]
+
+
+def updated(s: TermSweep, node: Node) -> list[LinearTerm]:
+    """What is left of the base around the region that is stored to, and the part as a window."""
+    named: dict[str, Any] = dict(node.params)
+    base, part = node.args
+    sizes = s.type(part).shape
+    runs: list[Run] = []
+    for start, n, step in zip(named["starts"], sizes, named["steps"], strict=True):
+        runs.append((start, n, step) if step > 0 else (start + (n - 1) * step, n, -step))
+    region = tuple(runs)
+    found: list[LinearTerm] = []
+    if s.moves(base):
+        if any(step > FAR for _, _, step in region):
+            where = s.grid(node.type.shape).copy()
+            where[key_of(region)] = -1
+            found = s.cut(moved(s, base, where.reshape(-1)), node.type)
+        else:
+            found = [left for t in s.terms_of(base) for left in (without(t, region) if prod(sizes) else [t])]
+    if s.moves(part):
+        found = found + [placed(t, named["starts"], named["steps"]) for t in s.terms_of(part)]
+    return found
+
+
+def concatenated(s: TermSweep, node: Node) -> list[LinearTerm]:
+    axis, at, found = node.param("axis"), 0, []
+    count = node.type.ndim
+    for a in node.args:
+        if s.moves(a):
+            starts = tuple([at if k == axis else 0 for k in range(count)])
+            found += [placed(t, starts, (1,) * count) for t in s.terms_of(a)]
+        at += s.type(a).shape[axis]
+    return found
+
+
+def transposed(s: TermSweep, node: Node) -> list[LinearTerm]:
+    axes = node.param("axes")
+    found = []
+    for t in s.terms_of(node.args[0]):
+        order = (*axes, *range(len(axes), t.cols.ndim))
+        rows = tuple([t.rows[a] for a in axes])
+        found.append(t.changed(rows, lambda a, order=order: np.transpose(a, order)))
+    return found
+
+
+def reshaped(s: TermSweep, node: Node) -> list[LinearTerm]:
+    """Axes that are split or joined have to be whole in each window; flat numbers stay."""
+    (a,) = node.args
+    source, target = s.type(a).shape, node.type.shape
+    groups = axis_groups(source, target)
+    found = [None if groups is None else _reshaped(t, source, target, groups) for t in s.terms_of(a)]
+    terms = [t for t in found if t is not None]
+    return terms if len(terms) == len(found) else s.cut(s.listed(s.terms_of(a), s.type(a)), node.type)
+
+
+Groups = list[tuple[list[int], list[int]]]
+
+
+def axis_groups(source: Shape, target: Shape) -> Groups | None:
+    """Runs of axes of both shapes with as many entries; None for arrays without entries."""
+    if not (prod(source) and prod(target)):
+        return None
+    i = j = 0
+    found: Groups = []
+    while i < len(source) or j < len(target):
+        first, second, n, m = [], [], 1, 1
+        if i < len(source):
+            first, n, i = [i], source[i], i + 1
+        if j < len(target):
+            second, m, j = [j], target[j], j + 1
+        while n != m:
+            if n < m:
+                first.append(i)
+                n, i = n * source[i], i + 1
+            else:
+                second.append(j)
+                m, j = m * target[j], j + 1
+        found.append((first, second))
+    return found
+
+
+def _reshaped(term: LinearTerm, source: Shape, target: Shape, groups: Groups) -> LinearTerm | None:
+    rows: list[Run] = [(0, n, 1) for n in target]
+    for first, second in groups:
+        if all(term.rows[k] == (0, source[k], 1) for k in first):
+            continue
+        long, wide = [k for k in first if source[k] != 1], [k for k in second if target[k] != 1]
+        if len(long) != 1 or len(wide) != 1:
+            return None
+        rows[wide[0]] = term.rows[long[0]]
+    count, sides = len(source), extent(tuple(rows))
+
+    def change(a: Any) -> Any:
+        lead, new = list(a.shape[:count]), [1] * len(target)
+        for first, second in groups:
+            if any(a.shape[k] != 1 for k in first):
+                for k in first:
+                    lead[k] = term.rows[k][1]
+                for k in second:
+                    new[k] = sides[k]
+        full = (*lead, *a.shape[count:])
+        a = a if full == a.shape else np.broadcast_to(a, full)
+        return np.reshape(a, (*new, *a.shape[count:]))
+
+    return term.changed(tuple(rows), change)
+
+
+# --- indices -------------------------------------------------------------------------------------
+
+
+def positive_indices(s: TermSweep, args: Sequence[int], shape: Shape) -> list[np.ndarray]:
+    """Index arrays of one shape, counted from the beginning."""
+    arrays = np.broadcast_arrays(*[s.index(a) for a in args])
+    return [np.where(i < 0, i + n, i) for i, n in zip(arrays, shape, strict=False)]
+
+
+def gathered(s: TermSweep, node: Node) -> list[LinearTerm]:
+    source, *args = node.args
+    shape, count = s.type(source).shape, len(args)
+    indices = positive_indices(s, args, shape)
+    terms, picked = s.lean(source), indices[0].shape
+    if any(t.rows[:count] != whole(shape[:count]) for t in terms):
+        terms = s.source_of(source)
+    lead, behind = (1,) * len(picked), whole(picked)
+
+    def change(a: Any) -> Any:
+        if all(n == 1 for n in a.shape[:count]) and prod(shape[:count]) != 1:
+            return np.reshape(a, (*lead, *a.shape[count:]))
+        if a.shape[:count] != shape[:count]:
+            a = np.broadcast_to(a, (*shape[:count], *a.shape[count:]))
+        return a[tuple(indices)] if isinstance(a, np.ndarray) else apply(node.primitive, a, *map(s.value, args))
+
+    return [t.changed((*behind, *t.rows[count:]), change) for t in terms]
+
+
+def scattered_sum(s: TermSweep, node: Node) -> list[LinearTerm]:
+    places = s.grid(node.type.shape)[tuple(positive_indices(s, node.args[1:], node.type.shape))]
+    return s.cut(moved(s, node.args[0], places.reshape(-1)), node.type)
+
+
+def scattered(s: TermSweep, node: Node) -> list[LinearTerm]:
+    """Of several stores to one entry the last one counts."""
+    base, part, *args = node.args
+    size = node.type.size
+    flat = s.grid(node.type.shape)[tuple(positive_indices(s, args, node.type.shape))].reshape(-1)
+    last = np.full(size, -1)
+    last[flat] = np.arange(len(flat))
+    found: list[Entries] = []
+    if s.moves(base):
+        found = moved(s, base, np.where(last < 0, s.grid((size,)), -1))
+    if s.moves(part):
+        found = found + moved(s, part, np.where(last[flat] == np.arange(len(flat)), flat, -1))
+    return s.cut(found, node.type)

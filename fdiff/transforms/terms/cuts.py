@@ -1,0 +1,189 @@
+"""Cuts: nodes that are sources of their own, and the products of listed Jacobians.
+
+What follows a cut is listed with respect to it; its own Jacobian is listed with respect to the
+sources before. Their product is the elimination of a vertex, for whole arrays: A. Griewank and U.
+Naumann, Accumulating Jacobians as chained sparse matrix products, Math. Program. 95, 2003.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import fdiff.intact_numpy as np
+
+from ...arraytype import ArrayType, real_dtype
+from ...ops.terms import SEED, Entries, LinearTerm, taken
+from ...trace import TracedArray
+from ...user_lines import Line
+from .slots import SparsePlaces, filled, places_of, repeats
+
+
+class Cut(NamedTuple):
+    """A source: its entries, or of a sum of several entries its terms with constant factors.
+
+    `size` is the number of its real columns: of a complex array two for each entry.
+    """
+
+    entries: list[Entries] | None
+    terms: list[tuple[LinearTerm, float]]
+    size: int
+    dtype: np.dtype
+    line: Line | None
+
+
+class Listed(NamedTuple):
+    """A Jacobian with respect to the seed, each place once."""
+
+    places: SparsePlaces
+    values: Any
+
+
+class Cuts:
+    """All cuts of a sweep, by number."""
+
+    def __init__(self, columns: int) -> None:
+        self.columns = columns  # of the seed
+        self.all: list[Cut] = []
+        self.products = 0
+        self._of_seed: dict[int, list[Entries]] = {}
+        self._listed: dict[int, Listed] = {}
+
+    def add(self, entries: list[Entries], type_: ArrayType, line: Line | None) -> int:
+        """A source with these entries."""
+        size = type_.size
+        if type_.dtype.kind == "c":
+            entries, size = [part for e in entries for part in _real_parts(e)], 2 * size
+        self.all.append(Cut(entries, [], size, real_dtype(type_.dtype), line))
+        return len(self.all) - 1
+
+    def add_sum(
+        self, terms: list[tuple[LinearTerm, float]], type_: ArrayType, line: Line | None
+    ) -> int:
+        """A source that is a sum of terms with constant factors: nothing is listed for it."""
+        self.all.append(Cut(None, terms, type_.size, type_.dtype, line))
+        return len(self.all) - 1
+
+    def _needed(self, entries: Sequence[Entries]) -> list[int]:
+        """The sources that entries lead to, the first first, as far as they are not resolved."""
+        due = [e.source for e in entries]
+        met: set[int] = set()
+        while due:
+            source = due.pop()
+            if source == SEED or source in met or source in self._of_seed:
+                continue
+            met.add(source)
+            cut = self.all[source]
+            due += (
+                [t.source for t, _ in cut.terms]
+                if cut.entries is None
+                else [e.source for e in cut.entries]
+            )
+        return sorted(met)
+
+    def of_seed(self, entries: Sequence[Entries], rows: int, dtype: np.dtype) -> list[Entries]:
+        """The entries with respect to the seed, of a Jacobian that has so many rows."""
+        for source in self._needed(entries):
+            cut = self.all[source]
+            if cut.entries is not None:
+                self._of_seed[source] = self._through(cut.entries, cut.size, cut.dtype)
+        return self._through(entries, rows, dtype)
+
+    def _through(self, entries: Sequence[Entries], rows: int, dtype: np.dtype) -> list[Entries]:
+        """The entries with respect to the seed, once the sources that they lead to are resolved."""
+        entries, found = [*entries], []
+        while entries:
+            source = max(e.source for e in entries)
+            own = [e for e in entries if e.source == source]
+            entries = [e for e in entries if e.source != source]
+            if source == SEED:
+                found += own
+            elif self.all[source].entries is None:
+                entries += self._added(own, self.all[source])
+            elif (moved := self._renamed(own, source)) is not None:
+                found += moved
+            else:
+                found += self._multiplied(own, source, rows, dtype)
+        return found
+
+    def _added(self, own: Sequence[Entries], cut: Cut) -> list[Entries]:
+        """Entries of a source that is a sum, as those of what it adds."""
+        found = []
+        for e in own:
+            for term, factor in cut.terms:
+                values = e.values
+                if factor != 1:
+                    values = (
+                        np.full(len(e.rows), factor, cut.dtype)
+                        if values is None
+                        else values * factor
+                    )
+                cols = np.broadcast_to(term.cols, term.domain).reshape(-1)[e.cols]
+                found.append(Entries(e.rows, cols, values, term.source))
+        return found
+
+    def _renamed(self, own: Sequence[Entries], source: int) -> list[Entries] | None:
+        """Where entries of a source are only moved, and none twice: its entries in other rows."""
+        if any(e.values is not None for e in own):
+            return None
+        cols = np.concatenate([e.cols for e in own])
+        where = np.full(self.all[source].size, -1)
+        where[cols] = np.concatenate([e.rows for e in own])
+        if np.count_nonzero(where >= 0) != len(cols):
+            return None
+        found = []
+        for e in self._of_seed[source]:
+            rows = where[e.rows]
+            there = np.flatnonzero(rows >= 0)
+            if len(there) == len(rows):
+                found.append(e._replace(rows=rows))
+            elif len(there):
+                found.append(e.at(there, rows[there]))
+        return found
+
+    def listed(self, source: int) -> Listed:
+        """The Jacobian of a source with respect to the seed, each place once."""
+        if source not in self._listed:
+            cut = self.all[source]
+            if source not in self._of_seed:
+                self._of_seed[source] = self.of_seed(cut.entries or [], cut.size, cut.dtype)
+            entries = self._of_seed[source]
+            places = places_of(entries, (cut.size, self.columns))
+            if all(e.values is None for e in entries) and len(places.cols) == len(places.slots):
+                self._listed[source] = Listed(places, None)
+            else:
+                values = filled(entries, places.slots, len(places.cols), cut.dtype)
+                self._listed[source] = Listed(places, values)
+        return self._listed[source]
+
+    def _multiplied(
+        self, own: Sequence[Entries], source: int, rows: int, dtype: np.dtype
+    ) -> list[Entries]:
+        """The product of entries of a source with its Jacobian, which has each place once."""
+        (starts, cols, _), values = self.listed(source)
+        size = self.all[source].size
+        if repeats(own, size):
+            places = places_of(own, (rows, size))
+            packed = filled(own, places.slots, len(places.cols), dtype)
+            own = [Entries(places.rows, places.cols.astype(np.int64), packed, source)]
+        found = []
+        for e in own:
+            low = starts[e.cols]
+            count = starts[e.cols + 1] - low
+            places = np.repeat(np.arange(len(e.rows)), count)
+            at = np.arange(len(places)) + np.repeat(low - np.cumsum(count) + count, count)
+            self.products += len(places)
+            left, right = taken(e.values, places), taken(values, at)
+            both = left if right is None else right if left is None else left * right
+            found.append(Entries(e.rows[places], cols[at].astype(np.int64), both, SEED))
+        return found
+
+
+def _real_parts(e: Entries) -> list[Entries]:
+    """Complex entries as those of real and imaginary parts, which are rows beside each other."""
+    real = e._replace(rows=2 * e.rows, values=None if e.values is None else np.real(e.values))
+    if e.values is None:
+        return [real]
+    imag = e._replace(rows=2 * e.rows + 1, values=np.imag(e.values))
+    assert isinstance(real.values, (TracedArray, np.ndarray))
+    return [real, imag]

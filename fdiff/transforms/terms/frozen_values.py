@@ -1,0 +1,80 @@
+"""Values that the structure of a derivative rests on: index arrays, as they are now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import fdiff.intact_numpy as np
+
+from ...tape import CONSTANT, INPUT, ITEM, Tape
+
+Known = Sequence[Callable[[], np.ndarray | None] | None]
+
+
+class FrozenValues:
+    """Values of nodes that do not depend on what is differentiated, and which of them were asked
+    for.
+
+    `known` are functions that give the inputs of the tape, None for those that are differentiated.
+    `pins` are the integer inputs that values rest on, `computed` the nodes whose values rest on
+    other inputs, too.
+    """
+
+    def __init__(self, tape: Tape, known: Known) -> None:
+        self.tape = tape
+        self._known = dict(zip(tape.inputs, known, strict=False))
+        self._values: dict[int, object] = {}
+        self._rests_on: dict[int, frozenset[int]] = {}
+        self.pins: dict[int, np.ndarray] = {}
+        self.computed: dict[int, np.ndarray] = {}
+
+    def of(self, i: int) -> np.ndarray | None:
+        """The value of a node; None if it depends on what is differentiated."""
+        value = self._value(i)
+        if value is None:
+            return None
+        array = np.asarray(value)
+        below = self._rests_on[i]
+        if all(not self.tape.nodes[b].type.floating for b in below):
+            self.pins |= {self.tape.inputs.index(b): np.asarray(self._values[b]) for b in below}
+        else:
+            self.computed[i] = array
+        return array
+
+    def _value(self, i: int) -> object:
+        """The value of a node, and of those before it: without recursion, as tapes are long."""
+        due = [i]
+        while due:
+            k = due[-1]
+            if k in self._values:
+                due.pop()
+                continue
+            node = self.tape.nodes[k]
+            missing = [a for a in node.args if a not in self._values]
+            if missing:
+                due += missing
+                continue
+            due.pop()
+            self._values[k] = self._evaluated(k)
+            own = (
+                [frozenset([k])]
+                if node.primitive is INPUT
+                else [self._rests_on[a] for a in node.args]
+            )
+            self._rests_on[k] = frozenset().union(*own)
+        return self._values[i]
+
+    def _evaluated(self, k: int) -> object:
+        primitive, args, params, _ = node = self.tape.nodes[k]
+        if primitive is INPUT:
+            read = self._known.get(k)
+            return None if read is None else read()
+        if primitive is CONSTANT:
+            return node.value
+        given = [self._values[a] for a in args]
+        if any(value is None for value in given):
+            return None
+        if primitive is ITEM:
+            return given[0][node.k]  # type: ignore[index] - the outputs of a node that has several
+        with np.errstate(all="ignore"):
+            return primitive.evaluate(*given, **dict(params))

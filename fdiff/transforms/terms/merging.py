@@ -1,0 +1,216 @@
+"""Terms of a node put together: of equal places, of one map in a box, and of tied axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any, NamedTuple
+
+import fdiff.intact_numpy as np
+
+from ...ops.terms import LinearTerm, Rows, ones_like
+from ...ops.view_ops import unslice
+from ...trace import apply
+from .maps import Maps
+
+SMALL = 8  # the length up to which an axis is untied
+
+
+class Merging:
+    """How the terms of one node are put together; `dtype` is that of the node."""
+
+    def __init__(self, maps: Maps, lift: Any, dtype: np.dtype) -> None:
+        self.maps, self.lift, self.dtype = maps, lift, dtype
+
+    def merged(self, terms: Sequence[LinearTerm]) -> list[LinearTerm]:
+        """The same sum in fewer terms."""
+        if len(terms) < 2:
+            return [*terms]
+        found = self._of_same_places(terms)
+        found = self._untied(found) if len(found) > 1 else found
+        return self._of_boxes(found) if len(found) > 1 else found
+
+    def _one(self, term: LinearTerm) -> Any:
+        return self.lift(ones_like(term, self.dtype))
+
+    def _added(self, first: LinearTerm, second: LinearTerm) -> LinearTerm:
+        return first._replace(coef=self.lift(self._one(first) + self._one(second)))
+
+    def _of_same_places(self, terms: Sequence[LinearTerm]) -> list[LinearTerm]:
+        """Terms of the same source, rows and columns are added."""
+        groups: dict[object, list[LinearTerm]] = {}
+        for t in terms:
+            groups.setdefault((t.source, t.rows, t.domain, t.cols.shape), []).append(t)
+        found: list[LinearTerm] = []
+        for group in groups.values():
+            own: dict[object, LinearTerm] = {}
+            for t in group:
+                key = self.maps.key(t.cols) if len(group) > 1 else None
+                own[key] = self._added(own[key], t) if key in own else t
+            found += own.values()
+        return found
+
+    # --- tied axes --------------------------------------------------------------------------
+
+    def _untied(self, terms: Sequence[LinearTerm]) -> list[LinearTerm]:
+        """A term with columns along a small axis joins one that has them all in each row."""
+        groups: dict[object, list[LinearTerm]] = {}
+        for t in terms:
+            groups.setdefault((t.source, t.rows), []).append(t)
+        found: list[LinearTerm] = []
+        for group in groups.values():
+            kept = [*group]
+            for t in group if len(group) > 1 else ():
+                for k, u in enumerate(kept):
+                    joint = None if u is t else self._tied(t, u)
+                    if joint is not None:
+                        kept[k] = joint
+                        kept = [v for v in kept if v is not t]
+                        break
+            found += kept
+        return found
+
+    def _tied(self, t: LinearTerm, u: LinearTerm) -> LinearTerm | None:
+        """The sum of both, where columns of `t` go along an axis, of `u` along an extra one."""
+        count = len(t.rows)
+        if u.cols.ndim != t.cols.ndim + 1:
+            return None
+        for k, (_, n, _) in enumerate(t.rows):
+            if not 1 < n <= SMALL or t.cols.shape[k] != n or u.cols.shape[k] != 1:
+                continue
+            for e in range(count, u.cols.ndim):
+                moved = np.swapaxes(np.expand_dims(t.cols, e), k, e)
+                if (*t.extra[: e - count], n, *t.extra[e - count :]) != u.extra:
+                    continue
+                if u.cols.shape[e] == n and self.maps.same(moved, u.cols):
+                    shape = [n if a in (k, e) else 1 for a in range(u.cols.ndim)]
+                    eye = np.eye(n, dtype=self.dtype).reshape(shape)
+                    one = self._one(t)
+                    wide = np.reshape(one, (*one.shape[:e], 1, *one.shape[e:]))
+                    return u._replace(coef=self.lift(self._one(u) + wide * eye))
+        return None
+
+    # --- boxes ------------------------------------------------------------------------------
+
+    def _of_boxes(self, terms: Sequence[LinearTerm]) -> list[LinearTerm]:
+        """Terms of one affine map whose windows together are a box are one."""
+        buckets: dict[object, list[tuple[LinearTerm, Affine]]] = {}
+        found: list[LinearTerm] = []
+        for t in terms:
+            affine = self._affine(t)
+            if affine is None:
+                found.append(t)
+                continue
+            bucket = buckets.setdefault((t.source, affine.extra), [])
+            for k, (u, other) in enumerate(bucket):
+                joint = self._hull(u, other, t, affine)
+                if joint is not None:
+                    bucket[k] = joint
+                    break
+            else:
+                bucket.append((t, affine))
+        return found + [t for bucket in buckets.values() for t, _ in bucket]
+
+    def _affine(self, t: LinearTerm) -> Affine | None:
+        first = self.maps.first(t.cols)
+        if first is None or any(step != 1 for _, _, step in t.rows):
+            return None
+        size, count = t.cols.itemsize, len(t.rows)
+        steps: list[int | None] = []
+        for (_, n, _), m, stride in zip(t.rows, t.cols.shape, t.cols.strides, strict=False):
+            steps.append(stride // size if m > 1 else 0 if n > 1 else None)
+        far = [
+            (m, s // size if m > 1 else 0)
+            for m, s in zip(t.cols.shape[count:], t.cols.strides[count:], strict=True)
+        ]
+        return Affine(first, tuple(steps), tuple(far))
+
+    def _hull(
+        self, t: LinearTerm, a: Affine, u: LinearTerm, b: Affine
+    ) -> tuple[LinearTerm, Affine] | None:
+        """The sum of both as one term; None if it is not of that form."""
+        box, shared = hull_of(t.rows, u.rows)
+        both = prod(n for _, n, _ in t.rows) + prod(n for _, n, _ in u.rows)
+        if both - shared != prod(n for _, n, _ in box) or t.extra != u.extra:
+            return None
+        steps, shifts = _joint_steps(t.rows, a.steps, u.rows, b.steps), [0, 0]
+        if steps is None:
+            return None
+        for k, step in enumerate(steps):
+            shifts[0] += (t.rows[k][0] - box[k][0]) * step
+            shifts[1] += (u.rows[k][0] - box[k][0]) * step
+        first = a.first - shifts[0]
+        if first != b.first - shifts[1]:
+            return None
+        cols = self.maps.affine(
+            first, [(n, s) for (_, n, _), s in zip(box, steps, strict=True)], a.extra
+        )
+        joint = LinearTerm(box, cols, self.lift(self._sum_in(box, t, u, shared)), t.source)
+        return joint, Affine(
+            first,
+            tuple([s if n > 1 else None for (_, n, _), s in zip(box, steps, strict=True)]),
+            a.extra,
+        )
+
+    def _sum_in(self, box: Rows, t: LinearTerm, u: LinearTerm, shared: int) -> Any:
+        """Both coefficients in a box, zeros around each, or beside each other."""
+        uneven = [k for k, (x, y) in enumerate(zip(t.rows, u.rows, strict=True)) if x != y]
+        first, second = (self._spread(x, uneven) for x in (t, u))
+        if shared or len(uneven) > 1:
+            return _padded(first, t.rows, box, uneven) + _padded(second, u.rows, box, uneven)
+        (k,) = uneven
+        lead = np.broadcast_shapes(*[(*c.shape[:k], 1, *c.shape[k + 1 :]) for c in (first, second)])
+        pair = (first, second) if t.rows[k][0] < u.rows[k][0] else (second, first)
+        return np.concatenate(
+            [np.broadcast_to(c, (*lead[:k], c.shape[k], *lead[k + 1 :])) for c in pair], axis=k
+        )
+
+    def _spread(self, t: LinearTerm, uneven: Sequence[int]) -> Any:
+        """The coefficient of a term with all its entries along some axes."""
+        one = self._one(t)
+        shape = tuple([t.rows[k][1] if k in uneven else n for k, n in enumerate(one.shape)])
+        return one if one.shape == shape else np.broadcast_to(one, shape)
+
+
+def _padded(coef: Any, rows: Rows, box: Rows, uneven: Sequence[int]) -> Any:
+    """A coefficient with zeros around it, along the axes where a box is larger than its window."""
+    shape = tuple([box[k][1] if k in uneven else n for k, n in enumerate(coef.shape)])
+    if coef.shape == shape:
+        return coef
+    starts = tuple([rows[k][0] - box[k][0] if k in uneven else 0 for k in range(coef.ndim)])
+    return apply(unslice, coef, starts=starts, steps=(1,) * coef.ndim, shape=shape)
+
+
+class Affine(NamedTuple):
+    """A map: the column of its first entry, and steps along axes; None if the length is 1."""
+
+    first: int
+    steps: tuple[int | None, ...]
+    extra: tuple[tuple[int, int], ...]  # length and step of the further axes
+
+
+def hull_of(a: Rows, b: Rows) -> tuple[Rows, int]:
+    """The least box around two windows of steps 1, and how many entries they have in common."""
+    box, shared = [], 1
+    for (p, n, _), (q, m, _) in zip(a, b, strict=True):
+        low, high = min(p, q), max(p + n, q + m)
+        box.append((low, high - low, 1))
+        shared *= max(0, min(p + n, q + m) - max(p, q))
+    return tuple(box), shared
+
+
+def _joint_steps(
+    rows: Rows, steps: Sequence[int | None], others: Rows, beside: Sequence[int | None]
+) -> list[int] | None:
+    """The steps of a map, from those of two parts; None where they differ or are not known."""
+    found: list[int] = []
+    for own, a, other, b in zip(rows, steps, others, beside, strict=True):
+        step = b if a is None else a
+        if step is None:
+            if own != other:
+                return None
+            step = 0
+        if (a is not None and a != step) or (b is not None and b != step):
+            return None
+        found.append(step)
+    return found

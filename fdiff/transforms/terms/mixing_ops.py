@@ -1,0 +1,136 @@
+"""Linear ops without a rule of their own: their matrices, by the rule that batches them.
+
+Entries of the operand mix, along all axes but those that the op's `axis_map` tells to be
+independent. Seeds are the entries that mix, or the columns that reach the operand if those are
+fewer; the block of both is dense.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, Protocol
+
+import fdiff.intact_numpy as np
+
+from ...arraytype import ArrayType
+from ...ops.gather_scatter import scatter_set
+from ...ops.terms import SEED, LinearTerm, TermSweep, whole
+from ...tape import Node
+from ...trace import TracedArray, apply
+from ...user_lines import Line
+from ..batch import widened
+from ..simplify import SimplifyingTrace
+from .cuts import Cuts
+
+
+class MixingSweep(TermSweep, Protocol):
+    """What is asked of the sweep besides what rules ask for."""
+
+    trace: SimplifyingTrace
+    values: list[int]
+    cuts: Cuts
+    line: Line | None
+
+    def check(self, count: int) -> None: ...
+
+
+Pairs = list[
+    tuple[int, int]
+]  # axes of the output, each with that of the operand which it lies along
+
+
+def mixed(sweep: MixingSweep, node: Node) -> list[list[LinearTerm]]:
+    """The terms of each output of a node."""
+    found: list[list[LinearTerm]] = [[] for _ in node.types]
+    for q, a in enumerate(node.args):
+        if sweep.moves(a) and sweep.terms_of(a):
+            more = _of_operand(sweep, node, q)
+            found = [terms + further for terms, further in zip(found, more, strict=True)]
+    return found
+
+
+def _of_operand(sweep: MixingSweep, node: Node, q: int) -> list[list[LinearTerm]]:
+    """The terms of each output, as far as operand `q` moves them."""
+    type_ = sweep.type(node.args[q])
+    pairs = _independent(sweep, node, q) if len(node.types) == 1 else []
+    mixing = [k for k in range(type_.ndim) if k not in [along for _, along in pairs]]
+    count = prod(type_.shape[k] for k in mixing) * (2 if type_.dtype.kind == "c" else 1)
+    (source, *_) = sweep.source_of(node.args[q])
+    if type_.dtype.kind != "c" and not any(type_.shape[along] > 1 for _, along in pairs):
+        places, values = sweep.cuts.listed(source.source)
+        reached = np.unique(places.cols).astype(np.int64)
+        if len(reached) < count:
+            at = np.searchsorted(reached, places.cols) * type_.size + places.rows
+            values = np.ones(len(at), type_.dtype) if values is None else values
+            flat = apply(scatter_set, np.zeros(len(reached) * type_.size, type_.dtype), values, at)
+            seeds: Any = np.reshape(flat, (len(reached), *type_.shape))
+            return _terms(sweep, node, q, seeds, [_columns(t, reached) for t in node.types], SEED)
+    seeds, cols = _units(sweep, type_, pairs, mixing, node.type.ndim)
+    maps = [cols if k == 0 else _columns(t, cols.reshape(-1)) for k, t in enumerate(node.types)]
+    return _terms(sweep, node, q, seeds, maps, source.source)
+
+
+def _columns(type_: ArrayType, cols: np.ndarray) -> np.ndarray:
+    """A map of the same columns for each entry of a node."""
+    return cols.reshape((*(1,) * type_.ndim, len(cols)))
+
+
+def _independent(sweep: MixingSweep, node: Node, q: int) -> Pairs:
+    """The axes of the output that depend on one axis of the operand, entry by entry."""
+    rule = node.primitive.axis_map
+    if rule is None:
+        return []
+    types, params = [sweep.type(a) for a in node.args], dict(node.params)
+    maps = [rule(k, node.type, *types, **params) for k in range(node.type.ndim)]
+    sources = [None if m is None else m.sources[q] for m in maps]
+    return [(k, along) for k, along in enumerate(sources) if along is not None]
+
+
+def _units(
+    sweep: MixingSweep, type_: ArrayType, pairs: Pairs, mixing: list[int], ndim: int
+) -> tuple[object, np.ndarray]:
+    """Unit seeds of the entries that mix, and the map of the columns for each of them."""
+    shape, parts = type_.shape, 2 if type_.dtype.kind == "c" else 1
+    count = prod(shape[k] for k in mixing)
+    sweep.check(count * parts * type_.size)
+    eye = np.eye(count, dtype=type_.dtype)
+    eye = eye.reshape((count, *[n if k in mixing else 1 for k, n in enumerate(shape)]))
+    seeds = eye if parts == 1 else np.concatenate([eye, 1j * eye]).astype(type_.dtype)
+    along = [k for _, k in pairs]
+    grid = (
+        sweep.grid(shape).transpose([*along, *mixing]).reshape((*[shape[k] for k in along], count))
+    )
+    cols = grid if parts == 1 else np.concatenate([2 * grid, 2 * grid + 1], axis=-1)
+    order = sorted(range(len(pairs)), key=lambda j: pairs[j][0])
+    lead = [1] * ndim
+    for k, a in pairs:
+        lead[k] = shape[a]
+    cols = cols.transpose([*order, len(pairs)]).reshape((*lead, count * parts))
+    return np.broadcast_to(seeds, (count * parts, *shape)), cols
+
+
+def _terms(
+    sweep: MixingSweep, node: Node, q: int, seeds: Any, maps: list[np.ndarray], source: int
+) -> list[list[LinearTerm]]:
+    """The op on all seeds at once; other operands that move stand still at zero."""
+    size = seeds.shape[0]
+    sweep.check(size * sum(t.size for t in node.types))
+    args = [
+        sweep.trace.lift(np.zeros(sweep.type(a).shape, sweep.type(a).dtype))
+        if sweep.moves(a)
+        else sweep.values[a]
+        for a in node.args
+    ]
+    args[q] = sweep.trace.lift(seeds)
+    on = tuple([int(k == q) for k in range(len(args))])
+    outs = widened(sweep.trace, node, args, on, size, sweep.line)
+    found = []
+    for out, type_, cols in zip(outs, node.types, maps, strict=True):
+        value = TracedArray(sweep.trace, out, sweep.trace.builder.type(out))
+        if value.ndim == type_.ndim:  # a rule may tell that the result is the same for all
+            value = np.broadcast_to(value, (size, *type_.shape))
+        coef = sweep.lift(np.moveaxis(value, 0, -1))  # type: ignore[call-overload] - stubs know no traced arrays
+        found.append(
+            [LinearTerm(whole(type_.shape), cols, coef, source)] if type_.size and size else []
+        )
+    return found

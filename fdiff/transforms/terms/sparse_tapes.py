@@ -1,0 +1,341 @@
+"""Sparse Jacobians and Hessians of a tape: where their entries are, and the tape of the values.
+
+Forward mode walks the tape of tangents of each input, reverse mode that of cotangents of each
+output; whichever is cheaper by the price of its terms. A Hessian is the Jacobian of the gradient,
+whose lower triangle is stored twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import fdiff.intact_numpy as np
+
+from ...arraytype import ArrayType
+from ...errors import UNNAMED, StructureError, message
+from ...ops.terms import SEED, Entries
+from ...process.progress import Stage
+from ...tape import Tape, prune
+from ...trace import TracedArray, splice
+from ...user_lines import Line
+from ..derivative_tapes import assembled, converted
+from ..pipeline import (
+    COLUMNS,
+    COTANGENTS,
+    INLINE,
+    REAL_COTANGENTS,
+    REAL_TANGENTS,
+    ROWS,
+    SIMPLIFY,
+    TANGENTS,
+    derive,
+)
+from ..simplify import SimplifyingTrace, simplify
+from .frozen_values import FrozenValues, Known
+from .slots import SparsePlaces, filled, places_of
+from .sweep import LinearSweep, TooManyError
+
+DENSE = 1 << 22  # entries of a block whose structure cannot be told
+FORWARD = (INLINE, *TANGENTS, REAL_TANGENTS, SIMPLIFY)
+REVERSE = (INLINE, *COTANGENTS, REAL_COTANGENTS, SIMPLIFY)
+WORTH = 1.3  # listed entries for each that is stored, beyond which the other mode is looked at
+WAY = (
+    "Use products with vectors: fdiff.hvp, fdiff.jvp, or a LinearOperator of SciPy that calls"
+    " them; or differentiate a smaller part."
+)
+
+
+class Asked(NamedTuple):
+    """What is asked of the derivative of a tape with respect to the inputs `wrt`."""
+
+    wrt: tuple[int, ...]
+    mode: str = "auto"
+    by_columns: bool = False  # entries are sorted by columns
+    hessian: bool = False  # the tape is that of a gradient, one output for each of `wrt`
+    lower: bool = False  # of a Hessian the lower triangle alone
+    types: tuple[ArrayType, ...] = ()  # of the dense blocks
+
+
+class SparseBlock(NamedTuple):
+    """The structure of a block: where each row (or column) starts, and the other indices."""
+
+    shape: tuple[int, int]
+    starts: np.ndarray
+    indices: np.ndarray
+
+
+@dataclass
+class StructureFacts:
+    """What a structure took: `price` compares both modes, `cuts` are the lines of cuts."""
+
+    mode: str
+    terms: int = 0
+    products: int = 0
+    listed: int = 0
+    price: int = 0
+    cuts: list[Line | None] = field(default_factory=list)
+
+    def add(self, other: StructureFacts) -> None:
+        self.terms += other.terms
+        self.products += other.products
+        self.listed += other.listed
+        self.price += other.price
+        self.cuts += other.cuts
+
+
+class SparseTape(NamedTuple):
+    """The tape of the values of all blocks, their structure, and what that rests on.
+
+    It holds while the inputs `pins` have these bytes, and while the tape `index`, of the same
+    inputs, gives these `values` (None: no index is computed from floats).
+    """
+
+    tape: Tape
+    blocks: list[SparseBlock]
+    facts: StructureFacts
+    pins: dict[int, bytes]
+    index: Tape | None
+    values: tuple[bytes, ...]
+
+
+class _Part(NamedTuple):
+    """Blocks, by number, that one sweep gives, in a tape of their values."""
+
+    tape: Tape
+    places: list[int]
+    blocks: list[SparseBlock]
+
+
+class _Derivation:
+    """The derivation of all blocks in one mode, from the values that inputs have now."""
+
+    def __init__(self, tape: Tape, asked: Asked, known: Known, mode: str) -> None:
+        self.tape, self.asked, self.known, self.mode = tape, asked, known, mode
+        self.facts = StructureFacts(mode)
+        self.parts: list[_Part] = []
+        self.frozen: list[FrozenValues] = []
+        self.wide = {o for o, t in enumerate(tape.output_types) if t.floating}
+
+    def run(self) -> _Derivation:
+        wrt = self.asked.wrt
+        if self.mode == "forward":
+            for i, k in enumerate(wrt):
+                self._sweep(
+                    derive(FORWARD, self.tape, wrt=(k,), of=sorted(self.wide)),
+                    [(o, i) for o in sorted(self.wide)],
+                )
+        else:
+            for o in sorted(self.wide):
+                self._sweep(
+                    derive(REVERSE, self.tape, wrt=wrt, of=(o,)), [(o, i) for i in range(len(wrt))]
+                )
+        return self
+
+    def _sweep(self, linear: Tape, targets: list[tuple[int, int]]) -> None:
+        """The blocks that one linear tape gives."""
+        if not linear.outputs:
+            return
+        frozen = FrozenValues(linear, self.known)
+        with SimplifyingTrace("jacobian") as trace, Stage(made=trace.builder.nodes):
+            sweep = LinearSweep(linear, trace, frozen)
+            sweep.run()
+            data: list[Any] = []
+            places: list[int] = []
+            blocks: list[SparseBlock] = []
+            for node, (o, i) in zip(linear.outputs, targets, strict=True):
+                if self.asked.hessian and o < i:  # the transpose of another one
+                    continue
+                block, mirror = self._block(sweep, node, o, i)
+                for (structure, values), at in zip((block, mirror), ((o, i), (i, o)), strict=True):
+                    if structure is not None:
+                        blocks.append(structure)
+                        data.append(values)
+                        places.append(at[0] * len(self.asked.wrt) + at[1])
+            tape = simplify(trace.builder.finish([trace.lift(values) for values in data]))
+        self.frozen.append(frozen)
+        found = StructureFacts(self.mode, sum(map(len, sweep.terms.values())), sweep.cuts.products)
+        found.cuts = [cut.line for cut in sweep.cuts.all]
+        found.price = sweep.entries + sweep.cuts.products
+        self.facts.add(found)
+        self.parts.append(_Part(tape, places, blocks))
+
+    def _block(self, sweep: LinearSweep, node: int, o: int, i: int) -> tuple[Any, Any]:
+        """A block, with its values, and of a Hessian the one across the diagonal."""
+        shape = (self.tape.output_types[o].size, self.tape.input_types[self.asked.wrt[i]].size)
+        entries, dtype = (
+            self._entries(sweep, node, o, i, shape),
+            self.asked.types[o * len(self.asked.wrt) + i].dtype,
+        )
+        self.facts.listed += sum(len(e.rows) for e in entries)
+        self.facts.price += 4 * sum(len(e.rows) for e in entries)
+        if not self.asked.hessian:
+            return self._stored(entries, shape, dtype), (None, None)
+        if o != i:
+            turned = (shape[1], shape[0])
+            across = [] if self.asked.lower else _transposed(entries)
+            return self._stored(entries, shape, dtype), self._stored(across, turned, dtype)
+        entries = _chosen(entries, lambda e: e.rows >= e.cols)
+        if self.asked.lower:
+            return self._stored(entries, shape, dtype), (None, None)
+        return self._mirrored(entries, shape, dtype), (None, None)
+
+    def _mirrored(
+        self, entries: list[Entries], shape: tuple[int, int], dtype: np.dtype
+    ) -> tuple[SparseBlock, Any]:
+        """A lower triangle stored at both places, so that what was listed twice is added once."""
+        lower = places_of(entries, shape)
+        if len(lower.cols) < len(lower.slots):
+            values = filled(entries, lower.slots, len(lower.cols), dtype)
+            entries = [Entries(lower.rows, lower.cols.astype(np.int64), values, SEED)]
+        off = _chosen(entries, lambda e: e.rows != e.cols)
+        return self._stored(entries + _transposed(off), shape, dtype)
+
+    def _stored(
+        self, entries: list[Entries], shape: tuple[int, int], dtype: np.dtype
+    ) -> tuple[SparseBlock, Any]:
+        places: SparsePlaces = places_of(entries, shape, by_columns=self.asked.by_columns)
+        values = filled(entries, places.slots, len(places.cols), dtype)
+        return SparseBlock(shape, places.starts, places.cols), values
+
+    def _entries(
+        self, sweep: LinearSweep, node: int, o: int, i: int, shape: tuple[int, int]
+    ) -> list[Entries]:
+        """The entries of a block with respect to its input."""
+        if node in sweep.opaque:
+            return [self._dense(sweep, node, o, i, shape)]
+        if node not in sweep.terms:
+            return []
+        type_ = sweep.type(node)
+        listed = sweep.listed(sweep.terms[node], type_)
+        found = sweep.cuts.of_seed(listed, type_.size, type_.dtype)
+        return found if self.mode == "forward" else _transposed(found)
+
+    def _dense(
+        self, sweep: LinearSweep, node: int, o: int, i: int, shape: tuple[int, int]
+    ) -> Entries:
+        """A block without structure, by dense sweeps."""
+        op, line = sweep.opaque[node]
+        rows, columns = shape
+        if rows * columns > DENSE:
+            fact = (
+                f"the structure behind `{op.primitive.name}` cannot be told, and its dense block of"
+                f" {rows:,} x {columns:,} entries is too large."
+            )
+            raise StructureError(message(UNNAMED, fact, WAY, line))
+        k, columns_first = self.asked.wrt[i], self.mode == "forward"
+        way, size = (COLUMNS, columns) if columns_first else (ROWS, rows)
+        block = derive(way, self.tape, wrt=(k,), of=(o,), size=size)
+        inputs = [TracedArray(sweep.trace, n, sweep.builder.type(n)) for n in sweep.builder.inputs]
+        (out,) = splice(block, inputs, sweep.trace)
+        flat = np.indices(shape).reshape(2, -1)
+        return Entries(flat[0], flat[1], np.reshape(out, (-1,)), SEED)
+
+
+def _chosen(entries: Sequence[Entries], which: Callable[[Entries], np.ndarray]) -> list[Entries]:
+    """The entries that are wanted."""
+    found: list[Entries] = []
+    for e in entries:
+        places = np.flatnonzero(which(e))
+        if len(places) == len(e.rows):
+            found.append(e)
+        elif len(places):
+            found.append(e.at(places, e.rows[places]))
+    return found
+
+
+def _transposed(entries: Sequence[Entries]) -> list[Entries]:
+    return [e._replace(rows=e.cols, cols=e.rows) for e in entries]
+
+
+def sparse_tape(tape: Tape, asked: Asked, known: Known) -> SparseTape:
+    """The sparse derivative of a tape whose inputs have the values `known`, in the cheaper mode.
+
+    Parameters
+    ----------
+    tape : Tape
+        The function; for a Hessian its gradient.
+    asked : Asked
+        What is wanted of it.
+    known : sequence of callable or None
+        What gives the value of each input, if it is there; None for those that are differentiated.
+
+    Raises
+    ------
+    StructureError
+        If a block without structure, or a structure, is too large.
+    """
+    rows = sum(t.size for t in tape.output_types if t.floating)
+    columns = sum(tape.input_types[k].size for k in asked.wrt)
+    first, other = ("forward", "reverse") if columns <= 2 * rows else ("reverse", "forward")
+    if asked.hessian or asked.mode != "auto":
+        return _finished(_derived(tape, asked, known, "forward" if asked.hessian else asked.mode))
+    try:
+        found = _derived(tape, asked, known, first)
+    except StructureError:
+        return _finished(_derived(tape, asked, known, other))
+    stored = sum(len(block.indices) for part in found.parts for block in part.blocks)
+    if found.facts.products or found.facts.listed > WORTH * stored:
+        try:
+            second = _derived(tape, asked, known, other)
+        except StructureError:
+            return _finished(found)
+        found = second if second.facts.price < found.facts.price else found
+    return _finished(found)
+
+
+def _derived(tape: Tape, asked: Asked, known: Known, mode: str) -> _Derivation:
+    try:
+        return _Derivation(tape, asked, known, mode).run()
+    except TooManyError as error:
+        fact = f"the structure has {error.count:,} entries: here the derivative becomes dense."
+        raise StructureError(message(UNNAMED, fact, WAY, error.line)) from None
+
+
+def _finished(found: _Derivation) -> SparseTape:
+    """All blocks in one tape; those that no sweep gives have no entries."""
+    tape, asked = found.tape, found.asked
+    width = len(asked.wrt)
+    by_place = {
+        p: block for part in found.parts for p, block in zip(part.places, part.blocks, strict=True)
+    }
+    blocks: list[SparseBlock] = []
+    for o, out in enumerate(tape.output_types):
+        for i, k in enumerate(asked.wrt):
+            shape = (out.size, tape.input_types[k].size)
+            empty = SparseBlock(
+                shape, np.zeros(shape[asked.by_columns] + 1, np.int32), np.zeros(0, np.int32)
+            )
+            blocks.append(by_place.get(o * width + i, empty))
+    types = [
+        ArrayType((len(b.indices),), t.dtype) for b, t in zip(blocks, asked.types, strict=True)
+    ]
+    places = [p for part in found.parts for p in part.places]
+    whole = assembled(tape, [part.tape for part in found.parts], places, types)
+    whole = converted(simplify(whole), types)
+    pins = {k: a.tobytes() for frozen in found.frozen for k, a in frozen.pins.items()}
+    index, values = _index_tape(found)
+    return SparseTape(whole, blocks, found.facts, pins, index, values)
+
+
+def _index_tape(found: _Derivation) -> tuple[Tape | None, tuple[bytes, ...]]:
+    """What computes the index arrays that rest on floats, and the values they have now."""
+    tapes: list[Tape] = []
+    values: list[bytes] = []
+    for frozen in found.frozen:
+        if frozen.computed:
+            tapes.append(prune(frozen.tape, [*frozen.computed]))
+            values += [array.tobytes() for array in frozen.computed.values()]
+    if not tapes:
+        return None, ()
+    with SimplifyingTrace("jacobian") as trace:
+        inputs = [TracedArray(trace, trace.builder.input(t), t) for t in found.tape.input_types]
+        outs: list[int] = []
+        for tape in tapes:
+            seeds = [
+                trace.lift(np.zeros(t.shape, t.dtype)) for t in tape.input_types[len(inputs) :]
+            ]
+            given = [*inputs, *[TracedArray(trace, s, trace.builder.type(s)) for s in seeds]]
+            outs += [out.id for out in splice(tape, given, trace)]
+        return trace.builder.finish(outs), tuple(values)

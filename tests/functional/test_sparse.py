@@ -1,0 +1,421 @@
+"""``sparse=`` of `jacobian` and `hessian`: results, structures, parts, refusals, solvers."""
+
+import os
+import pickle
+import threading
+from functools import partial
+
+import numpy as np
+import pytest
+import scipy.integrate
+import scipy.optimize
+import scipy.sparse as sp
+
+import fdiff
+from fdiff.errors import DtypeError, InputError, StrictError
+from fdiff.functional import sparse_plans
+from fdiff.transforms.terms import sparse_tapes
+
+X = np.array([1.0, 2.0, -3.0, 0.5, 4.0])
+FORMATS = ("csr", "csc", "coo")
+
+
+def products(x):
+    return x[1:] * x[:-1]
+
+
+def banana(x):
+    return np.sum(100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
+
+
+@pytest.fixture
+def sweeps(monkeypatch):
+    """How many structures are made: one entry for each."""
+    made, real = [], sparse_plans.sparse_tape
+    monkeypatch.setattr(sparse_plans, "sparse_tape", lambda *a: made.append(1) or real(*a))
+    return made
+
+
+# --- results -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tier", ["interpret", "evaluate", "compile"])
+@pytest.mark.parametrize("form", FORMATS)
+def test_results_are_canonical_arrays(form, tier, monkeypatch):
+    monkeypatch.setenv("FDIFF_TIER", tier)
+    slopes = fdiff.jacobian(lambda x: products(x) + 1, sparse=form)
+    for _ in range(3):
+        found = slopes(X)
+    assert type(found) is getattr(sp, f"{form}_array")
+    assert found.has_canonical_format
+    assert (found.shape, found.dtype, found.nnz) == ((4, 5), np.float64, 8)
+    np.testing.assert_array_equal(found.toarray(), fdiff.jacobian(products)(X))
+    np.testing.assert_array_equal(slopes.data(X), found.data)
+    rows, cols = slopes.coordinates(X)
+    assert rows.dtype == cols.dtype == np.int32
+    again = sp.coo_array((found.data, (rows, cols)), shape=found.shape)
+    np.testing.assert_array_equal(again.toarray(), found.toarray())
+    pattern = slopes.pattern(X)
+    assert (type(pattern), pattern.dtype, pattern.nnz) == (type(found), np.bool_, 8)
+    fresh = getattr(sp, f"{form}_array")(found.toarray())
+    for mine, scipys in ((found @ X, fresh @ X), ((found + fresh).toarray(), 2 * fresh.toarray())):
+        np.testing.assert_array_equal(mine, scipys)
+
+
+@pytest.mark.parametrize("tier", ["interpret", "evaluate", "compile"])
+def test_hessians(tier, monkeypatch):
+    monkeypatch.setenv("FDIFF_TIER", tier)
+    expected = fdiff.hessian(banana)(X)
+    for form in FORMATS:
+        found = fdiff.hessian(banana, sparse=form)(X)
+        np.testing.assert_allclose(found.toarray(), expected, rtol=1e-14)
+        assert abs(found - found.T).max() == 0
+        lower = fdiff.hessian(banana, sparse=form, lower=True)(X)
+        np.testing.assert_array_equal(lower.toarray(), np.tril(found.toarray()))
+        assert lower.nnz == 9
+
+
+def test_structural_entries_are_stored_though_they_are_zero():
+    found = fdiff.jacobian(products, np.zeros(5), sparse=True)
+    assert found.nnz == 8
+    assert not found.data.any()
+
+
+def test_results_in_structures():
+    """A sparse array in each place of the nested dense result; blocks without entries have none."""
+    point = {"a": np.array([1.0, 2.0]), "b": 3.0}
+    f = lambda p, q: ({"u": p["a"] * p["b"]}, np.sum(q * q) * p["b"])
+    found = fdiff.jacobian(f, argnums=(0, 1), sparse=True)(point, X)
+    dense = fdiff.jacobian(f, argnums=(0, 1))(point, X)
+    sizes = {"u": 2, "a": 2, "b": 1}
+    for first, rows in ((found[0]["u"], 2), (found[1], 1)):
+        expected = dense[0]["u"] if rows == 2 else dense[1]
+        for k in ("a", "b"):
+            np.testing.assert_array_equal(
+                first[0][k].toarray(), np.reshape(expected[0][k], (rows, sizes[k]))
+            )
+        np.testing.assert_array_equal(first[1].toarray(), np.reshape(expected[1], (rows, 5)))
+    assert found[0]["u"][1].nnz == 0
+    (a, b), (c, d) = fdiff.hessian(lambda x, y: np.sum(x * y**2), (X, X), sparse=True)
+    assert (a.nnz, b.nnz, c.nnz, d.nnz) == (0, 5, 5, 5)
+    np.testing.assert_array_equal(b.toarray(), c.toarray().T)
+    lower = fdiff.hessian(lambda x, y: np.sum(x * y**2), (X, X), sparse=True, lower=True)
+    assert [block.nnz for row in lower for block in row] == [0, 0, 5, 5]
+
+
+def test_small_and_empty():
+    assert fdiff.jacobian(np.sin, 2.0, sparse=True).toarray() == [[np.cos(2.0)]]
+    assert fdiff.hessian(np.sin, 2.0, sparse=True).toarray() == [[-np.sin(2.0)]]
+    assert fdiff.jacobian(np.sin, np.zeros(0), sparse=True).shape == (0, 0)
+    assert fdiff.jacobian(lambda x: np.ones(3), np.zeros(0), sparse="csc").shape == (3, 0)
+    assert fdiff.jacobian(lambda x: np.ones(3), X, sparse=True).nnz == 0
+    counts = fdiff.jacobian(lambda x: (x * 2, np.argsort(x)), X, sparse=True)
+    assert (counts[0].nnz, counts[1].nnz, counts[1].shape) == (5, 0, (5, 5))
+
+
+def test_float32():
+    x = X.astype(np.float32)
+    assert fdiff.jacobian(products, x, sparse=True).dtype == np.float32
+    assert fdiff.hessian(banana, x, sparse=True).dtype == np.float32
+    mixed = fdiff.jacobian(lambda x: x * np.ones(5), sparse=True)
+    assert mixed.data(x).dtype == fdiff.jacobian(lambda x: x * np.ones(5))(x).dtype
+
+
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+def test_complex_conventions(mode):
+    z = X + 1j * X[::-1]
+    cases = [
+        (lambda z: z[1:] * z[:-1] + np.cumsum(z)[1:], "holomorphic", z),
+        (lambda z: np.real(z[1:] * np.conj(z[:-1])), "conjugate", z),
+        (lambda z: np.abs(np.fft.fft(z)) ** 2, "conjugate", z),
+        (lambda x: np.exp(1j * x), "error", X),
+        (lambda x: np.real(np.fft.ifft(np.fft.fft(x) * np.exp(1j * x[0]))), "error", X),
+    ]
+    for f, choice, point in cases:
+        expected = fdiff.jacobian(f, complex_inputs=choice, mode=mode)(point)
+        found = fdiff.jacobian(f, complex_inputs=choice, mode=mode, sparse=True)(point)
+        assert found.dtype == expected.dtype
+        np.testing.assert_allclose(found.toarray(), expected, atol=1e-13)
+    with pytest.raises(DtypeError, match="without a choice of convention"):
+        fdiff.jacobian(lambda z: z * z, z, sparse=True)
+
+
+# --- values and shared indices -------------------------------------------------------------------
+
+
+def test_data_is_the_callers_and_indices_are_shared():
+    slopes = fdiff.jacobian(np.diff, sparse=True)
+    first, second = slopes(X), slopes(X)
+    first.data[:] = 7
+    slopes.data(X)[:] = 8
+    np.testing.assert_array_equal(second.toarray(), fdiff.jacobian(np.diff)(X))
+    np.testing.assert_array_equal(slopes(X).data, second.data)
+    assert first.indices is second.indices
+    with pytest.raises(ValueError, match="read-only"):
+        first.eliminate_zeros()
+    copy = second.copy()
+    copy.data[0] = 0
+    copy.eliminate_zeros()
+    assert (copy.nnz, second.nnz) == (7, 8)
+    rows, _ = slopes.coordinates(X)
+    rows[:] = 0
+    assert slopes.coordinates(X)[0].any()
+
+
+def test_values_into_buffers():
+    slopes = fdiff.jacobian(products, sparse="csc")
+    buffer = np.empty(8)
+    for _ in range(4):
+        assert slopes.data(X, out=buffer) is buffer
+        np.testing.assert_array_equal(buffer, slopes(X).data)
+    for wrong, kind in (
+        (np.empty(7), InputError),
+        (np.empty(8, np.float32), DtypeError),
+        ([0.0] * 8, InputError),
+    ):
+        with pytest.raises(kind, match="out"):
+            slopes.data(X, out=wrong)
+
+
+# --- index arrays --------------------------------------------------------------------------------
+
+
+def test_changed_indices_make_other_structures(sweeps):
+    """Meshes that alternate are looked up; eight are kept; there is no trace but for lengths."""
+    slopes = fdiff.jacobian(lambda x, i: x[i] ** 2, sparse=True)
+    rng = np.random.default_rng(0)
+    meshes = [rng.integers(0, 5, 6) for _ in range(9)]
+    for i in meshes[:8] * 2:
+        np.testing.assert_array_equal(slopes(X, i).toarray(), 2 * X[i][:, None] * np.eye(5)[i])
+        np.testing.assert_array_equal(slopes.coordinates(X, i)[1], i)
+    assert len(sweeps) == 8
+    slopes(X, meshes[8])
+    slopes(X, meshes[7])
+    assert len(sweeps) == 9
+    slopes(X, meshes[0])
+    assert len(sweeps) == 10
+    assert slopes(X, meshes[0][:3]).shape == (3, 5)
+    assert [len(kept) for kept in slopes.program.variants.values()] == [1, 1]
+
+
+def test_captured_indices():
+    places = np.array([0, 1, 2])
+    slopes = fdiff.jacobian(lambda x: x[places] ** 2, sparse=True)
+    assert slopes(X).indices.tolist() == [0, 1, 2]
+    places[:] = [4, 3, 0]
+    assert slopes(X).indices.tolist() == [4, 3, 0]
+
+
+def test_indices_computed_from_floats_that_do_not_move():
+    slopes = fdiff.jacobian(lambda x, p: x[np.argsort(p)] ** 2, sparse=True)
+    for p in (X, -X, X):
+        assert slopes(X, p).indices.tolist() == np.argsort(p).tolist()
+        np.testing.assert_array_equal(slopes.data(X, p), 2 * X[np.argsort(p)])
+
+
+def test_indices_that_depend_on_what_is_differentiated():
+    slopes = fdiff.jacobian(lambda x: x[np.argsort(x)] ** 2, sparse=True)
+    for x in (X, -X):
+        assert slopes(x).nnz == 25
+        np.testing.assert_array_equal(
+            slopes(x).toarray(), fdiff.jacobian(lambda x: np.sort(x) ** 2)(x)
+        )
+
+
+@pytest.mark.parametrize("tier", ["interpret", "compile"])
+def test_captured_sparse_matrices(tier, monkeypatch):
+    monkeypatch.setenv("FDIFF_TIER", tier)
+    matrix = sp.random_array((5, 5), density=0.4, rng=1, format="csr")
+    slopes = fdiff.jacobian(lambda x: matrix @ np.tanh(x) + x * (matrix.T @ x**2), sparse=True)
+
+    def expected(x):
+        a = matrix.toarray()
+        return a / np.cosh(x) ** 2 + np.diag(a.T @ x**2) + x[:, None] * a.T * 2 * x
+
+    np.testing.assert_allclose(slopes(X).toarray(), expected(X), rtol=1e-13)
+    matrix.data *= 3
+    np.testing.assert_allclose(slopes(X).toarray(), expected(X), rtol=1e-13)
+    matrix = sp.random_array((5, 5), density=0.6, rng=2, format="csr")
+    np.testing.assert_allclose(slopes(X).toarray(), expected(X), rtol=1e-13)
+
+
+def test_branches_have_structures_of_their_own():
+    slopes = fdiff.jacobian(lambda x: x[1:] * x[0] if x[0] > 0 else x[1:] ** 2, sparse=True)
+    assert [slopes(x).nnz for x in (X, -X, X, -X)] == [8, 4, 8, 4]
+    assert len(slopes.data(-X)) == 4
+
+
+# --- beside other operators -----------------------------------------------------------------------
+
+
+def test_inside_traced_functions():
+    slopes = fdiff.jacobian(products, sparse="csc")
+    np.testing.assert_array_equal(fdiff.jit(lambda x: slopes(x) @ x)(X), 2 * products(X))
+    np.testing.assert_array_equal(
+        fdiff.grad(lambda x: np.sum(slopes(x) @ x))(X),
+        fdiff.grad(lambda x: 2 * np.sum(products(x)))(X),
+    )
+    for _ in range(2):
+        compiled = fdiff.jit(slopes)(X)
+        assert type(compiled) is sp.csc_array
+        np.testing.assert_array_equal(compiled.toarray(), slopes(X).toarray())
+    gathered = fdiff.jacobian(lambda x, i: x[i] ** 2, sparse=True)
+    for i in (np.array([0, 2]), np.array([1, 1])):
+        np.testing.assert_array_equal(
+            fdiff.jit(lambda x, i: gathered(x, i) @ x)(X, i), 2 * X[i] ** 2
+        )
+
+
+def test_batches_have_values_alone():
+    slopes = fdiff.jacobian(products, sparse=True)
+    batch = np.stack([X, -X, 2 * X])
+    np.testing.assert_array_equal(fdiff.vmap(slopes.data)(batch), [slopes.data(x) for x in batch])
+    with pytest.raises(InputError, match=r"fdiff\.vmap\(J\.data\)"):
+        fdiff.vmap(slopes)(batch)
+
+
+def test_recorded_arrays():
+    slopes = fdiff.jacobian(products, sparse=True)
+    x = fdiff.autograd.tensor(X, requires_grad=True)
+    with pytest.raises(InputError, match=r"x\.detach\(\)"):
+        slopes(x)
+    with pytest.raises(InputError, match=r"x\.detach\(\)"):
+        fdiff.jacobian(products, x, sparse=True)
+    values = slopes.data(x)
+    (values**2).sum().backward()
+    np.testing.assert_array_equal(
+        np.asarray(x.grad), fdiff.grad(lambda x: np.sum(slopes.data(x) ** 2))(X)
+    )
+
+
+def test_pickles_compiled_kernels_and_signatures():
+    slopes = fdiff.jacobian(products, sparse="csc")
+    for made in (slopes, slopes.data, slopes.pattern, slopes.coordinates):
+        again = pickle.loads(pickle.dumps(made))
+        assert repr(again(X)) == repr(made(X))
+    assert slopes.data is slopes.data
+    assert "compiled" in repr(slopes.data.compile("f8[1000]"))
+    assert str(slopes.__signature__).startswith("(x)")
+
+
+def test_threads_and_forks():
+    slopes = fdiff.jacobian(lambda x: np.sin(x[1:]) * x[:-1], sparse=True)
+    expected = fdiff.jacobian(lambda x: np.sin(x[1:]) * x[:-1])(X)
+    found = []
+    workers = [threading.Thread(target=lambda: found.append(slopes(X).toarray())) for _ in range(8)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert len(found) == 8
+    for one in found:
+        np.testing.assert_allclose(one, expected, rtol=1e-15)
+    if hasattr(os, "fork"):
+        reading, writing = os.pipe()
+        if (child := os.fork()) == 0:
+            os.write(writing, slopes.data(X).tobytes())
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        assert os.read(reading, 1000) == slopes.data(X).tobytes()
+        os.close(reading)
+        os.close(writing)
+
+
+def test_an_interrupted_structure_leaves_nothing(monkeypatch):
+    slopes = fdiff.jacobian(lambda x: np.cos(x[1:]) * x[:-1], sparse=True)
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sparse_tapes, "places_of", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            slopes(X)
+    np.testing.assert_allclose(
+        slopes(X).toarray(), fdiff.jacobian(lambda x: np.cos(x[1:]) * x[:-1])(X)
+    )
+
+
+# --- refusals ----------------------------------------------------------------------------------
+
+
+BESIDE = "for dense results"
+sparse = partial(fdiff.jacobian, sparse=True)
+REFUSED = [
+    (lambda: fdiff.jacobian(products, sparse="bsr"), InputError, "or 'coo', not 'bsr'"),
+    (lambda: fdiff.jacobian(products, X, sparse=1), InputError, "sparse must be"),
+    (lambda: sparse(products, chunk_size=2), InputError, f"chunk_size=2 is {BESIDE}"),
+    (lambda: sparse(banana, create_graph=True), InputError, f"create_graph=True is {BESIDE}"),
+    (lambda: sparse(products, strategy="reverse-mode"), InputError, BESIDE),
+    (lambda: fdiff.hessian(banana, lower=True), InputError, "lower=True is for sparse Hessians"),
+    (lambda: fdiff.hessian(banana, sparse=True, lower=""), InputError, "lower must be True or"),
+    (lambda: fdiff.hessian(products, X, sparse=True), InputError, "of one number"),
+    (lambda: sparse(products)(X > 0), DtypeError, "not bool"),
+    (lambda: sparse(products)(X, out=X), InputError, r"\.data\(x, out="),
+    (lambda: sparse(np.ones_like, X, strict=True), StrictError, "independent"),
+    (lambda: fdiff.jacobian(products).pattern, AttributeError, r"\(products\).*sparse=True"),
+    (lambda: fdiff.hessian(banana).data, AttributeError, "sparse=True"),
+    (lambda: fdiff.grad(banana).data, AttributeError, "no attribute 'data'$"),
+    (lambda: sparse(products).data.pattern, AttributeError, "'pattern'$"),
+]
+
+
+@pytest.mark.parametrize(("ask", "kind", "words"), REFUSED)
+def test_refusals(ask, kind, words):
+    with pytest.raises(kind, match=words):
+        ask()
+
+
+# --- solvers of SciPy take the prepared functions ---------------------------------------------
+
+
+def reaction(t, y):
+    return np.concatenate([[0.0], y[2:] - 2 * y[1:-1] + y[:-2], [0.0]]) - y**3
+
+
+@pytest.mark.parametrize("method", ["BDF", "Radau"])
+def test_implicit_integrators(method):
+    y = np.linspace(0, 1, 20)
+    slopes = fdiff.jacobian(reaction, argnums=1, sparse="csc")
+    found = scipy.integrate.solve_ivp(
+        reaction, (0, 1), y, method=method, jac=slopes, rtol=1e-8, atol=1e-8
+    )
+    dense = scipy.integrate.solve_ivp(reaction, (0, 1), y, method="DOP853", rtol=1e-10, atol=1e-10)
+    assert found.success
+    np.testing.assert_allclose(found.y[:, -1], dense.y[:, -1], atol=1e-6)
+
+
+def test_optimisers():
+    """Least squares, constraints with the Hessian of a Lagrangian, and a Newton method."""
+
+    def residuals(x):
+        return np.concatenate([10 * (x[1:] - x[:-1] ** 2), 1 - x[:-1]])
+
+    start = np.full(6, 0.5)
+    found = scipy.optimize.least_squares(
+        residuals, start, jac=fdiff.jacobian(residuals, sparse=True)
+    )
+    np.testing.assert_allclose(found.x, 1, atol=1e-6)
+    curved = lambda x: x[1:] ** 2 + x[:-1]
+    second = fdiff.hessian(lambda x, v: v @ curved(x), sparse=True)
+    limits = scipy.optimize.NonlinearConstraint(
+        curved,
+        -np.inf,
+        1.5,
+        jac=fdiff.jacobian(curved, sparse=True),
+        hess=lambda x, v: second(x, v),
+    )
+    found = scipy.optimize.minimize(
+        banana, start, jac=fdiff.grad(banana), hess=fdiff.hessian(banana, sparse=True),
+        method="trust-constr", constraints=[limits],
+    )  # fmt: skip
+    assert found.success
+    assert np.all(curved(found.x) <= 1.5 + 1e-6)
+    found = scipy.optimize.minimize(
+        banana,
+        start,
+        jac=fdiff.grad(banana),
+        hess=fdiff.hessian(banana, sparse=True),
+        method="Newton-CG",
+    )
+    np.testing.assert_allclose(found.x, 1, atol=1e-4)

@@ -1,0 +1,336 @@
+"""Sparse derivatives by terms and cuts: each op, random programs, entries that do not exist."""
+
+import os
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tapes import tape_of_op, values
+
+from fdiff.dispatch.program import Program
+from fdiff.functional.block_results import block_type
+from fdiff.functional.device_calls import tracing_for
+from fdiff.functional.invocation import ValuePlan
+from fdiff.ops.lazy_tables import MODULES
+from fdiff.ops.terms import common
+from fdiff.primitive import PRIMITIVES, load_tables
+from fdiff.transforms.pipeline import COLUMNS, GRADIENT, derive
+from fdiff.transforms.terms import sparse_tapes, sweep
+from fdiff.transforms.terms.sparse_tapes import Asked, sparse_tape
+
+for module in MODULES:
+    __import__(module)
+load_tables()
+LONG = "FDIFF_LONG_TESTS" in os.environ
+MODES = ("forward", "reverse")
+CASES = [
+    pytest.param(op, sample, id=f"{op.name}-{k}")
+    for op in PRIMITIVES.values()
+    if op.jvp is not None and not op.refuses
+    for k, sample in enumerate(op.samples)
+]
+
+
+def traced(f, x):
+    """The tape of `f` as operators have it, and its inputs: `x`, then what `f` captures."""
+    with tracing_for(None):
+        variant, inputs = Program("make_tape", None, ValuePlan).trace(f, (x,), {})
+    return variant.tape, [np.asarray(a) for a in inputs]
+
+
+def blocks(tape, arrays, k, **asked):
+    """Every block of the sparse derivative with respect to input `k`, and what it is made of."""
+    types = tuple(block_type(o, tape.input_types[k], "forward") for o in tape.output_types)
+    known = [None if j == k else (lambda a=a: np.asarray(a)) for j, a in enumerate(arrays)]
+    found = sparse_tape(tape, Asked((k,), types=types, **asked), known)
+    kind = sp.csc_array if asked.get("by_columns") else sp.csr_array
+    data = values(found.tape, *arrays)
+    arrays = [
+        kind((d, b.indices, b.starts), shape=b.shape)
+        for d, b in zip(data, found.blocks, strict=True)
+    ]
+    assert all(a.has_canonical_format for a in arrays)
+    return arrays, found
+
+
+def dense(tape, arrays, k, o):
+    """The same block by a dense sweep, which knows nothing of terms."""
+    size = tape.input_types[k].size
+    block = values(derive(COLUMNS, tape, wrt=(k,), of=(o,), size=size), *arrays)[0]
+    return block.reshape((tape.output_types[o].size, size))
+
+
+def close(found, expected, tolerance=1e-9):
+    scale = max(1.0, np.max(np.abs(expected), initial=0.0, where=np.isfinite(expected)))
+    np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance * scale)
+
+
+@pytest.mark.parametrize(("op", "sample"), CASES)
+def test_every_op_in_both_modes(op, sample, rng):
+    arrays = [np.asarray(a) for a in sample.make(rng)]
+    tape = tape_of_op(op, arrays, sample.params)
+    wide = [o for o, t in enumerate(tape.output_types) if t.floating]
+    for k, type_ in enumerate(tape.input_types):
+        if not (wide and type_.floating and type_.size):
+            continue
+        for mode in MODES:
+            found, _ = blocks(tape, arrays, k, mode=mode)
+            for o in wide:
+                expected = dense(tape, arrays, k, o)
+                if o not in sample.constant:
+                    close(found[o].toarray(), expected, 1e-6 if type_.dtype == "f4" else 1e-9)
+                assert not np.any(expected[~places(found[o])]) or o in sample.constant
+
+
+def places(array):
+    """Where an array has entries, zeros included."""
+    full = np.zeros(array.shape, bool)
+    coo = array.tocoo()
+    full[coo.coords] = True
+    return full
+
+
+# --- random programs --------------------------------------------------------------------------
+
+
+def step(kind, a, pool, r):
+    """One step of a random program: an array made of `a`."""
+    flat, shape = a.reshape(-1), a.shape
+    many, last = bool(shape and shape[-1] > 1), bool(shape)
+    match kind:
+        case 0:
+            return np.sin(a) * a
+        case 1:
+            return a[..., 1:] * a[..., :-1] if many else a * 2
+        case 2:
+            return flat[r.integers(-a.size, a.size, (int(r.integers(1, 4)), 3))]
+        case 3:
+            b = np.zeros(7)
+            np.add.at(b, r.integers(0, 7, a.size), flat)
+            return b
+        case 4:
+            return np.sum(a * a, axis=int(r.integers(a.ndim))) if last else a * a
+        case 5:
+            b = np.zeros(a.size + 3)
+            b[1 : 1 + a.size] = flat
+            b[2] = flat[0] * 3
+            b[::2] = b[::2] ** 2
+            b[-1::-3] = b[::3] * 2 if len(b[-1::-3]) == len(b[::3]) else 1.0
+            return b
+        case 6:
+            return np.concatenate([flat, [np.sum(a)], flat[::-1] ** 2])
+        case 7:
+            return np.roll(a, int(r.integers(-3, 4)), axis=-1) * a if last else a
+        case 8:
+            return np.where(r.normal(size=shape) > 0, a, np.cos(a))
+        case 9:
+            return np.diff(a, axis=-1) if many else a
+        case 10:
+            return np.cumsum(a, axis=-1) if last else a
+        case 11:
+            return np.einsum("...i,ji->...j", a, r.normal(size=(3, shape[-1]))) if last else a
+        case 12:
+            return a.T * 2.0
+        case 13:
+            return np.stack([a, a * a, np.exp(-a)], axis=int(r.integers(a.ndim + 1)))
+        case 14:
+            return a[..., None] * flat[:3]
+        case 15:
+            cuts = sorted({0, *r.integers(0, a.size, 2).tolist()})
+            return np.add.reduceat(flat, cuts)
+        case 16:
+            b = flat.copy()
+            b[r.integers(0, a.size, 3)] = flat[:1] * r.normal(size=3)
+            return b
+        case 17:
+            return flat[r.permutation(a.size)][::-2]
+        case 18:
+            return np.linalg.solve(
+                np.eye(2) * 3 + 0.1 * r.normal(size=(2, 2)), np.resize(flat, (3, 2, 1))
+            )
+        case 19:
+            return np.real(np.fft.ifft(np.fft.fft(flat) * (1 + 1j))) * flat
+        case _:
+            return np.tanh(a) + pool[int(r.integers(len(pool)))].reshape(-1)[0]
+
+
+def program(seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(4, 13))
+
+    def f(x):
+        r = np.random.default_rng(seed + 1)
+        pool = [x, x.reshape((2, -1)) if n % 2 == 0 else x]
+        for _ in range(int(r.integers(2, 9))):
+            a = pool[int(r.integers(len(pool)))]
+            if 0 < a.size <= 200:
+                b = step(int(r.integers(21)), a, pool, r)
+                pool += [b] if b.size else []
+        return np.concatenate([p.reshape(-1) for p in pool[-2:]])
+
+    return f, rng.normal(size=n)
+
+
+@pytest.mark.filterwarnings("ignore::fdiff.errors.RetraceWarning")
+@settings(max_examples=1000 if LONG else 40, deadline=None)
+@given(st.integers(0, 10**6))
+def test_random_programs(seed):
+    """Forward, reverse, by columns, Hessian and lower triangle are the dense ones."""
+    f, x = program(seed)
+    tape, arrays = traced(f, x)
+    expected = dense(tape, arrays, 0, 0)
+    for mode in MODES:
+        (found,), _ = blocks(tape, arrays, 0, mode=mode, by_columns=mode == "reverse")
+        close(found.toarray(), expected)
+        assert not expected[~places(found)].any()
+    weights = np.arange(1, 1 + len(expected)) / len(expected)
+    tape, arrays = traced(lambda x: np.sum(np.sin(f(x)) * weights), x)
+    slopes = derive(GRADIENT, tape, wrt=(0,), keep=(1,))
+    expected = dense(slopes, arrays, 0, 0)
+    (full,), _ = blocks(slopes, arrays, 0, hessian=True)
+    (lower,), _ = blocks(slopes, arrays, 0, hessian=True, lower=True)
+    close(full.toarray(), expected)
+    np.testing.assert_array_equal(full.toarray(), full.toarray().T)
+    np.testing.assert_array_equal(places(full), places(full).T)
+    np.testing.assert_array_equal(lower.toarray(), np.tril(full.toarray()))
+
+
+# --- runs -------------------------------------------------------------------------------------
+
+
+@given(
+    *[st.integers(0, 9)] * 2,
+    *[st.integers(0, 9), st.integers(1, 9)] * 1,
+    st.integers(-4, 4),
+    st.integers(1, 4),
+)
+def test_common_entries_of_runs(start, begin, size, count, step, stride):
+    first, second = (start, size, step or 1), (begin, count, stride)
+    numbers = [start + k * first[2] for k in range(size)]
+    own = [begin + j * stride for j in range(count)]
+    expected = [(k, own.index(n)) for k, n in enumerate(numbers) if n in own]
+    met = common(first, second)
+    found = (
+        []
+        if met is None
+        else list(zip(*[[a + d * t for t in range(n)] for a, n, d in met], strict=True))
+    )
+    assert found == expected
+
+
+# --- what has no entry, and what has no structure ------------------------------------------------
+
+INF = np.inf
+NO_ENTRY = {
+    "square": (lambda x: x * x, [INF, 2.0, 3.0]),
+    "difference": (lambda x: np.diff(1 / x), [0.0, 2.0, 3.0]),
+    "padded": (
+        lambda x: np.concatenate([x[1:], [1.0]]) * np.array([INF, 1.0, 2.0]),
+        [1.0, 2.0, 3.0],
+    ),
+    "stored": (lambda x: stored(x) + 1, [INF, np.nan, 3.0]),
+    "stencil": (lambda x: np.log(x[:2]) + x[1:], [0.0, 1.0, 2.0]),
+    "gathered": (lambda x: np.exp(x)[np.array([2, 0, 0])], [INF, np.nan, 1.0]),
+}
+
+
+def stored(x):
+    y = np.zeros(3)
+    y[1:] = x[1:] ** 2
+    return y
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", NO_ENTRY)
+def test_entries_that_do_not_exist_are_zero(name, mode):
+    """Structure is that at an ordinary point, and infinities stay in their entries."""
+    f, x = NO_ENTRY[name]
+    x = np.array(x)
+    tape, (_, *others) = traced(f, x)
+    ordinary = [np.array([1.1, 1.2, 1.3]), *others]
+    (found,), _ = blocks(tape, [x, *others], 0, mode=mode)
+    (usual,), _ = blocks(tape, ordinary, 0, mode=mode)
+    np.testing.assert_array_equal(places(usual), places(found))
+    there = np.nan_to_num(dense(tape, ordinary, 0, 0), nan=0.0) != 0
+    np.testing.assert_array_equal(places(found), there)
+    assert not found.toarray()[~there].any()
+
+
+def test_a_hessian_at_an_infinity():
+    tape, _ = traced(lambda x: np.sum(x**3) + x[0] * x[1], np.ones(3))
+    slopes = derive(GRADIENT, tape, wrt=(0,), keep=(1,))
+    (found,), _ = blocks(slopes, [np.array([INF, 1.0, 2.0])], 0, hessian=True)
+    np.testing.assert_array_equal(found.toarray(), [[INF, 1, 0], [1, 6, 0], [0, 0, 12]])
+    np.testing.assert_array_equal(found.data, [INF, 1, 1, 6, 12])
+
+
+def test_what_has_no_structure_is_dense_up_to_a_size(monkeypatch):
+    tape, _ = traced(lambda x: np.sort(x) * x[np.argsort(x)], np.zeros(5))
+    x = np.array([3.0, 1.0, 2.0, 5.0, 4.0])
+    (found,), _ = blocks(tape, [x], 0, mode="forward")
+    assert found.nnz == 25
+    close(found.toarray(), dense(tape, [x], 0, 0))
+    monkeypatch.setattr(sparse_tapes, "DENSE", 24)
+    with pytest.raises(
+        sparse_tapes.StructureError, match=r"`gather` cannot be told.*5 x 5 entries"
+    ) as error:
+        blocks(tape, [x], 0, mode="forward")
+    assert "test_terms.py" in str(error.value)
+    assert "fdiff.hvp" in str(error.value)
+
+
+def test_other_outputs_keep_their_structure():
+    tape, _ = traced(lambda x: (x[np.argsort(x)], x**2), np.zeros(5))
+    (first, second), _ = blocks(tape, [np.arange(5.0)], 0, mode="forward")
+    assert (first.nnz, second.nnz) == (25, 5)
+
+
+def test_too_many_entries_name_the_line(monkeypatch):
+    tape, _ = traced(lambda x: np.sum(np.sin(x)) * x, np.zeros(50))
+    monkeypatch.setattr(sweep, "MOST", 1000)
+    with pytest.raises(sparse_tapes.StructureError, match="2,500 entries: here") as error:
+        blocks(tape, [np.zeros(50)], 0)
+    assert "np.sum(np.sin(x)) * x" in str(error.value)
+
+
+# --- modes and cuts ------------------------------------------------------------------------------
+
+
+def test_the_cheaper_mode_is_taken():
+    weights = np.ones((64, 32))
+    tape, arrays = traced(lambda x: np.tanh(x @ weights) @ weights.T[:, :2], np.ones(64))
+    assert blocks(tape, arrays, 0, mode="auto")[1].facts.mode == "reverse"
+    tape, arrays = traced(lambda x: np.sin(x[0]) * np.ones(64) + x[1], np.ones(2))
+    assert blocks(tape, arrays, 0, mode="auto")[1].facts.mode == "forward"
+
+
+def test_many_stores_are_merged_and_cut():
+    """Thousands of stores, one after the other, neither grow with their square nor recurse."""
+
+    def f(x):
+        y = np.zeros(300)
+        for k in range(300):
+            y[(7 * k) % 300] = x[k] * y[(7 * k + 1) % 300] + x[k]
+        return y
+
+    x = np.linspace(0.5, 1.0, 300)
+    tape, arrays = traced(f, x)
+    (found,), _ = blocks(tape, arrays, 0, mode="forward")
+    close(found.toarray(), dense(tape, arrays, 0, 0))
+
+
+def test_equal_bytes_at_one_point():
+    f, x = program(77)
+    tape, arrays = traced(f, x)
+    first, second = (blocks(tape, arrays, 0)[0][0].data.tobytes() for _ in range(2))
+    assert first == second
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_float32_stays(mode):
+    tape, _ = traced(lambda x: np.diff(x**2) / 3, np.zeros(6, np.float32))
+    (found,), _ = blocks(tape, [np.arange(6, dtype=np.float32)], 0, mode=mode)
+    assert found.dtype == np.float32
+    assert found.indices.dtype == np.int32
