@@ -26,24 +26,28 @@ PAGE = DOCS / "errors.md"
 FILE = "model.py"  # what messages call the examples
 HEAD = """# Errors
 
-Written by `docs/make_errors.py`, which runs every example. A message names the call, shows your
-line, states the fact and offers a way out. Every error is a subclass of `fdiff.errors.FdiffError`
-and of the built-in class that NumPy or torch would raise. Tracebacks show your frames and one of
-fdiff; `FDIFF_TRACEBACK=full` in the environment shows all. The examples begin with
-`import numpy as np` and `import fdiff`.
+This page shows an example of each error, its message and the corrected code. A message names the
+call, shows your line, states the fact and suggests a way out. Each error is a subclass of
+`fdiff.errors.FdiffError` and of the built-in class that NumPy or torch would raise. Tracebacks show
+your frames and one frame of fdiff; `FDIFF_TRACEBACK=full` in the environment shows all frames. The
+examples begin with `import numpy as np` and `import fdiff`. `docs/make_errors.py` runs every
+example and writes this page.
 """
 TAIL = """
 ## Faults of fdiff
 
-`CompileError` and `TapeError` tell of a defect of fdiff, never of your code, and are raised only
-where you asked for a kernel (`jit`, `compile`, a fixed tier). Nobody else sees them: the function
-stays interpreted, which a `DefectWarning` says once. All three say what to report. `ForkError`:
-a child was forked while a thread of its parent compiled, and cannot compile itself; start workers
-by "spawn" or "forkserver", or compile before the fork. `LeakError`: a traced array was kept where
-fdiff does not see it, in a thread or by code written in C, and was used after its trace.
+`CompileError` and `TapeError` report a defect of fdiff, never of your code. They are raised only
+if you asked for a kernel (`jit`, `compile`, a fixed tier). Otherwise the function stays
+interpreted, and a `DefectWarning` says so once. The messages say what to report.
 
-`DeviceError` depends on the machine: ``device="cuda"`` was asked for, and there is no GPU, no
-driver, one older than the toolkit, or no package for it, as the message says ([GPUs](cuda.md)).
+`ForkError`: a thread of the parent was compiling when the process was forked, so the child
+cannot compile. Start workers by "spawn" or "forkserver", or compile before the fork.
+
+`LeakError`: a traced array was kept where fdiff does not see it, in a thread or by code written
+in C, and was used after its trace.
+
+`DeviceError`: you asked for ``device="cuda"``, and this machine has no GPU, no driver, a driver
+that is older than the toolkit, or no package for it. The message says which ([GPUs](cuda.md)).
 """
 
 

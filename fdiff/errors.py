@@ -20,7 +20,7 @@ from .user_lines import Line, show_line, shown_place, user_line
 
 
 class FdiffError(Exception):
-    """Base class of every error that fdiff raises on its own account."""
+    """Base class of every error of fdiff."""
 
 
 E = TypeVar("E", bound=FdiffError)
@@ -39,11 +39,11 @@ class LeakError(TraceError):
 
 
 class DtypeError(FdiffError, TypeError):
-    """A derivative was asked with respect to something that is not floating point."""
+    """A derivative was requested with respect to a value that is not floating point."""
 
 
 class InputError(FdiffError, TypeError):
-    """An argument, or an output of `f`, has a type the call does not take."""
+    """An argument, or an output of `f`, has a type that the call does not accept."""
 
 
 class VectorError(FdiffError, RuntimeError):
@@ -51,23 +51,23 @@ class VectorError(FdiffError, RuntimeError):
 
 
 class StrictError(FdiffError, RuntimeError):
-    """With ``strict=True``: an output does not depend on an input."""
+    """Under ``strict=True``: an output does not depend on an input."""
 
 
 class GradcheckError(FdiffError, RuntimeError, AssertionError):
-    """A derivative differs from the one measured by `gradcheck` or `check_grads`."""
+    """A derivative differs from the one that `gradcheck` or `check_grads` measured."""
 
 
 class KinkError(FdiffError, ArithmeticError):
-    """Under ``kinks("raise")``: a derivative was taken at a point that has none."""
+    """Under ``kinks("raise")``: a function has no derivative at this point."""
 
 
 class AnomalyError(FdiffError, RuntimeError, FloatingPointError):
-    """With `detect_anomaly` or `debug_nans`: a NaN or an infinity, and what made it."""
+    """Under `detect_anomaly` or `debug_nans`: an operation made a NaN or an infinity."""
 
 
 class ConvergenceError(FdiffError, RuntimeError):
-    """A derivative was asked of what a solver of SciPy returned without having converged."""
+    """A derivative was requested of the result of a SciPy solver that did not converge."""
 
 
 class StructureError(FdiffError, RuntimeError):
@@ -75,23 +75,23 @@ class StructureError(FdiffError, RuntimeError):
 
 
 class TapeError(FdiffError, AssertionError):
-    """A tape, or a program of loops, breaks one of its laws: a fault of fdiff alone."""
+    """A tape or a loop program breaks one of its rules: a defect of fdiff."""
 
 
 class CompileError(FdiffError, RuntimeError):
-    """A kernel was asked for that fdiff failed to make: a fault of fdiff, never of the user."""
+    """fdiff failed to compile a kernel that you asked for: a defect of fdiff, not of your code."""
 
 
 class DtypeWarning(UserWarning):
-    """Integers of NumPy were differentiated: they were taken as float64."""
+    """Integers of NumPy were converted to float64, to be differentiated."""
 
 
 class DefectWarning(UserWarning):
-    """fdiff failed to make a kernel nobody asked for: results are right, a report is welcome."""
+    """fdiff failed to compile a kernel by itself: results are right, a report is welcome."""
 
 
 class DeviceError(FdiffError, RuntimeError):
-    """The device that was asked for is missing here, or cannot run this call."""
+    """The device that you asked for is missing, or cannot run this call."""
 
 
 class ForkError(FdiffError, RuntimeError):
@@ -103,7 +103,7 @@ class ForkError(FdiffError, RuntimeError):
 
 
 class RetraceWarning(UserWarning):
-    """`f` is traced at each call: it reads what cannot be compared, or branches another way."""
+    """fdiff traces `f` at each call: `f` reads data that cannot be compared, or branches anew."""
 
 
 # What to ask for where a dense result has no room: the one place that says so.
