@@ -42,13 +42,19 @@ PAGE = ROOT / "docs" / "coverage.md"
 RANKS = 300
 FILES = tempfile.TemporaryDirectory()  # where examples read and write
 INTRODUCTION = """\
-Written by `docs/make_coverage.py`. *Rank*: how many ops users write more often. Each example is
-checked against plain NumPy and SciPy for its value and against differences for its first and
-second derivative (`tests/project/test_coverage.py`). A function that reads a file, a
-setting or random numbers is *traced at each call*, which a `RetraceWarning` says. What is
-differentiated of `quad`, `root`, `minimize`, `solve_ivp` and others: [solvers.md](solvers.md).
-Recorded arrays have the same gradients, or an error where a plain array would be made of them
-(`tests/autograd/test_coverage_on_recorded_arrays.py`)."""
+This page lists the functions of NumPy and SciPy that fdiff differentiates, with an example of each,
+and the functions that it does not differentiate, with the reason. `docs/make_coverage.py` writes
+this page.
+
+- *Rank* is the number of ops that users write more often.
+- Each example is compared with plain NumPy and SciPy for its value, and with differences for its
+  first and second derivative (`tests/project/test_coverage.py`).
+- *Traced at each call*: the function reads a file, a setting or random numbers. A `RetraceWarning`
+  says so.
+- [Solvers](solvers.md) describes how `quad`, `root`, `minimize`, `solve_ivp` and others are
+  differentiated.
+- Recorded arrays have the same gradients. They raise an error if a plain array would be made from
+  them (`tests/autograd/test_coverage_on_recorded_arrays.py`)."""
 
 
 class Example(NamedTuple):

@@ -72,7 +72,9 @@ def test_one_address_of_the_repository_is_named(tmp_path, monkeypatch):
 def files_with(address):
     """The files of users and of the site that name the address of the repository."""
     pages = [*ROOT.glob("*.*"), *(ROOT / "docs").glob("*.*"), *(ROOT / "examples").glob("*.*")]
-    texts = [page for page in pages if page.suffix in {".md", ".toml", ".cff", ".py", ".rst"}]
+    pages += (ROOT / "conda").glob("*.*")
+    kinds = {".md", ".toml", ".cff", ".py", ".rst", ".yaml"}
+    texts = [page for page in pages if page.suffix in kinds]
     named = [page for page in texts if address in page.read_text(encoding="utf-8")]
     return [page.relative_to(ROOT).as_posix() for page in named]
 
