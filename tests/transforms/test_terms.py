@@ -152,8 +152,37 @@ def step(kind, a, pool, r):
             )
         case 19:
             return np.real(np.fft.ifft(np.fft.fft(flat) * (1 + 1j))) * flat
+        case 20:
+            return grid_of_stores(flat, r)
+        case 21:
+            b = np.zeros((3, a.size, 2))
+            b[np.array([0, 2, 0]), :, 1] = flat[::-1]
+            return b.transpose(1, 0, 2)[:, ::-1, ::-1] + flat[:, None, None] * b[:1].transpose(1, 0, 2)
+        case 22:
+            return np.einsum(
+                "i,j,ij->j", flat[:3], flat[-3:], r.normal(size=(len(flat[:3]), len(flat[-3:])))
+            )
+        case 23:
+            return scipy_product(flat, r) * flat
         case _:
             return np.tanh(a) + pool[int(r.integers(len(pool)))].reshape(-1)[0]
+
+
+def grid_of_stores(flat, r):
+    """Boxes and every other entry of a matrix, stored over each other, by steps of both signs."""
+    b = np.ones((5, 6)) * flat[0]
+    for _ in range(4):
+        rows, cols = (slice(*sorted(r.integers(0, 7, 2)), int(r.integers(1, 4))) for _ in range(2))
+        if r.random() < 0.4:
+            rows = slice(None, None, -int(r.integers(1, 3)))
+        part = b[rows, cols]
+        b[rows, cols] = np.resize(flat, part.shape) * part[:1, :1] if part.size else 0.0
+    return b[:: int(r.choice([1, 2, -1, -3]))]
+
+
+def scipy_product(flat, r):
+    matrix = sp.random_array((flat.size, flat.size), density=0.3, rng=r, format="csr")
+    return matrix @ flat
 
 
 def program(seed):
@@ -166,7 +195,7 @@ def program(seed):
         for _ in range(int(r.integers(2, 9))):
             a = pool[int(r.integers(len(pool)))]
             if 0 < a.size <= 200:
-                b = step(int(r.integers(21)), a, pool, r)
+                b = step(int(r.integers(25)), a, pool, r)
                 pool += [b] if b.size else []
         return np.concatenate([p.reshape(-1) for p in pool[-2:]])
 

@@ -47,9 +47,7 @@ def _asked(node: Node, moving: tuple[bool, ...], types: Types) -> bool:
         return False
     outs = node.types
     if node.primitive.family == "elementwise":
-        outs = tuple(
-            [ArrayType(types[0].shape if types[0].shape == () else t.shape, t.dtype) for t in outs]
-        )
+        outs = tuple([ArrayType((), t.dtype) for t in outs])
     op = Op(node.primitive, node.params, tuple([(t,) for t in types]), (), outs)
     tape, places, _ = pushes.rule.trace(op, moving)
     if any(place is None for place in places):  # by decree: `stop_gradient` hides a slope

@@ -36,16 +36,12 @@ def places_of(
 
     Listed entries are runs that are sorted, which NumPy's stable sort merges in linear time.
     """
-    rows, cols = (_joined([e[k] for e in entries]) for k in (0, 1))
-    high, wide = shape
-    if by_columns:
-        rows, cols, high, wide = cols, rows, wide, high
-    count = len(rows)
-    small = max(count, high, wide) < INT32
-    index = np.int32 if small else np.int64
-    key = rows * wide
-    key += cols
-    if count < 2 or bool(np.all(key[1:] > key[:-1])):
+    high, wide = shape[::-1] if by_columns else shape
+    first, second = (1, 0) if by_columns else (0, 1)
+    key = _joined([e[first] * wide + e[second] for e in entries])
+    count = len(key)
+    index = np.int32 if max(count, high, wide) < INT32 else np.int64
+    if bool(np.all(key[1:] > key[:-1])):
         slots = np.arange(count)
     else:
         order = np.argsort(key, kind="stable")
@@ -55,10 +51,37 @@ def places_of(
         slots = np.empty(count, np.int64)
         slots[order] = np.cumsum(new, dtype=index) - 1
         key = key[new]
-    first = key // wide if wide else key
-    starts = np.zeros(high + 1, index)
-    np.cumsum(np.bincount(first, minlength=high), out=starts[1:])
-    return SparsePlaces(starts, (key - first * wide).astype(index), slots)
+    rows = key // wide if wide else key
+    starts = _ends(np.bincount(rows, minlength=high), index)
+    return SparsePlaces(starts, (key - rows * wide).astype(index), slots)
+
+
+def mirrored(lower: SparsePlaces) -> tuple[SparsePlaces, np.ndarray]:
+    """The places of a symmetric matrix from those of its lower triangle.
+
+    Each row is that of the triangle, then the column below the diagonal. The second result tells
+    for each place where in the triangle its value stands.
+    """
+    rows, cols, index = lower.rows, lower.cols, lower.cols.dtype
+    below = np.flatnonzero(rows != cols)
+    left, right = np.diff(lower.starts), np.bincount(cols[below], minlength=len(lower.starts) - 1)
+    starts = _ends(left + right, index)
+    by_column = below[np.argsort(cols[below], kind="stable")]
+    columns = cols[by_column]
+    first = _ends(right, index)[:-1]
+    own = np.arange(len(cols)) + (starts - lower.starts)[rows]
+    across = np.arange(len(columns)) + (starts[:-1] + left - first)[columns]
+    indices, source = np.empty(starts[-1], index), np.empty(starts[-1], np.int64)
+    indices[own], indices[across] = cols, rows[by_column]
+    source[own], source[across] = np.arange(len(cols)), by_column
+    return SparsePlaces(starts, indices, own), source
+
+
+def _ends(counts: np.ndarray, index: np.dtype | type) -> np.ndarray:
+    """Where each row starts, and the last one ends."""
+    starts = np.zeros(len(counts) + 1, index)
+    np.cumsum(counts, out=starts[1:])
+    return starts
 
 
 def _joined(parts: list[np.ndarray]) -> np.ndarray:

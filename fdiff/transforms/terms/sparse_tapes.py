@@ -7,7 +7,7 @@ whose lower triangle is stored twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -15,10 +15,11 @@ import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType
 from ...errors import UNNAMED, StructureError, message
+from ...ops.gather_scatter import gather
 from ...ops.terms import SEED, Entries
 from ...process.progress import Stage
 from ...tape import Tape, prune
-from ...trace import TracedArray, splice
+from ...trace import TracedArray, apply, splice
 from ...user_lines import Line
 from ..derivative_tapes import assembled, converted
 from ..pipeline import (
@@ -34,7 +35,7 @@ from ..pipeline import (
 )
 from ..simplify import SimplifyingTrace, simplify
 from .frozen_values import FrozenValues, Known
-from .slots import SparsePlaces, filled, places_of
+from .slots import SparsePlaces, filled, mirrored, places_of
 from .sweep import LinearSweep, TooManyError
 
 DENSE = 1 << 22  # entries of a block whose structure cannot be told
@@ -176,7 +177,7 @@ class _Derivation:
             turned = (shape[1], shape[0])
             across = [] if self.asked.lower else _transposed(entries)
             return self._stored(entries, shape, dtype), self._stored(across, turned, dtype)
-        entries = _chosen(entries, lambda e: e.rows >= e.cols)
+        entries = _lower(entries)
         if self.asked.lower:
             return self._stored(entries, shape, dtype), (None, None)
         return self._mirrored(entries, shape, dtype), (None, None)
@@ -184,13 +185,12 @@ class _Derivation:
     def _mirrored(
         self, entries: list[Entries], shape: tuple[int, int], dtype: np.dtype
     ) -> tuple[SparseBlock, Any]:
-        """A lower triangle stored at both places, so that what was listed twice is added once."""
+        """A lower triangle whose values stand at both places: exactly symmetric."""
         lower = places_of(entries, shape)
-        if len(lower.cols) < len(lower.slots):
-            values = filled(entries, lower.slots, len(lower.cols), dtype)
-            entries = [Entries(lower.rows, lower.cols.astype(np.int64), values, SEED)]
-        off = _chosen(entries, lambda e: e.rows != e.cols)
-        return self._stored(entries + _transposed(off), shape, dtype)
+        values = filled(entries, lower.slots, len(lower.cols), dtype)
+        places, source = mirrored(lower)
+        values = apply(gather, values, source) if isinstance(values, TracedArray) else values[source]
+        return SparseBlock(shape, places.starts, places.cols), values
 
     def _stored(
         self, entries: list[Entries], shape: tuple[int, int], dtype: np.dtype
@@ -233,11 +233,11 @@ class _Derivation:
         return Entries(flat[0], flat[1], np.reshape(out, (-1,)), SEED)
 
 
-def _chosen(entries: Sequence[Entries], which: Callable[[Entries], np.ndarray]) -> list[Entries]:
-    """The entries that are wanted."""
+def _lower(entries: Sequence[Entries]) -> list[Entries]:
+    """The entries of the lower triangle."""
     found: list[Entries] = []
     for e in entries:
-        places = np.flatnonzero(which(e))
+        places = np.flatnonzero(e.rows >= e.cols)
         if len(places) == len(e.rows):
             found.append(e)
         elif len(places):

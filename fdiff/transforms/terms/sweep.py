@@ -19,6 +19,7 @@ from ...ops.terms import Entries, LinearTerm, whole
 from ...tape import CONSTANT, ITEM, Node, Tape
 from ...trace import TracedArray
 from ...user_lines import Line
+from ..dependence import reached
 from ..simplify import SimplifyingTrace
 from .cuts import Cuts
 from .frozen_values import FrozenValues
@@ -50,6 +51,11 @@ class TooManyError(Exception):
         self.count, self.line, self.name = count, line, name
 
 
+def _columns(type_: ArrayType) -> int:
+    """The columns of a node that is a source."""
+    return type_.size * (2 if type_.dtype.kind == "c" else 1)
+
+
 class LinearSweep:
     """The nodes of a linear tape in a trace, and the terms of those that move.
 
@@ -60,7 +66,8 @@ class LinearSweep:
         self.tape, self.trace, self.frozen = tape, trace, frozen
         self.builder = trace.builder
         seed = tape.inputs[-1]
-        self.maps = Maps(2 * max(node.type.size for node in tape.nodes))
+        moving = zip(tape.nodes, reached(tape, {seed: 1}), strict=True)
+        self.maps = Maps(max(_columns(t) for node, moves in moving if moves for t in node.types))
         source = tape.nodes[seed].type
         self.cuts = Cuts(source.size)
         self.values = [-1] * len(tape.nodes)
