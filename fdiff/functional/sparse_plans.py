@@ -10,6 +10,7 @@ from typing import Any
 import fdiff.intact_numpy as np
 from fdiff.intact_scipy import sparse as sp
 
+from ..arraytype import ArrayType
 from ..attributes import cached_property
 from ..bounded_cache import WeakValues, keep
 from ..device_arrays import CPU, DeviceArray
@@ -20,12 +21,13 @@ from ..dispatch.variant import Variant
 from ..errors import DeviceError, InputError, failure
 from ..process.forking import no_fork
 from ..tape import Tape
-from ..trace import TracedArray, constant_value, guarded_value
+from ..trace import Trace, TracedArray, constant_value, guarded_value, splice
 from ..transforms.terms.sparse_tapes import Asked, SparseBlock, SparseTape, sparse_tape
 from ..tree import unflatten
 from .block_results import block_type
 from .dense_plans import gives_one_element, gradient_tape, without_eager_trace
 
+COMPARED = 1 << 16  # bytes of index arrays up to which a kernel compares them
 STRUCTURES = 8  # kept for one tape, the least recently used dropped first
 
 
@@ -127,14 +129,21 @@ class SparsePlan(OperatorPlan):
         self.outer, self.inner = outer, variant.in_spec
         self.result, self.values = result, values
         self.order = 2 if asked.hessian else 1
+        self._alone = outer.kind is None and self.inner.kind is None
+        self._fixed: SparseTape | None = None
         self._steps: list[tuple[SparseTape, PlanStep]] = []
         self._attributes: dict[int, tuple[SparseBlock, dict[str, object]]] = {}
 
     def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
-        found = self.structures.of(arrays, self.variant.call)
+        found = self._fixed
+        if found is None:
+            found = self.structures.of(arrays, self.variant.call)
+            self._fixed = self.structures.fixed
         values: Sequence[object] = [None] * len(found.blocks)
         if self.values:
             values = run(self._step(found), arrays)
+        if self._alone:
+            return self.result(found.blocks[0], values[0], self)
         return self._nested(
             [self.result(b, v, self) for b, v in zip(found.blocks, values, strict=True)]
         )
@@ -147,20 +156,34 @@ class SparsePlan(OperatorPlan):
         return unflatten(self.outer, rows)
 
     def _step(self, found: SparseTape) -> PlanStep:
-        for structure, step in self._steps:
-            if structure is found:
-                return step
-        with building(self.variant.call):
-            step = self.variant.step(found.tape)
+        steps = self._steps
+        for pair in steps:
+            if pair[0] is found:
+                if pair is not steps[0]:  # the latest first
+                    self._steps = [pair, *[other for other in steps if other is not pair]]
+                return pair[1]
+        variant = self.variant
+        with building(variant.call):
+            check = variant.check
+            if self._compares_pins(found):
+                check = pins_hold(found, variant.tape.input_types, check)
+            step = PlanStep(found.tape, check, variant.call, variant.device, variant.written)
         kept = [pair for pair in self._steps if any(pair[0] is k for k in self.structures.kept)]
         self._steps = [(found, step), *kept]
         return step
 
     def only_step(self) -> PlanStep | None:
         """The step of the values, where nothing else is to be compared before it runs."""
-        if self.result is not values_alone or self.structures.fixed is None or not self._steps:
+        if not (self.values and self._steps):
             return None
-        return self._steps[0][1]
+        found, step = self._steps[0]
+        latest = found is self.structures.kept[0] and self._compares_pins(found)
+        return step if latest or self.structures.fixed is not None else None
+
+    def _compares_pins(self, found: SparseTape) -> bool:
+        """Whether the kernel compares index arrays, so that a fast path need not."""
+        size = sum(map(len, found.pins.values()))
+        return self.result is values_alone and found.index is None and 0 < size <= COMPARED
 
     def steps(self) -> list[PlanStep]:
         return [step for _, step in self._steps]
@@ -206,6 +229,20 @@ def sparse_plan(
     return SparsePlan(made, tape, asked, outer, result, values=values)
 
 
+def pins_hold(found: SparseTape, types: Sequence[ArrayType], check: Tape | None) -> Tape:
+    """The tape that tells whether index arrays are those of a structure, and `check` holds."""
+    with Trace("check", lines=False) as trace:
+        inputs = [trace.input(t) for t in types]
+        holds: Any = True
+        for k, seen in found.pins.items():
+            pinned = np.frombuffer(seen, types[k].dtype).reshape(types[k].shape)
+            holds = np.logical_and(holds, np.all(inputs[k] == pinned))
+        if check is not None:
+            (more,) = splice(check, inputs[: len(check.inputs)], trace)
+            holds = np.logical_and(holds, more)
+        return trace.builder.finish([trace.lift(holds)])
+
+
 # --- results ------------------------------------------------------------------------------------
 
 
@@ -224,6 +261,7 @@ def coordinates(block: SparseBlock, values: Any, plan: SparsePlan) -> tuple[np.n
 
 def array_as(format: str, *, filled: bool) -> Result:  # noqa: A002 - SciPy's word
     """What makes SciPy's array of a block; without `filled`, the array of its places."""
+    kind = getattr(sp, f"{format}_array")
 
     def made(block: SparseBlock, values: Any, plan: SparsePlan) -> object:
         if not filled:
@@ -234,7 +272,6 @@ def array_as(format: str, *, filled: bool) -> Result:  # noqa: A002 - SciPy's wo
             fact = "a sparse array cannot be put together on a device."
             way = "Take its values there: jacobian(f, sparse=True, device='cuda').data(x)."
             raise failure(DeviceError, plan.variant.call, fact, way)
-        kind = getattr(sp, f"{format}_array")
         array = kind.__new__(kind)
         vars(array).update(plan.attributes(block, kind))
         array.data = values

@@ -198,6 +198,23 @@ def test_changed_indices_make_other_structures(sweeps):
     assert [len(kept) for kept in slopes.program.variants.values()] == [1, 1]
 
 
+@pytest.mark.parametrize("guarded", [False, True])
+def test_kernels_compare_small_index_arrays(guarded, monkeypatch):
+    """Calls in machine code are right when another mesh comes, or its entries change in place."""
+    monkeypatch.setenv("FDIFF_TIER", "compile")
+    f = (lambda x, i: x[i] ** 2 if x[0] > 0 else x[i] ** 3) if guarded else (lambda x, i: x[i] ** 2)
+    slopes = fdiff.jacobian(f, sparse=True)
+    first, second = np.array([0, 2, 2]), np.array([4, 1, 3])
+    for k in range(400):
+        i = first if k % 3 else second
+        x = -X if guarded and k % 5 == 0 else X
+        expected = 3 * x[i] ** 2 if x is not X else 2 * x[i]
+        np.testing.assert_array_equal(slopes.data(x, i), expected)
+        if k % 50 == 0:
+            first[:] = (first + 1) % 5
+            assert slopes(x, first).indices.tolist() == first.tolist()
+
+
 def test_captured_indices():
     places = np.array([0, 1, 2])
     slopes = fdiff.jacobian(lambda x: x[places] ** 2, sparse=True)

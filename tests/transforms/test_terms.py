@@ -157,11 +157,12 @@ def step(kind, a, pool, r):
         case 21:
             b = np.zeros((3, a.size, 2))
             b[np.array([0, 2, 0]), :, 1] = flat[::-1]
-            return b.transpose(1, 0, 2)[:, ::-1, ::-1] + flat[:, None, None] * b[:1].transpose(1, 0, 2)
-        case 22:
-            return np.einsum(
-                "i,j,ij->j", flat[:3], flat[-3:], r.normal(size=(len(flat[:3]), len(flat[-3:])))
+            return b.transpose(1, 0, 2)[:, ::-1, ::-1] + flat[:, None, None] * b[:1].transpose(
+                1, 0, 2
             )
+        case 22:
+            weights = r.normal(size=(len(flat[:3]), len(flat[-3:])))
+            return np.einsum("i,j,ij->j", flat[:3], flat[-3:], weights)
         case 23:
             return scipy_product(flat, r) * flat
         case _:

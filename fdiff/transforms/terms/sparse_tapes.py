@@ -189,7 +189,9 @@ class _Derivation:
         lower = places_of(entries, shape)
         values = filled(entries, lower.slots, len(lower.cols), dtype)
         places, source = mirrored(lower)
-        values = apply(gather, values, source) if isinstance(values, TracedArray) else values[source]
+        values = (
+            apply(gather, values, source) if isinstance(values, TracedArray) else values[source]
+        )
         return SparseBlock(shape, places.starts, places.cols), values
 
     def _stored(
