@@ -30,6 +30,7 @@ from .kernel_source import KernelSource, elementary_calls, has_outlined, libm_fa
 from .llvm import entry_stub as stub
 from .llvm import machine
 from .llvm.machine import Loaded
+from .llvm.stub_binding import rehearsed, stub_fault
 from .llvm.text_to_module import function_of, module_of
 from .runtime.blas import table
 from .runtime.routines import text_of as text_of_routine
@@ -250,13 +251,26 @@ def entry_stub(*, full: bool = False) -> int:
 
 
 def _stub_on_disk(*, full: bool) -> bool:
-    return disk_cache.has(disk_cache.name_of(stub.text(full=full), way="glue"))
+    """Whether the stub needs no time: its code is there, and found right by this installation."""
+    text = stub.text(full=full)
+    return all(disk_cache.has(disk_cache.name_of(text, way=way)) for way in ("glue", _TRIED[full]))
+
+
+# The ways of entries that hold nothing: see `stub_binding.rehearsed`.
+_TRIED = {True: "rehearsed", False: "rehearsed as the simple stub"}
 
 
 def _compile_stub(*, full: bool) -> None:
+    text = stub.text(full=full)
+    name, kind = disk_cache.name_of(text, way=_TRIED[full]), "rehearsal of the entry stub"
     try:
         with compiling():
-            _stubs[full] = _function(stub.text(full=full), "glue")
+            call = _function(text, "glue")
+        if disk_cache.read(name, kind) is not None:
+            rehearsed.add((call, full))
+        if not stub_fault(call, full=full) and (call, full) not in rehearsed:
+            disk_cache.write(name, kind, b"")
+        _stubs[full] = call
     except Exception as error:
         if not is_foreign(error):  # kernels can be called without it
             _stub_failures[full] = error

@@ -76,7 +76,7 @@ _NEAR = 512  # entries of a strided array that the stub copies to the stack by i
 # may have little of it. What needs more is on the heap.
 FRAME_WORDS, COPY_WORDS = 1024, 4096
 # What functions of the C API raise where something is not as it was; any other error is the user's.
-_MISSES = (AttributeError, LookupError, SystemError)
+MISSES = (AttributeError, LookupError, SystemError)
 _NO_DICT: dict[object, None] = {}
 
 Words = Callable[[Sequence[int]], int]
@@ -121,7 +121,7 @@ def encode(
 def _fixed() -> dict[str, int]:
     """The words that are the same in every descriptor."""
     out = {"none": id(None), "true": id(True), "array": id(np.ndarray), "str": id(str)}
-    out |= {"int": id(int), "bytes": id(bytes), "misses": id(_MISSES)}
+    out |= {"int": id(int), "bytes": id(bytes), "misses": id(MISSES)}
     out |= {name: python_api(name) for name in PYTHON_API}
     return out | {name: numpy_api(k) for name, k in NUMPY_API.items()}
 

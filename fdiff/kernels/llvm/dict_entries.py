@@ -10,6 +10,7 @@ the heads say is there, and `readable` tries all of it before the first use.
 from __future__ import annotations
 
 import ctypes
+import sys
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -41,9 +42,35 @@ def entry_of(mapping: dict[str, object], key: int, value: int) -> DictEntry | No
 def readable() -> bool:
     """Whether entries lie where they are taken to be: tried on dicts that grow, change and end."""
     try:
-        return all(map(_found_again, (1, 7, 300)))
+        if not _grows_as_keys_do():
+            return False
+        kinds = [_found_again(count) for count in (1, 7, 300)]
+        return all(kinds) and len(set(kinds)) == len(kinds)
     except (IndexError, TypeError, ValueError):
         return False
+
+
+def extent_of_keys(mapping: dict[str, object]) -> tuple[int, int]:
+    """The address of the keys of a dict with a table of its own, and how many bytes they have."""
+    return _keys(mapping), sys.getsizeof(mapping) - sys.getsizeof({})
+
+
+def _grows_as_keys_do() -> bool:
+    """Whether the word taken for the address of keys can be one: nothing is read there.
+
+    Keys move where a dict grows, and only there: with the sixth entry.
+    """
+    inside = min(KEYS, _VALUES) >= HEAD and WORD * (1 + max(KEYS, _VALUES)) <= dict.__basicsize__
+    if not inside or {_INDICES // 4, _KIND // 4} != {KIND}:
+        return False
+    mapping, words = dict[str, object](), list[int]()
+    for k in range(10):
+        mapping[f"name {k}"] = None
+        words.append(_keys(mapping))
+    where = set(words)
+    lie_apart = ctypes.c_uint64.from_address(id(mapping) + WORD * _VALUES).value != 0
+    moved = len(where) == 2 and words[4] != words[5] and not any(w % WORD for w in where)
+    return moved and min(where) > 1 << 16 and max(where) < 1 << 47 and not lie_apart
 
 
 def _entry(mapping: dict[str, object], key: int, value: int) -> DictEntry | None:
@@ -56,6 +83,8 @@ def _entry(mapping: dict[str, object], key: int, value: int) -> DictEntry | None
     if head[_KIND] != _TEXTS or not len(mapping) <= count <= 1 << head[_INDICES]:
         return None
     first = keys + _LENGTH + (1 << head[_INDICES])
+    if first + 2 * WORD * count > keys + extent_of_keys(mapping)[1]:
+        return None
     table = np.ctypeslib.as_array((ctypes.c_uint64 * (2 * count)).from_address(first))
     (places,) = np.nonzero((table[::2] == key) & (table[1::2] == value))
     if len(places) != 1:
@@ -64,24 +93,29 @@ def _entry(mapping: dict[str, object], key: int, value: int) -> DictEntry | None
     return DictEntry(keys, kind, first + 2 * WORD * int(places[0]))
 
 
-def _found_again(count: int) -> bool:
-    """Whether each entry of a dict of `count` names is found, and shows what becomes of it."""
+def _found_again(count: int) -> int:
+    """The kind of keys of a dict of `count` names; 0 if entries do not show what becomes of them.
+
+    Some of its entries are looked at. Another number of entries is another kind.
+    """
     names, values = [f"name {k}" for k in range(count)], [object() for _ in range(count)]
     mapping: dict[str, object] = dict(zip(names, values, strict=True))
-    for name, value in zip(names, values, strict=True):
+    kind = 0
+    for name, value in [*zip(names, values, strict=True)][:: count // 8 or 1]:
         entry = _entry(mapping, id(name), id(value))
         if entry is None or _words(mapping, entry) != (entry.keys, id(name), id(value)):
-            return False
+            return 0
+        kind = entry.kind
         mapping[name] = entry
         if _words(mapping, entry) != (entry.keys, id(name), id(entry)):
-            return False
+            return 0
         del mapping[name]
         if _words(mapping, entry)[2] != 0:
-            return False
+            return 0
         mapping[name] = value  # at the end
     before, more = _keys(mapping), [f"more {k}" for k in range(2 * count + 8)]
     mapping |= dict.fromkeys(more)
-    return _keys(mapping) != before
+    return kind if _keys(mapping) != before else 0
 
 
 def _keys(mapping: dict[str, object]) -> int:

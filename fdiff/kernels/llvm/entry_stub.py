@@ -30,7 +30,7 @@ from .descriptor_layout import (
     UNPACK_HOW,
 )
 from .dict_entries import KEYS, KIND, KIND_MASK
-from .interpreter_abi import HEAD
+from .interpreter_abi import ARRAY, ARRAY_HALVES, CLASS, LENGTH, VALUE
 from .structured_arguments import BUILD_RESULT, UNPACK_ARGUMENTS
 
 # The call of what reports floating-point flags; 0 if that raised an exception.
@@ -47,7 +47,7 @@ def report_flags(descriptor: "i8", args: "i8", n: "i8", names: "i8") -> "i8":
 
 _CALL = """
 def call(self: "i8", args: "i8", n: "i8", names: "i8"):
-    d = rt.int64(rt.int64(self)[HEAD])
+    d = rt.int64(rt.int64(self)[A_data])
     ok = n == d[D_arguments]
     if d[D_keyword_count] == 0:
         ok = ok and names == 0
@@ -55,11 +55,11 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
     elif ok:
         ok = names != 0
         if ok:
-            ok = match_keywords(rt.int64(self)[HEAD], names) == 1
+            ok = match_keywords(rt.int64(self)[A_data], names) == 1
     # ---
     # +++
     if ok:
-        ok = rt.int64(d[D_occupied])[HEAD] == 0
+        ok = rt.int64(d[D_occupied])[LENGTH] == 0
     # ---
     heap = 0
     frame = 0
@@ -83,7 +83,7 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
         registers = frame + d[D_registers]
         for k in range(filled):
             rt.int64(registers)[k] = rt.int64(args)[k]
-        filled = unpack(rt.int64(self)[HEAD], registers)
+        filled = unpack(rt.int64(self)[A_data], registers)
         if filled < 0:
             ok = False
             filled = -1 - filled
@@ -103,25 +103,25 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
         if r[I_register] >= 0:
             x = given[r[I_register]]
         o = rt.int64(x)
-        begin = o[HEAD]
-        if o[HEAD - 1] == d[D_array]:
-            ok = rt.int32(x)[2 * HEAD + 2] == r[I_rank]
-            if ok and o[HEAD + 5] != r[I_descr]:
-                ok = rt.call2(d[D_EquivTypes], o[HEAD + 5], r[I_descr]) & 255 != 0
+        if o[CLASS] == d[D_array]:
+            begin = o[A_data]
+            ok = rt.int32(x)[A_rank] == r[I_rank]
+            if ok and o[A_descr] != r[I_descr]:
+                ok = rt.call2(d[D_EquivTypes], o[A_descr], r[I_descr]) & 255 != 0
             if ok:
-                dims = rt.int64(o[HEAD + 2])
+                dims = rt.int64(o[A_dims])
                 wanted = rt.int64(r[I_dims])
                 for axis in range(r[I_rank]):
                     if dims[axis] != wanted[axis]:
                         ok = False
-            if ok and rt.int32(x)[2 * HEAD + 12] & r[I_mask] != r[I_mask]:
+            if ok and rt.int32(x)[A_flags] & r[I_mask] != r[I_mask]:
                 ok = r[I_copyable] > 0
                 packed = 0
                 if ok and r[I_near] and begin & 7 == 0:
-                    width = rt.int64(o[HEAD + 2])[r[I_rank] - 1]
-                    along = rt.int64(o[HEAD + 3])[r[I_rank] - 1]
-                    rows = rt.int64(o[HEAD + 2])[0] if r[I_rank] == 2 else 1
-                    across = rt.int64(o[HEAD + 3])[0] if r[I_rank] == 2 else 0
+                    width = rt.int64(o[A_dims])[r[I_rank] - 1]
+                    along = rt.int64(o[A_strides])[r[I_rank] - 1]
+                    rows = rt.int64(o[A_dims])[0] if r[I_rank] == 2 else 1
+                    across = rt.int64(o[A_strides])[0] if r[I_rank] == 2 else 0
                     if (along | across) & 7 == 0 and rows * width < room:
                         room = room - rows * width - 1
                         packed = rt.stack(rows * width + 1)
@@ -144,23 +144,23 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
                         copies[copied] = x
                         copied = copied + 1
                         o = rt.int64(x)
-                        begin = o[HEAD]
+                        begin = o[A_data]
                     failed = not ok
             if ok and r[I_strides] >= 0:
-                steps = rt.int64(o[HEAD + 3])
+                steps = rt.int64(o[A_strides])
                 for axis in range(r[I_rank]):
                     strides[r[I_strides] + axis] = steps[axis] // r[I_width]
                     if steps[axis] % r[I_width] != 0:
                         ok = False
             if ok:
                 data[r[I_at]] = begin
-        elif o[HEAD - 1] == r[I_kind] or o[HEAD - 1] == r[I_other]:
-            data[r[I_at]] = x + 8 * HEAD
+        elif o[CLASS] == r[I_kind] or o[CLASS] == r[I_other]:
+            data[r[I_at]] = x + VALUE
         else:
             ok = False
     # +++
     if ok and d[D_written] != 0:
-        ok = disjoint(rt.int64(self)[HEAD], rt.offset(data, 0)) == 1
+        ok = disjoint(rt.int64(self)[A_data], rt.offset(data, 0)) == 1
     # --- what was read from outside
     if ok:
         looked_up = rt.int64(frame + d[D_looked_up])
@@ -185,7 +185,7 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
                 if how & ATTRIBUTES and found != 0:
                     found = rt.int64(found)[0]
                     if found != 0:
-                        found = rt.int64(found)[HEAD]
+                        found = rt.int64(found)[LENGTH]
                 if how & INTO_REGISTER:
                     looked_up[r[L_into]] = found
                     ok = found != 0
@@ -225,7 +225,7 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
                 ok = False
                 failed = True
             else:
-                data[d[D_first] + k] = rt.int64(x)[HEAD]
+                data[d[D_first] + k] = rt.int64(x)[A_data]
         count = k + 1
     for k in range(d[D_constant_count]):
         data[d[D_first] - d[D_constant_count] + k] = rt.int64(d[D_constants])[k]
@@ -256,11 +256,11 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
     # ---
     # --- flags of floating point: a hint that plain code may have warned
     if ok and status == 0 and rt.flags() != 0:
-        failed = report_flags(rt.int64(self)[HEAD], args, n, names) == 0
+        failed = report_flags(rt.int64(self)[A_data], args, n, names) == 0
         ok = not failed
     # --- the result
     if ok and status == 0 and d[D_result_count] != 0:
-        descriptor = rt.int64(self)[HEAD]
+        descriptor = rt.int64(self)[A_data]
         stack = frame + d[D_stack]
         out = build(descriptor, rt.offset(made, 0), rt.offset(data, 0), registers, stack)
         failed = out == 0
@@ -302,14 +302,19 @@ def text(*, full: bool = True) -> str:
     What is not `full` takes positional arguments as they are and revalidates nothing: all that a
     kernel needs alone, in half the time to compile.
     """
-    template = UNPACK_ARGUMENTS + BUILD_RESULT + _REPORT_FLAGS + _CALL
-    if not full:
-        template = without_options(BUILD_RESULT + _REPORT_FLAGS + _CALL)
-    return expand(template, _MACROS)
+    return expand(template(full=full), MACROS)
 
 
-_MACROS: dict[str, int] = {
-    "HEAD": HEAD, "INPUT_WORDS": len(INPUT), "OUTPUT_WORDS": len(OUTPUT),
+def template(*, full: bool) -> str:
+    """The text before macros are replaced."""
+    whole = BUILD_RESULT + _REPORT_FLAGS + _CALL
+    return UNPACK_ARGUMENTS + whole if full else without_options(whole)
+
+
+MACROS: dict[str, int] = {
+    "CLASS": CLASS, "LENGTH": LENGTH, "VALUE": VALUE,
+    **{f"A_{name}": place for name, place in (ARRAY | ARRAY_HALVES).items()},
+    "INPUT_WORDS": len(INPUT), "OUTPUT_WORDS": len(OUTPUT),
     "LOOKUP_WORDS": len(LOOKUP), "UNPACK_WORDS": len(UNPACK), "STEP_WORDS": len(STEP),
     "OWNED": OWNED, "ATTRIBUTES": ATTRIBUTES, "FROM_REGISTER": FROM_REGISTER,
     "INTO_REGISTER": INTO_REGISTER, "FRAME_WORDS": FRAME_WORDS, "COPY_WORDS": COPY_WORDS,

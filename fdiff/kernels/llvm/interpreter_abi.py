@@ -10,8 +10,9 @@ from __future__ import annotations
 import ctypes
 import sys
 import sysconfig
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import fdiff.intact_numpy as np
@@ -22,7 +23,12 @@ HEAD = object.__basicsize__ // 8  # words of PyObject_HEAD; the last is the addr
 # Slots of NumPy's table of C functions that the stub calls.
 NUMPY_API = {"NewCopy": 85, "NewFromDescr": 94, "Scalar": 60, "EquivTypes": 182}
 WORD = 8
-ARRAY_WORDS = 9  # of PyArrayObject_fields that are read: up to the flags
+CLASS = HEAD - 1
+# Where fields of arrays lie (PyArrayObject_fields): words, and halves of words for 32 bits.
+ARRAY = {"data": HEAD, "dims": HEAD + 2, "strides": HEAD + 3, "descr": HEAD + 5}
+ARRAY_HALVES = {"rank": 2 * HEAD + 2, "flags": 2 * HEAD + 12}
+VALUE = WORD * HEAD  # bytes before the value of a number
+LENGTH = HEAD  # the word of a dict that counts its entries
 _ARRAY_TYPE, _VERSION = 2, 0  # slots: the class of arrays, the version of the binary interface
 _MAJOR = 2  # of that version
 
@@ -85,12 +91,12 @@ def _heads() -> Check:
         (np.complex64(1 + 2j), ctypes.c_float * 2),
     )  # fmt: skip
     for thing in (object(), np.zeros(1), {}, [], (), "", 1, None, *[x for x, _ in numbers]):
-        if _word(id(thing), HEAD - 1) != id(type(thing)):
+        if _word(id(thing), CLASS) != id(type(thing)):
             yield f"the class of a {type(thing).__name__} lies elsewhere"
     for number, kind in numbers:
-        if type(number).__basicsize__ < WORD * HEAD + ctypes.sizeof(kind):
+        if type(number).__basicsize__ < VALUE + ctypes.sizeof(kind):
             yield f"a {type(number).__name__} is smaller than its value"
-        found = kind.from_address(id(number) + WORD * HEAD)
+        found = kind.from_address(id(number) + VALUE)
         value = complex(*found) if isinstance(number, complex | np.complexfloating) else found.value  # type: ignore[misc] - an array of two
         if value != number:
             yield f"the value of a {type(number).__name__} lies elsewhere"
@@ -98,25 +104,49 @@ def _heads() -> Check:
 
 def _arrays() -> Check:
     """Where data, rank, shape, strides, dtype and flags of an array lie."""
-    if np.ndarray.__basicsize__ < WORD * (HEAD + ARRAY_WORDS - 2):
+    last = max(*ARRAY.values(), *[half // 2 for half in ARRAY_HALVES.values()])
+    if np.ndarray.__basicsize__ < WORD * (last + 1):
         yield "arrays are smaller than their fields"
     base = np.arange(24.0, dtype=np.float32)
     for array in (base.reshape(2, 3, 4), base.reshape(4, 6).T[1:, ::2], base[:0], base[3:4][0:1]):
-        words = [_word(id(array), HEAD + k) for k in (0, 2, 3, 5)]
-        halves = (ctypes.c_int32 * (2 * (HEAD + ARRAY_WORDS))).from_address(id(array))
-        if words[0] != array.ctypes.data or words[3] != id(array.dtype):
+        words = {name: _word(id(array), place) for name, place in ARRAY.items()}
+        halves = (ctypes.c_int32 * (2 * last + 2)).from_address(id(array))
+        if words["data"] != array.ctypes.data or words["descr"] != id(array.dtype):
             yield "the data or the dtype of an array lies elsewhere"
-        if halves[2 * HEAD + 2] != array.ndim or halves[2 * HEAD + 12] != array.flags.num:
-            yield "the rank or the flags of an array lie elsewhere"
-        if words[2] != words[1] + WORD * array.ndim:  # so both point into the array's own memory
+        if halves[ARRAY_HALVES["rank"]] != array.ndim:
+            yield "the rank of an array lies elsewhere"
+        if halves[ARRAY_HALVES["flags"]] != array.flags.num:
+            yield "the flags of an array lie elsewhere"
+        dims, strides = words["dims"], words["strides"]
+        if strides != dims + WORD * array.ndim:  # so both point into the array's own memory
             yield "the shape or the strides of an array lie elsewhere"
-        lengths = (ctypes.c_int64 * (2 * array.ndim)).from_address(words[1])
+        lengths = (ctypes.c_int64 * (2 * array.ndim)).from_address(dims)
         if tuple(lengths) != (*array.shape, *array.strides):
             yield "the shape or the strides of an array are not what they were taken for"
 
 
+def _slots_of_header(names: Iterable[str]) -> dict[str, int]:
+    """The slots of these functions by NumPy's own header, as far as that is installed."""
+    core = Path(np._core._multiarray_umath.__file__).parent  # type: ignore[attr-defined] - likewise
+    header = core / "include" / "numpy" / "__multiarray_api.h"
+    try:
+        text = header.read_text(encoding="latin-1")
+    except OSError:
+        return {}
+    slots = {}
+    for name in names:
+        _, defined, rest = text.partition(f"#define PyArray_{name} ")
+        if defined:
+            slots[name] = int(rest.partition("PyArray_API[")[2].partition("]")[0])
+    return slots
+
+
 def _slots_of_numpy() -> Check:
     """Each slot of NumPy's table holds the function that the stub expects: try them."""
+    names = {"Type": _ARRAY_TYPE, "GetNDArrayCVersion": _VERSION} | NUMPY_API
+    for name, slot in _slots_of_header(names).items():
+        if slot != names[name]:
+            yield f"NumPy's header has PyArray_{name} in slot {slot}"
     if numpy_api(_ARRAY_TYPE) != id(np.ndarray):
         yield "NumPy's C interface does not begin with the class of arrays"
     version = ctypes.PYFUNCTYPE(ctypes.c_uint)(numpy_api(_VERSION))()
@@ -187,7 +217,7 @@ def _functions_of_python() -> Check:
 def _dicts(value: object, key: str, function: Callable[..., object]) -> Check:
     """Where the length of a dict lies, how it is iterated, where a function's attributes lie."""
     for sample in ({}, {key: value}, dict.fromkeys(range(9))):
-        if dict.__basicsize__ <= WORD * HEAD or _word(id(sample), HEAD) != len(sample):
+        if dict.__basicsize__ <= WORD * LENGTH or _word(id(sample), LENGTH) != len(sample):
             yield "the number of entries of a dict lies elsewhere"
     table, place, found = {key: value}, ctypes.c_ssize_t(0), [ctypes.c_void_p(), ctypes.c_void_p()]
     follow = _prototype(ctypes.c_int, ctypes.py_object, *[ctypes.c_void_p] * 3)

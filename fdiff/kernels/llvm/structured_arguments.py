@@ -8,11 +8,11 @@ compares what must be equal; it also tells whether arrays that are written overl
 UNPACK_ARGUMENTS = """
 def equal(descriptor: "i8", x: "i8", wanted: "i8"):
     d = rt.int64(descriptor)
-    kind = rt.int64(x)[HEAD - 1]
+    kind = rt.int64(x)[CLASS]
     same = 0
     if x == wanted:
         same = 1
-    elif kind == rt.int64(wanted)[HEAD - 1]:
+    elif kind == rt.int64(wanted)[CLASS]:
         if kind == d[D_str] or kind == d[D_int] or kind == d[D_bytes]:
             same = rt.call3(d[D_PyObject_RichCompareBool], x, wanted, 2) & 255
     return same
@@ -44,7 +44,7 @@ def unpack(descriptor: "i8", registers: "i8"):
         size = r[U_size]
         if how == EQUAL:
             ok = equal(descriptor, x, r[U_what]) == 1
-        elif rt.int64(x)[HEAD - 1] != r[U_kind]:
+        elif rt.int64(x)[CLASS] != r[U_kind]:
             ok = False
         elif how == FIELDS:
             for j in range(size):

@@ -7,7 +7,8 @@ the program read from outside, allocates results and workspace, calls the kernel
 result. A call that does not fit returns None or goes to a fallback, and nothing has happened.
 
 Before the stub is used in a process, the facts that it relies on are checked (`interpreter_abi`),
-and so is a call of each kind; where anything is not as expected, calls go through `python_stub`.
+and so are calls of it (`stub_trials`), all of them once an installation, after a rehearsal. Where
+anything is not as expected, calls go through `python_stub`.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from typing import Any
 
 import fdiff.intact_numpy as np
 
+from ...process.forking import no_fork
 from ...user_lines import is_foreign
-from . import interpreter_abi
+from . import entry_stub, interpreter_abi
 from .call_descriptor import (
     BoundKernel,
     CallSignature,
@@ -29,13 +31,14 @@ from .call_descriptor import (
     KernelOutput,
     Preconditions,
     ResultStep,
-    Unpack,
 )
 from .descriptor_layout import Descriptor, encode
-from .interpreter_abi import python_api
 from .python_stub import call_through_python
+from .stub_trials.trial import Trial, TrialKernel, usual_calls
 
 _NO_CHECKS = Preconditions()
+_COUNTS = "it loses references, or keeps them"
+rehearsed = set[tuple[int, bool]]()  # stubs that this installation has found right: address, `full`
 TRIALS = 3  # tests of the stub that count references wrongly, before it counts as faulty
 
 
@@ -63,12 +66,19 @@ def bind_entry_stub(
 
 @lru_cache(maxsize=4)
 def stub_fault(call: int, *, full: bool = False) -> str:
-    """Why the entry stub cannot run here, in words; empty if it can. `full` is as for its text."""
-    test, words = _test_full if full else _test_simple, interpreter_abi.fault() or _COUNTS
+    """Why the entry stub cannot run here, in words; empty if it can. `full` is as for its text.
+
+    Its text is rehearsed before its code is run, unless it is among the `rehearsed`.
+    """
+    words = interpreter_abi.fault()
     try:
-        for _ in range(TRIALS):
-            if words == _COUNTS:  # which other threads change, and the collector, now and then
-                words = test(call)
+        if words or (call, full) in rehearsed:
+            return words or _counted(call, [*usual_calls(full=full)])
+        with no_fork:  # once an installation
+            from .stub_trials import every_trial  # noqa: PLC0415 - 600 lines
+
+        words = every_trial.fault_of_text(entry_stub.text(full=full), full=full)
+        words = words or _counted(call, [*every_trial.calls(full=full)])
     except Exception as error:
         if is_foreign(error):
             raise
@@ -97,72 +107,37 @@ def _bound(call: int, descriptor: Descriptor) -> Callable[..., Any]:
     return make(ctypes.addressof(_method(call)), descriptor, None)
 
 
-# --- tests of the stub itself, before its first use -------------------------------------------
+def _counted(call: int, trials: Sequence[Trial]) -> str:
+    """What is wrong with the stub's machine code, in words."""
+    words = ""
+    for _ in range(TRIALS):  # other threads change counts of references now and then
+        words = _fault_of_code(call, trials)
+        if words != _COUNTS:
+            break
+    return words
 
 
-def _idle() -> BoundKernel:
-    """A kernel that does nothing: a function of Python's C API that returns zero."""
-    zero = np.zeros(1, np.int64)
-    address = python_api("PyErr_Occurred")
-    return BoundKernel(
-        address, zero, np.zeros(1), (), 0, zero, keep=False, release=False, owner=None
-    )
+def _fault_of_code(call: int, trials: Sequence[Trial]) -> str:
+    """The same, of one try: two calls for each trial."""
+    for trial in trials:
+        kernel = TrialKernel(trial)
+        stub = _bound(call, kernel.descriptor)
+        counted = (np.ndarray, np.dtype("f8"), stub, *trial.given, *trial.named.values())
+        before: list[int] = []
+        for _ in range(2):  # the first call may fill a cache
+            before, kernel.runs = [*map(sys.getrefcount, counted)], 0
+            words = kernel.fault(_outcome(stub, trial))
+            if words:
+                return words
+        if [*map(sys.getrefcount, counted)] != before:
+            return _COUNTS
+    return ""
 
 
-def _bound_idle(
-    call: int, signature: CallSignature, inputs: list[KernelInput], result: list[ResultStep]
-) -> Callable[..., Any]:
-    """The stub for the idle kernel, with one output of shape (2, 1)."""
-    outputs = [KernelOutput((2, 1), np.dtype("f8"))]
-    return _bound(call, encode(_idle(), signature, inputs, outputs, result, _NO_CHECKS, None))
-
-
-_TAKES, _BUILDS = "the entry stub accepts a wrong call", "the entry stub builds another result"
-_COUNTS = "the entry stub loses references, or keeps them"
-
-
-def _test_simple(call: int) -> str:
-    """What is wrong with the stub for positional arguments alone, in words."""
-    array, number = np.arange(3.0), np.float64(0.5)
-    inputs = [KernelInput(0, (3,), array.dtype), KernelInput(1, (), array.dtype)]
-    result = [ResultStep("OUTPUT", 0), ResultStep("GROUP", tuple, 1)]
-    stub = _bound_idle(call, CallSignature(2), inputs, result)
-    counted = (array, number, array.dtype, None)
-    before = [*map(sys.getrefcount, counted)]
-    (made,) = stub(array, number)
-    if stub(array) is not None or stub(number, array) is not None:
-        return _TAKES
-    if made.shape != (2, 1) or made.dtype is not array.dtype:
-        return _BUILDS
-    del made
-    return _COUNTS if [*map(sys.getrefcount, counted)] != before else ""
-
-
-def _test_full(call: int) -> str:
-    """What is wrong with the full stub (keywords, unpacking, a nested result), in words."""
-    array, number, tag = np.arange(3.0), np.float64(0.5), "tag"
-    unpacks = (
-        Unpack("SEQUENCE", 0, list, 2), Unpack("DICT", 1, dict, 1, ("a",)),
-        Unpack("EQUAL", 2, str, 0, (tag,)),
-    )  # fmt: skip
-    inputs = [
-        KernelInput(3, (3,), array.dtype, exact=np.ndarray),
-        KernelInput(4, (), array.dtype, exact=np.float64), KernelInput(5, (3,), array.dtype),
-    ]  # fmt: skip
-    result = [
-        ResultStep("OUTPUT", 0), ResultStep("ARGUMENT", 4), ResultStep("GROUP", list, 1),
-        ResultStep("CONSTANT", tag), ResultStep("MAPPING", None, 2, ("x", "y")),
-        ResultStep("GROUP", tuple, 2),
-    ]  # fmt: skip
-    stub = _bound_idle(call, CallSignature(2, ("name",), unpacks), inputs, result)
-    counted = (array, number, array.dtype, None)
-    given = [array, number], {"a": array}
-    before = [*map(sys.getrefcount, counted)]
-    found = stub(*given, name=tag)
-    if stub(*given, name="another") is not None or stub([], {}, name=tag) is not None:
-        return _TAKES
-    made, rest = found
-    if made.shape != (2, 1) or made.dtype is not array.dtype or rest != {"x": [number], "y": tag}:
-        return _BUILDS
-    del found, made, rest
-    return _COUNTS if [*map(sys.getrefcount, counted)] != before else ""
+def _outcome(stub: Callable[..., Any], trial: Trial) -> object:
+    try:
+        return stub(*trial.given, **trial.named)
+    except Exception as error:
+        if type(error) is not trial.outcome:
+            raise
+        return type(error)

@@ -1,0 +1,125 @@
+"""Memory of which every word is accounted for: what a rehearsal of the entry stub may touch."""
+
+from __future__ import annotations
+
+import ctypes
+from bisect import bisect_right, insort
+from collections.abc import Callable
+from typing import Any
+
+import fdiff.intact_numpy as np
+
+from ..dict_entries import extent_of_keys
+from ..interpreter_abi import ARRAY, WORD
+
+_UNSET = -0x5A5A5A5A5A5A5A5B  # what memory holds that nobody has written to
+_MOST_CHECKS = 1 << 16
+_PAD = 8  # words around memory of the stub's that are nobody's
+
+
+class Unfit(Exception):  # noqa: N818 - no error of a call, but what a rehearsal is there to find
+    """The stub did what it must not do."""
+
+
+class Words:
+    """Memory from an address on, as signed words of one size."""
+
+    __slots__ = ("address", "kind", "memory", "size")
+
+    def __init__(self, memory: KnownMemory, address: int, kind: type[Any]) -> None:
+        self.memory, self.address, self.kind = memory, int(address), kind
+        self.size = ctypes.sizeof(kind)
+
+    def __int__(self) -> int:
+        return self.address
+
+    def _at(self, index: int, *, own: bool = False) -> Any:
+        place = self.address + self.size * index
+        self.memory.check(place, self.size, own=own)
+        return self.kind.from_address(place)
+
+    def __getitem__(self, index: int) -> int:
+        value: int = self._at(index).value
+        if value == _UNSET:
+            raise Unfit("it reads what was never written")
+        return value
+
+    def __setitem__(self, index: int, value: int) -> None:
+        self._at(index, own=True).value = int(value)
+
+
+class KnownMemory:
+    """Objects of this interpreter and rooms of the stub's own, and nothing else.
+
+    `objects` are those that may be used, by address; `kinds` what those are to be that are being
+    made: a list of the addresses of items for a tuple or list, a dict of addresses for a dict.
+    """
+
+    def __init__(self) -> None:
+        self._begins: list[int] = []
+        self._ends: dict[int, int] = {}
+        self._writable = set[int]()
+        self._buffers: list[object] = []
+        self._checks = 0
+        self.objects: dict[int, object] = {}
+        self.kinds: dict[int, Callable[[Any], object]] = {}
+
+    def add(self, begin: int, size: int, *, own: bool = False) -> None:
+        """Memory that may be read; and written, if it is the stub's `own`."""
+        if begin not in self._ends:
+            insort(self._begins, begin)
+        self._ends[begin] = max(begin + size, self._ends.get(begin, 0))
+        if own:
+            self._writable.add(begin)
+
+    def check(self, place: int, size: int, *, own: bool = False) -> None:
+        """Raise if these bytes are not known, or are not the stub's `own`."""
+        self._checks += 1
+        begin = self._begins[bisect_right(self._begins, place) - 1]
+        known = begin <= place and place + size <= self._ends[begin]
+        if not known or (own and begin not in self._writable) or self._checks > _MOST_CHECKS:
+            raise Unfit("it reads or writes memory that is not its own")
+
+    def know(self, thing: Any) -> None:
+        """Let the stub use an object, and what is in it."""
+        if id(thing) in self.objects:
+            return
+        self.objects[id(thing)] = thing
+        self.add(id(thing), type(thing).__basicsize__)
+        if isinstance(thing, dict):
+            self.add(*extent_of_keys(thing))
+            thing = (*thing.keys(), *thing.values())
+        if isinstance(thing, np.ndarray):
+            low, high = np.lib.array_utils.byte_bounds(thing)
+            self.add(low, high - low, own=thing.flags.writeable)
+            self.add(Words(self, id(thing), ctypes.c_int64)[ARRAY["dims"]], 2 * WORD * thing.ndim)
+            self.know(thing.dtype)
+        elif isinstance(thing, (tuple, list)):
+            for item in thing:
+                self.know(item)
+        elif not isinstance(thing, type):
+            self.know(type(thing))
+
+    def room(self, words: int) -> int:
+        """Memory that nothing was written to."""
+        if words < 0:
+            raise Unfit("it asks for less memory than none")
+        buffer = (ctypes.c_int64 * (words + 2 * _PAD))(*[_UNSET] * (words + 2 * _PAD))
+        self._buffers.append(buffer)
+        place = ctypes.addressof(buffer) + WORD * _PAD
+        self.add(place, WORD * words, own=True)
+        return place
+
+    def thing(self, address: int) -> Any:
+        """The object at an address; what is being made as its kind."""
+        if address not in self.objects:
+            raise Unfit("it takes something for an object that is none")
+        thing, kind = self.objects[address], self.kinds.get(address)
+        if kind is dict:
+            return {self.thing(k): self.thing(v) for k, v in thing.items()}  # type: ignore[attr-defined] - a dict
+        return thing if kind is None else kind(map(self.thing, thing))  # type: ignore[call-overload] - a list
+
+    def forget(self, begin: int) -> None:
+        """Let the stub not use this memory any more."""
+        self._begins.remove(begin)
+        del self._ends[begin]
