@@ -726,10 +726,11 @@ a support, with two exceptions. There fdiff returns 0, the derivative from outsi
 A density that is a power of x at 0, such as the density of `gamma` with shape 1, follows the row
 `0**y` at 0 above.
 
-The derivative is NaN, although it exists, for parameters at the end of their domain
-(`gammainc(0, x)`); for second derivatives of the quantiles of 0 and 1 with respect to parameters;
-for `rel_entr`, `kl_div` and `pseudo_huber` at (0, 0); and for second derivatives of `struve` and
-`modstruve` at 0.
+The derivative is NaN, although it exists: for quantiles of 0 or 1 of `lognorm`, `invweibull`,
+`chi`, `nakagami` and `invgamma` with respect to parameters; where a parameter of 0 meets an
+argument at an end, for derivatives of `gdtr(0, b, 0)` with respect to x if b is at most 1, and from
+the second on of `betainc(0, b, 1)` and `betainc(a, 0, 0)`; for `rel_entr`, `kl_div` and
+`pseudo_huber` at (0, 0); and for second derivatives of `struve` and `modstruve` at 0.
 
 `tests/ops/test_rules_at_points.py` checks every function of NumPy, `scipy.special` and
 `scipy.stats` that has a derivative, to the third order, at 0, 1, -1, at ends and at equal

@@ -7,6 +7,7 @@ expanded around its mode by Stirling's series, so that no large terms cancel.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from itertools import product
 from math import comb, factorial, pi
 
@@ -14,7 +15,7 @@ import fdiff.intact_numpy as np
 from fdiff.intact_scipy import special as sc
 
 from ...trace import TracedArray, apply
-from ..accurate_partials import power_of_sum, product_error
+from ..accurate_partials import power_of_sum, product_error, vanishing
 from ..sample_domains import positive
 from .special_family import special
 from .special_gamma import digamma_rise_of, pole
@@ -53,8 +54,8 @@ def _polygamma(m: int, x: Array) -> Array:
     return sc.psi(x) if m == 0 else (-1.0) ** (m + 1) * factorial(m) * sc.zeta(m + 1, x)
 
 
-def _products(orders: tuple[int, int], logarithm: Callable[[int, int], Array]) -> object:
-    """Derivatives of exp(G), divided by exp(G), from those of G: by the product rule from ``exp(G)' = G' exp(G)``."""
+def _products(orders: tuple[int, int], logarithm: Callable[[int, int], Array]) -> dict[tuple[int, int], object]:
+    """Derivatives of exp(G) up to `orders`, divided by exp(G), from those of G: by the product rule from ``exp(G)' = G' exp(G)``."""
     known: dict[tuple[int, int], object] = {(0, 0): 1.0}
     for i, j in product(range(orders[0] + 1), range(orders[1] + 1)):
         if (i, j) == (0, 0):
@@ -62,7 +63,7 @@ def _products(orders: tuple[int, int], logarithm: Callable[[int, int], Array]) -
         di, dj = (1, 0) if i else (0, 1)
         steps = product(range(i - di + 1), range(j - dj + 1))
         known[i, j] = sum(comb(i - di, k) * comb(j - dj, m) * logarithm(k + di, m + dj) * known[i - di - k, j - dj - m] for k, m in steps)
-    return known[orders]
+    return known
 
 
 def _at_end(x: object, a: object) -> object:
@@ -70,27 +71,77 @@ def _at_end(x: object, a: object) -> object:
     return (x == 0) & ((a >= 1.0) | pole(a))
 
 
-def _gamma_density_by_a(a: Array, x: Array, *, n: int) -> Array:
-    """n-th derivative in `a` of the gamma density; at x = 0 its limit."""
+def _lower(a: object) -> object:
+    """A parameter less one; -1 in place of 0, with which a density is 0 too, but no jump of a distribution function."""
+    return a - np.where(a == 1.0, 2.0, 1.0)
+
+
+def _small(a: Array) -> Array:
+    """Parameters next to 0, where gamma has a pole: derivatives are those of the density over `a`, times `a`."""
+    return (a >= 0.0) & (a < 0.5)
+
+
+def _gamma_density_by_a(a: Array, s: Array, x: Array, *, n: int, k: int, m: int) -> Array:
+    """``s**k x**m`` times the n-th derivative in `a` of the gamma density at ``s x``; where that is 0 its limit."""
     with np.errstate(all="ignore"):
-        density = np.where((x == 0) & pole(a), 0.0 if n == 0 else np.nan, gamma_density(a, x))
-        factor = _products((n, 0), lambda i, _: np.log(x) - sc.psi(a) if i == 1 else -_polygamma(i - 1, a))
-        return np.where(density == 0, 0.0, density * factor)
+        z = np.multiply(s, x)
+        end = z == 0
+        density = np.where(end & pole(a), 0.0 if n == 0 else np.nan, gamma_density(a, z))
+        if n == 0:
+            return _weighted(density, a, s, x, k, m)
+        small = _small(a) & ~end
+        c = a + small
+        of = _products((n, 0), lambda i, _: np.log(z) - sc.psi(c) if i == 1 else -_polygamma(i - 1, c))
+        over = np.where(a == 0, np.exp(-z) / z, density / np.where(small, a, 1.0))
+        usual = np.where(density == 0, 0.0, density * of[n, 0])
+        return _weighted(np.where(small, over * (a * of[n, 0] + n * of[n - 1, 0]), usual), a, s, x, k, m)
 
 
-def _gamma_density_slopes(a: TracedArray, x: TracedArray, out: TracedArray, n: int) -> tuple[object, ...]:
-    def by_x() -> object:
-        zero = x == 0
-        safe = np.where(zero, 1.0, x)
-        inside = out * ((a - 1.0 - x) / safe)
-        inside = inside + n * apply(gamma_density_op, a, x, n=n - 1) / safe if n else inside
-        return np.where(zero, apply(gamma_density_op, a - 1.0, x, n=n) - out, inside)
+def _weighted(density: Array, a: Array, s: Array, x: Array, k: int, m: int) -> Array:
+    """``s**k x**m`` times a density that is at most infinite as ``(s x)**(a - 1)``; nan where s = x = 0 and the way there matters."""
+    if not (k or m):
+        return density
+    out = density * reduce(np.multiply, [s] * k + [x] * m)
+    lost = np.isnan(out)
+    if not np.any(lost):
+        return out
+    infinite = np.isinf(density) | (np.isnan(density) & pole(a))
+    limit = np.where((s == x) & (k > 0) & (2.0 * a - 2.0 + k + m <= 0), np.nan, 0.0)
+    return np.where(lost & ((density == 0) | (infinite & (np.multiply(s, x) == 0))), limit, out)
 
-    return (lambda: apply(gamma_density_op, a, x, n=n + 1), by_x)
+
+def _by_factor(factor: TracedArray, power: int, rate: object, below: object, terms: list[object], at_zero: Callable[[], object]) -> object:
+    """The slope of ``s**k x**m f(s x)`` in the factor that has this power, without an infinite slope times 0.
+
+    It is ``(rate + power) * below``, where `rate` is that of f in log(s x), and `terms`, over the factor. `below` has one power
+    less of the factor; with none to spare the factor divides, and where it is 0 the slope is `at_zero`.
+    """
+    if power:
+        return sum(terms, start=(rate + power) * below)
+    zero = factor == 0
+    over = np.where(zero, 1.0, factor)
+    return np.where(zero, at_zero(), sum((term / over for term in terms), start=below * (rate / over)))
 
 
-_ORDERS = ({"n": 0}, {"n": 1}, {"n": 2})
-gamma_density_op = special("gamma_density", _gamma_density_slopes, positive, positive, evaluate=_gamma_density_by_a, params=_ORDERS)
+def _gamma_density_slopes(
+    a: TracedArray, s: TracedArray, x: TracedArray, out: TracedArray, n: int, k: int, m: int
+) -> tuple[object, ...]:
+    def density(a: object, n: int, k: int, m: int) -> object:
+        return apply(gamma_density_op, a, s, x, n=n, k=k, m=m)
+
+    def by(factor: TracedArray, other: TracedArray, power: int, less: tuple[int, int], more: tuple[int, int]) -> object:
+        """`less` and `more` are the powers of both factors, one of this less, one of the other more."""
+        powers = less if power else (k, m)
+        terms = [n * density(a, n - 1, *powers)] if n else []
+        at_zero = lambda: density(a - 1.0, n, *more) - vanishing(other, out)  # noqa: E731 - if needed
+        return _by_factor(factor, power, a - 1.0 - s * x, density(a, n, *powers), terms, at_zero)
+
+    return (lambda: density(a, n + 1, k, m), lambda: by(s, x, k, (k - 1, m), (k, m + 1)), lambda: by(x, s, m, (k, m - 1), (k + 1, m)))
+
+
+_ORDERS = ({"n": 0, "k": 1, "m": 0}, {"n": 1, "k": 0, "m": 1}, {"n": 2, "k": 0, "m": 0})
+_SAMPLE = (positive,) * 3
+gamma_density_op = special("gamma_density", _gamma_density_slopes, *_SAMPLE, evaluate=_gamma_density_by_a, params=_ORDERS)
 
 
 def _beta_by_powers(a: Array, b: Array, x: Array, y: Array) -> Array:
@@ -128,20 +179,35 @@ def beta_density(a: Array, b: Array, x: Array, y: Array | None = None) -> Array:
 
 def _beta_density_by_ab(a: Array, b: Array, x: Array, y: Array, *, i: int, j: int) -> Array:
     """Derivative of order `i` in `a` and `j` in `b` of the beta density; at the ends its limit."""
-
-    def logarithm(k: int, m: int) -> Array:
-        if (k, m) == (1, 0):
-            return np.log(x) + digamma_rise_of(a, b)
-        if (k, m) == (0, 1):
-            return np.log(y) + digamma_rise_of(b, a)
-        total = _polygamma(k + m - 1, a + b)
-        return total - _polygamma(k - 1, a) if not m else total - _polygamma(m - 1, b) if not k else total
-
     with np.errstate(all="ignore"):
+        low, high = _small(a) & np.greater(x, 0), _small(b) & np.greater(y, 0)
         density = np.where(((x == 0) & (a > 1.0)) | ((y == 0) & (b > 1.0)), 0.0, beta_density(a, b, x, y))
-        density = np.where((x == 0) & pole(a), np.nan if i else 0.0, density)
-        density = np.where((y == 0) & pole(b), np.nan if j else 0.0, density)
-        return np.where(density == 0, 0.0, density * _products((i, j), logarithm))
+        density = np.where((low & (a == 0)) | (high & (b == 0)), 0.0, density)
+        flat = ((x == 0) & pole(a), (y == 0) & pole(b))
+        density = np.where(flat[0], np.nan if i else 0.0, np.where(flat[1], np.nan if j else 0.0, density))
+        if i == j == 0:
+            return np.where((flat[0] & (a == 0)) | (flat[1] & (b == 0)), np.nan, density)
+        low = low & ~flat[1] & ((j == 0) | (y > 0) | (a == 0))  # beside an infinite logarithm the factor stays a part of the density
+        high = high & ~flat[0] & ((i == 0) | (x > 0) | (b == 0))
+        c, d = a + low, b + high
+
+        def logarithm(k: int, m: int) -> Array:
+            if (k, m) == (1, 0):
+                return np.log(x) + digamma_rise_of(c, b - low)
+            if (k, m) == (0, 1):
+                return np.log(y) + digamma_rise_of(d, a - high)
+            total = _polygamma(k + m - 1, a + b)
+            return total - _polygamma(k - 1, c) if not m else total - _polygamma(m - 1, d) if not k else total
+
+        of = _products((i, j), logarithm)
+        usual = np.where(density == 0, 0.0, density * of[i, j])
+        if not np.any(low | high):
+            return usual
+        f, g = np.where(low, a, 1.0), np.where(high, b, 1.0)
+        over = np.where(f == 0, np.power(y, b - 1.0) / x / g, np.where(g == 0, np.power(x, a - 1.0) / y / f, density / f / g))
+        factors = {(0, 0): f * g, (1, 0): i * low * g, (0, 1): j * high * f, (1, 1): i * low * j * high}
+        rate = sum(np.where(r == 0, 0.0, r * of.get((i - k, j - m), 0.0)) for (k, m), r in factors.items())
+        return np.where(low | high, np.where(over == 0, 0.0, over * rate), usual)
 
 
 def _beta_density_slopes(
@@ -161,15 +227,56 @@ def _beta_density_slopes(
     return (
         lambda: density(a, b, i + 1, j),
         lambda: density(a, b, i, j + 1),
-        lambda: slope(x, a, (a - 1.0, b), 1, 0),
-        lambda: slope(y, b, (a, b - 1.0), 0, 1),
+        lambda: slope(x, a, (_lower(a), b), 1, 0),
+        lambda: slope(y, b, (a, _lower(b)), 0, 1),
     )
 
 
-beta_density_op = special(
-    "beta_density", _beta_density_slopes, positive, positive, positive, positive, evaluate=_beta_density_by_ab,
-    params=({"i": 0, "j": 0}, {"i": 1, "j": 0}, {"i": 0, "j": 1}, {"i": 1, "j": 1}),
-)  # fmt: skip
+_BETA_ORDERS = ({"i": 0, "j": 0}, {"i": 1, "j": 0}, {"i": 0, "j": 1}, {"i": 1, "j": 1})
+beta_density_op = special("beta_density", _beta_density_slopes, *_SAMPLE, positive, evaluate=_beta_density_by_ab, params=_BETA_ORDERS)
+
+
+def odds(s: Array, x: Array) -> tuple[Array, Array]:
+    """``r / (1 + r)`` and ``1 / (1 + r)`` for ``r = s x``."""
+    r = np.multiply(s, x)
+    rest = 1.0 / (1.0 + r)
+    return np.where(r > 1.0, 1.0 / (1.0 + 1.0 / r), r * rest), rest
+
+
+def _odds_density_by_ab(a: Array, b: Array, s: Array, x: Array, *, i: int, j: int, k: int, m: int) -> Array:
+    """``s**k x**m`` times the derivative in both parameters of the density of ``z / (1 - z)`` at ``s x``, where z has the beta density."""
+    with np.errstate(all="ignore"):
+        z, rest = odds(s, x)
+        density = np.where((a == 0) | (b == 0), np.nan, _beta_density_by_ab(a, b, z, rest, i=i, j=j))
+        return _weighted(density * rest * rest, a, s, x, k, m)
+
+
+def _odds_density_slopes(
+    a: TracedArray, b: TracedArray, s: TracedArray, x: TracedArray, out: TracedArray, i: int, j: int, k: int, m: int
+) -> tuple[object, ...]:
+    def density(a: object, b: object, i: int, j: int, k: int, m: int) -> object:
+        return apply(odds_density_op, a, b, s, x, i=i, j=j, k=k, m=m)
+
+    def by(factor: TracedArray, power: int, less: tuple[int, int], more: tuple[int, int]) -> object:
+        """As for the gamma density."""
+        r = s * x
+        far, rest = r > 1.0, 1.0 / (1.0 + r)
+        z = np.where(far, 1.0 / (1.0 + 1.0 / np.where(far, r, 1.0)), r * rest)
+        powers = less if power else (k, m)
+        terms = [i * rest * density(a, b, i - 1, j, *powers)] if i else []
+        terms += [-j * z * density(a, b, i, j - 1, *powers)] if j else []
+        limit = lambda j: density(_lower(a), b + 1.0, i, j, *more) - density(a, b + 1.0, i, j, *more)  # noqa: E731 - used twice
+        at_zero = lambda: b * limit(j) + j * limit(j - 1) if j else b * limit(0)  # noqa: E731 - if needed
+        return _by_factor(factor, power, a - 1.0 - (a + b) * z, density(a, b, i, j, *powers), terms, at_zero)
+
+    return (
+        lambda: density(a, b, i + 1, j, k, m), lambda: density(a, b, i, j + 1, k, m),
+        lambda: by(s, k, (k - 1, m), (k, m + 1)), lambda: by(x, m, (k, m - 1), (k + 1, m)),
+    )  # fmt: skip
+
+
+_ODDS_ORDERS = ({"i": 0, "j": 0, "k": 1, "m": 0}, {"i": 1, "j": 0, "k": 0, "m": 1}, {"i": 0, "j": 1, "k": 0, "m": 0})
+odds_density_op = special("odds_density", _odds_density_slopes, *_SAMPLE, positive, evaluate=_odds_density_by_ab, params=_ODDS_ORDERS)
 
 
 def student_density(df: TracedArray, t: TracedArray) -> object:

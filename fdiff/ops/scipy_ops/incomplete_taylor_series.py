@@ -17,7 +17,7 @@ from math import factorial
 import fdiff.intact_numpy as np
 from fdiff.intact_scipy import special as sc
 
-from .accurate_densities import beta_density, gamma_density
+from .accurate_densities import beta_density, gamma_density, odds
 
 Jet = np.ndarray
 _EPS = 1e-17
@@ -98,7 +98,7 @@ def _front(a: np.ndarray, x: np.ndarray, n: int) -> Jet:
     """Taylor series of ``x**a exp(-x) / gamma(a + 1)`` in `a`."""
     logarithm = -_log_gamma(a + 1.0, 1, 0, (n, 0))
     logarithm[1, 0] += np.log(x)
-    return _exp(logarithm, x / a * gamma_density(a, x))
+    return _exp(logarithm, np.where(a == 0, np.exp(-x), x / a * gamma_density(a, x)))
 
 
 def _gamma_series(a: np.ndarray, x: np.ndarray, n: int) -> np.ndarray:
@@ -122,18 +122,19 @@ def _gamma_fraction(a: np.ndarray, x: np.ndarray, n: int) -> np.ndarray:
     return -factorial(n) * _over(front, value)[n, 0]
 
 
-def gammainc_by_a(a: np.ndarray, x: np.ndarray, *, n: int) -> np.ndarray:
-    """n-th derivative in `a` of the regularised lower incomplete gamma function, n > 0."""
-    s, y = (np.ravel(v).astype(float) for v in np.broadcast_arrays(a, x))
-    out = np.full(s.shape, np.nan)
-    valid = (s > 0) & (y >= 0) & np.isfinite(s)
-    out[valid & ((y == 0) | np.isinf(y))] = 0.0
-    inner = valid & (y > 0) & np.isfinite(y)
+def gammainc_by_a(a: np.ndarray, s: np.ndarray, x: np.ndarray, *, n: int) -> np.ndarray:
+    """n-th derivative in `a` of the regularised lower incomplete gamma function at ``s x``, n > 0."""
+    shape = np.broadcast_shapes(np.shape(a), np.shape(s), np.shape(x))
     with np.errstate(all="ignore"):
-        for part, rule in ((inner & (y <= s + 1.0), _gamma_series), (inner & (y > s + 1.0), _gamma_fraction)):
+        c, y = (np.ravel(v).astype(float) for v in np.broadcast_arrays(a, np.multiply(s, x)))
+        out = np.full(c.shape, np.nan)
+        valid = (c >= 0) & (y >= 0) & (c + y > 0) & np.isfinite(c)
+        out[valid & ((y == 0) | np.isinf(y))] = 0.0
+        inner = valid & (y > 0) & np.isfinite(y)
+        for part, rule in ((inner & (y <= c + 1.0), _gamma_series), (inner & (y > c + 1.0), _gamma_fraction)):
             if np.any(part):
-                out[part] = rule(s[part], y[part], n)
-    return out.reshape(np.broadcast_shapes(np.shape(a), np.shape(x)))
+                out[part] = rule(c[part], y[part], n)
+    return out.reshape(shape)
 
 
 def _beta_fraction(a: np.ndarray, b: np.ndarray, x: np.ndarray, i: int, j: int) -> np.ndarray:
@@ -146,17 +147,17 @@ def _beta_fraction(a: np.ndarray, b: np.ndarray, x: np.ndarray, i: int, j: int) 
     one = line(np.ones_like(x))
 
     def terms() -> object:
-        for k in range(_MOST):
+        yield _over(-x * line(a + b, 1.0, 1.0), line(a + 1.0, 1.0)), one
+        for k in range(2, _MOST):
             m = k // 2
             ends = _times(line(a + 2 * m, 1.0), line(a + 2 * m + (-1 if k % 2 == 0 else 1), 1.0))
-            if k % 2:
-                yield _over(-x * _times(line(a + m, 1.0), line(a + b + m, 1.0, 1.0)), ends), one
-            elif m:
-                yield _over(m * x * line(b - m, 0.0, 1.0), ends), one
+            steps = _times(line(a + m, 1.0), line(a + b + m, 1.0, 1.0)) if k % 2 else line(b - m, 0.0, 1.0)
+            yield _over((-x if k % 2 else m * x) * steps, ends), one
 
     logarithm = _log_gamma(a + b + 1.0, 1, 1, orders) - _log_gamma(a + 1.0, 1, 0, orders) - _log_gamma(b + 1.0, 0, 1, orders)
-    logarithm += line(np.zeros_like(x), 1.0)  * np.log(x) + line(np.zeros_like(x), 0.0, 1.0) * np.log1p(-x)
-    front = _exp(logarithm, beta_density(a, b, x) * x * (1.0 - x) / a * ((a + b) / b))
+    logarithm += line(np.zeros_like(x), 1.0) * np.log(x) + line(np.zeros_like(x), 0.0, 1.0) * np.log1p(-x)
+    usual = beta_density(a, b, x) * x * (1.0 - x) / a * ((a + b) / b)
+    front = _exp(logarithm, np.where((a == 0) | (b == 0), np.power(x, a) * np.power(1.0 - x, b), usual))
     front = _over(_times(front, line(b, 0.0, 1.0)), line(a + b, 1.0, 1.0))
     return factorial(i) * factorial(j) * _over(front, _fraction(one, terms()))[i, j]
 
@@ -166,7 +167,7 @@ def betainc_by_ab(a: np.ndarray, b: np.ndarray, x: np.ndarray, *, i: int, j: int
     shape = np.broadcast_shapes(np.shape(a), np.shape(b), np.shape(x))
     s, t, y = (np.ravel(v).astype(float) for v in np.broadcast_arrays(a, b, x))
     out = np.full(s.shape, np.nan)
-    valid = (s > 0) & (t > 0) & (y >= 0) & (y <= 1) & np.isfinite(s) & np.isfinite(t)
+    valid = (s >= 0) & (t >= 0) & (s + t > 0) & (y >= 0) & (y <= 1) & np.isfinite(s) & np.isfinite(t)
     out[valid & ((y == 0) | (y == 1))] = 0.0
     inner = valid & (y > 0) & (y < 1)
     low = y <= (s + 1.0) / (s + t + 2.0)
@@ -176,3 +177,99 @@ def betainc_by_ab(a: np.ndarray, b: np.ndarray, x: np.ndarray, *, i: int, j: int
         if np.any(part := inner & ~low):
             out[part] = -_beta_fraction(t[part], s[part], 1.0 - y[part], j, i)
     return out.reshape(shape)
+
+
+def betainc_of_odds(a: np.ndarray, b: np.ndarray, s: np.ndarray, x: np.ndarray, *, i: int, j: int) -> np.ndarray:
+    """As `betainc_by_ab` at ``r / (1 + r)`` with ``r = s x``; a distribution with 0 degrees of freedom is none."""
+    with np.errstate(all="ignore"):
+        return np.where((a == 0) | (b == 0), np.nan, betainc_by_ab(a, b, odds(s, x)[0], i=i, j=j))
+
+
+# --- quantiles next to the start of a distribution --------------------------------------------
+
+
+def _log_scale(a: np.ndarray, b: np.ndarray | None, orders: tuple[int, int]) -> Jet:
+    """Taylor series of log(c), where ``x**a / c`` is the first term of the distribution function at x = 0 (DLMF 8.7.1, 8.17.7)."""
+    out = _log_gamma(a + 1.0, 1, 0, orders)
+    if b is None:
+        out[0, 0] = sc.gammaln(a + 1.0)
+        return out
+    out += _log_gamma(b, 0, 1, orders) - _log_gamma(a + b, 1, 1, orders)
+    out[0, 0] = np.log(a) + sc.betaln(a, b)
+    return out
+
+
+def _over_start(a: np.ndarray, b: np.ndarray | None, terms: int, j: int) -> Jet:
+    """``x / u`` as a series in ``u = (c y)**(1 / a)``, whose other axis are the powers of the increment of `b`.
+
+    With L = log(x / u), ``1 + u L' = exp(-a L) e**x``, or ``(1 - x)**(1 - b)`` in place of e**x, gives one coefficient after the other.
+    """
+    orders = terms - 1, j
+    logarithm = np.zeros((terms, j + 1, *a.shape))
+    for m in range(1, terms):
+        x = np.zeros_like(logarithm)
+        x[1:] = _exp(logarithm, np.ones_like(a))[:-1]
+        rest = x
+        if b is not None:  # (b - 1) times the series of -log(1 - x)
+            rest = np.zeros_like(x)
+            for k in range(m, 0, -1):
+                rest = _times(x, rest + _linear(np.full_like(a, 1.0 / k), 0.0, 0.0, orders))
+            rest = _times(rest, _linear(b - 1.0, 0.0, 1.0, orders))
+        logarithm[m] = _exp(rest - a * logarithm, np.ones_like(a))[m] / (m + a)
+    return _exp(logarithm, np.ones_like(a))
+
+
+def _of_powers(a: np.ndarray, b: np.ndarray | None, y: np.ndarray, j: int, n: int) -> np.ndarray:
+    """The derivative of order `j` in `b` and `n` in y next to y = 0, where 1 / a is a whole number, and so x a power series in y."""
+    step = np.rint(1.0 / a).astype(int)
+    term = -(-n // step)  # the first one that is not lost
+    power = 1.0 * term * step
+    series = _over_start(a, b, n, j)[term - 1, :, np.arange(a.size)].T[None]
+    scale = _log_scale(a, b, (0, j))
+    size = np.exp(power * scale[0, 0]) * np.prod([power - k for k in range(n)], axis=0) * np.power(y, power - n)
+    scale[0, 0] = 0.0
+    return factorial(j) * _times(series, _exp(power * scale, size))[0, j]
+
+
+def _of_first_term(a: np.ndarray, b: np.ndarray | None, y: np.ndarray, orders: tuple[int, int], n: int) -> np.ndarray:
+    """Derivatives of u: of order `n` in y, and in the parameters."""
+    one = _linear(np.ones_like(a), 0.0, 0.0, orders)
+    inverse = _over(one, _linear(a, 1.0, 0.0, orders))
+    exponent = _log_scale(a, b, orders)
+    exponent[0, 0] += np.log(y)
+    exponent, factor = _times(inverse, exponent), one
+    constant = exponent[0, 0].copy()
+    exponent[0, 0] = 0.0
+    for k in range(n):
+        factor = _times(factor, inverse - k * one)
+    size = np.exp(constant - n * np.log(y))
+    out = _times(factor, _exp(exponent, size))[orders]
+    return np.where(size == 0, 0.0, factorial(orders[0]) * factorial(orders[1]) * out)
+
+
+def quantile_at_start(a: np.ndarray, b: np.ndarray | None, start: np.ndarray, y: np.ndarray, *, i: int, j: int, n: int) -> np.ndarray:
+    """Derivative of order `i` in `a`, `j` in `b` and `n` in y of the x that solves ``gammainc(a, x) = y`` or ``betainc(a, b, x) = y``.
+
+    Where x is so small that it is the first term of its series (`start`), and 0 elsewhere. At y = 0 it is that of a power of y:
+    0, infinite, or nan where it has none, unless 1 / a is a whole number.
+    """
+    out = np.zeros(np.broadcast_shapes(*[np.shape(v) for v in (a, b, start, y) if v is not None]))
+    if np.any(start):
+        at = np.broadcast_to(start, out.shape)
+        s, t, q = (None if v is None else np.broadcast_to(v, out.shape)[at].astype(float) for v in (a, b, y))
+        with np.errstate(all="ignore"):
+            out[at] = _next_to_start(s, t, q, i, j, n)
+    return out
+
+
+def _next_to_start(s: np.ndarray, t: np.ndarray | None, q: np.ndarray, i: int, j: int, n: int) -> np.ndarray:
+    power = 1.0 / s
+    falling = np.prod([power - k for k in range(n)], axis=0)
+    limit = np.inf * np.sign(falling) if i == j == 0 else np.nan
+    out = np.where(power > n, 0.0, limit)
+    if np.any(inner := (q > 0) & (s > 0)):
+        out[inner] = _of_first_term(s[inner], None if t is None else t[inner], q[inner], (i, j), n)
+    whole = (power == np.rint(power)) & (power >= 1) & (power <= n)
+    if i == 0 and np.any(whole):
+        out[whole] = _of_powers(s[whole], None if t is None else t[whole], q[whole], j, n)
+    return out

@@ -161,7 +161,8 @@ MORE_DISTRIBUTIONS = (
         "rayleigh", 1.0, 0.0, INF,
         pdf=lambda r: r * np.exp(-0.5 * r * r), logpdf=lambda r: np.log(r) - 0.5 * r * r, cdf=lambda r: -np.expm1(-0.5 * r * r),
         sf=lambda r: np.exp(-0.5 * r * r), logsf=lambda r: -0.5 * r * r,
-        ppf=lambda q: np.sqrt(-2.0 * np.log1p(-q)), isf=lambda q: np.sqrt(-2.0 * np.log(q)),
+        ppf=lambda q: np.sqrt(-2.0 * np.log1p(-q)),
+        isf=lambda q: np.sqrt(0.0 - 2.0 * np.log(q)),  # not of -0.0, whose slope has the other sign
     )),
     (st.maxwell, law(
         "maxwell", 1.0, 0.0, INF, inner_only=True,

@@ -6,87 +6,117 @@ import fdiff.intact_numpy as np
 
 from ...primitive import ZERO
 from ...trace import TracedArray, apply
-from ..accurate_partials import vanishing
 from ..sample_domains import positive, real
-from .accurate_densities import beta_density_op, gamma_density_op, student_density
-from .incomplete_taylor_series import betainc_by_ab, gammainc_by_a
+from .accurate_densities import beta_density_op, gamma_density_op, odds_density_op, student_density
+from .incomplete_taylor_series import (
+    betainc_by_ab,
+    betainc_of_odds,
+    gammainc_by_a,
+    quantile_at_start,
+)
 from .special_family import LACKING, order, special
 from .special_gamma import digamma_rise
 
 
-def gamma_density(a: object, x: object) -> TracedArray:
-    return apply(gamma_density_op, a, x, n=0)
+def gamma_density(a: object, x: TracedArray) -> TracedArray:
+    return apply(gamma_density_op, a, np.ones((), x.dtype), x, n=0, k=0, m=0)
 
 
-def beta_density(a: object, b: object, x: TracedArray, rest: object | None = None) -> TracedArray:
-    """The density at `x`; `rest` is 1 - x where it is known better."""
-    return apply(beta_density_op, a, b, x, 1.0 - x if rest is None else rest, i=0, j=0)
-
-
-# --- incomplete gamma -------------------------------------------------------------------------
-
-
-def _by_a_slopes(a: TracedArray, x: TracedArray, out: TracedArray, n: int) -> tuple[object, ...]:
-    return (lambda: apply(gammainc_a, a, x, n=n + 1), lambda: apply(gamma_density_op, a, x, n=n))
-
-
-gammainc_a = special("gammainc_by_a", _by_a_slopes, positive, positive, evaluate=gammainc_by_a, params=({"n": 1}, {"n": 2}))
-
-
-def _by_a(a: object, x: object) -> object:
-    """Slope of ``gammainc(a, x)`` in its parameter."""
-    return apply(gammainc_a, a, x, n=1)
+def beta_density(a: object, b: object, x: TracedArray) -> TracedArray:
+    return apply(beta_density_op, a, b, x, 1.0 - x, i=0, j=0)
 
 
 def probability(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
     return rng.uniform(0.15, 0.85, shape)
 
 
-special("gammainc", lambda a, x, out: (lambda: _by_a(a, x), lambda: gamma_density(a, x)), positive, positive)
-special("gammaincc", lambda a, x, out: (lambda: -_by_a(a, x), lambda: -gamma_density(a, x)), positive, positive)
+def everywhere(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    return np.full(shape, fill_value=True)
 
 
-def _gamma_quantile_slopes(a: TracedArray, out: TracedArray, sign: float) -> tuple[object, ...]:
-    """Slopes of the inverse of ``gammainc(a, x)`` in x, or of its complement (`sign` -1): the implicit function theorem."""
-    return (lambda: -_by_a(a, out) / gamma_density(a, out), lambda: sign / gamma_density(a, out))
+# --- incomplete gamma -------------------------------------------------------------------------
 
 
-def _chi_square_slopes(v: TracedArray, x: TracedArray, factor: float) -> tuple[object, ...]:
-    return (lambda: factor * _by_a(0.5 * v, 0.5 * x), lambda: factor * gamma_density(0.5 * v, 0.5 * x))
-
-
-special("gammaincinv", lambda a, y, out: _gamma_quantile_slopes(a, out, 1.0), positive, probability)
-special("gammainccinv", lambda a, y, out: _gamma_quantile_slopes(a, out, -1.0), positive, probability)
-special("chdtr", lambda v, x, out: _chi_square_slopes(v, x, 0.5), positive, positive)
-special("chdtrc", lambda v, x, out: _chi_square_slopes(v, x, -0.5), positive, positive)
-
-
-def _chdtri_slopes(v: TracedArray, p: TracedArray, out: TracedArray) -> tuple[object, ...]:
+def _gamma_slopes(a: TracedArray, s: object, x: TracedArray, sign: float = 1.0, n: int = 0) -> tuple[object, ...]:
+    """Slopes of ``sign`` times the n-th derivative of ``gammainc(a, s x)`` in `a`."""
     return (
-        lambda: -_by_a(0.5 * v, 0.5 * out) / gamma_density(0.5 * v, 0.5 * out),
-        lambda: -2.0 / gamma_density(0.5 * v, 0.5 * out),
+        lambda: sign * apply(gammainc_a, a, s, x, n=n + 1),
+        lambda: sign * apply(gamma_density_op, a, s, x, n=n, k=0, m=1),
+        lambda: sign * apply(gamma_density_op, a, s, x, n=n, k=1, m=0),
     )
 
 
+def _by_a_slopes(a: TracedArray, s: TracedArray, x: TracedArray, out: TracedArray, n: int) -> tuple[object, ...]:
+    return _gamma_slopes(a, s, x, n=n)
+
+
+gammainc_a = special("gammainc_by_a", _by_a_slopes, positive, positive, positive, evaluate=gammainc_by_a, params=({"n": 1}, {"n": 2}))
+
+
+def _unscaled(a: TracedArray, x: TracedArray, sign: float) -> tuple[object, ...]:
+    return (lambda: sign * apply(gammainc_a, a, np.ones((), x.dtype), x, n=1), lambda: sign * gamma_density(a, x))
+
+
+def _chi_square_slopes(v: TracedArray, x: TracedArray, sign: float) -> tuple[object, ...]:
+    by_a, _, by_x = _gamma_slopes(0.5 * v, np.full((), 0.5, x.dtype), x, sign)
+    return (lambda: 0.5 * by_a(), by_x)
+
+
+special("gammainc", lambda a, x, out: _unscaled(a, x, 1.0), positive, positive)
+special("gammaincc", lambda a, x, out: _unscaled(a, x, -1.0), positive, positive)
+special("chdtr", lambda v, x, out: _chi_square_slopes(v, x, 1.0), positive, positive)
+special("chdtrc", lambda v, x, out: _chi_square_slopes(v, x, -1.0), positive, positive)
+
+
+def _at_start_slopes(a: TracedArray, start: TracedArray, y: TracedArray, out: TracedArray, i: int, n: int) -> tuple[object, ...]:
+    return (lambda: apply(gamma_start, a, start, y, i=i + 1, n=n), ZERO, lambda: apply(gamma_start, a, start, y, i=i, n=n + 1))
+
+
+def _at_start(a: np.ndarray, start: np.ndarray, y: np.ndarray, *, i: int, n: int) -> np.ndarray:
+    return quantile_at_start(a, None, start, y, i=i, j=0, n=n)
+
+
+# Derivatives of ``gammaincinv(a, y)`` where that is 0: there the theorem on implicit functions divides by 0 or infinity.
+_FIRST = ({"i": 0, "n": 1}, {"i": 1, "n": 0})
+gamma_start = special("gammaincinv_at_start", _at_start_slopes, positive, everywhere, probability, evaluate=_at_start, params=_FIRST)
+
+
+def _gamma_quantile_slopes(a: TracedArray, y: TracedArray, x: TracedArray, sign: float) -> tuple[object, ...]:
+    """Slopes of the inverse of ``gammainc(a, x)`` in x, or of its complement (`sign` -1): the implicit function theorem."""
+    zero = x == 0
+    inner = np.where(zero, 1.0, x)
+    by_a, by_x = _unscaled(a, inner, 1.0)
+    at_start = lambda i, n: apply(gamma_start, a, zero, y if sign > 0 else 1.0 - y, i=i, n=n)  # noqa: E731 - if needed
+    return (
+        lambda: np.where(zero, at_start(1, 0), -by_a() / by_x()),
+        lambda: np.where(zero, sign * at_start(0, 1), sign / by_x()),
+    )
+
+
+def _chdtri_slopes(v: TracedArray, p: TracedArray, out: TracedArray) -> tuple[object, ...]:
+    by_a, by_p = _gamma_quantile_slopes(0.5 * v, p, 0.5 * out, -1.0)
+    return (by_a, lambda: 2.0 * by_p())
+
+
+special("gammaincinv", lambda a, y, out: _gamma_quantile_slopes(a, y, out, 1.0), positive, probability)
+special("gammainccinv", lambda a, y, out: _gamma_quantile_slopes(a, y, out, -1.0), positive, probability)
 special("chdtri", _chdtri_slopes, positive, probability)
 
 
-def _gdtr_slopes(a: TracedArray, b: TracedArray, x: TracedArray, out: TracedArray) -> tuple[object, ...]:
-    return (lambda: vanishing(x, gamma_density(b, a * x)), lambda: _by_a(b, a * x), lambda: a * gamma_density(b, a * x))
+def _gdtr_slopes(a: TracedArray, b: TracedArray, x: TracedArray, sign: float) -> tuple[object, ...]:
+    by_b, by_a, by_x = _gamma_slopes(b, a, x, sign)
+    return (by_a, by_b, by_x)
 
 
-special("gdtr", _gdtr_slopes, positive, positive, positive)
-
-
-def _gdtrc_slopes(a: TracedArray, b: TracedArray, x: TracedArray, out: TracedArray) -> tuple[object, ...]:
-    return (lambda: -vanishing(x, gamma_density(b, a * x)), lambda: -_by_a(b, a * x), lambda: -a * gamma_density(b, a * x))
-
-
-special("gdtrc", _gdtrc_slopes, positive, positive, positive)
+special("gdtr", lambda a, b, x, out: _gdtr_slopes(a, b, x, 1.0), positive, positive, positive)
+special("gdtrc", lambda a, b, x, out: _gdtr_slopes(a, b, x, -1.0), positive, positive, positive)
 special("pdtr", lambda k, m, out: (ZERO, lambda: -gamma_density(np.floor(k) + 1.0, m)), order, positive)
 special("pdtrc", lambda k, m, out: (ZERO, lambda: gamma_density(np.floor(k) + 1.0, m)), order, positive)
 
 # --- incomplete beta --------------------------------------------------------------------------
+
+
+_AB = ({"i": 1, "j": 0}, {"i": 0, "j": 1}, {"i": 1, "j": 1})
 
 
 def _by_ab_slopes(a: TracedArray, b: TracedArray, x: TracedArray, out: TracedArray, i: TracedArray, j: TracedArray) -> tuple[object, ...]:
@@ -97,10 +127,7 @@ def _by_ab_slopes(a: TracedArray, b: TracedArray, x: TracedArray, out: TracedArr
     )
 
 
-betainc_ab = special(
-    "betainc_by_ab", _by_ab_slopes, positive, positive, probability, evaluate=betainc_by_ab,
-    params=({"i": 1, "j": 0}, {"i": 0, "j": 1}, {"i": 1, "j": 1}),
-)
+betainc_ab = special("betainc_by_ab", _by_ab_slopes, positive, positive, probability, evaluate=betainc_by_ab, params=_AB)
 
 
 def _beta_slopes(a: object, b: object, x: object, sign: float) -> tuple[object, ...]:
@@ -111,15 +138,40 @@ def _beta_slopes(a: object, b: object, x: object, sign: float) -> tuple[object, 
     )  # fmt: skip
 
 
-def _inverse_slopes(a: object, b: object, x: object, sign: float) -> tuple[object, ...]:
-    """Slopes of the x that solves ``betainc(a, b, x) = y``; `sign` is that of dy."""
-    by_a, by_b, by_x = _beta_slopes(a, b, x, 1.0)
-    return (lambda: -by_a() / by_x(), lambda: -by_b() / by_x(), lambda: sign / by_x())
+def _beta_start_slopes(
+    a: TracedArray, b: TracedArray, start: TracedArray, y: TracedArray, out: TracedArray, i: int, j: int, n: int
+) -> tuple[object, ...]:
+    by = lambda i, j, n: lambda: apply(beta_start, a, b, start, y, i=i, j=j, n=n)  # noqa: E731 - a rule each
+    return (by(i + 1, j, n), by(i, j + 1, n), ZERO, by(i, j, n + 1))
+
+
+# Derivatives of ``betaincinv(a, b, y)`` where that is 0, and so of ``1 - betaincinv(b, a, 1 - y)``.
+_START = ({"i": 0, "j": 0, "n": 1}, {"i": 1, "j": 0, "n": 0}, {"i": 0, "j": 1, "n": 0})
+_SAMPLE = (positive, positive, everywhere, probability)
+beta_start = special("betaincinv_at_start", _beta_start_slopes, *_SAMPLE, evaluate=quantile_at_start, params=_START)
+
+
+def _inverse_slopes(a: TracedArray, b: TracedArray, y: TracedArray, x: TracedArray, sign: float) -> tuple[object, ...]:
+    """Slopes of the x that solves ``betainc(a, b, x) = y``, or `betaincc` (`sign` -1)."""
+    zero, one = x == 0, x == 1
+    end = zero | one
+    by_a, by_b, by_x = _beta_slopes(a, b, np.where(end, 0.5, x), 1.0)
+    below, above = (y, 1.0 - y) if sign > 0 else (1.0 - y, y)
+
+    def at_end(i: int, j: int, n: int) -> object:
+        at_one = apply(beta_start, b, a, one, above, i=j, j=i, n=n)
+        return np.where(zero, apply(beta_start, a, b, zero, below, i=i, j=j, n=n), at_one if n else -at_one)
+
+    return (
+        lambda: np.where(end, at_end(1, 0, 0), -by_a() / by_x()),
+        lambda: np.where(end, at_end(0, 1, 0), -by_b() / by_x()),
+        lambda: np.where(end, sign * at_end(0, 0, 1), sign / by_x()),
+    )
 
 
 special("betainc", lambda a, b, x, out: _beta_slopes(a, b, x, 1.0), positive, positive, probability)
-special("betainccinv", lambda a, b, y, out: _inverse_slopes(a, b, out, -1.0), positive, positive, probability)
-special("betaincinv", lambda a, b, y, out: _inverse_slopes(a, b, out, 1.0), positive, positive, probability)
+special("betainccinv", lambda a, b, y, out: _inverse_slopes(a, b, y, out, -1.0), positive, positive, probability)
+special("betaincinv", lambda a, b, y, out: _inverse_slopes(a, b, y, out, 1.0), positive, positive, probability)
 special("betaincc", lambda a, b, x, out: _beta_slopes(a, b, x, -1.0), positive, positive, probability)
 
 
@@ -146,16 +198,27 @@ def _binomial_density(k: TracedArray, n: TracedArray, p: TracedArray) -> object:
     return np.where(whole, 0.0, beta_density(np.where(whole, 1.0, low + 1.0), np.where(whole, 1.0, n - low), p))
 
 
-def _f_slopes(dfn: TracedArray, dfd: TracedArray, x: TracedArray, sign: float) -> tuple[object, ...]:
-    """F distribution: betainc at z = r / (1 + r), r = dfn x / dfd, with half the degrees of freedom."""
-    r = dfn * (x / dfd)
-    rest = 1.0 / (1.0 + r)
-    z = np.where(r > 1.0, 1.0 / (1.0 + 1.0 / np.where(r > 1.0, r, 1.0)), r * rest)
-    by_a, by_b, _ = _beta_slopes(0.5 * dfn, 0.5 * dfd, z, sign)
-    by_r = lambda: sign * beta_density(0.5 * dfn, 0.5 * dfd, z, rest) * rest * rest  # noqa: E731 - slope in r
+# The F distribution: betainc at ``r / (1 + r)`` with r = s x, where s = dfn / dfd, and half the degrees of freedom.
+
+
+def _odds_slopes(
+    a: TracedArray, b: TracedArray, s: TracedArray, x: TracedArray, out: object, i: int = 0, j: int = 0, sign: float = 1.0
+) -> tuple[object, ...]:
     return (
-        lambda: 0.5 * by_a() + vanishing(x / dfd, by_r()), lambda: 0.5 * by_b() - vanishing(r / dfd, by_r()), lambda: by_r() * (dfn / dfd)
+        lambda: sign * apply(odds_ab, a, b, s, x, i=i + 1, j=j), lambda: sign * apply(odds_ab, a, b, s, x, i=i, j=j + 1),
+        lambda: sign * apply(odds_density_op, a, b, s, x, i=i, j=j, k=0, m=1),
+        lambda: sign * apply(odds_density_op, a, b, s, x, i=i, j=j, k=1, m=0),
     )  # fmt: skip
+
+
+odds_ab = special("betainc_of_odds_by_ab", _odds_slopes, positive, positive, positive, positive, evaluate=betainc_of_odds, params=_AB)
+
+
+def _f_slopes(dfn: TracedArray, dfd: TracedArray, x: TracedArray, sign: float) -> tuple[object, ...]:
+    a, b, s = 0.5 * dfn, 0.5 * dfd, dfn / dfd
+    by_a, by_b, _, by_x = _odds_slopes(a, b, s, x, None, sign=sign)
+    by_log_s = lambda: sign * apply(odds_density_op, a, b, s, x, i=0, j=0, k=1, m=1)  # noqa: E731 - if needed
+    return (lambda: 0.5 * by_a() + by_log_s() / dfn, lambda: 0.5 * by_b() - by_log_s() / dfd, by_x)
 
 
 special("fdtr", lambda dfn, dfd, x, out: _f_slopes(dfn, dfd, x, 1.0), positive, positive, positive)
