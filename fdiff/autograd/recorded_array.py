@@ -80,14 +80,6 @@ class RecordedArray(Conversions):
     _grad: RecordedArray | None
     _extra: dict[str, Any] | None  # hooks of a leaf, and what few arrays have
 
-    if TYPE_CHECKING:  # `array_methods.py` enters what follows
-
-        def __getattr__(self, name: str) -> Any: ...
-        def __getitem__(self, key: object) -> Any: ...
-        def __setitem__(self, key: object, value: object) -> None: ...
-
-        backward: Callable[..., None]
-
     def __new__(cls, *_: object, **__: object) -> Self:
         fact = "a RecordedArray was made by its class."
         raise failure(InputError, "fdiff.autograd", fact, "Use fdiff.autograd.tensor(data).")

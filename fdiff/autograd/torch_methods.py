@@ -19,6 +19,7 @@ from ..ops.lazy_tables import scipy_special
 from ..primitive import HOOKS
 from ..trace import TracedArray
 from ..trace.trace_stack import stack
+from .conversions import Size
 from .recorded_array import RecordedArray
 from .recording import record
 from .thread_state import state
@@ -136,15 +137,6 @@ def _view(self: RecordedArray, *shape: Any, **kwargs: Any) -> Any:
     return out
 
 
-class Size(int):
-    """The number of entries, as in NumPy; called, shape or length of an axis, as in torch."""
-
-    shape: tuple[int, ...]
-
-    def __call__(self, dim: int | None = None) -> Any:
-        return self.shape if dim is None else self.shape[dim]
-
-
 def _size(self: RecordedArray) -> Size:
     """The number of entries; ``x.size(0)`` is ``x.shape[0]``."""
     size = Size(self.value.size)
@@ -161,10 +153,10 @@ def _named(name: str, call: Method) -> Method:
     return method
 
 
-_dtype_view: Method = RecordedArray.view  # type: ignore[attr-defined] - entered by `array_methods`
+_dtype_view: Method = RecordedArray.view
 for _name, _call in METHODS.items():
     setattr(RecordedArray, _name, _named(_name, _call))
-RecordedArray.view = _view  # type: ignore[method-assign] - in place of NumPy's
+RecordedArray.view = _view  # in place of NumPy's
 RecordedArray.size = property(_size)  # type: ignore[assignment,misc] - likewise
 
 

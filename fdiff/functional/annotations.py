@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ParamSpec, TypedDict, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, Concatenate, ParamSpec, TypedDict, TypeVar
 
 import fdiff.intact_numpy as np
 
 P = ParamSpec("P")  # the arguments of the user's function
 R = TypeVar("R")  # its result
 T = TypeVar("T")
+X = TypeVar("X")  # the point, and what has its structure: a gradient, a product
 
 Array = np.ndarray[
     tuple[Any, ...], np.dtype[Any]
 ]  # NDArray[Any], whose module takes long to import
 Point = Array | np.number[Any] | complex | Sequence[float] | Sequence[Sequence[float]]
+Entries = Array | np.number[Any] | complex  # an output whose derivative is one array
+AtPoint = Callable[Concatenate[Any, P], R]  # a function of a point and of further arguments
 Places = int | tuple[int, ...]  # the positions of the differentiated arguments
+
+A = TypeVar("A", bound=Array)  # one array, of a dtype of its own
 
 
 # Keywords that the overloads of an operator share.
@@ -27,11 +32,24 @@ class ProductKeywords(TypedDict, total=False):
     device: str
 
 
+class GradientKeywords(TypedDict, total=False):
+    """The keywords of `grad` and `value_and_grad` that do not change what comes out."""
+
+    complex_inputs: str
+    device: str
+
+
 class DiagonalKeywords(TypedDict, total=False):
     """The keywords of `hessian_diagonal`."""
 
     chunk_size: int | str
     device: str
+
+
+class BlockKeywords(GradientKeywords, total=False):
+    """The keywords of `jacrev` and `jacfwd`."""
+
+    chunk_size: int | str
 
 
 class HessianKeywords(ProductKeywords, total=False):

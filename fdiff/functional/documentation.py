@@ -100,8 +100,8 @@ def _with_vector(
 def call_form(f: Callable[..., object], name: str, options: Options) -> str:
     """The names of the arguments and what comes out, on one line: ``(x, v) -> H v, like x``."""
     own = signature(f, name, options)
-    bare = {"annotation": inspect.Parameter.empty, "default": inspect.Parameter.empty}
-    names = ", ".join(str(p.replace(**bare)) for p in own.parameters.values())
+    bare = [p.replace(annotation=p.empty, default=p.empty) for p in own.parameters.values()]
+    names = ", ".join(map(str, bare))
     gives = own.return_annotation
     return f"({names}) -> {gives}" if isinstance(gives, _Words) else f"({names})"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache, partial
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, Literal, Unpack, cast, overload
 
 from ..dispatch.arguments import Function
 from ..dispatch.plans import Arrays, OperatorPlan, Run
@@ -14,12 +14,15 @@ from ..errors import DtypeError, InputError, called, failure, flag
 from ..tracebacks import public
 from ..transforms.derivative_tapes import choose
 from ..transforms.pipeline import GRADIENT
-from .annotations import P
+from .annotations import AtPoint, GradientKeywords, P, Places, R
 from .complex_rules import check_choice, check_complex
 from .eager_results import gradient_values, step_of
 from .invocation import Operator, deliver, gradients, prepared_operator, results
 from .options import check_argnums, check_callable, check_device
 from .prepared import Prepared
+
+if TYPE_CHECKING:
+    from .prepared import Gradient, ValueAndGradient
 
 SEVERAL = "Use fdiff.jacobian for several outputs."
 _ONE_NUMBER: dict[type, str] = {
@@ -115,6 +118,22 @@ def _operator(function: Function, has_aux: bool, choice: str, device: str) -> Op
     return Operator(function, settings, plan, partial(_check, has_aux=has_aux, choice=choice))
 
 
+@overload
+def grad(
+    f: AtPoint[P, object],
+    argnums: Literal[0] = ...,
+    *,
+    has_aux: Literal[False] = ...,
+    **keywords: Unpack[GradientKeywords],
+) -> Gradient[P]: ...
+@overload
+def grad(
+    f: Callable[P, object],
+    argnums: Places = ...,
+    *,
+    has_aux: bool = ...,
+    **keywords: Unpack[GradientKeywords],
+) -> Prepared[P, Any]: ...
 @public
 def grad(
     f: Callable[P, object],
@@ -177,6 +196,22 @@ def grad(
     return _prepare(grad, f, argnums, has_aux, complex_inputs, device)
 
 
+@overload
+def value_and_grad(
+    f: AtPoint[P, R],
+    argnums: Literal[0] = ...,
+    *,
+    has_aux: Literal[False] = ...,
+    **keywords: Unpack[GradientKeywords],
+) -> ValueAndGradient[P, R]: ...
+@overload
+def value_and_grad(
+    f: Callable[P, object],
+    argnums: Places = ...,
+    *,
+    has_aux: bool = ...,
+    **keywords: Unpack[GradientKeywords],
+) -> Prepared[P, tuple[Any, Any]]: ...
 @public
 def value_and_grad(
     f: Callable[P, object],

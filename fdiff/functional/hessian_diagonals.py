@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, Unpack, cast, overload
 
 import fdiff.intact_numpy as np
 
@@ -19,7 +19,7 @@ from ..tracebacks import trim
 from ..transforms.derivative_tapes import assembled, choose
 from ..transforms.pipeline import TANGENT_SWEEPS, TANGENTS, VALUE, derive
 from ..transforms.sparsity.diagonal_colouring import diagonal_colours, diagonal_swept
-from .annotations import Array, DiagonalKeywords, P, Point
+from .annotations import Array, AtPoint, DiagonalKeywords, P, Point
 from .chunked_results import zeros_beside
 from .dense_plans import BUDGET, gradient_tape
 from .input_checks import check_one_element
@@ -27,6 +27,9 @@ from .invocation import Operator, gradients
 from .jacobians import dense
 from .options import LEFT_OUT, check_chunk, check_device
 from .prepared import Prepared
+
+if TYPE_CHECKING:
+    from .prepared import Gradient
 from .seeded_blocks import seed_bytes
 
 
@@ -101,6 +104,10 @@ class DiagonalPlan(OperatorPlan):
         return found
 
 
+@overload
+def hessian_diagonal(
+    f: AtPoint[P, object], *, argnums: Literal[0] = ..., **keywords: Unpack[DiagonalKeywords]
+) -> Gradient[P]: ...
 @overload
 def hessian_diagonal(
     f: Callable[P, object], *, argnums: int = ..., **keywords: Unpack[DiagonalKeywords]

@@ -7,36 +7,46 @@ and which sparsity a dense Hessian uses is decided in `dense_plans`; the ways, i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from itertools import product as product_of
-from typing import Any, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from ..device_arrays import DEVICES
 from ..dispatch.arguments import Function
-from ..dispatch.plans import Arrays, OperatorPlan, Run
 from ..dispatch.variant import Variant
 from ..errors import InputError, called, failure, flag
 from ..process.forking import no_fork
 from ..tracebacks import trim
-from ..transforms.pipeline import HVP
-from .annotations import Array, HessianKeywords, P, Places, Point, ProductKeywords
+from .annotations import (
+    A,
+    Array,
+    AtPoint,
+    Entries,
+    HessianKeywords,
+    P,
+    Places,
+    Point,
+    ProductKeywords,
+    R,
+)
 from .complex_rules import refuse_complex
 from .dense_plans import gradient_tape, hessian_plan
-from .eager_results import hvp_values, step_of
 from .input_checks import (
     check_one_element,
     check_outputs,
     check_strict,
     check_strict_gradient,
-    check_vector,
 )
-from .invocation import Operator, deliver, gradients
+from .invocation import Operator
 from .jacobians import dense
 from .late_operators import of_sparse
 from .options import LEFT_OUT, check_chunk, check_device, check_flags, check_mode
 from .prepared import Prepared
-from .products import product, refused
+from .products import HvpPlan, product, refused
+
+if TYPE_CHECKING:
+    from .prepared import Blocks, Hvp
 
 
 def check_hessian(variant: Variant, name: str, *, strict: bool) -> None:
@@ -55,38 +65,22 @@ def check_hessian(variant: Variant, name: str, *, strict: bool) -> None:
         check_strict_gradient(slope.differentiable, variant, name)
 
 
-class HvpPlan(OperatorPlan):
-    """The plan of a Hessian-vector product, with the value if that is asked for."""
-
-    guards = True
-    order = 2
-
-    def __init__(self, variant: Variant, name: str, *, value: bool) -> None:
-        self.variant = variant
-        self.name = name
-        self.value = value
-        self.types = [variant.tape.input_types[k] for k in variant.wrt]
-        count = len(variant.tape.outputs) + len(variant.wrt)
-        keep = [*[0] * value, *range(count + 1, 2 * count)]
-        eager = partial(hvp_values, count=int(value))
-        self.step = step_of(variant, HVP, eager, wrt=variant.wrt, keep=keep)
-
-    def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
-        v = check_vector(vectors[0], self.types, self.variant, self.name, like="inputs")
-        outs = run(self.step, [*arrays, *v])
-        if not self.value:
-            return gradients(self.variant, outs)
-        return deliver(outs[0], self.variant.scalars[0]), gradients(self.variant, outs[1:])
-
-
+@overload
+def hvp(
+    f: AtPoint[P, object], *, argnums: Literal[0] = ..., **keywords: Unpack[ProductKeywords]
+) -> Hvp[P]: ...
 @overload
 def hvp(
     f: Function, *, argnums: Places = ..., **keywords: Unpack[ProductKeywords]
 ) -> Prepared[..., Any]: ...
 @overload
 def hvp(
-    f: Function, inputs: object, v: object = ..., **keywords: Unpack[ProductKeywords]
-) -> tuple[Any, Any]: ...
+    f: Callable[..., R], inputs: A, v: object = ..., **keywords: Unpack[ProductKeywords]
+) -> tuple[R, A]: ...
+@overload
+def hvp(
+    f: Callable[..., R], inputs: object, v: object = ..., **keywords: Unpack[ProductKeywords]
+) -> tuple[R, Any]: ...
 def hvp(
     f: Function,
     inputs: object = LEFT_OUT,
@@ -157,12 +151,20 @@ def hvp(
 
 @overload
 def vhp(
+    f: AtPoint[P, object], *, argnums: Literal[0] = ..., **keywords: Unpack[ProductKeywords]
+) -> Hvp[P]: ...
+@overload
+def vhp(
     f: Function, *, argnums: Places = ..., **keywords: Unpack[ProductKeywords]
 ) -> Prepared[..., Any]: ...
 @overload
 def vhp(
-    f: Function, inputs: object, v: object = ..., **keywords: Unpack[ProductKeywords]
-) -> tuple[Any, Any]: ...
+    f: Callable[..., R], inputs: A, v: object = ..., **keywords: Unpack[ProductKeywords]
+) -> tuple[R, A]: ...
+@overload
+def vhp(
+    f: Callable[..., R], inputs: object, v: object = ..., **keywords: Unpack[ProductKeywords]
+) -> tuple[R, Any]: ...
 def vhp(
     f: Function,
     inputs: object = LEFT_OUT,
@@ -226,11 +228,15 @@ def vhp(
 
 @overload
 def hessian(
-    f: Callable[P, object], *, argnums: int = ..., **keywords: Unpack[HessianKeywords]
+    f: AtPoint[P, Entries], *, argnums: Literal[0] = ..., **keywords: Unpack[HessianKeywords]
+) -> Blocks[P]: ...
+@overload
+def hessian(
+    f: Callable[P, Entries], *, argnums: int, **keywords: Unpack[HessianKeywords]
 ) -> Prepared[P, Array]: ...
 @overload
 def hessian(
-    f: Callable[P, object], *, argnums: tuple[int, ...], **keywords: Unpack[HessianKeywords]
+    f: Callable[P, object], *, argnums: Places = ..., **keywords: Unpack[HessianKeywords]
 ) -> Prepared[P, Any]: ...
 @overload
 def hessian(f: Function, inputs: Point, **keywords: Unpack[HessianKeywords]) -> Array: ...

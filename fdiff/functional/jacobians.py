@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import Any, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from ..dispatch.arguments import Function
 from ..dispatch.fast_path import known_fast_path
@@ -12,7 +12,7 @@ from ..dispatch.program import MOST
 from ..dispatch.variant import Variant
 from ..errors import InputError, called, failure
 from ..tracebacks import public, trim
-from .annotations import Array, JacobianKeywords, P, Point
+from .annotations import Array, AtPoint, BlockKeywords, Entries, JacobianKeywords, P, Places, Point
 from .complex_rules import check_choice, check_complex
 from .dense_plans import jacobian_plan
 from .input_checks import check_outputs, check_strict
@@ -29,14 +29,21 @@ from .options import (
 )
 from .prepared import Prepared
 
+if TYPE_CHECKING:
+    from .prepared import Blocks
+
 
 @overload
 def jacobian(
-    f: Callable[P, object], *, argnums: int = ..., **keywords: Unpack[JacobianKeywords]
+    f: AtPoint[P, Entries], *, argnums: Literal[0] = ..., **keywords: Unpack[JacobianKeywords]
+) -> Blocks[P]: ...
+@overload
+def jacobian(
+    f: Callable[P, Entries], *, argnums: int, **keywords: Unpack[JacobianKeywords]
 ) -> Prepared[P, Array]: ...
 @overload
 def jacobian(
-    f: Callable[P, object], *, argnums: tuple[int, ...], **keywords: Unpack[JacobianKeywords]
+    f: Callable[P, object], *, argnums: Places = ..., **keywords: Unpack[JacobianKeywords]
 ) -> Prepared[P, Any]: ...
 @overload
 def jacobian(f: Function, inputs: Point, **keywords: Unpack[JacobianKeywords]) -> Array: ...
@@ -260,6 +267,18 @@ def _one_mode(function: Function, chunk: int | None, choice: str, device: str) -
     return Operator(function, settings, plan, partial(_check_leaves, choice=choice))
 
 
+@overload
+def jacrev(
+    f: AtPoint[P, Entries], argnums: Literal[0] = ..., **keywords: Unpack[BlockKeywords]
+) -> Blocks[P]: ...
+@overload
+def jacrev(
+    f: Callable[P, Entries], argnums: int, **keywords: Unpack[BlockKeywords]
+) -> Prepared[P, Array]: ...
+@overload
+def jacrev(
+    f: Callable[P, object], argnums: Places = ..., **keywords: Unpack[BlockKeywords]
+) -> Prepared[P, Any]: ...
 @public
 def jacrev(
     f: Callable[P, object],
@@ -307,6 +326,18 @@ def jacrev(
     return _prepare(jacrev, f, argnums, chunk_size, complex_inputs, device)
 
 
+@overload
+def jacfwd(
+    f: AtPoint[P, Entries], argnums: Literal[0] = ..., **keywords: Unpack[BlockKeywords]
+) -> Blocks[P]: ...
+@overload
+def jacfwd(
+    f: Callable[P, Entries], argnums: int, **keywords: Unpack[BlockKeywords]
+) -> Prepared[P, Array]: ...
+@overload
+def jacfwd(
+    f: Callable[P, object], argnums: Places = ..., **keywords: Unpack[BlockKeywords]
+) -> Prepared[P, Any]: ...
 @public
 def jacfwd(
     f: Callable[P, object],

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..dispatch.arguments import Function
 from ..dispatch.plans import Arrays, OperatorPlan, PlanStep, Run, execute, replay
 from ..dispatch.variant import Variant
 from ..errors import called
@@ -13,6 +12,7 @@ from ..trace import tracing
 from ..tracebacks import public, trim
 from ..transforms.linear_part import split
 from ..transforms.pipeline import LINEAR, derive
+from .annotations import R
 from .dense_plans import without_eager_trace
 from .input_checks import check_inputs, check_outputs, check_vector
 from .invocation import Operator, invoke, results, tangents
@@ -79,7 +79,7 @@ class LinearMap:
 
 
 @public
-def linearize(f: Function, *primals: Any) -> tuple[Any, Callable[..., Any]]:
+def linearize(f: Callable[..., R], *primals: Any) -> tuple[R, Callable[..., R]]:
     """Value of `f` at a point, and its derivative there as a function of the tangents.
 
     Parameters

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from functools import partial, wraps
 from types import FrameType, MethodType
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, overload
 
 import fdiff.intact_numpy as np
 
@@ -27,7 +27,7 @@ from ..process.progress import Stage
 from ..trace.trace_stack import stack
 from ..tracebacks import line_of, public
 from ..user_lines import file_label
-from .annotations import P, R
+from .annotations import A, Array, P, Point, R, X
 from .device_calls import placed, tracing_for
 from .documentation import ComputedAttribute, call_form, document, signature
 from .late_operators import of_sparse
@@ -121,7 +121,7 @@ class Prepared(OwnsPrograms, _Callable[P, R]):
         return "\n  ".join([head, *lines]) + ">" if lines else f"{head}; not run yet>"
 
     @public
-    def compile(self, *types: object, **kwargs: object) -> Prepared[P, R]:
+    def compile(self, *types: object, **kwargs: object) -> Self:
         """Make the kernel for arguments of these types now, without evaluating anything.
 
         Parameters
@@ -177,6 +177,63 @@ class Prepared(OwnsPrograms, _Callable[P, R]):
             fact = "the function is differentiated as it runs, for its branches change every time."
             raise failure(UnsupportedError, call, fact, CALL_IT)
         variant.plan.call(arrays, vectors, partial(_compiled, call))
+
+
+if TYPE_CHECKING:
+    # What operators give, for type checkers: what comes out has the type of the point in the call,
+    # also where the function is written without types. Numbers become NumPy's.
+
+    class Gradient(Prepared[..., Any], Generic[P]):
+        """``grad(f)``, ``hessian_diagonal(f)``."""
+
+        @overload
+        def __call__(self, x: A, /, *args: P.args, **kwargs: P.kwargs) -> A: ...
+        @overload
+        def __call__(self, x: float, /, *args: P.args, **kwargs: P.kwargs) -> np.float64: ...
+        @overload
+        def __call__(self, x: X, /, *args: P.args, **kwargs: P.kwargs) -> X: ...
+        def __call__(self, x: Any, /, *args: Any, **kwargs: Any) -> Any: ...
+
+    class ValueAndGradient(Prepared[..., Any], Generic[P, R]):
+        """``value_and_grad(f)``."""
+
+        @overload
+        def __call__(self, x: A, /, *args: P.args, **kwargs: P.kwargs) -> tuple[R, A]: ...
+        @overload
+        def __call__(
+            self, x: float, /, *args: P.args, **kwargs: P.kwargs
+        ) -> tuple[R, np.float64]: ...
+        @overload
+        def __call__(self, x: X, /, *args: P.args, **kwargs: P.kwargs) -> tuple[R, X]: ...
+        def __call__(self, x: Any, /, *args: Any, **kwargs: Any) -> Any: ...
+
+    class Blocks(Prepared[..., Any], Generic[P]):
+        """``jacobian(f)``, ``hessian(f)``, ``vmap(f)``: one array for one array."""
+
+        @overload
+        def __call__(self, x: Point, /, *args: P.args, **kwargs: P.kwargs) -> Array: ...
+        @overload
+        def __call__(self, x: object, /, *args: P.args, **kwargs: P.kwargs) -> Any: ...
+        def __call__(self, x: Any, /, *args: Any, **kwargs: Any) -> Any: ...
+
+    class Vjp(Prepared[..., Any], Generic[P, R]):
+        """``vjp(f)``: outputs, and what is built like the point."""
+
+        def __call__(
+            self, x: X, v: object = ..., /, *args: P.args, **kwargs: P.kwargs
+        ) -> tuple[R, X]: ...
+
+    class Jvp(Prepared[..., Any], Generic[P, R]):
+        """``jvp(f)``: outputs, and what is built like them."""
+
+        def __call__(
+            self, x: object, v: object = ..., /, *args: P.args, **kwargs: P.kwargs
+        ) -> tuple[R, R]: ...
+
+    class Hvp(Prepared[..., Any], Generic[P]):
+        """``hvp(f)``, ``vhp(f)``."""
+
+        def __call__(self, x: X, v: object = ..., /, *args: P.args, **kwargs: P.kwargs) -> X: ...
 
 
 Prepared.__signature__ = ComputedAttribute(  # type: ignore[attr-defined] - what `inspect` asks for

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, Unpack, cast, overload
 
 from ..device_arrays import DEVICES
 from ..dispatch.arguments import ONCE, Argnums, Function
@@ -14,13 +14,14 @@ from ..dispatch.program import MakePlan
 from ..dispatch.variant import Variant
 from ..errors import InputError, called, failure
 from ..tracebacks import trim
-from ..transforms.pipeline import JVP, VJP
-from .annotations import Places, ProductKeywords
-from .eager_results import jvp_values, step_of, vjp_values
+from ..transforms.pipeline import HVP, JVP, VJP
+from .annotations import A, AtPoint, P, Places, ProductKeywords, R
+from .eager_results import hvp_values, jvp_values, step_of, vjp_values
 from .input_checks import check_outputs, check_strict, check_vector
 from .invocation import (
     Call,
     Operator,
+    deliver,
     gradients,
     immediate_call,
     prepared_function,
@@ -29,6 +30,9 @@ from .invocation import (
 )
 from .options import LEFT_OUT, check_argnums, check_callable, check_device, check_flags
 from .prepared import Prepared
+
+if TYPE_CHECKING:
+    from .prepared import Jvp, Vjp
 
 
 class VjpPlan(OperatorPlan):
@@ -66,6 +70,30 @@ class JvpPlan(OperatorPlan):
         v = check_vector(vectors[0], self.types, self.variant, "jvp", like="inputs")
         outs = run(self.step, [*arrays, *v])
         return results(self.variant, outs[: self.count]), tangents(self.variant, outs[self.count :])
+
+
+class HvpPlan(OperatorPlan):
+    """The plan of a Hessian-vector product, with the value if that is asked for."""
+
+    guards = True
+    order = 2
+
+    def __init__(self, variant: Variant, name: str, *, value: bool) -> None:
+        self.variant = variant
+        self.name = name
+        self.value = value
+        self.types = [variant.tape.input_types[k] for k in variant.wrt]
+        count = len(variant.tape.outputs) + len(variant.wrt)
+        keep = [*[0] * value, *range(count + 1, 2 * count)]
+        eager = partial(hvp_values, count=int(value))
+        self.step = step_of(variant, HVP, eager, wrt=variant.wrt, keep=keep)
+
+    def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
+        v = check_vector(vectors[0], self.types, self.variant, self.name, like="inputs")
+        outs = run(self.step, [*arrays, *v])
+        if not self.value:
+            return gradients(self.variant, outs)
+        return deliver(outs[0], self.variant.scalars[0]), gradients(self.variant, outs[1:])
 
 
 def _check(variant: Variant, name: str, *, strict: bool) -> None:
@@ -138,12 +166,20 @@ def arguments_at(
 
 @overload
 def vjp(
+    f: AtPoint[P, R], *, argnums: Literal[0] = ..., **keywords: Unpack[ProductKeywords]
+) -> Vjp[P, R]: ...
+@overload
+def vjp(
     f: Function, *, argnums: Places = ..., **keywords: Unpack[ProductKeywords]
 ) -> Prepared[..., tuple[Any, Any]]: ...
 @overload
 def vjp(
-    f: Function, inputs: object, v: object = ..., **keywords: Unpack[ProductKeywords]
-) -> tuple[Any, Any]: ...
+    f: Callable[..., R], inputs: A, v: object = ..., **keywords: Unpack[ProductKeywords]
+) -> tuple[R, A]: ...
+@overload
+def vjp(
+    f: Callable[..., R], inputs: object, v: object = ..., **keywords: Unpack[ProductKeywords]
+) -> tuple[R, Any]: ...
 def vjp(
     f: Function,
     inputs: object = LEFT_OUT,
@@ -222,12 +258,16 @@ def vjp(
 
 @overload
 def jvp(
+    f: AtPoint[P, R], *, argnums: Literal[0] = ..., **keywords: Unpack[ProductKeywords]
+) -> Jvp[P, R]: ...
+@overload
+def jvp(
     f: Function, *, argnums: Places = ..., **keywords: Unpack[ProductKeywords]
 ) -> Prepared[..., tuple[Any, Any]]: ...
 @overload
 def jvp(
-    f: Function, inputs: object, v: object = ..., **keywords: Unpack[ProductKeywords]
-) -> tuple[Any, Any]: ...
+    f: Callable[..., R], inputs: object, v: object = ..., **keywords: Unpack[ProductKeywords]
+) -> tuple[R, R]: ...
 def jvp(
     f: Function,
     inputs: object = LEFT_OUT,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from .. import kernels
 from ..capture.dependencies import retained_data
@@ -35,6 +35,8 @@ from .prepared import Prepared
 if TYPE_CHECKING:
     from ..kernels import CacheInfo
 
+F = TypeVar("F", bound="Prepared[..., Any]")
+
 
 class JitPlan(ValuePlan):
     """The plan of the function itself, compiled at its first call, perhaps by a named compiler."""
@@ -45,6 +47,10 @@ class JitPlan(ValuePlan):
             step.compile_when_called(compiler)
 
 
+@overload
+def jit(f: F, *, compiler: str | None = ..., device: str = ...) -> F: ...
+@overload
+def jit(f: Callable[P, R], *, compiler: str | None = ..., device: str = ...) -> Prepared[P, R]: ...
 @public
 def jit(f: Callable[P, R], *, compiler: str | None = None, device: str = "cpu") -> Prepared[P, R]:
     """`f` compiled: the same results, without Python between the operations.

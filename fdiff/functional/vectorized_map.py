@@ -7,7 +7,7 @@ branches, each group of elements that take the same ones is traced and batched o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast, overload
 
 import fdiff.intact_numpy as np
 
@@ -33,7 +33,7 @@ from ..trace import (
 from ..tracebacks import public
 from ..transforms.pipeline import VMAP, derive
 from ..tree import Spec, flatten, unflatten
-from .annotations import P
+from .annotations import AtPoint, Entries, P
 from .invocation import ValuePlan, no_vectors, prepared_function
 from .mapped_axes import (
     Axis,
@@ -46,9 +46,20 @@ from .mapped_axes import (
 from .options import check_callable, check_device, is_int
 from .prepared import Origin, Prepared
 
+if TYPE_CHECKING:
+    from .prepared import Blocks
+
 ALIKE = "Return arrays of one shape and structure for all elements, with numpy.where for instance."
 
 
+@overload
+def vmap(
+    f: AtPoint[P, Entries], in_axes: object = ..., out_axes: int = ..., *, device: str = ...
+) -> Blocks[P]: ...
+@overload
+def vmap(
+    f: Callable[P, object], in_axes: object = ..., out_axes: object = ..., *, device: str = ...
+) -> Prepared[P, Any]: ...
 @public
 def vmap(
     f: Callable[P, object], in_axes: object = 0, out_axes: object = 0, *, device: str = "cpu"
