@@ -93,6 +93,10 @@ class OperatorPlan:
     def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
         raise NotImplementedError
 
+    def derived_at(self, arrays: Arrays) -> Sequence[str]:
+        """Derive what is derived for these inputs alone; what reports say of it."""
+        return ()
+
     def only_step(self) -> PlanStep | None:
         """The step that computes everything; None if there are several, or none yet."""
         step = getattr(self, "step", None)

@@ -190,13 +190,14 @@ def _of_prepared(
         traced = _of_function(base, own, kwargs, program.argnums, program.device)
         note = "it takes other branches at every call: it is differentiated as it runs, by NumPy"
         return traced._replace(name=name, steps=[], asked=False, notes=(*traced.notes, note))
-    steps, notes = _steps_of(variant), ()
+    notes = tuple(variant.plan.derived_at(arrays))
+    steps = _steps_of(variant)
     nums = program.argnums
     if nums is None:  # jit and vmap: derivatives of what they return
         traced = _of_function(
             base if program.name == "jit" else f, own, kwargs, None, program.device
         )
-        nums, notes = traced.argnums, traced.notes
+        nums, notes = traced.argnums, (*notes, *traced.notes)
         variant, arrays = traced.variant, list(traced.arrays)
     notes = tuple(dict.fromkeys((*notes, *_notes_on_calls(variant))))
     return _Traced(name, base, (own, kwargs), variant, arrays, nums, steps, False, notes)

@@ -172,6 +172,12 @@ class SparsePlan(OperatorPlan):
         self._steps = [(found, step), *kept]
         return step
 
+    def derived_at(self, arrays: Arrays) -> Sequence[str]:
+        found = self.structures.of(arrays, self.variant.call)
+        if self.values:
+            self._step(found)
+        return [f"sparse: {row}" for row in found.facts.rows()]
+
     def only_step(self) -> PlanStep | None:
         """The step of the values, where nothing else is to be compared before it runs."""
         if not (self.values and self._steps):

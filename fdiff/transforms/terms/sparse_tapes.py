@@ -7,6 +7,7 @@ whose lower triangle is stored twice.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -17,10 +18,11 @@ from ...arraytype import ArrayType
 from ...errors import UNNAMED, StructureError, message
 from ...ops.gather_scatter import gather
 from ...ops.terms import SEED, Entries
+from ...process.environment import TAPES, dumped
 from ...process.progress import Stage
 from ...tape import Tape, prune
 from ...trace import TracedArray, apply, splice
-from ...user_lines import Line
+from ...user_lines import Line, show_line
 from ..derivative_tapes import assembled, converted
 from ..pipeline import (
     COLUMNS,
@@ -75,8 +77,16 @@ class StructureFacts:
     terms: int = 0
     products: int = 0
     listed: int = 0
+    stored: int = 0
     price: int = 0
     cuts: list[Line | None] = field(default_factory=list)
+
+    def rows(self) -> list[str]:
+        """What reports say: a line with numbers, and one for each line of the user's with a cut."""
+        entries = f"{self.stored:,} entries of {self.listed:,} listed, {self.products:,} products"
+        head = f"{self.mode} mode, {self.terms:,} terms, {len(self.cuts):,} cuts: {entries}"
+        lines = dict.fromkeys(show_line(line).strip() for line in self.cuts if line is not None)
+        return [f"{head}; price {self.price:,}", *[f"cut: {line}" for line in lines]]
 
     def add(self, other: StructureFacts) -> None:
         self.terms += other.terms
@@ -318,6 +328,9 @@ def _finished(found: _Derivation) -> SparseTape:
     whole = converted(simplify(whole), types)
     pins = {k: a.tobytes() for frozen in found.frozen for k, a in frozen.pins.items()}
     index, values = _index_tape(found)
+    found.facts.stored = sum(len(b.indices) for b in blocks)
+    if TAPES in dumped():
+        sys.stderr.write("\n".join(["--- terms and cuts", *found.facts.rows(), f"{whole}\n"]))
     return SparseTape(whole, blocks, found.facts, pins, index, values)
 
 
