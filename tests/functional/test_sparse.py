@@ -436,3 +436,39 @@ def test_optimisers():
         method="Newton-CG",
     )
     np.testing.assert_allclose(found.x, 1, atol=1e-4)
+
+
+def test_explained(monkeypatch, capsys):
+    """Reports tell mode, terms, cuts with their lines, products, entries and price."""
+    places = np.array([0, 2, 2, 1])
+
+    def f(x):
+        y = np.zeros(4)
+        np.add.at(y, places, x[:4] ** 2)
+        return y[places] * x[1:5]
+
+    slopes = fdiff.jacobian(f, sparse=True)
+    monkeypatch.setenv("FDIFF_DUMP", "tapes")
+    for told in (str(fdiff.explain(slopes.data, X)), capsys.readouterr().err):
+        assert "forward mode, 10 terms, 1 cuts: 9 entries of 10 listed, 6 products; price" in told
+        assert "np.add.at(y, places, x[:4] ** 2)" in told
+
+
+def test_rules_of_users_and_one_mode_alone():
+    """Structure comes from the rule; an op that has a rule for one mode is met by that mode."""
+
+    @fdiff.custom_jvp
+    def halves(x):
+        return np.sin(x[::2])
+
+    halves.defjvp(lambda p, d: (halves(*p), d[0][::2] * np.cos(p[0][::2])))
+    found = fdiff.jacobian(lambda x: halves(x) * x[0], X, sparse=True)
+    np.testing.assert_allclose(found.toarray(), fdiff.jacobian(lambda x: np.sin(x[::2]) * x[0], X))
+    assert found.nnz == 5
+
+    def shifted(x):
+        return np.append(x[1:], 0.0)
+
+    shift = fdiff.primitive(shifted, like=0, jvp=lambda dots, out, x: shift(dots[0]))
+    found = fdiff.jacobian(lambda x: shift(x) * x, X, sparse=True)
+    np.testing.assert_allclose(found.toarray(), fdiff.jacobian(lambda x: shifted(x) * x, X))

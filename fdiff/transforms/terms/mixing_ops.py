@@ -112,7 +112,19 @@ def _units(
 def _terms(
     sweep: MixingSweep, node: Node, q: int, seeds: Any, maps: list[np.ndarray], source: int
 ) -> list[list[LinearTerm]]:
-    """The op on all seeds at once; other operands that move stand still at zero."""
+    """The terms of a source whose columns `maps` name, by the op on all seeds at once."""
+    size = seeds.shape[0]
+    found = []
+    outs = _batched(sweep, node, q, seeds)
+    for value, type_, cols in zip(outs, node.types, maps, strict=True):
+        coef = np.moveaxis(value, 0, -1)  # type: ignore[call-overload] - stubs know no traced arrays
+        there = type_.size and size
+        found.append([LinearTerm(whole(type_.shape), cols, coef, source)] if there else [])
+    return found
+
+
+def _batched(sweep: MixingSweep, node: Node, q: int, seeds: Any) -> list[TracedArray]:
+    """The op on all seeds in place of operand `q`; others that move stand still at zero."""
     size = seeds.shape[0]
     sweep.check(size * sum(t.size for t in node.types))
     args = [
@@ -125,12 +137,9 @@ def _terms(
     on = tuple([int(k == q) for k in range(len(args))])
     outs = widened(sweep.trace, node, args, on, size, sweep.line)
     found = []
-    for out, type_, cols in zip(outs, node.types, maps, strict=True):
+    for out, type_ in zip(outs, node.types, strict=True):
         value = TracedArray(sweep.trace, out, sweep.trace.builder.type(out))
         if value.ndim == type_.ndim:  # a rule may tell that the result is the same for all
             value = np.broadcast_to(value, (size, *type_.shape))
-        coef = sweep.lift(np.moveaxis(value, 0, -1))  # type: ignore[call-overload] - stubs know no traced arrays
-        found.append(
-            [LinearTerm(whole(type_.shape), cols, coef, source)] if type_.size and size else []
-        )
+        found.append(value)
     return found

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -44,6 +45,7 @@ DENSE = 1 << 22  # entries of a block whose structure cannot be told
 FORWARD = (INLINE, *TANGENTS, REAL_TANGENTS, SIMPLIFY)
 REVERSE = (INLINE, *COTANGENTS, REAL_COTANGENTS, SIMPLIFY)
 WORTH = 1.3  # listed entries for each that is stored, beyond which the other mode is looked at
+_REFUSALS = (StructureError, NotImplementedError)  # an op may have a rule for one mode alone
 WAY = (
     "Use products with vectors: fdiff.hvp, fdiff.jvp, or a LinearOperator of SciPy that calls"
     " them; or differentiate a smaller part."
@@ -285,15 +287,15 @@ def sparse_tape(tape: Tape, asked: Asked, known: Known) -> SparseTape:
         return _finished(_derived(tape, asked, known, "forward" if asked.hessian else asked.mode))
     try:
         found = _derived(tape, asked, known, first)
-    except StructureError:
-        return _finished(_derived(tape, asked, known, other))
+    except _REFUSALS as error:
+        with suppress(*_REFUSALS):
+            return _finished(_derived(tape, asked, known, other))
+        raise error from None
     stored = sum(len(block.indices) for part in found.parts for block in part.blocks)
     if found.facts.products or found.facts.listed > WORTH * stored:
-        try:
+        with suppress(*_REFUSALS):
             second = _derived(tape, asked, known, other)
-        except StructureError:
-            return _finished(found)
-        found = second if second.facts.price < found.facts.price else found
+            found = second if second.facts.price < found.facts.price else found
     return _finished(found)
 
 
