@@ -16,7 +16,8 @@ from types import ModuleType
 from ..primitive import LAZY_TABLES
 from ..process.forking import no_fork
 
-_SPECIAL = tuple(f"scipy_ops.special{part}" for part in ("", "_bessel", "_elliptic", "_functions", "_gamma", "_incomplete"))
+_PARTS = ("", "_bessel", "_elliptic", "_functions", "_gamma", "_hypergeometric", "_incomplete")
+_SPECIAL = tuple(f"scipy_ops.special{part}" for part in _PARTS)
 _INTERPOLATE = ("scipy_ops.interp1d", "scipy_ops.grid_interpolation", "scipy_ops.splines")
 MODULES = {
     "numpy": ("histograms", "modified_bessel", "padding", "polynomials", "quantiles"),

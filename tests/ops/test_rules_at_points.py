@@ -29,7 +29,7 @@ TOLERANCE = 1e-4
 STATED = {
     *("absolute", "fabs", "sign", "copysign", "heaviside", "maximum", "minimum", "fmax", "fmin"),
     *("floor", "ceil", "trunc", "rint", "remainder", "fmod", "floor_divide", "arctan2", "hypot"),
-    *("huber", "pseudo_huber", "i0e", "i1e", "ive", "power", "float_power", "powm1", "round"),
+    *("huber", "i0e", "i1e", "ive", "power", "float_power", "powm1", "round"),
     *(
         "gammasgn",
         "nextafter",
@@ -51,23 +51,13 @@ STATED = {
     ),
     *("powerlaw.pdf", "fisk.pdf"),
 }
-# The formula of these is nan at some point where there is a derivative: parameters at the end of
-# their domain, quantiles of 0 and 1, second derivatives at a branch point.
-NOT_FOUND = {
-    *(
-        "rel_entr",
-        "kl_div",
-        "pseudo_huber",
-        "hyp2f1",
-        "hyperu",
-        "struve",
-        "modstruve",
-        "beta",
-        "betaln",
-        "poch",
-    ),
-    *("inv_boxcox", "inv_boxcox1p"),
-    *(f"airye, {k}" for k in range(4)),
+# Through these points there are derivatives along lines, from this order on, that are not linear
+# (quadratic) in the direction, such as a log(a / b) of rel_entr along (a, b): there is no gradient
+# (no Hessian), and it is nan.
+NOT_LINEAR = {
+    ("rel_entr", (0.0, 0.0)): 1,
+    ("kl_div", (0.0, 0.0)): 1,
+    ("pseudo_huber", (0.0, 0.0)): 2,
 }
 # Distribution functions whose formulas have no derivatives at the end of the support: those from
 # outside are given.
@@ -305,6 +295,8 @@ def compare(name, row, directions, nestings):
                 at = tuple(p[i] for p in row.points)
                 checked += 1
                 stated = (name in STATED and not any(at)) or (row.inner_only and got[i] == 0.0)
+                if np.isnan(got[i]) and np.count_nonzero(direction) > 1:
+                    stated |= len(steps) >= NOT_LINEAR.get((name, at), len(steps) + 1)
                 if not stated and not _right(float(got[i]), orders[len(steps) - 1], name):
                     modes = " ".join(s.__name__ for s in steps)
                     wrong.append(
@@ -337,7 +329,7 @@ def _right(got, known, name):
         allowed = TOLERANCE * (1e-2 + abs(known.value))
         if known.error:
             allowed = 5.0 * known.error + 0.03 * abs(known.value)
-        return abs(got - known.value) <= allowed or (np.isnan(got) and name in NOT_FOUND)
+        return abs(got - known.value) <= allowed
     if known.sides and any(abs(got - v) <= TOLERANCE * (1e-2 + abs(v)) for v in known.sides):
         return True  # an end of a domain
     return not np.isfinite(got) and not (

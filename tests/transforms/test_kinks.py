@@ -727,10 +727,14 @@ A density that is a power of x at 0, such as the density of `gamma` with shape 1
 `0**y` at 0 above.
 
 The derivative is NaN, although it exists: for quantiles of 0 or 1 of `lognorm`, `invweibull`,
-`chi`, `nakagami` and `invgamma` with respect to parameters; where a parameter of 0 meets an
+`chi`, `nakagami` and `invgamma` with respect to parameters; and where a parameter of 0 meets an
 argument at an end, for derivatives of `gdtr(0, b, 0)` with respect to x if b is at most 1, and from
-the second on of `betainc(0, b, 1)` and `betainc(a, 0, 0)`; for `rel_entr`, `kl_div` and
-`pseudo_huber` at (0, 0); and for second derivatives of `struve` and `modstruve` at 0.
+the second on of `betainc(0, b, 1)` and `betainc(a, 0, 0)`.
+
+At (0, 0), `rel_entr` and `kl_div` have no gradient. They have a derivative along each line into the
+first quadrant: for `rel_entr` it is `a log(a / b)` in the direction `(a, b)`, which is not linear.
+fdiff returns NaN for the derivative with respect to the first argument. In the same way
+`pseudo_huber` has a gradient of 0 there and no Hessian. Its mixed second derivative is NaN.
 
 `tests/ops/test_rules_at_points.py` checks every function of NumPy, `scipy.special` and
 `scipy.stats` that has a derivative, to the third order, at 0, 1, -1, at ends and at equal

@@ -1,7 +1,7 @@
 """Special functions of SciPy, one row each: partial derivatives in ``(*args, out)``.
 
-Error functions, logistic and information functions, powers, hypergeometric functions, integrals, orthogonal
-polynomials. Formulas: NIST Digital Library of Mathematical Functions (DLMF), https://dlmf.nist.gov.
+Error functions, logistic and information functions, powers, integrals, orthogonal polynomials. Formulas: NIST
+Digital Library of Mathematical Functions (DLMF), https://dlmf.nist.gov.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from ..accurate_partials import (
     power_sum,
     product_error,
     steep,
+    zero_power_log,
 )
 from ..elementwise import power_slopes
 from ..sample_domains import count, positive, real, unit
@@ -144,10 +145,10 @@ def _over(x: TracedArray, y: TracedArray) -> object:
 
 
 def _pseudo_huber_slopes(delta: TracedArray, r: TracedArray) -> tuple[object, object]:
-    """Partial derivatives of ``delta (h - delta)`` with ``h = hypot(r, delta)``, without cancellation."""
+    """Partial derivatives of ``delta (h - delta)`` with ``h = hypot(r, delta)``, without cancellation; no second ones at (0, 0)."""
     h = np.hypot(r, delta)
     less = r * (r / (h + delta))
-    return less * (less / h), delta * apply(DIRECTION[0], r, delta)
+    return np.where(h == 0, np.sqrt(np.abs(r)), less * (less / h)), delta * apply(DIRECTION[0], r, delta)
 
 
 # --- powers, exponentials, logarithms ---------------------------------------------------------
@@ -161,18 +162,22 @@ special("boxcox", lambda x, lmbda, out: (lambda: _power_below(x, lmbda), lambda:
 special("boxcox1p", lambda x, lmbda, out: (lambda: _power_below(1.0 + x, lmbda), lambda: _boxcox_slope(np.log1p(x), lmbda)), positive, real)
 
 
-def _inv_boxcox_slopes(y: TracedArray, lmbda: TracedArray, out: TracedArray) -> tuple[object, ...]:
-    return (lambda: np.power(out, 1.0 - lmbda), lambda: out * y * y * _log_ratio_slope(lmbda * y))
+def _inv_boxcox_slopes(y: TracedArray, lmbda: TracedArray, power: TracedArray) -> tuple[object, ...]:
+    """Of ``(1 + lmbda y)**(1 / lmbda)``, which is `power`; where that is 0 as of a power of 0, since other formulas have no limit."""
+    invertible = lmbda > 1e-30
+    zero = invertible & (power == 0)
+    base, inverse = np.where(zero, 1.0 + lmbda * y, 1.0), 1.0 / np.where(invertible, lmbda, 1.0)
+    at_zero = np.power(base, inverse - 1.0)
+
+    def by_lmbda() -> object:
+        by_exponent = np.where(base == 0, apply(zero_power_log, base, inverse), power * np.log(base))
+        return np.where(zero, inverse * (y * at_zero - inverse * by_exponent), power * y * y * _log_ratio_slope(lmbda * y))
+
+    return lambda: np.where(zero, at_zero, np.power(power, 1.0 - lmbda)), by_lmbda
 
 
 special("inv_boxcox", _inv_boxcox_slopes, positive, positive)
-
-
-def _inv_boxcox1p_slopes(y: TracedArray, lmbda: TracedArray, out: TracedArray) -> tuple[object, ...]:
-    return (lambda: np.power(1.0 + out, 1.0 - lmbda), lambda: (1.0 + out) * y * y * _log_ratio_slope(lmbda * y))
-
-
-special("inv_boxcox1p", _inv_boxcox1p_slopes, positive, positive)
+special("inv_boxcox1p", lambda y, lmbda, out: _inv_boxcox_slopes(y, lmbda, sc.inv_boxcox(y, lmbda)), positive, positive)
 special("wrightomega", lambda z, out: (out / (1.0 + out),), real)
 special("sindg", lambda x, out: (DEGREE * sc.cosdg(x),), degrees)
 special("cosdg", lambda x, out: (-DEGREE * sc.sindg(x),), degrees)
@@ -208,18 +213,6 @@ def _log_ratio_slope(u: object) -> object:
     safe = np.where(near, 1.0, u)
     return np.where(near, -0.5 * sc.hyp2f1(2.0, 2.0, 3.0, -np.where(near, u, 0.0)), (1.0 / (1.0 + safe) - np.log1p(safe) / safe) / safe)
 
-
-# --- hypergeometric functions: in the argument, parameters are constants (DLMF 13.3, 15.5) ----
-special("hyp0f1", lambda v, z, out: (LACKING, sc.hyp0f1(v + 1, z) / v), order, real)
-special("hyp1f1", lambda a, b, x, out: (LACKING, LACKING, 1.0 * a / b * sc.hyp1f1(a + 1, b + 1, x)), order, order, real)
-
-
-def _hyp2f1_slope(a: TracedArray, b: TracedArray, c: TracedArray, z: TracedArray) -> object:
-    return 1.0 * a * b / c * sc.hyp2f1(a + 1, b + 1, c + 1, z)
-
-
-special("hyp2f1", lambda a, b, c, z, out: (LACKING, LACKING, LACKING, _hyp2f1_slope(a, b, c, z)), order, order, order, unit)
-special("hyperu", lambda a, b, x, out: (LACKING, LACKING, -a * sc.hyperu(a + 1, b + 1, x)), order, order, positive)
 
 # --- integrals (DLMF 6.2, 7.2, 8.19, 25.12) ---------------------------------------------------
 special("expi", lambda x, out: (_expi_slope(x),), real)

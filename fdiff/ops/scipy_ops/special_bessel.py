@@ -101,13 +101,45 @@ special("ive", _ive_slopes, order, positive)
 special("kv", lambda v, z, out: (LACKING, -0.5 * (sc.kv(v - 1, z) + sc.kv(v + 1, z))), order, positive)
 special("kve", lambda v, z, out: (LACKING, _unless_far("k", v, z, 1.0, out - 0.5 * (sc.kve(v - 1, z) + sc.kve(v + 1, z)))), order, positive)
 special("kn", lambda n, x, out: (LACKING, -0.5 * (sc.kn(np.abs(_whole(n) - 1), x) + sc.kn(_whole(n) + 1, x))), order, positive)
-special("struve", lambda v, x, out: (LACKING, 0.5 * (sc.struve(v - 1, x) - sc.struve(v + 1, x) + _source(v, x))), order, positive)
-special("modstruve", lambda v, x, out: (LACKING, 0.5 * (sc.modstruve(v - 1, x) + sc.modstruve(v + 1, x) + _source(v, x))), order, positive)
 
 
-def _source(v: TracedArray, x: TracedArray) -> object:
-    """The inhomogeneous term of DLMF 11.4.23 and 11.4.25."""
-    return np.power(0.5 * x, 1.0 * v) * sc.rgamma(v + 1.5) / _sqrt(pi)
+# --- Struve functions: at 0 the terms of the recurrence may be infinite, and the power series has all derivatives --
+
+
+def _struve_series(v: np.ndarray, x: np.ndarray, sign: float, n: int) -> np.ndarray:
+    """n-th derivative of DLMF 11.2.1 (`sign` -1) and 11.2.2, term by term."""
+    total = np.zeros_like(x)
+    for k in range(20):
+        power = 2.0 * k + 1.0 + v
+        factor = sign**k * sc.rgamma(k + 1.5) * sc.rgamma(k + 1.5 + v) * np.prod([power - j for j in range(n)], axis=0)
+        total += np.where(factor == 0, 0.0, factor * np.power(0.5 * x, power - n))
+    return total * 0.5**n
+
+
+def _struve_recurrence(v: np.ndarray, x: np.ndarray, sign: float, n: int) -> np.ndarray:
+    """The same by DLMF 11.4.23 and 11.4.25."""
+    if n == 0:
+        return (sc.struve if sign < 0 else sc.modstruve)(v, x)
+    source = np.power(0.5 * x, v - n + 1.0) * sc.rgamma(v + 1.5) / _sqrt(pi) * np.prod([0.5 * (v - j) for j in range(n - 1)], axis=0)
+    return 0.5 * (_struve_recurrence(v - 1.0, x, sign, n - 1) + sign * _struve_recurrence(v + 1.0, x, sign, n - 1) + source)
+
+
+def _struve_by_x(v: np.ndarray, x: np.ndarray, *, sign: float, n: int) -> np.ndarray:
+    orders, at = np.broadcast_arrays(np.asarray(v, float), np.asarray(x, float))
+    out, near = np.empty(at.shape), (np.abs(at) < 1.0) & (orders > -10.0)
+    with np.errstate(all="ignore"):
+        for part, rule in ((near, _struve_series), (~near, _struve_recurrence)):
+            if np.any(part):
+                out[part] = rule(orders[part], at[part], sign, n)
+    return out
+
+
+struve_by_x = special(
+    "struve_by_x", lambda v, x, out, sign, n: (LACKING, apply(struve_by_x, v, x, sign=sign, n=n + 1)), order, positive,
+    evaluate=_struve_by_x, params=({"sign": -1.0, "n": 1}, {"sign": 1.0, "n": 2}),
+)  # fmt: skip
+special("struve", lambda v, x, out: (LACKING, apply(struve_by_x, v, x, sign=-1.0, n=1)), order, positive)
+special("modstruve", lambda v, x, out: (LACKING, apply(struve_by_x, v, x, sign=1.0, n=1)), order, positive)
 
 
 # --- Airy functions (DLMF 9.2), and scaled by exp(+-2/3 x**1.5) for x > 0 ---------------------
@@ -115,7 +147,7 @@ special_many("airy", lambda x, ai, aip, bi, bip: ((aip,), (x * ai,), (bip,), (x 
 
 
 def _scaled_airy(x: TracedArray, ai: TracedArray, aip: TracedArray, bi: TracedArray, bip: TracedArray) -> tuple[tuple[object], ...]:
-    root = np.sqrt(np.maximum(x, 0.0))
+    root = np.where(x < 0, 0.0, np.sqrt(x))
     return ((aip + root * ai,), (x * ai + root * aip,), (bip - root * bi,), (x * bi - root * bip,))
 
 
