@@ -6,8 +6,10 @@ some are read at every operation.
 
 from __future__ import annotations
 
+import sys
 from collections import OrderedDict
 from contextlib import suppress
+from functools import partial
 from typing import Generic, TypeVar
 from weakref import ref
 
@@ -35,16 +37,15 @@ def keep_recent(cache: OrderedDict[K, V], key: K, value: V, most: int) -> V:
     return value
 
 
-class WeakValues(Generic[K, V]):
-    """Values by key, for as long as something else keeps them alive.
+# When an object dies, no Python code is called: an exception that arrives in what is called then,
+# such as that of Ctrl-C, is lost. So keys are hashed by C, and `pop` is all that takes them out.
 
-    Unlike a `WeakValueDictionary` it is not told when a value dies, as an exception that arrives in
-    what Python calls then, such as that of Ctrl-C, is lost. It forgets the dead as it grows.
-    """
+
+class WeakValues(Generic[K, V]):
+    """Values by number or address, for as long as something else keeps them alive."""
 
     def __init__(self) -> None:
         self._references: dict[K, ref[V]] = {}
-        self._due = 4  # entries, at which the dead are forgotten
 
     def get(self, key: K) -> V | None:
         """The value of a key, if it lives."""
@@ -52,13 +53,7 @@ class WeakValues(Generic[K, V]):
         return None if reference is None else reference()
 
     def __setitem__(self, key: K, value: V) -> None:
-        self._references[key] = ref(value)
-        if len(self._references) >= self._due:
-            for one, reference in [*self._references.items()]:
-                if reference() is None:
-                    self._references.pop(one, None)
-            count = len(self._references)
-            self._due = count + max(4, count // 4)
+        self._references[key] = ref(value, partial(self._references.pop, key))
 
     def values(self) -> list[V]:
         """Those that live."""
@@ -67,3 +62,28 @@ class WeakValues(Generic[K, V]):
     def clear(self) -> None:
         """Forget all."""
         self._references.clear()
+
+
+class WeakKeys(Generic[K, V]):
+    """Values by objects, whatever these are equal to, for as long as they live.
+
+    Beyond `most` objects the oldest are forgotten.
+    """
+
+    def __init__(self, most: int = sys.maxsize) -> None:
+        self._entries: OrderedDict[int, tuple[V, ref[K]]] = OrderedDict()
+        self._most = most
+
+    def get(self, owner: K) -> V | None:
+        """The value of an object."""
+        entry = self._entries.get(id(owner))
+        return None if entry is None else entry[0]
+
+    def __setitem__(self, owner: K, value: V) -> None:
+        key = id(owner)
+        entry = value, ref(owner, partial(self._entries.pop, key))
+        keep_recent(self._entries, key, entry, self._most)
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._entries.clear()

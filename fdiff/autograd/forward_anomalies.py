@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
-from weakref import WeakKeyDictionary
 
+from ..bounded_cache import WeakKeys
 from ..functional.anomaly_reports import entries_in_words, kind_of_values
 from ..process import anomaly_watch
 from ..transforms.anomaly_search import not_finite
@@ -14,7 +14,7 @@ from .recorded_array import RecordedArray
 from .thread_state import RECORDED_CALLS
 
 # Calls with such results: what they gave, in words, and whether all they were given was finite.
-_noted: WeakKeyDictionary[GraphNode, tuple[str, bool]] = WeakKeyDictionary()
+_noted: WeakKeys[GraphNode, tuple[str, bool]] = WeakKeys()
 
 
 def note(node: GraphNode, operands: Sequence[Any], outputs: Sequence[RecordedArray | None]) -> None:
@@ -38,15 +38,16 @@ def first_behind(node: GraphNode) -> tuple[GraphNode, str] | None:
     seen, waiting = {node}, [node]
     while waiting:
         for edge in waiting.pop().edges:
-            if edge is not None and edge[0] in _noted and edge[0] not in seen:
+            if edge is not None and _noted.get(edge[0]) and edge[0] not in seen:
                 seen.add(edge[0])
                 waiting.append(edge[0])
-    makers = [n for n in seen if n in _noted and _noted[n][1]]
+    noted = [(n, *(_noted.get(n) or ("", False))) for n in seen]
+    makers = [(n, words) for n, words, finite_before in noted if finite_before]
     if not makers:
         return None
-    first = min(makers, key=lambda n: n.number)
-    return first, f"{first.name().removesuffix('Backward0')} gave {_noted[first][0]}"
+    first, words = min(makers, key=lambda made: made[0].number)
+    return first, f"{first.name().removesuffix('Backward0')} gave {words}"
 
 
 # The short ways of calls note nothing: in the mode none is kept (`recording.py`).
-anomaly_watch.listeners.append(RECORDED_CALLS.clear)
+anomaly_watch.listeners.append(lambda _: RECORDED_CALLS.clear())

@@ -138,7 +138,7 @@ class NodeSweep:
             }
             bars = {k: (bar, whole.get(k, mask)) for k, (bar, mask) in bars.items()}
         with observed_node(node):
-            watched = anomaly_watch.mode is not None
+            watched = anomaly_watch.in_force() is not None
             found = watched_pull(self.rules, node, bars) if watched else self.rules.pull(node, bars)
         if hooks is not None and hooks.after:
             found = self._after(node, found, bars)

@@ -12,11 +12,11 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 import fdiff.intact_numpy as np
 
 from .. import kernels
+from ..bounded_cache import WeakKeys
 from ..process import observation
 from ..process.observation import KERNEL, PROFILER, Observer, Span, span
 from ..tape import Tape
@@ -92,19 +92,19 @@ def observed_kernel(tape: Tape, call: str, run: Executable, arrays: Arrays) -> A
     return outs
 
 
-_known: WeakKeyDictionary[Executable, ClockedKernel] = WeakKeyDictionary()
+_clocked_kernels: WeakKeys[Executable, ClockedKernel] = WeakKeys()
 
 
 def _clocked(tape: Tape, run: Executable, arrays: Arrays) -> ClockedKernel:
     """The kernel with time stamps, made at the first call in a profile."""
-    found = _known.get(run)
+    found = _clocked_kernels.get(run)
     if found is None:
         with span("prepare to time loop nests", PROFILER):
             found = kernels.clocked_kernel(tape, run.layouts, run.compiler)
             timed = found.executable is not None
             if timed and not _same_bits(run(*arrays), found(arrays)[0]):
                 found = found._replace(executable=None, why="its sums round in another way")
-        _known[run] = found
+        _clocked_kernels[run] = found
     return found
 
 

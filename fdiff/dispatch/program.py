@@ -13,15 +13,13 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from functools import partial
 from time import perf_counter
 from types import FunctionType, MethodType
-from typing import TYPE_CHECKING, Any, NamedTuple
-from weakref import ref
+from typing import TYPE_CHECKING, Any
 
 import fdiff.intact_numpy as np
 
-from ..bounded_cache import WeakValues, keep_recent
+from ..bounded_cache import WeakKeys, WeakValues, keep_recent
 from ..capture.dependencies import Held
 from ..device_arrays import CPU
 from ..errors import called
@@ -324,8 +322,10 @@ class Program:
 
 
 _every: WeakValues[int, Program] = WeakValues()
-_programs: OrderedDict[tuple[object, object], Program] = OrderedDict()
+_Programs = OrderedDict[tuple[object, object], "Program"]
 MOST = 2 * VARIANTS  # programs remembered, the oldest dropped first
+_programs: _Programs = OrderedDict()  # by code
+_of_objects: WeakKeys[object, _Programs] = WeakKeys(MOST)  # of other callables, and of methods
 
 
 def program_of(f: Function, operator: object, make: Callable[[], Program]) -> Program:
@@ -333,8 +333,8 @@ def program_of(f: Function, operator: object, make: Callable[[], Program]) -> Pr
 
     `operator` identifies the operator, its settings and `argnums`; `make` gives a new program.
     """
-    programs = f.programs if isinstance(f, OwnsPrograms) else _programs
-    key = (f.__code__ if type(f) is FunctionType else _weakly(f), operator)  # type: ignore[arg-type] - a function still
+    programs, name = (_programs, f.__code__) if type(f) is FunctionType else _kept_by(f)
+    key = name, operator
     try:
         program = programs.get(key)
     except TypeError:  # an unhashable callable has a program of its own
@@ -348,48 +348,28 @@ class OwnsPrograms:
     programs: OrderedDict[tuple[object, object], Program]
 
 
-def _weakly(f: Function) -> object:
-    """What stands for a callable in the key of its program, so that this does not keep it alive.
+def _kept_by(f: Function) -> tuple[_Programs, object]:
+    """Where the programs of a callable are, which do not keep it alive, and its name there.
 
     A method is another object at each look-up: it is known by its object and its function.
     """
-    try:
-        if not isinstance(f, MethodType):
-            return ref(f, _drop)
-        owner: object = f.__self__
-        if id(owner) not in _owners:
-            _owners[id(owner)] = ref(owner, partial(_drop_methods, id(owner)))
-        return _MethodKey(id(owner), f.__func__)
-    except TypeError:  # some classes have no weak references
-        return f
-
-
-class _MethodKey(NamedTuple):
-    owner: int
-    function: object
-
-
-_owners: dict[int, ref[object]] = {}  # objects whose methods have programs, by their addresses
-
-
-def _drop_methods(owner: int, _: ref[object]) -> None:
-    """Drop the programs of methods of an object that is gone."""
-    _owners.pop(owner, None)
-    for key in [*_programs]:
-        if isinstance(key[0], _MethodKey) and key[0].owner == owner:
-            _programs.pop(key, None)
-
-
-def _drop(gone: ref[Function]) -> None:
-    """Drop the programs of a callable that is gone."""
-    for key in [*_programs]:
-        if key[0] is gone:
-            _programs.pop(key, None)
+    if isinstance(f, OwnsPrograms):
+        return f.programs, None
+    owner, name = (f.__self__, f.__func__) if isinstance(f, MethodType) else (f, None)
+    programs = _of_objects.get(owner)
+    if programs is None:
+        programs = OrderedDict()
+        try:
+            _of_objects[owner] = programs
+        except TypeError:  # some classes have no weak references
+            return _programs, f
+    return programs, name
 
 
 def forget() -> None:
     """Drop every traced program, and what is in those that somebody holds."""
     _programs.clear()
+    _of_objects.clear()
     for program in _every.values():
         program.reset()
         program.held.clear()

@@ -23,11 +23,10 @@ from contextlib import suppress
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING
-from weakref import WeakValueDictionary
 
 import fdiff.intact_numpy as np
 
-from ..bounded_cache import keep_recent
+from ..bounded_cache import WeakValues, keep_recent
 from ..errors import CompileError
 from ..interpret import Interpreter
 from ..process import observation
@@ -256,8 +255,9 @@ class Runner:
 
 
 _runners: OrderedDict[tuple[Tape, str], Runner] = OrderedDict()
-# Of tapes with operations that the user made: they are freed with the last plan that runs them.
-_transient: WeakValueDictionary[tuple[Tape, str], Runner] = WeakValueDictionary()
+# Of tapes with operations that the user made, by the hash of what is equal in those that share one:
+# they are freed with the last plan that runs them.
+_transient: WeakValues[int, Runner] = WeakValues()
 
 
 def runner(tape: Tape, compiler: str = "") -> Runner:
@@ -269,13 +269,21 @@ def runner(tape: Tape, compiler: str = "") -> Runner:
             _runners.move_to_end(key)
         return found
     if tape.transient:
-        return _transient.get(key) or _transient.setdefault(key, Runner(tape, compiler))
+        made = _of_transient(key)
+        if made is None:
+            made = _transient[hash(key)] = Runner(tape, compiler)
+        return made
     return keep_recent(_runners, key, Runner(tape, compiler), KEPT)
+
+
+def _of_transient(key: tuple[Tape, str]) -> Runner | None:
+    found = _transient.get(hash(key))
+    return found if found is not None and (found.whole_tape(), found.compiler) == key else None
 
 
 def _is_kept(key: tuple[Tape, str], kernels: KernelTier) -> bool:
     """Whether these kernels are those of the runner that later calls find."""
-    runner = _runners.get(key) or _transient.get(key)
+    runner = _runners.get(key) or _of_transient(key)
     return runner is not None and runner._kernels is kernels
 
 

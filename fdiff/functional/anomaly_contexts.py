@@ -6,15 +6,14 @@ What a watched call does is in `watched_calls`, and what it says in `anomaly_rep
 from __future__ import annotations
 
 from contextlib import ContextDecorator
+from copy import copy
 from typing import Self
 
 from ..errors import flag
 from ..process import anomaly_watch
 from ..process.anomaly_watch import AnomalyMode
-from ..trace.trace_stack import occupied
+from ..trace.trace_stack import ANOMALIES, occupied
 from ..tracebacks import public_class
-
-ASKED = "anomalies"  # a key of `occupied` while a mode is in force: machine code does not look
 
 
 class _AnomalyContext(ContextDecorator):
@@ -25,12 +24,16 @@ class _AnomalyContext(ContextDecorator):
 
     def __enter__(self) -> Self:
         anomaly_watch.enter(self._mode)
-        _close_fast_path()
         return self
 
     def __exit__(self, *_: object) -> None:
         anomaly_watch.leave(self._mode)
-        _close_fast_path()
+
+    def _recreate_cm(self) -> Self:
+        """The context of one call of a decorated function."""
+        context = copy(self)
+        context._mode = copy(self._mode)
+        return context
 
 
 def _truth(value: object, role: str, call: str) -> bool:
@@ -39,12 +42,15 @@ def _truth(value: object, role: str, call: str) -> bool:
     return flag(value, role, f"fdiff.autograd.{call}", way)
 
 
-def _close_fast_path() -> None:
+def _close_fast_path(watching: bool) -> None:  # noqa: FBT001 - as listeners are called
     """Have every call go the general way while a mode is in force, and no longer."""
-    if anomaly_watch.watching():
-        occupied[ASKED] = None
+    if watching:
+        occupied[ANOMALIES] = None
     else:
-        occupied.pop(ASKED, None)
+        occupied.pop(ANOMALIES, None)
+
+
+anomaly_watch.listeners.append(_close_fast_path)
 
 
 @public_class
@@ -123,11 +129,13 @@ class set_detect_anomaly(_AnomalyContext):  # noqa: N801 - torch's name
         check, on = _truth(check_nan, "check_nan", call), _truth(mode, "mode", call)
         super().__init__(AnomalyMode(check_nan=check, enabled=on))
         anomaly_watch.set_mode(self._mode)
-        _close_fast_path()
 
     def __enter__(self) -> Self:
         anomaly_watch.hand_to_context(self._mode)
         return self
+
+    def _recreate_cm(self) -> Self:
+        return self  # it was set when it was made
 
 
 @public_class

@@ -95,7 +95,7 @@ def _all_finite(values: Sequence[object]) -> bool:
 
 def _function_is_finite(variant: Variant, arrays: Sequence[np.ndarray]) -> bool:
     """Whether the outputs of the function are finite, and all it computes where that counts."""
-    mode = anomaly_watch.mode
+    mode = anomaly_watch.in_force()
     given = [cast("np.ndarray", _on_host(x)) for x in arrays]
     if mode is not None and mode.discarded:
         tape = inlined(variant.tape)
@@ -146,7 +146,7 @@ def _explain(program: Program, f: Function, call: Call, vectors: Sequence[object
         search = _AnomalySearch(raise_for)
         search.run(variant.tape, inputs)
         variant.plan.call(inputs, vectors, search)
-    mode = anomaly_watch.mode
+    mode = anomaly_watch.in_force()
     if mode is not None and mode.discarded:
         tape = inlined(variant.tape)
         lines, values = tape.lines, node_values(tape, inputs)

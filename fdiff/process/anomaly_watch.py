@@ -1,4 +1,4 @@
-"""Whether calls look for NaN and infinity: one slot, None while nobody asks.
+"""Whether calls look for NaN and infinity.
 
 The mode is that of the process, as torch's is: a call in any thread is watched while a context is
 open in one of them.
@@ -7,6 +7,7 @@ open in one of them.
 from __future__ import annotations
 
 from collections.abc import Callable
+from weakref import ref
 
 
 class AnomalyMode:
@@ -22,30 +23,55 @@ class AnomalyMode:
         self.check_nan, self.discarded, self.enabled = check_nan, discarded, enabled
 
 
-mode: AnomalyMode | None = None  # what hot code looks at
-listeners: list[Callable[[], None]] = []  # called when the mode has changed
-_entered: list[AnomalyMode] = []
-_set: AnomalyMode | None = None  # one of these that was set for good, and is no context
+listeners: list[Callable[[bool], object]] = []  # called with `watching` when the mode has changed
+# Contexts own modes: an exception may end one as it begins or ends, and then nobody leaves it.
+_entered: list[ref[AnomalyMode]] = []
+_set: AnomalyMode | None = None  # one that was set for good, and is no context's
+_told: list[ref[AnomalyMode] | None] = [None]  # the mode that the listeners were told of
+
+
+def in_force() -> AnomalyMode | None:
+    """The mode in force: of those that are entered and alive, the latest."""
+    if not _entered and _told[0] is None:
+        return None
+    alive = [mode for one in [*_entered] if (mode := one()) is not None]
+    latest = alive[-1] if alive and alive[-1].enabled else None
+    told = _told[0]
+    if latest is not (told and told()) or (latest is None and told is not None):
+        for one in [*_entered]:
+            if one() is None:
+                _entered.remove(one)
+        for listener in listeners:
+            listener(latest is not None and latest.check_nan)
+        _told[0] = None if latest is None else ref(latest)  # the last, in case an exception comes
+    return latest
+
+
+def watching() -> bool:
+    """Whether calls look for NaN and infinity."""
+    mode = in_force()
+    return mode is not None and mode.check_nan
 
 
 def enter(new: AnomalyMode) -> None:
     """Put a mode in force, above those that are."""
-    _entered.append(new)
-    _settle()
+    if new.enabled or _entered:
+        _entered.append(ref(new))
+    in_force()
 
 
 def leave(old: AnomalyMode) -> None:
     """Take a mode out of force; the one entered last of the others holds then."""
-    if old in _entered:
-        _entered.remove(old)
-    _settle()
+    if (entry := ref(old)) in _entered:
+        _entered.remove(entry)
+    in_force()
 
 
 def set_mode(new: AnomalyMode) -> None:
     """Put a mode in force for good, in place of the one that was set so before."""
     global _set  # noqa: PLW0603 - what the next call replaces
-    if _set in _entered:
-        _entered.remove(_set)
+    if _set is not None and (entry := ref(_set)) in _entered:
+        _entered.remove(entry)
     _set = new
     enter(new)
 
@@ -55,15 +81,3 @@ def hand_to_context(new: AnomalyMode) -> None:
     global _set  # noqa: PLW0603 - as above
     if _set is new:
         _set = None
-
-
-def _settle() -> None:
-    global mode  # noqa: PLW0603 - the slot that the module is for
-    mode = _entered[-1] if _entered and _entered[-1].enabled else None
-    for told in listeners:
-        told()
-
-
-def watching() -> bool:
-    """Whether calls look for NaN and infinity."""
-    return mode is not None and mode.check_nan

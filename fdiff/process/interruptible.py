@@ -14,6 +14,7 @@ import threading
 from _thread import start_new_thread
 from collections.abc import Callable
 from threading import get_ident
+from traceback import clear_frames
 from typing import Any, TypeVar
 
 from .forking import no_fork
@@ -31,8 +32,9 @@ class _Call:
         self._begun: dict[int, bool] = {}  # under 0, once somebody knows whether it is to begin
         self.result: Any = None
         self.error: BaseException | None = None
+        self.is_given_up = self._is_over = False
         self._over = threading.Lock()
-        self._over.acquire()  # until it is
+        self._over.acquire()  # until it is, or for good where an exception ends the wait just then
 
     def run(self) -> None:
         """What the thread does."""
@@ -45,21 +47,24 @@ class _Call:
             finally:
                 no_fork.leave(frame)
         except BaseException as error:  # noqa: BLE001 - for the thread that waits
+            clear_frames(error.__traceback__)  # what they hold ends here
             self.error = error
         finally:
+            self._is_over = True
             self._over.release()
 
     def wait(self) -> bool:
         """Wait until it is over. False where it never begins: there was no memory for its frame."""
-        while not self._over.acquire(timeout=PATIENCE):
-            if not self._begun.setdefault(0, False):
+        while not self._is_over:
+            if self._over.acquire(timeout=PATIENCE):
+                self._over.release()
+            elif not self._begun.setdefault(0, False):
                 return False
-        self._over.release()
         return True
 
     def is_left(self) -> bool:
         """Whether it goes on; one that has not begun, as its caller was interrupted, never will."""
-        return self._begun.setdefault(0, False) and self._over.locked()
+        return self._begun.setdefault(0, False) and not self._is_over
 
 
 _latest: list[_Call] = []  # the call under way, which may have been left
@@ -80,13 +85,27 @@ def interruptibly(work: Callable[[], T]) -> T:
     except RuntimeError:  # no more threads for this process, or it ends
         _latest.clear()
         return work()
-    begun = call.wait()
+    try:
+        begun = call.wait()
+    except BaseException:
+        call.is_given_up = True
+        raise
     _latest.clear()
     if not begun:
         return work()
     if call.error is not None:
         raise call.error
     return call.result
+
+
+class _LeftError(Exception):
+    """Ends a call that nobody waits for."""
+
+
+def end_if_left() -> None:
+    """End the call under way if nobody waits for it any more: for between two of its steps."""
+    if any(call.is_given_up for call in [*_latest]):
+        raise _LeftError
 
 
 def is_left() -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import fdiff.intact_numpy as np
 
@@ -53,7 +54,7 @@ class LocalArray(np.ndarray):
         family = _families.get(id(owner))
         if family is None:
             key = id(owner)
-            _families[key] = [weakref.ref(owner, lambda _: _families.pop(key, None))]
+            _families[key] = [weakref.ref(owner, partial(_families.pop, key))]
             _families[key].append(weakref.ref(self))
             return
         if len(family) & (len(family) - 1) == 0:  # at each power of two

@@ -29,6 +29,7 @@ stack = Stack()
 # names of policies that were ever asked for. Machine code reads the length of this dict.
 occupied: dict[object, None] = {}
 PROFILED = "profiler"  # a key of it while somebody watches
+ANOMALIES = "anomalies"  # a key of it while a mode is in force: machine code does not look
 
 
 def _forget_other_threads() -> None:

@@ -10,9 +10,9 @@ One level of A. Griewank and A. Walther, Algorithm 799: revolve, ACM TOMS 26(1),
 from __future__ import annotations
 
 from collections.abc import Sequence
-from weakref import WeakValueDictionary
 
 from ..attributes import cached_property
+from ..bounded_cache import WeakValues
 from ..interpret import Interpreter
 from ..ops.ordering import behind
 from ..primitive import ZERO
@@ -105,13 +105,13 @@ class CheckpointRule:
 
 
 # One rule for equal tapes, so that what is derived of it is derived once. Where the lines count
-# that derivatives come from, each call has a rule of its own.
-_rules: WeakValueDictionary[Tape, CheckpointRule] = WeakValueDictionary()
+# that derivatives come from, each call has a rule of its own. By the hash of the tape.
+_rules: WeakValues[int, CheckpointRule] = WeakValues()
 
 
 def checkpoint_rule(forward: Tape) -> CheckpointRule:
     """The rule of the call that computes this tape."""
-    found = _rules.get(forward)
-    if found is None or derived_lines.wanted.on:
-        found = _rules[forward] = CheckpointRule(forward)
+    found = _rules.get(hash(forward))
+    if found is None or found.forward != forward or derived_lines.wanted.on:
+        found = _rules[hash(forward)] = CheckpointRule(forward)
     return found

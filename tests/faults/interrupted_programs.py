@@ -188,7 +188,7 @@ def check(program, k):
     assert observation.observer is None, "a profiler is on"
     assert autograd.is_grad_enabled(), "gradients are off"
     assert not autograd.is_inference_mode_enabled(), "inference mode is on"
-    assert anomaly_watch.mode is None, "anomaly mode is on"
+    assert anomaly_watch.in_force() is None, "anomaly mode is on"
     assert gc.isenabled(), "the collector is off"
     assert np.geterr()["divide"] == "warn", "NumPy is silent"
     assert not machine_code.is_busy()

@@ -37,6 +37,7 @@ class Watch:
 @pytest.fixture
 def watch():
     fdiff.cache_clear()
+    gc.collect()  # what other tests have left
     return Watch()
 
 

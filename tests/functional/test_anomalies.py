@@ -3,7 +3,9 @@
 The line that is to be named is marked: the message shows the text of the line.
 """
 
+import sys
 import threading
+from contextlib import suppress
 
 import numba
 import numpy as np
@@ -360,13 +362,13 @@ def test_contexts_nest_and_set_a_mode_for_good():
     slope = fdiff.grad(root)
     with detect_anomaly():
         with set_detect_anomaly(False):
-            assert anomaly_watch.mode is None
+            assert anomaly_watch.in_force() is None
             assert np.isinf(slope(X)[0])
         with pytest.raises(AnomalyError):
             slope(X)
         with detect_anomaly(check_nan=False):
             assert np.isinf(slope(X)[0])
-    assert anomaly_watch.mode is None
+    assert anomaly_watch.in_force() is None
     for _ in range(3):
         set_detect_anomaly(True)
         with pytest.raises(AnomalyError):
@@ -393,7 +395,38 @@ def test_a_context_is_a_decorator_and_watches_every_thread():
         return failed
 
     assert len(run()) == 1
-    assert anomaly_watch.mode is None
+    assert anomaly_watch.in_force() is None
+
+
+def test_an_exception_at_any_line_of_a_context_leaves_no_mode():
+    """That of a signal handler may come as a context begins or ends."""
+    inside = fdiff.grad(np.sum)
+    counted, end = [0], [0]
+
+    def local(_frame, event, _):
+        counted[0] += event == "line"
+        if counted[0] == end[0]:
+            sys.settrace(None)
+            raise KeyboardInterrupt
+        return local
+
+    def start(frame, *_):
+        return local if "anomaly_" in frame.f_code.co_filename else None
+
+    def run():
+        with detect_anomaly():
+            inside(X)
+
+    while counted[0] >= end[0]:
+        end[0], counted[0] = end[0] + 1, 0
+        sys.settrace(start)
+        with suppress(KeyboardInterrupt):
+            run()
+        sys.settrace(None)
+        inside(X)
+        assert anomaly_watch.in_force() is None
+        assert "anomalies" not in occupied
+    assert end[0] > 20
 
 
 def test_functions_that_are_differentiated_eagerly_are_watched():

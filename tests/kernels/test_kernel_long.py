@@ -10,6 +10,7 @@ from tapes import tape_of
 from fdiff import kernels
 from fdiff.interpret import evaluate
 from fdiff.kernels.codegen import kernel, outlining
+from fdiff.kernels.llvm import machine
 from fdiff.kernels.llvm.machine import Loaded, object_code, optimised
 from fdiff.kernels.llvm.text_to_module import module_of
 from fdiff.kernels.passes.tile import loop_fission, repeated_lines
@@ -303,7 +304,7 @@ def summed(lines):
 @pytest.mark.parametrize("lines", [0, 40])  # between them the number of registers decides
 def test_only_short_outlined_loops_are_interleaved(lines):
     """Several vectors of turns side by side make sums faster where there is little else to do."""
-    made = optimised(summed(lines), packed=False)
+    made = machine.llvm.parse_assembly(optimised(summed(lines), packed=False))
     (function,) = (
         f for f in made.functions if f.name.startswith("local_outlined0") and "_of_" not in f.name
     )

@@ -130,7 +130,7 @@ def test_functions_are_compiled_for_aarch64(name, source):
 def test_vectors_of_aarch64_hold_two_numbers():
     source = "def kernel(x: 'f8* data[0]', y: 'f8* data[1]', n: 'i8 ints[0]'):\n"
     source += "    for i0 in range(n):\n        y[i0] = math.sqrt(x[i0])\n    return 0\n"
-    optimised = str(machine.optimised(text_to_module.module_of(source, "kernel")))
+    optimised = machine.optimised(text_to_module.module_of(source, "kernel"))
     assert "<2 x double>" in optimised
     assert "<4 x double>" not in optimised
     assert "x86" not in optimised

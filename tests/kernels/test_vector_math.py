@@ -113,7 +113,7 @@ class Loop:
             f"    for i in range(ints[0]):\n{body}    return 0\n"
         )
         module = module_of(text, "loop", calls)
-        self.ir = str(machine.optimised(module))
+        self.ir = machine.optimised(module)
         self.code = machine.Loaded(machine.object_code(module), "loop")
         self.entry = CFUNCTYPE(c_int64, *[c_void_p] * 4)(self.code.address)
 
@@ -311,7 +311,7 @@ def test_loops_that_look_for_huge_angles_are_vectorised(order, count, dtype):
     f = (lambda x: sines(x, count)) if order == "value" else gradient_of_sines(count)
     text = fdiff.source(f, x)
     module = module_of(text, "kernel", len(elementary_calls(text)))
-    ir = str(machine.optimised(module))
+    ir = machine.optimised(module)
     kernel = ir[ir.index("@kernel_(") :].split("\n}\n", maxsplit=1)[0]
     assert text.count("rt.out_of_range(") == count
     assert re.search(rf"store <\d+ x {'double' if dtype is np.float64 else 'float'}>", kernel)

@@ -10,16 +10,16 @@ import os
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from functools import lru_cache
-from itertools import count
-from typing import NamedTuple
+from functools import lru_cache, partial
+from typing import Any, NamedTuple, TypeVar
+from weakref import ref
 
 from llvmlite import ir
 
 from ...errors import InputError, failure
 from ...process.background import checkpoint
 from ...process.collector import collector_paused
-from ...process.interruptible import interruptibly
+from ...process.interruptible import end_if_left, interruptibly
 from ...process.room import check_room
 from .shared_library import open_library
 
@@ -32,6 +32,7 @@ from llvmlite.binding.newpassmanagers import (  # noqa: E402 - likewise
     NewPassManager,
 )
 
+T = TypeVar("T")
 VARIABLE = "FDIFF_CPU"
 _X86 = ("x86_64", "amd64", "i386", "i486", "i586", "i686")
 # The levels of x86-64 (its System V ABI, "Micro-architecture levels") with what fdiff asks for.
@@ -59,18 +60,22 @@ class Target(NamedTuple):
 @lru_cache(maxsize=1)
 def target() -> Target:
     """The target here, or the level that ``FDIFF_CPU`` names: ``x86-64-v3`` is AVX2 at most."""
-    triple, features = str(llvm.get_process_triple()), str(llvm.get_host_cpu_features().flatten())
-    here = Target(triple, str(llvm.get_host_cpu_name()), features)
+
+    def ask() -> Target:
+        triple, cpu = str(llvm.get_process_triple()), str(llvm.get_host_cpu_name())
+        return Target(triple, cpu, str(llvm.get_host_cpu_features().flatten()))
+
+    here = interruptibly(ask)
     wanted = os.environ.get(VARIABLE, "native")
     if wanted in ("", "native"):
         return here
     level = _LEVELS.get(wanted)
-    if level is None or not here.is_x86 or set(level.split(",")) - set(features.split(",")):
+    if level is None or not here.is_x86 or set(level.split(",")) - set(here.features.split(",")):
         known = ", ".join(["native", *_LEVELS])
         fact = f"{wanted!r} is not a level that this machine supports."
         way = f"Leave it unset, or set it to one of {known}."
         raise failure(InputError, VARIABLE, fact, way)
-    return Target(triple, wanted, level)
+    return Target(here.triple, wanted, level)
 
 
 def has(feature: str) -> bool:
@@ -106,24 +111,17 @@ _machine = lru_cache(maxsize=4)(_new_machine)
 
 
 def object_code(module: ir.Module | str, *, unrolled: bool = True, packed: bool = True) -> bytes:
-    """Machine code of a module, or of its assembly."""
-    made = optimised(module, unrolled=unrolled, packed=packed)
-    checkpoint()
-    return _emitted(_machine(target()), made)
-
-
-def optimised(
-    module: ir.Module | str, *, unrolled: bool = True, packed: bool = True
-) -> llvm.ModuleRef:
-    """The module, optimised for this processor.
+    """Machine code of a module, or of its assembly, optimised for this processor.
 
     Compiling is faster without unrolling of loops (`unrolled`) and without SLP vectorisation
     (`packed`), which looks for vectors in straight code.
     """
-    parsed = _parsed(module, _machine(target()))
-    builder = _builder(target(), unrolled=unrolled, packed=packed)
-    _run(builder.getModulePassManager(), parsed, builder)
-    return parsed
+    return _compiled(module, _emitted, partial(_optimise, unrolled=unrolled, packed=packed))
+
+
+def optimised(module: ir.Module | str, *, packed: bool = True) -> str:
+    """LLVM's text of a module that is optimised for this processor."""
+    return _compiled(module, lambda parsed, _: str(parsed), partial(_optimise, packed=packed))
 
 
 def glue_code(module: ir.Module) -> bytes:
@@ -131,13 +129,14 @@ def glue_code(module: ir.Module) -> bytes:
 
     Two passes suffice for these: locals in registers, fewer branches.
     """
-    machine = _machine(target(), 1)
-    parsed = _parsed(module, machine)
-    passes = llvm.create_new_module_pass_manager()
-    passes.add_sroa_pass()
-    passes.add_simplify_cfg_pass()
-    _run(passes, parsed, _builder(target(), 1))
-    return _emitted(machine, parsed)
+
+    def shorten(parsed: llvm.ModuleRef) -> None:
+        passes = llvm.create_new_module_pass_manager()
+        passes.add_sroa_pass()
+        passes.add_simplify_cfg_pass()
+        _run(passes, parsed, _builder(target(), 1))
+
+    return _compiled(module, _emitted, shorten, level=1)
 
 
 def routine_code(module: ir.Module, entry: str) -> bytes:
@@ -146,34 +145,77 @@ def routine_code(module: ir.Module, entry: str) -> bytes:
     LLVM's loop passes take long and find nothing there. `entry`, where small operands spend most of
     their time, has the full pipeline.
     """
-    machine = _machine(target())
-    parsed = _parsed(module, machine)
-    builder = _builder(target(), unrolled=False, packed=False)
-    passes = llvm.create_new_module_pass_manager()
-    passes.add_sroa_pass()
-    passes.add_simplify_cfg_pass()
-    passes.add_instruction_combine_pass()
-    passes.add_loop_rotate_pass()
-    passes.add_simplify_cfg_pass()
-    _run(passes, parsed, builder)
-    _run(builder.getFunctionPassManager(), parsed.get_function(entry), builder)
-    checkpoint()
-    return _emitted(machine, parsed)
+
+    def optimise(parsed: llvm.ModuleRef) -> None:
+        builder = _builder(target(), unrolled=False, packed=False)
+        passes = llvm.create_new_module_pass_manager()
+        passes.add_sroa_pass()
+        passes.add_simplify_cfg_pass()
+        passes.add_instruction_combine_pass()
+        passes.add_loop_rotate_pass()
+        passes.add_simplify_cfg_pass()
+        _run(passes, parsed, builder)
+        _run(builder.getFunctionPassManager(), parsed.get_function(entry), builder)
+
+    return _compiled(module, _emitted, optimise)
 
 
 def wrapped_code(optimised: str, wrapper: ir.Module, entry: str) -> bytes:
     """Machine code of functions that are optimised already, called by `entry` in the `wrapper`."""
-    machine = _machine(target())
-    parsed = _parsed(optimised, machine)
-    parsed.link_in(_parsed(wrapper, machine))
-    for function in parsed.functions:
-        if not function.is_declaration and function.name != entry:
-            function.linkage = llvm.Linkage.internal
-    passes = llvm.create_new_module_pass_manager()
-    passes.add_global_dead_code_eliminate_pass()
-    _run(passes, parsed, _builder(target()))
-    checkpoint()
-    return _emitted(machine, parsed)
+    calling = assembly(wrapper)
+
+    def link(parsed: llvm.ModuleRef) -> None:
+        parsed.link_in(_parsed(calling))
+        for function in parsed.functions:
+            if not function.is_declaration and function.name != entry:
+                function.linkage = llvm.Linkage.internal
+        passes = llvm.create_new_module_pass_manager()
+        passes.add_global_dead_code_eliminate_pass()
+        _run(passes, parsed, _builder(target()))
+
+    return _compiled(optimised, _emitted, link)
+
+
+_BYTES_COMPILING = 32  # that LLVM takes for a character of assembly, at most: 1 to 20 were measured
+
+
+def _compiled(
+    module: ir.Module | str,
+    result: Callable[[llvm.ModuleRef, llvm.TargetMachine], T],
+    change: Callable[[llvm.ModuleRef], None],
+    level: int = 3,
+) -> T:
+    """What comes of a module after a `change`.
+
+    What llvmlite makes begins and ends in another thread than the main one, where no signal handler
+    runs: an exception of one is lost in a finaliser, and in llvmlite's lock it leaves that locked.
+    """
+    text = module if isinstance(module, str) else assembly(module)
+    check_room(_BYTES_COMPILING * len(text))
+
+    def work() -> T:
+        parsed = _parsed(text)
+        change(parsed)
+        checkpoint()
+        end_if_left()
+        return result(parsed, _machine(target(), level))
+
+    return interruptibly(work)
+
+
+def _parsed(text: str) -> llvm.ModuleRef:
+    parsed = llvm.parse_assembly(text)
+    parsed.verify()
+    return parsed
+
+
+def _emitted(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> bytes:
+    return bytes(machine.emit_object(module))
+
+
+def _optimise(module: llvm.ModuleRef, *, unrolled: bool = True, packed: bool = True) -> None:
+    builder = _builder(target(), unrolled=unrolled, packed=packed)
+    _run(builder.getModulePassManager(), module, builder)
 
 
 @lru_cache(maxsize=16)  # in llvmlite 0.50 each one leaves 1.5 KB behind
@@ -196,43 +238,28 @@ def _run(
 
     In llvmlite 0.50 their `close` does nothing, as `ObjectRef` hides their `_dispose`.
     """
-
-    def run() -> None:
-        try:
-            passes.run(on, builder)
-        finally:
-            if type(passes)._dispose is ObjectRef._dispose:
-                NewPassManager._dispose(passes)
-            passes.close()
-
-    interruptibly(run)
+    try:
+        passes.run(on, builder)
+    finally:
+        if type(passes)._dispose is ObjectRef._dispose:
+            NewPassManager._dispose(passes)
+        passes.close()
 
 
-def _emitted(machine: llvm.TargetMachine, module: llvm.ModuleRef) -> bytes:
-    return interruptibly(lambda: bytes(machine.emit_object(module)))
+@lru_cache(maxsize=4)
+def _layout(of: Target) -> tuple[str, str]:
+    """The triple of a target and its data layout, as LLVM spells them in modules."""
+
+    def ask() -> tuple[str, str]:
+        machine = _machine(of)
+        return machine.triple, str(machine.target_data)
+
+    return interruptibly(ask)
 
 
-_BYTES_COMPILING = 32  # that LLVM takes for a character of assembly, at most: 1 to 20 were measured
-
-
-def _parsed(module: ir.Module | str, machine: llvm.TargetMachine) -> llvm.ModuleRef:
-    """The module as LLVM has it, for this machine."""
-    text = module if isinstance(module, str) else assembly(module, machine)
-    check_room(_BYTES_COMPILING * len(text))
-
-    def parse() -> llvm.ModuleRef:
-        parsed = llvm.parse_assembly(text)
-        parsed.verify()
-        return parsed
-
-    return interruptibly(parse)
-
-
-def assembly(module: ir.Module, machine: llvm.TargetMachine | None = None) -> str:
+def assembly(module: ir.Module) -> str:
     """LLVM's text of the module, for this machine."""
-    machine = machine or _machine(target())
-    module.triple = machine.triple
-    module.data_layout = str(machine.target_data)
+    module.triple, module.data_layout = _layout(target())
     with collector_paused():
         return str(module)
 
@@ -252,10 +279,10 @@ def take_apart(module: ir.Module) -> None:
 _FREED = 64  # instructions that are freed before another thread may run
 # An engine is open while its function is referenced, then dropped, then closed, in this order and
 # once. The collector runs finalisers at any moment, of whatever it finds, and in any thread. So it
-# must never find an engine: that is referenced from here alone, and functions know its number.
-_open: dict[int, llvm.ExecutionEngine] = {}
-_dropped: deque[int] = deque()
-_numbers = count()
+# must never find an engine: that is in this table alone, under a weak reference to its function.
+# Where that ends no Python code is called: an exception of a signal handler would be lost there.
+_open: dict[ref[Any], llvm.ExecutionEngine] = {}
+_dropped: deque[ref[Any]] = deque()
 
 
 def release() -> None:
@@ -263,6 +290,11 @@ def release() -> None:
 
     That is not done where the last reference goes, as LLVM may be busy with another thread.
     """
+    if _dropped:
+        interruptibly(_close_dropped)
+
+
+def _close_dropped() -> None:
     while _dropped:
         with suppress(KeyError):  # no engine was made
             _open.pop(_dropped.popleft()).close()
@@ -274,19 +306,18 @@ class Loaded:
     Its memory is freed when the next function is loaded. `address` is that of the function.
     """
 
-    _number = -1
-
     def __init__(self, code: bytes, name: str) -> None:
-        self._number = next(_numbers)
-        release()
+        lives: ref[Any] = ref(self, _dropped.append)
+        hash(lives)  # which it keeps
         check_room(len(code))
-        empty = llvm.parse_assembly("")
-        # an engine takes its machine with it when it goes
-        engine = llvm.create_mcjit_compiler(empty, _new_machine(target()))
-        _open[self._number] = engine
-        engine.remove_module(empty)  # it would be compiled, which takes longer than the rest
 
         def load() -> int:
+            _close_dropped()
+            empty = llvm.parse_assembly("")
+            # an engine takes its machine with it when it goes
+            engine = llvm.create_mcjit_compiler(empty, _new_machine(target()))
+            _open[lives] = engine
+            engine.remove_module(empty)  # it would be compiled, which takes longer than the rest
             engine.add_object_file(llvm.ObjectFileRef.from_data(code))
             engine.finalize_object()
             return int(engine.get_function_address(name))
@@ -294,6 +325,3 @@ class Loaded:
         self.address = interruptibly(load)
         if not self.address:
             raise ValueError(f"no {name} in this object code")
-
-    def __del__(self, drop: Callable[[int], None] = _dropped.append) -> None:
-        drop(self._number)

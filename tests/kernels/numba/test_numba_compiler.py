@@ -248,7 +248,7 @@ def test_loops_with_many_elementary_functions_are_not_interleaved(count, monkeyp
     compilation.kernel_code(text)
     unoptimised = str(module_of(text, "kernel", count))
     assert ('"llvm.loop.interleave.count"' in unoptimised) == (count == loop_hints.MANY_CALLS)
-    for code in (str(machine.optimised(module_of(text, "kernel", count))), optimised[0]):
+    for code in (machine.optimised(module_of(text, "kernel", count)), optimised[0]):
         (body,) = re.findall(r"\nvector\.body:(.*?)\n\n", code, re.DOTALL)
         sums = len(re.findall(r"= phi <\d+ x double>", body))
         assert sums == 1

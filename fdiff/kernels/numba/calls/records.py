@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ....bounded_cache import WeakValues
 from ....process import anomaly_watch
 from ....process.forking import no_fork
 from ....process.turns import TurnLock
@@ -36,7 +37,8 @@ MULTIPLIERS = tuple(  # odd, of the hash
     (0x9E3779B97F4A7C15 * (2 * k + 1) | 1) % (1 << 63) for k in range(64)
 )
 _lock = TurnLock()
-_tables: weakref.WeakSet[RecordTable] = weakref.WeakSet()
+_tables: WeakValues[int, RecordTable] = WeakValues()
+_watching = [False]  # whether anomalies are looked for, as the tables know
 _EMPTY = np.zeros(2, np.int64)  # one chain without a record
 
 
@@ -124,7 +126,7 @@ class RecordTable:
         self._watched = watched
         self._chains(_FIRST)
         with no_fork, _lock:
-            _tables.add(self)
+            _tables[id(self)] = self
 
     def __len__(self) -> int:
         return len(self._records)
@@ -183,7 +185,7 @@ class RecordTable:
 
     def publish(self) -> None:
         """Show machine code the chains, or none while Python is to be asked."""
-        asked = self._watched and anomaly_watch.watching()
+        asked = self._watched and _watching[0]
         self.cell[0] = (_EMPTY if asked else self._heads).ctypes.data
 
     def _link(self, words: np.ndarray) -> None:
@@ -299,9 +301,10 @@ def as_word(value: int) -> int:
     return (value + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
-def _publish_all() -> None:
+def _publish_all(watching: bool) -> None:  # noqa: FBT001 - as listeners are called
+    _watching[0] = watching
     with no_fork, _lock:
-        for table in _tables:
+        for table in _tables.values():
             table.publish()
 
 

@@ -1,0 +1,130 @@
+"""Signals whose handler raises, at any moment of a program: as many are seen as were raised.
+
+    python counted_signals.py PROGRAMS COUNT
+
+Prints how many of each, and where one was lost; ends with status 1 then.
+"""
+
+import collections
+import gc
+import random
+import signal
+import sys
+import time
+import traceback
+
+import numpy as np
+
+import fdiff
+from fdiff import autograd, profiler
+
+X = np.linspace(0.1, 0.9, 5)
+
+
+class StopError(Exception):
+    """What the alarm raises."""
+
+
+raised = [0]
+ignored = collections.Counter()  # by what Python shows of exceptions that it ignores
+
+
+def alarm(*_):
+    raised[0] += 1
+    raise StopError
+
+
+def ignore(one):
+    where = traceback.format_tb(one.exc_traceback)[:1]
+    ignored[f"{one.object!r:.60} {''.join(where)}"] += 1
+
+
+class Model:
+    def __init__(self):
+        self.scale = 2.0
+
+    def loss(self, x):
+        return np.sum(x**2) * self.scale
+
+
+def fresh(k):
+    """A function that no call has met before."""
+    return eval(f"lambda x: np.sum(np.sin(x) * x) * {k}.0", {"np": np})
+
+
+def first(k):
+    fdiff.grad(fresh(k))(X)
+
+
+def dropped(_):
+    model = Model()
+    slope = fdiff.grad(model.loss)
+    for _ in range(3):
+        slope(X)
+    del model, slope
+    gc.collect(0)
+
+
+def jit(k):
+    fdiff.cache_clear()
+    fdiff.jit(fdiff.grad(fresh(1 + k % 3)))(X)
+
+
+def cold(k):
+    fdiff.cache_clear(disk=True)
+    fdiff.jit(fdiff.grad(fresh(1 + k % 3)))(X)
+
+
+def profile(k):
+    with profiler.profile():
+        fdiff.jit(fdiff.grad(fresh(k % 5)))(X)
+
+
+def backward(_):
+    x = autograd.tensor(X, requires_grad=True)
+    with autograd.no_grad():
+        (x * x).sum()
+    (np.sin(x) * x).sum().backward()
+
+
+def primitive(k):
+    """An operation of its own, whose tapes are kept weakly."""
+    double = fdiff.custom_vjp(lambda x: x * float(k))
+    double.defvjp(lambda x: (x * float(k), x), lambda x, bar: (bar * float(k),))
+    slope = fdiff.grad(lambda x: np.sum(double(x)))
+    for _ in range(3):
+        slope(X)
+
+
+PROGRAMS = {one.__name__: one for one in (first, dropped, jit, cold, profile, backward, primitive)}
+
+
+def count(name, times):
+    """Whether every exception was seen: that of an alarm at another moment of each run."""
+    program, rng, seen, before = PROGRAMS[name], random.Random(name), 0, raised[0]
+    for k in range(3):
+        program(k)
+    begin = time.perf_counter()
+    for k in range(3):
+        program(k)
+    longest = (time.perf_counter() - begin) / 3
+    for k in range(times):
+        try:
+            signal.setitimer(signal.ITIMER_REAL, max(longest * rng.random(), 1e-5))
+            try:
+                program(k)
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+        except StopError:
+            seen += 1
+    print(f"{name}: {raised[0] - before} raised, {seen} seen")
+    return seen == raised[0] - before
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGALRM, alarm)
+    sys.unraisablehook = ignore
+    whole = [count(name, int(sys.argv[2])) for name in sys.argv[1].split(",")]
+    for where, times in ignored.most_common():
+        print(times, where)
+    sys.exit(0 if all(whole) and not ignored else 1)
