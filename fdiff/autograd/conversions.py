@@ -77,7 +77,8 @@ class Conversions(ArrayTypes):
     def numpy(self, *, force: bool = False) -> np.ndarray:
         """The numbers as a plain array, which shares memory.
 
-        Refused where a gradient is required, unless nothing is recorded, as under `no_grad`.
+        Raises an error if the array requires a gradient, unless nothing is recorded, as under
+        `no_grad`.
 
         With `force`, a copy without a gradient.
         """

@@ -51,28 +51,28 @@ def backward(
     Parameters
     ----------
     tensors : RecordedArray, GradientEdge or sequence of them
-        What is differentiated.
+        The arrays that are differentiated.
     grad_tensors : array or sequence of arrays, optional
-        The cotangent of each, of its shape; None for one entry means 1.
+        A cotangent for each array, with its shape. None means 1 for an array with one entry.
     retain_graph : bool, optional
-        Whether the graph may be used again; by default as `create_graph`.
+        Whether the graph may be used again. The default is `create_graph`.
     create_graph : bool
-        Whether the gradients are recorded themselves, for derivatives of higher order.
+        Whether to record the gradients, for derivatives of higher order.
     grad_variables : deprecated
         The old name of `grad_tensors`.
     inputs : RecordedArray, GradientEdge or sequence of them, optional
-        The leaves that gradients are added to; all of them by default.
+        The leaves to which gradients are added, by default all.
 
     Raises
     ------
     RuntimeError
-        If a cotangent is missing or has another shape, if the graph has been used before, if a
+        If a cotangent is missing or has another shape, if the graph has been used before, or if a
         saved array was modified.
 
     Notes
     -----
-    Costs a small multiple of the forward pass. A graph of the same structure as one before is
-    pulled back by one tape, which is compiled once that pays.
+    Costs a small multiple of the forward pass. If an earlier graph had the same structure, one tape
+    computes the whole backward pass. It is compiled when this pays.
 
     References
     ----------
@@ -140,29 +140,28 @@ def grad(
     is_grads_batched: bool = False,  # noqa: FBT001,FBT002 - torch's signature
     materialize_grads: bool = False,  # noqa: FBT001,FBT002 - torch's signature
 ) -> tuple[Any, ...]:
-    """The gradients of the sum of `outputs` with respect to `inputs`, which keep their ``grad``.
+    """Gradients of the sum of `outputs` with respect to `inputs`. Their ``grad`` is not changed.
 
     Parameters
     ----------
     outputs : RecordedArray, GradientEdge or sequence of them
-        What is differentiated.
+        The arrays that are differentiated.
     inputs : RecordedArray, GradientEdge or sequence of them
         Arrays that `outputs` were computed from, leaves or not.
     grad_outputs : array or sequence of arrays, optional
-        The cotangent of each output, of its shape; None for one entry means 1.
+        A cotangent for each output, with its shape. None means 1 for an output with one entry.
     retain_graph : bool, optional
-        Whether the graph may be used again; by default as `create_graph`.
+        Whether the graph may be used again. The default is `create_graph`.
     create_graph : bool
-        Whether the gradients are recorded themselves, for derivatives of higher order.
+        Whether to record the gradients, for derivatives of higher order.
     only_inputs : bool
         Deprecated, and must be True.
     allow_unused : bool, optional
-        Whether an input that was not used has the gradient None; by default as
-        `materialize_grads`.
+        Whether the gradient of an unused input is None. The default is `materialize_grads`.
     is_grads_batched : bool
-        Whether cotangents have a leading axis, over which gradients are computed.
+        Whether cotangents have a leading axis, over which gradients are mapped.
     materialize_grads : bool
-        Whether an input that was not used has a gradient of zeros.
+        Whether the gradient of an unused input is an array of zeros.
 
     Returns
     -------
@@ -172,7 +171,7 @@ def grad(
     Raises
     ------
     RuntimeError
-        As `backward`, and if an input was not used.
+        As for `backward`, and if an input was not used.
 
     References
     ----------

@@ -58,14 +58,14 @@ class set_multithreading_enabled(EngineSetting):  # noqa: N801 - as in torch
     Raises
     ------
     fdiff.errors.InputError
-        If `mode` is no truth value.
+        If `mode` is not a boolean.
 
     Notes
     -----
-    A pass walks the graph in the thread that calls it in any case; what shares its work with
-    other threads are loops of compiled kernels (``FDIFF_NUM_THREADS`` says how many there are).
-    While such a pass runs, kernels of other threads run on one thread each, too. Results are
-    the same. Threads of the BLAS that NumPy calls are not changed.
+    A pass always walks the graph in the thread that calls it. Only loops of compiled kernels use
+    other threads (``FDIFF_NUM_THREADS`` sets their number). While a pass with False runs, kernels
+    of other threads also run on one thread each. Results are the same. Threads of the BLAS that
+    NumPy calls are not changed.
 
     References
     ----------
@@ -90,18 +90,18 @@ class set_multithreading_enabled(EngineSetting):  # noqa: N801 - as in torch
 
 
 class enforce_grad_layout_policy(EngineSetting):  # noqa: N801 - as in torch
-    """Whether a first gradient is copied where it does not lie as its parameter does.
+    """Whether a first gradient is copied if its layout differs from that of its parameter.
 
     Parameters
     ----------
     enable : bool
-        With False, the array that a backward pass has computed becomes ``grad`` as it is, where
-        nobody else holds it: with its own strides, and without a copy.
+        With False, the array that a backward pass computed becomes ``grad`` with its own strides
+        and without a copy, if nothing else refers to it.
 
     Raises
     ------
     fdiff.errors.InputError
-        If `enable` is no truth value.
+        If `enable` is not a boolean.
 
     References
     ----------

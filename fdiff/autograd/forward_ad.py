@@ -35,14 +35,14 @@ __all__ = [
 
 @public_class
 class UnpackedDualTensor(NamedTuple):
-    """A primal and its tangent, which is None where nothing moves: what `unpack_dual` gives.
+    """The result of `unpack_dual`: a primal and its tangent, or None without a tangent.
 
     Parameters
     ----------
     primal : RecordedArray or array
-        The number that moves.
+        The value.
     tangent : RecordedArray, array or None
-        Which way, in shape and dtype of `primal`.
+        The tangent, with the shape and dtype of `primal`.
 
     References
     ----------
@@ -66,12 +66,12 @@ def enter_dual_level() -> int:
     Returns
     -------
     int
-        The level, 0: there is one at a time.
+        The level, always 0, because there is one level at a time.
 
     Raises
     ------
     RuntimeError
-        If a level is there already. Nest `fdiff.jvp` for derivatives of higher order.
+        If a level is already active. Nest `fdiff.jvp` for derivatives of higher order.
 
     References
     ----------
@@ -94,12 +94,12 @@ def enter_dual_level() -> int:
 
 @public
 def exit_dual_level(*, level: int | None = None) -> None:
-    """End forward mode: all tangents are forgotten.
+    """End forward mode, and forget all tangents.
 
     Parameters
     ----------
     level : int, optional
-        The level that ends, which can only be the last one.
+        The level that ends. It must be the last one.
 
     Raises
     ------
@@ -134,7 +134,7 @@ class dual_level(GradientMode):  # noqa: N801 - as in torch
     Raises
     ------
     RuntimeError
-        Where one is entered inside another.
+        If a level is entered inside another.
 
     References
     ----------
@@ -173,7 +173,7 @@ class dual_level(GradientMode):  # noqa: N801 - as in torch
 
 @public
 def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> RecordedArray:
-    """An array of the same memory as `tensor`, or of a plain one's copy, which carries a tangent.
+    """Make a dual array: it has a tangent, and the memory of `tensor` (a copy of a plain array).
 
     Parameters
     ----------
@@ -182,22 +182,22 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Recorde
     tangent : RecordedArray or array
         Its tangent, of the same shape.
     level : int, optional
-        The level, which can only be the last one.
+        The level. It must be the last one.
 
     Returns
     -------
     RecordedArray
-        The dual array. What is computed from it is recorded, and may be differentiated backwards.
+        The dual array. Operations on it are recorded, and may be differentiated backwards.
 
     Raises
     ------
     RuntimeError
-        If there is no level, if the shapes differ, or if one of both is a dual already.
+        If there is no level, if the shapes differ, or if one of the arrays is already a dual array.
     InputError
-        In inference mode, in which nothing has a tangent; in a function that an operator traces, as
-        `fdiff.vmap` does, if one of both is an argument of that.
+        In inference mode, where arrays have no tangents. Also in a function that an operator such
+        as `fdiff.vmap` traces, if one of the arrays is an argument of it.
     ValueError
-        If one of both is neither floating point nor complex.
+        If one of the arrays is neither floating point nor complex.
 
     References
     ----------
@@ -254,27 +254,27 @@ def unpack_dual(tensor: Any, *, level: int | None = None) -> UnpackedDualTensor:
     tensor : RecordedArray or array
         Any array.
     level : int, optional
-        The level, which can only be the last one.
+        The level. It must be the last one.
 
     Returns
     -------
     UnpackedDualTensor
-        `primal`, and `tangent`, which is None where `tensor` does not depend on a dual of a level
-        that has not ended. Both can be differentiated backwards where leaves require gradients.
+        `primal` and `tangent`. The tangent is None if `tensor` does not depend on a dual array of
+        an active level. Both can be differentiated backwards if leaves require gradients.
 
     Raises
     ------
     UnsupportedError
-        If a dual went through a custom rule that has none for forward mode.
+        If a dual array went through a custom rule without forward mode.
     InputError
-        If `tensor` is no array.
+        If `tensor` is not an array.
     RuntimeError
-        If there is no such level; if what a rule needs was modified, or freed by `backward`, before
-        the tangent was asked for.
+        If there is no such level, or if an array that a rule needs was modified, or freed by
+        `backward`, before this call.
 
     Notes
     -----
-    The first time, a sweep through the graph since the duals; costs a small multiple of it.
+    The first call sweeps through the graph since the dual arrays, and costs a small multiple of it.
 
     References
     ----------

@@ -29,12 +29,12 @@ TWICE = "trying to differentiate twice a function that was marked with @once_dif
 
 
 class Function(FunctionCtx):
-    """Base class of operations with rules of one's own, as ``torch.autograd.Function``.
+    """Base class of operations with user-defined rules, as ``torch.autograd.Function``.
 
     Subclasses define static methods:
 
     - ``forward(ctx, *args)``, or ``forward(*args)`` beside ``setup_context(ctx, inputs, output)``;
-    - ``backward(ctx, *grad_outputs)``, which gives a gradient for each argument, or None; ``vjp``
+    - ``backward(ctx, *grad_outputs)``, which returns a gradient or None for each argument; ``vjp``
       is another name for it;
     - ``jvp(ctx, *grad_inputs)``, optionally: the tangents of the outputs;
     - ``vmap(info, in_dims, *args)``, optionally: the outputs for all elements of a batch.
@@ -43,15 +43,15 @@ class Function(FunctionCtx):
 
     Notes
     -----
-    In functions that operators of fdiff trace, forward mode is the transpose of ``backward``, and
-    ``jvp`` counts where there is no ``backward``. `fdiff.vmap` asks ``vmap`` for the outputs; the
-    class needs a ``setup_context`` then. Without one, it batches what the rules do, which
-    torch does if ``generate_vmap_rule`` asks for it; so it batches ``backward`` and ``jvp``, and
-    calls inside of the rules of other functions. ``vmap`` has to compute what ``forward`` computes
-    for each element, by which branches are taken.
+    In functions that operators of fdiff trace, forward mode is the transpose of ``backward``, or
+    ``jvp`` if there is no ``backward``. `fdiff.vmap` calls ``vmap`` for the outputs; the class then
+    needs a ``setup_context``. Without ``vmap``, it batches the operations of the rules, as torch
+    does with ``generate_vmap_rule``. It batches ``backward``, ``jvp``, and calls inside of the
+    rules of other functions in the same way. ``vmap`` must compute the values that ``forward``
+    computes for each element, because these decide which branches are taken.
 
-    Second derivatives of what depends on the output go by ``backward`` again, as in torch, also
-    where that is not the slope of ``forward`` (straight-through estimators).
+    Second derivatives use ``backward`` again, as in torch, even if ``backward`` is not the
+    derivative of ``forward`` (straight-through estimators).
 
     References
     ----------
@@ -90,12 +90,12 @@ class Function(FunctionCtx):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
-        """Keep in `ctx` what the rules need, where ``forward`` takes no `ctx`."""
+        """Save in `ctx` what the rules need, if ``forward`` takes no `ctx`."""
         raise NotImplementedError("setup_context is not implemented.")
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any, **kwargs: Any) -> Any:  # with any names of theirs
-        """Give the gradients of the arguments; to be defined by subclasses."""
+        """Return the gradients of the arguments; to be defined by subclasses."""
         raise NotImplementedError(
             "You must implement either the backward or vjp method for your custom autograd.Function"
             " to use it with backward mode AD."
@@ -105,7 +105,7 @@ class Function(FunctionCtx):
 
     @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any, **kwargs: Any) -> Any:  # likewise
-        """Give the tangents of the outputs; may be defined by subclasses."""
+        """Return the tangents of the outputs; may be defined by subclasses."""
         raise NotImplementedError(
             "You must implement the jvp function for custom autograd.Function to use it with"
             " forward mode AD."
@@ -120,7 +120,7 @@ class Function(FunctionCtx):
         info : object
             ``info.batch_size`` is the number of elements.
         in_dims : tuple
-            For each argument the axis that `fdiff.vmap` maps, None where it maps none.
+            For each argument, the axis that `fdiff.vmap` maps, or None.
         *args
             The arguments of ``apply``, whole.
 
@@ -136,25 +136,25 @@ class Function(FunctionCtx):
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
-        """What ``forward`` gives for these arguments, recorded.
+        """Call ``forward`` with these arguments, and record the call.
 
         Parameters
         ----------
         *args, **kwargs
-            Arrays, recorded arrays among them, and anything else. Rules are given all of them by
-            position; ``setup_context`` is given defaults of ``forward`` too.
+            Arrays, recorded arrays, and any other objects. Rules get all of them by position;
+            ``setup_context`` also gets defaults of ``forward``.
 
         Returns
         -------
         array or tuple
-            What ``forward`` returns. What is no array in a tuple is returned as it is, and its
-            place among the ``grad_outputs`` is None.
+            The result of ``forward``. An object in a tuple that is not an array is returned
+            unchanged, and its entry of ``grad_outputs`` is None.
 
         Raises
         ------
         RuntimeError
-            In the backward pass, if ``backward`` gives another number of gradients than there are
-            arguments, or one of another shape.
+            In the backward pass, if ``backward`` returns a wrong number of gradients, or one with a
+            wrong shape.
         TypeError
             If ``forward`` does not take these arguments.
         """

@@ -43,23 +43,23 @@ def jacobian(
         Whether the result can be differentiated by `backward` with respect to inputs that require
         gradients.
     strict : bool
-        Raise where an output does not depend on an input; with `create_graph`, where the Jacobian
-        does not depend on any.
+        Raise an error if an output does not depend on an input; with `create_graph`, also if the
+        Jacobian does not depend on any input.
     vectorize : bool
-        Accepted: rows are computed at once anyway.
+        Accepted. Rows are always computed at once.
     strategy : {"reverse-mode", "forward-mode"}
         Which mode.
 
     Returns
     -------
     array, or tuples of them
-        Of shape ``out + inn``; nested like the outputs, and in these like the inputs, where either
-        is a tuple. Recorded arrays where some of `inputs` are.
+        Arrays of shape ``out + inn``. If outputs or inputs are tuples, the result is nested like
+        the outputs, and inside like the inputs. They are recorded arrays if some of `inputs` are.
 
     Raises
     ------
     StrictError
-        With `strict`, as told there.
+        With `strict`, as described there.
 
     References
     ----------
@@ -151,14 +151,14 @@ _DOCUMENTATION = """{what}: `fdiff.{name}`, as torch calls it.
     inputs : array or tuple of arrays
         Where to evaluate.
     v : array or tuple of arrays, optional
-        The vector; may be left out where it is one number.
+        The vector. It may be left out if it is one number.
     create_graph, strict : bool
         As for `jacobian`.
 
     Returns
     -------
     tuple
-        The outputs of `func`, and the product. Recorded arrays where some of `inputs` are.
+        The outputs of `func`, and the product. They are recorded arrays if some of `inputs` are.
 
     Raises
     ------

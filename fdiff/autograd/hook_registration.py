@@ -15,10 +15,10 @@ from .thread_state import state
 
 @public
 def register_hook(self: RecordedArray, hook: Callable[[Any], Any]) -> RemovableHandle:
-    """Call ``hook(grad)`` when the gradient of this array is there.
+    """Call ``hook(grad)`` when the gradient of this array has been computed.
 
-    The hook may return another gradient, which takes its place. The handle's ``remove()`` removes
-    the hook.
+    The hook may return another gradient, which replaces it. The ``remove()`` of the returned handle
+    removes the hook.
     """
     node, nr = _edge_for_hooks(self)
     require_function(hook, "hook", "RecordedArray.register_hook")
@@ -48,7 +48,7 @@ def _edge_for_hooks(array: RecordedArray) -> Edge:
 
 @public
 def retain_grad(self: RecordedArray) -> None:
-    """Let `backward` fill the ``grad`` of this array also where it is no leaf."""
+    """Let `backward` fill the ``grad`` of this array even if it is not a leaf."""
     edge = self.edge_now()
     if edge is None:
         raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
@@ -99,7 +99,7 @@ class MultiHandle:
 def register_multi_grad_hook(
     tensors: Sequence[RecordedArray], fn: Callable[[Any], Any], *, mode: str = "all"
 ) -> MultiHandle:
-    """Call a function when the gradients of several arrays are there.
+    """Call a function when the gradients of several arrays have been computed.
 
     Parameters
     ----------
@@ -107,8 +107,8 @@ def register_multi_grad_hook(
         Arrays that require gradients.
     fn : callable
         With ``mode="all"``, ``fn(grads)`` is called once in each backward pass that reaches one of
-        them, after the last; entries are None for arrays without a gradient in that pass. With
-        ``"any"``, ``fn(grad)`` is called with the first that is there. What it returns is ignored.
+        the arrays, after the last gradient. Entries are None for arrays without a gradient in that
+        pass. With ``"any"``, ``fn(grad)`` is called with the first gradient. Its result is ignored.
     mode : {"all", "any"}
         When to call.
 
@@ -122,7 +122,7 @@ def register_multi_grad_hook(
     ValueError
         If `mode` is neither.
     InputError
-        If `fn` is no function, or `tensors` are no recorded arrays.
+        If `fn` is not a function, or `tensors` are not recorded arrays.
 
     References
     ----------

@@ -26,7 +26,7 @@ R = TypeVar("R")
 
 
 def is_grad_enabled() -> bool:
-    """Whether what is computed here has a derivative.
+    """Whether operations are recorded here.
 
     Returns
     -------
@@ -165,20 +165,19 @@ class _BareMode(GradientMode):
 class no_grad(_BareMode):  # noqa: N801 - as in torch
     """Context and decorator in which nothing is recorded.
 
-    Arrays that are computed in it have ``requires_grad=False``, whatever their operands. Arrays
-    that are made with ``requires_grad=True`` are not affected. It holds for this thread.
-    As in torch, forward mode stays on: tangents of `forward_ad` go through it.
+    Arrays that are computed in it have ``requires_grad=False``, for any operands. Arrays that are
+    made with ``requires_grad=True`` are not affected. It applies to this thread. As in torch,
+    forward mode stays on: tangents of `forward_ad` go through it.
 
-    Inside a function that an operator of fdiff traces, what is computed in it has no derivative, as
-    behind `fdiff.stop_gradient`. That holds for `jvp` too, because a function of fdiff has one
-    derivative (``torch.func.jvp`` ignores it). An array that has a derivative cannot be written to
-    there.
+    Inside a function that an operator of fdiff traces, values that are computed in it have no
+    derivative, as after `fdiff.stop_gradient`. This also applies to `jvp` (``torch.func.jvp``
+    ignores `no_grad`). A store into an array that has a derivative raises an error there.
 
     Parameters
     ----------
     function : callable, optional
-        What ``@no_grad`` decorates, without parentheses. A generator function is in the mode while
-        its own code runs, and not while it waits.
+        The function that ``@no_grad`` decorates, without parentheses. For a generator function, the
+        mode is active while its own code runs, and not while it waits.
 
     Raises
     ------
@@ -206,12 +205,12 @@ class no_grad(_BareMode):  # noqa: N801 - as in torch
 
 
 class enable_grad(_BareMode):  # noqa: N801 - as in torch
-    """Context and decorator in which operations are recorded, where `no_grad` had turned that off.
+    """Context and decorator that switches recording on again inside of `no_grad`.
 
     Parameters
     ----------
     function : callable, optional
-        What ``@enable_grad`` decorates, without parentheses.
+        The function that ``@enable_grad`` decorates, without parentheses.
 
     Raises
     ------
@@ -238,7 +237,7 @@ class enable_grad(_BareMode):  # noqa: N801 - as in torch
 class set_grad_enabled(GradientMode):  # noqa: N801 - as in torch
     """Function, context and decorator that turns recording on or off.
 
-    The mode is set by the call; as a context it is set back at the end.
+    The call sets the mode. As a context, it restores the mode at the end.
 
     Parameters
     ----------
@@ -292,15 +291,16 @@ class set_grad_enabled(GradientMode):  # noqa: N801 - as in torch
 
 
 class inference_mode(GradientMode):  # noqa: N801 - as in torch
-    """Context and decorator like `no_grad`, whose arrays may never be recorded.
+    """Context and decorator like `no_grad`. Operations on its arrays can never be recorded.
 
-    What is made in it is an inference array. Those neither track views nor count versions, and an
-    operation that would save one for backward raises. Nor have they tangents of `forward_ad`.
+    Arrays that are made in it are inference arrays. They neither track views nor count versions,
+    and have no tangents of `forward_ad`. An operation that would save one for the backward pass
+    raises an error.
 
     Parameters
     ----------
     mode : bool or callable, optional
-        Whether inference mode is on; off means that operations are recorded. Or the function that
+        Whether inference mode is on; with False, operations are recorded. Or the function that
         ``@inference_mode`` decorates, without parentheses.
 
     Raises

@@ -28,14 +28,14 @@ next_number: Callable[[], int] = count(1).__next__
 
 @public_class
 class GradientEdge(NamedTuple):
-    """One output of a node: what `grad` and `backward` take in place of an array.
+    """One output of a node. `grad` and `backward` accept it instead of an array.
 
     Parameters
     ----------
     node : Node
         The node.
     output_nr : int
-        Which of its outputs.
+        The number of the output.
 
     References
     ----------
@@ -95,9 +95,9 @@ class GraphNode:
     Attributes
     ----------
     next_functions : tuple of (GraphNode or None, int)
-        For each operand the node it comes from, and which of its outputs it is.
+        For each operand, the node that made it, and the number of the output of that node.
     metadata : dict
-        Whatever users keep there.
+        A dictionary for users.
 
     References
     ----------
@@ -131,12 +131,12 @@ class GraphNode:
     hooks: Hooks | None
 
     def name(self) -> str:
-        """The name as torch writes it, with that of the operation in NumPy: ``SqrtBackward0``."""
+        """The name as in torch, with NumPy's name of the operation: ``SqrtBackward0``."""
         return f"{self.recipe.name}Backward0"
 
     @property
     def next_functions(self) -> tuple[tuple[GraphNode | None, int], ...]:
-        """For each array among the operands the node it comes from, and which output it is."""
+        """For each array operand, the node that made it, and the number of the output."""
         return tuple([(None, 0) if e is None else e for e in self.edges])
 
     @property
@@ -157,13 +157,13 @@ class GraphNode:
     def register_hook(self, fn: Callable[[Any, Any], Any]) -> RemovableHandle:
         """Call ``fn(grad_inputs, grad_outputs)`` after the node's rule.
 
-        `grad_inputs` are the gradients of the operands; the hook may return others in their place.
+        `grad_inputs` are the gradients of the operands. The hook may return others instead.
         """
         require_function(fn, "fn", "graph.Node.register_hook")
         return add_hook(self.own_hooks().after, fn)
 
     def register_prehook(self, fn: Callable[[Any], Any]) -> RemovableHandle:
-        """Call ``fn(grad_outputs)`` before the node's rule; it may return others in their place."""
+        """Call ``fn(grad_outputs)`` before the node's rule; it may return others instead."""
         require_function(fn, "fn", "graph.Node.register_prehook")
         return add_hook(self.own_hooks().before, fn)
 
@@ -310,7 +310,7 @@ def add_hook(hooks: dict[int, Any], fn: Any) -> RemovableHandle:
 
 
 def get_gradient_edge(array: Any) -> GradientEdge:
-    """The node that an array comes from, and which of its outputs the array is.
+    """The node that made an array, and the number of the output.
 
     Parameters
     ----------
@@ -320,12 +320,12 @@ def get_gradient_edge(array: Any) -> GradientEdge:
     Returns
     -------
     GradientEdge
-        What `fdiff.autograd.grad` takes as an input, also after the array is gone.
+        `fdiff.autograd.grad` accepts it as an input, even after the array has been deleted.
 
     Raises
     ------
     InputError
-        If it is no recorded array, or does not require a gradient.
+        If the array is not a recorded array, or does not require a gradient.
 
     References
     ----------

@@ -35,11 +35,11 @@ class View(Protocol):
 
 
 class RecordedArray(Conversions):
-    """An array that records what is computed from it, so that gradients can be pulled back.
+    """An array that records the operations on it, so that gradients can be computed backwards.
 
-    It is made by `fdiff.autograd.tensor`, and by every operation of NumPy on such arrays. Methods
-    and attributes are those of `numpy.ndarray`, and beside them those of torch's tensors that
-    belong to automatic differentiation.
+    `fdiff.autograd.tensor` makes it, and so does every operation of NumPy on recorded arrays. It
+    has the methods and attributes of `numpy.ndarray`, and those of torch's tensors for automatic
+    differentiation.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class RecordedArray(Conversions):
     grad : RecordedArray or None
         The gradient that `backward` has accumulated here.
     grad_fn : Node or None
-        The operation the array comes from.
+        The operation that made the array.
 
     References
     ----------
@@ -88,7 +88,7 @@ class RecordedArray(Conversions):
 
     @property
     def requires_grad(self) -> bool:
-        """Whether a gradient is recorded; settable for leaves."""
+        """Whether operations on the array are recorded. It can be set for leaves."""
         if self.viewing is not None:
             self.viewing.refresh(self)
         return self.kind.requires_grad
@@ -100,7 +100,7 @@ class RecordedArray(Conversions):
         self.requires_grad_(flag)
 
     def requires_grad_(self, requires_grad: bool = True) -> RecordedArray:  # noqa: FBT001,FBT002 - torch's signature
-        """Record what is computed from this leaf from now on, or not; gives the array itself."""
+        """Switch recording on or off for this leaf, and return the array."""
         requires_grad = flag(requires_grad, "requires_grad", "fdiff.autograd.RecordedArray")
         if self.viewing is not None:
             self.viewing.refresh(self)
@@ -131,13 +131,13 @@ class RecordedArray(Conversions):
 
     @property
     def is_leaf(self) -> bool:
-        """Whether the array comes from the user, or needs no gradient."""
+        """Whether the user made the array, or it requires no gradient."""
         edge = self.edge_now() if self.viewing is not None else self.edge
         return edge is None or edge[0].__class__ is AccumulateGrad
 
     @property
     def grad_fn(self) -> GraphNode | None:
-        """The operation the array comes from; None for a leaf."""
+        """The operation that made the array; None for a leaf."""
         if self.viewing is not None:
             self.viewing.refresh(self)
         edge = self.edge
@@ -158,7 +158,7 @@ class RecordedArray(Conversions):
 
     @property
     def grad(self) -> RecordedArray | None:
-        """The gradient accumulated so far; settable, None at first."""
+        """The gradient accumulated so far. It can be set, and is None at first."""
         if self._grad is None and not self.is_leaf and not self.retains_grad:
             warn(
                 "The .grad attribute of an array that is not a leaf is being accessed. It won't be"
@@ -209,15 +209,15 @@ class RecordedArray(Conversions):
         return self._extra
 
     def detach(self) -> RecordedArray:
-        """The same memory as an array that requires no gradient.
+        """An array with the same memory that requires no gradient.
 
-        A store into it is a store into this one too: the version counter is shared.
+        A store into it also counts as a store into this array: both share a version counter.
         """
         kind = self.kind.other if self.kind.requires_grad else self.kind
         return new_array(self.value, kind, None, self.version)
 
     def detach_(self) -> RecordedArray:
-        """Make a leaf of this array, which requires no gradient; the array itself."""
+        """Turn this array into a leaf that requires no gradient, and return it."""
         if self.viewing is not None:
             raise RuntimeError("Can't detach views in-place. Use detach() instead.")
         if self.kind.requires_grad:
@@ -226,7 +226,7 @@ class RecordedArray(Conversions):
 
     @property
     def data(self) -> RecordedArray:
-        """The same memory as an array whose stores `backward` does not notice."""
+        """An array with the same memory. `backward` does not notice stores into it."""
         kind = self.kind.other if self.kind.requires_grad else self.kind
         return new_array(self.value, kind, None, Version())
 
@@ -304,7 +304,7 @@ def _require_floating(value: np.ndarray, call: str) -> None:
 
 
 def tensor(data: Any, requires_grad: bool = False, dtype: Any = None) -> RecordedArray:  # noqa: FBT001,FBT002 - the public signature
-    """A recorded array: a leaf of the graph, with a copy of `data`.
+    """Make a recorded array: a leaf of the graph, with a copy of `data`.
 
     Parameters
     ----------
@@ -314,8 +314,8 @@ def tensor(data: Any, requires_grad: bool = False, dtype: Any = None) -> Recorde
         Whether operations on the array are recorded, so that gradients with respect to it can be
         taken. Only arrays of floating point or complex dtype can require a gradient.
     dtype : dtype, optional
-        The dtype of the array; by default that of ``np.array(data)``, and float64 for Python
-        integers and for integer arrays that require a gradient.
+        The dtype of the array. The default is the dtype of ``np.array(data)``, and float64 for
+        Python integers and for integer arrays that require a gradient.
 
     Returns
     -------
@@ -325,9 +325,9 @@ def tensor(data: Any, requires_grad: bool = False, dtype: Any = None) -> Recorde
     Raises
     ------
     DtypeError
-        If a gradient is required of a dtype that has none.
+        If `requires_grad` is true for a dtype that has no gradients.
     InputError
-        If NumPy makes no array of `data`, or `requires_grad` is no truth value.
+        If NumPy cannot make an array from `data`, or `requires_grad` is not a boolean.
 
     References
     ----------

@@ -23,21 +23,21 @@ from .thread_state import during, state
 
 @public_class
 class saved_tensors_hooks:  # noqa: N801 - as in torch
-    """Context in which a pair of hooks decides what is kept of each saved value.
+    """Context in which a pair of hooks decides how saved values are kept.
 
     Parameters
     ----------
     pack_hook : callable
-        ``pack_hook(array)`` is called with each value that an operation saves for backward, and
-        gives anything. It must not store into the array.
+        ``pack_hook(array)`` is called with each value that an operation saves for the backward
+        pass. It may return any object. It must not store into the array.
     unpack_hook : callable
-        ``unpack_hook(packed)`` is called in the backward pass, and gives an array of the same
-        values, shape and dtype.
+        ``unpack_hook(packed)`` is called in the backward pass. It must return an array with the
+        same values, shape and dtype.
 
     Raises
     ------
     RuntimeError
-        Where hooks are disabled; where a hook stores into its array, or gives one of another type.
+        If hooks are disabled, or if a hook stores into its array or returns one of another type.
 
     References
     ----------
@@ -90,7 +90,7 @@ def disable_saved_tensors_hooks(error_message: str) -> Generator[None]:
     Raises
     ------
     RuntimeError
-        With that message: inside, where hooks are entered; at once, if some are in force.
+        With that message, if hooks are entered inside, or if some are already active.
 
     References
     ----------
@@ -117,13 +117,13 @@ def disable_saved_tensors_hooks(error_message: str) -> Generator[None]:
 class save_on_cpu(saved_tensors_hooks):  # noqa: N801 - as in torch
     """Context in which saved values are copies in the memory of the host.
 
-    Arrays of NumPy are there already: what this does for them is that a later store into the array
-    does not change what was saved.
+    Arrays of NumPy are there already. For them, the copy means that a later store into the array
+    does not change the saved value.
 
     Parameters
     ----------
     pin_memory : bool
-        Accepted for torch's sake; there is nothing to pin.
+        Accepted for compatibility with torch, without effect.
 
     References
     ----------
@@ -155,16 +155,16 @@ class save_on_disk(saved_tensors_hooks):  # noqa: N801 - in the manner of save_o
     Parameters
     ----------
     directory : path, optional
-        Where the files are; by default in a temporary directory.
+        The directory of the files, by default a temporary directory.
     smallest : int
-        Bytes below which a value stays in memory.
+        Smaller values, in bytes, stay in memory.
 
     Raises
     ------
     InputError
         If there is no such directory.
     OSError
-        If the disk is full; what was written of the value is removed.
+        If the disk is full. The incomplete file is removed.
 
     References
     ----------
@@ -263,7 +263,7 @@ class _Copies:
 
 @contextlib.contextmanager
 def allow_mutation_on_saved_tensors() -> Generator[_Copies]:
-    """Context in which arrays saved for backward may be stored into: they are copied before.
+    """Context in which stores into saved arrays are allowed: the arrays are copied before.
 
     Returns
     -------
@@ -273,7 +273,7 @@ def allow_mutation_on_saved_tensors() -> Generator[_Copies]:
     Raises
     ------
     RuntimeError
-        If it is entered inside of itself.
+        If the context is nested.
 
     References
     ----------
@@ -303,12 +303,12 @@ def allow_mutation_on_saved_tensors() -> Generator[_Copies]:
 
 
 def increment_version(tensor: RecordedArray | Iterable[RecordedArray]) -> None:
-    """Tell that an array was stored into where fdiff could not see it.
+    """Tell fdiff that code which it does not see has stored into an array.
 
     Parameters
     ----------
     tensor : RecordedArray or iterable of them
-        What was stored into. A node that saved it before raises in the backward pass.
+        The arrays. A node that saved one of them before raises an error in the backward pass.
 
     References
     ----------

@@ -15,7 +15,7 @@ def Variable(  # noqa: N802 - torch's name
     requires_grad: bool = False,  # noqa: FBT001,FBT002 - torch's signature
     volatile: bool | None = None,  # noqa: FBT001 - torch's signature
 ) -> RecordedArray:
-    """A recorded array, by its old name: write `fdiff.autograd.tensor`.
+    """Make a recorded array (old name: write `fdiff.autograd.tensor`).
 
     Parameters
     ----------
@@ -24,7 +24,7 @@ def Variable(  # noqa: N802 - torch's name
     requires_grad : bool
         Whether operations on the array are recorded.
     volatile : bool, optional
-        Refused: it had no effect any more when torch dropped it.
+        Raises an error. It had no effect when torch removed it.
 
     Returns
     -------
@@ -36,12 +36,12 @@ def Variable(  # noqa: N802 - torch's name
     InputError
         If `volatile` is given.
     DtypeError
-        If a gradient is required of a dtype that has none.
+        If `requires_grad` is true for a dtype that has no gradients.
 
     Warns
     -----
     DeprecationWarning
-        Always; it says what to write.
+        Always. The warning says what to write.
 
     References
     ----------

@@ -44,10 +44,10 @@ def explain(
     device: str | None = None,
     **kwargs: object,
 ) -> Explanation:
-    """What a function and its derivatives cost, and how they would run, before any of it runs.
+    """Predict what a function and its derivatives cost, and how they would run.
 
-    The function is traced at these arguments, and derivative tapes are made of the trace; kernels
-    are planned. No derivative is evaluated, no kernel compiled.
+    The function is traced at these arguments. Derivative tapes are made from the trace, and kernels
+    are planned. No derivative is evaluated, and no kernel is compiled.
 
     Parameters
     ----------
@@ -55,12 +55,12 @@ def explain(
         Pure function of arrays; or a prepared function such as ``fdiff.grad(f)``, whose own call
         is explained as well: its tier, its kernel, its cache.
     *args, **kwargs
-        Its arguments. Types do for arrays, spelled as texts: ``"f8[1000,3]"``.
+        Its arguments. A text may give the type of an array: ``"f8[1000,3]"``.
     argnums : int or tuple of int, optional
-        The arguments that derivatives are taken for, by default the first; those of the prepared
-        function where `f` is one.
+        The differentiated arguments, by default the first, or those of the prepared function if `f`
+        is one.
     device : {"cpu", "cuda"}, optional
-        Where it would run; that of the prepared function where `f` is one.
+        Where it would run, by default the device of the prepared function if `f` is one.
 
     Returns
     -------

@@ -55,19 +55,20 @@ anomaly_watch.listeners.append(_close_fast_path)
 
 @public_class
 class detect_anomaly(_AnomalyContext):  # noqa: N801 - torch's name
-    """Find what makes a NaN or an infinity that reaches a result.
+    """Find the operation that makes a NaN or an infinity which reaches a result.
 
-    Inside, a call of an operator (`grad`, `jacobian`, `jit`, ...) raises `AnomalyError` where the
-    function's value, or the result, holds a NaN or an infinity. The error names the user's line of
-    the forward operation, the operation, or the partial derivative of it, that made the first one
-    from finite values, the entries, and the values around them. So does `backward` of recorded
-    arrays. What a `numpy.where` discards does not count: derivatives are exact there. (torch looks
-    at NaN in backward passes alone.)
+    Inside, a call of an operator (`grad`, `jacobian`, `jit`, ...) or `backward` of recorded arrays
+    raises `AnomalyError` if the function's value or the result contains a NaN or an infinity. The
+    error names the operation, or its partial derivative, that made the first one from finite
+    values, the user's line of the forward operation, the entries, and the values around them.
+    Values that a `numpy.where` discards do not count: derivatives are exact there. (torch only
+    looks at NaN in backward passes.)
 
     Parameters
     ----------
     check_nan : bool
-        Without it nothing is looked for; errors in a backward pass tell the forward line.
+        If False, NaN is not looked for; errors in a backward pass still get a note with the forward
+        line.
 
     Raises
     ------
@@ -76,13 +77,13 @@ class detect_anomaly(_AnomalyContext):  # noqa: N801 - torch's name
 
     Notes
     -----
-    It holds in the whole process, as in torch. A call costs its own time, and that of interpreting
-    the function once; where an anomaly is found, the function is traced anew and its derivative
+    It applies to the whole process, as in torch. A call costs its own time and one interpretation
+    of the function. If an anomaly is found, the function is traced anew and its derivative is
     interpreted operation by operation.
 
-    Calls of functions made by `njit` in code that Numba compiled are watched: each asks Python, and
-    raises. So do those of functions made by `cfunc`, whose `check` raises; with
-    ``misses="raise"`` these never ask Python, and are not watched.
+    In code that Numba compiled, each call of a function made by `njit` calls Python, and raises the
+    error. A call of a function made by `cfunc` does so too, and its `check` raises the error; with
+    ``misses="raise"`` it never calls Python, and is not watched.
 
     References
     ----------
@@ -104,7 +105,7 @@ class detect_anomaly(_AnomalyContext):  # noqa: N801 - torch's name
 
 @public_class
 class set_detect_anomaly(_AnomalyContext):  # noqa: N801 - torch's name
-    """Switch the detection of anomalies on or off, at once; as a context, until its end.
+    """Switch the detection of anomalies on or off; as a context, until its end.
 
     Parameters
     ----------
@@ -140,10 +141,10 @@ class set_detect_anomaly(_AnomalyContext):  # noqa: N801 - torch's name
 
 @public_class
 class debug_nans(_AnomalyContext):  # noqa: N801 - JAX's name
-    """As `detect_anomaly`, and for values that the function discards too.
+    """Like `detect_anomaly`, but also for values that the function discards.
 
-    An operation of the function that makes a NaN or an infinity raises even where a `numpy.where`
-    takes the other branch, or nothing reads it, as with ``jax.debug_nans``.
+    An operation that makes a NaN or an infinity raises an error even if `numpy.where` takes the
+    other branch, or nothing reads the result, as with ``jax.debug_nans``.
 
     Raises
     ------

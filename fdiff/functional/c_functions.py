@@ -24,7 +24,7 @@ MISSES = ("python", "raise")
 def cfunc(
     prepared: Callable[..., object], *examples: object, misses: str = "python", **keywords: object
 ) -> CFunction:
-    """A C function of a prepared function, for code that takes the address of one.
+    """Turn a prepared function into a C function, for code that takes the address of one.
 
     Parameters
     ----------
@@ -36,25 +36,25 @@ def cfunc(
         entries in C order, and so is each leaf of a tuple, list, dictionary or dataclass. Integers,
         truth values and None are constants, and no parameters.
     misses : {"python", "raise"}
-        What to do where no kernel holds for the arguments, because a branch or a value that decided
-        something is another one: ask Python for one more kernel, or fail. By default Python is
-        asked; a thread waits for the GIL then, as it does for an angle beyond 2**31 the first time,
-        for a result that is to be written over an argument, and for errors. With ``"raise"`` no
-        call ever takes the GIL.
+        What to do if no kernel is valid for the arguments, because a branch goes another way or an
+        array of integers that determines a shape has other values. "python" calls Python to make a
+        kernel, and waits for the GIL. Calls also wait for the GIL for the first angle beyond 2**31,
+        for a result that would overwrite an argument, and for errors. With ``"raise"`` such calls
+        fail, and no call takes the GIL.
 
     Returns
     -------
     CFunction
-        Its `address`, valid while the object lives; `ctypes`, the function for Python, and
-        `low_level_callable`, the one for SciPy, which both keep it alive; `header`, its declaration
-        in C. A result that is a single number is returned, others (each leaf of a tuple, list or
-        dictionary) are written to arrays that the caller passes after the arguments:
-        ``double f(double x)``, ``void f(const double *x, double *out)``. Truth values are
-        ``int8_t``.
+        An object with the attributes `address`, valid as long as the object exists; `ctypes`, the
+        function for Python, and `low_level_callable`, the function for SciPy, which both keep the
+        object alive; and `header`, the declaration in C. The C function returns a single number. It
+        writes other results (each leaf of a tuple, list or dictionary) to arrays that the caller
+        passes after the arguments: ``double f(double x)``, ``void f(const double *x, double
+        *out)``. Truth values are ``int8_t``.
 
-        A call that fails gives NaN in all results, or the smallest integer, and `check()` raises
-        its error. A call costs some 40 ns more than its kernel, runs on the thread that calls, has
-        its memory on the stack or allocated, and may be made from many threads at once.
+        If a call fails, all results are NaN or the smallest integer, and `check()` raises its
+        error. A call costs about 40 ns more than its kernel. It runs on the calling thread, uses
+        memory on the stack or allocates it, and may run on many threads at the same time.
 
     Raises
     ------
@@ -66,8 +66,8 @@ def cfunc(
 
     Notes
     -----
-    Arrays that the function reads from outside are read where they are: what is changed in place is
-    seen, what is bound anew is not. Numba is not needed.
+    The C function reads arrays from outside where they are: it sees changes in place, but not a
+    name that is bound to another object. Numba is not needed.
 
     References
     ----------

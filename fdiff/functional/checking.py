@@ -47,35 +47,35 @@ def gradcheck(
     f : callable
         Function of arrays that returns an array or a tuple of arrays.
     inputs : array, or tuple or list of arrays
-        Where to check; may be nested structures, and recorded arrays of `fdiff.autograd`, of which
-        those that require a gradient are differentiated by. Arrays that are not floating point are
-        held constant. Derivatives in single precision are compared, after a warning, with ones
-        measured in double precision.
+        Where to check. These may be nested structures, or recorded arrays of `fdiff.autograd`, of
+        which only those that require a gradient are differentiated. Arrays that are not floating
+        point are held constant. In single precision, a warning is given, and derivatives are
+        compared with ones that are measured in double precision.
     eps : float
-        Step of the central differences. Complex steps, which are exact, take their place where `f`
-        is analytic.
+        Step of the central differences. If `f` is analytic, exact complex steps are used instead.
     atol, rtol : float
         Allowed absolute and relative differences.
     raise_exception : bool
         Raise instead of returning False.
     nondet_tol : float
-        How far two runs with the same inputs may be apart, beyond rounding.
+        The largest difference between two runs with the same inputs, beyond rounding.
     check_undefined_grad : bool
-        Whether an output without cotangent, or an input without tangent, counts as one of zeros.
+        Check that an output without cotangent, or an input without tangent, counts as zeros.
     check_grad_dtypes : bool
-        Whether gradients have the dtype of the input, tangents that of the output.
+        Check that gradients have the dtype of the input, and tangents the dtype of the output.
     check_batched_grad, check_batched_forward_grad : bool
-        Whether several cotangents (tangents) at once, by `vmap`, give what each gives alone.
+        Check that several cotangents (tangents) at once, by `vmap`, give the same results as one at
+        a time.
     check_forward_ad, check_backward_ad : bool, optional
-        Which modes are checked. Both by default, where torch leaves out forward mode: `jacobian`
-        and `hessian` choose it unasked, so that a check of one mode would not vouch for them. Of
-        functions of recorded arrays reverse mode alone is checked by default, as in torch.
+        The modes that are checked, by default both, because `jacobian` and `hessian` choose a mode
+        by themselves (torch leaves out forward mode). For functions of recorded arrays, only
+        reverse mode is checked by default, as in torch.
     fast_mode : bool
-        Compare products with random vectors. Costs two or three evaluations of `f` for each input,
-        in place of each entry of the inputs; whole Jacobians are measured only where a product
-        differs, and decide.
+        Compare products with random vectors. This costs two or three evaluations of `f` for each
+        input array instead of each entry. Whole Jacobians are measured only if a product differs,
+        and these decide.
     masked : bool, optional
-        Of torch's sparse tensors, which fdiff does not have: may only be false.
+        An option for torch's sparse tensors, which fdiff does not have. It must be false.
 
     Returns
     -------
@@ -86,8 +86,8 @@ def gradcheck(
     Raises
     ------
     GradcheckError
-        If a derivative differs; the message shows the Jacobian as it was measured and as it was
-        computed, output by input. Or if `f` gives another value each time, or a derivative is not
+        If a derivative differs; the message shows the measured and the computed Jacobian, output by
+        input. Also if `f` returns different values for the same inputs, or a derivative is not
         linear in its seed.
     InputError
         If no input is floating point, or an option cannot be used with another.
@@ -161,13 +161,14 @@ def gradgradcheck(
     f, inputs
         As for `gradcheck`.
     grad_outputs : array or tuple of arrays, optional
-        The vectors, shaped like the outputs; drawn between -1 and 1 where they are left out, the
+        The vectors, with the shapes of the outputs. By default they are drawn between -1 and 1, the
         same at each call.
     gen_non_contig_grad_outputs : bool
-        Whether vectors that are drawn shall not be contiguous in memory.
+        Draw vectors that are not contiguous in memory.
     check_fwd_over_rev, check_rev_over_rev : bool, optional
-        Which mode differentiates the reverse sweep. Both by default, where torch leaves out the
-        first: it is what `hessian` and `hvp` use. Of functions of recorded arrays the second alone.
+        The mode that differentiates the reverse sweep, by default both, because `hessian` and `hvp`
+        use the first (torch leaves it out). For functions of recorded arrays, only the second by
+        default.
     eps, atol, rtol, raise_exception, nondet_tol, check_undefined_grad, check_grad_dtypes, \
 check_batched_grad, fast_mode, masked
         As for `gradcheck`.
@@ -244,7 +245,7 @@ def check_grads(
     order : int
         The highest order of derivatives that is checked: 1 for first derivatives alone.
     modes : str or sequence of {"fwd", "rev"}
-        What is checked, and composed to higher orders in every succession.
+        The modes that are checked, and composed in every order for higher derivatives.
     atol, rtol : float, optional
         Allowed absolute and relative differences: 1e-5 in double precision, 2e-3 in single.
     eps : float, optional
@@ -256,7 +257,7 @@ def check_grads(
         If a derivative differs; it names the composition, for instance ``JVP of VJP tangent``. As
         in JAX it is an `AssertionError`.
     InputError
-        If `order` or `modes` is not what is said above, or no input is floating point.
+        If `order` or `modes` is invalid, or no input is floating point.
 
     References
     ----------

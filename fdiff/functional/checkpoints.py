@@ -38,26 +38,27 @@ def checkpoint(
 ) -> Any:
     """A function, or a call of it, that keeps no intermediate values for the backward pass.
 
-    Memory for time: what the function computes on the way is computed again in the backward pass,
-    once, when it is needed there. Its arguments and results are kept.
+    This saves memory and costs time: the backward pass computes the intermediate values again,
+    once, when it needs them. Arguments and results are kept.
 
     Parameters
     ----------
     function : callable
         A function of arrays, or of nested tuples, lists, dicts and dataclasses of them. It must
-        compute the same when it is called again: of random generators, NumPy's global one is set
-        back for that. It may read arrays that are differentiated from outside.
+        compute the same values when it is called again. For this, the state of NumPy's global
+        random generator is restored (of other generators it is not). The function may read
+        differentiated arrays from outside.
     *args, **kwargs
-        Its arguments, for a call at once, as in torch.
+        Its arguments, to call it immediately, as in torch.
     use_reentrant : bool, optional
-        Torch's, for programs that have it. Both do the same here, what torch does with False: its
-        other way gives no other derivatives, and has only limits that this has not.
+        Accepted for compatibility with torch. Both values do what torch does with False: the other
+        way gives the same derivatives, and has more limits.
 
     Returns
     -------
     callable or object
-        Without arguments the function that does so, as ``jax.checkpoint``. With arguments what
-        `function` returns for them.
+        Without arguments, a function that does so, as ``jax.checkpoint``. With arguments, the
+        result of `function`.
 
     Raises
     ------
@@ -69,12 +70,12 @@ def checkpoint(
 
     Notes
     -----
-    It holds for recorded arrays (`fdiff.autograd`) and in functions that operators trace, in every
-    operator and at every order. There the function is traced once at each call, and what is
-    computed again stands behind a barrier: neither transforms nor kernels merge it with the first
-    computation. Kernels never store what is elementwise alone: checkpoints pay for long chains of
-    sums, products and the like. Elsewhere they cost the time of a second computation, and nothing
-    else. Where no derivative is taken, `function` is called as it is.
+    This works for recorded arrays (`fdiff.autograd`) and in functions that operators trace, in
+    every operator and at every order. In a traced function, each call traces `function` once, and
+    neither transforms nor kernels merge the second computation with the first. Kernels never store
+    values that only need elementwise operations, so checkpoints pay for long chains of sums,
+    products and the like. In other cases they only cost the time of the second computation. If no
+    derivative is taken, `function` is called directly.
 
     References
     ----------

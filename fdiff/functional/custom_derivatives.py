@@ -126,15 +126,15 @@ def _checked_argnums(given: Any, call: str) -> tuple[int, ...]:
 
 @public_class
 class custom_vjp(CustomFunction[P, R]):  # noqa: N801 - JAX's name
-    """A function whose reverse rule is the user's.
+    """A function with a reverse rule that the user defines.
 
     Parameters
     ----------
     fun : callable
         Function of arrays, numbers, and nested tuples, lists, dicts and dataclasses of them.
     nondiff_argnums : sequence of int
-        Positions of arguments that carry no derivative, functions for instance. The backward rule
-        gets them first.
+        Positions of arguments without derivative, such as functions. The backward rule gets them
+        first.
 
     Returns
     -------
@@ -149,17 +149,17 @@ class custom_vjp(CustomFunction[P, R]):  # noqa: N801 - JAX's name
     DtypeError, VectorError
         If a cotangent has another dtype or shape than its argument.
     TraceError
-        If forward mode is asked of a backward rule that is not linear in the cotangents, or a rule
-        closes over a value that is differentiated.
+        If forward mode meets a backward rule that is not linear in the cotangents, or a rule closes
+        over a differentiated value.
 
     Notes
     -----
-    The protocol is that of ``jax.custom_vjp``. Different from JAX, forward mode (`jvp`, `jacfwd`,
-    `hvp`, `hessian`) works too: the backward rule is linear in the cotangents, and is transposed.
-    The value of a differentiated call is what the forward rule computes, and derivatives of higher
-    order are those of both rules. Cotangents of complex arrays are those of `fdiff.vjp` (and
-    torch), the conjugates of JAX's. Python values among residuals come to the backward rule as
-    they are. Rules are traced with the function that calls this one, for each of its signatures.
+    The protocol is that of ``jax.custom_vjp``. Unlike in JAX, forward mode (`jvp`, `jacfwd`, `hvp`,
+    `hessian`) works too: the backward rule is linear in the cotangents, and fdiff transposes it.
+    The value of a differentiated call comes from the forward rule. Derivatives of higher order
+    differentiate both rules. Cotangents of complex arrays follow `fdiff.vjp` and torch; they are
+    the conjugates of JAX's. The backward rule gets Python values among the residuals unchanged.
+    Rules are traced with the function that calls this one, for each of its signatures.
 
     References
     ----------
@@ -222,14 +222,14 @@ class custom_vjp(CustomFunction[P, R]):  # noqa: N801 - JAX's name
 
 @public_class
 class custom_jvp(CustomFunction[P, R]):  # noqa: N801 - JAX's name
-    """A function whose forward rule is the user's.
+    """A function with a forward rule that the user defines.
 
     Parameters
     ----------
     fun : callable
         Function of arrays, numbers, and nested tuples, lists, dicts and dataclasses of them.
     nondiff_argnums : sequence of int
-        Positions of arguments that carry no derivative. The rule gets them first.
+        Positions of arguments without derivative. The rule gets them first.
 
     Returns
     -------
@@ -240,7 +240,7 @@ class custom_jvp(CustomFunction[P, R]):  # noqa: N801 - JAX's name
     Raises
     ------
     InputError
-        If the rule returns no pair, or other structures than the function.
+        If the rule does not return a pair, or returns other structures than the function.
     DtypeError, VectorError
         If a tangent has another dtype or shape than its output.
     TraceError

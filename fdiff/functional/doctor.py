@@ -47,16 +47,15 @@ class InstallationReport(dict[str, str]):
 def doctor() -> InstallationReport:
     """The state of this installation: versions, processor, cache, threads, compilers, CUDA.
 
-    It ends with whether ``device="cuda"`` runs here, and if not, why. Paste it into a report of a
-    fault. Each compiler is tried on a small function: that takes a second or two where Numba is
-    installed, which is imported for it. Nothing else changes; it never raises.
+    The last entry says whether ``device="cuda"`` works, and if not, why. Attach the output to a bug
+    report. `doctor` tries each compiler on a small function. This imports Numba if it is installed,
+    and takes a second or two. It changes nothing else, and never raises.
 
     Returns
     -------
     dict
-        The facts by their names, as text. A script prints them when it calls `doctor`; at the
-        prompt of Python, IPython or Jupyter the result is shown as any other is, in Jupyter as a
-        table.
+        The facts by their names, as text. In a script, `doctor` prints them. In Python, IPython or
+        Jupyter the result is displayed, in Jupyter as a table.
 
     Examples
     --------

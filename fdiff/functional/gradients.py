@@ -152,31 +152,34 @@ def grad(
     argnums : int or tuple of int
         Which positional arguments are differentiated; negative numbers count from the end.
     has_aux : bool
-        `f` returns ``(output, aux)``; `aux` is passed through.
+        Whether `f` returns ``(output, aux)``. `aux` is returned unchanged.
     complex_inputs : {"error", "conjugate", "holomorphic"}
-        What the gradient with respect to a complex argument is. "conjugate": of a real output,
-        ``df/dRe + i df/dIm``, the direction of steepest ascent, as in torch (JAX gives its
-        conjugate). "holomorphic": of a complex output, the complex derivative; a function that
-        takes conjugates, parts or absolute values is refused. "error": complex arguments are.
+        The meaning of the gradient with respect to a complex argument. "conjugate", for a real
+        output: ``df/dRe + i df/dIm``, the direction of steepest ascent, as in torch (JAX returns
+        its conjugate). "holomorphic", for a complex output: the complex derivative; a function that
+        takes conjugates, parts or absolute values raises an error. "error": a complex argument
+        raises an error.
     device : {"cpu", "cuda"}
-        Where to run. With "cuda" all of it runs on a GPU: arrays of NumPy are copied there, results
-        lie where the arguments lay, and what has no CUDA kernel is refused (docs/cuda.md).
+        Where to run. With "cuda" the whole call runs on a GPU. NumPy arrays are copied to it,
+        results are returned where the arguments were, and an operation without a CUDA kernel raises
+        an error (docs/cuda.md).
 
     Returns
     -------
     callable
-        Takes the arguments of `f`; gives the gradient in their structure (arrays, nested tuples,
-        lists, dicts, dataclasses), in their dtype; a tuple of gradients for a tuple of `argnums`;
+        Takes the arguments of `f`. Returns the gradient in their structure (arrays, nested tuples,
+        lists, dicts, dataclasses) and dtype; a tuple of gradients for a tuple of `argnums`;
         ``(gradient, aux)`` with `has_aux`. Entry ``i`` is in units of the output per unit of
-        ``x[i]``. Costs at most a small multiple of one evaluation, whatever the number of inputs.
+        ``x[i]``. Costs at most a small multiple of one evaluation, for any number of inputs.
 
     Raises
     ------
     InputError
-        If the output has not one element, or an argument is of a type that has no derivative.
+        If the output does not have exactly one element, or an argument has a type without
+        derivatives.
     DtypeError
-        If a differentiated argument is not floating point, or is complex and has no gradient of
-        the kind that `complex_inputs` asks for.
+        If a differentiated argument is not floating point, or is complex and has no gradient of the
+        kind that `complex_inputs` names.
     TraceError
         If `f` takes a traced value out of NumPy.
     DeviceError
@@ -230,18 +233,18 @@ def value_and_grad(
     argnums : int or tuple of int
         Which positional arguments are differentiated; negative numbers count from the end.
     has_aux : bool
-        `f` returns ``(output, aux)``; `aux` is passed through.
+        Whether `f` returns ``(output, aux)``. `aux` is returned unchanged.
     complex_inputs : {"error", "conjugate", "holomorphic"}
-        What the gradient with respect to a complex argument is, as for `grad`.
+        The meaning of the gradient with respect to a complex argument, as for `grad`.
     device : {"cpu", "cuda"}
         Where to run, as for `grad`.
 
     Returns
     -------
     callable
-        Takes the arguments of `f`; gives ``(value, gradient)``, or ``((value, aux), gradient)``
-        with `has_aux`: the value as `f` returns it, gradients in shape and dtype of the arguments,
-        in units of the output per unit of the argument. Costs what `grad` does.
+        Takes the arguments of `f`. Returns ``(value, gradient)``, or ``((value, aux), gradient)``
+        with `has_aux`. The value is what `f` returns. Gradients have the shape and dtype of the
+        arguments, in units of the output per unit of the argument. Costs as much as `grad`.
 
     Raises
     ------

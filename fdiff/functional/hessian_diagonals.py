@@ -135,7 +135,7 @@ def hessian_diagonal(
     f : callable
         Pure function of arrays that returns a single array with one element.
     inputs : array, list of numbers, dict, dataclass, or tuple of these, optional
-        Where to evaluate. Left out, the prepared function of the arguments of `f` is returned.
+        Where to evaluate. Without it, the prepared function of the arguments of `f` is returned.
     argnums : int or tuple of int
         In the prepared form, the arguments that are differentiated.
     chunk_size : int or "auto"
@@ -146,11 +146,11 @@ def hessian_diagonal(
     Returns
     -------
     array or callable
-        Second derivatives in the structure, shapes and dtypes of the inputs, exact, in units of
-        ``f`` per squared unit of the input; or a function that gives them. The Hessian is never
-        formed. Costs a Hessian-vector product for each colour of its pattern: one where ``f`` is a
-        sum of functions of single entries, two where neighbours meet, ``size(inn)`` where the
-        pattern is dense, or not known (of up to some 11,000 entries it is found out).
+        Exact second derivatives in the structure, shapes and dtypes of the inputs, in units of
+        ``f`` per squared unit of the input; or a function that returns them. The Hessian is never
+        formed. Costs a Hessian-vector product for each colour of its pattern: one if ``f`` is a sum
+        of functions of single entries, two if neighbouring entries interact, ``size(inn)`` if the
+        pattern is dense or not known (it is determined for up to about 11,000 entries).
 
     Raises
     ------

@@ -98,12 +98,12 @@ def hvp(
     f : callable
         Function of arrays that returns a single array with one element.
     inputs : array, list of numbers, dict, dataclass, or tuple of these, optional
-        Where to evaluate. Left out, the prepared function ``(x, v, *args)`` is returned, which
-        gives the product alone: what SciPy takes as ``hessp``.
+        Where to evaluate. Without it, the prepared function ``(x, v, *args)`` is returned. It
+        returns only the product, as SciPy's ``hessp`` does.
     v : array or tuple of arrays, optional
-        Built and shaped exactly like the inputs.
+        A vector with exactly the structure and shapes of the inputs.
     create_graph : bool
-        Accepted for those who come from torch.
+        Accepted for compatibility with torch.
     strict : bool
         Raise `StrictError` if the gradient does not depend on an input.
     argnums : int or tuple of int
@@ -177,16 +177,16 @@ def vhp(
 ) -> object:
     """Product of a vector with the Hessian of a scalar function: ``(output, v^T H)``.
 
-    The Hessian is symmetric, so that this is `hvp` by another name.
+    The Hessian is symmetric, so this is another name for `hvp`.
 
     Parameters
     ----------
     f : callable
         Function of arrays that returns a single array with one element.
     inputs : array, list of numbers, dict, dataclass, or tuple of these, optional
-        Where to evaluate. Left out, the prepared function ``(x, v, *args)`` is returned.
+        Where to evaluate. Without it, the prepared function ``(x, v, *args)`` is returned.
     v : array or tuple of arrays, optional
-        Built and shaped exactly like the inputs.
+        A vector with exactly the structure and shapes of the inputs.
     create_graph, strict, argnums, device
         As for `hvp`.
 
@@ -256,7 +256,7 @@ def hessian(
     vectorize: bool = False,
     outer_jacobian_strategy: str | None = None,
 ) -> object:
-    """Hessian of `f` at `inputs`; with `inputs` left out, the function that gives it.
+    """Hessian of `f` at `inputs`, or without `inputs` the function that computes it.
 
     Parameters
     ----------
@@ -267,9 +267,10 @@ def hessian(
     argnums : int or tuple of int
         In the prepared form, the arguments that are differentiated.
     sparse : {False, True, "csr", "csc", "coo"}
-        Give SciPy sparse arrays of this format, as `jacobian` does. The function has one output.
+        Return SciPy sparse arrays of this format, as `jacobian` does. The function must have one
+        output.
     lower : bool
-        Of a sparse Hessian the lower triangle alone.
+        Return only the lower triangle of a sparse Hessian.
     strict : bool
         Raise `StrictError` if the gradient does not depend on an input.
     chunk_size : int or "auto"
@@ -277,11 +278,11 @@ def hessian(
     device : {"cpu", "cuda"}
         Where to run, as for `grad`.
     create_graph, vectorize : bool
-        Accepted for those who come from torch: results nest and are batched anyway.
+        Accepted for compatibility with torch. Results nest and are batched in any case.
     outer_jacobian_strategy : {"reverse-mode", "forward-mode"}, optional
-        Torch's name of the outer mode. Values are the same, computed forward over reverse; inputs
-        of mixed dtypes give a block ``H[i][j]`` the dtype of input `j`, or of input `i` with
-        "forward-mode".
+        The outer mode, by its name in torch. Values are computed forward over reverse, and are the
+        same for both. If inputs have different dtypes, a block ``H[i][j]`` has the dtype of input
+        `j`, or of input `i` with "forward-mode".
 
     Returns
     -------
@@ -290,20 +291,20 @@ def hessian(
         shape ``inn_i + inn_j``. Entry ``[i, j]`` is in units of ``f`` per unit of ``x[i]`` per unit
         of ``x[j]``. Costs about ``size(inn)`` times a small multiple of one gradient.
 
-        An output of shape ``out`` with several elements gives ``out + inn + inn``, as in JAX,
-        nested like the outputs, then twice like the inputs, and costs ``size(inn)`` times what the
-        Jacobian does. One array with a single element is a scalar function, as in torch, and
-        ``out`` is left out, whatever its shape.
+        For an output of shape ``out`` with several elements, the result has shape ``out + inn +
+        inn``, as in JAX. It is nested like the outputs, then twice like the inputs, and costs
+        ``size(inn)`` times as much as the Jacobian. An output array with a single element counts as
+        a scalar, as in torch: ``out`` is left out for any shape of it.
 
     Raises
     ------
     InputError
-        If inputs or outputs hold anything else than arrays, or are ragged lists of numbers.
+        If inputs or outputs contain anything but arrays, or are ragged lists of numbers.
     DeviceError
         With ``device="cuda"``, if there is no GPU, no driver or no package for it.
 
     StructureError
-        With `sparse`, if the structure cannot be told, or has too many entries.
+        With `sparse`, if the structure cannot be determined, or has too many entries.
 
     References
     ----------

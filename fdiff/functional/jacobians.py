@@ -64,7 +64,7 @@ def jacobian(
     vectorize: bool = False,
     strategy: str | None = None,
 ) -> object:
-    """Jacobian of `f` at `inputs`; with `inputs` left out, the function that computes it.
+    """Jacobian of `f` at `inputs`, or without `inputs` the function that computes it.
 
     Parameters
     ----------
@@ -79,50 +79,51 @@ def jacobian(
     argnums : int or tuple of int
         In the prepared form, the arguments that are differentiated.
     sparse : {False, True, "csr", "csc", "coo"}
-        Give SciPy sparse arrays of this format (True: "csr") with the structural entries alone,
-        of shape ``(size of output, size of input)``. The prepared function then has `data`,
-        `pattern` and `coordinates`, functions of the same arguments (docs/sparse.md).
+        Return SciPy sparse arrays of this format (True: "csr") with only the structural entries, of
+        shape ``(size of output, size of input)``. The prepared function then has `data`, `pattern`
+        and `coordinates`, functions of the same arguments (docs/sparse.md).
     strict : bool
         Raise `StrictError` if any output does not depend on any input.
     mode : {"auto", "forward", "reverse"}
-        Forward costs about ``size(inn)`` tangent passes, reverse ``size(out)`` cotangent passes,
-        ``"auto"`` the fewer; both run batched in one kernel.
+        Forward mode costs about ``size(inn)`` tangent passes, reverse mode ``size(out)`` cotangent
+        passes. ``"auto"`` chooses the smaller number. Passes run as one batch in one kernel.
     chunk_size : int or "auto"
         How many columns or rows are computed at a time; ``"auto"`` keeps intermediate values
         below 256 MiB.
     complex_inputs : {"error", "conjugate", "holomorphic"}
-        What the derivative with respect to a complex input is: ``df/dRe + i df/dIm`` of a real
-        output ("conjugate"), or the complex derivative of a complex output ("holomorphic").
+        The meaning of the derivative with respect to a complex input: ``df/dRe + i df/dIm`` for a
+        real output ("conjugate"), or the complex derivative for a complex output ("holomorphic").
     device : {"cpu", "cuda"}
         Where to run, as for `grad`.
     create_graph, vectorize : bool
-        Accepted for those who come from torch: results nest and are batched anyway.
+        Accepted for compatibility with torch. Results nest and are batched in any case.
     strategy : {"reverse-mode", "forward-mode"}, optional
-        Torch's name of the mode.
+        The mode, by its name in torch.
 
     Returns
     -------
     array or callable
-        An array of shape ``out + inn`` (nested like the outputs, and in these like the inputs,
-        where either is a structure), or a function of the arguments of `f` that gives it. Entry
-        ``[i, j]`` is in units of ``f[i]`` per unit of ``x[j]``. The dtype is that of the input;
-        that of the output where `mode` (or `strategy`) asks for forward mode; complex where input
-        or output is (a complex output of real inputs has a complex derivative in both modes).
+        An array of shape ``out + inn``, or a function of the arguments of `f` that returns it. If
+        the outputs or inputs are structures, the result is nested like the outputs, and inside like
+        the inputs. Entry ``[i, j]`` is in units of ``f[i]`` per unit of ``x[j]``. The dtype is the
+        dtype of the input, or of the output if `mode` (or `strategy`) requests forward mode. It is
+        complex if the input or the output is (a complex output of real inputs has a complex
+        derivative in both modes).
 
     Raises
     ------
     InputError
-        If inputs or outputs hold anything else than arrays, or are ragged lists of numbers, or a
-        setting is unknown.
+        If inputs or outputs contain anything but arrays, or are ragged lists of numbers, or if an
+        option is unknown.
     DtypeError
         If a differentiated argument is not floating point, or is complex and has no derivative of
-        the kind that `complex_inputs` asks for.
+        the kind that `complex_inputs` names.
     DeviceError
         With ``device="cuda"``, if there is no GPU, no driver or no package for it.
     StructureError
-        With `sparse`, if the structure cannot be told, or has too many entries.
+        With `sparse`, if the structure cannot be determined, or has too many entries.
     TraceError
-        If `f` hands a traced array to code that takes numbers or memory alone, for instance
+        If `f` passes a traced array to code that only takes numbers or memory, for instance
         ``memoryview(x)`` or ``decimal.Decimal(x[0])``. ``float(x[0])`` and `math` work.
 
     References

@@ -41,26 +41,26 @@ ASKED = "kinks"  # a key of `occupied`, for good once "raise" was used
 
 
 def kinks(policy: str) -> AbstractContextManager[None]:
-    """What happens where a derivative is taken at a point that has none.
+    """Choose what happens at points without a derivative.
 
     Parameters
     ----------
     policy : {"table", "raise"}
-        ``"table"``, the default, gives the value that docs/kinks.md states for each function.
-        ``"raise"`` makes every derivative look for such points first, and refuse them. That is
-        for finding faults: each call traces the function and interprets it once more.
+        ``"table"``, the default, returns the value that docs/kinks.md lists for each function.
+        ``"raise"`` looks for such points before each derivative, and raises an error. Use it to
+        find faults: each call traces and interprets the function once more.
 
     Returns
     -------
     context manager
-        In force for the calls made inside, in this thread (or asynchronous task); may be nested,
-        and may decorate a function.
+        It applies to the calls inside, in this thread (or asynchronous task). It may be nested, and
+        may decorate a function.
 
     Raises
     ------
     KinkError
-        Inside, at a point without derivative that takes part in the result: the branch of a
-        `numpy.where` that is not taken does not.
+        Inside, at a point without derivative that contributes to the result. A branch that
+        `numpy.where` does not take does not contribute.
     InputError
         If there is no such policy.
 

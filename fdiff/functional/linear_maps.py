@@ -105,7 +105,7 @@ def linearize(f: Callable[..., R], *primals: Any) -> tuple[R, Callable[..., R]]:
     VectorError
         By `f_jvp`, if the tangents are not built and shaped like the primals.
     InputError
-        If inputs or outputs hold anything else than arrays, or are ragged lists of numbers.
+        If inputs or outputs contain anything but arrays, or are ragged lists of numbers.
     DtypeError
         If an input is not floating point.
     TraceError

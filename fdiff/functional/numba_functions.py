@@ -99,10 +99,10 @@ Prepared._numba_type_ = property(_type_of)  # type: ignore[attr-defined] - for N
 def njit(
     prepared: Prepared[P, R], *examples: object, misses: str = "python", **keywords: object
 ) -> NumbaFunction[P, R]:
-    """A prepared function for calls in the user's own ``@numba.njit`` code.
+    """Make a prepared function callable from the user's own ``@numba.njit`` code.
 
-    In loops, ``prange``, other functions and cfuncs it is called like in Python, at the cost of its
-    kernel: no Python runs. Called from Python it is the prepared function itself.
+    It can be called in loops, ``prange``, other functions and cfuncs, as in Python. A call costs as
+    much as its kernel, and runs no Python. A call from Python calls the prepared function.
 
     Parameters
     ----------
@@ -110,43 +110,43 @@ def njit(
         What `grad`, `value_and_grad`, `jacobian`, `jacrev`, `jacfwd`, `hessian`, `vjp`, `jvp`,
         `hvp`, `vhp`, `vmap` or `jit` returns.
     *examples, **keywords
-        An example of each argument, or for an array a text such as ``"f8[10,3]"``: Numba takes
-        from them what kinds of results there are. Arrays, numbers, and tuples of these. More
-        kinds of calls are added by ``njit(...).compile(*examples)``. Without examples, calls made
-        from Python before are known.
+        An example of each argument (an array, a number, or a tuple of these), or for an array a
+        text such as ``"f8[10,3]"``. They determine the types of the results for Numba.
+        ``njit(...).compile(*examples)`` adds further types of calls. Without examples, the types of
+        earlier calls from Python are used.
     misses : {"python", "raise"}
-        What is done where no kernel was made for the shapes of a call: "python" makes it, holding
-        the GIL, once for each shape (milliseconds); "raise" raises `InputError`.
+        What to do if there is no kernel for the shapes of a call. "python" makes one with the GIL
+        held, once for each shape (milliseconds). "raise" raises `InputError`.
 
     Returns
     -------
     callable
-        Takes the arguments of `prepared` in ``@njit`` code: arrays of any shape with the axes and
-        dtypes of an example, in any layout (those that are not contiguous are copied), and floats.
-        Python's ints are part of a call's signature, as in Python. ``out=`` takes arrays to write
-        to, built like the result, with None where a new array is wanted. A call costs about 30 ns
-        beyond its kernel and its results, and runs on one thread.
+        Takes the arguments of `prepared` in ``@njit`` code: floats, and arrays of any shape with
+        the number of axes and the dtype of an example, in any layout (arrays that are not
+        contiguous are copied). Each value of an int has a kernel, as in Python. ``out=`` takes
+        arrays to write to, with the structure of the result and None for a new array. A call costs
+        about 30 ns more than its kernel and its results, and runs on one thread.
 
-        Arrays that the function captured are read where they are, so that changes of their entries
-        are seen. Everything else that it read from outside is frozen, as Numba freezes globals.
-        Branches on values work; each way through them is a kernel of its own.
+        Captured arrays are read where they are, so a call sees changes of their entries. Everything
+        else that the function read from outside is frozen, as Numba freezes globals. Branches on
+        values work. Each combination of branches has its own kernel.
 
     Raises
     ------
     InputError
-        If an argument or result has no form in ``@njit`` code, or `prepared` is no prepared
-        function. In ``@njit`` code: if there is no kernel and `misses` is "raise", if `out` is not
-        shaped like the result, or if what the function read from outside has been rebound when
-        a kernel is made for a new shape.
+        If an argument or result cannot be represented in ``@njit`` code, or `prepared` is not a
+        prepared function. In ``@njit`` code: if there is no kernel and `misses` is "raise", if
+        `out` is not shaped like the result, or if what the function read from outside has been
+        rebound when a kernel is made for a new shape.
     UnsupportedError
-        If an operation has no kernel, or code of Python computes with results.
+        If an operation has no kernel, or Python code computes with results.
     numba.TypingError
-        In ``@njit`` code, if no example has the kinds of arguments of a call.
+        In ``@njit`` code, if no example has the argument types of a call.
 
     Notes
     -----
-    A prepared function may also be used in ``@njit`` code directly, once it has been called or
-    compiled from Python; this is ``njit(prepared)``.
+    ``@njit`` code may also call a prepared function directly, after it was called or compiled from
+    Python. This is the same as ``njit(prepared)``.
 
     References
     ----------

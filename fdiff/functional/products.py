@@ -198,15 +198,15 @@ def vjp(
         Function of arrays that returns an array, or arrays in tuples, lists and dicts. A list of
         numbers counts as an array.
     inputs : array, list of numbers, dict, dataclass, or tuple of these, optional
-        Where to evaluate: a tuple holds several arguments, which may be nested. Left
-        out, the prepared function ``(x, v, *args)`` is returned.
+        Where to evaluate. A tuple holds several arguments, which may be nested. Without it, the
+        prepared function ``(x, v, *args)`` is returned.
     v : array, or arrays in a structure, optional
-        Built and shaped exactly like the outputs; may be left out for a single output with one
-        element.
+        A vector with exactly the structure and shapes of the outputs. It may be left out for a
+        single output with one element.
     create_graph : bool
-        Accepted for those who come from torch; results can be differentiated anyway.
+        Accepted for compatibility with torch. Results can be differentiated in any case.
     strict : bool
-        Raise `StrictError` if an input reaches no output.
+        Raise `StrictError` if no output depends on an input.
     argnums : int or tuple of int
         In the prepared form, the arguments that are differentiated.
     device : {"cpu", "cuda"}
@@ -219,16 +219,16 @@ def vjp(
         `inputs`, in units of ``f`` times ``v`` per unit of the input. Costs a small multiple of
         one evaluation.
 
-        Complex outputs and inputs follow torch: the result is the gradient
-        ``dL/dRe(x) + i dL/dIm(x)`` of ``L = Re(sum(conj(v) * f(x)))``, so that for a holomorphic
-        `f` it is ``conj(f'(x)) * v`` (JAX gives the conjugate of it, for the conjugate of `v`).
+        Complex outputs and inputs follow torch: the result is the gradient ``dL/dRe(x) + i
+        dL/dIm(x)`` of ``L = Re(sum(conj(v) * f(x)))``, so that for a holomorphic `f` it is
+        ``conj(f'(x)) * v`` (JAX returns its conjugate for the conjugate of `v`).
 
     Raises
     ------
     VectorError
         If `v` has the wrong size, or is left out where it is needed.
     InputError
-        If inputs or outputs hold anything else than arrays, or are ragged lists of numbers.
+        If inputs or outputs contain anything but arrays, or are ragged lists of numbers.
     DtypeError
         If an input is not floating point.
     DeviceError
@@ -286,13 +286,13 @@ def jvp(
         Function of arrays that returns an array, or arrays in tuples, lists and dicts. A list of
         numbers counts as an array.
     inputs : array, list of numbers, dict, dataclass, or tuple of these, optional
-        Where to evaluate: a tuple holds several arguments, which may be nested. Left
-        out, the prepared function ``(x, v, *args)`` is returned.
+        Where to evaluate. A tuple holds several arguments, which may be nested. Without it, the
+        prepared function ``(x, v, *args)`` is returned.
     v : array, or arrays in a structure, optional
-        The tangents, built and shaped exactly like the inputs; may be left out for a single input
-        with one element.
+        The tangents, with exactly the structure and shapes of the inputs. They may be left out for
+        a single input with one element.
     create_graph : bool
-        Accepted for those who come from torch; results can be differentiated anyway.
+        Accepted for compatibility with torch. Results can be differentiated in any case.
     strict : bool
         Raise `StrictError` if an output depends on no input.
     argnums : int or tuple of int
@@ -306,8 +306,8 @@ def jvp(
         The outputs of `f`, and the tangents in the same structure and shapes, in units of ``f``
         times ``v`` per unit of the input. Costs a small multiple of one evaluation.
 
-        Complex inputs move along a complex `v`: the tangent is the derivative of ``f(x + t * v)``
-        at ``t = 0``.
+        For complex inputs, `v` is complex, and the tangent is the derivative of ``f(x + t * v)`` at
+        ``t = 0``.
 
     Raises
     ------

@@ -53,17 +53,17 @@ def jit(f: F, *, compiler: str | None = ..., device: str = ...) -> F: ...
 def jit(f: Callable[P, R], *, compiler: str | None = ..., device: str = ...) -> Prepared[P, R]: ...
 @public
 def jit(f: Callable[P, R], *, compiler: str | None = None, device: str = "cpu") -> Prepared[P, R]:
-    """`f` compiled: the same results, without Python between the operations.
+    """Compile `f`: the results are the same, and no Python runs between the operations.
 
     Parameters
     ----------
     f : callable
-        Pure function of arrays. Another transform of fdiff may be given: ``jit(grad(f))``
-        compiles the gradient at its first call instead of when it has proved worth it.
+        Pure function of arrays, or the result of another operator: ``jit(grad(f))`` compiles the
+        gradient at its first call, instead of when it pays.
     compiler : {"llvm", "numba"}, optional
-        What makes machine code of the kernel: LLVM alone, or Numba, which takes some seven times
-        as long and gives the same numbers, up to the order of sums. By default the environment
-        variable ``FDIFF_COMPILER`` says it, else it is LLVM. Derivatives are compiled likewise:
+        The compiler of the kernel: fdiff's own with LLVM, or Numba, which takes about seven times
+        as long and gives the same numbers, up to the order of sums. The default is the environment
+        variable ``FDIFF_COMPILER``, or LLVM without it. It also applies to derivatives:
         ``jit(grad(f), compiler="numba")``.
     device : {"cpu", "cuda"}
         Where to run, as for `grad`.
@@ -71,11 +71,11 @@ def jit(f: Callable[P, R], *, compiler: str | None = None, device: str = "cpu") 
     Returns
     -------
     callable
-        Takes the arguments of `f`. Compiled at the first call of each structure of the program; a
-        new shape, constant or process compiles nothing again. A kernel that takes longer than a
-        second, of some 6,000 operations or more, is compiled in the background, and calls are
-        answered by the interpreters until it is there. Its method ``compile(*types)`` compiles
-        before the first call, its `repr` tells what runs.
+        Takes the arguments of `f`. It is compiled at the first call of each structure of the
+        program; a new shape, constant or process needs no new kernel. A kernel of about 6,000
+        operations or more, which takes longer than a second, is compiled in the background. Until
+        it is ready, the interpreters run the calls. The method ``compile(*types)`` compiles before
+        the first call. The `repr` shows what runs.
 
     Raises
     ------
@@ -120,7 +120,7 @@ def _jit(compiler: str | None, device: str) -> Operator:
 
 @public
 def stop_gradient(x: T) -> T:
-    """`x` itself, whose derivative is taken to be zero at every order.
+    """Return `x`, with a derivative of zero at every order.
 
     Parameters
     ----------
@@ -287,9 +287,10 @@ def cache_info() -> CacheInfo:
     Returns
     -------
     CacheInfo
-        Kernels compiled, loaded from disk and found in memory, and the seconds spent compiling;
-        `retained_data` is how many arrays are held that functions captured. It is those of the
-        latest calls, even where the user has dropped them: at most 8 generations of a function.
+        The numbers of kernels compiled, loaded from disk and found in memory, and the seconds spent
+        on compiling. `retained_data` is the number of captured arrays that fdiff keeps alive: those
+        of the latest calls, even if the user has deleted them, at most 8 generations for a
+        function.
 
     Examples
     --------
@@ -307,7 +308,7 @@ def cache_clear(*, disk: bool = False) -> None:
     Parameters
     ----------
     disk : bool
-        Delete the kernels kept on disk too.
+        Also delete the kernels on disk.
 
     Examples
     --------

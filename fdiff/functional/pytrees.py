@@ -28,26 +28,27 @@ def register_pytree(
     flatten: Callable[[C], tuple[Sequence[object], Any]],
     unflatten: Callable[[Any, tuple[Any, ...]], C],
 ) -> None:
-    """Let instances of a class be arguments and results of every operator, as JAX does.
+    """Allow instances of a class as arguments and results of every operator, as JAX does.
 
-    Tuples, lists, dicts, named tuples, dataclasses and classes of attrs are known anyway.
+    Tuples, lists, dicts, named tuples, dataclasses and attrs classes need no registration.
 
     Parameters
     ----------
     cls : type
-        The class. Classes derived from it are not registered with it.
+        The class. Derived classes are not registered with it.
     flatten : callable
-        ``flatten(instance)`` gives ``(children, data)``: what is traced and differentiated (arrays,
-        numbers, further structures), as a tuple or list, and anything with a hash, which is kept
-        as it is. A function is traced once for each value of `data`.
+        ``flatten(instance)`` returns ``(children, data)``. `children` is a tuple or list of the
+        parts that are traced and differentiated (arrays, numbers, further structures). `data` is
+        any hashable object, which is kept unchanged. A function is traced once for each value of
+        `data`.
     unflatten : callable
-        ``unflatten(data, children)`` makes an instance. Children may be traced arrays, gradients
-        or blocks of a Jacobian: it should not look at them.
+        ``unflatten(data, children)`` makes an instance. It should not inspect the children, which
+        may be traced arrays, gradients or blocks of a Jacobian.
 
     Raises
     ------
     InputError
-        If `cls` is no class, is known already, or a function is none.
+        If `cls` is not a class or is registered already, or a function is not callable.
 
     Notes
     -----
@@ -140,7 +141,7 @@ _unravel = lru_cache(maxsize=512)(Unravel)
 
 @public
 def ravel(params: T) -> tuple[Any, Callable[[Any], T]]:
-    """A tree of parameters as one vector, and the function that makes a tree of such a vector.
+    """Turn a tree of parameters into one vector, and return the function that turns it back.
 
     Solvers take vectors: ``minimize(lambda z: loss(unravel(z)), flat, ...)``.
 
@@ -152,10 +153,9 @@ def ravel(params: T) -> tuple[Any, Callable[[Any], T]]:
     Returns
     -------
     tuple
-        ``(flat, unravel)``: an array of shape ``(n,)`` with all numbers from left to right, in the
-        widest of their dtypes; and the function that gives a tree of the structure of `params`,
-        with arrays of its shapes and dtypes, of such a vector. Both may be traced and
-        differentiated. Costs one copy.
+        ``(flat, unravel)``. `flat` is an array of shape ``(n,)`` with all numbers from left to
+        right, in the widest of their dtypes. ``unravel(vector)`` returns a tree with the structure,
+        shapes and dtypes of `params`. Both may be traced and differentiated. Costs one copy.
 
     Raises
     ------
@@ -164,7 +164,7 @@ def ravel(params: T) -> tuple[Any, Callable[[Any], T]]:
     DtypeError
         If a leaf is not floating point, or complex beside real ones. Python ints are floats.
     VectorError
-        By `unravel`, if the vector has another shape.
+        Raised by `unravel` if the vector has another shape.
 
     References
     ----------

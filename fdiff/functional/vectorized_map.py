@@ -64,7 +64,7 @@ def vmap(
 def vmap(
     f: Callable[P, object], in_axes: object = 0, out_axes: object = 0, *, device: str = "cpu"
 ) -> Prepared[P, Any]:
-    """`f` mapped over an axis of its arguments, without a loop in Python.
+    """Map `f` over an axis of its arguments, without a Python loop.
 
     Parameters
     ----------
@@ -75,15 +75,17 @@ def vmap(
         argument's, or the beginning of one: ``{"a": 0, "b": None}``. Arrays in keyword arguments
         are mapped over axis 0.
     out_axes : int, None, or structure of these
-        Where the mapped axis stands in the results; None for what is the same for all.
+        The position of the mapped axis in the results; None for a result that is the same for all
+        elements.
     device : {"cpu", "cuda"}
         Where to run, as for `grad`.
 
     Returns
     -------
     callable
-        Takes the arguments of `f` with one more axis where `in_axes` says, gives its results with
-        one more axis. Costs the length of the axis times one evaluation, in one kernel.
+        Takes the arguments of `f` with one more axis where `in_axes` says so, and returns the
+        results with one more axis. Costs the length of the axis times one evaluation, in one
+        kernel.
 
     Raises
     ------
