@@ -58,8 +58,6 @@ class HessianKeywords(ProductKeywords, total=False):
     chunk_size: int | str
     vectorize: bool
     outer_jacobian_strategy: str | None
-    sparse: bool | str
-    lower: bool
 
 
 class JacobianKeywords(ProductKeywords, total=False):
@@ -70,4 +68,3 @@ class JacobianKeywords(ProductKeywords, total=False):
     complex_inputs: str
     vectorize: bool
     strategy: str | None
-    sparse: bool | str

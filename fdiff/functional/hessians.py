@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 from ..device_arrays import DEVICES
 from ..dispatch.arguments import Function
 from ..dispatch.variant import Variant
-from ..errors import InputError, called, failure, flag
+from ..errors import called
 from ..process.forking import no_fork
 from ..tracebacks import trim
 from .annotations import (
@@ -41,7 +41,7 @@ from .input_checks import (
 from .invocation import Operator
 from .jacobians import dense
 from .late_operators import of_sparse
-from .options import LEFT_OUT, check_chunk, check_device, check_flags, check_mode
+from .options import LEFT_OUT, check_chunk, check_device, check_flags, check_mode, refuse_lower
 from .prepared import Prepared
 from .products import HvpPlan, product, refused
 
@@ -239,6 +239,24 @@ def hessian(
     f: Callable[P, object], *, argnums: Places = ..., **keywords: Unpack[HessianKeywords]
 ) -> Prepared[P, Any]: ...
 @overload
+def hessian(
+    f: Callable[P, object],
+    *,
+    argnums: Places = ...,
+    sparse: bool | str,
+    lower: bool = ...,
+    **keywords: Unpack[HessianKeywords],
+) -> Prepared[P, Any]: ...
+@overload
+def hessian(
+    f: Function,
+    inputs: object,
+    *,
+    sparse: bool | str,
+    lower: bool = ...,
+    **keywords: Unpack[HessianKeywords],
+) -> Any: ...
+@overload
 def hessian(f: Function, inputs: Point, **keywords: Unpack[HessianKeywords]) -> Array: ...
 @overload
 def hessian(f: Function, inputs: object, **keywords: Unpack[HessianKeywords]) -> Any: ...
@@ -332,7 +350,7 @@ def hessian(
                 outer_jacobian_strategy=outer_jacobian_strategy,
             )  # fmt: skip
         if lower is not False:
-            _refuse_lower(lower, called("hessian", f))
+            refuse_lower(lower, called("hessian", f))
         kind = chunk_size.__class__
         if strict is not False or create_graph is not False or vectorize is not False:
             given = {"strict": strict, "create_graph": create_graph, "vectorize": vectorize}
@@ -342,13 +360,6 @@ def hessian(
     except BaseException as error:
         trim(error, "hessian", f)
         raise
-
-
-def _refuse_lower(lower: object, call: str) -> None:
-    """A dense Hessian has all entries."""
-    if flag(lower, "lower", call):
-        fact = "lower=True is for sparse Hessians: dense ones have all entries."
-        raise failure(InputError, call, fact, "Write sparse=True, or leave lower out.")
 
 
 def _operator(

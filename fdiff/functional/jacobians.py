@@ -46,6 +46,18 @@ def jacobian(
     f: Callable[P, object], *, argnums: Places = ..., **keywords: Unpack[JacobianKeywords]
 ) -> Prepared[P, Any]: ...
 @overload
+def jacobian(
+    f: Callable[P, object],
+    *,
+    argnums: Places = ...,
+    sparse: bool | str,
+    **keywords: Unpack[JacobianKeywords],
+) -> Prepared[P, Any]: ...
+@overload
+def jacobian(
+    f: Function, inputs: object, *, sparse: bool | str, **keywords: Unpack[JacobianKeywords]
+) -> Any: ...
+@overload
 def jacobian(f: Function, inputs: Point, **keywords: Unpack[JacobianKeywords]) -> Array: ...
 @overload
 def jacobian(f: Function, inputs: object, **keywords: Unpack[JacobianKeywords]) -> Any: ...

@@ -99,6 +99,13 @@ def check_chunk(chunk_size: object, call: str) -> int | None:
     )
 
 
+def refuse_lower(lower: object, call: str) -> None:
+    """A dense Hessian has all entries."""
+    if flag(lower, "lower", call):
+        fact = "lower=True is for sparse Hessians: dense ones have all entries."
+        raise failure(InputError, call, fact, "Write sparse=True, or leave lower out.")
+
+
 def check_device(device: object, call: str) -> str:
     """Refuse a device that fdiff does not know; whether it is there is found out by calls."""
     if isinstance(device, str) and device in DEVICES:

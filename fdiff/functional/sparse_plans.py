@@ -59,7 +59,7 @@ class SparseStructures:
     def fixed(self) -> SparseTape | None:
         """The structure, where it is one for all inputs."""
         first = self.kept[0] if len(self.kept) == 1 else None
-        return None if first is None or first.pins or first.index is not None else first
+        return None if first is None or first.pins or first.index_tape is not None else first
 
 
 def _value(array: object) -> np.ndarray | None:
@@ -86,12 +86,12 @@ def _holds(found: SparseTape, arrays: Arrays) -> bool:
         value = _value(arrays[k])
         if value is None or value.tobytes() != seen:
             return False
-    if found.index is None:
+    if found.index_tape is None:
         return True
     given = [_value(a) for a in arrays]
     if any(value is None for value in given):
         return False
-    outs = runner(found.index)(given)  # type: ignore[arg-type] - none is None here
+    outs = runner(found.index_tape)(given)  # type: ignore[arg-type] - none is None here
     return tuple([np.asarray(out).tobytes() for out in outs]) == found.values
 
 
@@ -189,7 +189,7 @@ class SparsePlan(OperatorPlan):
     def _compares_pins(self, found: SparseTape) -> bool:
         """Whether the kernel compares index arrays, so that a fast path need not."""
         size = sum(map(len, found.pins.values()))
-        return self.result is values_alone and found.index is None and 0 < size <= COMPARED
+        return self.result is values_alone and found.index_tape is None and 0 < size <= COMPARED
 
     def steps(self) -> list[PlanStep]:
         return [step for _, step in self._steps]
@@ -242,7 +242,7 @@ def pins_hold(found: SparseTape, types: Sequence[ArrayType], check: Tape | None)
         holds: Any = True
         for k, seen in found.pins.items():
             pinned = np.frombuffer(seen, types[k].dtype).reshape(types[k].shape)
-            holds = np.logical_and(holds, np.all(inputs[k] == pinned))
+            holds = np.logical_and(holds, np.all(np.equal(inputs[k], pinned)))
         if check is not None:
             (more,) = splice(check, inputs[: len(check.inputs)], trace)
             holds = np.logical_and(holds, more)
@@ -294,7 +294,7 @@ def _traced(block: SparseBlock, values: TracedArray, plan: SparsePlan, format: s
     rows, cols = (a.astype(np.int64) for a in coordinates(block, None, plan))
     if plan.by_columns:
         order = np.lexsort((cols, rows))
-        rows, cols, values = rows[order], cols[order], values[order]  # type: ignore[assignment] - stubs know no traced arrays
+        rows, cols, values = rows[order], cols[order], values[order]
     return TracedSparse(values, rows, cols, block.shape, format=format, matrix=False)
 
 

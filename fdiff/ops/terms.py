@@ -47,7 +47,7 @@ class LinearTerm(NamedTuple):
         return (*extent(self.rows), *self.extra)
 
     @property
-    def count(self) -> int:
+    def size(self) -> int:
         """The number of entries."""
         return prod(self.domain)
 

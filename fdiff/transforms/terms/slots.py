@@ -84,7 +84,7 @@ def _ends(counts: np.ndarray, index: np.dtype | type) -> np.ndarray:
     return starts
 
 
-def _joined(parts: list[np.ndarray]) -> np.ndarray:
+def _joined(parts: list[Any]) -> np.ndarray:
     return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
 
@@ -106,7 +106,7 @@ def filled(entries: Sequence[Entries], slots: np.ndarray, size: int, dtype: np.d
     for slot, e in parts:
         if not isinstance(e.values, TracedArray):
             continue
-        values = e.values.astype(dtype, copy=False)
+        values: Any = e.values.astype(dtype, copy=False)  # type: ignore[operator] - entered by `fdiff.ops`
         if (
             len(slot) == size
             and isinstance(data, np.ndarray)

@@ -101,7 +101,7 @@ class StructureFacts:
 class SparseTape(NamedTuple):
     """The tape of the values of all blocks, their structure, and what that rests on.
 
-    It holds while the inputs `pins` have these bytes, and while the tape `index`, of the same
+    It holds while the inputs `pins` have these bytes, and while `index_tape`, of the same
     inputs, gives these `values` (None: no index is computed from floats).
     """
 
@@ -109,7 +109,7 @@ class SparseTape(NamedTuple):
     blocks: list[SparseBlock]
     facts: StructureFacts
     pins: dict[int, bytes]
-    index: Tape | None
+    index_tape: Tape | None
     values: tuple[bytes, ...]
 
 

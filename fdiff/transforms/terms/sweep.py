@@ -114,8 +114,8 @@ class LinearSweep:
         if rule is None and node.primitive.family == "elementwise":
             rule = entrywise
         try:
-            several = len(node.types) > 1 or rule is None
-            parts = mixed(self, node) if several else [rule(self, node)]
+            several = len(node.types) > 1
+            parts = mixed(self, node) if several or rule is None else [rule(self, node)]
         except OpaqueError:
             self.opaque[i] = Opaque(node, self.line)
             return
@@ -134,7 +134,7 @@ class LinearSweep:
         )
         if len(terms) > MANY:
             terms = self.cut(self.listed(terms, type_), type_)
-        self.check(sum(t.count for t in terms))
+        self.check(sum(t.size for t in terms))
         return terms
 
     def check(self, count: int) -> None:
