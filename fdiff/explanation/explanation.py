@@ -13,11 +13,11 @@ from .text import text_of
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Explanation(Facts):
-    """What `explain` found out. Prints as text, shows as tables in Jupyter.
+    """The result of `explain`. It prints as text, and shows tables in Jupyter.
 
-    `call` is what was explained, `tape` the function as it was recorded. `inputs` and `outputs`
-    are its arrays, `guards` the user's lines that branch on values, `steps` the tapes that the
-    call runs. `costs` and `dependence` are found out when they are asked for.
+    `call` is the explained call, `tape` the recorded function. `inputs` and `outputs` are its
+    arrays, `guards` the user's lines that branch on values, `steps` the tapes that the call runs.
+    `costs` and `dependence` are computed when they are first read.
     """
 
     def __str__(self) -> str:

@@ -30,14 +30,14 @@ class InputFact(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """What one derivative costs in one mode, counted and predicted; nothing has been run.
+    """Counted and predicted costs of one derivative in one mode.
 
-    `nodes`, `operations`, `flops` and `moved` are sums over the `sweeps` (runs of a tape) that it
-    takes. `numpy_memory` and `kernel_memory` are bytes at the peak, results included, `seconds` and
-    `numpy_seconds` those of one call by a kernel and by NumPy (None: no prediction). `uncounted`
-    are operations without a count. `refused` says why there is no such derivative, and then all
-    figures are zero. `picked` tells whether fdiff takes this mode when it is left the choice.
-    `result` are the bytes of a dense result alone.
+    `nodes`, `operations`, `flops` and `moved` are sums over all `sweeps` (runs of a tape).
+    `numpy_memory` and `kernel_memory` are bytes at the peak, with results. `seconds` and
+    `numpy_seconds` are the times of one call by a kernel and by NumPy (None: no prediction).
+    `uncounted` lists operations without a count. `refused` says why there is no such derivative;
+    all figures are then zero. `picked` tells whether fdiff chooses this mode by itself. `result` is
+    the size of a dense result in bytes.
     """
 
     what: str
@@ -77,9 +77,9 @@ class StepFact:
 class Facts:
     """Everything that is known of a call before it runs.
 
-    `call` is what was explained, `tape` the function as it was recorded. `inputs` and `outputs`
-    are its arrays, `guards` the user's lines that branch on values, `steps` the tapes that the
-    call runs. `costs` and `dependence` are found out when they are asked for.
+    `call` is the explained call, `tape` the recorded function. `inputs` and `outputs` are its
+    arrays, `guards` the user's lines that branch on values, `steps` the tapes that the call runs.
+    `costs` and `dependence` are computed when they are first read.
     """
 
     call: str

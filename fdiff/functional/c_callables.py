@@ -33,9 +33,9 @@ class CFunction:
     Attributes
     ----------
     address : int
-        The address of the C function, valid as long as this object lives.
+        The address of the C function, valid as long as this object exists.
     ctypes : ctypes function
-        The same for Python: takes numbers, and arrays of the right dtypes and shapes.
+        The function for Python. It takes numbers, and arrays of the right dtypes and shapes.
     low_level_callable : scipy.LowLevelCallable
         The same for SciPy.
     header : str
@@ -71,12 +71,12 @@ class CFunction:
 
     @property
     def address(self) -> int:
-        """The address of the C function, valid as long as this object lives."""
+        """The address of the C function, valid as long as this object exists."""
         return self._code.address
 
     @property
     def header(self) -> str:
-        """C code: the type of a pointer to this function; a comment says what has which shape."""
+        """C code: the type of a pointer to this function, and a comment with the shapes."""
         return self._declared.header()
 
     @cached_property

@@ -315,9 +315,9 @@ def jacrev(
     Returns
     -------
     callable
-        A function of the arguments of `f`, whose result has the structure of the outputs, and each
-        entry that of the inputs: arrays of shape ``out + inn``, in units of the output per unit of
-        the input. Costs one sweep for each entry of the outputs, in batches.
+        A function of the arguments of `f`. Its result has the structure of the outputs, and each
+        leaf of it has the structure of the inputs. The arrays have shape ``out + inn``, in units of
+        the output per unit of the input. Costs one sweep for each entry of the outputs, in batches.
 
     Raises
     ------
@@ -375,9 +375,9 @@ def jacfwd(
     Returns
     -------
     callable
-        A function of the arguments of `f`, whose result has the structure of the outputs, and each
-        entry that of the inputs: arrays of shape ``out + inn``, in units of the output per unit of
-        the input. Costs one sweep for each entry of the inputs, in batches.
+        A function of the arguments of `f`. Its result has the structure of the outputs, and each
+        leaf of it has the structure of the inputs. The arrays have shape ``out + inn``, in units of
+        the output per unit of the input. Costs one sweep for each entry of the inputs, in batches.
 
     Raises
     ------

@@ -80,7 +80,7 @@ class LinearMap:
 
 @public
 def linearize(f: Callable[..., R], *primals: Any) -> tuple[R, Callable[..., R]]:
-    """Value of `f` at a point, and its derivative there as a function of the tangents.
+    """Value of `f` at a point, and the derivative there as a function of the tangents.
 
     Parameters
     ----------
@@ -92,18 +92,18 @@ def linearize(f: Callable[..., R], *primals: Any) -> tuple[R, Callable[..., R]]:
     Returns
     -------
     tuple
-        The outputs of `f`, and a function ``f_jvp(*tangents)``. Tangents are built and shaped like
-        the primals; it gives those of the outputs, in the structure and shapes of these, in units
-        of ``f`` times the tangent per unit of the input.
+        The outputs of `f`, and a function ``f_jvp(*tangents)``. The tangents have the structure and
+        shapes of the primals. The function returns the tangents of the outputs, with the structure
+        and shapes of the outputs, in units of ``f`` times the tangent per unit of the input.
 
-        `f` is evaluated once, and what the linear part needs of it is kept: `f_jvp` computes no
-        value again. That pays where it is called several times at one point, as by Krylov
-        methods; once, `jvp` costs less memory.
+        `f` is evaluated once, and the values that the linear part needs are kept. This pays if
+        `f_jvp` is called several times at one point, as in Krylov methods. For a single product,
+        `jvp` needs less memory.
 
     Raises
     ------
     VectorError
-        By `f_jvp`, if the tangents are not built and shaped like the primals.
+        Raised by `f_jvp` if the tangents do not have the structure and shapes of the primals.
     InputError
         If inputs or outputs contain anything but arrays, or are ragged lists of numbers.
     DtypeError

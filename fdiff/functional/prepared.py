@@ -68,7 +68,7 @@ else:
 
 
 class Prepared(OwnsPrograms, _Callable[P, R]):
-    """A function with the arguments of the user's, whose `repr` says how it runs.
+    """A function with the arguments of the user's function. Its `repr` shows how it runs.
 
     With `writes_out`, a keyword ``out`` names arrays to write to. Calls cost what those of a
     function do. Methods may be decorated.
@@ -127,9 +127,9 @@ class Prepared(OwnsPrograms, _Callable[P, R]):
         Parameters
         ----------
         *types, **kwargs
-            What stands for each argument: an example of it, or for an array a text such as
-            ``"f8[10,3]"``: its dtype and shape, for which zeros are traced. Where the function
-            branches on values, give examples.
+            An example of each argument, or for an array a text with its dtype and shape, such as
+            ``"f8[10,3]"``. For a text, zeros are traced, so pass examples if the function branches
+            on values.
 
         Returns
         -------
@@ -139,11 +139,11 @@ class Prepared(OwnsPrograms, _Callable[P, R]):
         Raises
         ------
         UnsupportedError
-            If it has no kernel, because of an operation or a dtype that is only interpreted.
+            If the function has no kernel, because an operation or a dtype is only interpreted.
         CompileError
             If fdiff fails to make the kernel, which is a defect of fdiff.
         InputError
-            If a text names no dtype, or an argument is missing.
+            If a text does not name a dtype, or an argument is missing.
 
         Examples
         --------

@@ -57,7 +57,7 @@ def _as_dtype(x: object, dtype: np.dtype, recording: bool) -> object:  # noqa: F
 
 
 class PrimitiveFunction(CustomFunction[..., Any]):
-    """What `primitive` returns: a function of arrays, with rules.
+    """The result of `primitive`: a function of arrays with derivative rules.
 
     Attributes
     ----------
@@ -86,14 +86,14 @@ class PrimitiveFunction(CustomFunction[..., Any]):
         Parameters
         ----------
         *args
-            Arguments to test it with; by default each of the `samples` of its definition.
+            Arguments for the test, by default each of the `samples` of the definition.
 
         Raises
         ------
         GradcheckError
-            If a derivative of first or second order, in one of both modes, is not the measured one;
-            if the kernel, a batch, single precision, another layout or (of what acts entry by
-            entry) another shape gives other values; or if `sparsity` leaves out an entry.
+            If a derivative of first or second order, in either mode, differs from the measured one;
+            if the kernel, a batch, single precision, another layout or (for an operation that acts
+            entry by entry) another shape gives other values; or if `sparsity` leaves out an entry.
         InputError
             If there are no samples.
         """
@@ -123,53 +123,56 @@ def primitive(
     sparsity: Callable[..., Any] | None = None,
     samples: Sequence[tuple[object, ...]] = (),
 ) -> PrimitiveFunction:
-    """A function as one operation, whose code is not traced: compiled by Numba, or in C.
+    """Turn a function into one operation that is not traced, for code compiled by Numba or in C.
 
     Parameters
     ----------
     function : callable
-        Takes arrays and returns one array. It is called with numbers: an ``@njit`` function, a
-        function of a C library through `ctypes`, or any Python code. It must be pure.
+        Takes arrays and returns one array. It is called with plain arrays. It may be an ``@njit``
+        function, a function of a C library through `ctypes`, or any Python code. It must be pure.
     partials : callable, optional
-        For a function that acts entry by entry: ``partials(*args, out)`` gives the partial
+        For a function that acts entry by entry: ``partials(*args, out)`` returns the partial
         derivative for each argument.
     vjp : callable, optional
-        ``vjp(bar, out, *args)`` gives a tuple with a cotangent for each argument.
+        ``vjp(bar, out, *args)`` returns a tuple with a cotangent for each argument.
     jvp : callable, optional
-        ``jvp(dots, out, *args)`` gives the tangent of the output; it is linear in the tuple `dots`.
+        ``jvp(dots, out, *args)`` returns the tangent of the output. It must be linear in the tuple
+        `dots`.
     like : int or callable, optional
-        The type of the result: that of the argument at this position, or of what
-        ``like(*args)`` gives for arrays of zeros. By default arguments broadcast.
+        The type of the result: the position of an argument with the same type, or a function whose
+        result for arrays of zeros has this type. By default, the arguments broadcast.
     kernel : str or callable, optional
-        How kernels compute an entry of the result from those of the arguments, in the
-        kernel language (docs/kernel-language.md): a text such as ``"lambda x: rt.exp(-x)"``, or a
-        Python function whose source is taken and which never runs. Assignments to names and a
-        ``return``.
+        How kernels compute an entry of the result from entries of the arguments, in the kernel
+        language (docs/kernel-language.md). This is a text such as ``"lambda x: rt.exp(-x)"``, or a
+        Python function whose source is read and which never runs. It contains assignments to names
+        and a ``return``.
     address : object, optional
-        In place of `kernel`, a C function of doubles that gives a double, which kernels call for
-        each entry, on one thread: what `numba.cfunc` returns, a ctypes function, a capsule of
-        Cython (``scipy.special.cython_special``), a `scipy.LowLevelCallable`, or the address as
-        an integer. It must be pure and raise nothing.
+        Instead of `kernel`, a C function that takes doubles and returns a double. Kernels call it
+        for each entry, on one thread. It may be what `numba.cfunc` returns, a ctypes function, a
+        capsule of Cython (``scipy.special.cython_special``), a `scipy.LowLevelCallable`, or the
+        address as an integer. It must be pure and raise nothing.
     sparsity : callable, optional
-        ``sparsity(*args)``, for arrays of zeros, gives for each argument a matrix of truth values:
-        which entries of the result (rows) depend on which of its entries (columns); None for all.
-        By default it follows from the rule.
+        ``sparsity(*args)`` is called with arrays of zeros. For each argument, it returns a boolean
+        matrix that says which entries of the result (rows) depend on which entries of the argument
+        (columns), or None for all. By default, the pattern follows from the rule.
     samples : sequence of tuples, optional
-        Arguments that the operation is tested with, by its method ``check()``.
+        Arguments with which the method ``check()`` tests the operation.
 
     Returns
     -------
     PrimitiveFunction
         A function of arrays, for use in functions that operators of fdiff trace. The rules are
-        plain NumPy, may call it again, and hold at every order. With `kernel` or `address`,
-        arguments get the dtype of the result, and programs are compiled as any others (on a GPU
-        with `kernel` alone); without, they are interpreted. Its method ``check()`` tests it.
+        plain NumPy, may call the function again, and are used at every order. With `kernel` or
+        `address`, arguments are converted to the dtype of the result, and programs with the
+        operation are compiled (on a GPU only with `kernel`). Otherwise such programs are
+        interpreted. The method ``check()`` tests the operation.
 
     Raises
     ------
     InputError
-        If there is no derivative or more than one, or the function returns another type than told;
-        if `kernel` is not in the kernel language, or `address` not that of such a function.
+        If there is no derivative rule or more than one, if the function returns another type than
+        `like` says, if `kernel` is not in the kernel language, or if `address` is not such a
+        function.
 
     References
     ----------
@@ -184,7 +187,7 @@ def primitive(
     >>> fdiff.grad(lambda x: np.sum(square(x)))(np.array([1.0, 2.0]))
     array([2., 4.])
 
-    With a text for kernels, and a test of all of it:
+    With a kernel text, and a test of the operation:
 
     >>> softplus = fdiff.primitive(
     ...     lambda x: np.logaddexp(0.0, x),

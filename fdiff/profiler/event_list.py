@@ -23,17 +23,17 @@ _REPLACED = str.maketrans(" ;\t\n", "____")  # what separates the fields of a li
 class EventList(list[Any]):
     """Events, or sums of events, which can be grouped, printed as a table, and written to files.
 
-    `str` of it is its table; in Jupyter it shows a table, and a timeline of events that are not
+    `str` returns its table. In Jupyter it shows a table, and a timeline of events that are not
     added up.
 
     Parameters
     ----------
     events : iterable of FunctionEvent or FunctionEventAvg
-        What is in the list.
+        The events in the list.
     use_device : str, optional
-        The device whose times have columns.
+        The device whose times are shown in columns.
     profile_memory, with_flops : bool
-        Whether memory and floating-point operations have columns.
+        Whether to show columns for memory and floating-point operations.
     threads : dict, optional
         Names of threads, by number.
 
@@ -73,7 +73,7 @@ class EventList(list[Any]):
 
     @property
     def self_cpu_time_total(self) -> float:
-        """Microseconds that were spent in all events, each moment counted once."""
+        """Microseconds spent in all events, with each moment counted once."""
         return sum(event.self_cpu_time_total for event in self)
 
     def table(

@@ -44,7 +44,7 @@ class DeviceKernel(NamedTuple):
 
 @public_class
 class Interval(NamedTuple):
-    """A stretch of time.
+    """An interval of time.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ class Interval(NamedTuple):
     end: float
 
     def elapsed_us(self) -> float:
-        """How long it is."""
+        """The length in microseconds."""
         return self.end - self.start
 
 
@@ -117,23 +117,23 @@ class FunctionEvent(Times):
     id : int
         Its number in the profile.
     name : str
-        The name of the operation, which is NumPy's, or what is done. `key` is the same.
+        NumPy's name of the operation, or a description of the work. `key` is the same.
     category : str
         ``call``, ``label``, ``trace``, ``transform``, ``compile``, ``cache``, ``dispatch``,
         ``forward``, ``derivative``, ``backward``, ``kernel`` or ``profiler``.
     thread : int
-        The operating system's number of the thread.
+        The number of the thread in the operating system.
     time_range : Interval
         Begin and end in microseconds since the profile began.
     input_shapes : list of list of int
-        Shapes of the arrays it was given, if they were recorded.
+        Shapes of the array arguments, if they were recorded.
     stack : list of str
         The user's lines, innermost first, if they were recorded.
     args : dict
-        What else is known: how a time was measured, the operations of a kernel, its lines.
+        Further facts: how a time was measured, the operations of a kernel, its lines.
     cpu_memory_usage : int
-        Bytes of arrays that were allocated in it, less those that were freed, with `self_...` for
-        those of its own.
+        Bytes of arrays that were allocated in the event, minus those that were freed. `self_...`
+        leaves out the events inside.
     flops : int
         Floating-point operations, as far as they are counted.
     kernels : list of DeviceKernel
@@ -176,7 +176,7 @@ class FunctionEvent(Times):
 
     @property
     def key(self) -> str:
-        """What events are grouped by."""
+        """The key by which events are grouped."""
         return self.name
 
     @property
@@ -192,7 +192,7 @@ class FunctionEvent(Times):
 
     @property
     def cpu_memory_usage(self) -> int:
-        """Bytes that were allocated in it and inside, less those that were freed."""
+        """Bytes that were allocated in the event and those inside, minus those that were freed."""
         return sum(event.self_cpu_memory_usage for event in self._with_all_inside())
 
     @property
@@ -247,7 +247,7 @@ class FunctionEventAvg(Times):
         self.use_device: str | None = None
 
     def add(self, other: FunctionEvent | FunctionEventAvg) -> FunctionEventAvg:
-        """Add an event, or the sum of some; gives itself."""
+        """Add an event or a sum of events, and return this object."""
         if not self.count:
             self.key, self.category, self.stack = other.key, other.category, other.stack
             self.input_shapes, self.cpu_parent = other.input_shapes, other.cpu_parent

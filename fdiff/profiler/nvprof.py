@@ -37,8 +37,8 @@ _DEEPEST = 1000  # ranges inside each other
 def load_nvprof(path: str | os.PathLike[str]) -> EventList:
     """The events of a file that nvprof wrote: ``nvprof -o trace.prof python program.py``.
 
-    Each NVTX range is an event; the kernels that were launched in it are its `kernels`, and their
-    times those of the device.
+    Each NVTX range is an event. `kernels` lists the kernels that were launched in it, with their
+    times on the device.
 
     Parameters
     ----------
@@ -48,13 +48,13 @@ def load_nvprof(path: str | os.PathLike[str]) -> EventList:
     Returns
     -------
     EventList
-        The events in the order in which they began, in microseconds. (torch's function of this
-        name gives nvprof's nanoseconds as microseconds.)
+        The events in the order of their begin, in microseconds. (torch's function of this name
+        returns nvprof's nanoseconds as microseconds.)
 
     Raises
     ------
     InputError
-        If there is no such file, or what is in it is not what nvprof writes.
+        If there is no such file, or nvprof has not written it.
 
     References
     ----------

@@ -23,15 +23,15 @@ from .collection import begin_watching, end_watching
 class record_function(ContextDecorator):  # noqa: N801 - torch's name
     """Label the code of a ``with`` statement, or each call of a function, in a profile.
 
-    Inside a function that is differentiated, a label covers its tracing: what was recorded runs
-    later, and all at once.
+    Inside a differentiated function, a label covers only the tracing, because the recorded
+    operations run later, all at once.
 
     Parameters
     ----------
     name : str
-        The label, under which the event stands in the table.
+        The label: the name of the event in the table.
     args : str, optional
-        What else is to be known of it.
+        Further text about the section.
 
     Raises
     ------
@@ -135,20 +135,20 @@ class _Emitter:
 class emit_nvtx(_Emitter):  # noqa: N801 - torch's name
     """Make every event an NVTX range, for a program that runs under nvprof or Nsight Systems.
 
-    The ranges are those of `profile`, but for loop nests inside a kernel, which are measured
-    afterwards. They are emitted through the package ``nvtx``, or NVIDIA's ``libnvToolsExt``.
+    The ranges are the events of `profile`, without the loop nests of a kernel, which are measured
+    later. They are emitted through the package ``nvtx``, or NVIDIA's ``libnvToolsExt``.
 
     Parameters
     ----------
     enabled : bool
         If False, nothing is emitted.
     record_shapes : bool
-        Append the shapes of the arrays that an event is given: ``sin, sizes = [[3]]``.
+        Append the shapes of the array arguments of an event: ``sin, sizes = [[3]]``.
 
     Raises
     ------
     DeviceError
-        When it is entered and neither the package nor the library is found.
+        If neither the package nor the library is found when the context is entered.
     RuntimeError
         If the same object is entered again.
 
@@ -180,19 +180,19 @@ class emit_nvtx(_Emitter):  # noqa: N801 - torch's name
 class emit_itt(_Emitter):  # noqa: N801 - torch's name
     """Make every event an ITT task, for a program that runs under Intel VTune Profiler.
 
-    As `emit_nvtx`, through the package ``ittapi``.
+    Like `emit_nvtx`, through the package ``ittapi``.
 
     Parameters
     ----------
     enabled : bool
         If False, nothing is emitted.
     record_shapes : bool
-        Append the shapes of the arrays that an event is given.
+        Append the shapes of the array arguments of an event.
 
     Raises
     ------
     DeviceError
-        When it is entered and the package is not found.
+        If the package is not found when the context is entered.
     RuntimeError
         If the same object is entered again.
 

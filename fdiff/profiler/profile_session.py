@@ -31,51 +31,51 @@ _WITHOUT_MEANING = {
 class profile:  # noqa: N801 - torch's name
     """Record what fdiff does in a ``with`` statement: `torch.autograd.profiler.profile` for NumPy.
 
-    An event is a public call, such as ``grad(model)``; an operation that NumPy runs, under
-    NumPy's name; a kernel, and each of its loop nests; tracing; a transform; a step of
-    compiling; a hit or miss of a cache. Events of all threads are recorded. Profiles may be
-    nested; each has all events that begin and end in it.
+    An event is a public call, such as ``grad(model)``; an operation that NumPy runs, under NumPy's
+    name; a kernel, and each of its loop nests; tracing; a transform; a step of compiling; a hit or
+    miss of a cache. Events of all threads are recorded. Profiles may be nested; each contains all
+    events that begin and end in it.
 
-    While a profile is in force, calls go the general way in place of machine code, at some
-    microseconds each, and every event takes about two. Results are the same in every bit. When no
-    profile is in force nothing is recorded, and nothing is slower.
+    While a profile is active, calls run through Python instead of the fast path, which takes some
+    microseconds for each call and about two microseconds for each event. Results are the same in
+    every bit. When no profile is active, nothing is recorded, and nothing is slower.
 
     Parameters
     ----------
     enabled : bool
         If False, nothing is recorded.
     use_device : {None, "cuda"}
-        With ``"cuda"``, the host waits for each kernel of ``device="cuda"`` and times it from its
-        launch on. Without it, their events have the time that launching takes.
+        With ``"cuda"``, the host waits for each kernel of ``device="cuda"`` and measures the time
+        from its launch. Otherwise, events of kernels have the time of the launch.
     record_shapes : bool
-        Record the shapes of the arrays that each event is given.
+        Record the shapes of the array arguments of each event.
     with_flops : bool
         Count floating-point operations of operations and kernels, in additions, as `explain`
         does: two for each term of a product, 20 for an elementary function. Implies
         `record_shapes`.
     profile_memory : bool
-        Record how many bytes of arrays fdiff allocates and frees. NumPy's own temporaries and
-        what your code allocates are not seen.
+        Record the bytes of arrays that fdiff allocates and frees, without temporary arrays of NumPy
+        and arrays that your code allocates.
     with_stack : bool
         Record the lines of your code that an event belongs to.
     use_cpu : bool
         Has to be True.
     use_cuda : bool
-        The old way to say ``use_device="cuda"``, which warns as torch does.
+        The old form of ``use_device="cuda"``. It warns, as in torch.
     acc_events : bool
-        Keep the events of earlier ``with`` statements with the same object. Without it, a
-        profile can be used once.
+        Keep the events of earlier ``with`` statements with the same object. If False, a profile can
+        be used once.
     with_modules, use_kineto, experimental_config, custom_trace_id_callback
-        Have to be as they are: they are about parts of torch that fdiff has not.
+        Only the defaults are accepted, because fdiff lacks these parts of torch.
     post_processing_timeout_s, activity_filters
         Likewise.
 
     Raises
     ------
     InputError
-        If an option is set that has no meaning here.
+        If an option is set that has no meaning in fdiff.
     RuntimeError
-        If the same object is entered again, as torch does.
+        If the same object is entered again, as in torch.
 
     References
     ----------
@@ -193,7 +193,7 @@ class profile:  # noqa: N801 - torch's name
 
     @property
     def self_cpu_time_total(self) -> float:
-        """Microseconds that were spent in all events, each moment of a thread counted once."""
+        """Microseconds spent in all events, with each moment of a thread counted once."""
         return self.function_events.self_cpu_time_total
 
     def key_averages(
@@ -201,21 +201,19 @@ class profile:  # noqa: N801 - torch's name
         group_by_input_shape: bool = False,  # noqa: FBT001, FBT002 - torch's signature
         group_by_stack_n: int = 0,
     ) -> EventList:
-        """Events of one name added up.
+        """Add up events with the same name.
 
         Parameters
         ----------
         group_by_input_shape : bool
-            Add up only events that were given arrays of the same shapes, which needs
-            ``record_shapes=True``.
+            Add up only events with arguments of the same shapes. This needs ``record_shapes=True``.
         group_by_stack_n : int
-            Add up only events whose innermost `n` lines are the same, which needs
-            ``with_stack=True``.
+            Add up only events with the same innermost `n` lines. This needs ``with_stack=True``.
 
         Returns
         -------
         EventList
-            Of `FunctionEventAvg`, in the order in which the names first came.
+            A list of `FunctionEventAvg`, in the order of the first events of each name.
         """
         return self.function_events.key_averages(group_by_input_shape, group_by_stack_n)
 
@@ -234,25 +232,25 @@ class profile:  # noqa: N801 - torch's name
         top_level_events_only: bool = False,  # noqa: FBT001, FBT002 - torch's signature
         time_unit: str | None = None,
     ) -> str:
-        """The events as a table, one row each; `key_averages` gives a shorter one.
+        """A table with a row for each event; the table of `key_averages` is shorter.
 
         Parameters
         ----------
         sort_by : str, optional
-            ``"cpu_time"``, ``"cpu_time_total"``, ``"self_cpu_time_total"``,
-            ``"cpu_memory_usage"``, ``"self_cpu_memory_usage"``, the same with ``device``, ``cuda``
-            or ``xpu``, ``"flops"`` or ``"count"``: the largest first. Without it, as they came.
-            Memory of devices is not followed, and counts as 0.
+            ``"cpu_time"``, ``"cpu_time_total"``, ``"self_cpu_time_total"``, ``"cpu_memory_usage"``,
+            ``"self_cpu_memory_usage"``, the same with ``device``, ``cuda`` or ``xpu``, ``"flops"``
+            or ``"count"``: the largest first. By default, the order of the events. Memory of
+            devices is not recorded, and counts as 0.
         row_limit : int
-            How many events are shown at most; -1 for all.
+            The largest number of events that are shown; -1 for all.
         max_src_column_width, max_name_column_width, max_shapes_column_width : int, optional
-            How wide these columns may be; None for as wide as they have to.
+            The largest width of these columns; None for no limit.
         header : str, optional
             A line above the table.
         top_level_events_only : bool
-            Show only events that no other is around.
+            Show only events that are not inside another event.
         time_unit : {"s", "ms", "us"}, optional
-            The unit of all times; without it, each time has the one that fits.
+            The unit of all times. By default, each time has a suitable unit.
 
         Raises
         ------
@@ -281,7 +279,7 @@ class profile:  # noqa: N801 - torch's name
         self.function_events.export_chrome_trace(path)
 
     def export_stacks(self, path: Path_, metric: str = "self_cpu_time_total") -> None:
-        """Write the stacks of the events to a file of which programs draw flame graphs.
+        """Write the stacks of the events to a file from which programs draw flame graphs.
 
         Parameters
         ----------
@@ -301,17 +299,17 @@ class profile:  # noqa: N801 - torch's name
         self.function_events.export_stacks(path, metric)
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the events as a timeline with Matplotlib, which has to be installed.
+        """Draw the events as a timeline with Matplotlib, which must be installed.
 
         Parameters
         ----------
         ax : matplotlib.axes.Axes, optional
-            Where to draw; by default a new figure.
+            The axes to draw on, by default those of a new figure.
 
         Returns
         -------
         matplotlib.axes.Axes
-            What was drawn on.
+            The axes with the timeline.
         """
         with no_fork:
             from .plotting import plot  # noqa: PLC0415 - Matplotlib is an extra

@@ -40,10 +40,10 @@ class Degree(StrEnum):
 
 
 class Dependence:
-    """How each output of a tape depends on each of the inputs `wrt`, told when it is asked.
+    """How each output of a tape depends on each of the inputs `wrt`, computed when it is read.
 
-    ``dependence[o, i]`` is a `Degree`, by numbers or by `outputs` and `inputs`, the names. One
-    input is looked at while all others are held fixed: ``x * y`` is linear in `x` and in `y`.
+    ``dependence[o, i]`` is a `Degree`. The indices are numbers, or the names in `outputs` and
+    `inputs`. All other inputs are held fixed: ``x * y`` is linear in `x` and in `y`.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Dependence:
 
         Its shape is the output's, then the input's. "linear": the derivative with respect to the
         whole input does not depend on this entry; "nonlinear", quadratic included; "steps"; "none".
-        None where the tape is too large, or has an operation that mixes all entries.
+        The result is None if the tape is too large, or has an operation that mixes all entries.
         """
         o, i = self._place((output, input))
         return self._entries(o, i)
