@@ -18,7 +18,7 @@ SAMPLE := --sample
 # Bytecode is kept, whatever the environment says: tests start many processes that import fdiff.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help environment demo demo-nist demo-all test test-quick test-slow test-long test-faults test-numba test-cuda test-torch test-site \
+.PHONY: help environment demo demo-nist demo-all test test-quick test-slow test-long test-faults test-numba test-cuda test-solvers test-torch test-site \
         bench dist docs lint types dead coverage hooks format clean distclean
 
 help:
@@ -32,6 +32,7 @@ help:
 	@echo "make test-faults interrupts, threads, forks, full disks and hostile files, at length: 20 minutes"
 	@echo "make test-numba all tests with kernels that Numba compiles: hours"
 	@echo "make test-cuda  kernels for a GPU without one: values on Numba's simulator, and PTX"
+	@echo "make test-solvers sparse derivatives in SUNDIALS and IPOPT"
 	@echo "make test-torch recorded arrays beside torch: messages, rules and random programs"
 	@echo "make bench      the benchmarks, beside JAX, torch, autograd and CasADi (15 to 30 minutes), and plots"
 	@echo "make docs       the site, in build/docs; make test-site: the site in a browser (Chromium)"
@@ -73,6 +74,9 @@ test-numba: $(VENV)/.test
 test-cuda: $(VENV)/.cuda
 	NUMBA_ENABLE_CUDASIM=1 FDIFF_CUDA_TESTS=values $(PYTEST) $(SAMPLE) tests/cuda
 	FDIFF_CUDA_TESTS=compilation $(PYTEST) $(SAMPLE) tests/cuda
+
+test-solvers: $(VENV)/.solvers
+	FDIFF_SOLVER_TESTS=1 $(PYTEST) $(SAMPLE) tests/solvers $(PYTEST_ARGS)
 
 test-torch: $(VENV)/.torch
 	FDIFF_TORCH_TESTS=1 $(PYTEST) $(SAMPLE) tests/torch $(PYTEST_ARGS)
@@ -144,6 +148,10 @@ $(VENV)/.test: pyproject.toml | $(BIN)/pip
 
 $(VENV)/.cuda: pyproject.toml | $(BIN)/pip
 	$(INSTALL) ".[test,cuda12]"
+	@touch $@ $(VENV)/.core $(VENV)/.test
+
+$(VENV)/.solvers: pyproject.toml | $(BIN)/pip
+	$(INSTALL) ".[test,test-solvers]"
 	@touch $@ $(VENV)/.core $(VENV)/.test
 
 $(VENV)/.torch: pyproject.toml | $(BIN)/pip

@@ -43,12 +43,16 @@ OF_FDIFF = {
     [
         *("architecture", "guide", "sharp-bits", "coming-from", "c-functions", "njit", "explain"),
         *("checking", "custom-rules", "debugging-nans", "deployment", "how-it-works", "scipy"),
-        *("ten-minutes", "autograd", "kinks", "profiling", "state"),
+        *("ten-minutes", "autograd", "kinks", "profiling", "state", "sparse"),
         "kernel-language",
         "../fdiff/kernels/README",
     ],
 )
 def test_pages_print_what_is_shown(name, tmp_path, monkeypatch):
+    check_page(name, tmp_path, monkeypatch)
+
+
+def check_page(name, tmp_path, monkeypatch):
     """Each python block, in order and in one namespace, and the text block that may follow it."""
     monkeypatch.delenv("FDIFF_COMPILER", raising=False)  # reports name another one
     monkeypatch.chdir(tmp_path)

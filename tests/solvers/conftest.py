@@ -1,0 +1,14 @@
+"""Tests with solvers of other packages: `make test-solvers`, or where these are installed."""
+
+import os
+from importlib.util import find_spec
+
+# With FDIFF_SOLVER_TESTS set they fail without the packages, instead of being left out.
+if not os.environ.get("FDIFF_SOLVER_TESTS"):
+    missing = {name for name in ("sksundae", "ipyopt") if not find_spec(name)}
+    NEEDS = {
+        "test_sundials.py": {"sksundae"},
+        "test_ipopt.py": {"ipyopt"},
+        "test_solver_pages.py": {"sksundae", "ipyopt"},
+    }
+    collect_ignore = [file for file, packages in NEEDS.items() if packages & missing]
