@@ -71,7 +71,7 @@ class ConvergenceError(FdiffError, RuntimeError):
 
 
 class StructureError(FdiffError, RuntimeError):
-    """A sparse derivative has no structure that can be told, or too many entries for one."""
+    """A sparse derivative has too many entries, or a large block without a known structure."""
 
 
 class TapeError(FdiffError, AssertionError):
