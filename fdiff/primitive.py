@@ -185,6 +185,7 @@ class Primitive:
     - ``sparsity(out, *types, **params)`` tells, by types, which entries of the output (rows) can
       have a derivative with respect to which entries of each argument (columns): matrices of truth
       values, None for all; without it, that follows from the family;
+    - ``spelled(*args, **params)`` is the output by ops that kernels compute, of one that none does;
     - ``masks(mask, args, **params)`` tells of each argument which entries enter the output's
       entries where `mask` is true; without it, that follows from the transpose.
     """
@@ -213,6 +214,7 @@ class Primitive:
     masks: Callable[..., Sequence[object]] | None = None
     sparse_tangents: Callable[..., list[Any] | None] | None = None
     terms: Callable[..., list[Any]] | None = None
+    spelled: Callable[..., object] | None = None
     sparsity: Callable[..., Sequence[np.ndarray | None]] | None = None
     samples: tuple[Sample, ...] = field(default=())
     layout: LayoutRule = _C_ORDER

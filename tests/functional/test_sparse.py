@@ -250,6 +250,7 @@ def test_captured_sparse_matrices(tier, monkeypatch):
         return a / np.cosh(x) ** 2 + np.diag(a.T @ x**2) + x[:, None] * a.T * 2 * x
 
     np.testing.assert_allclose(slopes(X).toarray(), expected(X), rtol=1e-13)
+    assert ("compiled" in repr(slopes)) == (tier == "compile")
     matrix.data *= 3
     np.testing.assert_allclose(slopes(X).toarray(), expected(X), rtol=1e-13)
     matrix = sp.random_array((5, 5), density=0.6, rng=2, format="csr")

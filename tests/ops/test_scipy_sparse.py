@@ -220,3 +220,20 @@ def test_the_table_is_imported_with_the_first_trace_after_scipy_sparse():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False", "1.0", "1.0"]
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("columns", [None, 0, 3])
+def test_products_with_captured_matrices_are_compiled(transposed, columns, monkeypatch):
+    """A kernel gives what SciPy gives, and so do kernels of its derivatives; rows may be empty."""
+    monkeypatch.setenv("FDIFF_TIER", "compile")
+    matrix = sp.random_array((7, 5), density=0.3, rng=3, format="csr")
+    whole = matrix.T if transposed else matrix
+    x = np.linspace(-1.0, 2.0, whole.shape[1])
+    x = x if columns is None else np.multiply.outer(x, np.arange(1.0, 1 + columns))
+    product = fdiff.jit(lambda x: whole @ x)
+    np.testing.assert_allclose(product(x), whole @ x, rtol=1e-14, atol=1e-15)
+    assert "compiled" in repr(product)
+    slope = fdiff.grad(lambda x: np.sum((whole @ x) ** 2))
+    np.testing.assert_allclose(slope(x), 2 * whole.T @ (whole @ x), rtol=1e-13, atol=1e-14)
+    assert "compiled" in repr(slope)

@@ -24,6 +24,7 @@ from . import masked_operands
 from .index_expressions import Slices
 from .kernel_graph import Data, KernelGraph, Operation, SliceParameters, Values
 from .small_sizes import many_rows, small_sizes
+from .spelled_ops import spelled
 
 _MOST_COMPARED = 64  # stores that a store or a slice is compared with
 _LARGE = 4  # a store of a quarter of an array is a large one
@@ -109,7 +110,7 @@ def no_kernel(tape: Tape) -> TapeError:
 
 def _refused(tape: Tape) -> Iterator[str]:
     for node in tape.nodes:
-        if node.primitive.kernel is None:
+        if node.primitive.kernel is None and node.primitive.spelled is None:
             yield node.primitive.name
         for t in node.types:
             if t.dtype.str[1:] not in _DTYPES:
@@ -118,7 +119,7 @@ def _refused(tape: Tape) -> Iterator[str]:
 
 def kernel_graph(tape: Tape, layouts: tuple[str, ...]) -> tuple[KernelGraph, Values]:
     """Split `tape` into its structure and its values; layouts are ``"C"`` or ``"A"`` an input."""
-    tape = masked_operands.moved(tape)
+    tape = masked_operands.moved(spelled(tape))
     draft = _drafted(tape, layouts)
     place = draft.place
     graph = KernelGraph(
@@ -140,7 +141,7 @@ def nodes_of_operations(tape: Tape, layouts: tuple[str, ...]) -> dict[int, int]:
 
     Empty where the graph is made of a tape that was rearranged first (`masked_operands`).
     """
-    if masked_operands.moved(tape) is not tape:
+    if masked_operands.moved(spelled(tape)) is not tape:
         return {}
     return {op: node for node, op in _drafted(tape, layouts).place.items()}
 

@@ -18,6 +18,7 @@ from ...arraytype import ArrayType
 from ...primitive import ZERO, Primitive, Sample, register
 from ...trace import TracedArray, apply
 from ..families import add_up, multilinear
+from ..gather_scatter import gather, scatter_add
 from ..stacked_matrices import Args, Bars
 from ..term_rules_of_sums import sparse_product
 
@@ -113,9 +114,18 @@ def _samples(square: bool) -> tuple[Sample, ...]:
     return tuple(Sample(lambda rng, t=t: make(rng, t), {"shape": shape, "transposed": t}) for t in (False, True))
 
 
+def _as_sums(
+    data: TracedArray, rows: TracedArray, cols: TracedArray, starts: TracedArray, x: TracedArray, *, shape: Shape, transposed: bool
+) -> object:
+    """Entries times the rows of `x` that they meet, added up."""
+    into, out_of = (cols, rows) if transposed else (rows, cols)
+    met = apply(gather, x, out_of) * data.reshape((-1, 1))
+    return apply(scatter_add, met, into, shape=(shape[transposed], x.shape[1]))
+
+
 product = multilinear(
     "sparse_matmul", _product_type, _product_transposes, ((0,), (4,)), evaluate=_product, batch=_batched(lambda: product),
-    family="opaque", terms=sparse_product, samples=_samples(square=False),
+    family="opaque", terms=sparse_product, spelled=_as_sums, samples=_samples(square=False),
 )
 
 # --- solves: A x = b, or A.T x = b, for the columns of b --------------------------------------

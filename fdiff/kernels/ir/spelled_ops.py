@@ -1,0 +1,27 @@
+"""Operations that no kernel computes, spelled in those that kernels do (`Primitive.spelled`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...tape import Builder, Node, Tape, rebuild
+from ...trace import Trace, TracedArray
+
+
+def spelled(tape: Tape) -> Tape:
+    """The tape with what stands for such operations in their place."""
+    places = [i for i, node in enumerate(tape.nodes) if node.primitive.spelled is not None]
+    if not places:
+        return tape
+    with Trace("kernel", lines=False) as trace:
+        ways = {i: _way(trace, tape.nodes[i]) for i in places}
+        return rebuild(tape, trace.builder, ways)
+
+
+def _way(trace: Trace, node: Node) -> Callable[[Builder, dict[int, int]], int]:
+    def enter(builder: Builder, ids: dict[int, int]) -> int:
+        assert node.primitive.spelled is not None
+        args = [TracedArray(trace, ids[a], builder.type(ids[a])) for a in node.args]
+        return trace.lift(node.primitive.spelled(*args, **dict(node.params)))
+
+    return enter
