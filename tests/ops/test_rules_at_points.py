@@ -7,7 +7,9 @@ Rows are made of the registry, so that a new function has one by itself.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import warnings
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -148,6 +150,26 @@ def _floating(ufunc):
     """Whether floating numbers give floating numbers, and whole ones do not."""
     kinds = [t.split("->") for t in ufunc.types]
     return any("d" in i and set(o) == {"d"} for i, o in kinds)
+
+
+# Left out: SciPy's infinity of Chebyshev polynomials of degree 1.5 has the wrong sign, and its
+# `hyperu` has few digits.
+CONSTANTS = {"whole": (-3, -2, -1, 0, 1, 2), "not whole": (-3.0, -2.5, -1.0, -0.5, 0.0, 0.5, 2.5)}
+
+
+def _rows_of_constants() -> dict[str, Row]:
+    """Functions with parameters that are constants, which are neither positive nor whole here."""
+    rows = {}
+    for (name, row), (kind, values) in itertools.product(UFUNC_ROWS.items(), CONSTANTS.items()):
+        constants = row.moving.count(False)
+        if any(row.moving) and 0 < constants < 3 and name != "hyperu":
+            each = [FLOATS if moves else values for moves in row.moving]
+            points = [np.array(v) for v in zip(*itertools.product(*each), strict=True)]
+            with warnings.catch_warnings(), contextlib.suppress(TypeError):
+                warnings.simplefilter("ignore")
+                row.call(*points)  # some take whole numbers alone
+                rows[f"{name}, {kind}"] = row._replace(points=points)
+    return rows
 
 
 SHAPES = {
@@ -338,6 +360,7 @@ def _right(got, known, name):
 
 
 UFUNC_ROWS, DISTRIBUTION_ROWS = _ufunc_rows(), _distribution_rows()
+CONSTANT_ROWS = _rows_of_constants()
 
 
 @pytest.mark.parametrize("name", UFUNC_ROWS)
@@ -351,6 +374,14 @@ def test_functions_of_numpy_and_scipy(name):
 def test_functions_of_numpy_and_scipy_in_all_directions(name):
     row = UFUNC_ROWS[name]
     assert compare(name, row, row.directions, NESTINGS)[0] == []
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", CONSTANT_ROWS)
+def test_constants_that_are_not_positive(name):
+    row = CONSTANT_ROWS[name]
+    assert compare(name.split(",")[0], row, row.directions[:1], FEW)[0] == []
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ Digital Library of Mathematical Functions (DLMF), https://dlmf.nist.gov.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import log as _log
 from math import pi
 from math import sqrt as _sqrt
@@ -256,22 +257,40 @@ def _expi_slope(x: TracedArray) -> object:
 
 
 def _lower(n: TracedArray, slope: object) -> object:
-    """`slope`, which is stated for degrees above 0, and 0 at degree 0."""
-    return np.where(n == 0, 0.0, slope)
+    """`slope`, which is stated for degrees above 0, and 0 for other whole degrees: SciPy's polynomial is 0 or 1 there."""
+    return np.where((n <= 0) & (n == np.floor(n)), 0.0, slope)
 
 
 def _below(n: TracedArray) -> object:
     return np.where(n == 0, 0, n - 1) if n.dtype.kind == "i" else np.where(n == 0, 0.0, n - 1)
 
 
-special("eval_legendre", lambda n, x, out: (LACKING, _lower(n, sc.eval_gegenbauer(_below(n), 1.5, x))), count, unit)
-special("eval_sh_legendre", lambda n, x, out: (LACKING, _lower(n, 2.0 * sc.eval_gegenbauer(_below(n), 1.5, 2.0 * x - 1.0))), count, share)
-special("eval_chebyt", lambda n, x, out: (LACKING, n * sc.eval_chebyu(_below(n), x)), count, unit)
-special("eval_chebyu", lambda n, x, out: (LACKING, _lower(n, 2.0 * sc.eval_gegenbauer(_below(n), 2.0, x))), count, unit)
-special("eval_chebyc", lambda n, x, out: (LACKING, n * sc.eval_chebys(_below(n), x)), count, unit)
-special("eval_chebys", lambda n, x, out: (LACKING, _lower(n, sc.eval_gegenbauer(_below(n), 2.0, 0.5 * x))), count, unit)
-special("eval_sh_chebyt", lambda n, x, out: (LACKING, 2.0 * n * sc.eval_sh_chebyu(_below(n), x)), count, share)
-special("eval_sh_chebyu", lambda n, x, out: (LACKING, _lower(n, 4.0 * sc.eval_gegenbauer(_below(n), 2.0, 2.0 * x - 1.0))), count, share)
+def _legendre(n: TracedArray, x: object) -> object:
+    """Slope of a Legendre polynomial; that of degree -1 - n is the same."""
+    degree = np.where(n < 0, -1 - n, n)
+    return _lower(degree, sc.eval_gegenbauer(_below(degree), 1.5, x))
+
+
+def _chebyshev(n: TracedArray, slope: Callable[..., object], x: object) -> object:
+    """Slope of one of the first kind by `slope`, of the second kind; that of degree -n is the same."""
+    degree = np.abs(n)
+    return degree * slope(_below(degree), x)
+
+
+def _chebyshev_second(n: TracedArray, x: object) -> object:
+    """Slope of one of the second kind, halved; that of degree -2 - n is the same but for the sign, and 0 for n = -1."""
+    degree = np.where(n == -1, 0, np.abs(n + 1) - 1)
+    return np.where(n < -1, -1, 1) * _lower(degree, sc.eval_gegenbauer(_below(degree), 2.0, x))
+
+
+special("eval_legendre", lambda n, x, out: (LACKING, _legendre(n, x)), count, unit)
+special("eval_sh_legendre", lambda n, x, out: (LACKING, 2.0 * _legendre(n, 2.0 * x - 1.0)), count, share)
+special("eval_chebyt", lambda n, x, out: (LACKING, _chebyshev(n, sc.eval_chebyu, x)), count, unit)
+special("eval_chebyu", lambda n, x, out: (LACKING, 2.0 * _chebyshev_second(n, x)), count, unit)
+special("eval_chebyc", lambda n, x, out: (LACKING, _chebyshev(n, sc.eval_chebys, x)), count, unit)
+special("eval_chebys", lambda n, x, out: (LACKING, _chebyshev_second(n, 0.5 * x)), count, unit)
+special("eval_sh_chebyt", lambda n, x, out: (LACKING, 2.0 * _chebyshev(n, sc.eval_sh_chebyu, x)), count, share)
+special("eval_sh_chebyu", lambda n, x, out: (LACKING, 4.0 * _chebyshev_second(n, 2.0 * x - 1.0)), count, share)
 special("eval_hermite", lambda n, x, out: (LACKING, 2.0 * n * sc.eval_hermite(_below(n), x)), count, unit)
 special("eval_hermitenorm", lambda n, x, out: (LACKING, n * sc.eval_hermitenorm(_below(n), x)), count, unit)
 special("eval_laguerre", lambda n, x, out: (LACKING, _lower(n, -sc.eval_genlaguerre(_below(n), 1.0, x))), count, unit)
@@ -282,7 +301,7 @@ def _genlaguerre_slopes(n: TracedArray, alpha: TracedArray, x: TracedArray, out:
 
 
 def _gegenbauer_slopes(n: TracedArray, alpha: TracedArray, x: TracedArray, out: TracedArray) -> tuple[object, ...]:
-    return (LACKING, LACKING, _lower(n, 2.0 * alpha * sc.eval_gegenbauer(_below(n), alpha + 1, x)))
+    return (LACKING, LACKING, np.where(alpha == 0, 0.0, _lower(n, 2.0 * alpha * sc.eval_gegenbauer(_below(n), alpha + 1, x))))
 
 
 special("eval_genlaguerre", _genlaguerre_slopes, count, order, unit)

@@ -15,7 +15,8 @@ special("hyp0f1", lambda v, z, out: (LACKING, sc.hyp0f1(v + 1, z) / v), order, r
 
 def _hyp1f1(a: np.ndarray, b: np.ndarray, x: np.ndarray) -> np.ndarray:
     """SciPy's function, and 1 for a = 0, where SciPy's is infinite if b is no positive number."""
-    return np.where((np.asarray(a) == 0) & np.isfinite(x), 1.0, sc.hyp1f1(a, b, x))
+    value, constant = sc.hyp1f1(a, b, x), np.asarray(a) == 0
+    return np.where(constant & np.isfinite(x), 1.0, value) if np.any(constant) else value
 
 
 def _of_hyp1f1(a: TracedArray, b: TracedArray, x: TracedArray, out: TracedArray) -> tuple[object, ...]:
@@ -29,7 +30,8 @@ special("hyp1f1", _of_hyp1f1, order, order, real)
 def _hyp2f1(a: np.ndarray, b: np.ndarray, c: np.ndarray, z: np.ndarray) -> np.ndarray:
     """SciPy's function, which divides by the sum of a polynomial where c is no positive number: nan for 0."""
     value = sc.hyp2f1(a, b, c, z)
-    return np.where(np.isnan(value) & pole(c) & (pole(a) | pole(b)) & np.isfinite(z), 0.0, value)
+    lost = np.isnan(value)
+    return np.where(lost & pole(c) & (pole(a) | pole(b)) & np.isfinite(z), 0.0, value) if np.any(lost) else value
 
 
 def _of_hyp2f1(a: TracedArray, b: TracedArray, c: TracedArray, z: TracedArray, out: TracedArray) -> tuple[object, ...]:
@@ -45,8 +47,9 @@ special("hyp2f1", _of_hyp2f1, order, order, order, unit)
 
 def _hyperu(a: np.ndarray, b: np.ndarray, x: np.ndarray) -> np.ndarray:
     """SciPy's function; at 0 the value of a polynomial also where b > 1 (DLMF 13.2.7)."""
-    wide = np.asarray(a, float)
-    return np.where((x == 0) & pole(wide), sc.poch(wide - b + 1.0, -wide), sc.hyperu(wide, b, x))
+    wide, zero = np.asarray(a, float), np.asarray(x) == 0
+    value = sc.hyperu(wide, b, x)
+    return np.where(zero & pole(wide), sc.poch(wide - b + 1.0, -wide), value) if np.any(zero) else value
 
 
 def _of_hyperu(a: TracedArray, b: TracedArray, x: TracedArray, out: TracedArray) -> tuple[object, ...]:

@@ -188,14 +188,14 @@ special("nbdtrc", lambda k, n, p, out: (ZERO, LACKING, lambda: -_failures_densit
 
 def _failures_density(k: TracedArray, n: TracedArray, p: TracedArray) -> object:
     """Derivative in p of the probability of at most k failures before the n-th success."""
-    return beta_density(np.floor(1.0 * n), np.floor(k) + 1.0, p)
+    return beta_density(np.floor(1.0 * n), np.trunc(1.0 * k) + 1.0, p)  # SciPy takes -0.5 for 0
 
 
 def _binomial_density(k: TracedArray, n: TracedArray, p: TracedArray) -> object:
-    """Derivative in p of the probability of more than k successes out of n; 0 from k = n on."""
+    """Derivative in p of the probability of more than k successes out of n; 0 from k = n on, and below 0."""
     low, n = np.floor(k), np.floor(1.0 * n)
-    whole = low >= n
-    return np.where(whole, 0.0, beta_density(np.where(whole, 1.0, low + 1.0), np.where(whole, 1.0, n - low), p))
+    sure = (low >= n) | (low < 0)
+    return np.where(sure, 0.0, beta_density(np.where(sure, 1.0, low + 1.0), np.where(sure, 1.0, n - low), p))
 
 
 # The F distribution: betainc at ``r / (1 + r)`` with r = s x, where s = dfn / dfd, and half the degrees of freedom.
