@@ -29,6 +29,7 @@ import fdiff.intact_numpy as np
 from ..errors import warn
 from ..process.forking import no_fork
 from .compilers import LLVM, described
+from .file_owners import trusted
 from .loaded_code import digest
 
 # Of object code: what they import from elsewhere in `kernels` is among them, or does not matter.
@@ -168,16 +169,6 @@ def _user() -> int:
     return os.geteuid() if hasattr(os, "geteuid") else 0
 
 
-def _trusted(status: os.stat_result) -> bool:
-    """Whether nobody else can have written it: the owner is this user or root, as ssh demands.
-
-    On Windows nobody else can write to a user's cache directory.
-    """
-    return not hasattr(os, "geteuid") or (
-        status.st_uid in (os.geteuid(), 0) and not status.st_mode & 0o022
-    )
-
-
 def _usable(path: Path | None) -> Path | None:
     """`path` as a directory that no other user can write to, else None."""
     if path is None:
@@ -188,7 +179,7 @@ def _usable(path: Path | None) -> Path | None:
         status = path.lstat()
     except (OSError, ValueError):
         return None
-    return path if stat.S_ISDIR(status.st_mode) and _trusted(status) else None
+    return path if stat.S_ISDIR(status.st_mode) and trusted(status, path) else None
 
 
 def _key() -> bytes:
@@ -210,14 +201,15 @@ def _file_name(name: str) -> str:
 def has(name: str) -> bool:
     """Whether the disk holds an entry called `name`."""
     for folder in _folders():
+        path = folder / _file_name(name)
         with suppress(OSError):
-            if _ours((folder / _file_name(name)).lstat()):
+            if _ours(path.lstat(), path):
                 return True
     return False
 
 
-def _ours(status: os.stat_result) -> bool:
-    return stat.S_ISREG(status.st_mode) and _trusted(status)
+def _ours(status: os.stat_result, where: Path | int) -> bool:
+    return stat.S_ISREG(status.st_mode) and trusted(status, where)
 
 
 def read(name: str, kind: str) -> bytes | None:
@@ -242,7 +234,7 @@ def _payload(path: Path, name: str, kind: str) -> bytes | None:
         with _opened(path) as file:
             status = os.fstat(file.fileno())  # of what is open, whatever has its name now
             size = status.st_size - _HEAD
-            if not _ours(status) or not 0 <= size <= _LARGEST:
+            if not _ours(status, file.fileno()) or not 0 <= size <= _LARGEST:
                 return None
             head = file.read(_HEAD)
             if head[:-_DIGEST] != _MAGIC + size.to_bytes(8, "little"):
