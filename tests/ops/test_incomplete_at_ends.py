@@ -10,6 +10,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 import scipy.special as sc
+import scipy.stats as st
 
 import fdiff
 
@@ -123,6 +124,18 @@ ROWS = {
     ),
     "chdtri(1, 1)": (sc.chdtri, lambda v, p: 2 * gamma_quantile(v / 2, 1 - p), (1.0, 1.0), (1,)),
     "chdtri(v, 1) in v": (sc.chdtri, lambda v, p: mp.mpf(0), (3.0, 1.0), (0,)),
+    "the quantile of chi(1) at 0": (
+        st.chi.ppf,
+        lambda q, df: mp.sqrt(2) * mp.erfinv(q),
+        (0.0, 1.0),
+        (0,),
+    ),
+    "the quantile of nakagami(1/4) at 1": (
+        st.nakagami.isf,
+        lambda q, nu: mp.sqrt(gamma_quantile(nu, 1 - q) / nu),
+        (1.0, 0.25),
+        (0,),
+    ),
     "betaincinv(1, b, 0)": (sc.betaincinv, beta_quantile, (1.0, 2.5, 0.0), (1, 2)),
     "betaincinv(1/2, b, 0)": (sc.betaincinv, beta_quantile, (0.5, 1.7, 0.0), (1, 2)),
     "betaincinv(a, 1/2, 1)": (
@@ -157,6 +170,7 @@ ROWS = {
     ),
 }
 BACKWARDS = (
+    "the quantile of nakagami(1/4) at 1",
     "gammainccinv(1/2, 1)",
     "chdtri(1, 1)",
     "betaincinv(a, 1/2, 1)",

@@ -726,10 +726,9 @@ a support, with two exceptions. There fdiff returns 0, the derivative from outsi
 A density that is a power of x at 0, such as the density of `gamma` with shape 1, follows the row
 `0**y` at 0 above.
 
-The derivative is NaN, although it exists: for quantiles of 0 or 1 of `lognorm`, `invweibull`,
-`chi`, `nakagami` and `invgamma` with respect to parameters; and where a parameter of 0 meets an
-argument at an end, for derivatives of `gdtr(0, b, 0)` with respect to x if b is at most 1, and from
-the second on of `betainc(0, b, 1)` and `betainc(a, 0, 0)`.
+The derivative is NaN, although it exists, where a parameter of 0 meets an argument at an end: for
+derivatives of `gdtr(0, b, 0)` with respect to x if b is at most 1, and from the second on of
+`betainc(0, b, 1)` and `betainc(a, 0, 0)`.
 
 At (0, 0), `rel_entr` and `kl_div` have no gradient. They have a derivative along each line into the
 first quadrant: for `rel_entr` it is `a log(a / b)` in the direction `(a, b)`, which is not linear.

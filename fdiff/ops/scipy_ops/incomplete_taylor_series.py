@@ -199,8 +199,8 @@ def _log_scale(a: np.ndarray, b: np.ndarray | None, orders: tuple[int, int]) -> 
     return out
 
 
-def _over_start(a: np.ndarray, b: np.ndarray | None, terms: int, j: int) -> Jet:
-    """``x / u`` as a series in ``u = (c y)**(1 / a)``, whose other axis are the powers of the increment of `b`.
+def _over_start(a: np.ndarray, b: np.ndarray | None, terms: int, j: int, root: int) -> Jet:
+    """The root of ``x / u`` as a series in ``u = (c y)**(1 / a)``, whose other axis are the powers of the increment of `b`.
 
     With L = log(x / u), ``1 + u L' = exp(-a L) e**x``, or ``(1 - x)**(1 - b)`` in place of e**x, gives one coefficient after the other.
     """
@@ -216,25 +216,25 @@ def _over_start(a: np.ndarray, b: np.ndarray | None, terms: int, j: int) -> Jet:
                 rest = _times(x, rest + _linear(np.full_like(a, 1.0 / k), 0.0, 0.0, orders))
             rest = _times(rest, _linear(b - 1.0, 0.0, 1.0, orders))
         logarithm[m] = _exp(rest - a * logarithm, np.ones_like(a))[m] / (m + a)
-    return _exp(logarithm, np.ones_like(a))
+    return _exp(logarithm / root, np.ones_like(a))
 
 
-def _of_powers(a: np.ndarray, b: np.ndarray | None, y: np.ndarray, j: int, n: int) -> np.ndarray:
-    """The derivative of order `j` in `b` and `n` in y next to y = 0, where 1 / a is a whole number, and so x a power series in y."""
-    step = np.rint(1.0 / a).astype(int)
-    term = -(-n // step)  # the first one that is not lost
-    power = 1.0 * term * step
-    series = _over_start(a, b, n, j)[term - 1, :, np.arange(a.size)].T[None]
+def _of_powers(a: np.ndarray, b: np.ndarray | None, y: np.ndarray, j: int, n: int, root: int) -> np.ndarray:
+    """The derivative of order `j` in `b` and `n` in y next to y = 0, where ``x**(1 / root)`` is a power series in y."""
+    first = np.rint(1.0 / (root * a)).astype(int)
+    term = -((first - n) // (root * first))  # the first one that is not lost; its power is first (1 + root term)
+    power = 1.0 * first * (1 + root * term)
+    series = _over_start(a, b, n, j, root)[term, :, np.arange(a.size)].T[None]
     scale = _log_scale(a, b, (0, j))
     size = np.exp(power * scale[0, 0]) * np.prod([power - k for k in range(n)], axis=0) * np.power(y, power - n)
     scale[0, 0] = 0.0
     return factorial(j) * _times(series, _exp(power * scale, size))[0, j]
 
 
-def _of_first_term(a: np.ndarray, b: np.ndarray | None, y: np.ndarray, orders: tuple[int, int], n: int) -> np.ndarray:
-    """Derivatives of u: of order `n` in y, and in the parameters."""
+def _of_first_term(a: np.ndarray, b: np.ndarray | None, y: np.ndarray, orders: tuple[int, int], n: int, root: int) -> np.ndarray:
+    """Derivatives of the root of u: of order `n` in y, and in the parameters."""
     one = _linear(np.ones_like(a), 0.0, 0.0, orders)
-    inverse = _over(one, _linear(a, 1.0, 0.0, orders))
+    inverse = _over(one, root * _linear(a, 1.0, 0.0, orders))
     exponent = _log_scale(a, b, orders)
     exponent[0, 0] += np.log(y)
     exponent, factor = _times(inverse, exponent), one
@@ -247,29 +247,31 @@ def _of_first_term(a: np.ndarray, b: np.ndarray | None, y: np.ndarray, orders: t
     return np.where(size == 0, 0.0, factorial(orders[0]) * factorial(orders[1]) * out)
 
 
-def quantile_at_start(a: np.ndarray, b: np.ndarray | None, start: np.ndarray, y: np.ndarray, *, i: int, j: int, n: int) -> np.ndarray:
-    """Derivative of order `i` in `a`, `j` in `b` and `n` in y of the x that solves ``gammainc(a, x) = y`` or ``betainc(a, b, x) = y``.
+def quantile_at_start(
+    a: np.ndarray, b: np.ndarray | None, start: np.ndarray, y: np.ndarray, *, i: int, j: int, n: int, root: int = 1
+) -> np.ndarray:
+    """Derivative of order `i` in `a`, `j` in `b` and `n` in y of a root of x, where ``gammainc(a, x) = y`` or ``betainc(a, b, x) = y``.
 
     Where x is so small that it is the first term of its series (`start`), and 0 elsewhere. At y = 0 it is that of a power of y:
-    0, infinite, or nan where it has none, unless 1 / a is a whole number.
+    0, infinite, or nan where it has none, unless the exponent is a whole number.
     """
     out = np.zeros(np.broadcast_shapes(*[np.shape(v) for v in (a, b, start, y) if v is not None]))
     if np.any(start):
         at = np.broadcast_to(start, out.shape)
         s, t, q = (None if v is None else np.broadcast_to(v, out.shape)[at].astype(float) for v in (a, b, y))
         with np.errstate(all="ignore"):
-            out[at] = _next_to_start(s, t, q, i, j, n)
+            out[at] = _next_to_start(s, t, q, (i, j), n, root)
     return out
 
 
-def _next_to_start(s: np.ndarray, t: np.ndarray | None, q: np.ndarray, i: int, j: int, n: int) -> np.ndarray:
-    power = 1.0 / s
+def _next_to_start(s: np.ndarray, t: np.ndarray | None, q: np.ndarray, orders: tuple[int, int], n: int, root: int) -> np.ndarray:
+    power = 1.0 / (root * s)
     falling = np.prod([power - k for k in range(n)], axis=0)
-    limit = np.inf * np.sign(falling) if i == j == 0 else np.nan
+    limit = np.inf * np.sign(falling) if orders == (0, 0) else np.nan
     out = np.where(power > n, 0.0, limit)
     if np.any(inner := (q > 0) & (s > 0)):
-        out[inner] = _of_first_term(s[inner], None if t is None else t[inner], q[inner], (i, j), n)
+        out[inner] = _of_first_term(s[inner], None if t is None else t[inner], q[inner], orders, n, root)
     whole = (power == np.rint(power)) & (power >= 1) & (power <= n)
-    if i == 0 and np.any(whole):
-        out[whole] = _of_powers(s[whole], None if t is None else t[whole], q[whole], j, n)
+    if orders[0] == 0 and np.any(whole):
+        out[whole] = _of_powers(s[whole], None if t is None else t[whole], q[whole], orders[1], n, root)
     return out

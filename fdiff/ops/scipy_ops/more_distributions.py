@@ -23,6 +23,7 @@ from .distributions import (
     power_density,
     times_log,
 )
+from .special_incomplete import root_of_gamma_quantile
 
 
 def _log_mass(a: object, b: object) -> object:
@@ -121,7 +122,7 @@ MORE_DISTRIBUTIONS = (
         logcdf=lambda x, c: -np.power(-x, c), sf=lambda x, c: -np.expm1(-np.power(-x, c)), ppf=lambda q, c: -np.power(-np.log(q), 1.0 / c),
     )),
     (st.invweibull, law(
-        "invweibull", 1.0, 0.0, INF, inner_only=True,
+        "invweibull", 1.0, 0.0, INF, inner_only=True, steep=True,
         logpdf=flat_start(lambda x, c: np.log(c) - (c + 1.0) * np.log(x) - np.power(x, -c)), cdf=lambda x, c: np.exp(-np.power(x, -c)),
         logcdf=lambda x, c: -np.power(x, -c), sf=lambda x, c: -np.expm1(-np.power(x, -c)),
         ppf=lambda q, c: np.power(-np.log(q), -1.0 / c), isf=lambda q, c: np.power(-np.log1p(-q), -1.0 / c),
@@ -175,14 +176,16 @@ MORE_DISTRIBUTIONS = (
         logpdf=lambda x, df: times_log(df - 1.0, x) + _log_chi_rest(x, df),
         pdf=lambda x, df: power_density(x, df - 1.0, _log_chi_rest(x, df)),
         cdf=lambda x, df: sc.gammainc(0.5 * df, 0.5 * x**2), sf=lambda x, df: sc.gammaincc(0.5 * df, 0.5 * x**2),
-        ppf=lambda q, df: np.sqrt(2.0 * sc.gammaincinv(0.5 * df, q)), isf=lambda q, df: np.sqrt(2.0 * sc.gammainccinv(0.5 * df, q)),
+        ppf=lambda q, df: root_of_gamma_quantile(0.5 * df, q, 2.0, upper=False),
+        isf=lambda q, df: root_of_gamma_quantile(0.5 * df, q, 2.0, upper=True),
     )),
     (st.nakagami, law(
         "nakagami", 1.0, 0.0, INF, inner_only=True,
         logpdf=lambda x, nu: times_log(2.0 * nu - 1.0, x) + _log_nakagami_rest(x, nu),
         pdf=lambda x, nu: power_density(x, 2.0 * nu - 1.0, _log_nakagami_rest(x, nu)),
         cdf=lambda x, nu: sc.gammainc(nu, nu * x * x), sf=lambda x, nu: sc.gammaincc(nu, nu * x * x),
-        ppf=lambda q, nu: np.sqrt(1.0 / nu * sc.gammaincinv(nu, q)), isf=lambda q, nu: np.sqrt(1.0 / nu * sc.gammainccinv(nu, q)),
+        ppf=lambda q, nu: root_of_gamma_quantile(nu, q, 1.0 / nu, upper=False),
+        isf=lambda q, nu: root_of_gamma_quantile(nu, q, 1.0 / nu, upper=True),
     )),
     (st.halfnorm, law(
         "halfnorm", 1.0, 0.0, INF,
@@ -208,7 +211,7 @@ MORE_DISTRIBUTIONS = (
         ppf=lambda q, a: np.power(q, 1.0 / a),
     )),
     (st.invgamma, law(
-        "invgamma", 1.0, 0.0, INF, inner_only=True,
+        "invgamma", 1.0, 0.0, INF, inner_only=True, steep=True,
         logpdf=flat_start(lambda x, a: -(a + 1.0) * np.log(x) - sc.gammaln(a) - 1.0 / x), cdf=lambda x, a: sc.gammaincc(a, 1.0 / x),
         sf=lambda x, a: sc.gammainc(a, 1.0 / x), ppf=lambda q, a: 1.0 / sc.gammainccinv(a, q), isf=lambda q, a: 1.0 / sc.gammaincinv(a, q),
     )),

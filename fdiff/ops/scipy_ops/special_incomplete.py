@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fdiff.intact_numpy as np
+from fdiff.intact_scipy import special as sc
 
 from ...primitive import ZERO
 from ...trace import TracedArray, apply
@@ -68,17 +69,26 @@ special("chdtr", lambda v, x, out: _chi_square_slopes(v, x, 1.0), positive, posi
 special("chdtrc", lambda v, x, out: _chi_square_slopes(v, x, -1.0), positive, positive)
 
 
-def _at_start_slopes(a: TracedArray, start: TracedArray, y: TracedArray, out: TracedArray, i: int, n: int) -> tuple[object, ...]:
-    return (lambda: apply(gamma_start, a, start, y, i=i + 1, n=n), ZERO, lambda: apply(gamma_start, a, start, y, i=i, n=n + 1))
+def _at_start_slopes(a: TracedArray, start: TracedArray, y: TracedArray, out: TracedArray, i: int, n: int, root: int) -> tuple[object, ...]:
+    by = lambda i, n: lambda: apply(gamma_start, a, start, y, i=i, n=n, root=root)  # noqa: E731 - a rule each
+    return (by(i + 1, n), ZERO, by(i, n + 1))
 
 
-def _at_start(a: np.ndarray, start: np.ndarray, y: np.ndarray, *, i: int, n: int) -> np.ndarray:
-    return quantile_at_start(a, None, start, y, i=i, j=0, n=n)
+def _at_start(a: np.ndarray, start: np.ndarray, y: np.ndarray, *, i: int, n: int, root: int) -> np.ndarray:
+    return quantile_at_start(a, None, start, y, i=i, j=0, n=n, root=root)
 
 
-# Derivatives of ``gammaincinv(a, y)`` where that is 0: there the theorem on implicit functions divides by 0 or infinity.
-_FIRST = ({"i": 0, "n": 1}, {"i": 1, "n": 0})
+# Derivatives of ``gammaincinv(a, y)``, or of a root of it, where that is 0: the theorem on implicit functions divides by 0 or infinity.
+_FIRST = ({"i": 0, "n": 1, "root": 1}, {"i": 1, "n": 0, "root": 2})
 gamma_start = special("gammaincinv_at_start", _at_start_slopes, positive, everywhere, probability, evaluate=_at_start, params=_FIRST)
+
+
+def root_of_gamma_quantile(a: object, y: object, factor: object, *, upper: bool) -> object:
+    """``sqrt(factor * gammaincinv(a, y))``, or of its complement (`upper`), with the derivatives that it has where that is 0."""
+    x = sc.gammainccinv(a, y) if upper else sc.gammaincinv(a, y)
+    zero = x == 0
+    at_start = apply(gamma_start, a, zero, 1.0 - y if upper else y, i=0, n=0, root=2)
+    return np.where(zero, np.sqrt(factor) * at_start, np.sqrt(factor * np.where(zero, 1.0, x)))
 
 
 def _gamma_quantile_slopes(a: TracedArray, y: TracedArray, x: TracedArray, sign: float) -> tuple[object, ...]:
@@ -86,7 +96,7 @@ def _gamma_quantile_slopes(a: TracedArray, y: TracedArray, x: TracedArray, sign:
     zero = x == 0
     inner = np.where(zero, 1.0, x)
     by_a, by_x = _unscaled(a, inner, 1.0)
-    at_start = lambda i, n: apply(gamma_start, a, zero, y if sign > 0 else 1.0 - y, i=i, n=n)  # noqa: E731 - if needed
+    at_start = lambda i, n: apply(gamma_start, a, zero, y if sign > 0 else 1.0 - y, i=i, n=n, root=1)  # noqa: E731 - if needed
     return (
         lambda: np.where(zero, at_start(1, 0), -by_a() / by_x()),
         lambda: np.where(zero, sign * at_start(0, 1), sign / by_x()),

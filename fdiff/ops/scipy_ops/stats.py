@@ -91,9 +91,11 @@ def _probability(law: Law, name: str, z: TracedArray, shapes: tuple[object, ...]
 def _quantile(law: Law, name: str, q: object, shapes: tuple[object, ...], loc: object, scale: object) -> object:
     low, high = law.support(*shapes) if name == "ppf" else law.support(*shapes)[::-1]
     p = of_reals(q).astype(np.float64)
-    within = (p >= 0) & (p <= 1)
+    within = (p > 0) & (p < 1) if law.steep else (p >= 0) & (p <= 1)
     value = law.formula(name)(np.where(within, p, 0.5), *shapes)
     end = np.where(p == 0, low, np.where(p == 1, high, np.nan))
+    if law.steep:
+        end = end + np.sqrt(p if name == "ppf" else 1.0 - p) * (1.0 / shapes[0])
     value = np.where(within & ~np.isnan(value) & ~np.isinf(end), value, end)
     value = value if type(scale) is int and scale == 1 else value * scale
     return value if type(loc) is int and loc == 0 else value + loc
