@@ -16,11 +16,14 @@ from typing import TypeVar
 
 import fdiff.intact_numpy as np
 
-from .user_lines import Line, show_line, shown_place, user_line
+from .user_lines import Line, printable, printable_lines, show_line, shown_place, user_line
 
 
 class FdiffError(Exception):
     """Base class of every error of fdiff."""
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*[printable_lines(a) if isinstance(a, str) else a for a in args])
 
 
 E = TypeVar("E", bound=FdiffError)
@@ -123,7 +126,7 @@ def warn(text: str, category: type[Warning], line: Line | None = None) -> None:
     """Warn at a line of the user's, by default that which is running."""
     for prepare in before_warning:
         prepare()
-    where = line or user_line()
+    text, where = printable_lines(text), line or user_line()
     if where is None:
         warnings.warn(text, category, stacklevel=3)
     else:
@@ -132,13 +135,13 @@ def warn(text: str, category: type[Warning], line: Line | None = None) -> None:
 
 def called(name: str, f: object) -> str:
     """The public call as the user typed it, for messages: ``jacobian(model)``."""
-    return f"{name}({getattr(f, '__name__', type(f).__name__)})"
+    return printable(f"{name}({getattr(f, '__name__', type(f).__name__)})")
 
 
 def message(call: str, fact: str, way_out: str = "", line: Line | None = None) -> str:
     """One message in the form every fdiff error has: call, fact, line, way out."""
     tail = f"\n{way_out}" if way_out else ""
-    return f"{call}: {fact}{show_line(line)}{tail}"
+    return printable_lines(f"{call}: {fact}{show_line(line)}{tail}")
 
 
 def failure(kind: type[E], call: str, fact: str, way_out: str) -> E:

@@ -31,7 +31,7 @@ from .node import (
 from .primitive import Primitive
 from .process.environment import verifying
 from .process.forking import no_fork
-from .user_lines import Line, numbered, show_line, with_line
+from .user_lines import Line, numbered, printable, show_line, with_line
 
 __all__ = [
     "CONSTANT", "INPUT", "ITEM", "Builder", "Constant", "Node", "Params", "Tape", "Types", "Way",
@@ -112,7 +112,7 @@ class Tape:
             types = ", ".join(map(str, node.types))
             told = dict.fromkeys(map(numbered, self.lines.get(i, ())))
             line = "; ".join(show_line(line).strip() for line in told)
-            rows.append((f"%{i}", types, operation_text(node), line))
+            rows.append((f"%{i}", types, printable(operation_text(node)), printable(line)))
         return rows
 
     def __str__(self) -> str:

@@ -124,7 +124,7 @@ def trim(error: BaseException, name: str = "", f: object = None) -> None:
         one = one.__cause__ or (None if one.__suppress_context__ else context)
     if own is not None:
         rest = error.__traceback__
-        error.__traceback__ = TracebackType(rest, own.tb_frame, own.tb_lasti, own.tb_lineno)
+        error.__traceback__ = TracebackType(rest, own.tb_frame, own.tb_lasti, own.tb_lineno or 1)
 
 
 def public(function: Callable[P, R]) -> Callable[P, R]:
@@ -288,5 +288,5 @@ def _of_others(traceback: TracebackType | None) -> TracebackType | None:
         traceback = traceback.tb_next
     kept: TracebackType | None = None
     for entry in reversed(entries):
-        kept = TracebackType(kept, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+        kept = TracebackType(kept, entry.tb_frame, entry.tb_lasti, entry.tb_lineno or 1)
     return kept

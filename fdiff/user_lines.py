@@ -130,9 +130,24 @@ def line_in(traceback: TracebackType | None) -> Line | None:
     while traceback is not None:
         name = traceback.tb_frame.f_code.co_filename
         if not is_internal(name):
-            found = name, traceback.tb_lineno
+            found = name, traceback.tb_lineno or 1  # an instruction may have no line
         traceback = traceback.tb_next
     return found
+
+
+def printable(text: str) -> str:
+    """A name without what moves the cursor or changes colours of a terminal: escaped as in code.
+
+    Names of functions, files and dtypes, and lines of files, may hold anything.
+    """
+    if text.isprintable():
+        return text
+    return "".join([c if c.isprintable() else c.encode("unicode_escape").decode() for c in text])
+
+
+def printable_lines(text: str) -> str:
+    """The same of a text of several lines."""
+    return text if text.isprintable() else "\n".join(map(printable, text.split("\n")))
 
 
 def show_line(line: Line | None) -> str:
@@ -167,7 +182,7 @@ def cell_label(name: str) -> str:
 
 def file_label(name: str) -> str:
     """The name by which a message calls a file: the last part of its path, or that of a cell."""
-    return cell_label(name) or Path(name).name
+    return printable(cell_label(name) or Path(name).name)
 
 
 def shown_place(line: Line) -> tuple[str, int]:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Self
 
 from ..errors import InputError, failure
 from ..tracebacks import ask, name_of, public_class
-from ..user_lines import Line
+from ..user_lines import Line, printable
 from .argument_checks import require_function, require_recorded
 from .array_kinds import ArrayKind
 from .recipes import Recipe
@@ -168,7 +168,7 @@ class GraphNode:
         return add_hook(self.own_hooks().before, fn)
 
     def __repr__(self) -> str:
-        return f"<{self.name()} object at {id(self):#x}>"
+        return f"<{printable(self.name())} object at {id(self):#x}>"
 
 
 class AccumulateGrad(GraphNode):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from .. import kernels
 from ..errors import UnsupportedError, failure
-from ..process import background
+from ..process import background, interruptible
 from ..process.forking import no_fork
 from ..process.progress import Stage
 from ..tape import Tape
@@ -168,6 +168,11 @@ class BytecodeTier:
         if forced:
             raise defect.error("FDIFF_TIER=evaluate") from None
         defect.warn()
+
+    @property
+    def is_long(self) -> bool:
+        """Whether exceptions of signal handlers are to end the wait for a call."""
+        return interruptible.LONG < self._fastest < math.inf
 
     def account(self, seconds: float) -> None:
         """Account for a call run as bytecode; the first includes loading, and does not count."""

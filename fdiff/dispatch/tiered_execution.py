@@ -31,6 +31,7 @@ from ..errors import CompileError
 from ..interpret import Interpreter
 from ..process import observation
 from ..process.forking import no_fork
+from ..process.interruptible import answering
 from ..tape import Tape
 from .break_even import Account, Layouts, in_words
 from .bytecode_tier import BytecodeTier, waited
@@ -228,7 +229,7 @@ class Runner:
     ) -> Sequence[np.ndarray]:
         """The outputs by bytecode."""
         if observation.observer is None:
-            return run(arrays)
+            return answering(partial(run, arrays)) if self._bytecode.is_long else run(arrays)
         with no_fork:
             from .observed_kernels import observed_bytecode  # noqa: PLC0415 - profiles alone need it
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from ..kernels import Fusion
 from ..tape import Tape
-from ..user_lines import numbered, show_line
+from ..user_lines import numbered, printable_lines, show_line
 from .costs import LONGEST
 from .report import Cost, Facts, StepFact
 from .wording import (
@@ -33,7 +33,8 @@ def text_of(told: Facts) -> str:
     for number, step in enumerate(told.steps):
         parts += [_execution(step, number, len(told.steps)), _kernel(step)]
     parts.append(_dependence(told))
-    return "\n\n".join("\n".join(lines) for part in parts if (lines := list(part)))
+    whole = "\n\n".join("\n".join(lines) for part in parts if (lines := list(part)))
+    return printable_lines(whole)
 
 
 def _head(told: Facts) -> Iterator[str]:

@@ -17,10 +17,11 @@ from typing import Any, Generic, Self, TypeVar
 
 from ..dispatch.arguments import Function
 from ..dispatch.program import OwnsPrograms
-from ..errors import InputError, failure, shown
+from ..errors import InputError, called, failure, shown
 from ..primitive import HOOKS
 from ..trace import tracing
 from ..tracebacks import public_class
+from ..user_lines import printable
 from .annotations import P, R
 from .options import check_callable, is_int
 from .rule_construction import call_with_rule
@@ -53,9 +54,7 @@ class CustomFunction(OwnsPrograms, Generic[P, R]):
     @property
     def call(self) -> str:
         """The public name, for messages."""
-        return (
-            self.title or f"{self.name}({getattr(self.fun, '__name__', type(self.fun).__name__)})"
-        )
+        return printable(self.title) or called(self.name, self.fun)
 
     @property
     def defined(self) -> bool:

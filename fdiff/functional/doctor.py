@@ -7,6 +7,7 @@ import sys
 from .. import kernels
 from ..process.forking import no_fork
 from ..tracebacks import public
+from ..user_lines import printable_lines
 
 _WIDTH = 16  # of the names of facts
 
@@ -19,7 +20,7 @@ class InstallationReport(dict[str, str]):
         self._printed = False
 
     def __str__(self) -> str:
-        return "\n".join(f"{name:{_WIDTH}}{fact}" for name, fact in self.items())
+        return printable_lines("\n".join(f"{name:{_WIDTH}}{fact}" for name, fact in self.items()))
 
     def __repr__(self) -> str:
         """The lines; once they have been printed, that they have."""

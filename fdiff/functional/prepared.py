@@ -26,7 +26,7 @@ from ..errors import InputError, UnsupportedError, called, failure, shown
 from ..process.progress import Stage
 from ..trace.trace_stack import stack
 from ..tracebacks import line_of, public
-from ..user_lines import file_label
+from ..user_lines import file_label, printable
 from .annotations import A, Array, P, Point, R, X
 from .device_calls import placed, tracing_for
 from .documentation import ComputedAttribute, call_form, document, signature
@@ -313,7 +313,7 @@ def _name(f: Function) -> str:
         name, _, place = _name(f.__wrapped__).partition(", ")
         return f"{f.__fdiff__}({name})" + (place and f", {place}")
     line = line_of(f)
-    name = str(getattr(f, "__name__", type(f).__name__))
+    name = printable(str(getattr(f, "__name__", type(f).__name__)))
     return f"{name}, {file_label(line[0])}:{line[1]}" if line else name
 
 

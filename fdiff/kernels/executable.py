@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from functools import partial
 from itertools import accumulate
+from time import perf_counter
 from typing import Any, NamedTuple, cast
 
 import fdiff.intact_numpy as np
 
 from ..arraytype import ArrayType
 from ..errors import CompileError
+from ..process import interruptible
 from ..tape import Tape
 from ..user_lines import is_foreign
 from .ir.kernel_graph import Values
@@ -107,6 +110,8 @@ class Executable:
             self._inputs += (KernelInput(len(self._inputs), (stamps,), np.dtype(np.int64)),)
         self._owners = values.owners
         self._bound = self._bind(values)
+        # Ctrl-C is answered while it runs, until a call shows that it need not be.
+        self._is_long = not self._is_brief
         self._call_parts: CallParts | None = None
         self._called = self._needed_libm = False
         # never a bound method: a cycle would leave when its machine code is freed to the collector
@@ -136,7 +141,7 @@ class Executable:
         So a program that calls once does not wait until the stub is compiled.
         """
         called, self._called = self._called, True
-        call = self._kernel.stub() if called else 0
+        call = self._kernel.stub() if called and not self._is_long else 0
         if not call:
             return False
         result = [ResultStep("OUTPUT", k) for k in range(len(self._made))]
@@ -147,8 +152,11 @@ class Executable:
         return True
 
     def parts(self) -> CallParts | None:
-        """What a call consists of; None as long as the entry stub is being compiled."""
-        if self._call_parts is None and (call := self._kernel.stub()):
+        """What a call consists of; None as long as the entry stub is being compiled.
+
+        A long one has none: its calls go through Python.
+        """
+        if self._call_parts is None and not self._is_long and (call := self._kernel.stub()):
             self._call_parts = CallParts(self._bound, self._inputs, self._made, call)
         return self._call_parts
 
@@ -170,7 +178,9 @@ class Executable:
         first = len(self._inputs)
         written = [KernelInput(first + k, *made, written=k) for k, made in enumerate(self._made)]
         run = call_through_python(bound, (*self._inputs, *written), (), status=True)
-        status = run(*given, *outs)
+        begin, work = perf_counter(), partial(run, *given, *outs)
+        status = interruptible.answering(work) if self._is_long else work()
+        self._is_long = self._is_long and perf_counter() - begin > interruptible.LONG
         assert status is not None, "a kernel was given what its tape has no inputs for"
         return cast("int", status)
 
@@ -219,8 +229,9 @@ class Executable:
         spare = _spare.setdefault(size, np.zeros(1, np.int64)) if keep else np.zeros(1, np.int64)
         shapes = [*self._made, *((i.shape, i.dtype) for i in self._inputs)]
         brief = size + sum(_bytes(*pair) for pair in shapes) <= _BRIEF and not kernel.addresses
+        self._is_brief = brief and not kernel.run
         made = BoundKernel(
-            0, ints, floats, values.arrays, size, spare, keep, not brief or bool(kernel.run), None
+            0, ints, floats, values.arrays, size, spare, keep, not self._is_brief, None
         )
         return self._with_code(made, kernel.code)
 

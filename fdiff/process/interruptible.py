@@ -2,7 +2,8 @@
 
 Python runs signal handlers in the main thread, between its own instructions, so a call of C that
 takes seconds delays them. Such a call is made by another thread, while the main thread waits, which
-an exception can end. The call goes on then: forks wait for it, and so does whoever comes next.
+an exception can end. The call goes on then: where it is LLVM's, forks wait for it, and so does
+whoever comes next; where it is that of a kernel, nobody does, as what it writes nobody else has.
 """
 
 from __future__ import annotations
@@ -13,22 +14,25 @@ import sys
 import threading
 from _thread import start_new_thread
 from collections.abc import Callable
+from contextlib import suppress
+from contextvars import copy_context
 from threading import get_ident
-from traceback import clear_frames
 from typing import Any, TypeVar
 
+from .float_flags import note, taken
 from .forking import no_fork
 from .room import has_room_for_thread
 
 T = TypeVar("T")
+LONG = 0.1  # seconds from which on exceptions of signal handlers end the wait for a call
 PATIENCE = 1.0  # seconds until a thread that has not begun is given up
 
 
 class _Call:
-    """A call in a thread of its own, for a thread that is inside of `no_fork`."""
+    """A call in a thread of its own, for a thread that may be `inside` of `no_fork`."""
 
-    def __init__(self, work: Callable[[], Any]) -> None:
-        self._work, self._caller = work, get_ident()
+    def __init__(self, work: Callable[[], Any], *, inside: bool = True) -> None:
+        self._work, self._caller, self._inside = work, get_ident(), inside
         self._begun: dict[int, bool] = {}  # under 0, once somebody knows whether it is to begin
         self.result: Any = None
         self.error: BaseException | None = None
@@ -40,18 +44,39 @@ class _Call:
         """What the thread does."""
         try:
             frame = sys._getframe()
-            no_fork.enter(frame, beside=self._caller)
+            if self._inside:
+                no_fork.enter(frame, beside=self._caller)
             try:
                 if self._begun.setdefault(0, True):  # atomic
                     self.result = self._work()
             finally:
                 no_fork.leave(frame)
         except BaseException as error:  # noqa: BLE001 - for the thread that waits
-            clear_frames(error.__traceback__)  # what they hold ends here
-            self.error = error
+            self.error, traceback = error, error.__traceback__
+            while traceback is not None:
+                with suppress(RuntimeError):  # it runs still
+                    traceback.tb_frame.clear()  # what it holds ends here
+                traceback = traceback.tb_next
         finally:
             self._is_over = True
             self._over.release()
+
+    def made(self) -> Any:
+        """What it gives, once it is over; in this thread where there can be no other."""
+        try:
+            start_new_thread(self.run, ())  # an interrupted `Thread.start` breaks the thread
+        except RuntimeError:  # no more threads for this process, or it ends
+            return self._work()
+        try:
+            begun = self.wait()
+        except BaseException:
+            self.is_given_up = True
+            raise
+        if not begun:
+            return self._work()
+        if self.error is not None:
+            raise self.error
+        return self.result
 
     def wait(self) -> bool:
         """Wait until it is over. False where it never begins: there was no memory for its frame."""
@@ -76,26 +101,34 @@ def interruptibly(work: Callable[[], T]) -> T:
     The caller is inside of `no_fork`, and calls `wait_for_left` before anything that `work` may
     not meet.
     """
-    if get_ident() != threading.main_thread().ident or not has_room_for_thread():
+    if not _is_due():
         return work()
     call = _Call(work)
     _latest[:] = [call]
     try:
-        start_new_thread(call.run, ())  # an interrupted `Thread.start` breaks the thread
-    except RuntimeError:  # no more threads for this process, or it ends
-        _latest.clear()
+        return call.made()
+    finally:
+        if not call.is_left():
+            _latest.clear()
+
+
+def answering(work: Callable[[], T]) -> T:
+    """The same of what anybody may meet, as it writes to what nobody else has.
+
+    Floating-point flags are noted in the thread that calls, whose context `work` has.
+    """
+    if not _is_due():
         return work()
-    try:
-        begun = call.wait()
-    except BaseException:
-        call.is_given_up = True
-        raise
-    _latest.clear()
-    if not begun:
-        return work()
-    if call.error is not None:
-        raise call.error
-    return call.result
+    context = copy_context()
+    result, hint = _Call(lambda: (context.run(work), taken()), inside=False).made()
+    if hint:
+        note()
+    return result
+
+
+def _is_due() -> bool:
+    """Whether signal handlers run in this thread, and there may be another one."""
+    return get_ident() == threading.main_thread().ident and has_room_for_thread()
 
 
 class _LeftError(Exception):

@@ -13,7 +13,7 @@ from contextvars import Context, copy_context
 from itertools import count
 from typing import Any, NamedTuple, Protocol, TextIO
 
-from ..user_lines import interactive_shell
+from ..user_lines import interactive_shell, printable
 from .environment import switch
 from .forking import no_fork
 
@@ -40,7 +40,7 @@ class Report(NamedTuple):
         A line longer than `width` is shown without the percentage, or with the work cut short.
         """
         stop = stop if self.stoppable else ""
-        begin, end = f"fdiff: {self.work}", f": {self._time()}.{stop}"
+        begin, end = f"fdiff: {printable(self.work)}", f": {self._time()}.{stop}"
         if (share := self.fraction) is not None:
             exact = f": {self._time()} ({100 * share:.0f}%).{stop}"
             end = exact if len(begin + exact) <= width else end

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ..tracebacks import public_class
+from ..user_lines import printable
 from .formatting import time_text
 
 # What `FunctionEvent.scope` says, as torch counts: a function, a backward function, a user's label.
@@ -266,6 +267,7 @@ class FunctionEventAvg(Times):
 
     def __repr__(self) -> str:
         return (
-            f"<FunctionEventAvg key={self.key} self_cpu_time={self.self_cpu_time_total_str}"
+            f"<FunctionEventAvg key={printable(self.key)}"
+            f" self_cpu_time={self.self_cpu_time_total_str}"
             f" cpu_time={self.cpu_time_str} count={self.count}>"
         )

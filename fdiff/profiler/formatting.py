@@ -33,10 +33,3 @@ def flops_scale(least: int) -> tuple[float, str]:
     """The unit in which `least` operations are a number of at least 1: its factor and name."""
     step = min(int(math.log10(least) / 3), len(_FLOPS) - 1)
     return 10.0 ** (-3 * step), _FLOPS[step]
-
-
-def printable(text: str) -> str:
-    """A name without what moves the cursor or changes colours of a terminal: escaped as in code."""
-    if text.isprintable():
-        return text
-    return "".join([c if c.isprintable() else c.encode("unicode_escape").decode() for c in text])

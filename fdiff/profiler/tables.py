@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..errors import InputError, choice, failure, flag, message, shown
-from ..user_lines import user_line
+from ..user_lines import printable, user_line
 from .events import FunctionEvent, FunctionEventAvg
-from .formatting import flops_scale, memory_text, printable, share_text, time_text
+from .formatting import flops_scale, memory_text, share_text, time_text
 
 Event = FunctionEvent | FunctionEventAvg
 DEVICES = ("device", "cuda", "xpu")  # names of one thing; results say `device`

@@ -110,6 +110,91 @@ def test_a_fork_waits_for_a_call_that_was_left():
     assert os.waitpid(child, 0)[1] == 0
 
 
+def rounded(x):
+    for k in range(40):
+        x = np.sin(x) * (1.0 + k * 1e-3) + np.exp(-x * x)
+    return np.sum(x)
+
+
+@pytest.mark.parametrize("threads", ["1", "2"])
+def test_a_kernel_that_runs_is_left_soon(threads, monkeypatch):
+    """From its first call on, until calls show that it is short."""
+    monkeypatch.setenv("FDIFF_NUM_THREADS", threads)
+    fdiff.cache_clear()
+    x = np.linspace(0.1, 0.9, 4_000_000 if LONG else 1_500_000)
+    prepared = fdiff.jit(fdiff.grad(rounded))
+    prepared.compile(x)
+    monkeypatch.setattr(interruptible, "LONG", 0.0)
+    begin = time.monotonic()
+    want = prepared(x)
+    whole = time.monotonic() - begin
+    delays = [stopped(lambda: prepared(x), share * whole) for share in (0.1, 0.4, 0.7)]
+    assert max(delay or 0.0 for delay in delays) < max(0.3 * whole, 0.1), (delays, whole)
+    assert [delay is None for delay in delays].count(True) < 3
+    np.testing.assert_array_equal(prepared(x), want)
+
+
+def test_a_kernel_that_was_left_writes_to_nothing_of_the_callers(monkeypatch):
+    """Arguments may be changed and results made while it goes on; what it computes is dropped."""
+    monkeypatch.setattr(interruptible, "LONG", 0.0)
+    x = np.linspace(0.1, 0.9, 1_000_000)
+    prepared = fdiff.jit(fdiff.grad(rounded))
+    prepared.compile(x)
+    want = prepared(x)
+    out, copy = np.zeros_like(x), x.copy()
+    for after in (0.01, 0.05):
+        stopped(lambda: prepared(x, out=out), after)
+        x[:] = 0.0
+        assert not out.any() or np.array_equal(out, want)
+        before = out.copy()
+        np.testing.assert_array_equal(prepared(copy), want)
+        np.testing.assert_array_equal(out, before)
+        x[:] = copy
+
+
+def test_bytecode_that_runs_is_left_soon(monkeypatch):
+    monkeypatch.setenv("FDIFF_TIER", "evaluate")
+    monkeypatch.setattr(interruptible, "LONG", 0.0)
+    x = np.linspace(0.1, 0.9, 100_000)
+    prepared = fdiff.grad(rounded)
+    for _ in range(3):
+        want = prepared(x)
+    begin = time.monotonic()
+    prepared(x)
+    whole = time.monotonic() - begin
+    delays = [stopped(lambda: prepared(x), share * whole) for share in (0.2, 0.5)]
+    assert max(delay or 0.0 for delay in delays) < max(0.3 * whole, 0.1), (delays, whole)
+    np.testing.assert_array_equal(prepared(x), want)
+
+
+def test_short_kernels_are_called_by_machine_code():
+    x = np.linspace(0.1, 0.9, 10_000)
+    prepared = fdiff.jit(fdiff.grad(lambda x: np.sum(np.sin(x) * x)))
+    for _ in range(4):
+        prepared(x)
+    machine_code.worker.wait()
+    for _ in range(4):
+        prepared(x)
+    calls = []
+    sys.setprofile(lambda frame, event, _: calls.append(frame.f_code.co_name))
+    prepared(x)
+    sys.setprofile(None)
+    assert "_careful" not in calls
+
+
+def test_hints_of_a_long_kernel_are_those_of_the_call(monkeypatch):
+    """Flags of the processor belong to the thread that computes."""
+    monkeypatch.setattr(interruptible, "LONG", 0.0)
+    x = np.ones(5000)
+    prepared = fdiff.jit(lambda x: 1.0 / x)
+    prepared.compile(x)
+    prepared(x)
+    x[7] = 0.0
+    for _ in range(3):
+        with pytest.warns(RuntimeWarning, match="divide by zero"):
+            prepared(x)
+
+
 @pytest.mark.parametrize(("disk", "rounds"), [(True, 300), (False, 300)] if LONG else [(True, 20)])
 def test_long_kernels_are_left_soon(disk, rounds, tmp_path, monkeypatch):
     monkeypatch.setenv("FDIFF_CACHE_DIR", str(tmp_path))

@@ -188,3 +188,15 @@ def test_another_thread():
     thread.start()
     thread.join()
     assert sum(name.startswith(PACKAGE) for name in found[0]) == 1
+
+
+def test_an_instruction_without_a_line_raises_what_it_raised():
+    """A signal handler may raise at one; `tb_lineno` is None there."""
+
+    def f(x):
+        raise KeyError(x.ndim)
+
+    f.__code__ = f.__code__.replace(co_linetable=b"")
+    with pytest.raises(KeyError, match="1") as caught:
+        fdiff.grad(f)(np.ones(3))
+    assert caught.value.__traceback__ is not None

@@ -25,6 +25,7 @@ from ...errors import InputError, failure
 from ...process.environment import DUMP, TAPES, dumped, verifying
 from ...process.forking import no_fork
 from ...process.observation import COMPILE, span
+from ...user_lines import printable_lines
 from ..ir.kernel_graph import KernelGraph
 from ..ir.loops import LoopProgram
 from ..ir.parallel import ParallelProgram
@@ -222,7 +223,7 @@ def _inspect(step: Pass, before: Form, program: Form, graph: KernelGraph) -> Non
     """Verify and print the program after a pass, where the environment asks for it."""
     if step.name in _printed(dumped()):
         text = "(unchanged)\n" if program == before else listing(program)
-        sys.stderr.write(f"--- {step.name}: {step.leaves}\n{text}\n")
+        sys.stderr.write(f"--- {step.name}: {step.leaves}\n{printable_lines(text)}\n")
     if program is not before:
         _verify(program, graph, f"after the pass {step.name}")
 
