@@ -196,7 +196,9 @@ def ours(f, point, orders, modes):
 def derivative(f, k, mode):
     def slope(*x):
         alone = lambda t: f(*x[:k], t, *x[k + 1 :])
-        return fdiff.grad(alone)(x[k]) if mode == "back" else fdiff.jvp(alone, x[k], 1.0)[1]
+        return (
+            fdiff.grad(alone)(x[k]) if mode == "back" else fdiff.jvp(alone, x[k], x[k] * 0 + 1)[1]
+        )
 
     return slope
 
@@ -213,3 +215,19 @@ def test_partial_derivatives_are_those_of_mpmath(name):
                 np.testing.assert_allclose(
                     got, want, rtol=1e-9, atol=1e-11, err_msg=f"{orders} {modes}"
                 )
+
+
+@pytest.mark.parametrize("mode", ["ahead", "back"])
+def test_single_precision_stays_single(mode):
+    """To the third order, against ours in double precision."""
+    for name, (f, _, point, moving) in ROWS.items():
+        single = tuple(np.float32(x) for x in point)
+        if f in (st.chi.ppf, st.nakagami.isf):
+            continue  # of doubles alone
+        for k in moving:
+            slope = f
+            for _ in range(ORDER):
+                slope = derivative(slope, k, mode)
+            got, want = slope(*single), slope(*point)
+            assert np.asarray(got).dtype == np.float32, (name, k)
+            np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-6, err_msg=f"{name} {k}")

@@ -258,14 +258,16 @@ def quantile_at_start(
     out = np.zeros(np.broadcast_shapes(*[np.shape(v) for v in (a, b, start, y) if v is not None]))
     if np.any(start):
         at = np.broadcast_to(start, out.shape)
-        s, t, q = (None if v is None else np.broadcast_to(v, out.shape)[at].astype(float) for v in (a, b, y))
         with np.errstate(all="ignore"):
-            out[at] = _next_to_start(s, t, q, (i, j), n, root)
+            power = 1.0 / (root * np.asarray(a))  # in the format of the parameter, in which it may be whole
+            s, t, q, e = (None if v is None else np.broadcast_to(v, out.shape)[at].astype(float) for v in (a, b, y, power))
+            out[at] = _next_to_start(s, t, q, e, (i, j), n, root)
     return out
 
 
-def _next_to_start(s: np.ndarray, t: np.ndarray | None, q: np.ndarray, orders: tuple[int, int], n: int, root: int) -> np.ndarray:
-    power = 1.0 / (root * s)
+def _next_to_start(
+    s: np.ndarray, t: np.ndarray | None, q: np.ndarray, power: np.ndarray, orders: tuple[int, int], n: int, root: int
+) -> np.ndarray:
     falling = np.prod([power - k for k in range(n)], axis=0)
     limit = np.inf * np.sign(falling) if orders == (0, 0) else np.nan
     out = np.where(power > n, 0.0, limit)
