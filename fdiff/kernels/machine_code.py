@@ -20,6 +20,7 @@ from ..process.collector import collector_paused
 from ..process.forking import no_fork
 from ..process.interruptible import is_left, wait_for_left
 from ..process.observation import CACHE, COMPILE, mark, span
+from ..process.room import give_back
 from ..process.turns import TurnLock
 from ..user_lines import is_foreign
 from . import disk_cache
@@ -95,6 +96,7 @@ def release() -> None:
     release_workspaces()
     with compiling():
         machine.release()
+    give_back()
 
 
 # --- object code ------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Whether there is room in memory, asked before code that ends the process where there is none.
+"""Room in memory: asked for before code that ends the process where there is none, and given back.
 
 LLVM aborts at the first allocation that fails, and the loader of libraries raises an error that
 says nothing of memory.
@@ -6,7 +6,11 @@ says nothing of memory.
 
 from __future__ import annotations
 
+import ctypes
 import mmap
+import sys
+from collections.abc import Callable
+from functools import lru_cache
 
 _LEAST = 33 << 20
 _PRIVATE = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
@@ -38,3 +42,14 @@ def check_room(extra: int = 0) -> None:
     if not has_room(_LEAST + extra):
         fact = f"there is no room for the {(_LEAST + extra) >> 20} MB that LLVM may need."
         raise MemoryError(f"fdiff: {fact}")
+
+
+def give_back() -> None:
+    """Let C's allocator return to the system what is free between other things, as glibc can."""
+    if (trim := _trim()) is not None:
+        trim(0)
+
+
+@lru_cache(maxsize=1)
+def _trim() -> Callable[[int], int] | None:
+    return None if sys.platform == "win32" else getattr(ctypes.CDLL(None), "malloc_trim", None)

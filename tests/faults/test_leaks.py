@@ -1,5 +1,6 @@
 """Nothing grows: functions, shapes and structures that come and go, and references of hot calls."""
 
+import ctypes
 import gc
 import sys
 from pathlib import Path
@@ -7,13 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from faults_support import LONG, memory_of
-from test_engines import program
+from test_engines import executable, program
 
 import fdiff
 from fdiff.dispatch import program as programs
 from fdiff.dispatch import tiered_execution
 from fdiff.kernels import compiler, machine_code
 from fdiff.kernels.llvm import machine
+from fdiff.process import room
 
 X = np.linspace(0.1, 0.9, 6)
 MB = 1 << 20
@@ -32,11 +34,13 @@ def made_anew(number):
     return scope["f"]
 
 
+PREPARED = fdiff.grad(lambda x: np.sum(np.sin(x) * x))
 COME_AND_GO = {
     "lambda": lambda number: fdiff.grad(lambda x: np.sum(np.cos(x) * x))(X),
     "code": lambda number: fdiff.grad(made_anew(number))(X),
     "shape": lambda number: fdiff.grad(np.sum)(np.ones(1 + number % 5000)),
     "data": lambda number: fdiff.grad(lambda x, a=X + number: np.sum(a * x))(X),
+    "C function": lambda number: fdiff.cfunc(PREPARED, X),
     "at once": lambda number: fdiff.jacobian(lambda x, a=X + number: a * x, X),
 }
 
@@ -45,7 +49,8 @@ COME_AND_GO = {
 def test_what_comes_and_goes_is_freed(kind, monkeypatch):
     """Beyond what caches hold, which are full after some thousand shapes."""
     monkeypatch.setenv("FDIFF_TIER", "interpret")
-    many, first = (20_000, 10_000) if LONG else (150, 300)
+    few = (30, 60) if kind == "C function" else (150, 300)
+    many, first = (20_000, 10_000) if LONG else few
     objects = many // 20 if LONG else 40 * many
     call = COME_AND_GO[kind]
     for number in range(first):
@@ -59,8 +64,10 @@ def test_what_comes_and_goes_is_freed(kind, monkeypatch):
     assert len(gc.get_objects()) - before[1] < 2000 + objects
 
 
-def test_structures_that_are_compiled_and_dropped():
+def test_structures_that_are_compiled_and_dropped(monkeypatch):
     """Caches of programs, tapes and kernels are bounded, and cleared when the user asks."""
+    if LONG:  # LLVM's own memory is there before the first measurement
+        monkeypatch.setenv("FDIFF_CACHE_DIR", "off")
     assert max(programs.MOST, tiered_execution.KEPT, compiler._MOST) <= 256
     many = 5000 if LONG else 12
     kept_elsewhere = engines_outside_of_the_cache()
@@ -119,3 +126,29 @@ def test_references_of_hot_calls(kind):
     after = [sys.getrefcount(leaf) for leaf in leaves]
     if kind != "misses":  # for those a fast path takes the place of another
         assert after == before
+
+
+def test_memory_that_is_free_is_given_back():
+    """Of what lies between other things in C's memory, where its allocator can do that."""
+    if room._trim() is None:
+        return
+    blocks = [ctypes.create_string_buffer(100_000) for _ in range(600)]
+    for block in blocks:
+        ctypes.memset(block, 1, len(block))
+    full = size()
+    kept = blocks[::20]
+    del blocks, block
+    machine_code.release()
+    assert size() < full - 40 * MB
+    assert len(kept) == 30
+
+
+def test_memory_is_given_back_after_many_engines(monkeypatch):
+    given = []
+    monkeypatch.setattr(machine, "give_back", lambda: given.append(1))
+    monkeypatch.setattr(machine, "_GIVEN_BACK", 4)
+    for number in range(12):
+        executable(number)
+    fdiff.cache_clear()
+    machine_code.release()
+    assert given

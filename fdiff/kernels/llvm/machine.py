@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache, partial
+from itertools import count
 from typing import Any, NamedTuple, TypeVar
 from weakref import ref
 
@@ -20,7 +21,7 @@ from ...errors import InputError, failure
 from ...process.background import checkpoint
 from ...process.collector import collector_paused
 from ...process.interruptible import end_if_left, interruptibly
-from ...process.room import check_room
+from ...process.room import check_room, give_back
 from .shared_library import open_library
 
 open_library()  # the one module that imports `llvmlite.binding`, which would open it under the lock
@@ -283,6 +284,8 @@ _FREED = 64  # instructions that are freed before another thread may run
 # Where that ends no Python code is called: an exception of a signal handler would be lost there.
 _open: dict[ref[Any], llvm.ExecutionEngine] = {}
 _dropped: deque[ref[Any]] = deque()
+_closings = count(1)
+_GIVEN_BACK = 256  # closed engines, after which the memory that they left is given back
 
 
 def release() -> None:
@@ -298,6 +301,8 @@ def _close_dropped() -> None:
     while _dropped:
         with suppress(KeyError):  # no engine was made
             _open.pop(_dropped.popleft()).close()
+        if next(_closings) % _GIVEN_BACK == 0:
+            give_back()
 
 
 class Loaded:
