@@ -77,6 +77,10 @@ class StructureError(FdiffError, RuntimeError):
     """A sparse derivative has too many entries, or a large block without a known structure."""
 
 
+class SizeError(FdiffError, MemoryError):
+    """A dense Jacobian or Hessian has no room in memory."""
+
+
 class TapeError(FdiffError, AssertionError):
     """A tape or a loop program breaks one of its rules: a defect of fdiff."""
 
@@ -110,13 +114,13 @@ class RetraceWarning(UserWarning):
 
 
 # What to ask for where a dense result has no room: the one place that says so.
-_SPARSE = "Where it is sparse, a few products hold every entry that is not zero."
-_JACOBIAN = "Products need no matrix: jvp and vjp multiply it by a vector, and under vmap give some"
-DENSE_WAYS = dict.fromkeys(
-    ("jacobian", "jacfwd", "jacrev"), f"{_JACOBIAN} of its columns or rows.\n{_SPARSE}"
-) | {
-    "hessian": "Products need no matrix: hvp multiplies it by a vector, and under vmap gives some"
-    f" of its rows.\n{_SPARSE}"
+_WAYS = (
+    "fdiff.{name}(f, sparse=True) computes the entries alone that are not zero by structure.\n"
+    "Products with a vector ({products}) need no matrix; under vmap they give some of its {parts}."
+)
+_OF_JACOBIANS = _WAYS.format(name="jacobian", products="jvp and vjp", parts="columns or rows")
+DENSE_WAYS = dict.fromkeys(("jacobian", "jacfwd", "jacrev"), _OF_JACOBIANS) | {
+    "hessian": _WAYS.format(name="hessian", products="hvp", parts="rows")
 }
 UNNAMED = "this call"  # in errors from below all public calls, each of which puts its name there
 before_warning: list[Callable[[], object]] = []  # what makes room on the screen

@@ -21,6 +21,7 @@ from .errors import (
     DENSE_WAYS,
     FdiffError,
     InputError,
+    SizeError,
     called,
     failure,
     message,
@@ -31,6 +32,8 @@ from .user_lines import is_internal, is_own, line_in, user_line, within_scipy
 
 VARIABLE = "FDIFF_TRACEBACK"
 
+# Errors of these are looked at: some are said in other words.
+_OF_DATA = (RecursionError, ValueError, IndexError, OverflowError, MemoryError)
 # What to do with data that NumPy makes no array of; and by words of other errors. The first row
 # that fits counts.
 _DATA = {
@@ -104,8 +107,8 @@ def trim(error: BaseException, name: str = "", f: object = None) -> None:
     call, for the note of an error in the words of others. Where NumPy or Python refused data that
     no array can be made of, or that has no end, an `InputError` is raised in its place.
     """
-    if name and isinstance(error, (RecursionError, ValueError, IndexError, OverflowError)):
-        _refuse_data(error, called(name, f) if callable(f) else name)
+    if name and isinstance(error, _OF_DATA):
+        _refuse_data(error, name, called(name, f) if callable(f) else name)
     if name and isinstance(error, FdiffError):
         name_call(error, name, f)
     elif name and isinstance(error, Exception):
@@ -234,8 +237,6 @@ def _explain(error: Exception, name: str, f: object) -> None:
     way = next((way for part, way in _WAYS.items() if part in words), _ALONE if callable(f) else "")
     if name == "hessian" and "positional argument" in words and within_scipy():
         way = _CONSTRAINT
-    elif isinstance(error, MemoryError):
-        way = DENSE_WAYS.get(name, way)
     call = called(name, f) if callable(f) else name
     own = getattr(f, "__name__", "f") if callable(f) else name
     line = line_in(error.__traceback__) or user_line(2)
@@ -254,8 +255,8 @@ def _on_purpose(traceback: TracebackType | None) -> bool:
     return code.co_code[traceback.tb_lasti] in _RAISING
 
 
-def _refuse_data(error: BaseException, call: str) -> None:
-    """Raise an `InputError` where fdiff, and not `f`, met what is in `_DATA`."""
+def _refuse_data(error: BaseException, name: str, call: str) -> None:
+    """Raise an `InputError` where fdiff, and not `f`, met what is in `_DATA`, or a `SizeError`."""
     counts, inside, traceback = Counter[CodeType](), False, error.__traceback__
     while traceback is not None:  # which frames of fdiff's are there after the last of the user's
         code = traceback.tb_frame.f_code
@@ -271,6 +272,12 @@ def _refuse_data(error: BaseException, call: str) -> None:
     if axes := _AXES.search(words):
         fact = f"a value on the way would have {axes[1]} axes; NumPy's arrays have 64 at most."
         way = "Leave out axes of length 1, or take a function of x.reshape(-1)."
+    large = isinstance(error, MemoryError) or "array is too big" in words
+    if large and name in DENSE_WAYS and counts and not inside:
+        fact = f"there is no room for what a dense result takes. {fact}"
+        raise failure(SizeError, call, fact, DENSE_WAYS[name]) from None
+    if isinstance(error, MemoryError):
+        return
     if not isinstance(error, RecursionError):
         if way and counts and not inside:
             raise failure(InputError, call, fact, way) from None

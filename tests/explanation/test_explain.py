@@ -14,7 +14,14 @@ import pytest
 
 import fdiff
 from fdiff.dispatch.tiered_execution import runner
-from fdiff.errors import DENSE_WAYS, DtypeError, DtypeWarning, InputError, RetraceWarning
+from fdiff.errors import (
+    DENSE_WAYS,
+    DtypeError,
+    DtypeWarning,
+    InputError,
+    RetraceWarning,
+    SizeError,
+)
 from fdiff.explanation import costs, html, text
 from fdiff.interpret import Interpreter
 
@@ -159,9 +166,9 @@ def test_a_hessian_of_chunks_is_told_as_it_runs():
 
 
 @pytest.mark.parametrize(("f", "size", "what", "gib", "way"), [
-    (rosenbrock, 100_000, "Hessian", "74.5", "hvp multiplies it"),
-    (np.cumsum, 50_000, "Jacobian", "18.6", "jvp and vjp multiply it"),
-    (np.sin, 50_000, "Jacobian", "18.6", "jvp and vjp multiply it"),
+    (rosenbrock, 100_000, "Hessian", "74.5", "(hvp)"),
+    (np.cumsum, 50_000, "Jacobian", "18.6", "(jvp and vjp)"),
+    (np.sin, 50_000, "Jacobian", "18.6", "(jvp and vjp)"),
 ])  # fmt: skip
 def test_a_result_of_gigabytes_says_its_size_and_the_way_out(f, size, what, gib, way):
     told = fdiff.explain(f, f"f8[{size}]")
@@ -174,13 +181,26 @@ def test_a_result_of_gigabytes_says_its_size_and_the_way_out(f, size, what, gib,
     assert way not in str(small)
 
 
-def test_a_dense_result_without_room_names_the_products():
-    x = np.ones(3_000_000)  # 65 TiB
-    for operator, f in ((fdiff.hessian, rosenbrock), (fdiff.jacrev, np.cumsum)):
-        with pytest.raises(MemoryError, match="Unable to allocate") as info:
-            operator(f)(x)
-        (note,) = info.value.__notes__
-        assert note.endswith(DENSE_WAYS[operator.__name__])
+@pytest.mark.parametrize(
+    ("operator", "f"),
+    [(fdiff.hessian, rosenbrock), (fdiff.jacrev, np.cumsum), (fdiff.jacfwd, np.sin)],
+)
+def test_a_dense_result_without_room_names_the_way_out(operator, f):
+    x = np.ones(5_000_000)  # 182 TiB
+    for call in (lambda: operator(f)(x), lambda: operator(f, chunk_size=10)(x)):
+        with pytest.raises(SizeError, match="Unable to allocate 182") as info:
+            call()
+        assert str(info.value).startswith(f"{operator.__name__}({f.__name__}): ")
+        assert str(info.value).endswith(DENSE_WAYS[operator.__name__])
+        assert "test_explain.py:" in str(info.value)
+    with pytest.raises(SizeError, match="rray is too big"):
+        operator(f)(np.broadcast_to(1.0, 4_000_000_000))
+
+
+def test_a_lack_of_memory_in_the_function_is_the_functions():
+    with pytest.raises(MemoryError) as info:
+        fdiff.jacobian(lambda x: np.empty(25 * 10**12) * x)(1.0)
+    assert not isinstance(info.value, SizeError)
 
 
 def test_what_has_no_derivative_says_why():
