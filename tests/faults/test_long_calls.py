@@ -116,12 +116,12 @@ def rounded(x):
     return np.sum(x)
 
 
-@pytest.mark.parametrize("threads", ["1", "2"])
+@pytest.mark.parametrize("threads", ["1", "2"] if LONG else ["2"])
 def test_a_kernel_that_runs_is_left_soon(threads, monkeypatch):
     """From its first call on, until calls show that it is short."""
     monkeypatch.setenv("FDIFF_NUM_THREADS", threads)
     fdiff.cache_clear()
-    x = np.linspace(0.1, 0.9, 4_000_000 if LONG else 1_500_000)
+    x = np.linspace(0.1, 0.9, 4_000_000 if LONG else 1_000_000)
     prepared = fdiff.jit(fdiff.grad(rounded))
     prepared.compile(x)
     monkeypatch.setattr(interruptible, "LONG", 0.0)
@@ -137,7 +137,7 @@ def test_a_kernel_that_runs_is_left_soon(threads, monkeypatch):
 def test_a_kernel_that_was_left_writes_to_nothing_of_the_callers(monkeypatch):
     """Arguments may be changed and results made while it goes on; what it computes is dropped."""
     monkeypatch.setattr(interruptible, "LONG", 0.0)
-    x = np.linspace(0.1, 0.9, 1_000_000)
+    x = np.linspace(0.1, 0.9, 500_000)
     prepared = fdiff.jit(fdiff.grad(rounded))
     prepared.compile(x)
     want = prepared(x)
