@@ -17,6 +17,7 @@ import time
 import traceback
 import warnings
 from pathlib import Path
+from types import GeneratorType
 
 import numpy as np
 
@@ -139,9 +140,18 @@ PROGRAMS = {
 # --- faults -----------------------------------------------------------------------------------
 
 
+class LostError(AssertionError):
+    """The exception that was injected has not come out of the program."""
+
+
 def run(program, k, at):
-    """Run a program with an exception at event `at`; how many events there were."""
-    count, me = 0, threading.get_ident()
+    """Run a program with an exception at event `at`; how many events there were.
+
+    It is lost where Python ignores it in a handler of forks, and, as tracing alone calls anything
+    then, in a generator that is closed.
+    """
+    count, me, seen, ignored = 0, threading.get_ident(), False, []
+    sys.unraisablehook = lambda one: ignored.append(one.object)
 
     def local(frame, event, _):
         nonlocal count
@@ -166,9 +176,13 @@ def run(program, k, at):
     try:
         program(k)
     except StopError:
-        pass
+        seen = True
     finally:
         sys.settrace(None)
+        sys.unraisablehook = sys.__unraisablehook__
+    excused = program is forks or any(isinstance(one, GeneratorType) for one in ignored)
+    if 0 < at <= count and not seen and not (ignored and excused):
+        raise LostError(f"it is swallowed, or ignored in {ignored}")
     return count
 
 
