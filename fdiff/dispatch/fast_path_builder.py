@@ -205,9 +205,13 @@ class _KernelCall:
         inputs = [*self.inputs(registers), *template.inputs]
         description = registers.given, inputs, outputs, template.steps
         if (by_libm := self._step.runner.parts_by_libm()) is not None:  # for what this one refuses
-            far = kernels.bind_entry_stub(stub, by_libm.kernel, *description, held, self._guard)
+            far = kernels.bind_entry_stub(
+                stub, by_libm.kernel, *description, held, self._guard, full=True
+            )
             held = held._replace(fallback=far)
-        return kernels.bind_entry_stub(stub, self.parts.kernel, *description, held, self._guard)
+        return kernels.bind_entry_stub(
+            stub, self.parts.kernel, *description, held, self._guard, full=True
+        )
 
 
 def _pins(variant: Variant, f: Function) -> list[Pins]:

@@ -6,7 +6,8 @@ import pytest
 import fdiff
 from fdiff.kernels import Lookup, Preconditions, machine_code, stub_fault
 from fdiff.kernels.llvm import stub_binding
-from fdiff.kernels.llvm.call_descriptor import CallSignature, KernelOutput, ResultStep
+from fdiff.kernels.llvm.call_descriptor import BoundKernel, CallSignature, KernelOutput, ResultStep
+from fdiff.kernels.llvm.interpreter_abi import python_api
 
 X = np.linspace(0.1, 0.9, 5)
 
@@ -24,6 +25,13 @@ def stub():
     return address
 
 
+def idle():
+    """A kernel that does nothing: a function of Python's C API that returns zero."""
+    zero = np.zeros(1, np.int64)
+    settings = {"keep": False, "release": False, "owner": None}
+    return BoundKernel(python_api("PyErr_Occurred"), zero, np.zeros(1), (), 0, zero, **settings)
+
+
 @pytest.mark.parametrize(
     "error", [StopError, KeyboardInterrupt, AttributeError, MemoryError, KeyError]
 )
@@ -36,7 +44,7 @@ def test_an_exception_of_a_predicate_is_raised(error):
     checks = Preconditions(predicates=((raising, ()),), fallback=lambda: "another way")
     result, outputs = [ResultStep("OUTPUT", 0)], [KernelOutput((2, 1), np.dtype("f8"))]
     call = stub_binding.bind_entry_stub(
-        stub(), stub_binding._idle(), CallSignature(0), [], outputs, result, checks
+        stub(), idle(), CallSignature(0), [], outputs, result, checks, full=True
     )
     with pytest.raises(error, match="by an alarm"):
         call()
@@ -48,6 +56,6 @@ def test_what_is_missing_is_no_error():
     checks = Preconditions((missing, Lookup("PyObject_Type", X, 0, 1)), fallback=lambda: "plain")
     result, outputs = [ResultStep("OUTPUT", 0)], [KernelOutput((2, 1), np.dtype("f8"))]
     call = stub_binding.bind_entry_stub(
-        stub(), stub_binding._idle(), CallSignature(0), [], outputs, result, checks
+        stub(), idle(), CallSignature(0), [], outputs, result, checks, full=True
     )
     assert call() == "plain"

@@ -51,15 +51,17 @@ def bind_entry_stub(
     result: Sequence[ResultStep],
     checks: Preconditions = _NO_CHECKS,
     guard: int | None = None,
+    *,
+    full: bool = False,
 ) -> Callable[..., Any]:
     """A builtin that runs the kernel; a Python function where the entry stub cannot run.
 
-    `call` is the address of the compiled stub. `inputs` are in the kernel's order, followed by the
-    arrays that it writes to: `outputs`, some of which may be inputs. `result` says how the result
-    is built; without a step it is the kernel's status. With `guard`, the number of an output, a
-    call whose guard is false does not fit.
+    `call` is the address of the compiled stub, the `full` or the simple one. `inputs` are in the
+    kernel's order, followed by the arrays that it writes to: `outputs`, some of which may be
+    inputs. `result` says how the result is built; without a step it is the kernel's status. With
+    `guard`, the number of an output, a call whose guard is false does not fit.
     """
-    if interpreter_abi.fault() or stub_fault(call):
+    if interpreter_abi.fault() or stub_fault(call, full=full):
         return call_through_python(kernel, inputs, outputs, status=not result)
     return _bound(call, encode(kernel, signature, inputs, outputs, result, checks, guard))
 
