@@ -180,6 +180,8 @@ def beta_density(a: Array, b: Array, x: Array, y: Array | None = None) -> Array:
 def _beta_density_by_ab(a: Array, b: Array, x: Array, y: Array, *, i: int, j: int) -> Array:
     """Derivative of order `i` in `a` and `j` in `b` of the beta density; at the ends its limit."""
     with np.errstate(all="ignore"):
+        if i == j == 0 and all(np.all(np.greater(v, 0)) for v in (a, b, x, y)):
+            return beta_density(a, b, x, y)
         low, high = _small(a) & np.greater(x, 0), _small(b) & np.greater(y, 0)
         density = np.where(((x == 0) & (a > 1.0)) | ((y == 0) & (b > 1.0)), 0.0, beta_density(a, b, x, y))
         density = np.where((low & (a == 0)) | (high & (b == 0)), 0.0, density)
