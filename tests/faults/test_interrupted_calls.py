@@ -1,5 +1,8 @@
 """Exceptions that arrive while a fast path is under way: none is lost, the next call is right."""
 
+import itertools
+import threading
+
 import numpy as np
 import pytest
 
@@ -59,3 +62,36 @@ def test_what_is_missing_is_no_error():
         stub(), idle(), CallSignature(0), [], outputs, result, checks, full=True
     )
     assert call() == "plain"
+
+
+def test_of_a_stub_all_threads_are_told_the_same(monkeypatch):
+    """Others change counts of references meanwhile, so that each of several tries may fail."""
+    at_once, numbers = threading.Barrier(4), itertools.count()
+
+    def tried(*_, **__):
+        at_once.wait()
+        return "it loses references" * (next(numbers) % 2)
+
+    monkeypatch.setattr(stub_binding, "_fault", tried)
+    told = []
+    threads = [
+        threading.Thread(target=lambda: told.append(stub_binding.stub_fault(1, full=True)))
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert stub_binding._faults.pop((1, True)) == told[0]
+    assert len(set(told)) == 1
+
+
+def test_where_the_stub_cannot_run_a_fast_path_is_the_general_way(monkeypatch):
+    """It builds the result, and compares what was read: what calls a kernel alone does not."""
+    monkeypatch.setattr(stub_binding, "stub_fault", lambda *_, **__: "it loses references")
+    checks = Preconditions(fallback=lambda: "the general way")
+    result, outputs = [ResultStep("OUTPUT", 0)], [KernelOutput((2, 1), np.dtype("f8"))]
+    call = stub_binding.bind_entry_stub(
+        1, idle(), CallSignature(0), [], outputs, result, checks, full=True
+    )
+    assert call() == "the general way"

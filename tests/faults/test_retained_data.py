@@ -22,6 +22,7 @@ class Watch:
 
     def __init__(self):
         self.references = []
+        self.others = fdiff.cache_info().retained_data  # of what other tests hold
 
     def array(self, number, size=5):
         made = np.full(size, float(number))
@@ -63,7 +64,7 @@ def test_a_global_that_is_rebound(operator, sizes, watch):
             np.testing.assert_allclose(prepared(X), np.full(5, data.sum()))
     HERE.data = None
     assert watch.alive() <= MOST
-    assert fdiff.cache_info().retained_data <= MOST
+    assert fdiff.cache_info().retained_data <= MOST + watch.others
     fdiff.cache_clear()
     assert watch.alive() == 0
     HERE.data = watch.array(7)
@@ -71,7 +72,7 @@ def test_a_global_that_is_rebound(operator, sizes, watch):
     HERE.data = None
     del prepared
     assert watch.alive() == 0
-    assert fdiff.cache_info().retained_data == 0
+    assert fdiff.cache_info().retained_data <= watch.others
 
 
 def test_a_global_that_changes_to_and_fro(watch):

@@ -33,7 +33,7 @@ def anew(monkeypatch):
 
 def forget():
     abi.fault.cache_clear()
-    stub_binding.stub_fault.cache_clear()
+    stub_binding._faults.clear()
     machine_code._stubs.clear()
     fdiff.cache_clear()
 
@@ -101,7 +101,7 @@ def test_references_that_others_take_meanwhile_are_no_fault(wrong, faulty, monke
     stub, calls = machine_code.entry_stub(full=True), iter(range(1000))
     count = lambda _: min(next(calls), 8 * wrong)  # a try counts six objects, three times, and ends
     monkeypatch.setattr(stub_binding, "sys", SimpleNamespace(getrefcount=count))
-    stub_binding.stub_fault.cache_clear()
+    stub_binding._faults.clear()
     assert ("references" in stub_binding.stub_fault(stub, full=True)) is faulty
 
 
