@@ -165,6 +165,8 @@ def step(kind, a, pool, r):
             return np.einsum("i,j,ij->j", flat[:3], flat[-3:], weights)
         case 23:
             return scipy_product(flat, r) * flat
+        case 24:
+            return small_matrices(flat, r)
         case _:
             return np.tanh(a) + pool[int(r.integers(len(pool)))].reshape(-1)[0]
 
@@ -179,6 +181,28 @@ def grid_of_stores(flat, r):
         part = b[rows, cols]
         b[rows, cols] = np.resize(flat, part.shape) * part[:1, :1] if part.size else 0.0
     return b[:: int(r.choice([1, 2, -1, -3]))]
+
+
+def small_matrices(flat, r):
+    """Sums of products of a small matrix, its transpose and parts of both, as filters have."""
+    n = int(r.integers(2, 5))
+    p = np.resize(flat, (n, n))
+    for _ in range(3):
+        g = r.normal(size=(n, n))
+        match int(r.integers(5)):
+            case 0:
+                p = g @ p @ g.T + p
+            case 1:
+                p = p.T - g @ p + np.diag(p[0])
+            case 2:
+                p = p - np.outer(p[:, 0], g[0]) @ p.T * 0.1
+            case 3:
+                p = p.copy()
+                p[:2, :2] = g[:2, :2] @ p[:2, :2] + p[:2, :2].T
+                p[2:, :2] = p[:2, 2:].T
+            case _:
+                p = 0.1 * p @ p + np.trace(p) * g
+    return p
 
 
 def scipy_product(flat, r):
@@ -196,7 +220,7 @@ def program(seed):
         for _ in range(int(r.integers(2, 9))):
             a = pool[int(r.integers(len(pool)))]
             if 0 < a.size <= 200:
-                b = step(int(r.integers(25)), a, pool, r)
+                b = step(int(r.integers(26)), a, pool, r)
                 pool += [b] if b.size else []
         return np.concatenate([p.reshape(-1) for p in pool[-2:]])
 
@@ -204,7 +228,7 @@ def program(seed):
 
 
 @pytest.mark.filterwarnings("ignore::fdiff.errors.RetraceWarning")
-@settings(max_examples=1000 if LONG else 40, deadline=None)
+@settings(max_examples=1000 if LONG else 25, deadline=None)
 @given(st.integers(0, 10**6))
 def test_random_programs(seed):
     """Forward, reverse, by columns, Hessian and lower triangle are the dense ones."""

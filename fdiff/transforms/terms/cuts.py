@@ -18,6 +18,8 @@ from ...trace import TracedArray
 from ...user_lines import Line
 from .slots import SparsePlaces, filled, places_of, repeats
 
+LARGE = 256  # entries of a list that stays alone
+
 
 class Cut(NamedTuple):
     """A source: its entries, or of a sum of several entries its terms with constant factors.
@@ -187,3 +189,24 @@ def _real_parts(e: Entries) -> list[Entries]:
     imag = e._replace(rows=2 * e.rows + 1, values=np.imag(e.values))
     assert isinstance(real.values, (TracedArray, np.ndarray))
     return [real, imag]
+
+
+def joined(entries: Sequence[Entries], dtype: np.dtype) -> list[Entries]:
+    """Many lists as one for each source and kind of values: ones, constants, and what is traced."""
+    groups: dict[object, list[Entries]] = {}
+    for e in entries:
+        large = len(e.rows) > LARGE and isinstance(e.values, TracedArray)
+        groups.setdefault((e.source, type(e.values), id(e) if large else 0), []).append(e)
+    found = []
+    for group in groups.values():
+        rows, cols = (np.concatenate([e[k] for e in group]) for k in (0, 1))
+        values = None
+        if group[0].values is not None and len(group) > 1:
+            values = np.concatenate(
+                [
+                    np.asarray(e.values, dtype) if isinstance(e.values, np.ndarray) else e.values
+                    for e in group
+                ]
+            )
+        found.append(group[0] if len(group) == 1 else Entries(rows, cols, values, group[0].source))
+    return found

@@ -13,6 +13,7 @@ from ...ops.view_ops import unslice
 from ...trace import apply
 from .maps import Maps
 
+MANY = 32  # terms beyond which those of one entry along an axis are left alone: they are cut
 SMALL = 8  # the length up to which an axis is untied
 
 
@@ -59,14 +60,15 @@ class Merging:
             groups.setdefault((t.source, t.rows), []).append(t)
         found: list[LinearTerm] = []
         for group in groups.values():
-            kept = [*group]
-            for t in group if len(group) > 1 else ():
-                for k, u in enumerate(kept):
-                    joint = None if u is t else self._tied(t, u)
-                    if joint is not None:
-                        kept[k] = joint
-                        kept = [v for v in kept if v is not t]
-                        break
+            kept, k = [*group], 0
+            while k < len(kept):
+                pairs = ((j, self._tied(kept[k], u)) for j, u in enumerate(kept) if j != k)
+                j, joint = next(((j, tied) for j, tied in pairs if tied is not None), (-1, None))
+                if joint is None:
+                    k += 1
+                else:
+                    kept[j] = joint
+                    del kept[k]
             found += kept
         return found
 
@@ -96,12 +98,13 @@ class Merging:
         """Terms of one affine map whose windows together are a box are one."""
         buckets: dict[object, list[tuple[LinearTerm, Affine]]] = {}
         found: list[LinearTerm] = []
+        many = len(terms) > MANY
         for t in terms:
             affine = self._affine(t)
-            if affine is None:
+            if affine is None or (many and None in affine.steps):
                 found.append(t)
                 continue
-            bucket = buckets.setdefault((t.source, affine.extra), [])
+            bucket = buckets.setdefault((t.source, affine.extra, affine.steps if many else ()), [])
             for k, (u, other) in enumerate(bucket):
                 joint = self._hull(u, other, t, affine)
                 if joint is not None:

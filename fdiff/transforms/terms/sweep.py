@@ -21,7 +21,7 @@ from ...trace import TracedArray
 from ...user_lines import Line
 from ..dependence import reached
 from ..simplify import SimplifyingTrace
-from .cuts import Cuts
+from .cuts import Cuts, joined
 from .frozen_values import FrozenValues
 from .linear_ops import is_linear
 from .maps import Maps
@@ -227,7 +227,7 @@ class LinearSweep:
             flat = [np.broadcast_to(a, domain).reshape(-1) for a in (rows, t.cols)]
             values = None if t.coef is None else self._flat(t.coef, domain)
             found.append(Entries(flat[0], flat[1], values, t.source))
-        return found
+        return joined(found, type_.dtype) if len(found) > MANY else found
 
     def _flat(self, coef: TracedArray, domain: Shape) -> object:
         value = self.builder.nodes[coef.id].value
