@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache
 from types import MemberDescriptorType
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 from .callable_proxies import wrap_member
 from .dependency_nodes import ABSENT, Class, ClassFamily, Equal
@@ -33,6 +33,8 @@ _RAW = frozenset(
     __abstractmethods__ __protocol_attrs__ __non_callable_proto_members__ _abc_impl _is_protocol
     _is_runtime_protocol __classcell__ __classdictcell__""".split()  # noqa: SIM905 - a list of words
 )
+# What `type` stores elsewhere than in the namespace of a class, such as `__name__`.
+_OF_TYPE = frozenset(n for n, v in vars(type).items() if hasattr(type(v), "__set__")) - _RAW
 _dict = vars(type)["__dict__"].__get__
 _mro = vars(type)["__mro__"].__get__
 _of_super = super.__getattribute__
@@ -67,6 +69,29 @@ def is_object(value: object) -> bool:
     return can_be_proxied(type(value))
 
 
+class _Member:
+    """Stands in a proxy class for a member under a name of `_OF_TYPE`, put there at once."""
+
+    __slots__ = ("member",)
+    member: Any
+
+    def __get__(self, instance: object, kind: type | None = None) -> object:
+        get = getattr(type(self.member), "__get__", None)
+        return self.member if get is None else get(self.member, instance, kind)
+
+
+class _DataMember(_Member):
+    """The same for what decides how instances store, as a property does."""
+
+    __slots__ = ()
+
+    def __set__(self, instance: object, value: object) -> None:
+        self.member.__set__(instance, value)
+
+    def __delete__(self, instance: object) -> None:
+        self.member.__delete__(instance)
+
+
 class ProxyClassState:
     """The class that a proxy class stands for, what was read of it, and what was put here."""
 
@@ -93,6 +118,9 @@ class ProxyClassState:
         proxy, reads[name] = pair or wrap_member(self.context, value, self.where(name))
         if name == "__init_subclass__":
             proxy = _unless_proxying(cast("classmethod[object, ..., object]", proxy))
+        if isinstance(member := _dict(self.proxy_class).get(name), _Member):
+            member.member, self.put[name] = proxy, member
+            return
         self.put[name] = proxy
         type.__setattr__(self.proxy_class, name, proxy)
 
@@ -263,6 +291,8 @@ def make_proxy_class(
         namespace["__slots__"] = (*places, *({"__dict__", "__weakref__"} & given.keys()))
     if not any(isinstance(base, ProxyMeta) for base in bases):
         namespace.update(hooks)
+    for name in _OF_TYPE & given.keys():
+        namespace[name] = (_DataMember if hasattr(type(given[name]), "__set__") else _Member)()
     namespace["_fdiff_proxy_class"] = True
     proxy_class = _metaclass(type(real))(real.__name__, bases, namespace)
     if (abstract := given.get("__abstractmethods__")) is not None:

@@ -13,7 +13,7 @@ from typing import Any, cast
 import fdiff.intact_numpy as np
 
 from .revalidation import Revalidation
-from .value_kinds import leaf_key, library_class
+from .value_kinds import leaf_key, library_class, module_name
 
 LIMIT = 1 << 26  # bytes of one object that are compared
 
@@ -48,7 +48,7 @@ def data_key(value: object) -> Hashable | None:
     kind = type(value)
     if isinstance(value, np.ndarray):
         return _array_key(value) if library_class(kind) else None
-    if kind.__module__.startswith("scipy.sparse.") and hasattr(value, "format"):
+    if module_name(kind).startswith("scipy.sparse.") and hasattr(value, "format"):
         return _sparse_key(vars(value))
     if is_table(value):
         return _table_key(value)

@@ -26,6 +26,7 @@ from .value_kinds import (
     is_pandas,
     library_class,
     library_namespace,
+    module_name,
     parts_of,
 )
 
@@ -204,7 +205,7 @@ def reading_methods(kind: type) -> frozenset[str]:
 
 def _public_module(kind: type) -> str:
     """Where users import a class from: ``pathlib`` for ``pathlib._local``, ``io`` for ``_io``."""
-    first, *rest = kind.__module__.split(".")
+    first, *rest = module_name(kind).split(".")
     return ".".join([first.lstrip("_"), *(part for part in rest if not part.startswith("_"))])
 
 

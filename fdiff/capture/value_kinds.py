@@ -76,12 +76,12 @@ def leaf_key(value: object) -> tuple[Hashable, ...] | None:
         return np.dtype, value
     if isinstance(value, np.generic) and kind not in {np.void, np.object_}:
         return kind, value.dtype, value.tobytes()
-    if kind.__name__ in _BY_REPR.get(_module_name(kind).partition(".")[0], ()):
+    if kind.__name__ in _BY_REPR.get(module_name(kind).partition(".")[0], ()):
         return kind, repr(value)
     return None
 
 
-def _module_name(kind: type) -> str:
+def module_name(kind: type) -> str:
     name = kind.__module__
     return name if isinstance(name, str) else ""  # pyright: ignore[reportUnnecessaryIsInstance] - a class may hold anything there
 
@@ -120,7 +120,7 @@ _MAKERS = frozenset(("abc", "types", "dataclasses"))  # their functions name the
 
 
 def library_class(kind: type) -> bool:
-    name = _module_name(kind)
+    name = module_name(kind)
     module = sys.modules.get(name)
     if name in _MAKERS and vars(module).get(kind.__name__) is not kind:
         return False  # `abc.ABCMeta("Name", ...)`, `types.new_class`
@@ -145,12 +145,12 @@ def _installed(top: str, file: str) -> bool:
 
 def is_pandas(kind: type) -> bool:
     """Whether a class is one of pandas, whose objects are data and whose methods are pure."""
-    return _module_name(kind).partition(".")[0] == "pandas" and packaged(kind)
+    return module_name(kind).partition(".")[0] == "pandas" and packaged(kind)
 
 
 def packaged(kind: type) -> bool:
     """Whether a class belongs to an installed package with parts written in C."""
-    return _compiled(_module_name(kind).partition(".")[0])
+    return _compiled(module_name(kind).partition(".")[0])
 
 
 def is_user_function(value: object) -> bool:
@@ -177,7 +177,7 @@ def foreign(value: object) -> bool:
         return is_user_function(value.__func__) or foreign(value.__self__)
     if isinstance(value, functools._lru_cache_wrapper):
         return is_user_function(value.__wrapped__)
-    if kind in _HOLDERS or kind in LIBRARY_OBJECTS or _module_name(kind) == "unittest.mock":
+    if kind in _HOLDERS or kind in LIBRARY_OBJECTS or module_name(kind) == "unittest.mock":
         return True
     return bool(kind.__flags__ & HEAP) and not library_class(kind)
 
@@ -346,20 +346,20 @@ def is_named_tuple(value: object) -> bool:
 def is_dispatcher(value: object) -> bool:
     """Whether `value` is a function compiled by Numba; a ufunc made by Numba is none."""
     kind = type(value)
-    numba = _module_name(kind).partition(".")[0] == "numba" and kind.__name__.endswith("Dispatcher")
+    numba = module_name(kind).partition(".")[0] == "numba" and kind.__name__.endswith("Dispatcher")
     return numba and hasattr(value, "py_func")
 
 
 def is_vectorized(value: object) -> bool:
     """Whether `value` is a ufunc made by Numba of a Python function that it still has."""
     kind = type(value)
-    numba = _module_name(kind).startswith("numba.np.ufunc.") and not isinstance(value, type)
+    numba = module_name(kind).startswith("numba.np.ufunc.") and not isinstance(value, type)
     return numba and hasattr(value, "types") and is_user_function(getattr(value, "__wrapped__", 0))
 
 
 def is_transformed(value: object) -> bool:
     """Whether `value` is a callable made by fdiff, which watches what it reads itself."""
-    return hasattr(type(value), "__fdiff__") and _module_name(type(value)).startswith(_OURS + ".")
+    return hasattr(type(value), "__fdiff__") and module_name(type(value)).startswith(_OURS + ".")
 
 
 def has_rules(value: object) -> bool:

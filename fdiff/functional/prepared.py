@@ -67,6 +67,30 @@ else:
     _Callable = partial
 
 
+class FunctionOfPartial:
+    """What libraries that look into a `functools.partial` find in a prepared function.
+
+    Dask names tasks after it, and takes two calls for one where it is pickled to the same bytes:
+    so it is the operator, the options and the function of the user, whatever runs a call now.
+    """
+
+    __slots__ = ("prepared",)
+
+    def __init__(self, prepared: Prepared[..., Any]) -> None:
+        self.prepared = prepared
+
+    def __call__(self, *args: object, **kwargs: object) -> object:
+        return self.prepared(*args, **kwargs)
+
+    @property
+    def __name__(self) -> str:
+        f = self.prepared.__wrapped__
+        return called(self.prepared.__fdiff__, f.func if isinstance(f, Prepared) else f)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Origin.again, (self.prepared.origin, self.prepared.__wrapped__)
+
+
 class Prepared(OwnsPrograms, _Callable[P, R]):
     """A function with the arguments of the user's function. Its `repr` shows how it runs.
 
@@ -82,6 +106,8 @@ class Prepared(OwnsPrograms, _Callable[P, R]):
     origin: Origin
     split: Split
     writes_out: bool
+    func = property(FunctionOfPartial)
+    implementation = partial.func  # what a call runs now
 
     @overload
     def __get__(self, owner: None, kind: type | None = None) -> Prepared[P, R]: ...

@@ -11,6 +11,7 @@ from typing import Any
 import fdiff.intact_numpy as np
 
 from ..capture.symbolic_numbers import SymbolicNumber
+from ..capture.value_kinds import module_name
 from ..primitive import REPLACEMENTS
 from ..trace import TracedArray, current, replaces
 from ..trace.handler_arguments import resolve
@@ -31,7 +32,7 @@ def is_instance(value: object, kinds: type | tuple[type, ...]) -> bool:
     value = resolve(value)
     if isinstance(value, TracedArray):
         return issubclass(_class_of(value), kinds)
-    stands_for_another = type(value).__module__.startswith("fdiff.capture.")
+    stands_for_another = module_name(type(value)).startswith("fdiff.capture.")
     return issubclass(class_of(value), kinds) if stands_for_another else isinstance(value, kinds)
 
 
@@ -45,7 +46,7 @@ def class_of(value: object) -> type:
         kind = np.ndarray
     elif isinstance(given, SymbolicNumber):
         kind = type(given.value)
-    elif kind.__module__.startswith("fdiff."):  # stands for a class, a dict, a ufunc
+    elif module_name(kind).startswith("fdiff."):  # stands for a class, a dict, a ufunc
         kind = type if isinstance(given, type) else getattr(kind, "_fdiff_kind", given.__class__)
     return REPLACEMENTS.get(id(kind), (kind, kind))[1]
 

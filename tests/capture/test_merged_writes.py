@@ -153,7 +153,7 @@ def test_the_fast_path_writes_for_the_way_taken(body, monkeypatch):
     monkeypatch.delitem(occupied, "kinks", raising=False)  # as if nobody had asked for errors
     given = points(8) * 16
     g = same(body, "value_and_grad", given)
-    assert isinstance(g.func, types.BuiltinFunctionType)
+    assert isinstance(g.implementation, types.BuiltinFunctionType)
 
 
 def test_each_object_has_its_own_writes():

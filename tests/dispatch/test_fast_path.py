@@ -38,7 +38,7 @@ def general(monkeypatch):
 def warmed(call, *args):
     for _ in range(4):
         call(*args)
-    assert isinstance(call.func, BuiltinFunctionType)
+    assert isinstance(call.implementation, BuiltinFunctionType)
     return call
 
 
@@ -60,7 +60,7 @@ def test_angles_out_of_range_take_no_python(general):
     near, far = X, X * 1e15
     for x in (near, far) * 16:  # the builtin is made anew for angles that have come up
         call(x)
-    assert isinstance(call.func, BuiltinFunctionType)
+    assert isinstance(call.implementation, BuiltinFunctionType)
     for x in (far, near, far[::-1].copy(), near, far):
         value, slope = quickly(call, general, x)
         np.testing.assert_allclose(value, f(x), rtol=1e-12)
@@ -224,7 +224,7 @@ def test_branches_keep_to_their_guards():
     for _ in range(8):
         np.testing.assert_allclose(call(X), 2 * X)
         np.testing.assert_allclose(call(-X), np.ones(3))
-    assert isinstance(call.func, BuiltinFunctionType)
+    assert isinstance(call.implementation, BuiltinFunctionType)
     np.testing.assert_allclose(call(np.array([0.0, 1.0, 2.0])), np.ones(3))
 
 
@@ -520,7 +520,7 @@ def test_a_way_that_is_replaced_lives_on():
         warmed(call, np.ones(n))
         for _ in range(64):
             call(np.ones(n))
-        ways.append(call.func)
+        ways.append(call.implementation)
     assert len(set(map(id, ways))) == 3
     for way, n in zip(ways, (3, 4, 5), strict=True):
         np.testing.assert_array_equal(way(np.ones(n)), np.full(n, 3.0))

@@ -116,7 +116,16 @@ def test_references_of_hot_calls(kind):
     other = (np.ones(3),) * len(arguments)
     for _ in range(200):
         prepared(*arguments)
-    leaves = [None, tuple, prepared, prepared.func, np.dtype("f8"), CAPTURED["a"], X, *arguments]
+    leaves = [
+        None,
+        tuple,
+        prepared,
+        prepared.implementation,
+        np.dtype("f8"),
+        CAPTURED["a"],
+        X,
+        *arguments,
+    ]
     before = [sys.getrefcount(leaf) for leaf in leaves]
     for number in range(calls):
         prepared(*arguments)

@@ -27,7 +27,7 @@ call = fdiff.jit(total)
 call.compile(*given)
 for _ in range(2000):
     call(*given)
-    if type(call.func).__name__ == "builtin_function_or_method":
+    if type(call.implementation).__name__ == "builtin_function_or_method":
         break
     time.sleep(1e-2)
 else:

@@ -209,8 +209,8 @@ def test_forms_in_any_order_give_what_the_general_way_gives(form, operator, monk
         assert equal(found, wanted), (turn, args, kwargs)
         _disturb(rng, args)
     SCALE[0], DATA["w"] = 2.0, np.array([1.0, 0.5, 0.25])
-    assert isinstance(quick.func, BuiltinFunctionType)
-    assert not isinstance(slow.func, BuiltinFunctionType)
+    assert isinstance(quick.implementation, BuiltinFunctionType)
+    assert not isinstance(slow.implementation, BuiltinFunctionType)
 
 
 def _disturb(rng, args):

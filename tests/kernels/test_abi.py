@@ -48,7 +48,7 @@ def test_every_fact_holds_here():
     call = fdiff.grad(cube).compile("f8[3]")
     for _ in range(4):
         call(X)
-    assert isinstance(call.func, BuiltinFunctionType)
+    assert isinstance(call.implementation, BuiltinFunctionType)
     assert "through Python" not in repr(call)
 
 
@@ -93,7 +93,7 @@ def test_a_stub_that_errs_is_not_run(text, wrong, words, monkeypatch):
     for _ in range(4):
         np.testing.assert_allclose(call(X), 3 * X**2)
     assert words in stub_binding.stub_fault(machine_code.entry_stub(full=True), full=True)
-    assert not isinstance(call.func, BuiltinFunctionType)
+    assert not isinstance(call.implementation, BuiltinFunctionType)
 
 
 @pytest.mark.parametrize(("wrong", "faulty"), [(1, False), (2, False), (99, True)])
@@ -123,7 +123,7 @@ def through_python(words):
         assert slope.dtype == x.dtype
         assert slope.flags.owndata
     assert f"called through Python: {words}" in repr(call)
-    assert not isinstance(call.func, BuiltinFunctionType)
+    assert not isinstance(call.implementation, BuiltinFunctionType)
     assert fdiff.grad(lambda t: t**3)(2.0) == 12.0
     assert fdiff.grad(lambda t: t**3)(np.float32(2.0)) == 12.0
     np.testing.assert_allclose(fdiff.hessian(cube, X), np.diag(6 * X))
