@@ -106,6 +106,11 @@ def _owned(value: object) -> int:
     return value.nbytes if isinstance(value, np.ndarray) and value.base is None else 0
 
 
+# For progress: the number of the node under way is a variable of the code that runs.
+COUNTER = (Interpreter.__call__.__code__, "i")
+LONG = 10_000  # nodes of a tape that may take a while, whatever they are
+
+
 def _last_uses(tape: Tape) -> dict[int, tuple[int, ...]]:
     """For each node, the values that no later node reads (inputs and outputs live on)."""
     kept = {*tape.inputs, *tape.outputs}

@@ -152,7 +152,7 @@ class BytecodeTier:
         """Load or compile the bytecode interpreter; False if it fails to compile."""
         assert self._executable is not None, "`choose` has returned it"
         try:
-            with Stage("compiling the bytecode interpreter for", seconds=self._executable.seconds):
+            with Stage("compiling bytecode for", seconds=self._executable.seconds):
                 self._executable.load()
         except Exception as error:  # noqa: BLE001 - as above
             self._failed(error, forced=forced)

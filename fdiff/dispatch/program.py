@@ -53,27 +53,22 @@ MakePlan = Callable[[Variant], OperatorPlan]  # what an operator makes of a trac
 
 HELD = 256  # functions, of traces that were used lately, whose findings are held
 VARIANTS = 128  # signatures remembered for one function, the oldest dropped first
-_BUILT = {  # what operators make of a traced function
-    "grad": "the gradient",
-    "value_and_grad": "the gradient",
-    "vjp": "the vector-Jacobian product",
-    "jvp": "the Jacobian-vector product",
-    "jacobian": "the Jacobian",
-    "jacrev": "the Jacobian",
-    "jacfwd": "the Jacobian",
-    "hessian": "the Hessian",
-    "hessian_diagonal": "the diagonal of the Hessian",
-    "linearize": "the linear map",
-    "hvp": "the Hessian-vector product",
-    "vhp": "the vector-Hessian product",
+# Seconds that a plan takes for each node of the trace. Of others they depend on sparsity patterns.
+_DERIVE_SECONDS = {
+    **dict.fromkeys(("grad", "value_and_grad", "vjp", "jvp"), 2.9e-5),
+    **dict.fromkeys(("hvp", "vhp"), 7e-5),
 }
 
 
-def building(call: str) -> Stage:
-    """The stage in which the tape of a public call, such as ``grad(model)``, is made."""
-    made = _BUILT.get(call.partition("(")[0])
-    what = "preparing" if made is None else f"building {made} for"
-    return Stage(what, call, category=TRANSFORM)
+def deriving(call: str, length: int = 0) -> Stage:
+    """The stage in which the tapes of a public call are made of a trace of so many nodes.
+
+    Without the number it is part of a stage that a profiler sees.
+    """
+    operator = call.partition("(")[0]
+    what = "preparing" if operator in {"jit", "vmap"} else "deriving"
+    seconds = _DERIVE_SECONDS.get(operator, 0.0) * length
+    return Stage(what, call, size=length, seconds=seconds, category="" if length else TRANSFORM)
 
 
 def _key(args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[Sequence[object], object]:
@@ -214,7 +209,7 @@ class Program:
         merged = merge(kept, f, at_once=at_once)
         if merged is not None:
             merged.inner[0][1].hold_in(self.held)
-            with building(merged.call):
+            with deriving(merged.call):
                 merged.plan = self._plan(merged)
             for step in merged.plan.steps():
                 step.runner.account.spent += stability.seconds
@@ -283,7 +278,7 @@ class Program:
     ) -> tuple[Variant, list[object]]:
         """A new variant with its plan, and the inputs of its tape."""
         call = called(self.name, f)
-        with collector_paused(), nullcontext() if eager else building(call):
+        with collector_paused(), nullcontext() if eager else deriving(call):
             leaves, spec = flatten((args, kwargs))
             order, in_spec = differentiated(args, self.argnums, call)
             body = lambda *a, **k: self.body(f, a, k)  # noqa: E731 - its function bound
@@ -291,7 +286,11 @@ class Program:
                 body, f, call, leaves, spec, order, in_spec, device=self.device, eager=eager
             )
             variant, extra = trace_variant(given)
-            variant.plan = self.make_plan(variant) if eager else self._plan(variant)
+            if eager:
+                variant.plan = self.make_plan(variant)
+            else:
+                with deriving(call, len(variant.tape)):
+                    variant.plan = self._plan(variant)
         inputs = [
             leaves[k] if isinstance(leaves[k], TracedArray) else native(leaves[k])
             for k in variant.traced

@@ -28,10 +28,11 @@ import fdiff.intact_numpy as np
 
 from ..bounded_cache import WeakValues, keep_recent
 from ..errors import CompileError
-from ..interpret import Interpreter
+from ..interpret import COUNTER, LONG, Interpreter
 from ..process import observation
 from ..process.forking import no_fork
 from ..process.interruptible import answering
+from ..process.progress import Stage
 from ..tape import Tape
 from .break_even import Account, Layouts, in_words
 from .bytecode_tier import BytecodeTier, waited
@@ -218,7 +219,11 @@ class Runner:
         if self._interpreter is None:
             self._interpreter = Interpreter(self.tape)
         if observation.observer is None:
-            return owned(self.tape, self._interpreter(*arrays), arrays)
+            if (size := self._interpreter.size) < LONG:
+                return owned(self.tape, self._interpreter(*arrays), arrays)
+            call = self.account.call
+            with Stage("running", call, total=size, counter=COUNTER, category=""):
+                return owned(self.tape, self._interpreter(*arrays), arrays)
         with no_fork:
             from .observed_runs import interpreted  # noqa: PLC0415 - profiles alone need it
 

@@ -31,8 +31,9 @@ from ..dispatch.plans import (
     executes,
     replay,
 )
-from ..dispatch.program import building
+from ..dispatch.program import deriving
 from ..dispatch.variant import Variant
+from ..process.progress import Stage
 from ..tape import Builder, Tape
 from ..trace.eager_trace import to_ordinary_tape
 from ..transforms.custom_calls import checkpoints_inlined
@@ -123,14 +124,14 @@ class JacobianPlan(OperatorPlan):
             self.spent += perf_counter() - begin
             return self.finish(found)
         if self.whole is None:
-            with building(self.variant.call):
+            with deriving(self.variant.call):
                 self.whole = self.variant.step(self.dense())
         return self.finish(run(self.whole, arrays))
 
     @cached_property
     def together(self) -> PlanStep:
         """All seeds at once, like chunks without a check of the guards."""
-        with building(self.variant.call):
+        with deriving(self.variant.call):
             return PlanStep(self.dense(), device=self.variant.device)
 
     def at_once(self, arrays: Arrays, *, asked: bool) -> PlanStep | None:
@@ -154,7 +155,7 @@ class JacobianPlan(OperatorPlan):
             return None
         source, wrt = self.variant.tape, self.variant.wrt
         request = Request(source, wrt, types=self.types, budget=BUDGET, symmetric=self.order > 1)
-        with building(self.variant.call):
+        with deriving(self.variant.call):
             tape = attempt(self.sparse_pipeline, source, request)
         return None if tape is None else self.variant.step(tape)
 
@@ -194,17 +195,20 @@ class JacobianPlan(OperatorPlan):
     def in_chunks(self, arrays: Arrays, run: Run = execute) -> list[np.ndarray]:
         """Every block, `chunk` rows or columns at a time."""
         found = zeros_beside(arrays, self.types)
-        columns = self.mode == "forward"
-        for block, chunk in zip(self.blocks, self.chunks, strict=True):
-            for lo in range(0, block.count, chunk):
-                size = min(chunk, block.count - lo)
-                if (step := block.steps.get(size)) is None:
-                    with building(self.variant.call):
-                        step = block.step(size, self.variant.device)
-                parts = run(step, [*arrays, np.int64(lo)])
-                for (o, i), part in zip(block.targets, parts, strict=True):
-                    whole = found[o * len(self.ins) + i]
-                    put_part(whole, cast("np.ndarray", part), lo, block.count, columns=columns)
+        columns, count = self.mode == "forward", sum(block.count for block in self.blocks)
+        running = Stage("running", self.variant.call, total=count, category="")
+        with running:
+            for block, chunk in zip(self.blocks, self.chunks, strict=True):
+                for lo in range(0, block.count, chunk):
+                    size = min(chunk, block.count - lo)
+                    if (step := block.steps.get(size)) is None:
+                        with deriving(self.variant.call):
+                            step = block.step(size, self.variant.device)
+                    parts = run(step, [*arrays, np.int64(lo)])
+                    for (o, i), part in zip(block.targets, parts, strict=True):
+                        whole = found[o * len(self.ins) + i]
+                        put_part(whole, cast("np.ndarray", part), lo, block.count, columns=columns)
+                    running.advance(size)
         return found
 
 
@@ -233,7 +237,7 @@ class HessianPlan(JacobianPlan):
         """What makes blocks on a device exactly symmetric there."""
         builder = Builder()
         blocks = builder.finish([builder.input(t) for t in self.types])
-        with building(self.variant.call):
+        with deriving(self.variant.call):
             return PlanStep(symmetric(blocks, self.ins), device=self.variant.device)
 
 

@@ -11,9 +11,10 @@ import fdiff.intact_numpy as np
 from ..attributes import cached_property
 from ..dispatch.arguments import Function
 from ..dispatch.plans import Arrays, OperatorPlan, PlanStep, Run, replay
-from ..dispatch.program import building
+from ..dispatch.program import deriving
 from ..dispatch.variant import Variant
 from ..errors import called
+from ..process.progress import Stage
 from ..tape import Tape
 from ..tracebacks import trim
 from ..transforms.derivative_tapes import assembled, choose
@@ -76,7 +77,7 @@ class DiagonalPlan(OperatorPlan):
     @cached_property
     def whole(self) -> PlanStep:
         """All colours at once."""
-        with building(self.variant.call):
+        with deriving(self.variant.call):
             places = [i for i, count in enumerate(self.counts) if count]  # an input may be empty
             parts = [self.swept(i, self.counts[i], chunked=False) for i in places]
             tape = assembled(self.slopes, parts, places, self.types)
@@ -92,15 +93,18 @@ class DiagonalPlan(OperatorPlan):
     def in_chunks(self, arrays: Arrays, run: Run) -> list[object]:
         """The diagonal, some colours at a time."""
         found = cast("list[object]", zeros_beside(arrays, self.types))
-        for i, (count, size) in enumerate(zip(self.counts, self.sizes, strict=True)):
-            for first in range(0, count, size):
-                width = min(size, count - first)
-                if (step := self.chunks.get((i, width))) is None:
-                    with building(self.variant.call):
-                        tape = self.swept(i, width, chunked=True)
-                        step = PlanStep(tape, device=self.variant.device)
-                    self.chunks[i, width] = step
-                (found[i],) = run(step, [*arrays, found[i], np.int64(first)])
+        running = Stage("running", self.variant.call, total=sum(self.counts), category="")
+        with running:
+            for i, (count, size) in enumerate(zip(self.counts, self.sizes, strict=True)):
+                for first in range(0, count, size):
+                    width = min(size, count - first)
+                    if (step := self.chunks.get((i, width))) is None:
+                        with deriving(self.variant.call):
+                            tape = self.swept(i, width, chunked=True)
+                            step = PlanStep(tape, device=self.variant.device)
+                        self.chunks[i, width] = step
+                    (found[i],) = run(step, [*arrays, found[i], np.int64(first)])
+                    running.advance(width)
         return found
 
 

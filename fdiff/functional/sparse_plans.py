@@ -15,7 +15,7 @@ from ..attributes import cached_property
 from ..bounded_cache import WeakValues, keep
 from ..device_arrays import CPU, DeviceArray
 from ..dispatch.plans import Arrays, OperatorPlan, PlanStep, Run
-from ..dispatch.program import building
+from ..dispatch.program import deriving
 from ..dispatch.tiered_execution import runner
 from ..dispatch.variant import Variant
 from ..errors import DeviceError, InputError, failure
@@ -50,7 +50,7 @@ class SparseStructures:
                 return found
         moving = set(self.asked.wrt)
         known = [None if k in moving else _reader(a) for k, a in enumerate(arrays)]
-        with building(call):
+        with deriving(call):
             found = sparse_tape(self.tape, self.asked, known)
         self.kept = [found, *self.kept][:STRUCTURES]
         return found
@@ -163,7 +163,7 @@ class SparsePlan(OperatorPlan):
                     self._steps = [pair, *[other for other in steps if other is not pair]]
                 return pair[1]
         variant = self.variant
-        with building(variant.call):
+        with deriving(variant.call):
             check = variant.check
             if self._compares_pins(found):
                 check = pins_hold(found, variant.tape.input_types, check)

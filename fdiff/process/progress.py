@@ -17,20 +17,24 @@ import threading
 from collections.abc import Iterator, Sized
 from contextlib import suppress
 from threading import get_ident
-from time import perf_counter
-from types import FrameType
+from time import perf_counter, process_time
+from types import CodeType, FrameType
 
 from .. import errors
 from ..user_lines import file_label, is_internal
 from . import background, observation
 from .environment import is_worker
 from .forking import is_below
+from .loop_trips import trips_of
 from .progress_display import Display, Report, find_display
 from .turns import TurnLock
 
 SECONDS = 2.0  # work that takes no longer shows nothing
 INTERVAL = 0.2  # seconds after which what is shown is renewed
 AGAIN = 0.5  # seconds before the next question whether anything may be shown
+LEAST = 0.05  # of a loop: before that, an estimate is a guess
+SETTLED = 1.0  # seconds after which the machine's speed is known
+MOST_SLOWED = 20.0  # times that other programs may make the work take
 PATIENCE = 2.0  # seconds that a fork waits for the thread to end
 
 
@@ -39,13 +43,15 @@ class Stage:
 
     `what` says what is done and `of` to which call of the user's: "compiling", "grad(model)".
     `size` is a number of operations and `made` a growing list of them. `seconds` is how long the
-    work is expected to take. With `shows_line` the user's line under way is shown, too. What is
-    left out is taken from the enclosing stage. A profiler sees it as a span of this `category`.
+    work is expected to take; it follows from the trips where a loop of the user's tells them, and
+    from `done` of `total` parts, or a `counter` of them: code that runs, and its variable. With
+    `shows_line` the user's line under way is shown, too. What is left out is taken from the
+    enclosing stage. A profiler sees it as a span of this `category`, if there is one.
     """
 
     __slots__ = (
-        "_begin", "_frame", "_outer", "_span", "category", "made", "of", "seconds", "shows_line",
-        "size", "what",
+        "_advanced", "_begin", "_busy", "_frame", "_outer", "_span", "category", "counter", "done",
+        "made", "of", "seconds", "shows_line", "size", "total", "what",
     )  # fmt: skip
 
     def __init__(
@@ -56,12 +62,16 @@ class Stage:
         size: int = 0,
         made: Sized = (),
         seconds: float = 0.0,
+        total: int = 0,
+        counter: tuple[CodeType, str] | None = None,
         shows_line: bool = False,
         category: str = observation.COMPILE,
     ) -> None:
         self.category = category
         self.what, self.of, self.size, self.made = what, of, size, made
         self.seconds, self.shows_line = seconds, shows_line
+        self.done, self.total, self.counter = 0, total, counter
+        self._advanced = 0.0
         self._frame: FrameType | None = None
         self._span: observation.Span | None = None
 
@@ -69,11 +79,12 @@ class Stage:
         me = get_ident()
         self._outer = outer = _under_way.get(me)
         self._begin = perf_counter()
+        self._busy = process_time() if self.seconds else 0.0
         if outer is None:
             self._begin_outermost(me)
         else:
             _under_way[me] = self
-        if self.what and observation.observer is not None:
+        if self.what and self.category and observation.observer is not None:
             name = f"{self.what} {self.of}".rstrip()
             self._span = observation.observer.begin(name, self.category)
 
@@ -126,28 +137,75 @@ class Stage:
         """
         return is_below(frame, self.outermost._frame)
 
+    def advance(self, parts: int) -> None:
+        """So many more of the `total` parts are done."""
+        self.done += parts
+        self._advanced = perf_counter()
+
+    def _predicted(self, elapsed: float) -> float:
+        """Seconds that it may take, if the machine does as much other work beside as up to now."""
+        if not self.seconds or elapsed < SETTLED:
+            return self.seconds
+        busy = max(process_time() - self._busy, elapsed / MOST_SLOWED)
+        return self.seconds * max(elapsed / busy, 1.0)
+
     def report(self, now: float, ident: int, frame: FrameType | None) -> Report:
         """What to show of the stage, while its thread runs `frame`."""
         chain = [*self.chain()]
         named = next((stage for stage in chain if stage.what), chain[-1])
         inner = chain[: chain.index(named) + 1]
         of = next((stage.of for stage in chain if stage.of), "a function")
-        words = f"{named.what or 'differentiating'} {of}"
-        if made := next((len(stage.made) for stage in inner if stage.made), 0):
-            words += f", {made:,} operations so far"
+        elapsed = now - named._begin
+        lines = _user_frames(frame, chain[-1]._frame) if named.shows_line else []
+        trips = trips_of(lines[::-1])
+        count, fraction, spent = "", 0.0, elapsed
+        if trips is not None:
+            count, fraction = f"step {trips.done + 1:,} of {trips.total:,}", trips.fraction
+        elif named.total:
+            done = named.done if named.counter is None else _counted(frame, *named.counter)
+            count, fraction = f"{done:,} of {named.total:,}", done / named.total
+            if named._advanced:
+                spent = named._advanced - named._begin
+        elif made := next((len(stage.made) for stage in inner if stage.made), 0):
+            count = f"{made:,} operations so far"
         elif size := next((stage.size for stage in inner if stage.size), 0):
-            words += f", {size:,} operations"
-        words += _user_line(frame) if named.shows_line else ""
-        stoppable = ident == threading.main_thread().ident
-        return Report(words, now - named._begin, named.seconds, stoppable, named)
+            count = f"{size:,} operations"
+        return Report(
+            named.what or "differentiating",
+            of,
+            count,
+            _place(lines),
+            elapsed,
+            spent / fraction if fraction >= LEAST else named._predicted(elapsed),
+            ident == threading.main_thread().ident,
+            named,
+        )
 
 
-def _user_line(frame: FrameType | None) -> str:
+def _counted(frame: FrameType | None, code: CodeType, variable: str) -> int:
+    """The variable of the code that runs, innermost; 0 where it does not."""
+    while frame is not None and frame.f_code is not code:
+        frame = frame.f_back
+    return 0 if frame is None else int(frame.f_locals.get(variable, 0))
+
+
+def _user_frames(frame: FrameType | None, outer: FrameType | None) -> list[FrameType]:
+    """The user's frames inside of the call that waits, the innermost first."""
+    found: list[FrameType] = []
     while frame is not None:
         if not is_internal(frame.f_code.co_filename):
-            return f", at {file_label(frame.f_code.co_filename)}:{frame.f_lineno}"
+            found.append(frame)
+        if frame is outer:
+            break
         frame = frame.f_back
-    return ""
+    return found
+
+
+def _place(lines: list[FrameType]) -> str:
+    """The user's line under way."""
+    if not lines:
+        return ""
+    return f"at {file_label(lines[0].f_code.co_filename)}:{lines[0].f_lineno}"
 
 
 class _Watcher:

@@ -23,7 +23,10 @@ VARIABLE = "FDIFF_PROGRESS"
 class Report(NamedTuple):
     """What to show of a stage: what it does, for how long it has run, and how long it may run."""
 
-    work: str
+    what: str  # "tracing"
+    of: str  # the public call: "grad(model)"
+    amount: str  # of operations, or of trips: "step 12 of 100"
+    place: str  # the user's line: "at model.py:12"
     elapsed: float
     expected: float  # seconds; 0 where nothing is known
     stoppable: bool  # whether an interrupt reaches the thread that waits
@@ -37,27 +40,50 @@ class Report(NamedTuple):
     def line(self, stop: str, width: int = 1000) -> str:
         """All of it in a line, with words at the end on how to `stop` the work.
 
-        A line longer than `width` is shown without the percentage, or with the work cut short.
+        Where that is wider than `width`, whole parts are left out: first the percentage and the
+        count, last the user's line; the stage and the time stay.
         """
         stop = stop if self.stoppable else ""
-        begin, end = f"fdiff: {printable(self.work)}", f": {self._time()}.{stop}"
-        if (share := self.fraction) is not None:
-            exact = f": {self._time()} ({100 * share:.0f}%).{stop}"
-            end = exact if len(begin + exact) <= width else end
-        room = width - len(end)
-        if len(begin) > room:
-            begin = begin[: max(room - 3, 0)] + "..."
-        return (begin + end)[: max(width, 0)]
+        share = "" if self.fraction is None else f" ({100 * self.fraction:.0f}%)"
+        work, amount, place = (
+            f"{self.what} {printable(self.of)}",
+            self.amount,
+            printable(self.place),
+        )
+        ways = (
+            (work, amount, place, share, stop),
+            (work, amount, place, "", stop),
+            (work, "", place, share, stop),
+            (work, "", place, "", stop),
+            (work, "", place, share, ""),
+            (work, "", place, "", ""),
+            (self.what, "", place, "", stop),
+            (self.what, "", place, "", ""),
+            (self.what, "", "", "", ""),
+        )
+        lines = [
+            f"fdiff: {', '.join(filter(None, (work, amount, place)))}: {self._time()}{share}.{stop}"
+            for work, amount, place, share, stop in ways
+        ]
+        lines.append(f"{self._time()}.")
+        return next((line for line in lines if len(line) <= width), "")
 
     def _time(self) -> str:
         elapsed, expected = max(int(self.elapsed), 1), max(round(self.expected), 1)
         if not self.expected:
-            return f"{elapsed} s"
-        return (
-            f"{elapsed} s instead of {expected}"
-            if elapsed > expected
-            else f"{elapsed} of about {expected} s"
-        )
+            return _duration(elapsed)
+        if elapsed > expected:
+            return f"{_duration(elapsed)} instead of {_duration(expected)}"
+        if expected < _LONG:
+            return f"{elapsed} of about {expected} s"
+        return f"{_duration(elapsed)} of about {_duration(expected)}"
+
+
+_LONG = 120  # seconds, from which minutes are said
+
+
+def _duration(seconds: int) -> str:
+    return f"{seconds} s" if seconds < _LONG else f"{seconds // 60} min {seconds % 60} s"
 
 
 class Display(Protocol):

@@ -111,7 +111,7 @@ def texts():
     yield str(seen.key_averages())
     yield str(seen)
     yield from map(repr, seen.key_averages())
-    yield Report(HOSTILE, 1.0, 2.0, True, None).line("")
+    yield Report("tracing", HOSTILE, "", HOSTILE, 1.0, 2.0, True, None).line("")
 
 
 def test_texts():

@@ -20,7 +20,10 @@ import pytest
 
 import fdiff
 from fdiff import errors
+from fdiff.dispatch.program import deriving
+from fdiff.interpret import COUNTER, Interpreter
 from fdiff.process import background, progress, progress_display
+from fdiff.process.loop_trips import trips_of
 from fdiff.process.progress import Stage
 from fdiff.process.progress_display import VARIABLE, Report, Terminal
 
@@ -101,41 +104,212 @@ def screen(soon, monkeypatch):
 
 # --- the words --------------------------------------------------------------------------------
 
-WORK = "compiling grad(model), 11,813 operations"
+WORK = ("compiling", "grad(model)", "11,813 operations", "")
+TRACE = ("tracing", "grad(american_put)", "step 341 of 1,000", "at pricing.py:31")
+LONG = ("deriving", "value_and_grad(penalised_likelihood)", "2,010,582 operations",
+        "at generalised_linear_models.py:1031")  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("elapsed", "expected", "width", "line"),
+    ("words", "elapsed", "expected", "width", "line"),
     [
-        (4.7, 12.0, 100, f"fdiff: {WORK}: 4 of about 12 s (39%). Ctrl-C stops."),
-        (4.7, 12.0, 79, f"fdiff: {WORK}: 4 of about 12 s. Ctrl-C stops."),
-        (4.7, 0.0, 100, f"fdiff: {WORK}: 4 s. Ctrl-C stops."),
-        (0.3, 0.4, 100, f"fdiff: {WORK}: 1 of about 1 s (75%). Ctrl-C stops."),
-        (14.2, 12.0, 100, f"fdiff: {WORK}: 14 s instead of 12 (99%). Ctrl-C stops."),
-        (4.7, 12.0, 60, "fdiff: compiling grad(model)...: 4 of about 12 s. Ctrl-C stops."[:60]),
-        (4.7, 0.0, 5, "..."),
+        (WORK, 4.7, 12.0, 100,
+         "compiling grad(model), 11,813 operations: 4 of about 12 s (39%). Ctrl-C stops."),
+        (WORK, 4.7, 12.0, 79,
+         "compiling grad(model), 11,813 operations: 4 of about 12 s. Ctrl-C stops."),
+        (WORK, 4.7, 0.0, 100, "compiling grad(model), 11,813 operations: 4 s. Ctrl-C stops."),
+        (WORK, 0.3, 0.4, 100,
+         "compiling grad(model), 11,813 operations: 1 of about 1 s (75%). Ctrl-C stops."),
+        (WORK, 14.2, 12.0, 100,
+         "compiling grad(model), 11,813 operations: 14 s instead of 12 s (99%). Ctrl-C stops."),
+        (WORK, 4.7, 12.0, 60, "compiling grad(model): 4 of about 12 s. Ctrl-C stops."),
+        (WORK, 4.7, 12.0, 34, "compiling: 4 of about 12 s."),
+        (WORK, 4.7, 12.0, 30, None),
+        (WORK, 4.7, 12.0, 5, ""),
+        (TRACE, 12.0, 35.0, 120,
+         ("tracing grad(american_put), step 341 of 1,000, at pricing.py:31: 12 of about 35 s (34%)."
+          " Ctrl-C stops.")),
+        (TRACE, 12.0, 35.0, 79,
+         "tracing grad(american_put), at pricing.py:31: 12 of about 35 s (34%)."),
+        (TRACE, 150.0, 600.0, 79,
+         "tracing, at pricing.py:31: 2 min 30 s of about 10 min 0 s. Ctrl-C stops."),
+        (LONG, 30.0, 0.0, 79,
+         "deriving, at generalised_linear_models.py:1031: 30 s. Ctrl-C stops."),
     ],
-)
-def test_a_line_keeps_its_end_whatever_the_width(elapsed, expected, width, line):
-    found = Report(WORK, elapsed, expected, True, None).line(" Ctrl-C stops.", width)
+)  # fmt: skip
+def test_a_line_keeps_stage_line_and_time_whatever_the_width(words, elapsed, expected, width, line):
+    found = Report(*words, elapsed, expected, True, None).line(" Ctrl-C stops.", width)
+    assert found == ("4 of about 12 s." if line is None else line and f"fdiff: {line}")
     assert len(found) <= width
-    if width >= 79:
-        assert found == line
-    elif width == 60:
-        assert found.startswith("fdiff: compiling")
-        assert found.endswith("...: 4 of about 12 s. Ctrl-C stops.")
+
+
+@pytest.mark.parametrize("words", [WORK, TRACE, LONG])
+@pytest.mark.parametrize("expected", [0.0, 12.0, 3e3])
+def test_no_word_is_cut_at_any_width(words, expected):
+    """What is left out is left out whole: each word of the line is one of the longest line's."""
+    report = Report(*words, 30.0, expected, True, None)
+    whole = set(report.line(" Ctrl-C stops.").replace(",", "").replace(":", "").split())
+    for width in range(120):
+        line = report.line(" Ctrl-C stops.", width)
+        assert len(line) <= width
+        assert {w.rstrip(".") for w in line.replace(",", "").replace(":", "").split()} <= {
+            w.rstrip(".") for w in whole
+        }
 
 
 def test_no_estimate_claims_the_end():
     for elapsed in (0.0, 1.0, 9.99, 10.0, 10.01, 1e6):
-        report = Report("compiling f", elapsed, 10.0, True, None)
+        report = Report("compiling", "f", "", "", elapsed, 10.0, True, None)
         assert report.fraction <= 0.99
         assert "100%" not in report.line("")
-    assert Report("tracing f", 3.0, 0.0, True, None).fraction is None
+    assert Report("tracing", "f", "", "", 3.0, 0.0, True, None).fraction is None
 
 
 def test_only_the_main_thread_is_told_of_an_interrupt():
-    assert "Ctrl-C" not in Report("tracing f", 3.0, 0.0, False, None).line(" Ctrl-C stops.")
+    report = Report("tracing", "f", "", "", 3.0, 0.0, False, None)
+    assert "Ctrl-C" not in report.line(" Ctrl-C stops.")
+
+
+# --- estimates --------------------------------------------------------------------------------
+
+
+def told(stage, seconds, frame=None):
+    """What is said of a stage after so many seconds."""
+    return stage.report(stage._begin + seconds, threading.get_ident(), frame)
+
+
+def looped(n, xs, look):
+    total = 0.0
+    for step in range(2 * n):
+        for k, x in enumerate(xs):
+            total += x
+            look(step, k)
+    return total
+
+
+def test_the_end_of_a_loop_follows_from_its_trips():
+    """By a clock that advances 1 s a trip of the inner loop, of which there are 60."""
+    seen = []
+
+    def look(step, k):
+        report = told(stage, 1.0 + step * 3 + k, sys._getframe(1))
+        seen.append((report.amount, report.expected, report.place))
+
+    stage = Stage("tracing", "grad(looped)", shows_line=True)
+    with stage:
+        looped(10, [1.0, 2.0, 3.0], look)
+    assert [count for count, _, _ in seen[::3]] == [f"step {k} of 20" for k in range(1, 21)]
+    assert seen[0][1] == 0.0  # a guess
+    assert all(abs(expected - 60.0) <= 30.0 for _, expected, _ in seen[3:])
+    assert all(abs(expected - 60.0) <= 6.0 for _, expected, _ in seen[12:])
+    line = looped.__code__.co_firstlineno + 5
+    assert {place for _, _, place in seen} == {f"at test_progress.py:{line}"}
+
+
+def rows(x, look):
+    for _i in range(x.shape[0]):
+        look()
+    for _i in range(1, len(x) - 1, 2):
+        look()
+    while len(x):
+        for _i in range(3):
+            look()
+        break
+    for _i in x:
+        look()
+
+
+def test_loops_that_do_not_tell_give_no_estimate():
+    seen = []
+
+    def look():
+        seen.append(trips_of([sys._getframe(1)]))
+
+    rows(X, look)
+    shapes, odd, inside, values = seen[:5], seen[5:7], seen[7:10], seen[10:]
+    assert [(t.done, t.total, t.fraction) for t in shapes] == [(k, 5, k / 5) for k in range(5)]
+    assert [(t.done, t.total) for t in odd] == [(0, 2), (1, 2)]
+    assert inside + values == [None] * 8
+
+
+def triangle(n, look):
+    for step in range(n):
+        for i in range(n - step):
+            look(step, i)
+
+
+@pytest.mark.parametrize("n", [20, 300])
+def test_trips_weigh_as_much_as_the_loop_inside_of_them(n):
+    """As of README's program: what is left of a triangle is not what is left of its rows."""
+    seen, done, whole = [], 0, n * (n + 1) // 2
+
+    def look(step, i):
+        nonlocal done
+        if not done % (n // 4):
+            seen.append((trips_of([sys._getframe(1)]), step, done / whole))
+        done += 1
+
+    triangle(n, look)
+    assert all((t.done, t.total) == (step, n) for t, step, _ in seen)
+    assert all(abs(t.fraction - share) < 0.03 for t, _, share in seen)
+
+
+def test_loops_around_the_call_do_not_count(screen):
+    """Those of the script that calls fdiff, and those of a function that has been left."""
+
+    def call():
+        with Stage("tracing", "grad(model)", shows_line=True):
+            screen.wait("fdiff: tracing grad(model)")
+
+    for _ in range(2):
+        call()
+    assert "step" not in screen.read()
+
+
+def test_a_stage_of_parts_tells_how_many_are_done():
+    stage = Stage("running", "hessian(model)", total=200, category="")
+    with stage:
+        assert (told(stage, 3.0).amount, told(stage, 3.0).expected) == ("0 of 200", 0.0)
+        stage._begin -= 3.0
+        stage.advance(50)
+        for seconds in (3.0, 5.0):  # until more are done, the estimate stays
+            assert told(stage, seconds).amount == "50 of 200"
+            assert told(stage, seconds).expected == pytest.approx(12.0, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("busy", "expected"), [(5.0, 12.0), (1.0, 60.0), (9.0, 12.0), (0.0, 240.0)]
+)
+def test_other_programs_beside_make_a_prediction_longer(monkeypatch, busy, expected):
+    """5 s have gone, of which the processor has worked so many for this process."""
+    monkeypatch.setattr(progress, "process_time", lambda: 100.0)
+    stage = Stage("compiling", "grad(model)", seconds=12.0)
+    with stage:
+        monkeypatch.setattr(progress, "process_time", lambda: 100.0 + busy)
+        assert told(stage, 0.5).expected == 12.0
+        assert told(stage, 5.0).expected == pytest.approx(expected)
+
+
+def test_an_interpreted_tape_tells_its_node():
+    """The number of the node under way is read from the frame of the interpreter."""
+    seen = []
+    stage = Stage("running", "jit(f)", total=5, counter=COUNTER, category="")
+
+    def looks(x):
+        seen.append(told(stage, 1.0, sys._getframe(1)).amount)
+        return x
+
+    run = Interpreter(fdiff.make_tape(lambda x: np.sin(np.cos(np.tanh(x))), X))
+    run.steps = [(looks, *rest) for _, *rest in run.steps]
+    with stage:
+        run(X)
+    assert seen == ["1 of 5", "2 of 5", "3 of 5"]
+
+
+def test_the_seconds_of_a_plan_follow_from_the_length_of_the_trace():
+    assert deriving("grad(f)", 1_000_000).seconds == pytest.approx(29.0)
+    assert deriving("hvp(f)", 1_000_000).seconds == pytest.approx(70.0)
+    assert deriving("hessian(f)", 1_000_000).seconds == 0.0
 
 
 # --- where it is shown ------------------------------------------------------------------------
@@ -157,7 +331,7 @@ def test_a_line_is_never_wider_than_the_terminal():
     screen = Screen(columns=50)
     line = Terminal(screen.stream)
     for elapsed in range(1, 2000, 100):
-        line.show(Report(WORK * 3, float(elapsed), 0.0, True, None))
+        line.show(Report(*WORK, float(elapsed), 0.0, True, None))
         assert len(screen.rows()) == 1
         assert len(screen.rows()[0]) < 50
     line.erase()
@@ -352,10 +526,10 @@ def begun(monkeypatch):
 
 
 OPERATORS = {
-    "grad": "building the gradient for",
-    "jacobian": "building the Jacobian for",
-    "hessian": "building the Hessian for",
-    "hvp": "building the Hessian-vector product for",
+    "grad": "deriving",
+    "jacobian": "deriving",
+    "hessian": "deriving",
+    "hvp": "deriving",
     "vmap": "preparing",
 }
 

@@ -10,11 +10,11 @@ import pytest
 from fdiff.user_lines import file_label, interactive_shell
 
 CELLS = [
-    "import sys, numpy as np, fdiff\nfrom fdiff.process.progress import _user_line\nx = np.ones(3)",
+    "import sys, numpy as np, fdiff\nfrom fdiff.process.progress import _place\nx = np.ones(3)",
     "def f(x):\n    y = np.sum(x * x)\n    return y.view(np.int64)\nfdiff.grad(f)(x)",
     """def g(x):
     return np.sum(np.log(x))
-print(fdiff.make_tape(g, x), _user_line(sys._getframe()))""",
+print(fdiff.make_tape(g, x), _place([sys._getframe()]))""",
     "def r(x):\n    return np.sum(x) + sys._getframe().f_lineno\nfdiff.grad(r)(x);",
     """def h(x):
     return np.sum(np.sqrt(x) * 0.0)
@@ -74,7 +74,7 @@ def test_every_message_names_the_cell(told, shell):
     assert not nothing
     assert "\n    In [2]:3:  return y.view(np.int64)" in error
     assert "# In [3]:2:  return np.sum(np.log(x))" in tape
-    assert tape.endswith(", at In [3]:3\n")
+    assert tape.endswith(" at In [3]:3\n")
     assert warning.startswith("In [4]:2: RetraceWarning: grad(r): traced again at each call")
     assert "\n    In [4]:2:  return np.sum(x) + sys._getframe().f_lineno\n" in warning
     assert warning.endswith("\n  return np.sum(x) + sys._getframe().f_lineno\n")

@@ -1,0 +1,202 @@
+"""How far the loops of the user's code are, which runs in another thread: read from its frames.
+
+A ``for`` statement over a `range`, or `enumerate` of something with a length, tells by its variable
+how many trips are done and how many there are. Nothing of the user's is called: names are looked
+up, and integers, lengths and shapes read.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import zip_longest
+from types import FrameType
+from typing import Any, NamedTuple
+
+import fdiff.intact_numpy as np
+
+from ..bounded_cache import keep
+
+_PARTS = 64  # of a loop that are weighed
+_MOST = 8  # files whose loops are remembered
+_files: dict[str, tuple[int, list[list[ast.AST]]]] = {}
+_OPERATIONS: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+}
+Values = Callable[[ast.AST], Any]  # what names stand for
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+
+
+class Trips(NamedTuple):
+    """The outermost loop: trips done, and how many there are; how much of it all is done."""
+
+    done: int
+    total: int
+    fraction: float
+
+
+def trips_of(frames: Sequence[FrameType]) -> Trips | None:
+    """The loops under way in these frames, the outermost frame first; None if they do not tell.
+
+    A loop inside of another counts for one trip of that, and one that does not tell ends the sum.
+    Where its length depends on the variable of the loop around it, trips of that weigh as much.
+    """
+    outermost: Trips | None = None
+    fraction, share = 0.0, 1.0
+    for frame in frames:
+        loops = [*_loops(frame)]
+        for loop, inner in zip_longest(loops, loops[1:]):
+            values = partial(_value, frame.f_locals, frame.f_globals)
+            counter = _counter(loop, values)
+            if counter is None or counter.now is None or counter.now not in counter.steps:
+                return outermost and outermost._replace(fraction=fraction)
+            weights = _weights(counter, inner, values)
+            done, total = counter.steps.index(counter.now), len(counter.steps)
+            if weights:
+                place, rest = divmod(done * len(weights), total)
+                before = sum(weights[:place]) + weights[place] * rest / total
+                fraction += share * before / sum(weights)
+                share *= weights[place] * len(weights) / sum(weights)
+            else:
+                fraction += share * done / total
+            share /= total
+            outermost = outermost or Trips(done, total, 0.0)
+    return outermost and outermost._replace(fraction=fraction)
+
+
+class _Counter(NamedTuple):
+    """The variable of a loop, the values that it takes, and the present one."""
+
+    name: str
+    steps: range
+    now: int | None
+
+
+def _weights(counter: _Counter, inner: ast.For | ast.While | None, values: Values) -> list[float]:
+    """What parts of a loop weigh: the trips of the loop inside of it at values of its variable.
+
+    Nothing where all weigh the same.
+    """
+    steps, count = counter.steps, min(len(counter.steps), _PARTS)
+    if inner is None:
+        return []
+    lengths: list[float] = []
+    for k in range(count):
+        step = steps[k * len(steps) // count]
+        at = _counter(inner, lambda node, step=step: _at(node, counter.name, step, values))
+        lengths.append(0.0 if at is None else len(at.steps))
+    return lengths if min(lengths) != max(lengths) else []
+
+
+def _at(node: ast.AST, name: str, step: int, values: Values) -> Any:
+    """What a name stands for while the variable of a loop has this value."""
+    return step if isinstance(node, ast.Name) and node.id == name else values(node)
+
+
+def _loops(frame: FrameType) -> Iterator[ast.For | ast.While]:
+    """The loops of the frame's function whose bodies it is in, the outermost first."""
+    around: list[ast.AST] = []
+    for node in _around(frame.f_code.co_filename, frame.f_lineno):
+        if isinstance(node, _SCOPES):
+            around.clear()
+        around.append(node)
+    for node in around:
+        if isinstance(node, ast.For | ast.While) and _within(node.body, frame.f_lineno):
+            yield node
+
+
+def _within(body: list[ast.stmt], line: int) -> bool:
+    return body[0].lineno <= line <= (body[-1].end_lineno or 0)
+
+
+def _around(name: str, line: int) -> list[ast.AST]:
+    """The statements and functions around a line of a file, the outermost first."""
+    lines = linecache.getlines(name)
+    known = _files.get(name)
+    if known is None or known[0] != len(lines):
+        try:
+            tree = ast.parse("".join(lines))
+        except (SyntaxError, ValueError):  # the file is another by now, or no Python
+            tree = ast.Module([], [])
+        known = keep(_files, name, (len(lines), [*_chains(tree, [])]), _MOST)
+    chains = [c for c in known[1] if c[-1].lineno <= line <= (c[-1].end_lineno or 0)]  # type: ignore[attr-defined] - statements
+    return max(chains, key=len, default=[])
+
+
+def _chains(node: ast.AST, above: list[ast.AST]) -> Iterator[list[ast.AST]]:
+    """Each loop and each function of a tree, below those around it."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, (ast.For, ast.While, *_SCOPES)):
+            chain = [*above, child]
+            yield chain
+            yield from _chains(child, chain)
+        else:
+            yield from _chains(child, above)
+
+
+def _counter(loop: ast.For | ast.While, values: Values) -> _Counter | None:
+    """The counter of a ``for`` statement over a range or an enumeration that is not empty."""
+    if not isinstance(loop, ast.For) or not isinstance(call := loop.iter, ast.Call):
+        return None
+    name = call.func.id if isinstance(call.func, ast.Name) and not call.keywords else ""
+    variable, ends = loop.target, [_integer(a, values) for a in call.args]
+    if name == "enumerate" and isinstance(variable, ast.Tuple) and len(ends) == 1:
+        variable, ends = variable.elts[0], [_length(call.args[0], values)]
+    elif name != "range":
+        return None
+    if None in ends or ends[2:] == [0] or not isinstance(variable, ast.Name):
+        return None
+    steps = range(*ends)  # type: ignore[arg-type] - None is excluded
+    return _Counter(variable.id, steps, _integer(variable, values)) if steps else None
+
+
+def _value(local: Mapping[str, Any], outside: dict[str, Any], node: ast.AST) -> Any:
+    """What a name stands for; private copies have globals that are filled as they are read."""
+    if not isinstance(node, ast.Name):
+        return None
+    return local[node.id] if node.id in local else dict.get(outside, node.id)
+
+
+def _integer(node: ast.AST, values: Values) -> int | None:
+    """The value of an expression of integers; None of any other."""
+    if isinstance(node, ast.Constant):
+        found = node.value
+    elif isinstance(node, ast.Name):
+        found = values(node)
+    elif isinstance(node, ast.BinOp) and type(node.op) in _OPERATIONS:
+        a, b = _integer(node.left, values), _integer(node.right, values)
+        if a is None or b is None or (b == 0 and isinstance(node.op, ast.FloorDiv)):
+            return None
+        return _OPERATIONS[type(node.op)](a, b)
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len":
+        return _length(node.args[0], values) if len(node.args) == 1 else None
+    elif isinstance(node, ast.Subscript) and isinstance(node.value, ast.Attribute):
+        shape = _shape_of(values(node.value.value)) if node.value.attr == "shape" else None
+        k = _integer(node.slice, values)
+        return None if shape is None or k is None or not -len(shape) <= k < len(shape) else shape[k]
+    else:
+        return None
+    return found if type(found) is int else None
+
+
+def _length(node: ast.AST, values: Values) -> int | None:
+    """The length of a named list, tuple or array, traced ones included."""
+    value = values(node)
+    if type(value) in {list, tuple, range, dict, str}:
+        return len(value)
+    shape = _shape_of(value)
+    return shape[0] if shape else None
+
+
+def _shape_of(value: Any) -> tuple[int, ...] | None:
+    """The shape of an array of NumPy's, or of a traced one; nothing of other objects is asked."""
+    if type(value) is np.ndarray:
+        return value.shape
+    traced = type(value).__module__.startswith("fdiff.trace.")
+    return getattr(getattr(value, "type", None), "shape", None) if traced else None
