@@ -123,6 +123,19 @@ def assert_close(found, wanted):
 # --- results lie where the arguments lie ---------------------------------------------------------
 
 
+def test_sparse_derivatives():
+    """Values and coordinates are there; an array of SciPy's is on the host alone."""
+    places = np.array([0, 2, 1])
+    on_device = fdiff.jacobian(lambda x, i: x[i] * x[:3], sparse=True, device="cuda")
+    on_host = fdiff.jacobian(lambda x, i: x[i] * x[:3], sparse=True)
+    for i in (places, places[::-1].copy()):
+        assert_close(on_device.data(X, i), on_host.data(X, i))
+        for mine, right in zip(on_device.coordinates(X, i), on_host.coordinates(X, i), strict=True):
+            np.testing.assert_array_equal(mine, right)
+    with pytest.raises(DeviceError, match="cannot be put together on a device"):
+        on_device(X, places)
+
+
 @each_operator
 def test_arrays_of_numpy_give_arrays_of_numpy(case):
     operator, function, vectors = case

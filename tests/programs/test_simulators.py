@@ -6,6 +6,7 @@ those of extrapolated differences of complex-step gradients (references.py).
 
 import copy
 import functools
+import os
 from dataclasses import dataclass
 
 import numpy as np
@@ -364,6 +365,22 @@ def assert_close(found, right, accuracy=FIRST):
     assert found.shape == right.shape
     assert np.all(np.isfinite(found))
     assert np.max(np.abs(found - right)) <= accuracy * np.max(np.abs(right))
+
+
+@pytest.mark.skipif("FDIFF_LONG_TESTS" not in os.environ, reason="takes minutes")
+@named(CASES)
+def test_sparse_derivatives(case):
+    """The entries that structure names are those of the dense result, and there are no others."""
+    for mode in ("forward", "reverse"):
+        settings = {"argnums": case.argnum, "mode": mode}
+        found = fdiff.jacobian(case.function, sparse=True, **settings)(*fresh(case))
+        right = fdiff.jacobian(case.function, **settings)(*fresh(case))
+        for mine, block in zip(parts(found), parts(right), strict=True):
+            assert_close(mine.toarray(), np.reshape(block, mine.shape), 1e-10)
+    if case.hessian:
+        found = fdiff.hessian(case.function, argnums=case.argnum, sparse=True)(*fresh(case))
+        right = fdiff.hessian(case.function, argnums=case.argnum)(*fresh(case))
+        assert_close(found.toarray(), np.reshape(right, found.shape), 1e-9)
 
 
 def parts(outputs):

@@ -251,6 +251,22 @@ def test_random_programs(seed):
     np.testing.assert_array_equal(lower.toarray(), np.tril(full.toarray()))
 
 
+@pytest.mark.filterwarnings("ignore::fdiff.errors.RetraceWarning")
+@pytest.mark.parametrize("seed", range(200) if LONG else [25, *range(6)])
+def test_products_of_small_matrices(seed, rng):
+    """Terms that share axes in several ways are put together once each."""
+    x = rng.normal(size=3 + seed % 7)
+
+    def f(x):
+        r = np.random.default_rng(seed)
+        return small_matrices(small_matrices(x, r).reshape(-1), r).reshape(-1)
+
+    tape, arrays = traced(f, x)
+    expected = dense(tape, arrays, 0, 0)
+    for mode in MODES:
+        close(blocks(tape, arrays, 0, mode=mode)[0][0].toarray(), expected)
+
+
 # --- runs -------------------------------------------------------------------------------------
 
 
