@@ -1,10 +1,11 @@
 """The thread pool that runs parallel loops: how many threads, when they start and stop.
 
 ``FDIFF_NUM_THREADS`` says how many there are, the calling thread included; else
-``OMP_NUM_THREADS``; else there is one for each core that this process may use. They start when the
-first parallel kernel is made. Workers of `multiprocessing` have no threads, as their siblings use
-the other cores, and neither have forked children: threads stop before a fork and restart in the
-parent. A call that finds the pool busy runs on its own thread, and gives the same numbers.
+``OMP_NUM_THREADS``, both as they were when fdiff was imported; else there is one for each core
+that this process may use. They start when the first parallel kernel is made. Workers of
+`multiprocessing` have no threads, as their siblings use the other cores, and neither have forked
+children: threads stop before a fork and restart in the parent. A call that finds the pool busy runs
+on its own thread, and gives the same numbers.
 
 What the threads do is machine code: `runtime.worker_code`.
 
@@ -17,7 +18,6 @@ from __future__ import annotations
 
 import atexit
 import ctypes
-import os
 import threading
 from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager
@@ -27,11 +27,11 @@ from typing import NamedTuple
 import fdiff.intact_numpy as np
 
 from ..errors import InputError, failure
+from ..process import environment
 from ..process.environment import bound_cores, is_worker
 from ..process.forking import no_fork
 from .runtime.worker_code import CONSTANTS, POOL, WORKER
 
-VARIABLE, _OPENMP = "FDIFF_NUM_THREADS", "OMP_NUM_THREADS"
 MOST = 64  # threads
 _LINE = CONSTANTS["LINE"]
 _SLOTS = POOL["WORKERS"] + _LINE * MOST
@@ -168,7 +168,7 @@ def one_thread() -> AbstractContextManager[None]:
 
 def threads() -> int:
     """How many threads there may be, the calling one included."""
-    return 1 if pool.off or is_worker() else _wanted(*map(os.environ.get, (VARIABLE, _OPENMP)))
+    return 1 if pool.off or is_worker() else _wanted(*environment.threads_asked)
 
 
 @lru_cache(maxsize=8)
@@ -178,7 +178,7 @@ def _wanted(own: str | None, shared: str | None) -> int:
         if not own.isdecimal() or not int(own):
             fact = f"{own!r} is no number of threads."
             way = "Set it to 1 or more, or leave it unset."
-            raise failure(InputError, VARIABLE, fact, way)
+            raise failure(InputError, environment.THREADS[0], fact, way)
         return min(int(own), MOST)
     first = (shared or "").split(",")[0].strip()  # OpenMP takes one number for each level
     if first.isdecimal() and int(first):

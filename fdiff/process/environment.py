@@ -44,6 +44,12 @@ TAPES = "tapes"  # the word for tapes; others are names of passes of the kernel 
 VERIFY = "FDIFF_VERIFY"  # whether tapes and kernels are verified after each step, as in all tests
 
 
+THREADS = "FDIFF_NUM_THREADS", "OMP_NUM_THREADS"
+# What these say when fdiff is imported, and from then on. Libraries set the second while they start
+# processes and leave it so, as a `LocalCluster` of Dask does: it is meant for the others.
+threads_asked = tuple(map(os.environ.get, THREADS))
+
+
 def verifying() -> bool:
     """Whether every tape and every form of a kernel is verified as soon as it is made.
 

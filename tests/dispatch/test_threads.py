@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tapes import like, tape_of
 from test_kernel_random import program, step
+from thread_counts import ask_for_threads
 
 import fdiff
 from fdiff import kernels
@@ -30,7 +31,7 @@ FOUR = 4
 
 @pytest.fixture(autouse=True)
 def four(monkeypatch):
-    monkeypatch.setenv("FDIFF_NUM_THREADS", str(FOUR))
+    ask_for_threads(monkeypatch, FOUR)
 
 
 def chain(x):
@@ -126,7 +127,7 @@ def same(a, b):
 def test_threads_give_what_one_thread_gives(name, monkeypatch):
     tape, arrays = gradient(name)
     several = compiled(tape)
-    monkeypatch.setenv("FDIFF_NUM_THREADS", "1")
+    ask_for_threads(monkeypatch, 1)
     one = compiled(tape)
     assert is_shared(several)
     assert not is_shared(one)
@@ -144,7 +145,7 @@ def test_the_number_of_threads_changes_no_bit(name, monkeypatch):
     tape, arrays = gradient(name)
     first = compiled(tape)(*arrays)
     for count in (2, 3, FOUR):
-        monkeypatch.setenv("FDIFF_NUM_THREADS", str(count))
+        ask_for_threads(monkeypatch, count)
         kernel = compiled(tape)
         assert is_shared(kernel)
         assert all(same(kernel(*arrays), first) for _ in range(5))
@@ -287,19 +288,42 @@ def test_an_interrupt_is_raised_after_the_call():
 def test_a_number_of_threads_that_is_none(monkeypatch):
     tape, _ = gradient("chain")
     for text in ("0", "-1", "all", "²"):
-        monkeypatch.setenv("FDIFF_NUM_THREADS", text)
+        ask_for_threads(monkeypatch, text)
         with pytest.raises(InputError, match="is no number of threads"):
             compiled(tape)
 
 
 def test_how_many_threads(monkeypatch):
     assert threads() == FOUR
-    monkeypatch.delenv("FDIFF_NUM_THREADS")
-    monkeypatch.setenv("OMP_NUM_THREADS", "3,2")
+    ask_for_threads(monkeypatch, None, "3,2")
     assert threads() == 3
-    monkeypatch.delenv("OMP_NUM_THREADS")
+    ask_for_threads(monkeypatch, None)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     assert threads() == cores
+
+
+AFTERWARDS = """
+import os
+import fdiff
+from fdiff.kernels.thread_pool import threads
+before = threads()
+os.environ.update(OMP_NUM_THREADS="1", FDIFF_NUM_THREADS="1")  # as a LocalCluster of Dask does
+print(before, threads())
+"""
+
+
+@pytest.mark.parametrize("name", ["FDIFF_NUM_THREADS", "OMP_NUM_THREADS"])
+def test_what_is_set_after_the_import_is_for_other_processes(name):
+    environment = {k: v for k, v in os.environ.items() if not k.endswith("NUM_THREADS")}
+    done = subprocess.run(
+        [sys.executable, "-c", AFTERWARDS],
+        env={**environment, name: "3"},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=True,
+    )
+    assert done.stdout.split() == ["3", "3"]
 
 
 # ---------------------------------------------------------------------------------- other processes

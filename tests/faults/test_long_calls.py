@@ -9,6 +9,7 @@ import time
 import numpy as np
 import pytest
 from faults_support import LONG
+from thread_counts import ask_for_threads
 
 import fdiff
 from fdiff import kernels
@@ -119,7 +120,7 @@ def rounded(x):
 @pytest.mark.parametrize("threads", ["1", "2"] if LONG else ["2"])
 def test_a_kernel_that_runs_is_left_soon(threads, monkeypatch):
     """From its first call on, until calls show that it is short."""
-    monkeypatch.setenv("FDIFF_NUM_THREADS", threads)
+    ask_for_threads(monkeypatch, threads)
     fdiff.cache_clear()
     x = np.linspace(0.1, 0.9, 4_000_000 if LONG else 1_000_000)
     prepared = fdiff.jit(fdiff.grad(rounded))

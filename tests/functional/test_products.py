@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 from tapes import tape_of
+from thread_counts import ask_for_threads
 
 import fdiff
 from benchmarks import algebra, algebra_cases
@@ -158,7 +159,7 @@ SPELLED = [(p, name) for p in PROBLEMS if "100,000" not in p.title for name in p
 @pytest.mark.parametrize(("tier", "threads"), [("interpret", 1), ("compile", 1), ("compile", 2)])
 def test_every_spelling_gives_the_same(problem, name, tier, threads, monkeypatch):
     monkeypatch.setenv("FDIFF_TIER", tier)
-    monkeypatch.setenv("FDIFF_NUM_THREADS", str(threads))
+    ask_for_threads(monkeypatch, threads)
     arguments = small(problem)
     found = problem.derive(fdiff, getattr(algebra, name))(*arguments)
     np.testing.assert_allclose(found, problem.kernel(*arguments), rtol=1e-10, atol=1e-12)
@@ -284,7 +285,7 @@ def hessian_of_loss():
 @pytest.mark.parametrize("tier", ["compile", "interpret", "evaluate"])
 def test_a_kernel_that_holds_little_takes_all_seeds_at_once(tier, budget, monkeypatch):
     """The interpreter goes on in chunks: it holds all values of all seeds."""
-    monkeypatch.setenv("FDIFF_NUM_THREADS", "1")
+    ask_for_threads(monkeypatch, 1)
     monkeypatch.setenv("FDIFF_TIER", tier)
     w = drawn(8)
     budget(2**28)
@@ -322,7 +323,7 @@ def test_what_the_user_chose_is_done(budget, monkeypatch):
 def test_chunks_pay_for_the_kernel(budget, monkeypatch):
     """Time that chunks took counts: the kernel for all seeds is compiled once that pays."""
     monkeypatch.delenv("FDIFF_TIER", raising=False)
-    monkeypatch.setenv("FDIFF_NUM_THREADS", "1")
+    ask_for_threads(monkeypatch, 1)
     budget(3000 * 8 * 8)
     call, w = hessian_of_loss(), drawn(8)
     want = call(w)
@@ -335,7 +336,7 @@ def test_chunks_pay_for_the_kernel(budget, monkeypatch):
 
 def test_compiling_at_once_makes_the_kernel_of_all_seeds(budget, monkeypatch):
     monkeypatch.delenv("FDIFF_TIER", raising=False)
-    monkeypatch.setenv("FDIFF_NUM_THREADS", "1")
+    ask_for_threads(monkeypatch, 1)
     budget(3000 * 8 * 8)
     call = hessian_of_loss().compile("f8[8]")
     assert plan_of(call).together.runner.tier == "compile"
@@ -360,7 +361,7 @@ def test_branches_hold_for_kernels_of_all_seeds(budget, monkeypatch):
 
 def test_strided_arguments_go_in_chunks(budget, monkeypatch):
     monkeypatch.setenv("FDIFF_TIER", "compile")
-    monkeypatch.setenv("FDIFF_NUM_THREADS", "1")
+    ask_for_threads(monkeypatch, 1)
     x, y = LOSS
     wide = np.repeat(x, 2, axis=1)[:, ::2]
     budget(3000 * 8 * 8)

@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 from tapes import tape_of
+from thread_counts import ask_for_threads
 
 from fdiff import kernels
 from fdiff.interpret import evaluate
@@ -124,7 +125,7 @@ def test_rows_of_many_entries():
 
 def test_what_a_mixture_keeps_is_as_large_as_a_block(monkeypatch):
     """All loops over the points are inside one loop over blocks of them."""
-    monkeypatch.setenv("FDIFF_NUM_THREADS", "1")
+    ask_for_threads(monkeypatch, 1)
     x = drawn(5000, 6), drawn(9, 6), drawn(9, 6, 6)
     text = kernels.source(simplify(vjp(tape_of(mixture, *x), range(3))), ("C",) * 4)
     (rows,) = re.findall(r"for blocks in range\(\((\w+) \+ block", text)

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tapes import tape_of, values
+from thread_counts import ask_for_threads
 
 import fdiff
 from fdiff import kernels
@@ -232,7 +233,7 @@ def test_a_broken_text_is_made_anew(folder, harm, monkeypatch):
 
 
 def test_a_text_for_threads_is_kept_as_it_is(monkeypatch):
-    monkeypatch.setenv("FDIFF_NUM_THREADS", "2")
+    ask_for_threads(monkeypatch, 2)
     x = np.linspace(0.0, 1.0, 100_000)
     tape = tape_of(lambda x: (np.sum(np.exp(np.sin(x))), np.tanh(x) * 2.0), x)
     made = made_here(monkeypatch)

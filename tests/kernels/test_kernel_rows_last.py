@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.special import logsumexp
+from thread_counts import ask_for_threads
 
 import fdiff
 from benchmarks import styles
@@ -118,7 +119,7 @@ def test_strided_inputs_and_batches(f):
 
 
 def test_threads(monkeypatch):
-    monkeypatch.setenv("FDIFF_NUM_THREADS", "2")
+    ask_for_threads(monkeypatch, 2)
     for f in (styles.big_product, styles.einsum, styles.precision):
         agree(f, *parameters(), drawn(5000, D))
 
@@ -133,7 +134,7 @@ def test_all_spellings_agree():
 
 
 def test_the_rows_are_the_innermost_loop(monkeypatch):
-    monkeypatch.setenv("FDIFF_NUM_THREADS", "1")
+    ask_for_threads(monkeypatch, 1)
     for f in (styles.big_product, styles.einsum, styles.precision):
         text = fdiff.source(
             fdiff.value_and_grad(f, argnums=(0, 1, 2, 3)), *parameters(), drawn(900, D)

@@ -11,6 +11,7 @@ import pytest
 import scipy.special  # noqa: F401 - the tables of its functions wait for its import
 from tapes import floating, like, tape_of, tape_of_op
 from test_kernel_text import KERNELS
+from thread_counts import ask_for_threads
 
 import fdiff
 from benchmarks.cases import CASES
@@ -77,7 +78,7 @@ def check_tape(tape, arrays):
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_golden_kernels(name, rng, monkeypatch):
-    monkeypatch.setenv("FDIFF_NUM_THREADS", "1")
+    ask_for_threads(monkeypatch, 1)
     function, x, pull = KERNELS[name]
     tape = tape_of(function, x)
     tape = simplify(vjp(tape, [0])) if pull else tape
@@ -98,7 +99,7 @@ def _ops():
 
 @pytest.mark.parametrize(("op", "sample"), list(_ops()))
 def test_values_and_derivatives_of_ops(op, sample, rng, monkeypatch):
-    monkeypatch.setenv("FDIFF_NUM_THREADS", "1")
+    ask_for_threads(monkeypatch, 1)
     arrays = sample.make(rng)
     tape = tape_of_op(op, arrays, sample.params)
     if floating(tape):
@@ -121,7 +122,7 @@ def _smallest():
 @pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
 @pytest.mark.parametrize("case", list(_smallest()))
 def test_the_benchmark_set(case, monkeypatch):
-    monkeypatch.setenv("FDIFF_NUM_THREADS", "1")
+    ask_for_threads(monkeypatch, 1)
     monkeypatch.setenv("FDIFF_TIER", "compile")
     xs, _ = case.arguments()
     found = []
@@ -145,7 +146,7 @@ def rows(x, a):
 
 
 def test_kernels_of_several_threads(rng, monkeypatch):
-    monkeypatch.setenv("FDIFF_NUM_THREADS", "2")
+    ask_for_threads(monkeypatch, 2)
     x, a = rng.normal(size=(20_000, 30)), 0.1 * rng.normal(size=(30, 30))
     by = {name: fdiff.jit(fdiff.value_and_grad(rows), compiler=name) for name in ("llvm", "numba")}
     assert "worker" in fdiff.source(fdiff.value_and_grad(rows), x, a)
