@@ -27,7 +27,7 @@ MODULES = {
     "numpy.testing": ("assertions",),
     "scipy.special": _SPECIAL,
     "scipy.linalg": ("scipy_ops.dense_linalg", "scipy_ops.structured_systems"),
-    "scipy.sparse": ("scipy_ops.sparse_functions", "scipy_ops.sparse_factorisations"),
+    "scipy.sparse": ("scipy_ops.sparse_functions", "scipy_ops.sparse_factorisations", "solvers.linear_iterations"),
     "scipy.integrate": ("scipy_ops.integrate", "solvers.quadrature", "solvers.ode_signatures"),
     "scipy.optimize": ("scipy_ops.rosenbrock", "solvers.minimiser_signatures", "solvers.root_finder_signatures"),
     "scipy.stats": (*_SPECIAL, "scipy_ops.stats"),

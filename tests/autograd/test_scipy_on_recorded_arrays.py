@@ -367,7 +367,7 @@ def test_hooks_stores_and_modes_see_calls_of_scipy():
         lambda v: ndimage.zoom(v, 2),
         lambda v: interpolate.UnivariateSpline(np.arange(4.0), v, k=2)(0.5),
         lambda v: sparse.linalg.splu(sparse.csc_array(np.eye(4))).solve(v),
-        lambda v: sparse.csr_array(v[:, None]),
+        lambda v: sparse.bsr_array(v[:, None]),
     ],
 )
 def test_what_has_no_rule_raises_and_names_scipy(call):

@@ -1,5 +1,6 @@
 """scipy.sparse: constants times traced arrays, matrices built of traced entries, solves."""
 
+import re
 import subprocess
 import sys
 
@@ -170,20 +171,19 @@ def test_single_precision_stays_single():
 
 
 ERRORS = {
-    "the product of two sparse matrices": lambda x: np.sum((A.T @ A.multiply(x)).data),
-    "`power` of a matrix": lambda x: np.sum(sp.diags(x).power(2) @ x),
+    "`power` with an exponent": lambda x: np.sum(sp.diags(x).power(-1) @ x),
     "numpy.matrix": lambda x: np.sum(Q + np.outer(x, x)),
-    "dense traced array": lambda x: np.sum(sp.csr_matrix(np.outer(x, x)) @ x),
     r"scipy\.sparse\.kron": lambda x: np.sum(sp.kron(sp.diags(x), A) @ np.ones(25)),
-    r"scipy\.sparse\.linalg\.cg": lambda x: np.sum(spl.cg(Q, x)[0]),
+    r"scipy\.sparse\.linalg\.minres": lambda x: np.sum(spl.minres(Q, x)[0]),
     "sparse right-hand side": lambda x: np.sum(spsolve(Q, sp.csc_matrix((x, (i[:5], j[:5]))))),
 }
 
 
 @pytest.mark.parametrize("words", ERRORS)
 def test_what_has_no_rule_is_named(words):
-    with pytest.raises(UnsupportedError, match=words):
+    with pytest.raises(UnsupportedError) as caught:
         fdiff.grad(ERRORS[words])(x)
+    assert re.search(words, str(caught.value).partition("\n")[0])  # the line of code has the words
 
 
 def test_a_traced_entry_is_not_lost_in_a_matrix_of_scipy():
@@ -201,7 +201,7 @@ def test_shapes_that_do_not_fit_are_refused():
         fdiff.grad(lambda y: np.sum(A @ y))(y)
     with pytest.raises(ValueError, match="must be square"):
         fdiff.grad(lambda y: np.sum(spsolve(A, y)))(y)
-    with pytest.raises(ValueError, match="outside the shape"):
+    with pytest.raises(ValueError, match="exceeds matrix dimension"):
         fdiff.grad(lambda d: np.sum(sp.csr_matrix((d, (i, j)), shape=(3, 3)) @ np.ones(3)))(d)
     with pytest.raises(ValueError, match="inconsistent shapes"):
         fdiff.grad(lambda d: np.sum((sp.csr_matrix((d, (i, j))) + A).data))(d)

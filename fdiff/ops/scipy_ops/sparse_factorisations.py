@@ -15,12 +15,12 @@ from fdiff.intact_scipy import sparse_linalg as spl
 
 from ...arraytype import ArrayType
 from ...primitive import LIBRARY_OBJECTS, Sample
-from ...trace import TracedArray, apply, unsupported
+from ...trace import TracedArray, apply
 from ..families import linear
 from ..shaping import traced
 from .sparse_functions import TracedFactors
 
-_OTHER = {"N": "T", "T": "N", "H": "N"}  # of real matrices
+_OTHER = {"N": "T", "T": "N"}
 
 
 def _infer(b: ArrayType, *, lu: object, trans: str) -> tuple[ArrayType, ...]:
@@ -28,9 +28,10 @@ def _infer(b: ArrayType, *, lu: object, trans: str) -> tuple[ArrayType, ...]:
 
 
 def _evaluate(b: np.ndarray, *, lu: Any, trans: str) -> np.ndarray:
-    if b.dtype.kind == "c":
-        return lu.solve(b.real.copy(), trans) + 1j * lu.solve(b.imag.copy(), trans)
-    return lu.solve(np.asarray(b, lu.L.dtype), trans).astype(b.dtype)
+    kind = lu.L.dtype
+    if b.dtype.kind == "c" and kind.kind != "c":
+        return (lu.solve(b.real.astype(kind), trans) + 1j * lu.solve(b.imag.astype(kind), trans)).astype(b.dtype)
+    return lu.solve(np.asarray(b, kind), trans).astype(b.dtype)
 
 
 def _batched(b: TracedArray, *, lu: object, trans: str) -> TracedArray:
@@ -57,13 +58,14 @@ class CapturedFactors(TracedFactors):
 
     def solve(self, rhs: object, trans: str = "N") -> object:
         right = traced(rhs)
-        if right.dtype.kind == "c" or self._real.L.dtype.kind == "c":
-            raise unsupported("scipy.sparse.linalg.SuperLU.solve with complex numbers")
         if right.ndim not in (1, 2) or right.shape[0] != self._real.shape[0]:
             raise ValueError(f"matrix - rhs dimension mismatch ({self._real.shape} - {right.shape[:1]})")
         kind = np.result_type(right.dtype, self._real.L.dtype)
         columns = (right[:, None] if right.ndim == 1 else right).astype(kind)
-        out = apply(factored, columns, lu=self._real, trans=trans)
+        if trans == "H":
+            out = np.conjugate(apply(factored, np.conjugate(columns), lu=self._real, trans="T"))
+        else:
+            out = apply(factored, columns, lu=self._real, trans=trans)
         return out[:, 0] if right.ndim == 1 else out
 
     __call__ = solve

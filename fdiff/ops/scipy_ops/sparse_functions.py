@@ -1,9 +1,10 @@
-"""`scipy.sparse`: products with constant matrices, construction from traced entries, `spsolve`, `splu`."""
+"""`scipy.sparse`: products with constant matrices, construction from traced entries, blocks, `spsolve`, `splu`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
+from typing import Any
 
 import fdiff.intact_numpy as np
 from fdiff.intact_scipy import sparse as sp
@@ -11,9 +12,12 @@ from fdiff.intact_scipy import sparse_linalg as spl
 
 from ...trace import TracedArray, replaces, unsupported
 from ...trace.handler_arguments import resolve
+from ...trace.static_arguments import settled
 from ..scipy_functions import involves_traced, patch_method, replaces_if_traced
 from ..shaping import traced
-from .traced_sparse import FORMATS, TracedSparse, gathered, lifted, places
+from . import sparse_structures as structures
+from .sparse_entries import FORMATS, OTHERWISE
+from .traced_sparse import TracedSparse, is_sparse, lifted
 
 # --- methods of SciPy's matrices --------------------------------------------------------------
 # They ask NumPy for an array of numbers before they let the other operand answer.
@@ -27,8 +31,16 @@ def _of_traced_matrix(name: str) -> Callable[..., object]:
     return lambda self, *args, **keywords: getattr(lifted(self), name)(*args, **keywords)
 
 
+def _item(matrix: Any, key: object) -> object:
+    """Entries of a matrix at places that are traced, which are looked at."""
+    return matrix[settled(key)]
+
+
+_CLASSES = (*FORMATS, "bsr")
+
+
 def _classes() -> set[type]:
-    kinds = [getattr(sp, f"{name}_{kind}") for name in FORMATS for kind in ("array", "matrix")]
+    kinds = [getattr(sp, f"{name}_{kind}") for name in _CLASSES for kind in ("array", "matrix")]
     return {c for kind in kinds for c in kind.__mro__ if c.__module__.startswith("scipy.sparse")}
 
 
@@ -36,31 +48,45 @@ for _class in _classes():
     for _name in _METHODS:
         if _name in vars(_class):
             patch_method(_class, _name, _of_traced_matrix(_name))
+    if "__getitem__" in vars(_class):
+        patch_method(_class, "__getitem__", _item)
 
 # --- construction -----------------------------------------------------------------------------
 
 
-def _of_entries(given: tuple[object, ...], shape: object, name: str) -> tuple[TracedArray, np.ndarray, np.ndarray, tuple[int, int]]:
-    """Entries, rows, columns and shape of ``(data, (rows, cols))`` or ``(data, indices, indptr)``."""
-    entries = traced(given[0])
+def _integers(value: object) -> np.ndarray:
+    return np.asarray(settled(value)).astype(np.int64)
+
+
+def _of_entries(parts: Sequence[Any], shape: Any, name: str, *, matrix: bool) -> TracedSparse:
+    """The matrix of ``(data, (rows, cols))`` or ``(data, indices, indptr)``, checked by SciPy's own class."""
+    entries = traced(parts[0])
     entries = entries if entries.type.floating else entries.astype(np.float64)
-    if len(given) == 2:
-        where: Sequence[object] = given[1]
-        rows, cols = (places(p) for p in where)
-    elif len(given) == 3 and name in ("csr", "csc"):
-        minor, ends = places(given[1]), places(given[2])
-        major = np.repeat(np.arange(len(ends) - 1), np.diff(ends))
-        rows, cols = (major, minor) if name == "csr" else (minor, major)
-        if shape is None:
-            widest = int(minor.max(initial=-1)) + 1
-            shape = (len(ends) - 1, widest) if name == "csr" else (widest, len(ends) - 1)
-    else:
+    kind = getattr(sp, f"{name}_{'matrix' if matrix else 'array'}")
+    if len(parts) == 3 and name in ("csr", "csc"):
+        where = [_integers(p) for p in parts[1:]]
+        numbers = kind((np.arange(1, entries.size + 1), *where), shape=settled(shape))
+        numbers.check_format()
+        return TracedSparse.of_stored(entries, numbers)
+    if len(parts) != 2 or len(parts[1]) != 2:
         raise unsupported(f"scipy.sparse.{name} of a traced array of this form")
-    if shape is None:
-        shape = int(rows.max()) + 1, int(cols.max()) + 1
-    if rows.min(initial=0) < 0 or cols.min(initial=0) < 0 or rows.max(initial=-1) >= shape[0] or cols.max(initial=-1) >= shape[1]:
-        raise ValueError("an index lies outside the shape of the sparse matrix")
-    return entries, rows, cols, (int(shape[0]), int(shape[1]))
+    rows, cols = (_integers(p) for p in parts[1])
+    checked = structures.of_places(rows, cols, settled(shape), matrix=matrix)
+    if entries.size != len(rows):
+        raise ValueError("all index and data arrays must have the same length")
+    return TracedSparse(entries, rows, cols, checked.shape, format=name, matrix=matrix)
+
+
+def matrix_of_dense(array: TracedArray, name: str, *, matrix: bool) -> TracedSparse:
+    """The matrix of a dense array; any entry may move, so that all of them are kept."""
+    if array.ndim > 2 or (array.ndim < 2 and not matrix):
+        raise unsupported(f"scipy.sparse.{name} of a traced array of {array.ndim} dimensions")
+    shape = (1,) * (2 - array.ndim) + array.shape
+    values = array.reshape(-1)
+    rows, cols = (k.reshape(-1) for k in np.indices(shape))
+    new = TracedSparse(values if values.type.floating else values.astype(np.float64), rows, cols, shape, format=name, matrix=matrix)
+    new.eliminate_zeros()
+    return new
 
 
 class SparseMeta(type):
@@ -70,16 +96,21 @@ class SparseMeta(type):
     name: str
 
     def __call__(cls, arg1: object, shape: object = None, dtype: object = None, copy: bool = False, **keywords: object) -> object:
+        arg1 = resolve(arg1)
         if not involves_traced(arg1):
-            return cls.real(arg1, shape, dtype, copy, **keywords)
+            return cls.real(settled(arg1), settled(shape), dtype, copy, **keywords)
+        if cls.name not in FORMATS:
+            raise unsupported(f"scipy.sparse.{cls.real.__name__} of traced entries")
+        matrix = issubclass(cls.real, sp.spmatrix)
         if isinstance(arg1, TracedSparse):
-            return TracedSparse(arg1.values, arg1.rows, arg1.cols, arg1.shape, format=cls.name, matrix=issubclass(cls.real, sp.spmatrix))
-        if not isinstance(arg1, tuple):
-            raise unsupported(f"scipy.sparse.{cls.real.__name__} of a dense traced array, whose zeros would decide the structure,")
-        entries, *where = _of_entries(arg1, shape, cls.name)
-        if dtype is not None:
-            entries = entries.astype(dtype)
-        return gathered(entries, *where, format=cls.name, matrix=issubclass(cls.real, sp.spmatrix))
+            new = TracedSparse.of_stored(arg1.values, structures.of_kind(arg1.stored, matrix_kind=matrix), arg1.storage)
+            new.format = arg1.format
+            new = new.asformat(cls.name, copy=copy)
+        elif isinstance(arg1, tuple):
+            new = _of_entries(arg1, shape, cls.name, matrix=matrix)
+        else:
+            new = matrix_of_dense(traced(arg1), cls.name, matrix=matrix)
+        return new if dtype is None else new.astype(dtype)
 
     def __instancecheck__(cls, value: object) -> bool:
         if isinstance(value, TracedSparse):
@@ -93,20 +124,19 @@ class SparseMeta(type):
         return getattr(cls.real, name)
 
 
-for _format in FORMATS:
+for _format in _CLASSES:
     for _suffix in ("array", "matrix"):
         _real = getattr(sp, f"{_format}_{_suffix}")
         replaces(_real)(SparseMeta(_real.__name__, (), {"real": _real, "name": _format}))
 
 
-@replaces_if_traced(sp.diags, *([sp.diags_array] if hasattr(sp, "diags_array") else []))
-def diags(
-    diagonals: object, offsets: object = 0, shape: object = None, format: str | None = None, dtype: object = None, **_: object
+def _diagonals(
+    diagonals: object, offsets: object = 0, shape: object = None, format: str | None = None, dtype: object = None, *, matrix: bool
 ) -> TracedSparse:
     """A matrix from its diagonals; one of length 1 is repeated."""
     single = np.ndim(offsets) == 0 and not isinstance(offsets, (list, tuple))
     numbers = (
-        [int(offsets)] if single else [int(k) for k in places(np.asarray(offsets) if not isinstance(offsets, TracedArray) else offsets)]
+        [int(offsets)] if single else [int(k) for k in _integers(offsets)]
     )
     lines: Sequence[object] = diagonals if not single or (isinstance(diagonals, (list, tuple)) and np.ndim(diagonals[0])) else [diagonals]
     bands = [np.atleast_1d(traced(line)) for line in lines]
@@ -127,13 +157,73 @@ def diags(
         cols.append(np.arange(length) + max(k, 0))
     entries = np.concatenate(parts)
     entries = entries.astype(dtype) if dtype is not None else entries if entries.type.floating else entries.astype(np.float64)
-    return gathered(entries, np.concatenate(rows), np.concatenate(cols), tuple(shape), format=format or "csr", matrix=True)
+    return TracedSparse(entries, np.concatenate(rows), np.concatenate(cols), tuple(shape), format=format or "dia", matrix=matrix)
+
+
+@replaces_if_traced(sp.diags)
+def diags(
+    diagonals: object, offsets: object = 0, shape: object = None, format: str | None = None, dtype: object = None
+) -> TracedSparse:
+    return _diagonals(diagonals, offsets, shape, format, dtype, matrix=True)
+
+
+@replaces_if_traced(*([sp.diags_array] if hasattr(sp, "diags_array") else []))
+def diags_array(
+    diagonals: object, /, *, offsets: object = 0, shape: object = None, format: str | None = None, dtype: object = None
+) -> TracedSparse:
+    return _diagonals(diagonals, offsets, shape, format, dtype, matrix=False)
 
 
 @replaces_if_traced(sp.issparse)
 def issparse(x: object) -> bool:
     return isinstance(x, TracedSparse)
 
+
+@replaces_if_traced(sp.isspmatrix)
+def isspmatrix(x: object) -> bool:
+    return isinstance(x, TracedSparse) and x.matrix
+
+
+def _replace_question(function: Callable[[object], bool], form: str) -> None:
+    replaces_if_traced(function)(lambda x: isinstance(x, TracedSparse) and x.matrix and x.format == form)
+
+
+for _format in _CLASSES:
+    if hasattr(sp, f"isspmatrix_{_format}"):
+        _replace_question(getattr(sp, f"isspmatrix_{_format}"), _format)
+
+
+# --- functions that put entries elsewhere -------------------------------------------------------
+
+
+def _numbers(value: Any, depth: int, values: list[TracedArray]) -> object:
+    """Matrices of the numbers of entries, in the place of matrices in nested lists; the entries are appended to `values`."""
+    if depth and not isinstance(value, TracedArray):
+        return [_numbers(v, depth - 1, values) for v in value]
+    value = resolve(value)
+    if value is None:
+        return None
+    if not is_sparse(value):
+        value = matrix_of_dense(np.atleast_2d(traced(value)), "coo", matrix=True)
+    one = lifted(value).distinct()
+    numbers = one.stored.copy()
+    numbers.data = numbers.data + sum(v.size for v in values)
+    values.append(one.values)
+    return numbers
+
+
+def _replace_moving(function: Callable[..., Any], depth: int) -> None:
+    @replaces_if_traced(function)
+    def call(blocks: object, *args: object, dtype: object = None, **keywords: object) -> TracedSparse:
+        values: list[TracedArray] = []
+        moved = function(_numbers(blocks, depth, values), *settled(args), **settled(keywords))
+        new = TracedSparse.of_stored(np.concatenate(values), moved, OTHERWISE)
+        return new if dtype is None else new.astype(dtype)
+
+
+for _name, _depth in {"hstack": 1, "vstack": 1, "bmat": 2, "block_array": 2, "block_diag": 1, "tril": 0, "triu": 0}.items():
+    if hasattr(sp, _name):
+        _replace_moving(getattr(sp, _name), _depth)
 
 # --- solves -----------------------------------------------------------------------------------
 
@@ -145,7 +235,7 @@ def spsolve(A: object, b: object, permc_spec: object = None, use_umfpack: bool =
         raise unsupported("scipy.sparse.linalg.spsolve with a sparse right-hand side")
     if not (sp.issparse(A) or isinstance(A, TracedSparse)):
         raise unsupported("scipy.sparse.linalg.spsolve of a dense matrix")
-    return lifted(A).solved(b)
+    return lifted(A).solved(b, singular="nan")
 
 
 class TracedFactors:
@@ -160,8 +250,10 @@ class TracedFactors:
     def solve(self, rhs: object, trans: str = "N") -> object:
         if not involves_traced(rhs) and self._real is not None:
             return self._real.solve(rhs, trans)
+        if trans not in ("N", "T", "H"):
+            raise ValueError("trans must be N, T, or H")
         matrix = lifted(self._matrix)
-        return (matrix if trans == "N" else matrix.T).solved(resolve(rhs), keep=True)
+        return (matrix.conj() if trans == "H" else matrix).solved(resolve(rhs), keep=True, transposed=trans != "N")
 
     def __getattr__(self, name: str) -> object:
         if self._real is None:

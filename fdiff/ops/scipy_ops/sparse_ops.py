@@ -1,4 +1,4 @@
-"""Products and solves with sparse matrices as ops: the structure is constant, the entries may be traced.
+"""Products with sparse matrices as ops: the structure is constant, the entries may be traced.
 
 A sparse matrix is four arrays in the order of its rows: entries, rows, columns, and where each row starts. The
 cotangent of the entries is that of the dense matrix, computed at the stored positions alone.
@@ -12,27 +12,26 @@ from typing import Any
 
 import fdiff.intact_numpy as np
 from fdiff.intact_scipy import sparse as sp
-from fdiff.intact_scipy import sparse_linalg as spl
 
 from ...arraytype import ArrayType
-from ...primitive import ZERO, Primitive, Sample, register
+from ...primitive import ZERO, Primitive, Sample
 from ...trace import TracedArray, apply
-from ..families import add_up, multilinear
+from ..families import multilinear
 from ..gather_scatter import gather, scatter_add
-from ..stacked_matrices import Args, Bars
+from ..stacked_matrices import Args
 from ..term_rules_of_sums import sparse_product
 
 Shape = tuple[int, int]
 
 
-def _matrix(data: np.ndarray, cols: np.ndarray, starts: np.ndarray, shape: Shape, *, transposed: bool) -> object:
+def matrix_of(data: np.ndarray, cols: np.ndarray, starts: np.ndarray, shape: Shape, *, transposed: bool) -> object:
     """The matrix itself, or its transpose."""
     arrays = tuple(map(np.ascontiguousarray, (data, cols, starts)))
     matrix = sp.csr_array(arrays, shape=shape)
     return matrix.T if transposed else matrix
 
 
-def _sampled(left: TracedArray, right: TracedArray, rows: object, cols: object) -> TracedArray:
+def sampled(left: TracedArray, right: TracedArray, rows: object, cols: object) -> TracedArray:
     """Entries of ``left @ right.T`` at the places of a sparse matrix."""
     return np.sum(np.take(left, rows, axis=0) * np.take(right, cols, axis=0), axis=-1)
 
@@ -40,8 +39,8 @@ def _sampled(left: TracedArray, right: TracedArray, rows: object, cols: object) 
 # --- products: A @ x, or A.T @ x, for the columns of x ----------------------------------------
 
 
-def _product_type(
-    data: ArrayType, rows: ArrayType, cols: ArrayType, starts: ArrayType, x: ArrayType, *, shape: Shape, transposed: bool
+def product_type(
+    data: ArrayType, rows: ArrayType, cols: ArrayType, starts: ArrayType, x: ArrayType, *, shape: Shape, transposed: bool, **_: object
 ) -> tuple[ArrayType, ...]:
     return (ArrayType((shape[transposed], x.shape[1]), x.dtype),)
 
@@ -49,19 +48,19 @@ def _product_type(
 def _product(
     data: np.ndarray, rows: np.ndarray, cols: np.ndarray, starts: np.ndarray, x: np.ndarray, *, shape: Shape, transposed: bool
 ) -> np.ndarray:
-    return _matrix(data, cols, starts, shape, transposed=transposed) @ x
+    return matrix_of(data, cols, starts, shape, transposed=transposed) @ x
 
 
 def _product_transposes(bar: TracedArray, args: Args, *, shape: Shape, transposed: bool) -> list[object]:
     data, rows, cols, starts, x = args
     left, right = (x, bar) if transposed else (bar, x)
     return [
-        lambda: _sampled(left, right, rows, cols), ZERO, ZERO, ZERO,
+        lambda: sampled(left, right, rows, cols), ZERO, ZERO, ZERO,
         lambda: apply(product, data, rows, cols, starts, bar, shape=shape, transposed=not transposed),
     ]  # fmt: skip
 
 
-def _batched(primitive: Callable[[], Primitive]) -> Callable[..., Sequence[object]]:
+def batched(primitive: Callable[[], Primitive]) -> Callable[..., Sequence[object]]:
     """Batching: if only `x` is mapped, its columns side by side; if the entries are, a block diagonal matrix."""
 
     def batch(args: Args, mapped: Sequence[bool], size: int, **params: Any) -> list[object]:
@@ -83,7 +82,7 @@ def _of_columns(product_of: Callable[..., TracedArray], args: Args, size: int, *
     return np.moveaxis(out.reshape((out.shape[0], size, k)), 1, 0)
 
 
-def _of_block_diagonal(product_of: Callable[..., TracedArray], args: Args, size: int, *, shape: Shape, transposed: bool) -> TracedArray:
+def _of_block_diagonal(product_of: Callable[..., TracedArray], args: Args, size: int, *, shape: Shape, **params: Any) -> TracedArray:
     """Products of several matrices, each with one: the product of the block diagonal matrix of them."""
     data, rows, cols, starts, x = args
     block = np.arange(size, dtype=np.int64)[:, None]
@@ -91,7 +90,7 @@ def _of_block_diagonal(product_of: Callable[..., TracedArray], args: Args, size:
     whole = np.concatenate([ends, np.asarray([size * data.shape[1]])])
     out = product_of(
         data.reshape((-1,)), (rows + block * shape[0]).reshape((-1,)), (cols + block * shape[1]).reshape((-1,)), whole,
-        x.reshape((-1, x.shape[-1])), shape=(size * shape[0], size * shape[1]), transposed=transposed,
+        x.reshape((-1, x.shape[-1])), shape=(size * shape[0], size * shape[1]), **params,
     )  # fmt: skip
     return out.reshape((size, -1, x.shape[-1]))
 
@@ -103,7 +102,7 @@ def _structure(square: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return rows, cols, np.concatenate([[0], np.cumsum(np.sum(dense, axis=1))])
 
 
-def _samples(square: bool) -> tuple[Sample, ...]:
+def matrix_samples(*, square: bool, **params: object) -> tuple[Sample, ...]:
     rows, cols, starts = _structure(square)
     shape = (4 if square else 3, 4)
 
@@ -111,7 +110,7 @@ def _samples(square: bool) -> tuple[Sample, ...]:
         x = rng.normal(size=(shape[not transposed], 2))
         return rng.normal(size=len(rows)) + 4.0 * (rows == cols), rows, cols, starts, x
 
-    return tuple(Sample(lambda rng, t=t: make(rng, t), {"shape": shape, "transposed": t}) for t in (False, True))
+    return tuple(Sample(lambda rng, t=t: make(rng, t), {"shape": shape, "transposed": t, **params}) for t in (False, True))
 
 
 def _as_sums(
@@ -124,42 +123,6 @@ def _as_sums(
 
 
 product = multilinear(
-    "sparse_matmul", _product_type, _product_transposes, ((0,), (4,)), evaluate=_product, batch=_batched(lambda: product),
-    family="opaque", terms=sparse_product, spelled=_as_sums, samples=_samples(square=False),
-)
-
-# --- solves: A x = b, or A.T x = b, for the columns of b --------------------------------------
-
-
-def _solve(
-    data: np.ndarray, rows: np.ndarray, cols: np.ndarray, starts: np.ndarray, b: np.ndarray, *, shape: Shape, transposed: bool
-) -> np.ndarray:
-    if not b.size:
-        return np.zeros_like(b)
-    matrix = _matrix(data, cols, starts, shape, transposed=transposed).tocsc()
-    return (
-        np.stack([spl.spsolve(matrix, column) for column in b.T], axis=1).astype(b.dtype)
-        if b.shape[1] == 1
-        else spl.splu(matrix).solve(b).astype(b.dtype)
-    )
-
-
-def _solve_jvp(dots: Bars, args: Args, outs: Args, **params: object) -> list[object]:
-    (data, rows, cols, starts, _), (data_dot, *_, b_dot) = args, dots
-    moved = ZERO if data_dot is ZERO else -apply(product, data_dot, rows, cols, starts, outs[0], **params)
-    return [apply(solve, data, rows, cols, starts, add_up([b_dot, moved]), **params)]
-
-
-def _solve_vjp(bars: Bars, args: Args, outs: Args, *, shape: Shape, transposed: bool) -> list[object]:
-    data, rows, cols, starts, _ = args
-    b_bar = apply(solve, data, rows, cols, starts, bars[0], shape=shape, transposed=not transposed)
-    left, right = (outs[0], b_bar) if transposed else (b_bar, outs[0])
-    return [lambda: -_sampled(left, right, rows, cols), ZERO, ZERO, ZERO, b_bar]
-
-
-solve = register(
-    Primitive(
-        "sparse_solve", _product_type, _solve, _solve_jvp, _solve_vjp, _batched(lambda: solve), None, "opaque",
-        samples=_samples(square=True),
-    )
+    "sparse_matmul", product_type, _product_transposes, ((0,), (4,)), evaluate=_product, batch=batched(lambda: product),
+    family="opaque", terms=sparse_product, spelled=_as_sums, samples=matrix_samples(square=False),
 )

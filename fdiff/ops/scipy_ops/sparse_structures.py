@@ -1,0 +1,91 @@
+"""Structures of sparse matrices: SciPy's own matrices, with 1, 2, 3, ... in the place of the entries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import fdiff.intact_numpy as np
+from fdiff.intact_scipy import sparse as sp
+
+BASES = ("csr", "csc", "coo")  # formats whose entries are one array
+Structure = Any  # of `scipy.sparse`, whose stubs know no class for all
+
+
+def base(format: str) -> str:
+    return format if format in BASES else "csr"
+
+
+def numbered(matrix: Structure) -> Structure:
+    """A matrix of this structure whose entries are numbered from 1 in their order."""
+    return _with_data(matrix, np.arange(1, matrix.data.size + 1))
+
+
+def ones(matrix: Structure) -> Structure:
+    return _with_data(matrix, np.ones(matrix.data.size, int))
+
+
+def _with_data(matrix: Structure, data: np.ndarray) -> Structure:
+    new = matrix.copy()
+    new.data = data
+    return new
+
+
+def of_places(rows: np.ndarray, cols: np.ndarray, shape: tuple[int, int], *, matrix: bool) -> Structure:
+    kind = sp.coo_matrix if matrix else sp.coo_array
+    return kind((np.arange(1, len(rows) + 1), (rows, cols)), shape=shape)
+
+
+def of_kind(matrix: Structure, *, matrix_kind: bool) -> Structure:
+    """A matrix of SciPy's older or newer kind, which shares the arrays of this one."""
+    return getattr(sp, f"{matrix.format}_{'matrix' if matrix_kind else 'array'}")(matrix)
+
+
+def in_order(numbers: np.ndarray, size: int) -> bool:
+    return len(numbers) == size and bool(np.array_equal(numbers, np.arange(1, size + 1)))
+
+
+def distinct(rows: np.ndarray, cols: np.ndarray, shape: tuple[int, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Different places, and which of them each entry belongs to; None, and the places as they are, if all differ."""
+    keys = rows.astype(np.int64) * shape[1] + cols
+    unique, slots = np.unique(keys, return_inverse=True)
+    if len(unique) == len(keys):
+        return rows, cols, None
+    return *np.divmod(unique, shape[1]), slots.astype(np.int64)
+
+
+def by_lines(matrix: Structure) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Line and place in the line of each entry of a CSR or CSC matrix, and where each line starts."""
+    starts = matrix.indptr.astype(np.int64)
+    return np.repeat(np.arange(len(starts) - 1), np.diff(starts)), matrix.indices.astype(np.int64), starts
+
+
+def _keys(matrix: Structure) -> np.ndarray:
+    coo = matrix.tocoo(copy=False)
+    return coo.row.astype(np.int64) * matrix.shape[1] + coo.col
+
+
+def _slots(keys: np.ndarray, matrix: Structure) -> np.ndarray:
+    """For each key the entry of a matrix that stands there, counted from 1; 0 where none does."""
+    own = _keys(matrix)
+    order = np.argsort(own, kind="stable")
+    at = np.searchsorted(own, keys, sorter=order)
+    found = order[np.minimum(at, len(own) - 1)] if len(own) else np.zeros(len(keys), int)
+    there = own[found] == keys if len(own) else np.zeros(len(keys), bool)
+    return np.where(there, found + 1, 0)
+
+
+def numbers_at(matrix: Structure, places: Structure) -> np.ndarray:
+    """The numbers of the entries that a matrix has at the places of another; 0 where it has none."""
+    return _slots(_keys(places), matrix)
+
+
+def meetings(a: Structure, b: Structure, product: Structure) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Which entries of `a` and `b` are multiplied in their product (from 1), and which entry of it each adds to (from 0)."""
+    left, right = (m.tocsr() for m in (a, b))
+    rows, inner, _ = by_lines(left)
+    _, cols, starts = by_lines(right)
+    count = np.diff(starts)[inner]
+    first = np.repeat(np.arange(len(inner)), count)
+    second = np.arange(len(first)) - np.repeat(np.cumsum(count) - count, count) + starts[inner][first]
+    slots = _slots(rows[first] * product.shape[1] + cols[second], product) - 1
+    return left.data[first], right.data[second], slots
