@@ -9,7 +9,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-SEEN_BY_USERS = ("fdiff/__init__.py", "fdiff/autograd/", "fdiff/functional/", "fdiff/profiler/")
+SEEN_BY_USERS = (
+    "fdiff/__init__.py",
+    "fdiff/autograd/",
+    "fdiff/functional/",
+    "fdiff/optimize/",
+    "fdiff/profiler/",
+)
 
 
 def faults(message: str, changed: list[str]) -> list[str]:

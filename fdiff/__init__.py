@@ -96,7 +96,7 @@ __all__ = [
 ]
 
 # What is imported when it is first asked for: modules, and names with the module they stand in.
-_LATE = frozenset(["autograd", "profiler"])
+_LATE = frozenset(["autograd", "optimize", "profiler"])
 _LATE_NAMES = {
     "cfunc": "functional.c_functions",
     "check_grads": "functional.checking",

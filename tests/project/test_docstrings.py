@@ -18,6 +18,7 @@ MODULES = [
     "fdiff.autograd",
     "fdiff.autograd.forward_ad",
     "fdiff.autograd.graph",
+    "fdiff.optimize",
     "fdiff.profiler",
 ]
 # Records and objects that others make, and what raises nothing of its own.
@@ -28,6 +29,7 @@ RAISES_NOTHING = {
     "GradientEdge",
     "Interval",
     "RecordedArray",
+    "SolveReport",
     "UnpackedDualTensor",
     "cache_clear",
     "increment_version",
@@ -37,9 +39,9 @@ RAISES_NOTHING = {
     "stop_gradient",
 }
 # Made by fdiff alone: what users read is described under `Attributes`.
-MADE_BY_FDIFF = {"FunctionEvent", "FunctionEventAvg", "Node", "RecordedArray"}
+MADE_BY_FDIFF = {"FunctionEvent", "FunctionEventAvg", "Node", "RecordedArray", "SolveReport"}
 # Switches and counters of fdiff's own: there is no method, and nobody's name, to cite.
-NO_SOURCE = {"cache_clear", "cache_info", "doctor"}
+NO_SOURCE = {"SolveReport", "cache_clear", "cache_info", "doctor"}
 
 
 def public_names():

@@ -9,6 +9,7 @@ if not os.environ.get("FDIFF_SOLVER_TESTS"):
     NEEDS = {
         "test_sundials.py": {"sksundae"},
         "test_ipopt.py": {"ipyopt"},
+        "test_problem_ipopt.py": {"ipyopt"},
         "test_solver_pages.py": {"sksundae", "ipyopt"},
     }
     collect_ignore = [file for file, packages in NEEDS.items() if packages & missing]

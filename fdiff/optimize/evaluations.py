@@ -1,0 +1,141 @@
+"""Functions that solvers call: evaluated once at each point, counted and timed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any
+
+import fdiff.intact_numpy as np
+import fdiff.intact_scipy as scipy
+
+from ..errors import StructureError, UnsupportedError, failure
+from ..functional.prepared import Prepared
+
+
+class Evaluation:
+    """A function of vectors. A point is compared with the last one by its bytes.
+
+    Solvers reuse their buffers, so the function gets copies.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.count, self.seconds = 0, 0.0
+        self._point: object = None
+        self._value: Any = None
+
+    def __call__(self, *point: np.ndarray) -> Any:
+        key = [part.tobytes() for part in point]
+        if key != self._point:
+            begin = perf_counter()
+            self._point = None  # an exception leaves no value behind
+            self._value = self.evaluate([np.array(part) for part in point])
+            self._point = key
+            self.count += 1
+            self.seconds += perf_counter() - begin
+        return self._value
+
+    def evaluate(self, point: list[np.ndarray]) -> Any:
+        return self.function(*point)
+
+    def fresh(self, *point: np.ndarray) -> Any:
+        """Evaluate even at the last point: what the function reads may have changed."""
+        self.restart()
+        return self(*point)
+
+    @property
+    def latest(self) -> Any:
+        """What the last point gave; None if there is none."""
+        return self._value if self._point is not None else None
+
+    def restart(self) -> None:
+        """Forget point, count and seconds."""
+        self.count, self.seconds, self._point = 0, 0.0, None
+
+
+class SparseEvaluation(Evaluation):
+    """The entries of a sparse derivative, whose places are those at `example`.
+
+    Another branch of the function, or other index arrays that it reads, may have other places. So
+    they are compared once in a solve, and at each point if the function has branches.
+    """
+
+    def __init__(self, derivative: Prepared[..., Any], example: tuple[np.ndarray, ...]) -> None:
+        super().__init__(derivative.data)
+        self._derivative, self._program = derivative, derivative.data.program
+        for prepared in (derivative.data, derivative):
+            compile_or_call(prepared, *example)
+        self._array = derivative(*example)
+        self.rows, self.cols = self._array.tocoo().coords
+        self._buffer = np.empty(len(self.rows))
+        self._compared = True
+
+    def evaluate(self, point: list[np.ndarray]) -> np.ndarray:
+        if self._compared and sum(map(len, self._program.variants.values())) == 1:
+            return self.function(*point, out=self._buffer)
+        array, known = self._derivative(*point), self._array
+        if not (
+            np.array_equal(array.indptr, known.indptr)
+            and np.array_equal(array.indices, known.indices)
+        ):
+            fact = "the derivative has other entries than at the point of compile(x0)."
+            way = (
+                "Write np.where for branches on values. Make a new Problem for other index arrays."
+            )
+            raise failure(StructureError, "fdiff.optimize.Problem", fact, way)
+        self._compared = True
+        return array.data
+
+    def restart(self) -> None:
+        super().restart()
+        self._compared = False
+
+    def matrix(self, *point: np.ndarray) -> Any:
+        """The derivative as a sparse array of the caller's own."""
+        values = self(*point)
+        array = self._array.copy()
+        array.data[:] = values
+        return array
+
+
+def no_entries(rows: int, size: int) -> Any:
+    """A sparse array without entries."""
+    return scipy.sparse.csr_array((rows, size))
+
+
+def compile_or_call(prepared: Prepared[..., Any], *point: np.ndarray) -> None:
+    """Trace a function now, and compile it if it has a kernel."""
+    try:
+        prepared.compile(*point)
+    except UnsupportedError:
+        prepared(*point)
+
+
+class SolveReport:
+    """Counts and seconds of each function in the last solve, and of the solver.
+
+    Attributes
+    ----------
+    counts, seconds : dict
+        By the name of the function. ``seconds["solver"]`` is what the solver itself took.
+
+    Examples
+    --------
+    >>> from fdiff.optimize import Problem
+    >>> problem = Problem(lambda x: x @ x)
+    >>> result = problem.minimize([1.0, 2.0], "BFGS")
+    >>> problem.report.counts
+    {'value_and_grad': 3}
+    """
+
+    def __init__(self, evaluations: dict[str, Evaluation], total: float) -> None:
+        asked = {name: e for name, e in evaluations.items() if e.count}
+        self.counts = {name: e.count for name, e in asked.items()}
+        self.seconds = {name: e.seconds for name, e in asked.items()}
+        self.seconds["solver"] = total - sum(self.seconds.values())
+
+    def __repr__(self) -> str:
+        rows = [f"{name:16}{self.counts.get(name, 1):8}" for name in self.seconds]
+        times = [f"{seconds:12.6f} s" for seconds in self.seconds.values()]
+        return "\n".join(map(str.__add__, rows, times))

@@ -1,0 +1,55 @@
+"""What a solver has reached, shown as fdiff shows all long work, or as a bar of tqdm."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+from ..errors import InputError, failure, shown
+from ..process.progress import Stage
+
+CHOICES = "Write progress=None for a line after two seconds, False for none, or 'tqdm'."
+
+
+class Iterations:
+    """The line that shows the iteration of a solver, its objective and infeasibility."""
+
+    def __init__(self, stage: Stage | None, bar: Any) -> None:
+        self._stage, self._bar = stage, bar
+
+    def show(self, iteration: int, objective: float, infeasibility: float | None = None) -> None:
+        words = f"objective {objective:.8g}"
+        if infeasibility is not None:
+            words += f", infeasibility {infeasibility:.1e}"
+        if self._stage is not None:
+            self._stage.what = f"iteration {iteration}, {words},"
+        if self._bar is not None:
+            self._bar.set_postfix_str(words, refresh=False)
+            self._bar.update(iteration - self._bar.n)
+
+
+@contextmanager
+def iterations_shown(progress: object, call: str) -> Generator[Iterations]:
+    """Show the iterations of a solver while it runs, as `progress` asks for."""
+    if progress is False:
+        yield Iterations(None, None)
+        return
+    bar: Any = None
+    if progress == "tqdm":
+        try:
+            bar = importlib.import_module("tqdm.auto").tqdm(desc=call, unit="iteration")
+        except ImportError:
+            fact = "progress='tqdm' needs tqdm, which is not installed."
+            raise failure(InputError, call, fact, "Run `pip install tqdm`.") from None
+    elif progress is not None and progress is not True:
+        fact = f"progress must be None, True, False or 'tqdm', not {shown(progress)}."
+        raise failure(InputError, call, fact, CHOICES)
+    stage = Stage("solving", call)
+    try:
+        with stage:
+            yield Iterations(stage, bar)
+    finally:
+        if bar is not None:
+            bar.close()

@@ -1,0 +1,66 @@
+"""Vectors, bounds and limits that users give, checked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import fdiff.intact_numpy as np
+
+from ..errors import InputError, failure, shown
+
+BOUNDS_WAY = "Write bounds=scipy.optimize.Bounds(lower, upper), or a list of pairs (lower, upper)."
+
+
+def vector(value: object, role: str, call: str, size: int | None = None) -> np.ndarray:
+    """A vector of float64, of this size if one is given; integers are converted."""
+    try:
+        array = np.asarray(value)
+    except ValueError:  # a ragged list
+        array = np.asarray(None)
+    if array.dtype.kind not in "fiub" or array.ndim != 1 or not array.size:
+        what = f"shape {array.shape} and dtype {array.dtype}"
+        fact = f"{role} must be a vector of real numbers, and has {what}."
+        way = (
+            f"Pass {role}.ravel(), and reshape it inside of the function." if array.ndim > 1 else ""
+        )
+        raise failure(InputError, call, fact, way or f"Write {role}=[1.0, 2.0], for two variables.")
+    if size is not None and array.size != size:
+        fact = f"{role} has {array.size} entries, and there are {size} variables."
+        raise failure(InputError, call, fact, "Call compile(x0) again for another size.")
+    return np.array(array, np.float64)
+
+
+def limits(lower: Any, upper: Any, size: int, names: tuple[str, str], call: str) -> np.ndarray:
+    """Lower and upper limits as two rows; None means that there is none."""
+    rows = np.empty((2, size))
+    for row, given, name, free in zip(rows, (lower, upper), names, (-np.inf, np.inf), strict=True):
+        try:
+            row[:] = free if given is None else np.asarray(given, np.float64)
+        except (TypeError, ValueError):
+            fact = f"{name} must be a number or {size} numbers, and is {shown(given)}."
+            raise failure(InputError, call, fact, "Write -np.inf or np.inf for no limit.") from None
+    wrong = np.flatnonzero(~(rows[0] <= rows[1]))
+    if wrong.size:
+        k = int(wrong[0])
+        fact = f"{names[0]}[{k}] = {rows[0, k]} is not below {names[1]}[{k}] = {rows[1, k]}."
+        raise failure(InputError, call, fact, "Give equal limits for an equation.")
+    return rows
+
+
+def bounds_of(given: Any, size: int, call: str) -> np.ndarray:
+    """Bounds of the variables as two rows, from what SciPy takes: `Bounds`, or pairs."""
+    if given is None:
+        return limits(None, None, size, ("lower", "upper"), call)
+    if hasattr(given, "lb"):
+        return limits(given.lb, given.ub, size, ("bounds.lb", "bounds.ub"), call)
+    try:
+        pairs = [tuple(pair) for pair in given]
+        lower = [-np.inf if low is None else float(low) for low, _ in pairs]
+        upper = [np.inf if high is None else float(high) for _, high in pairs]
+    except (TypeError, ValueError):
+        fact = f"bounds must be pairs of numbers, and are {shown(given)}."
+        raise failure(InputError, call, fact, BOUNDS_WAY) from None
+    if len(pairs) != size:
+        fact = f"there are {len(pairs)} pairs of bounds for {size} variables."
+        raise failure(InputError, call, fact, BOUNDS_WAY)
+    return limits(lower, upper, size, ("lower bound", "upper bound"), call)

@@ -1,0 +1,143 @@
+"""The functions of an optimisation problem and their derivatives, compiled for one size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self
+
+import fdiff.intact_numpy as np
+
+from ..errors import InputError, called, failure
+from ..functional.gradients import value_and_grad
+from ..functional.hessians import hessian
+from ..functional.jacobians import jacobian
+from ..functional.options import check_callable
+from ..functional.programs import jit
+from ..process.progress import Stage
+from ..tracebacks import public
+from .evaluations import Evaluation, SolveReport, SparseEvaluation, compile_or_call, no_entries
+from .functions import lagrangian_of, with_arguments
+from .limits import bounds_of, limits, vector
+
+EQUATIONS = "Write lower=0.0, upper=0.0 for equations, upper=1.0 for values up to 1."
+
+
+class ProblemFunctions:
+    """Objective and constraints with their derivatives."""
+
+    def __init__(
+        self,
+        objective: Callable[..., Any],
+        constraints: Callable[..., Any] | None = None,
+        *,
+        bounds: object = None,
+        lower: object = None,
+        upper: object = None,
+        args: tuple[object, ...] = (),
+    ) -> None:
+        check_callable(objective, "Problem")
+        self.name = called("Problem", objective)
+        if constraints is not None:
+            check_callable(constraints, "Problem")
+        if (constraints is None) != (lower is None and upper is None):
+            have = "lower and upper" if constraints is None else "constraints"
+            lack = "constraints" if constraints is None else "lower and upper"
+            fact = f"{have} are there, and {lack} are missing."
+            raise failure(InputError, self.name, fact, EQUATIONS)
+        self.objective = with_arguments(objective, args)
+        self.limited = None if constraints is None else with_arguments(constraints, args)
+        self._bounds, self._lower, self._upper = bounds, lower, upper
+        self.size = 0
+        self.report: SolveReport | None = None
+        self.evaluations: dict[str, Any] = {}  # `Evaluation`, by the name of the function
+
+    def __repr__(self) -> str:
+        state = f"{self.size} variables, {self.rows} constraints" if self.size else "not compiled"
+        return f"<fdiff.optimize.{self.name}: {state}>"
+
+    @public
+    def compile(self, x0: object) -> Self:
+        """Trace and compile all functions for vectors of the size of `x0`."""
+        x = vector(x0, "x0", f"{self.name}.compile")
+        if x.size == self.size:
+            return self
+        with Stage("preparing", self.name):
+            self._prepare(x)
+        return self
+
+    def _prepare(self, x: np.ndarray) -> None:
+        self.bounds = bounds_of(self._bounds, x.size, self.name)
+        value = value_and_grad(self.objective)
+        compile_or_call(value, x)
+        evaluations: dict[str, Any] = {"value_and_grad": Evaluation(value)}
+        rows = 0
+        if self.limited is not None:
+            rows, evaluations["constraints"] = self._constraints(self.limited, x)
+            derivative = jacobian(self.limited, sparse=True)
+            evaluations["jacobian"] = SparseEvaluation(derivative, (x,))
+        names = ("lower", "upper")
+        self.limits = limits(self._lower, self._upper, rows, names, self.name)
+        lagrangian = lagrangian_of(self.objective, self.limited)
+        second = hessian(lagrangian, sparse=True, lower=True)
+        example = (x, np.ones(rows), np.asarray(1.0))
+        evaluations["hessian"] = SparseEvaluation(second, example)
+        self.rows, self.evaluations, self.size = rows, evaluations, x.size
+
+    def _constraints(self, f: Callable[..., Any], x: np.ndarray) -> tuple[int, Evaluation]:
+        """The number of constraints, and their evaluation."""
+        prepared = jit(f)
+        compile_or_call(prepared, x)
+        value: Any = prepared(x)
+        if not isinstance(value, (np.ndarray, np.number)):
+            fact = f"constraints must return one array, not {type(value).__name__}."
+            way = "Return np.array([...]) of numbers, or np.concatenate([...]) of arrays."
+            raise failure(InputError, self.name, fact, way)
+        return np.size(value), Evaluation(lambda x: np.ravel(prepared(x)))
+
+    def _at(self, x: object, call: str) -> np.ndarray:
+        """The point of a call, for which all is compiled."""
+        if not self.size:
+            self.compile(x)
+        return vector(x, "x", f"{self.name}.{call}", self.size)
+
+    @public
+    def value_and_grad(self, x: object) -> tuple[float, np.ndarray]:
+        """The objective and its gradient, an array like `x`."""
+        point = self._at(x, "value_and_grad")
+        value, gradient = self.evaluations["value_and_grad"].fresh(point)
+        return float(value.item()), gradient.copy()
+
+    @public
+    def constraints(self, x: object) -> np.ndarray:
+        """The constraints as a vector."""
+        point = self._at(x, "constraints")
+        return self.evaluations["constraints"].fresh(point).copy() if self.rows else np.zeros(0)
+
+    @public
+    def jacobian(self, x: object) -> Any:
+        """The Jacobian of the constraints, a ``csr_array`` of shape (constraints, variables)."""
+        point = self._at(x, "jacobian")
+        if not self.rows:
+            return no_entries(0, self.size)
+        entries = self.evaluations["jacobian"]
+        entries.restart()
+        return entries.matrix(point)
+
+    @public
+    def hessian(self, x: object, multipliers: object = None, objective_factor: float = 1.0) -> Any:
+        """The lower triangle of the Hessian of the Lagrangian, a ``csr_array``.
+
+        The Lagrangian is ``objective_factor * objective(x) + multipliers @ constraints(x)``.
+        """
+        point = self._at(x, "hessian")
+        weights = np.zeros(self.rows)
+        if multipliers is not None and self.rows:
+            weights = vector(multipliers, "multipliers", f"{self.name}.hessian", self.rows)
+        entries = self.evaluations["hessian"]
+        entries.restart()
+        return entries.matrix(point, weights, np.asarray(float(objective_factor)))
+
+    def restart(self) -> None:
+        """Forget points and counts of all functions, at the begin of a solve."""
+        for evaluation in self.evaluations.values():
+            evaluation.restart()

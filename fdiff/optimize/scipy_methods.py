@@ -1,0 +1,216 @@
+"""SciPy's `minimize`, which gets what each of its methods takes."""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import fdiff.intact_numpy as np
+import fdiff.intact_scipy as scipy
+
+from ..errors import InputError, choice, failure
+from ..functional.hessians import hessian, hvp
+from ..functional.programs import make_tape
+from ..transforms.linearity import Degree, Dependence
+from .evaluations import SolveReport, SparseEvaluation, compile_or_call
+from .functions import weighted_sum
+from .iterations import iterations_shown
+
+if TYPE_CHECKING:
+    from scipy.optimize import OptimizeResult
+
+    from .problem_functions import ProblemFunctions
+
+LARGE = 300  # variables from which on dense constraints cost more than sparse ones
+TABLE = 1 << 20  # entries of a Jacobian up to which its rows are asked for being linear
+
+
+class _Takes(NamedTuple):
+    """What a method takes."""
+
+    gradient: bool = True
+    hessian: str = ""  # "sparse", "dense" or "products"
+    bounds: bool = False
+    constraints: bool = False
+
+
+METHODS = {
+    "nelder-mead": _Takes(gradient=False, bounds=True),
+    "powell": _Takes(gradient=False, bounds=True),
+    "cg": _Takes(),
+    "bfgs": _Takes(),
+    "newton-cg": _Takes(hessian="sparse"),
+    "l-bfgs-b": _Takes(bounds=True),
+    "tnc": _Takes(bounds=True),
+    "cobyla": _Takes(gradient=False, bounds=True, constraints=True),
+    "cobyqa": _Takes(gradient=False, bounds=True, constraints=True),
+    "slsqp": _Takes(bounds=True, constraints=True),
+    "trust-constr": _Takes(hessian="sparse", bounds=True, constraints=True),
+    "dogleg": _Takes(hessian="dense"),
+    "trust-ncg": _Takes(hessian="products"),
+    "trust-exact": _Takes(hessian="dense"),
+    "trust-krylov": _Takes(hessian="products"),
+}
+
+
+def minimize(
+    problem: ProblemFunctions, x: np.ndarray, method: str | None, progress: object, **options: Any
+) -> OptimizeResult:
+    """Minimise a compiled problem with a method of SciPy."""
+    call = f"{problem.name}.minimize"
+    name, takes = _method(problem, method, call)
+    given = _derivatives(problem, takes, x)
+    if takes.bounds and np.isfinite(problem.bounds).any():
+        given["bounds"] = scipy.optimize.Bounds(*problem.bounds)
+    if problem.rows:
+        given["constraints"] = _constraints(problem, name, x)
+    problem.restart()
+    value = problem.evaluations["value_and_grad"]
+    begin = perf_counter()
+    with iterations_shown(progress, call) as shown:
+
+        def objective(x: np.ndarray) -> float:
+            before = value.count
+            number = float(value(x)[0].item())
+            if value.count != before:
+                shown.show(value.count, number, _infeasibility(problem))
+            return number
+
+        result = scipy.optimize.minimize(objective, x, method=name, **given, **options)
+    problem.report = SolveReport(problem.evaluations, perf_counter() - begin)
+    if name == "dogleg" and not result.success:
+        result.message += " dogleg needs positive definite Hessians; method='trust-exact' does not."
+    return result
+
+
+def _infeasibility(problem: ProblemFunctions) -> float | None:
+    """How far the last evaluated constraints are beyond their limits."""
+    values = problem.evaluations["constraints"].latest if problem.rows else None
+    if values is None:
+        return None
+    return float(np.max(np.maximum(problem.limits[0] - values, values - problem.limits[1]).clip(0)))
+
+
+def _method(problem: ProblemFunctions, method: str | None, call: str) -> tuple[str, _Takes]:
+    """The method, which is able to keep to bounds and constraints where there are any."""
+    bounded = bool(np.isfinite(problem.bounds).any())
+    if method is None:
+        large = "trust-constr" if problem.size > LARGE else "slsqp"
+        name = large if problem.rows else "l-bfgs-b" if bounded else "bfgs"
+        return name, METHODS[name]
+    name = choice(method.lower(), METHODS, "method", call, "Leave it out for SciPy's choice.")
+    takes = METHODS[name]
+    for what, there, able in (
+        ("bounds", bounded, takes.bounds),
+        ("constraints", problem.rows > 0, takes.constraints),
+    ):
+        if there and not able:
+            fact = f"method {method!r} ignores {what}, and the problem has {what}."
+            able_ones = [m for m, t in METHODS.items() if getattr(t, what)]
+            raise failure(InputError, call, fact, f"Take one of {', '.join(able_ones)}.")
+    return name, takes
+
+
+def _derivatives(problem: ProblemFunctions, takes: _Takes, x: np.ndarray) -> dict[str, Any]:
+    """Gradient and Hessian of the objective, in the form that a method takes."""
+    given: dict[str, Any] = {}
+    value = problem.evaluations["value_and_grad"]
+    if takes.gradient:
+        given["jac"] = lambda x: value(x)[1].copy()
+    if takes.hessian == "products":
+        given["hessp"] = hvp(problem.objective)
+        compile_or_call(given["hessp"], x, np.ones_like(x))
+    elif takes.hessian:
+        entries = SparseEvaluation(hessian(problem.objective, sparse=True), (x,))
+        problem.evaluations["objective_hessian"] = entries
+        dense = takes.hessian == "dense"
+        given["hess"] = (lambda x: entries.matrix(x).toarray()) if dense else entries.matrix
+    return given
+
+
+def _constraints(problem: ProblemFunctions, name: str, x: np.ndarray) -> list[Any]:
+    if name == "slsqp":
+        return _pairs(problem)
+    curved, found = np.ones(problem.rows, bool), []
+    if name == "trust-constr":
+        curved = ~linear_rows(problem, x)
+        if not curved.all():
+            found.append(_linear(problem, x, ~curved))
+    if curved.any():
+        found.append(_nonlinear(problem, x, curved, derivatives=METHODS[name].gradient))
+    return found
+
+
+def _pairs(problem: ProblemFunctions) -> list[dict[str, Any]]:
+    """Equations and inequalities with dense Jacobians, as SLSQP takes them."""
+    values, entries = problem.evaluations["constraints"], problem.evaluations["jacobian"]
+    lower, upper = problem.limits
+    dense = np.zeros((problem.rows, problem.size))
+
+    def slopes(x: np.ndarray) -> np.ndarray:
+        dense[entries.rows, entries.cols] = entries(x)
+        return dense
+
+    equal = np.flatnonzero(lower == upper)
+    low = np.flatnonzero(np.isfinite(lower) & (lower < upper))
+    high = np.flatnonzero(np.isfinite(upper) & (lower < upper))
+    pairs = [
+        {
+            "type": "eq",
+            "fun": lambda x: values(x)[equal] - lower[equal],
+            "jac": lambda x: slopes(x)[equal],
+        },
+        {
+            "type": "ineq",
+            "fun": lambda x: values(x)[low] - lower[low],
+            "jac": lambda x: slopes(x)[low],
+        },
+        {
+            "type": "ineq",
+            "fun": lambda x: upper[high] - values(x)[high],
+            "jac": lambda x: -slopes(x)[high],
+        },
+    ]
+    return [pair for pair, rows in zip(pairs, (equal, low, high), strict=True) if rows.size]
+
+
+def linear_rows(problem: ProblemFunctions, x: np.ndarray) -> np.ndarray:
+    """Which constraints are linear in `x`, with constant derivatives and without kinks."""
+    assert problem.limited is not None
+    dependence = Dependence(make_tape(problem.limited, x), (0,))
+    if dependence[0, 0] is Degree.LINEAR:
+        return np.ones(problem.rows, bool)
+    degrees = dependence.entries(0, 0) if problem.rows * x.size <= TABLE else None
+    if degrees is None:
+        return np.zeros(problem.rows, bool)
+    rows = degrees.reshape(problem.rows, x.size)
+    return np.all((rows == Degree.NONE) | (rows == Degree.LINEAR), axis=1)
+
+
+def _linear(problem: ProblemFunctions, x: np.ndarray, rows: np.ndarray) -> Any:
+    matrix = problem.jacobian(x)[np.flatnonzero(rows)]
+    at_zero = problem.constraints(x)[rows] - matrix @ x
+    return scipy.optimize.LinearConstraint(matrix, *(problem.limits[:, rows] - at_zero))
+
+
+def _nonlinear(
+    problem: ProblemFunctions, x: np.ndarray, rows: np.ndarray, *, derivatives: bool
+) -> Any:
+    values, slopes = problem.evaluations["constraints"], problem.evaluations["jacobian"]
+    of = np.flatnonzero(rows)
+    given: dict[str, Any] = {}
+    if derivatives:
+        assert problem.limited is not None
+        second = hessian(weighted_sum(problem.limited), sparse=True)
+        curvature = SparseEvaluation(second, (x, np.ones(problem.rows)))
+        problem.evaluations["constraint_hessian"] = curvature
+
+        def weighted(x: np.ndarray, v: np.ndarray) -> Any:
+            weights = np.zeros(problem.rows)
+            weights[of] = v
+            return curvature.matrix(x, weights)
+
+        given = {"jac": lambda x: slopes.matrix(x)[of], "hess": weighted}
+    return scipy.optimize.NonlinearConstraint(
+        lambda x: values(x)[of], *problem.limits[:, rows], **given
+    )
