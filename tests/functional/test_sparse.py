@@ -180,6 +180,56 @@ def test_values_into_buffers():
             slopes.data(X, out=wrong)
 
 
+# --- programs ----------------------------------------------------------------------------------
+
+
+def brusselator(w):
+    u, v = w.reshape(2, 6, 6)
+    flow = lambda a: sum(np.roll(a, s, k) for s in (1, -1) for k in (0, 1)) - 4 * a
+    return np.stack(
+        [1 + u * u * v - 4.4 * u + 0.1 * flow(u), 3.4 * u - u * u * v + 0.1 * flow(v)]
+    ).ravel()
+
+
+def neo_hookean(u, triangles, slopes, area):
+    """The energy of a mesh; volumes are averaged at nodes, and read by elements again."""
+    f = np.eye(2) + np.einsum("eia,eib->eab", u.reshape(-1, 2)[triangles], slopes)
+    j = f[:, 0, 0] * f[:, 1, 1] - f[:, 0, 1] * f[:, 1, 0]
+    volume, weight = np.zeros(u.size // 2), np.zeros(u.size // 2)
+    np.add.at(volume, triangles, (area * j)[:, None] * np.ones(3))
+    np.add.at(weight, triangles, area[:, None] * np.ones(3))
+    pressure = np.mean((volume / weight)[triangles], axis=1)
+    return np.sum(area * (np.sum(f * f, axis=(1, 2)) - 2 * np.log(j) + (pressure - 1) ** 2))
+
+
+def mesh(n):
+    """A square of triangles: their nodes, slopes of their hat functions, and areas."""
+    k = np.arange((n + 1) ** 2).reshape(n + 1, n + 1)
+    a, b, c, d = k[:-1, :-1].ravel(), k[1:, :-1].ravel(), k[1:, 1:].ravel(), k[:-1, 1:].ravel()
+    triangles = np.concatenate([np.stack([a, b, c], 1), np.stack([a, c, d], 1)])
+    places = np.stack(np.divmod(np.arange((n + 1) ** 2), n + 1), -1) / n
+    corner = places[triangles]
+    sides = np.stack([corner[:, 1] - corner[:, 0], corner[:, 2] - corner[:, 0]], -1)
+    inverse = np.linalg.inv(sides)
+    slopes = np.stack([-inverse[:, 0] - inverse[:, 1], inverse[:, 0], inverse[:, 1]], 1)
+    return triangles, slopes, np.abs(np.linalg.det(sides)) / 2
+
+
+def test_reactions_and_finite_elements():
+    """Stencils with roll, and meshes that alternate: exactly the entries there are."""
+    w = np.random.default_rng(0).uniform(0.5, 1.5, 72)
+    found = fdiff.jacobian(brusselator, w, sparse=True)
+    np.testing.assert_allclose(found.toarray(), fdiff.jacobian(brusselator)(w), atol=1e-14)
+    assert found.nnz == 12 * 36
+    second = fdiff.hessian(neo_hookean, sparse=True)
+    for n in (2, 3, 2):
+        u = 0.05 * np.random.default_rng(n).normal(size=2 * (n + 1) ** 2)
+        expected = fdiff.hessian(neo_hookean)(u, *mesh(n))
+        found = second(u, *mesh(n))
+        np.testing.assert_allclose(found.toarray(), expected, atol=1e-12 * np.abs(expected).max())
+        assert found.nnz < expected.size
+
+
 # --- index arrays --------------------------------------------------------------------------------
 
 
