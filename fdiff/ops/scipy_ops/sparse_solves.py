@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import threading
 import warnings
-import weakref
+from functools import partial
 from typing import Any
+from weakref import ref
 
 import fdiff.intact_numpy as np
 from fdiff.intact_scipy import sparse as sp
@@ -22,7 +23,8 @@ from ..stacked_matrices import Args, Bars
 from .sparse_ops import Shape, batched, matrix_samples, product, product_type, sampled
 
 MOST = 2**29  # bytes of all factorisations that are kept beside the last one
-_kept: dict[tuple[object, ...], Any] = {}
+# With references whose ends drop them: `pop` is C's, as an exception that arrives in Python code is lost then.
+_kept: dict[tuple[object, ...], tuple[Any, ref[np.ndarray]]] = {}
 _lock = threading.Lock()
 
 
@@ -30,15 +32,15 @@ def factors(data: np.ndarray, cols: np.ndarray, starts: np.ndarray, shape: Shape
     """SuperLU's factorisation of the transpose of a matrix that is stored by rows."""
     key = shape, data.dtype.char, data.tobytes(), cols.tobytes(), starts.tobytes()
     with _lock:
-        lu = _kept.pop(key, None)
-    if lu is None:
+        found = _kept.pop(key, None)
+    if found is None:
         lu = spl.splu(sp.csc_array((data, cols, starts), shape=shape[::-1]))
-        weakref.finalize(data, _kept.pop, key, None).atexit = False
+        found = lu, ref(data, partial(_kept.pop, key))
     with _lock:
-        _kept[key] = lu
-        while len(_kept) > 1 and sum(k.nnz * (data.itemsize + 4) for k in _kept.values()) > MOST:
+        _kept[key] = found
+        while len(_kept) > 1 and sum(k.nnz * (data.itemsize + 4) for k, _ in _kept.values()) > MOST:
             del _kept[next(iter(_kept))]
-    return lu
+    return found[0]
 
 
 def _solve(
