@@ -163,7 +163,8 @@ class Stage:
             count, fraction = f"step {trips.done + 1:,} of {trips.total:,}", trips.fraction
         elif named.total:
             done = named.done if named.counter is None else _counted(frame, *named.counter)
-            count, fraction = f"{done:,} of {named.total:,}", done / named.total
+            parts = "sweeps" if named.counter is None else "operations"
+            count, fraction = f"{done:,} of {named.total:,} {parts}", done / named.total
             if named._advanced:
                 spent = named._advanced - named._begin
         elif made := next((len(stage.made) for stage in inner if stage.made), 0):

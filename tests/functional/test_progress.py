@@ -269,11 +269,11 @@ def test_loops_around_the_call_do_not_count(screen):
 def test_a_stage_of_parts_tells_how_many_are_done():
     stage = Stage("running", "hessian(model)", total=200, category="")
     with stage:
-        assert (told(stage, 3.0).amount, told(stage, 3.0).expected) == ("0 of 200", 0.0)
+        assert (told(stage, 3.0).amount, told(stage, 3.0).expected) == ("0 of 200 sweeps", 0.0)
         stage._begin -= 3.0
         stage.advance(50)
         for seconds in (3.0, 5.0):  # until more are done, the estimate stays
-            assert told(stage, seconds).amount == "50 of 200"
+            assert told(stage, seconds).amount == "50 of 200 sweeps"
             assert told(stage, seconds).expected == pytest.approx(12.0, rel=0.01)
 
 
@@ -303,7 +303,7 @@ def test_an_interpreted_tape_tells_its_node():
     run.steps = [(looks, *rest) for _, *rest in run.steps]
     with stage:
         run(X)
-    assert seen == ["1 of 5", "2 of 5", "3 of 5"]
+    assert seen == [f"{k} of 5 operations" for k in (1, 2, 3)]
 
 
 def test_the_seconds_of_a_plan_follow_from_the_length_of_the_trace():
