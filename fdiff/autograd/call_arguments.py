@@ -7,6 +7,7 @@ from typing import Any
 
 import fdiff.intact_numpy as np
 
+from ..ops.families import refuse_foreign
 from ..trace import TracedArray
 from .array_kinds import NUMBER, ArrayKind, kind_of
 from .recorded_array import RecordedArray
@@ -65,6 +66,7 @@ def enter_argument(x: Any, key: list[Any], operands: list[Any]) -> None:
     elif isinstance(x, TracedArray):
         key.append(TracedArray)
     else:
+        refuse_foreign(x, "fdiff.autograd")
         key.append(x)
 
 

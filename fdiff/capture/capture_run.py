@@ -18,7 +18,7 @@ import fdiff.intact_numpy as np
 from ..user_lines import Line
 from .class_proxies import Super, can_be_proxied, exception_node
 from .container_proxies import DictProxy, wrap_data
-from .data import Content, data_key
+from .data import Content, data_key, refuse_lazy
 from .dependencies import Dependencies
 from .dependency_nodes import (
     ABSENT,
@@ -35,7 +35,7 @@ from .library_methods import LibraryMethods
 from .memoised_reads import MemoisedReads
 from .memoised_values import ITEM
 from .module_proxies import GlobalsProxy
-from .proxy_context import Answers, CachedProperty, Copy, Pair, Where, label, opaque
+from .proxy_context import Answers, CachedProperty, Copy, Pair, Where, itself, label, opaque, plain
 from .proxy_rules import BY_TYPE, rule_by_question
 from .release import NoValueError, is_instance
 from .repeated_writes import RepeatedWrites
@@ -59,14 +59,6 @@ if TYPE_CHECKING:
 Function = Callable[..., object]
 
 
-def _itself(value: object) -> object:
-    return value
-
-
-def _run(call: object) -> object:
-    return cast("Function", call)()
-
-
 class Capture:
     """What one traced run of `f` reads and writes outside of itself; for one run in one thread.
 
@@ -78,6 +70,7 @@ class Capture:
     - ``plainly(call)`` gives the result of a call that runs as if there were no trace, or MISSING
       if it cannot;
     - ``depends(value)`` tells whether a derivative is taken for a traced value;
+    - `call` is the public call, for messages;
     - `tape`, where later calls may use the trace, has inputs for numbers and outputs for writes.
 
     `refused` are places that were to keep a traced value without a number, `overlapping` arrays
@@ -88,13 +81,15 @@ class Capture:
     def __init__(
         self,
         handle: Callable[[np.ndarray], object],
-        answers: Answers = _itself,
-        settle: Answers = _itself,
-        plainly: Answers = _run,
+        answers: Answers = itself,
+        settle: Answers = itself,
+        plainly: Answers = plain,
         depends: Callable[[object], bool] = lambda _: False,
         tape: RecordedTape | None = None,
+        call: str = "",
     ) -> None:
         self.answer = answers
+        self.call = call
         self.settle = settle
         self.plainly = plainly
         self.depends = depends
@@ -170,7 +165,7 @@ class Capture:
             once=self.repeats.once,
         )
         self.running = False
-        self._handle = _itself  # for functions that outlive the run
+        self._handle = itself  # for functions that outlive the run
         for globals_ in self._places.globals.values():
             globals_.forget()
         for memory in (self._known, self._originals, self._places.cells, self._places.shared):
@@ -188,6 +183,8 @@ class Capture:
         if (pair := self.repeats.shown(value)) is not None:
             self.keep(value, *pair)
             return pair
+        if "dask" in sys.modules:
+            refuse_lazy(value, self.call, f"`{label(where)}`")
         if self.meet(value):
             return opaque(self, value, where, "what stands in place of methods of")
         if (proxy := self.answer(value)) is not value:

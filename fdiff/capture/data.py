@@ -6,16 +6,26 @@ nothing is traced again while it is unchanged. Data of more than `LIMIT` bytes i
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Hashable, Iterable, Mapping
 from functools import partial
+from types import FunctionType
 from typing import Any, cast
 
 import fdiff.intact_numpy as np
 
+from ..errors import InputError, failure
 from .revalidation import Revalidation
 from .value_kinds import leaf_key, library_class, module_name
 
 LIMIT = 1 << 26  # bytes of one object that are compared
+# Of what Dask has not computed yet: what to write.
+TAKE_VALUES = (
+    "Pass its values: `numpy.asarray(x)`, `x.compute()`, or `x.result()` of a Future. Where they do"
+    " not fit into memory, differentiate each part in a task of its own, and add the results."
+)
+_DASK = ("dask.", "distributed.")
+_LAZY = ("dask.array.", "dask.bag.", "dask.dataframe.", "dask.delayed.", "distributed.")
 
 
 class Content:
@@ -41,6 +51,39 @@ class Content:
 def is_table(value: object) -> bool:
     """Whether `value` is a Series, a DataFrame or an Index of pandas."""
     return hasattr(type(value), "__pandas_priority__") and not _ours(type(value))
+
+
+def lazy_words(value: object) -> str:
+    """What of Dask's that is not computed yet `value` is, in words; "" of anything else.
+
+    Functions and classes of Dask count, by which code makes such objects. Nothing is computed.
+    """
+    if "dask" not in sys.modules:
+        return ""
+    kind = type(value)
+    module = value.__module__ if isinstance(value, FunctionType | type) else _own_module(value)
+    if isinstance(module, str) and f"{module}.".startswith(_LAZY):
+        name = getattr(value, "__name__", kind.__name__)
+        return f"`{module}.{name}`, which makes what Dask computes later"
+    mine = f"{module_name(kind)}.".startswith(_DASK)
+    if not (mine and any(base.__name__.endswith("Future") for base in kind.__mro__)):
+        graph = getattr(kind, "__dask_graph__", None)
+        if graph is None or not (mine or graph(value) is not None):
+            return ""
+    whose = f"a Dask {kind.__name__}" if mine else f"a {kind.__name__} of Dask arrays"
+    return f"{whose}, whose values are not known yet"
+
+
+def refuse_lazy(value: object, call: str, place: str) -> None:
+    """Refuse what Dask has not computed yet, which the user calls `place`."""
+    if words := lazy_words(value):
+        raise failure(InputError, call, f"{place} is {words}.", TAKE_VALUES)
+
+
+def _own_module(value: object) -> object:
+    """The module that an object names as a function does, such as one that a decorator made."""
+    own = getattr(value, "__dict__", None)
+    return own.get("__module__") if isinstance(own, dict) else None
 
 
 def data_key(value: object) -> Hashable | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import Protocol, cast
 
 from .data import Content
 from .dependency_nodes import Identical, MappingItems
@@ -95,6 +95,16 @@ class CachedProperty:
 
     def __get__(self, instance: object, owner: type | None = None) -> object:
         return self if instance is None else self.context.cached(instance, self)
+
+
+def itself(value: object) -> object:
+    """The answer where there is no replacement."""
+    return value
+
+
+def plain(call: object) -> object:
+    """The result of a call that need not be kept from the trace."""
+    return cast("Callable[[], object]", call)()
 
 
 def label(where: Where) -> str:

@@ -12,7 +12,7 @@ from functools import cache
 import fdiff.intact_numpy as np
 
 from ..arraytype import type_of
-from ..capture.data import data_key, is_table
+from ..capture.data import data_key, is_table, refuse_lazy
 from ..capture.value_kinds import leaf_key as value_key
 from ..device_arrays import DeviceArray, lies_on_device
 from ..errors import DtypeError, InputError, failure
@@ -173,6 +173,7 @@ def check_leaf(leaf: object, call: str, spec: Spec, k: int, *, differentiate: bo
             _check_dtype(leaf, leaf.dtype, call, spec, k)
         return
     refuse_device_array(leaf, call)
+    refuse_lazy(leaf, call, argument(spec, k))
     if (
         isinstance(leaf, np.ndarray)
         and type(leaf) is not np.ndarray

@@ -82,7 +82,9 @@ class CaptureSession:
             return self.handles[-1]
 
         tape = WrittenValues(self._trace) if self.repeats and not self.parts else None
-        capture = Capture(handle, replacement_of, settled, self.plainly, depends, tape)
+        capture = Capture(
+            handle, replacement_of, settled, self.plainly, depends, tape, self.trace.call
+        )
         for _, part_before in self.parts:
             part_before.stop_repeating()
         self.parts.append((f, capture))

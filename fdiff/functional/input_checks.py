@@ -12,7 +12,7 @@ from typing import cast
 import fdiff.intact_numpy as np
 
 from ..arraytype import ArrayType
-from ..capture.data import is_table
+from ..capture.data import is_table, refuse_lazy
 from ..device_arrays import DeviceArray
 from ..dispatch.arguments import TAKE_NUMBERS, WAY_OUT, refuse_device_array
 from ..dispatch.variant import Variant
@@ -96,6 +96,7 @@ def _check_arrays(value: object, what: str, name: str, call: str) -> None:
 def _no_array(entry: object, place: str, what: str, name: str, call: str) -> InputError:
     """The error for a value that is no array, in torch's words."""
     refuse_device_array(entry, call)
+    refuse_lazy(entry, call, f"the {place}")
     ways: dict[type, str] = {
         list: f"Write numpy.array({what}) for one array, tuple({what}) for several,"
         f" ({what},) for one argument that is a list.",

@@ -106,7 +106,7 @@ class Prepared(OwnsPrograms, _Callable[P, R]):
     origin: Origin
     split: Split
     writes_out: bool
-    func = property(FunctionOfPartial)
+    func = property(FunctionOfPartial)  # pyright: ignore[reportIncompatibleMethodOverride] - of type Any in effect
     implementation = partial.func  # what a call runs now
 
     @overload

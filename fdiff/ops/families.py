@@ -17,9 +17,9 @@ from typing import Any
 import fdiff.intact_numpy as np
 
 from ..arraytype import ArrayType, Shape, broadcast, loop_dtypes
-from ..capture.data import is_table
+from ..capture.data import TAKE_VALUES, is_table, lazy_words
 from ..capture.symbolic_numbers import SymbolicNumber
-from ..errors import TraceError
+from ..errors import InputError, TraceError, failure
 from ..kernel_rule import KernelRule, Kind
 from ..primitive import UFUNCS, ZERO, EagerRule, Kink, LayoutRule, Primitive, Sample, register
 from ..trace import TracedArray, apply, current, unsupported
@@ -44,8 +44,7 @@ def kind_of(operand: object) -> np.dtype | type:
         return operand.dtype if operand.dtype.isnative else operand.dtype.newbyteorder("=")
     if type(operand) in (int, float, complex):
         return type(operand)
-    if is_table(operand):
-        raise table_met(operand)
+    refuse_foreign(operand)
     if isinstance(operand, SymbolicNumber):
         return type(operand.value)
     array = np.asarray(operand)
@@ -57,10 +56,14 @@ def kind_of(operand: object) -> np.dtype | type:
     return array.dtype
 
 
-def table_met(table: object) -> TraceError:
-    """The error for an operand from pandas, whose operators match labels where NumPy's match positions."""
-    fact = f"a pandas {type(table).__name__} met a traced array in arithmetic."
-    return current().fail(fact, "Take its numbers: `series.to_numpy()`, `frame.to_numpy()`.")
+def refuse_foreign(operand: object, call: str = "") -> None:
+    """Refuse an operand from pandas, whose operators match labels where NumPy's match positions, or from Dask."""
+    if is_table(operand):
+        fact = f"a pandas {type(operand).__name__} met a traced array in arithmetic."
+        way = "Take its numbers: `series.to_numpy()`, `frame.to_numpy()`."
+        raise failure(TraceError, call or current().call, fact, way)
+    if words := lazy_words(operand):
+        raise failure(InputError, call or current().call, f"a traced array met {words}.", TAKE_VALUES)
 
 
 def other_class(array: np.ndarray) -> TraceError:

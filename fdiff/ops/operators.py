@@ -6,14 +6,13 @@ from collections.abc import Callable, Sequence
 
 import fdiff.intact_numpy as np
 
-from ..capture.data import is_table
 from ..primitive import UFUNCS
 from ..trace import TracedArray, current
 from ..trace.eager_scalars import weakened
 from ..trace.handler_arguments import resolve
 from ..trace.trace_stack import stack
 from ..trace.ufunc_fast_path import enter
-from .families import kind_of, table_met
+from .families import kind_of, refuse_foreign
 
 _BINARY = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.divide, "floordiv": np.floor_divide,
@@ -59,8 +58,7 @@ def _operator(ufunc: np.ufunc, *, swap: bool = False) -> Callable[..., object]:
         out = None if home.eager else enter(ufunc, operands)
         if out is None:
             if others and not isinstance(others[0], _NUMERIC):
-                if is_table(others[0]):
-                    raise table_met(others[0])
+                refuse_foreign(others[0])
                 if ufunc in _EQUALITY and not self.weak and isinstance(others[0], _UNEQUAL):
                     return np.full(self.shape, ufunc is np.not_equal)[()]
                 if (other := _converted(ufunc, self, others[0])) is NotImplemented:

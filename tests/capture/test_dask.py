@@ -3,12 +3,18 @@
 import functools
 import types
 
+import dask
+import dask.array as da
+import dask.bag
 import numpy as np
+import pandas as pd
 import pytest
 from dask.base import tokenize
 from dask.utils import funcname
 
 import fdiff
+from fdiff.capture.data import TAKE_VALUES
+from fdiff.errors import InputError, TraceError
 
 X = np.arange(1.0, 4.0)
 
@@ -153,3 +159,147 @@ def test_members_of_such_names_are_set_as_python_sets_them():
     assert named.own == 6.0
     assert named.__flags__() == 10.0
     assert type(vars(Named)["__name__"]) is property
+
+
+# ------------------------------------------------------------------------ what is not computed yet
+
+
+def computed():
+    raise AssertionError("Dask has computed something")
+
+
+class Future:
+    """As `distributed.Future` is: without a graph."""
+
+
+Future.__module__ = "distributed.client"
+ARRAY = da.from_delayed(dask.delayed(computed, pure=True)(), (3,), float)
+DELAYED = dask.delayed(computed)()
+BAG = dask.bag.from_delayed([dask.delayed(computed)()])
+FUTURE = Future()
+
+
+class Frame:
+    """As a table of xarray over arrays of Dask, or over arrays of NumPy."""
+
+    def __init__(self, graph):
+        self.graph = graph
+        self.numbers = np.ones(3)
+
+    def __dask_graph__(self):
+        return self.graph
+
+
+LAZY = {
+    "Dask Array": ARRAY,
+    "Dask Delayed": DELAYED,
+    "Dask Bag": BAG,
+    "Dask Future": FUTURE,
+    "Frame of Dask arrays": Frame({}),
+}
+
+
+def product(x, y, *rest, **more):
+    return np.sum(x**2)
+
+
+def elementwise(x):
+    return x**2
+
+
+ARGUMENTS = {
+    "argument 0": lambda lazy: fdiff.grad(product)(lazy, X),
+    "argument 1": lambda lazy: fdiff.grad(product)(X, lazy),
+    "argument 2[0]": lambda lazy: fdiff.value_and_grad(product)(X, X, (lazy, X)),
+    "argument 2['rate']": lambda lazy: fdiff.jit(product)(X, X, {"rate": lazy}),
+    "argument 'y'": lambda lazy: fdiff.hessian(product)(X, y=lazy),
+    "argument 'more'": lambda lazy: fdiff.vmap(product)(X, X, more=lazy),
+    "the given v": lambda lazy: fdiff.jvp(elementwise)(X, lazy),
+    "the given inputs": lambda lazy: fdiff.jacobian(elementwise, lazy),
+    "the value at index 0": lambda lazy: fdiff.linearize(elementwise, lazy),
+}
+
+
+@pytest.mark.parametrize("kind", LAZY)
+@pytest.mark.parametrize("place", ARGUMENTS)
+def test_what_is_not_computed_is_refused_as_an_argument(place, kind):
+    with pytest.raises(InputError) as caught:
+        ARGUMENTS[place](LAZY[kind])
+    assert f": {place} is a {kind}, whose values are not known yet.\n" in str(caught.value)
+    assert "test_dask.py:" in str(caught.value)
+    assert str(caught.value).endswith(TAKE_VALUES)
+
+
+def test_the_way_out_names_what_computes():
+    assert "`numpy.asarray(x)`" in TAKE_VALUES
+    assert "`x.compute()`" in TAKE_VALUES
+
+
+class Model:
+    def __init__(self, data):
+        self.data = data
+        self.plain = np.ones(3)
+
+    def loss(self, x):
+        return np.sum(x * self.data)
+
+    def other(self, x):
+        return np.sum(x * self.plain)
+
+
+def readers(lazy):
+    """Functions that meet what is not computed, by the name that the error has for it."""
+    box, model = {"data": lazy, "plain": X}, Model(lazy)
+    yield "`lazy`", lambda x: np.sum(x * lazy)
+    yield "`lazy`", lambda x: np.sum(np.multiply(lazy, x))
+    yield "`lazy`", lambda x: np.sum(np.asarray(lazy) * x)
+    yield "`lazy`", lambda x: np.sum(x) * lazy.compute()
+    yield "`box['data']`", lambda x: np.sum(x * box["data"])
+    yield "`loss.data`", model.loss
+
+
+@pytest.mark.parametrize("kind", LAZY)
+def test_what_is_not_computed_is_refused_where_f_meets_it(kind):
+    for name, f in readers(LAZY[kind]):
+        with pytest.raises(InputError) as caught:
+            fdiff.grad(f)(X)
+        assert f": {name} is a {kind}, whose values are not known yet.\n" in str(caught.value)
+        assert str(caught.value).endswith(TAKE_VALUES)
+
+
+def test_what_f_does_not_read_may_be_anything():
+    box, model = {"data": ARRAY, "plain": X}, Model(ARRAY)
+    np.testing.assert_array_equal(fdiff.grad(model.other)(X), np.ones(3))
+    np.testing.assert_array_equal(fdiff.grad(lambda x: np.sum(box["plain"] * x))(X), X)
+
+
+def test_labelled_arrays_without_dask_are_not_refused():
+    table = Frame(None)
+    np.testing.assert_array_equal(fdiff.grad(lambda x: np.sum(table.numbers * x))(X), np.ones(3))
+
+
+@pytest.mark.parametrize(("name", "f"), [
+    ("from_array", lambda x: da.from_array(x).sum()),
+    ("sum", lambda x: da.sum(x)),
+    ("wrap_func_shape_as_first_arg", lambda x: np.sum(x * da.ones(3))),
+    ("delayed", lambda x: dask.delayed(np.sum)(x).compute()),
+])  # fmt: skip
+def test_functions_of_dask_are_refused_in_f(name, f):
+    with pytest.raises(InputError, match=rf"`dask\.\S*{name}`, which makes what Dask computes"):
+        fdiff.grad(f)(X)
+
+
+@pytest.mark.parametrize("kind", LAZY)
+def test_recorded_arrays_refuse_what_is_not_computed(kind):
+    x = fdiff.autograd.tensor(X, requires_grad=True)
+    for call in (lambda lazy: x * lazy, lambda lazy: np.multiply(x, lazy)):
+        with pytest.raises(InputError, match=f"a traced array met a {kind}, whose values"):
+            call(LAZY[kind])
+
+
+@pytest.mark.parametrize("table", [pd.Series(X), pd.DataFrame({"a": X}), pd.Index(X)])
+def test_recorded_arrays_say_what_to_take_of_a_table(table):
+    x = fdiff.autograd.tensor(X, requires_grad=True)
+    for call in (lambda: x * table, lambda: np.add(x, table), lambda: np.dot(x, table)):
+        with pytest.raises(TraceError, match=f"a pandas {type(table).__name__} met"):
+            call()
