@@ -240,9 +240,10 @@ def headline(raw: Mapping[str, object]) -> str:
     found = quotients(raw["cases"])
     (by_hand, n), (others, _) = found["fdiff / hand-written"], found["best other / fdiff"]
     return (
-        f"- **Fast.** In {n} benchmarks, fdiff takes {by_hand:.2f} times as long as a kernel"
-        " written by hand in Numba. The fastest of\n  JAX, PyTorch, autograd and CasADi takes"
-        f" {others:.0f} times as long as fdiff (geometric means; [table](#benchmarks))."
+        f"- **Fast.** fdiff needs {by_hand:.2f} of the time of derivatives written by hand in"
+        " Numba. The fastest other library (JAX, PyTorch,\n  autograd or CasADi) needs"
+        f" {others:.0f} times the time of fdiff (geometric means of {n} benchmarks;"
+        " [table](#benchmarks))."
     )
 
 
