@@ -43,7 +43,9 @@ class CellCopy(NamedTuple):
     put: list[object]
 
     def written(self) -> bool:
-        return bool(self.put) and attribute(self.private, "cell_contents") is not self.put[0]
+        """Whether the run has written to it; not where an exception has left it half filled."""
+        filled = isinstance(self.node, Attributes) and bool(self.node.parts)
+        return filled and attribute(self.private, "cell_contents") is not self.put[0]
 
 
 class ContainerCopy(NamedTuple):

@@ -1,6 +1,7 @@
 """Exceptions that arrive while a fast path is under way: none is lost, the next call is right."""
 
 import itertools
+import sys
 import threading
 
 import numpy as np
@@ -95,3 +96,38 @@ def test_where_the_stub_cannot_run_a_fast_path_is_the_general_way(monkeypatch):
         1, idle(), CallSignature(0), [], outputs, result, checks, full=True
     )
     assert call() == "the general way"
+
+
+def test_an_exception_while_cells_are_copied_comes_out_and_writes_to_none():
+    """A cell that was half filled was taken for one that the function had written to."""
+    end, count = 0, 0
+
+    def local(_frame, event, _):
+        nonlocal count
+        count += event == "line"
+        if count == end:
+            sys.settrace(None)
+            raise StopError
+        return local
+
+    def start(frame, *_):
+        return local if frame.f_code.co_filename.endswith("function_copies.py") else None
+
+    def closure(k, table):
+        inner = lambda x: np.sum(x) * k * table["a"]
+        return lambda x: inner(x) * k
+
+    while count >= end:
+        end, count = end + 1, 0
+        f = closure(float(end), {"a": 2.0})
+        before = [cell.cell_contents for cell in f.__closure__]
+        sys.settrace(start)
+        try:
+            fdiff.grad(f)(X)
+        except StopError:
+            assert count == end
+        finally:
+            sys.settrace(None)
+        assert [cell.cell_contents for cell in f.__closure__] == before
+        np.testing.assert_allclose(fdiff.grad(f)(X), np.full(5, 2.0 * end**2))
+    assert end > 40
