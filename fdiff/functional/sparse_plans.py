@@ -52,7 +52,8 @@ class SparseStructures:
         known = [None if k in moving else _reader(a) for k, a in enumerate(arrays)]
         with deriving(call):
             found = sparse_tape(self.tape, self.asked, known)
-        self.kept = [found, *self.kept][:STRUCTURES]
+        if found.lasting:
+            self.kept = [found, *self.kept][:STRUCTURES]
         return found
 
     @property
@@ -183,7 +184,8 @@ class SparsePlan(OperatorPlan):
         if not (self.values and self._steps):
             return None
         found, step = self._steps[0]
-        latest = found is self.structures.kept[0] and self._compares_pins(found)
+        latest = any(found is kept for kept in self.structures.kept[:1])
+        latest = latest and self._compares_pins(found)
         return step if latest or self.structures.fixed is not None else None
 
     def _compares_pins(self, found: SparseTape) -> bool:

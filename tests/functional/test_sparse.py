@@ -283,6 +283,15 @@ def test_indices_computed_from_floats_that_do_not_move():
         np.testing.assert_array_equal(slopes.data(X, p), 2 * X[np.argsort(p)])
 
 
+def test_structures_found_without_values_are_not_kept():
+    """Inside a trace an index of floats is not there: the block is dense, for that trace alone."""
+    slopes = fdiff.jacobian(lambda x, p: x[np.argsort(p)] ** 2, sparse=True)
+    outer = fdiff.jit(lambda x, p: slopes(x, p) @ x)
+    for p in (X, -X):
+        np.testing.assert_array_equal(outer(X, p), 2 * X[np.argsort(p)] ** 2)
+        assert slopes(X, p).nnz == 5
+
+
 def test_indices_that_depend_on_what_is_differentiated():
     slopes = fdiff.jacobian(lambda x: x[np.argsort(x)] ** 2, sparse=True)
     for x in (X, -X):

@@ -27,6 +27,7 @@ class FrozenValues:
         self._rests_on: dict[int, frozenset[int]] = {}
         self.pins: dict[int, np.ndarray] = {}
         self.computed: dict[int, np.ndarray] = {}
+        self.lacks = False  # whether an input was asked for whose value is not there
 
     def of(self, i: int) -> np.ndarray | None:
         """The value of a node; None if it depends on what is differentiated."""
@@ -67,8 +68,11 @@ class FrozenValues:
     def _evaluated(self, k: int) -> object:
         primitive, args, params, _ = node = self.tape.nodes[k]
         if primitive is INPUT:
-            read = self._known.get(k)
-            return None if read is None else read()
+            if (read := self._known.get(k)) is None:
+                return None
+            value = read()
+            self.lacks |= value is None
+            return value
         if primitive is CONSTANT:
             return node.value
         given = [self._values[a] for a in args]

@@ -111,6 +111,7 @@ class SparseTape(NamedTuple):
     pins: dict[int, bytes]
     index_tape: Tape | None
     values: tuple[bytes, ...]
+    lasting: bool  # the values of all inputs that were asked for were there
 
 
 class _Part(NamedTuple):
@@ -330,10 +331,11 @@ def _finished(found: _Derivation) -> SparseTape:
     whole = converted(simplify(whole), types)
     pins = {k: a.tobytes() for frozen in found.frozen for k, a in frozen.pins.items()}
     index, values = _index_tape(found)
+    lasting = not any(frozen.lacks for frozen in found.frozen)
     found.facts.stored = sum(len(b.indices) for b in blocks)
     if TAPES in dumped():
         sys.stderr.write("\n".join(["--- terms and cuts", *found.facts.rows(), f"{whole}\n"]))
-    return SparseTape(whole, blocks, found.facts, pins, index, values)
+    return SparseTape(whole, blocks, found.facts, pins, index, values, lasting)
 
 
 def _index_tape(found: _Derivation) -> tuple[Tape | None, tuple[bytes, ...]]:

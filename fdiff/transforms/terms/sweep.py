@@ -46,9 +46,9 @@ class OpaqueError(Exception):
 class TooManyError(Exception):
     """A structure has too many entries; it never leaves this folder."""
 
-    def __init__(self, count: int, line: Line | None, name: str) -> None:
+    def __init__(self, count: int, line: Line | None) -> None:
         super().__init__(count)
-        self.count, self.line, self.name = count, line, name
+        self.count, self.line = count, line
 
 
 def _columns(type_: ArrayType) -> int:
@@ -141,7 +141,7 @@ class LinearSweep:
         """Count entries of a node; refuse those that no memory holds."""
         self.entries += count
         if count > MOST:
-            raise TooManyError(count, self.line, "")
+            raise TooManyError(count, self.line)
 
     # --- what rules ask for ---------------------------------------------------------------------
 
