@@ -121,29 +121,29 @@ def _bound(call: int, descriptor: Descriptor) -> Callable[..., Any]:
 
 def _counted(call: int, trials: Sequence[Trial]) -> str:
     """What is wrong with the stub's machine code, in words."""
-    words = ""
-    for _ in range(TRIALS):  # other threads change counts of references now and then
-        words = _fault_of_code(call, trials)
-        if words != _COUNTS:
-            break
-    return words
-
-
-def _fault_of_code(call: int, trials: Sequence[Trial]) -> str:
-    """The same, of one try: two calls for each trial."""
     for trial in trials:
-        kernel = TrialKernel(trial)
-        stub = _bound(call, kernel.descriptor)
-        counted = (np.ndarray, np.dtype("f8"), stub, *trial.given, *trial.named.values())
-        before: list[int] = []
-        for _ in range(2):  # the first call may fill a cache
-            before, kernel.runs = [*map(sys.getrefcount, counted)], 0
-            words = kernel.fault(_outcome(stub, trial))
-            if words:
-                return words
-        if [*map(sys.getrefcount, counted)] != before:
-            return _COUNTS
+        words = ""
+        for _ in range(TRIALS):  # other threads change counts of references now and then
+            words = _fault_of_code(call, trial)
+            if words != _COUNTS:
+                break
+        if words:
+            return words
     return ""
+
+
+def _fault_of_code(call: int, trial: Trial) -> str:
+    """The same, of two calls for one trial."""
+    kernel = TrialKernel(trial)
+    stub = _bound(call, kernel.descriptor)
+    counted = (np.ndarray, np.dtype("f8"), stub, *trial.given, *trial.named.values())
+    before: list[int] = []
+    for _ in range(2):  # the first call may fill a cache
+        before, kernel.runs = [*map(sys.getrefcount, counted)], 0
+        words = kernel.fault(_outcome(stub, trial))
+        if words:
+            return words
+    return _COUNTS if [*map(sys.getrefcount, counted)] != before else ""
 
 
 def _outcome(stub: Callable[..., Any], trial: Trial) -> object:
