@@ -239,11 +239,12 @@ def headline(raw: Mapping[str, object]) -> str:
     """What the README promises of speed in one item."""
     found = quotients(raw["cases"])
     (by_hand, n), (others, _) = found["fdiff / hand-written"], found["best other / fdiff"]
+    less = "less" if by_hand < 1 else "more"
     return (
-        f"- **Fast.** fdiff needs {by_hand:.2f} of the time of derivatives written by hand in"
-        " Numba. The fastest other library (JAX, PyTorch,\n  autograd or CasADi) needs"
-        f" {others:.0f} times the time of fdiff (geometric means of {n} benchmarks;"
-        " [table](#benchmarks))."
+        f"- **Fast.** Derivatives take {abs(1 - by_hand):.0%} {less} time than code written by hand"
+        " in Numba. JAX, PyTorch, autograd and CasADi,\n  the fastest of them for each problem,"
+        f" take {others:.0f} times as long as fdiff (geometric means of\n  {n} benchmarks;"
+        " [eight of them](#benchmarks))."
     )
 
 
