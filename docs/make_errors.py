@@ -76,7 +76,9 @@ def run(code: str) -> Exception | None:
         warnings.simplefilter("error")
         try:
             exec(compile(code, FILE, "exec"), {"np": np, "fdiff": fdiff, "__name__": "model"})  # noqa: S102 - our own examples
-        except (errors.FdiffError, errors.RetraceWarning, errors.DtypeWarning) as error:
+        except (
+            errors.FdiffError, errors.RetraceWarning, errors.DtypeWarning, errors.RankWarning
+        ) as error:  # fmt: skip
             return error
     return None
 

@@ -109,6 +109,10 @@ class ForkError(FdiffError, RuntimeError):
     """
 
 
+class RankWarning(UserWarning):
+    """The data of a fit do not determine a parameter, whose variance is infinite."""
+
+
 class RetraceWarning(UserWarning):
     """fdiff traces `f` at each call: `f` reads data that cannot be compared, or branches anew."""
 

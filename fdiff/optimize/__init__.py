@@ -4,7 +4,10 @@ The functions here pass what a solver takes to SciPy and IPOPT: gradients, spars
 Hessians, each evaluated once at each point.
 """
 
+from .curves import curve_fit
 from .evaluations import SolveReport
+from .fits import Fit
+from .fitting import least_squares
 from .problem import Problem
 
-__all__ = ["Problem", "SolveReport"]
+__all__ = ["Fit", "Problem", "SolveReport", "curve_fit", "least_squares"]

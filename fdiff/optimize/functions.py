@@ -49,3 +49,40 @@ def weighted_sum(g: Function) -> Function:
         return np.sum(weights * np.ravel(g(x)))
 
     return weighted
+
+
+def raveled(f: Function) -> Function:
+    """A function whose result is a vector."""
+
+    @calling
+    @wraps(f)
+    def flat(x: object) -> Any:
+        return np.ravel(f(x))
+
+    return flat
+
+
+def weighted_by(f: Function, sigma: Any) -> Function:
+    """Residuals divided by standard deviations."""
+    if sigma is None:
+        return f
+    deviations = np.asarray(sigma, np.float64)
+
+    @calling
+    @wraps(f)
+    def weighted(x: object) -> Any:
+        return f(x) / deviations
+
+    return weighted
+
+
+def packed(f: Function) -> Function:
+    """A curve whose parameters are one vector, which comes first."""
+
+    @calling
+    @wraps(f)
+    def curve(parameters: Any, x: object) -> Any:
+        return f(x, *parameters)
+
+    del vars(curve)["__wrapped__"]  # whose arguments are others
+    return curve

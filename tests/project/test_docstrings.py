@@ -39,7 +39,14 @@ RAISES_NOTHING = {
     "stop_gradient",
 }
 # Made by fdiff alone: what users read is described under `Attributes`.
-MADE_BY_FDIFF = {"FunctionEvent", "FunctionEventAvg", "Node", "RecordedArray", "SolveReport"}
+MADE_BY_FDIFF = {
+    "Fit",
+    "FunctionEvent",
+    "FunctionEventAvg",
+    "Node",
+    "RecordedArray",
+    "SolveReport",
+}
 # Switches and counters of fdiff's own: there is no method, and nobody's name, to cite.
 NO_SOURCE = {"SolveReport", "cache_clear", "cache_info", "doctor"}
 

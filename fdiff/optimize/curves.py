@@ -1,0 +1,175 @@
+"""Curves through data, by SciPy's `curve_fit`, with exact Jacobians and covariances."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from inspect import Signature, signature
+from typing import Any, cast
+
+import fdiff.intact_numpy as np
+import fdiff.intact_scipy as scipy
+
+from ..errors import InputError, called, failure, shown
+from ..functional.jacobians import jacobian
+from ..functional.options import check_callable
+from ..functional.programs import jit
+from ..tracebacks import public
+from .fits import normal_inverse
+from .functions import Function, packed
+from .limits import vector
+
+
+@public
+def curve_fit(
+    f: Callable[..., Any],
+    xdata: Any,
+    ydata: Any,
+    p0: Any = None,
+    sigma: Any = None,
+    absolute_sigma: bool = False,  # noqa: FBT001, FBT002 - as SciPy takes it
+    check_finite: bool | None = None,  # noqa: FBT001 - as SciPy takes it
+    bounds: Any = (-np.inf, np.inf),
+    method: str | None = None,
+    *,
+    full_output: bool = False,
+    nan_policy: str | None = None,
+    **kwargs: Any,
+) -> Any:
+    """Fit a curve ``f(x, *parameters)`` to data, as `scipy.optimize.curve_fit` does.
+
+    Parameters
+    ----------
+    f : callable
+        ``f(xdata, a, b, ...)`` returns an array like `ydata`.
+    xdata, ydata : array_like
+        The data. `xdata` may be any object that `f` takes.
+    p0 : array_like, optional
+        Start. Integers are converted to float64. The default is 1 for each parameter.
+    sigma : array_like, optional
+        Standard deviations of `ydata`, or their covariance matrix.
+    absolute_sigma : bool
+        Whether `pcov` follows from `sigma` alone. By default it is scaled by the residuals.
+    check_finite, bounds, method, full_output, nan_policy, **kwargs
+        SciPy's.
+
+    Returns
+    -------
+    popt, pcov : ndarray
+        Parameters and their covariance, and more with ``full_output=True``, as from SciPy. `pcov`
+        comes from the QR decomposition of the exact Jacobian at `popt`.
+
+    Raises
+    ------
+    InputError
+        If `jac` is given, or the parameters cannot be counted.
+
+    Warns
+    -----
+    RankWarning
+        If the data do not determine a parameter, whose variance is then infinite.
+
+    References
+    ----------
+    NIST, "Statistical Reference Datasets: Nonlinear Regression", whose certified standard errors
+    are reached to 9 digits.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fdiff.optimize import curve_fit
+    >>> x = np.linspace(0.0, 1.0, 30)
+    >>> y = 2.0 * np.exp(1.3 * x) + 0.05 * np.sin(40.0 * x)
+    >>> popt, pcov = curve_fit(lambda x, a, b: a * np.exp(b * x), x, y, p0=[1, 1])
+    >>> np.round(popt, 1), np.round(np.sqrt(np.diag(pcov)), 3)
+    (array([2. , 1.3]), array([0.009, 0.006]))
+    """
+    call = called("curve_fit", f)
+    check_callable(f, "curve_fit")
+    if kwargs.get("jac") is not None:
+        fact = "jac is what fdiff computes."
+        raise failure(InputError, call, fact, "Leave it out, or call SciPy's curve_fit.")
+    names = _parameter_names(f, p0, call)
+    start = None if p0 is None else vector(np.atleast_1d(p0), "p0", call)
+    if nan_policy == "omit":
+        xdata, ydata, sigma = _without_nan(np.asarray(xdata), np.asarray(ydata), sigma)
+    curve = _FittedCurve(f, names)
+    if start is None:  # SciPy counts the parameters, and starts within the bounds
+        curve.__signature__ = signature(f)
+    others = {"check_finite": check_finite, "bounds": bounds, "method": method, **kwargs}
+    others["nan_policy"] = None if nan_policy == "omit" else nan_policy
+    fit = cast("Function", scipy.optimize.curve_fit)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Covariance of the parameters could not")
+        popt, _, *more = fit(
+            curve, xdata, ydata, start, sigma, absolute_sigma, jac=curve.jac, full_output=True,
+            **others,
+        )  # fmt: skip
+    pcov = curve.covariance(popt, np.asarray(ydata), sigma, call, absolute=absolute_sigma)
+    return (popt, pcov, *more) if full_output else (popt, pcov)
+
+
+class _FittedCurve:
+    """A curve and its derivatives by the parameters, compiled."""
+
+    __signature__: Signature
+
+    def __init__(self, f: Function, names: list[str]) -> None:
+        self.names = names
+        self._model, self._slopes = jit(packed(f)), jacobian(packed(f))
+        self._x: Any = None  # as SciPy has converted it
+
+    def __call__(self, x: Any, *parameters: float) -> Any:
+        self._x = x
+        return self._model(np.array(parameters, np.float64), x)
+
+    def jac(self, x: Any, *parameters: float) -> np.ndarray:
+        slopes: Any = self._slopes(np.array(parameters, np.float64), x)
+        return np.reshape(slopes, (-1, len(self.names)))
+
+    def covariance(
+        self, popt: np.ndarray, y: np.ndarray, sigma: Any, call: str, *, absolute: bool
+    ) -> np.ndarray:
+        """The covariance of the parameters."""
+        rest = _whitened(np.ravel(self(self._x, *popt) - y)[:, None], sigma)
+        slopes = _whitened(self.jac(self._x, *popt), sigma)
+        free = len(slopes) - len(self.names)
+        variance = 1.0 if absolute else float(np.sum(rest**2)) / free if free > 0 else np.inf
+        return variance * normal_inverse(slopes, self.names, call).matrix()
+
+
+def _parameter_names(f: Callable[..., Any], p0: Any, call: str) -> list[str]:
+    """The names of the parameters, as far as `f` tells them."""
+    try:
+        takes = [*signature(f).parameters.values()][1:]
+    except (TypeError, ValueError):
+        takes = []
+    names = [p.name for p in takes if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    if p0 is not None:
+        count = np.size(p0)
+        return names if len(names) == count else [f"p[{k}]" for k in range(count)]
+    if not names:
+        fact = f"the parameters of {shown(f)} cannot be counted."
+        raise failure(InputError, call, fact, "Give a start: p0=[1.0, 1.0] for two parameters.")
+    return names
+
+
+def _without_nan(x: np.ndarray, y: np.ndarray, sigma: Any) -> tuple[np.ndarray, np.ndarray, Any]:
+    """The data without the points at which one is no number, as SciPy omits them."""
+    lost = np.isnan(x)
+    kept = ~(lost.any(axis=tuple(range(lost.ndim - 1))) | np.isnan(y))
+    if sigma is not None:
+        sigma = np.asarray(sigma)[kept]
+        sigma = sigma[:, kept] if sigma.ndim == 2 else sigma
+    return x[..., kept], y[kept], sigma
+
+
+def _whitened(rows: np.ndarray, sigma: Any) -> np.ndarray:
+    """Rows of residuals or their Jacobian, divided by standard deviations."""
+    if sigma is None:
+        return rows
+    deviations = np.asarray(sigma, np.float64)
+    if deviations.ndim < 2:
+        return rows / np.reshape(deviations, (-1, 1))
+    lower = np.linalg.cholesky(deviations)
+    return scipy.linalg.solve_triangular(lower, rows, lower=True)

@@ -1,0 +1,143 @@
+"""Nonlinear least squares by SciPy, with exact Jacobians and errors of the parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import fdiff.intact_numpy as np
+import fdiff.intact_scipy as scipy
+
+from ..errors import InputError, StructureError, called, choice, failure
+from ..functional.jacobians import jacobian
+from ..functional.options import check_callable
+from ..functional.programs import jit
+from ..process.progress import Stage
+from ..tracebacks import public
+from .evaluations import Evaluation, SparseEvaluation, compile_or_call
+from .fits import Fit
+from .functions import Function, raveled, weighted_by, with_arguments
+from .iterations import iterations_shown
+from .limits import vector
+
+SHARE = 0.1  # of the entries, up to which a Jacobian is passed as sparse
+SMALL = 1000  # entries up to which it is dense in any case
+
+
+@public
+def least_squares(
+    residual: Callable[..., Any],
+    x0: object,
+    *,
+    args: tuple[object, ...] = (),
+    sparse: object = "auto",
+    sigma: object = None,
+    absolute_sigma: bool = False,
+    progress: object = None,
+    **scipy_options: Any,
+) -> Fit:
+    """Minimise a sum of squares, and estimate how certain the parameters are.
+
+    Parameters
+    ----------
+    residual : callable
+        ``residual(x, *args)`` returns an array, the differences between model and data.
+    x0 : array_like
+        Start, a vector. Integers are converted to float64.
+    args : tuple
+        Further arguments of `residual`.
+    sparse : bool or "auto"
+        Whether the Jacobian is sparse: SciPy then solves by ``method="trf"`` and ``"lsmr"``. By
+        default it is if less than a tenth of its entries are there.
+    sigma : float or array_like, optional
+        Standard deviations of the data, by which residuals are divided.
+    absolute_sigma : bool
+        Whether errors follow from `sigma` alone. By default they are scaled by the residuals.
+    progress : {None, False, "tqdm"}
+        None shows a line after two seconds.
+    **scipy_options
+        Options of `scipy.optimize.least_squares`: `bounds`, `method`, `loss`, `ftol` and others.
+
+    Returns
+    -------
+    Fit
+        Parameters, errors, and SciPy's result.
+
+    Raises
+    ------
+    InputError
+        If `x0` is no vector, or an option is unknown.
+    StructureError
+        Under ``sparse=True``, if the structure of the Jacobian is unknown and large.
+
+    Notes
+    -----
+    Residuals and their Jacobian are compiled, and evaluated once at each point.
+
+    References
+    ----------
+    G. A. F. Seber and C. J. Wild, "Nonlinear Regression", Wiley 1989, chapter 5.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fdiff.optimize import least_squares
+    >>> fit = least_squares(lambda x: np.array([x[0] - 1.0, x[1] - x[0] ** 2, x[1] - 1.1]), [0, 0])
+    >>> np.round(fit.x, 2)
+    array([1.03, 1.08])
+    """
+    call = called("least_squares", residual)
+    check_callable(residual, "least_squares")
+    x = vector(x0, "x0", call)
+    if "jac" in scipy_options:
+        fact = "jac is what fdiff computes."
+        raise failure(InputError, call, fact, "Leave it out, or call SciPy's least_squares.")
+    f = raveled(weighted_by(with_arguments(residual, args), sigma))
+    with Stage("preparing", call):
+        asked = _asked_sparse(sparse, scipy_options, call)
+        values, slopes = _compiled_residual(f, x, sparse=asked)
+    options, minimise = dict(scipy_options), cast("Function", scipy.optimize.least_squares)
+    jac: Callable[..., Any] = slopes
+    if isinstance(slopes, SparseEvaluation):
+        options = {"method": "trf", "tr_solver": "lsmr", **options}
+        jac = slopes.matrix
+    with iterations_shown(progress, call) as shown_iterations:
+
+        def residuals(x: np.ndarray) -> np.ndarray:
+            before, found = values.count, values(x)
+            if values.count != before:
+                shown_iterations.show(values.count, 0.5 * float(found @ found))
+            return found.copy()
+
+        result = minimise(residuals, x, jac=jac, **options)
+    return Fit(result, absolute=absolute_sigma, call=call)
+
+
+def _asked_sparse(sparse: object, options: dict[str, Any], call: str) -> bool | None:
+    """Whether the Jacobian is to be sparse; None if its structure decides."""
+    if options.get("method") == "lm" or options.get("tr_solver") == "exact":
+        return False
+    if isinstance(sparse, bool):
+        return sparse
+    choice(sparse, ("auto",), "sparse", call, "Write True or False, or leave it out.")
+    return None
+
+
+def _compiled_residual(
+    f: Function, x: np.ndarray, *, sparse: bool | None
+) -> tuple[Evaluation, Evaluation]:
+    """Residuals and their Jacobian."""
+    value = jit(f)
+    compile_or_call(value, x)
+    entries = np.size(value(x)) * x.size
+    if sparse is None and entries > SMALL:
+        try:
+            found = jacobian(f, sparse=True)
+            sparse = found.pattern(x).nnz < SHARE * entries
+        except StructureError:
+            sparse = False
+    if sparse:
+        return Evaluation(value), SparseEvaluation(jacobian(f, sparse=True), (x,))
+    dense = jacobian(f)
+    compile_or_call(dense, x)
+    return Evaluation(value), Evaluation(dense)
