@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from operator import is_
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, cast
@@ -69,6 +70,9 @@ def unchanged(pins: Pins, places: Places) -> bool:
     return True
 
 
+_LOOKED_AT = 128  # dependencies that are held, whenever one more is
+
+
 class Held(dict["Dependencies", Pins]):
     """The latest pass over each of at most so many dependencies; what it is for holds it alive."""
 
@@ -77,12 +81,16 @@ class Held(dict["Dependencies", Pins]):
         self._most = most
 
     def enter(self, reads: Dependencies, pins: Pins) -> None:
-        """Hold one more, and none that does not hold any more: the user may have dropped it all."""
-        for other, old in [*self.items()]:
+        """Hold one more, and none that does not hold any more: the user may have dropped it all.
+
+        Of many, some are looked at each time, in turn.
+        """
+        for other, old in [*islice(self.items(), _LOOKED_AT)]:
             # nothing is called for them: code of the user, or what fills inputs of another trace
             places = tuple([place for place in old.places if place[0] in BY_IDENTITY])
-            if len(self) > self._most or not unchanged(old, places):
-                self.pop(other, None)
+            self.pop(other, None)
+            if len(self) < self._most and unchanged(old, places):
+                self[other] = old
         self[reads] = pins
 
     def take(self, others: Held) -> None:

@@ -51,8 +51,12 @@ class FoundInputs(list[Any]):
 
 MakePlan = Callable[[Variant], OperatorPlan]  # what an operator makes of a traced function
 
-HELD = 256  # functions, of traces that were used lately, whose findings are held
+HELD = 2048  # functions, of traces that were used lately, whose findings are held
 VARIANTS = 128  # signatures remembered for one function, the oldest dropped first
+MOST_VARIANTS, NODES = (
+    1024,
+    1 << 15,
+)  # and more than these, as long as their tapes are short together
 # Seconds that a plan takes for each node of the trace. Of others they depend on sparsity patterns.
 _DERIVE_SECONDS = {
     **dict.fromkeys(("grad", "value_and_grad", "vjp", "jvp"), 2.9e-5),
@@ -194,9 +198,14 @@ class Program:
                 stability.miss(variant.guards)
                 self._merge(kept, f, stability)
             del kept[ALTERNATIVES + max(len(v.ways) // SHARE for v in kept) :]
-            if len(variants) > VARIANTS:
+            if len(variants) > VARIANTS and self._is_full():
                 self.stability.pop(variants.popitem(last=False)[0], None)
         return variant, inputs  # type: ignore[return-value] - no trace is under way: they are arrays
+
+    def _is_full(self) -> bool:
+        """Whether the oldest of many signatures is dropped: of lengths in turn none should be."""
+        nodes = sum(len(known[0].tape.nodes) for known in self.variants.values())
+        return len(self.variants) > MOST_VARIANTS or nodes > NODES
 
     def _merge(
         self, kept: list[Variant], f: Function, stability: BranchStability, *, at_once: bool = False
