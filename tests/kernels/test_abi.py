@@ -99,7 +99,7 @@ def test_a_stub_that_errs_is_not_run(text, wrong, words, monkeypatch):
 @pytest.mark.parametrize(("wrong", "faulty"), [(1, False), (2, False), (99, True)])
 def test_references_that_others_take_meanwhile_are_no_fault(wrong, faulty, monkeypatch):
     stub, calls = machine_code.entry_stub(full=True), iter(range(1000))
-    count = lambda _: min(next(calls), 8 * wrong)  # a try counts six objects, three times, and ends
+    count = lambda _: min(next(calls), 3 * wrong)  # a try counts one object three times
     monkeypatch.setattr(stub_binding, "sys", SimpleNamespace(getrefcount=count))
     stub_binding._faults.clear()
     assert ("references" in stub_binding.stub_fault(stub, full=True)) is faulty
