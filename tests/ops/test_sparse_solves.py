@@ -148,25 +148,26 @@ def definite(d):
 @pytest.fixture
 def factorisations(monkeypatch):
     """How many matrices are factorised."""
-    count, real = [], spl.splu
-    intact = sparse_solves.spl
+    count, real = [], sparse_solves.factorised
     monkeypatch.setattr(sparse_solves, "_kept", {})
-    monkeypatch.setattr(intact, "splu", lambda *a: count.append(1) or real(*a), raising=False)
+    monkeypatch.setattr(sparse_solves, "factorised", lambda *a: count.append(1) or real(*a))
     return count
 
 
+@pytest.mark.parametrize("tier", ["interpret", "evaluate", "compile"])
 @pytest.mark.parametrize("solve", [spl.spsolve, by_lu])
-def test_value_and_derivatives_share_a_factorisation(factorisations, solve):
+def test_value_and_derivatives_share_a_factorisation(factorisations, solve, tier, monkeypatch):
+    monkeypatch.setenv("FDIFF_TIER", tier)
     f = lambda d: np.sum(solve(system(d), B) ** 2)
-    assert not sparse_solves._kept
-    for operator in (fdiff.grad, fdiff.value_and_grad, fdiff.hessian):
-        operator(f)(D)
+    slope, second = fdiff.value_and_grad(f), fdiff.hessian(f)
+    for k, operator in enumerate([slope, second, fdiff.grad(f)] * 2, 1):
+        operator(k * D)
         assert len(factorisations) == 1
         factorisations.clear()
-        assert not sparse_solves._kept  # nothing outlives a call
-    fdiff.hvp(f, D, D)
-    fdiff.jvp(f, D, D)
-    fdiff.jacobian(lambda d: solve(system(d), B))(D)
+    assert len(sparse_solves._kept) == (3 if tier == "evaluate" else 0)  # one for each workspace
+    fdiff.hvp(f, 7 * D, D)
+    fdiff.jvp(f, 8 * D, D)
+    fdiff.jacobian(lambda d: solve(system(d), B))(9 * D)
     assert len(factorisations) == 3
 
 
@@ -336,6 +337,11 @@ def test_singular_matrices_are_as_in_scipy():
             expected = f(0 * D)
         with pytest.warns(spl.MatrixRankWarning, match="exactly singular"):
             np.testing.assert_array_equal(fdiff.jit(f)(0 * D), expected)
+    batch = np.stack([D, 0 * D, 2 * D])
+    with pytest.warns(spl.MatrixRankWarning, match="exactly singular"):
+        x = fdiff.vmap(lambda d: spl.spsolve(system(d), B))(batch)
+    np.testing.assert_allclose(x[::2], [spl.spsolve(system(d), B) for d in batch[::2]], rtol=1e-14)
+    assert np.isnan(x[1]).all()
     for solve in (by_lu, lambda A, b: spl.factorized(A.tocsc())(b)):
         f = lambda d, solve=solve: solve(system(d), B)
         with pytest.raises(RuntimeError, match="exactly singular"):

@@ -214,7 +214,8 @@ class _Workspace:
             return partial(_one, function, reads[0], gives[0])
 
         def run() -> None:
-            given = [r.astype(np.bool_) if b else r[()] for r, b in zip(reads, truths, strict=True)]
+            pairs = zip(reads, truths, strict=True)
+            given = [r.astype(np.bool_) if b else r if r.ndim else r[()] for r, b in pairs]
             found = function(*given)
             if len(gives) == 1:
                 gives[0][...] = found

@@ -17,6 +17,7 @@ from ..scipy_functions import involves_traced, patch_method, replaces_if_traced
 from ..shaping import traced
 from . import sparse_structures as structures
 from .sparse_entries import FORMATS, OTHERWISE
+from .sparse_solves import AS_SPSOLVE
 from .traced_sparse import TracedSparse, is_sparse, lifted
 
 # --- methods of SciPy's matrices --------------------------------------------------------------
@@ -235,7 +236,7 @@ def spsolve(A: object, b: object, permc_spec: object = None, use_umfpack: bool =
         raise unsupported("scipy.sparse.linalg.spsolve with a sparse right-hand side")
     if not (sp.issparse(A) or isinstance(A, TracedSparse)):
         raise unsupported("scipy.sparse.linalg.spsolve of a dense matrix")
-    return lifted(A).solved(b, singular="nan")
+    return lifted(A).solved(b, how=AS_SPSOLVE)
 
 
 class TracedFactors:

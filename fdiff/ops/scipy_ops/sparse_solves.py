@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import threading
 import warnings
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import ref
 
 import fdiff.intact_numpy as np
@@ -23,60 +24,89 @@ from ..stacked_matrices import Args, Bars
 from .sparse_ops import Shape, batched, matrix_samples, product, product_type, sampled
 
 MOST = 2**29  # bytes of all factorisations that are kept beside the last one
+
+
+class Factorisation(NamedTuple):
+    """SuperLU's factorisation, its bytes, and the array with the entries of the matrix, which is one of its blocks."""
+
+    lu: Any
+    size: int
+    owner: ref[np.ndarray]
+    block: int
+
+
 # With references whose ends drop them: `pop` is C's, as an exception that arrives in Python code is lost then.
-_kept: dict[tuple[object, ...], tuple[Any, ref[np.ndarray]]] = {}
+_kept: dict[tuple[object, ...], Factorisation] = {}
 _lock = threading.Lock()
 
 
-def factors(data: np.ndarray, cols: np.ndarray, starts: np.ndarray, shape: Shape) -> Any:
-    """SuperLU's factorisation of the transpose of a matrix that is stored by rows."""
-    key = shape, data.dtype.char, data.tobytes(), cols.tobytes(), starts.tobytes()
-    with _lock:
-        found = _kept.pop(key, None)
+def factors(data: np.ndarray, cols: np.ndarray, starts: np.ndarray, n: int, owner: np.ndarray, block: int) -> Any:
+    """SuperLU's factorisation of the transpose of a matrix that is stored by rows, kept as long as `owner` has these entries."""
+    key = n, data.dtype.char, data.tobytes(), cols.tobytes(), starts.tobytes()
+    found = _kept.get(key)
     if found is None:
-        lu = spl.splu(sp.csc_array((data, cols, starts), shape=shape[::-1]))
-        found = lu, ref(data, partial(_kept.pop, key))
-    with _lock:
-        _kept[key] = found
-        while len(_kept) > 1 and sum(k.nnz * (data.itemsize + 4) for k, _ in _kept.values()) > MOST:
-            del _kept[next(iter(_kept))]
-    return found[0]
+        lu = factorised(data, cols, starts, n)
+        found = Factorisation(lu, lu.nnz * (data.itemsize + 4), ref(owner, partial(_kept.pop, key)), block)
+        with _lock:
+            others = _kept.copy()
+            outdated = [k for k, f in others.items() if f.block == block and f.owner() is owner]
+            total = sum(f.size for f in others.values())
+            for k, f in others.items():
+                if k in outdated or total > MOST:
+                    _kept.pop(k, None)
+                    total -= f.size
+            _kept[key] = found
+    return found.lu
+
+
+def factorised(data: np.ndarray, cols: np.ndarray, starts: np.ndarray, n: int) -> Any:
+    return spl.splu(sp.csc_array((data, cols, starts), shape=(n, n)))
 
 
 def _solve(
     data: np.ndarray, rows: np.ndarray, cols: np.ndarray, starts: np.ndarray, b: np.ndarray, *, shape: Shape, transposed: bool,
-    singular: str,
+    singular: str, blocks: int,
 ) -> np.ndarray:  # fmt: skip
+    """Solutions with the blocks of a block diagonal matrix; a singular one concerns no other."""
     if not b.size:
         return np.zeros_like(b)
-    try:
-        lu = factors(data, cols, starts, shape)
-    except RuntimeError as error:
-        if singular == "error" or "singular" not in str(error):
-            raise
-        warnings.warn("Matrix is exactly singular", spl.MatrixRankWarning, stacklevel=2)
-        return np.full_like(b, np.nan)
-    return lu.solve(b, "N" if transposed else "T").astype(b.dtype, copy=False)
+    out, n, count = np.empty_like(b), shape[0] // blocks, data.size // blocks
+    for k in range(blocks):
+        rows_of, own = slice(k * n, (k + 1) * n), slice(k * count, (k + 1) * count)
+        where = cols[own] - k * n, starts[k * n : (k + 1) * n + 1] - k * count
+        try:
+            out[rows_of] = factors(data[own], *where, n, data, k).solve(b[rows_of], "N" if transposed else "T")
+        except RuntimeError as error:
+            if singular == "error" or "singular" not in str(error):
+                raise
+            warnings.warn("Matrix is exactly singular", spl.MatrixRankWarning, stacklevel=2)
+            out[rows_of] = np.nan
+    return out
 
 
-def solve_jvp(dots: Bars, args: Args, outs: Args, *, shape: Shape, transposed: bool, singular: str) -> list[object]:
+def solve_jvp(dots: Bars, args: Args, outs: Args, *, shape: Shape, transposed: bool, **how: object) -> list[object]:
     """``dx = inv(A) (db - dA x)``."""
     (data, rows, cols, starts, _), (data_dot, *_, b_dot) = args, dots
     where = rows, cols, starts
     moved = ZERO if data_dot is ZERO else -apply(product, data_dot, *where, outs[0], shape=shape, transposed=transposed)
-    return [apply(solve, data, *where, add_up([b_dot, moved]), shape=shape, transposed=transposed, singular=singular)]
+    return [apply(solve, data, *where, add_up([b_dot, moved]), shape=shape, transposed=transposed, **how)]
 
 
-def solve_vjp(bars: Bars, args: Args, outs: Args, *, shape: Shape, transposed: bool, singular: str) -> list[object]:
+def solve_vjp(bars: Bars, args: Args, outs: Args, *, shape: Shape, transposed: bool, **how: object) -> list[object]:
     data, rows, cols, starts, _ = args
-    b_bar = apply(solve, data, rows, cols, starts, bars[0], shape=shape, transposed=not transposed, singular=singular)
+    b_bar = apply(solve, data, rows, cols, starts, bars[0], shape=shape, transposed=not transposed, **how)
     left, right = (outs[0], b_bar) if transposed else (b_bar, outs[0])
     return [lambda: -sampled(left, right, rows, cols), ZERO, ZERO, ZERO, b_bar]
 
 
+def _batch(args: Args, mapped: Sequence[bool], size: int, *, blocks: int, **params: object) -> Sequence[object]:
+    return batched(lambda: solve)(args, mapped, size, blocks=blocks * size if any(mapped[:4]) else blocks, **params)
+
+
+AS_SPLU: dict[str, Any] = {"singular": "error", "blocks": 1}
+AS_SPSOLVE: dict[str, Any] = {"singular": "nan", "blocks": 1}
 solve = register(
     Primitive(
-        "sparse_solve", product_type, _solve, solve_jvp, solve_vjp, batched(lambda: solve), None, "opaque",
-        samples=matrix_samples(square=True, singular="error"),
+        "sparse_solve", product_type, _solve, solve_jvp, solve_vjp, _batch, None, "opaque", samples=matrix_samples(square=True, **AS_SPLU)
     )
-)  # fmt: skip
+)

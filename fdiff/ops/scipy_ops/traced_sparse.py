@@ -19,7 +19,7 @@ from ..shaping import traced
 from . import sparse_structures as structures
 from .sparse_entries import KEPT, OTHERWISE, WITHOUT_ZEROS, SparseEntries, picked, refuse
 from .sparse_ops import Shape, product
-from .sparse_solves import solve
+from .sparse_solves import AS_SPLU, solve
 
 _ENTRYWISE = (
     "abs", "conj", "conjugate", "sqrt", "sin", "tan", "arcsin", "arctan", "sinh", "tanh", "arcsinh", "arctanh", "expm1", "log1p",
@@ -181,7 +181,7 @@ class TracedSparse(SparseEntries):
     def __rsub__(self, other: object) -> object:
         return (-self)._added(other, np.add)
 
-    def solved(self, b: object, *, keep: bool = False, transposed: bool = False, singular: str = "error") -> TracedArray:
+    def solved(self, b: object, *, keep: bool = False, transposed: bool = False, how: dict[str, Any] = AS_SPLU) -> TracedArray:
         """The solution of the system; for one column a vector, as SciPy's `spsolve` gives, unless `keep`."""
         if self.shape[0] != self.shape[1]:
             raise ValueError(f"matrix must be square (has shape {self.shape})")
@@ -190,7 +190,7 @@ class TracedSparse(SparseEntries):
             raise ValueError(f"matrix - rhs dimension mismatch ({self.shape} - {right.shape[:1]})")
         system, params = self.system(right.dtype if right.type.floating else np.dtype(float), transposed=transposed)
         columns = (right[:, None] if right.ndim == 1 else right).astype(system[0].dtype)
-        out = apply(solve, *system, columns, **params, singular=singular)
+        out = apply(solve, *system, columns, **params, **how)
         return out[:, 0] if right.ndim == 1 or (right.shape[1] == 1 and not keep) else out
 
     def system(self, dtype: np.dtype, *, transposed: bool = False) -> tuple[tuple[TracedArray, ...], dict[str, Any]]:

@@ -21,7 +21,7 @@ from ...trace.handler_arguments import resolve
 from ..scipy_functions import involves_traced, replaces_if_traced
 from ..scipy_ops.sparse_functions import matrix_of_dense
 from ..scipy_ops.sparse_ops import Shape, matrix_of, matrix_samples, product_type
-from ..scipy_ops.sparse_solves import solve, solve_jvp, solve_vjp
+from ..scipy_ops.sparse_solves import AS_SPLU, solve, solve_jvp, solve_vjp
 from ..scipy_ops.traced_sparse import TracedSparse, is_sparse, lifted
 from ..shaping import traced
 from ..stacked_matrices import Args, Bars
@@ -36,7 +36,7 @@ CLOSE = 1e-2  # how far a result that is told to have converged may be from the 
 def _exact(*args: np.ndarray, name: str, site: CallSite, **params: Any) -> np.ndarray:
     *system, x, info = args
     try:
-        solution = solve.evaluate(*system, **params, singular="error")
+        solution = solve.evaluate(*system, **params, **AS_SPLU)
     except RuntimeError as error:
         fact = f"what {name} returned has no derivative: the matrix is singular."
         raise ConvergenceError(site.words(fact, "Solve a system that has one solution.")) from error
@@ -53,11 +53,11 @@ def _exact_type(*types: ArrayType, **params: Any) -> tuple[ArrayType, ...]:
 def _exact_jvp(dots: Bars, args: Args, outs: Args, *, name: str, site: CallSite, **params: Any) -> list[object]:
     if all(dot is ZERO for dot in dots[:5]):
         return [ZERO]
-    return solve_jvp(dots[:5], args[:5], outs, **params, singular="error")
+    return solve_jvp(dots[:5], args[:5], outs, **params, **AS_SPLU)
 
 
 def _exact_vjp(bars: Bars, args: Args, outs: Args, *, name: str, site: CallSite, **params: Any) -> list[object]:
-    return [*solve_vjp(bars, args[:5], outs, **params, singular="error"), *[ZERO] * (len(args) - 5)]
+    return [*solve_vjp(bars, args[:5], outs, **params, **AS_SPLU), *[ZERO] * (len(args) - 5)]
 
 
 # --- the iterations ---------------------------------------------------------------------------------
@@ -176,7 +176,7 @@ def _samples(*, exact: bool, **params: object) -> tuple[Sample, ...]:
         data, *where, b = sample.make(np.random.default_rng(0) if exact else rng)
         if not exact:
             return data, *where, b[:, :1], np.zeros(len(b))
-        x = 100 * solve.evaluate(data, *where, b[:, :1], **sample.params, singular="error")
+        x = 100 * solve.evaluate(data, *where, b[:, :1], **sample.params, **AS_SPLU)
         near, right = (a + 1e-4 * rng.normal(size=a.shape) for a in (data, 100 * b[:, :1]))
         return near, *where, right, x, np.asarray(0)
 
