@@ -77,6 +77,16 @@ def mirrored(lower: SparsePlaces) -> tuple[SparsePlaces, np.ndarray]:
     return SparsePlaces(starts, indices, own), source
 
 
+def across_slots(lower: SparsePlaces, places: SparsePlaces, source: np.ndarray) -> np.ndarray:
+    """Where each listed entry of a triangle is stored across the diagonal; -1 for those on it."""
+    across = np.full(len(lower.cols), -1)
+    second = np.ones(len(source), bool)
+    second[places.slots] = False
+    upper = np.flatnonzero(second)
+    across[source[upper]] = upper
+    return across[lower.slots]
+
+
 def _ends(counts: np.ndarray, index: np.dtype | type) -> np.ndarray:
     """Where each row starts, and the last one ends."""
     starts = np.zeros(len(counts) + 1, index)

@@ -38,7 +38,7 @@ from ..pipeline import (
 )
 from ..simplify import SimplifyingTrace, simplify
 from .frozen_values import FrozenValues, Known
-from .slots import SparsePlaces, filled, mirrored, places_of
+from .slots import SparsePlaces, across_slots, filled, mirrored, places_of
 from .sweep import LinearSweep, TooManyError
 
 DENSE = 1 << 22  # entries of a block whose structure cannot be told
@@ -200,8 +200,18 @@ class _Derivation:
     ) -> tuple[SparseBlock, Any]:
         """A lower triangle whose values stand at both places: exactly symmetric."""
         lower = places_of(entries, shape)
-        values = filled(entries, lower.slots, len(lower.cols), dtype)
         places, source = mirrored(lower)
+        if len(lower.cols) == len(lower.slots):  # nothing is added up: values are stored twice
+            slots = across_slots(lower, places, source)
+            ends = np.cumsum([len(e.rows) for e in entries])[:-1]
+            upper = [
+                e.at(at, e.rows[at]) for e in entries for at in [np.flatnonzero(e.rows != e.cols)]
+            ]
+            parts = [part[part >= 0] for part in np.split(slots, ends)] if entries else []
+            both = np.concatenate([places.slots[lower.slots], *parts])
+            values = filled([*entries, *upper], both, len(places.cols), dtype)
+            return SparseBlock(shape, places.starts, places.cols), values
+        values = filled(entries, lower.slots, len(lower.cols), dtype)
         values = (
             apply(gather, values, source) if isinstance(values, TracedArray) else values[source]
         )
