@@ -302,6 +302,7 @@ NO_ENTRY = {
     ),
     "stored": (lambda x: stored(x) + 1, [INF, np.nan, 3.0]),
     "stencil": (lambda x: np.log(x[:2]) + x[1:], [0.0, 1.0, 2.0]),
+    "tied": (lambda x: np.exp(x) + x @ np.arange(1.0, 10.0).reshape(3, 3), [1e3, 1.0, np.nan]),
     "gathered": (lambda x: np.exp(x)[np.array([2, 0, 0])], [INF, np.nan, 1.0]),
 }
 
@@ -326,6 +327,9 @@ def test_entries_that_do_not_exist_are_zero(name, mode):
     there = np.nan_to_num(dense(tape, ordinary, 0, 0), nan=0.0) != 0
     np.testing.assert_array_equal(places(found), there)
     assert not found.toarray()[~there].any()
+    if name == "tied":
+        off = ~np.eye(3, dtype=bool)
+        np.testing.assert_array_equal(found.toarray()[off], usual.toarray()[off])
 
 
 def test_a_hessian_at_an_infinity():

@@ -86,10 +86,11 @@ class Merging:
                     continue
                 if u.cols.shape[e] == n and self.maps.same(moved, u.cols):
                     shape = [n if a in (k, e) else 1 for a in range(u.cols.ndim)]
-                    eye = np.eye(n, dtype=self.dtype).reshape(shape)
+                    eye = np.eye(n, dtype=bool).reshape(shape)
                     one = self._one(t)
                     wide = np.reshape(one, (*one.shape[:e], 1, *one.shape[e:]))
-                    return u._replace(coef=self.lift(self._one(u) + wide * eye))
+                    alone = np.where(eye, wide, np.zeros((), self.dtype))  # no infinity times 0
+                    return u._replace(coef=self.lift(self._one(u) + alone))
         return None
 
     # --- boxes ------------------------------------------------------------------------------
