@@ -28,6 +28,7 @@ def square_mesh(n):
 
 
 POINTS, TRIANGLES, FREE = square_mesh(4)
+FREE = RNG.permutation(FREE)  # rows of the matrix are not in order, then
 SIZE = len(POINTS)
 ROWS, COLS = np.repeat(TRIANGLES, 3, axis=1).ravel(), np.tile(TRIANGLES, (1, 3)).ravel()
 MATERIAL = np.array([1.0, 0.3, 0.2])

@@ -98,8 +98,8 @@ def _of_block_diagonal(product_of: Callable[..., TracedArray], args: Args, size:
 def _structure(square: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     dense = np.eye(4, dtype=bool) if square else np.zeros((3, 4), bool)
     dense[[0, 0, 2, 2], [1, 3, 0, 3]] = True
-    rows, cols = np.nonzero(dense)
-    return rows, cols, np.concatenate([[0], np.cumsum(np.sum(dense, axis=1))])
+    rows, cols = np.nonzero(dense[:, ::-1])
+    return rows, 3 - cols, np.concatenate([[0], np.cumsum(np.sum(dense, axis=1))])
 
 
 def matrix_samples(*, square: bool, **params: object) -> tuple[Sample, ...]:

@@ -60,7 +60,7 @@ def factors(data: np.ndarray, cols: np.ndarray, starts: np.ndarray, n: int, owne
 
 
 def factorised(data: np.ndarray, cols: np.ndarray, starts: np.ndarray, n: int) -> Any:
-    return spl.splu(sp.csc_array((data, cols, starts), shape=(n, n)))
+    return spl.splu(sp.csc_array((data, cols, starts), shape=(n, n), copy=True))  # `splu` sorts it in place
 
 
 def _solve(
