@@ -53,7 +53,7 @@ def _like_asarray(function: Callable[..., object], ndim: int, order: str) -> Cal
         if not holds_traced(a):
             out = function(a, dtype, *args, **keywords)
             if (
-                isinstance(a, np.ndarray)
+                (isinstance(a, (LocalArray, np.memmap)) or (isinstance(a, np.ndarray) and type(out) is type(a)))
                 and (out.dtype, out.shape, out.strides) == (a.dtype, a.shape, a.strides)
                 and np.may_share_memory(out, a)
             ):

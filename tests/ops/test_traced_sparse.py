@@ -141,7 +141,11 @@ each_place = pytest.mark.parametrize("places", PLACES)
 
 def built(form, kind, places):
     """What makes a matrix of entries at places."""
-    return lambda d: getattr(sp, f"{form}_{kind}")((d, PLACES[places]), shape=(N, N))
+    make = getattr(sp, f"{form}_{kind}")
+    if places in PLACES:
+        return lambda d: make((d, PLACES[places]), shape=(N, N))
+    lines = [3, 0, 3, 1, 4, 2, 0, 3, 1], [0, 3, 4, 6, 7, 9]
+    return lambda d: make((d * 1, *lines), shape=(N, N))  # SciPy sorts in place
 
 
 def check_same(found, plain):
@@ -170,12 +174,36 @@ def test_results_are_those_of_scipy(form, kind, places):
         check_same(found[k], programs[k](make(d)))
 
 
-@each_form
-@pytest.mark.parametrize("places", ["unsorted", "repeated"])
+@pytest.mark.parametrize("form", ["csr", "csc"])
+@pytest.mark.parametrize("kind", ["array", "matrix"])
+def test_lines_that_are_not_in_order(form, kind):
+    """Entries as they are given by lines: repeated, and in any order."""
+    make, d = built(form, kind, "lines"), RNG.normal(size=9)
+    found = fdiff.jit(lambda d: {k: f(make(d)) for k, f in PROGRAMS.items()})(d)
+    for k, f in PROGRAMS.items():
+        plain = f(make(d))
+        mine, plain = (x.toarray() if sp.issparse(x) else x for x in (found[k], plain))
+        np.testing.assert_allclose(mine, plain, rtol=1e-14, atol=1e-14)
+    stored = {k: STORAGE[k] for k in ("data", "nnz", "indices", "indptr", "row and col")}
+    if form == "csr":
+        stored["data of sorted columns"] = lambda K: after("sort_indices", K).data
+    found = fdiff.jit(lambda d: {k: f(make(d)) for k, f in stored.items()})(d)
+    for k, f in stored.items():
+        check_same(found[k], f(make(d)))
+
+
+@pytest.mark.parametrize(
+    ("form", "kind", "places"),
+    [
+        *((form, kind, "repeated") for form, kind in FORMS),
+        ("csr", "array", "lines"),
+        ("csc", "matrix", "lines"),
+        ("coo", "array", "unsorted"),
+    ],
+)
 def test_derivatives_are_those_of_the_complex_step(form, kind, places):
     """Both modes, of all programs together; second derivatives by differences."""
-    make = built(form, kind, places)
-    d = RNG.normal(size=len(PLACES[places][0]))
+    make, d = built(form, kind, places), RNG.normal(size=9 if places != "unsorted" else 7)
     v = RNG.normal(size=d.shape)
 
     def f(d):

@@ -742,3 +742,15 @@ def test_arrays_made_inside_are_freed():
         fdiff.grad(lambda x: stores(x) * 1.0)(X)
     gc.collect()
     assert len(families) <= before
+
+
+@pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")  # of the matrix class
+@pytest.mark.parametrize("kind", [np.matrix, np.ma.masked_array])
+def test_arrays_of_a_subclass_are_made_plain(kind):
+    """`asarray` gives a plain array of what `f` reads; its entries are read at each call."""
+    read = kind([[1.0, 2.0], [3.0, 4.0]])
+    for make in (np.asarray, np.ascontiguousarray, np.array):
+        slopes = fdiff.jacobian(lambda x, make=make: make(read)[:, 0] * x)
+        for first in (5.0, 1.0):
+            read[0, 0] = first
+            np.testing.assert_array_equal(slopes(np.ones(2)), np.diag([first, 3.0]))

@@ -27,6 +27,7 @@ def ones(matrix: Structure) -> Structure:
 def _with_data(matrix: Structure, data: np.ndarray) -> Structure:
     new = matrix.copy()
     new.data = data
+    data.flags.writeable = False  # so that SciPy sorts nothing in place: entries are found by their order
     return new
 
 
