@@ -168,13 +168,23 @@ def interactive_shell() -> Any:
     return getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
 
 
+_sent_cells: dict[str, str] = {}
+
+
+def name_cell(name: str, label: str) -> None:
+    """Remember how another process calls the cell that gave a file of this `name`."""
+    keep(_sent_cells, name, label, _MOST_LINES)
+
+
 def cell_label(name: str) -> str:
     """The cell that a shell gave a file of this `name`, as it shows it: ``In [8]``; "" of files.
 
-    A cell of another process, as workers and pickled functions have, is known by its name alone.
+    A cell of another process is known by the label that was sent, or by its name alone.
     """
     compiler = getattr(interactive_shell(), "compile", None)
     number = getattr(compiler, "_filename_map", {}).get(name)
+    if number is None and name in _sent_cells:
+        return _sent_cells[name]
     if number is None and (found := _CELL.search(name)):
         number = found[1] or ""
     return "" if number is None else f"In [{number}]" if number != "" else "a notebook cell"

@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from functools import partial, wraps
-from types import FrameType, MethodType
+from types import MethodType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, overload
 
 import fdiff.intact_numpy as np
@@ -32,6 +32,7 @@ from .device_calls import placed, tracing_for
 from .documentation import ComputedAttribute, call_form, document, signature
 from .late_operators import of_sparse
 from .points import floating
+from .sent_code import SentCode, sending_pickler
 
 if TYPE_CHECKING:
     from ..dispatch.fast_path_builder import Split
@@ -136,9 +137,12 @@ class Prepared(OwnsPrograms, _Callable[P, R]):
 
     def __reduce__(self) -> str | tuple[object, ...]:
         """Pickle the operator, the function and the options; unpickling applies them again."""
-        if _is_global(self):  # as a decorated function is, whose own name leads to this object
+        pickler = sending_pickler()
+        if _is_global(self, sent_whole=pickler is not None):  # as a decorated function is
             return self.__qualname__
-        return Origin.again, (self.origin, self.__wrapped__)
+        if pickler is None:
+            return Origin.again, (self.origin, self.__wrapped__)
+        return _arrived, (self.origin, self.__wrapped__, SentCode(pickler, self.__wrapped__))
 
     def __repr__(self) -> str:
         lines = list(dict.fromkeys(_tier_lines(self.program)))
@@ -308,29 +312,24 @@ def _tier_lines(program: Program) -> Iterator[str]:
                 yield f"{types}: {step.runner.state()}"
 
 
-def _is_global(prepared: Prepared[..., Any]) -> bool:
+def _arrived(origin: Origin, f: Function, _: None) -> Prepared[..., Any]:
+    """A prepared function that was sent with what its code lacks, in this order."""
+    return origin.again(f)
+
+
+def _is_global(prepared: Prepared[..., Any], *, sent_whole: bool) -> bool:
     """Whether another process finds the function by its module and name.
 
     One that is made in ``__main__`` is found there by `multiprocessing`, which runs the script
     again, but not by the workers of joblib and dask, for which cloudpickle sends functions whole.
     """
     name = getattr(prepared, "__module__", None)
-    if name == "__main__" and _is_sent_whole():
+    if name == "__main__" and sent_whole:
         return False
     found: object = sys.modules.get(str(name))
     for part in getattr(prepared, "__qualname__", "").split("."):
         found = getattr(found, part, None)
     return found is prepared
-
-
-def _is_sent_whole() -> bool:
-    """Whether cloudpickle, or joblib's copy of it, is at work."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        if "cloudpickle" in str(frame.f_globals.get("__name__")):
-            return True
-        frame = frame.f_back
-    return False
 
 
 def _name(f: Function) -> str:
