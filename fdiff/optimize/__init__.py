@@ -8,6 +8,7 @@ from .curves import curve_fit
 from .evaluations import SolveReport
 from .fits import Fit
 from .fitting import least_squares
+from .large_roots import root
 from .problem import Problem
 
-__all__ = ["Fit", "Problem", "SolveReport", "curve_fit", "least_squares"]
+__all__ = ["Fit", "Problem", "SolveReport", "curve_fit", "least_squares", "root"]

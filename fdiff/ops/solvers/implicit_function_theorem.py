@@ -16,22 +16,12 @@ from ...arraytype import F8, ArrayType
 from ...errors import ConvergenceError
 from ...primitive import ZERO, LateParams, Primitive, Sample, register
 from ...trace import TracedArray, apply
+from .implicit_systems import NewtonSteps, solution
 from .solver_arguments import CallSite
 from .traced_function import TracedFunction, constant_body
 
 Arrays = Sequence[TracedArray]
 STEPS = 30  # of Newton's method at most
-
-
-def solved(matrix: object, right: object) -> object:
-    """Solution of a system, of one number too."""
-    return np.linalg.solve(matrix, right) if np.ndim(matrix) else right / matrix
-
-
-def _matrix(body: TracedFunction, x: object, extras: Sequence[object]) -> TracedArray:
-    shape = body.tape.input_types[0].shape
-    size = body.tape.input_types[0].size
-    return body.jacobian().spliced([x], extras)[0].reshape((size, size) if shape else ())
 
 
 def tangent(body: TracedFunction, x: TracedArray, extras: Arrays, dots: Sequence[object]) -> object:
@@ -41,7 +31,7 @@ def tangent(body: TracedFunction, x: TracedArray, extras: Arrays, dots: Sequence
         return ZERO
     pushforward = body.pushforward([1 + k for k in moving])
     right = pushforward.spliced([x], [*extras, *(dots[k] for k in moving)])[0].reshape(x.shape)
-    return -solved(_matrix(body, x, extras), right)
+    return -solution(body, x, extras, right)
 
 
 def cotangents(body: TracedFunction, x: TracedArray, extras: Arrays, bar: TracedArray) -> list[object]:
@@ -50,7 +40,7 @@ def cotangents(body: TracedFunction, x: TracedArray, extras: Arrays, bar: Traced
 
     def weights() -> object:
         if not known:
-            known.append(np.reshape(solved(np.transpose(_matrix(body, x, extras)), -bar), body.types[0].shape))
+            known.append(np.reshape(solution(body, x, extras, -bar, transposed=True), body.types[0].shape))
         return known[0]
 
     def pullback(k: int) -> Callable[[], object]:
@@ -65,16 +55,17 @@ def cotangents(body: TracedFunction, x: TracedArray, extras: Arrays, bar: Traced
 def _newton(start: np.ndarray, extras: Sequence[np.ndarray], body: TracedFunction) -> np.ndarray:
     """Newton's method, until its steps stop getting smaller."""
     x, last = np.asarray(start, float), np.inf
-    residual_at, matrix_at = body.bound(extras), body.jacobian().bound(extras)
+    steps = NewtonSteps(body, extras)
     for _ in range(STEPS):
-        residual = np.reshape(residual_at(x[()])[0], x.shape)
-        matrix = np.reshape(matrix_at(x[()])[0], (x.size, x.size) if x.shape else ())
-        step = np.asarray(solved(matrix, residual))
+        step = steps.solve(x, steps.residual(x))
         size = float(np.max(np.abs(step), initial=0.0))
         if not size < last:  # no smaller than before, or no number
             break
+        negligible = size <= 1e-15 * float(np.max(np.abs(x), initial=0.0))
+        if negligible and steps.sparse is not None:
+            break  # where the factorisation was made, which derivatives use
         x, last = x - step, size
-        if size <= 1e-15 * float(np.max(np.abs(x), initial=0.0)):
+        if negligible:
             break
     return x
 

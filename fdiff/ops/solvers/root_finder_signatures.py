@@ -139,14 +139,14 @@ replaces_solver(so.root_scalar, _root_scalar)
 # --- several unknowns ---------------------------------------------------------------------------
 
 
-def _start(x0: object, name: str) -> TracedArray:
+def start_of(x0: object, name: str) -> TracedArray:
     start = vector(x0)
     if start.ndim > 1:
         raise unsupported(f"{name} with a start of {start.ndim} axes")
     return start.reshape((start.size,))
 
 
-def _square(problem: RootProblem, n: int) -> None:
+def checked_square(problem: RootProblem, n: int) -> None:
     shape = problem.functions.bodies()[0].types[0].shape
     if shape != (n,) and not (n == 1 and shape == ()):
         raise current().fail(
@@ -157,13 +157,13 @@ def _square(problem: RootProblem, n: int) -> None:
 
 def _fsolve(taken: Arguments, plain: Callable[[], object]) -> object:
     name = "scipy.optimize.fsolve"
-    start = _start(taken["x0"], name)
+    start = start_of(taken["x0"], name)
     problem = RootProblem(
         name, _with_slopes(taken, "func", ("fprime",)), {"x0": start}, start.type, bound(taken["args"]), lambda: value_of(start)
     )
     if not problem.moves([taken["x0"]]):
         return plain()
-    _square(problem, start.size)
+    checked_square(problem, start.size)
     options = of(taken, ("col_deriv", "xtol", "maxfev", "band", "epsfcn", "factor", "diag"))
     call, found, args = problem.enter({**options, "quiet": bool(taken["full_output"])}, vector_fields(start.size))
     if not taken["full_output"]:
@@ -177,13 +177,13 @@ def _root(taken: Arguments, plain: Callable[[], object]) -> object:
     name = "scipy.optimize.root"
     if taken["callback"] is not None:
         raise unsupported(f"{name} with callback=")
-    start = _start(taken["x0"], name)
+    start = start_of(taken["x0"], name)
     problem = RootProblem(
         name, _with_slopes(taken, "fun", ("jac",)), {"x0": start}, start.type, bound(taken["args"]), lambda: value_of(start)
     )
     if not problem.moves([taken["x0"]]):
         return plain()
-    _square(problem, start.size)
+    checked_square(problem, start.size)
     options = of(taken, ("method", "tol", "options")) | ({"jac": True} if taken["jac"] is True else {})
     call, found, args = problem.enter(options, vector_fields(start.size))
     x = found["x"]

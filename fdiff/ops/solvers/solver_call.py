@@ -63,7 +63,7 @@ SOLVERS: dict[str, Callable[..., object]] = {}
 
 
 def as_function(body: TracedFunction, extras: Sequence[np.ndarray]) -> Callable[..., object]:
-    """The function that SciPy calls: numbers are Python floats on both sides."""
+    """The function that SciPy calls: numbers are Python floats on both sides. Our own solvers read what it is made of."""
     run = body.bound(extras)
 
     def call(*own: object) -> object:
@@ -71,6 +71,7 @@ def as_function(body: TracedFunction, extras: Sequence[np.ndarray]) -> Callable[
         found = [float(x) if np.ndim(x) == 0 else np.array(x) for x in outs]
         return found[0] if len(found) == 1 else tuple(found)
 
+    vars(call).update(body=body, extras=extras)
     return call
 
 
