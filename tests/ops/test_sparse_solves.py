@@ -199,7 +199,10 @@ def test_factorisations_beyond_the_limit_are_made_again(monkeypatch, factorisati
 # --- Krylov methods ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", ["bicg", "bicgstab", "cg", "cgs", "gmres", "tfqmr"])
+METHODS = ["bicg", "bicgstab", "cg", "cgs", "gcrotmk", "gmres", "lgmres", "minres", "tfqmr"]
+
+
+@pytest.mark.parametrize("method", METHODS)
 def test_iterations_have_the_derivatives_of_the_solution(method):
     """The value is SciPy's, derivatives those of the exact solution, at loose tolerances too."""
     run = getattr(spl, method)
@@ -264,7 +267,8 @@ REFUSED = {
         definite(d), B, M=operator(d, dtype=float)
     ),
     "x0='Mb'": lambda d: spl.gmres(definite(d), B, "Mb"),
-    r"linalg\.minres": lambda d: spl.minres(definite(d), B),
+    r"linalg\.minres with shift=": lambda d: spl.minres(definite(d), B, shift=1.0),
+    r"linalg\.qmr": lambda d: spl.qmr(definite(d), B),
     "sparse right-hand side": lambda d: spl.spsolve(definite(d), sp.csc_matrix(system(d))),
 }
 

@@ -108,6 +108,9 @@ PROGRAMS = {
     "vstack": lambda K: sp.vstack([K, CONSTANT], format="csr"),
     "bmat": lambda K: sp.bmat([[K, None], [None, CONSTANT]]),
     "block_diag": lambda K: sp.block_diag([K, CONSTANT, [[1.0, 2.0]]]),
+    "kron": lambda K: sp.kron(K, CONSTANT),
+    "kron, reflected": lambda K: sp.kron([[1.0, 0.0], [2.0, 3.0]], K, format="csr"),
+    "kron of a small one": lambda K: sp.kron(CONSTANT, sp.csr_array(K)[:2, [0, 3]]),
     "tril": lambda K: sp.tril(K),
     "triu": lambda K: sp.triu(K, 1, format="csc"),
     "in place": lambda K: K.copy().__imul__(3.0),
@@ -240,7 +243,7 @@ REFUSED = {
     "format 'bsr' of a matrix": lambda K: K.asformat("bsr"),
     "`tobsr` of a matrix": lambda K: K.tobsr(),
     r"scipy\.sparse\.bsr_array of traced entries": lambda K: sp.bsr_array(K),
-    r"scipy\.sparse\.kron": lambda K: sp.kron(K, CONSTANT),
+    r"scipy\.sparse\.kronsum": lambda K: sp.kronsum(K, CONSTANT),
 }
 
 

@@ -173,12 +173,12 @@ class SparseEntries:
         if isinstance(numbers, np.matrix):
             refuse("entries of a sparse matrix by two lists, which are a numpy.matrix (take a sparse array),")
         if not sp.issparse(numbers):
-            return self._dense(np.asarray(numbers))
+            return self.numbered_entries(np.asarray(numbers))
         if numbers.ndim != 2:
             refuse("a row of a sparse array, which has one dimension (write K[[i]], or K.toarray()[i]),")
         return self._moved(numbers)
 
-    def _dense(self, numbers: np.ndarray) -> TracedArray:
+    def numbered_entries(self, numbers: np.ndarray) -> TracedArray:
         """A dense array with the entries of these numbers, and zero where the number is zero."""
         flat = numbers.reshape(-1)
         there = np.flatnonzero(flat)
@@ -199,7 +199,7 @@ class SparseEntries:
 
     def diagonal(self, k: int = 0) -> TracedArray:
         one = self.distinct()
-        return one._dense(one.stored.diagonal(k))
+        return one.numbered_entries(one.stored.diagonal(k))
 
     def trace(self, offset: int = 0) -> TracedArray:
         return np.sum(self.diagonal(offset))

@@ -226,6 +226,20 @@ for _name, _depth in {"hstack": 1, "vstack": 1, "bmat": 2, "block_array": 2, "bl
     if hasattr(sp, _name):
         _replace_moving(getattr(sp, _name), _depth)
 
+@replaces_if_traced(sp.kron)
+def kron(A: object, B: object, format: str | None = None) -> TracedSparse:
+    """Each entry of `A` times each of `B`; SciPy says where, once by the numbers of the one and once by those of the other."""
+    a, b = (lifted(m if is_sparse(m) else matrix_of_dense(np.atleast_2d(traced(m)), "coo", matrix=True)).distinct() for m in (A, B))
+    left = sp.kron(a.stored, structures.ones(b.stored), format)
+    right = sp.kron(structures.ones(a.stored), b.stored, format)
+    form, right = left.format, right.asformat(structures.base(right.format))
+    left = left.asformat(structures.base(form))
+    values = a.numbered_entries(left.data) * b.numbered_entries(right.data)
+    new = TracedSparse.of_stored(values, structures.numbered(left), OTHERWISE)
+    new.format = form
+    return new
+
+
 # --- solves -----------------------------------------------------------------------------------
 
 

@@ -157,7 +157,7 @@ class TracedSparse(SparseEntries):
         if other.shape != self.shape:
             raise ValueError(f"inconsistent shapes: {self.shape} and {other.shape}")
         moved = structures.numbered(operate(structures.ones(self.stored), structures.ones(other.stored)))
-        sides = [side._dense(structures.numbers_at(side.stored, moved)) for side in (self, other)]
+        sides = [side.numbered_entries(structures.numbers_at(side.stored, moved)) for side in (self, other)]
         return TracedSparse.of_stored(combine(*sides), moved, max(self.storage, other.storage, WITHOUT_ZEROS))
 
     def _added(self, other: object, combine: Callable[..., TracedArray]) -> object:

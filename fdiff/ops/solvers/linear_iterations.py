@@ -131,8 +131,9 @@ def _fixed(preconditioner: object, size: int) -> object:
 
 
 def _call(name: str, A: object, b: object, x0: object, M: object, options: dict[str, object]) -> tuple[TracedArray, TracedArray]:
-    if options.pop("callback", None) is not None:
-        raise unsupported(f"{name} with callback=")
+    for option in ("callback", "shift", "CU", "outer_v"):  # another system, and what the solver writes to
+        if options.pop(option, None):
+            raise unsupported(f"{name} with {option}=")
     if isinstance(x0, str):
         raise unsupported(f"{name} with x0={x0!r}")
     matrix, right = _matrix(A, name, "A"), traced(b)
@@ -165,7 +166,7 @@ def _replace(name: str) -> None:
         return _call(title, A, b, x0, M, options)
 
 
-for _name in ("bicg", "bicgstab", "cg", "cgs", "gmres", "tfqmr"):
+for _name in ("bicg", "bicgstab", "cg", "cgs", "gcrotmk", "gmres", "lgmres", "minres", "tfqmr"):
     _replace(_name)
 
 
