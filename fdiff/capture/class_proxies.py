@@ -13,7 +13,7 @@ from abc import ABCMeta
 from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache
-from types import MemberDescriptorType
+from types import GetSetDescriptorType, MemberDescriptorType
 from typing import Any, Protocol, cast
 
 from .callable_proxies import wrap_member
@@ -37,6 +37,7 @@ _RAW = frozenset(
 _OF_TYPE = frozenset(n for n, v in vars(type).items() if hasattr(type(v), "__set__")) - _RAW
 _dict = vars(type)["__dict__"].__get__
 _mro = vars(type)["__mro__"].__get__
+_OWN = vars(type)["__dict__"]  # as Python makes it, and no property
 _of_super = super.__getattribute__
 
 
@@ -55,6 +56,9 @@ def can_be_proxied(kind: type) -> bool:
         and kind.__getattribute__ is object.__getattribute__
         and not hasattr(kind, "__del__")  # would run for the proxy too
         and not record_class(kind)
+        and all(
+            isinstance(vars(b).get("__dict__", _OWN), GetSetDescriptorType) for b in kind.__mro__
+        )
     )
 
 

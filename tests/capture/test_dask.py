@@ -161,6 +161,25 @@ def test_members_of_such_names_are_set_as_python_sets_them():
     assert type(vars(Named)["__name__"]) is property
 
 
+class Elsewhere:
+    """Its ``__dict__`` is a property, as of objects that stand for others."""
+
+    factor = 2.0
+    __dict__ = property(lambda self: {"factor": self.factor})
+
+
+@pytest.mark.filterwarnings("ignore::fdiff.errors.RetraceWarning")
+@pytest.mark.parametrize("kind", [Elsewhere, type("Derived", (Elsewhere,), {})])
+def test_a_class_may_have_its_own_namespace_of_instances(kind):
+    a = kind()
+    for f, args in ((lambda x: np.sum(a.factor * x), (X,)), (lambda x, a: a.factor * x[0], (X, a))):
+        kind.factor = 2.0
+        slope = fdiff.grad(f)
+        assert slope(*args)[0] == slope(*args)[0] == 2.0
+        kind.factor = 5.0
+        assert slope(*args)[0] == 5.0
+
+
 # ------------------------------------------------------------------------ what is not computed yet
 
 
