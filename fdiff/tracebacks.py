@@ -44,7 +44,7 @@ _DATA = {
 }
 _CONSTRAINT = (
     "NonlinearConstraint calls hess(x, v): write"
-    " hess=lambda x, v: fdiff.hessian(lambda x: numpy.dot(v, {name}(x)))(x)."
+    " hess=fdiff.hessian(lambda x, v: numpy.dot(v, {name}(x)))."
 )
 _WAYS = _DATA | {
     "appears to not have been used": "Pass allow_unused=True to have None in its place.",

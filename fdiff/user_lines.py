@@ -103,10 +103,10 @@ def scipy_call() -> str | None:
 
 
 def within_scipy() -> bool:
-    """Whether a function of SciPy is running, which may have called code of the user since."""
+    """Whether a function of SciPy or cyipopt runs, which may have called code of the user since."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        if str(frame.f_globals.get("__name__")).startswith("scipy."):
+        if str(frame.f_globals.get("__name__")).startswith(("scipy.", "cyipopt.")):
             return True
         frame = frame.f_back
     return False

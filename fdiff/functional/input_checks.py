@@ -21,6 +21,7 @@ from ..process.forking import no_fork
 from ..trace import TracedArray
 from ..trace.local_arrays import LocalArray
 from ..tree import Spec, flatten, node_parts, paths
+from ..user_lines import scipy_call
 from .complex_rules import refuse_complex
 from .options import refuse_argnums, refuse_position
 from .points import as_point, ragged
@@ -36,6 +37,11 @@ RETURN_ARRAYS = "Return an array, or arrays in tuples, lists and dicts."
 SCALAR = "Sum it, or write fdiff.hessian(f) for all second derivatives."
 LIKE = "Pass v, built and shaped like the {}."
 ZEROS = "Leave strict out: then derivatives that do not depend on the inputs are zeros."
+
+COLUMNS = (
+    "Write fdiff.optimize.curve_fit, without jac; or with SciPy's"
+    " jac=lambda x, *p: np.stack(fdiff.jacobian(f, argnums=(1, 2))(x, *p), axis=-1)."
+)
 
 _EVERY = tuple([tuple(range(count)) for count in range(9)])
 
@@ -234,6 +240,13 @@ def _entry(entry: object, type_: ArrayType, place: str, like: str, call: str) ->
         return entry
     array = np.asarray(entry, type_.dtype)
     return array if shape else array[()]
+
+
+def check_columns(variant: Variant) -> None:
+    """Refuse a tuple of derivatives of which SciPy's `curve_fit` makes an array with equal rows."""
+    if variant.in_spec.kind is not None and scipy_call() == "scipy.optimize.curve_fit":
+        fact = "curve_fit takes one array, and the derivative by several arguments is a tuple."
+        raise failure(InputError, variant.call, fact, COLUMNS)
 
 
 # --- strict=True ----------------------------------------------------------------------------------

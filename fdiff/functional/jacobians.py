@@ -15,7 +15,7 @@ from ..tracebacks import public, trim
 from .annotations import Array, AtPoint, BlockKeywords, Entries, JacobianKeywords, P, Places, Point
 from .complex_rules import check_choice, check_complex
 from .dense_plans import jacobian_plan
-from .input_checks import check_outputs, check_strict
+from .input_checks import check_columns, check_outputs, check_strict
 from .invocation import Operator, immediate_call, prepared_operator
 from .late_operators import of_sparse
 from .options import (
@@ -207,6 +207,7 @@ def check_jacobian(variant: Variant, name: str, *, strict: bool, choice: str) ->
     """Refuse functions that have no such Jacobian."""
     check_outputs(variant, name)
     check_complex(variant, choice)
+    check_columns(variant)
     if strict:
         check_strict(variant, each_pair=True)
 

@@ -80,3 +80,14 @@ def test_minimize_ipopt_takes_prepared_functions(reference):
     )  # fmt: skip
     assert found.success
     np.testing.assert_allclose(found.x, reference.x, atol=1e-5)
+
+
+@pytest.mark.skipif(not find_spec("cyipopt"), reason="cyipopt has no wheels: IPOPT must be there")
+def test_minimize_ipopt_starts_at_integers_without_a_word():
+    import cyipopt
+
+    found = cyipopt.minimize_ipopt(
+        objective, [0] * 5, jac=fdiff.grad(objective), hess=fdiff.hessian(objective),
+        options={"print_level": 0, "sb": "yes"},
+    )  # fmt: skip
+    np.testing.assert_allclose(found.x, 1.0, atol=1e-6)
