@@ -15,7 +15,7 @@ from ..functional.jacobians import jacobian
 from ..functional.options import check_callable
 from ..functional.programs import jit
 from ..tracebacks import public
-from .fits import normal_inverse
+from .fits import normal_inverse, scaled
 from .functions import Function, packed
 from .limits import vector
 
@@ -91,6 +91,8 @@ def curve_fit(
         raise failure(InputError, call, fact, "Leave it out, or call SciPy's curve_fit.")
     names = _parameter_names(f, p0, call)
     start = None if p0 is None else vector(np.atleast_1d(p0), "p0", call)
+    if sigma is not None and np.size(sigma) == 1:  # one for all points
+        sigma = np.full(np.size(ydata), np.ravel(sigma)[0])
     if nan_policy == "omit":
         xdata, ydata, sigma = _without_nan(np.asarray(xdata), np.asarray(ydata), sigma)
     curve = _FittedCurve(f, names)
@@ -135,7 +137,7 @@ class _FittedCurve:
         slopes = _whitened(self.jac(self._x, *popt), sigma)
         free = len(slopes) - len(self.names)
         variance = 1.0 if absolute else float(np.sum(rest**2)) / free if free > 0 else np.inf
-        return variance * normal_inverse(slopes, self.names, call).matrix()
+        return scaled(variance, normal_inverse(slopes, self.names, call).matrix())
 
 
 def _parameter_names(f: Callable[..., Any], p0: Any, call: str) -> list[str]:

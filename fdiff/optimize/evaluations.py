@@ -9,7 +9,8 @@ from typing import Any
 import fdiff.intact_numpy as np
 import fdiff.intact_scipy as scipy
 
-from ..errors import StructureError, UnsupportedError, failure
+from ..dispatch.variant import Variant
+from ..errors import InputError, StructureError, UnsupportedError, failure
 from ..functional.prepared import Prepared
 
 
@@ -69,27 +70,44 @@ class SparseEvaluation(Evaluation):
         self._array = derivative(*example)
         self.rows, self.cols = self._array.tocoo().coords
         self._buffer = np.empty(len(self.rows))
-        self._compared = True
+        self._compared = self._variants()
 
     def evaluate(self, point: list[np.ndarray]) -> np.ndarray:
-        if self._compared and sum(map(len, self._program.variants.values())) == 1:
-            return self.function(*point, out=self._buffer)
-        array, known = self._derivative(*point), self._array
+        variants = self._variants()
+        if len(variants) == 1 and variants == self._compared:
+            try:
+                values = self.function(*point, out=self._buffer)
+            except InputError:  # of the buffer, if a branch met here has another number of entries
+                if variants == self._variants():
+                    raise
+            else:
+                if variants == self._variants():
+                    return values
+        array, expected = self._derivative(*point), self._array
         if not (
-            np.array_equal(array.indptr, known.indptr)
-            and np.array_equal(array.indices, known.indices)
+            np.array_equal(array.indptr, expected.indptr)
+            and np.array_equal(array.indices, expected.indices)
         ):
             fact = "the derivative has other entries than at the point of compile(x0)."
             way = (
                 "Write np.where for branches on values. Make a new Problem for other index arrays."
             )
             raise failure(StructureError, "fdiff.optimize.Problem", fact, way)
-        self._compared = True
+        self._compared = self._variants()
         return array.data
+
+    def _variants(self) -> list[Variant]:
+        """The traces of the function, of which each branch has its own."""
+        return [variant for traces in self._program.variants.values() for variant in traces]
+
+    @property
+    def branches(self) -> bool:
+        """Whether the function decides by values: one trace does not tell what another has."""
+        return any(variant.check is not None or variant.ways for variant in self._variants())
 
     def restart(self) -> None:
         super().restart()
-        self._compared = False
+        self._compared = []
 
     def matrix(self, *point: np.ndarray) -> Any:
         """The derivative as a sparse array of the caller's own."""

@@ -31,6 +31,12 @@ def normal_inverse(jac: Any, names: Sequence[str], call: str) -> NormalInverse:
     return inverse
 
 
+def scaled(variance: float, entries: np.ndarray) -> np.ndarray:
+    """Entries times the variance of the residuals; infinite ones stay, even if that is zero."""
+    known = np.isfinite(entries) & np.isfinite(variance)
+    return np.multiply(variance, entries, out=np.full_like(entries, np.inf), where=known)
+
+
 class Fit:
     """Fitted parameters, and how certain they are.
 
@@ -96,11 +102,11 @@ class Fit:
 
     @cached_property
     def covariance(self) -> np.ndarray:
-        return self._variance * self._inverse.matrix()
+        return scaled(self._variance, self._inverse.matrix())
 
     @cached_property
     def stderr(self) -> np.ndarray:
-        return np.sqrt(self._variance * self._inverse.diagonal())
+        return np.sqrt(scaled(self._variance, self._inverse.diagonal()))
 
     @cached_property
     def correlation(self) -> np.ndarray:
@@ -123,7 +129,7 @@ class Fit:
         values = np.asarray(model(self.x))
         slopes = np.asarray(jacobian(raveled(model))(self.x))
         weighted = self._inverse @ np.ascontiguousarray(slopes.T)
-        variance = self._variance * np.sum(slopes.T * weighted, axis=0)
+        variance = scaled(self._variance, np.sum(slopes.T * weighted, axis=0))
         lost = self._inverse.undetermined
         variance[np.any(slopes[:, lost] != 0.0, axis=1)] = np.inf
         half = self._quantile(level, "band") * np.sqrt(variance).reshape(values.shape)

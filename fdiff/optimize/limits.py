@@ -25,7 +25,8 @@ def vector(value: object, role: str, call: str, size: int | None = None) -> np.n
         )
         raise failure(InputError, call, fact, way or f"Write {role}=[1.0, 2.0], for two variables.")
     if size is not None and array.size != size:
-        fact = f"{role} has {array.size} entries, and there are {size} variables."
+        what = "variables" if role == "x" else "constraints"
+        fact = f"{role} has {array.size} entries, and there are {size} {what}."
         raise failure(InputError, call, fact, "Call compile(x0) again for another size.")
     return np.array(array, np.float64)
 

@@ -98,7 +98,7 @@ def _method(problem: ProblemFunctions, method: str | None, call: str) -> tuple[s
         large = "trust-constr" if problem.size > LARGE else "slsqp"
         name = large if problem.rows else "l-bfgs-b" if bounded else "bfgs"
         return name, METHODS[name]
-    name = choice(method.lower(), METHODS, "method", call, "Leave it out for SciPy's choice.")
+    name = choice(str(method).lower(), METHODS, "method", call, "Leave it out for SciPy's choice.")
     takes = METHODS[name]
     for what, there, able in (
         ("bounds", bounded, takes.bounds),
@@ -177,6 +177,8 @@ def _pairs(problem: ProblemFunctions) -> list[dict[str, Any]]:
 def linear_rows(problem: ProblemFunctions, x: np.ndarray) -> np.ndarray:
     """Which constraints are linear in `x`, with constant derivatives and without kinks."""
     assert problem.limited is not None
+    if problem.evaluations["jacobian"].branches:
+        return np.zeros(problem.rows, bool)
     dependence = Dependence(make_tape(problem.limited, x), (0,))
     if dependence[0, 0] is Degree.LINEAR:
         return np.ones(problem.rows, bool)

@@ -11,7 +11,7 @@ from scipy.stats import norm, t
 from user_code import nist
 
 from fdiff.errors import InputError, RankWarning
-from fdiff.optimize import curve_fit, least_squares
+from fdiff.optimize import Problem, curve_fit, least_squares
 from fdiff.optimize.covariance import NormalInverse
 
 RNG = np.random.default_rng(3)
@@ -179,6 +179,29 @@ def test_as_many_parameters_as_data_leave_errors_infinite():
     fit = least_squares(lambda p: p - np.array([1.0, 2.0]), [0, 0])
     assert np.isinf(fit.stderr).all()
     assert np.isinf(fit.interval()[1]).all()
+    assert np.isposinf(fit.covariance).all()
+    band = fit.band(lambda p, x: p[0] + p[1] * x, np.zeros(2))
+    assert np.isneginf(band[0]).all()
+    assert np.isposinf(band[1]).all()
+    line = curve_fit(lambda x, a, b: a + b * x, np.array([0.0, 1.0]), np.array([1.0, 3.0]))
+    assert np.isposinf(line[1]).all()  # the sign of a covariance that is not there is not told
+
+
+def test_exact_data_leave_the_errors_of_undetermined_parameters_infinite():
+    fit = least_squares(lambda p: p[0] * np.ones(3) - 1.0, [1.0, 1.0])
+    with pytest.warns(RankWarning, match=r"do not determine x\[1\]"):
+        errors = fit.stderr
+    np.testing.assert_array_equal(errors, [0.0, np.inf])
+    assert np.isposinf(fit.covariance[1]).all()
+
+
+@pytest.mark.parametrize("policy", [None, "omit"])
+@pytest.mark.parametrize("sigma", [0.5, [0.5]])
+def test_one_standard_deviation_holds_for_all_points(sigma, policy):
+    options = {"p0": [1, 1, 1], "absolute_sigma": True, "nan_policy": policy}
+    found = curve_fit(decay, X, Y, sigma=sigma, **options)
+    expected = curve_fit(decay, X, Y, sigma=np.full(len(Y), 0.5), **options)
+    np.testing.assert_array_equal(found[1], expected[1])
 
 
 def test_each_point_is_evaluated_once():
@@ -201,6 +224,11 @@ WRONG = [
         "sparse must be 'auto'",
     ),
     (lambda: curve_fit(lambda x, *p: x, X, Y), "cannot be counted"),
+    (lambda: Problem(np.sum).minimize([1.0], len), "method must be 'nelder-mead'"),
+    (
+        lambda: Problem(np.sum, np.sin, lower=0, upper=1).hessian([1.0], [1.0, 2.0]),
+        "multipliers has 2 entries, and there are 1 constraints",
+    ),
     (
         lambda: least_squares(residual, [1, 1, 0], args=(X, Y)).interval(95),
         "level must lie between 0 and 1",

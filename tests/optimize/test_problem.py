@@ -107,6 +107,40 @@ def test_other_entries_than_those_told_are_an_error_and_never_stored_at_wrong_pl
         problem.hessian(np.ones(4))
 
 
+def first_or_second(x):
+    return np.array([x[0] * x[1]]) if x[0] > 0.0 else np.array([x[0] * x[2]])
+
+
+def more_or_fewer(x):
+    return np.array([x[0] * x[1]]) if x[0] > 0.0 else np.array([x[0] * x[1] * x[2]])
+
+
+@pytest.mark.parametrize("constraints", [first_or_second, more_or_fewer])
+def test_a_branch_met_during_a_solve_stores_nothing_at_wrong_places(constraints):
+    problem = Problem(chain, constraints, lower=0, upper=1).compile([1.0, 2.0, 3.0])
+    calls, jacobian = problem.callbacks(), np.zeros(3)
+    for _ in range(3):
+        jacobian[calls.jacobianstructure()[1]] = calls.jacobian(np.array([1.0, 2.0, 3.0]))
+        np.testing.assert_array_equal(jacobian, [2.0, 1.0, 0.0])
+        with pytest.raises(StructureError, match="other entries than at the point of compile"):
+            calls.jacobian(np.array([-1.0, 2.0, 3.0]))
+
+
+def test_branches_of_the_same_entries_are_followed_during_a_solve():
+    def slope(x):
+        return x[:1] * (2.0 if x[0] > 0.0 else 3.0) + x[1]
+
+    problem = Problem(lambda x: (x[0] + 3.0) ** 2 + x[1] ** 2, slope, lower=-1.0, upper=np.inf)
+    calls = problem.compile([1.0, 2.0]).callbacks()
+    for k, x in enumerate([1.0, -1.0, -2.0, 2.0, -3.0, 3.0, -4.0, 4.0]):
+        expected = [2.0, 1.0] if x > 0 else [3.0, 1.0]
+        np.testing.assert_array_equal(calls.jacobian(np.array([x, 1.0 + k])), expected)
+    # A constraint that is linear in each branch is not linear.
+    assert not linear_rows(problem, np.array([1.0, 2.0])).any()
+    result = problem.minimize([1.0, 2.0], "trust-constr")
+    np.testing.assert_allclose(result.x, [-0.6, 0.8], atol=1e-3)
+
+
 UNBOUNDED = [name for name, takes in METHODS.items() if not takes.constraints]
 
 
