@@ -70,6 +70,7 @@ class SparseEvaluation(Evaluation):
         self._array = derivative(*example)
         self.rows, self.cols = self._array.tocoo().coords
         self._buffer = np.empty(len(self.rows))
+        self._signature = tuple([(part.dtype, part.shape) for part in example])
         self._compared = self._variants()
 
     def evaluate(self, point: list[np.ndarray]) -> np.ndarray:
@@ -97,13 +98,14 @@ class SparseEvaluation(Evaluation):
         return array.data
 
     def _variants(self) -> list[Variant]:
-        """The traces of the function, of which each branch has its own."""
-        return [variant for traces in self._program.variants.values() for variant in traces]
+        """The traces of the function for this size, of which each branch has its own."""
+        return [*self._program.variants.get(self._signature, ())]
 
     @property
     def branches(self) -> bool:
         """Whether the function decides by values: one trace does not tell what another has."""
-        return any(variant.check is not None or variant.ways for variant in self._variants())
+        traces = [variant for known in self._program.variants.values() for variant in known]
+        return any(variant.check is not None or variant.ways for variant in traces)
 
     def restart(self) -> None:
         super().restart()

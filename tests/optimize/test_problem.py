@@ -99,6 +99,16 @@ def test_other_entries_than_those_told_are_an_error_and_never_stored_at_wrong_pl
     )
     with pytest.raises(StructureError, match="other entries than at the point of compile"):
         problem.hessian([-1.0, 1.0, 1.0])
+
+    def chain_or_not(x):  # as many entries in each branch
+        return x[0] * x[1] if x[0] > 0.0 else x[1] * np.exp(x[2])
+
+    for other in (branches, chain_or_not):
+        calls = Problem(other).compile([1.0, 1.0, 1.0]).callbacks()
+        for _ in range(3):
+            calls.hessian(RNG.uniform(1, 2, 3), np.zeros(0), 1.0)
+        with pytest.raises(StructureError, match=r"Write np\.where for branches"):
+            calls.hessian(np.array([-1.0, 1.0, 1.0]), np.zeros(0), 1.0)
     places = np.array([0, 1])
     problem = Problem(lambda x: np.sum(x[places] ** 2))
     assert problem.hessian(np.ones(4)).nnz == 2
