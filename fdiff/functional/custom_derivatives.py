@@ -18,7 +18,7 @@ from typing import Any, Generic, Self, TypeVar
 from ..dispatch.arguments import Function
 from ..dispatch.program import OwnsPrograms
 from ..errors import InputError, called, failure, shown
-from ..primitive import HOOKS
+from ..primitive import HOOKS, Primitive
 from ..trace import tracing
 from ..tracebacks import public_class
 from ..user_lines import printable
@@ -39,6 +39,7 @@ class CustomFunction(OwnsPrograms, Generic[P, R]):
     name = ""  # of the public class
     definition = ""  # of the method that gives the rules
     title = ""  # the public name, where it is another one
+    op: Primitive | None = None  # that the function is
     batching: Function | None = None  # ``(info, in_dims, *args) -> (output, out_dims)``
 
     def __init__(self, fun: Callable[P, R], nondiff_argnums: Sequence[int] = ()) -> None:

@@ -155,7 +155,10 @@ def _constructed(call: RuledCall) -> tuple[CustomRule, RuleTapes]:
         found = construction.traced()
         types = found.outs.types
         batching = _batching(call)
-        rule = CustomRule(types, call.moving, tracing.site, pulls=tracing.pulls, batching=batching)
+        rule = CustomRule(
+            types, call.moving, tracing.site,
+            pulls=tracing.pulls, batching=batching, op=call.function.op,
+        )  # fmt: skip
         if not construction.met:
             return rule.fill(found.forward, found.given), found
         value = choose(found.forward, range(len(types)))

@@ -10,6 +10,7 @@ import fdiff.intact_numpy as np
 from ..arraytype import ArrayType
 from ..dispatch.arguments import Function
 from ..ops.shaping import traced
+from ..primitive import Primitive
 from ..trace import ArgumentSpec, TracedArray, current
 from ..trace.handler_arguments import resolve
 from ..tree import flatten, unflatten
@@ -24,6 +25,7 @@ class RuledFunction(Protocol):
     nondiff: tuple[int, ...]
     original: object
     compared: set[object]
+    op: Primitive | None
     batching: Function | None
 
     @property

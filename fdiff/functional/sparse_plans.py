@@ -22,6 +22,7 @@ from ..errors import DeviceError, InputError, failure
 from ..process.forking import no_fork
 from ..tape import Tape
 from ..trace import Trace, TracedArray, constant_value, guarded_value, splice
+from ..transforms.terms.declared_patterns import with_declared_calls
 from ..transforms.terms.sparse_tapes import Asked, SparseBlock, SparseTape, sparse_tape
 from ..tree import unflatten
 from .block_results import block_type
@@ -223,6 +224,7 @@ def sparse_plan(
 ) -> SparsePlan:
     """The plan of a sparse derivative of a traced function."""
     variant = without_eager_trace(variant)
+    variant = replace(variant, tape=with_declared_calls(variant.tape))
     ins = [variant.tape.input_types[k] for k in variant.wrt]
     tape, outer = variant.tape, variant.out_spec
     if hessian:
@@ -233,8 +235,7 @@ def sparse_plan(
         tape, outer = gradient_tape(variant), variant.in_spec
     types = tuple([block_type(o, i, mode) for o in tape.output_types for i in ins])
     asked = Asked(variant.wrt, mode, format == "csc", hessian, lower, types)
-    made = replace(variant, tape=tape) if hessian else variant
-    return SparsePlan(made, tape, asked, outer, result, values=values)
+    return SparsePlan(replace(variant, tape=tape), tape, asked, outer, result, values=values)
 
 
 def pins_hold(found: SparseTape, types: Sequence[ArrayType], check: Tape | None) -> Tape:

@@ -34,7 +34,7 @@ class CheckpointRule:
 
     opens = False
     checkpoint = True
-    batching = None
+    batching = op = None
 
     def __init__(self, forward: Tape) -> None:
         self.forward = forward

@@ -16,7 +16,7 @@ from ..arraytype import ArrayType
 from ..attributes import cached_property
 from ..errors import TraceError, message
 from ..interpret import Interpreter
-from ..primitive import ZERO
+from ..primitive import ZERO, Primitive
 from ..tape import Tape
 from ..trace import Trace, TracedArray, apply_many, current, splice
 from ..user_lines import Line
@@ -65,9 +65,10 @@ class CustomRule:
         *,
         pulls: bool,
         batching: object = None,
+        op: Primitive | None = None,
     ) -> None:
         self.types, self.moving, self.site, self.pulls = tuple(types), tuple(moving), site, pulls
-        self.batching = batching
+        self.batching, self.op = batching, op
         self.floating = [k for k, t in enumerate(types) if t.floating]
         self.recursive = False
         self._hash: int | None = None
@@ -219,6 +220,7 @@ class ValueRule:
     """
 
     opens = checkpoint = False
+    op = None
 
     def __init__(self, types: Sequence[ArrayType], forward: Tape, batching: object) -> None:
         self.types, self.forward, self.batching = tuple(types), forward, batching
@@ -248,7 +250,7 @@ class Refusal:
 
     opens = True
     checkpoint = False
-    batching = None
+    batching = op = None
 
     def __init__(self, type_: ArrayType, words: str) -> None:
         self.types, self.words = (type_,), words

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import fdiff
 from fdiff.tape import verify
 from fdiff.transforms import pipeline
-from fdiff.transforms.sparsity.compressed_jacobians import _colours
+from fdiff.transforms.sparsity.compressed_jacobians import colours
 
 N = 40
 X = 0.5 + np.random.default_rng(4).uniform(0.1, 0.9, N)
@@ -85,10 +85,10 @@ COLOURS = {
 
 
 @pytest.mark.parametrize("name", COLOURS)
-def test_as_many_colours_as_are_known_to_be_needed(name):
+def test_as_manycolours_as_are_known_to_be_needed(name):
     (shape, pairs), least, most = COLOURS[name]
     rows, columns = np.array(sorted(pairs, key=lambda pair: pair[::-1])).T
-    colour = _colours(shape, rows, columns)
+    colour = colours(shape, rows, columns)
     shared = {(i, colour[j]) for i, j in pairs}
     assert len(shared) == len(pairs)  # no row has two columns of one colour
     assert least <= len({*colour}) <= most

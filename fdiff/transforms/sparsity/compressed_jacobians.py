@@ -86,7 +86,7 @@ def _compression(tape: Tape, k: int, *, symmetric: bool) -> Compression | None:
     rows, columns = np.nonzero(there)
     if len(rows) > MOST_ENTRIES or len(rows) * SPARSE > there.size:
         return None
-    colour = _colours(there.shape, rows, columns)
+    colour = colours(there.shape, rows, columns)
     count = int(colour.max(initial=0)) + 1
     if count * SPARSE > there.shape[1]:
         return None
@@ -103,7 +103,7 @@ def _compression(tape: Tape, k: int, *, symmetric: bool) -> Compression | None:
     )
 
 
-def _colours(shape: tuple[int, ...], rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+def colours(shape: tuple[int, ...], rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """A colour for each column, such that no two of one colour share a row: the first that fits.
 
     Algorithm 3.2 of Gebremedhin, Manne and Pothen, with the forbidden colours of a row as bits.

@@ -29,7 +29,9 @@ def pattern(tape: Tape, k: int, *, smoothly: bool = True) -> np.ndarray | None:
     memory is not computed. Unless `smoothly`, dependence without a derivative counts, too: through
     comparisons, rounding and integers.
     """
-    source = tape.input_types[k]
+    source, rows = tape.input_types[k], tape.output_types[0].size
+    if not source.size:
+        return np.zeros((rows, 0), bool)
     width = -(-source.size // 8)
     if source.size * width > MOST_BYTES:
         return None
@@ -38,7 +40,7 @@ def pattern(tape: Tape, k: int, *, smoothly: bool = True) -> np.ndarray | None:
     outs = _carried(tape, start, width, smoothly=smoothly)
     if outs is None:
         return None
-    bits, rows = outs[0], tape.output_types[0].size
+    bits = outs[0]
     if bits is None:
         return np.zeros((rows, source.size), bool)
     return np.unpackbits(bits.reshape((rows, width)), axis=1, count=source.size).astype(bool)
@@ -93,7 +95,7 @@ def _called(node: Node, args: Sequence[Bits], width: int, *, smoothly: bool) -> 
     """
     rule: CallRule = node.param("rule")
     value = rule.value
-    if not smoothly or any(inner.primitive.sparsity is not None for inner in value.nodes):
+    if not smoothly or (rule.op is not None and rule.op.sparsity is not None):
         known = {i: bits for i, bits in zip(value.inputs, args, strict=True) if bits is not None}
         return _carried(value, known, width, smoothly=smoothly)
     given = rule.tangents()

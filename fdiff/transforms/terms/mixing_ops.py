@@ -2,7 +2,8 @@
 
 Entries of the operand mix, along all axes but those that the op's `axis_map` tells to be
 independent. Seeds are the entries that mix, or the columns that reach the operand if those are
-fewer; the block of both is dense.
+fewer; the block of both is dense. Of a call that declares a pattern they are sums of columns that
+share no row, a seed for each colour.
 """
 
 from __future__ import annotations
@@ -14,13 +15,15 @@ import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType
 from ...ops.gather_scatter import scatter_set
-from ...ops.terms import SEED, LinearTerm, TermSweep, whole
+from ...ops.terms import SEED, Entries, LinearTerm, TermSweep, whole
 from ...tape import Node
 from ...trace import TracedArray, apply
 from ...user_lines import Line
 from ..batch import widened
 from ..simplify import SimplifyingTrace
+from ..sparsity.compressed_jacobians import colours
 from .cuts import Cuts
+from .declared_patterns import declared_pattern
 
 
 class MixingSweep(TermSweep, Protocol):
@@ -32,6 +35,7 @@ class MixingSweep(TermSweep, Protocol):
     line: Line | None
 
     def check(self, count: int) -> None: ...
+    def cut(self, entries: list[Entries], type_: ArrayType) -> list[LinearTerm]: ...
 
 
 Pairs = list[
@@ -52,6 +56,8 @@ def mixed(sweep: MixingSweep, node: Node) -> list[list[LinearTerm]]:
 def _of_operand(sweep: MixingSweep, node: Node, q: int) -> list[list[LinearTerm]]:
     """The terms of each output, as far as operand `q` moves them."""
     type_ = sweep.type(node.args[q])
+    if (declared := declared_pattern(node, q)) is not None:
+        return [_coloured(sweep, node, q, *declared.nonzero())]
     pairs = _independent(sweep, node, q) if len(node.types) == 1 else []
     mixing = [k for k in range(type_.ndim) if k not in [along for _, along in pairs]]
     count = prod(type_.shape[k] for k in mixing) * (2 if type_.dtype.kind == "c" else 1)
@@ -68,6 +74,23 @@ def _of_operand(sweep: MixingSweep, node: Node, q: int) -> list[list[LinearTerm]
     seeds, cols = _units(sweep, type_, pairs, mixing, node.type.ndim)
     maps = [cols if k == 0 else _columns(t, cols.reshape(-1)) for k, t in enumerate(node.types)]
     return _terms(sweep, node, q, seeds, maps, source.source)
+
+
+def _coloured(
+    sweep: MixingSweep, node: Node, q: int, rows: np.ndarray, cols: np.ndarray
+) -> list[LinearTerm]:
+    """The terms of the one output, whose Jacobian has entries in these rows and columns alone."""
+    type_, out = sweep.type(node.args[q]), node.type
+    if not len(rows):
+        return []
+    colour = colours((out.size, type_.size), rows, cols)
+    count = int(colour.max(initial=0)) + 1
+    seeds = (colour == np.arange(count)[:, None]).astype(type_.dtype)
+    (source,) = sweep.source_of(node.args[q])
+    (products,) = _batched(sweep, node, q, np.reshape(seeds, (count, *type_.shape)))
+    values = np.reshape(products, (-1,))[colour[cols] * out.size + rows]
+    places = [a.astype(np.int64) for a in (rows, cols)]
+    return sweep.cut([Entries(places[0], places[1], values, source.source)], out)
 
 
 def _columns(type_: ArrayType, cols: np.ndarray) -> np.ndarray:

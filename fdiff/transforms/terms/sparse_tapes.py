@@ -24,11 +24,11 @@ from ...process.progress import Stage
 from ...tape import Tape, prune
 from ...trace import TracedArray, apply, splice
 from ...user_lines import Line, show_line
+from ..custom_calls import checkpoints_inlined
 from ..derivative_tapes import assembled, converted
 from ..pipeline import (
     COLUMNS,
     COTANGENTS,
-    INLINE,
     REAL_COTANGENTS,
     REAL_TANGENTS,
     ROWS,
@@ -42,8 +42,8 @@ from .slots import SparsePlaces, across_slots, filled, mirrored, places_of
 from .sweep import LinearSweep, TooManyError
 
 DENSE = 1 << 22  # entries of a block whose structure cannot be told
-FORWARD = (INLINE, *TANGENTS, REAL_TANGENTS, SIMPLIFY)
-REVERSE = (INLINE, *COTANGENTS, REAL_COTANGENTS, SIMPLIFY)
+FORWARD = (*TANGENTS, REAL_TANGENTS, SIMPLIFY)
+REVERSE = (*COTANGENTS, REAL_COTANGENTS, SIMPLIFY)
 WORTH = 1.3  # listed entries for each that is stored, beyond which the other mode is looked at
 _REFUSALS = (StructureError, NotImplementedError)  # an op may have a rule for one mode alone
 WAY = (
@@ -338,7 +338,7 @@ def _finished(found: _Derivation) -> SparseTape:
     ]
     places = [p for part in found.parts for p in part.places]
     whole = assembled(tape, [part.tape for part in found.parts], places, types)
-    whole = converted(simplify(whole), types)
+    whole = converted(simplify(checkpoints_inlined(whole)), types)
     pins = {k: a.tobytes() for frozen in found.frozen for k, a in frozen.pins.items()}
     index, values = _index_tape(found)
     lasting = not any(frozen.lacks for frozen in found.frozen)
