@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Sequence
+import signal
+import threading
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from time import perf_counter
+from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import fdiff.intact_numpy as np
@@ -151,6 +155,26 @@ class _Solve(IpoptCallbacks):
         return isinstance(self.raised, (KeyboardInterrupt, StopIteration))
 
 
+@contextmanager
+def _interrupts_kept(run: _Solve) -> Generator[None]:
+    """Keep the first Ctrl-C for the next iteration: IPOPT cannot pass an exception on."""
+
+    def keep(number: int, frame: FrameType | None) -> None:
+        if run.raised is not None:  # the second time
+            signal.default_int_handler(number, frame)
+        run.raised = KeyboardInterrupt()
+
+    main = threading.current_thread() is threading.main_thread()
+    if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    signal.signal(signal.SIGINT, keep)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 class _Outcome(NamedTuple):
     x: np.ndarray
     fun: float
@@ -232,10 +256,13 @@ def solve(
     begin = perf_counter()
     with iterations_shown(progress, call) as shown:
         run = _Solve(problem, start, callback, shown)
+        outcome = _Outcome(start, np.nan, STOPPED, multipliers)
         try:
-            outcome = through(module, problem, run, multipliers, asked)
-        except KeyboardInterrupt as interrupt:  # between two callbacks
-            run.raised, outcome = interrupt, _Outcome(run.x, run.fun, STOPPED, multipliers)
+            with _interrupts_kept(run):
+                outcome = through(module, problem, run, multipliers, asked)
+        except (KeyboardInterrupt, SystemError) as error:  # raised between two callbacks
+            run.raised = run.raised or error.__cause__ or error
+            outcome = outcome._replace(x=run.x)
         except (TypeError, ValueError, RuntimeError) as error:
             if run.raised is not None:
                 raise run.raised from None

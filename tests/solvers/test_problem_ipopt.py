@@ -1,6 +1,10 @@
 """`Problem.ipopt` through cyipopt and ipyopt, whichever are installed."""
 
 import importlib
+import os
+import signal
+import threading
+import time
 from importlib.util import find_spec
 
 import numpy as np
@@ -141,3 +145,26 @@ def test_unknown_options_and_starts_are_refused():
         Problem(chain).ipopt(np.zeros(3), options={"no_such_option": 1})
     with pytest.raises(InputError, match="warm_start must be a result of this method"):
         Problem(chain).ipopt(np.zeros(3), warm_start=Problem(chain).ipopt(np.zeros(2)))
+
+
+def test_ctrl_c_at_any_moment_gives_the_last_point():
+    size = 3000
+    problem = Problem(
+        chain, lambda x: x[1:] * x[:-1], lower=-np.inf, upper=0.8, bounds=[(-2, 2)] * size
+    ).compile(np.full(size, 0.3))
+    begin = time.perf_counter()
+    problem.ipopt(np.full(size, 0.3))
+    whole, handler, stopped = time.perf_counter() - begin, signal.getsignal(signal.SIGINT), 0
+    for k in range(12):
+        timer = threading.Timer(whole * (k + 0.5) / 14, os.kill, (os.getpid(), signal.SIGINT))
+        timer.start()
+        try:
+            result = problem.ipopt(np.full(size, 0.3))
+            timer.join()
+        except KeyboardInterrupt:  # it came when the solve was over
+            continue
+        stopped += result.status == 5
+        assert np.isfinite(result.x).all()
+        assert np.isfinite(result.fun)
+    assert stopped >= 6
+    assert signal.getsignal(signal.SIGINT) is handler
