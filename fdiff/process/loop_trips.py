@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import linecache
 import operator
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import zip_longest
@@ -153,7 +154,9 @@ def _counter(loop: ast.For | ast.While, values: Values) -> _Counter | None:
     if None in ends or ends[2:] == [0] or not isinstance(variable, ast.Name):
         return None
     steps = range(*ends)  # type: ignore[arg-type] - None is excluded
-    return _Counter(variable.id, steps, _integer(variable, values)) if steps else None
+    if not steps or (steps[-1] - steps[0]) // steps.step >= sys.maxsize:  # more than `len` counts
+        return None
+    return _Counter(variable.id, steps, _integer(variable, values))
 
 
 def _value(local: Mapping[str, Any], outside: dict[str, Any], node: ast.AST) -> Any:

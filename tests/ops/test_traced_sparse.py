@@ -348,3 +348,17 @@ def test_batches_and_recorded_arrays():
     ((K[free][:, free] @ K.T[free][:, free]).diagonal() ** 2).sum().backward()
     g = lambda d: np.sum((cut(make(d)) @ cut(make(d).T)).diagonal() ** 2)
     np.testing.assert_allclose(np.asarray(x.grad), fdiff.grad(g)(batch[0]), rtol=1e-13)
+
+
+@pytest.mark.parametrize("divisor", [2, 3.0, np.float32(3.0), np.float64(3.0), 2j])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64])
+def test_quotients_by_numbers_have_the_dtype_of_scipy(divisor, dtype):
+    places = (np.array([0, 1, 1]), np.array([1, 0, 0]))
+
+    def quotient(x):
+        return (sp.csr_array((x, places), shape=(2, 2)) / divisor).toarray()
+
+    x = np.array([1.0, 2.0, 3.0], dtype)
+    expected, found = quotient(x), fdiff.jit(quotient)(x)
+    assert found.dtype == expected.dtype
+    np.testing.assert_allclose(found, expected, rtol=1e-6)

@@ -143,7 +143,8 @@ class TracedSparse(SparseEntries):
         if is_sparse(other):
             refuse("the quotient of two sparse matrices")
         if np.ndim(other) == 0:
-            return self.with_values(np.divide(self.values, other))
+            real = np.can_cast(self.values.dtype, np.float64)  # SciPy divides single precision in double
+            return self.with_values(np.divide(self.values.astype(np.float64) if real else self.values, other))
         return self.multiply(np.divide(1.0, other))
 
     def __neg__(self) -> TracedSparse:
