@@ -202,6 +202,22 @@ def test_other_rules_around_an_operation():
         np.testing.assert_array_equal(fdiff.jacobian(averaged, x, sparse=True).toarray(), expected)
 
 
+def test_a_rule_that_reads_a_large_array(colours):
+    """What the rule reads besides its arguments does not count: 2,000 by 2,000 numbers here."""
+    table = np.eye(2000) + np.eye(2000, k=1)
+    f = fdiff.primitive(
+        lambda x: table @ x**2,
+        like=0,
+        vjp=lambda bar, out, x: (2 * x * (table.T @ bar),),
+        sparsity=lambda x: table != 0,
+    )
+    x = np.linspace(0.5, 1.5, 2000)
+    found = fdiff.jacobian(f, sparse=True)(x)
+    np.testing.assert_allclose(found.toarray(), 2 * table * x, rtol=1e-14)
+    assert (found.nnz, fdiff.hessian(lambda x: np.sum(f(x)), sparse=True)(x).nnz) == (3999, 5998)
+    assert set(colours) == {2, 3}
+
+
 def test_a_pattern_of_another_shape():
     f = fdiff.primitive(stencil, like=0, vjp=pull, sparsity=lambda x, y: (np.eye(3), None))
     with pytest.raises(

@@ -50,8 +50,6 @@ def _carried(
     tape: Tape, start: Mapping[int, np.ndarray], width: int, *, smoothly: bool
 ) -> list[Bits] | None:
     """The rows of bits of the outputs, given those of some nodes; None where an op has no rule."""
-    if any(t.size * width > MOST_BYTES for node in tape.nodes for t in node.types):
-        return None
     known: dict[int, Bits] = {**start}
     parts: dict[int, list[Bits]] = {}  # of calls with several results
     for i, node in enumerate(tape.nodes):
@@ -63,6 +61,8 @@ def _carried(
             continue
         if smoothly and (node.primitive.flat or not any(t.floating for t in node.types)):
             continue
+        if any(t.size * width > MOST_BYTES for t in node.types):
+            return None
         shapes = [tape.nodes[a].type.shape for a in node.args]
         found = _found(node, args, shapes, width, smoothly=smoothly)
         if found is None:
