@@ -17,6 +17,7 @@ from opcode import opmap
 from types import CodeType, TracebackType
 from typing import Any, ParamSpec, TypeVar
 
+from .error_state import restore
 from .errors import (
     DENSE_WAYS,
     FdiffError,
@@ -107,6 +108,7 @@ def trim(error: BaseException, name: str = "", f: object = None) -> None:
     call, for the note of an error in the words of others. Where NumPy or Python refused data that
     no array can be made of, or that has no end, an `InputError` is raised in its place.
     """
+    restore()
     if name and isinstance(error, _OF_DATA):
         _refuse_data(error, name, called(name, f) if callable(f) else name)
     if name and isinstance(error, FdiffError):

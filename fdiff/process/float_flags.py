@@ -18,6 +18,8 @@ from typing import Any
 
 import fdiff.intact_numpy as np
 
+from ..error_state import STATE
+
 
 class _Noted(threading.local):
     """Whether there has been a hint in this thread since the last call of `taken`."""
@@ -64,10 +66,7 @@ class Doubts:
 
 def error_state() -> object:
     """What `numpy.errstate` has set in this context: an object to compare; None if not known."""
-    return None if _STATE is None else _STATE.get()
-
-
-_STATE: Any = getattr(sys.modules.get("numpy._core.umath"), "_extobj_contextvar", None)
+    return None if STATE is None else STATE.get()
 
 
 def note(*_: object, **__: object) -> None:
@@ -81,9 +80,9 @@ def taken() -> bool:
     return hint
 
 
-def noting() -> np.errstate:
+def noting(errstate: type[np.errstate] = np.errstate) -> np.errstate:
     """A context in which NumPy is silent but for hints; underflow, which it ignores, is none."""
-    return np.errstate(divide="call", over="call", invalid="call", under="ignore", call=note)
+    return errstate(divide="call", over="call", invalid="call", under="ignore", call=note)
 
 
 def note_flags() -> None:

@@ -14,6 +14,7 @@ import fdiff.intact_numpy as np
 
 from ..arraytype import ArrayType
 from ..device_arrays import DeviceArray
+from ..error_state import plain_errstate
 from ..process.float_flags import noting
 from ..tape import INPUT, Tape
 from .array_links import CapturedLink, PendingStores, ViewLink, root_of
@@ -36,7 +37,7 @@ class EagerTrace(EagerRecorder, Trace):
 
     def __enter__(self) -> Self:
         super().__enter__()
-        self._quiet = noting()
+        self._quiet = noting(plain_errstate)  # not for a ``with`` statement
         self._quiet.__enter__()
         return self
 

@@ -228,7 +228,7 @@ def test_only_kernels_import_numba_and_llvm():
 
 def test_numpy_and_scipy_are_what_they_define_themselves():
     """All that computes calls `intact_numpy` and `intact_scipy`: users may replace a function."""
-    own = ["fdiff.intact_numpy", "fdiff.intact_scipy"]
+    own = ["fdiff.intact_numpy", "fdiff.intact_scipy", "fdiff.error_state"]
     own += ["fdiff.kernels.numba", "fdiff.kernels.cuda"]  # Numba knows NumPy as it is
     parts = ("special", "linalg", "integrate", "interpolate", "optimize", "stats", "sparse")
     outside = [
