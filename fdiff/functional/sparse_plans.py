@@ -114,8 +114,6 @@ class SparsePlan(OperatorPlan):
     `result` makes the result for one block of a block and, where `values` says so, its values.
     """
 
-    guards = True
-
     def __init__(
         self,
         variant: Variant,
@@ -130,6 +128,7 @@ class SparsePlan(OperatorPlan):
         self.structures = structures_of(tape, asked)
         self.outer, self.inner = outer, variant.in_spec
         self.result, self.values = result, values
+        self.guards = values  # a structure alone runs no step that would check them
         self.order = 2 if asked.hessian else 1
         self._alone = outer.kind is None and self.inner.kind is None
         self._fixed: SparseTape | None = None

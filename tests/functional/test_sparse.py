@@ -580,3 +580,28 @@ def test_rules_of_users_and_one_mode_alone():
     shift = fdiff.primitive(shifted, like=0, jvp=lambda dots, out, x: shift(dots[0]))
     found = fdiff.jacobian(lambda x: shift(x) * x, X, sparse=True)
     np.testing.assert_allclose(found.toarray(), fdiff.jacobian(lambda x: shifted(x) * x, X))
+
+
+@pytest.mark.parametrize("part", ["coordinates", "pattern", "data", None])
+@pytest.mark.parametrize("operator", [fdiff.jacobian, fdiff.hessian])
+def test_places_are_those_of_the_branch_and_of_the_indices(operator, part):
+    """At every call, also after many of one kind."""
+
+    def model(x, order):
+        y = x[order]
+        return y[0] * y[1] if x[0] > 0 else y[1] * y[2] + y[0] ** 2
+
+    def answer(derivative, *args):
+        result = (derivative if part is None else getattr(derivative, part))(*args)
+        if part in ("coordinates", "data"):
+            return np.atleast_2d(result)
+        return np.vstack([result.nonzero(), result.data])
+
+    prepared = operator(model, sparse=True)
+    rng = np.random.default_rng(3)
+    for k in range(60):
+        x = rng.uniform(0.5, 2.0, 3)
+        x[0] *= 1.0 if k < 20 or k % 3 else -1.0
+        order = np.arange(3) if k < 30 else rng.permutation(3)
+        anew = operator(model, sparse=True)  # knows nothing of earlier calls
+        np.testing.assert_array_equal(answer(prepared, x, order), answer(anew, x, order), str(k))
