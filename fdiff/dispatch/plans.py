@@ -82,10 +82,12 @@ class OperatorPlan:
 
     `run` executes a step, or inside another trace replays its tape there. `order` says how often
     the function is differentiated, `of` which of its outputs are (None: all of them), `guards`
-    whether the steps check the guards of the trace, so that nobody needs to check them before.
+    whether the steps check the guards of the trace, so that nobody needs to check them before,
+    `merges` whether traces of several branches may become one tape.
     """
 
     guards = False
+    merges = True
     order = 1
     of: tuple[int, ...] | None = None
     step: Step

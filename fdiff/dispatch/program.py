@@ -211,7 +211,7 @@ class Program:
         self, kept: list[Variant], f: Function, stability: BranchStability, *, at_once: bool = False
     ) -> None:
         """Put traces that take different branches together, if that is due."""
-        if self.device != CPU or len(kept) < 2:
+        if self.device != CPU or len(kept) < 2 or not kept[0].plan.merges:
             return
         with no_fork:  # few programs branch on values
             from .merged_variants import merge, without_merged  # noqa: PLC0415 - see above

@@ -18,7 +18,7 @@ from ..dispatch.plans import Arrays, OperatorPlan, PlanStep, Run
 from ..dispatch.program import deriving
 from ..dispatch.tiered_execution import runner
 from ..dispatch.variant import Variant
-from ..errors import DeviceError, InputError, failure
+from ..errors import DeviceError, DtypeError, InputError, failure
 from ..process.forking import no_fork
 from ..tape import Tape
 from ..trace import Trace, TracedArray, constant_value, guarded_value, splice
@@ -113,6 +113,8 @@ class SparsePlan(OperatorPlan):
 
     `result` makes the result for one block of a block and, where `values` says so, its values.
     """
+
+    merges = False  # entries are those of the branch taken, whichever the calls before took
 
     def __init__(
         self,
@@ -280,6 +282,10 @@ def array_as(format: str, *, filled: bool) -> Result:  # noqa: A002 - SciPy's wo
             fact = "a sparse array cannot be put together on a device."
             way = "Take its values there: jacobian(f, sparse=True, device='cuda').data(x)."
             raise failure(DeviceError, plan.variant.call, fact, way)
+        if values.dtype == np.float16:
+            fact = "SciPy has no sparse arrays of float16."
+            way = "Pass x in float32, or take the values: jacobian(f, sparse=True).data(x)."
+            raise failure(DtypeError, plan.variant.call, fact, way)
         array = kind.__new__(kind)
         vars(array).update(plan.attributes(block, kind))
         array.data = values

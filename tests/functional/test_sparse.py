@@ -325,6 +325,36 @@ def test_branches_have_structures_of_their_own():
     assert len(slopes.data(-X)) == 4
 
 
+def two_branches(x):
+    if x[0] > 0:
+        return x[:3] * x[1] if x[1] > 0 else np.array([x[2] * x[3], x[0], 1.0])
+    return x[1:4] ** 2 + x[0]
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_all_parts_tell_the_branch_that_is_taken(order):
+    """In whatever order branches were met, and however often they alternated."""
+    derivative = fdiff.jacobian if order == 1 else fdiff.hessian
+    f = two_branches if order == 1 else lambda x: np.sum(two_branches(x) ** 2)
+    sparse, dense = derivative(f, sparse=True), derivative(f)
+    for x in np.random.default_rng(0).normal(size=(60, 4)):
+        expected = dense(x)
+        entries = np.zeros(expected.shape)
+        entries[sparse.coordinates(x)] = sparse.data(x)
+        np.testing.assert_allclose(entries, expected, rtol=1e-12)
+        np.testing.assert_allclose(sparse(x).toarray(), expected, rtol=1e-12)
+        assert not np.any(expected[~sparse.pattern(x).toarray()])
+
+
+def test_half_precision_has_values_alone():
+    """SciPy would make an array that none of its functions takes."""
+    x, slopes = np.ones(3, np.float16), fdiff.jacobian(np.square, sparse=True)
+    assert slopes.data(x).dtype == np.float16
+    assert slopes.pattern(x).nnz == 3
+    with pytest.raises(DtypeError, match="no sparse arrays of float16"):
+        slopes(x)
+
+
 # --- beside other operators -----------------------------------------------------------------------
 
 
