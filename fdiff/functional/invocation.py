@@ -30,7 +30,7 @@ from ..dispatch.plans import (
 )
 from ..dispatch.program import MakePlan, Program, program_of
 from ..dispatch.variant import Variant
-from ..errors import called
+from ..errors import FdiffError, called
 from ..ops.kink_marks import kink_search
 from ..primitive import HOOKS
 from ..process import anomaly_watch, observation
@@ -172,8 +172,8 @@ def _invoke_special(
         return program.run(f, call, (variant, arrays), vectors), variant, arrays
     except GuardMiss:
         pass
-    except (ArithmeticError, IndexError, ValueError):
-        if variant.guards_hold(arrays):
+    except (ArithmeticError, FdiffError, IndexError, ValueError):
+        if variant.guards_hold(arrays):  # else it may be about a branch that is not taken
             raise
     # The guards are not evaluated again with the plan: near a tie a kernel may round to the other
     # side than the check did, and no variant would hold.

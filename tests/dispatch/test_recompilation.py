@@ -13,6 +13,7 @@ import pytest
 from user_code import nist
 
 import fdiff
+from fdiff.errors import VectorError
 
 
 @pytest.fixture(autouse=True)
@@ -188,3 +189,16 @@ def test_the_tier_can_be_fixed(monkeypatch: pytest.MonkeyPatch) -> None:
     before = compiled()
     fdiff.jit(lambda x: x * 3.25 + np.cos(x) ** 3)(np.ones(4))
     assert compiled() == before
+
+
+def test_a_vector_is_compared_with_the_outputs_of_the_branch_that_is_taken():
+    def squares_or_cubes(x):
+        return x[:2] ** 2 if x[0] > 0 else x**3
+
+    pull, x = fdiff.vjp(squares_or_cubes), np.array([1.0, 2.0, 3.0])
+    for positive in (True, False, True, False, True, True, False, False, True):
+        point, size = (x, 2) if positive else (-x, 3)
+        expected = [2.0, 4.0, 0.0] if positive else [3.0, 12.0, 27.0]
+        np.testing.assert_array_equal(pull(point, np.ones(size))[1], expected)
+        with pytest.raises(VectorError, match=rf"should be \({size},\) but got \({5 - size},\)"):
+            pull(point, np.ones(5 - size))

@@ -14,7 +14,7 @@ import scipy.optimize
 import scipy.sparse as sp
 
 import fdiff
-from fdiff.errors import DtypeError, InputError, StrictError
+from fdiff.errors import DtypeError, InputError, StrictError, StructureError
 from fdiff.functional import sparse_plans
 from fdiff.transforms.terms import sparse_tapes
 
@@ -344,6 +344,17 @@ def test_all_parts_tell_the_branch_that_is_taken(order):
         np.testing.assert_allclose(entries, expected, rtol=1e-12)
         np.testing.assert_allclose(sparse(x).toarray(), expected, rtol=1e-12)
         assert not np.any(expected[~sparse.pattern(x).toarray()])
+
+
+def test_a_branch_that_is_not_taken_refuses_nothing(monkeypatch):
+    monkeypatch.setattr(sparse_tapes, "DENSE", 10)
+    slopes = fdiff.jacobian(lambda x: x * x if x[0] > 0 else x[np.argsort(x)], sparse=True)
+    for taken in (True, False, True, False, True, True, False, False, True):
+        if taken:
+            assert slopes(abs(X)).nnz == 5
+        else:
+            with pytest.raises(StructureError, match="cannot be told"):
+                slopes(-abs(X))
 
 
 def test_half_precision_has_values_alone():
