@@ -363,6 +363,8 @@ def _kept_by(f: Function) -> tuple[_Programs, object]:
     """
     if isinstance(f, OwnsPrograms):
         return f.programs, None
+    if type(f).__hash__ is None:  # its program, which holds it, is that of one prepared function
+        return OrderedDict(), None
     owner, name = (f.__self__, f.__func__) if isinstance(f, MethodType) else (f, None)
     programs = _of_objects.get(owner)
     if programs is None:

@@ -15,6 +15,7 @@ import fdiff.intact_numpy as np
 import fdiff.intact_scipy as scipy
 
 from ..errors import InputError, failure
+from ..process.forking import no_fork
 from .evaluations import SolveReport
 from .iterations import Iterations, iterations_shown
 
@@ -186,7 +187,8 @@ def _module(call: str) -> Any:
     """Cyipopt or ipyopt."""
     for name in ("cyipopt", "ipyopt"):
         try:
-            return importlib.import_module(name)
+            with no_fork:
+                return importlib.import_module(name)
         except ImportError:
             continue
     raise ImportError(f"{call}: neither cyipopt nor ipyopt is installed.\n{INSTALL}")

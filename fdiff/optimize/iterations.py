@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..errors import InputError, failure, shown
+from ..process.forking import no_fork
 from ..process.progress import Stage
 
 CHOICES = "Write progress=None for a line after two seconds, False for none, or 'tqdm'."
@@ -39,7 +40,8 @@ def iterations_shown(progress: object, call: str) -> Generator[Iterations]:
     bar: Any = None
     if progress == "tqdm":
         try:
-            bar = importlib.import_module("tqdm.auto").tqdm(desc=call, unit="iteration")
+            with no_fork:
+                bar = importlib.import_module("tqdm.auto").tqdm(desc=call, unit="iteration")
         except ImportError:
             fact = "progress='tqdm' needs tqdm, which is not installed."
             raise failure(InputError, call, fact, "Run `pip install tqdm`.") from None

@@ -15,6 +15,7 @@ from dask.utils import funcname
 import fdiff
 from fdiff.capture.data import TAKE_VALUES
 from fdiff.errors import InputError, TraceError
+from fdiff.trace.trace_stack import occupied
 
 X = np.arange(1.0, 4.0)
 
@@ -35,6 +36,12 @@ def loss_of(scale):
         return np.sum(scale * x**3)
 
     return loss
+
+
+@pytest.fixture(autouse=True)
+def _nobody_asked_for_errors_at_kinks(monkeypatch):
+    """After `fdiff.kinks("raise")`, by another test, a process has no fast path."""
+    monkeypatch.delitem(occupied, "kinks", raising=False)
 
 
 def hot(prepared, args):

@@ -113,7 +113,9 @@ def test_the_class_has_its_own_text():
 
 
 def test_dir_lists_public_names_alone():
-    assert set(dir(fdiff)) == {*fdiff.__all__, "autograd", "profiler", "__version__"}
+    assert set(dir(fdiff)) == {
+        *(*fdiff.__all__, "autograd", "optimize", "profiler", "__version__"),
+    }
 
 
 def test_the_repr_says_which_tier_runs_and_why(monkeypatch):

@@ -464,6 +464,8 @@ def test_pickles_compiled_kernels_and_signatures():
     assert str(slopes.__signature__).startswith("(x)")
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:RuntimeWarning")  # of JAX, which other tests import
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # of Python, where threads run
 def test_threads_and_forks():
     slopes = fdiff.jacobian(lambda x: np.sin(x[1:]) * x[:-1], sparse=True)
     expected = fdiff.jacobian(lambda x: np.sin(x[1:]) * x[:-1])(X)
