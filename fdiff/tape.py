@@ -76,6 +76,12 @@ class Tape:
         """Whether the user made one of its operations, which may be dropped and then are freed."""
         return any(is_transient(node.primitive, node.params) for node in self.nodes)
 
+    @cached_property
+    def constant_bytes(self) -> int:
+        """How much memory the arrays take that are part of the tape."""
+        values = [node.value for node in self.nodes if node.primitive is CONSTANT]
+        return sum(value.nbytes for value in values if value is not None)
+
     def __hash__(self) -> int:
         return self._hash
 

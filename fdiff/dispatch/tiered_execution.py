@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
 _RUN_BY = {"interpret": "interpreted", "evaluate": "evaluated", "compile": "compiled"}
 KEPT = 256  # runners remembered, the least recently used dropped first
+LARGE = 1 << 18  # bytes of arrays of a tape, beyond which its runner is not remembered
 
 
 class Runner:
@@ -261,8 +262,8 @@ class Runner:
 
 
 _runners: OrderedDict[tuple[Tape, str], Runner] = OrderedDict()
-# Of tapes with operations that the user made, by the hash of what is equal in those that share one:
-# they are freed with the last plan that runs them.
+# Of tapes with operations that the user made, or with large arrays, by the hash of what is equal in
+# those that share one: they are freed with the last plan that runs them.
 _transient: WeakValues[int, Runner] = WeakValues()
 
 
@@ -274,7 +275,7 @@ def runner(tape: Tape, compiler: str = "") -> Runner:
         with suppress(KeyError):  # another thread may just have dropped it
             _runners.move_to_end(key)
         return found
-    if tape.transient:
+    if tape.transient or tape.constant_bytes > LARGE:
         made = _of_transient(key)
         if made is None:
             made = _transient[hash(key)] = Runner(tape, compiler)

@@ -12,7 +12,7 @@ from fdiff.intact_scipy import sparse as sp
 
 from ..arraytype import ArrayType
 from ..attributes import cached_property
-from ..bounded_cache import WeakValues, keep
+from ..bounded_cache import WeakValues
 from ..device_arrays import CPU, DeviceArray
 from ..dispatch.plans import Arrays, OperatorPlan, PlanStep, Run
 from ..dispatch.program import deriving
@@ -199,10 +199,12 @@ class SparsePlan(OperatorPlan):
         return [step for _, step in self._steps]
 
     def attributes(self, block: SparseBlock, kind: type) -> dict[str, object]:
-        """What arrays of a block share."""
+        """What arrays of a block share, as long as its structure is kept."""
         known = self._attributes.get(id(block))
         if known is None or known[0] is not block:
-            known = keep(self._attributes, id(block), (block, _attributes(block, kind)), 64)
+            kept = {id(b) for found in self.structures.kept for b in found.blocks}
+            self._attributes = {k: pair for k, pair in self._attributes.items() if k in kept}
+            known = self._attributes[id(block)] = (block, _attributes(block, kind))
         return known[1]
 
     @cached_property
