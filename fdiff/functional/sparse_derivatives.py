@@ -107,12 +107,12 @@ def _derivative(
     operator: Callable[[str], SparseOperator], f: Function, inputs: object, argnums: object
 ) -> object:
     """The sparse derivative at `inputs`; with `inputs` left out, the prepared function."""
-    one = operator("array")
-    check_callable(f, one.name)
+    whole = operator("array")
+    check_callable(f, whole.name)
     if inputs is LEFT_OUT:
-        return one.prepared(f, check_argnums(argnums, f, one.name))
-    refuse_recorded(inputs, called(one.name, f))
-    return immediate_call(one, f, inputs, argnums)
+        return whole.prepared(f, check_argnums(argnums, f, whole.name))
+    refuse_recorded(inputs, called(whole.name, f))
+    return immediate_call(whole, f, inputs, argnums)
 
 
 def sparse_jacobian(

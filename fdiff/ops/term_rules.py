@@ -40,18 +40,18 @@ def entrywise(s: TermSweep, node: Node) -> list[LinearTerm]:
     """The op on each coefficient, in the place of its operand; zeros in the place of others that move."""
     moving = [k for k, a in enumerate(node.args) if s.moves(a)]
     numbers = all(s.constant(a) for k, a in enumerate(node.args) if k not in moving)
-    found = []
+    terms = []
     for q in moving:
         a = node.args[q]
         for term in s.terms_of(a) if numbers else s.eased(a):
             t = widened(term, s.type(a).shape, node.type.shape)
-            one = s.lift(ones_like(t, s.type(a).dtype))
+            factor = s.lift(ones_like(t, s.type(a).dtype))
             ids = [
-                one if k == q else s.lift(np.zeros((), s.type(b).dtype)) if k in moving else beside(s, b, t)
+                factor if k == q else s.lift(np.zeros((), s.type(b).dtype)) if k in moving else beside(s, b, t)
                 for k, b in enumerate(node.args)
             ]
-            found.append(t._replace(coef=apply(node.primitive, *ids, **dict(node.params))))
-    return found
+            terms.append(t._replace(coef=apply(node.primitive, *ids, **dict(node.params))))
+    return terms
 
 
 def beside(s: TermSweep, arg: int, term: LinearTerm) -> TracedArray:
@@ -81,8 +81,8 @@ def subtracted(s: TermSweep, node: Node) -> list[LinearTerm]:
     """Those of the first operand, and those of the second with the other sign."""
     a, b = node.args
     shape = node.type.shape
-    found = [widened(t, s.type(a).shape, shape) for t in s.terms_of(a)] if s.moves(a) else []
-    return found + ([_negated(s, widened(t, s.type(b).shape, shape), node) for t in s.terms_of(b)] if s.moves(b) else [])
+    terms = [widened(t, s.type(a).shape, shape) for t in s.terms_of(a)] if s.moves(a) else []
+    return terms + ([_negated(s, widened(t, s.type(b).shape, shape), node) for t in s.terms_of(b)] if s.moves(b) else [])
 
 
 def negated(s: TermSweep, node: Node) -> list[LinearTerm]:
@@ -97,12 +97,12 @@ def multiplied(s: TermSweep, node: Node) -> list[LinearTerm]:
     """A product with what does not move: no factor 1 is multiplied in."""
     k = int(not s.moves(node.args[0]))
     a, b = node.args[k], node.args[1 - k]
-    found = []
+    terms = []
     for term in s.terms_of(a) if s.constant(b) else s.eased(a):
         t = widened(term, s.type(a).shape, node.type.shape)
         factor = beside(s, b, t)
-        found.append(t._replace(coef=factor if t.coef is None else np.multiply(t.coef, factor)))
-    return found
+        terms.append(t._replace(coef=factor if t.coef is None else np.multiply(t.coef, factor)))
+    return terms
 
 
 # --- ops that move entries -----------------------------------------------------------------------
@@ -110,27 +110,27 @@ def multiplied(s: TermSweep, node: Node) -> list[LinearTerm]:
 
 def moved(s: TermSweep, arg: int, where: np.ndarray) -> list[Entries]:
     """The entries of a node whose row `r` goes to ``where[r]``, or nowhere if that is below zero."""
-    found = []
+    lists = []
     for entries in s.listed(s.terms_of(arg), s.type(arg)):
         rows = where[entries.rows]
         there = np.flatnonzero(rows >= 0)
         if len(there) == len(rows):
-            found.append(entries._replace(rows=rows))
+            lists.append(entries._replace(rows=rows))
         elif len(there):
-            found.append(entries.at(there, rows[there]))
-    return found
+            lists.append(entries.at(there, rows[there]))
+    return lists
 
 
 def sliced(s: TermSweep, node: Node) -> list[LinearTerm]:
     named: dict[str, Any] = dict(node.params)
     runs = list(zip(named["starts"], named["sizes"], named["steps"], strict=True))
-    found = []
+    terms = []
     for term in s.terms_of(node.args[0]):
         met = [common(run, own) for run, own in zip(runs, term.rows, strict=True)]
         both = [m for m in met if m is not None]
         if len(both) == len(met):
-            found.append(term.of_runs(tuple([rows for rows, _ in both]), [own for _, own in both]))
-    return found
+            terms.append(term.of_runs(tuple([rows for rows, _ in both]), [own for _, own in both]))
+    return terms
 
 
 def unsliced(s: TermSweep, node: Node) -> list[LinearTerm]:
@@ -147,38 +147,38 @@ def updated(s: TermSweep, node: Node) -> list[LinearTerm]:
     for start, n, step in zip(named["starts"], sizes, named["steps"], strict=True):
         runs.append((start, n, step) if step > 0 else (start + (n - 1) * step, n, -step))
     region = tuple(runs)
-    found: list[LinearTerm] = []
+    terms: list[LinearTerm] = []
     if s.moves(base):
         if any(step > FAR for _, _, step in region):
             where = s.grid(node.type.shape).copy()
             where[key_of(region)] = -1
-            found = s.cut(moved(s, base, where.reshape(-1)), node.type)
+            terms = s.cut(moved(s, base, where.reshape(-1)), node.type)
         else:
-            found = [left for t in s.terms_of(base) for left in (without(t, region) if prod(sizes) else [t])]
+            terms = [left for t in s.terms_of(base) for left in (without(t, region) if prod(sizes) else [t])]
     if s.moves(part):
-        found = found + [placed(t, named["starts"], named["steps"]) for t in s.terms_of(part)]
-    return found
+        terms = terms + [placed(t, named["starts"], named["steps"]) for t in s.terms_of(part)]
+    return terms
 
 
 def concatenated(s: TermSweep, node: Node) -> list[LinearTerm]:
-    axis, at, found = node.param("axis"), 0, []
+    axis, at, terms = node.param("axis"), 0, []
     count = node.type.ndim
     for a in node.args:
         if s.moves(a):
             starts = tuple([at if k == axis else 0 for k in range(count)])
-            found += [placed(t, starts, (1,) * count) for t in s.terms_of(a)]
+            terms += [placed(t, starts, (1,) * count) for t in s.terms_of(a)]
         at += s.type(a).shape[axis]
-    return found
+    return terms
 
 
 def transposed(s: TermSweep, node: Node) -> list[LinearTerm]:
     axes = node.param("axes")
-    found = []
+    terms = []
     for t in s.terms_of(node.args[0]):
         order = (*axes, *range(len(axes), t.cols.ndim))
         rows = tuple([t.rows[a] for a in axes])
-        found.append(t.changed(rows, lambda a, order=order: np.transpose(a, order)))
-    return found
+        terms.append(t.changed(rows, lambda a, order=order: np.transpose(a, order)))
+    return terms
 
 
 def reshaped(s: TermSweep, node: Node) -> list[LinearTerm]:
@@ -186,9 +186,9 @@ def reshaped(s: TermSweep, node: Node) -> list[LinearTerm]:
     (a,) = node.args
     source, target = s.type(a).shape, node.type.shape
     groups = axis_groups(source, target)
-    found = [None if groups is None else _reshaped(t, source, target, groups) for t in s.terms_of(a)]
-    terms = [t for t in found if t is not None]
-    return terms if len(terms) == len(found) else s.cut(s.listed(s.terms_of(a), s.type(a)), node.type)
+    parts = [None if groups is None else _reshaped(t, source, target, groups) for t in s.terms_of(a)]
+    terms = [t for t in parts if t is not None]
+    return terms if len(terms) == len(parts) else s.cut(s.listed(s.terms_of(a), s.type(a)), node.type)
 
 
 Groups = list[tuple[list[int], list[int]]]
@@ -199,7 +199,7 @@ def axis_groups(source: Shape, target: Shape) -> Groups | None:
     if not (prod(source) and prod(target)):
         return None
     i = j = 0
-    found: Groups = []
+    groups: Groups = []
     while i < len(source) or j < len(target):
         first, second, n, m = [], [], 1, 1
         if i < len(source):
@@ -213,8 +213,8 @@ def axis_groups(source: Shape, target: Shape) -> Groups | None:
             else:
                 second.append(j)
                 m, j = m * target[j], j + 1
-        found.append((first, second))
-    return found
+        groups.append((first, second))
+    return groups
 
 
 def _reshaped(term: LinearTerm, source: Shape, target: Shape, groups: Groups) -> LinearTerm | None:
@@ -283,9 +283,9 @@ def scattered(s: TermSweep, node: Node) -> list[LinearTerm]:
     flat = s.grid(node.type.shape)[tuple(positive_indices(s, args, node.type.shape))].reshape(-1)
     last = np.full(size, -1)
     last[flat] = np.arange(len(flat))
-    found: list[Entries] = []
+    lists: list[Entries] = []
     if s.moves(base):
-        found = moved(s, base, np.where(last < 0, s.grid((size,)), -1))
+        lists = moved(s, base, np.where(last < 0, s.grid((size,)), -1))
     if s.moves(part):
-        found = found + moved(s, part, np.where(last[flat] == np.arange(len(flat)), flat, -1))
-    return s.cut(found, node.type)
+        lists = lists + moved(s, part, np.where(last[flat] == np.arange(len(flat)), flat, -1))
+    return s.cut(lists, node.type)

@@ -103,14 +103,14 @@ def _factor(
         left = [x for x in target if x in own or x in others]
         spell = "".join
         if coef is None:
-            made = np.einsum(f"{spell(others)}->{spell(left)}", other)
+            product = np.einsum(f"{spell(others)}->{spell(left)}", other)
         else:
-            made = np.einsum(f"{spell(own)},{spell(others)}->{spell(left)}", coef, other)
-        made = _arranged(made, left, target)
+            product = np.einsum(f"{spell(own)},{spell(others)}->{spell(left)}", coef, other)
+        product = _arranged(product, left, target)
     else:
-        made = _arranged(other, others, target)
-        made = made if coef is None else _arranged(coef, own, target) * made
-    return s.lift(made if times == 1 else made * times)
+        product = _arranged(other, others, target)
+        product = product if coef is None else _arranged(coef, own, target) * product
+    return s.lift(product if times == 1 else product * times)
 
 
 def _arranged(array: Any, labels: Sequence[str], target: Sequence[str]) -> Any:
@@ -131,21 +131,21 @@ def cumulated(s: TermSweep, node: Node) -> list[LinearTerm]:
     n, terms = shape[axis], s.terms_of(node.args[0])
     if all(t.cols.shape[axis] == 1 and t.rows[axis] == (0, n, 1) for t in terms):
         return [t._replace(coef=_accumulated(s, t, node, axis, n)) for t in terms]
-    found = []
+    lists = []
     for entries in s.listed(terms, node.type):
         at = np.unravel_index(entries.rows, shape)[axis]
         count = at + 1 if named["reverse"] else n - at
         places = np.repeat(np.arange(len(at)), count)
         steps = np.arange(len(places)) - np.repeat(np.cumsum(count) - count, count)
         steps = -steps if named["reverse"] else steps
-        found.append(entries.at(places, entries.rows[places] + steps * prod(shape[axis + 1 :])))
-    return s.cut(found, node.type)
+        lists.append(entries.at(places, entries.rows[places] + steps * prod(shape[axis + 1 :])))
+    return s.cut(lists, node.type)
 
 
 def _accumulated(s: TermSweep, t: LinearTerm, node: Node, axis: int, n: int) -> TracedArray:
-    one: Any = s.lift(ones_like(t, node.type.dtype))
-    full = tuple([n if k == axis else m for k, m in enumerate(one.shape)])
-    return apply(node.primitive, np.broadcast_to(one, full), **dict(node.params))
+    factor: Any = s.lift(ones_like(t, node.type.dtype))
+    full = tuple([n if k == axis else m for k, m in enumerate(factor.shape)])
+    return apply(node.primitive, np.broadcast_to(factor, full), **dict(node.params))
 
 
 def sparse_product(s: TermSweep, node: Node) -> list[LinearTerm]:

@@ -150,7 +150,7 @@ def without(term: LinearTerm, region: Rows) -> list[LinearTerm]:
     inner = [both[1] for both in met if both is not None]
     if len(inner) < len(met):
         return [term]
-    found: list[LinearTerm] = []
+    outer: list[LinearTerm] = []
     runs: list[Run] = [(0, n, 1) for _, n, _ in term.rows]
     for k, (at, n, step) in enumerate(inner):
         end = at + (n - 1) * step + 1
@@ -160,9 +160,9 @@ def without(term: LinearTerm, region: Rows) -> list[LinearTerm]:
             if run[1] > 0:
                 runs[k] = run
                 rows = [(a + d * j, m, d * q if m > 1 else 1) for (a, _, d), (j, m, q) in zip(term.rows, runs, strict=True)]
-                found.append(term.of_runs(tuple(rows), runs))
+                outer.append(term.of_runs(tuple(rows), runs))
         runs[k] = (at, n, step)
-    return found
+    return outer
 
 
 def widened(term: LinearTerm, shape: Shape, target: Shape) -> LinearTerm:

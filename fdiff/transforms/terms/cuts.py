@@ -93,24 +93,24 @@ class Cuts:
 
     def _through(self, entries: Sequence[Entries], rows: int, dtype: np.dtype) -> list[Entries]:
         """The entries with respect to the seed, once the sources that they lead to are resolved."""
-        entries, found = [*entries], []
+        entries, resolved = [*entries], []
         while entries:
             source = max(e.source for e in entries)
             own = [e for e in entries if e.source == source]
             entries = [e for e in entries if e.source != source]
             if source == SEED:
-                found += own
+                resolved += own
             elif self.all[source].entries is None:
                 entries += self._added(own, self.all[source])
             elif (moved := self._renamed(own, source)) is not None:
-                found += moved
+                resolved += moved
             else:
-                found += self._multiplied(own, source, rows, dtype)
-        return found
+                resolved += self._multiplied(own, source, rows, dtype)
+        return resolved
 
     def _added(self, own: Sequence[Entries], cut: Cut) -> list[Entries]:
         """Entries of a source that is a sum, as those of what it adds."""
-        found = []
+        lists = []
         for e in own:
             for term, factor in cut.terms:
                 values = e.values
@@ -121,8 +121,8 @@ class Cuts:
                         else values * factor
                     )
                 cols = np.broadcast_to(term.cols, term.domain).reshape(-1)[e.cols]
-                found.append(Entries(e.rows, cols, values, term.source))
-        return found
+                lists.append(Entries(e.rows, cols, values, term.source))
+        return lists
 
     def _renamed(self, own: Sequence[Entries], source: int) -> list[Entries] | None:
         """Where entries of a source are only moved, and none twice: its entries in other rows."""
@@ -133,15 +133,15 @@ class Cuts:
         where[cols] = np.concatenate([e.rows for e in own])
         if np.count_nonzero(where >= 0) != len(cols):
             return None
-        found = []
+        lists = []
         for e in self._of_seed[source]:
             rows = where[e.rows]
             there = np.flatnonzero(rows >= 0)
             if len(there) == len(rows):
-                found.append(e._replace(rows=rows))
+                lists.append(e._replace(rows=rows))
             elif len(there):
-                found.append(e.at(there, rows[there]))
-        return found
+                lists.append(e.at(there, rows[there]))
+        return lists
 
     def listed(self, source: int) -> Listed:
         """The Jacobian of a source with respect to the seed, each place once."""
@@ -168,7 +168,7 @@ class Cuts:
             places = places_of(own, (rows, size))
             packed = filled(own, places.slots, len(places.cols), dtype)
             own = [Entries(places.rows, places.cols.astype(np.int64), packed, source)]
-        found = []
+        lists = []
         for e in own:
             low = starts[e.cols]
             count = starts[e.cols + 1] - low
@@ -177,8 +177,8 @@ class Cuts:
             self.products += len(places)
             left, right = taken(e.values, places), taken(values, at)
             both = left if right is None else right if left is None else left * right
-            found.append(Entries(e.rows[places], cols[at].astype(np.int64), both, SEED))
-        return found
+            lists.append(Entries(e.rows[places], cols[at].astype(np.int64), both, SEED))
+        return lists
 
 
 def _real_parts(e: Entries) -> list[Entries]:
@@ -197,7 +197,7 @@ def joined(entries: Sequence[Entries], dtype: np.dtype) -> list[Entries]:
     for e in entries:
         large = len(e.rows) > LARGE and isinstance(e.values, TracedArray)
         groups.setdefault((e.source, type(e.values), id(e) if large else 0), []).append(e)
-    found = []
+    lists = []
     for group in groups.values():
         rows, cols = (np.concatenate([e[k] for e in group]) for k in (0, 1))
         values = None
@@ -208,5 +208,5 @@ def joined(entries: Sequence[Entries], dtype: np.dtype) -> list[Entries]:
                     for e in group
                 ]
             )
-        found.append(group[0] if len(group) == 1 else Entries(rows, cols, values, group[0].source))
-    return found
+        lists.append(group[0] if len(group) == 1 else Entries(rows, cols, values, group[0].source))
+    return lists

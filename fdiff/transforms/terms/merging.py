@@ -27,9 +27,9 @@ class Merging:
         """The same sum in fewer terms."""
         if len(terms) < 2:
             return [*terms]
-        found = self._of_same_places(terms)
-        found = self._untied(found) if len(found) > 1 else found
-        return self._of_boxes(found) if len(found) > 1 else found
+        fewer = self._of_same_places(terms)
+        fewer = self._untied(fewer) if len(fewer) > 1 else fewer
+        return self._of_boxes(fewer) if len(fewer) > 1 else fewer
 
     def _one(self, term: LinearTerm) -> Any:
         return self.lift(ones_like(term, self.dtype))
@@ -42,14 +42,14 @@ class Merging:
         groups: dict[object, list[LinearTerm]] = {}
         for t in terms:
             groups.setdefault((t.source, t.rows, t.domain, t.cols.shape), []).append(t)
-        found: list[LinearTerm] = []
+        sums: list[LinearTerm] = []
         for group in groups.values():
             own: dict[object, LinearTerm] = {}
             for t in group:
                 key = self.maps.key(t.cols) if len(group) > 1 else None
                 own[key] = self._added(own[key], t) if key in own else t
-            found += own.values()
-        return found
+            sums += own.values()
+        return sums
 
     # --- tied axes --------------------------------------------------------------------------
 
@@ -58,7 +58,7 @@ class Merging:
         groups: dict[object, list[LinearTerm]] = {}
         for t in terms:
             groups.setdefault((t.source, t.rows), []).append(t)
-        found: list[LinearTerm] = []
+        untied: list[LinearTerm] = []
         for group in groups.values():
             kept, k = [*group], 0
             while k < len(kept):
@@ -69,8 +69,8 @@ class Merging:
                 else:
                     kept[j] = joint
                     del kept[k]
-            found += kept
-        return found
+            untied += kept
+        return untied
 
     def _tied(self, t: LinearTerm, u: LinearTerm) -> LinearTerm | None:
         """The sum of both, where columns of `t` go along an axis, of `u` along an extra one."""
@@ -87,8 +87,8 @@ class Merging:
                 if u.cols.shape[e] == n and self.maps.same(moved, u.cols):
                     shape = [n if a in (k, e) else 1 for a in range(u.cols.ndim)]
                     eye = np.eye(n, dtype=bool).reshape(shape)
-                    one = self._one(t)
-                    wide = np.reshape(one, (*one.shape[:e], 1, *one.shape[e:]))
+                    factor = self._one(t)
+                    wide = np.reshape(factor, (*factor.shape[:e], 1, *factor.shape[e:]))
                     alone = np.where(eye, wide, np.zeros((), self.dtype))  # no infinity times 0
                     return u._replace(coef=self.lift(self._one(u) + alone))
         return None
@@ -98,12 +98,12 @@ class Merging:
     def _of_boxes(self, terms: Sequence[LinearTerm]) -> list[LinearTerm]:
         """Terms of one affine map whose windows together are a box are one."""
         buckets: dict[object, list[tuple[LinearTerm, Affine]]] = {}
-        found: list[LinearTerm] = []
+        others: list[LinearTerm] = []
         many = len(terms) > MANY
         for t in terms:
             affine = self._affine(t)
             if affine is None or (many and None in affine.steps):
-                found.append(t)
+                others.append(t)
                 continue
             bucket = buckets.setdefault((t.source, affine.extra, affine.steps if many else ()), [])
             for k, (u, other) in enumerate(bucket):
@@ -113,7 +113,7 @@ class Merging:
                     break
             else:
                 bucket.append((t, affine))
-        return found + [t for bucket in buckets.values() for t, _ in bucket]
+        return others + [t for bucket in buckets.values() for t, _ in bucket]
 
     def _affine(self, t: LinearTerm) -> Affine | None:
         first = self.maps.first(t.cols)
@@ -171,9 +171,9 @@ class Merging:
 
     def _spread(self, t: LinearTerm, uneven: Sequence[int]) -> Any:
         """The coefficient of a term with all its entries along some axes."""
-        one = self._one(t)
-        shape = tuple([t.rows[k][1] if k in uneven else n for k, n in enumerate(one.shape)])
-        return one if one.shape == shape else np.broadcast_to(one, shape)
+        factor = self._one(t)
+        shape = tuple([t.rows[k][1] if k in uneven else n for k, n in enumerate(factor.shape)])
+        return factor if factor.shape == shape else np.broadcast_to(factor, shape)
 
 
 def _padded(coef: Any, rows: Rows, box: Rows, uneven: Sequence[int]) -> Any:
@@ -207,7 +207,7 @@ def _joint_steps(
     rows: Rows, steps: Sequence[int | None], others: Rows, beside: Sequence[int | None]
 ) -> list[int] | None:
     """The steps of a map, from those of two parts; None where they differ or are not known."""
-    found: list[int] = []
+    joint: list[int] = []
     for own, a, other, b in zip(rows, steps, others, beside, strict=True):
         step = b if a is None else a
         if step is None:
@@ -216,5 +216,5 @@ def _joint_steps(
             step = 0
         if (a is not None and a != step) or (b is not None and b != step):
             return None
-        found.append(step)
-    return found
+        joint.append(step)
+    return joint

@@ -169,10 +169,10 @@ class _Derivation:
                         places.append(at[0] * len(self.asked.wrt) + at[1])
             tape = simplify(trace.builder.finish([trace.lift(values) for values in data]))
         self.frozen.append(frozen)
-        found = StructureFacts(self.mode, sum(map(len, sweep.terms.values())), sweep.cuts.products)
-        found.cuts = [cut.line for cut in sweep.cuts.all]
-        found.price = sweep.entries + sweep.cuts.products
-        self.facts.add(found)
+        facts = StructureFacts(self.mode, sum(map(len, sweep.terms.values())), sweep.cuts.products)
+        facts.cuts = [cut.line for cut in sweep.cuts.all]
+        facts.price = sweep.entries + sweep.cuts.products
+        self.facts.add(facts)
         self.parts.append(_Part(tape, places, blocks))
 
     def _block(self, sweep: LinearSweep, node: int, o: int, i: int) -> tuple[Any, Any]:
@@ -260,14 +260,14 @@ class _Derivation:
 
 def _lower(entries: Sequence[Entries]) -> list[Entries]:
     """The entries of the lower triangle."""
-    found: list[Entries] = []
+    lists: list[Entries] = []
     for e in entries:
         places = np.flatnonzero(e.rows >= e.cols)
         if len(places) == len(e.rows):
-            found.append(e)
+            lists.append(e)
         elif len(places):
-            found.append(e.at(places, e.rows[places]))
-    return found
+            lists.append(e.at(places, e.rows[places]))
+    return lists
 
 
 def _transposed(entries: Sequence[Entries]) -> list[Entries]:
@@ -297,17 +297,17 @@ def sparse_tape(tape: Tape, asked: Asked, known: Known) -> SparseTape:
     if asked.hessian or asked.mode != "auto":
         return _finished(_derived(tape, asked, known, "forward" if asked.hessian else asked.mode))
     try:
-        found = _derived(tape, asked, known, first)
+        derivation = _derived(tape, asked, known, first)
     except _REFUSALS as error:
         with suppress(*_REFUSALS):
             return _finished(_derived(tape, asked, known, other))
         raise error from None
-    stored = sum(len(block.indices) for part in found.parts for block in part.blocks)
-    if found.facts.products or found.facts.listed > WORTH * stored:
+    stored = sum(len(block.indices) for part in derivation.parts for block in part.blocks)
+    if derivation.facts.products or derivation.facts.listed > WORTH * stored:
         with suppress(*_REFUSALS):
             second = _derived(tape, asked, known, other)
-            found = second if second.facts.price < found.facts.price else found
-    return _finished(found)
+            derivation = second if second.facts.price < derivation.facts.price else derivation
+    return _finished(derivation)
 
 
 def _derived(tape: Tape, asked: Asked, known: Known, mode: str) -> _Derivation:
@@ -318,12 +318,14 @@ def _derived(tape: Tape, asked: Asked, known: Known, mode: str) -> _Derivation:
         raise StructureError(message(UNNAMED, fact, WAY, error.line)) from None
 
 
-def _finished(found: _Derivation) -> SparseTape:
+def _finished(derivation: _Derivation) -> SparseTape:
     """All blocks in one tape; those that no sweep gives have no entries."""
-    tape, asked = found.tape, found.asked
+    tape, asked = derivation.tape, derivation.asked
     width = len(asked.wrt)
     by_place = {
-        p: block for part in found.parts for p, block in zip(part.places, part.blocks, strict=True)
+        p: block
+        for part in derivation.parts
+        for p, block in zip(part.places, part.blocks, strict=True)
     }
     blocks: list[SparseBlock] = []
     for o, out in enumerate(tape.output_types):
@@ -336,35 +338,40 @@ def _finished(found: _Derivation) -> SparseTape:
     types = [
         ArrayType((len(b.indices),), t.dtype) for b, t in zip(blocks, asked.types, strict=True)
     ]
-    places = [p for part in found.parts for p in part.places]
-    whole = assembled(tape, [part.tape for part in found.parts], places, types)
+    places = [p for part in derivation.parts for p in part.places]
+    whole = assembled(tape, [part.tape for part in derivation.parts], places, types)
     whole = converted(simplify(checkpoints_inlined(whole)), types)
-    pins = {k: a.tobytes() for frozen in found.frozen for k, a in frozen.pins.items()}
-    index, values = _index_tape(found)
-    lasting = not any(frozen.lacks for frozen in found.frozen)
-    found.facts.stored = sum(len(b.indices) for b in blocks)
+    pins = {k: a.tobytes() for frozen in derivation.frozen for k, a in frozen.pins.items()}
+    index, values = _index_tape(derivation)
+    lasting = not any(frozen.lacks for frozen in derivation.frozen)
+    derivation.facts.stored = sum(len(b.indices) for b in blocks)
     if TAPES in dumped():
-        sys.stderr.write("\n".join(["--- terms and cuts", *found.facts.rows(), f"{whole}\n"]))
-    return SparseTape(whole, blocks, found.facts, pins, index, values, lasting)
+        sys.stderr.write("\n".join(["--- terms and cuts", *derivation.facts.rows(), f"{whole}\n"]))
+    return SparseTape(whole, blocks, derivation.facts, pins, index, values, lasting)
 
 
-def _index_tape(found: _Derivation) -> tuple[Tape | None, tuple[bytes, ...]]:
+def _index_tape(derivation: _Derivation) -> tuple[Tape | None, tuple[bytes, ...]]:
     """What computes the index arrays that rest on floats, and the values they have now."""
     tapes: list[Tape] = []
     values: list[bytes] = []
-    for frozen in found.frozen:
+    for frozen in derivation.frozen:
         if frozen.computed:
             tapes.append(prune(frozen.tape, [*frozen.computed]))
             values += [array.tobytes() for array in frozen.computed.values()]
     if not tapes:
         return None, ()
     with SimplifyingTrace("jacobian") as trace:
-        inputs = [TracedArray(trace, trace.builder.input(t), t) for t in found.tape.input_types]
+        inputs = [
+            TracedArray(trace, trace.builder.input(t), t) for t in derivation.tape.input_types
+        ]
         outs: list[int] = []
         for tape in tapes:
             seeds = [
                 trace.lift(np.zeros(t.shape, t.dtype)) for t in tape.input_types[len(inputs) :]
             ]
-            given = [*inputs, *[TracedArray(trace, s, trace.builder.type(s)) for s in seeds]]
-            outs += [out.id for out in splice(tape, given, trace)]
+            arguments = [
+                *inputs,
+                *[TracedArray(trace, s, trace.builder.type(s)) for s in seeds],
+            ]
+            outs += [out.id for out in splice(tape, arguments, trace)]
         return trace.builder.finish(outs), tuple(values)

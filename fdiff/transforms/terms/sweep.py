@@ -158,10 +158,10 @@ class LinearSweep:
         return self.builder.nodes[self.values[i]].primitive is CONSTANT
 
     def index(self, i: int) -> np.ndarray:
-        found = self.frozen.of(i)
-        if found is None:
+        value = self.frozen.of(i)
+        if value is None:
             raise OpaqueError
-        return found
+        return value
 
     def terms_of(self, i: int) -> list[LinearTerm]:
         return self.terms[i]
@@ -217,7 +217,7 @@ class LinearSweep:
 
     def listed(self, terms: Sequence[LinearTerm], type_: ArrayType) -> list[Entries]:
         """The entries of terms: rows, columns and values of each."""
-        found = []
+        lists = []
         for t in terms:
             domain, count = t.domain, len(t.rows)
             self.check(prod(domain))
@@ -226,8 +226,8 @@ class LinearSweep:
             rows = rows.reshape((*rows.shape, *(1,) * (len(domain) - count)))
             flat = [np.broadcast_to(a, domain).reshape(-1) for a in (rows, t.cols)]
             values = None if t.coef is None else self._flat(t.coef, domain)
-            found.append(Entries(flat[0], flat[1], values, t.source))
-        return joined(found, type_.dtype) if len(found) > MANY else found
+            lists.append(Entries(flat[0], flat[1], values, t.source))
+        return joined(lists, type_.dtype) if len(lists) > MANY else lists
 
     def _flat(self, coef: TracedArray, domain: Shape) -> object:
         value = self.builder.nodes[coef.id].value
