@@ -95,8 +95,9 @@ class Problem(ProblemFunctions):
         """
         call = f"{self.name}.minimize"
         x = vector(x0, "x0", call)
-        self.compile(x)
-        return minimize(self, x, method, progress, tol=tol, options=options, callback=callback)
+        with self.lock:
+            self.compile(x)
+            return minimize(self, x, method, progress, tol=tol, options=options, callback=callback)
 
     @public
     def ipopt(
@@ -119,8 +120,9 @@ class Problem(ProblemFunctions):
         """
         call = f"{self.name}.ipopt"
         x = vector(x0, "x0", call)
-        self.compile(x)
-        return solve(self, x, options or {}, warm_start, callback, progress)
+        with self.lock:
+            self.compile(x)
+            return solve(self, x, options or {}, warm_start, callback, progress)
 
     @public
     def callbacks(self) -> IpoptCallbacks:

@@ -14,6 +14,7 @@ from ..functional.jacobians import jacobian
 from ..functional.options import check_callable
 from ..functional.programs import jit
 from ..process.progress import Stage
+from ..process.turns import TurnLock
 from ..tracebacks import public
 from .evaluations import Evaluation, SolveReport, SparseEvaluation, compile_or_call, no_entries
 from .functions import lagrangian_of, with_arguments
@@ -50,6 +51,7 @@ class ProblemFunctions:
         self.size = 0
         self.report: SolveReport | None = None
         self.evaluations: dict[str, Any] = {}  # `Evaluation`, by the name of the function
+        self.lock = TurnLock()  # evaluations keep a point and its value: threads take turns
 
     def __repr__(self) -> str:
         state = f"{self.size} variables, {self.rows} constraints" if self.size else "not compiled"
@@ -61,7 +63,7 @@ class ProblemFunctions:
         x = vector(x0, "x0", f"{self.name}.compile")
         if x.size == self.size:
             return self
-        with Stage("preparing", self.name):
+        with self.lock, Stage("preparing", self.name):
             self._prepare(x)
         return self
 
@@ -103,25 +105,28 @@ class ProblemFunctions:
     @public
     def value_and_grad(self, x: object) -> tuple[float, np.ndarray]:
         """The objective and its gradient, an array like `x`."""
-        point = self._at(x, "value_and_grad")
-        value, gradient = self.evaluations["value_and_grad"].fresh(point)
-        return float(value.item()), gradient.copy()
+        with self.lock:
+            point = self._at(x, "value_and_grad")
+            value, gradient = self.evaluations["value_and_grad"].fresh(point)
+            return float(value.item()), gradient.copy()
 
     @public
     def constraints(self, x: object) -> np.ndarray:
         """The constraints as a vector."""
-        point = self._at(x, "constraints")
-        return self.evaluations["constraints"].fresh(point).copy() if self.rows else np.zeros(0)
+        with self.lock:
+            point = self._at(x, "constraints")
+            return self.evaluations["constraints"].fresh(point).copy() if self.rows else np.zeros(0)
 
     @public
     def jacobian(self, x: object) -> Any:
         """The Jacobian of the constraints, a ``csr_array`` of shape (constraints, variables)."""
-        point = self._at(x, "jacobian")
-        if not self.rows:
-            return no_entries(0, self.size)
-        entries = self.evaluations["jacobian"]
-        entries.restart()
-        return entries.matrix(point)
+        with self.lock:
+            point = self._at(x, "jacobian")
+            if not self.rows:
+                return no_entries(0, self.size)
+            entries = self.evaluations["jacobian"]
+            entries.restart()
+            return entries.matrix(point)
 
     @public
     def hessian(self, x: object, multipliers: object = None, objective_factor: float = 1.0) -> Any:
@@ -129,13 +134,14 @@ class ProblemFunctions:
 
         The Lagrangian is ``objective_factor * objective(x) + multipliers @ constraints(x)``.
         """
-        point = self._at(x, "hessian")
-        weights = np.zeros(self.rows)
-        if multipliers is not None and self.rows:
-            weights = vector(multipliers, "multipliers", f"{self.name}.hessian", self.rows)
-        entries = self.evaluations["hessian"]
-        entries.restart()
-        return entries.matrix(point, weights, np.asarray(float(objective_factor)))
+        with self.lock:
+            point = self._at(x, "hessian")
+            weights = np.zeros(self.rows)
+            if multipliers is not None and self.rows:
+                weights = vector(multipliers, "multipliers", f"{self.name}.hessian", self.rows)
+            entries = self.evaluations["hessian"]
+            entries.restart()
+            return entries.matrix(point, weights, np.asarray(float(objective_factor)))
 
     def restart(self) -> None:
         """Forget points and counts of all functions, at the begin of a solve."""

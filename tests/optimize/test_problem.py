@@ -1,5 +1,8 @@
 """`fdiff.optimize.Problem`: derivatives, one evaluation a point, and what SciPy's methods get."""
 
+import sys
+import threading
+
 import numpy as np
 import pytest
 from optimal_power_flow import OPTIMA, power_flow
@@ -149,6 +152,31 @@ def test_branches_of_the_same_entries_are_followed_during_a_solve():
     assert not linear_rows(problem, np.array([1.0, 2.0])).any()
     result = problem.minimize([1.0, 2.0], "trust-constr")
     np.testing.assert_allclose(result.x, [-0.6, 0.8], atol=1e-3)
+
+
+def test_threads_take_turns_with_a_problem():
+    problem, wrong, interval = hock_schittkowski(), [], sys.getswitchinterval()
+
+    def work(seed):
+        for x in np.random.default_rng(seed).uniform(1, 5, (60, 4)):
+            right = np.isclose(problem.value_and_grad(x)[0], cost(x))
+            right &= np.allclose(problem.constraints(x), limited(x))
+            jacobian = problem.jacobian(x).toarray()
+            right &= np.allclose(jacobian[1:], [2 * x, [1, 0, 2, 0]])
+            if not right:
+                wrong.append(x)
+        solved = problem.minimize([1, 5, 5, 1], "slsqp")
+        if abs(solved.fun - 17.0140173) > 1e-4:
+            wrong.append(solved)
+
+    sys.setswitchinterval(1e-5)
+    try:
+        threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+        [thread.start() for thread in threads]
+        [thread.join() for thread in threads]
+    finally:
+        sys.setswitchinterval(interval)
+    assert not wrong
 
 
 UNBOUNDED = [name for name, takes in METHODS.items() if not takes.constraints]
