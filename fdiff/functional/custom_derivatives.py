@@ -39,8 +39,12 @@ class CustomFunction(OwnsPrograms, Generic[P, R]):
     name = ""  # of the public class
     definition = ""  # of the method that gives the rules
     title = ""  # the public name, where it is another one
-    op: Primitive | None = None  # that the function is
     batching: Function | None = None  # ``(info, in_dims, *args) -> (output, out_dims)``
+
+    @property
+    def operation(self) -> Primitive | None:
+        """The operation that the function is, if it is one."""
+        return None
 
     def __init__(self, fun: Callable[P, R], nondiff_argnums: Sequence[int] = ()) -> None:
         check_callable(fun, self.name)

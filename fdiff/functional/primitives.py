@@ -79,6 +79,10 @@ class PrimitiveFunction(CustomFunction[..., Any]):
         )
         return f"<fdiff.{self.call}, {how}>"
 
+    @property
+    def operation(self) -> Primitive | None:
+        return self.op
+
     @public
     def check(self, *args: object) -> None:
         """Test the operation: value, kernel, derivatives, batches, dtypes, layouts, shapes.

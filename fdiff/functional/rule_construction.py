@@ -157,7 +157,7 @@ def _constructed(call: RuledCall) -> tuple[CustomRule, RuleTapes]:
         batching = _batching(call)
         rule = CustomRule(
             types, call.moving, tracing.site,
-            pulls=tracing.pulls, batching=batching, op=call.function.op,
+            pulls=tracing.pulls, batching=batching, op=call.function.operation,
         )  # fmt: skip
         if not construction.met:
             return rule.fill(found.forward, found.given), found

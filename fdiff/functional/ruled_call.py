@@ -25,9 +25,10 @@ class RuledFunction(Protocol):
     nondiff: tuple[int, ...]
     original: object
     compared: set[object]
-    op: Primitive | None
     batching: Function | None
 
+    @property
+    def operation(self) -> Primitive | None: ...
     @property
     def call(self) -> str: ...
     @property

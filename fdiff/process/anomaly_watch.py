@@ -7,6 +7,7 @@ open in one of them.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from weakref import ref
 
 
@@ -36,14 +37,15 @@ def in_force() -> AnomalyMode | None:
         return None
     alive = [mode for one in [*_entered] if (mode := one()) is not None]
     latest = alive[-1] if alive and alive[-1].enabled else None
-    told = _told[0]
-    if latest is not (told and told()) or (latest is None and told is not None):
-        for one in [*_entered]:
-            if one() is None:
-                _entered.remove(one)
+    told, ended = _told[0], len(alive) < len(_entered)
+    if ended or latest is not (told and told()) or (latest is None and told is not None):
         for listener in listeners:
             listener(latest is not None and latest.check_nan)
-        _told[0] = None if latest is None else ref(latest)  # the last, in case an exception comes
+        _told[0] = None if latest is None else ref(latest)
+        for one in [*_entered]:  # the last, in case an exception comes: all is done again then
+            if one() is None:
+                with suppress(ValueError):  # another thread has removed it
+                    _entered.remove(one)
     return latest
 
 

@@ -10,6 +10,8 @@ child, which waits for it for ever. So whatever takes such locks is done inside 
 
 from __future__ import annotations
 
+import gc
+import inspect
 import os
 import sys
 import threading
@@ -25,6 +27,8 @@ STANDSTILL = 10.0
 POLL = 0.0005
 _IMPORTLIB = "<frozen importlib._bootstrap>"
 _NEEDED = frozenset(["fdiff", "llvmlite", "numpy", "scipy"])
+# Frames that may be left, and run again.
+_SUSPENDED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _Handler = Callable[[], object]
 
 
@@ -32,16 +36,39 @@ def is_running(frame: FrameType | None, thread: int) -> bool:
     """Whether this frame is on the stack of a thread."""
     if thread == threading.get_ident():
         return is_below(sys._getframe(1), frame)
+    if frame is not None and not frame.f_code.co_flags & _SUSPENDED:
+        try:
+            frame.clear()  # which Python refuses for a frame that runs
+        except RuntimeError:
+            return True
+        return False
     while True:
-        top = sys._current_frames().get(thread)
+        top = top_frame(thread)
         at = None if top is None else top.f_lasti
         if is_below(top, frame):
             return True
         # A generator on the way loses its caller when it yields: look again if the thread has run.
-        again = sys._current_frames().get(thread)
+        again = top_frame(thread)
         if again is top and (top is None or top.f_lasti == at):
             return False
         del again
+
+
+def top_frame(thread: int) -> FrameType | None:
+    """The frame that a thread runs, without a collection of garbage meanwhile.
+
+    `sys._current_frames` holds a lock of the interpreter, which a thread that begins needs. Where a
+    collection begins inside of it and calls Python code, as JAX asks for, the others hang
+    (python/cpython#106883; from Python 3.12 on no collection begins there).
+    """
+    paused = sys.version_info < (3, 12) and gc.isenabled()
+    if paused:
+        gc.disable()
+    try:
+        return sys._current_frames().get(thread)
+    finally:
+        if paused:
+            gc.enable()
 
 
 def is_below(top: FrameType | None, frame: FrameType | None) -> bool:

@@ -24,7 +24,7 @@ from .. import errors
 from ..user_lines import file_label, is_internal
 from . import background, observation
 from .environment import is_worker
-from .forking import is_below
+from .forking import is_below, top_frame
 from .loop_trips import trips_of
 from .progress_display import Display, Report, find_display
 from .turns import TurnLock
@@ -268,7 +268,7 @@ class _Watcher:
 
     def _draw(self, ident: int, display: Display) -> bool:
         """Show what a thread does; False if that has ended meanwhile, or cannot be shown."""
-        stage, frame = _under_way.get(ident), sys._current_frames().get(ident)
+        stage, frame = _under_way.get(ident), top_frame(ident)
         if stage is None:
             return False
         if not stage.is_alive(frame):

@@ -1,0 +1,76 @@
+"""Collections of garbage that call Python code, as JAX asks for, while threads take turns."""
+
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from fdiff.process.forking import is_running
+from fdiff.process.turns import TurnLock
+
+HANGS = """
+import faulthandler, gc, sys, threading, time
+from fdiff.process.progress import top_frame
+from fdiff.process.turns import TurnLock
+faulthandler.dump_traceback_later(60, exit=True)
+gc.callbacks.append(lambda *_: time.sleep(0))  # lets another thread run
+gc.set_threshold(1)
+lock, turns = TurnLock(), []
+def work():
+    for _ in range(15):
+        with lock:
+            turns.append([])
+            time.sleep(0)
+        top_frame(threading.main_thread().ident)
+        begun = threading.Thread(target=list)
+        begun.start()
+        begun.join()
+workers = [threading.Thread(target=work) for _ in range(4)]
+for worker in workers:
+    worker.start()
+for worker in workers:
+    worker.join()
+print(len(turns))
+"""
+
+
+def test_threads_that_take_turns_do_not_hang():
+    command = [sys.executable, "-c", HANGS]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    assert done.stdout == "60\n", done.stderr[-3000:]
+
+
+@pytest.mark.parametrize("suspended", [False, True])
+def test_a_frame_of_another_thread_runs_until_it_ends(suspended):
+    lock, frames, inside, leave = TurnLock(), [], threading.Event(), threading.Event()
+
+    def waits():
+        with lock:
+            frames.append(sys._getframe())
+            inside.set()
+            leave.wait(60)
+
+    def yields():
+        frames.append(sys._getframe())
+        inside.set()
+        leave.wait(60)
+        yield
+
+    def work():
+        if suspended:
+            generators.append(iterator := yields())
+            next(iterator)
+        else:
+            waits()
+
+    generators = []
+    worker = threading.Thread(target=work)
+    worker.start()
+    assert inside.wait(60)
+    ident = worker.ident
+    assert is_running(frames[0], ident)
+    leave.set()
+    worker.join()
+    assert not is_running(frames[0], ident)
+    assert not suspended or list(generators[0]) == []  # it was left where it was
