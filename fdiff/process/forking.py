@@ -27,6 +27,7 @@ STANDSTILL = 10.0
 POLL = 0.0005
 _IMPORTLIB = "<frozen importlib._bootstrap>"
 _NEEDED = frozenset(["fdiff", "llvmlite", "numpy", "scipy"])
+_PROCESS = os.getpid()
 # Frames that may be left, and run again.
 _SUSPENDED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _Handler = Callable[[], object]
@@ -36,7 +37,8 @@ def is_running(frame: FrameType | None, thread: int) -> bool:
     """Whether this frame is on the stack of a thread."""
     if thread == threading.get_ident():
         return is_below(sys._getframe(1), frame)
-    if frame is not None and not frame.f_code.co_flags & _SUSPENDED:
+    forked = os.getpid() != _PROCESS  # then frames of threads that are gone look as if they ran
+    if frame is not None and not forked and not frame.f_code.co_flags & _SUSPENDED:
         try:
             frame.clear()  # which Python refuses for a frame that runs
         except RuntimeError:

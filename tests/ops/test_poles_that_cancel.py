@@ -17,7 +17,10 @@ import scipy.special as sc
 
 import fdiff
 
-pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::RuntimeWarning",
+    "ignore:Descending .wrt powers. order:DeprecationWarning",  # of mpmath, by its own functions
+)
 INFINITE = float("inf")
 SOME = (-5.0, -3.0, -2.0, -1.0, 0.0, -0.5, -2.5, 0.5, 2.0)
 
