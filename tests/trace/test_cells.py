@@ -91,8 +91,8 @@ def test_every_message_names_the_cell(told, shell):
     ("C:\\Users\\me\\Temp\\ipykernel_123\\2493513771.py", "a notebook cell"),
     ("<ipython-input-7-5fbd10e3a1b2>", "In [7]"),
     ("/t/ipython-input-12-2829571632.py", "In [12]"),
-    ("/home/me/ipykernel_tools/2493.py", "2493.py"),
-    ("/home/me/ipykernel_2/model.py", "model.py"),
+    ("/data/ipykernel_tools/2493.py", "2493.py"),
+    ("/data/ipykernel_2/model.py", "model.py"),
     ("<string>", "<string>"),
 ])  # fmt: skip
 def test_cells_of_other_processes_are_told_by_their_names(name, label):
