@@ -62,7 +62,7 @@ test-slow: $(VENV)/.test
 	$(PYTEST) $(SAMPLE) -m slow --durations=20 $(shell grep -rl --include='test_*.py' --exclude-dir=torch 'mark\.slow' tests) $(PYTEST_ARGS)
 
 test-long: $(VENV)/.test
-	$(PYTEST) --durations=20 $(PYTEST_ARGS)
+	FDIFF_LONG_TESTS=1 $(PYTEST) --durations=20 $(PYTEST_ARGS)
 
 test-faults: $(VENV)/.test
 	FDIFF_FAULT_TESTS=1 $(PYTEST) --durations=20 tests/faults $(PYTEST_ARGS)

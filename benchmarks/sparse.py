@@ -19,6 +19,7 @@ import scipy.sparse as sp
 
 import fdiff
 
+from . import sparse_programs
 from .report import table
 
 SECONDS = 0.5  # of calls, for each way
@@ -124,23 +125,41 @@ def captured(n: int) -> Row:
     return Row(fdiff.jacobian(lambda x: matrix @ np.tanh(x), sparse=True), point(n), fill)
 
 
+def solid(n: int) -> Row:
+    """The Hessian of a sheet's energy, near its state of rest."""
+    parts = sparse_programs.sheet(n)
+    u = 0.1 / n * np.random.default_rng(1).normal(size=2 * (n + 1) ** 2)
+    prepared = fdiff.hessian(lambda u: sparse_programs.energy(u, *parts), sparse=True)
+    return Row(prepared, u, sparse_programs.energy_by_hand(*parts, prepared(u)))
+
+
+def pendulum(n: int) -> Row:
+    """The Jacobian of a pendulum's collocation."""
+    prepared, z = fdiff.jacobian(sparse_programs.defects, sparse=True), point(3 * n)
+    return Row(prepared, z, sparse_programs.defects_by_hand(n, prepared(z)))
+
+
 def point(n: int) -> np.ndarray:
     return np.random.default_rng(0).uniform(0.5, 1.5, n)
 
 
 def rows() -> dict[str, Callable[[], Row]]:
     """The rows, by name, each made when it is run."""
-    found: dict[str, Callable[[], Row]] = {}
+    programs: dict[str, Callable[[], Row]] = {}
     for n in (1_000, 100_000, 1_000_000):
-        found[f"chain, Hessian, n = {n:,}"] = lambda n=n: Row(
+        programs[f"chain, Hessian, n = {n:,}"] = lambda n=n: Row(
             fdiff.hessian(chain, sparse=True), point(n), chain_by_hand
         )
     for n in (32, 100, 316):
-        found[f"Brusselator, {n} x {n}"] = lambda n=n: Row(
+        programs[f"Brusselator, {n} x {n}"] = lambda n=n: Row(
             fdiff.jacobian(brusselator, sparse=True), point(2 * n * n), brusselator_by_hand(n)
         )
-    found["captured matrix, n = 10,000"] = lambda: captured(10_000)
-    return found
+    for n in (71, 224):
+        programs[f"neo-Hookean sheet, {2 * n * n:,} triangles"] = lambda n=n: solid(n)
+    for n in (50, 1_000, 20_000):
+        programs[f"pendulum, {n:,} intervals"] = lambda n=n: pendulum(n)
+    programs["captured matrix, n = 10,000"] = lambda: captured(10_000)
+    return programs
 
 
 def best(call: Callable[[], object]) -> float:
@@ -155,6 +174,7 @@ def best(call: Callable[[], object]) -> float:
 
 def measured(row: Row) -> list[str]:
     """Entries, time for the structure, and both ways to the values."""
+    fdiff.cache_clear()  # the fill by hand may have asked for the structure
     begin = time.process_time()
     entries = len(row.prepared.coordinates(row.point)[0])
     structure = time.process_time() - begin

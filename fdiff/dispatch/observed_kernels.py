@@ -97,15 +97,15 @@ _clocked_kernels: WeakKeys[Executable, ClockedKernel] = WeakKeys()
 
 def _clocked(tape: Tape, run: Executable, arrays: Arrays) -> ClockedKernel:
     """The kernel with time stamps, made at the first call in a profile."""
-    found = _clocked_kernels.get(run)
-    if found is None:
+    kernel = _clocked_kernels.get(run)
+    if kernel is None:
         with span("prepare to time loop nests", PROFILER):
-            found = kernels.clocked_kernel(tape, run.layouts, run.compiler)
-            timed = found.executable is not None
-            if timed and not _same_bits(run(*arrays), found(arrays)[0]):
-                found = found._replace(executable=None, why="its sums round in another way")
-        _clocked_kernels[run] = found
-    return found
+            kernel = kernels.clocked_kernel(tape, run.layouts, run.compiler)
+            timed = kernel.executable is not None
+            if timed and not _same_bits(run(*arrays), kernel(arrays)[0]):
+                kernel = kernel._replace(executable=None, why="its sums round in another way")
+        _clocked_kernels[run] = kernel
+    return kernel
 
 
 def _same_bits(first: Arrays, second: Arrays) -> bool:

@@ -204,7 +204,7 @@ class Program:
 
     def _is_full(self) -> bool:
         """Whether the oldest of many signatures is dropped: of lengths in turn none should be."""
-        nodes = sum(len(known[0].tape.nodes) for known in self.variants.values())
+        nodes = sum(len(variants[0].tape.nodes) for variants in self.variants.values())
         return len(self.variants) > MOST_VARIANTS or nodes > NODES
 
     def _merge(

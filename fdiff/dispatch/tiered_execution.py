@@ -276,16 +276,16 @@ def runner(tape: Tape, compiler: str = "") -> Runner:
             _runners.move_to_end(key)
         return found
     if tape.transient or tape.constant_bytes > LARGE:
-        made = _of_transient(key)
-        if made is None:
-            made = _transient[hash(key)] = Runner(tape, compiler)
-        return made
+        kept = _of_transient(key)
+        if kept is None:
+            kept = _transient[hash(key)] = Runner(tape, compiler)
+        return kept
     return keep_recent(_runners, key, Runner(tape, compiler), KEPT)
 
 
 def _of_transient(key: tuple[Tape, str]) -> Runner | None:
-    found = _transient.get(hash(key))
-    return found if found is not None and (found.whole_tape(), found.compiler) == key else None
+    kept = _transient.get(hash(key))
+    return kept if kept is not None and (kept.whole_tape(), kept.compiler) == key else None
 
 
 def _is_kept(key: tuple[Tape, str], kernels: KernelTier) -> bool:

@@ -126,8 +126,8 @@ class Prepared(OwnsPrograms, _Callable[P, R]):
                 call = called(self.__fdiff__, self.__wrapped__)
                 fact += f": {call} gives dense arrays. Write sparse=True for sparse ones."
             raise AttributeError(fact)
-        found = vars(self)[name] = of_sparse("prepared_part")(self, name)
-        return found
+        part = vars(self)[name] = of_sparse("prepared_part")(self, name)
+        return part
 
     def __copy__(self) -> Prepared[P, R]:
         return self

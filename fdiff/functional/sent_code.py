@@ -60,7 +60,7 @@ class SentCode:
 
 def _reached(f: object) -> list[FunctionType]:
     """The functions that `f` is made of: bound, partial, decorated, in closures, of its class."""
-    found: dict[int, FunctionType] = {}
+    functions: dict[int, FunctionType] = {}
     todo = [f]
     while todo:
         f = todo.pop()
@@ -68,12 +68,12 @@ def _reached(f: object) -> list[FunctionType]:
             todo.append(f.__func__)
         elif isinstance(f, partial):  # `__wrapped__` of a prepared function
             todo += [getattr(f, "__wrapped__", f.func), *f.args]
-        elif isinstance(f, FunctionType) and id(f) not in found:
-            found[id(f)] = f
+        elif isinstance(f, FunctionType) and id(f) not in functions:
+            functions[id(f)] = f
             todo += [attribute(cell, "cell_contents") for cell in f.__closure__ or ()]
         elif isinstance(call := getattr(type(f), "__call__", None), FunctionType):  # noqa: B004 - the class's own
             todo.append(call)
-    return list(found.values())
+    return list(functions.values())
 
 
 def _lines(code: CodeType) -> dict[int, str]:

@@ -44,18 +44,21 @@ class SparseStructures:
 
     def of(self, arrays: Arrays, call: str) -> SparseTape:
         """The structure that holds for these inputs: the one that is known, or a new one."""
-        for found in self.kept:
-            if _holds(found, arrays):
-                if found is not self.kept[0]:
-                    self.kept = [found, *[other for other in self.kept if other is not found]]
-                return found
+        for structure in self.kept:
+            if _holds(structure, arrays):
+                if structure is not self.kept[0]:
+                    self.kept = [
+                        structure,
+                        *[other for other in self.kept if other is not structure],
+                    ]
+                return structure
         moving = set(self.asked.wrt)
-        known = [None if k in moving else _reader(a) for k, a in enumerate(arrays)]
+        readers = [None if k in moving else _reader(a) for k, a in enumerate(arrays)]
         with deriving(call):
-            found = sparse_tape(self.tape, self.asked, known)
-        if found.lasting:
-            self.kept = [found, *self.kept][:STRUCTURES]
-        return found
+            structure = sparse_tape(self.tape, self.asked, readers)
+        if structure.lasting:
+            self.kept = [structure, *self.kept][:STRUCTURES]
+        return structure
 
     @property
     def fixed(self) -> SparseTape | None:
@@ -67,9 +70,9 @@ class SparseStructures:
 def _value(array: object) -> np.ndarray | None:
     """The value of an input; None of a traced one that is no constant."""
     if isinstance(array, TracedArray):
-        known = constant_value(array)
-        if known is not None or array.type.floating:
-            return known
+        value = constant_value(array)
+        if value is not None or array.type.floating:
+            return value
         return guarded_value(array, "decided where entries of a derivative are")
     return np.asarray(array.host() if isinstance(array, DeviceArray) else array)
 
@@ -82,19 +85,19 @@ def _reader(array: object) -> Callable[[], np.ndarray | None]:
     return partial(_value, array)
 
 
-def _holds(found: SparseTape, arrays: Arrays) -> bool:
+def _holds(structure: SparseTape, arrays: Arrays) -> bool:
     """Whether all that a structure rests on is as it was."""
-    for k, seen in found.pins.items():
+    for k, seen in structure.pins.items():
         value = _value(arrays[k])
         if value is None or value.tobytes() != seen:
             return False
-    if found.index_tape is None:
+    if structure.index_tape is None:
         return True
-    given = [_value(a) for a in arrays]
-    if any(value is None for value in given):
+    values = [_value(a) for a in arrays]
+    if any(value is None for value in values):
         return False
-    outs = runner(found.index_tape)(given)  # type: ignore[arg-type] - none is None here
-    return tuple([np.asarray(out).tobytes() for out in outs]) == found.values
+    outs = runner(structure.index_tape)(values)  # type: ignore[arg-type] - none is None here
+    return tuple([np.asarray(out).tobytes() for out in outs]) == structure.values
 
 
 _structures: WeakValues[object, SparseStructures] = WeakValues()
@@ -102,10 +105,10 @@ _structures: WeakValues[object, SparseStructures] = WeakValues()
 
 def structures_of(tape: Tape, asked: Asked) -> SparseStructures:
     """The structures of a derivative, shared by all plans of an equal tape."""
-    found = _structures.get((tape, asked))
-    if found is None:
-        found = _structures[tape, asked] = SparseStructures(tape, asked)
-    return found
+    structures = _structures.get((tape, asked))
+    if structures is None:
+        structures = _structures[tape, asked] = SparseStructures(tape, asked)
+    return structures
 
 
 class SparsePlan(OperatorPlan):
@@ -138,17 +141,17 @@ class SparsePlan(OperatorPlan):
         self._attributes: dict[int, tuple[SparseBlock, dict[str, object]]] = {}
 
     def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
-        found = self._fixed
-        if found is None:
-            found = self.structures.of(arrays, self.variant.call)
+        structure = self._fixed
+        if structure is None:
+            structure = self.structures.of(arrays, self.variant.call)
             self._fixed = self.structures.fixed
-        values: Sequence[object] = [None] * len(found.blocks)
+        values: Sequence[object] = [None] * len(structure.blocks)
         if self.values:
-            values = run(self._step(found), arrays)
+            values = run(self._step(structure), arrays)
         if self._alone:
-            return self.result(found.blocks[0], values[0], self)
+            return self.result(structure.blocks[0], values[0], self)
         return self._nested(
-            [self.result(b, v, self) for b, v in zip(found.blocks, values, strict=True)]
+            [self.result(b, v, self) for b, v in zip(structure.blocks, values, strict=True)]
         )
 
     def _nested(self, results: list[object]) -> object:
@@ -158,54 +161,54 @@ class SparsePlan(OperatorPlan):
         ]
         return unflatten(self.outer, rows)
 
-    def _step(self, found: SparseTape) -> PlanStep:
+    def _step(self, structure: SparseTape) -> PlanStep:
         steps = self._steps
         for pair in steps:
-            if pair[0] is found:
+            if pair[0] is structure:
                 if pair is not steps[0]:  # the latest first
                     self._steps = [pair, *[other for other in steps if other is not pair]]
                 return pair[1]
         variant = self.variant
         with deriving(variant.call):
             check = variant.check
-            if self._compares_pins(found):
-                check = pins_hold(found, variant.tape.input_types, check)
-            step = PlanStep(found.tape, check, variant.call, variant.device, variant.written)
+            if self._compares_pins(structure):
+                check = pins_hold(structure, variant.tape.input_types, check)
+            step = PlanStep(structure.tape, check, variant.call, variant.device, variant.written)
         kept = [pair for pair in self._steps if any(pair[0] is k for k in self.structures.kept)]
-        self._steps = [(found, step), *kept]
+        self._steps = [(structure, step), *kept]
         return step
 
     def derived_at(self, arrays: Arrays) -> Sequence[str]:
-        found = self.structures.of(arrays, self.variant.call)
+        structure = self.structures.of(arrays, self.variant.call)
         if self.values:
-            self._step(found)
-        return [f"sparse: {row}" for row in found.facts.rows()]
+            self._step(structure)
+        return [f"sparse: {row}" for row in structure.facts.rows()]
 
     def only_step(self) -> PlanStep | None:
         """The step of the values, where nothing else is to be compared before it runs."""
         if not (self.values and self._steps):
             return None
-        found, step = self._steps[0]
-        latest = any(found is kept for kept in self.structures.kept[:1])
-        latest = latest and self._compares_pins(found)
+        structure, step = self._steps[0]
+        latest = any(structure is kept for kept in self.structures.kept[:1])
+        latest = latest and self._compares_pins(structure)
         return step if latest or self.structures.fixed is not None else None
 
-    def _compares_pins(self, found: SparseTape) -> bool:
+    def _compares_pins(self, structure: SparseTape) -> bool:
         """Whether the kernel compares index arrays, so that a fast path need not."""
-        size = sum(map(len, found.pins.values()))
-        return self.result is values_alone and found.index_tape is None and 0 < size <= COMPARED
+        size = sum(map(len, structure.pins.values()))
+        return self.result is values_alone and structure.index_tape is None and 0 < size <= COMPARED
 
     def steps(self) -> list[PlanStep]:
         return [step for _, step in self._steps]
 
     def attributes(self, block: SparseBlock, kind: type) -> dict[str, object]:
         """What arrays of a block share, as long as its structure is kept."""
-        known = self._attributes.get(id(block))
-        if known is None or known[0] is not block:
-            kept = {id(b) for found in self.structures.kept for b in found.blocks}
+        entry = self._attributes.get(id(block))
+        if entry is None or entry[0] is not block:
+            kept = {id(b) for structure in self.structures.kept for b in structure.blocks}
             self._attributes = {k: pair for k, pair in self._attributes.items() if k in kept}
-            known = self._attributes[id(block)] = (block, _attributes(block, kind))
-        return known[1]
+            entry = self._attributes[id(block)] = (block, _attributes(block, kind))
+        return entry[1]
 
     @cached_property
     def by_columns(self) -> bool:
@@ -241,12 +244,12 @@ def sparse_plan(
     return SparsePlan(replace(variant, tape=tape), tape, asked, outer, result, values=values)
 
 
-def pins_hold(found: SparseTape, types: Sequence[ArrayType], check: Tape | None) -> Tape:
+def pins_hold(structure: SparseTape, types: Sequence[ArrayType], check: Tape | None) -> Tape:
     """The tape that tells whether index arrays are those of a structure, and `check` holds."""
     with Trace("check", lines=False) as trace:
         inputs = [trace.input(t) for t in types]
         holds: Any = True
-        for k, seen in found.pins.items():
+        for k, seen in structure.pins.items():
             pinned = np.frombuffer(seen, types[k].dtype).reshape(types[k].shape)
             holds = np.logical_and(holds, np.all(np.equal(inputs[k], pinned)))
         if check is not None:
@@ -275,7 +278,7 @@ def array_as(format: str, *, filled: bool) -> Result:  # noqa: A002 - SciPy's wo
     """What makes SciPy's array of a block; without `filled`, the array of its places."""
     kind = getattr(sp, f"{format}_array")
 
-    def made(block: SparseBlock, values: Any, plan: SparsePlan) -> object:
+    def sparse_array(block: SparseBlock, values: Any, plan: SparsePlan) -> object:
         if not filled:
             values = np.ones(len(block.indices), bool)
         if isinstance(values, TracedArray):
@@ -293,7 +296,7 @@ def array_as(format: str, *, filled: bool) -> Result:  # noqa: A002 - SciPy's wo
         array.data = values
         return array
 
-    return made
+    return sparse_array
 
 
 def _traced(block: SparseBlock, values: TracedArray, plan: SparsePlan, format: str) -> object:  # noqa: A002 - SciPy's word

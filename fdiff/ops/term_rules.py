@@ -22,6 +22,7 @@ from .terms import (
     TermSweep,
     common,
     extent,
+    in_other_rows,
     key_of,
     ones_like,
     placed,
@@ -110,15 +111,7 @@ def multiplied(s: TermSweep, node: Node) -> list[LinearTerm]:
 
 def moved(s: TermSweep, arg: int, where: np.ndarray) -> list[Entries]:
     """The entries of a node whose row `r` goes to ``where[r]``, or nowhere if that is below zero."""
-    lists = []
-    for entries in s.listed(s.terms_of(arg), s.type(arg)):
-        rows = where[entries.rows]
-        there = np.flatnonzero(rows >= 0)
-        if len(there) == len(rows):
-            lists.append(entries._replace(rows=rows))
-        elif len(there):
-            lists.append(entries.at(there, rows[there]))
-    return lists
+    return in_other_rows(s.listed(s.terms_of(arg), s.type(arg)), where)
 
 
 def sliced(s: TermSweep, node: Node) -> list[LinearTerm]:

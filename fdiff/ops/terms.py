@@ -76,6 +76,19 @@ class Entries(NamedTuple):
         return Entries(rows, self.cols[places], taken(self.values, places), self.source)
 
 
+def in_other_rows(lists: Sequence[Entries], where: np.ndarray) -> list[Entries]:
+    """The entries of each row `r` in row ``where[r]``, or in none if that is below zero."""
+    moved = []
+    for entries in lists:
+        rows = where[entries.rows]
+        there = np.flatnonzero(rows >= 0)
+        if len(there) == len(rows):
+            moved.append(entries._replace(rows=rows))
+        elif len(there):
+            moved.append(entries.at(there, rows[there]))
+    return moved
+
+
 def taken(values: Any, places: np.ndarray) -> Any:
     """Values at places; None stays."""
     return None if values is None else values[places]

@@ -64,21 +64,21 @@ class NormalInverse:
         """The variances, infinite for undetermined parameters."""
         size = self._scale.size
         if self._half is not None:
-            found = self._scale**2 * np.sum(self._half**2, axis=1)
+            variances = self._scale**2 * np.sum(self._half**2, axis=1)
         else:
-            found = np.empty(size)
+            variances = np.empty(size)
             for begin in range(0, size, COLUMNS):
                 these = np.arange(begin, min(begin + COLUMNS, size))
                 unit = np.zeros((size, these.size))
                 unit[these, these - begin] = 1.0
-                found[these] = (self @ unit)[these, these - begin]
-        return np.where(self.undetermined, np.inf, found)
+                variances[these] = (self @ unit)[these, these - begin]
+        return np.where(self.undetermined, np.inf, variances)
 
     def matrix(self) -> np.ndarray:
         """The whole matrix, infinite in rows and columns of undetermined parameters."""
-        found = self @ np.eye(self._scale.size)
-        found[self.undetermined] = found[:, self.undetermined] = np.inf
-        return found
+        covariance = self @ np.eye(self._scale.size)
+        covariance[self.undetermined] = covariance[:, self.undetermined] = np.inf
+        return covariance
 
 
 def _rounding(jacobian: Any) -> float:

@@ -17,7 +17,7 @@ from ..functional.programs import jit
 from ..tracebacks import public
 from .fits import normal_inverse, scaled
 from .functions import Function, packed
-from .limits import vector
+from .limits import deviations, vector
 
 
 @public
@@ -91,6 +91,10 @@ def curve_fit(
         raise failure(InputError, call, fact, "Leave it out, or call SciPy's curve_fit.")
     names = _parameter_names(f, p0, call)
     start = None if p0 is None else vector(np.atleast_1d(p0), "p0", call)
+    if p0 is not None and np.size(p0) != len(names):
+        fact = f"p0 has {np.size(p0)} entries, and the curve has {len(names)} parameters."
+        raise failure(InputError, call, fact, f"Give a start for each of {', '.join(names)}.")
+    sigma = deviations(sigma, call)
     if sigma is not None and np.size(sigma) == 1:  # one for all points
         sigma = np.full(np.size(ydata), np.ravel(sigma)[0])
     if nan_policy == "omit":
@@ -147,7 +151,10 @@ def _parameter_names(f: Callable[..., Any], p0: Any, call: str) -> list[str]:
     except (TypeError, ValueError):
         takes = []
     names = [p.name for p in takes if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    if p0 is not None:
+    counted = names and not any(
+        p.kind is p.VAR_POSITIONAL or p.default is not p.empty for p in takes
+    )
+    if p0 is not None and not counted:
         count = np.size(p0)
         return names if len(names) == count else [f"p[{k}]" for k in range(count)]
     if not names:

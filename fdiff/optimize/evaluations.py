@@ -104,7 +104,7 @@ class SparseEvaluation(Evaluation):
     @property
     def branches(self) -> bool:
         """Whether the function decides by values: one trace does not tell what another has."""
-        traces = [variant for known in self._program.variants.values() for variant in known]
+        traces = [variant for variants in self._program.variants.values() for variant in variants]
         return any(variant.check is not None or variant.ways for variant in traces)
 
     def restart(self) -> None:

@@ -33,8 +33,8 @@ def normal_inverse(jac: Any, names: Sequence[str], call: str) -> NormalInverse:
 
 def scaled(variance: float, entries: np.ndarray) -> np.ndarray:
     """Entries times the variance of the residuals; infinite ones stay, even if that is zero."""
-    known = np.isfinite(entries) & np.isfinite(variance)
-    return np.multiply(variance, entries, out=np.full_like(entries, np.inf), where=known)
+    finite = np.isfinite(entries) & np.isfinite(variance)
+    return np.multiply(variance, entries, out=np.full_like(entries, np.inf), where=finite)
 
 
 class Fit:

@@ -18,7 +18,7 @@ from .evaluations import Evaluation, SparseEvaluation, compile_or_call
 from .fits import Fit
 from .functions import Function, raveled, weighted_by, with_arguments
 from .iterations import iterations_shown
-from .limits import vector
+from .limits import deviations, vector
 
 SHARE = 0.1  # of the entries, up to which a Jacobian is passed as sparse
 SMALL = 1000  # entries up to which it is dense in any case
@@ -92,7 +92,7 @@ def least_squares(
     if "jac" in scipy_options:
         fact = "jac is what fdiff computes."
         raise failure(InputError, call, fact, "Leave it out, or call SciPy's least_squares.")
-    f = raveled(weighted_by(with_arguments(residual, args), sigma))
+    f = raveled(weighted_by(with_arguments(residual, args), deviations(sigma, call)))
     with Stage("preparing", call):
         asked = _asked_sparse(sparse, scipy_options, call)
         values, slopes = _compiled_residual(f, x, sparse=asked)
@@ -104,10 +104,10 @@ def least_squares(
     with iterations_shown(progress, call) as shown_iterations:
 
         def residuals(x: np.ndarray) -> np.ndarray:
-            before, found = values.count, values(x)
+            before, residuals_at_x = values.count, values(x)
             if values.count != before:
-                shown_iterations.show(values.count, 0.5 * float(found @ found))
-            return found.copy()
+                shown_iterations.show(values.count, 0.5 * float(residuals_at_x @ residuals_at_x))
+            return residuals_at_x.copy()
 
         result = minimise(residuals, x, jac=jac, **options)
     return Fit(result, absolute=absolute_sigma, call=call)
@@ -132,8 +132,8 @@ def _compiled_residual(
     entries = np.size(value(x)) * x.size
     if sparse is None and entries > SMALL:
         try:
-            found = jacobian(f, sparse=True)
-            sparse = found.pattern(x).nnz < SHARE * entries
+            prepared = jacobian(f, sparse=True)
+            sparse = prepared.pattern(x).nnz < SHARE * entries
         except StructureError:
             sparse = False
     if sparse:

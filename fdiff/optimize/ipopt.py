@@ -235,8 +235,8 @@ def _through_ipyopt(
         problem.size, low, high, problem.rows, cl, cu, *places, solve.objective, *functions,
         solve.intermediate, ipopt_options=options,
     )  # fmt: skip
-    given = dict(zip(MULTIPLIERS, multipliers, strict=True))
-    x, fun, status = nlp.solve(solve.x.copy(), **given)
+    start = dict(zip(MULTIPLIERS, multipliers, strict=True))
+    x, fun, status = nlp.solve(solve.x.copy(), **start)
     return _Outcome(x, fun, status, multipliers)
 
 
@@ -295,10 +295,10 @@ def _result(problem: ProblemFunctions, run: _Solve, outcome: _Outcome) -> Optimi
     beyond = [problem.limits[0] - values, values - problem.limits[1], np.zeros(1)]
     value, gradient = problem.value_and_grad(x)
     counts = problem.report.counts if problem.report is not None else {}
-    given = dict(zip(MULTIPLIERS, outcome.multipliers, strict=True))
+    multipliers = dict(zip(MULTIPLIERS, outcome.multipliers, strict=True))
     return scipy.optimize.OptimizeResult(
         x=x, fun=value, jac=gradient, success=status in (0, 1, 6), status=status,
         message=WORDS.get(status, f"status {status}"), nit=run.iterations,
         nfev=counts.get("value_and_grad", 0), nhev=counts.get("hessian", 0),
-        infeasibility=float(np.max(np.concatenate(beyond))), **given,
+        infeasibility=float(np.max(np.concatenate(beyond))), **multipliers,
     )  # fmt: skip

@@ -34,11 +34,11 @@ def vector(value: object, role: str, call: str, size: int | None = None) -> np.n
 def limits(lower: Any, upper: Any, size: int, names: tuple[str, str], call: str) -> np.ndarray:
     """Lower and upper limits as two rows; None means that there is none."""
     rows = np.empty((2, size))
-    for row, given, name, free in zip(rows, (lower, upper), names, (-np.inf, np.inf), strict=True):
+    for row, limit, name, free in zip(rows, (lower, upper), names, (-np.inf, np.inf), strict=True):
         try:
-            row[:] = free if given is None else np.asarray(given, np.float64)
+            row[:] = free if limit is None else np.asarray(limit, np.float64)
         except (TypeError, ValueError):
-            fact = f"{name} must be a number or {size} numbers, and is {shown(given)}."
+            fact = f"{name} must be a number or {size} numbers, and is {shown(limit)}."
             raise failure(InputError, call, fact, "Write -np.inf or np.inf for no limit.") from None
     wrong = np.flatnonzero(~(rows[0] <= rows[1]))
     if wrong.size:
@@ -46,6 +46,19 @@ def limits(lower: Any, upper: Any, size: int, names: tuple[str, str], call: str)
         fact = f"{names[0]}[{k}] = {rows[0, k]} is not below {names[1]}[{k}] = {rows[1, k]}."
         raise failure(InputError, call, fact, "Give equal limits for an equation.")
     return rows
+
+
+def deviations(sigma: Any, call: str) -> Any:
+    """Standard deviations, none of which may be 0; a matrix of covariances is left as it is."""
+    if (
+        sigma is not None
+        and np.ndim(sigma) < 2
+        and (zeros := np.flatnonzero(np.equal(sigma, 0))).size
+    ):
+        fact = f"sigma[{zeros[0]}] is 0, and residuals are divided by sigma."
+        way = "Leave sigma out where all points weigh the same, or the points that are exact."
+        raise failure(InputError, call, fact, way)
+    return sigma
 
 
 def bounds_of(given: Any, size: int, call: str) -> np.ndarray:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import fdiff.intact_numpy as np
 import fdiff.intact_scipy as scipy
 
-from ..errors import InputError, choice, failure
+from ..errors import InputError, choice, failure, shown
 from ..functional.hessians import hessian, hvp
 from ..functional.programs import make_tape
 from ..transforms.linearity import Degree, Dependence
@@ -59,24 +60,27 @@ def minimize(
     """Minimise a compiled problem with a method of SciPy."""
     call = f"{problem.name}.minimize"
     name, takes = _method(problem, method, call)
-    given = _derivatives(problem, takes, x)
+    if not isinstance(options.get("options"), Mapping | None):
+        fact = f"options must be a dictionary, not {shown(options['options'])}."
+        raise failure(InputError, call, fact, "Write options={'maxiter': 100}.")
+    keywords = _derivatives(problem, takes, x)
     if takes.bounds and np.isfinite(problem.bounds).any():
-        given["bounds"] = scipy.optimize.Bounds(*problem.bounds)
+        keywords["bounds"] = scipy.optimize.Bounds(*problem.bounds)
     if problem.rows:
-        given["constraints"] = _constraints(problem, name, x)
+        keywords["constraints"] = _constraints(problem, name, x)
     problem.restart()
     value = problem.evaluations["value_and_grad"]
     begin = perf_counter()
-    with iterations_shown(progress, call) as shown:
+    with iterations_shown(progress, call) as line:
 
         def objective(x: np.ndarray) -> float:
             before = value.count
             number = float(value(x)[0].item())
             if value.count != before:
-                shown.show(value.count, number, _infeasibility(problem))
+                line.show(value.count, number, _infeasibility(problem))
             return number
 
-        result = scipy.optimize.minimize(objective, x, method=name, **given, **options)
+        result = scipy.optimize.minimize(objective, x, method=name, **keywords, **options)
     problem.report = SolveReport(problem.evaluations, perf_counter() - begin)
     if name == "dogleg" and not result.success:
         result.message += " dogleg needs positive definite Hessians; method='trust-exact' does not."
@@ -113,32 +117,32 @@ def _method(problem: ProblemFunctions, method: str | None, call: str) -> tuple[s
 
 def _derivatives(problem: ProblemFunctions, takes: _Takes, x: np.ndarray) -> dict[str, Any]:
     """Gradient and Hessian of the objective, in the form that a method takes."""
-    given: dict[str, Any] = {}
+    keywords: dict[str, Any] = {}
     value = problem.evaluations["value_and_grad"]
     if takes.gradient:
-        given["jac"] = lambda x: value(x)[1].copy()
+        keywords["jac"] = lambda x: value(x)[1].copy()
     if takes.hessian == "products":
-        given["hessp"] = hvp(problem.objective)
-        compile_or_call(given["hessp"], x, np.ones_like(x))
+        keywords["hessp"] = hvp(problem.objective)
+        compile_or_call(keywords["hessp"], x, np.ones_like(x))
     elif takes.hessian:
         entries = SparseEvaluation(hessian(problem.objective, sparse=True), (x,))
         problem.evaluations["objective_hessian"] = entries
         dense = takes.hessian == "dense"
-        given["hess"] = (lambda x: entries.matrix(x).toarray()) if dense else entries.matrix
-    return given
+        keywords["hess"] = (lambda x: entries.matrix(x).toarray()) if dense else entries.matrix
+    return keywords
 
 
 def _constraints(problem: ProblemFunctions, name: str, x: np.ndarray) -> list[Any]:
     if name == "slsqp":
         return _pairs(problem)
-    curved, found = np.ones(problem.rows, bool), []
+    curved, constraints = np.ones(problem.rows, bool), []
     if name == "trust-constr":
         curved = ~linear_rows(problem, x)
         if not curved.all():
-            found.append(_linear(problem, x, ~curved))
+            constraints.append(_linear(problem, x, ~curved))
     if curved.any():
-        found.append(_nonlinear(problem, x, curved, derivatives=METHODS[name].gradient))
-    return found
+        constraints.append(_nonlinear(problem, x, curved, derivatives=METHODS[name].gradient))
+    return constraints
 
 
 def _pairs(problem: ProblemFunctions) -> list[dict[str, Any]]:
@@ -200,7 +204,7 @@ def _nonlinear(
 ) -> Any:
     values, slopes = problem.evaluations["constraints"], problem.evaluations["jacobian"]
     of = np.flatnonzero(rows)
-    given: dict[str, Any] = {}
+    keywords: dict[str, Any] = {}
     if derivatives:
         assert problem.limited is not None
         second = hessian(weighted_sum(problem.limited), sparse=True)
@@ -212,7 +216,7 @@ def _nonlinear(
             weights[of] = v
             return curvature.matrix(x, weights)
 
-        given = {"jac": lambda x: slopes.matrix(x)[of], "hess": weighted}
+        keywords = {"jac": lambda x: slopes.matrix(x)[of], "hess": weighted}
     return scipy.optimize.NonlinearConstraint(
-        lambda x: values(x)[of], *problem.limits[:, rows], **given
+        lambda x: values(x)[of], *problem.limits[:, rows], **keywords
     )

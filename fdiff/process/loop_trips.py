@@ -119,14 +119,14 @@ def _within(body: list[ast.stmt], line: int) -> bool:
 def _around(name: str, line: int) -> list[ast.AST]:
     """The statements and functions around a line of a file, the outermost first."""
     lines = linecache.getlines(name)
-    known = _files.get(name)
-    if known is None or known[0] != len(lines):
+    entry = _files.get(name)
+    if entry is None or entry[0] != len(lines):
         try:
             tree = ast.parse("".join(lines))
         except (SyntaxError, ValueError):  # the file is another by now, or no Python
             tree = ast.Module([], [])
-        known = keep(_files, name, (len(lines), [*_chains(tree, [])]), _MOST)
-    chains = [c for c in known[1] if c[-1].lineno <= line <= (c[-1].end_lineno or 0)]  # type: ignore[attr-defined] - statements
+        entry = keep(_files, name, (len(lines), [*_chains(tree, [])]), _MOST)
+    chains = [c for c in entry[1] if c[-1].lineno <= line <= (c[-1].end_lineno or 0)]  # type: ignore[attr-defined] - statements
     return max(chains, key=len, default=[])
 
 
@@ -169,9 +169,9 @@ def _value(local: Mapping[str, Any], outside: dict[str, Any], node: ast.AST) -> 
 def _integer(node: ast.AST, values: Values) -> int | None:
     """The value of an expression of integers; None of any other."""
     if isinstance(node, ast.Constant):
-        found = node.value
+        value = node.value
     elif isinstance(node, ast.Name):
-        found = values(node)
+        value = values(node)
     elif isinstance(node, ast.BinOp) and type(node.op) in _OPERATIONS:
         a, b = _integer(node.left, values), _integer(node.right, values)
         if a is None or b is None or (b == 0 and isinstance(node.op, ast.FloorDiv)):
@@ -185,7 +185,7 @@ def _integer(node: ast.AST, values: Values) -> int | None:
         return None if shape is None or k is None or not -len(shape) <= k < len(shape) else shape[k]
     else:
         return None
-    return found if type(found) is int else None
+    return value if type(value) is int else None
 
 
 def _length(node: ast.AST, values: Values) -> int | None:

@@ -192,14 +192,14 @@ def _counted(frame: FrameType | None, code: CodeType, variable: str) -> int:
 
 def _user_frames(frame: FrameType | None, outer: FrameType | None) -> list[FrameType]:
     """The user's frames inside of the call that waits, the innermost first."""
-    found: list[FrameType] = []
+    frames: list[FrameType] = []
     while frame is not None:
         if not is_internal(frame.f_code.co_filename):
-            found.append(frame)
+            frames.append(frame)
         if frame is outer:
             break
         frame = frame.f_back
-    return found
+    return frames
 
 
 def _place(lines: list[FrameType]) -> str:

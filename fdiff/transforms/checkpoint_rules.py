@@ -111,7 +111,7 @@ _rules: WeakValues[int, CheckpointRule] = WeakValues()
 
 def checkpoint_rule(forward: Tape) -> CheckpointRule:
     """The rule of the call that computes this tape."""
-    found = _rules.get(hash(forward))
-    if found is None or found.forward != forward or derived_lines.wanted.on:
-        found = _rules[hash(forward)] = CheckpointRule(forward)
-    return found
+    rule = _rules.get(hash(forward))
+    if rule is None or rule.forward != forward or derived_lines.wanted.on:
+        rule = _rules[hash(forward)] = CheckpointRule(forward)
+    return rule

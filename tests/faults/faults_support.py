@@ -1,8 +1,10 @@
-"""What tests of faults share: whether the long part runs (`make test-faults`), and memory."""
+"""What tests of faults share: the long part (`make test-faults`), memory, the collector."""
 
 import ctypes
+import gc
 import os
 import sys
+from contextlib import contextmanager
 
 LONG = os.environ.get("FDIFF_FAULT_TESTS") == "1"
 
@@ -28,3 +30,14 @@ def memory_of():
     ask.restype = _MallInfo
     told = ask()
     return told.uordblks + told.hblkhd
+
+
+@contextmanager
+def collections_call_nothing():
+    """Without the callbacks of other packages, in which Python loses exceptions."""
+    callbacks = gc.callbacks[:]
+    gc.callbacks.clear()
+    try:
+        yield
+    finally:
+        gc.callbacks[:] = callbacks

@@ -34,9 +34,9 @@ def banana(x):
 @pytest.fixture
 def sweeps(monkeypatch):
     """How many structures are made: one entry for each."""
-    made, real = [], sparse_plans.sparse_tape
-    monkeypatch.setattr(sparse_plans, "sparse_tape", lambda *a: made.append(1) or real(*a))
-    return made
+    result, real = [], sparse_plans.sparse_tape
+    monkeypatch.setattr(sparse_plans, "sparse_tape", lambda *a: result.append(1) or real(*a))
+    return result
 
 
 # --- results -----------------------------------------------------------------------------------
@@ -48,20 +48,23 @@ def test_results_are_canonical_arrays(form, tier, monkeypatch):
     monkeypatch.setenv("FDIFF_TIER", tier)
     slopes = fdiff.jacobian(lambda x: products(x) + 1, sparse=form)
     for _ in range(3):
-        found = slopes(X)
-    assert type(found) is getattr(sp, f"{form}_array")
-    assert found.has_canonical_format
-    assert (found.shape, found.dtype, found.nnz) == ((4, 5), np.float64, 8)
-    np.testing.assert_array_equal(found.toarray(), fdiff.jacobian(products)(X))
-    np.testing.assert_array_equal(slopes.data(X), found.data)
+        result = slopes(X)
+    assert type(result) is getattr(sp, f"{form}_array")
+    assert result.has_canonical_format
+    assert (result.shape, result.dtype, result.nnz) == ((4, 5), np.float64, 8)
+    np.testing.assert_array_equal(result.toarray(), fdiff.jacobian(products)(X))
+    np.testing.assert_array_equal(slopes.data(X), result.data)
     rows, cols = slopes.coordinates(X)
     assert rows.dtype == cols.dtype == np.int32
-    again = sp.coo_array((found.data, (rows, cols)), shape=found.shape)
-    np.testing.assert_array_equal(again.toarray(), found.toarray())
+    again = sp.coo_array((result.data, (rows, cols)), shape=result.shape)
+    np.testing.assert_array_equal(again.toarray(), result.toarray())
     pattern = slopes.pattern(X)
-    assert (type(pattern), pattern.dtype, pattern.nnz) == (type(found), np.bool_, 8)
-    fresh = getattr(sp, f"{form}_array")(found.toarray())
-    for mine, scipys in ((found @ X, fresh @ X), ((found + fresh).toarray(), 2 * fresh.toarray())):
+    assert (type(pattern), pattern.dtype, pattern.nnz) == (type(result), np.bool_, 8)
+    fresh = getattr(sp, f"{form}_array")(result.toarray())
+    for mine, scipys in (
+        (result @ X, fresh @ X),
+        ((result + fresh).toarray(), 2 * fresh.toarray()),
+    ):
         np.testing.assert_array_equal(mine, scipys)
 
 
@@ -70,35 +73,35 @@ def test_hessians(tier, monkeypatch):
     monkeypatch.setenv("FDIFF_TIER", tier)
     expected = fdiff.hessian(banana)(X)
     for form in FORMATS:
-        found = fdiff.hessian(banana, sparse=form)(X)
-        np.testing.assert_allclose(found.toarray(), expected, rtol=1e-14)
-        assert abs(found - found.T).max() == 0
+        result = fdiff.hessian(banana, sparse=form)(X)
+        np.testing.assert_allclose(result.toarray(), expected, rtol=1e-14)
+        assert abs(result - result.T).max() == 0
         lower = fdiff.hessian(banana, sparse=form, lower=True)(X)
-        np.testing.assert_array_equal(lower.toarray(), np.tril(found.toarray()))
+        np.testing.assert_array_equal(lower.toarray(), np.tril(result.toarray()))
         assert lower.nnz == 9
 
 
 def test_structural_entries_are_stored_though_they_are_zero():
-    found = fdiff.jacobian(products, np.zeros(5), sparse=True)
-    assert found.nnz == 8
-    assert not found.data.any()
+    result = fdiff.jacobian(products, np.zeros(5), sparse=True)
+    assert result.nnz == 8
+    assert not result.data.any()
 
 
 def test_results_in_structures():
     """A sparse array in each place of the nested dense result; blocks without entries have none."""
     point = {"a": np.array([1.0, 2.0]), "b": 3.0}
     f = lambda p, q: ({"u": p["a"] * p["b"]}, np.sum(q * q) * p["b"])
-    found = fdiff.jacobian(f, argnums=(0, 1), sparse=True)(point, X)
+    result = fdiff.jacobian(f, argnums=(0, 1), sparse=True)(point, X)
     dense = fdiff.jacobian(f, argnums=(0, 1))(point, X)
     sizes = {"u": 2, "a": 2, "b": 1}
-    for first, rows in ((found[0]["u"], 2), (found[1], 1)):
+    for first, rows in ((result[0]["u"], 2), (result[1], 1)):
         expected = dense[0]["u"] if rows == 2 else dense[1]
         for k in ("a", "b"):
             np.testing.assert_array_equal(
                 first[0][k].toarray(), np.reshape(expected[0][k], (rows, sizes[k]))
             )
         np.testing.assert_array_equal(first[1].toarray(), np.reshape(expected[1], (rows, 5)))
-    assert found[0]["u"][1].nnz == 0
+    assert result[0]["u"][1].nnz == 0
     (a, b), (c, d) = fdiff.hessian(lambda x, y: np.sum(x * y**2), (X, X), sparse=True)
     assert (a.nnz, b.nnz, c.nnz, d.nnz) == (0, 5, 5, 5)
     np.testing.assert_array_equal(b.toarray(), c.toarray().T)
@@ -136,9 +139,9 @@ def test_complex_conventions(mode):
     ]
     for f, choice, point in cases:
         expected = fdiff.jacobian(f, complex_inputs=choice, mode=mode)(point)
-        found = fdiff.jacobian(f, complex_inputs=choice, mode=mode, sparse=True)(point)
-        assert found.dtype == expected.dtype
-        np.testing.assert_allclose(found.toarray(), expected, atol=1e-13)
+        result = fdiff.jacobian(f, complex_inputs=choice, mode=mode, sparse=True)(point)
+        assert result.dtype == expected.dtype
+        np.testing.assert_allclose(result.toarray(), expected, atol=1e-13)
     with pytest.raises(DtypeError, match="without a choice of convention"):
         fdiff.jacobian(lambda z: z * z, z, sparse=True)
 
@@ -218,16 +221,16 @@ def mesh(n):
 def test_reactions_and_finite_elements():
     """Stencils with roll, and meshes that alternate: exactly the entries there are."""
     w = np.random.default_rng(0).uniform(0.5, 1.5, 72)
-    found = fdiff.jacobian(brusselator, w, sparse=True)
-    np.testing.assert_allclose(found.toarray(), fdiff.jacobian(brusselator)(w), atol=1e-14)
-    assert found.nnz == 12 * 36
+    result = fdiff.jacobian(brusselator, w, sparse=True)
+    np.testing.assert_allclose(result.toarray(), fdiff.jacobian(brusselator)(w), atol=1e-14)
+    assert result.nnz == 12 * 36
     second = fdiff.hessian(neo_hookean, sparse=True)
     for n in (2, 3, 2):
         u = 0.05 * np.random.default_rng(n).normal(size=2 * (n + 1) ** 2)
         expected = fdiff.hessian(neo_hookean)(u, *mesh(n))
-        found = second(u, *mesh(n))
-        np.testing.assert_allclose(found.toarray(), expected, atol=1e-12 * np.abs(expected).max())
-        assert found.nnz < expected.size
+        result = second(u, *mesh(n))
+        np.testing.assert_allclose(result.toarray(), expected, atol=1e-12 * np.abs(expected).max())
+        assert result.nnz < expected.size
 
 
 # --- index arrays --------------------------------------------------------------------------------
@@ -456,9 +459,9 @@ def test_recorded_arrays():
 
 def test_pickles_compiled_kernels_and_signatures():
     slopes = fdiff.jacobian(products, sparse="csc")
-    for made in (slopes, slopes.data, slopes.pattern, slopes.coordinates):
-        again = pickle.loads(pickle.dumps(made))
-        assert repr(again(X)) == repr(made(X))
+    for result in (slopes, slopes.data, slopes.pattern, slopes.coordinates):
+        again = pickle.loads(pickle.dumps(result))
+        assert repr(again(X)) == repr(result(X))
     assert slopes.data is slopes.data
     assert "compiled" in repr(slopes.data.compile("f8[1000]"))
     assert str(slopes.__signature__).startswith("(x)")
@@ -469,14 +472,16 @@ def test_pickles_compiled_kernels_and_signatures():
 def test_threads_and_forks():
     slopes = fdiff.jacobian(lambda x: np.sin(x[1:]) * x[:-1], sparse=True)
     expected = fdiff.jacobian(lambda x: np.sin(x[1:]) * x[:-1])(X)
-    found = []
-    workers = [threading.Thread(target=lambda: found.append(slopes(X).toarray())) for _ in range(8)]
+    result = []
+    workers = [
+        threading.Thread(target=lambda: result.append(slopes(X).toarray())) for _ in range(8)
+    ]
     for worker in workers:
         worker.start()
     for worker in workers:
         worker.join()
-    assert len(found) == 8
-    for one in found:
+    assert len(result) == 8
+    for one in result:
         np.testing.assert_allclose(one, expected, rtol=1e-15)
     if hasattr(os, "fork"):
         reading, writing = os.pipe()
@@ -545,12 +550,12 @@ def reaction(t, y):
 def test_implicit_integrators(method):
     y = np.linspace(0, 1, 20)
     slopes = fdiff.jacobian(reaction, argnums=1, sparse="csc")
-    found = scipy.integrate.solve_ivp(
+    result = scipy.integrate.solve_ivp(
         reaction, (0, 1), y, method=method, jac=slopes, rtol=1e-8, atol=1e-8
     )
     dense = scipy.integrate.solve_ivp(reaction, (0, 1), y, method="DOP853", rtol=1e-10, atol=1e-10)
-    assert found.success
-    np.testing.assert_allclose(found.y[:, -1], dense.y[:, -1], atol=1e-6)
+    assert result.success
+    np.testing.assert_allclose(result.y[:, -1], dense.y[:, -1], atol=1e-6)
 
 
 def test_optimisers():
@@ -560,10 +565,10 @@ def test_optimisers():
         return np.concatenate([10 * (x[1:] - x[:-1] ** 2), 1 - x[:-1]])
 
     start = np.full(6, 0.5)
-    found = scipy.optimize.least_squares(
+    result = scipy.optimize.least_squares(
         residuals, start, jac=fdiff.jacobian(residuals, sparse=True)
     )
-    np.testing.assert_allclose(found.x, 1, atol=1e-6)
+    np.testing.assert_allclose(result.x, 1, atol=1e-6)
     curved = lambda x: x[1:] ** 2 + x[:-1]
     second = fdiff.hessian(lambda x, v: v @ curved(x), sparse=True)
     limits = scipy.optimize.NonlinearConstraint(
@@ -573,20 +578,20 @@ def test_optimisers():
         jac=fdiff.jacobian(curved, sparse=True),
         hess=lambda x, v: second(x, v),
     )
-    found = scipy.optimize.minimize(
+    result = scipy.optimize.minimize(
         banana, start, jac=fdiff.grad(banana), hess=fdiff.hessian(banana, sparse=True),
         method="trust-constr", constraints=[limits],
     )  # fmt: skip
-    assert found.success
-    assert np.all(curved(found.x) <= 1.5 + 1e-6)
-    found = scipy.optimize.minimize(
+    assert result.success
+    assert np.all(curved(result.x) <= 1.5 + 1e-6)
+    result = scipy.optimize.minimize(
         banana,
         start,
         jac=fdiff.grad(banana),
         hess=fdiff.hessian(banana, sparse=True),
         method="Newton-CG",
     )
-    np.testing.assert_allclose(found.x, 1, atol=1e-4)
+    np.testing.assert_allclose(result.x, 1, atol=1e-4)
 
 
 def test_explained(monkeypatch, capsys):
@@ -613,16 +618,16 @@ def test_rules_of_users_and_one_mode_alone():
         return np.sin(x[::2])
 
     halves.defjvp(lambda p, d: (halves(*p), d[0][::2] * np.cos(p[0][::2])))
-    found = fdiff.jacobian(lambda x: halves(x) * x[0], X, sparse=True)
-    np.testing.assert_allclose(found.toarray(), fdiff.jacobian(lambda x: np.sin(x[::2]) * x[0], X))
-    assert found.nnz == 5
+    result = fdiff.jacobian(lambda x: halves(x) * x[0], X, sparse=True)
+    np.testing.assert_allclose(result.toarray(), fdiff.jacobian(lambda x: np.sin(x[::2]) * x[0], X))
+    assert result.nnz == 5
 
     def shifted(x):
         return np.append(x[1:], 0.0)
 
     shift = fdiff.primitive(shifted, like=0, jvp=lambda dots, out, x: shift(dots[0]))
-    found = fdiff.jacobian(lambda x: shift(x) * x, X, sparse=True)
-    np.testing.assert_allclose(found.toarray(), fdiff.jacobian(lambda x: shifted(x) * x, X))
+    result = fdiff.jacobian(lambda x: shift(x) * x, X, sparse=True)
+    np.testing.assert_allclose(result.toarray(), fdiff.jacobian(lambda x: shifted(x) * x, X))
 
 
 @pytest.mark.parametrize("part", ["coordinates", "pattern", "data", None])

@@ -75,9 +75,9 @@ def test_jacobians(rule, declared, mode, argnums, colours):
     """A declared pattern is coloured in both modes; without one the rule tells the structure."""
     f = operation(rule, declared=declared)
     around = [lambda x, y, f=f: np.exp(-f(x * y, y)) * x for f in (f, stencil)]
-    found = fdiff.jacobian(around[0], argnums=argnums, sparse=True, mode=mode)(X, Y)
-    close(found, fdiff.jacobian(around[1], argnums=argnums)(X, Y))
-    assert [a.nnz for a in flat(found)] == [3 * N - 2] * len(flat(found))
+    result = fdiff.jacobian(around[0], argnums=argnums, sparse=True, mode=mode)(X, Y)
+    close(result, fdiff.jacobian(around[1], argnums=argnums)(X, Y))
+    assert [a.nnz for a in flat(result)] == [3 * N - 2] * len(flat(result))
     assert set(colours) <= {1, 3}
     assert bool(colours) == declared
 
@@ -90,16 +90,16 @@ def test_hessians(rule, declared, lower, argnums, colours):
     """Entries of a result that share a row of the pattern: 5 colours for a band of 3."""
     f = operation(rule, declared=declared)
     around = [lambda x, y, f=f: np.sum(f(x * y, y) ** 2) for f in (f, stencil)]
-    found = fdiff.hessian(around[0], argnums=argnums, sparse=True, lower=lower)(X, Y)
+    result = fdiff.hessian(around[0], argnums=argnums, sparse=True, lower=lower)(X, Y)
     expected = fdiff.hessian(around[1], argnums=argnums)(X, Y)
     if not lower:
-        close(found, expected)
-        assert all(a.nnz == 5 * N - 6 for a in flat(found))
-        halves = flat(found)[:: 3 if isinstance(argnums, tuple) else 1]
+        close(result, expected)
+        assert all(a.nnz == 5 * N - 6 for a in flat(result))
+        halves = flat(result)[:: 3 if isinstance(argnums, tuple) else 1]
         assert all((a != a.T).nnz == 0 for a in halves)
     elif not isinstance(argnums, tuple):
-        close(found, np.tril(expected))
-        assert found.nnz == 3 * N - 3
+        close(result, np.tril(expected))
+        assert result.nnz == 3 * N - 3
     assert max(colours, default=0) == (5 if declared else 0)
 
 
@@ -118,9 +118,9 @@ def test_rules_that_call_what_has_no_rule(rule, colours):
     for pattern, count in ((None, N * N), (lambda x: np.eye(x.size), N)):
         mirrored = fdiff.primitive(reflected, like=0, sparsity=pattern, **{rule: rules[rule]})
         mode = "forward" if rule == "jvp" else "reverse"
-        found = fdiff.jacobian(lambda x: mirrored(x**3), sparse=True, mode=mode)(X)
-        close(found, fdiff.jacobian(lambda x: reflected(x**3))(X))
-        assert found.nnz == count
+        result = fdiff.jacobian(lambda x: mirrored(x**3), sparse=True, mode=mode)(X)
+        close(result, fdiff.jacobian(lambda x: reflected(x**3))(X))
+        assert result.nnz == count
     assert set(colours) == {1}
 
 
@@ -172,9 +172,9 @@ def test_patterns_of_other_arguments_and_shapes():
     k = np.arange(1, 7).reshape(2, 3)
     x, w = X[:6].reshape(2, 3), Y[:4]
     for argnums in ARGNUMS:
-        found = fdiff.jacobian(lambda x, w: f(x, w, k), argnums=argnums, sparse=True)(x, w)
+        result = fdiff.jacobian(lambda x, w: f(x, w, k), argnums=argnums, sparse=True)(x, w)
         expected = fdiff.jacobian(lambda x, w: weighted(x, w, k), argnums=argnums)(x, w)
-        for a, b in zip(flat(found), flat(expected), strict=True):
+        for a, b in zip(flat(result), flat(expected), strict=True):
             np.testing.assert_allclose(a.toarray(), b.reshape(a.shape), rtol=1e-12)
             assert a.nnz == (6 if a.shape[1] == 6 else 24)
     empty = fdiff.jacobian(operation("vjp"), sparse=True)(X[:0], Y[:0])
@@ -212,9 +212,9 @@ def test_a_rule_that_reads_a_large_array(colours):
         sparsity=lambda x: table != 0,
     )
     x = np.linspace(0.5, 1.5, 2000)
-    found = fdiff.jacobian(f, sparse=True)(x)
-    np.testing.assert_allclose(found.toarray(), 2 * table * x, rtol=1e-14)
-    assert (found.nnz, fdiff.hessian(lambda x: np.sum(f(x)), sparse=True)(x).nnz) == (3999, 5998)
+    result = fdiff.jacobian(f, sparse=True)(x)
+    np.testing.assert_allclose(result.toarray(), 2 * table * x, rtol=1e-14)
+    assert (result.nnz, fdiff.hessian(lambda x: np.sum(f(x)), sparse=True)(x).nnz) == (3999, 5998)
     assert set(colours) == {2, 3}
 
 

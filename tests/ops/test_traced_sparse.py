@@ -172,9 +172,9 @@ def test_results_are_those_of_scipy(form, kind, places):
     programs = PROGRAMS | STORAGE
     refused = form == "coo" and places == "repeated"  # SciPy computes with sums, in another order
     names = [k for k in programs if not (refused and k in AFTER_SUMS)]
-    found = fdiff.jit(lambda d: {k: programs[k](make(d)) for k in names})(d)
+    result = fdiff.jit(lambda d: {k: programs[k](make(d)) for k in names})(d)
     for k in names:
-        check_same(found[k], programs[k](make(d)))
+        check_same(result[k], programs[k](make(d)))
 
 
 @pytest.mark.parametrize("form", ["csr", "csc"])
@@ -182,17 +182,17 @@ def test_results_are_those_of_scipy(form, kind, places):
 def test_lines_that_are_not_in_order(form, kind):
     """Entries as they are given by lines: repeated, and in any order."""
     make, d = built(form, kind, "lines"), RNG.normal(size=9)
-    found = fdiff.jit(lambda d: {k: f(make(d)) for k, f in PROGRAMS.items()})(d)
+    result = fdiff.jit(lambda d: {k: f(make(d)) for k, f in PROGRAMS.items()})(d)
     for k, f in PROGRAMS.items():
         plain = f(make(d))
-        mine, plain = (x.toarray() if sp.issparse(x) else x for x in (found[k], plain))
+        mine, plain = (x.toarray() if sp.issparse(x) else x for x in (result[k], plain))
         np.testing.assert_allclose(mine, plain, rtol=1e-14, atol=1e-14)
     stored = {k: STORAGE[k] for k in ("data", "nnz", "indices", "indptr", "row and col")}
     if form == "csr":
         stored["data of sorted columns"] = lambda K: after("sort_indices", K).data
-    found = fdiff.jit(lambda d: {k: f(make(d)) for k, f in stored.items()})(d)
+    result = fdiff.jit(lambda d: {k: f(make(d)) for k, f in stored.items()})(d)
     for k, f in stored.items():
-        check_same(found[k], f(make(d)))
+        check_same(result[k], f(make(d)))
 
 
 @pytest.mark.parametrize(
@@ -210,8 +210,8 @@ def test_derivatives_are_those_of_the_complex_step(form, kind, places):
     v = RNG.normal(size=d.shape)
 
     def f(d):
-        found = [program(make(d)) for program in PROGRAMS.values()]
-        parts = [x.toarray() if sp.issparse(x) else x for x in found]
+        result = [program(make(d)) for program in PROGRAMS.values()]
+        parts = [x.toarray() if sp.issparse(x) else x for x in result]
         return np.concatenate([np.reshape(x, -1) for x in parts])
 
     expected = f(d + 1e-30j * v).imag * 1e30
@@ -359,6 +359,6 @@ def test_quotients_by_numbers_have_the_dtype_of_scipy(divisor, dtype):
         return (sp.csr_array((x, places), shape=(2, 2)) / divisor).toarray()
 
     x = np.array([1.0, 2.0, 3.0], dtype)
-    expected, found = quotient(x), fdiff.jit(quotient)(x)
-    assert found.dtype == expected.dtype
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    expected, result = quotient(x), fdiff.jit(quotient)(x)
+    assert result.dtype == expected.dtype
+    np.testing.assert_allclose(result, expected, rtol=1e-6)

@@ -63,9 +63,9 @@ SIGMAS = {
 @pytest.mark.parametrize("absolute", [False, True])
 @pytest.mark.parametrize("method", ["lm", "trf", "dogbox"])
 def test_curve_fit_returns_what_scipy_returns(sigma, absolute, method):
-    given = {"p0": [1, 1, 0], "sigma": sigma, "absolute_sigma": absolute, "method": method}
-    popt, pcov = curve_fit(decay, X, Y, **given)
-    reference, covariance = scipy.optimize.curve_fit(decay, X, Y, **given)
+    arguments = {"p0": [1, 1, 0], "sigma": sigma, "absolute_sigma": absolute, "method": method}
+    popt, pcov = curve_fit(decay, X, Y, **arguments)
+    reference, covariance = scipy.optimize.curve_fit(decay, X, Y, **arguments)
     np.testing.assert_allclose(popt, reference, rtol=1e-5)
     np.testing.assert_allclose(pcov, covariance, rtol=1e-3, atol=1e-9)
 
@@ -79,10 +79,10 @@ def test_curve_fit_takes_the_other_arguments_of_scipy():
     broken = np.array(Y)
     broken[3] = np.nan
     for sigma in (None, np.full(X.size, 0.1)):
-        found = curve_fit(decay, X, broken, nan_policy="omit", sigma=sigma)
+        result = curve_fit(decay, X, broken, nan_policy="omit", sigma=sigma)
         expected = curve_fit(decay, np.delete(X, 3), np.delete(Y, 3))
-        np.testing.assert_allclose(found[0], expected[0], rtol=1e-6)
-        np.testing.assert_allclose(found[1], expected[1], rtol=1e-5)
+        np.testing.assert_allclose(result[0], expected[0], rtol=1e-6)
+        np.testing.assert_allclose(result[1], expected[1], rtol=1e-5)
     with pytest.raises(ValueError, match="NaN"):
         curve_fit(decay, X, broken)
     several = {"first": X, "second": X**2}
@@ -130,14 +130,14 @@ def chain_residual(x):
 
 def test_a_sparse_jacobian_gives_the_errors_of_a_dense_one():
     start = np.full(60, 0.9)
-    found = least_squares(chain_residual, start, ftol=1e-14, xtol=1e-14)
+    result = least_squares(chain_residual, start, ftol=1e-14, xtol=1e-14)
     dense = least_squares(chain_residual, start, ftol=1e-14, xtol=1e-14, sparse=False)
-    assert sp.issparse(found.jac)
+    assert sp.issparse(result.jac)
     assert not sp.issparse(dense.jac)
-    np.testing.assert_allclose(found.x, 1.0, atol=1e-6)
-    scale = dense._variance / found._variance  # both are rounding errors here
-    np.testing.assert_allclose(found.covariance * scale, dense.covariance, rtol=1e-5, atol=1e-40)
-    np.testing.assert_allclose(found.stderr**2, np.diag(found.covariance), rtol=1e-9)
+    np.testing.assert_allclose(result.x, 1.0, atol=1e-6)
+    scale = dense._variance / result._variance  # both are rounding errors here
+    np.testing.assert_allclose(result.covariance * scale, dense.covariance, rtol=1e-5, atol=1e-40)
+    np.testing.assert_allclose(result.stderr**2, np.diag(result.covariance), rtol=1e-9)
 
 
 def test_undetermined_parameters_have_infinite_variances_and_are_named():
@@ -199,9 +199,9 @@ def test_exact_data_leave_the_errors_of_undetermined_parameters_infinite():
 @pytest.mark.parametrize("sigma", [0.5, [0.5]])
 def test_one_standard_deviation_holds_for_all_points(sigma, policy):
     options = {"p0": [1, 1, 1], "absolute_sigma": True, "nan_policy": policy}
-    found = curve_fit(decay, X, Y, sigma=sigma, **options)
+    result = curve_fit(decay, X, Y, sigma=sigma, **options)
     expected = curve_fit(decay, X, Y, sigma=np.full(len(Y), 0.5), **options)
-    np.testing.assert_array_equal(found[1], expected[1])
+    np.testing.assert_array_equal(result[1], expected[1])
 
 
 def test_each_point_is_evaluated_once():
@@ -224,6 +224,16 @@ WRONG = [
         "sparse must be 'auto'",
     ),
     (lambda: curve_fit(lambda x, *p: x, X, Y), "cannot be counted"),
+    (lambda: curve_fit(decay, X, Y, p0=[1.0]), "p0 has 1 entries, and the curve has 3"),
+    (lambda: curve_fit(decay, X, Y, p0=[1, 1, 0], sigma=0 * Y), r"sigma\[0\] is 0, and residuals"),
+    (
+        lambda: least_squares(residual, [1, 1, 0], args=(X, Y), sigma=np.where(X > 0, 0, 1)),
+        r"sigma\[\d+\] is 0, and residuals",
+    ),
+    (
+        lambda: Problem(np.sum).minimize([1.0], options=3),
+        "options must be a dictionary, not 3",
+    ),
     (lambda: Problem(np.sum).minimize([1.0], len), "method must be 'nelder-mead'"),
     (
         lambda: Problem(np.sum, np.sin, lower=0, upper=1).hessian([1.0], [1.0, 2.0]),

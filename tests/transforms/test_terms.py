@@ -44,15 +44,15 @@ def blocks(tape, arrays, k, **asked):
     """Every block of the sparse derivative with respect to input `k`, and what it is made of."""
     types = tuple(block_type(o, tape.input_types[k], "forward") for o in tape.output_types)
     known = [None if j == k else (lambda a=a: np.asarray(a)) for j, a in enumerate(arrays)]
-    found = sparse_tape(tape, Asked((k,), types=types, **asked), known)
+    result = sparse_tape(tape, Asked((k,), types=types, **asked), known)
     kind = sp.csc_array if asked.get("by_columns") else sp.csr_array
-    data = values(found.tape, *arrays)
+    data = values(result.tape, *arrays)
     arrays = [
         kind((d, b.indices, b.starts), shape=b.shape)
-        for d, b in zip(data, found.blocks, strict=True)
+        for d, b in zip(data, result.blocks, strict=True)
     ]
     assert all(a.has_canonical_format for a in arrays)
-    return arrays, found
+    return arrays, result
 
 
 def dense(tape, arrays, k, o):
@@ -76,12 +76,12 @@ def test_every_op_in_both_modes(op, sample, rng):
         if not (wide and type_.floating and type_.size):
             continue
         for mode in MODES:
-            found, _ = blocks(tape, arrays, k, mode=mode)
+            result, _ = blocks(tape, arrays, k, mode=mode)
             for o in wide:
                 expected = dense(tape, arrays, k, o)
                 if o not in sample.constant:
-                    close(found[o].toarray(), expected, 1e-6 if type_.dtype == "f4" else 1e-9)
-                assert not np.any(expected[~places(found[o])]) or o in sample.constant
+                    close(result[o].toarray(), expected, 1e-6 if type_.dtype == "f4" else 1e-9)
+                assert not np.any(expected[~places(result[o])]) or o in sample.constant
 
 
 def places(array):
@@ -239,10 +239,10 @@ def test_random_programs(seed):
     tape, arrays = traced(f, x)
     expected = dense(tape, arrays, 0, 0)
     for mode in MODES:
-        (found,), _ = blocks(tape, arrays, 0, mode=mode, by_columns=mode == "reverse")
-        close(found.toarray(), expected)
-        assert not expected[~places(found)].any()
-        others = ~places(found)[:, 0]  # rows that do not depend on the entry that is infinite
+        (result,), _ = blocks(tape, arrays, 0, mode=mode, by_columns=mode == "reverse")
+        close(result.toarray(), expected)
+        assert not expected[~places(result)].any()
+        others = ~places(result)[:, 0]  # rows that do not depend on the entry that is infinite
         infinite = [np.append(np.inf, x[1:]), *arrays[1:]]
         (beside,), _ = blocks(tape, infinite, 0, mode=mode)
         close(beside.toarray()[others], expected[others])
@@ -289,12 +289,12 @@ def test_common_entries_of_runs(start, begin, size, count, step, stride):
     own = [begin + j * stride for j in range(count)]
     expected = [(k, own.index(n)) for k, n in enumerate(numbers) if n in own]
     met = common(first, second)
-    found = (
+    result = (
         []
         if met is None
         else list(zip(*[[a + d * t for t in range(n)] for a, n, d in met], strict=True))
     )
-    assert found == expected
+    assert result == expected
 
 
 # --- what has no entry, and what has no structure ------------------------------------------------
@@ -328,31 +328,31 @@ def test_entries_that_do_not_exist_are_zero(name, mode):
     x = np.array(x)
     tape, (_, *others) = traced(f, x)
     ordinary = [np.array([1.1, 1.2, 1.3]), *others]
-    (found,), _ = blocks(tape, [x, *others], 0, mode=mode)
+    (result,), _ = blocks(tape, [x, *others], 0, mode=mode)
     (usual,), _ = blocks(tape, ordinary, 0, mode=mode)
-    np.testing.assert_array_equal(places(usual), places(found))
+    np.testing.assert_array_equal(places(usual), places(result))
     there = np.nan_to_num(dense(tape, ordinary, 0, 0), nan=0.0) != 0
-    np.testing.assert_array_equal(places(found), there)
-    assert not found.toarray()[~there].any()
+    np.testing.assert_array_equal(places(result), there)
+    assert not result.toarray()[~there].any()
     if name == "tied":
         off = ~np.eye(3, dtype=bool)
-        np.testing.assert_array_equal(found.toarray()[off], usual.toarray()[off])
+        np.testing.assert_array_equal(result.toarray()[off], usual.toarray()[off])
 
 
 def test_a_hessian_at_an_infinity():
     tape, _ = traced(lambda x: np.sum(x**3) + x[0] * x[1], np.ones(3))
     slopes = derive(GRADIENT, tape, wrt=(0,), keep=(1,))
-    (found,), _ = blocks(slopes, [np.array([INF, 1.0, 2.0])], 0, hessian=True)
-    np.testing.assert_array_equal(found.toarray(), [[INF, 1, 0], [1, 6, 0], [0, 0, 12]])
-    np.testing.assert_array_equal(found.data, [INF, 1, 1, 6, 12])
+    (result,), _ = blocks(slopes, [np.array([INF, 1.0, 2.0])], 0, hessian=True)
+    np.testing.assert_array_equal(result.toarray(), [[INF, 1, 0], [1, 6, 0], [0, 0, 12]])
+    np.testing.assert_array_equal(result.data, [INF, 1, 1, 6, 12])
 
 
 def test_what_has_no_structure_is_dense_up_to_a_size(monkeypatch):
     tape, _ = traced(lambda x: np.sort(x) * x[np.argsort(x)], np.zeros(5))
     x = np.array([3.0, 1.0, 2.0, 5.0, 4.0])
-    (found,), _ = blocks(tape, [x], 0, mode="forward")
-    assert found.nnz == 25
-    close(found.toarray(), dense(tape, [x], 0, 0))
+    (result,), _ = blocks(tape, [x], 0, mode="forward")
+    assert result.nnz == 25
+    close(result.toarray(), dense(tape, [x], 0, 0))
     monkeypatch.setattr(sparse_tapes, "DENSE", 24)
     with pytest.raises(
         sparse_tapes.StructureError, match=r"`gather` cannot be told.*5 x 5 entries"
@@ -398,8 +398,8 @@ def test_many_stores_are_merged_and_cut():
 
     x = np.linspace(0.5, 1.0, 300)
     tape, arrays = traced(f, x)
-    (found,), _ = blocks(tape, arrays, 0, mode="forward")
-    close(found.toarray(), dense(tape, arrays, 0, 0))
+    (result,), _ = blocks(tape, arrays, 0, mode="forward")
+    close(result.toarray(), dense(tape, arrays, 0, 0))
 
 
 def test_equal_bytes_at_one_point():
@@ -412,6 +412,6 @@ def test_equal_bytes_at_one_point():
 @pytest.mark.parametrize("mode", MODES)
 def test_float32_stays(mode):
     tape, _ = traced(lambda x: np.diff(x**2) / 3, np.zeros(6, np.float32))
-    (found,), _ = blocks(tape, [np.arange(6, dtype=np.float32)], 0, mode=mode)
-    assert found.dtype == np.float32
-    assert found.indices.dtype == np.int32
+    (result,), _ = blocks(tape, [np.arange(6, dtype=np.float32)], 0, mode=mode)
+    assert result.dtype == np.float32
+    assert result.indices.dtype == np.int32

@@ -96,8 +96,8 @@ def _heads() -> Check:
     for number, kind in numbers:
         if type(number).__basicsize__ < VALUE + ctypes.sizeof(kind):
             yield f"a {type(number).__name__} is smaller than its value"
-        found = kind.from_address(id(number) + VALUE)
-        value = complex(*found) if isinstance(number, complex | np.complexfloating) else found.value  # type: ignore[misc] - an array of two
+        field = kind.from_address(id(number) + VALUE)
+        value = complex(*field) if isinstance(number, complex | np.complexfloating) else field.value  # type: ignore[misc] - an array of two
         if value != number:
             yield f"the value of a {type(number).__name__} lies elsewhere"
 

@@ -43,10 +43,10 @@ _lock = threading.Lock()
 def factors(data: np.ndarray, cols: np.ndarray, starts: np.ndarray, n: int, owner: np.ndarray, block: int) -> Any:
     """SuperLU's factorisation of the transpose of a matrix that is stored by rows, kept as long as `owner` has these entries."""
     key = n, data.dtype.char, data.tobytes(), cols.tobytes(), starts.tobytes()
-    found = _kept.get(key)
-    if found is None:
+    factorisation = _kept.get(key)
+    if factorisation is None:
         lu = factorised(data, cols, starts, n)
-        found = Factorisation(lu, lu.nnz * (data.itemsize + 4), ref(owner, partial(_kept.pop, key)), block)
+        factorisation = Factorisation(lu, lu.nnz * (data.itemsize + 4), ref(owner, partial(_kept.pop, key)), block)
         with _lock:
             others = _kept.copy()
             outdated = [k for k, f in others.items() if f.block == block and f.owner() is owner]
@@ -55,8 +55,8 @@ def factors(data: np.ndarray, cols: np.ndarray, starts: np.ndarray, n: int, owne
                 if k in outdated or total > MOST:
                     _kept.pop(k, None)
                     total -= f.size
-            _kept[key] = found
-    return found.lu
+            _kept[key] = factorisation
+    return factorisation.lu
 
 
 def factorised(data: np.ndarray, cols: np.ndarray, starts: np.ndarray, n: int) -> Any:

@@ -70,9 +70,9 @@ def _slots(keys: np.ndarray, matrix: Structure) -> np.ndarray:
     own = _keys(matrix)
     order = np.argsort(own, kind="stable")
     at = np.searchsorted(own, keys, sorter=order)
-    found = order[np.minimum(at, len(own) - 1)] if len(own) else np.zeros(len(keys), int)
-    there = own[found] == keys if len(own) else np.zeros(len(keys), bool)
-    return np.where(there, found + 1, 0)
+    slots = order[np.minimum(at, len(own) - 1)] if len(own) else np.zeros(len(keys), int)
+    there = own[slots] == keys if len(own) else np.zeros(len(keys), bool)
+    return np.where(there, slots + 1, 0)
 
 
 def numbers_at(matrix: Structure, places: Structure) -> np.ndarray:

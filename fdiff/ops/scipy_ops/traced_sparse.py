@@ -237,11 +237,11 @@ def as_scipy(value: TracedSparse, name: str) -> object:
 
 
 def _filled(stored: Any, entries: object, form: Any) -> object:
-    made = stored.copy()
-    made.data = np.array(entries)
+    matrix = stored.copy()
+    matrix.data = np.array(entries)
     if form.storage != KEPT:
-        made.eliminate_zeros()
-    return made.asformat(form.format)
+        matrix.eliminate_zeros()
+    return matrix.asformat(form.format)
 
 
 TO_LIBRARY[TracedSparse] = as_scipy
@@ -264,9 +264,9 @@ def _with_entries(form: _Form, entries: tuple[object, ...]) -> object:
         raise failure(InputError, UNNAMED, fact, "Map the values: fdiff.vmap(J.data) gives (batch, nnz).")
     if not isinstance(values, TracedArray):
         return _filled(form.stored, values, form)
-    made = TracedSparse.of_stored(values, form.stored, form.storage)
-    made.format = form.format
-    return made
+    matrix = TracedSparse.of_stored(values, form.stored, form.storage)
+    matrix.format = form.format
+    return matrix
 
 
 # So that traced functions return sparse arrays, and take them from each other.

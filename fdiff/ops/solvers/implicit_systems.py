@@ -51,9 +51,9 @@ def sparse_system(body: TracedFunction, extras: Sequence[np.ndarray]) -> SparseS
     if n < LARGE or body.types[0].size != n:
         return None
     kept = _systems(body)
-    for found in kept:
-        if found is None or all(np.asarray(extras[k - 1]).tobytes() == seen for k, seen in found.pins.items()):
-            return found
+    for system in kept:
+        if system is None or all(np.asarray(extras[k - 1]).tobytes() == seen for k, seen in system.pins.items()):
+            return system
     kept.insert(0, _sparse_system(body, extras, n))
     del kept[STRUCTURES:]
     return kept[0]
@@ -65,17 +65,17 @@ def _sparse_system(body: TracedFunction, extras: Sequence[np.ndarray], n: int) -
 
     asked = Asked((0,), types=(ArrayType((n, n), F8),))
     try:
-        found = sparse_tape(choose(body.tape, (1,)), asked, [None, *map(known, range(len(extras)))])
+        structure = sparse_tape(choose(body.tape, (1,)), asked, [None, *map(known, range(len(extras)))])
     except (StructureError, NotImplementedError):
         return None
-    (block,) = found.blocks
-    if found.index_tape is not None or len(block.indices) > SHARE * n * n:
+    (block,) = structure.blocks
+    if structure.index_tape is not None or len(block.indices) > SHARE * n * n:
         return None
     with Trace("jacobian", lines=False) as trace:
         inputs = [trace.input(t) for t in body.tape.input_types]
-        outs = [splice(body.tape, inputs, trace)[0], splice(found.tape, inputs, trace)[0]]
+        outs = [splice(body.tape, inputs, trace)[0], splice(structure.tape, inputs, trace)[0]]
         entries = TracedFunction(trace.builder.finish([trace.lift(out) for out in outs]), body.own)
-    return SparseSystem(entries, block.indices, block.starts, found.pins)
+    return SparseSystem(entries, block.indices, block.starts, structure.pins)
 
 
 class NewtonSteps:
@@ -132,11 +132,11 @@ def _product(body: TracedFunction, *, transposed: bool) -> TracedFunction:
 def _jvp(dots: Sequence[object], args: Arrays, outs: Arrays, *, body: TracedFunction, transposed: bool) -> list[object]:
     x, _, *extras = args
     x_dot, right, *rest = dots
-    given = dict(enumerate([x_dot, *rest]))
-    moving = [k for k, dot in given.items() if dot is not ZERO]
+    tangents = dict(enumerate([x_dot, *rest]))
+    moving = [k for k, dot in tangents.items() if dot is not ZERO]
     if moving:
         moved = _product(body, transposed=transposed).pushforward(moving)
-        change = moved.spliced([x], [*extras, outs[0], *(given[k] for k in moving)])[0].reshape(x.shape)
+        change = moved.spliced([x], [*extras, outs[0], *(tangents[k] for k in moving)])[0].reshape(x.shape)
         right = -change if right is ZERO else right - change
     return [ZERO if right is ZERO else apply(solve, x, right, *extras, body=body, transposed=transposed)]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import fdiff.intact_numpy as np
 
-from ...errors import ConvergenceError
+from ...errors import ConvergenceError, failure
 from ...trace import TracedArray
 from .implicit_systems import NewtonSteps
 from .root_finder_signatures import RootProblem, checked_square, start_of
@@ -58,7 +58,7 @@ def newton(
 
 
 def _failure(fact: str, way: str) -> ConvergenceError:
-    return ConvergenceError(f"{NAME}: {fact}\n{way}")
+    return failure(ConvergenceError, NAME, fact, way)
 
 
 def _run(fun: Any, x0: np.ndarray, *, tol: float, max_steps: int) -> dict[str, object]:
@@ -75,5 +75,5 @@ def traced_root(residual: Callable[..., object], x0: object, args: tuple[object,
     start = start_of(x0, NAME)
     problem = RootProblem(NAME, {"fun": (residual, 1)}, {"x0": start}, start.type, args, lambda: value_of(start))
     checked_square(problem, start.size)
-    _, found, _ = problem.enter({"tol": tol, "max_steps": max_steps}, vector_fields(start.size))
-    return found["x"]
+    _, outputs, _ = problem.enter({"tol": tol, "max_steps": max_steps}, vector_fields(start.size))
+    return outputs["x"]

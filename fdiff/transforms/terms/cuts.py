@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType, real_dtype
-from ...ops.terms import SEED, Entries, LinearTerm, taken
+from ...ops.terms import SEED, Entries, LinearTerm, in_other_rows, taken
 from ...trace import TracedArray
 from ...user_lines import Line
 from .slots import SparsePlaces, filled, places_of, repeats
@@ -133,15 +133,7 @@ class Cuts:
         where[cols] = np.concatenate([e.rows for e in own])
         if np.count_nonzero(where >= 0) != len(cols):
             return None
-        lists = []
-        for e in self._of_seed[source]:
-            rows = where[e.rows]
-            there = np.flatnonzero(rows >= 0)
-            if len(there) == len(rows):
-                lists.append(e._replace(rows=rows))
-            elif len(there):
-                lists.append(e.at(there, rows[there]))
-        return lists
+        return in_other_rows(self._of_seed[source], where)
 
     def listed(self, source: int) -> Listed:
         """The Jacobian of a source with respect to the seed, each place once."""

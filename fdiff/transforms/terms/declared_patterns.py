@@ -134,7 +134,7 @@ def _declared(tape: Tape, node: Node) -> DeclaredCall | None:
 
 def _entering(node: Node, rule: DeclaredCall) -> Way:
     def enter(builder: Builder, ids: dict[int, int]) -> int:
-        given = tuple([ids[a] for a in node.args])
-        return builder.add(CALL, given, (("rule", rule),), None, node.types)
+        arguments = tuple([ids[a] for a in node.args])
+        return builder.add(CALL, arguments, (("rule", rule),), None, node.types)
 
     return enter

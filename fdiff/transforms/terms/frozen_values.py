@@ -75,10 +75,10 @@ class FrozenValues:
             return value
         if primitive is CONSTANT:
             return node.value
-        given = [self._values[a] for a in args]
-        if any(value is None for value in given):
+        operands = [self._values[a] for a in args]
+        if any(value is None for value in operands):
             return None
         if primitive is ITEM:
-            return given[0][node.k]  # type: ignore[index] - the outputs of a node that has several
+            return operands[0][node.k]  # type: ignore[index] - the outputs of a node that has several
         with np.errstate(all="ignore"):
-            return primitive.evaluate(*given, **dict(params))
+            return primitive.evaluate(*operands, **dict(params))

@@ -45,12 +45,14 @@ Pairs = list[
 
 def mixed(sweep: MixingSweep, node: Node) -> list[list[LinearTerm]]:
     """The terms of each output of a node."""
-    found: list[list[LinearTerm]] = [[] for _ in node.types]
+    terms_of_outputs: list[list[LinearTerm]] = [[] for _ in node.types]
     for q, a in enumerate(node.args):
         if sweep.moves(a) and sweep.terms_of(a):
             more = _of_operand(sweep, node, q)
-            found = [terms + further for terms, further in zip(found, more, strict=True)]
-    return found
+            terms_of_outputs = [
+                terms + further for terms, further in zip(terms_of_outputs, more, strict=True)
+            ]
+    return terms_of_outputs
 
 
 def _of_operand(sweep: MixingSweep, node: Node, q: int) -> list[list[LinearTerm]]:
@@ -137,13 +139,13 @@ def _terms(
 ) -> list[list[LinearTerm]]:
     """The terms of a source whose columns `maps` name, by the op on all seeds at once."""
     size = seeds.shape[0]
-    found = []
+    terms = []
     outs = _batched(sweep, node, q, seeds)
     for value, type_, cols in zip(outs, node.types, maps, strict=True):
         coef = np.moveaxis(value, 0, -1)  # type: ignore[call-overload] - stubs know no traced arrays
         there = type_.size and size
-        found.append([LinearTerm(whole(type_.shape), cols, coef, source)] if there else [])
-    return found
+        terms.append([LinearTerm(whole(type_.shape), cols, coef, source)] if there else [])
+    return terms
 
 
 def _batched(sweep: MixingSweep, node: Node, q: int, seeds: Any) -> list[TracedArray]:
@@ -159,10 +161,10 @@ def _batched(sweep: MixingSweep, node: Node, q: int, seeds: Any) -> list[TracedA
     args[q] = sweep.trace.lift(seeds)
     on = tuple([int(k == q) for k in range(len(args))])
     outs = widened(sweep.trace, node, args, on, size, sweep.line)
-    found = []
+    batches = []
     for out, type_ in zip(outs, node.types, strict=True):
         value = TracedArray(sweep.trace, out, sweep.trace.builder.type(out))
         if value.ndim == type_.ndim:  # a rule may tell that the result is the same for all
             value = np.broadcast_to(value, (size, *type_.shape))
-        found.append(value)
-    return found
+        batches.append(value)
+    return batches

@@ -234,8 +234,8 @@ class _Derivation:
             return []
         type_ = sweep.type(node)
         listed = sweep.listed(sweep.terms[node], type_)
-        found = sweep.cuts.of_seed(listed, type_.size, type_.dtype)
-        return found if self.mode == "forward" else _transposed(found)
+        entries = sweep.cuts.of_seed(listed, type_.size, type_.dtype)
+        return entries if self.mode == "forward" else _transposed(entries)
 
     def _dense(
         self, sweep: LinearSweep, node: int, o: int, i: int, shape: tuple[int, int]

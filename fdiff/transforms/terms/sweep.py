@@ -119,9 +119,7 @@ class LinearSweep:
         except OpaqueError:
             self.opaque[i] = Opaque(node, self.line)
             return
-        parts = [
-            self._bounded(found, type_) for found, type_ in zip(parts, node.types, strict=True)
-        ]
+        parts = [self._bounded(part, type_) for part, type_ in zip(parts, node.types, strict=True)]
         if len(parts) > 1:
             self.items[i] = [*parts]
         else:

@@ -43,8 +43,8 @@ def _arguments() -> Iterator[Trial]:
     for error, outcome in ((LookupError, MISS), (MemoryError, MemoryError)):
         wrong = (array, np.array(2.0, "f4"))
         yield both._replace(given=wrong, failing=("EquivTypes", error), outcome=outcome)
-    for given in ((), (array,), (array, number, number)):
-        yield both._replace(given=given, outcome=MISS)
+    for arguments in ((), (array,), (array, number, number)):
+        yield both._replace(given=arguments, outcome=MISS)
     yield both._replace(named={"name": number}, outcome=MISS)
     fixed = KernelInput(-1, (3,), F8, array=array)
     yield both._replace(inputs=(fixed, two), given=(None, number))
@@ -85,11 +85,11 @@ def _layouts() -> Iterator[Trial]:
     near = tuple(one._replace(strided=False, copyable=True) for one in inputs)
     yield Trial(ONE, pair, near, pair, signature=CallSignature(2))
     far = KernelInput(0, (4,), F8, copyable=True)
-    given, misfit = Trial(ONE, (odd, odd), (far, far), (odd, odd), copies=2), (odd, grid[0])
-    given = given._replace(signature=CallSignature(2), inputs=(far, far._replace(register=1)))
-    yield given
-    yield given._replace(outcome=LookupError, failing=("NewCopy", LookupError))
-    yield given._replace(given=misfit, outcome=MISS, copies=1)
+    trial, misfit = Trial(ONE, (odd, odd), (far, far), (odd, odd), copies=2), (odd, grid[0])
+    trial = trial._replace(signature=CallSignature(2), inputs=(far, far._replace(register=1)))
+    yield trial
+    yield trial._replace(outcome=LookupError, failing=("NewCopy", LookupError))
+    yield trial._replace(given=misfit, outcome=MISS, copies=1)
     largest, count = np.arange(1024.0)[::2], COPY_WORDS // 513
     for width in (COPY_WORDS - 513 * count - 1, COPY_WORDS - 513 * count):
         views = (*[largest] * count, np.arange(2.0 * width)[::2])

@@ -76,8 +76,8 @@ class KnownMemory:
         """Raise if these bytes are not known, or are not the stub's `own`."""
         self._checks += 1
         begin = self._begins[bisect_right(self._begins, place) - 1]
-        known = begin <= place and place + size <= self._ends[begin]
-        if not known or (own and begin not in self._writable) or self._checks > _MOST_CHECKS:
+        within = begin <= place and place + size <= self._ends[begin]
+        if not within or (own and begin not in self._writable) or self._checks > _MOST_CHECKS:
             raise Unfit("it reads or writes memory that is not its own")
 
     def know(self, thing: Any) -> None:

@@ -104,10 +104,10 @@ def _stores() -> Iterator[Trial]:
     read, write = KernelInput(0, (3,), F8), KernelInput(1, (3,), F8, written=0)
     outputs = (KernelOutput((3,), F8, made=False),)
     step, pair = (ResultStep("ARGUMENT", 1),), CallSignature(2)
-    given, inputs = (array, out[:3]), (read, write)
-    base = Trial(given[1], given, inputs, given, step, outputs, pair)
-    for given in ((array, out[:3]), (array, out[3:]), (out[:3], out[3:]), (out[3:], out[:3])):
-        yield base._replace(given=given, operands=given, outcome=given[1])
+    arguments, inputs = (array, out[:3]), (read, write)
+    base = Trial(arguments[1], arguments, inputs, arguments, step, outputs, pair)
+    for arguments in ((array, out[:3]), (array, out[3:]), (out[:3], out[3:]), (out[3:], out[:3])):
+        yield base._replace(given=arguments, operands=arguments, outcome=arguments[1])
     frozen = out[:3].copy()
     frozen.flags.writeable = False
     both = Trial(out, (out[:2], out[2:4]), result=(ResultStep("ARGUMENT", 1),), signature=pair)
@@ -116,8 +116,13 @@ def _stores() -> Iterator[Trial]:
     both = both._replace(inputs=writes, outputs=two, operands=both.given, outcome=both.given[1])
     yield both
     yield both._replace(given=(out[:2], out[1:3]), outcome=MISS)
-    three, given = (read, read._replace(register=2), write), (array, out[:3], array)
-    same = base._replace(given=given, inputs=three, operands=(array, array, out[:3]))
-    yield same._replace(outcome=given[1], signature=CallSignature(3))
-    for given in ((array, frozen), (out[:3], out[:3]), (out[:3], out[1:4]), (out[2:5], out[:3])):
-        yield base._replace(given=given, outcome=MISS)
+    three, arguments = (read, read._replace(register=2), write), (array, out[:3], array)
+    same = base._replace(given=arguments, inputs=three, operands=(array, array, out[:3]))
+    yield same._replace(outcome=arguments[1], signature=CallSignature(3))
+    for arguments in (
+        (array, frozen),
+        (out[:3], out[:3]),
+        (out[:3], out[1:4]),
+        (out[2:5], out[:3]),
+    ):
+        yield base._replace(given=arguments, outcome=MISS)

@@ -221,11 +221,11 @@ class Rehearsal(KnownMemory):
         return id(items[place])
 
     def _next(self, table: int, *places: int) -> bool:
-        state, *found = [self.int64(place) for place in places]
+        state, *numbers = [self.int64(place) for place in places]
         entries = [*self._of(dict, table).items()]
         if not 0 <= state[0] < len(entries):
             return False
-        for words, item in zip(found, entries[state[0]], strict=True):
+        for words, item in zip(numbers, entries[state[0]], strict=True):
             words[0] = id(item)
         state[0] += 1
         return True

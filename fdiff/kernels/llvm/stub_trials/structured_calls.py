@@ -84,8 +84,8 @@ def _unpacked(array: np.ndarray, other: np.ndarray) -> Iterator[Trial]:
         if "third" in names:
             base = base._replace(outcome=MISS)
         yield base
-        for given in wrong:
-            yield base._replace(given=(given,), outcome=MISS)
+        for argument in wrong:
+            yield base._replace(given=(argument,), outcome=MISS)
     inner = Unpack("SEQUENCE", 1, list, 2)
     outer = Unpack("SEQUENCE", 0, tuple, 2)
     tagged = Unpack("EQUAL", 2, str, 0, ("tag",))
@@ -114,8 +114,8 @@ def _results() -> Iterator[Trial]:
     yield again._replace(copies=1)
     yield again._replace(failing=("NewCopy", LookupError), outcome=LookupError)
     yield again._replace(failing=("PyTuple_New", LookupError), outcome=LookupError)
-    given = base._replace(given=(array,), result=(argument, constant, ResultStep("GROUP", list, 2)))
-    yield given._replace(outcome=[array, tag], outputs=())
+    trial = base._replace(given=(array,), result=(argument, constant, ResultStep("GROUP", list, 2)))
+    yield trial._replace(outcome=[array, tag], outputs=())
     mapping = ResultStep("MAPPING", None, 2, ("x", "y"))
     nested = (constant, output, argument, mapping, ResultStep("GROUP", tuple, 2))
     into = base._replace(result=nested, outcome=(tag, {"x": ONE, "y": array}))

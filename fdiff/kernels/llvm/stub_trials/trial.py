@@ -210,8 +210,8 @@ def flat_calls() -> Iterator[Trial]:
     base = Trial((ONE,), (array, number), inputs, (array, number), (MOVED, TUPLE))
     base = base._replace(signature=CallSignature(2))
     yield base
-    for given in ((array,), (number, array)):
-        yield base._replace(given=given, outcome=MISS)
+    for arguments in ((array,), (number, array)):
+        yield base._replace(given=arguments, outcome=MISS)
 
 
 def nested_calls() -> Iterator[Trial]:
