@@ -24,7 +24,12 @@ Line = tuple[str | CodeType, int]
 
 _PACKAGE = str(Path(__file__).parent)
 STDLIB = str(Path(os.__file__).parent)
-SITE_PACKAGES = tuple(site.getsitepackages())
+# Those of the interpreter, of `pip install --user`, and of what else is on the path.
+SITE_PACKAGES = (
+    *site.getsitepackages(),
+    site.getusersitepackages(),
+    *[path for path in sys.path if path.endswith(("site-packages", "dist-packages"))],
+)
 _INTERNAL = (_PACKAGE, STDLIB, *SITE_PACKAGES, "<__array_function__", "<frozen")
 
 

@@ -1,5 +1,6 @@
 """The user's line of a node is the one that Python names, however it is looked up."""
 
+import subprocess
 import sys
 
 import numpy as np
@@ -63,3 +64,17 @@ def test_code_without_lines_is_named_by_its_first():
 
     bare = f.__code__.replace(co_linetable=b"", co_filename="of the user")
     assert numbered(type(f)(bare, globals())()) == ("of the user", bare.co_firstlineno)
+
+
+def test_packages_anywhere_on_the_path_are_no_lines_of_the_user(tmp_path):
+    """`pip install --user` and environments that see another one's packages."""
+    code = """if True:
+        import site, sys
+        sys.path.insert(0, sys.argv[1])
+        from fdiff.user_lines import is_internal
+        for folder in (sys.argv[1], site.getusersitepackages(), *site.getsitepackages()):
+            assert is_internal(folder + "/scipy/optimize/_minpack_py.py"), folder
+        assert not is_internal("/elsewhere/model.py")
+    """
+    folder = str(tmp_path / "site-packages")
+    subprocess.run([sys.executable, "-c", code, folder], check=True)
