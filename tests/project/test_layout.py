@@ -502,3 +502,12 @@ def test_files_that_are_named_in_docstrings_and_comments_exist():
         if name not in of_users and not any(file.endswith(f"/{name}") for file in there)
     ]
     assert missing == []
+
+
+def test_an_item_of_the_changelog_is_one_line_and_is_there_once():
+    """Of two branches that are joined, the longer text of one may come back as a whole."""
+    lines = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").partition("\n## ")[2].splitlines()
+    items = [line for line in lines if line.startswith("- ")]
+    beginnings = collections.Counter(item[:40] for item in items)
+    assert [line for line in lines if line.startswith(" ") or len(line) > 220] == []
+    assert [item for item, count in beginnings.items() if count > 1] == []
