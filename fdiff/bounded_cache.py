@@ -1,13 +1,13 @@
 """Caches of bounded size: dictionaries with one way to enter what is kept.
 
 They are plain dictionaries, because reading those of a class of our own takes longer, by 50 ns, and
-some are read at every operation.
+some are read at every operation. None is an `OrderedDict`: where threads share one whose keys
+Python code compares, CPython 3.11 crashes (`tests/faults/test_shared_caches.py`).
 """
 
 from __future__ import annotations
 
 import sys
-from collections import OrderedDict
 from contextlib import suppress
 from functools import partial
 from typing import Generic, TypeVar
@@ -28,13 +28,22 @@ def keep(cache: dict[K, V], key: K, value: V, most: int) -> V:
     return value
 
 
-def keep_recent(cache: OrderedDict[K, V], key: K, value: V, most: int) -> V:
-    """Enter a value, and return it; beyond `most` entries the oldest are forgotten."""
+def keep_recent(cache: dict[K, V], key: K, value: V, most: int) -> V:
+    """Enter a value as the latest, and return it; beyond `most` the oldest are forgotten."""
+    cache.pop(key, None)
     cache[key] = value
     while len(cache) > most:
-        with suppress(KeyError):  # another thread may just have cleared it
-            cache.popitem(last=False)
+        drop_oldest(cache)
     return value
+
+
+def drop_oldest(cache: dict[K, V]) -> K | None:
+    """Forget the entry that was entered first, and return its key."""
+    with suppress(StopIteration, RuntimeError):  # another thread may just have changed it
+        key = next(iter(cache))
+        cache.pop(key, None)
+        return key
+    return None
 
 
 # When an object dies, no Python code is called: an exception that arrives in what is called then,
@@ -71,7 +80,7 @@ class WeakKeys(Generic[K, V]):
     """
 
     def __init__(self, most: int = sys.maxsize) -> None:
-        self._entries: OrderedDict[int, tuple[V, ref[K]]] = OrderedDict()
+        self._entries: dict[int, tuple[V, ref[K]]] = {}
         self._most = most
 
     def get(self, owner: K) -> V | None:

@@ -10,7 +10,6 @@ with domain-specific compilers, arXiv:2102.13267, 2021.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
@@ -41,9 +40,9 @@ OFTEN = 3  # uses after which the pass of a program is written out
 
 
 # By structure a program, or how often the structure was met without one.
-_programs: OrderedDict[tuple[Any, ...], BackwardProgram | int] = OrderedDict()
+_programs: dict[tuple[Any, ...], BackwardProgram | int] = {}
 # By structure and number of rows, what runs a program for many cotangents at once.
-_batched: OrderedDict[object, Runner] = OrderedDict()
+_batched: dict[object, Runner] = {}
 # By the line a pass begins at, the programs made for it since one was used again.
 _unused: dict[object, int] = {}
 
@@ -58,21 +57,18 @@ def program_of(
     """
     program = _programs.get(found.key, 0)
     if isinstance(program, int):
-        _programs[found.key] = program + 1
-        if len(_programs) > KEPT:
-            _programs.popitem(last=False)
+        keep_recent(_programs, found.key, program + 1, KEPT)
         place = _line_of(roots)
         if _unused.get(place, 0) >= UNUSED and program < SIGHTS:
-            _programs.move_to_end(found.key)
             return None
         if len(_unused) >= MOST_LINES:
             _unused.clear()
         _unused[place] = _unused.get(place, 0) + 1
         with span("building a backward pass", TRANSFORM):
-            program = _programs[found.key] = _Composition(found, roots, wanted).program()
+            program = _Composition(found, roots, wanted).program()
     else:
         _unused.pop(_line_of(roots), None)
-    _programs.move_to_end(found.key)
+    keep_recent(_programs, found.key, program, KEPT)
     program.uses += 1
     if program.uses == OFTEN and wanted is None and len(roots) == 1 and roots[0].seed is None:
         write_out(found, program, roots[0].output_nr)

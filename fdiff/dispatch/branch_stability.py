@@ -11,7 +11,7 @@ counters: J. E. Smith, "A study of branch prediction strategies", ISCA 1981). Th
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from ..bounded_cache import keep_recent
 
 ALTERNATIVES = 8  # traces of one signature that differ in what was read or decided
 MISS = 8  # what a call on a new path adds to the score of its signature; other calls take 1 off
@@ -35,7 +35,7 @@ class BranchStability:
     def __init__(self) -> None:
         self.score = 0
         self.weight = MISS
-        self.recent: OrderedDict[int, None] = OrderedDict()  # the last paths of eager calls
+        self.recent: dict[int, None] = {}  # the last paths of eager calls
         self.seconds = 0.0  # spent in eager calls, which pays for a kernel of merged traces
         self.switches = 0  # how many calls took another path than the call before
         self.run = 0  # how many calls in a row took one of them
@@ -63,14 +63,12 @@ class BranchStability:
     def took(self, path: int, seconds: float) -> None:
         """An eager call took this path, in so many seconds."""
         self.seconds += seconds
-        if path not in self.recent:
+        known = path in self.recent
+        keep_recent(self.recent, path, None, WAYS)
+        if not known:
             self.run = 0
             self.recurring.clear()
-            self.recent[path] = None
-            if len(self.recent) > WAYS:
-                self.recent.popitem(last=False)
             return
-        self.recent.move_to_end(path)
         self.run += 1
         self.recurring.add(path)
         many = len(self.recurring)

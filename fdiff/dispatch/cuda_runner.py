@@ -8,7 +8,6 @@ they are NumPy's.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -74,7 +73,7 @@ class CudaRunner(Runner):
         return "not run yet, on CUDA" if self._program is None else self._program.state
 
 
-_runners: OrderedDict[Tape, CudaRunner] = OrderedDict()
+_runners: dict[Tape, CudaRunner] = {}
 
 
 def runner_on(device: str, tape: Tape) -> Runner:
@@ -82,12 +81,7 @@ def runner_on(device: str, tape: Tape) -> Runner:
     tape = inlined(tape)
     if device == CPU:
         return runner(tape)
-    found = _runners.get(tape)
-    if found is None:
-        found = keep_recent(_runners, tape, CudaRunner(tape), KEPT)
-    else:
-        _runners.move_to_end(tape)
-    return found
+    return keep_recent(_runners, tape, _runners.get(tape) or CudaRunner(tape), KEPT)
 
 
 def forget() -> None:

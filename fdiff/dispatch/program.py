@@ -10,7 +10,6 @@ C. Chambers and D. Ungar, ECOOP 1991.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from time import perf_counter
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import fdiff.intact_numpy as np
 
-from ..bounded_cache import WeakKeys, WeakValues, keep_recent
+from ..bounded_cache import WeakKeys, WeakValues, drop_oldest, keep_recent
 from ..capture.dependencies import Held
 from ..device_arrays import CPU
 from ..errors import called
@@ -142,8 +141,8 @@ class Program:
 
     def reset(self) -> None:
         """Forget every trace."""
-        self.variants: OrderedDict[object, list[Variant]] = OrderedDict()
-        self.plans: OrderedDict[object, OperatorPlan] = OrderedDict()
+        self.variants: dict[object, list[Variant]] = {}
+        self.plans: dict[object, OperatorPlan] = {}
         self.stability: dict[object, BranchStability] = {}
 
     def find(
@@ -199,12 +198,12 @@ class Program:
                 self._merge(kept, f, stability)
             del kept[ALTERNATIVES + max(len(v.ways) // SHARE for v in kept) :]
             if len(variants) > VARIANTS and self._is_full():
-                self.stability.pop(variants.popitem(last=False)[0], None)
+                self.stability.pop(drop_oldest(variants), None)
         return variant, inputs  # type: ignore[return-value] - no trace is under way: they are arrays
 
     def _is_full(self) -> bool:
         """Whether the oldest of many signatures is dropped: of lengths in turn none should be."""
-        nodes = sum(len(variants[0].tape.nodes) for variants in self.variants.values())
+        nodes = sum(len(variants[0].tape.nodes) for variants in [*self.variants.values()])
         return len(self.variants) > MOST_VARIANTS or nodes > NODES
 
     def _merge(
@@ -330,9 +329,9 @@ class Program:
 
 
 _every: WeakValues[int, Program] = WeakValues()
-_Programs = OrderedDict[tuple[object, object], "Program"]
+_Programs = dict[tuple[object, object], "Program"]
 MOST = 2 * VARIANTS  # programs remembered, the oldest dropped first
-_programs: _Programs = OrderedDict()  # by code
+_programs: _Programs = {}  # by code
 _of_objects: WeakKeys[object, _Programs] = WeakKeys(MOST)  # of other callables, and of methods
 
 
@@ -353,7 +352,7 @@ def program_of(f: Function, operator: object, make: Callable[[], Program]) -> Pr
 class OwnsPrograms:
     """A callable of fdiff's own: its programs are freed with it, whatever they refer to."""
 
-    programs: OrderedDict[tuple[object, object], Program]
+    programs: dict[tuple[object, object], Program]
 
 
 def _kept_by(f: Function) -> tuple[_Programs, object]:
@@ -364,11 +363,11 @@ def _kept_by(f: Function) -> tuple[_Programs, object]:
     if isinstance(f, OwnsPrograms):
         return f.programs, None
     if type(f).__hash__ is None:  # its program, which holds it, is that of one prepared function
-        return OrderedDict(), None
+        return {}, None
     owner, name = (f.__self__, f.__func__) if isinstance(f, MethodType) else (f, None)
     programs = _of_objects.get(owner)
     if programs is None:
-        programs = OrderedDict()
+        programs = {}
         try:
             _of_objects[owner] = programs
         except TypeError:  # some classes have no weak references

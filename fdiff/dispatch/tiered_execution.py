@@ -17,9 +17,7 @@ once; if that takes longer than a second, in the background, and slower tiers an
 from __future__ import annotations
 
 import os
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -261,7 +259,7 @@ class Runner:
         return self._interpret(arrays)
 
 
-_runners: OrderedDict[tuple[Tape, str], Runner] = OrderedDict()
+_runners: dict[tuple[Tape, str], Runner] = {}
 # Of tapes with operations that the user made, or with large arrays, by the hash of what is equal in
 # those that share one: they are freed with the last plan that runs them.
 _transient: WeakValues[int, Runner] = WeakValues()
@@ -270,17 +268,13 @@ _transient: WeakValues[int, Runner] = WeakValues()
 def runner(tape: Tape, compiler: str = "") -> Runner:
     """The runner of `tape` by a compiler, one for all equal tapes."""
     key = tape, compiler
-    found = _runners.get(key)
-    if found is not None:
-        with suppress(KeyError):  # another thread may just have dropped it
-            _runners.move_to_end(key)
-        return found
-    if tape.transient or tape.constant_bytes > LARGE:
+    latest = _runners.get(key)
+    if latest is None and (tape.transient or tape.constant_bytes > LARGE):
         kept = _of_transient(key)
         if kept is None:
             kept = _transient[hash(key)] = Runner(tape, compiler)
         return kept
-    return keep_recent(_runners, key, Runner(tape, compiler), KEPT)
+    return keep_recent(_runners, key, latest or Runner(tape, compiler), KEPT)
 
 
 def _of_transient(key: tuple[Tape, str]) -> Runner | None:

@@ -7,7 +7,6 @@ of the tape holds them.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from copy import copy
 from functools import update_wrapper
@@ -51,7 +50,7 @@ class CustomFunction(OwnsPrograms, Generic[P, R]):
         self.fun = fun
         self.nondiff = _checked_argnums(nondiff_argnums, self.call)
         self.original: object = self
-        self.programs = OrderedDict()
+        self.programs = {}
         self.compared: set[object] = set()  # signatures for which rules were compared with `fun`
         update_wrapper(self, fun, updated=())
         self._signature = _signature(fun)
@@ -67,7 +66,7 @@ class CustomFunction(OwnsPrograms, Generic[P, R]):
         raise NotImplementedError
 
     def __getstate__(self) -> dict[str, object]:
-        return {**vars(self), "programs": OrderedDict()}
+        return {**vars(self), "programs": {}}
 
     def private_copy(self) -> Self:
         """A copy, whose parts a trace replaces by private ones."""

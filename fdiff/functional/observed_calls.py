@@ -40,7 +40,7 @@ def observed_find(
 ) -> tuple[Variant, list[np.ndarray]]:
     """`Program.find` with a span around it, and a mark whether it had to trace."""
     around = observation.innermost()
-    before = {id(v) for variants in program.variants.values() for v in variants}
+    before = {id(v) for variants in [*program.variants.values()] for v in variants}
     with observation.span("find variant", DISPATCH):
         variant, arrays = program.find(f, args, kwargs)
     observation.mark(f"variant: {'hit' if id(variant) in before else 'miss'}", CACHE)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import sys
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from functools import partial, wraps
@@ -305,7 +304,7 @@ def example_argument(given: object, call: str) -> object:
 
 def _tier_lines(program: Program) -> Iterator[str]:
     """A line for each signature and each of its steps: which tier runs it, and why."""
-    for variants in program.variants.values():
+    for variants in [*program.variants.values()]:
         for variant in variants:
             types = ", ".join(map(str, variant.tape.input_types[: len(variant.traced)]))
             for step in variant.plan.steps():
@@ -362,7 +361,7 @@ def prepare(
         prepared.__name__ = program.name
     prepared.__wrapped__ = f
     prepared.__fdiff__ = program.name
-    prepared.programs = OrderedDict()
+    prepared.programs = {}
     prepared.program, prepared.split, prepared.origin = program, split, origin
     prepared.writes_out = fast_path.writes_out
     fast_path.attach(prepared, call, split)

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import math
 import sys
-from collections import OrderedDict
-from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..bounded_cache import keep_recent
@@ -56,7 +54,7 @@ class CacheInfo(NamedTuple):
 
 _MOST = 256  # kernels in memory: 90 KB each, with all that belongs to them
 _Key = tuple[KernelGraph, str, str]
-_kernels: OrderedDict[_Key, Kernel] = OrderedDict()
+_kernels: dict[_Key, Kernel] = {}
 _hits = [0]
 _import = background.Task()  # of the passes
 
@@ -173,7 +171,6 @@ def compile(  # noqa: A001 - the module is the namespace
                 write_to_disk(graph, choice)
     else:
         _hits[0] += 1
-        with suppress(KeyError):  # another thread may just have dropped it
-            _kernels.move_to_end(key)
+        keep_recent(_kernels, key, kernel, _MOST)
     with Stage("loading", size=len(tape)):
         return machine.Executable(kernel, tape, values, choice.parts)

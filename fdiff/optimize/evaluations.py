@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
 from time import perf_counter
 from typing import Any
 
@@ -104,7 +105,7 @@ class SparseEvaluation(Evaluation):
     @property
     def branches(self) -> bool:
         """Whether the function decides by values: one trace does not tell what another has."""
-        traces = [variant for variants in self._program.variants.values() for variant in variants]
+        traces = chain.from_iterable([*self._program.variants.values()])
         return any(variant.check is not None or variant.ways for variant in traces)
 
     def restart(self) -> None:

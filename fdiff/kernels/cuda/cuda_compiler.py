@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterator
 
 from ...bounded_cache import keep_recent
@@ -22,7 +21,7 @@ from .matrix_routines import each_matrix
 
 DETERMINISTIC = "FDIFF_DETERMINISTIC"
 _MOST = 512  # programs in memory
-_programs: OrderedDict[tuple[KernelGraph, tuple[int, ...], bool], CudaProgram] = OrderedDict()
+_programs: dict[tuple[KernelGraph, tuple[int, ...], bool], CudaProgram] = {}
 
 
 def program_of(graph: KernelGraph, values: Values) -> CudaProgram:

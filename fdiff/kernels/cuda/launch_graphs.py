@@ -11,7 +11,7 @@ as launching it does.
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Sequence
 
 from ...bounded_cache import keep_recent
@@ -30,7 +30,7 @@ class LaunchGraphs:
     def __init__(self, device: CudaDevice, launches: Sequence[Prepared]) -> None:
         self._device = device
         self._launches = launches
-        self._graphs: OrderedDict[tuple[int, ...], Callable[[], None]] = OrderedDict()
+        self._graphs: dict[tuple[int, ...], Callable[[], None]] = {}
         self._seen: deque[tuple[int, ...]] = deque(maxlen=REMEMBERED)
 
     def __call__(self, addresses: Sequence[int]) -> None:

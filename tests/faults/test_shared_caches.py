@@ -1,0 +1,75 @@
+"""Caches that threads share: one that another thread changes meanwhile loses entries, no more."""
+
+import random
+import sys
+import threading
+import time
+from pathlib import Path
+
+from faults_support import LONG
+
+import fdiff
+from fdiff.bounded_cache import drop_oldest, keep_recent
+
+
+class Key:
+    """What Python code hashes and compares, as tapes are: other threads run meanwhile."""
+
+    def __init__(self, number):
+        self.number = number
+
+    def __hash__(self):
+        return hash(self.number)
+
+    def __eq__(self, other):
+        return self.number == other.number
+
+
+def test_threads_share_a_cache():
+    """An `OrderedDict` in its place ended the process (its C code trusts what it has looked up)."""
+    cache, failures = {}, []
+    end = time.monotonic() + (20.0 if LONG else 1.0)
+
+    def work(seed):
+        rng = random.Random(seed)
+        while time.monotonic() < end and not failures:
+            number = rng.randrange(40)
+            key = Key(number)
+            try:
+                assert keep_recent(cache, key, cache.get(key, number), 20) == number
+                if rng.random() < 0.01:
+                    cache.clear()
+            except Exception as error:  # noqa: BLE001 - any is a failure
+                failures.append(repr(error))
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        workers = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert not failures
+    assert len(cache) <= 20
+
+
+def test_the_latest_entries_are_kept():
+    cache = {}
+    for number in [*range(5), 1, 6]:
+        keep_recent(cache, number, -number, 4)
+    assert [*cache.items()] == [(3, -3), (4, -4), (1, -1), (6, -6)]
+    assert drop_oldest(cache) == 3
+    assert drop_oldest({}) is None
+
+
+OF_USERS = {"tree.py", "release.py"}  # they ask whether the user's own objects are of this class
+
+
+def test_no_cache_is_an_ordered_dict():
+    sources = [p for p in Path(fdiff.__file__).parent.rglob("*.py") if p.name not in OF_USERS]
+    assert len(sources) > 500
+    named = {p.name for p in sources if "OrderedDict" in p.read_text()}
+    assert named == {"bounded_cache.py"}  # it says why
