@@ -57,7 +57,12 @@ def is_running(frame: FrameType | None, thread: int) -> bool:
 
 
 def top_frame(thread: int) -> FrameType | None:
-    """The frame that a thread runs, without a collection of garbage meanwhile.
+    """The frame that a thread runs."""
+    return frames_of_threads().get(thread)
+
+
+def frames_of_threads() -> dict[int, FrameType]:
+    """The frame that each thread runs, without a collection of garbage meanwhile.
 
     `sys._current_frames` holds a lock of the interpreter, which a thread that begins needs. Where a
     collection begins inside of it and calls Python code, as JAX asks for, the others hang
@@ -67,7 +72,7 @@ def top_frame(thread: int) -> FrameType | None:
     if paused:
         gc.disable()
     try:
-        return sys._current_frames().get(thread)
+        return sys._current_frames()
     finally:
         if paused:
             gc.enable()
@@ -243,7 +248,7 @@ class NoFork:
 def _importers() -> dict[int, tuple[int, int]]:
     """The other threads that import fdiff itself, or what it needs, and where each of them is."""
     found: dict[int, tuple[int, int]] = {}
-    for thread, top in sys._current_frames().items():
+    for thread, top in frames_of_threads().items():
         frame: FrameType | None = None if thread == threading.get_ident() else top
         while frame is not None:
             code = frame.f_code

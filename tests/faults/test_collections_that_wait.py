@@ -11,7 +11,7 @@ from fdiff.process.turns import TurnLock
 
 HANGS = """
 import faulthandler, gc, sys, threading, time
-from fdiff.process.progress import top_frame
+from fdiff.process.forking import _importers, top_frame
 from fdiff.process.turns import TurnLock
 faulthandler.dump_traceback_later(60, exit=True)
 gc.callbacks.append(lambda *_: time.sleep(0))  # lets another thread run
@@ -29,6 +29,8 @@ def work():
 workers = [threading.Thread(target=work) for _ in range(4)]
 for worker in workers:
     worker.start()
+while len(turns) < 60:
+    _importers()  # as before a fork
 for worker in workers:
     worker.join()
 print(len(turns))
