@@ -115,7 +115,7 @@ def forget() -> None:
         loop_program.cache_clear()
 
 
-@lru_cache(maxsize=2048)
+@lru_cache(maxsize=256)  # as many as kernels are kept: 8 KB each
 def _serial(graph: KernelGraph) -> GeneratedKernel:
     """The kernel for one thread."""
     found = _read(_name(graph))

@@ -14,7 +14,7 @@ import fdiff
 from fdiff import node
 from fdiff.dispatch import program as programs
 from fdiff.dispatch import tiered_execution
-from fdiff.kernels import compiler, machine_code
+from fdiff.kernels import compiler, machine_code, source_cache
 from fdiff.kernels.llvm import machine
 from fdiff.process import room
 
@@ -79,7 +79,8 @@ def test_structures_that_are_compiled_and_dropped(monkeypatch):
     """Caches of programs, tapes and kernels are bounded, and cleared when the user asks."""
     if LONG:  # LLVM's own memory is there before the first measurement
         monkeypatch.setenv("FDIFF_CACHE_DIR", "off")
-    assert max(programs.MOST, tiered_execution.KEPT, compiler._MOST) <= 256
+    sources = source_cache._serial.cache_parameters()["maxsize"]
+    assert max(programs.MOST, tiered_execution.KEPT, compiler._MOST, sources) <= 256
     many = 5000 if LONG else 12
     kept_elsewhere = engines_outside_of_the_cache()
     for number in range(20):
