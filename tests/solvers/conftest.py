@@ -10,6 +10,7 @@ if not os.environ.get("FDIFF_SOLVER_TESTS"):
         "test_sundials.py": {"sksundae"},
         "test_ipopt.py": {"ipyopt"},
         "test_problem_ipopt.py": {"ipyopt"},
+        "test_examples_with_solvers.py": {"sksundae", "ipyopt"},
         "test_solver_pages.py": {"sksundae", "ipyopt"},
     }
     collect_ignore = [file for file, packages in NEEDS.items() if packages & missing]
