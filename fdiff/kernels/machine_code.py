@@ -266,13 +266,13 @@ def _compile_stub(*, full: bool) -> None:
     text = stub.text(full=full)
     name, kind = disk_cache.name_of(text, way=_TRIED[full]), "rehearsal of the entry stub"
     try:
-        with compiling():
+        with compiling():  # trials count references, which other threads' trials would change
             call = _function(text, "glue")
-        if disk_cache.read(name, kind) is not None:
-            rehearsed.add((call, full))
-        if not stub_fault(call, full=full) and (call, full) not in rehearsed:
-            disk_cache.write(name, kind, b"")
-        _stubs[full] = call
+            if disk_cache.read(name, kind) is not None:
+                rehearsed.add((call, full))
+            if not stub_fault(call, full=full) and (call, full) not in rehearsed:
+                disk_cache.write(name, kind, b"")
+            _stubs[full] = call
     except Exception as error:
         if not is_foreign(error):  # kernels can be called without it
             _stub_failures[full] = error

@@ -5,6 +5,7 @@ import random
 import sys
 import threading
 import time
+import traceback
 import weakref
 from collections import Counter
 from contextlib import contextmanager
@@ -16,7 +17,7 @@ from faults_support import LONG, memory_of
 import fdiff
 from fdiff import kernels
 from fdiff.kernels import machine_code
-from fdiff.kernels.llvm import machine
+from fdiff.kernels.llvm import machine, stub_binding
 from fdiff.kernels.llvm.text_to_module import function_of
 
 X = np.linspace(0.1, 0.9, 6)
@@ -151,7 +152,7 @@ def test_threads_that_compile_and_drop_kernels():
                 if rng.random() < 0.3:
                     gc.collect()
             except Exception as error:  # noqa: BLE001 - any is a failure
-                failures.append(f"{number}: {error!r}")
+                failures.append(f"{number}: {''.join(traceback.format_exception(error))}")
 
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
@@ -165,6 +166,31 @@ def test_threads_that_compile_and_drop_kernels():
         sys.setswitchinterval(interval)
     assert not failures
     assert calls[0] > threads
+
+
+def test_threads_that_bind_a_stub_at_once_share_its_definition():
+    """Builtins read the definition of their function: a dropped one ended the process."""
+    definitions, interval = [], sys.getswitchinterval()
+    barrier = threading.Barrier(4)
+
+    def bind():
+        for address in range(1, 400):
+            barrier.wait()
+            definitions.append((address, id(stub_binding._method(address))))
+
+    sys.setswitchinterval(1e-6)
+    workers = [threading.Thread(target=bind) for _ in range(4)]
+    try:
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+    finally:
+        sys.setswitchinterval(interval)
+        for address in range(1, 400):
+            stub_binding._methods.pop(address, None)
+    assert len(definitions) == 4 * 399
+    assert len(set(definitions)) == 399
 
 
 WAYS = {

@@ -157,7 +157,7 @@ def _slots_of_numpy() -> Check:
     copy = ctypes.PYFUNCTYPE(thing, thing, number)(numpy_api(NUMPY_API["NewCopy"]))
     scalar = ctypes.PYFUNCTYPE(thing, address, thing, address)(numpy_api(NUMPY_API["Scalar"]))
     alike = ctypes.PYFUNCTYPE(ctypes.c_ubyte, thing, thing)(numpy_api(NUMPY_API["EquivTypes"]))
-    dtype, other = np.dtype("f4"), np.dtype("f8")
+    dtype, other = np.dtype("f4", metadata={"of": "no other array"}), np.dtype("f8")
     turned = np.arange(6, dtype=dtype).reshape(2, 3).T
     before = sys.getrefcount(dtype), sys.getrefcount(turned)
     copied, one = copy(turned, 0), scalar(turned.ctypes.data + 4, dtype, None)

@@ -16,7 +16,6 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any
 
 import fdiff.intact_numpy as np
@@ -105,10 +104,14 @@ class _MethodDef(ctypes.Structure):
     )  # fmt: skip
 
 
-@cache  # builtins read it for as long as they live
+# By the stub's address. Builtins read it for as long as they live, so the first that any thread
+# makes is kept: `cache` would keep the last, and free those that builtins of other threads read.
+_methods: dict[int, _MethodDef] = {}
+
+
 def _method(call: int) -> _MethodDef:
     fast = 0x80 | 0x02  # METH_FASTCALL | METH_KEYWORDS: arguments as an array, and names
-    return _MethodDef(b"kernel", call, fast, None)
+    return _methods.setdefault(call, _MethodDef(b"kernel", call, fast, None))
 
 
 def _bound(call: int, descriptor: Descriptor) -> Callable[..., Any]:
