@@ -48,6 +48,9 @@ in C, and was used after its trace.
 
 `DeviceError`: you asked for ``device="cuda"``, and this machine has no GPU, no driver, a driver
 that is older than the toolkit, or no package for it. The message says which ([GPUs](cuda.md)).
+
+`WorkerError`: workers of a cluster died of a call, or are gone, or data is lost that they alone
+had. The message names the partitions ([More than one machine](distributed.md)).
 """
 
 

@@ -39,6 +39,7 @@ from .functional import (
 
 if typing.TYPE_CHECKING:
     from . import autograd as autograd
+    from . import distributed as distributed
     from . import profiler as profiler
     from .explanation import explain
     from .functional.anomaly_contexts import debug_nans
@@ -96,7 +97,7 @@ __all__ = [
 ]
 
 # What is imported when it is first asked for: modules, and names with the module they stand in.
-_LATE = frozenset(["autograd", "optimize", "profiler"])
+_LATE = frozenset(["autograd", "distributed", "optimize", "profiler"])
 _LATE_NAMES = {
     "cfunc": "functional.c_functions",
     "check_grads": "functional.checking",

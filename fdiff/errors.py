@@ -101,6 +101,10 @@ class DeviceError(FdiffError, RuntimeError):
     """The device that you asked for is missing, or cannot run this call."""
 
 
+class WorkerError(FdiffError, RuntimeError):
+    """Workers of a cluster died of a call or are gone, or data is lost that they alone had."""
+
+
 class ForkError(FdiffError, RuntimeError):
     """A forked process lacks what its parent had.
 

@@ -48,6 +48,7 @@ from .device_calls import Invoke, invoke_on_device, placed
 from .eager_results import output_values, step_of
 from .input_checks import check_point
 from .kink_policy import ASKED, mark_kinks, policy, refuse_kinks
+from .late_operators import of_partitions, total_at
 from .options import check_callable
 from .out_arguments import call_into
 from .points import body_of_operator, floating, refuse_integers
@@ -305,6 +306,8 @@ def immediate_call(
     No fast path was known; the next call may have one.
     """
     check_callable(f, operator.name)
+    if (found := total_at(f, operator.name, operator.origin, inputs, vectors)) is not None:
+        return found[0]
 
     def again(inputs: object, *vectors: object) -> object:
         return immediate_call(operator, f, inputs, argnums, vectors)
@@ -366,6 +369,8 @@ def prepared_function(
     `split` separates its positional arguments into those of `f` and vectors, once `arrange` has put
     arguments given by keyword into their places. Unless `out`, a keyword of that name is for `f`.
     """
+    if (total := of_partitions(f, origin)) is not None:
+        return total
     fast_path = FastPath(program, f, out=out)
     name, invoke = program.name, _general_way(program)
 

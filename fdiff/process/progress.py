@@ -51,7 +51,7 @@ class Stage:
 
     __slots__ = (
         "_advanced", "_begin", "_busy", "_frame", "_outer", "_span", "category", "counter", "done",
-        "made", "of", "seconds", "shows_line", "size", "total", "what",
+        "made", "of", "parts", "seconds", "shows_line", "size", "total", "what",
     )  # fmt: skip
 
     def __init__(
@@ -63,6 +63,7 @@ class Stage:
         made: Sized = (),
         seconds: float = 0.0,
         total: int = 0,
+        parts: str = "sweeps",
         counter: tuple[CodeType, str] | None = None,
         shows_line: bool = False,
         category: str = observation.COMPILE,
@@ -70,7 +71,7 @@ class Stage:
         self.category = category
         self.what, self.of, self.size, self.made = what, of, size, made
         self.seconds, self.shows_line = seconds, shows_line
-        self.done, self.total, self.counter = 0, total, counter
+        self.done, self.total, self.parts, self.counter = 0, total, parts, counter
         self._advanced = 0.0
         self._frame: FrameType | None = None
         self._span: observation.Span | None = None
@@ -163,7 +164,7 @@ class Stage:
             count, fraction = f"step {trips.done + 1:,} of {trips.total:,}", trips.fraction
         elif named.total:
             done = named.done if named.counter is None else _counted(frame, *named.counter)
-            parts = "sweeps" if named.counter is None else "operations"
+            parts = named.parts if named.counter is None else "operations"
             count, fraction = f"{done:,} of {named.total:,} {parts}", done / named.total
             if named._advanced:
                 spent = named._advanced - named._begin

@@ -18,6 +18,7 @@ MODULES = [
     "fdiff.autograd",
     "fdiff.autograd.forward_ad",
     "fdiff.autograd.graph",
+    "fdiff.distributed",
     "fdiff.optimize",
     "fdiff.profiler",
 ]

@@ -35,6 +35,7 @@ OF_FDIFF = {
     "ForkError",
     "LeakError",
     "DeviceError",
+    "WorkerError",
 }
 
 
@@ -173,7 +174,7 @@ def test_the_api_reference_lists_every_public_name():
     listed = re.findall(r"^   fdiff\.([\w.]+)$", page, re.MULTILINE)
     public = set(fdiff.__all__) - {"errors", "functional"}  # submodules
     kinds = {f"errors.{name}" for name in errors_of_fdiff()}
-    modules = (("optimize", fdiff.optimize), ("profiler", fdiff.profiler))
+    modules = [(n, getattr(fdiff, n)) for n in ("distributed", "optimize", "profiler")]
     later = {f"{name}.{public}" for name, m in modules for public in m.__all__}
     returned = {
         "functional.prepared.Prepared",

@@ -1,0 +1,20 @@
+"""A cluster of two worker processes on this machine, for all tests of a file."""
+
+import logging
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def client():
+    """A client of Dask's; tests that need one are skipped where it is not installed."""
+    distributed = pytest.importorskip("distributed")
+    cluster = distributed.LocalCluster(
+        n_workers=2,
+        threads_per_worker=1,
+        host="127.0.0.1",
+        dashboard_address=None,
+        silence_logs=logging.CRITICAL,
+    )
+    with cluster, distributed.Client(cluster) as client:
+        yield client
