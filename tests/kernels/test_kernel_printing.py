@@ -95,7 +95,7 @@ def two_stores(x):
 
 def test_what_is_known_of_stores_is_printed_by_name():
     text = fdiff.source(two_stores, np.ones(6), stage="reload_stores")
-    assert re.search(r"update\[m\d::1, large\]", text)
+    assert re.search(r"update\[m\d::1, unread, large\]", text)
     assert re.search(r"update\[m\d::1, disjoint=1, large\]", text)
 
 

@@ -148,6 +148,8 @@ def _text(lines: _Lines, statement: Statement) -> list[str]:
         return [f"{target} = {text.format(target, *operands)}"]
     if kind is StatementKind.WRAP:
         position = operands[0]
+        if not text:
+            return [f"{target} = np.int64({position})"]
         return [
             f"{target} = {position} + {text} if {position} < 0 else {position}",
             f"if {target} < 0 or {target} >= {text}:",

@@ -289,6 +289,8 @@ class NestText:
         kind, target, text, operands, access, combiner = statement
         if kind is StatementKind.WRAP:
             position = operands[0]
+            if not text:
+                return [f"{target} = np.int64({position})"]
             return [
                 f"{target} = {position} + {text} if {position} < 0 else {position}",
                 f"if {target} < 0 or {target} >= {text}:",

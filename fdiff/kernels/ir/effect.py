@@ -74,6 +74,11 @@ class Effect:
         return self.node if self.compute and self.kind is not EffectKind.SCAN else -1
 
     @property
+    def stores_part(self) -> bool:
+        """Whether this is the store of a part into an array, and not a copy of the array."""
+        return self.forwards or bool(self.positions)
+
+    @property
     def innermost_reduced(self) -> int:
         """How many of the innermost loops are reduced over."""
         count, rank = 0, len(self.domain)

@@ -15,7 +15,7 @@ from typing import cast
 
 import fdiff.intact_numpy as np
 
-from ...arraytype import Shape, disjoint
+from ...arraytype import Shape
 from ...attributes import cached_property
 from ...errors import TapeError
 from ...kernel_rule import KernelRule, Kind
@@ -25,11 +25,11 @@ from .index_expressions import Slices
 from .kernel_graph import Data, KernelGraph, Operation, SliceParameters, Values
 from .small_sizes import many_rows, small_sizes
 from .spelled_ops import spelled
+from .stored_entries import MOST_COMPARED, StoredEntries, bounds
 
-_MOST_COMPARED = 64  # stores that a store or a slice is compared with
 _LARGE = 4  # a store of a quarter of an array is a large one
 # Kinds that have no parameters but what their shapes tell.
-_OF_SHAPES = (Kind.RESHAPE, Kind.BROADCAST, Kind.IOTA, Kind.SCATTER_ADD, Kind.SCATTER_SET)
+_OF_SHAPES = (Kind.RESHAPE, Kind.BROADCAST, Kind.IOTA, Kind.SCATTER_ADD)
 _DTYPES = frozenset(["b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8"])
 
 
@@ -51,6 +51,10 @@ class _Draft:
     @cached_property
     def small(self) -> frozenset[int]:
         return small_sizes(self.tape)
+
+    @cached_property
+    def stores(self) -> StoredEntries:
+        return StoredEntries(self.tape)
 
     @cached_property
     def above(self) -> dict[int, int]:
@@ -182,7 +186,7 @@ def _is_number(node: Node) -> bool:
 def _operation(draft: _Draft, i: int, node: Node) -> Operation:
     dtypes, shapes = _dtypes_of(node), tuple([draft.dims(t.shape) for t in node.types])
     if node.primitive is CONSTANT:
-        return _number(draft, node) if _is_number(node) else _array(draft, node)
+        return _number(draft, node) if _is_number(node) else _array(draft, i, node)
     if node.primitive is INPUT:
         k = draft.tape.inputs.index(i)
         layout = draft.layouts[k] if shapes[0] else "C"
@@ -198,7 +202,7 @@ def _operation(draft: _Draft, i: int, node: Node) -> Operation:
         args = tuple([_argument(draft, node, slot) for slot in range(used)])
         return Operation(rule.kind, text, args, dtypes, shapes, (), name)
     args = tuple([_argument(draft, node, slot) for slot in range(len(node.args))])
-    data = _data(draft, node, rule.kind)
+    data = _data(draft, i, node, rule.kind)
     return Operation(rule.kind, "", args, dtypes, shapes, data, name, rule.routine)
 
 
@@ -249,13 +253,21 @@ def _number(draft: _Draft, node: Node) -> Operation:
     return Operation(Kind.VALUE, draft.integer(wrapped), (), dtypes, shapes)
 
 
-def _array(draft: _Draft, node: Node) -> Operation:
-    """A constant array: one more argument of the kernel."""
+def _array(draft: _Draft, i: int, node: Node) -> Operation:
+    """A constant array: one more argument of the kernel. Positions in axes are not checked there.
+
+    `data` has its number, and the lengths that are above all of its entries.
+    """
     value = dict(node.params)["value"]
     assert isinstance(value, Constant)
-    draft.arrays.append(np.ascontiguousarray(value.array).reshape(-1))
+    array, (dtype,), below = value.array, _dtypes_of(node), ()
+    if i in draft.stores.indexed:
+        below = tuple(map(draft.dim, bounds(array, draft.stores.indexed[i])))
+        if dtype == "i8" and below and array.size and array.max() < 1 << 31:
+            array, dtype = array.astype(np.int32), "i4"
+    draft.arrays.append(np.ascontiguousarray(array).reshape(-1))
     shape = draft.dims(node.type.shape)
-    return Operation(Kind.ARRAY, "", (), _dtypes_of(node), (shape,), (len(draft.arrays) - 1,))
+    return Operation(Kind.ARRAY, "", (), (dtype,), (shape,), (len(draft.arrays) - 1, *below))
 
 
 def _expression(draft: _Draft, node: Node, rule: KernelRule) -> tuple[str, int]:
@@ -289,7 +301,7 @@ def _last_step(draft: _Draft, node: Node, rule: KernelRule) -> Operation:
     return ops[-1]
 
 
-def _data(draft: _Draft, node: Node, kind: Kind) -> Data:
+def _data(draft: _Draft, i: int, node: Node, kind: Kind) -> Data:
     """Structural parameters; slice starts and odd steps by the name of their table entry."""
     params = dict(node.params)
     if kind in (Kind.SLICE, Kind.UNSLICE, Kind.UPDATE):
@@ -297,13 +309,15 @@ def _data(draft: _Draft, node: Node, kind: Kind) -> Data:
         outer, inner = (moved, node.type.shape) if kind is Kind.SLICE else (node.type.shape, moved)
         starts, steps = cast("Shape", params["starts"]), cast("Shape", params["steps"])
         if kind is Kind.UPDATE:
-            return _stored(draft, node, starts, steps)
+            return _stored(draft, i, node, starts, steps)
         pairs = _slices(draft, starts, steps, outer, inner)
         if kind is Kind.UNSLICE:
             wide = all(2 * n > full for n, full in zip(inner, outer, strict=True))
             return SliceParameters(pairs, wide=wide)
         beside = _disjoint_stores_above(draft, node, starts, steps) if draft.above else 0
         return SliceParameters(pairs, beside)
+    if kind is Kind.SCATTER_SET:
+        return SliceParameters((), *draft.stores.of(i))
     if kind in _OF_SHAPES:
         return ()
     return tuple(
@@ -313,39 +327,24 @@ def _data(draft: _Draft, node: Node, kind: Kind) -> Data:
     )
 
 
-def _stored(draft: _Draft, node: Node, starts: Shape, steps: Shape) -> SliceParameters:
+def _stored(draft: _Draft, i: int, node: Node, starts: Shape, steps: Shape) -> SliceParameters:
     """The entries stored into, by the same names for each store there into one array."""
-    nodes = draft.tape.nodes
-    base, inner = node.args[0], nodes[node.args[1]].type.shape
+    base, inner = node.args[0], draft.tape.nodes[node.args[1]].type.shape
     key = (base, starts, steps, inner)
     if key not in draft.regions:
         draft.regions[key] = _slices(draft, starts, steps, node.type.shape, inner)
-    count = 0
-    while count < _MOST_COMPARED and nodes[base].primitive.kind is Kind.UPDATE:
-        if not _misses(draft, base, inner, starts, steps):
-            break
-        count, base = count + 1, nodes[base].args[0]
     large = _LARGE * math.prod(inner) >= node.type.size
-    return SliceParameters(draft.regions[key], count, large=large)
+    return SliceParameters(draft.regions[key], *draft.stores.of(i), large=large)
 
 
 def _disjoint_stores_above(draft: _Draft, node: Node, starts: Shape, steps: Shape) -> int:
     """How many stores into the array that is read, one upon the other, are of other entries."""
     count, above = 0, draft.above.get(node.args[0], -1)
-    while count < _MOST_COMPARED and above >= 0:
-        if not _misses(draft, above, node.type.shape, starts, steps):
+    while count < MOST_COMPARED and above >= 0:
+        if not draft.stores.misses(above, node.type.shape, starts=starts, steps=steps):
             break
         count, above = count + 1, draft.above.get(above, -1)
     return count
-
-
-def _misses(draft: _Draft, store: int, sizes: Shape, starts: Shape, steps: Shape) -> bool:
-    """Whether node `store` writes to none of these entries."""
-    nodes = draft.tape.nodes
-    params = dict(nodes[store].params)
-    shape = nodes[nodes[store].args[1]].type.shape
-    begins, strides = cast("Shape", params["starts"]), cast("Shape", params["steps"])
-    return any(map(disjoint, sizes, starts, steps, shape, begins, strides))
 
 
 def _slices(draft: _Draft, starts: Shape, steps: Shape, outer: Shape, inner: Shape) -> Slices:

@@ -18,14 +18,17 @@ T = TypeVar("T")
 class SliceParameters(NamedTuple):
     """Which entries a slice reads, its transpose adds to, or a store writes: `Operation.data`.
 
-    `slices` has start and step along each axis. `disjoint` counts the neighbouring stores, the
-    nearest first, that write none of these entries: of a store those below it, of a slice those
-    above the array it reads. A transpose is `wide` if it covers more than half of every axis, so
-    that any two such overlap. A store is `large` if the array may as well be made anew.
+    `slices` has start and step along each axis; it is empty for a store at index arrays.
+    `disjoint` counts the neighbouring stores, the nearest first, that write none of these entries:
+    of a store those below it, of a slice those above the array it reads. A transpose is `wide` if
+    it covers more than half of every axis, so that any two such overlap. A store is `large` if the
+    array may as well be made anew. The array it begins with is `unread` if this store and those
+    above, which alone read it, write all of it.
     """
 
     slices: Slices
     disjoint: int = 0
+    unread: bool = False
     wide: bool = False
     large: bool = False
 

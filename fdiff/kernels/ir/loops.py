@@ -54,7 +54,7 @@ class StatementKind(Enum):
 
     LET = "let"  # assign the expression `text` of the operands to the target
     LOAD = "load"  # assign an entry of memory
-    WRAP = "wrap"  # assign an index counted from the front, checked to be less than `text`
+    WRAP = "wrap"  # assign an index counted from the front, checked against `text` if there is
     POSITION = "position"  # assign the row-major number of an entry
     STORE = "store"  # write the operand to an entry of memory
     UPDATE = "update"  # write `text` of an entry and the operand to that entry

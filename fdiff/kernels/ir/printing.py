@@ -78,7 +78,7 @@ def _slice_parameters(region: SliceParameters) -> list[str]:
     out = [f"{start}::{step}" for start, step in region.slices]
     if region.disjoint:
         out.append(f"disjoint={region.disjoint}")
-    return out + ["wide"] * region.wide + ["large"] * region.large
+    return out + ["unread"] * region.unread + ["wide"] * region.wide + ["large"] * region.large
 
 
 def _value(value: object) -> str:
@@ -219,7 +219,8 @@ def statement_text(s: Statement) -> str:
         given = operands if kind is StatementKind.LET else (target, *operands)
         return f"{target} = {text.format(*given)}"
     if kind is StatementKind.WRAP:
-        return f"{target} = index {operands[0]} checked against {text}"
+        checked = f" checked against {text}" if text else ""
+        return f"{target} = index {operands[0]}{checked}"
     assert access is not None
     entry = _entry(access)
     first, best = "".join(operands[:1]), ", ".join(operands[::-1])

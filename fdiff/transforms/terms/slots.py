@@ -9,6 +9,7 @@ import fdiff.intact_numpy as np
 
 from ...ops.gather_scatter import scatter_add, scatter_set
 from ...ops.terms import Entries
+from ...ops.view_ops import reshape, update
 from ...trace import TracedArray, apply
 
 INT32 = 2**31  # sizes from here on need wider indices
@@ -105,7 +106,8 @@ def filled(entries: Sequence[Entries], slots: np.ndarray, size: int, dtype: np.d
     Everything that is constant is one array; what is not, is traced.
     """
     ends = np.cumsum([len(e.rows) for e in entries])[:-1]
-    parts = list(zip(np.split(slots, ends), entries, strict=True)) if entries else []
+    split = zip(np.split(slots, ends), entries, strict=True) if entries else ()
+    parts = [(slot, e) for slot, e in split if len(slot)]
     base = np.zeros(size, dtype)
     taken = np.zeros(size, bool)
     for slot, e in parts:
@@ -124,11 +126,40 @@ def filled(entries: Sequence[Entries], slots: np.ndarray, size: int, dtype: np.d
         ):
             data = values if not taken.any() else values + data
         elif not taken[slot].any() and _differ(slot, size):
-            data = apply(scatter_set, data, values, slot)
+            data = _stored(data, values, slot)
         else:
-            data = data + apply(scatter_add, values, slot, shape=(size,))
+            data = data + apply(scatter_add, *_as_computed(values, slot), shape=(size,))
         taken[slot] = True
     return data
+
+
+def _stored(data: Any, values: TracedArray, slot: np.ndarray) -> Any:
+    """`data` with values in slots that differ: by a slice where most lie at equal distances."""
+    own, places = _as_computed(values, slot)
+    if own.size > max(own.shape, default=1):  # a copy would be made of it, as a vector
+        return apply(scatter_set, data, own, places)
+    steps = np.diff(slot)
+    ends = np.concatenate([[0], np.flatnonzero(np.diff(steps)) + 1, [len(steps)]])
+    longest = int(np.argmax(np.diff(ends)))
+    low, high = int(ends[longest]), int(ends[longest + 1]) + 1
+    if 2 * (high - low) <= len(slot):
+        return apply(scatter_set, data, own, places)
+    step = int(steps[low]) if high - low > 1 else 1
+    data = apply(update, data, values[low:high], starts=(int(slot[low]),), steps=(step,))
+    for rest in (slice(0, low), slice(high, None)):
+        if len(slot[rest]):
+            data = apply(scatter_set, data, values[rest], slot[rest])
+    return data
+
+
+def _as_computed(values: TracedArray, slot: np.ndarray) -> tuple[TracedArray, np.ndarray]:
+    """Values in the shape they were computed in, and their slots likewise: no copy is needed."""
+    nodes = values.home.builder.nodes
+    node = nodes[values.id]
+    if node.primitive is not reshape:
+        return values, slot
+    values = TracedArray(values.home, node.args[0], nodes[node.args[0]].type)
+    return values, slot.reshape(values.shape)
 
 
 def _differ(slot: np.ndarray, size: int) -> bool:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heappush
 
-from ....kernel_rule import Kind
 from ...ir.effect import Effect, EffectKind
 from ..materialise.materialisation import Plan
 from ..materialise.value_keys import Key
@@ -74,7 +73,7 @@ class _EarlierEffects:
         if effect.overwrites >= 0:
             beneath = _disjoint_stores_below(plan, effect.node)
             written = (p for node in beneath for p in writers.get(node, ()))
-            out += [p for p in written if not self.effects[p].forwards]
+            out += [p for p in written if not self.effects[p].stores_part]
             below = plan.overwrites.get(beneath[-1] if beneath else effect.node, -1)
             if below >= 0:
                 nodes = [plan.producer_of(below), *_disjoint_stores_below(plan, below)]
@@ -114,7 +113,7 @@ def _disjoint_stores_below(plan: Plan, node: int) -> list[int]:
     """
     out: list[int] = []
     op = plan.ops[node]
-    left = op.region.disjoint if op.kind is Kind.UPDATE else 0
+    left = op.region.disjoint if op.kind.is_store else 0
     while left and plan.overwrites.get(node, -1) == plan.ops[node].args[0]:
         node = plan.overwrites[node]
         out.append(node)

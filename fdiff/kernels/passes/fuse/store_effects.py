@@ -34,7 +34,8 @@ def store_effects(plan: Plan, i: int, op: Operation) -> list[Effect]:
     excluded = () if index else _excluded(op, new)
     whole = not index and op.dims == new and all(pair == WHOLE for pair in op.slices)
     overwrites = plan.overwrites.get(i, -1)
-    before = [] if overwrites >= 0 or whole else [_copy_of_base(plan, i, op, excluded)]
+    alone = overwrites >= 0 or whole or op.region.unread
+    before = [] if alone else [_copy_of_base(plan, i, op, excluded)]
     after = (i,) if before and not excluded else ()
     store = _indexed(plan, i, op) if index else store_into_slice(plan, i, op.args[1], op.slices)
     return [*before, replace(store, after=after, overwrites=overwrites, forwards=not index)]

@@ -33,6 +33,7 @@ class Body:
         self._names = names
         self._keys: dict[str, list[Key]] = {}  # the keys of the values that each local holds
         self._wrapped: dict[tuple[str, str], str] = {}
+        self._below: dict[str, tuple[object, ...]] = {}  # of constant positions, lengths above them
 
     def fresh(self) -> str:
         return f"{_TEMPORARY}{next(self._names)}"
@@ -110,7 +111,10 @@ class Body:
         plan = self.plan
         if plan.is_local(key.node):
             return plan.names[key.node]
-        return self.load(Access(plan.buffer(key.node), *self._place(key)))
+        name = self.load(Access(plan.buffer(key.node), *self._place(key)))
+        if plan.ops[key.node].kind is Kind.ARRAY:
+            self._below[name] = plan.ops[key.node].data[1:]
+        return name
 
     def _place(self, key: Key) -> tuple[Dims, Index]:
         own = self.plan.ops[key.node].dims
@@ -140,11 +144,15 @@ class Body:
         return self.load(Access(self.plan.buffer(op.args[0]), source.dims, place), tuple(picked))
 
     def wrap(self, positions: list[str], dims: Dims) -> list[str]:
-        """Positions counted from the front, where negative ones count from the end, checked."""
+        """Positions counted from the front, where negative ones count from the end, checked.
+
+        Constants that are known to be below the length are not.
+        """
         out: list[str] = []
         for position, dim in zip(positions, dims, strict=False):
             if (position, dim) not in self._wrapped:
                 name = self._wrapped[position, dim] = self.fresh()
-                self.statements.append(Statement(StatementKind.WRAP, name, dim, (position,)))
+                text = "" if dim in self._below.get(position, ()) else dim
+                self.statements.append(Statement(StatementKind.WRAP, name, text, (position,)))
             out.append(self._wrapped[position, dim])
         return out

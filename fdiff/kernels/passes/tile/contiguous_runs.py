@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 from ....attributes import cached_property
 from ...ir.combiners import Combiner
@@ -176,7 +177,7 @@ class IndexedRows:
 
     def _bounds_tests(self, vector: str) -> Iterator[str]:
         """Tests that no index of the run is negative or too large (their sums cannot overflow)."""
-        for s in self.checked_indices.values():
+        for s in filter(attrgetter("text"), self.checked_indices.values()):
             (v,) = s.operands
             end = f"<= {s.text} - ({END} - {BEGIN})" if v == vector else f"< {s.text}"
             yield f"0 <= from_{v} {end}"
