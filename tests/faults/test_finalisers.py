@@ -142,10 +142,13 @@ class StopError(Exception):
 class InterruptedLock:
     """A lock; an exception comes as soon as it is acquired, once."""
 
-    def __init__(self, lock):
+    def __init__(self, lock, is_awaited):
         self.lock, self.release, self.raised = lock, lock.release, False
+        self.is_awaited = is_awaited
 
     def acquire(self, **options):
+        if options:
+            self.is_awaited.set()
         acquired = self.lock.acquire(**options)
         if acquired and options and not self.raised:  # by who waits
             self.raised = True
@@ -155,9 +158,10 @@ class InterruptedLock:
 
 def test_a_wait_that_ends_between_two_lines_leaves_nobody_waiting(monkeypatch):
     """The lock stayed locked: the next compilation, forks and the end of the process hung."""
-    real = threading.Lock
-    monkeypatch.setattr(interruptible.threading, "Lock", lambda: InterruptedLock(real()))
+    real, is_awaited = threading.Lock, threading.Event()
+    lock = partial(InterruptedLock, is_awaited=is_awaited)
+    monkeypatch.setattr(interruptible.threading, "Lock", lambda: lock(real()))
     with no_fork, pytest.raises(StopError):
-        interruptible.interruptibly(lambda: 3)
+        interruptible.interruptibly(lambda: is_awaited.wait(10))
     interruptible.wait_for_left()
     assert not interruptible.is_left()
