@@ -45,6 +45,16 @@ assert np.all(np.abs(found[np.argmin(values)] + 2.903534) < 1e-6)
 assert np.array_equal(twice(np.ones(3))[0], 2.0 * weights)
 assert abs(integral - (wave(1.0) - wave(0.0))) < 1e-14
 """,
+    "04_solvers": """
+assert quadratic[4] < 1e-10 < 1e-6 < linear[7]
+assert abs(slope - quotient) < 1e-5
+assert result.success and np.max(np.abs(problem.constraints(result.x))) < 1e-6
+assert np.max(np.abs(torque)) <= WEAK + 1e-9 and abs(angle[-1] - np.pi) < 1e-9
+assert jacobian.nnz == 400 and second.nnz == 82
+assert np.all(np.abs(fit.x - truth) < 4.0 * fit.stderr)
+width = np.max(upper - lower, axis=0)
+assert np.max(width[fine > 12.0]) > np.max(width[fine <= 12.0])
+""",
 }
 
 # Before the first cell: an editable installation has put the clone on the path.
