@@ -2,7 +2,9 @@
 
 They are plain dictionaries, because reading those of a class of our own takes longer, by 50 ns, and
 some are read at every operation. None is an `OrderedDict`: where threads share one whose keys
-Python code compares, CPython 3.11 crashes (`tests/faults/test_shared_caches.py`).
+Python code compares, CPython 3.11 crashes (`tests/faults/test_shared_caches.py`). Loops go over a
+copy, since other threads change them: `[*cache]`, `[*cache.values()]` or `cache.copy().items()`. A
+list of `cache.items()` makes tuples, so a collection may begin, and change the cache meanwhile.
 """
 
 from __future__ import annotations

@@ -316,7 +316,7 @@ def load_special(state: ProxyClassState) -> None:
     Where the user has a ``__setattr__``, also the descriptors, which decide how it stores.
     """
     storing = state.real.__setattr__ is not object.__setattr__
-    for name, value in tuple(vars(state.real).items()):
+    for name, value in vars(state.real).copy().items():
         stores = storing and hasattr(type(value), "__set__")
         if stores or (name.startswith("__") and name.endswith("__")):
             state.load(name)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
 from operator import is_
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, cast
@@ -85,10 +84,11 @@ class Held(dict["Dependencies", Pins]):
 
         Of many, some are looked at each time, in turn.
         """
-        for other, old in [*islice(self.items(), _LOOKED_AT)]:
+        for other in [*self][:_LOOKED_AT]:
+            if (old := self.pop(other, None)) is None:  # another thread took it
+                continue
             # nothing is called for them: code of the user, or what fills inputs of another trace
             places = tuple([place for place in old.places if place[0] in BY_IDENTITY])
-            self.pop(other, None)
             if len(self) < self._most and unchanged(old, places):
                 self[other] = old
         self[reads] = pins

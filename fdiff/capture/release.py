@@ -99,7 +99,7 @@ class Release:
     def attributes(self, value: object) -> None:
         """Release what an object holds in its attributes."""
         own_dict = slot_dict(value)
-        for name, item in [*own_dict.items(), *slots(value)]:
+        for name, item in [*own_dict.copy().items(), *slots(value)]:
             if (own := self(item)) is item:
                 continue
             if isinstance(value, local):  # which `object` does not store into

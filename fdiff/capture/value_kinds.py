@@ -133,7 +133,7 @@ def _compiled(top: str) -> bool:
     file = getattr(sys.modules.get(top), "__file__", None) or ""
     return _installed(top, file) and any(
         name.startswith(f"{top}.") and str(getattr(module, "__file__", "")).endswith(_SUFFIXES)
-        for name, module in tuple(sys.modules.items())
+        for name, module in sys.modules.copy().items()
     )
 
 

@@ -200,7 +200,7 @@ class WriteLog:
         if real is None:
             raise NoEffectError
         name = self._variable(value, f"object.__new__({self.constant(real)})")
-        for key, part in (*slot_dict(value).items(), *slots(value)):
+        for key, part in (*slot_dict(value).copy().items(), *slots(value)):
             self._values.append(f"object.__setattr__({name}, {key!r}, {self.expression(part)})")
         return name
 

@@ -268,7 +268,7 @@ class NumbaCallee:
     def _traced(self, fits: Callable[[CallLayout], bool]) -> Iterator[CallRecords]:
         """New records of calls that were made from Python."""
         target = self._target
-        for key, variants in list(target.program.variants.items()):
+        for key, variants in target.program.variants.copy().items():
             for variant in list(variants):
                 if variant.refresh(target.f) is None:
                     continue

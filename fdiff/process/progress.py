@@ -255,7 +255,7 @@ class _Watcher:
 
     def _look(self) -> float | None:
         """Show the work that has taken longest; seconds until the next look, None for no more."""
-        waits = [(s.waited(perf_counter()), i) for i, s in tuple(_under_way.items())]
+        waits = [(s.waited(perf_counter()), i) for i, s in _under_way.copy().items()]
         if not waits:
             return None
         waited, ident = max(waits)

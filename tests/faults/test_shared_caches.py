@@ -1,6 +1,8 @@
 """Caches that threads share: one that another thread changes meanwhile loses entries, no more."""
 
+import gc
 import random
+import re
 import sys
 import threading
 import time
@@ -9,7 +11,8 @@ from pathlib import Path
 from faults_support import LONG
 
 import fdiff
-from fdiff.bounded_cache import drop_oldest, keep_recent
+from fdiff.bounded_cache import WeakValues, drop_oldest, keep_recent
+from fdiff.capture.dependencies import Held, Pins
 
 
 class Key:
@@ -73,3 +76,43 @@ def test_no_cache_is_an_ordered_dict():
     assert len(sources) > 500
     named = {p.name for p in sources if "OrderedDict" in p.read_text()}
     assert named == {"bounded_cache.py"}  # it says why
+
+
+class Reads:
+    """What is held; it ends with the last reference to it."""
+
+
+def test_collections_that_change_a_cache_meanwhile():
+    """A list of `items()` makes tuples, so that a collection begins, which others changed it in."""
+    held, weak, pins = Held(64), WeakValues(), Pins(None, (), (), (), [])
+    reads = [Reads() for _ in range(40)]
+    for number, one in enumerate(reads):
+        held.enter(one, pins)
+        weak[number] = one
+
+    def changes(_phase, _info):
+        held.pop(next(iter(held)), None)
+        held[Reads()] = pins
+        weak[len(reads)] = reads[0]
+        weak._references.pop(rng.randrange(40), None)
+
+    rng, thresholds = random.Random(1), gc.get_threshold()
+    gc.callbacks.append(changes)
+    gc.set_threshold(1)
+    try:
+        for _ in range(200):
+            held.enter(Reads(), pins)
+            weak.values()
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.callbacks.remove(changes)
+    assert 30 < len(held) <= 80
+
+
+def test_no_list_is_made_of_items_of_what_threads_share():
+    pattern = re.compile(
+        r"(?:\[\*|tuple\(|list\(|islice\()[\w.]*(?:\([\w., ]*\))?(?<!copy\(\))\.items\(\)"
+    )
+    sources = Path(fdiff.__file__).parent.rglob("*.py")
+    found = {p.name for p in sources if pattern.search(p.read_text())}
+    assert found == {"function_type.py", "rehearsal.py"}  # where the dictionary is theirs alone
