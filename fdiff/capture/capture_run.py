@@ -351,13 +351,18 @@ class Capture:
 
     # ------------------------------------------------------------------------------------ writes
 
-    def array(self, count: int) -> tuple[np.ndarray, str]:
-        """A captured array, and how the user would name it."""
-        return self._places.arrays[count], label(self._places.named[count])
+    @property
+    def count(self) -> int:
+        """How many arrays are captured."""
+        return len(self._places.arrays)
 
-    def filled(self, count: int, value: object) -> None:
+    def array(self, number: int) -> tuple[np.ndarray, str]:
+        """A captured array, and how the user would name it."""
+        return self._places.arrays[number], label(self._places.named[number])
+
+    def filled(self, number: int, value: object) -> None:
         """Note that a captured array gets the entries of a traced one."""
-        array, place = self.array(count)
+        array, place = self.array(number)
         words, node = f"a write to the array `{place}`", self._known[id(array)][1]
         self.repeats.filled(words, place, node, value)
 

@@ -52,8 +52,8 @@ class CaptureSession:
         self.repeats = repeats
         self._trace = ref(trace)  # which knows this session: no reference goes round
         self.parts: list[tuple[Callable[..., object], Capture]] = []
-        self.order: list[tuple[int, int]] = []
-        self.handles: list[TracedArray] = []
+        # Captured arrays: the function that read one, its number there, and what stands for it.
+        self.captured: list[tuple[int, int, TracedArray]] = []
         self.running: list[Capture] = []  # of the functions that run, innermost last
         self.over: list[Capture] = []  # of those that have run, in the order in which they ended
         # memoised values that a branch took to be absent, and the line of the branch
@@ -70,16 +70,14 @@ class CaptureSession:
 
     def private(self, f: Callable[..., object]) -> Callable[..., object]:
         """A private copy of `f`, whose reads are watched."""
-        part, count = len(self.parts), 0
+        part = len(self.parts)
 
         def handle(array: np.ndarray) -> TracedArray:
-            nonlocal count
             on_host = isinstance(array, np.ndarray)  # pyright: ignore[reportUnnecessaryIsInstance] - or an array of another library, on a GPU
             there = array if on_host else self._viewed(array)
-            self.order.append((part, count))
-            count += 1
-            self.handles.append(self.trace.capture(there))
-            return self.handles[-1]
+            traced = self.trace.capture(there)
+            self.captured.append((part, capture.count - 1, traced))
+            return traced
 
         tape = WrittenValues(self._trace) if self.repeats and not self.parts else None
         capture = Capture(
@@ -138,9 +136,9 @@ class CaptureSession:
 
     def finish(self) -> tuple[tuple[Callable[..., object], Dependencies], ...]:
         """What was read, at the end of a run; writes go to the user's own variables and arrays."""
-        for (part, count), handle in zip(self.order, self.handles, strict=True):
+        for part, number, handle in self.captured:
             if handle.id != handle.made:
-                self._store(self.parts[part][1], count, handle)
+                self._store(self.parts[part][1], number, handle)
         if self.kept:
             self.note(f"a value kept in `{self.kept[0][0].name}`")
         for capture in dict.fromkeys(self.over):
@@ -154,16 +152,16 @@ class CaptureSession:
         """Drop what a run was to write, if it found inputs in place of numbers: it runs again."""
         if len(self.parts) != 1 or not self.parts[0][1].discard():
             return False
-        self.order, self.handles, self.over = [], [], []
+        self.captured, self.over = [], []
         return True
 
-    def _store(self, capture: Capture, count: int, handle: TracedArray) -> None:
+    def _store(self, capture: Capture, number: int, handle: TracedArray) -> None:
         """Write to a captured array what the run stored in it; the tape reads its old entries."""
-        array, place = capture.array(count)
+        array, place = capture.array(number)
         if not isinstance(array, np.ndarray):  # pyright: ignore[reportUnnecessaryIsInstance] - as above
             fact = f"`f` writes to the array `{place}`, which lies on a GPU."
             raise self.trace.fail(fact, "Return what it writes.")
-        capture.filled(count, handle)
+        capture.filled(number, handle)
         try:
             entries = settled(handle)
         except NoValueError:
@@ -182,13 +180,17 @@ class CaptureSession:
 
     # ------------------------------------------------------------- what `f` keeps between calls
 
+    def order(self) -> tuple[tuple[int, int], ...]:
+        """Of each captured array the function that read it, and its number there."""
+        return tuple((part, number) for part, number, _ in self.captured)
+
     def memoises(self) -> bool:
         """Whether code that runs stores into places that outlive the run."""
         return any(capture.memoised.some() for capture in self.running)
 
     def place_of_array(self, node_id: int) -> MemoisedValue | None:
         """Where `f` keeps the captured array that a node stands for."""
-        found = [handle for handle in self.handles if handle.made == node_id]
+        found = [handle for *_, handle in self.captured if handle.made == node_id]
         return self._place(lambda value: value is found[0]) if found else None
 
     def place_of_number(self, number: float) -> MemoisedValue | None:
@@ -219,7 +221,13 @@ class CaptureSession:
         return (stored or now is not place.before) and agree(now, place.value)
 
     def check(self) -> None:
-        """Raise if the run kept what has no value, or relied on what an earlier run kept."""
+        """Raise if the run kept what has no value, or relied on what an earlier run kept.
+
+        Or if an array has a number and no input, as an exception that `f` caught came in between.
+        """
+        if sum(capture.count for _, capture in self.parts) != len(self.captured):
+            fact = "`f` caught an exception that arose while fdiff read an array for it."
+            raise self.trace.fail(fact, "Catch exceptions of signal handlers outside of `f`.")
         for _, capture in self.parts:
             for place, value in capture.refused:
                 raise _no_value(self.trace, place, cast("TracedArray", value))

@@ -244,7 +244,7 @@ def trace_variant(given: CallToTrace) -> tuple[Variant, tuple[object, ...]]:
         out_spec=run.out_spec,
         traced=traced,
         inner=tuple((g if k else getattr(g, "__code__", None), r) for k, (g, r) in inner),
-        order=tuple(session.order) if isinstance(session, CaptureSession) else (),
+        order=session.order() if isinstance(session, CaptureSession) else (),
         cacheable=not given.eager and _may_be_used_again(given, run, shown=recording.shown),
         input_scalars=tuple(i.scalar or i.weak for i in inputs),
         direct=len(traced) == len(leaves) and all(map(is_direct, leaves)),

@@ -3,11 +3,13 @@
 import itertools
 import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import fdiff
+from fdiff.errors import TraceError
 from fdiff.kernels import Lookup, Preconditions, machine_code, stub_fault
 from fdiff.kernels.llvm import stub_binding
 from fdiff.kernels.llvm.call_descriptor import BoundKernel, CallSignature, KernelOutput, ResultStep
@@ -131,3 +133,45 @@ def test_an_exception_while_cells_are_copied_comes_out_and_writes_to_none():
         assert [cell.cell_contents for cell in f.__closure__] == before
         np.testing.assert_allclose(fdiff.grad(f)(X), np.full(5, 2.0 * end**2))
     assert end > 40
+
+
+READING = ("capture_run.py", "capture_session.py", "ordinary_trace.py")
+
+
+def test_an_exception_that_the_function_catches_mixes_no_arrays():
+    """It read one array for another from then on, where the exception came between two steps."""
+    first, second, end, count = np.full(5, 2.0), np.full(5, 3.0), 0, 0
+
+    def local(_frame, event, _):
+        nonlocal count
+        count += event == "line"
+        if count == end:
+            sys.settrace(None)
+            raise StopError
+        return local
+
+    def start(frame, *_):
+        return local if Path(frame.f_code.co_filename).name in READING else None
+
+    caught = 0
+    while count >= end:
+        end, count, data = end + 1, 0, {"first": first, "second": second}
+
+        def f(x):
+            try:
+                return np.sum(x * data["first"])
+            except StopError:
+                return np.sum(x * data["second"])
+
+        sys.settrace(start)
+        try:
+            slopes = [fdiff.grad(f)(X)]
+        except (StopError, TraceError):
+            slopes = []
+        finally:
+            sys.settrace(None)
+        slopes += [fdiff.grad(f)(X), fdiff.grad(f)(X)]
+        fdiff.cache_clear()
+        assert all(s.tolist() in (first.tolist(), second.tolist()) for s in slopes)
+        caught += len(slopes) == 3
+    assert caught > 20
