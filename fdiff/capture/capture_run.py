@@ -108,6 +108,7 @@ class Capture:
         self.note, self._methods = self._impurities.note, LibraryMethods(self._impurities)
         self.meet, codes = self._methods.meet, self._impurities.codes
         self._places = Places()
+        self.arrays = self._places.arrays  # that are captured
         self.functions = FunctionCopies(self, codes, self._places.cells)
         self.objects = UserObjects(self)
         self.memoised = MemoisedReads(codes, self._places, self.objects, self._originals)
@@ -350,11 +351,6 @@ class Capture:
         self.lost.append((place, self._impurities.noted.get(noted)))
 
     # ------------------------------------------------------------------------------------ writes
-
-    @property
-    def count(self) -> int:
-        """How many arrays are captured."""
-        return len(self._places.arrays)
 
     def array(self, number: int) -> tuple[np.ndarray, str]:
         """A captured array, and how the user would name it."""

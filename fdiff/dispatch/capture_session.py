@@ -76,7 +76,7 @@ class CaptureSession:
             on_host = isinstance(array, np.ndarray)  # pyright: ignore[reportUnnecessaryIsInstance] - or an array of another library, on a GPU
             there = array if on_host else self._viewed(array)
             traced = self.trace.capture(there)
-            self.captured.append((part, capture.count - 1, traced))
+            self.captured.append((part, len(capture.arrays) - 1, traced))
             return traced
 
         tape = WrittenValues(self._trace) if self.repeats and not self.parts else None
@@ -225,7 +225,7 @@ class CaptureSession:
 
         Or if an array has a number and no input, as an exception that `f` caught came in between.
         """
-        if sum(capture.count for _, capture in self.parts) != len(self.captured):
+        if sum(len(capture.arrays) for _, capture in self.parts) != len(self.captured):
             fact = "`f` caught an exception that arose while fdiff read an array for it."
             raise self.trace.fail(fact, "Catch exceptions of signal handlers outside of `f`.")
         for _, capture in self.parts:
