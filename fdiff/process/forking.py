@@ -248,8 +248,10 @@ class NoFork:
 def _importers() -> dict[int, tuple[int, int]]:
     """The other threads that import fdiff itself, or what it needs, and where each of them is."""
     found: dict[int, tuple[int, int]] = {}
-    for thread, top in frames_of_threads().items():
-        frame: FrameType | None = None if thread == threading.get_ident() else top
+    frames = frames_of_threads()
+    frames.pop(threading.get_ident(), None)  # in a local variable it would keep itself alive
+    for thread, top in frames.items():
+        frame: FrameType | None = top
         while frame is not None:
             code = frame.f_code
             if code.co_name == "_find_and_load" and code.co_filename == _IMPORTLIB:

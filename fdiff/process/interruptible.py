@@ -51,6 +51,7 @@ class _Call:
                     self.result = self._work()
             finally:
                 no_fork.leave(frame)
+                del frame  # which is this one, and would keep itself alive
         except BaseException as error:  # noqa: BLE001 - for the thread that waits
             self.error, traceback = error, error.__traceback__
             while traceback is not None:
@@ -75,7 +76,10 @@ class _Call:
         if not begun:
             return self._work()
         if self.error is not None:
-            raise self.error
+            try:
+                raise self.error
+            finally:
+                self.error = None  # its traceback leads to this frame, which holds `self`
         return self.result
 
     def wait(self) -> bool:

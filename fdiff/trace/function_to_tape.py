@@ -73,6 +73,7 @@ def record(
         return _record(run, inputs, trace)
     finally:
         trace.close()  # where an exception came as `__exit__` began, it is still open
+        trace.refused = None  # its traceback leads to the frames that hold this trace
 
 
 def _record(
