@@ -7,6 +7,8 @@ from functools import lru_cache, partial
 from inspect import signature
 from typing import Any, cast
 
+import fdiff.intact_numpy as np
+
 from ..dispatch.arguments import WAY_OUT, Argnums, Function
 from ..dispatch.program import MOST, Program, program_of
 from ..errors import InputError, called, choice, failure, flag, shown
@@ -85,13 +87,25 @@ class SparseOperator(Operator):
 
 def _arranged(f: Function, operator: SparseOperator, *args: object, **kwargs: object) -> Call:
     """The arguments of a call, in which nothing asks for what a sparse result has not."""
+    out = "out" in kwargs and "out" not in signature(f).parameters
     if operator.part == "array":
-        if "out" in kwargs and "out" not in signature(f).parameters:
+        if out:
             fact = "a sparse array cannot be written to another array."
             way = "Write its values: jacobian(f, sparse=True).data(x, out=values)."
             raise failure(InputError, called(operator.name, f), fact, way)
         refuse_recorded((args, kwargs), called(operator.name, f))
+    elif out:
+        refuse_strided(kwargs["out"], called(operator.name, f))
     return args, kwargs
+
+
+def refuse_strided(out: object, call: str) -> None:
+    """Refuse arrays with gaps between their entries: solvers hand over whole buffers."""
+    for place in flatten(out)[0]:
+        if isinstance(place, np.ndarray) and not place.flags.c_contiguous:
+            fact = f"out holds an array of strides {place.strides}, which is not contiguous."
+            way = "Pass an array like np.empty(n), and copy its values to where they are needed."
+            raise failure(InputError, call, fact, way)
 
 
 def refuse_recorded(arguments: object, call: str) -> None:

@@ -20,13 +20,15 @@ from ..dispatch.tiered_execution import runner
 from ..dispatch.variant import Variant
 from ..errors import DeviceError, DtypeError, InputError, failure
 from ..process.forking import no_fork
-from ..tape import Tape
+from ..tape import Tape, prune
 from ..trace import Trace, TracedArray, constant_value, guarded_value, splice
+from ..transforms.derivative_tapes import assembled
+from ..transforms.pipeline import GRADIENT, derive
 from ..transforms.terms.declared_patterns import with_declared_calls
 from ..transforms.terms.sparse_tapes import Asked, SparseBlock, SparseTape, sparse_tape
 from ..tree import unflatten
 from .block_results import block_type
-from .dense_plans import gives_one_element, gradient_tape, without_eager_trace
+from .dense_plans import without_eager_trace
 
 COMPARED = 1 << 16  # bytes of index arrays up to which a kernel compares them
 STRUCTURES = 8  # kept for one tape, the least recently used dropped first
@@ -124,18 +126,19 @@ class SparsePlan(OperatorPlan):
         variant: Variant,
         tape: Tape,
         asked: Asked,
-        outer: Any,
         result: Result,
         *,
         values: bool,
     ) -> None:
         self.variant = variant
         self.structures = structures_of(tape, asked)
-        self.outer, self.inner = outer, variant.in_spec
+        # a result is nested in structures, the innermost first
+        self.levels = (variant.in_spec,) * (2 if asked.hessian else 1)
+        self.outer = variant.out_spec
         self.result, self.values = result, values
         self.guards = values  # a structure alone runs no step that would check them
         self.order = 2 if asked.hessian else 1
-        self._alone = outer.kind is None and self.inner.kind is None
+        self._alone = self.outer.kind is None and variant.in_spec.kind is None
         self._fixed: SparseTape | None = None
         self._steps: list[tuple[SparseTape, PlanStep]] = []
         self._attributes: dict[int, tuple[SparseBlock, dict[str, object]]] = {}
@@ -156,10 +159,11 @@ class SparsePlan(OperatorPlan):
 
     def _nested(self, results: list[object]) -> object:
         width = len(self.variant.wrt)
-        rows = [
-            unflatten(self.inner, results[k : k + width]) for k in range(0, len(results), width)
-        ]
-        return unflatten(self.outer, rows)
+        for spec in self.levels:
+            results = [
+                unflatten(spec, results[k : k + width]) for k in range(0, len(results), width)
+            ]
+        return unflatten(self.outer, results)
 
     def _step(self, structure: SparseTape) -> PlanStep:
         steps = self._steps
@@ -232,16 +236,25 @@ def sparse_plan(
     variant = without_eager_trace(variant)
     variant = replace(variant, tape=with_declared_calls(variant.tape))
     ins = [variant.tape.input_types[k] for k in variant.wrt]
-    tape, outer = variant.tape, variant.out_spec
-    if hessian:
-        if not gives_one_element(variant):
-            fact = "a sparse Hessian is that of one number, and the function returns several."
-            way = "Weight the outputs: fdiff.hessian(lambda x, v: v @ f(x), sparse=True)."
-            raise failure(InputError, variant.call, fact, way)
-        tape, outer = gradient_tape(variant), variant.in_spec
+    tape = _gradients(variant) if hessian else variant.tape
     types = tuple([block_type(o, i, mode) for o in tape.output_types for i in ins])
     asked = Asked(variant.wrt, mode, format == "csc", hessian, lower, types)
-    return SparsePlan(replace(variant, tape=tape), tape, asked, outer, result, values=values)
+    return SparsePlan(replace(variant, tape=tape), tape, asked, result, values=values)
+
+
+def _gradients(variant: Variant) -> Tape:
+    """The tape of the gradients of all outputs, each of one element."""
+    tape, wrt = variant.tape, variant.wrt
+    outs = tape.output_types
+    if large := [t.shape for t in outs if t.size != 1]:
+        fact = f"a sparse Hessian is that of one number, and the function returns shape {large[0]}."
+        way = "Weight the outputs: fdiff.hessian(lambda x, v: v @ f(x), sparse=True)."
+        raise failure(InputError, variant.call, fact, way)
+    wide = [o for o, t in enumerate(outs) if t.floating]
+    each = [prune(tape, [tape.outputs[o]]) for o in wide]
+    parts = [derive(GRADIENT, t, wrt=wrt, keep=range(1, 1 + len(wrt))) for t in each]
+    places = [o * len(wrt) + k for o in wide for k in range(len(wrt))]
+    return assembled(tape, parts, places, [tape.input_types[k] for k in wrt] * len(outs))
 
 
 def pins_hold(structure: SparseTape, types: Sequence[ArrayType], check: Tape | None) -> Tape:

@@ -109,6 +109,39 @@ def test_results_in_structures():
     assert [block.nnz for row in lower for block in row] == [0, 0, 5, 5]
 
 
+@pytest.mark.parametrize("lower", [False, True])
+def test_hessians_of_several_outputs(lower):
+    """In the structure of the outputs, then twice in that of the inputs; each exactly symmetric."""
+    point = {"a": X[:3], "b": 0.5}
+
+    def f(p, q):
+        a, b = p["a"], p["b"]
+        one = np.sum(a[1:] * a[:-1]) * b + q @ q * a[0]
+        return {"u": one, "v": (np.sum(q**3), [b * b * q[0]]), "n": np.argmax(a)}
+
+    dense = fdiff.hessian(f, argnums=(0, 1))(point, X)
+    result = fdiff.hessian(f, argnums=(0, 1), sparse=True, lower=lower)(point, X)
+    sizes, triangle = [3, 1, 5], np.tril if lower else np.asarray
+    for own, expected in zip(
+        (result["u"], result["v"][0], result["v"][1][0], result["n"]),
+        (dense["u"], dense["v"][0], dense["v"][1][0], dense["n"]),
+        strict=True,
+    ):
+        flat, blocks = fdiff.tree.flatten(own)[0], fdiff.tree.flatten(expected)[0]
+        places = [(r, c) for r in range(3) for c in range(3)]
+        for (r, c), mine, block in zip(places, flat, blocks, strict=True):
+            whole = np.reshape(block, (sizes[r], sizes[c]))
+            want = triangle(whole) if r == c else whole * (not lower or r > c)
+            np.testing.assert_allclose(mine.toarray(), want, rtol=1e-13)
+            if not lower:
+                np.testing.assert_array_equal(mine.toarray(), flat[3 * c + r].toarray().T)
+    one = fdiff.hessian(lambda x: (banana(x), x[0] * x[1]), sparse=True)
+    assert [h.nnz for h in one(X)] == [13, 2]
+    assert [len(v) for v in one.data(X)] == [13, 2]
+    buffers = (np.empty(13), np.empty(2))
+    assert one.data(X, out=buffers)[1] is buffers[1]
+
+
 def test_small_and_empty():
     assert fdiff.jacobian(np.sin, 2.0, sparse=True).toarray() == [[np.cos(2.0)]]
     assert fdiff.hessian(np.sin, 2.0, sparse=True).toarray() == [[-np.sin(2.0)]]
@@ -177,10 +210,29 @@ def test_values_into_buffers():
     for wrong, kind in (
         (np.empty(7), InputError),
         (np.empty(8, np.float32), DtypeError),
+        (np.empty((2, 4)), InputError),
         ([0.0] * 8, InputError),
     ):
         with pytest.raises(kind, match="out"):
             slopes.data(X, out=wrong)
+
+
+@pytest.mark.parametrize("tier", ["interpret", "compile"])
+def test_buffers_are_contiguous(tier, monkeypatch):
+    """Also where machine code fills them."""
+    monkeypatch.setenv("FDIFF_TIER", tier)
+    slopes, memory = fdiff.jacobian(products, sparse=True), np.zeros(16)
+    for _ in range(4):
+        np.testing.assert_array_equal(slopes.data(X, out=memory[:8]), slopes(X).data)
+        for strided in (memory[::2], memory[7::-1]):
+            with pytest.raises(InputError, match=r"jacobian\(products\).*not contiguous"):
+                slopes.data(X, out=strided)
+    assert not memory[8:].any()
+    several = fdiff.jacobian(lambda x: (products(x), x * x), sparse=True)
+    with pytest.raises(InputError, match="not contiguous"):
+        several.data(X, out=(memory[:8], memory[::3][:5]))
+    own = fdiff.jacobian(lambda x, out: x * out, sparse=True)  # an argument of the function
+    np.testing.assert_array_equal(own.data(X, out=np.arange(10.0)[::2]), np.arange(10.0)[::2])
 
 
 # --- programs ----------------------------------------------------------------------------------
@@ -522,7 +574,11 @@ REFUSED = [
     (lambda: sparse(products, strategy="reverse-mode"), InputError, BESIDE),
     (lambda: fdiff.hessian(banana, lower=True), InputError, "lower=True is for sparse Hessians"),
     (lambda: fdiff.hessian(banana, sparse=True, lower=""), InputError, "lower must be True or"),
-    (lambda: fdiff.hessian(products, X, sparse=True), InputError, "of one number"),
+    (
+        lambda: fdiff.hessian(products, X, sparse=True),
+        InputError,
+        r"one number, and the function returns shape \(4,\)",
+    ),
     (lambda: sparse(products)(X > 0), DtypeError, "not bool"),
     (lambda: sparse(products)(X, out=X), InputError, r"\.data\(x, out="),
     (lambda: sparse(np.ones_like, X, strict=True), StrictError, "independent"),

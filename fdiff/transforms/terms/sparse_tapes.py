@@ -58,7 +58,7 @@ class Asked(NamedTuple):
     wrt: tuple[int, ...]
     mode: str = "auto"
     by_columns: bool = False  # entries are sorted by columns
-    hessian: bool = False  # the tape is that of a gradient, one output for each of `wrt`
+    hessian: bool = False  # the tape is that of gradients, each with an output for each of `wrt`
     lower: bool = False  # of a Hessian the lower triangle alone
     types: tuple[ArrayType, ...] = ()  # of the dense blocks
 
@@ -151,7 +151,7 @@ class _Derivation:
         """The blocks that one linear tape gives."""
         if not linear.outputs:
             return
-        frozen = FrozenValues(linear, self.known)
+        frozen, width = FrozenValues(linear, self.known), len(self.asked.wrt)
         with SimplifyingTrace("jacobian") as trace, Stage(made=trace.builder.nodes):
             sweep = LinearSweep(linear, trace, frozen)
             sweep.run()
@@ -159,14 +159,16 @@ class _Derivation:
             places: list[int] = []
             blocks: list[SparseBlock] = []
             for node, (o, i) in zip(linear.outputs, targets, strict=True):
-                if self.asked.hessian and o < i:  # the transpose of another one
+                first, row = o - o % width, o % width  # of a Hessian: its output, and the input
+                if self.asked.hessian and row < i:  # the transpose of another one
                     continue
                 block, mirror = self._block(sweep, node, o, i)
-                for (structure, values), at in zip((block, mirror), ((o, i), (i, o)), strict=True):
+                across = (first + i) * width + row
+                for (structure, values), at in ((block, o * width + i), (mirror, across)):
                     if structure is not None:
                         blocks.append(structure)
                         data.append(values)
-                        places.append(at[0] * len(self.asked.wrt) + at[1])
+                        places.append(at)
             tape = simplify(trace.builder.finish([trace.lift(values) for values in data]))
         self.frozen.append(frozen)
         facts = StructureFacts(self.mode, sum(map(len, sweep.terms.values())), sweep.cuts.products)
@@ -186,7 +188,7 @@ class _Derivation:
         self.facts.price += 4 * sum(len(e.rows) for e in entries)
         if not self.asked.hessian:
             return self._stored(entries, shape, dtype), (None, None)
-        if o != i:
+        if o % len(self.asked.wrt) != i:
             turned = (shape[1], shape[0])
             across = [] if self.asked.lower else _transposed(entries)
             return self._stored(entries, shape, dtype), self._stored(across, turned, dtype)
