@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import chain
+from operator import is_
 from time import perf_counter
 from typing import Any
 
 import fdiff.intact_numpy as np
 import fdiff.intact_scipy as scipy
 
-from ..dispatch.variant import Variant
 from ..errors import InputError, StructureError, UnsupportedError, failure
 from ..functional.prepared import Prepared
+from ..functional.sparse_plans import SparsePlan
 
 
 class Evaluation:
@@ -56,11 +57,16 @@ class Evaluation:
         self.count, self.seconds, self._point = 0, 0.0, None
 
 
+def _same(objects: tuple[object, ...], others: tuple[object, ...]) -> bool:
+    return len(objects) == len(others) and all(map(is_, objects, others))
+
+
 class SparseEvaluation(Evaluation):
     """The entries of a sparse derivative, whose places are those at `example`.
 
     Another branch of the function, or other index arrays that it reads, may have other places. So
-    they are compared once in a solve, and at each point if the function has branches.
+    they are compared at each point if the function has branches, and once in a solve if there have
+    been several structures.
     """
 
     def __init__(self, derivative: Prepared[..., Any], example: tuple[np.ndarray, ...]) -> None:
@@ -72,18 +78,19 @@ class SparseEvaluation(Evaluation):
         self.rows, self.cols = self._array.tocoo().coords
         self._buffer = np.empty(len(self.rows))
         self._signature = tuple([(part.dtype, part.shape) for part in example])
-        self._compared = self._variants()
+        self.function(*example, out=self._buffer)
+        self._compared = self._state()
 
     def evaluate(self, point: list[np.ndarray]) -> np.ndarray:
-        variants = self._variants()
-        if len(variants) == 1 and variants == self._compared:
+        state = self._state()
+        if state and _same(state, self._compared):
             try:
                 values = self.function(*point, out=self._buffer)
             except InputError:  # of the buffer, if a branch met here has another number of entries
-                if variants == self._variants():
+                if _same(state, self._state()):
                     raise
             else:
-                if variants == self._variants():
+                if _same(state, self._state()):
                     return values
         array, expected = self._derivative(*point), self._array
         if not (
@@ -95,12 +102,16 @@ class SparseEvaluation(Evaluation):
                 "Write np.where for branches on values. Make a new Problem for other index arrays."
             )
             raise failure(StructureError, "fdiff.optimize.Problem", fact, way)
-        self._compared = self._variants()
+        self._compared = self._state()
         return array.data
 
-    def _variants(self) -> list[Variant]:
-        """The traces of the function for this size, of which each branch has its own."""
-        return [*self._program.variants.get(self._signature, ())]
+    def _state(self) -> tuple[object, ...]:
+        """The trace of the function for this size and its structures; of several traces none."""
+        variants = [*self._program.variants.get(self._signature, ())]
+        if len(variants) != 1:
+            return ()
+        plan = variants[0].plan
+        return variants[0], *(plan.structures.kept if isinstance(plan, SparsePlan) else ())
 
     @property
     def branches(self) -> bool:
@@ -110,7 +121,8 @@ class SparseEvaluation(Evaluation):
 
     def restart(self) -> None:
         super().restart()
-        self._compared = []
+        if len(self._compared) != 2:  # beside one structure alone, any other would be new
+            self._compared = ()
 
     def matrix(self, *point: np.ndarray) -> Any:
         """The derivative as a sparse array of the caller's own."""

@@ -120,6 +120,28 @@ def test_other_entries_than_those_told_are_an_error_and_never_stored_at_wrong_pl
         problem.hessian(np.ones(4))
 
 
+def test_meshes_that_change_between_solves_are_seen_also_if_another_problem_has_them():
+    def on_mesh(places):
+        return Problem(chain, lambda x: x[places] * x[-1], lower=0.0, upper=1.0)
+
+    meshes, x = [np.array([0, 1]), np.array([1, 2])], np.array([1.0, 2.0, 3.0, 4.0])
+    problems = [on_mesh(mesh).compile(x) for mesh in meshes]
+    for _ in range(3):
+        for problem, (a, b) in zip(problems, meshes.copy(), strict=True):
+            problem.restart()
+            calls, jacobian = problem.callbacks(), np.zeros((2, 4))
+            jacobian[calls.jacobianstructure()] = calls.jacobian(x)
+            expected = np.zeros((2, 4))
+            expected[[0, 1], [a, b]], expected[:, 3] = x[3], x[[a, b]]
+            np.testing.assert_array_equal(jacobian, expected)
+    meshes[0][:] = meshes[1]
+    for _ in range(3):
+        problems[0].restart()
+        with pytest.raises(StructureError, match="other entries than at the point of compile"):
+            problems[0].callbacks().jacobian(x)
+        problems[1].callbacks().jacobian(x)
+
+
 def first_or_second(x):
     return np.array([x[0] * x[1]]) if x[0] > 0.0 else np.array([x[0] * x[2]])
 
