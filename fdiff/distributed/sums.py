@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -39,7 +38,7 @@ class SumOver(OwnsPrograms):
 
     def __init__(self, f: Callable[..., Any], many: Sequence[Partitions], least: int = 0) -> None:
         self.f, self.many, self.least = f, many, least
-        self.programs = OrderedDict()
+        self.programs = {}
         self.__name__ = f"sum of {name_of(f)}"
         self.task_name = (
             called(f.__fdiff__, f.__wrapped__) if isinstance(f, Prepared) else name_of(f)
