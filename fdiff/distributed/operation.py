@@ -6,7 +6,6 @@ of the function of a partition. So each costs one pass over the data.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -52,7 +51,7 @@ class Flat(OwnsPrograms):
     def __init__(self, f: Function, spec: Spec, leaves: Sequence[object], places: Places) -> None:
         self.f, self.spec, self.leaves, self.places = f, spec, leaves, places
         self.count = len(places)
-        self.programs = OrderedDict()
+        self.programs = {}
         self.__name__ = name_of(f)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -73,7 +72,7 @@ class Pick(OwnsPrograms):
     __fdiff__ = "sum_over"
 
     def __init__(self, f: Function, results: Places) -> None:
-        self.f, self.results, self.programs = f, results, OrderedDict()
+        self.f, self.results, self.programs = f, results, {}
         self.__name__ = name_of(f)
 
     def __call__(self, *args: Any) -> Any:
@@ -103,7 +102,7 @@ class OperatorTerm(OwnsPrograms):
     ) -> None:
         self.operator, self.inner, self.count = operator, inner, count
         self.places, self.results = places, results
-        self.programs = OrderedDict()
+        self.programs = {}
         self.__name__ = f"{operator}({name_of(inner)})"
         self._prepared: dict[int, Function] = {}  # by the number of arrays in a partition
 

@@ -91,7 +91,7 @@ def _own_modules() -> list[ModuleType]:
     global _own  # noqa: PLW0603 - looked for again when a module has been imported
     key = len(sys.modules), next(reversed(sys.modules))
     if _own[0] != key:
-        modules = [m for name, m in tuple(sys.modules.items()) if name == _name(m) != "__main__"]
+        modules = [m for name, m in sys.modules.copy().items() if name == _name(m) != "__main__"]
         files = [(m, getattr(m, "__file__", None)) for m in modules]
         _own = key, [m for m, file in files if file and not _is_installed(file)]
     return _own[1]

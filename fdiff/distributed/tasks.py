@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from collections import OrderedDict
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from threading import Lock
@@ -86,7 +85,7 @@ def joined(*blocks: object) -> tuple[object, ...]:
 
 # -------------------------------------------------------------------------------------- functions
 
-_functions: OrderedDict[bytes, Callable[..., Any]] = OrderedDict()
+_functions: dict[bytes, Callable[..., Any]] = {}
 _lock = Lock()
 _MOST = 64
 unpickled = 0  # functions, for tests
