@@ -97,9 +97,12 @@ class _DataMember(_Member):
 
 
 class ProxyClassState:
-    """The class that a proxy class stands for, what was read of it, and what was put here."""
+    """The class that a proxy class stands for, what was read of it, and what was put here.
 
-    __slots__ = ("context", "node", "proxy_class", "put", "real")
+    `loaded` are the names that are there: between `put` and that an exception may come.
+    """
+
+    __slots__ = ("context", "loaded", "node", "proxy_class", "put", "real")
 
     def __init__(self, context: ProxyContext, real: type, proxy_class: type) -> None:
         self.context = context
@@ -107,6 +110,7 @@ class ProxyClassState:
         self.proxy_class = proxy_class
         self.node = Class(real)
         self.put: dict[str, object] = {}
+        self.loaded: set[str] = set()
 
     def load(self, name: str) -> None:
         """Put a private copy of what the class has under this name into the proxy class."""
@@ -127,6 +131,7 @@ class ProxyClassState:
             return
         self.put[name] = proxy
         type.__setattr__(self.proxy_class, name, proxy)
+        self.loaded.add(name)
 
     def where(self, name: str) -> str:
         """How the user would name an attribute of the class."""
@@ -139,9 +144,14 @@ class ProxyClassState:
     def writes(self) -> list[tuple[str, object]]:
         """`(name, value)` of what the run stored, MISSING for what it deleted."""
         now = _dict(self.proxy_class)
-        names = self.node.reads.keys() | self.put.keys()
-        changed = [n for n in names if now.get(n, MISSING) is not self.put.get(n, MISSING)]
-        return [(n, now.get(n, MISSING)) for n in changed]
+        found = [(n, now.get(n, MISSING)) for n in self.node.reads.keys() | self.put.keys()]
+        return [
+            (n, v) for n, v in found if v is not self.put.get(n, MISSING) and self._is_own(n, v)
+        ]
+
+    def _is_own(self, name: str, value: object) -> bool:
+        """Whether the run has done that, and no exception that came while a name was loaded."""
+        return name in self.loaded if value is MISSING else not isinstance(value, _Member)
 
 
 def state_of(kind: type) -> ProxyClassState | None:

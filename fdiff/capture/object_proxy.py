@@ -24,10 +24,10 @@ class ObjectProxy:
     """An object of the user (`real`), its proxy, and the dependency (`node`) of what was read.
 
     `put` are the attributes that were put into the proxy as they were read, by name; `places` are
-    the slots of the class.
+    the slots of the class, and `filled` those that have been put there: an exception may come.
     """
 
-    __slots__ = ("computed", "context", "node", "places", "proxy", "put", "real", "where")
+    __slots__ = ("computed", "context", "filled", "node", "places", "proxy", "put", "real", "where")
 
     def __init__(self, context: ProxyContext, real: object, proxy: object, where: Where) -> None:
         self.context = context
@@ -36,6 +36,7 @@ class ObjectProxy:
         self.where = where
         self.node = Instance(type(real))
         self.put: dict[str, object] = {}
+        self.filled: set[str] = set()
         self.computed: dict[str, object] = {}  # cached properties that private code has computed
         self.places = places_of(type(real))
 
@@ -55,8 +56,8 @@ class ObjectProxy:
             reads[name] = ABSENT
             if value is not MISSING:
                 place = item_of(self.node.table, name)
-                here[name], reads[name] = self._read(name, value, place)
-                self.put[name] = here[name]
+                value, reads[name] = self._read(name, value, place)
+                here[name] = self.put[name] = value  # no exception comes between
 
     def _read(self, name: str, value: object, place: WritePlace) -> Pair:
         return self.context.read(value, f"{label(self.where)}.{name}", place)
@@ -68,8 +69,9 @@ class ObjectProxy:
         with suppress(AttributeError):
             where = in_slot(self.node, place)
             value, self.node.slots[name] = self._read(name, place.__get__(self.real), where)
-            object.__setattr__(self.proxy, name, value)
             self.put[name] = value
+            object.__setattr__(self.proxy, name, value)
+            self.filled.add(name)
 
     def fetch_all(self) -> None:
         for name in self.places:
@@ -117,7 +119,9 @@ class ObjectProxy:
         now.update(slot_dict(self.proxy))
         names = dict.fromkeys((*now, *self.put))  # in the order in which they were stored
         found = [(name, now.get(name, MISSING)) for name in names]
-        return [(name, value) for name, value in found if value is not self.put.get(name, MISSING)]
+        empty = self.places.keys() - self.filled
+        changed = [(n, v) for n, v in found if v is not self.put.get(n, MISSING)]
+        return [(n, v) for n, v in changed if v is not MISSING or n not in empty]
 
     def compute(self, member: CachedProperty) -> object:
         """Have Python compute a cached property for the user's object, which keeps it; its proxy.

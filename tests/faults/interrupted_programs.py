@@ -20,6 +20,7 @@ from pathlib import Path
 from types import GeneratorType
 
 import numpy as np
+from interrupted_transforms import TRANSFORMS
 
 import fdiff
 from fdiff import autograd, profiler
@@ -135,6 +136,7 @@ PROGRAMS = {
         first, nested, eager, jit, hot, warm, backward, modes, anomalies, profile, forks,
     )
 }  # fmt: skip
+PROGRAMS |= TRANSFORMS
 
 
 # --- faults -----------------------------------------------------------------------------------

@@ -6,13 +6,15 @@ from pathlib import Path
 
 import pytest
 from faults_support import LONG
+from interrupted_transforms import TRANSFORMS
 
 HERE = Path(__file__).parent
 NAMES = ("first", "nested", "eager", "jit", "warm", "backward", "modes", "anomalies", "profile")
 SWEEPS = (
     [(name, seed, 4) for name in (*NAMES, "forks") for seed in (0, 2)]
+    + [(name, 1, 10) for name in TRANSFORMS]
     if LONG
-    else [("first,eager,jit,backward,modes,anomalies,profile,forks", 5, 0)]
+    else [("first,eager,jit,backward,modes,anomalies,profile,forks,objects,stores", 5, 0)]
 )
 LOOPS = (60,) if LONG else (12, "plain", "method", "property", "integer", "super", "data")
 
