@@ -10,7 +10,8 @@ try:
 except ImportError as _error:
     raise ImportError('fdiff.distributed needs Dask: pip install "numba-fdiff[dask]"') from _error
 
+from .partition_maps import map_over
 from .partitionings import partitions
 from .sums import sum_over
 
-__all__ = ["partitions", "sum_over"]
+__all__ = ["map_over", "partitions", "sum_over"]

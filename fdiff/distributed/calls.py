@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from ..errors import UNNAMED, WorkerError, message
+from ..errors import UNNAMED
 from ..process.progress import Stage
-from .cluster import is_lost, killed, new_token, nobody, spelled, wait_for
+from .cluster import FAILED, new_token, persistently, wait_for
 from .evaluation import CallConditions, Failure, give_warnings
 from .ordered_sum import OrderedSum
 from .sending import Sent, message_of
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 FAN_IN = 16  # partial sums that one task adds, fewer where they are large
 ROOM = 64 << 20  # bytes of partial sums in one adding task
-RETRIES = 3  # times that one call makes data again which died with its worker
 
 
 class ClusterCall:
@@ -40,34 +39,32 @@ class ClusterCall:
 
     def attempts(self, attempt: Callable[[CallJob], Any]) -> Any:
         """What an attempt gives, again after data died with a worker; nothing is left behind."""
-        for tried in range(RETRIES + 1):
+
+        def one() -> Any:
             try:
                 return attempt(CallJob(new_token(), self.digest, len(self.rows), self.conditions))
-            except Exception as error:
-                if (death := killed(error, self._failed())) is not None:
-                    raise death from None
-                if not is_lost(error):
-                    raise
-                if self.client.status != "running":
-                    raise nobody(self.client) from None
-                restored = [rows.restore() for rows in self.many]
-                if tried == RETRIES or not (any(restored) or self.rows.transfers.restore()):
-                    fact = f"data of {spelled(self._failed())} was lost with its worker ({error})."
-                    way = "Give loaders, arrays or dask collections: they are made again."
-                    raise WorkerError(message(UNNAMED, fact, way)) from None
             finally:
                 self._forget()
-        raise AssertionError("the last one gave or raised something")
+
+        try:
+            return persistently(self.client, one, self.restore, self._failed)
+        finally:
+            self.futures = []
+
+    def restore(self) -> bool:
+        """Make again what died with its worker; whether there was anything."""
+        restored = [rows.restore() for rows in self.many]
+        return any([*restored, self.rows.transfers.restore()])
 
     def _failed(self) -> list[int]:
         """The partitions of the tasks that have failed."""
-        ends = {"error", "cancelled", "lost"}
-        pairs = zip(self.futures, self.spans, strict=False)
-        return [k for future, span in pairs if future.status in ends for k in span]
+        failed = [
+            span for f, span in zip(self.futures, self.spans, strict=False) if f.status in FAILED
+        ]
+        return [k for span in failed or [range(len(self.rows))] for k in span]
 
     def _forget(self) -> None:
         unfinished = [f for f in self.futures if not f.done()]
-        self.futures = []
         if unfinished and self.client.status == "running":
             self.client.cancel(unfinished, force=True)
 
@@ -110,6 +107,11 @@ class ClusterCall:
             self.futures += level
         self.wait(level, job)
         return merged(job, self.client.gather(level))
+
+    def submitted(self, task: Callable[..., Any], spans: Sequence[Span]) -> list[Any]:
+        """Tasks for spans, which are kept."""
+        job = CallJob(new_token(), self.digest, len(self.rows), self.conditions)
+        return self.tasks(task, job, spans)
 
     def tasks(self, task: Callable[..., Any], job: CallJob, spans: Sequence[Span]) -> list[Any]:
         """A task for each span.

@@ -21,11 +21,12 @@ def new_token() -> str:
     return f"{_process}-{next(_numbers)}"
 
 
-PACKAGES = ("fdiff", "numpy")
 LOOK = 1.0  # seconds between two looks at a cluster that takes long
 ALONE = 20.0  # seconds without a worker, or a scheduler, after which a call gives up
 _checked: WeakSet[Any] = WeakSet()
-_LOST = ("CancelledError", "FutureCancelledError", "FuturesCancelledError")
+RETRIES = 4  # times that one call makes data again which died with its worker
+FAILED = ("cancelled", "lost", "error")  # states of Futures
+_LOST = ("CancelledError", "FutureCancelledError", "FuturesCancelledError", "TimeoutError")
 
 
 def dask_distributed() -> Any:
@@ -59,15 +60,21 @@ def check_versions(client: Any, call: str) -> None:
     """Refuse workers with other versions than this process has; once for each client."""
     if client in _checked:
         return
-    versions = client.get_versions(packages=[*PACKAGES])
-    for address, worker in versions["workers"].items():
-        for name in PACKAGES:
-            here, there = versions["client"]["packages"][name], worker["packages"].get(name)
-            if here != there:
-                fact = f"worker {address} has {name} {there}, and this process has {here}."
-                way = "Install one version on all of them: others may round differently."
+    way = "Install one version on all of them: others may round differently."
+    for address, there in client.run(versions, on_error="return").items():
+        if isinstance(there, Exception):
+            fact = f"worker {address} cannot import fdiff.distributed ({there})."
+            raise failure(InputError, call, fact, way)
+        for name, version in versions().items():
+            if there[name] != version:
+                fact = f"worker {address} has {name} {there[name]}, and this process has {version}."
                 raise failure(InputError, call, fact, way)
     _checked.add(client)
+
+
+def versions() -> dict[str, str]:
+    """The packages that workers and this process must have in one version."""
+    return {name: str(sys.modules[name].__version__) for name in ("fdiff", "numpy")}
 
 
 def workers_of(client: Any) -> list[str]:
@@ -85,7 +92,8 @@ def wait_for(client: Any, futures: Sequence[Any], look: Callable[[], object] = b
     wait, alone = dask_distributed().wait, 0.0
     while True:
         try:
-            wait(futures, timeout=LOOK)
+            with client.as_current():  # it need not be the default one
+                wait(futures, timeout=LOOK)
         except TimeoutError:
             look()
             if client.status == "running" and client.nthreads():
@@ -107,8 +115,40 @@ def nobody(client: Any) -> WorkerError:
 
 
 def is_lost(error: BaseException) -> bool:
-    """Whether data that a task needs, or its result, is gone."""
-    return type(error).__name__ in _LOST
+    """Whether data that a task needs is gone, or a worker on the way to it.
+
+    What functions and loaders raise does not come here: it is a value.
+    """
+    return type(error).__name__ in _LOST or isinstance(error, OSError)
+
+
+def persistently(
+    client: Any,
+    attempt: Callable[[], Any],
+    restore: Callable[[], bool],
+    failed: Callable[[], Sequence[int]],
+) -> Any:
+    """What an attempt gives, again after data died with a worker and `restore` made it again.
+
+    `failed` tells which partitions are concerned, for the error.
+    """
+    for left in reversed(range(RETRIES)):
+        try:
+            return attempt()
+        except Exception as error:
+            if (death := killed(error, failed())) is not None:
+                raise death from None
+            if not is_lost(error):
+                raise
+            if client.status != "running":
+                raise nobody(client) from None
+            workers_of(client)
+            numbers = failed()
+            if not left or not restore():
+                fact = f"data of {spelled(numbers)} was lost with its worker ({error})."
+                way = "Give loaders, arrays or dask collections: Futures of others stay lost."
+                raise WorkerError(message(UNNAMED, fact, way)) from None
+    raise AssertionError("the last attempt gave or raised something")
 
 
 def killed(error: BaseException, numbers: Sequence[int]) -> WorkerError | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from functools import cache
@@ -21,7 +22,7 @@ from ..user_lines import line_in, show_line
 
 Part = tuple[object, ...]
 Numbered = tuple[int, Part]
-Warned = set[tuple[type[Warning], str, str, int]]  # category, text, file, line
+Warned = AbstractSet[tuple[type[Warning], str, str, int]]  # category, text, file, line
 Results = Iterator[tuple[int, object]]
 
 
@@ -141,12 +142,12 @@ class _Warnings:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._takers: list[Warned] = []
+        self._takers: list[set[Any]] = []
         self._catcher: warnings.catch_warnings[None] | None = None
 
     @contextmanager
     def taken(self) -> Generator[Warned]:
-        mine: Warned = set()
+        mine: set[Any] = set()
         with self._lock:
             if not self._takers:
                 self._catcher = warnings.catch_warnings()

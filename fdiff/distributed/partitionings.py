@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Any, Self
 
-from ..errors import InputError, WorkerError, failure, message
+from ..errors import InputError, failure
 from ..tracebacks import public
 from .cluster import (
+    FAILED,
     check_versions,
     current_client,
-    is_lost,
-    killed,
     new_token,
-    spelled,
+    persistently,
     usable_client,
     wait_for,
     workers_of,
 )
-from .evaluation import Part, as_part
-from .sources import CALL, Source, loaded, loaders_sent, sources_of
-from .tasks import described, held
+from .evaluation import as_part, give_warnings
+from .sources import CALL, Source, dask_arrays, loaded, loaders_sent, sources_of
+from .tasks import described, entries, held, shapes
 from .transfers import Transfers
 
 GROUPS = 4  # for each worker: where one dies, what is made again is a fourth of its share
+SECONDS = 5.0  # for a worker that may have died
 LOCATE = 10.0  # seconds after which the scheduler is asked again where groups are
-_FAILED = ("cancelled", "lost", "error")  # states of Futures
 
 
 class Partitions:
@@ -50,8 +49,8 @@ class Partitions:
 
     # ---------------------------------------------------------------- what differs between kinds
 
-    def part(self, number: int) -> Part:
-        """A partition in this process."""
+    def given(self, number: int) -> object:
+        """A partition in this process: a tuple, or a single array."""
         raise NotImplementedError
 
     def submitted(self, numbers: Sequence[int]) -> list[Any]:
@@ -69,37 +68,40 @@ class Partitions:
 
     def hold(self, numbers: Sequence[int]) -> None:
         """Make groups, and wait until they are there."""
-        for b, future in zip(numbers, self.submitted(numbers), strict=True):
-            self.groups[b] = future
-        futures = [self.groups[b] for b in numbers]
-        keys = [(f"sizes-{new_token()}", k) for k in range(len(futures))]
-        sizes = self.client.map(described, futures, key=keys, pure=False)
-        try:
+
+        def attempt() -> Any:
+            missing = [b for b in numbers if self.groups[b] is None or self._is_lost(b)]
+            for b, future in zip(missing, self.submitted(missing), strict=True):
+                self.groups[b] = future
+            futures = [self.groups[b] for b in numbers]
+            keys = [(f"sizes-{new_token()}", k) for k in range(len(futures))]
+            sizes = self.client.map(described, futures, key=keys, pure=False)
             wait_for(self.client, sizes)
-            found = self.client.gather(sizes)
-        except Exception as error:  # noqa: BLE001 - of Dask's, or as it was
-            raise self._explained(error) from None
-        failures = [f for _, f in found if f is not None]
+            return self.client.gather(sizes)
+
+        found = persistently(self.client, attempt, self.restorable, self._lost)
+        for *_, warned in found:
+            give_warnings(warned)
+        failures = [failure for _, failure, _ in found if failure is not None]
         if failures:
             raise min(failures, key=lambda f: f.number).error
-        self.nbytes = max(self.nbytes, sum(size for size, _ in found))
+        self.nbytes = max(self.nbytes, sum(size for size, *_ in found))
         self._asked = -math.inf
 
-    def _explained(self, error: Exception) -> Exception:
-        """The error where Dask cannot make groups: loaders that kill workers, data of others."""
-        failed = [b for b, g in enumerate(self.groups) if g.status in _FAILED]
-        numbers = [k for b in failed for k in self.spans[b]]
-        if (death := killed(error, numbers)) is not None:
-            return death
-        if not is_lost(error):
-            return error
-        fact = f"the data of {spelled(numbers)} was lost, and Dask cannot make it again ({error})."
-        way = "Give loaders, arrays or dask collections, not Futures of data that was scattered."
-        return WorkerError(message(CALL, fact, way))
+    def restorable(self) -> bool:
+        """Make again what groups are made of, where that died; whether another try makes sense."""
+        return True
+
+    def _is_lost(self, b: int) -> bool:
+        return self.groups[b].status in FAILED
+
+    def _lost(self) -> list[int]:
+        lost = [b for b, g in enumerate(self.groups) if g is None or g.status != "finished"]
+        return [k for b in lost for k in self.spans[b]]
 
     def restore(self) -> bool:
         """Make the groups again that died with their worker; whether there were any."""
-        lost = [b for b, g in enumerate(self.groups) if g.status in _FAILED]
+        lost = [b for b in range(len(self.groups)) if self._is_lost(b)]
         if lost:
             self.hold(lost)
         return bool(lost)
@@ -114,11 +116,35 @@ class Partitions:
 
     def covering(self, numbers: Sequence[int]) -> list[tuple[int, Any]]:
         """The groups with these partitions, with the numbers of their first ones."""
-        lowest, highest = numbers[0], numbers[-1]
-        spans = enumerate(self.spans)
-        return [(s[0], self.groups[b]) for b, s in spans if s[0] <= highest and s[-1] >= lowest]
+        wanted, spans = set(numbers), enumerate(self.spans)
+        return [(span[0], self.groups[b]) for b, span in spans if not wanted.isdisjoint(span)]
+
+    def fetched(self, what: Callable[..., Any]) -> list[Any]:
+        """What a task tells of each group."""
+
+        def attempt() -> list[Any]:
+            keys = [(f"{what.__name__}-{new_token()}", k) for k in range(len(self.groups))]
+            return self.client.gather(self.client.map(what, self.groups, key=keys, pure=False))
+
+        return persistently(self.client, attempt, self.restore, self._lost)
 
     # ------------------------------------------------------------------------------ what users do
+
+    @public
+    def gather(self) -> list[Any]:
+        """All partitions, in this process: tuples of arrays, or what `f` of `map_over` returned."""
+        self.check_held("gather")
+        if self.client is None:
+            return [self.given(k) for k in range(self.count)]
+        return [part for group in self.fetched(entries) for part in group]
+
+    @public
+    def to_dask_array(self) -> Any:
+        """The partitions as chunks of rows of a dask array, or of a tuple of such arrays."""
+        self.check_held("to_dask_array")
+        if self.client is None:
+            return dask_arrays([[as_part(self.given(k)) for k in range(self.count)]], None)
+        return dask_arrays(self.groups, self.fetched(shapes))
 
     def check_held(self, call: str) -> None:
         """Refuse data that was released, and a client that is closed."""
@@ -165,8 +191,8 @@ class SourcePartitions(Partitions):
         super().__init__(len(sources))
         self.sources: list[Source] = [*sources]
 
-    def part(self, number: int) -> Part:
-        return as_part(loaded(self.sources[number]))
+    def given(self, number: int) -> object:
+        return loaded(self.sources[number])
 
     def release(self) -> None:
         super().release()
@@ -185,7 +211,10 @@ class SourcePartitions(Partitions):
             values = [k for k, s in enumerate(given) if isinstance(s, (tuple, list))]
             if values:
                 sent = self.client.scatter(
-                    [tuple(given[k]) for k in values], hash=False, workers=[targets[b]]
+                    [tuple(given[k]) for k in values],
+                    hash=False,
+                    workers=[targets[b]],
+                    timeout=SECONDS,
                 )
                 for k, future in zip(values, sent, strict=True):
                     given[k] = future

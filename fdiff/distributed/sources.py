@@ -11,7 +11,7 @@ import fdiff.intact_numpy as np
 
 from ..errors import InputError, failure
 from .sending import message_of
-from .tasks import joined
+from .tasks import entry, joined
 
 CALL = "fdiff.distributed.partitions"
 FORMS = (
@@ -90,6 +90,21 @@ def _blocks(arrays: Sequence[Any]) -> list[Source]:
             fact = f"array {k} has rows in chunks of {_few(a.chunks[0])}, array 0 of {_few(rows)}."
             raise failure(InputError, CALL, fact, "Write `y.rechunk({0: x.chunks[0]})`.")
     return _together([a.to_delayed().ravel() for a in arrays])
+
+
+def dask_arrays(groups: Sequence[Any], known: Sequence[Any] | None) -> Any:
+    """Partitions as chunks of rows; `known` tells shapes and dtypes of what lies on workers."""
+    da, delayed = import_module("dask.array"), import_module("dask").delayed
+    columns: list[list[Any]] = []
+    for g, group in enumerate(groups):
+        for p, part in enumerate(group if known is None else known[g]):
+            columns = columns or [[] for _ in part]
+            for k, a in enumerate(part):
+                block = a if known is None else delayed(entry, pure=False)(group, p, k)
+                make = da.from_array if known is None else da.from_delayed
+                columns[k].append(make(block) if known is None else make(block, *a))
+    arrays = tuple([da.concatenate(column) for column in columns])
+    return arrays if len(arrays) > 1 else arrays[0]
 
 
 def _few(sizes: Sequence[float]) -> str:

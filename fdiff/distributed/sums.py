@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ..capture.data import refuse_lazy
@@ -16,7 +16,7 @@ from ..trace import tracing
 from ..tracebacks import name_of, public, trim
 from ..tree import flatten
 from .calls import FAN_IN, ClusterCall
-from .evaluation import Failure, evaluate_all, fixed_tier
+from .evaluation import Failure, Numbered, as_part, evaluate_all, fixed_tier
 from .operation import enter
 from .ordered_sum import OrderedSum
 from .partitionings import Partitions, partitions
@@ -81,7 +81,7 @@ class SumOver(OwnsPrograms):
         if self._local is None:
             self._local = fixed_tier(self.f)
         total = OrderedSum(count)
-        parts = ((k, tuple([a for rows in self.many for a in rows.part(k)])) for k in range(count))
+        parts = parts_of(self.many, count)
         for number, result in evaluate_all(self._local, given, parts, len(self.many[0])):
             if isinstance(result, Failure):
                 raise result.error
@@ -90,15 +90,10 @@ class SumOver(OwnsPrograms):
 
     def _check(self, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         call = called(NAME, self.f)
-        if "out" in kwargs:
-            fact = "there is no `out=`: results of partitions are added."
-            raise failure(InputError, call, fact, "Assign the result: `out[...] = total(w)`.")
+        check_parameters(call, args, kwargs)
         if len(args) < self.least:
             fact = f"{self.task_name} takes {self.least} parameters at least, not {len(args)}."
             raise failure(InputError, call, fact, "Give all of them, before the data.")
-        for k, arg in enumerate(args):
-            for leaf in flatten(arg)[0]:
-                refuse_lazy(leaf, call, f"parameter {k}")
 
     def under(self, origin: Origin) -> SumOver:
         """The same sum of what an operator makes of `f`, which is one pass over the data, too."""
@@ -124,6 +119,31 @@ class SumOver(OwnsPrograms):
         if name in _VECTORS:
             least = max(least - len(chosen) + 2, 2)
         return SumOver(origin.again(self.f), self.many, max(least, 0))
+
+
+def task_name(f: Callable[..., Any]) -> str:
+    """What dashboards show: ``value_and_grad(loss)``."""
+    return called(f.__fdiff__, f.__wrapped__) if isinstance(f, Prepared) else name_of(f)
+
+
+def check_parameters(call: str, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+    """Refuse `out`, and parameters that are not computed yet or record their history."""
+    if "out" in kwargs:
+        fact = "there is no `out=`: results of partitions are new arrays."
+        raise failure(InputError, call, fact, "Assign the result: `out[...] = total(w)`.")
+    for k, arg in enumerate(args):
+        for leaf in flatten(arg)[0]:
+            refuse_lazy(leaf, call, f"parameter {k}")
+            if type(leaf).__module__.startswith("fdiff.autograd"):
+                fact = f"parameter {k} is a recorded array, whose history ends at a cluster."
+                way = "Pass `x.detach().numpy()`, and differentiate by fdiff.grad(total)."
+                raise failure(InputError, call, fact, way)
+
+
+def parts_of(many: Sequence[Partitions], count: int) -> Iterator[Numbered]:
+    """The first partitions in this process, each with its arrays of all partitionings."""
+    for k in range(count):
+        yield k, tuple([a for rows in many for a in as_part(rows.given(k))])
 
 
 def _under(f: object, origin: Origin) -> SumOver | None:

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 import cloudpickle
 
+import fdiff.intact_numpy as np
+
 from ..bounded_cache import keep_recent
 from ..errors import UNNAMED, InputError, WorkerError
 from ..errors import message as worded
@@ -39,10 +41,12 @@ class HeldGroup:
     `tuples` tells which of them were tuples: results of `map_over` may be single arrays.
     """
 
-    def __init__(self, parts: Sequence[object], failure: Failure | None = None) -> None:
+    def __init__(
+        self, parts: Sequence[object], failure: Failure | None = None, warned: Warned = frozenset()
+    ) -> None:
         self.tuples = [isinstance(part, (tuple, list)) for part in parts]
         self.parts: list[Part] = [*map(as_part, parts)]
-        self.failure = failure
+        self.failure, self.warned = failure, warned
 
     def __sizeof__(self) -> int:
         return 64 + sum(getattr(a, "nbytes", 64) for part in self.parts for a in part)
@@ -73,9 +77,25 @@ def held(first: int, parts: Sequence[object]) -> HeldGroup:
     return HeldGroup(found)
 
 
-def described(group: HeldGroup) -> tuple[int, Failure | None]:
-    """The bytes of a group, and what its loader raised."""
-    return group.__sizeof__(), group.failure
+def described(group: HeldGroup) -> tuple[int, Failure | None, Warned]:
+    """The bytes of a group, what was raised when it was made, and warned of."""
+    return group.__sizeof__(), group.failure, group.warned
+
+
+def entries(group: HeldGroup) -> list[object]:
+    """The partitions of a group as they were given: tuples, or single arrays."""
+    return [p if many else p[0] for p, many in zip(group.parts, group.tuples, strict=True)]
+
+
+def shapes(group: HeldGroup) -> list[list[tuple[tuple[int, ...], object]]]:
+    """Shape and dtype of each array of each partition."""
+    arrays = [[np.asarray(a) for a in part] for part in group.parts]
+    return [[(a.shape, a.dtype) for a in part] for part in arrays]
+
+
+def entry(group: HeldGroup, part: int, array: int) -> object:
+    """One array of a group."""
+    return group.parts[part][array]
 
 
 def joined(*blocks: object) -> tuple[object, ...]:
@@ -143,7 +163,7 @@ def partial_sum(
 
 def mapped(
     job: CallJob, function: Sequence[Buffer], parameters: Sequence[Buffer], span: Span, *many: Held
-) -> tuple[HeldGroup, Warned]:
+) -> HeldGroup:
     """The results for consecutive partitions, which stay where these are."""
     results: list[object] = []
 
@@ -151,7 +171,7 @@ def mapped(
         results.append(result)
 
     failure, warned = _evaluated(job, function, parameters, span, many, take)
-    return HeldGroup(() if failure else results, failure), warned
+    return HeldGroup(() if failure else results, failure, warned)
 
 
 def _evaluated(

@@ -35,7 +35,7 @@ class Transfers:
         digest = digest_of(buffer)
         future = self._sent[digest][0] if digest in self._sent else None
         if future is None:
-            (future,) = self.client.scatter([bytes(buffer)], broadcast=True, hash=False)
+            (future,) = self.client.scatter([bytes(buffer)], broadcast=True, hash=False, timeout=10)
         self._sent[digest] = future, self.calls
         return future
 
