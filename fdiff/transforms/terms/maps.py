@@ -13,6 +13,8 @@ import fdiff.intact_numpy as np
 
 from ...arraytype import Shape
 
+SAMPLE = 64  # entries of a map by which it is looked up
+
 
 class Maps:
     """The array that counts, of a sweep in which no source has more than `size` columns."""
@@ -34,9 +36,11 @@ class Maps:
         return at // self.all.itemsize if 0 <= at < self.all.nbytes else None
 
     def key(self, cols: np.ndarray) -> object:
-        """What is the same of equal maps, and of no others of this shape."""
+        """What is the same of equal maps of a shape: some entries, or of a view where it lies."""
         first = self.first(cols)
-        return cols.tobytes() if first is None else (first, cols.strides)
+        if first is None:
+            return cols.reshape(-1)[:: cols.size // SAMPLE + 1].tobytes()
+        return first, cols.strides
 
     def same(self, a: np.ndarray, b: np.ndarray) -> bool:
         """Whether two maps are equal."""

@@ -44,11 +44,15 @@ class Merging:
             groups.setdefault((t.source, t.rows, t.domain, t.cols.shape), []).append(t)
         sums: list[LinearTerm] = []
         for group in groups.values():
-            own: dict[object, LinearTerm] = {}
+            own: dict[object, list[LinearTerm]] = {}
             for t in group:
-                key = self.maps.key(t.cols) if len(group) > 1 else None
-                own[key] = self._added(own[key], t) if key in own else t
-            sums += own.values()
+                alike = own.setdefault(self.maps.key(t.cols) if len(group) > 1 else None, [])
+                same = (k for k, u in enumerate(alike) if self.maps.same(u.cols, t.cols))
+                if (k := next(same, -1)) < 0:
+                    alike.append(t)
+                else:
+                    alike[k] = self._added(alike[k], t)
+            sums += [t for alike in own.values() for t in alike]
         return sums
 
     # --- tied axes --------------------------------------------------------------------------

@@ -39,8 +39,12 @@ def places_of(
     """
     high, wide = shape[::-1] if by_columns else shape
     first, second = (1, 0) if by_columns else (0, 1)
-    key = _joined([e[first] * wide + e[second] for e in entries])
-    count = len(key)
+    ends = np.cumsum([0, *[len(e.rows) for e in entries]])
+    count = int(ends[-1])
+    key = np.empty(count, np.int64)  # in place: memory that is new costs more than the sorting
+    for e, part in zip(entries, np.split(key, ends[1:-1]), strict=False):
+        np.multiply(e[first], wide, out=part)
+        np.add(part, e[second], out=part)
     index = np.int32 if max(count, high, wide) < INT32 else np.int64
     if bool(np.all(key[1:] > key[:-1])):
         slots = np.arange(count)
@@ -50,11 +54,15 @@ def places_of(
         new = np.ones(count, bool)
         np.not_equal(key[1:], key[:-1], out=new[1:])
         slots = np.empty(count, np.int64)
-        slots[order] = np.cumsum(new, dtype=index) - 1
-        key = key[new]
-    rows = key // wide if wide else key
+        if new.all():
+            slots[order] = np.arange(count)
+        else:
+            slots[order] = np.cumsum(new, dtype=index) - 1
+            key = key[new]
+    rows = key // max(wide, 1)
     starts = _ends(np.bincount(rows, minlength=high), index)
-    return SparsePlaces(starts, (key - rows * wide).astype(index), slots)
+    np.multiply(rows, wide, out=rows)
+    return SparsePlaces(starts, np.subtract(key, rows, out=rows).astype(index), slots)
 
 
 def mirrored(lower: SparsePlaces) -> tuple[SparsePlaces, np.ndarray]:
