@@ -18,6 +18,7 @@ PATIENCE = 0.02  # seconds of interpreting before anybody asks what a kernel cos
 ASK_FIRST = 2.0  # seconds: a kernel predicted to take longer is compiled only on request
 LOOK_SECONDS = 1e-5  # for each node, to see whether the kernel is on disk
 WRITE_SECONDS = 1e-4  # for each node, to generate the source from which the cost is estimated
+LOOP_SECONDS = 1.2e-4  # beside that for each node that is an array, of which a loop is made
 LEAST_SECONDS = 5e-5  # for each node, to compile that source: repeats are compiled once
 OFTEN = 32  # calls after which it is asked whether a core is free for the kernel
 CALL = 5e-4  # seconds that a call counts for at least where there is one
@@ -82,7 +83,7 @@ class BreakEven:
         tape, length = self._tape, len(self._tape)
         if kernels.seen(tape) and kernels.on_disk(tape, layouts, self._compiler):
             return False
-        written = WRITE_SECONDS * length
+        written = writing_seconds(tape)
         if written + LEAST_SECONDS * length > JIT_PATIENCE:
             return True
         with scheduling(tape, self._account.call):
@@ -105,7 +106,7 @@ class BreakEven:
         last the source is generated and its cost predicted.
         """
         length = len(self._tape)
-        price, looked = WRITE_SECONDS * length, PATIENCE + LOOK_SECONDS * length
+        price, looked = writing_seconds(self._tape), PATIENCE + LOOK_SECONDS * length
         near = kernels.seen(self._tape)
         if near and spent < looked:
             return looked
@@ -127,8 +128,13 @@ class BreakEven:
 
 def scheduling(tape: Tape, call: str) -> Stage:
     """The stage, for progress reports, in which the source of a kernel is generated."""
-    length = len(tape)
-    return Stage("scheduling", call, size=length, seconds=WRITE_SECONDS * length)
+    return Stage("scheduling", call, size=len(tape), seconds=writing_seconds(tape))
+
+
+def writing_seconds(tape: Tape) -> float:
+    """What generating the source of a kernel is expected to take."""
+    loops = sum(1 for node in tape.nodes if node.types[0].shape)
+    return WRITE_SECONDS * len(tape) + LOOP_SECONDS * loops
 
 
 def in_words(seconds: float) -> str:

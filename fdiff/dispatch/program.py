@@ -56,10 +56,11 @@ MOST_VARIANTS, NODES = (
     1024,
     1 << 15,
 )  # and more than these, as long as their tapes are short together
-# Seconds that a plan takes for each node of the trace. Of others they depend on sparsity patterns.
-_DERIVE_SECONDS = {
-    **dict.fromkeys(("grad", "value_and_grad", "vjp", "jvp"), 2.9e-5),
-    **dict.fromkeys(("hvp", "vhp"), 7e-5),
+# Seconds that a plan takes for each node of the trace, and how many times as long as its reverse
+# sweep. Of other operators they depend on sparsity patterns.
+_DERIVING = {
+    **dict.fromkeys(("grad", "value_and_grad", "vjp", "jvp"), (2.9e-5, 1.1)),
+    **dict.fromkeys(("hvp", "vhp"), (7e-5, 4.0)),
 }
 
 
@@ -70,8 +71,11 @@ def deriving(call: str, length: int = 0) -> Stage:
     """
     operator = call.partition("(")[0]
     what = "preparing" if operator in {"jit", "vmap"} else "deriving"
-    seconds = _DERIVE_SECONDS.get(operator, 0.0) * length
-    return Stage(what, call, size=length, seconds=seconds, category="" if length else TRANSFORM)
+    seconds, sweeps = _DERIVING.get(operator, (0.0, 0.0))
+    category = "" if length else TRANSFORM
+    return Stage(
+        what, call, size=length, seconds=seconds * length, sweeps=sweeps, category=category
+    )
 
 
 def _key(args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[Sequence[object], object]:

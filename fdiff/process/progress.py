@@ -33,6 +33,7 @@ SECONDS = 2.0  # work that takes no longer shows nothing
 INTERVAL = 0.2  # seconds after which what is shown is renewed
 AGAIN = 0.5  # seconds before the next question whether anything may be shown
 LEAST = 0.05  # of a loop: before that, an estimate is a guess
+SURE = 0.25  # of a sweep: before that, the prediction has a weight too
 SETTLED = 1.0  # seconds after which the machine's speed is known
 MOST_SLOWED = 20.0  # times that other programs may make the work take
 PATIENCE = 2.0  # seconds that a fork waits for the thread to end
@@ -44,14 +45,16 @@ class Stage:
     `what` says what is done and `of` to which call of the user's: "compiling", "grad(model)".
     `size` is a number of operations and `made` a growing list of them. `seconds` is how long the
     work is expected to take; it follows from the trips where a loop of the user's tells them, and
-    from `done` of `total` parts, or a `counter` of them: code that runs, and its variable. With
+    from `done` of `total` parts, or a `counter` of them: code that runs, and its variable. A stage
+    that takes `sweeps` times as long as a counted one inside of it follows from that. With
     `shows_line` the user's line under way is shown, too. What is left out is taken from the
     enclosing stage. A profiler sees it as a span of this `category`, if there is one.
     """
 
     __slots__ = (
-        "_advanced", "_begin", "_busy", "_frame", "_outer", "_span", "category", "counter", "done",
-        "made", "of", "parts", "seconds", "shows_line", "size", "total", "what",
+        "_advanced", "_begin", "_busy", "_frame", "_learned", "_outer", "_span", "category",
+        "counter", "done", "made", "of", "parts", "seconds", "shows_line", "size", "sweeps",
+        "total", "what",
     )  # fmt: skip
 
     def __init__(
@@ -62,6 +65,7 @@ class Stage:
         size: int = 0,
         made: Sized = (),
         seconds: float = 0.0,
+        sweeps: float = 0.0,
         total: int = 0,
         parts: str = "sweeps",
         counter: tuple[CodeType, str] | None = None,
@@ -70,9 +74,9 @@ class Stage:
     ) -> None:
         self.category = category
         self.what, self.of, self.size, self.made = what, of, size, made
-        self.seconds, self.shows_line = seconds, shows_line
+        self.seconds, self.sweeps, self.shows_line = seconds, sweeps, shows_line
         self.done, self.total, self.parts, self.counter = 0, total, parts, counter
-        self._advanced = 0.0
+        self._advanced = self._learned = 0.0
         self._frame: FrameType | None = None
         self._span: observation.Span | None = None
 
@@ -143,10 +147,19 @@ class Stage:
         self.done += parts
         self._advanced = perf_counter()
 
+    def _learn(self, sweep: Stage, now: float, frame: FrameType | None) -> None:
+        """Note how long it may take from how far the counted stage inside of it is."""
+        fraction = _counted(frame, *sweep.counter) / sweep.total if sweep.counter else 0.0
+        if fraction >= LEAST:
+            begin, weight = sweep._begin, min(fraction / SURE, 1.0)
+            whole = begin - self._begin + self.sweeps * (now - begin) / fraction
+            self._learned = 0.0
+            self._learned = weight * whole + (1.0 - weight) * self._predicted(now - self._begin)
+
     def _predicted(self, elapsed: float) -> float:
         """Seconds that it may take, if the machine does as much other work beside as up to now."""
-        if not self.seconds or elapsed < SETTLED:
-            return self.seconds
+        if self._learned or not self.seconds or elapsed < SETTLED:
+            return self._learned or self.seconds
         busy = max(process_time() - self._busy, elapsed / MOST_SLOWED)
         return self.seconds * max(elapsed / busy, 1.0)
 
@@ -157,6 +170,8 @@ class Stage:
         inner = chain[: chain.index(named) + 1]
         of = next((stage.of for stage in chain if stage.of), "a function")
         elapsed = now - named._begin
+        if named.sweeps and (sweep := next((stage for stage in inner if stage.counter), None)):
+            named._learn(sweep, now, frame)
         lines = _user_frames(frame, chain[-1]._frame) if named.shows_line else []
         trips = trips_of(lines[::-1])
         count, fraction, spent = "", 0.0, elapsed

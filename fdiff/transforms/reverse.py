@@ -52,7 +52,8 @@ def vjp(
             if type_.floating:
                 seed = trace.lift(next(known)) if seeds is not None else trace.input(type_).node
                 sweep.seed(o, seed)
-        sweep.run()
+        with Stage(total=len(tape), counter=(_ReverseSweep.run.__code__, "done")):
+            sweep.run()
         results = [sweep.values[o] for o in tape.outputs]
         results += [sweep.result(tape.inputs[k]) for k in wrt]
         return closed(trace.builder.finish(results))
@@ -174,7 +175,9 @@ class _ReverseSweep(CotangentSums):
         nodes, lines, wanted = self.tape.nodes, self.tape.lines, self.wanted
         bars, masks, parts = self.bars, self.masks, self.parts
         self.builder.derivative = True
-        for i in range(len(nodes) - 1, -1, -1):
+        last = len(nodes) - 1
+        for done in range(len(nodes)):  # progress reads it
+            i = last - done
             if not wanted[i] or (i not in bars and i not in parts):
                 continue
             node = nodes[i]

@@ -315,6 +315,27 @@ def test_the_seconds_of_a_plan_follow_from_the_length_of_the_trace():
     assert deriving("hessian(f)", 1_000_000).seconds == 0.0
 
 
+def test_the_end_of_a_plan_follows_from_its_sweep(monkeypatch):
+    """A sweep begins after 2 s and takes 4 s a tenth. Before it begins, 3 s are predicted."""
+
+    def swept(parts):
+        for done in range(parts):
+            fraction = done / parts
+            report = told(sweep, 40.0 * fraction, sys._getframe())
+            seen.append((report.what, report.expected))
+
+    monkeypatch.setattr(Stage, "_predicted", lambda stage, elapsed: stage._learned or 3.0)
+    seen, plan = [], Stage("deriving", "hvp(f)", sweeps=2.0)
+    with plan:
+        sweep = Stage(total=10, counter=(swept.__code__, "done"))
+        with sweep:
+            sweep._begin = plan._begin + 2.0
+            swept(10)
+    assert {what for what, _ in seen} == {"deriving"}
+    weighed = [3.0, 0.4 * 82.0 + 0.6 * 3.0, 0.8 * 82.0 + 0.2 * 3.0, *[82.0] * 7]
+    assert [expected for _, expected in seen] == pytest.approx(weighed)
+
+
 # --- where it is shown ------------------------------------------------------------------------
 
 

@@ -264,7 +264,7 @@ def test_a_long_kernel_on_disk_is_loaded_long_before_one_would_be_made(monkeypat
 
     x = np.linspace(0.1, 1.0, 4)
     tape = tape_of(f, x)
-    writing = break_even.WRITE_SECONDS * len(tape)
+    writing = break_even.writing_seconds(tape)
     first, made = tiered_execution.Runner(tape), made_here(monkeypatch)
     first.account.spent = writing / 2
     want = first([x])[0]
