@@ -123,8 +123,8 @@ class RetraceWarning(UserWarning):
 
 # What to ask for where a dense result has no room: the one place that says so.
 _WAYS = (
-    "fdiff.{name}(f, sparse=True) computes the entries alone that are not zero by structure.\n"
-    "Products with a vector ({products}) need no matrix; under vmap they give some of its {parts}."
+    "fdiff.{name}(f, sparse=True) computes only the entries that can be nonzero.\n"
+    "Products with a vector ({products}) need no matrix; with vmap they are some of its {parts}."
 )
 _OF_JACOBIANS = _WAYS.format(name="jacobian", products="jvp and vjp", parts="columns or rows")
 DENSE_WAYS = dict.fromkeys(("jacobian", "jacfwd", "jacrev"), _OF_JACOBIANS) | {

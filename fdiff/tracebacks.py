@@ -276,7 +276,7 @@ def _refuse_data(error: BaseException, name: str, call: str) -> None:
         way = "Leave out axes of length 1, or take a function of x.reshape(-1)."
     large = isinstance(error, MemoryError) or "array is too big" in words
     if large and name in DENSE_WAYS and counts and not inside:
-        fact = f"there is no room for what a dense result takes. {fact}"
+        fact = f"the memory has no room for the dense result. {fact}"
         raise failure(SizeError, call, fact, DENSE_WAYS[name]) from None
     if isinstance(error, MemoryError):
         return

@@ -133,9 +133,8 @@ def position(argnum: int, count: int, call: str) -> int:
     if not -count <= argnum < count:
         needed = argnum + 1 if argnum >= 0 else -argnum
         fact = f"argnums={argnum} requires at least {needed} positional arguments, but got {count}."
-        raise failure(
-            InputError, call, fact, "Arguments count from 0; those given by keyword do not count."
-        )
+        way = "Arguments are counted from 0; keyword arguments do not count."
+        raise failure(InputError, call, fact, way)
     return argnum % count
 
 

@@ -35,8 +35,8 @@ NOT_STRICT = "This is not allowed in strict mode."
 # Ways out.
 RETURN_ARRAYS = "Return an array, or arrays in tuples, lists and dicts."
 SCALAR = "Sum it, or write fdiff.hessian(f) for all second derivatives."
-LIKE = "Pass v, built and shaped like the {}."
-ZEROS = "Leave strict out: then derivatives that do not depend on the inputs are zeros."
+LIKE = "Pass v with the structure and shapes of the {}."
+ZEROS = "Leave strict out: the derivative is then zero where there is no dependence."
 
 COLUMNS = (
     "Write fdiff.optimize.curve_fit, without jac; or with SciPy's"
@@ -106,7 +106,7 @@ def _no_array(entry: object, place: str, what: str, name: str, call: str) -> Inp
     ways: dict[type, str] = {
         list: f"Write numpy.array({what}) for one array, tuple({what}) for several,"
         f" ({what},) for one argument that is a list.",
-        type(None): f"For the function that computes it, leave {what} out: {name}(f).",
+        type(None): f"For a prepared function, leave {what} out: {name}(f).",
     }
     plain = "Make each an array: numpy.asarray(x)."
     if place.startswith("given"):

@@ -91,7 +91,8 @@ def common_size(mapped: Sequence[TracedArray], call: str) -> int:
     if not sizes:
         raise failure(InputError, call, "vmap got no array to map over.", "Pass an array.")
     fact = f"vmap got inconsistent sizes for the mapped axes: {', '.join(map(str, sizes))}."
-    raise failure(InputError, call, fact, "Pass what is not mapped whole: in_axes=(0, None).")
+    way = "An argument that is not mapped has the axis None: in_axes=(0, None)."
+    raise failure(InputError, call, fact, way)
 
 
 def axis_moved_to(

@@ -247,7 +247,7 @@ def _gradients(variant: Variant) -> Tape:
     tape, wrt = variant.tape, variant.wrt
     outs = tape.output_types
     if large := [t.shape for t in outs if t.size != 1]:
-        fact = f"a sparse Hessian is that of one number, and the function returns shape {large[0]}."
+        fact = f"a sparse Hessian needs outputs of one element, not of shape {large[0]}."
         way = "Weight the outputs: fdiff.hessian(lambda x, v: v @ f(x), sparse=True)."
         raise failure(InputError, variant.call, fact, way)
     wide = [o for o, t in enumerate(outs) if t.floating]

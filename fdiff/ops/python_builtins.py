@@ -118,7 +118,7 @@ class _FloatMeta(type):
         if len(args) == 1 and isinstance(args[0], (TracedArray, TracedLocalArray)):
             return number(args[0])
         if args and isinstance(args[0], str) and (type(args[0]) is Text or is_made_of_value(args[0])):
-            fact = "a number was read in text made of a traced value, which would drop its derivative."
+            fact = "a number was read from the text of a traced value, which drops its derivative."
             raise current().fail(fact, "Use numpy.round to round, or fdiff.stop_gradient.")
         return float(*args)
 

@@ -27,7 +27,8 @@ def normal_inverse(jac: Any, names: Sequence[str], call: str) -> NormalInverse:
         fact = (
             f"the data do not determine {', '.join(lost[:6])}{more}: their variances are infinite."
         )
-        warn(f"{call}: {fact}\nFix one of them, or measure where they differ.", RankWarning)
+        way = "Fix one of them, or measure at points where their effects differ."
+        warn(f"{call}: {fact}\n{way}", RankWarning)
     return inverse
 
 

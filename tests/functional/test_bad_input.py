@@ -187,8 +187,8 @@ VALUES = {
     takes_sin: (FLOAT, NUMPY),
     takes_cmath: (FLOAT.replace("float", "complex"), NUMPY),
     takes_packed_array: (FLOAT, NUMPY),
-    takes_text: ("a number was read in text made of a traced value", "Use numpy.round to round"),
-    takes_formatted_text: ("a number was read in text made of a traced", "numpy.round to round"),
+    takes_text: ("a number was read from the text of a traced value", "Use numpy.round to round"),
+    takes_formatted_text: ("a number was read from the text of a traced", "numpy.round to round"),
     takes_density: (FLOAT, NUMPY),
     takes_statistics: (
         "float64.as_integer_ratio has no derivative rule",

@@ -192,7 +192,7 @@ def test_wrong_arguments_are_refused():
     def f(x):
         return x**2
 
-    way = "Pass v, built and shaped like the inputs."
+    way = "Pass v with the structure and shapes of the inputs."
     _, f_jvp = fdiff.linearize(f, X)
     assert refused(lambda: f_jvp(V, V), VectorError) == (
         "linearize(f): v is a tuple of invalid length: should be 1 but got 2.", way,

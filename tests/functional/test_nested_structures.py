@@ -458,6 +458,6 @@ def test_a_vector_is_built_like_what_it_belongs_to():
     for wrong in ({"w": A}, {"w": A, "x": A}, {"w": A, "x": [A]}, (A, (A,)), {"w": A, "y": (A,)}):
         first = "vjp(<lambda>): v is not built like the outputs."
         found = refused(lambda v=wrong: fdiff.vjp(f, p, v), VectorError)
-        assert found == (first, "Pass v, built and shaped like the outputs.")
+        assert found == (first, "Pass v with the structure and shapes of the outputs.")
     first = "vjp(<lambda>): Entry 1 in v has invalid size: should be (3,) but got (2,)."
     assert refused(lambda: fdiff.vjp(f, p, {"w": A, "x": (A[:2],)}), VectorError)[0] == first

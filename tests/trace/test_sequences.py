@@ -269,7 +269,7 @@ def test_texts_format_traced_values():
     ],
 )
 def test_no_number_is_read_out_of_text_made_of_a_value(read):
-    fact = "a number was read in text made of a traced value"
+    fact = "a number was read from the text of a traced value"
     with pytest.raises(TraceError, match=fact):
         fdiff.grad(lambda x: read(x) * x[1])(X)
 

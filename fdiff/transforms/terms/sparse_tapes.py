@@ -247,7 +247,7 @@ class _Derivation:
         rows, columns = shape
         if rows * columns > DENSE:
             fact = (
-                f"the structure behind `{op.primitive.name}` cannot be told, and its dense block of"
+                f"`{op.primitive.name}` has no known structure, and its dense block of"
                 f" {rows:,} x {columns:,} entries is too large."
             )
             raise StructureError(message(UNNAMED, fact, WAY, line))
