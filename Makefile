@@ -76,7 +76,7 @@ test-cuda: $(VENV)/.cuda
 	FDIFF_CUDA_TESTS=compilation $(PYTEST) $(SAMPLE) tests/cuda
 
 test-solvers: $(VENV)/.solvers
-	FDIFF_SOLVER_TESTS=1 $(PYTEST) $(SAMPLE) tests/solvers $(PYTEST_ARGS)
+	FDIFF_SOLVER_TESTS=1 $(PYTEST) $(SAMPLE) tests/solvers tests/project/test_readme.py $(PYTEST_ARGS)
 
 test-torch: $(VENV)/.torch
 	FDIFF_TORCH_TESTS=1 $(PYTEST) $(SAMPLE) tests/torch $(PYTEST_ARGS)
