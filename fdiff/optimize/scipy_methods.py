@@ -133,49 +133,15 @@ def _derivatives(problem: ProblemFunctions, takes: _Takes, x: np.ndarray) -> dic
 
 
 def _constraints(problem: ProblemFunctions, name: str, x: np.ndarray) -> list[Any]:
-    if name == "slsqp":
-        return _pairs(problem)
-    curved, constraints = np.ones(problem.rows, bool), []
-    if name == "trust-constr":
-        curved = ~linear_rows(problem, x)
-        if not curved.all():
-            constraints.append(_linear(problem, x, ~curved))
-    if curved.any():
-        constraints.append(_nonlinear(problem, x, curved, derivatives=METHODS[name].gradient))
-    return constraints
-
-
-def _pairs(problem: ProblemFunctions) -> list[dict[str, Any]]:
-    """Equations and inequalities with dense Jacobians, as SLSQP takes them."""
-    values, entries = problem.evaluations["constraints"], problem.evaluations["jacobian"]
     lower, upper = problem.limits
-    dense = np.zeros((problem.rows, problem.size))
-
-    def slopes(x: np.ndarray) -> np.ndarray:
-        dense[entries.rows, entries.cols] = entries(x)
-        return dense
-
-    equal = np.flatnonzero(lower == upper)
-    low = np.flatnonzero(np.isfinite(lower) & (lower < upper))
-    high = np.flatnonzero(np.isfinite(upper) & (lower < upper))
-    pairs = [
-        {
-            "type": "eq",
-            "fun": lambda x: values(x)[equal] - lower[equal],
-            "jac": lambda x: slopes(x)[equal],
-        },
-        {
-            "type": "ineq",
-            "fun": lambda x: values(x)[low] - lower[low],
-            "jac": lambda x: slopes(x)[low],
-        },
-        {
-            "type": "ineq",
-            "fun": lambda x: upper[high] - values(x)[high],
-            "jac": lambda x: -slopes(x)[high],
-        },
-    ]
-    return [pair for pair, rows in zip(pairs, (equal, low, high), strict=True) if rows.size]
+    parts, linear = [np.ones(problem.rows, bool)], np.zeros(problem.rows, bool)
+    if name == "slsqp":  # which takes equations apart
+        parts = [lower == upper, lower < upper]
+    elif name == "trust-constr":
+        linear = linear_rows(problem, x)
+        parts = [~linear]
+    constraints = [_linear(problem, x, linear)] if linear.any() else []
+    return constraints + [_nonlinear(problem, x, rows, name) for rows in parts if rows.any()]
 
 
 def linear_rows(problem: ProblemFunctions, x: np.ndarray) -> np.ndarray:
@@ -199,13 +165,19 @@ def _linear(problem: ProblemFunctions, x: np.ndarray, rows: np.ndarray) -> Any:
     return scipy.optimize.LinearConstraint(matrix, *(problem.limits[:, rows] - at_zero))
 
 
-def _nonlinear(
-    problem: ProblemFunctions, x: np.ndarray, rows: np.ndarray, *, derivatives: bool
-) -> Any:
+def _nonlinear(problem: ProblemFunctions, x: np.ndarray, rows: np.ndarray, name: str) -> Any:
     values, slopes = problem.evaluations["constraints"], problem.evaluations["jacobian"]
     of = np.flatnonzero(rows)
     keywords: dict[str, Any] = {}
-    if derivatives:
+    if name == "slsqp":
+        table = np.zeros((problem.rows, problem.size))
+
+        def dense(x: np.ndarray) -> np.ndarray:
+            table[slopes.rows, slopes.cols] = slopes(x)
+            return table[of]
+
+        keywords = {"jac": dense}
+    elif METHODS[name].gradient:
         assert problem.limited is not None
         second = hessian(weighted_sum(problem.limited), sparse=True)
         curvature = SparseEvaluation(second, (x, np.ones(problem.rows)))
