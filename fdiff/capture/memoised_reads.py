@@ -8,17 +8,43 @@ from __future__ import annotations
 import functools
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import cast
 
 import fdiff.intact_numpy as np
 
-from .memoised_values import ITEM, MemoisedValue, fits_within, names_in, stored_names
+from .memoised_values import (
+    ITEM,
+    MemoisedValue,
+    fits_within,
+    names_in,
+    parts_of,
+    stored_again,
+    stored_names,
+)
 from .proxy_context import label
 from .user_objects import UserObjects
 from .writes import Places
 
 _ITEMS = {ITEM}
+_MOST_METHODS = 64
+
+
+def _as_it_is(value: object) -> object:
+    return value
+
+
+def _attributes(value: object) -> dict[str, object] | None:
+    """The attributes of a function, or of an object of a library; None of what has none."""
+    own = value if isinstance(value, dict) else getattr(value, "__dict__", None)
+    return cast("dict[str, object]", own) if isinstance(own, dict) else None
+
+
+def _methods(value: object) -> list[CodeType]:
+    """The code of an object of a library, whose methods are not private."""
+    members = [member for base in type(value).__mro__ for member in vars(base).values()]
+    codes = [member.__code__ for member in members if isinstance(member, FunctionType)]
+    return codes if len(codes) <= _MOST_METHODS else []
 
 
 class MemoisedReads:
@@ -43,13 +69,15 @@ class MemoisedReads:
 
     def names(self) -> set[str]:
         """Names that the code stores into; `ITEM` if it stores items."""
-        if len(self._codes) != self._looked_at:
-            self._looked_at = len(self._codes)
+        shared = self._places.shared
+        if len(self._codes) + len(shared) != self._looked_at:
+            self._looked_at = len(self._codes) + len(shared)
             spaces = [
                 *self._user_objects.namespaces(),
                 *(g.real for g in self._places.globals.values()),
             ]
-            self._names = stored_names(self._codes, spaces)
+            methods = [code for held, _ in shared for code in _methods(held)]
+            self._names = stored_names([*self._codes, *methods], spaces)
         return self._names
 
     def rewritten(self) -> frozenset[str]:
@@ -62,19 +90,44 @@ class MemoisedReads:
 
     def some(self) -> bool:
         """Whether there may be any such place."""
-        names = self.names()
+        names = self.names() | self.appended()
         if not names:
             return False
         places = self._places
-        return names != _ITEMS or bool(places.items or places.shared or places.arrays)
+        held = (places.items, places.shared, places.arrays, places.lists, places.copies)
+        return names != _ITEMS or any(held)
 
     def __iter__(self) -> Iterator[MemoisedValue]:
         names = self.names()
         for place, name, put, now in (*self._places.read(), *self._user_objects.read()):
             own = self._originals.get(id(put), (put,))[0]
             if name in names or (ITEM in names and isinstance(own, np.ndarray)):
-                value = own.copy() if isinstance(own, np.ndarray) else own
-                yield MemoisedValue(place, put, own, value, now)
+                yield MemoisedValue(place, put, own, own, now)
+        yield from self._inside()
+
+    def _inside(self) -> Iterator[MemoisedValue]:
+        """What lies in containers and objects that the code stores, or stores items of."""
+        proxies = {id(real): proxy for real, proxy in self._originals.values()}
+        for place, held, now in self._containers():
+            for part in parts_of(held):
+                own = self._originals.get(id(part), (part,))[0]
+                again = functools.partial(stored_again, now, own)
+                yield MemoisedValue(place, proxies.get(id(own), part), own, own, again)
+
+    def _containers(self) -> Iterator[tuple[str, object, Callable[[], object]]]:
+        """Containers in such places: how the user names them, and what gives what is there now."""
+        names, places = self.names() | self.appended(), self._places
+        for place, name, put, now in (*places.read(), *self._user_objects.read()):
+            own = self._originals.get(id(put), (put,))[0]
+            if name in names or (ITEM in names and not isinstance(own, tuple)):
+                yield place, own, now
+        held = [(x.real, x.where) for x in (*places.lists, *places.copies)] + places.shared
+        for value, where in held:
+            if ITEM in names:
+                yield label(where), value, functools.partial(_as_it_is, value)
+            elif (own := _attributes(value)) is not None:
+                for key in [*names & own.keys()]:
+                    yield f"{label(where)}.{key}", own[key], functools.partial(own.get, key)
 
     def keys(self, fits: Callable[[object], bool]) -> Iterator[MemoisedValue]:
         """Items of dicts without a proxy whose key `fits`, or an item of whose key does."""

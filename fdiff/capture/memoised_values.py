@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dis
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from types import CodeType
+from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple, cast
 
 import fdiff.intact_numpy as np
@@ -23,6 +24,8 @@ _ITEMS = frozenset(("BINARY_SUBSCR", "BINARY_OP"))
 _APPENDING = frozenset(("append", "appendleft", "clear", "extend", "extendleft", "insert"))
 _MAKING = frozenset(("__init__", "__new__", "__post_init__", "__setstate__"))  # of new objects
 
+_NOT_DATA = (type, ModuleType, FunctionType, MethodType)
+_ENDS = 32  # of a long container, so many parts on each side are looked at
 RTOL = 1e-9  # between two computations of a value: tiers and NumPy add in different orders
 
 
@@ -113,6 +116,31 @@ def fits_within(key: object, fits: Callable[[object], bool]) -> bool:
     if isinstance(key, tuple):
         return any(fits_within(item, fits) for item in cast("tuple[object, ...]", key))
     return fits(key)
+
+
+def parts_of(value: object, depth: int = 4) -> Iterator[object]:
+    """A value and what it holds, inside of one another too; of long containers, both ends."""
+    yield value
+    if depth == 0:
+        return
+    items: Iterable[object]
+    if isinstance(value, dict):
+        items = dict.values(cast("dict[object, object]", value))
+    elif isinstance(value, list | tuple | deque):
+        items = cast("Sequence[object]", value)
+    elif _is_object(value) and not isinstance(value, _NOT_DATA):
+        items = vars(value).values()
+    else:
+        return
+    parts = [*items]
+    for part in parts if len(parts) <= 2 * _ENDS else parts[:_ENDS] + parts[-_ENDS:]:
+        yield from parts_of(part, depth - 1)
+
+
+def stored_again(now: Callable[[], object], before: object) -> object:
+    """What is there now, was not before, and agrees with what was; else what was."""
+    parts = [part for part in parts_of(now()) if part is not before]
+    return next((part for part in parts if agree(part, before)), before)
 
 
 def _is_object(value: object) -> bool:

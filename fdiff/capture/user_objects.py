@@ -95,10 +95,13 @@ class UserObjects:
         )
 
     def read(self) -> Iterator[Read]:
-        """Attributes of objects that were read, each with what it is now."""
+        """Attributes of objects and classes that were read, each with what it is now."""
         for found in self.objects.values():
             for name, put in found.put.items():
                 yield f"{label(found.where)}.{name}", name, put, partial(slot, found.real, name)
+        for state in self.states:
+            for name, put in state.put.items():
+                yield state.where(name), name, put, partial(vars(state.real).get, name)
 
     def namespaces(self) -> Iterator[Mapping[str, object]]:
         """The namespaces of classes in which code of the run may find methods."""

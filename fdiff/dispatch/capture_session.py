@@ -193,6 +193,12 @@ class CaptureSession:
         found = [handle for *_, handle in self.captured if handle.made == node_id]
         return self._place(lambda value: value is found[0]) if found else None
 
+    def place_of_constant(self, array: np.ndarray) -> MemoisedValue | None:
+        """Where `f` keeps an array that it reads out of a container as it is."""
+        return self._place(
+            lambda value: isinstance(value, np.ndarray) and np.array_equal(value, array)
+        )
+
     def place_of_number(self, number: float) -> MemoisedValue | None:
         """Where `f` keeps a number."""
         same = lambda value: isinstance(value, float) and value == number  # noqa: E731 - used twice
@@ -212,6 +218,8 @@ class CaptureSession:
 
     def assumed_missing(self, place: MemoisedValue) -> None:
         """Note that a branch was taken as if nothing had been kept there; `check` verifies it."""
+        if isinstance(place.value, np.ndarray):  # the run may store into it
+            place = place._replace(value=place.value.copy())
         self.kept.append((place, self.trace.where()))
 
     def _found_again(self, place: MemoisedValue) -> bool:

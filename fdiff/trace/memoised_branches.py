@@ -79,21 +79,34 @@ def _place(trace: Recorder, root: Recorder, node_id: int) -> MemoisedValue | Non
         if is_enclosing(outer) and outer.home.builder is root.builder:
             node_id = outer.id
         return session.place_of_array(node_id)
-    if node.primitive is CONSTANT and node.type.floating and node.type.size == 1:
-        return session.place_of_number(node.value.item())  # type: ignore[union-attr] - a constant has one
+    if node.primitive is CONSTANT and node.type.floating:
+        value = np.asarray(node.value)
+        if value.size == 1 and (place := session.place_of_number(value.item())) is not None:
+            return place
+        return session.place_of_constant(value)
     return None
 
 
 def _is_hit(trace: Recorder, node_id: int, cone: list[int]) -> bool:
-    """Whether a node of `cone` that has a derivative equals the memoised one, in every entry."""
+    """Whether a node of `cone` that has a derivative equals the memoised one, in every entry.
+
+    Or what is taken of that, such as a row.
+    """
     nodes, guards = trace.builder.nodes, trace.guards
-    memoised = np.asarray(guards.value(node_id, "compared a value"))
-    return any(
-        guards.is_active(i)
-        and nodes[i].type.shape == memoised.shape
-        and np.array_equal(np.asarray(guards.value(i, "compared a value")), memoised)
+    parts = {node_id}
+    for i in cone:
+        floating = len(nodes[i].types) == 1 and nodes[i].type.floating
+        if floating and not parts.isdisjoint(nodes[i].args) and not guards.is_active(i):
+            parts.add(i)
+    known = [
+        (guards.is_active(i), i in parts, np.asarray(guards.value(i, "compared a value")))
         for i in cone
         if len(nodes[i].types) == 1
+    ]
+    return any(
+        active and part and np.array_equal(value, memoised)
+        for active, _, value in known
+        for _, part, memoised in known
     )
 
 
