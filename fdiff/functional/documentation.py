@@ -29,6 +29,12 @@ _WITH_AUX = {
     "grad": "(gradient like {x}, aux)",
     "value_and_grad": "((value, aux), gradient like {x})",
 }
+_SPARSE = {
+    **dict.fromkeys(
+        ("jacobian", "jacrev", "jacfwd"), "sparse Jacobian of shape (out.size, {x}.size)"
+    ),
+    "hessian": "sparse Hessian of shape ({x}.size, {x}.size)",
+}
 _PRODUCTS = {"vjp", "jvp", "hvp", "vhp"}  # called as (x, v, *others)
 
 
@@ -64,7 +70,8 @@ def signature(f: Callable[..., object], name: str, options: Options) -> inspect.
         return own
     parameters = list(own.parameters.values())
     chosen = _chosen(parameters, options)
-    gives = (_WITH_AUX if options.get("has_aux") else _GIVES)[name]
+    table = _SPARSE if options.get("sparse") else _WITH_AUX if options.get("has_aux") else _GIVES
+    gives = table[name]
     if name in _PRODUCTS:
         parameters = _with_vector(parameters, chosen)
     return own.replace(

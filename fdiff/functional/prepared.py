@@ -128,6 +128,12 @@ class Prepared(OwnsPrograms, _Callable[P, R]):
         part = vars(self)[name] = of_sparse("prepared_part")(self, name)
         return part
 
+    def __dir__(self) -> list[str]:
+        """What users call: `compile`, and the parts of a sparse derivative."""
+        options = self.origin.options
+        parts = _PARTS if options.get("sparse") and "part" not in options else ()
+        return ["compile", *parts, *(name for name in super().__dir__() if name.startswith("__"))]
+
     def __copy__(self) -> Prepared[P, R]:
         return self
 

@@ -114,8 +114,19 @@ def test_the_class_has_its_own_text():
 
 def test_dir_lists_public_names_alone():
     assert set(dir(fdiff)) == {
-        *(*fdiff.__all__, "autograd", "optimize", "profiler", "__version__"),
+        *(*fdiff.__all__, "autograd", "distributed", "optimize", "profiler", "__version__"),
     }
+
+
+def test_dir_of_a_prepared_function_lists_what_users_call():
+    """For a sparse derivative its parts too, of which the `repr` tells the shape."""
+    parts = {"compile", "coordinates", "data", "pattern"}
+    for operator in (fdiff.jacobian, fdiff.hessian):
+        sparse = operator(model, sparse=True)
+        names = {name for name in dir(sparse) if not name.startswith("_")}
+        assert (names, {n for n in dir(sparse.data) if n[0] != "_"}) == (parts, {"compile"})
+        assert {n for n in dir(operator(model)) if n[0] != "_"} == {"compile"}
+        assert f"-> sparse {operator.__name__.title()} of shape (" in repr(sparse)
 
 
 def test_the_repr_says_which_tier_runs_and_why(monkeypatch):
