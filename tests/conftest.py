@@ -130,3 +130,22 @@ def one_interpreter():
     from fdiff.kernels import bytecode
 
     bytecode.provide(FAMILIES)
+
+
+@pytest.fixture
+def structures(monkeypatch):
+    """What dense derivatives were derived from: structures of terms, None where sweeps do."""
+    import fdiff
+    from fdiff.functional import structured_steps
+
+    derived = []
+
+    def watched(*args):
+        derived.append(dense_tape(*args))
+        return derived[-1]
+
+    dense_tape = structured_steps.dense_tape
+    monkeypatch.setattr(structured_steps, "dense_tape", watched)
+    monkeypatch.setattr(structured_steps, "_structures", type(structured_steps._structures)())
+    fdiff.dispatch.program.forget()
+    return derived

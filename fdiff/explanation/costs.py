@@ -17,7 +17,7 @@ from .. import kernels
 from ..device_arrays import CPU
 from ..dispatch.arguments import Argnums, Function
 from ..dispatch.break_even import WRITE_SECONDS
-from ..dispatch.plans import OperatorPlan
+from ..dispatch.plans import Arrays, OperatorPlan
 from ..dispatch.variant import Variant
 from ..errors import FdiffError
 from ..functional import grad, hessian, jacobian
@@ -30,6 +30,7 @@ from .report import Cost
 
 if TYPE_CHECKING:
     from ..kernels import KernelForecast, TapeCosts
+    from ..transforms.terms.structures import SparseTape
 
 PATIENCE = 0.5  # seconds: a text that takes longer to generate is not generated for a report
 LONGEST = int(
@@ -39,8 +40,10 @@ LONGEST = int(
 Runs = Sequence[tuple[Tape, int]]  # tapes, and how often each is run
 
 
-def all_costs(f: Function, variant: Variant, argnums: Argnums, compiler: str) -> tuple[Cost, ...]:
-    """The rows of all derivatives of `f`, whose trace is `variant`."""
+def all_costs(
+    f: Function, variant: Variant, arrays: Arrays, argnums: Argnums, compiler: str
+) -> tuple[Cost, ...]:
+    """The rows of all derivatives of `f`, whose trace is `variant`, at the inputs `arrays`."""
     value = [(derive(VALUE, variant.tape), 1)]
     rows = [cost_of("value", "", value, variant.device, compiler, picked=True)]
     if not variant.wrt or argnums is None:
@@ -49,8 +52,8 @@ def all_costs(f: Function, variant: Variant, argnums: Argnums, compiler: str) ->
     if len(variant.tape) > LONGEST:
         why = f"not looked at: with {len(variant.tape):,} nodes its transforms would take long"
         return (*rows, Cost("Jacobian", "", refused=why), Cost("Hessian", "", refused=why))
-    rows += _rows("Jacobian", lambda: _jacobian(f, variant, argnums, compiler))
-    rows += _rows("Hessian", lambda: _hessian(f, variant, argnums, compiler))
+    rows += _rows("Jacobian", lambda: _jacobian(f, variant, arrays, argnums, compiler))
+    rows += _rows("Hessian", lambda: _hessian(f, variant, arrays, argnums, compiler))
     return tuple(rows)
 
 
@@ -70,34 +73,38 @@ def _gradient(f: Function, variant: Variant, argnums: Argnums, compiler: str) ->
     return [cost_of("gradient", "reverse", [(step.tape, 1)], variant.device, compiler, picked=True)]
 
 
-def _jacobian(f: Function, variant: Variant, argnums: Argnums, compiler: str) -> list[Cost]:
-    """The rows of both modes, and of the compressed one where the pattern is sparse."""
+def _jacobian(
+    f: Function, variant: Variant, arrays: Arrays, argnums: Argnums, compiler: str
+) -> list[Cost]:
+    """The rows of both modes, and of terms where a call takes them."""
     plans = {
         mode: _blocks(jacobian(f, argnums=argnums, mode=mode, device=variant.device), variant)  # type: ignore[call-overload] - likewise
         for mode in ("auto", "forward", "reverse")
     }
     auto = plans["auto"]
-    return _ways("Jacobian", auto, [plans["forward"], plans["reverse"]], compiler)
+    return _ways("Jacobian", auto, [plans["forward"], plans["reverse"]], arrays, compiler)
 
 
-def _hessian(f: Function, variant: Variant, argnums: Argnums, compiler: str) -> list[Cost]:
+def _hessian(
+    f: Function, variant: Variant, arrays: Arrays, argnums: Argnums, compiler: str
+) -> list[Cost]:
     """The rows of the Hessian: the Jacobian of the gradient, forward over reverse."""
     plan = _blocks(hessian(f, argnums=argnums, device=variant.device), variant)  # type: ignore[call-overload] - likewise
-    return _ways("Hessian", plan, [plan], compiler)
+    return _ways("Hessian", plan, [plan], arrays, compiler)
 
 
 def _ways(
-    what: str, auto: JacobianPlan, plans: Sequence[JacobianPlan], compiler: str
+    what: str, auto: JacobianPlan, plans: Sequence[JacobianPlan], arrays: Arrays, compiler: str
 ) -> list[Cost]:
     """A row for each way to a dense derivative; `auto` is the plan of a call."""
-    few = auto.compressed
+    structure = auto.structure_of_terms(arrays)
     device = auto.variant.device
-    reason = reason_of(auto)
+    reason = reason_of(auto, structure)
     result = sum(t.size * t.dtype.itemsize for t in auto.types)
     rows: list[Cost] = []
     for plan in plans:
         mode = "forward over reverse" if what == "Hessian" else plan.mode
-        picked = few is None and plan.mode == auto.mode
+        picked = structure is None and plan.mode == auto.mode
         rows.append(
             cost_of(
                 what, mode, plan.programs(), device, compiler,
@@ -105,33 +112,21 @@ def _ways(
                 note=reason if picked else "", result=result, beside=result * plan.chunked,
             )
         )  # fmt: skip
-    if few is not None:
+    if structure is not None:
+        way = [(structure.tape, 1)]
         rows.append(
-            cost_of(
-                what,
-                "compressed",
-                [(few.tape, 1)],
-                device,
-                compiler,
-                picked=True,
-                sweeps=auto.compressed_sweeps(),
-                note=reason,
-                result=result,
-            )
+            cost_of(what, "terms", way, device, compiler, picked=True, note=reason, result=result)
         )
-    elif auto.sparse and len(auto.types) == 1:
-        why = "its pattern is dense, small or not known, so that few sweeps do not do"
-        rows.append(Cost(what, "compressed", refused=why))
     return rows
 
 
-def reason_of(plan: JacobianPlan) -> str:
-    """Why a call takes the way of this plan."""
+def reason_of(plan: JacobianPlan, structure: SparseTape | None) -> str:
+    """Why a call takes the way of this plan, or that of a structure."""
     columns = sum(t.size for t in plan.ins)
     rows = sum(t.size for t in plan.outs if t.floating)
-    if plan.compressed is not None:
-        few = plan.compressed_sweeps()
-        return f"{few} sweeps do for {columns:,} columns, because those of one sweep share no row"
+    if structure is not None:
+        stored, size = structure.facts.stored, sum(t.size for t in plan.types)
+        return f"terms give the {stored:,} of {size:,} entries that are not zero by structure"
     chunks = ", in chunks: all at once would hold more than 256 MiB" if plan.chunked else ""
     if plan.order > 1:
         return f"a sweep for each of {columns:,} columns{chunks}"

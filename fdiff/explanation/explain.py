@@ -16,7 +16,6 @@ from ..dispatch.program import Program
 from ..dispatch.tier_forecast import tier_forecast
 from ..dispatch.variant import Variant
 from ..errors import DtypeError, InputError, called, failure
-from ..functional.dense_plans import JacobianPlan
 from ..functional.device_calls import tracing_for
 from ..functional.invocation import ValuePlan
 from ..functional.options import check_argnums, check_callable, check_device
@@ -221,10 +220,7 @@ def _unlike(variant: Variant) -> str:
 
 def _steps_of(variant: Variant) -> Sequence[PlanStep]:
     """The steps that a call of a plan runs; their tapes are derived now where they are not yet."""
-    plan = variant.plan
-    if isinstance(plan, JacobianPlan) and plan.compressed is None:
-        plan.programs()
-    return plan.steps()
+    return variant.plan.steps()
 
 
 def _explained(traced: _Traced) -> Explanation:
@@ -233,7 +229,7 @@ def _explained(traced: _Traced) -> Explanation:
     names = output_names(variant)
     compiler = traced.steps[0].runner.compiler if traced.steps else ""
     steps = tuple(_step_fact(step, variant.device, asked=traced.asked) for step in traced.steps)
-    cost_rows = partial(all_costs, f, variant, traced.argnums, compiler)
+    cost_rows = partial(all_costs, f, variant, traced.arrays, traced.argnums, compiler)
     return Explanation(
         traced.name,
         variant.device,

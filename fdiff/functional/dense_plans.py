@@ -1,7 +1,7 @@
 """Plans of dense Jacobians and Hessians.
 
-Four ways lead to the blocks of a Jacobian, the first that applies: a few compressed sweeps where
-its pattern is sparse; every column (or row) at once in one batched tape, if its intermediate values
+Four ways lead to the blocks of a Jacobian, the first that applies: terms, where their price says so
+(`structured_steps`); every column (or row) at once in one batched tape, if its intermediate values
 fit the memory budget; the same by a kernel, which holds less; column by column in chunks. A call
 that is differentiated eagerly sweeps through its trace (`eager_results`).
 """
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from time import perf_counter
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import fdiff.intact_numpy as np
 
@@ -36,20 +36,14 @@ from ..dispatch.variant import Variant
 from ..process.progress import Stage
 from ..tape import Builder, Tape
 from ..trace.eager_trace import to_ordinary_tape
-from ..transforms.custom_calls import checkpoints_inlined
 from ..transforms.derivative_tapes import assembled, symmetric
 from ..transforms.pipeline import (
     GRADIENT,
     HESSIAN,
     JACOBIAN,
-    SPARSE_HESSIAN,
-    SPARSE_JACOBIAN,
-    Request,
-    attempt,
-    compressed_sweeps,
     derive,
-    separable_sweeps,
 )
+from ..transforms.terms.structures import Asked, SparseTape
 from .block_results import (
     Finish,
     block_type,
@@ -61,7 +55,11 @@ from .block_results import (
 from .chunked_results import put_part, zeros_beside
 from .eager_results import DenseBlocks, hessian_values, jacobian_values
 from .jacobian_modes import pick_mode
+from .late_operators import late
 from .seeded_blocks import SeededBlock, column_blocks, row_blocks
+
+if TYPE_CHECKING:
+    from .structured_steps import StructuredSteps
 
 BUDGET = 256 * 2**20  # bytes of intermediate values that one pass of a dense derivative may hold
 
@@ -73,12 +71,18 @@ class JacobianPlan(OperatorPlan):
     the `eager` step. `chunks` are the numbers of seeds at a time, for each of the seeded `blocks`.
     """
 
-    pipeline, sparse_pipeline = JACOBIAN, SPARSE_JACOBIAN
+    pipeline = JACOBIAN
 
     def __init__(
-        self, variant: Variant, asked: DenseBlocks, finish: Finish, eager: EagerStep | None
+        self,
+        variant: Variant,
+        asked: DenseBlocks,
+        finish: Finish,
+        eager: EagerStep | None,
+        function: Variant | None = None,
     ) -> None:
         self.variant = variant
+        self.function = function or variant  # of a Hessian the function of the gradient
         self.finish = finish
         self.mode, self.outs, self.ins, self.types, chunk_size, _ = asked
         self.whole: Step | None = eager
@@ -90,29 +94,33 @@ class JacobianPlan(OperatorPlan):
         self.chunks = [b.count if whole else b.chunk(chunk_size, BUDGET) for b in self.blocks]
         self.auto = chunk_size is None
         self.spent = 0.0  # seconds that chunks took
-        self.sparse = chunk_size is None and self.mode == "forward" and eager is None
+        self.by_terms = chunk_size is None and eager is None
 
     @property
     def guards(self) -> bool:
-        return self.compressed is not None or not self.chunked
+        return not self.chunked
 
     @property
     def chunked(self) -> bool:
         return any(c < b.count for c, b in zip(self.chunks, self.blocks, strict=True))
 
     def only_step(self) -> PlanStep | None:
-        return self.__dict__.get("compressed") or _made(self.whole)
+        structured = self.__dict__.get("structured")
+        return (structured and structured.only_step()) or _made(self.whole)
 
     def steps(self) -> list[PlanStep]:
         parts = [step for block in self.blocks for step in block.steps.values()]
+        structured = self.__dict__.get("structured")
+        if structured is not None:
+            parts += [step for step in structured.steps() if step is not self.only_step()]
         together = self.__dict__.get("together")
         if together is not None and together.runner.tier:
             parts.append(together)
         return [*super().steps(), *parts]
 
     def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
-        if run is not replay and (few := self.compressed) is not None:
-            return self.finish(run(few, arrays))
+        if run is not replay and (step := self.step_of_terms(arrays)) is not None:
+            return self.finish(run(step, arrays))
         if self.chunked and run is not replay:
             asked = not executes(run)
             if getattr(run, "searching", False):  # for a NaN, interpreting
@@ -149,26 +157,36 @@ class JacobianPlan(OperatorPlan):
         return self.together if runner.kernel_fits(BUDGET) else None
 
     @cached_property
-    def compressed(self) -> PlanStep | None:
-        """The step of a few compressed sweeps, where the Jacobian is sparse or separable."""
-        if not self.sparse or len(self.types) != 1:
-            return None
-        source, wrt = self.variant.tape, self.variant.wrt
-        request = Request(source, wrt, types=self.types, budget=BUDGET, symmetric=self.order > 1)
+    def structured(self) -> StructuredSteps:
+        """The steps that give the blocks from terms, one for each structure."""
+        asked = Asked(
+            tuple(self.variant.wrt),
+            self.mode,
+            hessian=self.order > 1,
+            types=tuple(self.types),
+            dense=True,
+            budget=BUDGET,
+        )
+        make = late("structured_steps", "dense_steps")
         with deriving(self.variant.call):
-            tape = attempt(self.sparse_pipeline, source, request)
-        return None if tape is None else self.variant.step(tape)
+            return make(self.variant, self.function, asked, gradient_tape)
 
-    def compressed_sweeps(self) -> int:
-        """How many sweeps the step `compressed` takes; 0 without one."""
-        if self.compressed is None:
-            return 0
-        source, (k,) = checkpoints_inlined(self.variant.tape), self.variant.wrt
-        alike = separable_sweeps(source, k, BUDGET)
-        return alike or compressed_sweeps(source, k, symmetric=self.order > 1)
+    def structure_of_terms(self, arrays: Arrays) -> SparseTape | None:
+        """The structure of terms that holds for these inputs; None where sweeps do."""
+        return self.structured.structure(arrays) if self.by_terms else None
+
+    def step_of_terms(self, arrays: Arrays) -> PlanStep | None:
+        """The step that gives the blocks from terms; None where sweeps do."""
+        structure = self.structure_of_terms(arrays)
+        return None if structure is None else self.structured.step(structure)
+
+    def derived_at(self, arrays: Arrays) -> Sequence[str]:
+        if self.step_of_terms(arrays) is None:
+            self.programs()
+        return ()
 
     def programs(self) -> list[tuple[Tape, int]]:
-        """The tapes that a call runs where nothing is compressed, and how often: for reports.
+        """The tapes that a call runs where it takes no terms, and how often: for reports.
 
         Whether a kernel would run all seeds at once in place of chunks is decided by the calls.
         """
@@ -224,7 +242,7 @@ class HessianPlan(JacobianPlan):
     """The Jacobian of the gradient, forward over reverse, made exactly symmetric."""
 
     order = 2
-    pipeline, sparse_pipeline = HESSIAN, SPARSE_HESSIAN
+    pipeline = HESSIAN
 
     def in_chunks(self, arrays: Arrays, run: Run = execute) -> list[np.ndarray]:
         found = super().in_chunks(arrays, run)
@@ -258,7 +276,7 @@ def jacobian_plan(variant: Variant, mode: str, chunk_size: int | None) -> Jacobi
 def hessian_plan(variant: Variant, mode: str, chunk_size: int | None) -> HessianPlan:
     """The plan of a Hessian: the Jacobian of the gradient, or of the Jacobian of several outputs.
 
-    The one of several outputs is never compressed, and of an eager trace its tape is taken.
+    The one of several outputs is never taken from terms, and of an eager trace its tape is taken.
     """
     ins = _input_types(variant)
     if gives_one_element(variant):
@@ -268,13 +286,14 @@ def hessian_plan(variant: Variant, mode: str, chunk_size: int | None) -> Hessian
         if variant.eager is not None:
             eager = EagerStep(partial(_eager_hessian, variant, asked))
             return HessianPlan(variant, asked, finish, eager)
-        return HessianPlan(replace(variant, tape=gradient_tape(variant)), asked, finish, None)
+        slopes = replace(variant, tape=gradient_tape(variant))
+        return HessianPlan(slopes, asked, finish, None, variant)
     slopes = replace(variant, tape=gradient_tape(variant), eager=None)
     outs = slopes.tape.output_types
     types = [block_type(a, b, mode) for a in outs for b in ins]
     asked = DenseBlocks("forward", outs, ins, types, chunk_size, BUDGET)
     plan = HessianPlan(slopes, asked, nested_hessians(variant), None)
-    plan.sparse = False
+    plan.by_terms = False
     return plan
 
 
@@ -302,7 +321,8 @@ def gradient_tape(variant: Variant) -> Tape:
     if gives_one_element(variant):
         return derive(GRADIENT, variant.tape, wrt=wrt, keep=range(count, count + len(wrt)))
     rows = jacobian_plan(variant, "auto", None)
-    return rows.dense() if rows.compressed is None else rows.compressed.tape
+    structure = rows.structure_of_terms([None] * len(variant.tape.inputs))
+    return rows.dense() if structure is None else structure.tape
 
 
 def _input_types(variant: Variant) -> tuple[ArrayType, ...]:

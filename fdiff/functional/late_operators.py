@@ -10,10 +10,15 @@ from ..primitive import HOOKS
 from ..process.forking import no_fork
 
 
+def late(module: str, name: str) -> Any:
+    """The function `name` of a module of this folder."""
+    with no_fork:
+        return getattr(import_module(f"{__package__}.{module}"), name)
+
+
 def of_sparse(name: str) -> Any:
     """The function `name` of `sparse_derivatives`."""
-    with no_fork:
-        return getattr(import_module(f"{__package__}.sparse_derivatives"), name)
+    return late("sparse_derivatives", name)
 
 
 def of_partitions(f: object, origin: object) -> Any:

@@ -4,113 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import fdiff.intact_numpy as np
 from fdiff.intact_scipy import sparse as sp
 
-from ..arraytype import ArrayType
 from ..attributes import cached_property
-from ..bounded_cache import WeakValues
-from ..device_arrays import CPU, DeviceArray
+from ..device_arrays import CPU
 from ..dispatch.plans import Arrays, OperatorPlan, PlanStep, Run
-from ..dispatch.program import deriving
-from ..dispatch.tiered_execution import runner
 from ..dispatch.variant import Variant
 from ..errors import DeviceError, DtypeError, InputError, failure
 from ..process.forking import no_fork
 from ..tape import Tape, prune
-from ..trace import Trace, TracedArray, constant_value, guarded_value, splice
+from ..trace import TracedArray
 from ..transforms.derivative_tapes import assembled
 from ..transforms.pipeline import GRADIENT, derive
 from ..transforms.terms.declared_patterns import with_declared_calls
-from ..transforms.terms.sparse_tapes import Asked, SparseBlock, SparseTape, sparse_tape
+from ..transforms.terms.sparse_tapes import Asked, SparseBlock
 from ..tree import unflatten
 from .block_results import block_type
 from .dense_plans import without_eager_trace
-
-COMPARED = 1 << 16  # bytes of index arrays up to which a kernel compares them
-STRUCTURES = 8  # kept for one tape, the least recently used dropped first
-
-
-class SparseStructures:
-    """The structures of one derivative, by the index arrays that they rest on.
-
-    Plans of equal tapes share them: `data` of a prepared function has those of the function.
-    """
-
-    def __init__(self, tape: Tape, asked: Asked) -> None:
-        self.tape, self.asked = tape, asked
-        self.kept: list[SparseTape] = []
-
-    def of(self, arrays: Arrays, call: str) -> SparseTape:
-        """The structure that holds for these inputs: the one that is known, or a new one."""
-        for structure in self.kept:
-            if _holds(structure, arrays):
-                if structure is not self.kept[0]:
-                    self.kept = [
-                        structure,
-                        *[other for other in self.kept if other is not structure],
-                    ]
-                return structure
-        moving = set(self.asked.wrt)
-        readers = [None if k in moving else _reader(a) for k, a in enumerate(arrays)]
-        with deriving(call):
-            structure = sparse_tape(self.tape, self.asked, readers)
-        if structure.lasting:
-            self.kept = [structure, *self.kept][:STRUCTURES]
-        return structure
-
-    @property
-    def fixed(self) -> SparseTape | None:
-        """The structure, where it is one for all inputs."""
-        first = self.kept[0] if len(self.kept) == 1 else None
-        return None if first is None or first.pins or first.index_tape is not None else first
-
-
-def _value(array: object) -> np.ndarray | None:
-    """The value of an input; None of a traced one that is no constant."""
-    if isinstance(array, TracedArray):
-        value = constant_value(array)
-        if value is not None or array.type.floating:
-            return value
-        return guarded_value(array, "decided where entries of a derivative are")
-    return np.asarray(array.host() if isinstance(array, DeviceArray) else array)
-
-
-def _reader(array: object) -> Callable[[], np.ndarray | None]:
-    """What gives the value of an input; a traced one is looked at in the trace it belongs to."""
-    if isinstance(array, TracedArray):
-        value = _value(array)
-        return lambda: value
-    return partial(_value, array)
-
-
-def _holds(structure: SparseTape, arrays: Arrays) -> bool:
-    """Whether all that a structure rests on is as it was."""
-    for k, seen in structure.pins.items():
-        value = _value(arrays[k])
-        if value is None or value.tobytes() != seen:
-            return False
-    if structure.index_tape is None:
-        return True
-    values = [_value(a) for a in arrays]
-    if any(value is None for value in values):
-        return False
-    outs = runner(structure.index_tape)(values)  # type: ignore[arg-type] - none is None here
-    return tuple([np.asarray(out).tobytes() for out in outs]) == structure.values
-
-
-_structures: WeakValues[object, SparseStructures] = WeakValues()
-
-
-def structures_of(tape: Tape, asked: Asked) -> SparseStructures:
-    """The structures of a derivative, shared by all plans of an equal tape."""
-    structures = _structures.get((tape, asked))
-    if structures is None:
-        structures = _structures[tape, asked] = SparseStructures(tape, asked)
-    return structures
+from .structured_steps import StructuredSteps
 
 
 class SparsePlan(OperatorPlan):
@@ -131,7 +45,8 @@ class SparsePlan(OperatorPlan):
         values: bool,
     ) -> None:
         self.variant = variant
-        self.structures = structures_of(tape, asked)
+        compares = result is values_alone
+        self.structured = StructuredSteps(variant, tape, asked, compares_pins=compares)
         # a result is nested in structures, the innermost first
         self.levels = (variant.in_spec,) * (2 if asked.hessian else 1)
         self.outer = variant.out_spec
@@ -139,18 +54,14 @@ class SparsePlan(OperatorPlan):
         self.guards = values  # a structure alone runs no step that would check them
         self.order = 2 if asked.hessian else 1
         self._alone = self.outer.kind is None and variant.in_spec.kind is None
-        self._fixed: SparseTape | None = None
-        self._steps: list[tuple[SparseTape, PlanStep]] = []
         self._attributes: dict[int, tuple[SparseBlock, dict[str, object]]] = {}
 
     def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
-        structure = self._fixed
-        if structure is None:
-            structure = self.structures.of(arrays, self.variant.call)
-            self._fixed = self.structures.fixed
+        structure = self.structured.structure(arrays)
+        assert structure is not None, "of sparse derivatives, one is refused by an error"
         values: Sequence[object] = [None] * len(structure.blocks)
         if self.values:
-            values = run(self._step(structure), arrays)
+            values = run(self.structured.step(structure), arrays)
         if self._alone:
             return self.result(structure.blocks[0], values[0], self)
         return self._nested(
@@ -165,58 +76,33 @@ class SparsePlan(OperatorPlan):
             ]
         return unflatten(self.outer, results)
 
-    def _step(self, structure: SparseTape) -> PlanStep:
-        steps = self._steps
-        for pair in steps:
-            if pair[0] is structure:
-                if pair is not steps[0]:  # the latest first
-                    self._steps = [pair, *[other for other in steps if other is not pair]]
-                return pair[1]
-        variant = self.variant
-        with deriving(variant.call):
-            check = variant.check
-            if self._compares_pins(structure):
-                check = pins_hold(structure, variant.tape.input_types, check)
-            step = PlanStep(structure.tape, check, variant.call, variant.device, variant.written)
-        kept = [pair for pair in self._steps if any(pair[0] is k for k in self.structures.kept)]
-        self._steps = [(structure, step), *kept]
-        return step
-
     def derived_at(self, arrays: Arrays) -> Sequence[str]:
-        structure = self.structures.of(arrays, self.variant.call)
+        structure = self.structured.structure(arrays)
+        assert structure is not None
         if self.values:
-            self._step(structure)
+            self.structured.step(structure)
         return [f"sparse: {row}" for row in structure.facts.rows()]
 
     def only_step(self) -> PlanStep | None:
-        """The step of the values, where nothing else is to be compared before it runs."""
-        if not (self.values and self._steps):
-            return None
-        structure, step = self._steps[0]
-        latest = any(structure is kept for kept in self.structures.kept[:1])
-        latest = latest and self._compares_pins(structure)
-        return step if latest or self.structures.fixed is not None else None
-
-    def _compares_pins(self, structure: SparseTape) -> bool:
-        """Whether the kernel compares index arrays, so that a fast path need not."""
-        size = sum(map(len, structure.pins.values()))
-        return self.result is values_alone and structure.index_tape is None and 0 < size <= COMPARED
+        return self.structured.only_step() if self.values else None
 
     def steps(self) -> list[PlanStep]:
-        return [step for _, step in self._steps]
+        return self.structured.steps()
 
     def attributes(self, block: SparseBlock, kind: type) -> dict[str, object]:
         """What arrays of a block share, as long as its structure is kept."""
         entry = self._attributes.get(id(block))
         if entry is None or entry[0] is not block:
-            kept = {id(b) for structure in self.structures.kept for b in structure.blocks}
+            kept = {
+                id(b) for structure in self.structured.structures.kept for b in structure.blocks
+            }
             self._attributes = {k: pair for k, pair in self._attributes.items() if k in kept}
             entry = self._attributes[id(block)] = (block, _attributes(block, kind))
         return entry[1]
 
     @cached_property
     def by_columns(self) -> bool:
-        return self.structures.asked.by_columns
+        return self.structured.structures.asked.by_columns
 
 
 Result = Callable[[SparseBlock, Any, SparsePlan], object]
@@ -255,20 +141,6 @@ def _gradients(variant: Variant) -> Tape:
     parts = [derive(GRADIENT, t, wrt=wrt, keep=range(1, 1 + len(wrt))) for t in each]
     places = [o * len(wrt) + k for o in wide for k in range(len(wrt))]
     return assembled(tape, parts, places, [tape.input_types[k] for k in wrt] * len(outs))
-
-
-def pins_hold(structure: SparseTape, types: Sequence[ArrayType], check: Tape | None) -> Tape:
-    """The tape that tells whether index arrays are those of a structure, and `check` holds."""
-    with Trace("check", lines=False) as trace:
-        inputs = [trace.input(t) for t in types]
-        holds: Any = True
-        for k, seen in structure.pins.items():
-            pinned = np.frombuffer(seen, types[k].dtype).reshape(types[k].shape)
-            holds = np.logical_and(holds, np.all(np.equal(inputs[k], pinned)))
-        if check is not None:
-            (more,) = splice(check, inputs[: len(check.inputs)], trace)
-            holds = np.logical_and(holds, more)
-        return trace.builder.finish([trace.lift(holds)])
 
 
 # --- results ------------------------------------------------------------------------------------

@@ -135,6 +135,7 @@ def cumulated(s: TermSweep, node: Node) -> list[LinearTerm]:
     for entries in s.listed(terms, node.type):
         at = np.unravel_index(entries.rows, shape)[axis]
         count = at + 1 if named["reverse"] else n - at
+        s.allow(int(np.sum(count, dtype=np.int64)))
         places = np.repeat(np.arange(len(at)), count)
         steps = np.arange(len(places)) - np.repeat(np.cumsum(count) - count, count)
         steps = -steps if named["reverse"] else steps

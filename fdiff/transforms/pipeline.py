@@ -63,8 +63,6 @@ class Request(NamedTuple):
     mapped: Sequence[bool] = ()  # of `vmap`: whether each input has the new axis
     spread: Sequence[bool] | None = None  # and whether each output gets it; None for all
     types: Sequence[ArrayType] = ()  # what the results are converted to
-    symmetric: bool = False  # a Jacobian that is a Hessian, and made symmetric exactly
-    budget: int = 0  # bytes that blocks of a separable Jacobian may take
     check: Tape | None = None  # says whether the guards of the function hold
 
     @property
@@ -139,15 +137,11 @@ def _late(module: str, name: str) -> Callable[..., Any]:
     return run
 
 
-compressed = _late("sparsity.compressed_jacobians", "compressed")
-compressed_sweeps = _late("sparsity.compressed_jacobians", "compressed_sweeps")
 entry_columns = _late("sparsity.parameter_entries", "entry_columns")
 reached_columns = _late("sparsity.dynamic_sparsity", "reached_columns")
 read_in_slices = _late("sparsity.dynamic_sparsity", "read_in_slices")
 recognise_matrix_functions = _late("prepare.spectral_functions", "recognise_matrix_functions")
 rows_read = _late("sparsity.row_selection", "rows_read")
-separable = _late("sparsity.separable_jacobians", "separable")
-separable_sweeps = _late("sparsity.separable_jacobians", "separable_sweeps")
 
 # --- steps: name, what it does; what it needs; what it leaves true -------------------------------
 # fmt: off
@@ -228,12 +222,6 @@ SELECT_ROWS = Transform(
 REACHED = Transform(
     "columns by reach", lambda t, r: reached_columns(t, r.function, r.input), "read in slices",
     "columns of the Jacobian; each node carries only the seeds that reach it")
-SEPARABLE = Transform(
-    "separable", lambda t, r: separable(t, r.input, r.types[0], r.budget, _sweep),
-    "rows are gathered, treated alike, and added up", "the Jacobian, by blocks of rows")
-COMPRESSED = Transform(
-    "compressed", lambda t, r: compressed(t, r.input, r.types[0], _sweep, symmetric=r.symmetric),
-    "a sparse pattern", "the Jacobian, by a sweep for each colour of its columns")
 SYMMETRISE = Transform(
     "symmetrise", lambda t, r: symmetric(t, [r.function.input_types[k] for k in r.wrt]),
     "all blocks of a Hessian", "the blocks are exactly symmetric")
@@ -244,10 +232,6 @@ CONVERT = Transform(
 
 def _push(tape: Tape, k: int) -> Tape:
     return derive(JVP, tape, wrt=(k,))
-
-
-def _sweep(tape: Tape, k: int, of: Sequence[int] | None, size: int) -> Tape:
-    return derive(TANGENT_SWEEPS, tape, wrt=(k,), of=of, size=size)
 
 
 # --- pipelines ------------------------------------------------------------------------------------
@@ -279,8 +263,8 @@ COTANGENTS = (PULL_OUTPUT, KEEP_COTANGENTS)
 TANGENT_SWEEPS = (*TANGENTS, REAL_TANGENTS, SIMPLIFY, BATCH_SEEDS)
 COTANGENT_SWEEPS = (*COTANGENTS, REAL_COTANGENTS, SIMPLIFY, BATCH_SEEDS)
 
-# jacobian: SPARSE_JACOBIAN, where it applies and pays. If not: COLUMNS for each input, or ROWS for
-# each output, which are put together (`derivative_tapes.assembled`), and JACOBIAN.
+# jacobian: terms, where they pay (`terms/dense_tapes.py`). If not: COLUMNS for each input, or ROWS
+# for each output, which are put together (`derivative_tapes.assembled`), and JACOBIAN.
 DENSE_COLUMNS = (*TANGENT_SWEEPS, UNIT_TANGENTS, SIMPLIFY)
 REACHED_COLUMNS = (INLINE, SLICED, SELECT_ROWS, *TANGENTS, SIMPLIFY, REACHED, SIMPLIFY)
 COLUMNS = (
@@ -292,23 +276,7 @@ COLUMNS = (
     ),
 )
 ROWS = (*COTANGENT_SWEEPS, UNIT_COTANGENTS, SIMPLIFY)
-SPARSE_JACOBIAN = (
-    INLINE,
-    first_of(
-        "sparse",
-        (SEPARABLE.name, (SEPARABLE, SIMPLIFY)),
-        (COMPRESSED.name, (COMPRESSED, SIMPLIFY)),
-    ),
-)
 JACOBIAN = (SIMPLIFY, CONVERT)
 
 # hessian: the Jacobian of the tape that GRADIENT gives, made symmetric.
-SPARSE_HESSIAN = (
-    INLINE,
-    first_of(
-        "sparse",
-        (SEPARABLE.name, (SEPARABLE, SIMPLIFY, SYMMETRISE, SIMPLIFY)),
-        (COMPRESSED.name, (COMPRESSED, SIMPLIFY)),  # symmetric as it is put together
-    ),
-)
 HESSIAN = (SIMPLIFY, SYMMETRISE, SIMPLIFY, CONVERT)

@@ -131,27 +131,25 @@ def peak_of_kernel(f):
 
 
 @pytest.mark.parametrize(
-    ("f", "args"),
+    ("f", "args", "sparse"),
     [
-        (residuals, (np.ones(3), np.linspace(0.0, 1.0, 20))),
-        (lambda x: np.array([np.sum(x), np.prod(x)]), (np.ones(40),)),
-        (lambda x: x[1:] * x[:-1], (np.ones(200),)),
-        (chain, (np.ones(30),)),
+        (residuals, (np.ones(3), np.linspace(0.0, 1.0, 20)), None),
+        (lambda x: np.array([np.sum(x), np.prod(x)]), (np.ones(40),), None),
+        (lambda x: x[1:] * x[:-1], (np.ones(200),), True),
+        (chain, (np.ones(30),), None),
     ],
     ids=["tall", "wide", "sparse", "scalar"],
 )
-def test_the_mode_is_the_one_that_the_call_takes(f, args):
+def test_the_mode_is_the_one_that_the_call_takes(f, args, sparse):
     told = fdiff.explain(f, *args).cost("Jacobian")
     prepared = fdiff.jacobian(f)
     prepared(*args)
     ((variant,),) = prepared.program.variants.values()
-    few = variant.plan.compressed
-    assert told.mode == ("compressed" if few is not None else variant.plan.mode)
-    step = few or variant.plan.only_step()
-    assert told.nodes == len(step.tape)
-    if few is not None:
-        assert told.sweeps == 2  # two entries a row
-    else:
+    terms = bool(variant.plan.structured.structures.kept)
+    assert terms or not sparse
+    assert told.mode == ("terms" if terms else variant.plan.mode)
+    assert told.nodes == len(variant.plan.only_step().tape)
+    if not terms:
         sizes = {"forward": args[0].size, "reverse": np.size(f(*args))}
         assert told.sweeps == sizes[told.mode]
 

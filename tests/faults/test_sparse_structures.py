@@ -12,7 +12,7 @@ from faults_support import LONG, collections_call_nothing, memory_of
 
 import fdiff
 from fdiff import node
-from fdiff.functional import sparse_plans
+from fdiff.functional import structured_steps
 
 N = 20_000
 SOON = 0.2  # seconds of processor time, which alarms count as well
@@ -42,14 +42,14 @@ KINDS = {
 def test_meshes_that_come_and_go(kind, tier, monkeypatch):
     """At most eight structures are alive, and neither memory nor the number of objects grows."""
     monkeypatch.setenv("FDIFF_TIER", tier)
-    alive, real = [], sparse_plans.sparse_tape
+    alive, real = [], structured_steps.sparse_tape
 
     def watched(*args):
         found = real(*args)
         alive.append(weakref.ref(found.blocks[0].indices))
         return found
 
-    monkeypatch.setattr(sparse_plans, "sparse_tape", watched)
+    monkeypatch.setattr(structured_steps, "sparse_tape", watched)
     derivative, rng = KINDS[kind](), np.random.default_rng(0)
     x = np.linspace(1.0, 2.0, N)
     sizes = []
@@ -112,7 +112,7 @@ def test_an_interrupted_search_stops_soon_and_leaves_nothing(part, alarm):
         except StopError:
             waits.append(time.process_time() - begin - after)
             for plan in wanted.program.plans.values():
-                for (block,) in [found.blocks for found in plan.structures.kept]:
+                for (block,) in [found.blocks for found in plan.structured.structures.kept]:
                     assert len(block.indices) == 5 * block.shape[0] - 6
     assert waits
     assert max(waits) < SOON

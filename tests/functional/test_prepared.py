@@ -174,7 +174,7 @@ def test_bad_types_are_refused(made, types, words):
         (fdiff.value_and_grad, ["f8[3,2]"]),
         (fdiff.jacobian, ["f8[7]"]),
         (fdiff.hessian, ["f8[4]"]),
-        (fdiff.hessian, ["f8[60]"]),  # compressed
+        (fdiff.hessian, ["f8[60]"]),  # from terms
         (fdiff.hvp, ["f8[4]", "f8[4]"]),
         (fdiff.jvp, ["f8[4]", "f8[4]"]),
         (fdiff.vmap, ["f8[4,3]"]),

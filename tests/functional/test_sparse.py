@@ -15,7 +15,7 @@ import scipy.sparse as sp
 
 import fdiff
 from fdiff.errors import DtypeError, InputError, StrictError, StructureError
-from fdiff.functional import sparse_plans
+from fdiff.functional import structured_steps
 from fdiff.transforms.terms import sparse_tapes
 
 X = np.array([1.0, 2.0, -3.0, 0.5, 4.0])
@@ -34,8 +34,8 @@ def banana(x):
 @pytest.fixture
 def sweeps(monkeypatch):
     """How many structures are made: one entry for each."""
-    result, real = [], sparse_plans.sparse_tape
-    monkeypatch.setattr(sparse_plans, "sparse_tape", lambda *a: result.append(1) or real(*a))
+    result, real = [], structured_steps.sparse_tape
+    monkeypatch.setattr(structured_steps, "sparse_tape", lambda *a: result.append(1) or real(*a))
     return result
 
 

@@ -8,11 +8,13 @@ algebra database interface, CACM 18(10), 1975).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from ...arraytype import ArrayType
 from ...ops.gather_scatter import gather
 from ...ops.view_ops import transpose
 from ...primitive import AxisMap
-from ...tape import Builder, Tape, rebuild
-from .row_independence import rows_of
+from ...tape import Builder, Node, Tape, rebuild
 
 ROWS_PER_INDEX = 2  # that there must be at least for a gather to be moved
 
@@ -96,3 +98,11 @@ def _apart(tape: Tape, i: int, axis: int) -> AxisMap | None:
     node = tape.nodes[i]
     found = rows_of(node, [tape.nodes[a].type for a in node.args], axis)
     return None if found is None or found.sized is None else found
+
+
+def rows_of(node: Node, types: Sequence[ArrayType], axis: int = 0) -> AxisMap | None:
+    """What the rows of a result are made of, or what lies along another axis; None if untold."""
+    rule = node.primitive.axis_map
+    if rule is None or node.type.ndim == 0 or len(node.types) > 1:
+        return None
+    return rule(axis, node.type, *types, **dict(node.params))

@@ -7,7 +7,7 @@ Naumann, Accumulating Jacobians as chained sparse matrix products, Math. Program
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import fdiff.intact_numpy as np
@@ -42,10 +42,10 @@ class Listed(NamedTuple):
 
 
 class Cuts:
-    """All cuts of a sweep, by number."""
+    """All cuts of a sweep, by number; `allow` refuses too many products."""
 
-    def __init__(self, columns: int) -> None:
-        self.columns = columns  # of the seed
+    def __init__(self, columns: int, allow: Callable[[int], None]) -> None:
+        self.columns, self.allow = columns, allow  # columns of the seed
         self.all: list[Cut] = []
         self.products = 0
         self._of_seed: dict[int, list[Entries]] = {}
@@ -164,6 +164,7 @@ class Cuts:
         for e in own:
             low = starts[e.cols]
             count = starts[e.cols + 1] - low
+            self.allow(int(np.sum(count, dtype=np.int64)))
             places = np.repeat(np.arange(len(e.rows)), count)
             at = np.arange(len(places)) + np.repeat(low - np.cumsum(count) + count, count)
             self.products += len(places)

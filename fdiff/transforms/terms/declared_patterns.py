@@ -9,9 +9,10 @@ call computes is put in its place when the tape of the values is there.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 import fdiff.intact_numpy as np
-from fdiff.intact_scipy import sparse as sp
+from fdiff import intact_scipy
 
 from ...primitive import ZERO
 from ...tape import Builder, Node, Tape, Way, rebuild
@@ -22,7 +23,10 @@ from ..custom_calls import CALL, Traced, checkpoints_inlined
 from ..pipeline import COTANGENTS, TANGENTS, derive
 from ..sparsity.jacobian_pattern import pattern
 
-Pattern = sp.csr_array | None  # truth values of shape (size of the result, size of the argument)
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+Pattern: TypeAlias = "csr_array | None"  # truth values, (size of the result, of the argument)
 
 
 class DeclaredCall(CheckpointRule):
@@ -85,7 +89,7 @@ class DeclaredCall(CheckpointRule):
         if key not in self._derived:
             tape = derive(COTANGENTS, self.forward, wrt=(k,), of=(0,))
             own = self.patterns[k]
-            across = None if own is None else sp.csr_array(own.T)
+            across = None if own is None else intact_scipy.sparse.csr_array(own.T)
             patterns = [None if across is None or p is None else across @ p for p in self.patterns]
             self._derived[key] = DeclaredCall(tape, [*patterns, across], 1)
         return self._derived[key]
@@ -101,7 +105,7 @@ def declared_pattern(node: Node, k: int) -> Pattern:
     if rule.op is None or rule.op.sparsity is None:
         return None
     there = pattern(rule.value, k)
-    return None if there is None else sp.csr_array(there)
+    return None if there is None else intact_scipy.sparse.csr_array(there)
 
 
 def with_declared_calls(tape: Tape) -> Tape:
@@ -138,3 +142,27 @@ def _entering(node: Node, rule: DeclaredCall) -> Way:
         return builder.add(CALL, arguments, (("rule", rule),), None, node.types)
 
     return enter
+
+
+def colours(shape: tuple[int, ...], rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """A colour for each column, such that no two of one colour share a row: the first that fits.
+
+    A greedy partial distance-2 colouring in the order of the columns, with the forbidden colours of
+    a row as bits (A. H. Gebremedhin, F. Manne, A. Pothen, "What color is your Jacobian?", SIAM
+    Review 47(4), 2005, algorithm 3.2).
+    """
+    used = [0] * shape[0]  # of each row, the colours of its columns, as bits
+    colour = np.zeros(shape[1], np.int64)
+    order = np.argsort(columns, kind="stable")
+    bounds = np.searchsorted(columns[order], np.arange(shape[1] + 1))
+    mine = rows[order].tolist()
+    for j in range(shape[1]):
+        taken = 0
+        below = mine[bounds[j] : bounds[j + 1]]
+        for i in below:
+            taken |= used[i]
+        bit = ~taken & (taken + 1)  # the lowest that is free
+        colour[j] = bit.bit_length() - 1
+        for i in below:
+            used[i] |= bit
+    return colour

@@ -21,9 +21,8 @@ from ...trace import TracedArray, apply
 from ...user_lines import Line
 from ..batch import widened
 from ..simplify import SimplifyingTrace
-from ..sparsity.compressed_jacobians import colours
 from .cuts import Cuts
-from .declared_patterns import declared_pattern
+from .declared_patterns import colours, declared_pattern
 
 
 class MixingSweep(TermSweep, Protocol):

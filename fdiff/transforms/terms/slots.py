@@ -134,14 +134,14 @@ def filled(entries: Sequence[Entries], slots: np.ndarray, size: int, dtype: np.d
         ):
             data = values if not taken.any() else values + data
         elif not taken[slot].any() and _differ(slot, size):
-            data = _stored(data, values, slot)
+            data = stored(data, values, slot)
         else:
             data = data + apply(scatter_add, *_as_computed(values, slot), shape=(size,))
         taken[slot] = True
     return data
 
 
-def _stored(data: Any, values: TracedArray, slot: np.ndarray) -> Any:
+def stored(data: Any, values: Any, slot: np.ndarray) -> Any:
     """`data` with values in slots that differ: by a slice where most lie at equal distances."""
     own, places = _as_computed(values, slot)
     if own.size > max(own.shape, default=1):  # a copy would be made of it, as a vector

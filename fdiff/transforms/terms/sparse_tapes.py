@@ -10,7 +10,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import fdiff.intact_numpy as np
@@ -23,7 +22,6 @@ from ...process.environment import TAPES, dumped
 from ...process.progress import Stage
 from ...tape import Tape, prune
 from ...trace import TracedArray, apply, splice
-from ...user_lines import Line, show_line
 from ..custom_calls import checkpoints_inlined
 from ..derivative_tapes import assembled, converted
 from ..pipeline import (
@@ -39,79 +37,18 @@ from ..pipeline import (
 from ..simplify import SimplifyingTrace, simplify
 from .frozen_values import FrozenValues, Known
 from .slots import SparsePlaces, across_slots, filled, mirrored, places_of
+from .structures import Asked, SparseBlock, SparseTape, StructureFacts
 from .sweep import LinearSweep, TooManyError
 
 DENSE = 1 << 22  # entries of a block whose structure cannot be told
 FORWARD = (*TANGENTS, REAL_TANGENTS, SIMPLIFY)
 REVERSE = (*COTANGENTS, REAL_COTANGENTS, SIMPLIFY)
 WORTH = 1.3  # listed entries for each that is stored, beyond which the other mode is looked at
-_REFUSALS = (StructureError, NotImplementedError)  # an op may have a rule for one mode alone
+REFUSALS = (StructureError, NotImplementedError)  # an op may have a rule for one mode alone
 WAY = (
     "Use products with vectors: fdiff.hvp, fdiff.jvp, or a LinearOperator of SciPy that calls"
     " them; or differentiate a smaller part."
 )
-
-
-class Asked(NamedTuple):
-    """What is asked of the derivative of a tape with respect to the inputs `wrt`."""
-
-    wrt: tuple[int, ...]
-    mode: str = "auto"
-    by_columns: bool = False  # entries are sorted by columns
-    hessian: bool = False  # the tape is that of gradients, each with an output for each of `wrt`
-    lower: bool = False  # of a Hessian the lower triangle alone
-    types: tuple[ArrayType, ...] = ()  # of the dense blocks
-
-
-class SparseBlock(NamedTuple):
-    """The structure of a block: where each row (or column) starts, and the other indices."""
-
-    shape: tuple[int, int]
-    starts: np.ndarray
-    indices: np.ndarray
-
-
-@dataclass
-class StructureFacts:
-    """What a structure took: `price` compares both modes, `cuts` are the lines of cuts."""
-
-    mode: str
-    terms: int = 0
-    products: int = 0
-    listed: int = 0
-    stored: int = 0
-    price: int = 0
-    cuts: list[Line | None] = field(default_factory=list)
-
-    def rows(self) -> list[str]:
-        """What reports say: a line with numbers, and one for each line of the user's with a cut."""
-        entries = f"{self.stored:,} entries of {self.listed:,} listed, {self.products:,} products"
-        head = f"{self.mode} mode, {self.terms:,} terms, {len(self.cuts):,} cuts: {entries}"
-        lines = dict.fromkeys(show_line(line).strip() for line in self.cuts if line is not None)
-        return [f"{head}; price {self.price:,}", *[f"cut: {line}" for line in lines]]
-
-    def add(self, other: StructureFacts) -> None:
-        self.terms += other.terms
-        self.products += other.products
-        self.listed += other.listed
-        self.price += other.price
-        self.cuts += other.cuts
-
-
-class SparseTape(NamedTuple):
-    """The tape of the values of all blocks, their structure, and what that rests on.
-
-    It holds while the inputs `pins` have these bytes, and while `index_tape`, of the same
-    inputs, gives these `values` (None: no index is computed from floats).
-    """
-
-    tape: Tape
-    blocks: list[SparseBlock]
-    facts: StructureFacts
-    pins: dict[int, bytes]
-    index_tape: Tape | None
-    values: tuple[bytes, ...]
-    lasting: bool  # the values of all inputs that were asked for were there
 
 
 class _Part(NamedTuple):
@@ -122,7 +59,7 @@ class _Part(NamedTuple):
     blocks: list[SparseBlock]
 
 
-class _Derivation:
+class BlockDerivation:
     """The derivation of all blocks in one mode, from the values that inputs have now."""
 
     def __init__(self, tape: Tape, asked: Asked, known: Known, mode: str) -> None:
@@ -132,7 +69,7 @@ class _Derivation:
         self.frozen: list[FrozenValues] = []
         self.wide = {o for o, t in enumerate(tape.output_types) if t.floating}
 
-    def run(self) -> _Derivation:
+    def run(self) -> BlockDerivation:
         wrt = self.asked.wrt
         if self.mode == "forward":
             for i, k in enumerate(wrt):
@@ -147,14 +84,19 @@ class _Derivation:
                 )
         return self
 
+    def walk(self, linear: Tape, trace: SimplifyingTrace, frozen: FrozenValues) -> LinearSweep:
+        """The terms of all nodes of a linear tape."""
+        sweep = LinearSweep(linear, trace, frozen)
+        sweep.run()
+        return sweep
+
     def _sweep(self, linear: Tape, targets: list[tuple[int, int]]) -> None:
         """The blocks that one linear tape gives."""
         if not linear.outputs:
             return
         frozen, width = FrozenValues(linear, self.known), len(self.asked.wrt)
         with SimplifyingTrace("jacobian") as trace, Stage(made=trace.builder.nodes):
-            sweep = LinearSweep(linear, trace, frozen)
-            sweep.run()
+            sweep = self.walk(linear, trace, frozen)
             data: list[Any] = []
             places: list[int] = []
             blocks: list[SparseBlock] = []
@@ -162,7 +104,7 @@ class _Derivation:
                 first, row = o - o % width, o % width  # of a Hessian: its output, and the input
                 if self.asked.hessian and row < i:  # the transpose of another one
                     continue
-                block, mirror = self._block(sweep, node, o, i)
+                block, mirror = self.block(sweep, node, o, i)
                 across = (first + i) * width + row
                 for (structure, values), at in ((block, o * width + i), (mirror, across)):
                     if structure is not None:
@@ -177,11 +119,11 @@ class _Derivation:
         self.facts.add(facts)
         self.parts.append(_Part(tape, places, blocks))
 
-    def _block(self, sweep: LinearSweep, node: int, o: int, i: int) -> tuple[Any, Any]:
+    def block(self, sweep: LinearSweep, node: int, o: int, i: int) -> tuple[Any, Any]:
         """A block, with its values, and of a Hessian the one across the diagonal."""
         shape = (self.tape.output_types[o].size, self.tape.input_types[self.asked.wrt[i]].size)
         entries, dtype = (
-            self._entries(sweep, node, o, i, shape),
+            self.entries(sweep, node, o, i, shape),
             self.asked.types[o * len(self.asked.wrt) + i].dtype,
         )
         self.facts.listed += sum(len(e.rows) for e in entries)
@@ -190,9 +132,9 @@ class _Derivation:
             return self._stored(entries, shape, dtype), (None, None)
         if o % len(self.asked.wrt) != i:
             turned = (shape[1], shape[0])
-            across = [] if self.asked.lower else _transposed(entries)
+            across = [] if self.asked.lower else transposed(entries)
             return self._stored(entries, shape, dtype), self._stored(across, turned, dtype)
-        entries = _lower(entries)
+        entries = lower_entries(entries)
         if self.asked.lower:
             return self._stored(entries, shape, dtype), (None, None)
         return self._mirrored(entries, shape, dtype), (None, None)
@@ -226,7 +168,7 @@ class _Derivation:
         values = filled(entries, places.slots, len(places.cols), dtype)
         return SparseBlock(shape, places.starts, places.cols), values
 
-    def _entries(
+    def entries(
         self, sweep: LinearSweep, node: int, o: int, i: int, shape: tuple[int, int]
     ) -> list[Entries]:
         """The entries of a block with respect to its input."""
@@ -237,7 +179,7 @@ class _Derivation:
         type_ = sweep.type(node)
         listed = sweep.listed(sweep.terms[node], type_)
         entries = sweep.cuts.of_seed(listed, type_.size, type_.dtype)
-        return entries if self.mode == "forward" else _transposed(entries)
+        return entries if self.mode == "forward" else transposed(entries)
 
     def _dense(
         self, sweep: LinearSweep, node: int, o: int, i: int, shape: tuple[int, int]
@@ -260,7 +202,7 @@ class _Derivation:
         return Entries(flat[0], flat[1], np.reshape(out, (-1,)), SEED)
 
 
-def _lower(entries: Sequence[Entries]) -> list[Entries]:
+def lower_entries(entries: Sequence[Entries]) -> list[Entries]:
     """The entries of the lower triangle."""
     lists: list[Entries] = []
     for e in entries:
@@ -272,7 +214,7 @@ def _lower(entries: Sequence[Entries]) -> list[Entries]:
     return lists
 
 
-def _transposed(entries: Sequence[Entries]) -> list[Entries]:
+def transposed(entries: Sequence[Entries]) -> list[Entries]:
     return [e._replace(rows=e.cols, cols=e.rows) for e in entries]
 
 
@@ -297,30 +239,30 @@ def sparse_tape(tape: Tape, asked: Asked, known: Known) -> SparseTape:
     columns = sum(tape.input_types[k].size for k in asked.wrt)
     first, other = ("forward", "reverse") if columns <= 2 * rows else ("reverse", "forward")
     if asked.hessian or asked.mode != "auto":
-        return _finished(_derived(tape, asked, known, "forward" if asked.hessian else asked.mode))
+        return finished(_derived(tape, asked, known, "forward" if asked.hessian else asked.mode))
     try:
         derivation = _derived(tape, asked, known, first)
-    except _REFUSALS as error:
-        with suppress(*_REFUSALS):
-            return _finished(_derived(tape, asked, known, other))
+    except REFUSALS as error:
+        with suppress(*REFUSALS):
+            return finished(_derived(tape, asked, known, other))
         raise error from None
     stored = sum(len(block.indices) for part in derivation.parts for block in part.blocks)
     if derivation.facts.products or derivation.facts.listed > WORTH * stored:
-        with suppress(*_REFUSALS):
+        with suppress(*REFUSALS):
             second = _derived(tape, asked, known, other)
             derivation = second if second.facts.price < derivation.facts.price else derivation
-    return _finished(derivation)
+    return finished(derivation)
 
 
-def _derived(tape: Tape, asked: Asked, known: Known, mode: str) -> _Derivation:
+def _derived(tape: Tape, asked: Asked, known: Known, mode: str) -> BlockDerivation:
     try:
-        return _Derivation(tape, asked, known, mode).run()
+        return BlockDerivation(tape, asked, known, mode).run()
     except TooManyError as error:
         fact = f"the structure has {error.count:,} entries: here the derivative becomes dense."
         raise StructureError(message(UNNAMED, fact, WAY, error.line)) from None
 
 
-def _finished(derivation: _Derivation) -> SparseTape:
+def finished(derivation: BlockDerivation) -> SparseTape:
     """All blocks in one tape; those that no sweep gives have no entries."""
     tape, asked = derivation.tape, derivation.asked
     width = len(asked.wrt)
@@ -338,7 +280,8 @@ def _finished(derivation: _Derivation) -> SparseTape:
             )
             blocks.append(by_place.get(o * width + i, empty))
     types = [
-        ArrayType((len(b.indices),), t.dtype) for b, t in zip(blocks, asked.types, strict=True)
+        t if asked.dense else ArrayType((len(b.indices),), t.dtype)
+        for b, t in zip(blocks, asked.types, strict=True)
     ]
     places = [p for part in derivation.parts for p in part.places]
     whole = assembled(tape, [part.tape for part in derivation.parts], places, types)
@@ -346,13 +289,13 @@ def _finished(derivation: _Derivation) -> SparseTape:
     pins = {k: a.tobytes() for frozen in derivation.frozen for k, a in frozen.pins.items()}
     index, values = _index_tape(derivation)
     lasting = not any(frozen.lacks for frozen in derivation.frozen)
-    derivation.facts.stored = sum(len(b.indices) for b in blocks)
+    derivation.facts.stored += sum(len(b.indices) for b in blocks)
     if TAPES in dumped():
         sys.stderr.write("\n".join(["--- terms and cuts", *derivation.facts.rows(), f"{whole}\n"]))
     return SparseTape(whole, blocks, derivation.facts, pins, index, values, lasting)
 
 
-def _index_tape(derivation: _Derivation) -> tuple[Tape | None, tuple[bytes, ...]]:
+def _index_tape(derivation: BlockDerivation) -> tuple[Tape | None, tuple[bytes, ...]]:
     """What computes the index arrays that rest on floats, and the values they have now."""
     tapes: list[Tape] = []
     values: list[bytes] = []

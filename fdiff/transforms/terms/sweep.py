@@ -69,7 +69,7 @@ class LinearSweep:
         moving = zip(tape.nodes, reached(tape, {seed: 1}), strict=True)
         self.maps = Maps(max(_columns(t) for node, moves in moving if moves for t in node.types))
         source = tape.nodes[seed].type
-        self.cuts = Cuts(source.size)
+        self.cuts = Cuts(source.size, self.allow)
         self.values = [-1] * len(tape.nodes)
         for i in tape.inputs[:-1]:
             self.values[i] = self.builder.input(tape.nodes[i].type)
@@ -108,7 +108,7 @@ class LinearSweep:
         moving = tuple([a in self.terms for a in node.args])
         types = tuple([self.type(a) for a in node.args])
         if not is_linear(node, moving, types):
-            self.opaque[i] = Opaque(node, self.line)
+            self.hide(i, node)
             return
         rule = node.primitive.terms
         if rule is None and node.primitive.family == "elementwise":
@@ -117,13 +117,17 @@ class LinearSweep:
             several = len(node.types) > 1
             parts = mixed(self, node) if several or rule is None else [rule(self, node)]
         except OpaqueError:
-            self.opaque[i] = Opaque(node, self.line)
+            self.hide(i, node)
             return
         parts = [self._bounded(part, type_) for part, type_ in zip(parts, node.types, strict=True)]
         if len(parts) > 1:
             self.items[i] = [*parts]
         else:
             self.terms[i] = parts[0]
+
+    def hide(self, i: int, node: Node) -> None:
+        """Note that the structure of a node cannot be told."""
+        self.opaque[i] = Opaque(node, self.line)
 
     def _bounded(self, terms: list[LinearTerm], type_: ArrayType) -> list[LinearTerm]:
         """Terms of a node put together, and a source of its own where they are many."""
@@ -142,6 +146,10 @@ class LinearSweep:
             raise TooManyError(count, self.line)
 
     # --- what rules ask for ---------------------------------------------------------------------
+
+    def allow(self, count: int) -> None:
+        if count > MOST:
+            raise TooManyError(count, self.line)
 
     def moves(self, i: int) -> bool:
         return i in self.terms

@@ -1,0 +1,228 @@
+"""Dense Jacobians and Hessians from terms, where that is cheaper than sweeps over all columns.
+
+Columns stand side by side where each term has a run of them; else entries are stored into zeros. So
+an entry that does not exist is zero, whatever infinities stand beside it. A Hessian is computed on
+and below its diagonal, and stored on both sides of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import fdiff.intact_numpy as np
+
+from ...arraytype import ArrayType
+from ...ops.shaping import traced
+from ...ops.terms import SEED, Entries, LinearTerm, ones_like, taken, whole
+from ...tape import Node, Tape
+from ...trace import TracedArray
+from ..dependence import reached
+from ..pipeline import REACHED_COLUMNS, Request, attempt
+from ..simplify import SimplifyingTrace
+from .frozen_values import FrozenValues, Known
+from .slots import filled, places_of, stored
+from .sparse_tapes import REFUSALS, BlockDerivation, finished, lower_entries
+from .structures import Asked, SparseBlock, SparseTape
+from .sweep import LinearSweep, OpaqueError, TooManyError
+
+LISTED = 32  # bytes of a listed entry: row, column, place and value
+COPIES = 4  # times the budget that results may take: NumPy copies them for each list of entries
+LONG = 256  # nodes, beyond which tangents are first tried in parts, which takes less time
+CHEAP = 1 << 12  # a price that needs no comparison
+FULL = 0.75  # the part of the price of sweeps that is worth it where no entry is zero
+SPARSE = 1.25  # and where some are
+_NOTHING = np.zeros(0, np.int32)
+
+
+class NotWorthError(Exception):
+    """Sweeps over all columns are cheaper; it never leaves this module."""
+
+
+class DenseSweep(LinearSweep):
+    """A walk that ends where structure cannot be told, or costs more than sweeps would.
+
+    `swept` is the price of sweeps: the entries of all nodes that move, for each column. No node has
+    more than `most` entries, nor have all lists together.
+    """
+
+    def __init__(
+        self, tape: Tape, trace: SimplifyingTrace, frozen: FrozenValues, most: int
+    ) -> None:
+        super().__init__(tape, trace, frozen)
+        self.most = most
+        moving = zip(tape.nodes, reached(tape, {tape.inputs[-1]: 1}), strict=True)
+        sizes = [sum(t.size for t in node.types) for node, moves in moving if moves]
+        self.swept = self.cuts.columns * sum(sizes)
+
+    def hide(self, i: int, node: Node) -> None:
+        raise OpaqueError
+
+    def check(self, count: int) -> None:
+        super().check(count)
+        if count > self.most or self.entries + self.cuts.products > max(CHEAP, SPARSE * self.swept):
+            raise NotWorthError
+
+    def allow(self, count: int) -> None:
+        total = self.cuts.products + count
+        if total > self.most or self.entries + total > max(CHEAP, SPARSE * self.swept):
+            raise NotWorthError
+
+    def judge(self, outputs: Sequence[int]) -> None:
+        """Refuse what sweeps do as well."""
+        stored = sum(t.size for o in outputs for t in self.terms.get(o, ()))
+        full = self.cuts.columns * sum(self.type(o).size for o in outputs)
+        price = self.entries + self.cuts.products + stored
+        worth = FULL * self.swept if stored >= full else max(CHEAP, SPARSE * self.swept)
+        if price > worth or stored > self.most:
+            raise NotWorthError
+
+
+class DenseDerivation(BlockDerivation):
+    """The derivation of dense blocks in one mode."""
+
+    def walk(self, linear: Tape, trace: SimplifyingTrace, frozen: FrozenValues) -> LinearSweep:
+        sweep = DenseSweep(linear, trace, frozen, self.asked.budget // LISTED)
+        sweep.run()
+        sweep.judge(linear.outputs)
+        return sweep
+
+    def block(self, sweep: LinearSweep, node: int, o: int, i: int) -> tuple[Any, Any]:
+        width = len(self.asked.wrt)
+        type_ = self.asked.types[o * width + i]
+        shape = (self.tape.output_types[o].size, self.tape.input_types[self.asked.wrt[i]].size)
+        symmetric = self.asked.hessian and o % width == i
+        matrix = None if symmetric else side_by_side(sweep, node)
+        if matrix is None:
+            entries = self.entries(sweep, node, o, i, shape)
+            entries = lower_entries(entries) if symmetric else entries
+            self.facts.listed += sum(len(e.rows) for e in entries)
+            lists = each_once(entries, shape, type_.dtype)
+            lists += [_across(e) for e in lists] if symmetric else []
+            self.facts.stored += sum(len(e.rows) for e in lists)
+            matrix = np.reshape(in_places(lists, shape, type_.dtype), shape)
+        else:
+            self.facts.stored += sum(t.size for t in sweep.terms.get(node, ()))
+            matrix = np.transpose(matrix) if self.mode == "reverse" else matrix
+        block = SparseBlock(shape, _NOTHING, _NOTHING), np.reshape(matrix, type_.shape)
+        if not self.asked.hessian or symmetric:
+            return block, (None, None)
+        across = np.reshape(
+            np.transpose(matrix), self.asked.types[(o - o % width + i) * width + o % width].shape
+        )
+        return block, (SparseBlock((shape[1], shape[0]), _NOTHING, _NOTHING), across)
+
+
+def dense_tape(tape: Tape, asked: Asked, known: Known) -> SparseTape | None:
+    """The dense derivative of a tape whose inputs have the values `known`, in the mode asked for.
+
+    None where sweeps do as well, where the structure cannot be told, and where it rests on indices
+    that are computed from floats.
+    """
+    large = sum(t.nbytes for t in asked.types) > COPIES * asked.budget
+    if large or (len(tape) > LONG and _moves_in_parts(tape, asked)):
+        return None
+    try:
+        derivation = DenseDerivation(tape, asked, known, asked.mode).run()
+    except (*REFUSALS, OpaqueError, TooManyError, NotWorthError):
+        return None
+    if any(frozen.computed for frozen in derivation.frozen):
+        return None
+    return finished(derivation)
+
+
+def _moves_in_parts(tape: Tape, asked: Asked) -> bool:
+    """Whether sweeps carry tangents in parts, each for the seeds that reach it."""
+    if asked.mode != "forward" or asked.hessian:
+        return False
+    return attempt(REACHED_COLUMNS, tape, Request(tape, asked.wrt[:1])) is not None
+
+
+def side_by_side(sweep: LinearSweep, node: int) -> Any | None:
+    """The Jacobian of a node as a matrix, where the columns of each term are a run, the same in all
+    rows; else None.
+    """
+    type_, columns = sweep.type(node), sweep.cuts.columns
+    runs: list[tuple[int, LinearTerm]] = []
+    for t in sweep.terms.get(node, ()):
+        first = _first_of_run(t, type_)
+        if first is None:
+            return None
+        runs.append((first, t))
+    parts: list[Any] = []
+    at = 0
+    if not columns:
+        return None
+    for first, t in sorted(runs, key=lambda run: run[0]):
+        if first < at:
+            return None
+        if first > at:
+            parts.append(np.zeros((type_.size, first - at), type_.dtype))
+        count = prod(t.extra)
+        factor = sweep.lift(ones_like(t, type_.dtype))
+        parts.append(np.reshape(np.broadcast_to(factor, t.domain), (type_.size, count)))
+        at = first + count
+    if at < columns:
+        parts.append(np.zeros((type_.size, columns - at), type_.dtype))
+    return np.concatenate(parts, axis=1) if len(parts) > 1 else parts[0]
+
+
+def _first_of_run(t: LinearTerm, type_: ArrayType) -> int | None:
+    """The first column, where a term has the same run of columns in all rows; else None."""
+    count = type_.ndim
+    if t.source != SEED or t.rows != whole(type_.shape) or prod(t.cols.shape[:count]) != 1:
+        return None
+    columns = t.cols.reshape(-1)
+    first = int(columns[0])
+    run = t.cols.shape[count:] == t.extra and np.array_equal(
+        columns - first, np.arange(len(columns))
+    )
+    return first if run else None
+
+
+def in_places(lists: Sequence[Entries], shape: tuple[int, int], dtype: np.dtype) -> Any:
+    """The matrix with these entries, no two of one place, flat."""
+    size = shape[0] * shape[1]
+    matrix: Any = np.broadcast_to(traced(np.zeros((), dtype)), (size,))
+    for e in lists:
+        slots = e.rows * shape[1] + e.cols
+        values = (
+            np.ones(len(slots), dtype) if e.values is None else e.values.astype(dtype, copy=False)
+        )
+        if len(slots) == size and np.array_equal(slots, np.arange(size)):
+            return values
+        matrix = stored(matrix, traced(values), slots) if len(slots) else matrix
+    return matrix
+
+
+def _across(e: Entries) -> Entries:
+    """Entries beside the diagonal, on the other side of it."""
+    off = np.flatnonzero(e.rows != e.cols)
+    return Entries(e.cols[off], e.rows[off], taken(e.values, off), e.source)
+
+
+def each_once(entries: Sequence[Entries], shape: tuple[int, int], dtype: np.dtype) -> list[Entries]:
+    """Lists without a place that occurs twice: those that share places are added up, constants
+    are one.
+    """
+    if not entries:
+        return []
+    places = places_of(entries, shape)
+    often = np.bincount(places.slots)
+    slots = np.split(places.slots, np.cumsum([len(e.rows) for e in entries])[:-1])
+    lists: list[Entries] = []
+    groups: tuple[list[int], list[int]] = ([], [])  # with shared places, and constants
+    for k, e in enumerate(entries):
+        if np.any(often[slots[k]] > 1):
+            groups[0].append(k)
+        elif isinstance(e.values, TracedArray):
+            lists.append(e)
+        else:
+            groups[1].append(k)
+    rows, cols = places.rows, places.cols.astype(np.int64)
+    for group in filter(None, groups):
+        there, numbers = np.unique(np.concatenate([slots[k] for k in group]), return_inverse=True)
+        values = filled([entries[k] for k in group], numbers, len(there), dtype)
+        lists.append(Entries(rows[there], cols[there], values, SEED))
+    return lists

@@ -1,0 +1,76 @@
+"""Structures of derivatives: what is asked for, blocks and their places, and what they rest on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import fdiff.intact_numpy as np
+
+from ...arraytype import ArrayType
+from ...tape import Tape
+from ...user_lines import Line, show_line
+
+
+class Asked(NamedTuple):
+    """What is asked of the derivative of a tape with respect to the inputs `wrt`."""
+
+    wrt: tuple[int, ...]
+    mode: str = "auto"
+    by_columns: bool = False  # entries are sorted by columns
+    hessian: bool = False  # the tape is that of gradients, each with an output for each of `wrt`
+    lower: bool = False  # of a Hessian the lower triangle alone
+    types: tuple[ArrayType, ...] = ()  # of the dense blocks
+    dense: bool = False  # dense arrays, not the entries alone
+    budget: int = 0  # bytes that lists of entries of dense arrays may take
+
+
+class SparseBlock(NamedTuple):
+    """The structure of a block: where each row (or column) starts, and the other indices."""
+
+    shape: tuple[int, int]
+    starts: np.ndarray
+    indices: np.ndarray
+
+
+@dataclass
+class StructureFacts:
+    """What a structure took: `price` compares both modes, `cuts` are the lines of cuts."""
+
+    mode: str
+    terms: int = 0
+    products: int = 0
+    listed: int = 0
+    stored: int = 0
+    price: int = 0
+    cuts: list[Line | None] = field(default_factory=list)
+
+    def rows(self) -> list[str]:
+        """What reports say: a line with numbers, and one for each line of the user's with a cut."""
+        entries = f"{self.stored:,} entries of {self.listed:,} listed, {self.products:,} products"
+        head = f"{self.mode} mode, {self.terms:,} terms, {len(self.cuts):,} cuts: {entries}"
+        lines = dict.fromkeys(show_line(line).strip() for line in self.cuts if line is not None)
+        return [f"{head}; price {self.price:,}", *[f"cut: {line}" for line in lines]]
+
+    def add(self, other: StructureFacts) -> None:
+        self.terms += other.terms
+        self.products += other.products
+        self.listed += other.listed
+        self.price += other.price
+        self.cuts += other.cuts
+
+
+class SparseTape(NamedTuple):
+    """The tape of the values of all blocks, their structure, and what that rests on.
+
+    It holds while the inputs `pins` have these bytes, and while `index_tape`, of the same
+    inputs, gives these `values` (None: no index is computed from floats).
+    """
+
+    tape: Tape
+    blocks: list[SparseBlock]
+    facts: StructureFacts
+    pins: dict[int, bytes]
+    index_tape: Tape | None
+    values: tuple[bytes, ...]
+    lasting: bool  # the values of all inputs that were asked for were there
