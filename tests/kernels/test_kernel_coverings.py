@@ -108,6 +108,22 @@ def test_positions_are_checked_where_they_may_lie_outside(rng):
         assert len(array.data) == 1 + known
 
 
+@pytest.mark.parametrize("dtype", ["u1", "u8", "i2", "i4", "i8"])
+def test_positions_of_every_dtype(dtype, rng):
+    """Whole and empty ones, read and stored to."""
+
+    def f(x):
+        a, places = x * 2.0, np.array([3, 0, 4], dtype)
+        a[places] = x[places] ** 2
+        a[places[:0]] = x[places[:0]]
+        return a
+
+    x = rng.normal(size=5)
+    tape, inputs = traced(f, x)
+    (got,) = kernels.compile(tape, ("C",) * len(inputs))(*inputs)
+    np.testing.assert_allclose(got, f(x), rtol=1e-15)
+
+
 def test_an_array_that_is_written_over_is_not_begun():
     """No zeros are stored where all entries are stored to afterwards, in one loop."""
 

@@ -18,7 +18,11 @@ from ...kernel_rule import Kind
 from ...tape import CONSTANT, Node, Tape
 
 MOST_COMPARED = 64  # stores that a store or a slice is compared with
-_INDEXED = {Kind.GATHER: 1, Kind.SCATTER_ADD: 1, Kind.SCATTER_SET: 2}  # operands before indices
+_INDEXED: dict[Kind | None, int] = {
+    Kind.GATHER: 1,
+    Kind.SCATTER_ADD: 1,
+    Kind.SCATTER_SET: 2,
+}  # operands before indices
 
 
 class Stored(NamedTuple):
@@ -142,7 +146,11 @@ class StoredEntries:
         node = self.tape.nodes[i]
         if node.primitive.kind is Kind.SCATTER_SET:
             values = [self.tape.nodes[a].value for a in node.args[2:]]
-            return None if any(v is None for v in values) else tuple(values)
+            inside = (
+                v is not None and bool(np.all((v >= -n) & (v < n)))
+                for v, n in zip(values, node.type.shape, strict=False)
+            )
+            return tuple(values) if all(inside) else None
         params: dict[str, Any] = dict(node.params)
         shape = self.tape.nodes[node.args[1]].type.shape
         return tuple(map(_slice, params["starts"], shape, params["steps"]))
@@ -159,5 +167,7 @@ def _slice(start: int, size: int, step: int) -> slice:
 
 def bounds(array: np.ndarray, sizes: Sequence[int]) -> list[int]:
     """Those of the sizes of axes in which all of these positions lie, counted from the front."""
-    low, high = int(array.min(initial=0)), int(array.max(initial=-1))
+    if not array.size:
+        return [*sizes]
+    low, high = int(array.min()), int(array.max())
     return [n for n in sizes if low >= 0 and high < n]
