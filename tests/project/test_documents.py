@@ -44,7 +44,7 @@ OF_FDIFF = {
     [
         *("architecture", "guide", "sharp-bits", "coming-from", "c-functions", "njit", "explain"),
         *("checking", "custom-rules", "debugging-nans", "deployment", "how-it-works", "scipy"),
-        *("ten-minutes", "autograd", "kinks", "profiling", "state", "sparse"),
+        *("ten-minutes", "autograd", "kinks", "profiling", "state", "sparse", "distributed"),
         "kernel-language",
         "../fdiff/kernels/README",
     ],

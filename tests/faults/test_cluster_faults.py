@@ -1,0 +1,149 @@
+"""Sums over partitions while workers die: time is lost, no digit; what cannot be mended is told."""
+
+import functools
+import logging
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+from faults_support import LONG
+
+import fdiff
+from fdiff.distributed import map_over, partitions, sum_over
+from fdiff.errors import WorkerError
+
+distributed = pytest.importorskip("distributed")
+D, ROWS = 4, 300
+W = np.linspace(-1.0, 1.0, D)
+
+
+def loss(w, X, y):
+    z = X @ w
+    return np.sum(np.logaddexp(0.0, z) - y * z)
+
+
+def chunk(k):
+    rng = np.random.default_rng([1, k])
+    return rng.standard_normal((ROWS, D)), (rng.random(ROWS) < 0.5) * 1.0
+
+
+PARTS = [chunk(k) for k in range(12)]
+gradient = fdiff.jit(fdiff.value_and_grad(loss))
+
+
+def slow(w, X, y):
+    time.sleep(0.05)
+    return gradient(w, X, y)
+
+
+def deadly(w, X, y):
+    os.kill(os.getpid(), signal.SIGKILL)
+    return np.sum(w)
+
+
+def local_cluster(workers=2, **options):
+    return distributed.LocalCluster(
+        n_workers=workers, threads_per_worker=1, host="127.0.0.1", dashboard_address=":0",
+        silence_logs=logging.CRITICAL, **options,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def client():
+    with local_cluster() as cluster, distributed.Client(cluster, set_as_default=False) as client:
+        yield client
+
+
+def data(kind):
+    if kind == "values":
+        return PARTS
+    if kind == "loaders":
+        return [functools.partial(chunk, k) for k in range(12)]
+    da = pytest.importorskip("dask.array")
+    X, y = (np.concatenate([part[i] for part in PARTS]) for i in (0, 1))
+    return da.from_array(X, chunks=(ROWS, D)), da.from_array(y, chunks=ROWS)
+
+
+def alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def kill_later(pids, seconds):
+    def kill():
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+
+    threading.Timer(seconds, kill).start()
+
+
+MOMENTS = np.random.default_rng(5).uniform(0.02, 0.5, 20 if LONG else 1)
+
+
+@pytest.mark.parametrize("kind", ["loaders", "values", "dask"] if LONG else ["values"])
+def test_a_worker_that_is_killed_costs_no_digit(client, kind):
+    total = sum_over(slow, partitions(data(kind), client))
+    wanted = total(W)
+    for moment in MOMENTS:
+        client.wait_for_workers(2, timeout=60)
+        pid = min(client.run(os.getpid).values())
+        kill_later([pid], moment)
+        value, slope = total(W)
+        assert (value, slope.tobytes()) == (wanted[0], wanted[1].tobytes())
+    assert not alive(pid)
+
+
+@pytest.mark.skipif(not LONG, reason="make test-faults")
+@pytest.mark.parametrize("kind", ["loaders", "values"])
+def test_both_workers_at_once(client, kind):
+    client.wait_for_workers(2, timeout=60)
+    rows = partitions(data(kind), client)
+    total, doubled = sum_over(slow, rows), map_over(lambda s, X, y: (s * X, y), rows)(2.0)
+    wanted = total(W)
+    kill_later(client.run(os.getpid).values(), 0.2)
+    assert total(W)[1].tobytes() == wanted[1].tobytes()
+    found = sum_over(fdiff.value_and_grad(loss), doubled)(W / 2.0)
+    np.testing.assert_allclose(found[0], wanted[0], rtol=1e-12)
+
+
+@pytest.mark.skipif(not LONG, reason="make test-faults")
+def test_workers_that_join_and_retire():
+    with local_cluster(1) as cluster, distributed.Client(cluster, set_as_default=False) as client:
+        total = sum_over(fdiff.value_and_grad(loss), partitions(PARTS, client))
+        wanted = total(W)[1].tobytes()
+        cluster.scale(3)
+        client.wait_for_workers(3, timeout=60)
+        assert total(W)[1].tobytes() == wanted
+        client.retire_workers([next(iter(client.nthreads()))])
+        assert total(W)[1].tobytes() == wanted
+
+
+@pytest.mark.skipif(not LONG, reason="make test-faults")
+def test_functions_that_kill_workers():
+    with local_cluster() as cluster, distributed.Client(cluster, set_as_default=False) as client:
+        rows = partitions([functools.partial(chunk, k) for k in range(2)], client)
+        with pytest.raises(WorkerError, match=r"partitions? 0.*was tried 4 times") as caught:
+            sum_over(deadly, rows)(W)
+        assert "give workers more" in str(caught.value)
+
+
+def test_an_interrupt_returns_at_once_and_leaves_all_usable(client):
+    client.wait_for_workers(2, timeout=60)
+    total = sum_over(
+        lambda w, X, y: (time.sleep(0.15), np.sum(X @ w))[1], partitions(PARTS, client)
+    )
+    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    begin = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        total(W)
+    assert time.monotonic() - begin < 1.5
+    rows = partitions(PARTS, client)
+    wanted = sum(loss(W, *part) for part in PARTS)
+    np.testing.assert_allclose(sum_over(loss, rows)(W), wanted, rtol=1e-12)
