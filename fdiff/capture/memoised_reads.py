@@ -106,10 +106,16 @@ class MemoisedReads:
         yield from self._inside()
 
     def _inside(self) -> Iterator[MemoisedValue]:
-        """What lies in containers and objects that the code stores, or stores items of."""
+        """What lies in containers and objects that the code stores, or stores items of.
+
+        But for numbers that stand in the code: it compares with these, as far as anybody can tell.
+        """
         proxies = {id(real): proxy for real, proxy in self._originals.values()}
+        literals = {c for code in self._codes for c in code.co_consts if type(c) in {int, float}}
         for place, held, now in self._containers():
             for part in parts_of(held):
+                if isinstance(part, float) and part in literals:
+                    continue
                 own = self._originals.get(id(part), (part,))[0]
                 again = functools.partial(stored_again, now, own)
                 yield MemoisedValue(place, proxies.get(id(own), part), own, own, again)
