@@ -24,6 +24,7 @@ for module in MODULES:
     __import__(module)
 load_tables()
 LONG = "FDIFF_LONG_TESTS" in os.environ
+SLOW = pytest.mark.slow
 MODES = ("forward", "reverse")
 CASES = [
     pytest.param(op, sample, id=f"{op.name}-{k}")
@@ -228,7 +229,9 @@ def program(seed):
 
 
 @pytest.mark.filterwarnings("ignore::fdiff.errors.RetraceWarning")
-@pytest.mark.parametrize("begin", range(0, 1005 if LONG else 201, 67))
+@pytest.mark.parametrize(
+    "begin", [*range(0, 201, 67), *[pytest.param(k, marks=SLOW) for k in range(201, 1005, 67)]]
+)
 def test_random_programs(begin):
     """Forward, reverse, by columns, Hessian and lower triangle are the dense ones."""
     for seed in range(begin, begin + 67):
