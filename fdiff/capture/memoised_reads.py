@@ -16,6 +16,7 @@ import fdiff.intact_numpy as np
 from .memoised_values import (
     ITEM,
     MemoisedValue,
+    compared_numbers,
     fits_within,
     names_in,
     parts_of,
@@ -108,10 +109,10 @@ class MemoisedReads:
     def _inside(self) -> Iterator[MemoisedValue]:
         """What lies in containers and objects that the code stores, or stores items of.
 
-        But for numbers that stand in the code: it compares with these, as far as anybody can tell.
+        But for numbers that the code itself compares with, as in ``x[0] == 1``.
         """
         proxies = {id(real): proxy for real, proxy in self._originals.values()}
-        literals = {c for code in self._codes for c in code.co_consts if type(c) in {int, float}}
+        literals = frozenset[object]().union(*map(compared_numbers, self._codes))
         for place, held, now in self._containers():
             for part in parts_of(held):
                 if isinstance(part, float) and part in literals:

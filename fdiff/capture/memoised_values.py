@@ -6,6 +6,7 @@ import dis
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple, cast
 
@@ -84,6 +85,15 @@ def names_in(code: CodeType) -> NamesInCode:
             stored.add(str(name))
     rewritten |= loads & stores
     return NamesInCode(frozenset(stored), frozenset(rewritten), frozenset(appended))
+
+
+@lru_cache(maxsize=4096)
+def compared_numbers(code: CodeType) -> frozenset[object]:
+    """Numbers that stand in the code, on the right of a comparison."""
+    steps = [*dis.get_instructions(code)]
+    pairs = pairwise(steps)
+    found = [a.argval for a, b in pairs if (a.opname, b.opname) == ("LOAD_CONST", "COMPARE_OP")]
+    return frozenset([one for one in found if type(one) in {int, float}])
 
 
 def stored_names(codes: Iterable[CodeType], spaces: Sequence[Mapping[str, object]]) -> set[str]:
