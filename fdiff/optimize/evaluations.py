@@ -111,7 +111,7 @@ class SparseEvaluation(Evaluation):
         if len(variants) != 1:
             return ()
         plan = variants[0].plan
-        return variants[0], *(plan.structures.kept if isinstance(plan, SparsePlan) else ())
+        return variants[0], *(plan.structured.structures.kept if isinstance(plan, SparsePlan) else ())
 
     @property
     def branches(self) -> bool:
