@@ -1,4 +1,12 @@
-"""A likelihood over data on many processes, by MPI: `mpirun -n 2 python examples/mpi_sum.py`."""
+"""A sum over processes, by MPI
+============================
+
+A likelihood over data on many processes. Run it with
+
+.. code-block:: sh
+
+    mpirun -n 2 python examples/mpi_sum.py
+"""
 
 import numpy as np
 from mpi4py import MPI

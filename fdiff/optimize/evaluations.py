@@ -111,7 +111,8 @@ class SparseEvaluation(Evaluation):
         if len(variants) != 1:
             return ()
         plan = variants[0].plan
-        return variants[0], *(plan.structured.structures.kept if isinstance(plan, SparsePlan) else ())
+        kept = plan.structured.structures.kept if isinstance(plan, SparsePlan) else ()
+        return variants[0], *kept
 
     @property
     def branches(self) -> bool:
