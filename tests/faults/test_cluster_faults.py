@@ -6,12 +6,14 @@ import os
 import signal
 import threading
 import time
+from contextlib import suppress
 
 import numpy as np
 import pytest
 from faults_support import LONG
 
 import fdiff
+from fdiff.distributed import cluster as waiting
 from fdiff.distributed import map_over, partitions, sum_over
 from fdiff.errors import WorkerError
 
@@ -78,12 +80,15 @@ def alive(pid):
 def kill_later(pids, seconds):
     def kill():
         for pid in pids:
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
-    threading.Timer(seconds, kill).start()
+    timer = threading.Timer(seconds, kill)
+    timer.start()
+    return timer
 
 
-MOMENTS = np.random.default_rng(5).uniform(0.02, 0.5, 20 if LONG else 1)
+MOMENTS = np.random.default_rng(5).uniform(0.02, 0.5, 3 if LONG else 1)
 
 
 @pytest.mark.parametrize("kind", ["loaders", "values", "dask"] if LONG else ["values"])
@@ -93,14 +98,17 @@ def test_a_worker_that_is_killed_costs_no_digit(client, kind):
     for moment in MOMENTS:
         client.wait_for_workers(2, timeout=60)
         pid = min(client.run(os.getpid).values())
-        kill_later([pid], moment)
+        timer = kill_later([pid], moment)
         value, slope = total(W)
+        timer.join()
         assert (value, slope.tobytes()) == (wanted[0], wanted[1].tobytes())
-    assert not alive(pid)
+    while alive(pid):
+        time.sleep(0.05)
+    assert total(W)[1].tobytes() == wanted[1].tobytes()
 
 
 @pytest.mark.skipif(not LONG, reason="make test-faults")
-@pytest.mark.parametrize("kind", ["loaders", "values"])
+@pytest.mark.parametrize("kind", ["loaders", "values", "dask"])
 def test_both_workers_at_once(client, kind):
     client.wait_for_workers(2, timeout=60)
     rows = partitions(data(kind), client)
@@ -131,6 +139,36 @@ def test_functions_that_kill_workers():
         with pytest.raises(WorkerError, match=r"partitions? 0.*was tried 4 times") as caught:
             sum_over(deadly, rows)(W)
         assert "give workers more" in str(caught.value)
+
+
+@pytest.mark.skipif(not LONG, reason="make test-faults")
+def test_data_that_nobody_can_make_again(client):
+    client.wait_for_workers(2, timeout=60)
+    futures = client.scatter(PARTS, hash=False)
+    total = sum_over(slow, partitions(futures, client))
+    total(W)
+    kill_later(client.run(os.getpid).values(), 0.1)
+    with pytest.raises(WorkerError, match=r"was lost with its worker(?s:.*)Give loaders"):
+        [total(W) for _ in range(3)]
+
+
+@pytest.mark.skipif(not LONG, reason="make test-faults")
+def test_no_workers_and_no_scheduler(monkeypatch):
+    monkeypatch.setattr(waiting, "ALONE", 3.0)
+    with local_cluster(1) as cluster:
+        client = distributed.Client(cluster, set_as_default=False)
+        total = sum_over(slow, partitions(PARTS, client))
+        total(W)
+        cluster.scale(0)
+        while client.nthreads():
+            time.sleep(0.1)
+        with pytest.raises(WorkerError, match="no workers for 3 seconds"):
+            total(W)
+    begin = time.monotonic()
+    with pytest.raises(Exception, match=r"(?i)client|scheduler|workers"):
+        total(W)
+    assert time.monotonic() - begin < 30.0
+    client.close(timeout=1)
 
 
 def test_an_interrupt_returns_at_once_and_leaves_all_usable(client):
