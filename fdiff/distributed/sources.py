@@ -95,7 +95,7 @@ def _blocks(arrays: Sequence[Any]) -> list[Source]:
 def dask_arrays(groups: Sequence[Any], known: Sequence[Any] | None) -> Any:
     """Partitions as chunks of rows; `known` tells shapes and dtypes of what lies on workers."""
     da, delayed = import_module("dask.array"), import_module("dask").delayed
-    columns: list[list[Any]] = []
+    columns = list[list[Any]]()
     for g, group in enumerate(groups):
         for p, part in enumerate(group if known is None else known[g]):
             columns = columns or [[] for _ in part]
@@ -103,8 +103,8 @@ def dask_arrays(groups: Sequence[Any], known: Sequence[Any] | None) -> Any:
                 block = a if known is None else delayed(entry, pure=False)(group, p, k)
                 make = da.from_array if known is None else da.from_delayed
                 columns[k].append(make(block) if known is None else make(block, *a))
-    arrays = tuple([da.concatenate(column) for column in columns])
-    return arrays if len(arrays) > 1 else arrays[0]
+    arrays = [da.concatenate(column) for column in columns]
+    return tuple(arrays) if len(arrays) > 1 else arrays[0]
 
 
 def _few(sizes: Sequence[float]) -> str:
