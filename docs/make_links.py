@@ -20,6 +20,7 @@ FILES = (
     "README.md",
     "CITATION.cff",
     "conda/recipe.yaml",
+    "docs/distributed.md",
     "docs/index.md",
     "docs/install.md",
     "docs/development.md",
