@@ -108,7 +108,6 @@ def joined(*blocks: object) -> tuple[object, ...]:
 _functions: dict[bytes, Callable[..., Any]] = {}
 _lock = Lock()
 _MOST = 64
-unpickled = 0  # functions, for tests
 
 
 @contextmanager
@@ -117,11 +116,9 @@ def _function(digest: bytes, message: Sequence[Buffer]) -> Generator[Callable[..
 
     One that changes what it reads is refused in its first task: changes are lost with a worker.
     """
-    global unpickled  # noqa: PLW0603 - a counter
     with _lock:
         f, new = _functions.get(digest), digest not in _functions
         if f is None:
-            unpickled += 1
             f = Message([*message]).opened()
             keep_recent(_functions, digest, fixed_tier(f), _MOST)
     before = message_of(f, UNNAMED).digest() if new else b""
