@@ -29,7 +29,7 @@ _FACTORS = re.compile(r"\bn?\d+\b")
 
 
 class WorkspaceBuffer(NamedTuple):
-    """A piece of the workspace, for an array of shape `dims`; `rows` and `least` as in `Temporary`.
+    """A piece of the workspace, for an array of shape `dims`; the others as in `Temporary`.
 
     There is one for each thread, or for each part of a parallel loop, if `copies` says so.
     """
@@ -39,10 +39,12 @@ class WorkspaceBuffer(NamedTuple):
     rows: tuple[Dims, ...] = ()
     copies: str = ""
     least: int = 0
+    over: Dims = ()
 
     def bytes(self, sizes: tuple[int, ...]) -> int:
         """Its size for these values of ``n0, n1, ...``: bytes, rounded up to whole cache lines."""
         total = int(self.dtype[1]) * count_entries(tuple(d for d in self.dims if d != BLOCK), sizes)
+        total *= min(1, count_entries(self.over, sizes))
         if BLOCK in self.dims:
             total *= tile_height_at(self.rows, self.least, sizes)
         return -(-total // 64) * 64

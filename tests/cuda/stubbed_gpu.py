@@ -239,6 +239,16 @@ def captured():
     return host(fdiff.jit(lambda x: x + data, device="cuda")(Foreign(X)))
 
 
+def no_entries():
+    """All temporaries are empty, also tiles of rows that are as long as no memory is."""
+
+    def f(x):
+        e = np.exp(x - np.max(x, axis=1, keepdims=True))
+        return e / np.sum(e, axis=1, keepdims=True)
+
+    return fdiff.jit(f, device="cuda")(Foreign(np.empty((0, 1 << 40)))).shape
+
+
 def libraries():
     """Large products and factorisations by cuBLAS and cuSOLVER, where CuPy is installed."""
     if "cupy" not in sys.argv:
@@ -272,8 +282,8 @@ def how_it_runs():
 
 CASES = (
     arrays_of_numpy, again, device_arrays, another_stream, strided, dlpack, strided_dlpack,
-    into_arrays_of_the_caller, twice_the_same, another_thread, captured, libraries, how_it_runs,
-    graphs, graphs_of_calls,
+    into_arrays_of_the_caller, twice_the_same, another_thread, captured, no_entries, libraries,
+    how_it_runs, graphs, graphs_of_calls,
 )  # fmt: skip
 STUB.stub_runs_kernels_by(run)
 STUB.stub_records_by(keep, replay)

@@ -130,6 +130,10 @@ def test_captured_arrays_are_copied(seen):
     assert events(seen, "captured") == ["load", "to_device 48", launch(seen)]
 
 
+def test_no_entries_take_no_memory(seen):
+    assert seen["no_entries"]["found"] == [0, 1 << 40]
+
+
 def test_libraries_do_large_matrices(seen):
     found = seen["libraries"]["found"]
     assert len(found) == (7 if seen["cupy"] else 0)

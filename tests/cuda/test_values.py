@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from op_tapes import each_op, each_precision, tapes_with_arguments
 from programs import PROGRAMS, flat
-from running import program_of, run_on_device
+from running import TUNING, program_of, run_on_device
 from tapes import tape_of, values
 
 import fdiff
-from fdiff.kernels.cuda.cuda_program import SortKeys
+from fdiff.kernels.cuda.cuda_program import Role, SortKeys, entries
 from fdiff.kernels.cuda.simulated_words import _MATH, _RT
 from fdiff.kernels.ir.word_table import OF_GPUS, WORDS
 from fdiff.kernels.runtime import maths, scalar
@@ -49,6 +49,22 @@ def test_program(name, deterministic):
     expected = flat(f(*args))
     tape = simplify(fdiff.make_tape(f, *args))
     check(tape, args, expected, deterministic=deterministic)
+
+
+@pytest.mark.parametrize("shape", [(0, 1 << 40), (1 << 40, 0)], ids=str)
+@pytest.mark.parametrize("tuning", [TUNING, TUNING._replace(light=-1)], ids=["alone", "shared"])
+def test_tiles_of_no_rows(shape, tuning):
+    """They had one row at least, of whatever length."""
+
+    def f(x):
+        e = np.exp(x - np.max(x, axis=axis, keepdims=True))
+        return np.sum(np.sin(e / np.sum(e, axis=axis, keepdims=True)) * x)
+
+    x, axis = np.empty(shape), shape.index(1 << 40)
+    tape = simplify(fdiff.make_tape(lambda x: (f(x), fdiff.grad(f)(x)), x))
+    program, _, numbers = program_of(tape, tuning=tuning)
+    assert sum(entries(m, numbers) for m in program.of(Role.TEMPORARY)) < 64
+    check(tape, [x], [np.float64(0.0), x], tuning=tuning)
 
 
 @pytest.mark.parametrize("dtype", ["b1", "i1", "i4", "u2", "u8"])

@@ -237,3 +237,12 @@ def test_a_statement_without_memory_has_none():
     line = Statement.let("v77", "{0}", ("1.0",))._replace(access=access)
     with pytest.raises(TapeError, match="v77"):
         verify(statements(loops, 0, lambda lines: [*lines, line]), graph)
+
+
+@pytest.mark.parametrize("number", [np.dtype(d).type(3) for d in "?bhilBHILfd"], ids=repr)
+def test_numbers_of_any_dtype_are_read_from_the_table(number):
+    """Integers of the table were taken to have 64 bits and a sign."""
+    x = np.ones(5)
+    loops, graph = made(lambda x: (np.asarray(number), np.broadcast_to(number, (5,)), x), x)
+    assert verify(loops, graph) is loops
+    assert loops.outputs[0].dtype == number.dtype.str[1:]

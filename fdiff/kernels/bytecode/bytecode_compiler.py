@@ -80,9 +80,12 @@ def encode(
     else those it needs and those `wanted` by other tapes.
     """
     assembler = Assembler(tape, _last_reads(tape))
-    _enter(assembler)
-    _walk(assembler)
-    far = tuple(_sent(assembler, o) for o in tape.outputs)
+    try:
+        _enter(assembler)
+        _walk(assembler)
+        far = tuple(_sent(assembler, o) for o in tape.outputs)
+    except OverflowError:  # also for arrays without entries, along their other axes
+        raise RefusedError("a place or a length takes more than 32 bits") from None
     assembler.cut()
     if assembler.size > MOST_SLOTS:
         raise RefusedError("its values take too much memory")

@@ -31,7 +31,8 @@ def allocate(
     pools: dict[WorkspaceBuffer, _Pool] = {}
     where: dict[str, int] = {}
     for t in sorted(program.temporaries, key=lambda t: first.get(t.name, 0)):
-        buffer = WorkspaceBuffer(nonunit(t.dims), t.dtype, t.rows, t.copies, t.least)
+        dims, over = nonunit(t.dims), nonunit(t.over)
+        buffer = WorkspaceBuffer(dims, t.dtype, t.rows, t.copies, t.least, over)
         begin = first.get(t.name, 0)
         pool = pools.setdefault(buffer, _Pool())
         # Private results of parts are read behind the loop, when other workers may have gone on.

@@ -275,6 +275,7 @@ class KernelTexts:
         for t in self._program.temporaries:
             if t.name in used:
                 dims = self._dims.get(t.name, t.dims)
+                dims += (f"min(1, {size(t.over)})",) if t.over else ()
                 out.append(DeviceMemory(t.name, t.dtype, dims, Role.TEMPORARY))
         out += [
             DeviceMemory(name, dtype, ("1",), Role.TEMPORARY)

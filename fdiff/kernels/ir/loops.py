@@ -306,7 +306,8 @@ def map_nests(item: T, change: Callable[[Nest], Nest]) -> T:
 class Temporary(NamedTuple):
     """Memory of the kernel itself. An axis called `BLOCK` has `tile_height(rows, least)` entries.
 
-    There is one for each thread, or for each part of a parallel loop, if `copies` says so.
+    There is one for each thread, or for each part of a parallel loop, if `copies` says so. What is
+    stored for a part of the loops over the axes `over` takes no memory if one of these is empty.
     """
 
     name: str
@@ -315,6 +316,7 @@ class Temporary(NamedTuple):
     rows: tuple[Dims, ...] = ()
     copies: str = ""
     least: int = 0
+    over: Dims = ()
 
 
 class Output(NamedTuple):

@@ -70,7 +70,10 @@ class Checks:
         self.law(len(set(names)) == len(names), "memory is declared twice: {}", names)
         self.memory = given | dict(own)
         self.written: set[str] = set(given)
-        self.kinds = DtypeInference({f"x{k}": p.dtype for k, p in enumerate(inputs) if not p.dims})
+        numbers = {f"x{k}": p.dtype for k, p in enumerate(inputs) if not p.dims}
+        table = [op for op in graph.ops if op.kind is Kind.VALUE and op.text[0] in "mf"]
+        numbers |= {op.text: op.dtype for op in table}
+        self.kinds = DtypeInference(numbers)
         self.names = {*self.kinds.known, *_parameters(graph)}  # what can be read here
         self.declared = dict(program.locals)
 

@@ -40,7 +40,7 @@ def memory_of_calls(plan: Plan) -> Iterator[Temporary]:
             assert op.routine is not None
             matrix = plan.ops[op.args[0]]
             dtype = op.routine.scratch_dtype or matrix.dtype
-            yield Temporary(name, dtype, matrix.dims[-2:])
+            yield Temporary(name, dtype, matrix.dims[-2:], over=matrix.dims[:-2])
         if op.kind.is_routine and len(op.shapes) > 1:
             used = _used_results(plan, i)
             for k in range(len(op.shapes)):

@@ -179,8 +179,9 @@ class _Pieces(SeparableStatements):
         )  # fmt: skip
         for name in spilled:
             waiting = self._spill_access(name)
+            over = self.nest.domain[:1] if len(waiting.dims) > 1 else ()
             self.spill_buffers.append(
-                Temporary(waiting.buffer.name, self.dtypes[name], waiting.dims)
+                Temporary(waiting.buffer.name, self.dtypes[name], waiting.dims, over=over)
             )
         return [self._piece(begin, end, spilled) for begin, end in pairwise(bounds)]
 

@@ -166,6 +166,7 @@ def _as_large_as_a_tile(
     for t in temporaries:
         if t.name in tile_local:
             dims = tuple(BLOCK if k == tile_local[t.name] else d for k, d in enumerate(t.dims))
-            yield t._replace(dims=dims, rows=rows, least=least)
+            over = (t.dims[tile_local[t.name]],)
+            yield t._replace(dims=dims, rows=rows, least=least, over=over)
         else:
             yield t
