@@ -9,9 +9,10 @@ from itertools import count
 from time import monotonic, sleep
 from typing import Any
 from uuid import uuid4
-from weakref import WeakSet
 
+from ..bounded_cache import WeakKeys
 from ..errors import UNNAMED, InputError, WorkerError, failure, message
+from ..process.forking import no_fork
 
 _process, _numbers = uuid4().hex[:12], count()
 
@@ -23,15 +24,16 @@ def new_token() -> str:
 
 LOOK = 1.0  # seconds between two looks at a cluster that takes long
 ALONE = 20.0  # seconds without a worker, or a scheduler, after which a call gives up
-_checked: WeakSet[Any] = WeakSet()
+_checked = WeakKeys[Any, bool]()  # clients
 RETRIES = 4  # times that one call makes data again which died with its worker
 FAILED = ("cancelled", "lost", "error")  # states of Futures
 _LOST = ("CancelledError", "FutureCancelledError", "FuturesCancelledError", "TimeoutError")
 
 
-def dask_distributed() -> Any:
-    """The package of Dask, which is imported by those who have a cluster."""
-    return import_module("distributed")
+def dask_module(name: str) -> Any:
+    """A module of Dask, which is imported by those who have a cluster."""
+    with no_fork:
+        return import_module(name)
 
 
 def current_client() -> Any:
@@ -58,7 +60,7 @@ def usable_client(client: Any, call: str) -> None:
 
 def check_versions(client: Any, call: str) -> None:
     """Refuse workers with other versions than this process has; once for each client."""
-    if client in _checked:
+    if _checked.get(client):
         return
     way = "Install one version on all of them: others may round differently."
     for address, there in client.run(versions, on_error="return").items():
@@ -69,7 +71,7 @@ def check_versions(client: Any, call: str) -> None:
             if there[name] != version:
                 fact = f"worker {address} has {name} {there[name]}, and this process has {version}."
                 raise failure(InputError, call, fact, way)
-    _checked.add(client)
+    _checked[client] = True
 
 
 def versions() -> dict[str, str]:
@@ -89,7 +91,7 @@ def workers_of(client: Any) -> list[str]:
 
 def wait_for(client: Any, futures: Sequence[Any], look: Callable[[], object] = bool) -> None:
     """Wait until tasks are done, and `look` each second; an error where nobody works on them."""
-    wait, alone = dask_distributed().wait, 0.0
+    wait, alone = dask_module("distributed").wait, 0.0
     while True:
         try:
             with client.as_current():  # it need not be the default one

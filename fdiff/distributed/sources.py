@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from importlib import import_module
 from typing import Any
 
 import fdiff.intact_numpy as np
 
 from ..errors import InputError, failure
+from .cluster import dask_module
 from .sending import message_of
 from .tasks import entry, joined
 
@@ -94,7 +94,7 @@ def _blocks(arrays: Sequence[Any]) -> list[Source]:
 
 def dask_arrays(groups: Sequence[Any], known: Sequence[Any] | None) -> Any:
     """Partitions as chunks of rows; `known` tells shapes and dtypes of what lies on workers."""
-    da, delayed = import_module("dask.array"), import_module("dask").delayed
+    da, delayed = dask_module("dask.array"), dask_module("dask").delayed
     columns = list[list[Any]]()
     for g, group in enumerate(groups):
         for p, part in enumerate(group if known is None else known[g]):
@@ -112,5 +112,5 @@ def _few(sizes: Sequence[float]) -> str:
 
 
 def _together(columns: Sequence[Any]) -> list[Source]:
-    together = import_module("dask").delayed(joined, pure=False)
+    together = dask_module("dask").delayed(joined, pure=False)
     return [together(*blocks) for blocks in zip(*columns, strict=True)]

@@ -16,7 +16,7 @@ import fdiff.intact_numpy as np
 from ..bounded_cache import keep_recent
 from ..errors import UNNAMED, InputError, WorkerError
 from ..errors import message as worded
-from .cluster import dask_distributed
+from .cluster import dask_module
 from .evaluation import (
     CallConditions,
     Failure,
@@ -192,7 +192,7 @@ def _evaluated(
                     parts,
                     job.total,
                     job.conditions,
-                    dask_distributed().get_worker().state.nthreads,
+                    dask_module("distributed").get_worker().state.nthreads,
                 )
                 for number, result in results:
                     if isinstance(result, Failure):
@@ -238,7 +238,7 @@ class _Reports:
     def one_more(self) -> None:
         self.done += 1
         if monotonic() - self.last > SECONDS:
-            dask_distributed().get_worker().log_event(
+            dask_module("distributed").get_worker().log_event(
                 EVENTS, {"token": self.token, "done": self.done}
             )
             self.done, self.last = 0, monotonic()

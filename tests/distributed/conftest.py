@@ -6,8 +6,8 @@ import pytest
 
 
 @pytest.fixture(scope="session")
-def client():
-    """A client of Dask's; tests that need one are skipped where it is not installed."""
+def session_client():
+    """A client that is not the default one: other tests in this process have no cluster."""
     pytest.importorskip("distributed.client")  # `distributed` alone may be this folder
     import distributed
 
@@ -18,5 +18,12 @@ def client():
         dashboard_address=":0",
         silence_logs=logging.CRITICAL,
     )
-    with cluster, distributed.Client(cluster) as client:
+    with cluster, distributed.Client(cluster, set_as_default=False) as client:
         yield client
+
+
+@pytest.fixture
+def client(session_client):
+    """The current client of Dask's; tests that need one are skipped where it is not installed."""
+    with session_client.as_current():
+        yield session_client

@@ -8,6 +8,7 @@ import pytest
 from summed_data import PARTS, W, here, loss
 
 import fdiff
+from fdiff.bounded_cache import WeakKeys
 from fdiff.distributed import cluster, map_over, partitions, sum_over
 from fdiff.errors import FdiffError, InputError
 
@@ -105,7 +106,7 @@ def test_dask_arrays_that_do_not_fit():
 
 
 def test_versions_that_differ(client, monkeypatch):
-    monkeypatch.setattr(cluster, "_checked", set())
+    monkeypatch.setattr(cluster, "_checked", WeakKeys())
     monkeypatch.setattr(fdiff, "__version__", "0.0.1")
     with pytest.raises(InputError, match=r"has fdiff 0.2\.\S+, and this process has 0.0.1"):
         partitions(PARTS, client)

@@ -44,7 +44,7 @@ def test_completion_shows_public_names_alone(module):
 
 
 MODULES = {
-    "fdiff": ("autograd", "errors", "functional", "optimize", "profiler"),
+    "fdiff": ("autograd", "distributed", "errors", "functional", "optimize", "profiler"),
     "fdiff.autograd": (
         *("anomaly_mode", "forward_ad", "function", "functional", "grad_mode", "gradcheck"),
         *("graph", "profiler", "variable"),

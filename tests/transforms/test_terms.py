@@ -365,7 +365,7 @@ def test_what_has_no_structure_is_dense_up_to_a_size(monkeypatch):
     close(result.toarray(), dense(tape, [x], 0, 0))
     monkeypatch.setattr(sparse_tapes, "DENSE", 24)
     with pytest.raises(
-        sparse_tapes.StructureError, match=r"`gather` cannot be told.*5 x 5 entries"
+        sparse_tapes.StructureError, match=r"`gather` has no known structure.*5 x 5 entries"
     ) as error:
         blocks(tape, [x], 0, mode="forward")
     assert "test_terms.py" in str(error.value)
