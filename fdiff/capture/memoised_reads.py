@@ -13,10 +13,11 @@ from typing import cast
 
 import fdiff.intact_numpy as np
 
+from .conditions import identifier, is_data
 from .memoised_values import (
     ITEM,
     MemoisedValue,
-    compared_numbers,
+    code_of,
     fits_within,
     names_in,
     parts_of,
@@ -24,11 +25,13 @@ from .memoised_values import (
     stored_names,
 )
 from .proxy_context import label
+from .symbolic_numbers import SymbolicNumber
 from .user_objects import UserObjects
 from .writes import Places
 
 _ITEMS = {ITEM}
 _MOST_METHODS = 64
+_WITHOUT_ITEMS = (tuple, str, int, float, complex, np.generic)  # that code could store
 
 
 def _as_it_is(value: object) -> object:
@@ -101,23 +104,23 @@ class MemoisedReads:
     def __iter__(self) -> Iterator[MemoisedValue]:
         names = self.names()
         for place, name, put, now in (*self._places.read(), *self._user_objects.read()):
-            own = self._originals.get(id(put), (put,))[0]
+            own = self._own(put)
             if name in names or (ITEM in names and isinstance(own, np.ndarray)):
                 yield MemoisedValue(place, put, own, own, now)
         yield from self._inside()
 
-    def _inside(self) -> Iterator[MemoisedValue]:
-        """What lies in containers and objects that the code stores, or stores items of.
+    def _own(self, put: object) -> object:
+        """The user's own value behind what the run found."""
+        if isinstance(put, SymbolicNumber):
+            return put.value
+        return self._originals.get(id(put), (put,))[0]
 
-        But for numbers that the code itself compares with, as in ``x[0] == 1``.
-        """
+    def _inside(self) -> Iterator[MemoisedValue]:
+        """What lies in containers and objects that the code stores, or stores items of."""
         proxies = {id(real): proxy for real, proxy in self._originals.values()}
-        literals = frozenset[object]().union(*map(compared_numbers, self._codes))
         for place, held, now in self._containers():
             for part in parts_of(held):
-                if isinstance(part, float) and part in literals:
-                    continue
-                own = self._originals.get(id(part), (part,))[0]
+                own = self._own(part)
                 again = functools.partial(stored_again, now, own)
                 yield MemoisedValue(place, proxies.get(id(own), part), own, own, again)
 
@@ -125,8 +128,8 @@ class MemoisedReads:
         """Containers in such places: how the user names them, and what gives what is there now."""
         names, places = self.names() | self.appended(), self._places
         for place, name, put, now in (*places.read(), *self._user_objects.read()):
-            own = self._originals.get(id(put), (put,))[0]
-            if name in names or (ITEM in names and not isinstance(own, tuple)):
+            own = self._own(put)
+            if name in names or (ITEM in names and not isinstance(own, _WITHOUT_ITEMS)):
                 yield place, own, now
         held = [(x.real, x.where) for x in (*places.lists, *places.copies)] + places.shared
         for value, where in held:
@@ -135,6 +138,20 @@ class MemoisedReads:
             elif (own := _attributes(value)) is not None:
                 for key in [*names & own.keys()]:
                     yield f"{label(where)}.{key}", own[key], functools.partial(own.get, key)
+
+    def data(self) -> Iterator[tuple[str, CodeType | None]]:
+        """Variables and attributes that the run has read; with the code of functions."""
+        read = [
+            (identifier(place) if name == ITEM else name, put)
+            for place, name, put, _ in (*self._places.read(), *self._user_objects.read())
+        ]
+        for held, _ in self._places.shared:
+            bases = [vars(base) for base in type(held).__mro__[:-1]]
+            read += [item for space in (*bases, _attributes(held) or {}) for item in space.items()]
+        for name, value in read:
+            code = code_of(value)
+            if code is not None or is_data(value):
+                yield name, code
 
     def keys(self, fits: Callable[[object], bool]) -> Iterator[MemoisedValue]:
         """Items of dicts without a proxy whose key `fits`, or an item of whose key does."""

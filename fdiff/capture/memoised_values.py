@@ -6,7 +6,6 @@ import dis
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import pairwise
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple, cast
 
@@ -87,15 +86,6 @@ def names_in(code: CodeType) -> NamesInCode:
     return NamesInCode(frozenset(stored), frozenset(rewritten), frozenset(appended))
 
 
-@lru_cache(maxsize=4096)
-def compared_numbers(code: CodeType) -> frozenset[object]:
-    """Numbers that stand in the code, on the right of a comparison."""
-    steps = [*dis.get_instructions(code)]
-    pairs = pairwise(steps)
-    found = [a.argval for a, b in pairs if (a.opname, b.opname) == ("LOAD_CONST", "COMPARE_OP")]
-    return frozenset([one for one in found if type(one) in {int, float}])
-
-
 def stored_names(codes: Iterable[CodeType], spaces: Sequence[Mapping[str, object]]) -> set[str]:
     """Names that code stores into, or that functions do which it may call by a name in `spaces`."""
     names: set[str] = set()
@@ -105,7 +95,7 @@ def stored_names(codes: Iterable[CodeType], spaces: Sequence[Mapping[str, object
         if code.co_name in _MAKING:
             continue
         parts = [c for c in code.co_consts if isinstance(c, CodeType)]
-        called = [_code(space.get(name)) for name in code.co_names for space in spaces]
+        called = [code_of(space.get(name)) for name in code.co_names for space in spaces]
         names |= names_in(code).stored
         for other in (*parts, *called):
             if other is not None and other not in seen:
@@ -114,7 +104,7 @@ def stored_names(codes: Iterable[CodeType], spaces: Sequence[Mapping[str, object
     return names
 
 
-def _code(value: object) -> CodeType | None:
+def code_of(value: object) -> CodeType | None:
     """The code of a function, a method, or a property; None of anything else."""
     for name in ("__func__", "fget"):
         value = getattr(value, name, value)

@@ -31,16 +31,29 @@ def truth_if_not_memoised(trace: Recorder, node_id: int, root: Recorder) -> bool
     cone = _ancestors(trace, node_id)
     if cone is None or guards.active.isdisjoint(cone):
         return None
-    memoised = {i: place for i in cone if (place := _place(trace, root, i)) is not None}
-    hits = {i: place for i, place in memoised.items() if _is_hit(trace, i, cone)}
-    if not hits:
+    places = {i: found for i in cone if (found := _places(trace, root, i))}
+    hits = {i: found[0] for i, found in places.items() if _is_hit(trace, i, cone)}
+    if not hits or not _differs(trace, cone, hits):
         return None
-    on_hit, *misses = [_evaluate(trace, cone, hits, absent) for absent in (None, np.inf, -np.inf)]
-    if on_hit in misses:  # or it asks which is larger, as for the best value so far
+    for i in [*hits]:
+        node = trace.builder.nodes[i]
+        if node.primitive is CONSTANT:  # which may come from elsewhere
+            place = session.place_in_condition(places[i], np.asarray(node.value))
+            hits = {k: kept for k, kept in {**hits, i: place}.items() if kept is not None}
+    if not hits or not _differs(trace, cone, hits):
         return None
     for place in hits.values():
         session.assumed_missing(place)
-    return not on_hit
+    return not _evaluate(trace, cone, hits, None)
+
+
+def _differs(trace: Recorder, cone: list[int], hits: Collection[int]) -> bool:
+    """Whether a condition is another without the `hits`.
+
+    Not where it asks which is larger, as for the best value so far.
+    """
+    on_hit, *misses = [_evaluate(trace, cone, hits, absent) for absent in (None, np.inf, -np.inf)]
+    return on_hit not in misses
 
 
 def is_memoised_key(key: object, root: Recorder) -> bool:
@@ -70,21 +83,19 @@ def _ancestors(trace: Recorder, node_id: int) -> list[int] | None:
     return sorted(seen) if trace.guards.is_known(node_id) else None
 
 
-def _place(trace: Recorder, root: Recorder, node_id: int) -> MemoisedValue | None:
-    """Where `f` has memoised the captured array or the number that a node is; None if nowhere."""
+def _places(trace: Recorder, root: Recorder, node_id: int) -> list[MemoisedValue]:
+    """Where `f` has memoised the captured array, or may have the constant, that a node is."""
     node, session = trace.builder.nodes[node_id], root.session
     assert session is not None, "the caller has asked it before"
     if node.primitive is INPUT and node_id not in trace.guards.active:
         outer = trace.guards.given.get(node_id)
         if is_enclosing(outer) and outer.home.builder is root.builder:
             node_id = outer.id
-        return session.place_of_array(node_id)
+        place = session.place_of_array(node_id)
+        return [] if place is None else [place]
     if node.primitive is CONSTANT and node.type.floating:
-        value = np.asarray(node.value)
-        if value.size == 1 and (place := session.place_of_number(value.item())) is not None:
-            return place
-        return session.place_of_constant(value)
-    return None
+        return session.places_of_constant(np.asarray(node.value))
+    return []
 
 
 def _is_hit(trace: Recorder, node_id: int, cone: list[int]) -> bool:
