@@ -23,7 +23,8 @@ from .value_kinds import SCALARS, is_traced
 
 _PACKAGE = str(Path(__file__).parents[1])
 _PASSED_OVER = (_PACKAGE, str(Path(np.__file__).parent), "<__array_function__")
-_ASKS = re.compile(".*JUMP|TO_BOOL|UNARY_NOT|STORE_")  # for the truth of what was computed before
+# Steps that ask for the truth value of what was computed before, or store it.
+_ASKS = re.compile(".*JUMP|TO_BOOL|UNARY_NOT|STORE_(FAST|DEREF|GLOBAL|NAME)")
 _PLAIN = frozenset(("CACHE", "PRECALL", "NOP", "COPY", "EXTENDED_ARG"))
 _NUMBERS = frozenset(("LOAD_CONST", "LOAD_SMALL_INT"))
 _INDEXED = {"BINARY_SUBSCR": 1, "BINARY_SLICE": 2, "BUILD_SLICE": 3}  # by so many numbers

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import functools
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from types import CodeType, FunctionType
+from collections.abc import Callable, Iterator, Sequence
+from types import CodeType, FrameType, FunctionType
 from typing import cast
 
 import fdiff.intact_numpy as np
 
-from .conditions import identifier, is_data
+from .conditions import identifier, is_data, is_of_numpy, origins, with_functions
 from .memoised_values import (
     ITEM,
     MemoisedValue,
@@ -31,6 +31,7 @@ from .writes import Places
 
 _ITEMS = {ITEM}
 _MOST_METHODS = 64
+_ROOT = "watched_run"  # the function that calls the private copy, in `fdiff.dispatch`
 _WITHOUT_ITEMS = (tuple, str, int, float, complex, np.generic)  # that code could store
 
 
@@ -164,3 +165,38 @@ class MemoisedReads:
                         continue  # a container for what belongs to a key, no result
                     now = functools.partial(dict.get, items, key)
                     yield MemoisedValue(label((where, key)), None, value, value, now)
+
+
+def in_condition(
+    places: list[MemoisedValue],
+    array: np.ndarray,
+    reads: Sequence[MemoisedReads],
+    frame: FrameType,
+) -> tuple[MemoisedValue | None, bool]:
+    """The one of `places` from which the condition under way in `frame` has a constant.
+
+    And where that is none, whether the constant is sure to come from elsewhere.
+    """
+    read = [each for one in reads for each in one.data()]
+    functions = {name: code for name, code in read if code is not None}
+    of = with_functions(origins(frame, _ROOT), functions)
+    named = [place for place in places if identifier(place.name) in of.names]
+    literal = array.size == 1 and array.item() in of.numbers
+    if named:
+        return (None if literal else named[0]), False
+    data = {name for name, _ in read}
+    return None, all(name in data or is_of_numpy(name) for name in of.outside)
+
+
+def is_handle(handle: object, value: object) -> bool:
+    """Whether a captured array stands for this value."""
+    return value is handle or (isinstance(value, SymbolicNumber) and value.is_entered(handle))
+
+
+def is_constant(array: np.ndarray, value: object) -> bool:
+    """Whether a constant of the tape may be this value."""
+    if isinstance(value, np.ndarray):
+        return np.array_equal(value, array)
+    value = value.value if isinstance(value, SymbolicNumber) else value
+    number = isinstance(value, int | float | complex | np.generic)
+    return number and array.size == 1 and bool(value == array.item())

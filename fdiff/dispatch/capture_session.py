@@ -21,10 +21,10 @@ import fdiff.intact_numpy as np
 from .. import kernels
 from ..capture import Capture, Dependencies
 from ..capture.class_proxies import getattr_static
-from ..capture.conditions import identifier, is_of_numpy, origins, with_functions
+from ..capture.memoised_reads import in_condition, is_constant, is_handle
 from ..capture.memoised_values import MemoisedValue, agree
 from ..capture.release import NoValueError
-from ..capture.symbolic_numbers import SymbolicNumber, plain_number
+from ..capture.symbolic_numbers import plain_number
 from ..capture.value_kinds import MISSING
 from ..device_arrays import CPU, DeviceArray
 from ..errors import FdiffError, LeakError, TraceError, failure, message
@@ -193,11 +193,11 @@ class CaptureSession:
     def place_of_array(self, node_id: int) -> MemoisedValue | None:
         """Where `f` keeps the captured array that a node stands for."""
         found = [handle for *_, handle in self.captured if handle.made == node_id]
-        return self._place(functools.partial(_is_handle, found[0])) if found else None
+        return self._place(functools.partial(is_handle, found[0])) if found else None
 
     def places_of_constant(self, array: np.ndarray) -> list[MemoisedValue]:
         """Where `f` keeps a number, or an array that it reads out of a container as it is."""
-        fits = functools.partial(_is_constant, array)
+        fits = functools.partial(is_constant, array)
         places = [kept for capture in self.running for kept in capture.memoised if fits(kept.put)]
         key = self._place_of_key(fits) if array.size == 1 else None
         return [*places, key] if key else places
@@ -206,16 +206,10 @@ class CaptureSession:
         self, places: list[MemoisedValue], array: np.ndarray
     ) -> MemoisedValue | None:
         """The place from which the condition under way has a constant; None if from elsewhere."""
-        read = [each for capture in self.running for each in capture.memoised.data()]
-        functions = {name: code for name, code in read if code is not None}
-        of = with_functions(origins(sys._getframe(1), "watched_run"), functions)
-        named = [place for place in places if identifier(place.name) in of.names]
-        literal = array.size == 1 and array.item() in of.numbers
-        if named and not literal:
-            return named[0]
-        data = {name for name, _ in read}
-        if not named and all(name in data or is_of_numpy(name) for name in of.outside):
-            return None
+        reads = [capture.memoised for capture in self.running]
+        named, elsewhere = in_condition(places, array, reads, sys._getframe(1))
+        if named is not None or elsewhere:
+            return named
         fact = (
             "`f` found its differentiated argument equal to a number that may be the one that an"
             f" earlier call kept in `{places[0].name}`."
@@ -279,20 +273,6 @@ class CaptureSession:
             " else leave the cache out."
         )
         return TraceError(message(self.trace.call, fact, way, line or user_line()))
-
-
-def _is_handle(handle: TracedArray, value: object) -> bool:
-    """Whether a captured array stands for this value."""
-    return value is handle or (isinstance(value, SymbolicNumber) and value.is_entered(handle))
-
-
-def _is_constant(array: np.ndarray, value: object) -> bool:
-    """Whether a constant of the tape may be this value."""
-    if isinstance(value, np.ndarray):
-        return np.array_equal(value, array)
-    value = value.value if isinstance(value, SymbolicNumber) else value
-    number = isinstance(value, int | float | complex | np.generic)
-    return number and array.size == 1 and bool(value == array.item())
 
 
 def _overlap(one: np.ndarray, other: np.ndarray) -> bool:
