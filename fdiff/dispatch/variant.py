@@ -34,6 +34,7 @@ from .arguments import (
     as_input,
     check_leaf,
     fixed,
+    immutable,
     is_direct,
     is_static,
     traceable,
@@ -360,7 +361,7 @@ def _reasons_to_retrace(
     reasons += [
         (f"a result of type {type(out).__name__}", None)
         for out in run.outs
-        if not (traceable(out) or fixed(out) or isinstance(out, type))
+        if not (traceable(out) or immutable(out))
     ]
     for _, reads in run.inner:
         reasons += zip(reads.opaque, reads.lines, strict=True)

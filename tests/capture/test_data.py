@@ -142,6 +142,23 @@ def test_what_stays_as_it_is_is_not_traced_again(name):
         assert traces(h, X, data) == traces(h, X, copy.deepcopy(data)) == 0
 
 
+@pytest.mark.filterwarnings("ignore::fdiff.errors.RetraceWarning")
+@pytest.mark.parametrize("name", [name for name in DATA if name != "masked"])  # no result
+def test_data_that_is_a_result_is_that_of_the_call(name):
+    """The result was what an earlier call with equal data had, which its owner may have changed."""
+    passed = fdiff.jit(lambda x, data: (np.sin(x), data))
+    captured = fdiff.value_and_grad(lambda x: (np.sum(np.sin(x)), own), has_aux=True)
+    fresh = fdiff.jit(lambda x: (np.sin(x), DATA[name]()[0]))
+    for _ in range(3):
+        own, use, change = DATA[name]()
+        result = fresh(X)[1]
+        np.testing.assert_array_equal(use(result), use(own))
+        assert captured(X)[0][1] is own
+        assert name == "recarray" or passed(X, own)[1] is own  # which is no argument
+        change(own)
+        change(result)
+
+
 def test_data_that_cannot_be_compared_says_so():
     lil = sp.lil_matrix(np.eye(3))
     with pytest.warns(RetraceWarning, match="attributes of the lil_matrix object"):
