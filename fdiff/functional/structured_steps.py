@@ -17,7 +17,7 @@ from ..dispatch.program import deriving
 from ..dispatch.tiered_execution import runner
 from ..dispatch.variant import Variant
 from ..tape import Tape
-from ..trace import Trace, TracedArray, constant_value, guarded_value, splice
+from ..trace import Trace, TracedArray, constant_value, derived_lines, guarded_value, splice
 from ..transforms.terms.declared_patterns import with_declared_calls
 from ..transforms.terms.dense_tapes import dense_tape
 from ..transforms.terms.frozen_values import Known
@@ -120,7 +120,12 @@ _structures: WeakValues[object, Structures] = WeakValues()
 
 
 def structures_of(tape: Tape, asked: Asked) -> Structures:
-    """The structures of a derivative, shared by all plans of an equal tape."""
+    """The structures of a derivative, shared by all plans of an equal tape.
+
+    Where lines are to name derivatives, those that were derived before have others.
+    """
+    if derived_lines.wanted.on:
+        return Structures(tape, asked)
     structures = _structures.get((tape, asked))
     if structures is None:
         structures = _structures[tape, asked] = Structures(tape, asked)

@@ -434,7 +434,7 @@ def _converted(x: np.dtype, *, dtype: np.dtype) -> np.dtype:
 # `convert` changes the dtype of the tangent with that of the value.
 where = elementwise(
     "where", "{1} if {0} else {2}", None, kind=Kind.SELECT, complex_formulas=(formulas.WHERE,), numpy=np.where, loop=_chosen,
-    sample=(truth, real, real), unit_slopes=True, rules=(_where_jvp, _where_vjp), rewrites=rewrites.WHERE,
+    sample=(truth, real, real), unit_slopes=True, rules=(_where_jvp, _where_vjp), rewrites=rewrites.WHERE, terms=terms.selected,
 )
 convert = elementwise(
     "convert", "{T}({0})", None, kind=Kind.CONVERT, complex_formulas=formulas.CONVERT,

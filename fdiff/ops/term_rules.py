@@ -37,14 +37,19 @@ FAR = 8  # a store into every n-th entry, n above this, leaves too many windows
 # --- ops that act entry by entry ---------------------------------------------------------------
 
 
-def entrywise(s: TermSweep, node: Node) -> list[LinearTerm]:
-    """The op on each coefficient, in the place of its operand; zeros in the place of others that move."""
+def entrywise(s: TermSweep, node: Node, *, cut: bool = False) -> list[LinearTerm]:
+    """The op on each coefficient, in the place of its operand; zeros in the place of others that move.
+
+    With `cut`, terms of sources that products are needed for are left out.
+    """
     moving = [k for k, a in enumerate(node.args) if s.moves(a)]
     numbers = all(s.constant(a) for k, a in enumerate(node.args) if k not in moving)
     terms = []
     for q in moving:
         a = node.args[q]
-        for term in s.terms_of(a) if numbers else s.eased(a):
+        for term in s.terms_of(a) if numbers or cut else s.eased(a):
+            if cut and s.multiplies(term):
+                continue
             t = widened(term, s.type(a).shape, node.type.shape)
             factor = s.lift(ones_like(t, s.type(a).dtype))
             ids = [
@@ -53,6 +58,30 @@ def entrywise(s: TermSweep, node: Node) -> list[LinearTerm]:
             ]
             terms.append(t._replace(coef=apply(node.primitive, *ids, **dict(node.params))))
     return terms
+
+
+def selected(s: TermSweep, node: Node) -> list[LinearTerm]:
+    """The op on each coefficient, or on the entries of a source: 0 times one that is infinite would be NaN."""
+    terms: list[LinearTerm] = []
+    for a in [a for a in node.args if s.moves(a)]:
+        behind = [widened(t, s.type(a).shape, node.type.shape) for t in s.terms_of(a) if s.multiplies(t)]
+        if behind:
+            lists = s.resolved(behind, node.type)
+            terms += s.cut([e._replace(values=_chosen(s, node, a, e)) for e in lists], node.type)
+    return terms + entrywise(s, node, cut=True)
+
+
+def _chosen(s: TermSweep, node: Node, arg: int, e: Entries) -> Any:
+    """The op on the values of entries of one operand."""
+    values: Any = np.ones(len(e.rows), s.type(arg).dtype) if e.values is None else e.values
+    ids = []
+    for b in node.args:
+        if b == arg or s.moves(b):
+            ids.append(s.lift(values if b == arg else np.zeros((), s.type(b).dtype)))
+        else:
+            flat: Any = np.reshape(np.broadcast_to(s.value(b), node.type.shape), (-1,))
+            ids.append(s.lift(flat[e.rows]))
+    return apply(node.primitive, *ids, **dict(node.params))
 
 
 def beside(s: TermSweep, arg: int, term: LinearTerm) -> TracedArray:

@@ -227,6 +227,10 @@ def same(got, expected, rtol=1e-12):
 
 
 V = np.array([1.0, -0.5, 2.0, 0.7])
+def by_entries(prepared):
+    return lambda x: prepared(x).toarray()
+
+
 FIRST = {
     "grad": lambda f: fdiff.grad(weighted(f)),
     "jacrev": fdiff.jacrev,
@@ -237,9 +241,12 @@ FIRST = {
     "grad of vmap": lambda f: fdiff.grad(
         lambda x: np.sum(fdiff.vmap(weighted(f))(np.stack([x, x[::-1]])))
     ),
+    "sparse forward": lambda f: by_entries(fdiff.jacobian(f, sparse=True, mode="forward")),
+    "sparse reverse": lambda f: by_entries(fdiff.jacobian(f, sparse=True, mode="reverse")),
 }
 SECOND = {
     "hessian": lambda f: fdiff.hessian(weighted(f)),
+    "sparse hessian": lambda f: by_entries(fdiff.hessian(weighted(f), sparse=True)),
     "hvp": lambda f: lambda x: fdiff.hvp(weighted(f), x, V)[1],
     "vhp": lambda f: lambda x: fdiff.vhp(weighted(f), x, V)[1],
     "jvp of vjp": lambda f: lambda x: fdiff.jvp(lambda x: fdiff.vjp(weighted(f), x)[1], x, V)[1],

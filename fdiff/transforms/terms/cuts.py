@@ -66,6 +66,13 @@ class Cuts:
         self.all.append(Cut(None, terms, type_.size, type_.dtype, line))
         return len(self.all) - 1
 
+    def multiplies(self, source: int) -> bool:
+        """Whether entries of a source are multiplied: the seed has none, and sums add theirs."""
+        if source == SEED:
+            return False
+        cut = self.all[source]
+        return cut.entries is not None or any(self.multiplies(t.source) for t, _ in cut.terms)
+
     def _needed(self, entries: Sequence[Entries]) -> list[int]:
         """The sources that entries lead to, the first first, as far as they are not resolved."""
         due = [e.source for e in entries]

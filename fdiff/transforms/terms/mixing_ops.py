@@ -46,7 +46,7 @@ def mixed(sweep: MixingSweep, node: Node) -> list[list[LinearTerm]]:
     """The terms of each output of a node."""
     terms_of_outputs: list[list[LinearTerm]] = [[] for _ in node.types]
     for q, a in enumerate(node.args):
-        if sweep.moves(a) and sweep.terms_of(a):
+        if sweep.moves(a) and sweep.terms_of(a) and sweep.type(a).size:
             more = _of_operand(sweep, node, q)
             terms_of_outputs = [
                 terms + further for terms, further in zip(terms_of_outputs, more, strict=True)

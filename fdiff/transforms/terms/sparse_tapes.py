@@ -176,9 +176,7 @@ class BlockDerivation:
             return [self._dense(sweep, node, o, i, shape)]
         if node not in sweep.terms:
             return []
-        type_ = sweep.type(node)
-        listed = sweep.listed(sweep.terms[node], type_)
-        entries = sweep.cuts.of_seed(listed, type_.size, type_.dtype)
+        entries = sweep.resolved(sweep.terms[node], sweep.type(node))
         return entries if self.mode == "forward" else transposed(entries)
 
     def _dense(

@@ -235,6 +235,12 @@ class LinearSweep:
             lists.append(Entries(flat[0], flat[1], values, t.source))
         return joined(lists, type_.dtype) if len(lists) > MANY else lists
 
+    def multiplies(self, term: LinearTerm) -> bool:
+        return self.cuts.multiplies(term.source)
+
+    def resolved(self, terms: Sequence[LinearTerm], type_: ArrayType) -> list[Entries]:
+        return self.cuts.of_seed(self.listed(terms, type_), type_.size, type_.dtype)
+
     def _flat(self, coef: TracedArray, domain: Shape) -> object:
         value = self.builder.nodes[coef.id].value
         if value is not None:
