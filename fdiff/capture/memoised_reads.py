@@ -52,6 +52,15 @@ def _methods(value: object) -> list[CodeType]:
     return codes if len(codes) <= _MOST_METHODS else []
 
 
+def _keys(place: str, items: dict[object, object]) -> Iterator[MemoisedValue]:
+    """What lies in a dict, each by what its key holds."""
+    for key in [*items]:
+        value, now = dict.__getitem__(items, key), functools.partial(dict.get, items, key)
+        for part in parts_of(key):
+            if part is not key or not isinstance(key, str):
+                yield MemoisedValue(f"{place}[{key!r}]", part, value, value, now)
+
+
 class MemoisedReads:
     """What one run has read in places that the code of the run stores into.
 
@@ -120,6 +129,8 @@ class MemoisedReads:
         """What lies in containers and objects that the code stores, or stores items of."""
         proxies = {id(real): proxy for real, proxy in self._originals.values()}
         for place, held, now in self._containers():
+            if isinstance(held, dict):
+                yield from _keys(place, cast("dict[object, object]", held))
             for part in parts_of(held):
                 own = self._own(part)
                 again = functools.partial(stored_again, now, own)

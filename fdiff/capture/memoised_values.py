@@ -25,7 +25,6 @@ _APPENDING = frozenset(("append", "appendleft", "clear", "extend", "extendleft",
 _MAKING = frozenset(("__init__", "__new__", "__post_init__", "__setstate__"))  # of new objects
 
 _NOT_DATA = (type, ModuleType, FunctionType, MethodType)
-_ENDS = 32  # of a long container, so many parts on each side are looked at
 RTOL = 1e-9  # between two computations of a value: tiers and NumPy add in different orders
 
 
@@ -119,7 +118,7 @@ def fits_within(key: object, fits: Callable[[object], bool]) -> bool:
 
 
 def parts_of(value: object, depth: int = 4) -> Iterator[object]:
-    """A value and what it holds, inside of one another too; of long containers, both ends."""
+    """A value and what it holds, inside of one another too."""
     yield value
     if depth == 0:
         return
@@ -132,8 +131,7 @@ def parts_of(value: object, depth: int = 4) -> Iterator[object]:
         items = vars(value).values()
     else:
         return
-    parts = [*items]
-    for part in parts if len(parts) <= 2 * _ENDS else parts[:_ENDS] + parts[-_ENDS:]:
+    for part in [*items]:
         yield from parts_of(part, depth - 1)
 
 

@@ -31,8 +31,8 @@ def truth_if_not_memoised(trace: Recorder, node_id: int, root: Recorder) -> bool
     cone = _ancestors(trace, node_id)
     if cone is None or guards.active.isdisjoint(cone):
         return None
-    places = {i: found for i in cone if (found := _places(trace, root, i))}
-    hits = {i: found[0] for i, found in places.items() if _is_hit(trace, i, cone)}
+    places = {i: found for i in _equal(trace, cone) if (found := _places(trace, root, i))}
+    hits = {i: found[0] for i, found in places.items()}
     if not hits or not _differs(trace, cone, hits):
         return None
     for i in [*hits]:
@@ -83,42 +83,56 @@ def _ancestors(trace: Recorder, node_id: int) -> list[int] | None:
     return sorted(seen) if trace.guards.is_known(node_id) else None
 
 
+def _may_be_memoised(trace: Recorder, node_id: int) -> bool:
+    """Whether a node is captured, or a constant of floating point."""
+    node = trace.builder.nodes[node_id]
+    if node.primitive is INPUT:
+        return node_id not in trace.guards.active
+    return node.primitive is CONSTANT and node.type.floating
+
+
 def _places(trace: Recorder, root: Recorder, node_id: int) -> list[MemoisedValue]:
     """Where `f` has memoised the captured array, or may have the constant, that a node is."""
     node, session = trace.builder.nodes[node_id], root.session
     assert session is not None, "the caller has asked it before"
-    if node.primitive is INPUT and node_id not in trace.guards.active:
+    if node.primitive is INPUT:
         outer = trace.guards.given.get(node_id)
         if is_enclosing(outer) and outer.home.builder is root.builder:
             node_id = outer.id
         place = session.place_of_array(node_id)
         return [] if place is None else [place]
-    if node.primitive is CONSTANT and node.type.floating:
-        return session.places_of_constant(np.asarray(node.value))
-    return []
+    return session.places_of_constant(np.asarray(node.value))
 
 
-def _is_hit(trace: Recorder, node_id: int, cone: list[int]) -> bool:
-    """Whether a node of `cone` that has a derivative equals the memoised one, in every entry.
+def _equal(trace: Recorder, cone: list[int]) -> list[int]:
+    """Nodes that may be memoised and equal one of `cone` that has a derivative, in every entry.
 
-    Or what is taken of that, such as a row.
+    Or of which something does that is taken of them, such as a row.
     """
     nodes, guards = trace.builder.nodes, trace.guards
-    parts = {node_id}
+    values = {
+        i: np.asarray(guards.value(i, "compared a value")) for i in cone if len(nodes[i].types) == 1
+    }
+    active = [value for i, value in values.items() if guards.is_active(i)]
+
+    def is_equal(value: np.ndarray) -> bool:
+        return any(a.shape == value.shape and bool((a == value).all()) for a in active)
+
+    return [
+        i
+        for i in cone
+        if _may_be_memoised(trace, i) and any(is_equal(values[k]) for k in _parts(trace, i, cone))
+    ]
+
+
+def _parts(trace: Recorder, node_id: int, cone: list[int]) -> set[int]:
+    """A node and those of `cone` that depend on it and have no derivative."""
+    nodes, parts = trace.builder.nodes, {node_id}
     for i in cone:
         floating = len(nodes[i].types) == 1 and nodes[i].type.floating
-        if floating and not parts.isdisjoint(nodes[i].args) and not guards.is_active(i):
+        if floating and not parts.isdisjoint(nodes[i].args) and not trace.guards.is_active(i):
             parts.add(i)
-    known = [
-        (guards.is_active(i), i in parts, np.asarray(guards.value(i, "compared a value")))
-        for i in cone
-        if len(nodes[i].types) == 1
-    ]
-    return any(
-        active and part and np.array_equal(value, memoised)
-        for active, _, value in known
-        for _, part, memoised in known
-    )
+    return parts
 
 
 def _evaluate(

@@ -175,3 +175,39 @@ def test_ordinary_branches_stay_so_where_the_argument_is_kept(condition):
                 found = fdiff.value_and_grad(f)(1.0)
                 np.testing.assert_allclose(found, (1.0, 4.0), err_msg=f"{lines}")
                 np.testing.assert_allclose(fdiff.grad(f)(2.0), 10.0)
+
+
+def in_list():
+    pairs = []
+
+    def f(x):
+        for kept, v in pairs:
+            if kept == x:
+                return v
+        pairs.append((x, x**3))
+        return pairs[-1][1]
+
+    return f
+
+
+def in_keys():
+    values = {}
+
+    def f(x):
+        for kept, v in values.items():
+            if kept == x:
+                return v
+        values[x] = x**3
+        return values[x]
+
+    return f
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("make", [in_list, in_keys])
+def test_all_that_was_kept_is_looked_at(make):
+    f = make()
+    for k in range(100):
+        f(float(k))
+    for x in [0.0, 50.0, 99.0]:
+        np.testing.assert_allclose(fdiff.value_and_grad(f)(x), (x**3, 3 * x**2))
