@@ -33,6 +33,7 @@ from ..dispatch.plans import (
 )
 from ..dispatch.program import deriving
 from ..dispatch.variant import Variant
+from ..process.forking import no_fork
 from ..process.progress import Stage
 from ..tape import Builder, Tape
 from ..trace.eager_trace import to_ordinary_tape
@@ -53,7 +54,9 @@ from .block_results import (
     nested_jacobian,
 )
 from .chunked_results import put_part, zeros_beside
+from .complex_rules import refuse_complex
 from .eager_results import DenseBlocks, hessian_values, jacobian_values
+from .input_checks import check_one_element, check_outputs, check_strict, check_strict_gradient
 from .jacobian_modes import pick_mode
 from .late_operators import late
 from .seeded_blocks import SeededBlock, column_blocks, row_blocks
@@ -62,6 +65,22 @@ if TYPE_CHECKING:
     from .structured_steps import StructuredSteps
 
 BUDGET = 256 * 2**20  # bytes of intermediate values that one pass of a dense derivative may hold
+
+
+def check_hessian(variant: Variant, name: str, *, strict: bool) -> None:
+    """Refuse functions that have no such second derivative."""
+    if name == "hessian":
+        check_outputs(variant, name)
+        refuse_complex(variant)
+    else:
+        check_one_element(variant, name)
+    if strict:
+        with no_fork:
+            from ..transforms.linearity import Dependence  # noqa: PLC0415 - strict=True alone needs it
+
+        check_strict(variant, each_pair=True)
+        slope = Dependence(gradient_tape(variant), variant.wrt)
+        check_strict_gradient(slope.differentiable, variant, name)
 
 
 class JacobianPlan(OperatorPlan):

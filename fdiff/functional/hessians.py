@@ -8,15 +8,14 @@ and which sparsity a dense Hessian uses is decided in `dense_plans`; the ways, i
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from itertools import product as product_of
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from ..device_arrays import DEVICES
 from ..dispatch.arguments import Function
-from ..dispatch.variant import Variant
 from ..errors import called
-from ..process.forking import no_fork
 from ..tracebacks import trim
 from .annotations import (
     A,
@@ -30,14 +29,7 @@ from .annotations import (
     ProductKeywords,
     R,
 )
-from .complex_rules import refuse_complex
-from .dense_plans import gradient_tape, hessian_plan
-from .input_checks import (
-    check_one_element,
-    check_outputs,
-    check_strict,
-    check_strict_gradient,
-)
+from .dense_plans import check_hessian, hessian_plan
 from .invocation import Operator
 from .jacobians import dense
 from .late_operators import of_sparse
@@ -47,22 +39,6 @@ from .products import HvpPlan, product, refused
 
 if TYPE_CHECKING:
     from .prepared import Blocks, Hvp
-
-
-def check_hessian(variant: Variant, name: str, *, strict: bool) -> None:
-    """Refuse functions that have no such second derivative."""
-    if name == "hessian":
-        check_outputs(variant, name)
-        refuse_complex(variant)
-    else:
-        check_one_element(variant, name)
-    if strict:
-        with no_fork:
-            from ..transforms.linearity import Dependence  # noqa: PLC0415 - strict=True alone needs it
-
-        check_strict(variant, each_pair=True)
-        slope = Dependence(gradient_tape(variant), variant.wrt)
-        check_strict_gradient(slope.differentiable, variant, name)
 
 
 @overload
@@ -384,6 +360,21 @@ def _operator(
     return Operator(hessian, settings, plan, partial(check_hessian, strict=not loose))
 
 
+@dataclass(frozen=True)
+class WithValue:
+    """A product as calls at a point give it: its prepared functions return the value, too."""
+
+    function: Function
+
+    @property
+    def __name__(self) -> str:
+        return self.function.__name__
+
+    def __call__(self, f: Function, *, strict: bool, device: str, argnums: object) -> object:
+        operators = _HVP if self.function is hvp else _VHP
+        return product(operators[strict, True, device], f, LEFT_OUT, None, argnums)
+
+
 def _products(function: Function) -> dict[tuple[bool, bool, str], Operator]:
     """A product by whether it is strict, whether it gives the value too, and the device."""
     found: dict[tuple[bool, bool, str], Operator] = {}
@@ -391,7 +382,8 @@ def _products(function: Function) -> dict[tuple[bool, bool, str], Operator]:
         plan = partial(HvpPlan, name=function.__name__, value=value)
         settings: dict[str, object] = {"strict": strict, "device": device}
         check = partial(check_hessian, strict=strict)
-        found[strict, value, device] = Operator(function, settings, plan, check)
+        maker = WithValue(function) if value else function
+        found[strict, value, device] = Operator(maker, settings, plan, check)
     return found
 
 

@@ -306,7 +306,7 @@ def immediate_call(
     No fast path was known; the next call may have one.
     """
     check_callable(f, operator.name)
-    if (found := total_at(f, operator.name, operator.origin, inputs, vectors)) is not None:
+    if (found := total_at(f, operator.origin, inputs, vectors)) is not None:
         return found[0]
 
     def again(inputs: object, *vectors: object) -> object:

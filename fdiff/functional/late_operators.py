@@ -28,13 +28,10 @@ def of_partitions(f: object, origin: object) -> Any:
 
 
 def total_at(
-    f: object, name: str, origin: Callable[[Any], object], inputs: Any, vectors: Sequence[object]
+    f: object, origin: Callable[[Any], object], inputs: Any, vectors: Sequence[object]
 ) -> tuple[object] | None:
-    """What an operator that is given the point gives for a sum over partitions.
-
-    None for those that give the value, too, where it is left out without the point.
-    """
-    if "over_partitions" not in HOOKS or name in {"hvp", "vhp"}:
+    """What an operator that is given the point gives for a sum over partitions; else None."""
+    if "over_partitions" not in HOOKS:
         return None
     several = isinstance(inputs, tuple)
     total = of_partitions(f, origin(tuple(range(len(inputs))) if several else 0))

@@ -14,7 +14,8 @@ from ..dispatch.program import MOST, Program, program_of
 from ..errors import InputError, called, choice, failure, flag, shown
 from ..tree import flatten
 from .complex_rules import check_choice
-from .hessians import check_hessian, hessian
+from .dense_plans import check_hessian
+from .hessians import hessian
 from .invocation import Call, Check, Operator, immediate_call, no_vectors, prepared_function
 from .jacobians import check_jacobian, jacobian
 from .options import LEFT_OUT, check_argnums, check_callable, check_device, check_mode

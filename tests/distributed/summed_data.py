@@ -29,7 +29,9 @@ def here(parts):
 
 def leaves(result):
     """The arrays of a result."""
-    return [*map(np.asarray, result)] if isinstance(result, tuple) else [np.asarray(result)]
+    if isinstance(result, tuple):
+        return [leaf for part in result for leaf in leaves(part)]
+    return [np.asarray(result)]
 
 
 def bits(result):

@@ -12,7 +12,7 @@ import fdiff
 from fdiff.distributed import calls, partitions, sum_over
 from fdiff.distributed.ordered_sum import OrderedSum
 from fdiff.distributed.sums import SumOver
-from fdiff.errors import InputError
+from fdiff.errors import InputError, VectorError
 
 V = np.ones(D)
 # Each operator with the parameters after the function.
@@ -112,11 +112,35 @@ def test_a_function_with_a_sum_in_it_on_a_cluster(client):
     close(fdiff.hessian(f)(W), fdiff.hessian(g)(W))
 
 
+@pytest.mark.parametrize("product", [fdiff.hvp, fdiff.vhp])
+def test_a_value_with_a_product_is_one_pass(product, passes):
+    shifted = lambda w, b, X, y: loss(w, X, y) * b**2
+    total, whole = sum_over(shifted, here(PARTS)), lambda w, b: shifted(w, b, X, Y)
+    point, vectors = (W, 2.0), (V, 0.5)
+    found = product(total, point, vectors)
+    assert len(passes) == 1
+    close(found, product(whole, point, vectors))
+    one = product(sum_over(loss, here(PARTS)), W, V)
+    assert len(passes) == 2
+    close(one, product(lambda w: loss(w, X, Y), W, V))
+    inside = lambda f: lambda w: np.sum(product(f, w, V)[1] ** 2) + product(f, w, V)[0]
+    close(
+        fdiff.grad(inside(sum_over(loss, here(PARTS))))(W),
+        fdiff.grad(inside(lambda w: loss(w, X, Y)))(W),
+    )
+    with pytest.raises(VectorError, match="v has invalid size"):
+        product(total, point, (V[1:], 0.5))
+
+
+def test_a_value_with_a_product_on_a_cluster(client):
+    found = fdiff.hvp(sum_over(loss, partitions(PARTS, client)), W, V)
+    assert bits(found) == bits(fdiff.hvp(sum_over(loss, here(PARTS)), W, V))
+
+
 def test_immediate_and_nested_operators():
     total = sum_over(loss, here(PARTS))
     f = lambda w: loss(w, X, Y)
     close(fdiff.hessian(total, W), fdiff.hessian(f, W))
-    close(fdiff.hvp(total, W, V)[1], fdiff.hvp(f, W, V)[1])
     close(fdiff.jacobian(fdiff.grad(total))(W), fdiff.hessian(f)(W))
     third = fdiff.jvp(fdiff.jit(fdiff.hessian(total)), W, V)[1]
     close(third, fdiff.jvp(fdiff.hessian(f), W, V)[1])
