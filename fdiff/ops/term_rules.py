@@ -73,7 +73,8 @@ def selected(s: TermSweep, node: Node) -> list[LinearTerm]:
 
 def _chosen(s: TermSweep, node: Node, arg: int, e: Entries) -> Any:
     """The op on the values of entries of one operand."""
-    values: Any = np.ones(len(e.rows), s.type(arg).dtype) if e.values is None else e.values
+    dtype = s.type(arg).dtype
+    values: Any = np.ones(len(e.rows), dtype) if e.values is None else e.values.astype(dtype, copy=False)
     ids = []
     for b in node.args:
         if b == arg or s.moves(b):

@@ -11,6 +11,7 @@ child, which waits for it for ever. So whatever takes such locks is done inside 
 from __future__ import annotations
 
 import gc
+import importlib._bootstrap
 import inspect
 import os
 import sys
@@ -25,7 +26,6 @@ from types import FrameType
 PATIENCE = 60.0
 STANDSTILL = 10.0
 POLL = 0.0005
-_IMPORTLIB = "<frozen importlib._bootstrap>"
 _NEEDED = frozenset(["fdiff", "llvmlite", "numpy", "scipy"])
 _PROCESS = os.getpid()
 # Frames that may be left, and run again.
@@ -246,21 +246,21 @@ class NoFork:
 
 
 def _importers() -> dict[int, tuple[int, int]]:
-    """The other threads that import fdiff itself, or what it needs, and where each of them is."""
-    found: dict[int, tuple[int, int]] = {}
-    frames = frames_of_threads()
-    frames.pop(threading.get_ident(), None)  # in a local variable it would keep itself alive
-    for thread, top in frames.items():
-        frame: FrameType | None = top
-        while frame is not None:
-            code = frame.f_code
-            if code.co_name == "_find_and_load" and code.co_filename == _IMPORTLIB:
-                name = frame.f_locals.get("name", "")
-                if name.partition(".")[0] in _NEEDED:
-                    found[thread] = id(top), top.f_lasti
-                    break
-            frame = frame.f_back
-    return found
+    """The other threads that import fdiff itself, or what it needs, and where each of them is.
+
+    A thread has the lock of each module that it imports. Frames would tell, too; but Python 3.11
+    crashes where their callers are asked for while a collection of garbage calls Python code.
+    """
+    importing = set[int]()
+    for name, lock_of in importlib._bootstrap._module_locks.copy().items():  # type: ignore[attr-defined] - it has no stub
+        lock = lock_of()
+        if lock is not None and lock.owner is not None and name.partition(".")[0] in _NEEDED:
+            importing.add(lock.owner)
+    importing.discard(threading.get_ident())
+    if not importing:
+        return {}
+    tops = {thread: top for thread, top in frames_of_threads().items() if thread in importing}
+    return {thread: (id(top), top.f_lasti) for thread, top in tops.items()}
 
 
 def _finish_imports() -> bool:

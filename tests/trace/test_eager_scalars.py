@@ -287,16 +287,17 @@ def test_an_eager_call_leaves_no_garbage(derive):
 
 
 def test_a_trace_that_is_kept_leaves_no_garbage():
-    for _ in range(2):  # what is imported and learnt at the first time stays
+    counts = []
+    for _ in range(4):  # what is imported and learnt at the first time stays
         fdiff.cache_clear()
         gc.collect()
         gc.disable()
         try:
             fdiff.grad(conditional_put)(0.95)
-            found = gc.collect()
+            counts.append(gc.collect())
         finally:
             gc.enable()
-    assert found < 100
+    assert min(counts[1:]) < 100, counts  # other threads, which compile, leave some, too
 
 
 def test_values_that_outlive_an_eager_call_say_so():
