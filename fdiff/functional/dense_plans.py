@@ -44,7 +44,6 @@ from ..transforms.pipeline import (
     JACOBIAN,
     derive,
 )
-from ..transforms.terms.structures import Asked, SparseTape
 from .block_results import (
     Finish,
     block_type,
@@ -62,6 +61,7 @@ from .late_operators import late
 from .seeded_blocks import SeededBlock, column_blocks, row_blocks
 
 if TYPE_CHECKING:
+    from ..transforms.terms.structures import SparseTape
     from .structured_steps import StructuredSteps
 
 BUDGET = 256 * 2**20  # bytes of intermediate values that one pass of a dense derivative may hold
@@ -178,7 +178,7 @@ class JacobianPlan(OperatorPlan):
     @cached_property
     def structured(self) -> StructuredSteps:
         """The steps that give the blocks from terms, one for each structure."""
-        asked = Asked(
+        asked = late("structured_steps", "Asked")(
             tuple(self.variant.wrt),
             self.mode,
             hessian=self.order > 1,
