@@ -144,9 +144,9 @@ class ProxyClassState:
     def writes(self) -> list[tuple[str, object]]:
         """`(name, value)` of what the run stored, MISSING for what it deleted."""
         now = _dict(self.proxy_class)
-        found = [(n, now.get(n, MISSING)) for n in self.node.reads.keys() | self.put.keys()]
+        members = [(n, now.get(n, MISSING)) for n in self.node.reads.keys() | self.put.keys()]
         return [
-            (n, v) for n, v in found if v is not self.put.get(n, MISSING) and self._is_own(n, v)
+            (n, v) for n, v in members if v is not self.put.get(n, MISSING) and self._is_own(n, v)
         ]
 
     def _is_own(self, name: str, value: object) -> bool:

@@ -63,9 +63,9 @@ class BranchStability:
     def took(self, path: int, seconds: float) -> None:
         """An eager call took this path, in so many seconds."""
         self.seconds += seconds
-        known = path in self.recent
+        recurs = path in self.recent
         keep_recent(self.recent, path, None, WAYS)
-        if not known:
+        if not recurs:
             self.run = 0
             self.recurring.clear()
             return

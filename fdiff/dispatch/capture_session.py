@@ -192,8 +192,8 @@ class CaptureSession:
 
     def place_of_array(self, node_id: int) -> MemoisedValue | None:
         """Where `f` keeps the captured array that a node stands for."""
-        found = [handle for *_, handle in self.captured if handle.made == node_id]
-        return self._place(functools.partial(is_handle, found[0])) if found else None
+        handles = [handle for *_, handle in self.captured if handle.made == node_id]
+        return self._place(functools.partial(is_handle, handles[0])) if handles else None
 
     def places_of_constant(self, array: np.ndarray) -> list[MemoisedValue]:
         """Where `f` keeps a number, or an array that it reads out of a container as it is."""

@@ -76,8 +76,8 @@ class Pick(OwnsPrograms):
         self.__name__ = name_of(f)
 
     def __call__(self, *args: Any) -> Any:
-        found = self.f(*args)
-        return tuple([found[k] for k in self.results])
+        outputs = self.f(*args)
+        return tuple([outputs[k] for k in self.results])
 
 
 class First(Pick):
@@ -179,8 +179,8 @@ class Summand:
 
 def _evaluate(*args: np.ndarray, term: Summand) -> object:
     with suspended():  # a branch may need the value while a trace is under way
-        found = term.total.total([np.asarray(a)[()] for a in args], {})
-    outs = [np.asarray(x) for x in found]
+        totals = term.total.total([np.asarray(a)[()] for a in args], {})
+    outs = [np.asarray(x) for x in totals]
     types = tuple([type_of(x) for x in outs])
     if types != term.types:
         was, now = (", ".join(map(str, each)) for each in (term.types, types))
@@ -193,12 +193,12 @@ def _evaluate(*args: np.ndarray, term: Summand) -> object:
 
 def _jvp(dots: Sequence[Any], args: Sequence[object], outs: Any, *, term: Summand) -> list[object]:
     """One pass for all tangents; for that of a value whose gradient is there, none."""
-    found = _pushed(dots, args, term)
+    pushed = _pushed(dots, args, term)
     if term.slopes and all(dots[k] is ZERO or k in term.slopes for k in range(len(dots))):
         pairs = zip(term.slopes, outs[1:], strict=True)
         terms = [np.sum(slope * dots[k]) for k, slope in pairs if dots[k] is not ZERO]
-        found[0] = sum(terms[1:], terms[0])
-    return found
+        pushed[0] = sum(terms[1:], terms[0])
+    return pushed
 
 
 def _pushed(dots: Sequence[object], args: Sequence[object], term: Summand) -> list[object]:
@@ -206,8 +206,8 @@ def _pushed(dots: Sequence[object], args: Sequence[object], term: Summand) -> li
     results = term.floating()
     types = [term.types[k] for k in results]
     pushed = term.derived("jvp", moving, results, types, len(moving))
-    found = iter(_entered(pushed, [*args, *[dots[k] for k in moving]]))
-    return [next(found) if k in results else ZERO for k in range(len(term.types))]
+    tangents = iter(_entered(pushed, [*args, *[dots[k] for k in moving]]))
+    return [next(tangents) if k in results else ZERO for k in range(len(term.types))]
 
 
 def _vjp(bars: Sequence[object], args: Sequence[Any], outs: Any, *, term: Summand) -> list[object]:
@@ -218,24 +218,24 @@ def _vjp(bars: Sequence[object], args: Sequence[Any], outs: Any, *, term: Summan
     moving = tuple([k for k, x in enumerate(args) if x.type.floating])
     types = [args[k].type for k in moving]
     pulled = term.derived("vjp", moving, results, types, len(results))
-    found = iter(_entered(pulled, [*args, *[bars[k] for k in results]]))
-    return [next(found) if k in moving else ZERO for k in range(len(args))]
+    cotangents = iter(_entered(pulled, [*args, *[bars[k] for k in results]]))
+    return [next(cotangents) if k in moving else ZERO for k in range(len(args))]
 
 
 def _second(bars: Sequence[Any], args: Sequence[Any], outs: Any, term: Summand) -> list[object]:
     """Cotangents of a value and its gradient: the Hessian, which is symmetric, times theirs."""
     places = term.slopes
-    found: list[Any] = [ZERO] * len(args)
+    cotangents: list[Any] = [ZERO] * len(args)
     if bars[0] is not ZERO:
         for k, slope in zip(places, outs[1:], strict=True):
-            found[k] = bars[0] * slope
+            cotangents[k] = bars[0] * slope
     if any(bar is not ZERO for bar in bars[1:]):
         dots: list[object] = [ZERO] * len(args)
         for k, bar in zip(places, bars[1:], strict=True):
             dots[k] = bar
         for k, part in zip(places, _pushed(dots, args, term)[1:], strict=True):
-            found[k] = part if found[k] is ZERO else found[k] + part
-    return found
+            cotangents[k] = part if cotangents[k] is ZERO else cotangents[k] + part
+    return cotangents
 
 
 def _batch(
@@ -267,9 +267,9 @@ def enter(total: Total, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object
     function = Flat(total.f, spec, fixed, places)
     values = iter([h.home.guards.value(h.id, "sums over partitions") for h in handles])
     numbers = [np.asarray(next(values))[()] if k in places else x for k, x in enumerate(leaves)]
-    given: Any = unflatten(spec, numbers)
+    parameters: Any = unflatten(spec, numbers)
     with suspended():
-        first = total.total(*given, first=True)
+        first = total.total(*parameters, first=True)
     outs, out_spec = flatten(first)
     types = tuple([type_of(np.asarray(x)) for x in outs])
     term = Summand(total, function, types)

@@ -79,13 +79,13 @@ class Partitions:
             wait_for(self.client, sizes)
             return self.client.gather(sizes)
 
-        found = persistently(self.client, attempt, self.restorable, self._lost)
-        for *_, warned in found:
+        outcomes = persistently(self.client, attempt, self.restorable, self._lost)
+        for *_, warned in outcomes:
             give_warnings(warned)
-        failures = [failure for _, failure, _ in found if failure is not None]
+        failures = [failure for _, failure, _ in outcomes if failure is not None]
         if failures:
             raise min(failures, key=lambda f: f.number).error
-        self.nbytes = max(self.nbytes, sum(size for size, *_ in found))
+        self.nbytes = max(self.nbytes, sum(size for size, *_ in outcomes))
         self._asked = -math.inf
 
     def restorable(self) -> bool:
@@ -205,23 +205,23 @@ class SourcePartitions(Partitions):
         futures = iter(self.client.compute(delayed) if delayed else [])
         name = f"rows-{new_token()}"
         targets = self._targets(numbers)
-        found: list[Any] = []
+        groups: list[Any] = []
         for b in numbers:
-            given = [next(futures) if hasattr(s, "__dask_graph__") else s for s in sources[b]]
-            values = [k for k, s in enumerate(given) if isinstance(s, (tuple, list))]
+            ready = [next(futures) if hasattr(s, "__dask_graph__") else s for s in sources[b]]
+            values = [k for k, s in enumerate(ready) if isinstance(s, (tuple, list))]
             if values:
                 sent = self.client.scatter(
-                    [tuple(given[k]) for k in values],
+                    [tuple(ready[k]) for k in values],
                     hash=False,
                     workers=[targets[b]],
                     timeout=SECONDS,
                 )
                 for k, future in zip(values, sent, strict=True):
-                    given[k] = future
+                    ready[k] = future
             first = self.spans[b][0]
-            parts = loaders_sent(given)
-            found.append(self.client.submit(held, first, parts, key=(name, b), pure=False))
-        return found
+            parts = loaders_sent(ready)
+            groups.append(self.client.submit(held, first, parts, key=(name, b), pure=False))
+        return groups
 
     def _targets(self, numbers: Sequence[int]) -> dict[int, str]:
         """A worker for each group: neighbours side by side, as many on each."""
@@ -279,14 +279,14 @@ def partitions(data: object, client: object = None) -> Partitions:
     <2 partitions, in this process>
     """
     sources = sources_of(data)
-    found = SourcePartitions(sources)
+    rows = SourcePartitions(sources)
     client = current_client() if client is None else client
     if client is None:
-        return found
+        return rows
     usable_client(client, CALL)
     check_versions(client, CALL)
-    found.on(client, spans_of(len(sources), len(workers_of(client))))
-    return found
+    rows.on(client, spans_of(len(sources), len(workers_of(client))))
+    return rows
 
 
 def spans_of(count: int, workers: int) -> list[range]:

@@ -85,8 +85,8 @@ def _blocks(arrays: Sequence[Any]) -> list[Source]:
         if any(len(sizes) > 1 for sizes in a.chunks[1:]):
             fact = f"array {k} is cut along another axis than its rows."
             raise failure(InputError, CALL, fact, "Write `x.rechunk({1: -1})`.")
-        known = not any(map(math.isnan, (*rows, *a.chunks[0])))
-        if len(a.chunks[0]) != len(rows) or (known and a.chunks[0] != rows):
+        has_lengths = not any(map(math.isnan, (*rows, *a.chunks[0])))
+        if len(a.chunks[0]) != len(rows) or (has_lengths and a.chunks[0] != rows):
             fact = f"array {k} has rows in chunks of {_few(a.chunks[0])}, array 0 of {_few(rows)}."
             raise failure(InputError, CALL, fact, "Write `y.rechunk({0: x.chunks[0]})`.")
     return _together([a.to_delayed().ravel() for a in arrays])

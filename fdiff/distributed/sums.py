@@ -63,10 +63,10 @@ class SumOver(OwnsPrograms):
         """The sum at these parameters; or the `first` term alone."""
         for rows in self.many:
             rows.check_held(called(NAME, self.f))
-        given = tuple(args), kwargs
+        parameters = tuple(args), kwargs
         if self.many[0].client is None:
-            return self._here(given, 1 if first else len(self.many[0]))
-        call = ClusterCall(self.task_name, self.f, given, self.many)
+            return self._here(parameters, 1 if first else len(self.many[0]))
+        call = ClusterCall(self.task_name, self.f, parameters, self.many)
         if first:
             return call.first()
         total, self._fan_in = call.sum(self._fan_in)

@@ -67,14 +67,14 @@ class Outcome(NamedTuple):
 
 def held(first: int, parts: Sequence[object]) -> HeldGroup:
     """Hold partitions: arrays as they are, those of loaders loaded."""
-    found: list[object] = []
+    loaded: list[object] = []
     for number, part in enumerate(parts, first):
         try:
-            found.append(part.opened()() if isinstance(part, Message) else part)
+            loaded.append(part.opened()() if isinstance(part, Message) else part)
         except Exception as error:  # noqa: BLE001 - raised again where the call was made
             error.add_note(f"in the loader of partition {number}")
             return HeldGroup((), Failure(number, sendable(error)))
-    return HeldGroup(found)
+    return HeldGroup(loaded)
 
 
 def described(group: HeldGroup) -> tuple[int, Failure | None, Warned]:

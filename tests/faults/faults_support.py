@@ -4,6 +4,7 @@ import ctypes
 import gc
 import os
 import sys
+import threading
 from contextlib import contextmanager
 
 LONG = os.environ.get("FDIFF_FAULT_TESTS") == "1"
@@ -41,3 +42,17 @@ def collections_call_nothing():
         yield
     finally:
         gc.callbacks[:] = callbacks
+
+
+def run_in_threads(work, count):
+    """Run ``work(k)`` in so many threads at once, which take turns after each instruction."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=work, args=(k,)) for k in range(count)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)

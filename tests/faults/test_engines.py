@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
-from faults_support import LONG, memory_of
+from faults_support import LONG, memory_of, run_in_threads
 
 import fdiff
 from fdiff import kernels
@@ -154,39 +154,23 @@ def test_threads_that_compile_and_drop_kernels():
             except Exception as error:  # noqa: BLE001 - any is a failure
                 failures.append(f"{number}: {''.join(traceback.format_exception(error))}")
 
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        workers = [threading.Thread(target=work, args=(seed,)) for seed in range(threads)]
-        for worker in workers:
-            worker.start()
-        for worker in workers:
-            worker.join()
-    finally:
-        sys.setswitchinterval(interval)
+    run_in_threads(work, threads)
     assert not failures
     assert calls[0] > threads
 
 
 def test_threads_that_bind_a_stub_at_once_share_its_definition():
     """Builtins read the definition of their function: a dropped one ended the process."""
-    definitions, interval = [], sys.getswitchinterval()
-    barrier = threading.Barrier(4)
+    definitions, barrier = [], threading.Barrier(4)
 
-    def bind():
+    def bind(_):
         for address in range(1, 400):
             barrier.wait()
             definitions.append((address, id(stub_binding._method(address))))
 
-    sys.setswitchinterval(1e-6)
-    workers = [threading.Thread(target=bind) for _ in range(4)]
     try:
-        for worker in workers:
-            worker.start()
-        for worker in workers:
-            worker.join()
+        run_in_threads(bind, 4)
     finally:
-        sys.setswitchinterval(interval)
         for address in range(1, 400):
             stub_binding._methods.pop(address, None)
     assert len(definitions) == 4 * 399

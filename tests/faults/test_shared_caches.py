@@ -3,12 +3,10 @@
 import gc
 import random
 import re
-import sys
-import threading
 import time
 from pathlib import Path
 
-from faults_support import LONG
+from faults_support import LONG, run_in_threads
 
 import fdiff
 from fdiff.bounded_cache import WeakValues, drop_oldest, keep_recent
@@ -45,16 +43,7 @@ def test_threads_share_a_cache():
             except Exception as error:  # noqa: BLE001 - any is a failure
                 failures.append(repr(error))
 
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        workers = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
-        for worker in workers:
-            worker.start()
-        for worker in workers:
-            worker.join()
-    finally:
-        sys.setswitchinterval(interval)
+    run_in_threads(work, 4)
     assert not failures
     assert len(cache) <= 20
 

@@ -132,14 +132,14 @@ class StoredEntries:
         """The same of stores some of which are at index arrays."""
         last = np.full(self.tape.nodes[chain[0]].type.shape, -1, np.int32)
         counts: list[int] = []
-        known = True
+        has_places = True
         for k, i in enumerate(chain):
             place = self._place(i)
-            known = known and place is not None
+            has_places = has_places and place is not None
             place = ... if place is None else place
             counts.append(min(k - 1 - int(last[place].max(initial=-1)), MOST_COMPARED))
             last[place] = k
-        return counts, known and bool(np.all(last >= 0))
+        return counts, has_places and bool(np.all(last >= 0))
 
     def _place(self, i: int) -> Any:
         """The entries of a store as an index of NumPy; None if they are not constant."""
