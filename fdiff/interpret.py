@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import chain
 
 import fdiff.intact_numpy as np
 
@@ -32,7 +34,7 @@ class Interpreter:
             self._lay_out(tape)
 
     def _lay_out(self, tape: Tape) -> None:
-        dies = _last_uses(tape)
+        dies, stored_once = _last_uses(tape), _stored_once(tape)
         bound: dict[object, Callable[..., object]] = {}  # the same parameters are bound once
         for i, (primitive, args, params, _) in enumerate(tape.nodes):
             if primitive is INPUT:
@@ -41,6 +43,8 @@ class Interpreter:
             if primitive is CONSTANT:
                 self.constants.append((i, function(**dict(params))))
                 continue
+            if primitive.overwrite is not None and args[0] in stored_once:
+                function = primitive.overwrite
             if params:
                 key = function, id(params)
                 if (found := bound.get(key)) is None:
@@ -123,6 +127,12 @@ def _last_uses(tape: Tape) -> dict[int, tuple[int, ...]]:
         if a not in kept:
             dies[i] = (*dies.get(i, ()), a)
     return dies
+
+
+def _stored_once(tape: Tape) -> set[int]:
+    """The copies that stores have made and that one node alone reads: it may write to them."""
+    uses = Counter(chain(tape.outputs, *[node.args for node in tape.nodes]))
+    return {i for i, node in enumerate(tape.nodes) if node.primitive.overwrite and uses[i] == 1}
 
 
 def evaluate(tape: Tape, *arrays: np.ndarray) -> Sequence[object]:

@@ -158,6 +158,8 @@ class Primitive:
 
     - ``infer(*types, **params)`` gives the output types;
     - ``evaluate(*arrays, **params)`` is the reference, in NumPy (a tuple if several outputs);
+    - ``overwrite(*arrays, **params)`` is the same, of an op that stores entries into a copy of its
+      first argument, and stores them into the argument itself;
     - ``jvp(dots, args, outs, **params)`` gives one tangent per output, `dots` holding `ZERO`
       where an argument does not move;
     - ``vjp(bars, args, outs, **params)`` gives one cotangent per argument;
@@ -218,6 +220,7 @@ class Primitive:
     sparsity: Callable[..., Sequence[np.ndarray | None]] | None = None
     samples: tuple[Sample, ...] = field(default=())
     layout: LayoutRule = _C_ORDER
+    overwrite: Callable[..., object] | None = None
     refuses: bool = False  # it has a value, and an error in place of a derivative
     stops: bool = False  # the result counts as independent of the arguments
     transient: bool = (

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from tapes import floating, tape_of, values
 
+import fdiff
 from fdiff.arraytype import F4, F8, ArrayType
 from fdiff.errors import TapeError
+from fdiff.interpret import Interpreter, evaluate
 from fdiff.primitive import PRIMITIVES, ZERO, Zero, load_tables, register
 from fdiff.tape import INPUT, ITEM, Builder, Node, Tape, prune, rebuild, verify
 from fdiff.trace.template import fragment
@@ -21,6 +23,7 @@ from fdiff.user_lines import numbered
 VECTOR = ArrayType((3,), F8)
 load_tables("numpy.linalg")
 ADD, SIN, MUL, SUM, SLOGDET = (PRIMITIVES[n] for n in ("add", "sin", "multiply", "sum", "slogdet"))
+STORES = [PRIMITIVES[n].overwrite for n in ("update", "scatter_set")]
 x3 = np.array([0.3, 0.5, 0.7])
 
 
@@ -49,6 +52,45 @@ def test_equal_constants_are_one_and_unlike_ones_are_not():
         np.array(True),
     ]
     assert len({one, *(builder.constant(u) for u in unlike)}) == 7
+
+
+def stored_one_by_one(x):
+    a = np.zeros(4)
+    a[:2] = x[0]
+    a[1:] = x
+    a[np.array([0, 2])] = x[2]
+    return a, a.sum()
+
+
+def stored_and_read_before(x):
+    a = np.array(x)
+    a[0] = 1.0
+    before = a[:2]
+    b = a.copy()
+    b[1] = x[2]
+    a[0] = x[1]
+    return before, a, b, a[::-1]
+
+
+def stored_under_another_name(x):
+    a = np.zeros(3)
+    a[:] = x
+    b = np.array(a)
+    a[0] = 5.0
+    b[1] = a[2]
+    return a, b, a[1:] + b[:-1]
+
+
+@pytest.mark.parametrize(
+    ("f", "overwrites"),
+    [(stored_one_by_one, 2), (stored_and_read_before, 1), (stored_under_another_name, 0)],
+)
+def test_only_copies_that_nothing_else_reads_are_overwritten(f, overwrites):
+    tape = fdiff.make_tape(f, x3)
+    functions = [getattr(step[0], "func", step[0]) for step in Interpreter(tape).steps]
+    assert sum(function in STORES for function in functions) == overwrites
+    for out, plain in zip(evaluate(tape, x3), f(x3), strict=True):
+        np.testing.assert_array_equal(out, plain)
 
 
 def test_nan_constants_are_one():

@@ -44,8 +44,8 @@ class BytecodeTier:
     """
 
     __slots__ = (
-        "_background", "_calls", "_encoded_tape", "_executable", "_fastest", "interpreted",
-        "reason", "refused", "tape",
+        "_background", "_calls", "_encoded_tape", "_executable", "_fastest", "_price", "_priced_at",
+        "interpreted", "reason", "refused", "tape",
     )  # fmt: skip
 
     def __init__(self, tape: Tape) -> None:
@@ -57,6 +57,7 @@ class BytecodeTier:
         self._encoded_tape: BytecodeExecutable | None = None
         self._background = background.Task()  # if it fails, a call tries again and reports that
         self._fastest, self._calls = math.inf, 0
+        self._price, self._priced_at = 0.0, 0.0  # until it can run, and when to find that out again
 
     def choose(self, spent: float, *, forced: bool) -> BytecodeExecutable | None:
         """What runs the tape, once `spent` seconds have paid for it; None before."""
@@ -65,7 +66,7 @@ class BytecodeTier:
         if not forced and (self.refused or spent < ENCODE_SECONDS * len(self.tape)):
             return None
         if self._encoded_tape is not None and self._encoded_tape.superseded:
-            self._encoded_tape = None
+            self._encoded_tape, self._priced_at = None, 0.0
         if not forced and self._encoded_tape is None:
             import_waits = not encoder_loaded[0] and self._may_wait()
             if self._long() or import_waits:
@@ -85,7 +86,7 @@ class BytecodeTier:
         Where there is a background thread, no call waits. Elsewhere the tape itself must have
         spent a good part of the price: a short function is done before that.
         """
-        price = price_of(waiting)
+        price = self._price_of(waiting, spent)
         if price and self._may_wait():
             if waited[0] >= price * (EARLY if background.allowed() else 1.0):
                 self._background.start(self._make_interpreter, lambda: waited[0])
@@ -96,6 +97,14 @@ class BytecodeTier:
         if self._background.under_way:
             self.reason = "the bytecode interpreter is compiled in the background"
         return False
+
+    def _price_of(self, waiting: BytecodeExecutable, spent: float) -> float:
+        """The price, for which the disk is asked again once the tape has spent a quarter more."""
+        if waiting.loaded:
+            return 0.0
+        if spent >= self._priced_at:
+            self._price, self._priced_at = price_of(waiting), 1.25 * spent
+        return self._price
 
     def _make_interpreter(self) -> None:
         """Load the interpreter, or compile one for all tapes that wait for one by now."""

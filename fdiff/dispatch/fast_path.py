@@ -98,7 +98,7 @@ class FastPath(_Search):
 
     def __init__(self, program: Program, f: Function, *, out: bool = True) -> None:
         super().__init__()
-        self.writes_out = out and not _has_parameter(f, "out")
+        self.writes_out = out and not has_parameter(f, "out")
         self._program = program
         self._f = f
         self._latest: Builtin | None = None
@@ -217,7 +217,7 @@ def _point_spread(given: tuple[Any, ...]) -> tuple[tuple[object, ...], tuple[obj
     return tuple(given[0]), given[1:]
 
 
-def _has_parameter(f: Function, name: str) -> bool:
+def has_parameter(f: Function, name: str) -> bool:
     """Whether a Python function has a parameter of this name, or takes any."""
     code: CodeType | None = getattr(f, "__code__", None)
     if code is None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache, partial
-from inspect import signature
 from typing import Any, cast
 
 import fdiff.intact_numpy as np
 
 from ..dispatch.arguments import WAY_OUT, Argnums, Function
+from ..dispatch.fast_path import has_parameter
 from ..dispatch.program import MOST, Program, program_of
 from ..errors import InputError, called, choice, failure, flag, shown
 from ..tree import flatten
@@ -88,7 +88,7 @@ class SparseOperator(Operator):
 
 def _arranged(f: Function, operator: SparseOperator, *args: object, **kwargs: object) -> Call:
     """The arguments of a call, in which nothing asks for what a sparse result has not."""
-    out = "out" in kwargs and "out" not in signature(f).parameters
+    out = "out" in kwargs and not has_parameter(f, "out")
     if operator.part == "array":
         if out:
             fact = "a sparse array cannot be written to another array."

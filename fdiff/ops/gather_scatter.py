@@ -113,10 +113,9 @@ def _set_type(x: ArrayType, values: ArrayType, *indices: ArrayType) -> tuple[Arr
     return (x,)
 
 
-def _set(x: np.ndarray, values: np.ndarray, *indices: np.ndarray) -> np.ndarray:
-    out = np.array(x)
-    out[indices] = values
-    return out
+def _store(x: np.ndarray, values: np.ndarray, *indices: np.ndarray) -> np.ndarray:
+    x[indices] = values
+    return x
 
 
 def _set_transposes(bar: TracedArray, args: Args) -> list[object]:
@@ -155,8 +154,9 @@ def _set_batch(args: Args, mapped: Sequence[bool], size: int) -> list[object]:
 
 
 scatter_set = multilinear(
-    "scatter_set", _set_type, _set_transposes, ((0, 1),), evaluate=_set, batch=_set_batch, kernel=KernelRule(Kind.SCATTER_SET),
-    structural=True, selects=True, layout=LayoutRule("update"), provenance=through_scatter, terms=term_rules.scattered,
+    "scatter_set", _set_type, _set_transposes, ((0, 1),), evaluate=lambda x, *stored: _store(np.array(x), *stored),
+    batch=_set_batch, kernel=KernelRule(Kind.SCATTER_SET), structural=True, selects=True, layout=LayoutRule("update"),
+    overwrite=_store, provenance=through_scatter, terms=term_rules.scattered,
     samples=(
         Sample(lambda rng: (rng.normal(size=(4, 3)), rng.normal(size=(2, 3)), np.array([2, -4]))),
         Sample(lambda rng: (rng.normal(size=(4, 2)), rng.normal(size=(3, 2)), np.array([2, 0, -2]))),

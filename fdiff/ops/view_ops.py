@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import fdiff.intact_numpy as np
@@ -83,6 +84,7 @@ spread = linear(
 Ints = tuple[int, ...]
 
 
+@lru_cache(maxsize=1 << 12)
 def slices(starts: Ints, sizes: Ints, steps: Ints) -> tuple[slice, ...]:
     """Python slices that read `sizes` entries from `starts` by `steps` (negative ones too)."""
     ends = (a + n * s for a, n, s in zip(starts, sizes, steps, strict=True))
@@ -139,10 +141,9 @@ def _updated(x: ArrayType, part: ArrayType, *, starts: Ints, steps: Ints) -> tup
     return (x,)
 
 
-def _update(x: np.ndarray, part: np.ndarray, *, starts: Ints, steps: Ints) -> np.ndarray:
-    out = np.array(x)
-    out[slices(starts, np.shape(part), steps)] = part
-    return out
+def _store(x: np.ndarray, part: np.ndarray, *, starts: Ints, steps: Ints) -> np.ndarray:
+    x[slices(starts, np.shape(part), steps)] = part
+    return x
 
 
 def _update_jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: object, *, starts: Ints, steps: Ints) -> list[object]:
@@ -168,10 +169,10 @@ def _update_batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int
 # update(x, part) is x with `part` in the entries that a slice names.
 update = register(
     Primitive(
-        "update", _updated, _update, _update_jvp, _update_vjp, _update_batch, KernelRule(Kind.UPDATE), "linear", structural=True,
-        selects=True, moves=True, axis_map=axis_maps.updated, sparse_tangents=tangents.updated, terms=terms.updated,
-        layout=LayoutRule("update"), shorten=forward_store,
-        provenance=through_update,
+        "update", _updated, lambda x, part, **at: _store(np.array(x), part, **at), _update_jvp, _update_vjp, _update_batch,
+        KernelRule(Kind.UPDATE), "linear", structural=True, selects=True, moves=True, axis_map=axis_maps.updated,
+        sparse_tangents=tangents.updated, terms=terms.updated, layout=LayoutRule("update"), overwrite=_store,
+        shorten=forward_store, provenance=through_update,
         samples=(Sample(lambda rng: (rng.normal(size=(5, 4)), rng.normal(size=(2, 2))), {"starts": (1, 3), "steps": (2, -2)}),),
     )
 )  # fmt: skip

@@ -388,6 +388,19 @@ def test_without_a_background_a_tape_waits_after_it_has_spent_as_much(cold, monk
     assert bytecode_tier.waited[0] == 100.0 - price
 
 
+def test_calls_that_wait_for_an_interpreter_seldom_look_for_it_on_disk(cold, monkeypatch):
+    asked, price_of = [], bytecode_tier.price_of
+    monkeypatch.setenv(background.VARIABLE, "0")
+    monkeypatch.setattr(bytecode_tier, "waited", [0.0])
+    monkeypatch.setattr(bytecode_tier, "price_of", lambda tape: asked.append(1) or price_of(tape))
+    tier = bytecode_tier.BytecodeTier(fdiff.make_tape(lambda x: np.sum(np.cosh(x) * x), X))
+    for spent in np.linspace(1e-3, 1.0, 1000):
+        assert tier.choose(spent, forced=False) is None
+    assert 10 < len(asked) < 40
+    monkeypatch.setattr(execution, "_functions", {tier._encoded_tape.text: None})
+    assert tier.choose(1.0, forced=False) is tier._encoded_tape
+
+
 def test_one_interpreter_serves_all_tapes_that_wait(cold, monkeypatch):
     monkeypatch.setattr(execution, "_families", {})
     monkeypatch.setattr(execution, "_wanted", set())

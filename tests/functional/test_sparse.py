@@ -577,7 +577,7 @@ REFUSED = [
     (
         lambda: fdiff.hessian(products, X, sparse=True),
         InputError,
-        r"one number, and the function returns shape \(4,\)",
+        r"outputs of one element, not of shape \(4,\)",
     ),
     (lambda: sparse(products)(X > 0), DtypeError, "not bool"),
     (lambda: sparse(products)(X, out=X), InputError, r"\.data\(x, out="),

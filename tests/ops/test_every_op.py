@@ -238,5 +238,16 @@ def test_inputs_stay_untouched(rng):
                     np.testing.assert_array_equal(g, k)
 
 
+@pytest.mark.parametrize(("op", "sample"), [c for c in CASES if c.values[0].overwrite])
+def test_stores_into_the_argument_itself_are_those_into_a_copy(op, sample, rng):
+    arrays = sample.make(rng)
+    kept = arrays[0].copy()
+    stored = op.evaluate(*arrays, **sample.params)
+    assert not np.shares_memory(stored, arrays[0])
+    np.testing.assert_array_equal(arrays[0], kept)
+    assert op.overwrite(kept, *arrays[1:], **sample.params) is kept
+    np.testing.assert_array_equal(kept, stored)
+
+
 def test_input_nodes_are_leaves():
     assert INPUT in LEAVES
