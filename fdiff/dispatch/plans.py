@@ -8,10 +8,12 @@ arrays, `replay` inside another trace), and puts their outputs into the structur
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import cast
 
 import fdiff.intact_numpy as np
 
 from ..device_arrays import CPU
+from ..primitive import HOOKS
 from ..tape import Tape
 from ..trace import TracedArray, current, splice
 from ..transforms.pipeline import GUARD, derive
@@ -48,6 +50,8 @@ class PlanStep:
         self.written = 0 if written is None else len(written.outputs)
         whole = tape if written is None else derive(GUARD, tape, check=written)
         whole = whole if check is None else derive(GUARD, whole, check=check)
+        if whole.transient and (join := HOOKS.get("joined_sums")) is not None:
+            whole = cast("Tape", join(whole))
         self.runner = runner_on(device, whole)
         if call:
             self.runner.account.call = call

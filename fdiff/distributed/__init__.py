@@ -10,8 +10,7 @@ try:
 except ImportError as _error:
     raise ImportError('fdiff.distributed needs Dask: pip install "numba-fdiff[dask]"') from _error
 
-from .partition_maps import map_over
 from .partitionings import partitions
-from .sums import sum_over
+from .sums import map_over, sum_over
 
 __all__ = ["map_over", "partitions", "sum_over"]

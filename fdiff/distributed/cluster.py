@@ -1,4 +1,4 @@
-"""The client of a Dask cluster: which one counts, whether it can be used, and waiting for tasks."""
+"""The client of a Dask cluster: whether it can be used, and tasks that outlive their workers."""
 
 from __future__ import annotations
 
@@ -14,20 +14,18 @@ from ..bounded_cache import WeakKeys
 from ..errors import UNNAMED, InputError, WorkerError, failure, message
 from ..process.forking import no_fork
 
+LOOK = 1.0  # seconds between two looks at a cluster that takes long
+ALONE = 20.0  # seconds without a worker, or a scheduler, after which a call gives up
+ATTEMPTS = 4  # of one call, whose data may die with a worker
+FAILED = ("cancelled", "lost", "error")  # states of Futures
+_LOST = ("CancelledError", "FutureCancelledError", "FuturesCancelledError", "TimeoutError")
 _process, _numbers = uuid4().hex[:12], count()
+_checked = WeakKeys[Any, bool]()  # clients
 
 
 def new_token() -> str:
     """What makes the names of tasks new."""
     return f"{_process}-{next(_numbers)}"
-
-
-LOOK = 1.0  # seconds between two looks at a cluster that takes long
-ALONE = 20.0  # seconds without a worker, or a scheduler, after which a call gives up
-_checked = WeakKeys[Any, bool]()  # clients
-RETRIES = 4  # times that one call makes data again which died with its worker
-FAILED = ("cancelled", "lost", "error")  # states of Futures
-_LOST = ("CancelledError", "FutureCancelledError", "FuturesCancelledError", "TimeoutError")
 
 
 def dask_module(name: str) -> Any:
@@ -38,16 +36,13 @@ def dask_module(name: str) -> Any:
 
 def current_client() -> Any:
     """Dask's current client; None where there is none, or Dask is not in use."""
-    distributed = sys.modules.get("distributed")
-    if distributed is None:
-        return None
     try:
-        return distributed.get_client()
-    except ValueError:
+        return sys.modules["distributed"].get_client()
+    except (KeyError, ValueError):
         return None
 
 
-def usable_client(client: Any, call: str) -> None:
+def check_client(client: Any, call: str) -> None:
     """Refuse what is no client of Dask's, and one that is closed."""
     status = getattr(client, "status", None)
     if status is None or not hasattr(client, "scatter"):
@@ -62,15 +57,15 @@ def check_versions(client: Any, call: str) -> None:
     """Refuse workers with other versions than this process has; once for each client."""
     if _checked.get(client):
         return
-    way = "Install one version on all of them: others may round differently."
+    way, here = "Install one version on all of them: others may round differently.", versions()
     for address, there in client.run(versions, on_error="return").items():
         if isinstance(there, Exception):
             fact = f"worker {address} cannot import fdiff.distributed ({there})."
             raise failure(InputError, call, fact, way)
-        for name, version in versions().items():
-            if there[name] != version:
-                fact = f"worker {address} has {name} {there[name]}, and this process has {version}."
-                raise failure(InputError, call, fact, way)
+        if other := sorted(here.items() - there.items()):
+            has, mine = (", ".join([f"{n} {v[n]}" for n, _ in other]) for v in (there, here))
+            fact = f"worker {address} has {has}, and this process has {mine}."
+            raise failure(InputError, call, fact, way)
     _checked[client] = True
 
 
@@ -84,39 +79,70 @@ def workers_of(client: Any) -> list[str]:
     begin = monotonic()
     while not (workers := [*client.nthreads()]):
         if monotonic() - begin > ALONE:
-            raise nobody(client)
+            raise _nobody(client)
         sleep(0.1)
     return workers
 
 
-def wait_for(client: Any, futures: Sequence[Any], look: Callable[[], object] = bool) -> None:
-    """Wait until tasks are done, and `look` each second; an error where nobody works on them."""
-    wait, alone = dask_module("distributed").wait, 0.0
+def gathered(
+    client: Any,
+    submit: Callable[[], list[Any]],
+    restore: Callable[[], bool],
+    failed: Callable[[], Sequence[int]],
+    look: Callable[[], object] = bool,
+) -> list[Any]:
+    """Results of tasks, which are submitted again once what died with a worker is restored.
+
+    `failed` tells which partitions are concerned, for errors; `look` is called each second.
+    """
+    for left in reversed(range(ATTEMPTS)):
+        futures: list[Any] = []
+        try:
+            futures = submit()
+            _wait(client, futures, look)
+            return client.gather(futures)
+        except Exception as error:
+            error = _explained(client, error, failed())
+            if isinstance(error, WorkerError) or not _is_lost(error):
+                raise error from None
+            workers_of(client)
+            numbers = failed()
+            if not left or not restore():
+                fact = f"data of {_spelled(numbers)} was lost with its worker ({error})."
+                way = "Give loaders, arrays or dask collections: Futures of others stay lost."
+                raise WorkerError(message(UNNAMED, fact, way)) from None
+        finally:
+            unfinished = [f for f in futures if not f.done()]
+            if unfinished and client.status == "running":
+                client.cancel(unfinished, force=True)
+    raise AssertionError("the last attempt gave or raised something")
+
+
+def _wait(client: Any, futures: Sequence[Any], look: Callable[[], object]) -> None:
+    """Wait until tasks are done; an error where nobody works on them."""
+    wait, alone = dask_module("distributed").wait, monotonic()
     while True:
         try:
             with client.as_current():  # it need not be the default one
-                wait(futures, timeout=LOOK)
+                return wait(futures, timeout=LOOK)
         except TimeoutError:
             look()
             if client.status == "running" and client.nthreads():
-                alone = 0.0
-            elif (alone := alone or monotonic()) < monotonic() - ALONE:
-                raise nobody(client) from None
-        else:
-            return
+                alone = monotonic()
+            elif monotonic() - alone > ALONE:
+                raise _nobody(client) from None
 
 
-def nobody(client: Any) -> WorkerError:
+def _nobody(client: Any) -> WorkerError:
     """The error for a cluster without workers, or without a scheduler."""
-    there = client.status == "running"
-    fact = f"the cluster has had no workers for {ALONE:.0f} seconds."
-    if not there:
+    fact, way = f"the cluster has had no workers for {ALONE:.0f} seconds.", "Start workers."
+    if client.status != "running":
         fact = f"the scheduler does not answer: the client is {client.status}."
-    way = "Start workers, and call again." if there else "Make another client, and the partitions."
+        way = "Make another client, and the partitions."
     return WorkerError(message(UNNAMED, fact, way))
 
 
-def is_lost(error: BaseException) -> bool:
+def _is_lost(error: BaseException) -> bool:
     """Whether data that a task needs is gone, or a worker on the way to it.
 
     What functions and loaders raise does not come here: it is a value.
@@ -124,42 +150,13 @@ def is_lost(error: BaseException) -> bool:
     return type(error).__name__ in _LOST or isinstance(error, OSError)
 
 
-def persistently(
-    client: Any,
-    attempt: Callable[[], Any],
-    restore: Callable[[], bool],
-    failed: Callable[[], Sequence[int]],
-) -> Any:
-    """What an attempt gives, again after data died with a worker and `restore` made it again.
-
-    `failed` tells which partitions are concerned, for the error.
-    """
-    for left in reversed(range(RETRIES)):
-        try:
-            return attempt()
-        except Exception as error:
-            if (death := killed(error, failed())) is not None:
-                raise death from None
-            if not is_lost(error):
-                raise
-            if client.status != "running":
-                raise nobody(client) from None
-            workers_of(client)
-            numbers = failed()
-            if not left or not restore():
-                fact = f"data of {spelled(numbers)} was lost with its worker ({error})."
-                way = "Give loaders, arrays or dask collections: Futures of others stay lost."
-                raise WorkerError(message(UNNAMED, fact, way)) from None
-    raise AssertionError("the last attempt gave or raised something")
-
-
-def killed(error: BaseException, numbers: Sequence[int]) -> WorkerError | None:
-    """The error for tasks with these partitions, if they killed the workers that tried them."""
+def _explained(client: Any, error: Exception, numbers: Sequence[int]) -> Exception:
+    """The error for tasks that killed the workers that tried them, or whose scheduler is gone."""
     deaths = getattr(error, "allowed_failures", None)
     if deaths is None:
-        return None
+        return _nobody(client) if _is_lost(error) and client.status != "running" else error
     times = f"{deaths + 1} times, and each time the worker died."
-    fact = f"the task of {spelled(numbers)} was tried {times}"
+    fact = f"the task of {_spelled(numbers)} was tried {times}"
     way = (
         "Mostly its memory was full: give workers more, make partitions smaller, or load them by"
         " functions. The logs of the workers tell more."
@@ -167,7 +164,6 @@ def killed(error: BaseException, numbers: Sequence[int]) -> WorkerError | None:
     return WorkerError(message(UNNAMED, fact, way))
 
 
-def spelled(numbers: Sequence[int]) -> str:
-    """Partitions in a message."""
+def _spelled(numbers: Sequence[int]) -> str:
     few = ", ".join(map(str, numbers[:8])) + (", ..." if len(numbers) > 8 else "")
     return f"partition{'s' * (len(numbers) > 1)} {few}"

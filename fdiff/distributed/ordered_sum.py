@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import fdiff.intact_numpy as np
 
 from ..errors import UNNAMED, InputError, failure
@@ -13,7 +15,7 @@ Leaves = list[object]  # numbers and arrays
 class OrderedSum:
     """Terms ``0 .. count - 1`` added along the complete binary tree over their numbers.
 
-    Terms arrive in any order, one by one or in other sums, which `merge` takes over. `nodes` maps
+    Terms arrive in any order, one by one, and sums are `joined`. `nodes` maps
     ``(level, i)`` to the sum of the terms from ``i << level`` on. A subtree without a right sibling
     is passed up as it is.
     """
@@ -28,16 +30,18 @@ class OrderedSum:
         leaves, spec = flatten(term)
         self._enter(0, number, spec, [*map(_addend, leaves)])
 
-    def merge(self, other: OrderedSum) -> None:
-        """Add the terms of another sum."""
-        for (level, i), leaves in other.nodes.items():
-            assert other.spec is not None, "it has terms"
-            self._enter(level, i, other.spec, leaves)
+    @classmethod
+    def joined(cls, sums: Sequence[OrderedSum]) -> OrderedSum:
+        """The sum of the terms of several."""
+        total = cls(sums[0].count)
+        for other in sums:
+            for (level, i), leaves in other.nodes.items():
+                total._enter(level, i, other.spec, leaves)
+        return total
 
-    def _enter(self, level: int, i: int, spec: Spec, leaves: Leaves) -> None:
-        if self.spec is None:
-            self.spec = spec
-        elif spec != self.spec:
+    def _enter(self, level: int, i: int, spec: Spec | None, leaves: Leaves) -> None:
+        self.spec = self.spec or spec
+        if spec != self.spec:
             fact = "the function returns results of different structure for different partitions."
             way = "Return the same nested tuples, lists and dicts for each partition."
             raise failure(InputError, UNNAMED, fact, way)

@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Any, Self
+
+import fdiff.intact_numpy as np
 
 from ..errors import InputError, failure
 from ..tracebacks import public
 from .cluster import (
     FAILED,
+    check_client,
     check_versions,
     current_client,
+    dask_module,
+    gathered,
     new_token,
-    persistently,
-    usable_client,
-    wait_for,
     workers_of,
 )
-from .evaluation import as_part, give_warnings
-from .sources import CALL, Source, dask_arrays, loaded, loaders_sent, sources_of
-from .tasks import described, entries, held, shapes
-from .transfers import Transfers
+from .messages import Buffer, Message, digest_of
+from .sources import CALL, Source, as_sent, dask_arrays, is_delayed, loaded, sources_of
+from .tasks import as_part, described, entry_of, held, opened, parts_of, shapes_of
 
 GROUPS = 4  # for each worker: where one dies, what is made again is a fourth of its share
 SECONDS = 5.0  # for a worker that may have died
 LOCATE = 10.0  # seconds after which the scheduler is asked again where groups are
+INLINE = 4 << 20  # bytes of a buffer times workers that may travel in tasks
+_CALLS = 4  # calls after which a buffer that none has used is dropped
 
 
 class Partitions:
@@ -36,75 +40,81 @@ class Partitions:
     """
 
     client: Any = None
-    groups: list[Any]
-    transfers: Transfers
     nbytes = 0
+    released = False
 
-    def __init__(self, count: int) -> None:
-        self.count = count
+    def __init__(self, sources: Sequence[Source]) -> None:
+        self.sources = [*sources]
         self.spans: list[range] = []
-        self.released = False
+        self.groups: list[Any] = []
+        self.submit: Callable[[Sequence[int]], list[Any]] = self._sent  # Futures of these groups
+        self.restore_sources: Callable[[], bool] = lambda: True  # whether another try makes sense
+        self.buffers = deque[dict[bytes, Any]](maxlen=_CALLS)  # on all workers, of the last calls
         self._located: list[str] = []
         self._asked = -math.inf
 
-    # ---------------------------------------------------------------- what differs between kinds
-
-    def given(self, number: int) -> object:
-        """A partition in this process: a tuple, or a single array."""
-        raise NotImplementedError
-
-    def submitted(self, numbers: Sequence[int]) -> list[Any]:
-        """Futures of groups, which are made again."""
-        raise NotImplementedError
+    def on(self, client: Any, spans: Sequence[range]) -> Self:
+        """Hold the data on the workers of a client, in these groups."""
+        self.client, self.spans, self.groups = client, [*spans], [None] * len(spans)
+        self._group_of = {k: b for b, span in enumerate(spans) for k in span}
+        self.hold(range(len(spans)))
+        return self
 
     # ------------------------------------------------------------------------------------ groups
-
-    def on(self, client: Any, spans: Sequence[range]) -> None:
-        """Hold the data on the workers of a client, in these groups."""
-        self.client, self.spans = client, [*spans]
-        self.groups = [None] * len(self.spans)
-        self.transfers = Transfers(client)
-        self.hold(range(len(self.spans)))
 
     def hold(self, numbers: Sequence[int]) -> None:
         """Make groups, and wait until they are there."""
 
-        def attempt() -> Any:
-            missing = [b for b in numbers if self.groups[b] is None or self._is_lost(b)]
-            for b, future in zip(missing, self.submitted(missing), strict=True):
+        def submit() -> list[Any]:
+            missing = [b for b in numbers if self.groups[b] is None or b in self._lost()]
+            for b, future in zip(missing, self.submit(missing), strict=True):
                 self.groups[b] = future
-            futures = [self.groups[b] for b in numbers]
-            keys = [(f"sizes-{new_token()}", k) for k in range(len(futures))]
-            sizes = self.client.map(described, futures, key=keys, pure=False)
-            wait_for(self.client, sizes)
-            return self.client.gather(sizes)
+            return self._tasks(described, [self.groups[b] for b in numbers])
 
-        outcomes = persistently(self.client, attempt, self.restorable, self._lost)
-        for *_, warned in outcomes:
-            give_warnings(warned)
-        failures = [failure for _, failure, _ in outcomes if failure is not None]
-        if failures:
-            raise min(failures, key=lambda f: f.number).error
-        self.nbytes = max(self.nbytes, sum(size for size, *_ in outcomes))
+        def failed() -> list[int]:
+            absent = [b for b in numbers if getattr(self.groups[b], "status", "") != "finished"]
+            return [k for b in absent for k in self.spans[b]]
+
+        sizes = opened(gathered(self.client, submit, self.restore_sources, failed))
+        self.nbytes = max(self.nbytes, sum(sizes))
         self._asked = -math.inf
 
-    def restorable(self) -> bool:
-        """Make again what groups are made of, where that died; whether another try makes sense."""
-        return True
+    def _sent(self, numbers: Sequence[int]) -> list[Any]:
+        """Values are sent to a worker each, and die with it; all else the scheduler makes again.
 
-    def _is_lost(self, b: int) -> bool:
-        return self.groups[b].status in FAILED
+        Neighbours lie side by side, as many groups on each worker.
+        """
+        sources = {b: [self.sources[k] for k in self.spans[b]] for b in numbers}
+        delayed = [s for group in sources.values() for s in group if is_delayed(s)]
+        futures = iter(self.client.compute(delayed) if delayed else [])
+        workers, name, groups = workers_of(self.client), f"rows-{new_token()}", list[Any]()
+        for place, b in enumerate(numbers):
+            target = [workers[place * len(workers) // len(numbers)]]
+            parts = [next(futures) if is_delayed(s) else as_sent(s) for s in sources[b]]
+            values = [k for k, s in enumerate(parts) if isinstance(s, (tuple, list))]
+            values = [k for k in values if not isinstance(parts[k], Message)]
+            if values:
+                sent = self.client.scatter(
+                    [tuple(parts[k]) for k in values], hash=False, workers=target, timeout=SECONDS
+                )
+                for k, future in zip(values, sent, strict=True):
+                    parts[k] = future
+            first = self.spans[b][0]
+            groups.append(self.client.submit(held, first, parts, key=(name, b), pure=False))
+        return groups
 
     def _lost(self) -> list[int]:
-        lost = [b for b, g in enumerate(self.groups) if g is None or g.status != "finished"]
-        return [k for b in lost for k in self.spans[b]]
+        return [b for b, g in enumerate(self.groups) if g is not None and g.status in FAILED]
 
     def restore(self) -> bool:
-        """Make the groups again that died with their worker; whether there were any."""
-        lost = [b for b in range(len(self.groups)) if self._is_lost(b)]
-        if lost:
+        """Make again what died with its worker; whether there was anything."""
+        if lost := self._lost():
             self.hold(lost)
-        return bool(lost)
+        known = {d: future for sent in self.buffers for d, future in sent.items()}
+        gone = [d for d, future in known.items() if future.status != "finished"]
+        if gone:
+            self.buffers.clear()
+        return bool(lost or gone)
 
     def located(self) -> list[str]:
         """The worker of each group, as it was some seconds ago: a wrong answer costs a transfer."""
@@ -116,17 +126,38 @@ class Partitions:
 
     def covering(self, numbers: Sequence[int]) -> list[tuple[int, Any]]:
         """The groups with these partitions, with the numbers of their first ones."""
-        wanted, spans = set(numbers), enumerate(self.spans)
-        return [(span[0], self.groups[b]) for b, span in spans if not wanted.isdisjoint(span)]
+        groups = dict.fromkeys([self._group_of[k] for k in numbers])
+        return [(self.spans[b][0], self.groups[b]) for b in groups]
 
-    def fetched(self, what: Callable[..., Any]) -> list[Any]:
-        """What a task tells of each group."""
+    def _tasks(self, task: Callable[..., Any], groups: Sequence[Any]) -> list[Any]:
+        keys = [(f"{task.__name__}-{new_token()}", k) for k in range(len(groups))]
+        return self.client.map(task, groups, key=keys, pure=False)
 
-        def attempt() -> list[Any]:
-            keys = [(f"{what.__name__}-{new_token()}", k) for k in range(len(self.groups))]
-            return self.client.gather(self.client.map(what, self.groups, key=keys, pure=False))
+    def _fetched(self, task: Callable[..., Any]) -> list[Any]:
+        """What a task tells of each partition."""
+        submit = lambda: self._tasks(task, self.groups)  # noqa: E731 - of the groups there are then
+        groups = gathered(self.client, submit, self.restore, lambda: range(len(self)))
+        return [part for group in groups for part in group]
 
-        return persistently(self.client, attempt, self.restore, self._lost)
+    def sent(self, messages: Sequence[Message], workers: int) -> list[list[Any]]:
+        """Buffers for the tasks of a call: small ones as bytes, others as Futures of bytes.
+
+        These lie on all workers, and are known by content.
+        """
+        used: dict[bytes, Any] = {}
+
+        def one(buffer: Buffer) -> Any:
+            if len(buffer) * workers <= INLINE:
+                return bytes(buffer)
+            digest = digest_of(buffer)
+            known = [sent[digest] for sent in (used, *self.buffers) if digest in sent]
+            scatter, options = self.client.scatter, {"broadcast": True, "hash": False}
+            used[digest] = known[0] if known else scatter([bytes(buffer)], timeout=10, **options)[0]
+            return used[digest]
+
+        columns = [[one(buffer) for buffer in message.buffers] for message in messages]
+        self.buffers.append(used)
+        return columns
 
     # ------------------------------------------------------------------------------ what users do
 
@@ -134,17 +165,23 @@ class Partitions:
     def gather(self) -> list[Any]:
         """All partitions, in this process: tuples of arrays, or what `f` of `map_over` returned."""
         self.check_held("gather")
-        if self.client is None:
-            return [self.given(k) for k in range(self.count)]
-        return [part for group in self.fetched(entries) for part in group]
+        here = self.client is None
+        return [*map(loaded, self.sources)] if here else self._fetched(parts_of)
 
     @public
     def to_dask_array(self) -> Any:
         """The partitions as chunks of rows of a dask array, or of a tuple of such arrays."""
         self.check_held("to_dask_array")
+        delayed = dask_module("dask").delayed
         if self.client is None:
-            return dask_arrays([[as_part(self.given(k)) for k in range(self.count)]], None)
-        return dask_arrays(self.groups, self.fetched(shapes))
+            parts = [[np.asarray(a) for a in as_part(loaded(s))] for s in self.sources]
+            return dask_arrays([[(delayed(a), a.shape, a.dtype) for a in p] for p in parts])
+        shapes, entry = self._fetched(shapes_of), delayed(entry_of, pure=False)
+        places = [(g, k - s[0]) for g, s in zip(self.groups, self.spans, strict=True) for k in s]
+        return dask_arrays(
+            [(entry(group, p, k), *shape) for k, shape in enumerate(arrays)]
+            for (group, p), arrays in zip(places, shapes, strict=True)
+        )
 
     def check_held(self, call: str) -> None:
         """Refuse data that was released, and a client that is closed."""
@@ -152,14 +189,14 @@ class Partitions:
             way = "Use them inside the `with` statement, or make them again."
             raise failure(InputError, call, "the partitions have been released.", way)
         if self.client is not None:
-            usable_client(self.client, call)
+            check_client(self.client, call)
 
     def release(self) -> None:
         """Let the workers drop the data."""
-        self.released = True
-        if self.client is not None:
-            self.groups.clear()
-            self.transfers.forget()
+        self.released, count = True, len(self)
+        self.sources = [None] * count
+        self.groups.clear()
+        self.buffers.clear()
 
     def __enter__(self) -> Self:
         return self
@@ -168,7 +205,7 @@ class Partitions:
         self.release()
 
     def __len__(self) -> int:
-        return self.count
+        return len(self.sources)
 
     def __repr__(self) -> str:
         if self.released:
@@ -182,52 +219,6 @@ class Partitions:
             f"<{len(self)} partitions in {len(self.groups)} groups on {workers} workers,"
             f" {self.nbytes / 1e6:,.1f} MB; a call takes about {cost:.0f} ms beside its work>"
         )
-
-
-class SourcePartitions(Partitions):
-    """Partitions of what the user gave."""
-
-    def __init__(self, sources: Sequence[Source]) -> None:
-        super().__init__(len(sources))
-        self.sources: list[Source] = [*sources]
-
-    def given(self, number: int) -> object:
-        return loaded(self.sources[number])
-
-    def release(self) -> None:
-        super().release()
-        self.sources.clear()
-
-    def submitted(self, numbers: Sequence[int]) -> list[Any]:
-        """Values are sent to a worker each, and die with it; all else the scheduler makes again."""
-        sources = {b: [self.sources[k] for k in self.spans[b]] for b in numbers}
-        delayed = [s for given in sources.values() for s in given if hasattr(s, "__dask_graph__")]
-        futures = iter(self.client.compute(delayed) if delayed else [])
-        name = f"rows-{new_token()}"
-        targets = self._targets(numbers)
-        groups: list[Any] = []
-        for b in numbers:
-            ready = [next(futures) if hasattr(s, "__dask_graph__") else s for s in sources[b]]
-            values = [k for k, s in enumerate(ready) if isinstance(s, (tuple, list))]
-            if values:
-                sent = self.client.scatter(
-                    [tuple(ready[k]) for k in values],
-                    hash=False,
-                    workers=[targets[b]],
-                    timeout=SECONDS,
-                )
-                for k, future in zip(values, sent, strict=True):
-                    ready[k] = future
-            first = self.spans[b][0]
-            parts = loaders_sent(ready)
-            groups.append(self.client.submit(held, first, parts, key=(name, b), pure=False))
-        return groups
-
-    def _targets(self, numbers: Sequence[int]) -> dict[int, str]:
-        """A worker for each group: neighbours side by side, as many on each."""
-        workers = workers_of(self.client)
-        share = -(-len(numbers) // len(workers))
-        return {b: workers[k // share] for k, b in enumerate(numbers)}
 
 
 @public
@@ -279,17 +270,16 @@ def partitions(data: object, client: object = None) -> Partitions:
     <2 partitions, in this process>
     """
     sources = sources_of(data)
-    rows = SourcePartitions(sources)
+    rows = Partitions(sources)
     client = current_client() if client is None else client
     if client is None:
         return rows
-    usable_client(client, CALL)
+    check_client(client, CALL)
     check_versions(client, CALL)
-    rows.on(client, spans_of(len(sources), len(workers_of(client))))
-    return rows
+    return rows.on(client, _spans(len(sources), len(workers_of(client))))
 
 
-def spans_of(count: int, workers: int) -> list[range]:
+def _spans(count: int, workers: int) -> list[range]:
     """The partitions of each group: powers of two, so that its sum is a node of the tree."""
     size = 1 << max(math.ceil(math.log2(count / (max(workers, 1) * GROUPS))), 0)
     return [range(k, min(k + size, count)) for k in range(0, count, size)]

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import fdiff.intact_numpy as np
 
 from ..errors import InputError, failure
 from .cluster import dask_module
-from .sending import message_of
-from .tasks import entry, joined
+from .messages import Message
+from .tasks import together
 
 CALL = "fdiff.distributed.partitions"
 FORMS = (
@@ -28,7 +28,7 @@ def sources_of(data: object) -> list[Source]:
     if isinstance(data, list):
         sources = [*map(_checked, data, range(len(data)))]
     elif arrays and all(hasattr(a, "to_delayed") for a in arrays):
-        sources = _blocks(arrays) if hasattr(arrays[0], "chunks") else _frames(arrays)
+        sources = _blocks(arrays)
     else:
         numpy = any(isinstance(a, np.ndarray) for a in arrays)
         kind = "arrays of NumPy" if numpy else f"data of type {type(data).__name__}"
@@ -39,78 +39,66 @@ def sources_of(data: object) -> list[Source]:
     return sources
 
 
-def is_lazy(source: Source) -> bool:
+def _is_lazy(source: Source) -> bool:
     """Whether Dask knows how to make a partition: a Future or a Delayed."""
-    return hasattr(source, "__dask_graph__") or type(source).__module__.startswith("distributed")
+    return is_delayed(source) or type(source).__module__.startswith("distributed")
+
+
+def is_delayed(source: Source) -> bool:
+    return hasattr(source, "__dask_graph__")
 
 
 def _checked(source: Source, number: int) -> Source:
-    if isinstance(source, (tuple, list)) or callable(source) or is_lazy(source):
+    if isinstance(source, (tuple, list)) or callable(source) or _is_lazy(source):
         return source
-    kind = type(source).__name__
-    fact = f"partition {number} is of type {kind}."
+    fact = f"partition {number} is of type {type(source).__name__}."
     way = (
         f"{FORMS} Write `[(X, y)]` for one partition of two arrays, `[(a,), (b,)]` for two of one."
     )
     raise failure(InputError, CALL, fact, way)
 
 
-def loaders_sent(sources: Sequence[Source]) -> list[Source]:
-    """Sources of a group, with loaders as messages: workers need not have the module."""
-    return [message_of(s, CALL) if callable(s) and not is_lazy(s) else s for s in sources]
+def as_sent(source: Source) -> Source:
+    """A source, a loader as a message: workers need not have the module."""
+    return Message.of(source) if callable(source) and not _is_lazy(source) else source
 
 
 def loaded(source: Source) -> object:
     """A partition in this process."""
-    if hasattr(source, "__dask_graph__"):
+    if is_delayed(source):
         return source.compute(scheduler="synchronous")
-    if is_lazy(source):
+    if _is_lazy(source):
         return source.result()
     return source() if callable(source) else source
 
 
-def _frames(arrays: Sequence[Any]) -> list[Source]:
-    if len(arrays) == 1:
-        return list(arrays[0].to_delayed())
-    counts = [a.npartitions for a in arrays]
-    if len(set(counts)) > 1:
-        fact = f"the tables have {counts} partitions."
-        raise failure(InputError, CALL, fact, "Repartition them alike.")
-    return _together([a.to_delayed() for a in arrays])
-
-
 def _blocks(arrays: Sequence[Any]) -> list[Source]:
-    rows = arrays[0].chunks[0]
+    """Delayed tuples of the blocks of dask arrays, or of tables."""
+    chunks, first = list[Any](), arrays[0]
     for k, a in enumerate(arrays):
-        if any(len(sizes) > 1 for sizes in a.chunks[1:]):
+        if any(len(sizes) > 1 for sizes in getattr(a, "chunks", ((),))[1:]):
             fact = f"array {k} is cut along another axis than its rows."
             raise failure(InputError, CALL, fact, "Write `x.rechunk({1: -1})`.")
-        has_lengths = not any(map(math.isnan, (*rows, *a.chunks[0])))
-        if len(a.chunks[0]) != len(rows) or (has_lengths and a.chunks[0] != rows):
-            fact = f"array {k} has rows in chunks of {_few(a.chunks[0])}, array 0 of {_few(rows)}."
+        chunks.append(a.chunks[0] if hasattr(a, "chunks") else (math.nan,) * a.npartitions)
+        known = not any(map(math.isnan, (*chunks[0], *chunks[k])))
+        if len(chunks[k]) != len(chunks[0]) or (known and chunks[k] != chunks[0]):
+            fact = f"array {k} has rows in {_spelled(chunks[k])}, array 0 in {_spelled(chunks[0])}."
             raise failure(InputError, CALL, fact, "Write `y.rechunk({0: x.chunks[0]})`.")
-    return _together([a.to_delayed().ravel() for a in arrays])
+    columns = [np.ravel(np.asarray(a.to_delayed(), dtype=object)) for a in arrays]
+    if len(columns) == 1 and not hasattr(first, "chunks"):
+        return [*columns[0]]
+    join = dask_module("dask").delayed(together, pure=False)
+    return [join(*blocks) for blocks in zip(*columns, strict=True)]
 
 
-def dask_arrays(groups: Sequence[Any], known: Sequence[Any] | None) -> Any:
-    """Partitions as chunks of rows; `known` tells shapes and dtypes of what lies on workers."""
-    da, delayed = dask_module("dask.array"), dask_module("dask").delayed
-    columns = list[list[Any]]()
-    for g, group in enumerate(groups):
-        for p, part in enumerate(group if known is None else known[g]):
-            columns = columns or [[] for _ in part]
-            for k, a in enumerate(part):
-                block = a if known is None else delayed(entry, pure=False)(group, p, k)
-                make = da.from_array if known is None else da.from_delayed
-                columns[k].append(make(block) if known is None else make(block, *a))
+def _spelled(sizes: Sequence[float]) -> str:
+    few = ", ".join(map(str, sizes[:4])) + (", ..." if len(sizes) > 4 else "")
+    return f"{len(sizes)} chunks of {few}"
+
+
+def dask_arrays(parts: Iterable[Sequence[tuple[Any, tuple[int, ...], Any]]]) -> Any:
+    """Partitions as chunks of rows: of each array what makes it, its shape and its dtype."""
+    da = dask_module("dask.array")
+    columns = zip(*[[da.from_delayed(*array) for array in part] for part in parts], strict=True)
     arrays = [da.concatenate(column) for column in columns]
     return tuple(arrays) if len(arrays) > 1 else arrays[0]
-
-
-def _few(sizes: Sequence[float]) -> str:
-    return ", ".join(map(str, sizes[:4])) + (", ..." if len(sizes) > 4 else "")
-
-
-def _together(columns: Sequence[Any]) -> list[Source]:
-    together = dask_module("dask").delayed(joined, pure=False)
-    return [together(*blocks) for blocks in zip(*columns, strict=True)]

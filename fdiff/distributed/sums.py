@@ -1,8 +1,9 @@
-"""`sum_over`: the sum of a function over partitions, as a function that fdiff differentiates."""
+"""`sum_over` and `map_over`: functions of parameters that are evaluated over partitions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from ..capture.data import refuse_lazy
@@ -16,12 +17,12 @@ from ..trace import tracing
 from ..tracebacks import name_of, public, trim
 from ..tree import flatten
 from .calls import FAN_IN, ClusterCall
-from .evaluation import Failure, Numbered, as_part, evaluate_all, fixed_tier
 from .operation import enter
 from .ordered_sum import OrderedSum
 from .partitionings import Partitions, partitions
+from .sources import loaded
+from .tasks import as_part, fixed_tier, refusing_writes, results
 
-NAME = "sum_over"
 # Operators that have no such sum, and what to write.
 _REFUSED = {
     "vmap": "Map in each partition: `sum_over(fdiff.vmap(f, in_axes=(0, None)), rows)`.",
@@ -31,69 +32,106 @@ _REFUSED = {
 _VECTORS = {"vjp": 2, "jvp": 2, "hvp": 2, "vhp": 2}  # parameters of these before the others
 
 
-class SumOver(OwnsPrograms):
-    """The sum of `f` over partitions, a function of the parameters: what `sum_over` returns."""
+class OverPartitions(OwnsPrograms):
+    """A function of the parameters of `f`, evaluated over partitions."""
 
-    __fdiff__ = NAME
+    __fdiff__ = ""
+    verb = ""
 
     def __init__(self, f: Callable[..., Any], many: Sequence[Partitions], least: int = 0) -> None:
         self.f, self.many, self.least = f, many, least
         self.programs = {}
-        self.__name__ = f"sum of {name_of(f)}"
-        self.task_name = (
-            called(f.__fdiff__, f.__wrapped__) if isinstance(f, Prepared) else name_of(f)
-        )
-        self._fan_in = FAN_IN
+        is_prepared = isinstance(f, Prepared)
+        self.task_name = called(f.__fdiff__, f.__wrapped__) if is_prepared else name_of(f)
         self._local: Callable[..., Any] | None = None
 
     def __repr__(self) -> str:
-        return f"<{self.task_name} summed over {self.many[0]!r}>"
+        return f"<{self.task_name} {self.verb} over {self.many[0]!r}>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if tracing():
-            return enter(self, args, kwargs)
+            return self.traced(args, kwargs)
         try:
             self._check(args, kwargs)
             return self.total(args, kwargs)
         except BaseException as error:
-            trim(error, NAME, self.f)
+            trim(error, self.__fdiff__, self.f)
             raise
+
+    def traced(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call in a trace."""
+        raise NotImplementedError
+
+    def total(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """A call with parameters that are checked."""
+        raise NotImplementedError
+
+    def _check(self, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+        """Refuse `out`, and parameters that are not computed yet or record their history."""
+        call = called(self.__fdiff__, self.f)
+        if "out" in kwargs:
+            fact = "there is no `out=`: results of partitions are new arrays."
+            raise failure(InputError, call, fact, "Assign the result: `out[...] = total(w)`.")
+        for k, arg in enumerate(args):
+            for leaf in flatten(arg)[0]:
+                refuse_lazy(leaf, call, f"parameter {k}")
+                if type(leaf).__module__.startswith("fdiff.autograd"):
+                    fact = f"parameter {k} is a recorded array, whose history ends at a cluster."
+                    way = "Pass `x.detach().numpy()`, and differentiate by fdiff.grad(total)."
+                    raise failure(InputError, call, fact, way)
+        if len(args) < self.least:
+            fact = f"{self.task_name} takes {self.least} parameters at least, not {len(args)}."
+            raise failure(InputError, call, fact, "Give all of them, before the data.")
+
+    def on_cluster(self, given: object, *, adds: bool) -> ClusterCall | None:
+        """The call on a cluster; None where this process holds the data."""
+        for rows in self.many:
+            rows.check_held(called(self.__fdiff__, self.f))
+        if self.many[0].client is None:
+            return None
+        name = f"map {self.task_name}" * (not adds) or self.task_name
+        return ClusterCall(name, self.f, given, self.many, adds=adds)
+
+    def here(self, given: Any, count: int) -> Iterator[Any]:
+        """Results for the first partitions, in this process: one is in memory at a time."""
+        sources = zip(*[rows.sources[:count] for rows in self.many], strict=True)
+        parts = (tuple([a for s in each for a in as_part(loaded(s))]) for each in sources)
+        local = self._local or fixed_tier(self.f)
+        with refusing_writes(self.f) if self._local is None else nullcontext():
+            yield from results(local, given, enumerate(parts), len(self.many[0]))
+        self._local = local
+
+
+class SumOver(OverPartitions):
+    """The sum of `f` over partitions, a function of the parameters: what `sum_over` returns."""
+
+    __fdiff__ = "sum_over"
+    verb = "summed"
+    _fan_in = FAN_IN
+
+    @property
+    def __name__(self) -> str:
+        return f"sum of {name_of(self.f)}"
+
+    def traced(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return enter(self, args, kwargs)
 
     def total(self, args: Sequence[Any], kwargs: dict[str, Any], *, first: bool = False) -> Any:
         """The sum at these parameters; or the `first` term alone."""
-        for rows in self.many:
-            rows.check_held(called(NAME, self.f))
-        parameters = tuple(args), kwargs
-        if self.many[0].client is None:
-            return self._here(parameters, 1 if first else len(self.many[0]))
-        call = ClusterCall(self.task_name, self.f, parameters, self.many)
-        if first:
-            return call.first()
-        total, self._fan_in = call.sum(self._fan_in)
-        return total
+        given = tuple(args), kwargs
+        if (call := self.on_cluster(given, adds=True)) is not None:
+            total, fan_in = call.sum(self._fan_in, first=first)
+            self._fan_in = self._fan_in if first else fan_in
+            return total
+        count = 1 if first else len(self.many[0])
+        here = OrderedSum(count)
+        for number, result in enumerate(self.here(given, count)):
+            here.add(number, result)
+        return here.total()
 
     def of(self, f: Callable[..., Any]) -> SumOver:
         """The sum of another function over the same partitions."""
         return SumOver(f, self.many)
-
-    def _here(self, given: tuple[Any, dict[str, Any]], count: int) -> Any:
-        """The sum of so many terms in this process, with one partition in memory at a time."""
-        if self._local is None:
-            self._local = fixed_tier(self.f)
-        total = OrderedSum(count)
-        parts = parts_of(self.many, count)
-        for number, result in evaluate_all(self._local, given, parts, len(self.many[0])):
-            if isinstance(result, Failure):
-                raise result.error
-            total.add(number, result)
-        return total.total()
-
-    def _check(self, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
-        call = called(NAME, self.f)
-        check_parameters(call, args, kwargs)
-        if len(args) < self.least:
-            fact = f"{self.task_name} takes {self.least} parameters at least, not {len(args)}."
-            raise failure(InputError, call, fact, "Give all of them, before the data.")
 
     def under(self, origin: Origin) -> SumOver:
         """The same sum of what an operator makes of `f`, which is one pass over the data, too."""
@@ -121,29 +159,22 @@ class SumOver(OwnsPrograms):
         return SumOver(origin.again(self.f), self.many, max(least, 0))
 
 
-def task_name(f: Callable[..., Any]) -> str:
-    """What dashboards show: ``value_and_grad(loss)``."""
-    return called(f.__fdiff__, f.__wrapped__) if isinstance(f, Prepared) else name_of(f)
+class MapOver(OverPartitions):
+    """A function of parameters whose results are partitions: what `map_over` returns."""
 
+    __fdiff__ = "map_over"
+    verb = "mapped"
 
-def check_parameters(call: str, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
-    """Refuse `out`, and parameters that are not computed yet or record their history."""
-    if "out" in kwargs:
-        fact = "there is no `out=`: results of partitions are new arrays."
-        raise failure(InputError, call, fact, "Assign the result: `out[...] = total(w)`.")
-    for k, arg in enumerate(args):
-        for leaf in flatten(arg)[0]:
-            refuse_lazy(leaf, call, f"parameter {k}")
-            if type(leaf).__module__.startswith("fdiff.autograd"):
-                fact = f"parameter {k} is a recorded array, whose history ends at a cluster."
-                way = "Pass `x.detach().numpy()`, and differentiate by fdiff.grad(total)."
-                raise failure(InputError, call, fact, way)
+    def traced(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        fact, way = "partitions have no derivatives.", "`map_over(fdiff.jacobian(f), rows)`."
+        call = called(self.__fdiff__, self.f)
+        raise failure(UnsupportedError, call, fact, f"Differentiate within each: {way}")
 
-
-def parts_of(many: Sequence[Partitions], count: int) -> Iterator[Numbered]:
-    """The first partitions in this process, each with its arrays of all partitionings."""
-    for k in range(count):
-        yield k, tuple([a for rows in many for a in as_part(rows.given(k))])
+    def total(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Partitions:
+        given = tuple(args), kwargs
+        if (call := self.on_cluster(given, adds=False)) is not None:
+            return call.mapped()
+        return Partitions([*self.here(given, len(self.many[0]))])
 
 
 def _under(f: object, origin: Origin) -> SumOver | None:
@@ -203,11 +234,52 @@ def sum_over(f: Callable[..., Any], rows: Any) -> SumOver:
     >>> fdiff.value_and_grad(total)(2.0)
     (np.float64(2.0), np.float64(0.0))
     """
-    check_callable(f, NAME)
-    return SumOver(f, together(rows, called(NAME, f)))
+    check_callable(f, "sum_over")
+    return SumOver(f, _together(rows, called("sum_over", f)))
 
 
-def together(rows: Any, call: str) -> tuple[Partitions, ...]:
+@public
+def map_over(f: Callable[..., Any], rows: Any) -> MapOver:
+    """Call a function for each partition of data, and keep the results where the data is.
+
+    Parameters
+    ----------
+    f : callable
+        ``f(*params, *arrays)``, with the arrays of one partition. It returns an array, or a tuple
+        of arrays: those of a partition of the result.
+    rows : Partitions, or tuple of them
+        The data, as for `sum_over`.
+
+    Returns
+    -------
+    callable
+        ``made = map_over(f, rows)(*params)`` are new partitions, held where the old ones are. Their
+        method ``gather()`` gives a list of what `f` returned, ``to_dask_array()`` a dask array of
+        rows, or a tuple of them. A call costs one task for each group of partitions.
+
+    Raises
+    ------
+    InputError, WorkerError
+        As `sum_over` does.
+
+    References
+    ----------
+    Chu et al., "Map-Reduce for Machine Learning on Multicore", NIPS 2006.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fdiff.distributed
+    >>> data = [(np.array([1.0, 2.0]),), (np.array([3.0]),)]
+    >>> slopes = fdiff.distributed.map_over(fdiff.jacobian(lambda w, x: np.exp(w * x)), data)(0.0)
+    >>> slopes.gather()
+    [array([1., 2.]), array([3.])]
+    """
+    check_callable(f, "map_over")
+    return MapOver(f, _together(rows, called("map_over", f)))
+
+
+def _together(rows: Any, call: str) -> tuple[Partitions, ...]:
     """Partitionings of equal lengths."""
     many = rows if isinstance(rows, tuple) and rows else (rows,)
     if not any(isinstance(r, Partitions) for r in many):

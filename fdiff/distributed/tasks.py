@@ -1,10 +1,17 @@
-"""What runs on workers. Tasks are found there by name; functions and parameters come as bytes."""
+"""One function on one partition after the other, on a worker or in this process.
+
+Tasks are found on workers by name; functions and parameters come as bytes.
+"""
 
 from __future__ import annotations
 
+import inspect
 import pickle
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+import warnings
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext, suppress
+from functools import cache, partial
 from threading import Lock
 from time import monotonic
 from typing import Any, NamedTuple
@@ -14,237 +21,273 @@ import cloudpickle
 import fdiff.intact_numpy as np
 
 from ..bounded_cache import keep_recent
-from ..errors import UNNAMED, InputError, WorkerError
-from ..errors import message as worded
+from ..errors import UNNAMED, InputError, WorkerError, failure, message
+from ..functional.kink_policy import kinks, policy
+from ..functional.prepared import Prepared
+from ..functional.programs import jit
+from ..user_lines import line_in, show_line
 from .cluster import dask_module
-from .evaluation import (
-    CallConditions,
-    Failure,
-    Numbered,
-    Part,
-    Warned,
-    as_part,
-    evaluate_all,
-    fixed_tier,
-    taken_warnings,
-)
+from .messages import Buffer, Message
 from .ordered_sum import OrderedSum
-from .sending import Buffer, Message, message_of
 
+Function = Callable[..., Any]
+Given = tuple[Sequence[Any], dict[str, Any]]  # parameters
+Part = tuple[Any, ...]
+Span = Sequence[int]  # numbers of partitions
 EVENTS = "fdiff-partitions"  # the topic of events that tell how many partitions are done
 SECONDS = 1.0  # between two of them
 
 
-class HeldGroup:
-    """Consecutive partitions as a worker holds them, or what their loader raised.
+class Outcome(NamedTuple):
+    """What a task gives: a value, what its lowest partition raised, and what was warned of.
 
-    `tuples` tells which of them were tuples: results of `map_over` may be single arrays.
+    Errors are values, since of what tasks raise Dask prints all its own frames.
     """
 
-    def __init__(
-        self, parts: Sequence[object], failure: Failure | None = None, warned: Warned = frozenset()
-    ) -> None:
-        self.tuples = [isinstance(part, (tuple, list)) for part in parts]
-        self.parts: list[Part] = [*map(as_part, parts)]
-        self.failure, self.warned = failure, warned
-
-    def __sizeof__(self) -> int:
-        return 64 + sum(getattr(a, "nbytes", 64) for part in self.parts for a in part)
+    value: Any = None
+    error: BaseException | None = None
+    number: int = -1  # of the partition that raised it
+    warned: frozenset[Any] = frozenset()  # category, text, file, line
 
 
-Span = Sequence[int]  # numbers of partitions
+def opened(outcomes: Sequence[Outcome]) -> list[Any]:
+    """The values, after what was warned of, once for each line; or the error of the lowest."""
+    for category, text, file, line in sorted(_all_warned(outcomes), key=lambda w: w[1:]):
+        registry = _registries.setdefault(file, {})
+        warnings.warn_explicit(text, category, file, line, file, registry)
+    if failed := _lowest(outcomes):
+        assert failed.error is not None, "it is one that has"
+        raise failed.error
+    return [outcome.value for outcome in outcomes]
 
 
-class Outcome(NamedTuple):
-    """What a task gives: a sum, or what the lowest partition raised, and what was warned of."""
+_registries: dict[str, dict[Any, Any]] = {}
 
-    sum: OrderedSum | Failure
-    warned: Warned
+
+def _all_warned(outcomes: Sequence[Outcome]) -> frozenset[Any]:
+    return frozenset[Any]().union(*[outcome.warned for outcome in outcomes])
+
+
+def _lowest(outcomes: Sequence[Outcome]) -> Outcome | None:
+    failed = [outcome for outcome in outcomes if outcome.error is not None]
+    return min(failed, key=lambda outcome: outcome.number, default=None)
 
 
 # ------------------------------------------------------------------------------------- partitions
 
 
-def held(first: int, parts: Sequence[object]) -> HeldGroup:
+def held(first: int, sources: Sequence[object]) -> Outcome:
     """Hold partitions: arrays as they are, those of loaders loaded."""
-    loaded: list[object] = []
-    for number, part in enumerate(parts, first):
+    parts: list[object] = []
+    for number, source in enumerate(sources, first):
         try:
-            loaded.append(part.opened()() if isinstance(part, Message) else part)
+            parts.append(aligned(source.opened()() if isinstance(source, Message) else source))
         except Exception as error:  # noqa: BLE001 - raised again where the call was made
             error.add_note(f"in the loader of partition {number}")
-            return HeldGroup((), Failure(number, sendable(error)))
-    return HeldGroup(loaded)
+            return Outcome(None, _sendable(error), number)
+    return Outcome(parts)
 
 
-def described(group: HeldGroup) -> tuple[int, Failure | None, Warned]:
-    """The bytes of a group, what was raised when it was made, and warned of."""
-    return group.__sizeof__(), group.failure, group.warned
+def aligned(part: object) -> object:
+    """A tuple of arrays, or a single one, with copies of those that came at odd addresses."""
+    if isinstance(part, (tuple, list)):
+        return tuple(map(aligned, part))
+    return np.array(part) if isinstance(part, np.ndarray) and not part.flags.aligned else part
 
 
-def entries(group: HeldGroup) -> list[object]:
-    """The partitions of a group as they were given: tuples, or single arrays."""
-    return [p if many else p[0] for p, many in zip(group.parts, group.tuples, strict=True)]
+def as_part(part: object) -> Part:
+    """The arrays of a partition."""
+    return tuple(part) if isinstance(part, (tuple, list)) else (part,)
 
 
-def shapes(group: HeldGroup) -> list[list[tuple[tuple[int, ...], object]]]:
+def described(group: Outcome) -> Outcome:
+    """A group, with its bytes in place of its data."""
+    arrays = [a for part in group.value or () for a in as_part(part)]
+    return group._replace(value=sum([getattr(a, "nbytes", 64) for a in arrays]))
+
+
+def parts_of(group: Outcome) -> list[object]:
+    return group.value
+
+
+def shapes_of(group: Outcome) -> list[list[tuple[tuple[int, ...], object]]]:
     """Shape and dtype of each array of each partition."""
-    arrays = [[np.asarray(a) for a in part] for part in group.parts]
-    return [[(a.shape, a.dtype) for a in part] for part in arrays]
+    parts = [[np.asarray(a) for a in as_part(part)] for part in group.value]
+    return [[(a.shape, a.dtype) for a in part] for part in parts]
 
 
-def entry(group: HeldGroup, part: int, array: int) -> object:
+def entry_of(group: Outcome, part: int, array: int) -> object:
     """One array of a group."""
-    return group.parts[part][array]
+    return as_part(group.value[part])[array]
 
 
-def joined(*blocks: object) -> tuple[object, ...]:
+def together(*blocks: object) -> tuple[object, ...]:
     """Blocks of several arrays as one partition."""
     return blocks
 
 
 # -------------------------------------------------------------------------------------- functions
 
-_functions: dict[bytes, Callable[..., Any]] = {}
+
+def fixed_tier(f: Function) -> Function:
+    """`f`, compiled before its first call if fdiff is to derive it.
+
+    Tiers round differently, and a call may not depend on how many came before it.
+    """
+    return jit(f) if getattr(f, "fixed_tier", isinstance(f, Prepared)) else f
+
+
+@contextmanager
+def refusing_writes(f: Function) -> Generator[None]:
+    """Refuse a function that changes what it reads: changes are lost with a worker."""
+    before = _digest(f)
+    yield
+    if _digest(f) != before:
+        fact = "`f` writes to what is outside of it, which would be lost on a worker."
+        raise failure(InputError, UNNAMED, fact, "Return what it writes.")
+
+
+def _digest(f: Function) -> bytes:
+    with suppress(InputError):  # in this process it need not have a pickle
+        return Message.of(f).digest()
+    return b""
+
+
+_functions: dict[bytes, Function] = {}
+_without_writes: dict[bytes, bool] = {}  # digests of those that have been seen to write nothing
 _lock = Lock()
 _MOST = 64
 
 
 @contextmanager
-def _function(digest: bytes, message: Sequence[Buffer]) -> Generator[Callable[..., Any]]:
-    """A function, which is unpickled once in a process: so it stays traced and compiled.
-
-    One that changes what it reads is refused in its first task: changes are lost with a worker.
-    """
+def _function(digest: bytes, buffers: Sequence[Buffer]) -> Generator[Function]:
+    """A function, which is unpickled once in a process: so it stays traced and compiled."""
     with _lock:
-        f, new = _functions.get(digest), digest not in _functions
+        f = _functions.get(digest)
         if f is None:
-            f = Message([*message]).opened()
-            keep_recent(_functions, digest, fixed_tier(f), _MOST)
-    before = message_of(f, UNNAMED).digest() if new else b""
-    yield _functions.get(digest, f)
-    if new and message_of(f, UNNAMED).digest() != before:
-        fact = "`f` writes to what is outside of it, which would be lost on a worker."
-        raise InputError(worded(UNNAMED, fact, "Return what it writes."))
+            f = keep_recent(_functions, digest, fixed_tier(Message([*buffers]).opened()), _MOST)
+    with nullcontext() if digest in _without_writes else refusing_writes(f):
+        yield f
+    with _lock:
+        keep_recent(_without_writes, digest, value=True, most=_MOST)
+
+
+def results(
+    f: Function, given: Given, parts: Iterable[tuple[int, Part]], count: int, threads: int = 1
+) -> Iterator[object]:
+    """What `f` returns for partitions of `count`, in order, by so many threads."""
+    one = partial(_result, f, given, count, np.geterr(), policy.get())
+    return (map if threads < 2 else _pool(threads).map)(one, parts)
+
+
+@cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(threads, thread_name_prefix="fdiff-partitions")
+
+
+def _result(
+    f: Function,
+    given: Given,
+    count: int,
+    errstate: Any,
+    kink_policy: str,
+    numbered: tuple[int, Part],
+) -> object:
+    """What `f` returns for one partition; a note tells which one raised an error."""
+    (args, kwargs), (number, part) = given, numbered
+    try:
+        with np.errstate(**errstate), kinks(kink_policy):
+            return f(*args, *part, **kwargs)
+    except BaseException as error:
+        shapes = ", ".join([str(getattr(a, "shape", type(a).__name__)) for a in part])
+        place = f"partition {number} of {count}, whose arrays have shapes {shapes}"
+        if isinstance(error, TypeError) and not _takes(f, (*args, *part), kwargs):
+            many = f"{len(args)} parameters and the arrays of {place}"
+            fact = f"`f` takes {inspect.signature(f)}, not {many}."
+            way = "Give `f` the parameters first, then one argument for each array of a partition."
+            raise InputError(message(UNNAMED, fact, way)) from None
+        error.add_note(f"in {place}{show_line(line_in(error.__traceback__))}")
+        raise
+
+
+def _takes(f: Function, args: Sequence[object], kwargs: dict[str, object]) -> bool:
+    try:
+        inspect.signature(f).bind(*args, **kwargs)
+    except TypeError:
+        return False
+    except ValueError:  # code in C that does not tell what it takes
+        return True
+    return True
 
 
 # ------------------------------------------------------------------------------------------ tasks
 
-Held = Sequence[tuple[int, HeldGroup]]  # groups, with the numbers of their first partitions
-
 
 class CallJob(NamedTuple):
-    """What the tasks of a call share.
+    """What the tasks of a call share: names, how many partitions there are, what holds around it.
 
-    `token` is that of the call, `digest` that of the function. There are `total` partitions.
+    `token` is that of the call, `digest` that of the function. If it `adds`, tasks give sums.
     """
 
     token: str
     digest: bytes
     total: int
-    conditions: CallConditions
+    adds: bool
+    errstate: dict[str, Any]
+    kinks: str
 
 
-def partial_sum(
-    job: CallJob, function: Sequence[Buffer], parameters: Sequence[Buffer], span: Span, *many: Held
-) -> Outcome:
-    """The sum over the partitions of a worker, as far as its terms are neighbours."""
-    total = OrderedSum(job.total)
-
-    def take(number: int, result: object) -> None:
-        total.add(number, result)
-
-    failure, warned = _evaluated(job, function, parameters, span, many, take)
-    return Outcome(failure or total, warned)
-
-
-def mapped(
-    job: CallJob, function: Sequence[Buffer], parameters: Sequence[Buffer], span: Span, *many: Held
-) -> HeldGroup:
-    """The results for consecutive partitions, which stay where these are."""
-    results: list[object] = []
-
-    def take(_: int, result: object) -> None:
-        results.append(result)
-
-    failure, warned = _evaluated(job, function, parameters, span, many, take)
-    return HeldGroup(() if failure else results, failure, warned)
-
-
-def _evaluated(
+def evaluated(
     job: CallJob,
     function: Sequence[Buffer],
     parameters: Sequence[Buffer],
     span: Span,
-    many: Sequence[Held],
-    take: Callable[[int, object], None],
-) -> tuple[Failure | None, Warned]:
-    """Let `take` have the result of each partition of the span; what was raised, and warned of."""
-    number, reports = span[0], _Reports(job.token)
-    with taken_warnings() as warned:
+    *many: Sequence[tuple[int, Outcome]],
+) -> Outcome:
+    """The sum over partitions as far as its terms are neighbours, or the results for each.
+
+    `many` has groups of each partitioning, with the numbers of their first partitions.
+    """
+    total, listed = OrderedSum(job.total), list[object]()
+    number, worker, last, done = span[0], dask_module("distributed").get_worker(), monotonic(), 0
+    with _taken_warnings() as warned:
         try:
-            given = Message([*parameters]).opened()
-            parts = _numbered(span, many)
+            given: Given = Message([*parameters]).opened()
+            parts, threads = _numbered(span, many), worker.state.nthreads
             with _function(job.digest, function) as f:
-                results = evaluate_all(
-                    f,
-                    given,
-                    parts,
-                    job.total,
-                    job.conditions,
-                    dask_module("distributed").get_worker().state.nthreads,
-                )
-                for number, result in results:
-                    if isinstance(result, Failure):
-                        raise result.error  # noqa: TRY301 - one way out of a task
-                    take(number, result)
-                    reports.one_more()
+                with np.errstate(**job.errstate), kinks(job.kinks):
+                    stream = results(f, given, parts, job.total, threads)
+                for number in span:
+                    result = next(stream)
+                    total.add(number, result) if job.adds else listed.append(aligned(result))
+                    done += 1
+                    if monotonic() - last > SECONDS:
+                        worker.log_event(EVENTS, {"token": job.token, "done": done})
+                        last, done = monotonic(), 0
         except BaseException as error:  # noqa: BLE001 - raised again where the call was made
-            return Failure(number, sendable(error)), warned
-    return None, warned
+            return Outcome(None, _sendable(error), number, frozenset(warned))
+    return Outcome(total if job.adds else listed, warned=frozenset(warned))
 
 
-def _numbered(span: Span, many: Sequence[Held]) -> list[Numbered]:
+def _numbered(span: Span, many: Sequence[Sequence[tuple[int, Outcome]]]) -> list[tuple[int, Part]]:
     """The partitions of a span, each with its arrays of all partitionings."""
-    tables = [
-        {number: part for first, group in held for number, part in enumerate(group.parts, first)}
-        for held in many
-    ]
-    return [(k, tuple([a for table in tables for a in table[k]])) for k in span]
+    tables = [{k: p for first, g in held for k, p in enumerate(g.value, first)} for held in many]
+    return [(k, tuple([a for table in tables for a in as_part(table[k])])) for k in span]
 
 
-def merged(job: CallJob, outcomes: Sequence[Outcome]) -> Outcome:
+def merged(outcomes: Sequence[Outcome]) -> Outcome:
     """The sum of several."""
-    warned = set[Any]().union(*[outcome.warned for outcome in outcomes])
-    failures = [o.sum for o in outcomes if isinstance(o.sum, Failure)]
-    if failures:
-        return Outcome(min(failures, key=lambda f: f.number), warned)
-    total, number = OrderedSum(job.total), 0
+    warned = _all_warned(outcomes)
+    if failed := _lowest(outcomes):
+        return failed._replace(warned=warned)
     try:
-        for outcome in outcomes:
-            assert isinstance(outcome.sum, OrderedSum), "none has failed"
-            total.merge(outcome.sum)
+        total = OrderedSum.joined([outcome.value for outcome in outcomes])
     except InputError as error:
-        return Outcome(Failure(number, error), warned)
-    return Outcome(total, warned)
+        return Outcome(None, error, 0, warned)
+    return Outcome(total, warned=warned)
 
 
-class _Reports:
-    """Tells the client now and then how many partitions are done."""
-
-    def __init__(self, token: str) -> None:
-        self.token, self.done, self.last = token, 0, monotonic()
-
-    def one_more(self) -> None:
-        self.done += 1
-        if monotonic() - self.last > SECONDS:
-            dask_module("distributed").get_worker().log_event(
-                EVENTS, {"token": self.token, "done": self.done}
-            )
-            self.done, self.last = 0, monotonic()
-
-
-def sendable(error: BaseException) -> BaseException:
+def _sendable(error: BaseException) -> BaseException:
     """An exception as it can be sent: of its type, where that can be pickled, with its notes."""
     try:
         again = pickle.loads(cloudpickle.dumps(error))  # noqa: S301 - its own
@@ -252,9 +295,47 @@ def sendable(error: BaseException) -> BaseException:
     except Exception:  # noqa: BLE001 - a class of the user's may raise anything
         same = False
     if not same:
-        notes, plain = getattr(error, "__notes__", []), error
-        error = WorkerError(f"{type(plain).__name__}: {plain}")
+        notes = getattr(error, "__notes__", [])
+        error = WorkerError(f"{type(error).__name__}: {error}")
         for note in notes:
             error.add_note(note)
     error.__traceback__ = error.__context__ = error.__cause__ = None
     return error
+
+
+class _Warnings:
+    """All warnings of this process while a task runs, for the tasks that run then.
+
+    Python's filters belong to the process, so the tasks of several threads share them.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._takers: list[set[Any]] = []
+        self._catcher: warnings.catch_warnings[None] | None = None
+
+    @contextmanager
+    def taken(self) -> Generator[set[Any]]:
+        mine: set[Any] = set()
+        with self._lock:
+            if not self._takers:
+                self._catcher = warnings.catch_warnings()
+                self._catcher.__enter__()
+                warnings.simplefilter("always")
+                warnings.showwarning = self._show
+            self._takers.append(mine)
+        try:
+            yield mine
+        finally:
+            with self._lock:
+                self._takers[:] = [w for w in self._takers if w is not mine]
+                if not self._takers and self._catcher is not None:
+                    self._catcher.__exit__(None, None, None)
+
+    def _show(self, text: Any, category: Any, file: str, line: int, *_: object) -> None:
+        with self._lock:
+            for taker in self._takers:
+                taker.add((category, str(text), file, line))
+
+
+_taken_warnings = _Warnings().taken

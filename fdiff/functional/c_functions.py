@@ -12,7 +12,8 @@ from ..errors import InputError, called, choice, failure
 from ..process.forking import no_fork
 from ..trace.trace_stack import stack
 from ..tracebacks import public
-from .prepared import Prepared, example_argument
+from .late_operators import of_partitions
+from .prepared import Origin, Prepared, example_argument
 
 if TYPE_CHECKING:
     from .c_callables import CFunction
@@ -87,6 +88,7 @@ def cfunc(
     >>> slope.check()
     """
     if not isinstance(prepared, Prepared):
+        of_partitions(prepared, Origin(cfunc, {}))  # which refuses them with the reason
         fact = f"expects a prepared function such as grad(f), not {type(prepared).__name__}."
         way = "Write fdiff.cfunc(fdiff.jit(f), *examples) for f itself."
         raise failure(InputError, "cfunc", fact, way)

@@ -17,7 +17,8 @@ from ..process.forking import no_fork
 from ..trace.trace_stack import stack
 from ..tracebacks import public
 from .annotations import P, R
-from .prepared import Prepared, example_argument
+from .late_operators import of_partitions
+from .prepared import Origin, Prepared, example_argument
 
 if TYPE_CHECKING:
     from .numba_calls import NumbaCallee
@@ -168,6 +169,7 @@ def njit(
     """
     name = "njit"
     if not isinstance(prepared, Prepared):  # pyright: ignore[reportUnnecessaryIsInstance] - users need not check types
+        of_partitions(prepared, Origin(njit, {}))  # which refuses them with the reason
         fact = f"expects a prepared function such as grad(f), not {type(prepared).__name__}."
         way = "Write fdiff.njit(fdiff.jit(f), *examples) for f itself."
         raise failure(InputError, name, fact, way)

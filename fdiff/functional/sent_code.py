@@ -42,7 +42,7 @@ class SentCode:
 
     def __reduce__(self) -> tuple[object, ...]:
         seen: dict[int, tuple[CodeType, bool]] = vars(self.pickler).setdefault(_SEEN, {})
-        functions, before = _reached(self.f), set(seen)
+        functions, before = functions_of(self.f), set(seen)
         if any(id(f.__code__) not in seen for f in functions):
             memo = self.pickler.memo.copy()  # by id: in which order it was sent, and what
             seen.update({id(f.__code__): (f.__code__, False) for f in functions})
@@ -58,7 +58,7 @@ class SentCode:
         return received, (functions, files, texts, {name: cell_label(name) for name in texts})
 
 
-def _reached(f: object) -> list[FunctionType]:
+def functions_of(f: object) -> list[FunctionType]:
     """The functions that `f` is made of: bound, partial, decorated, in closures, of its class."""
     functions: dict[int, FunctionType] = {}
     todo = [f]

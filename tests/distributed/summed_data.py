@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fdiff.distributed.partitionings import SourcePartitions
+from fdiff.distributed.partitionings import Partitions
 
 D = 4
 W = np.linspace(-1.0, 1.0, D)
@@ -24,7 +24,7 @@ X, Y = (np.concatenate([part[i] for part in PARTS]) for i in (0, 1))
 
 def here(parts):
     """The partitions in this process, whatever client there is."""
-    return SourcePartitions(parts)
+    return Partitions(parts)
 
 
 def leaves(result):

@@ -64,6 +64,11 @@ CALLS = {
         lambda: fdiff.grad(lambda w: map_over(loss, HERE)(w))(W),
         "partitions have no derivatives",
     ),
+    "writes": (lambda: sum_over(counting, HERE)(W), "writes to what is outside"),
+    "writes of a derivative": (
+        lambda: sum_over(fdiff.grad(counting), HERE)(W),
+        "writes to what is outside",
+    ),
     "no function": (lambda: sum_over(3, HERE), "expects a function first"),
 }
 
@@ -76,23 +81,33 @@ def _released():
 @pytest.mark.parametrize("name", PARTITIONS)
 def test_data_that_is_no_partitions(name):
     data, words = PARTITIONS[name]
-    with pytest.raises(InputError, match=words) as caught:
+    with pytest.raises(InputError) as caught:
         partitions(data)
+    assert words in _without_lines(caught.value)
     assert str(caught.value).startswith("fdiff.distributed.partitions: ")
     assert "test_bad_sums.py" in str(caught.value)
 
 
+@pytest.mark.filterwarnings("ignore::fdiff.errors.RetraceWarning")
 @pytest.mark.parametrize("name", CALLS)
 def test_calls_that_are_refused(name):
     call, words = CALLS[name]
-    with pytest.raises(FdiffError, match=words):
-        call()
+    for _ in range(2):
+        with pytest.raises(FdiffError) as caught:
+            call()
+        assert words in _without_lines(caught.value)
+    del writes[:]
+
+
+def _without_lines(error):
+    """The message, but for the user's lines, which are lines of this file."""
+    return " ".join(line for line in str(error).splitlines() if not line.startswith("    "))
 
 
 def test_dask_arrays_that_do_not_fit():
     da = pytest.importorskip("dask.array")
     X, y = da.ones((100, 4), chunks=(10, 4)), da.ones(100, chunks=20)
-    with pytest.raises(InputError, match=r"rows in chunks of 20, 20(?s:.*)rechunk"):
+    with pytest.raises(InputError, match=r"rows in 5 chunks of 20, 20(?s:.*)rechunk"):
         partitions((X, y))
     with pytest.raises(InputError, match="along another axis"):
         partitions(da.ones((100, 4), chunks=(10, 2)))
@@ -108,7 +123,7 @@ def test_dask_arrays_that_do_not_fit():
 def test_versions_that_differ(client, monkeypatch):
     monkeypatch.setattr(cluster, "_checked", WeakKeys())
     monkeypatch.setattr(fdiff, "__version__", "0.0.1")
-    with pytest.raises(InputError, match=r"has fdiff 0.2\.\S+, and this process has 0.0.1"):
+    with pytest.raises(InputError, match=r"has fdiff 0.2\.\S+, and this process has fdiff 0.0.1"):
         partitions(PARTS, client)
     monkeypatch.undo()
     assert len(partitions(PARTS, client)) == 9
@@ -124,8 +139,9 @@ def test_what_clusters_refuse(client):
         with pytest.raises(InputError, match=r"cannot be sent to workers"):
             sum_over(f, rows)(W)
         del name
-    with pytest.raises(InputError, match=r"writes to what is outside"):
-        sum_over(counting, rows)(W)
+    for _ in range(2):
+        with pytest.raises(InputError, match=r"writes to what is outside"):
+            sum_over(counting, rows)(W)
     for f, words in (
         (ragged, "which depend on the partition"),
         (different, "different structure"),

@@ -26,7 +26,7 @@ ALLOWED: dict[str, tuple[str, str]] = {
     "capture/symbolic_numbers.py": ("ceil complex floor invert trunc", "special methods of Python"),
     "capture/write_log.py": ("copy item", "how a plain run has a value"),
     "dispatch/numpy_warnings.py": ("divide all log", "words of `numpy.errstate` and `warnings`"),
-    "distributed/evaluation.py": ("log", "words of `numpy.errstate`"),
+    "distributed/calls.py": ("log", "words of `numpy.errstate`"),
     "functional/complex_rules.py": ("conjugate", "a choice of the user's"),
     "kernels/bytecode/opcode_bodies.py": (
         "copy cumsum cumprod cummax recurrence gather scatter_set", "names of instructions",
