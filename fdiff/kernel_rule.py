@@ -28,12 +28,14 @@ class Category(Enum):
     PRODUCT = auto()  # sums of products, which a pass makes a loop nest or a routine's call of
     SYSTEM = auto()  # equations, which a pass makes a routine's call of
     ROUTINE = auto()  # a call of a routine of `kernels/runtime`, from memory to memory
+    CONTROL = auto()  # runs bodies, which are graphs of their own, from memory to memory
     RESULT = auto()  # one of several results of a routine
 
 
 _BOTH = frozenset([Category.SCATTER, Category.STORE, Category.JOIN, Category.SCAN, Category.RESULT])
 _IN_MEMORY = _BOTH | {Category.REDUCTION, Category.EXTREMUM, Category.PRODUCT}
-_PIECEWISE = _BOTH | {Category.ROUTINE}
+_CALLED = frozenset([Category.ROUTINE, Category.CONTROL])
+_PIECEWISE = _BOTH | _CALLED
 
 
 class Kind(StrEnum):
@@ -92,6 +94,7 @@ class Kind(StrEnum):
     SOLVE = "solve", Category.ROUTINE
     CHOLESKY = "cholesky", Category.ROUTINE
     MATMUL = "matmul", Category.ROUTINE
+    LOOP = "loop", Category.CONTROL  # a body, once for each row
     ITEM = "item", Category.RESULT
 
     category: Category
@@ -103,7 +106,7 @@ class Kind(StrEnum):
     is_reduction: bool
     is_extremum: bool
     is_scan: bool
-    is_routine: bool
+    is_routine: bool  # a call, of a routine or of bodies
     in_memory: bool  # its result always lies in memory
     is_piecewise: bool  # a loop over its entries does not write them all, each once
 
@@ -118,7 +121,7 @@ class Kind(StrEnum):
         self.is_reduction = category is Category.REDUCTION
         self.is_extremum = category is Category.EXTREMUM
         self.is_scan = category is Category.SCAN
-        self.is_routine = category is Category.ROUTINE
+        self.is_routine = category in _CALLED
         self.in_memory = category in _IN_MEMORY
         self.is_piecewise = category in _PIECEWISE or label == "array"
         return self

@@ -22,7 +22,7 @@ from ..tape import Tape
 from ..user_lines import is_foreign
 from .ir.kernel_graph import Values
 from .ir.parallel import PARTS, THREADS
-from .kernel_source import WorkspaceBuffer
+from .kernel_source import WorkspaceBuffer, has_trips
 from .llvm.call_descriptor import (
     BoundKernel,
     CallSignature,
@@ -229,6 +229,7 @@ class Executable:
         spare = _spare.setdefault(size, np.zeros(1, np.int64)) if keep else np.zeros(1, np.int64)
         shapes = [*self._made, *((i.shape, i.dtype) for i in self._inputs)]
         brief = size + sum(_bytes(*pair) for pair in shapes) <= _BRIEF and not kernel.addresses
+        brief = brief and not has_trips(kernel.text)
         self._is_brief = brief and not kernel.run
         made = BoundKernel(
             0, ints, floats, values.arrays, size, spare, keep, not self._is_brief, None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ from .ir.tile_sizes import count_entries, tile_height_at
 from .ir.word_table import WORDS
 
 INDENT = "    "
+TRIP = "trip"  # how the names of trips of loops begin
 _ELEMENTARY = "|".join(word.name[3:] for word in WORDS.values() if word.elementary)
 _MATHS = re.compile(rf"\brt\.({_ELEMENTARY})\(")
 _LEAST_SHARED = 60_000.0  # ns of work of a kernel from which on threads share it
@@ -26,6 +28,11 @@ _LEAST_OF_PART = 20_000.0  # ns of work in each part of a loop, at least
 _MOST_PARTS = 64
 _LEAST_RATIO = 12  # work of a loop, as a multiple of that on private memory, at least
 _FACTORS = re.compile(r"\bn?\d+\b")
+
+
+def indented(lines: Iterable[str]) -> list[str]:
+    """The lines one level deeper."""
+    return [INDENT + line for line in lines]
 
 
 class WorkspaceBuffer(NamedTuple):
@@ -165,6 +172,11 @@ def elementary_calls(text: str) -> list[str]:
 def has_outlined(text: str) -> bool:
     """Whether outlined functions stand before the kernel."""
     return not text.startswith("def kernel(")
+
+
+def has_trips(text: str) -> bool:
+    """Whether a kernel has loops that may take any time, however little they read and write."""
+    return f"for {TRIP}" in text
 
 
 def libm_fallback(text: str) -> str | None:

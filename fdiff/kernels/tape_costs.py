@@ -14,6 +14,7 @@ from typing import NamedTuple
 from ..arraytype import ArrayType
 from ..kernel_rule import Category, KernelRule, Kind
 from ..tape import CONSTANT, INPUT, ITEM, Node, Tape
+from .ir.control_parameters import bodies_of
 from .ir.operation_costs import SLOW, flops_of
 from .passes.parallel.cost_model import in_long_program, matrix_work, multiplying
 
@@ -83,6 +84,8 @@ def _arithmetic_seconds(node: Node, flops: int) -> float:
     rule = node.primitive.kernel
     if rule is not None and rule.kind is Kind.CONTRACT:
         return 1e-9 * multiplying(flops // 2)
+    if bodies := bodies_of(node):
+        return _trips(node) * sum(costs_of_tape(b).numpy_seconds for b in bodies)
     size = max(node.type.size, 1)
     return _FUNCTION * size if flops // size >= SLOW else 0.0
 
@@ -94,6 +97,8 @@ def _kernel_seconds(node: Node, given: Sequence[Node], flops: int) -> float:
     size = max(t.size for t in (*types, node.type))
     if rule is not None and rule.kind is Kind.CONTRACT:
         return 1e-9 * (in_long_program(0, 2) + multiplying(flops // 2))
+    if bodies := bodies_of(node):
+        return _trips(node) * sum(costs_of_tape(b).kernel_seconds - CALL_SECONDS for b in bodies)
     name = "triangular" if rule is not None and rule.kind is Kind.TRIANGULAR_SYSTEM else ""
     if rule is not None and rule.routine is not None:
         name = rule.routine.name
@@ -114,6 +119,8 @@ def flops_of_node(node: Node, given: Sequence[Node]) -> int | None:
     category, types = rule.kind.category, [a.type for a in given]
     if category in _FREE:
         return 0
+    if bodies := bodies_of(node):
+        return _trips(node) * sum(costs_of_tape(b).flops for b in bodies)
     if category is Category.ELEMENTWISE:
         return sum(map(flops_of, _texts(rule, given))) * node.type.size
     if category in _ONE_EACH:
@@ -121,6 +128,11 @@ def flops_of_node(node: Node, given: Sequence[Node]) -> int | None:
     if rule.kind is Kind.CONTRACT:
         return 2 * _terms(node, types)
     return _of_matrices(rule.kind, types)
+
+
+def _trips(node: Node) -> int:
+    """How often a node runs its bodies, at most."""
+    return int(dict(node.params).get("length", 1))
 
 
 def _texts(rule: KernelRule, given: Sequence[Node]) -> tuple[str, ...]:

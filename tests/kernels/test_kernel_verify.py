@@ -191,8 +191,8 @@ def test_whatever_is_compiled_is_verified_where_that_is_asked_for(monkeypatch):
     def broken(program):
         return statements(program, 0, without(Kind.LOAD))
 
-    tiling, *others = pipeline.FOR_CPU
-    monkeypatch.setattr(pipeline, "FOR_CPU", (tiling._replace(function=broken), *others))
+    bodies, tiling, *others = pipeline.FOR_CPU
+    monkeypatch.setattr(pipeline, "FOR_CPU", (bodies, tiling._replace(function=broken), *others))
     monkeypatch.setenv("FDIFF_CACHE_DIR", "off")
     tape = tape_of(wave, np.ones(7), np.ones(7))
     kernels.cache_clear()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ..ir.control_items import SequentialLoop
 from ..ir.loops import (
     AHEAD,
     BEGIN,
@@ -21,8 +22,9 @@ from ..ir.loops import (
     TileLoop,
     VersionedLoop,
 )
-from ..kernel_source import INDENT
+from ..kernel_source import INDENT, indented
 from .loop_nest import emit_nest
+from .sequential_loop import emit_sequential
 from .symbol_table import SymbolTable
 
 _SHORTEST_RUN = 8  # rows: for fewer, beginning a run takes longer than it saves
@@ -30,15 +32,12 @@ _LEAST_AHEAD, _MOST_AHEAD = 64, 256  # rows that are read ahead to find the end 
 _LOOKAHEAD = "lookahead"
 
 
-def indented(lines: Iterable[str]) -> list[str]:
-    """The lines one level deeper."""
-    return [INDENT + line for line in lines]
-
-
 def emit_item(item: Item | Conditional, symbols: SymbolTable, *, part: bool = False) -> list[str]:
     """The lines of an item."""
     if isinstance(item, Nest):
         return emit_nest(item, symbols)
+    if isinstance(item, SequentialLoop):
+        return emit_sequential(item, symbols, emit_item)
     if isinstance(item, Call):
         return symbols.call(item, part=part)
     if isinstance(item, TileLoop):

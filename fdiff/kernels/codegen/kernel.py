@@ -10,9 +10,9 @@ from ...process.background import checkpoint
 from ..ir.kernel_graph import KernelGraph
 from ..ir.loops import NUMPY, Conditional, Item, LoopProgram, TileLoop
 from ..ir.parallel import ParallelProgram
-from ..kernel_source import KernelSource, WorkspaceBuffer
+from ..kernel_source import KernelSource, WorkspaceBuffer, indented
 from ..runtime.status import OUT_OF_RANGE
-from .items import emit_item, indented, tile_head
+from .items import emit_item, tile_head
 from .outlining import LONG, Region, outline
 from .parallel_regions import BLAS_TABLES, emit_parallel, parallel_text, worker_prologue
 from .symbol_table import SymbolTable
@@ -124,7 +124,7 @@ def _arrays(graph: KernelGraph) -> list[tuple[str, str]]:
     """Names and dtypes of the arrays that come from outside: inputs, constants, outputs."""
     inputs = [graph.ops[i] for i in graph.inputs]
     out = [(f"x{k}", op.dtype) for k, op in enumerate(inputs) if op.dims]
-    constants = {p.data[0]: p.dtype for p in graph.ops if p.kind is Kind.ARRAY}
+    constants = {p.data[0]: p.dtype for p in graph.all_ops if p.kind is Kind.ARRAY}
     out += [(f"k{k}", constants[k]) for k in range(graph.arrays)]
     return out + [(f"out{k}", graph.ops[o].dtype) for k, o in enumerate(graph.outputs)]
 
@@ -165,8 +165,10 @@ def _prologue(graph: KernelGraph, body: str) -> list[str]:
         axes = range(len(op.dims))
         lines += [f"x{k}_{a} = strides[{first + a}]" for a in axes if f"x{k}_{a}" in used]
         first += len(axes) if op.data[1] == "A" else 0
-    lines += [f"n{k} = ints[{k}]" for k in range(graph.sizes) if f"n{k}" in used]
-    for op in graph.ops:
+    literals = dict(graph.literals)
+    sizes = {f"n{k}": literals.get(f"n{k}", f"ints[{k}]") for k in range(graph.sizes)}
+    lines += [f"{name} = {value}" for name, value in sizes.items() if name in used]
+    for op in graph.all_ops:
         if op.kind is Kind.VALUE and op.text in used:
             table = "ints" if op.text[0] == "m" else "floats"
             at = int(op.text[1:]) + (graph.sizes if table == "ints" else 0)

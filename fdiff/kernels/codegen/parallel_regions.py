@@ -22,9 +22,9 @@ from ..ir.parallel import (
     SerialRegion,
     name_of_private_copy,
 )
-from ..kernel_source import INDENT, WorkspaceBuffer
+from ..kernel_source import INDENT, WorkspaceBuffer, indented
 from ..runtime.worker_code import CONSTANTS, WORKER
-from .items import emit_item, indented
+from .items import emit_item
 from .loop_nest import emit_nest
 from .symbol_table import SymbolTable, call_text
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...bounded_cache import keep_recent
-from ...kernel_rule import Kind
+from ...kernel_rule import Category, Kind
 from ...process.environment import switch
 from ...tape import Tape
 from ..ir.graph_of_tape import kernel_graph
@@ -45,6 +45,8 @@ def _without_routine(tape: Tape) -> Iterator[str]:
     """Operations whose routine, or C function of the user's, is one of the CPU alone."""
     for node in tape.nodes:
         rule = node.primitive.kernel
+        if rule is not None and rule.kind.category is Category.CONTROL:
+            yield node.primitive.name
         if rule is not None and rule.address is not None:
             yield f"{node.primitive.name}, which calls a C function"
         if rule is not None and rule.routine is not None and rule.kind is not Kind.MATMUL:

@@ -8,93 +8,27 @@ changes the code stays: the exponents an op has a shorter text for, and zeros th
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import replace
 from typing import cast
 
 import fdiff.intact_numpy as np
 
 from ...arraytype import Shape
-from ...attributes import cached_property
 from ...errors import TapeError
 from ...kernel_rule import KernelRule, Kind
 from ...tape import CONSTANT, INPUT, Constant, Node, Tape
 from . import masked_operands
-from .index_expressions import Slices
+from .control_parameters import bodies_of, loop_parameters, slots_read
+from .graph_draft import Draft, disjoint_stores_above, slices, stored
 from .kernel_graph import Data, KernelGraph, Operation, SliceParameters, Values
-from .small_sizes import many_rows, small_sizes
+from .small_sizes import many_rows
 from .spelled_ops import spelled
-from .stored_entries import MOST_COMPARED, StoredEntries, bounds
+from .stored_entries import bounds
 
-_LARGE = 4  # a store of a quarter of an array is a large one
 # Kinds that have no parameters but what their shapes tell.
 _OF_SHAPES = (Kind.RESHAPE, Kind.BROADCAST, Kind.IOTA, Kind.SCATTER_ADD)
 _DTYPES = frozenset(["b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8"])
-
-
-@dataclass
-class _Draft:
-    tape: Tape
-    layouts: tuple[str, ...]
-    symbols: dict[int, str] = field(default_factory=dict)
-    ints: list[int] = field(default_factory=list)
-    floats: list[float] = field(default_factory=list)
-    arrays: list[np.ndarray] = field(default_factory=list)
-    owners: list[object] = field(default_factory=list)
-    ops: list[Operation] = field(default_factory=list)
-    place: dict[int, int] = field(default_factory=dict)
-    literals: dict[Operation, int] = field(default_factory=dict)
-    regions: dict[tuple[object, ...], Slices] = field(default_factory=dict)
-    shifts: dict[tuple[int, int, int], str] = field(default_factory=dict)
-
-    @cached_property
-    def small(self) -> frozenset[int]:
-        return small_sizes(self.tape)
-
-    @cached_property
-    def stores(self) -> StoredEntries:
-        return StoredEntries(self.tape)
-
-    @cached_property
-    def above(self) -> dict[int, int]:
-        """The store into each array; -1 where there are several."""
-        out: dict[int, int] = {}
-        for i, node in enumerate(self.tape.nodes):
-            if node.primitive.kind is Kind.UPDATE:
-                out[node.args[0]] = -1 if node.args[0] in out else i
-        return out
-
-    def add(self, op: Operation) -> int:
-        self.ops.append(op)
-        return len(self.ops) - 1
-
-    def dim(self, n: int) -> str:
-        if n == 1 or n in self.small:
-            return str(n)
-        return self.symbols.setdefault(n, f"n{len(self.symbols)}")
-
-    def dims(self, shape: Shape) -> tuple[str, ...]:
-        return tuple([self.dim(n) for n in shape])
-
-    def integer(self, value: int) -> str:
-        self.ints.append(value)
-        return f"m{len(self.ints) - 1}"
-
-    def shift(self, start: int, n: int, full: int) -> str:
-        """Where a slice begins: one name for equal slices of more than half of an axis.
-
-        A slice of a stencil and the adjoint of it are then known to read the same entries.
-        """
-        if 2 * n <= full:
-            return self.integer(start)
-        if (start, n, full) not in self.shifts:
-            self.shifts[start, n, full] = self.integer(start)
-        return self.shifts[start, n, full]
-
-    def real(self, value: float) -> str:
-        self.floats.append(value)
-        return f"f{len(self.floats) - 1}"
 
 
 def supported(tape: Tape) -> bool:
@@ -116,6 +50,8 @@ def _refused(tape: Tape) -> Iterator[str]:
     for node in tape.nodes:
         if node.primitive.kernel is None and node.primitive.spelled is None:
             yield node.primitive.name
+        for body in bodies_of(node):
+            yield from _refused(body)
         for t in node.types:
             if t.dtype.str[1:] not in _DTYPES:
                 yield f"{node.primitive.name} of {t.dtype}"
@@ -123,10 +59,25 @@ def _refused(tape: Tape) -> Iterator[str]:
 
 def kernel_graph(tape: Tape, layouts: tuple[str, ...]) -> tuple[KernelGraph, Values]:
     """Split `tape` into its structure and its values; layouts are ``"C"`` or ``"A"`` an input."""
-    tape = masked_operands.moved(spelled(tape))
-    draft = _drafted(tape, layouts)
-    place = draft.place
-    graph = KernelGraph(
+    draft = Draft(_prepared(tape), layouts)
+    graph, sizes = _graph_of(draft), [n for n, _ in draft.symbols]
+    values = Values(
+        (*sizes, *draft.ints), tuple(draft.floats), tuple(draft.arrays), tuple(draft.owners)
+    )
+    return graph, values
+
+
+def _prepared(tape: Tape) -> Tape:
+    """The tape as a graph is made of it."""
+    return masked_operands.moved(spelled(tape))
+
+
+def _graph_of(draft: Draft) -> KernelGraph:
+    """The graph of the draft's tape, of which nothing is entered yet."""
+    _enter_operations(draft)
+    tape, place = draft.tape, draft.place
+    rows = 0 if draft.body else many_rows(tape, draft.small)
+    return KernelGraph(
         tuple(draft.ops),
         tuple(place[i] for i in tape.inputs),
         tuple(place[o] for o in tape.outputs),
@@ -134,10 +85,9 @@ def kernel_graph(tape: Tape, layouts: tuple[str, ...]) -> tuple[KernelGraph, Val
         len(draft.ints),
         len(draft.floats),
         len(draft.arrays),
-        draft.symbols.get(many_rows(tape, draft.small), ""),
+        draft.symbols.get((rows, False), ""),
+        tuple((name, n) for (n, literal), name in draft.symbols.items() if literal),
     )
-    ints, owners = (*draft.symbols, *draft.ints), tuple(draft.owners)
-    return graph, Values(ints, tuple(draft.floats), tuple(draft.arrays), owners)
 
 
 def nodes_of_operations(tape: Tape, layouts: tuple[str, ...]) -> dict[int, int]:
@@ -145,21 +95,21 @@ def nodes_of_operations(tape: Tape, layouts: tuple[str, ...]) -> dict[int, int]:
 
     Empty where the graph is made of a tape that was rearranged first (`masked_operands`).
     """
-    if masked_operands.moved(spelled(tape)) is not tape:
+    if _prepared(tape) is not tape:
         return {}
-    return {op: node for node, op in _drafted(tape, layouts).place.items()}
+    draft = Draft(tape, layouts)
+    _enter_operations(draft)
+    return {op: node for node, op in draft.place.items()}
 
 
-def _drafted(tape: Tape, layouts: tuple[str, ...]) -> _Draft:
-    """The operations of a tape, and what else its nodes become."""
-    draft = _Draft(tape, layouts)
-    outputs = set(tape.outputs)
+def _enter_operations(draft: Draft) -> None:
+    """Enter the operations of the draft's tape, and what else its nodes become."""
+    tape, outputs = draft.tape, set(draft.tape.outputs)
     for i in _canonical_order(tape):
         node = tape.nodes[i]
         if i in outputs or not _is_number(node):
             op = _operation(draft, i, node)
             draft.place[i] = draft.add(op)
-    return draft
 
 
 def _canonical_order(tape: Tape) -> list[int]:
@@ -174,7 +124,8 @@ def _canonical_order(tape: Tape) -> list[int]:
         elif i not in seen:
             seen.add(i)
             stack.append((i, True))
-            stack.extend((a, False) for a in reversed(tape.nodes[i].args) if a not in seen)
+            args = [tape.nodes[i].args[slot] for slot in slots_read(tape, tape.nodes[i])]
+            stack.extend((a, False) for a in reversed(args) if a not in seen)
     return order
 
 
@@ -183,7 +134,7 @@ def _is_number(node: Node) -> bool:
     return node.primitive is CONSTANT and node.type.size == 1
 
 
-def _operation(draft: _Draft, i: int, node: Node) -> Operation:
+def _operation(draft: Draft, i: int, node: Node) -> Operation:
     dtypes, shapes = _dtypes_of(node), tuple([draft.dims(t.shape) for t in node.types])
     if node.primitive is CONSTANT:
         return _number(draft, node) if _is_number(node) else _array(draft, i, node)
@@ -201,6 +152,11 @@ def _operation(draft: _Draft, i: int, node: Node) -> Operation:
         text, used = _expression(draft, node, rule)
         args = tuple([_argument(draft, node, slot) for slot in range(used)])
         return Operation(rule.kind, text, args, dtypes, shapes, (), name)
+    if bodies := bodies_of(node):
+        graphs = tuple([_body(draft, body) for body in bodies])
+        args = tuple([_argument(draft, node, slot) for slot in slots_read(draft.tape, node)])
+        data = (("bodies", graphs), *loop_parameters(draft, node))
+        return Operation(rule.kind, "", args, dtypes, shapes, data)
     args = tuple([_argument(draft, node, slot) for slot in range(len(node.args))])
     data = _data(draft, i, node, rule.kind)
     return Operation(rule.kind, "", args, dtypes, shapes, data, name, rule.routine)
@@ -210,7 +166,7 @@ def _dtypes_of(node: Node) -> tuple[str, ...]:
     return tuple([t.dtype.str[1:] for t in node.types])
 
 
-def _argument(draft: _Draft, node: Node, slot: int) -> int:
+def _argument(draft: Draft, node: Node, slot: int) -> int:
     """The operation that is read; a number becomes a table entry, or text if that changes code."""
     a = node.args[slot]
     source = draft.tape.nodes[a]
@@ -241,7 +197,7 @@ def _is_literal(user: Node, slot: int, item: np.generic) -> bool:
     return bool(rule.literals) and slot == 1 and float(item) in rule.literals
 
 
-def _number(draft: _Draft, node: Node) -> Operation:
+def _number(draft: Draft, node: Node) -> Operation:
     """A number as the name of a new table entry; a bool as text."""
     item = _item(node)
     dtypes, shapes = _dtypes_of(node), (draft.dims(node.type.shape),)
@@ -253,7 +209,7 @@ def _number(draft: _Draft, node: Node) -> Operation:
     return Operation(Kind.VALUE, draft.integer(wrapped), (), dtypes, shapes)
 
 
-def _array(draft: _Draft, i: int, node: Node) -> Operation:
+def _array(draft: Draft, i: int, node: Node) -> Operation:
     """A constant array: one more argument of the kernel. Positions in axes are not checked there.
 
     `data` has its number, and the lengths that are above all of its entries.
@@ -270,7 +226,7 @@ def _array(draft: _Draft, i: int, node: Node) -> Operation:
     return Operation(Kind.ARRAY, "", (), (dtype,), (shape,), (len(draft.arrays) - 1, *below))
 
 
-def _expression(draft: _Draft, node: Node, rule: KernelRule) -> tuple[str, int]:
+def _expression(draft: Draft, node: Node, rule: KernelRule) -> tuple[str, int]:
     """Text of an elementwise op and how many of its operands it reads."""
     if rule.constants and len(node.args) == 2 and _is_number(draft.tape.nodes[node.args[1]]):
         text = dict(rule.constants).get(float(_item(draft.tape.nodes[node.args[1]])))
@@ -283,7 +239,7 @@ def _expression(draft: _Draft, node: Node, rule: KernelRule) -> tuple[str, int]:
     return rule.text, len(node.args)
 
 
-def _last_step(draft: _Draft, node: Node, rule: KernelRule) -> Operation:
+def _last_step(draft: Draft, node: Node, rule: KernelRule) -> Operation:
     """The last of several expressions of an elementwise op; those before it are entered."""
     places = [_argument(draft, node, slot) for slot in range(len(node.args))]
     if rule.address is not None:
@@ -301,7 +257,16 @@ def _last_step(draft: _Draft, node: Node, rule: KernelRule) -> Operation:
     return ops[-1]
 
 
-def _data(draft: _Draft, i: int, node: Node, kind: Kind) -> Data:
+def _body(draft: Draft, tape: Tape) -> KernelGraph:
+    """The graph of a body, whose sizes and values go to the tables of the whole kernel."""
+    own = replace(
+        draft, tape=_prepared(tape), layouts=("C",) * len(tape.inputs), body=True, ops=[],
+        place={}, literals={}, regions={}, shifts={},
+    )  # fmt: skip
+    return _graph_of(own)
+
+
+def _data(draft: Draft, i: int, node: Node, kind: Kind) -> Data:
     """Structural parameters; slice starts and odd steps by the name of their table entry."""
     params = dict(node.params)
     if kind in (Kind.SLICE, Kind.UNSLICE, Kind.UPDATE):
@@ -309,12 +274,12 @@ def _data(draft: _Draft, i: int, node: Node, kind: Kind) -> Data:
         outer, inner = (moved, node.type.shape) if kind is Kind.SLICE else (node.type.shape, moved)
         starts, steps = cast("Shape", params["starts"]), cast("Shape", params["steps"])
         if kind is Kind.UPDATE:
-            return _stored(draft, i, node, starts, steps)
-        pairs = _slices(draft, starts, steps, outer, inner)
+            return stored(draft, i, node, starts, steps)
+        pairs = slices(draft, starts, steps, outer, inner)
         if kind is Kind.UNSLICE:
             wide = all(2 * n > full for n, full in zip(inner, outer, strict=True))
             return SliceParameters(pairs, wide=wide)
-        beside = _disjoint_stores_above(draft, node, starts, steps) if draft.above else 0
+        beside = disjoint_stores_above(draft, node, starts, steps) if draft.above else 0
         return SliceParameters(pairs, beside)
     if kind is Kind.SCATTER_SET:
         return SliceParameters((), *draft.stores.of(i))
@@ -325,39 +290,3 @@ def _data(draft: _Draft, i: int, node: Node, kind: Kind) -> Data:
             (k, repr(v) if not isinstance(v, (int, tuple, str)) else v) for k, v in params.items()
         )
     )
-
-
-def _stored(draft: _Draft, i: int, node: Node, starts: Shape, steps: Shape) -> SliceParameters:
-    """The entries stored into, by the same names for each store there into one array."""
-    base, inner = node.args[0], draft.tape.nodes[node.args[1]].type.shape
-    key = (base, starts, steps, inner)
-    if key not in draft.regions:
-        draft.regions[key] = _slices(draft, starts, steps, node.type.shape, inner)
-    large = _LARGE * math.prod(inner) >= node.type.size
-    return SliceParameters(draft.regions[key], *draft.stores.of(i), large=large)
-
-
-def _disjoint_stores_above(draft: _Draft, node: Node, starts: Shape, steps: Shape) -> int:
-    """How many stores into the array that is read, one upon the other, are of other entries."""
-    count, above = 0, draft.above.get(node.args[0], -1)
-    while count < MOST_COMPARED and above >= 0:
-        if not draft.stores.misses(above, node.type.shape, starts=starts, steps=steps):
-            break
-        count, above = count + 1, draft.above.get(above, -1)
-    return count
-
-
-def _slices(draft: _Draft, starts: Shape, steps: Shape, outer: Shape, inner: Shape) -> Slices:
-    """Per axis ``(start, step)`` as text; ``("0", "1")`` for an axis that is taken whole."""
-    out: list[tuple[str, str]] = []
-    for start, step, n, full in zip(starts, steps, inner, outer, strict=True):
-        if n == full and (n <= 1 or (start == 0 and step == 1)):
-            out.append(("0", "1"))
-            continue
-        if full in draft.small:
-            out.append((str(int(start)), str(int(step) if n > 1 else 1)))
-            continue
-        text = "1" if step == 1 or n == 1 else "-1" if step == -1 else draft.integer(int(step))
-        begin = int(start) if n else 0
-        out.append((draft.shift(begin, n, full) if text == "1" else draft.integer(begin), text))
-    return tuple(out)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar, cast
 
 import fdiff.intact_numpy as np
 
-from ...kernel_rule import Kind, Routine
+from ...kernel_rule import Category, Kind, Routine
 from .index_expressions import Axes, Dims, Slices
 
 Data = tuple[object, ...]
@@ -92,6 +92,12 @@ class Operation(NamedTuple):
         return self.region.slices
 
     @property
+    def bodies(self) -> tuple[KernelGraph, ...]:
+        """The graphs that it runs: those of the body of a loop."""
+        control = self.kind.category is Category.CONTROL
+        return self.parameter("bodies", tuple) if control else ()
+
+    @property
     def dtype(self) -> str:
         return self.dtypes[0]
 
@@ -105,6 +111,8 @@ class KernelGraph:
     """Operations in canonical order, inputs first; counts of sizes, integers, floats, arrays.
 
     `rows` names the size of the axis that has many rows of few entries each, if there is one.
+    `literals` are the sizes whose values stand in the text. The graph of a body has names of the
+    tables of the whole kernel, in which its counts are those up to there.
     """
 
     ops: tuple[Operation, ...]
@@ -115,10 +123,19 @@ class KernelGraph:
     floats: int
     arrays: int
     rows: str = ""
+    literals: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def all_ops(self) -> Iterator[Operation]:
+        """The operations, those of bodies included."""
+        for op in self.ops:
+            yield op
+            for body in op.bodies:
+                yield from body.all_ops
 
     @property
     def key(self) -> tuple[object, ...]:
-        return self.ops, self.inputs, self.outputs, self.rows
+        return self.ops, self.inputs, self.outputs, self.rows, self.literals
 
 
 def users_of(graph: KernelGraph) -> list[list[int]]:

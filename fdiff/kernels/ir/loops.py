@@ -224,6 +224,11 @@ class Call:
         """The buffers that it may write to: the result of a product, and all of another routine."""
         return self.buffers[2:] if self.routine.startswith("matmul") else self.buffers
 
+    @property
+    def routine_calls(self) -> tuple[Call, ...]:
+        """The calls of routines that this is: itself, or those inside of a loop."""
+        return (self,)
+
 
 @dataclass(frozen=True)
 class Conditional:
@@ -372,4 +377,4 @@ class LoopProgram:
     def calls(self) -> list[Call]:
         """The routines that are called, in order."""
         inside = (i for item in self.items for i in nests_and_calls(item))
-        return [i for i in inside if isinstance(i, Call)]
+        return [call for i in inside if isinstance(i, Call) for call in i.routine_calls]

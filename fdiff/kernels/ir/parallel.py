@@ -95,4 +95,4 @@ class ParallelProgram:
     def calls(self) -> list[Call]:
         """The routines that are called, in order."""
         inside = (i for item in self.all_items for i in nests_and_calls(item))
-        return [i for i in inside if isinstance(i, Call)]
+        return [call for i in inside if isinstance(i, Call) for call in i.routine_calls]

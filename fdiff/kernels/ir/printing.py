@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
+from .control_items import SequentialLoop
 from .index_expressions import Dims, plus, times
 from .kernel_graph import KernelGraph, Operation, SliceParameters
 from .loops import (
@@ -38,6 +39,8 @@ def graph_text(graph: KernelGraph, notes: Mapping[int, str] | None = None) -> st
     for i, op in enumerate(graph.ops):
         note = (notes or {}).get(i)
         lines.append(f"{operation_text(i, op)}  # {note}" if note else operation_text(i, op))
+        for body in op.bodies:
+            lines += (INDENT + line for line in graph_text(body).splitlines())
     lines.append("return " + ", ".join(f"%{o}" for o in graph.outputs))
     return "\n".join(lines) + "\n"
 
@@ -66,6 +69,8 @@ def _parameters(op: Operation) -> list[str]:
     for entry in op.data:
         if not isinstance(entry, tuple) or len(entry) != 2:
             out.append(str(entry))
+        elif entry[0] == "bodies":
+            continue
         elif isinstance(entry[0], str) and _PARAMETER.fullmatch(entry[0]):
             out.append(f"{entry[0]}={_value(entry[1])}")
         else:
@@ -119,6 +124,8 @@ def _parallel(item: ParallelLoop | SerialRegion) -> Iterator[str]:
 def _item(item: Item | Conditional) -> Iterator[str]:
     if isinstance(item, Nest):
         yield from nest_text(item)
+    elif isinstance(item, SequentialLoop):
+        yield from _sequential(item)
     elif isinstance(item, Call):
         begins = item.begins or ("",) * len(item.buffers)
         given = [f"{b}[{k}:]" if k else b for b, k in zip(item.buffers, begins, strict=True)]
@@ -134,6 +141,21 @@ def _item(item: Item | Conditional) -> Iterator[str]:
         yield from _indented(nest_text(item.other))
     else:
         yield from _versions(item)
+
+
+def _sequential(loop: SequentialLoop) -> Iterator[str]:
+    """The trips of a loop, and its body if that has a program; else its graph stands above."""
+    count = f"{loop.trips}[0]" if loop.trips else loop.length
+    yield f"for trip in {count}{' in reverse' * loop.reverse}:"
+    for k, name in enumerate(loop.operands):
+        row = "[trip]" * (k >= len(loop.operands) - loop.rows)
+        role = " at first" * (k < loop.carries)
+        yield f"{INDENT}x{k} = {name + row or 'trip'}{role}"
+    if loop.body.program is not None:
+        *lines, _ = program_text(loop.body.program).splitlines()
+        yield from _indented(lines)
+    for k, name in enumerate(loop.results):
+        yield f"{INDENT}{name}{'[trip]' * (k >= loop.carries)} = out{k}"
 
 
 def _versions(loop: VersionedLoop) -> Iterator[str]:

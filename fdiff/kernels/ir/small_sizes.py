@@ -17,6 +17,8 @@ from ...kernel_rule import Kind
 from ...tape import Tape
 
 MOST = 4  # components of any array
+SMALL = frozenset(range(2, MOST + 1))  # the sizes that are small in bodies of loops
+MOST_LITERAL = 64  # the sizes up to here are literals in bodies, whose loops are short
 MOST_FIELDS = 16  # of records: arrays from which single columns, or a few of them, are taken
 _ROWS = 48  # entries beside the components from which on it is worth a kernel of its own
 # For the rows to go behind: how many there are at least, how many entries the last axis has at most

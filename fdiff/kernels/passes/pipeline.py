@@ -33,6 +33,7 @@ from .fuse.dead_stores import eliminate_dead_stores
 from .fuse.schedule import fuse, fuse_for_gpu
 from .listing import Form, listing
 from .lower.loop_program import lower
+from .lower.sequential_loops import lower_bodies
 from .materialise.graph_analysis import GraphAnalysis
 from .materialise.materialisation import Plan, make_plan
 from .normalise.reduce_first import reduce_first
@@ -121,6 +122,11 @@ PORTABLE: tuple[Pass, ...] = (
 )  # fmt: skip
 FOR_CPU: tuple[Pass, ...] = (
     Pass(
+        "lower_bodies", "loops", lambda program: lower_bodies(program, lower_graph),
+        needs="loops over trips, whose bodies are graphs",
+        leaves="these bodies are loop programs, which the workspace has memory for",
+    ),
+    Pass(
         "tile_rows", "loops", tile_rows,
         needs="nests and calls only",
         leaves="nests over the same rows run tile by tile; what only they share fits the cache",
@@ -137,7 +143,7 @@ FOR_CPU: tuple[Pass, ...] = (
     ),
 )  # fmt: skip
 FOR_CUDA: tuple[Pass, ...] = (
-    FOR_CPU[0],  # what blocks of threads take turns on: tiles of rows
+    FOR_CPU[1],  # what blocks of threads take turns on: tiles of rows
     Pass(
         "distribute_loops", "loops", distribute_loops,
         needs="nests with all of their statements",

@@ -10,19 +10,15 @@ from ...ir.index_expressions import Dims, size
 from ...ir.kernel_graph import Operation
 from ...ir.loops import Call, Temporary
 from ..materialise.materialisation import Plan
+from .sequential_loops import loop_of
 
 
 def call_of(plan: Plan, effect: Effect) -> Call:
     """The call that computes a node: operands, results and scratch memory, then sizes."""
     op = plan.ops[effect.node]
-    if len(op.shapes) == 1:
-        results = [plan.names[effect.node]]
-    else:
-        items = _used_results(plan, effect.node)
-        results = [
-            plan.names[items[k]] if k in items else f"u{effect.node}_{k}"
-            for k in range(len(op.shapes))
-        ]
+    results = results_of(plan, effect.node)
+    if op.kind is Kind.LOOP:
+        return loop_of(plan, effect.node, results)
     arguments = [plan.names[a] for a in op.args]
     assert op.routine is not None
     return Call(
@@ -31,6 +27,15 @@ def call_of(plan: Plan, effect: Effect) -> Call:
         _sizes(plan, op, op.routine),
         f"{', '.join(results)} = {op.label}",
     )
+
+
+def results_of(plan: Plan, node: int) -> list[str]:
+    """The memory of each result of a call."""
+    shapes = plan.ops[node].shapes
+    if len(shapes) == 1:
+        return [plan.names[node]]
+    items = _used_results(plan, node)
+    return [plan.names[items[k]] if k in items else f"u{node}_{k}" for k in range(len(shapes))]
 
 
 def memory_of_calls(plan: Plan) -> Iterator[Temporary]:

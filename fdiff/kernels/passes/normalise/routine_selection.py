@@ -36,8 +36,10 @@ class _WithRoutines(GraphRewrite):
     def contiguous(self, i: int) -> int:
         """Operation `i`, or a copy if it is a number, or an input that may be strided."""
         op = self.ops[i]
-        strided = op.kind is Kind.INPUT and op.data[1] == "A" and bool(nonunit(op.dims))
-        return self.copy_of(i) if strided or op.kind is Kind.VALUE else i
+        given = op.kind is Kind.INPUT
+        strided = given and op.data[1] == "A" and bool(nonunit(op.dims))
+        number = op.kind is Kind.VALUE or (given and not op.dims)
+        return self.copy_of(i) if strided or number else i
 
     def copy_of(self, i: int) -> int:
         """The copy of operation `i`, made once."""

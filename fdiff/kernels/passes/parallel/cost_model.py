@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ...ir.control_items import SequentialLoop
 from ...ir.loops import (
     BEGIN,
     BLOCK,
@@ -58,6 +59,9 @@ def work_of(item: Nest | Call | TileLoop | VersionedLoop) -> tuple[Work, ...]:
             out.append(_of_nest(one.other))
         elif isinstance(one, Nest):
             out.append(_of_nest(one))
+        elif isinstance(one, SequentialLoop):
+            inside = (w for item in one.body.lowered.items for w in work_of(item))
+            out += [_each_trip(one, w) for w in inside]
         elif one.routine.startswith(_PRODUCT):
             counts = (d.replace(f"({END} - {BEGIN})", rows) for d in one.sizes[:_COUNTS])
             out.append(Work(tuple(counts), _TERM))
@@ -72,8 +76,16 @@ def routine_work(
     It is not part of `work_of`, because threads do not share it.
     """
     for one in nests_and_calls(item):
-        if isinstance(one, Call) and not one.routine.startswith(_PRODUCT):
+        if isinstance(one, SequentialLoop):
+            inside = (found for item in one.body.lowered.items for found in routine_work(item))
+            yield from ((name, tuple(_each_trip(one, w) for w in some)) for name, some in inside)
+        elif isinstance(one, Call) and not one.routine.startswith(_PRODUCT):
             yield one.routine, matrix_work(one.routine.rsplit("_", 1)[0], one.sizes)
+
+
+def _each_trip(loop: SequentialLoop, work: Work) -> Work:
+    """The work of all trips of a loop; what has no loop of its own counts as one statement."""
+    return Work((loop.length, *work.dims), work.cost or _ALONE)
 
 
 def matrix_work(routine: str, sizes: Sequence[str]) -> tuple[Work, ...]:

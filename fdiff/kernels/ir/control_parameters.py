@@ -1,0 +1,60 @@
+"""Operations that run bodies: which operands their nodes read, and what else is their structure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+import fdiff.intact_numpy as np
+
+from ...kernel_rule import Category
+from ...tape import Node, Tape
+from .graph_draft import Draft
+from .kernel_graph import Data
+
+
+def bodies_of(node: Node) -> tuple[Tape, ...]:
+    """The tapes that a node runs; none but for loops."""
+    kind = node.primitive.kind
+    if kind is None or kind.category is not Category.CONTROL:
+        return ()
+    return tuple([value for _, value in node.params if isinstance(value, Tape)])
+
+
+def slots_read(tape: Tape, node: Node) -> Sequence[int]:
+    """The operands that a kernel reads.
+
+    Of a loop these are neither the number of trips where that is all rows, nor rows that number the
+    trips.
+    """
+    if not bodies_of(node):
+        return range(len(node.args))
+    loop, nodes = dict(node.params), [tape.nodes[a] for a in node.args]
+    trips = nodes[0].value
+    whole = trips is not None and int(trips) == loop["length"]
+    first = len(nodes) - cast("int", loop["rows"])
+    return [k for k in range(whole, len(nodes)) if k < first or not _counts(nodes[k])]
+
+
+def loop_parameters(draft: Draft, node: Node) -> Data:
+    """What is known of a loop besides its body."""
+    loop, slots = dict(node.params), slots_read(draft.tape, node)
+    return (
+        ("carries", loop["carries"]),
+        ("counters", tuple(k - 1 for k in range(1, len(node.args)) if k not in slots)),
+        ("length", draft.dim(cast("int", loop["length"]))),
+        ("reverse", loop["reverse"]),
+        ("rows", loop["rows"]),
+        ("whole", 0 not in slots),
+    )
+
+
+def _counts(rows: Node) -> bool:
+    """Whether each row is its own number."""
+    value = rows.value
+    return (
+        value is not None
+        and value.dtype == np.int64
+        and value.ndim == 1
+        and bool(np.array_equal(value, np.arange(len(value))))
+    )

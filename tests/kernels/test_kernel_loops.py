@@ -1,0 +1,281 @@
+"""Kernels of tapes that hold loops: the same as the interpreter, for bodies of every kind."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from tapes import tape_of
+
+import fdiff.kernels
+from fdiff.arraytype import F8, INT, ArrayType
+from fdiff.interpret import evaluate
+from fdiff.kernel_rule import KernelRule, Kind
+from fdiff.primitive import Primitive
+from fdiff.tape import Builder, Tape
+from fdiff.trace import apply_many
+
+F4, BOOL = np.dtype(np.float32), np.dtype(np.bool_)
+RK4_STEP = 0.01
+
+
+def _infer(trips, *types, body, carries, rows, length, reverse):
+    outs = body.output_types
+    return (*outs[:carries], *(ArrayType((length, *t.shape), t.dtype) for t in outs[carries:]))
+
+
+def _evaluate(trips, *args, body, carries, rows, length, reverse):
+    state, rest, table = args[:carries], args[carries : len(args) - rows], args[len(args) - rows :]
+    outs = [np.zeros((length, *t.shape), t.dtype) for t in body.output_types[carries:]]
+    for k in range(int(trips))[:: -1 if reverse else 1]:
+        found = evaluate(body, *state, *rest, *(x[k] for x in table))
+        state = [np.array(x) for x in found[:carries]]
+        for out, value in zip(outs, found[carries:], strict=True):
+            out[k] = value
+    found = (*state, *outs)
+    return found if len(found) > 1 else found[0]
+
+
+LOOP = Primitive("loop", _infer, _evaluate, kernel=KernelRule(Kind.LOOP))
+
+
+def of(*shape, dtype=F8) -> ArrayType:
+    return ArrayType(shape, dtype)
+
+
+def looped(body, carries, rows, length, args, *, reverse=False, trips=None):
+    """The results of a loop within a traced function."""
+    count = np.array(length) if trips is None else trips
+    params = {"carries": carries, "rows": rows, "length": length, "reverse": reverse}
+    return apply_many(LOOP, count, *args, body=body, **params)
+
+
+def tape_of_loop(body, carries, rows, length, *, reverse=False, traced=False) -> Tape:
+    """A tape that is one loop over `length` rows; the number of trips is its input, if `traced`."""
+    b, first = Builder(), len(body.inputs) - rows
+    args = [b.input(of(dtype=INT)) if traced else b.constant(np.array(length))]
+    for k, t in enumerate(body.input_types):
+        args.append(b.input(t if k < first else of(length, *t.shape, dtype=t.dtype)))
+    params = {"body": body, "carries": carries, "rows": rows, "length": length, "reverse": reverse}
+    return b.finish(b.results(b.add(LOOP, tuple(args), tuple(sorted(params.items())))))
+
+
+def arguments(tape, seed=0):
+    rng = np.random.default_rng(seed)
+
+    def drawn(t):
+        if t.dtype == BOOL:
+            return rng.random(t.shape) < 0.5
+        values = rng.integers(0, 3, t.shape) if t.dtype == INT else 0.3 * rng.normal(size=t.shape)
+        return np.asarray(values, t.dtype)
+
+    return [drawn(t) for t in tape.input_types]
+
+
+def compare(tape, given, compiler=""):
+    """Hold the kernel of a tape against the interpreter."""
+    kernel = fdiff.kernels.compile(tape, ("C",) * len(tape.inputs), compiler)
+    for value, expected, type_ in zip(
+        kernel(*given), evaluate(tape, *given), tape.output_types, strict=True
+    ):
+        assert (value.shape, value.dtype) == (type_.shape, type_.dtype)
+        precision = 1e-5 if type_.dtype == F4 else 1e-12
+        np.testing.assert_allclose(value, expected, rtol=precision, atol=precision)
+
+
+def lorenz(y, p):
+    return np.stack([p[0] * (y[1] - y[0]), y[0] * (p[1] - y[2]) - y[1], y[0] * y[1] - p[2] * y[2]])
+
+
+def rk4(y, p, r):
+    h = RK4_STEP
+    k1 = lorenz(y, p)
+    k2 = lorenz(y + 0.5 * h * k1, p)
+    k3 = lorenz(y + 0.5 * h * k2, p)
+    new = y + h / 6 * (k1 + 2.0 * k2 + 2.0 * k3 + lorenz(y + h * k3, p)) + r
+    return new, np.sum(new)
+
+
+def stored(x, k, r):
+    y = np.array(x)
+    y[2] = r
+    y[3:5] = y[:2] * r
+    return y, y[1] + k
+
+
+def spread(m):
+    return m @ m.T + 5.0 * np.eye(len(m))
+
+
+def inner(n):
+    return tape_of(lambda y, p, k: (y + p * y[::-1] + k, np.sum(y)), *arrays(of(n), of(n), of(n)))
+
+
+def arrays(*types):
+    return [np.ones(t.shape, t.dtype) for t in types]
+
+
+def nested(n):
+    def step(x, p, r):
+        y, sums = looped(inner(n), 1, 1, 4, (x + r[0], p, r), reverse=True)
+        return 0.1 * y, sums
+
+    return step
+
+
+# By name: the body, the types of its inputs, how many are carries, and how many are rows.
+BODIES = {
+    "Runge-Kutta": (rk4, (of(3), of(3), of(3)), 1, 1),
+    "numbers that swap": (lambda a, b: (b, a + b), (of(), of()), 2, 0),
+    "few entries that swap": (lambda a, b: (b, a + b), (of(3), of(3)), 2, 0),
+    "arrays that swap": (lambda a, b: (b, a + b), (of(70), of(70)), 2, 0),
+    "carry that stays": (lambda a, b, r: (a, b + r, a), (of(70), of(70), of(70)), 2, 1),
+    "carry in reverse order": (lambda a, r: (a[::-1] + r, a[1:]), (of(70), of(70)), 1, 1),
+    "few in reverse order": (lambda a, r: (a[::-1] + r, a[1:]), (of(20), of(20)), 1, 1),
+    "no carries": (lambda r, q: (r * q, np.sum(r)), (of(20), of(20)), 0, 1),
+    "small matrix": (lambda x, m: (m @ x, x), (of(3), of(3, 3)), 1, 1),
+    "matrices": (lambda x, m: (0.1 * (m @ x), np.sum(x, 0)), (of(80, 80), of(80, 80)), 1, 0),
+    "system": (lambda x, m: (np.linalg.solve(spread(m), x), x), (of(6), of(6, 6)), 1, 1),
+    "factor": (lambda x, m: (np.linalg.cholesky(spread(m) + 0.01 * x),), (of(3, 3),) * 2, 1, 1),
+    "float32": (
+        lambda a, s, r: (a * s + r, s * np.float32(0.5), a),
+        (of(7, dtype=F4), of(dtype=F4), of(7, dtype=F4)), 2, 1,
+    ),
+    "truth value": (
+        lambda a, x, r: (a ^ (r > x), np.where(a, x, r), a),
+        (of(dtype=BOOL), of(), of()), 2, 1,
+    ),
+    "truth values": (
+        lambda a, x, r: (a ^ (r > x), np.where(a, x, r), a),
+        (of(70, dtype=BOOL), of(70), of(70)), 2, 1,
+    ),
+    "whole numbers": (lambda a, r: (a + r, a * 2), (of(dtype=INT), of(dtype=INT)), 1, 1),
+    "gather": (lambda x, k: (x + x[k], x[k]), (of(5), of(dtype=INT)), 1, 1),
+    "stores": (stored, (of(9), of(dtype=INT), of()), 1, 2),
+    "stores into an array": (stored, (of(90), of(dtype=INT), of()), 1, 2),
+    "reductions": (lambda x, r: (np.cumsum(x) * 0.1 + r, np.argmax(x)), (of(30), of(30)), 1, 1),
+    "tiles of rows": (
+        lambda x, w: (np.exp(x) / np.sum(np.exp(x), axis=1, keepdims=True) + w, np.max(x, 1)),
+        (of(100, 30), of(100, 30)), 1, 0,
+    ),
+    "points": (
+        lambda x, p: (x + 0.1 * np.stack([p * x[:, 1], x[:, 0] * x[:, 2], x[:, 1]], axis=1),),
+        (of(100, 3), of()), 1, 0,
+    ),
+    "sines": (lambda x: (np.sin(x) + np.cos(x), x), (of(33),), 1, 0),
+    "loop in a loop": (nested(3), (of(3), of(3), of(4, 3)), 1, 1),
+    "loop over arrays in a loop": (nested(70), (of(70), of(70), of(4, 70)), 1, 1),
+}  # fmt: skip
+VARIANTS = list(product((5, 1, 0), (False, True), (False, True)))  # length, reverse, traced trips
+COMPILERS = ("", "numba")
+
+
+def body_of(name):
+    body, types, carries, rows = BODIES[name]
+    return tape_of(body, *arrays(*types)), carries, rows
+
+
+def hold(name, variant, compiler=""):
+    length, reverse, traced = variant
+    body, carries, rows = body_of(name)
+    tape = tape_of_loop(body, carries, rows, length, reverse=reverse, traced=traced)
+    given = arguments(tape)
+    if traced:
+        given[0] = np.asarray(min(3, length))
+    compare(tape, given, compiler)
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_a_loop_is_one_kernel(name):
+    hold(name, VARIANTS[0])
+    hold(name, VARIANTS[3])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BODIES)
+def test_a_loop_of_any_length_in_any_order(name):
+    for variant in VARIANTS:
+        hold(name, variant)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["Runge-Kutta", "truth value", "system", "loop in a loop"])
+def test_numba_compiles_loops(name):
+    hold(name, VARIANTS[3], "numba")
+
+
+@pytest.mark.parametrize("length", [5, 1000])
+def test_what_stands_around_a_loop_is_in_its_kernel(length):
+    body = tape_of(
+        lambda y, s, p, r: (y * s + r, s * 0.9 + p[0] * 0.1, np.sum(y)),
+        *arrays(of(3), of(), of(3), of()),
+    )
+
+    def f(x, table):
+        given = (np.sin(x[:3]), x[3], x[::2], table[1:] - table[:-1])
+        y, s, sums = looped(body, 2, 1, length, given)
+        return np.sum(sums * sums) + s, y * 2.0
+
+    tape = tape_of(f, np.ones(6), np.ones(length + 1))
+    compare(tape, arguments(tape))
+
+
+def test_one_kernel_for_any_number_of_trips():
+    body, carries, rows = body_of("Runge-Kutta")
+    texts = {
+        fdiff.kernels.source(tape_of_loop(body, carries, rows, n), ("C",) * 3)
+        for n in (100, 1000, 10**6)
+    }
+    assert len(texts) == 1
+
+
+def test_rows_that_count_are_not_read():
+    body = tape_of(lambda x, k: (x + k,), *arrays(of(), of(dtype=INT)))
+
+    def f(x):
+        return looped(body, 1, 1, 1000, (x, np.arange(1000)), reverse=True)[0]
+
+    tape = tape_of(f, np.ones(()))
+    assert "data[2]" not in fdiff.kernels.source(tape, ("C",))
+    compare(tape, arguments(tape))
+
+
+def test_errors_in_a_body():
+    body, carries, rows = body_of("gather")
+    tape = tape_of_loop(body, carries, rows, 4)
+    kernel = fdiff.kernels.compile(tape, ("C", "C"))
+    with pytest.raises(IndexError, match="out of bounds"):
+        kernel(np.ones(5), np.array([0, 1, 7, 0]))
+    tape = tape_of_loop(body, carries, rows, 4, traced=True)
+    kernel = fdiff.kernels.compile(tape, ("C",) * 3)
+    for trips in (5, -1):
+        with pytest.raises(IndexError, match="out of bounds"):
+            kernel(np.array(trips), np.ones(5), np.zeros(4, np.int64))
+
+
+def test_angles_that_only_libm_takes():
+    body = tape_of(lambda x, r: (np.sin(x * r), x), *arrays(of(), of()))
+    tape = tape_of_loop(body, 1, 1, 3)
+    compare(tape, [np.array(1.0), np.array([1.0, 1e15, 1e12])])
+
+
+def test_operands_of_any_layout():
+    body, carries, rows = body_of("few in reverse order")
+    tape = tape_of_loop(body, carries, rows, 4)
+    x, r = arguments(tape)
+    kernel = fdiff.kernels.compile(tape, ("A", "A"))
+    given = x[::-1], np.asfortranarray(r)
+    for value, expected in zip(kernel(*given), evaluate(tape, *given), strict=True):
+        np.testing.assert_allclose(value, expected, rtol=1e-13)
+
+
+def test_the_program_after_each_pass_shows_the_body():
+    body, carries, rows = body_of("Runge-Kutta")
+    tape = tape_of_loop(body, carries, rows, 9, reverse=True)
+    graph = fdiff.kernels.text_after(tape, ("C",) * 3, "reload_stores")
+    assert "loop[carries=1" in graph
+    assert "    %1: f8[3] = input[1, C]" in graph
+    program = fdiff.kernels.text_after(tape, ("C",) * 3, "lower_bodies")
+    assert "for trip in n1 in reverse:" in program
+    assert "    x0 = x0 at first" in program
