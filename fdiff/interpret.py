@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import chain
@@ -53,13 +53,17 @@ class Interpreter:
             self.steps.append((function, i, args, dies.get(i, ())))
 
     def __call__(self, *arrays: np.ndarray) -> list[object]:
+        return self.run(arrays, self.steps)
+
+    def run(self, arrays: Sequence[np.ndarray], steps: Iterable[Step]) -> list[object]:
+        """The same by an iterator over `steps`, which progress asks how many are left."""
         values: list[object] = [None] * self.size
         for i, array in zip(self.inputs, arrays, strict=True):
             values[i] = array
         for i, value in self.constants:
             values[i] = value
         with noting():
-            for function, i, args, dead in self.steps:
+            for function, i, args, dead in steps:
                 values[i] = function(*[values[a] for a in args])
                 for d in dead:
                     values[d] = None
@@ -110,8 +114,6 @@ def _owned(value: object) -> int:
     return value.nbytes if isinstance(value, np.ndarray) and value.base is None else 0
 
 
-# For progress: the number of the node under way is a variable of the code that runs.
-COUNTER = (Interpreter.__call__.__code__, "i")
 LONG = 10_000  # nodes of a tape that may take a while, whatever they are
 
 

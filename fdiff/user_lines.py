@@ -11,6 +11,7 @@ import re
 import site
 import sys
 from bisect import bisect_right
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from types import CodeType, FrameType, TracebackType
@@ -33,6 +34,10 @@ SITE_PACKAGES = (
 _INTERNAL = (_PACKAGE, STDLIB, *SITE_PACKAGES, "<__array_function__", "<frozen")
 
 
+# For progress: told once of the user's frame that runs, by its own thread.
+at_line: Callable[[FrameType], None] | None = None
+
+
 def user_line(depth: int = 1) -> Line | None:
     """The instruction under way in the innermost frame that is the user's, not a library's.
 
@@ -42,6 +47,8 @@ def user_line(depth: int = 1) -> Line | None:
     while frame is not None:
         code = frame.f_code
         if not is_internal(code.co_filename):
+            if at_line is not None:
+                at_line(frame)
             return code, frame.f_lasti
         frame = frame.f_back
     return None

@@ -26,7 +26,7 @@ import fdiff.intact_numpy as np
 
 from ..bounded_cache import WeakValues, keep_recent
 from ..errors import CompileError
-from ..interpret import COUNTER, LONG, Interpreter
+from ..interpret import LONG, Interpreter
 from ..process import observation
 from ..process.forking import no_fork
 from ..process.interruptible import answering
@@ -218,11 +218,11 @@ class Runner:
         if self._interpreter is None:
             self._interpreter = Interpreter(self.tape)
         if observation.observer is None:
-            if (size := self._interpreter.size) < LONG:
+            if self._interpreter.size < LONG:
                 return owned(self.tape, self._interpreter(*arrays), arrays)
-            call = self.account.call
-            with Stage("running", call, total=size, counter=COUNTER, category=""):
-                return owned(self.tape, self._interpreter(*arrays), arrays)
+            steps = iter(self._interpreter.steps)
+            with Stage("running", self.account.call, counter=steps, category=""):
+                return owned(self.tape, self._interpreter.run(arrays, steps), arrays)
         with no_fork:
             from .observed_runs import interpreted  # noqa: PLC0415 - profiles alone need it
 

@@ -39,12 +39,7 @@ def iterations_shown(progress: object, call: str) -> Generator[Iterations]:
         return
     bar: Any = None
     if progress == "tqdm":
-        try:
-            with no_fork:
-                bar = importlib.import_module("tqdm.auto").tqdm(desc=call, unit="iteration")
-        except ImportError:
-            fact = "progress='tqdm' needs tqdm, which is not installed."
-            raise failure(InputError, call, fact, "Run `pip install tqdm`.") from None
+        bar = _tqdm(call)
     elif progress is not None and progress is not True:
         fact = f"progress must be None, True, False or 'tqdm', not {shown(progress)}."
         raise failure(InputError, call, fact, CHOICES)
@@ -55,3 +50,13 @@ def iterations_shown(progress: object, call: str) -> Generator[Iterations]:
     finally:
         if bar is not None:
             bar.close()
+
+
+def _tqdm(call: str) -> Any:
+    """The bar of tqdm."""
+    try:
+        with no_fork:
+            return importlib.import_module("tqdm.auto").tqdm(desc=call, unit="iteration")
+    except ImportError:
+        fact = "progress='tqdm' needs tqdm, which is not installed."
+        raise failure(InputError, call, fact, "Run `pip install tqdm`.") from None

@@ -10,7 +10,6 @@ child, which waits for it for ever. So whatever takes such locks is done inside 
 
 from __future__ import annotations
 
-import gc
 import importlib._bootstrap
 import inspect
 import os
@@ -27,63 +26,30 @@ PATIENCE = 60.0
 STANDSTILL = 10.0
 POLL = 0.0005
 _NEEDED = frozenset(["fdiff", "llvmlite", "numpy", "scipy"])
-_PROCESS = os.getpid()
-# Frames that may be left, and run again.
+# The thread of each fork that led to this process: of that process, no other thread is left here.
+_forked_by: list[int] = []
 _SUSPENDED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _Handler = Callable[[], object]
 
 
-def is_running(frame: FrameType | None, thread: int) -> bool:
-    """Whether this frame is on the stack of a thread."""
-    if thread == threading.get_ident():
-        return is_below(sys._getframe(1), frame)
-    forked = os.getpid() != _PROCESS  # then frames of threads that are gone look as if they ran
-    if frame is not None and not forked and not frame.f_code.co_flags & _SUSPENDED:
-        try:
-            frame.clear()  # which Python refuses for a frame that runs
-        except RuntimeError:
-            return True
-        return False
-    while True:
-        top = top_frame(thread)
-        at = None if top is None else top.f_lasti
-        if is_below(top, frame):
-            return True
-        # A generator on the way loses its caller when it yields: look again if the thread has run.
-        again = top_frame(thread)
-        if again is top and (top is None or top.f_lasti == at):
-            return False
-        del again
+def is_running(frame: FrameType, thread: int) -> bool:
+    """Whether this frame is on the stack of a thread, of this one or of another.
 
-
-def top_frame(thread: int) -> FrameType | None:
-    """The frame that a thread runs."""
-    return frames_of_threads().get(thread)
-
-
-def frames_of_threads() -> dict[int, FrameType]:
-    """The frame that each thread runs, without a collection of garbage meanwhile.
-
-    `sys._current_frames` holds a lock of the interpreter, which a thread that begins needs. Where a
-    collection begins inside of it and calls Python code, as JAX asks for, the others hang
-    (python/cpython#106883; from Python 3.12 on no collection begins there).
+    That of a generator or coroutine counts as long as it has not left, as it may run again. The
+    stack of another thread is not read: Python 3.11 crashes where it makes the frame of a caller,
+    and a collection of garbage that begins there calls Python code, as JAX asks for.
     """
-    paused = sys.version_info < (3, 12) and gc.isenabled()
-    if paused:
-        gc.disable()
+    if frame.f_code.co_flags & _SUSPENDED:
+        return True
+    if thread == threading.get_ident():
+        top: FrameType | None = sys._getframe(1)
+        while top is not frame and top is not None:
+            top = top.f_back
+        return top is not None
     try:
-        return sys._current_frames()
-    finally:
-        if paused:
-            gc.enable()
-
-
-def is_below(top: FrameType | None, frame: FrameType | None) -> bool:
-    """Whether `frame` is `top`, or one of those that have called it."""
-    while top is not None:
-        if top is frame:
-            return True
-        top = top.f_back
+        frame.clear()  # which Python refuses for a frame that runs
+    except RuntimeError:
+        return True
     return False
 
 
@@ -96,14 +62,17 @@ class Turn:
     as long as the frame of its ``with`` statement runs.
     """
 
-    __slots__ = ("_next", "frames", "thread")
+    __slots__ = ("_forks", "_next", "frames", "thread")
 
     def __init__(self, thread: int, frames: list[FrameType]) -> None:
         self.thread, self.frames = thread, frames
+        self._forks = len(_forked_by)
         self._next: dict[int, Turn] = {}
 
     def is_over(self) -> bool:
-        """Whether none of the frames runs any more."""
+        """Whether none of the frames runs any more, as those that a fork has left in the parent."""
+        if any(thread != self.thread for thread in _forked_by[self._forks :]):
+            return True
         return not any(is_running(frame, self.thread) for frame in [*self.frames])
 
     def leave(self, frame: FrameType) -> None:
@@ -237,6 +206,7 @@ class NoFork:
     def after_in_child(self) -> None:
         """Forget the other threads, and what they waited for."""
         me = threading.get_ident()
+        _forked_by.append(me)
         self._inside = {me: self._inside[me]} if me in self._inside else {}
         self._forkers = {}
         self._broken = self._broken or self._torn
@@ -245,31 +215,24 @@ class NoFork:
             after()
 
 
-def _importers() -> dict[int, tuple[int, int]]:
-    """The other threads that import fdiff itself, or what it needs, and where each of them is.
+def _importers() -> set[tuple[str, int]]:
+    """Which modules other threads import: of fdiff itself, or of what it needs.
 
-    A thread has the lock of each module that it imports. Frames would tell, too; but Python 3.11
-    crashes where their callers are asked for while a collection of garbage calls Python code.
+    A thread has the lock of each module that it imports.
     """
-    importing = set[int]()
-    for name, lock_of in importlib._bootstrap._module_locks.copy().items():  # type: ignore[attr-defined] - it has no stub
-        lock = lock_of()
-        if lock is not None and lock.owner is not None and name.partition(".")[0] in _NEEDED:
-            importing.add(lock.owner)
-    importing.discard(threading.get_ident())
-    if not importing:
-        return {}
-    tops = {thread: top for thread, top in frames_of_threads().items() if thread in importing}
-    return {thread: (id(top), top.f_lasti) for thread, top in tops.items()}
+    locks = importlib._bootstrap._module_locks.copy()  # type: ignore[attr-defined] - it has no stub
+    needed = {name: lock for name, lock in locks.items() if name.partition(".")[0] in _NEEDED}
+    owners = {(name, getattr(lock(), "owner", None)) for name, lock in needed.items()}
+    return {(name, k) for name, k in owners if k is not None and k != threading.get_ident()}
 
 
 def _finish_imports() -> bool:
-    """Wait for other threads that import such modules; False if none of them gets anywhere.
+    """Wait for other threads that import such modules; False if none of them gets to another.
 
     They may be at it for users' own code. Other modules are not waited for: to import them may run
     a program.
     """
-    seen, since = {}, time.monotonic()
+    seen, since = set[tuple[str, int]](), time.monotonic()
     with _logging_free():
         while found := _importers():
             if found != seen:

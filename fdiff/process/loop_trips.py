@@ -1,4 +1,4 @@
-"""How far the loops of the user's code are, which runs in another thread: read from its frames.
+"""How far the loops of the user's code are: read from its line and the variables there.
 
 A ``for`` statement over a `range`, or `enumerate` of something with a length, tells by its variable
 how many trips are done and how many there are. Nothing of the user's is called: names are looked
@@ -42,28 +42,42 @@ class Trips(NamedTuple):
     fraction: float
 
 
-def trips_of(frames: Sequence[FrameType]) -> Trips | None:
-    """The loops under way in these frames, the outermost frame first; None if they do not tell.
+class Place(NamedTuple):
+    """Where a function of the user's is, and what its names stood for: its own, and globals."""
+
+    file: str
+    line: int
+    local: Mapping[str, Any]
+    outside: dict[str, Any]
+
+
+def place_of(frame: FrameType) -> Place:
+    """Where a frame of this thread is: those of others may end while they are read."""
+    return Place(frame.f_code.co_filename, frame.f_lineno, {**frame.f_locals}, frame.f_globals)
+
+
+def trips_of(places: Sequence[Place]) -> Trips | None:
+    """The loops under way in these places, the outermost first; None if they do not tell.
 
     A loop inside of another counts for one trip of that, and one that does not tell ends the sum.
     Where its length depends on the variable of the loop around it, trips of that weigh as much.
     """
     outermost: Trips | None = None
     fraction, share = 0.0, 1.0
-    for frame in frames:
-        loops = [*_loops(frame)]
+    for place in places:
+        loops = [*_loops(place)]
         for loop, inner in zip_longest(loops, loops[1:]):
-            values = partial(_value, frame.f_locals, frame.f_globals)
+            values = partial(_value, place)
             counter = _counter(loop, values)
             if counter is None or counter.now is None or counter.now not in counter.steps:
                 return outermost and outermost._replace(fraction=fraction)
             weights = _weights(counter, inner, values)
             done, total = counter.steps.index(counter.now), len(counter.steps)
             if weights:
-                place, rest = divmod(done * len(weights), total)
-                before = sum(weights[:place]) + weights[place] * rest / total
+                part, rest = divmod(done * len(weights), total)
+                before = sum(weights[:part]) + weights[part] * rest / total
                 fraction += share * before / sum(weights)
-                share *= weights[place] * len(weights) / sum(weights)
+                share *= weights[part] * len(weights) / sum(weights)
             else:
                 fraction += share * done / total
             share /= total
@@ -100,15 +114,15 @@ def _at(node: ast.AST, name: str, step: int, values: Values) -> Any:
     return step if isinstance(node, ast.Name) and node.id == name else values(node)
 
 
-def _loops(frame: FrameType) -> Iterator[ast.For | ast.While]:
-    """The loops of the frame's function whose bodies it is in, the outermost first."""
+def _loops(place: Place) -> Iterator[ast.For | ast.While]:
+    """The loops of a function in whose bodies a place is, the outermost first."""
     around: list[ast.AST] = []
-    for node in _around(frame.f_code.co_filename, frame.f_lineno):
+    for node in _around(place.file, place.line):
         if isinstance(node, _SCOPES):
             around.clear()
         around.append(node)
     for node in around:
-        if isinstance(node, ast.For | ast.While) and _within(node.body, frame.f_lineno):
+        if isinstance(node, ast.For | ast.While) and _within(node.body, place.line):
             yield node
 
 
@@ -159,11 +173,11 @@ def _counter(loop: ast.For | ast.While, values: Values) -> _Counter | None:
     return _Counter(variable.id, steps, _integer(variable, values))
 
 
-def _value(local: Mapping[str, Any], outside: dict[str, Any], node: ast.AST) -> Any:
+def _value(place: Place, node: ast.AST) -> Any:
     """What a name stands for; private copies have globals that are filled as they are read."""
     if not isinstance(node, ast.Name):
         return None
-    return local[node.id] if node.id in local else dict.get(outside, node.id)
+    return place.local[node.id] if node.id in place.local else dict.get(place.outside, node.id)
 
 
 def _integer(node: ast.AST, values: Values) -> int | None:

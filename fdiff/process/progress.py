@@ -16,16 +16,17 @@ import sys
 import threading
 from collections.abc import Iterator, Sized
 from contextlib import suppress
+from operator import length_hint
 from threading import get_ident
 from time import perf_counter, process_time
-from types import CodeType, FrameType
+from types import FrameType
 
-from .. import errors
+from .. import errors, user_lines
 from ..user_lines import file_label, is_internal
 from . import background, observation
 from .environment import is_worker
-from .forking import is_below, top_frame
-from .loop_trips import trips_of
+from .forking import is_running
+from .loop_trips import Place, Trips, place_of, trips_of
 from .progress_display import Display, Report, find_display
 from .turns import TurnLock
 
@@ -45,16 +46,17 @@ class Stage:
     `what` says what is done and `of` to which call of the user's: "compiling", "grad(model)".
     `size` is a number of operations and `made` a growing list of them. `seconds` is how long the
     work is expected to take; it follows from the trips where a loop of the user's tells them, and
-    from `done` of `total` parts, or a `counter` of them: code that runs, and its variable. A stage
-    that takes `sweeps` times as long as a counted one inside of it follows from that. With
-    `shows_line` the user's line under way is shown, too. What is left out is taken from the
-    enclosing stage. A profiler sees it as a span of this `category`, if there is one.
+    from `done` of `total` parts, or a `counter` of them: an iterator that knows how many are left.
+    A stage that takes `sweeps` times as long as a counted one inside of it follows from that. With
+    `shows_line` the user's line is shown whose operations were recorded last. What is left out is
+    taken from the enclosing stage. A profiler sees it as a span of this `category`, if there is
+    one.
     """
 
     __slots__ = (
-        "_advanced", "_begin", "_busy", "_frame", "_learned", "_outer", "_span", "category",
-        "counter", "done", "made", "of", "parts", "seconds", "shows_line", "size", "sweeps",
-        "total", "what",
+        "_advanced", "_begin", "_busy", "_frame", "_learned", "_outer", "_places", "_span",
+        "_trips", "_where", "category", "counter", "done", "made", "of", "parts", "seconds",
+        "shows_line", "size", "sweeps", "total", "what",
     )  # fmt: skip
 
     def __init__(
@@ -68,16 +70,21 @@ class Stage:
         sweeps: float = 0.0,
         total: int = 0,
         parts: str = "sweeps",
-        counter: tuple[CodeType, str] | None = None,
+        counter: Iterator[object] | None = None,
         shows_line: bool = False,
         category: str = observation.COMPILE,
     ) -> None:
         self.category = category
         self.what, self.of, self.size, self.made = what, of, size, made
         self.seconds, self.sweeps, self.shows_line = seconds, sweeps, shows_line
+        if counter is not None:
+            total, parts = length_hint(counter), "operations"
         self.done, self.total, self.parts, self.counter = 0, total, parts, counter
         self._advanced = self._learned = 0.0
         self._frame: FrameType | None = None
+        self._places: list[Place] = []
+        self._trips: Trips | None = None
+        self._where = ""
         self._span: observation.Span | None = None
 
     def __enter__(self) -> None:
@@ -89,6 +96,8 @@ class Stage:
             self._begin_outermost(me)
         else:
             _under_way[me] = self
+        if self.shows_line and _watcher.drawn:
+            user_lines.at_line = _note_place
         if self.what and self.category and observation.observer is not None:
             name = f"{self.what} {self.of}".rstrip()
             self._span = observation.observer.begin(name, self.category)
@@ -135,21 +144,32 @@ class Stage:
         """Seconds since the outermost stage began."""
         return now - self.outermost._begin
 
-    def is_alive(self, frame: FrameType | None) -> bool:
-        """Whether its thread, which runs `frame`, is still inside the outermost stage.
+    def is_alive(self, ident: int) -> bool:
+        """Whether its thread is still inside the outermost stage.
 
         It is not if an interrupt arrived after the stage began and before its `with` statement did.
         """
-        return is_below(frame, self.outermost._frame)
+        frame = self.outermost._frame
+        return frame is not None and is_running(frame, ident)
 
     def advance(self, parts: int) -> None:
         """So many more of the `total` parts are done."""
         self.done += parts
         self._advanced = perf_counter()
 
-    def _learn(self, sweep: Stage, now: float, frame: FrameType | None) -> None:
+    def read(self, frame: FrameType, now: float) -> None:
+        """Note where the user's code is, which has come to `frame`; only its thread may."""
+        places: list[Place] = []
+        outer, above = self.outermost._frame, frame
+        while above is not None:
+            if not is_internal(above.f_code.co_filename):
+                places.insert(0, place_of(above))
+            above = None if above is outer else above.f_back
+        self._advanced, self._places = now, places
+
+    def _learn(self, sweep: Stage, now: float) -> None:
         """Note how long it may take from how far the counted stage inside of it is."""
-        fraction = _counted(frame, *sweep.counter) / sweep.total if sweep.counter else 0.0
+        fraction = sweep._count() / sweep.total
         if fraction >= LEAST:
             begin, weight = sweep._begin, min(fraction / SURE, 1.0)
             whole = begin - self._begin + self.sweeps * (now - begin) / fraction
@@ -163,26 +183,30 @@ class Stage:
         busy = max(process_time() - self._busy, elapsed / MOST_SLOWED)
         return self.seconds * max(elapsed / busy, 1.0)
 
-    def report(self, now: float, ident: int, frame: FrameType | None) -> Report:
-        """What to show of the stage, while its thread runs `frame`."""
+    def _count(self) -> int:
+        """How many of the `total` parts are done."""
+        return self.done if self.counter is None else self.total - length_hint(self.counter)
+
+    def report(self, now: float, ident: int) -> Report:
+        """What to show of the stage."""
         chain = [*self.chain()]
         named = next((stage for stage in chain if stage.what), chain[-1])
         inner = chain[: chain.index(named) + 1]
         of = next((stage.of for stage in chain if stage.of), "a function")
         elapsed = now - named._begin
         if named.sweeps and (sweep := next((stage for stage in inner if stage.counter), None)):
-            named._learn(sweep, now, frame)
-        lines = _user_frames(frame, chain[-1]._frame) if named.shows_line else []
-        trips = trips_of(lines[::-1])
-        count, fraction, spent = "", 0.0, elapsed
-        if trips is not None:
+            named._learn(sweep, now)
+        places, named._places = named._places, []  # which keep alive what names stood for
+        if places:
+            named._trips = trips_of(places)
+            named._where = f"at {file_label(places[-1].file)}:{places[-1].line}"
+        count, fraction = "", 0.0
+        spent = named._advanced - named._begin if named._advanced else elapsed
+        if (trips := named._trips) is not None:
             count, fraction = f"step {trips.done + 1:,} of {trips.total:,}", trips.fraction
         elif named.total:
-            done = named.done if named.counter is None else _counted(frame, *named.counter)
-            parts = named.parts if named.counter is None else "operations"
-            count, fraction = f"{done:,} of {named.total:,} {parts}", done / named.total
-            if named._advanced:
-                spent = named._advanced - named._begin
+            done = named._count()
+            count, fraction = f"{done:,} of {named.total:,} {named.parts}", done / named.total
         elif made := next((len(stage.made) for stage in inner if stage.made), 0):
             count = f"{made:,} operations so far"
         elif size := next((stage.size for stage in inner if stage.size), 0):
@@ -191,38 +215,12 @@ class Stage:
             named.what or "differentiating",
             of,
             count,
-            _place(lines),
+            named._where,
             elapsed,
             spent / fraction if fraction >= LEAST else named._predicted(elapsed),
             ident == threading.main_thread().ident,
             named,
         )
-
-
-def _counted(frame: FrameType | None, code: CodeType, variable: str) -> int:
-    """The variable of the code that runs, innermost; 0 where it does not."""
-    while frame is not None and frame.f_code is not code:
-        frame = frame.f_back
-    return 0 if frame is None else int(frame.f_locals.get(variable, 0))
-
-
-def _user_frames(frame: FrameType | None, outer: FrameType | None) -> list[FrameType]:
-    """The user's frames inside of the call that waits, the innermost first."""
-    frames: list[FrameType] = []
-    while frame is not None:
-        if not is_internal(frame.f_code.co_filename):
-            frames.append(frame)
-        if frame is outer:
-            break
-        frame = frame.f_back
-    return frames
-
-
-def _place(lines: list[FrameType]) -> str:
-    """The user's line under way."""
-    if not lines:
-        return ""
-    return f"at {file_label(lines[0].f_code.co_filename)}:{lines[0].f_lineno}"
 
 
 class _Watcher:
@@ -260,7 +258,7 @@ class _Watcher:
                 raise
 
     def _watch(self, stop: threading.Event) -> None:
-        delay: float | None = SECONDS
+        delay: float | None = SECONDS - INTERVAL  # to know the user's line by then
         while delay is not None and not stop.wait(delay):
             delay = self._look()
         with self._lock:
@@ -273,6 +271,7 @@ class _Watcher:
         waits = [(s.waited(perf_counter()), i) for i, s in _under_way.copy().items()]
         if not waits:
             return None
+        user_lines.at_line = _note_place
         waited, ident = max(waits)
         if waited < SECONDS:
             return max(SECONDS - waited, INTERVAL / 10)
@@ -284,15 +283,15 @@ class _Watcher:
 
     def _draw(self, ident: int, display: Display) -> bool:
         """Show what a thread does; False if that has ended meanwhile, or cannot be shown."""
-        stage, frame = _under_way.get(ident), top_frame(ident)
+        stage = _under_way.get(ident)
         if stage is None:
             return False
-        if not stage.is_alive(frame):
+        if not stage.is_alive(ident):
             if _under_way.get(ident) is stage:
                 del _under_way[ident]
             return False
         try:
-            display.show(stage.report(perf_counter(), ident, frame))
+            display.show(stage.report(perf_counter(), ident))
         except Exception:  # noqa: BLE001 - whatever the medium has, the work goes on without it
             self._display = None
         return True
@@ -324,6 +323,15 @@ class _Watcher:
         self.__init__()  # locks and all anew
         _under_way.clear()
         _is_child[0] = True
+
+
+def _note_place(frame: FrameType) -> None:
+    """Note the user's line in the stage of this thread that is to show it."""
+    user_lines.at_line = None
+    if (stage := _under_way.get(get_ident())) is not None:
+        named = next((s for s in stage.chain() if s.what), stage)
+        if named.shows_line:
+            named.read(frame, perf_counter())
 
 
 _under_way: dict[int, Stage] = {}  # the innermost stage of each thread

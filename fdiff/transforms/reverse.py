@@ -52,7 +52,7 @@ def vjp(
             if type_.floating:
                 seed = trace.lift(next(known)) if seeds is not None else trace.input(type_).node
                 sweep.seed(o, seed)
-        with Stage(total=len(tape), counter=(_ReverseSweep.run.__code__, "done")):
+        with Stage(counter=sweep.order):
             sweep.run()
         results = [sweep.values[o] for o in tape.outputs]
         results += [sweep.result(tape.inputs[k]) for k in wrt]
@@ -158,6 +158,7 @@ class _ReverseSweep(CotangentSums):
         self.value_of, self.type_of = self.values.__getitem__, self.types.__getitem__
         self.is_wanted = self.wanted.__getitem__
         self.parts: dict[int, dict[int, tuple[int, int | None]]] = {}
+        self.order = iter(range(len(tape) - 1, -1, -1))  # progress asks how many are left
 
     def seed(self, i: int, bar: int, mask: int | None = None) -> None:
         """Begin with a cotangent of node `i`."""
@@ -175,9 +176,7 @@ class _ReverseSweep(CotangentSums):
         nodes, lines, wanted = self.tape.nodes, self.tape.lines, self.wanted
         bars, masks, parts = self.bars, self.masks, self.parts
         self.builder.derivative = True
-        last = len(nodes) - 1
-        for done in range(len(nodes)):  # progress reads it
-            i = last - done
+        for i in self.order:
             if not wanted[i] or (i not in bars and i not in parts):
                 continue
             node = nodes[i]

@@ -4,14 +4,12 @@ import subprocess
 import sys
 import threading
 
-import pytest
-
 from fdiff.process.forking import is_running
 from fdiff.process.turns import TurnLock
 
 HANGS = """
 import faulthandler, gc, sys, threading, time
-from fdiff.process.forking import _importers, top_frame
+from fdiff.process.forking import _importers
 from fdiff.process.turns import TurnLock
 faulthandler.dump_traceback_later(60, exit=True)
 gc.callbacks.append(lambda *_: time.sleep(0))  # lets another thread run
@@ -22,7 +20,6 @@ def work():
         with lock:
             turns.append([])
             time.sleep(0)
-        top_frame(threading.main_thread().ident)
         begun = threading.Thread(target=list)
         begun.start()
         begun.join()
@@ -43,31 +40,15 @@ def test_threads_that_take_turns_do_not_hang():
     assert done.stdout == "60\n", done.stderr[-3000:]
 
 
-@pytest.mark.parametrize("suspended", [False, True])
-def test_a_frame_of_another_thread_runs_until_it_ends(suspended):
-    lock, frames, inside, leave = TurnLock(), [], threading.Event(), threading.Event()
+def test_a_frame_of_another_thread_runs_until_it_ends():
+    frames, inside, leave = [], threading.Event(), threading.Event()
 
     def waits():
-        with lock:
-            frames.append(sys._getframe())
-            inside.set()
-            leave.wait(60)
-
-    def yields():
         frames.append(sys._getframe())
         inside.set()
         leave.wait(60)
-        yield
 
-    def work():
-        if suspended:
-            generators.append(iterator := yields())
-            next(iterator)
-        else:
-            waits()
-
-    generators = []
-    worker = threading.Thread(target=work)
+    worker = threading.Thread(target=waits)
     worker.start()
     assert inside.wait(60)
     ident = worker.ident
@@ -75,4 +56,22 @@ def test_a_frame_of_another_thread_runs_until_it_ends(suspended):
     leave.set()
     worker.join()
     assert not is_running(frames[0], ident)
-    assert not suspended or list(generators[0]) == []  # it was left where it was
+
+
+def test_a_generator_is_inside_until_it_leaves():
+    lock = TurnLock()
+
+    def yields():
+        with lock:
+            yield
+
+    def elsewhere():
+        answers.append(lock.taken_elsewhere())
+
+    answers, generator = [], yields()
+    for step in (lambda: next(generator), generator.close):
+        step()
+        worker = threading.Thread(target=elsewhere)
+        worker.start()
+        worker.join()
+    assert answers == [True, False]

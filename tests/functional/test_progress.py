@@ -14,6 +14,7 @@ import threading
 import time
 import types
 import warnings
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -21,11 +22,12 @@ import pytest
 import fdiff
 from fdiff import errors
 from fdiff.dispatch.program import deriving
-from fdiff.interpret import COUNTER, Interpreter
+from fdiff.interpret import Interpreter
 from fdiff.process import background, progress, progress_display
-from fdiff.process.loop_trips import trips_of
+from fdiff.process.loop_trips import place_of, trips_of
 from fdiff.process.progress import Stage
 from fdiff.process.progress_display import VARIABLE, Report, Terminal
+from fdiff.user_lines import user_line
 
 BOUND = 60.0  # seconds after which something hangs
 X = np.linspace(0.1, 1.0, 5)
@@ -35,7 +37,14 @@ def until(true):
     end = time.monotonic() + BOUND
     while not true():
         assert time.monotonic() < end
+        user_line()  # as where operations are recorded
         time.sleep(0.005)
+
+
+def watched(seconds):
+    """Be at a line for so long, as where operations are recorded."""
+    end = time.monotonic() + seconds
+    until(lambda: time.monotonic() > end)
 
 
 def watchers():
@@ -174,8 +183,10 @@ def test_only_the_main_thread_is_told_of_an_interrupt():
 
 
 def told(stage, seconds, frame=None):
-    """What is said of a stage after so many seconds."""
-    return stage.report(stage._begin + seconds, threading.get_ident(), frame)
+    """What is said of a stage after so many seconds, in which the user's code came to `frame`."""
+    if frame is not None:
+        stage.read(frame, stage._begin + seconds)
+    return stage.report(stage._begin + seconds, threading.get_ident())
 
 
 def looped(n, xs, look):
@@ -226,7 +237,7 @@ def test_loops_that_do_not_tell_give_no_estimate():
     seen = []
 
     def look():
-        seen.append(trips_of([sys._getframe(1)]))
+        seen.append(trips_of([place_of(sys._getframe(1))]))
 
     rows(X, look)
     shapes, odd, inside, values = seen[:5], seen[5:7], seen[7:10], seen[10:]
@@ -249,7 +260,7 @@ def test_trips_weigh_as_much_as_the_loop_inside_of_them(n):
     def look(step, i):
         nonlocal done
         if not done % (n // 4):
-            seen.append((trips_of([sys._getframe(1)]), step, done / whole))
+            seen.append((trips_of([place_of(sys._getframe(1))]), step, done / whole))
         done += 1
 
     triangle(n, look)
@@ -294,19 +305,19 @@ def test_other_programs_beside_make_a_prediction_longer(monkeypatch, busy, expec
 
 
 def test_an_interpreted_tape_tells_its_node():
-    """The number of the node under way is read from the frame of the interpreter."""
+    """The iterator over its steps says how many are left."""
     seen = []
-    stage = Stage("running", "jit(f)", total=5, counter=COUNTER, category="")
 
     def looks(x):
-        seen.append(told(stage, 1.0, sys._getframe(1)).amount)
+        seen.append(told(stage, 1.0).amount)
         return x
 
-    run = Interpreter(fdiff.make_tape(lambda x: np.sin(np.cos(np.tanh(x))), X))
-    run.steps = [(looks, *rest) for _, *rest in run.steps]
+    interpreter = Interpreter(fdiff.make_tape(lambda x: np.sin(np.cos(np.tanh(x))), X))
+    steps = iter([(looks, *rest) for _, *rest in interpreter.steps])
+    stage = Stage("running", "jit(f)", counter=steps, category="")
     with stage:
-        run(X)
-    assert seen == [f"{k} of 5 operations" for k in (1, 2, 3)]
+        interpreter.run([X], steps)
+    assert seen == [f"{k} of 3 operations" for k in (1, 2, 3)]
 
 
 def test_the_seconds_of_a_plan_follow_from_the_length_of_the_trace():
@@ -318,21 +329,22 @@ def test_the_seconds_of_a_plan_follow_from_the_length_of_the_trace():
 def test_the_end_of_a_plan_follows_from_its_sweep(monkeypatch):
     """A sweep begins after 2 s and takes 4 s a tenth. Before it begins, 3 s are predicted."""
 
-    def swept(parts):
-        for done in range(parts):
-            fraction = done / parts
-            report = told(sweep, 40.0 * fraction, sys._getframe())
+    def swept():
+        seen.append((plan.what, told(sweep, 0.0).expected))
+        for done in order:
+            report = told(sweep, 4.0 * done)
             seen.append((report.what, report.expected))
 
     monkeypatch.setattr(Stage, "_predicted", lambda stage, elapsed: stage._learned or 3.0)
     seen, plan = [], Stage("deriving", "hvp(f)", sweeps=2.0)
     with plan:
-        sweep = Stage(total=10, counter=(swept.__code__, "done"))
+        order = iter(range(1, 11))
+        sweep = Stage(counter=order)
         with sweep:
             sweep._begin = plan._begin + 2.0
-            swept(10)
+            swept()
     assert {what for what, _ in seen} == {"deriving"}
-    weighed = [3.0, 0.4 * 82.0 + 0.6 * 3.0, 0.8 * 82.0 + 0.2 * 3.0, *[82.0] * 7]
+    weighed = [3.0, 0.4 * 82.0 + 0.6 * 3.0, 0.8 * 82.0 + 0.2 * 3.0, *[82.0] * 8]
     assert [expected for _, expected in seen] == pytest.approx(weighed)
 
 
@@ -348,6 +360,17 @@ def test_a_terminal_shows_one_line_and_is_blank_in_the_end(screen):
             screen.wait("fdiff: tracing grad(model), 1,234 operations so far, at test_progress.py:")
         assert len(screen.rows()) == 1
         assert screen.rows()[0].endswith("Ctrl-C stops.")
+    assert screen.rows() == [""]
+
+
+def test_a_stage_within_a_generator_is_shown(screen):
+    @contextmanager
+    def solving():
+        with Stage("solving", "minimize"):
+            yield
+
+    with solving():
+        screen.wait("fdiff: solving minimize: 1 s.")
     assert screen.rows() == [""]
 
 
@@ -390,7 +413,7 @@ def test_when_asked_for_pipes_get_a_line_for_each_stage(soon, monkeypatch):
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     with Stage("preparing", "grad(model)"):
         with Stage("tracing", shows_line=True):
-            time.sleep(0.2)
+            watched(0.2)
         with Stage("compiling", size=7, seconds=100.0):
             time.sleep(0.2)
     found = sys.stderr.getvalue()

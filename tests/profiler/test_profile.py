@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -388,3 +389,16 @@ def test_functions_that_are_differentiated_eagerly():
     assert len(calls) == len(points)
     assert {e.args["variant"] for e in calls} <= {"eager", "traced"}
     assert "eager" in {e.args["variant"] for e in calls}
+
+
+def test_a_profile_within_a_generator_goes_on_while_that_waits():
+    @contextmanager
+    def timed():
+        with profile() as prof:
+            yield prof
+
+    g = fdiff.grad(f)
+    with timed() as prof:
+        for _ in range(3):
+            g(X)
+    assert names(prof, "call") == ["grad(f)"] * 3
