@@ -42,7 +42,7 @@ class Trips(NamedTuple):
     fraction: float
 
 
-class Place(NamedTuple):
+class CodePlace(NamedTuple):
     """Where a function of the user's is, and what its names stood for: its own, and globals."""
 
     file: str
@@ -51,12 +51,12 @@ class Place(NamedTuple):
     outside: dict[str, Any]
 
 
-def place_of(frame: FrameType) -> Place:
+def place_of(frame: FrameType) -> CodePlace:
     """Where a frame of this thread is: those of others may end while they are read."""
-    return Place(frame.f_code.co_filename, frame.f_lineno, {**frame.f_locals}, frame.f_globals)
+    return CodePlace(frame.f_code.co_filename, frame.f_lineno, {**frame.f_locals}, frame.f_globals)
 
 
-def trips_of(places: Sequence[Place]) -> Trips | None:
+def trips_of(places: Sequence[CodePlace]) -> Trips | None:
     """The loops under way in these places, the outermost first; None if they do not tell.
 
     A loop inside of another counts for one trip of that, and one that does not tell ends the sum.
@@ -114,7 +114,7 @@ def _at(node: ast.AST, name: str, step: int, values: Values) -> Any:
     return step if isinstance(node, ast.Name) and node.id == name else values(node)
 
 
-def _loops(place: Place) -> Iterator[ast.For | ast.While]:
+def _loops(place: CodePlace) -> Iterator[ast.For | ast.While]:
     """The loops of a function in whose bodies a place is, the outermost first."""
     around: list[ast.AST] = []
     for node in _around(place.file, place.line):
@@ -173,7 +173,7 @@ def _counter(loop: ast.For | ast.While, values: Values) -> _Counter | None:
     return _Counter(variable.id, steps, _integer(variable, values))
 
 
-def _value(place: Place, node: ast.AST) -> Any:
+def _value(place: CodePlace, node: ast.AST) -> Any:
     """What a name stands for; private copies have globals that are filled as they are read."""
     if not isinstance(node, ast.Name):
         return None

@@ -26,7 +26,7 @@ from ..user_lines import file_label, is_internal
 from . import background, observation
 from .environment import is_worker
 from .forking import is_running
-from .loop_trips import Place, Trips, place_of, trips_of
+from .loop_trips import CodePlace, Trips, place_of, trips_of
 from .progress_display import Display, Report, find_display
 from .turns import TurnLock
 
@@ -82,7 +82,7 @@ class Stage:
         self.done, self.total, self.parts, self.counter = 0, total, parts, counter
         self._advanced = self._learned = 0.0
         self._frame: FrameType | None = None
-        self._places: list[Place] = []
+        self._places: list[CodePlace] = []
         self._trips: Trips | None = None
         self._where = ""
         self._span: observation.Span | None = None
@@ -159,7 +159,7 @@ class Stage:
 
     def read(self, frame: FrameType, now: float) -> None:
         """Note where the user's code is, which has come to `frame`; only its thread may."""
-        places: list[Place] = []
+        places: list[CodePlace] = []
         outer, above = self.outermost._frame, frame
         while above is not None:
             if not is_internal(above.f_code.co_filename):
