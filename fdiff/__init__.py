@@ -46,6 +46,7 @@ if typing.TYPE_CHECKING:
     from .functional.c_functions import cfunc
     from .functional.checking import check_grads, gradcheck, gradgradcheck
     from .functional.checkpoints import checkpoint
+    from .functional.control_flow import fori_loop, scan
     from .functional.custom_derivatives import custom_jvp, custom_vjp
     from .functional.doctor import doctor
     from .functional.hessian_diagonals import hessian_diagonal
@@ -69,6 +70,7 @@ __all__ = [
     "doctor",
     "errors",
     "explain",
+    "fori_loop",
     "functional",
     "grad",
     "gradcheck",
@@ -88,6 +90,7 @@ __all__ = [
     "primitive",
     "ravel",
     "register_pytree",
+    "scan",
     "source",
     "stop_gradient",
     "value_and_grad",
@@ -107,6 +110,7 @@ _LATE_NAMES = {
     "debug_nans": "functional.anomaly_contexts",
     "doctor": "functional.doctor",
     "explain": "explanation",
+    "fori_loop": "functional.control_flow",
     "gradcheck": "functional.checking",
     "gradgradcheck": "functional.checking",
     "hessian_diagonal": "functional.hessian_diagonals",
@@ -115,6 +119,7 @@ _LATE_NAMES = {
     "primitive": "functional.primitives",
     "ravel": "functional.pytrees",
     "register_pytree": "functional.pytrees",
+    "scan": "functional.control_flow",
 }
 
 

@@ -49,6 +49,10 @@ class InputError(FdiffError, TypeError):
     """An argument, or an output of `f`, has a type that the call does not accept."""
 
 
+class ShapeError(FdiffError, ValueError):
+    """Arrays that belong together, or what a trip of a loop hands to the next, differ in shape."""
+
+
 class VectorError(FdiffError, RuntimeError):
     """The vector `v`, or the output it belongs to, has the wrong size or structure."""
 

@@ -113,7 +113,8 @@ ITEM = register(
 
 def operation_text(node: Node) -> str:
     """A node as it is shown: ``sum(%2, axes=(0,))``."""
-    params = [f"{k}={v}" for k, v in node.params if k != "type_"]
+    shown = [(k, repr(v) if hasattr(v, "outputs") else v) for k, v in node.params]  # no long tapes
+    params = [f"{k}={v}" for k, v in shown if k != "type_"]
     return f"{node.primitive.name}({', '.join([*(f'%{a}' for a in node.args), *params])})"
 
 

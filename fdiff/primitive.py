@@ -162,7 +162,8 @@ class Primitive:
       first argument, and stores them into the argument itself;
     - ``jvp(dots, args, outs, **params)`` gives one tangent per output, `dots` holding `ZERO`
       where an argument does not move;
-    - ``vjp(bars, args, outs, **params)`` gives one cotangent per argument;
+    - ``vjp(bars, args, outs, **params)`` gives one cotangent per argument; with ``told_needs`` it
+      is also told for which arguments one is `needed`;
     - ``put(parent, view, **params)``, of an op that gives a view, is the parent once the view holds
       other entries; a view without it cannot be written to;
     - ``batch(args, mapped, size, **params)`` gives outputs with a new leading axis, where
@@ -223,6 +224,7 @@ class Primitive:
     overwrite: Callable[..., object] | None = None
     refuses: bool = False  # it has a value, and an error in place of a derivative
     stops: bool = False  # the result counts as independent of the arguments
+    told_needs: bool = False  # the reverse rule is told which cotangents are needed
     transient: bool = (
         False  # the user made it and may drop it: nothing is kept of it between traces
     )

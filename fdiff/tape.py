@@ -121,6 +121,15 @@ class Tape:
             rows.append((f"%{i}", types, printable(operation_text(node)), printable(line)))
         return rows
 
+    def bodies(self) -> Iterator[tuple[int, str, Tape]]:
+        """The tapes among the parameters of nodes: the node, how it calls the tape, the tape."""
+        for i, node in enumerate(self.nodes):
+            for name, value in node.params:
+                several = value if isinstance(value, tuple) else (value,)
+                for k, tape in enumerate(several):
+                    if isinstance(tape, Tape):
+                        yield i, f"{name}[{k}]" if several is value else name, tape
+
     def __str__(self) -> str:
         rows = self.rows()
         left = max((len(a) + len(b) for a, b, _, _ in rows), default=0)
@@ -129,8 +138,13 @@ class Tape:
             f"  {a}: {b:{left - len(a)}} = {c:{width}}  {'# ' + d if d else ''}".rstrip()
             for a, b, c, d in rows
         ]
+        for i, name, tape in self.bodies():
+            body[i] += "".join(f"\n    {line}" for line in f"{name}: {tape}".split("\n"))
         outs = ", ".join(f"%{i}" for i in self.outputs)
         return "\n".join(["tape", *body, f"  return {outs}"])
+
+    def __repr__(self) -> str:
+        return f"<tape of {len(self)} nodes>"
 
     def _repr_html_(self) -> str:
         with no_fork:

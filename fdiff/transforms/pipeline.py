@@ -25,6 +25,7 @@ from ..process.environment import TAPES, dumped
 from ..process.forking import no_fork
 from ..process.observation import TRANSFORM, span
 from ..tape import Tape
+from . import loop_rules  # noqa: F401 - enters the rules of loops
 from .batch import batch
 from .custom_calls import checkpoints_inlined
 from .derivative_tapes import (

@@ -20,6 +20,7 @@ from ..user_lines import Line
 from .cotangent_masks import CertainEntries, Fragility
 from .custom_calls import closed, opened
 from .dependence import reached
+from .loop_memory import opened_loops
 from .rule_templates import Seeds, Targets, pull_operands, pulls
 from .simplify import SimplifyingTrace
 
@@ -43,7 +44,7 @@ def vjp(
     the number of inputs (Griewank and Walther, Evaluating Derivatives, 2nd ed., SIAM 2008,
     section 3.3).
     """
-    tape = opened(tape, wrt)
+    tape = opened_loops(opened(tape, wrt), wrt, vjp)
     with SimplifyingTrace("vjp") as trace, Stage(made=trace.builder.nodes):
         sweep = _ReverseSweep(tape, trace, [tape.inputs[k] for k in wrt])
         known = iter(seeds or ())

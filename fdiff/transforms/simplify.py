@@ -118,7 +118,7 @@ class Simplifier(Builder):
         """The constant that a small node of constants is."""
         if len(node.types) > 1 or node.type.size > FOLD_LIMIT:
             return None
-        if node.primitive is spread:
+        if not node.primitive.folds:
             return None
         given = [self.nodes[a].value for a in node.args]
         with np.errstate(all="ignore"):

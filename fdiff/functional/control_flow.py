@@ -1,0 +1,238 @@
+"""Loops and branches on traced values, as nodes of the tape: `scan` and `fori_loop`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, cast
+
+import fdiff.intact_numpy as np
+
+from ..arraytype import ArrayType
+from ..errors import InputError, called, failure, flag, shown
+from ..ops.gather_scatter import iota
+from ..ops.loop import LOOP
+from ..ops.shaping import traced
+from ..trace import TracedArray, apply, apply_many, private, tracing
+from ..tracebacks import public
+from ..tree import Spec, flatten, paths, unflatten
+from .loop_bodies import (
+    LoopBody,
+    TracedBody,
+    handles,
+    is_number,
+    kind_of,
+    next_kind,
+    pair_of,
+    trace_body,
+    with_extras_before,
+)
+from .options import check_callable, is_int
+from .plain_loops import Rows, plain_scan
+from .programs import jit
+from .ruled_call import OutputLeaf
+
+C = TypeVar("C")
+
+
+@public
+def scan(
+    f: Callable[[C, Any], tuple[C, Any]],
+    init: C,
+    xs: Any = None,
+    length: int | None = None,
+    reverse: bool = False,  # noqa: FBT001, FBT002 - the signature of ``lax.scan``
+) -> tuple[C, Any]:
+    """Run ``carry, y = f(carry, x)`` for each row of `xs`; the last carry, and the rows of `y`.
+
+    In a traced function, the loop is one node of the tape, whose body is traced once: tracing and
+    compiling take the same time for any number of trips.
+
+    Parameters
+    ----------
+    f : callable
+        A function of the carry and of a row that returns a pair: the next carry, and an output.
+        It may read anything from outside; it may store into its arguments, which are its own.
+    init : array or nested structure of arrays
+        The first carry. What `f` returns must have the same structure, shapes and dtypes. A Python
+        number takes the dtype that `f` gives.
+    xs : array or nested structure of arrays, optional
+        Arrays of one length along axis 0. A trip gets an entry of each.
+    length : int, optional
+        The number of trips, where `xs` is None.
+    reverse : bool
+        Whether to begin with the last row.
+
+    Returns
+    -------
+    carry
+        As `init`.
+    ys
+        What `f` returned as its output, stacked along axis 0.
+
+    Raises
+    ------
+    InputError
+        If `f` does not return a pair, or a carry of another structure, or a leaf is no number.
+    ShapeError, DtypeError
+        If a leaf of the carry has another shape or dtype after a trip, or `xs` are of different
+        lengths.
+    TraceError
+        If `f` branches on a value that the loop carries, or stores into an array from outside.
+
+    Notes
+    -----
+    In reverse mode the values that the pullback reads are kept for each trip. Outside of traced
+    functions, this is a plain Python loop.
+
+    References
+    ----------
+    ``jax.lax.scan``, whose arguments and meaning it has.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fdiff
+    >>> def step(total, x):
+    ...     return total + x * x, total
+    >>> def f(x):
+    ...     return fdiff.scan(step, 0.0, x)[0]
+    >>> fdiff.value_and_grad(f)(np.array([1.0, 2.0]))
+    (np.float64(5.0), array([2., 4.]))
+    """
+    check_callable(f, "scan")
+    call = called("scan", f)
+    reverse = flag(reverse, "reverse", call)
+    rows = Rows(xs, length, call)
+    if not tracing():
+        if not rows.length:
+            return jit(lambda: scan(f, init, xs, length, reverse))()
+        return cast("tuple[C, Any]", plain_scan(LoopBody(call, f), f, init, rows, reverse=reverse))
+    return cast(
+        "tuple[C, Any]", _traced_scan(LoopBody(call, f), private(f), init, rows, reverse=reverse)
+    )
+
+
+@public
+def fori_loop(lower: int, upper: int, body: Callable[[Any, C], C], init: C) -> C:
+    """Run ``value = body(i, value)`` for `i` from `lower` to ``upper - 1``, beginning with `init`.
+
+    Parameters
+    ----------
+    lower, upper : int
+        The bounds, as those of `range`: there is no trip where `upper` is not above `lower`.
+    body : callable
+        A function of the index and of the value that returns the next value. In a traced function
+        the index is traced: it may index arrays, but Python cannot branch on it.
+    init : array or nested structure of arrays
+        The first value, as that of `scan`.
+
+    Returns
+    -------
+    value
+        As `init`.
+
+    Raises
+    ------
+    TypeError
+        If a bound is not an int.
+    InputError, ShapeError, DtypeError, TraceError
+        As in `scan`.
+
+    References
+    ----------
+    ``jax.lax.fori_loop``.
+
+    Examples
+    --------
+    >>> import fdiff
+    >>> fdiff.grad(lambda x: fdiff.fori_loop(0, 3, lambda i, y: x * y, 1.0))(2.0)
+    np.float64(12.0)
+    """
+    check_callable(body, "fori_loop")
+    call = called("fori_loop", body)
+    for bound, name in ((lower, "lower"), (upper, "upper")):
+        if not is_int(bound):
+            fact = f"{name} must be an int, not {shown(bound)}."
+            raise failure(InputError, call, fact, "Use ints, as for range.")
+    count = max(0, int(upper) - int(lower))
+    if not tracing():
+        if not count:
+            return jit(lambda: fori_loop(lower, upper, body, init))()
+        given = Rows(np.arange(lower, lower + count), None, call)
+        step = lambda value, i: (body(i, value), None)  # noqa: E731 - a line
+        return cast("C", plain_scan(LoopBody(call, body), step, init, given)[0])
+    own = private(body)
+    index = apply(iota, size=count) + int(lower)  # type: ignore[operator] - `fdiff.ops` enters the operators
+    step = lambda value, i: (own(i, value), None)  # noqa: E731 - a line
+    return cast("C", _traced_scan(LoopBody(call, body), step, init, Rows(index, None, call))[0])
+
+
+def _traced_scan(
+    body: LoopBody,
+    f: Callable[[Any, Any], object],
+    init: object,
+    rows: Rows,
+    *,
+    reverse: bool = False,
+) -> tuple[object, object]:
+    """The loop as a node of the trace under way."""
+    leaves, spec = body.leaves(init, "init")
+    table = [traced(x) for x in body.leaves(rows.leaves, "xs")[0]]
+    entries = [OutputLeaf(ArrayType(x.shape[1:], x.dtype), scalar=x.ndim == 1) for x in table]
+    count = len(leaves)
+    specs: list[Spec] = []
+
+    def run(arguments: list[object]) -> object:
+        carry = unflatten(spec, arguments[:count])
+        state, out = pair_of(body, f(carry, unflatten(rows.spec, arguments[count:])))
+        specs[:] = [flatten(state)[1], flatten(out)[1]]
+        return state, out
+
+    found, kinds = _settled(body, leaves, entries, run, specs, spec)
+    tape = with_extras_before(found, len(table))
+    state = [traced(traced(x).astype(k.type.dtype)) for x, k in zip(leaves, kinds, strict=True)]  # type: ignore[union-attr] - kinds of arrays
+    results: Sequence[TracedArray] = ()
+    if tape.outputs:
+        results = apply_many(
+            LOOP, np.asarray(rows.length), *state, *found.extras, *table, body=tape,
+            carries=count, length=rows.length, reverse=reverse, rows=len(table),
+        )  # fmt: skip
+    outs = [x._replace(scalar=False) for x in found.outs[count:]]
+    made = handles(results, [*found.outs[:count], *outs])
+    return unflatten(spec, made[:count]), unflatten(specs[1], made[count:])
+
+
+def _settled(
+    body: LoopBody,
+    leaves: Sequence[object],
+    entries: Sequence[OutputLeaf],
+    run: Callable[[list[object]], object],
+    specs: list[Spec],
+    spec: Spec,
+) -> tuple[TracedBody, list[OutputLeaf]]:
+    """The body traced with carries of the types that it gives; Python numbers take theirs."""
+    kinds = [*map(kind_of, leaves)]
+    numbers = [*map(is_number, leaves)]
+    while True:
+        traced_kinds = [k for k, number in zip(kinds, numbers, strict=True) if not number]
+        found = trace_body(
+            body,
+            [*traced_kinds, *entries],
+            lambda args, own=numbers: run(_merged(leaves, own, args)),
+        )
+        body.check_structure(specs[0], spec)
+        loose = [n or k.weak for n, k in zip(numbers, kinds, strict=True)]
+        parts = zip(kinds, found.outs, paths(spec), loose, strict=False)
+        new = [next_kind(body, *each) for each in parts]
+        if not any(loose):
+            return found, kinds
+        kinds, numbers = new, [False] * len(kinds)
+
+
+def _merged(
+    leaves: Sequence[object], numbers: Sequence[bool], arguments: Sequence[TracedArray]
+) -> list[object]:
+    """The arguments of a body, with Python's numbers among the leaves as they are."""
+    rest = iter(arguments)
+    carries = [x if number else next(rest) for x, number in zip(leaves, numbers, strict=True)]
+    return [*carries, *rest]

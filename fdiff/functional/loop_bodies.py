@@ -1,0 +1,187 @@
+"""Bodies of loops and branches as tapes: a function of the user, traced once for all trips.
+
+What a body reads from outside are further inputs of its tape, the *extras*: values of the trace
+around. Python may look at those, as anywhere; of what differs from trip to trip it sees no value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, NoReturn, cast
+
+import fdiff.intact_numpy as np
+
+from ..arraytype import ArrayType
+from ..dispatch.arguments import traceable
+from ..errors import DtypeError, E, InputError, ShapeError, message, shown
+from ..ops.shaping import traced
+from ..tape import Tape
+from ..trace import ArgumentSpec, Trace, TracedArray, current, record, splice
+from ..trace.handler_arguments import resolve
+from ..tracebacks import line_of, name_of
+from ..transforms.bodies import rearranged
+from ..transforms.pipeline import PREPARE, VALUE, derive
+from ..tree import Spec, flatten, paths
+from .ruled_call import OutputLeaf
+
+WAYS = "Use numpy.where, fdiff.cond or fdiff.while_loop."
+
+
+class LoopBody:
+    """A function of the user's that is the body of a loop or a branch, in messages."""
+
+    def __init__(self, call: str, function: Callable[..., object]) -> None:
+        self.call, self.function = call, function
+        self.name = f"`{name_of(function)}`"
+        self.line = line_of(function)
+
+    def error(self, kind: type[E], fact: str, way: str) -> E:
+        """The error for a fact about the body."""
+        return kind(message(self.call, fact, way, self.line))
+
+    def check_structure(self, new: Spec, old: Spec) -> None:
+        """Refuse a carry that is built otherwise than the one before."""
+        if new != old:
+            listed = " and ".join(
+                ", ".join(f"carry{p}" for p in paths(s)) or "none" for s in (old, new)
+            )
+            fact = f"{self.name} gives a carry of another structure than init: the leaves are"
+            raise self.error(InputError, f"{fact} {listed}.", "Return a carry built as init is.")
+
+    def refuse_value(self) -> NoReturn:
+        """Refuse to tell Python a value that differs from trip to trip."""
+        trace = current()
+        fact = f"{self.name} branches on a value that a loop carries."
+        raise trace.fail(fact, WAYS)
+
+    def leaves(self, tree: object, words: str) -> tuple[list[object], Spec]:
+        """The leaves of a structure of numbers and arrays; anything else is refused."""
+        found, spec = flatten(tree)
+        leaves = [*map(resolve, found)]
+        for leaf, path in zip(leaves, paths(spec), strict=True):
+            if not traceable(leaf):
+                fact = f"{words}{path} must be a number or an array, not {shown(leaf)}."
+                raise self.error(InputError, fact, "Let the function close over it.")
+        return leaves, spec
+
+
+class TracedBody(NamedTuple):
+    """A body that was traced.
+
+    `tape` takes the inputs that were asked for, then the `extras`. `outs` and `spec` are the leaves
+    and the structure of what the function returned.
+    """
+
+    tape: Tape
+    extras: list[TracedArray]
+    spec: Spec
+    outs: list[OutputLeaf]
+
+    @property
+    def types(self) -> tuple[ArrayType, ...]:
+        return self.tape.output_types
+
+
+def trace_body(
+    body: LoopBody, inputs: Sequence[OutputLeaf], run: Callable[[list[TracedArray]], object]
+) -> TracedBody:
+    """Trace ``run(inputs)``, which calls the function."""
+    found: list[tuple[Spec, list[object]]] = []
+
+    def outputs(_: Trace, arguments: list[TracedArray]) -> list[object]:
+        leaves, spec = body.leaves(run(arguments), "the result of " + body.name)
+        found.append((spec, leaves))
+        return leaves
+
+    given = [
+        ArgumentSpec(
+            cast("ArrayType", x.type), x.scalar, x.weak, body.refuse_value, active=x.floating
+        )
+        for x in inputs
+    ]
+    recording = record(outputs, given, body.call)
+    extras = [cast("TracedArray", x) for x in recording.extra]
+    _rely_on(recording.check, inputs, extras)
+    ((spec, leaves),) = found
+    weak = [getattr(x, "weak", not isinstance(x, (np.ndarray, np.generic))) for x in leaves]
+    kinds = zip(recording.tape.output_types, recording.scalars, weak, strict=True)
+    return TracedBody(
+        derive(VALUE, derive(PREPARE, recording.tape)),
+        extras,
+        spec,
+        [OutputLeaf(*k) for k in kinds],
+    )
+
+
+def _rely_on(
+    check: Tape | None, inputs: Sequence[OutputLeaf], extras: Sequence[TracedArray]
+) -> None:
+    """Add the guards of a body, which look at the extras alone, to those of the trace around."""
+    if check is not None:
+        trace = current()
+        zeros = [traced(np.zeros(x.type.shape, x.type.dtype)) for x in inputs if x.type is not None]
+        (holds,) = splice(check, [*zeros, *extras], trace)
+        trace.guards.expect(holds.id, value=True)
+
+
+def is_number(leaf: object) -> bool:
+    """Whether a leaf is a number of Python's, whose dtype NumPy leaves open."""
+    return isinstance(leaf, (bool, int, float, complex)) and not isinstance(leaf, np.generic)
+
+
+def kind_of(leaf: object) -> OutputLeaf:
+    """How a leaf given to a loop is traced in its body."""
+    array = traced(leaf)
+    scalar = array.scalar or not isinstance(leaf, (np.ndarray, TracedArray))
+    return OutputLeaf(array.type, scalar=scalar, weak=array.weak)
+
+
+def with_extras_before(traced: TracedBody, count: int) -> Tape:
+    """The tape with its extras as inputs before the last `count` of the others."""
+    tape = traced.tape
+    first = len(tape.inputs) - len(traced.extras)
+    inputs = (
+        *tape.inputs[: first - count],
+        *tape.inputs[first:],
+        *tape.inputs[first - count : first],
+    )
+    return rearranged(tape, inputs, tape.outputs)
+
+
+def handles(leaves: Sequence[TracedArray], kinds: Sequence[OutputLeaf]) -> list[TracedArray]:
+    """The results of a loop as what they are in NumPy: arrays, or scalars."""
+    return [
+        TracedArray(x.home, x.id, x.type, scalar=kind.scalar and not x.shape)
+        for x, kind in zip(leaves, kinds, strict=True)
+    ]
+
+
+def pair_of(body: LoopBody, found: object) -> tuple[object, object]:
+    """The carry and the output that the function of a scan returned."""
+    if isinstance(found, (tuple, list)) and len(found) == 2:
+        return found[0], found[1]
+    fact = f"{body.name} must return a pair, the carry and an output, not {shown(found)}."
+    raise body.error(InputError, fact, "Write: return carry, None")
+
+
+def next_kind(
+    body: LoopBody,
+    old: OutputLeaf,
+    new: OutputLeaf,
+    path: str,
+    number: bool,  # noqa: FBT001 - one of a row
+) -> OutputLeaf:
+    """What a carry is traced as, given what it was traced as and what a trip gave."""
+    before, after = cast("ArrayType", old.type), cast("ArrayType", new.type)
+    if number and before.shape == after.shape:
+        return OutputLeaf(after, scalar=True)
+    if before == after:
+        return old
+    kind = ShapeError if before.shape != after.shape else DtypeError
+    way = (
+        f"Start with np.zeros({after.shape}, np.{after.dtype})."
+        if after.shape
+        else "Start with 0.0."
+    )
+    fact = f"the carry{path} is {before} before a trip of {body.name}, and {after} after it."
+    raise body.error(kind, fact, way)

@@ -1,0 +1,252 @@
+"""Derivatives and batches of loops: those of the body, by the transforms of tapes, in a loop.
+
+The tangent of a carry is a carry, that of a row a row. Cotangents are carried by a loop that runs
+the other way, as by a tape that is played back (A. Griewank and A. Walther, Evaluating Derivatives,
+SIAM 2008, section 3.2); those of invariants are added up in further carries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import fdiff.intact_numpy as np
+
+from ..arraytype import INT, ArrayType
+from ..ops.gather_scatter import iota
+from ..ops.loop import LOOP, operands
+from ..primitive import HOOKS, ZERO
+from ..tape import Tape
+from ..trace import TracedArray, apply, apply_many, splice
+from .batch import batch
+from .bodies import Places, entered, moving, read_inputs, rearranged
+from .dependence import depends
+from .forward import jvp
+from .loop_memory import Pullback, pullback_of, saving
+from .reverse import vjp
+from .simplify import SimplifyingTrace
+
+Traced = Sequence[TracedArray]
+
+
+def zeros_like(x: TracedArray) -> object:
+    """The derivative of what does not move."""
+    return np.zeros(x.shape, x.dtype)
+
+
+# --- tangents -------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=256)
+def _pushed(body: Tape, carries: int, rows: int, wrt: Places) -> tuple[Tape, Places]:
+    """The body of the tangent loop, and the outs that have tangents."""
+    whole, count = jvp(body, wrt), len(body.outputs)
+    depending = depends(body, wrt)
+    outs = tuple([o for o in range(carries, count) if any(depending[o])])
+    moved = [k for k in wrt if k < carries]
+    given = operands((None, *zip(body.inputs, range(len(body.inputs)), strict=True)), carries, rows)
+    dots = dict(zip(wrt, whole.inputs[len(body.inputs) :], strict=True))
+    inputs: list[int] = []
+    for part in given[1:]:
+        inputs += [whole.inputs[k] for _, k in part]
+        inputs += [dots[k] for _, k in part if k in dots]
+    tangents = whole.outputs[count:]
+    outputs = [*whole.outputs[:carries], *[tangents[k] for k in moved]]
+    outputs += [*whole.outputs[carries:count], *[tangents[o] for o in outs]]
+    return rearranged(whole, inputs, outputs), outs
+
+
+def _jvp(
+    dots: Sequence[object], args: Traced, outs: Traced, *, body: Tape, carries: int, length: int,
+    reverse: bool, rows: int,
+) -> list[object]:  # fmt: skip
+    wrt = moving(body, carries, [dot is not ZERO for dot in dots[1:]])
+    result: list[object] = [ZERO] * len(body.outputs)
+    if not wrt:
+        return result
+    pushed, moved_outs = _pushed(body, carries, rows, wrt)
+    filled = {k: zeros_like(args[1 + k]) if dots[1 + k] is ZERO else dots[1 + k] for k in wrt}
+    given = operands(args, carries, rows)
+    last = len(args) - 1 - rows
+    tangents = [
+        [filled[k] for k in wrt if first <= k < end]
+        for first, end in ((0, carries), (carries, last), (last, len(args)))
+    ]
+    found = apply_many(
+        LOOP, given.trips, *given.carries, *tangents[0], *given.invariants, *tangents[1],
+        *given.rows, *tangents[2], body=pushed, carries=carries + len(tangents[0]), length=length,
+        reverse=reverse, rows=rows + len(tangents[2]),
+    )  # fmt: skip
+    moved = [k for k in wrt if k < carries]
+    for k, dot in zip(moved, found[carries:], strict=False):
+        result[k] = dot
+    for o, dot in zip(moved_outs, found[len(found) - len(moved_outs) :], strict=True):
+        result[o] = dot
+    return result
+
+
+# --- cotangents -----------------------------------------------------------------------------------
+
+
+class _Reverse(NamedTuple):
+    """The body of a reverse loop, and which invariants and rows of the loop it reads.
+
+    ``(*bars, *sums, *invariants, *kept, *rows, *out_bars) -> (*bars, *sums, *row_bars)``
+    """
+
+    body: Tape
+    invariants: Places
+    rows: Places
+
+
+@lru_cache(maxsize=256)
+def _reverse(body: Tape, pullback: Pullback, last: int) -> _Reverse:
+    """The reverse loop of a body whose rows begin at the input `last`."""
+    swept, carries = pullback.swept, len(pullback.carries)
+    shared = [k for k in pullback.inputs if k < last]
+    results = swept.outputs[len(body.outputs) :]
+    bars = swept.inputs[len(body.inputs) :]
+    read = read_inputs(swept, results, (*pullback.kept, *bars))
+    invariants = tuple([k for k in read if k < last])
+    rows = tuple([k for k in read if k >= last])
+    with SimplifyingTrace("vjp") as trace:
+        enter = lambda nodes: [trace.input(swept.nodes[i].type).node for i in nodes]  # noqa: E731 - a line
+        given = {**dict(zip(bars[:carries], enter(bars[:carries]), strict=True))}
+        sums = [trace.input(body.input_types[k]) for k in shared]
+        for nodes in (
+            [swept.inputs[k] for k in invariants],
+            pullback.kept,
+            [swept.inputs[k] for k in rows],
+            bars[carries:],
+        ):
+            given |= zip(nodes, enter(nodes), strict=True)
+        ids = entered(swept, trace.builder, given, results)
+        more = [
+            TracedArray(trace, i, trace.builder.type(i))
+            for i in ids[carries : carries + len(shared)]
+        ]
+        added = [trace.lift(s + x) for s, x in zip(sums, more, strict=True)]
+        tape = trace.builder.finish([*ids[:carries], *added, *ids[carries + len(shared) :]])
+    return _Reverse(tape, invariants, rows)
+
+
+def _vjp(
+    bars: Sequence[object], args: Traced, outs: Traced, *, needed: Sequence[bool], body: Tape,
+    carries: int, length: int, reverse: bool, rows: int,
+) -> list[object]:  # fmt: skip
+    given = args[1:]
+    result: list[object] = [ZERO] * len(args)
+    seeded = tuple([o for o, bar in enumerate(bars) if bar is not ZERO])
+    pullback = pullback_of(body, carries, tuple(map(bool, needed[1:])), seeded, vjp)
+    if pullback is None:
+        return result
+    opened, places = saving(pullback, body, carries)
+    if len(opened.outputs) > len(outs):
+        outs = apply_many(
+            LOOP, *args, body=opened, carries=carries, length=length, reverse=reverse, rows=rows
+        )
+    back = _reverse(body, pullback, len(given) - rows)
+    shared = [k for k in pullback.inputs if k < len(given) - rows]
+    start = [zeros_like(outs[k]) if bars[k] is ZERO else bars[k] for k in pullback.carries]
+    start += [zeros_like(given[k]) for k in shared]
+    table = [*[outs[o] for o in places], *[given[k] for k in back.rows]]
+    table += [bars[o] for o in pullback.outs]
+    found = apply_many(
+        LOOP, args[0], *start, *[given[k] for k in back.invariants], *table, body=back.body,
+        carries=len(start), length=length, reverse=not reverse, rows=len(table),
+    )  # fmt: skip
+    for k, bar in zip((*pullback.carries, *pullback.inputs), found, strict=True):
+        result[1 + k] = bar
+    return result
+
+
+# --- batches --------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=256)
+def _batched(
+    body: Tape, carries: int, mapped: tuple[bool, ...], size: int
+) -> tuple[Tape, tuple[bool, ...]]:
+    """The body of the loop over a batch, and which of its inputs carry the axis."""
+    on = [*mapped]
+    while True:
+        spread = [on[k] if k < carries else True for k in range(len(body.outputs))]
+        wide = batch(body, on, size, spread=spread)
+        pairs = zip(wide.output_types[:carries], body.output_types, strict=False)
+        more = [on[k] or new.ndim > old.ndim for k, (new, old) in enumerate(pairs)]
+        if more == on[:carries]:
+            return wide, tuple(on)
+        on[:carries] = more
+
+
+def _batch(
+    args: Traced, mapped: Sequence[bool], size: int, *, body: Tape, carries: int, length: int,
+    reverse: bool, rows: int,
+) -> list[object]:  # fmt: skip
+    if mapped[0]:
+        return _batch_trips(
+            args,
+            mapped,
+            size,
+            body=body,
+            carries=carries,
+            length=length,
+            reverse=reverse,
+            rows=rows,
+        )
+    wide, on = _batched(body, carries, tuple(map(bool, mapped[1:])), size)
+    given: list[object] = [args[0]]
+    for k, x in enumerate(args[1:]):
+        if on[k] and not mapped[1 + k]:
+            given.append(np.broadcast_to(x, (size, *x.shape)))
+        elif on[k] and k >= len(on) - rows:
+            given.append(np.moveaxis(x, 0, 1))  # type: ignore[call-overload] - stubs know no traced arrays
+        else:
+            given.append(x)
+    found = apply_many(
+        LOOP, *given, body=wide, carries=carries, length=length, reverse=reverse, rows=rows
+    )
+    last = [
+        x if on[k] else np.broadcast_to(x, (size, *x.shape)) for k, x in enumerate(found[:carries])
+    ]  # type: ignore[call-overload] - stubs know no traced arrays
+    return [*last, *[np.moveaxis(x, 0, 1) for x in found[carries:]]]  # type: ignore[call-overload] - stubs know no traced arrays
+
+
+def _batch_trips(
+    args: Traced,
+    mapped: Sequence[bool],
+    size: int,
+    *,
+    body: Tape,
+    carries: int,
+    rows: int,
+    **loop: Any,
+) -> list[object]:
+    """Elements with fewer trips stay as they are in the others; their outs are zero there."""
+    parts, length = operands(args, carries, rows), loop["length"]
+    masked = _masked(body, carries, rows)
+    most = np.max(args[0], initial=0)
+    index = apply(iota, size=length)
+    on = operands(mapped, carries, rows)
+    given = [most, *parts.carries, *parts.invariants, args[0], *parts.rows, index]
+    flags = [False, *on.carries, *on.invariants, True, *on.rows, False]
+    return _batch(given, flags, size, body=masked, carries=carries, rows=rows + 1, **loop)
+
+
+@lru_cache(maxsize=256)
+def _masked(body: Tape, carries: int, rows: int) -> Tape:
+    """The body of a loop with two more inputs: trips behind the invariants, then the index."""
+    last = len(body.inputs) - rows
+    with SimplifyingTrace("vmap") as trace:
+        state = [trace.input(t) for t in body.input_types[:last]]
+        trips: Any = trace.input(ArrayType((), INT))
+        state += [trace.input(t) for t in body.input_types[last:]]
+        runs = trace.input(ArrayType((), INT)) < trips
+        outs: Sequence[Any] = splice(body, state, trace)
+        old = [*state[:carries], *[np.zeros((), x.dtype) for x in outs[carries:]]]
+        chosen = [np.where(runs, new, x) for new, x in zip(outs, old, strict=True)]
+        return trace.builder.finish([trace.lift(x) for x in chosen])
+
+
+HOOKS["loop.jvp"], HOOKS["loop.vjp"], HOOKS["loop.batch"] = _jvp, _vjp, _batch
