@@ -180,8 +180,12 @@ class BytecodeTier:
 
     @property
     def is_long(self) -> bool:
-        """Whether exceptions of signal handlers are to end the wait for a call."""
-        return interruptible.LONG < self._fastest < math.inf
+        """Whether exceptions of signal handlers are to end the wait for a call.
+
+        Until two calls have shown how long they take, it is said by NumPy's, if there was one.
+        """
+        seconds = self._fastest if self._calls > 1 else self.interpreted
+        return seconds > interruptible.LONG
 
     def account(self, seconds: float) -> None:
         """Account for a call run as bytecode; the first includes loading, and does not count."""

@@ -1,5 +1,6 @@
 """Ctrl-C while LLVM compiles, which takes seconds of C: it is answered soon, nothing breaks."""
 
+import math
 import os
 import signal
 import sys
@@ -13,7 +14,8 @@ from thread_counts import ask_for_threads
 
 import fdiff
 from fdiff import kernels
-from fdiff.kernels import machine_code
+from fdiff.dispatch.bytecode_tier import BytecodeTier
+from fdiff.kernels import BytecodeExecutable, machine_code
 from fdiff.process import interruptible
 from fdiff.process.forking import no_fork
 
@@ -167,6 +169,31 @@ def test_bytecode_that_runs_is_left_soon(monkeypatch):
     delays = [stopped(lambda: prepared(x), share * whole) for share in (0.2, 0.5)]
     assert max(delay or 0.0 for delay in delays) < max(0.3 * whole, 0.1), (delays, whole)
     np.testing.assert_array_equal(prepared(x), want)
+
+
+@pytest.mark.parametrize(("by_numpy", "waits"), [(math.inf, 2), (0.2, 2), (0.01, 0)])
+def test_first_calls_by_bytecode_are_left_soon_unless_numpy_was_quick(by_numpy, waits, monkeypatch):
+    """Those that may be left are made by another thread."""
+    threads, call = [], BytecodeExecutable.__call__
+
+    def noted(executable, arrays):
+        threads.append(threading.get_ident())
+        return call(executable, arrays)
+
+    monkeypatch.setattr(BytecodeExecutable, "__call__", noted)
+    monkeypatch.setenv("FDIFF_TIER", "evaluate")
+    made = BytecodeTier.__init__
+
+    def begun(tier, tape):
+        made(tier, tape)
+        tier.interpreted = by_numpy
+
+    monkeypatch.setattr(BytecodeTier, "__init__", begun)
+    fdiff.cache_clear()
+    prepared = fdiff.grad(lambda x: np.sum(np.sin(x) * x))
+    for _ in range(3):
+        prepared(np.ones(3))
+    assert [t != threading.get_ident() for t in threads] == [k < waits for k in range(3)]
 
 
 def test_short_kernels_are_called_by_machine_code():
