@@ -33,7 +33,7 @@ class Evaluation:
         if key != self._point:
             begin = perf_counter()
             self._point = None  # an exception leaves no value behind
-            self._value = self.evaluate([np.array(part) for part in point])
+            self._value = self.evaluate([part.copy() for part in point])
             self._point = key
             self.count += 1
             self.seconds += perf_counter() - begin
@@ -57,10 +57,6 @@ class Evaluation:
         self.count, self.seconds, self._point = 0, 0.0, None
 
 
-def _same(objects: tuple[object, ...], others: tuple[object, ...]) -> bool:
-    return len(objects) == len(others) and all(map(is_, objects, others))
-
-
 class SparseEvaluation(Evaluation):
     """The entries of a sparse derivative, whose places are those at `example`.
 
@@ -82,16 +78,15 @@ class SparseEvaluation(Evaluation):
         self._compared = self._state()
 
     def evaluate(self, point: list[np.ndarray]) -> np.ndarray:
-        state = self._state()
-        if state and _same(state, self._compared):
+        if self._compared:
             try:
-                values = self.function(*point, out=self._buffer)
+                self.function(*point, out=self._buffer)
             except InputError:  # of the buffer, if a branch met here has another number of entries
-                if _same(state, self._state()):
+                if self._is_as_compared():
                     raise
             else:
-                if _same(state, self._state()):
-                    return values
+                if self._is_as_compared():
+                    return self._buffer
         array, expected = self._derivative(*point), self._array
         if not (
             np.array_equal(array.indptr, expected.indptr)
@@ -104,6 +99,10 @@ class SparseEvaluation(Evaluation):
             raise failure(StructureError, "fdiff.optimize.Problem", fact, way)
         self._compared = self._state()
         return array.data
+
+    def _is_as_compared(self) -> bool:
+        state, compared = self._state(), self._compared
+        return len(state) == len(compared) and all(map(is_, state, compared))
 
     def _state(self) -> tuple[object, ...]:
         """The trace of the function for this size and its structures; of several traces none."""
