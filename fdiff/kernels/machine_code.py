@@ -27,7 +27,13 @@ from . import disk_cache
 from .compilers import LLVM, NUMBA, numba_compiler
 from .executable import Executable as Executable  # noqa: PLC0414 - for `compiler`, on demand
 from .executable import Kernel, release_workspaces
-from .kernel_source import KernelSource, elementary_calls, has_outlined, libm_fallback
+from .kernel_source import (
+    KernelSource,
+    elementary_calls,
+    has_outlined,
+    has_trips,
+    libm_fallback,
+)
 from .llvm import entry_stub as stub
 from .llvm import machine
 from .llvm.machine import Loaded
@@ -119,7 +125,8 @@ def _kernel_code(text: str, compiler: str) -> Loaded:
             machine.take_apart(module)
         checkpoint()
         # SLP vectorisation takes half of the time for long kernels, and found nothing in an LSTM's.
-        return machine.object_code(assembly, packed=not has_outlined(text))
+        # It took four fifths for steps of Runge-Kutta as bodies of loops, and made them no faster.
+        return machine.object_code(assembly, packed=not (has_outlined(text) or has_trips(text)))
 
     found, from_disk = _loaded(text, "kernel", compiler, compiled)
     counts["loaded"] += from_disk
