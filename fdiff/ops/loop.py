@@ -21,6 +21,7 @@ import fdiff.intact_numpy as np
 from ..arraytype import F8, INT, ArrayType
 from ..errors import TapeError
 from ..interpret import Interpreter
+from ..kernel_rule import KernelRule, Kind
 from ..primitive import HOOKS, LateParams, Primitive, Sample, register
 from ..tape import Tape
 from ..trace import Trace
@@ -119,6 +120,6 @@ _SAMPLES = (_sample(4, 2), _sample(3, 2, reverse=True), _sample(4, 0), _sample(0
 LOOP = register(
     Primitive(
         "loop", _infer, _evaluate, by_rule("loop.jvp"), by_rule("loop.vjp"), by_rule("loop.batch"),
-        family="loop", folds=False, told_needs=True, samples=_SAMPLES,
+        kernel=KernelRule(Kind.LOOP), family="loop", folds=False, told_needs=True, samples=_SAMPLES,
     )
 )  # fmt: skip

@@ -11,33 +11,12 @@ from tapes import tape_of
 import fdiff.kernels
 from fdiff.arraytype import F8, INT, ArrayType
 from fdiff.interpret import evaluate
-from fdiff.kernel_rule import KernelRule, Kind
-from fdiff.primitive import Primitive
+from fdiff.ops.loop import LOOP
 from fdiff.tape import Builder, Tape
 from fdiff.trace import apply_many
 
 F4, BOOL = np.dtype(np.float32), np.dtype(np.bool_)
 RK4_STEP = 0.01
-
-
-def _infer(trips, *types, body, carries, rows, length, reverse):
-    outs = body.output_types
-    return (*outs[:carries], *(ArrayType((length, *t.shape), t.dtype) for t in outs[carries:]))
-
-
-def _evaluate(trips, *args, body, carries, rows, length, reverse):
-    state, rest, table = args[:carries], args[carries : len(args) - rows], args[len(args) - rows :]
-    outs = [np.zeros((length, *t.shape), t.dtype) for t in body.output_types[carries:]]
-    for k in range(int(trips))[:: -1 if reverse else 1]:
-        found = evaluate(body, *state, *rest, *(x[k] for x in table))
-        state = [np.array(x) for x in found[:carries]]
-        for out, value in zip(outs, found[carries:], strict=True):
-            out[k] = value
-    found = (*state, *outs)
-    return found if len(found) > 1 else found[0]
-
-
-LOOP = Primitive("loop", _infer, _evaluate, kernel=KernelRule(Kind.LOOP))
 
 
 def of(*shape, dtype=F8) -> ArrayType:
