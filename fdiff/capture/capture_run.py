@@ -109,6 +109,7 @@ class Capture:
         self.meet, codes = self._methods.meet, self._impurities.codes
         self._places = Places()
         self.arrays = self._places.arrays  # that are captured
+        self.stores = self._places.stores
         self.functions = FunctionCopies(self, codes, self._places.cells)
         self.objects = UserObjects(self)
         self.memoised = MemoisedReads(codes, self._places, self.objects, self._originals)

@@ -94,6 +94,11 @@ class UserObjects:
             state.writes() for state in self.states
         )
 
+    def stores(self) -> Iterator[object]:
+        """What the run has stored so far in them: to compare by identity."""
+        for state in (*self.objects.values(), *self.states):
+            yield from (value for _, value in state.writes())
+
     def read(self) -> Iterator[Read]:
         """Attributes of objects and classes that were read, each with what it is now."""
         for found in self.objects.values():

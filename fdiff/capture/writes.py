@@ -98,6 +98,20 @@ class Places:
         )
         return any(written)
 
+    def stores(self) -> Iterator[object]:
+        """What the run has stored so far, in the order of the places: to compare by identity."""
+        for globals_ in self.globals.values():
+            yield from (value for _, value in globals_.writes())
+        for cell in self.cells.values():
+            yield from [attribute(cell.private, "cell_contents")] if cell.written() else []
+        for copy in [copy for copy in self.copies if copy.written()]:
+            yield from copy.copy
+            yield from copy.copy.values() if isinstance(copy.copy, dict) else ()
+        for items in self.items:
+            yield from items._fdiff_written.values()
+        for called in self.lists:
+            yield from called.calls
+
     def read(self) -> Iterator[Read]:
         """All that was read in globals, cells and dicts."""
         for globals_ in self.globals.values():

@@ -122,6 +122,11 @@ class CaptureSession:
             self.running[-1].repeats.formatted(value, spec, text, frame) if self.running else None
         )
 
+    def stores(self) -> list[object]:
+        """What the run has stored so far outside of the functions: to compare by identity."""
+        places = [stores for _, c in self.parts for stores in (c.stores, c.objects.stores)]
+        return [value for stores in places for value in stores()]
+
     def plainly(self, call: object) -> object:
         """The result of `call` outside of any trace; MISSING if the run has written something."""
         if any(capture.written() for _, capture in self.parts):

@@ -10,6 +10,7 @@ import fdiff.intact_numpy as np
 from ..arraytype import ArrayType
 from ..errors import InputError, called, failure, flag, shown
 from ..ops.gather_scatter import iota
+from ..ops.kink_marks import kink_search
 from ..ops.loop import LOOP
 from ..ops.shaping import traced
 from ..trace import TracedArray, apply, apply_many, private, tracing
@@ -103,13 +104,10 @@ def scan(
     call = called("scan", f)
     reverse = flag(reverse, "reverse", call)
     rows = Rows(xs, length, call)
-    if not tracing():
-        if not rows.length:
-            return jit(lambda: scan(f, init, xs, length, reverse))()
-        return cast("tuple[C, Any]", plain_scan(LoopBody(call, f), f, init, rows, reverse=reverse))
-    return cast(
-        "tuple[C, Any]", _traced_scan(LoopBody(call, f), private(f), init, rows, reverse=reverse)
-    )
+    if not tracing() and not rows.length:
+        return jit(lambda: scan(f, init, xs, length, reverse))()
+    own, run = _way(f, rows)
+    return cast("tuple[C, Any]", run(LoopBody(call, f), own, init, rows, reverse=reverse))
 
 
 @public
@@ -155,16 +153,24 @@ def fori_loop(lower: int, upper: int, body: Callable[[Any, C], C], init: C) -> C
             fact = f"{name} must be an int, not {shown(bound)}."
             raise failure(InputError, call, fact, "Use ints, as for range.")
     count = max(0, int(upper) - int(lower))
-    if not tracing():
-        if not count:
-            return jit(lambda: fori_loop(lower, upper, body, init))()
-        given = Rows(np.arange(lower, lower + count), None, call)
-        step = lambda value, i: (body(i, value), None)  # noqa: E731 - a line
-        return cast("C", plain_scan(LoopBody(call, body), step, init, given)[0])
-    own = private(body)
-    index = apply(iota, size=count) + int(lower)  # type: ignore[operator] - `fdiff.ops` enters the operators
+    if not tracing() and not count:
+        return jit(lambda: fori_loop(lower, upper, body, init))()
+    rows = Rows(np.arange(lower, lower + count), None, call)
+    own, run = _way(body, rows)
+    if run is _traced_scan:
+        rows.leaves = [apply(iota, size=count) + int(lower)]  # type: ignore[operator] - `fdiff.ops` enters the operators
     step = lambda value, i: (own(i, value), None)  # noqa: E731 - a line
-    return cast("C", _traced_scan(LoopBody(call, body), step, init, Rows(index, None, call))[0])
+    return cast("C", run(LoopBody(call, body), step, init, rows)[0])
+
+
+def _way(
+    function: Callable[..., object], rows: Rows
+) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """What to run in place of a body, and what runs the loop."""
+    if not tracing():
+        return function, plain_scan
+    # A search for kinks looks at each trip.
+    return private(function), plain_scan if kink_search.on and rows.length else _traced_scan
 
 
 def _traced_scan(

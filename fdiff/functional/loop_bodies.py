@@ -13,17 +13,19 @@ import fdiff.intact_numpy as np
 
 from ..arraytype import ArrayType
 from ..dispatch.arguments import traceable
-from ..errors import DtypeError, E, InputError, ShapeError, message, shown
+from ..errors import DtypeError, E, InputError, ShapeError, TraceError, message, shown
 from ..ops.shaping import traced
 from ..tape import Tape
-from ..trace import ArgumentSpec, Trace, TracedArray, current, record, splice
+from ..trace import ArgumentSpec, Trace, TracedArray, current, record, splice, tracing
 from ..trace.handler_arguments import resolve
 from ..tracebacks import line_of, name_of
 from ..transforms.bodies import rearranged
 from ..transforms.pipeline import PREPARE, VALUE, derive
 from ..tree import Spec, flatten, paths
+from .outside_state import OutsideState
 from .ruled_call import OutputLeaf
 
+CARRY = "A body is run once, not once a trip: make it a carry."
 WAYS = "Use numpy.where, fdiff.cond or fdiff.while_loop."
 
 
@@ -59,7 +61,8 @@ class LoopBody:
         found, spec = flatten(tree)
         leaves = [*map(resolve, found)]
         for leaf, path in zip(leaves, paths(spec), strict=True):
-            if not traceable(leaf):
+            recorded = hasattr(leaf, "shape") and hasattr(leaf, "dtype") and not tracing()
+            if not traceable(leaf) and not recorded:
                 fact = f"{words}{path} must be a number or an array, not {shown(leaf)}."
                 raise self.error(InputError, fact, "Let the function close over it.")
         return leaves, spec
@@ -99,7 +102,13 @@ def trace_body(
         )
         for x in inputs
     ]
-    recording = record(outputs, given, body.call)
+    trace = Trace(body.call)
+    stored = f"the body of `fdiff.{body.call.partition('(')[0]}` stores into "
+    trace.outside_store = (stored + "an array made outside.", CARRY)
+    outside = OutsideState(body.function)
+    recording = record(outputs, given, body.call, trace)
+    if name := outside.changed():
+        raise body.error(TraceError, f"{stored}{name}, made outside.", CARRY)
     extras = [cast("TracedArray", x) for x in recording.extra]
     _rely_on(recording.check, inputs, extras)
     ((spec, leaves),) = found

@@ -9,6 +9,7 @@ import fdiff.intact_numpy as np
 
 from ..arraytype import ArrayType
 from ..errors import InputError, ShapeError, failure, shown
+from ..trace import TracedArray
 from ..tree import flatten, paths, unflatten
 from .loop_bodies import LoopBody, is_number, next_kind, pair_of
 from .options import is_int
@@ -104,7 +105,7 @@ def _type(leaf: object) -> ArrayType:
 
 def _own(leaf: object) -> object:
     """A leaf that the body may store into."""
-    return np.array(leaf) if isinstance(leaf, np.ndarray) else leaf
+    return leaf.copy() if isinstance(leaf, (np.ndarray, TracedArray)) and leaf.ndim else leaf  # type: ignore[union-attr] - `fdiff.ops` enters the method
 
 
 def _converted(leaf: object, type_: ArrayType) -> object:

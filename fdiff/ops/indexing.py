@@ -45,7 +45,8 @@ class IndexTarget(NamedTuple):
     """What ``x[key]`` refers to: a view, or a gather with index arrays from the leading axes of a view.
 
     `order` is the permutation that puts the axes of the gathered array where NumPy has them; `entry` is the
-    position of a single entry; `scalar` tells whether NumPy gives a scalar.
+    position of a single entry; `scalar` tells whether NumPy gives a scalar, `viewed` whether it gives a view: where the
+    indices are single integers.
     """
 
     view: TracedArray
@@ -53,6 +54,7 @@ class IndexTarget(NamedTuple):
     order: tuple[int, ...] = ()
     entry: tuple[int, ...] | None = None
     scalar: bool = False
+    viewed: bool = False
 
 
 def resolve_key(x: TracedArray, key: object, *, read: bool = False) -> IndexTarget:
@@ -102,6 +104,9 @@ def _getitem(x: TracedArray, key: object) -> TracedArray:
     if not found.indices:
         return view
     out = apply(gather, view, *found.indices)
+    if found.viewed and out.ndim and out.home.mutable:
+        out.link = ViewLink(view, gather, (), out.home.own(view), tuple([i.id for i in found.indices]))
+        return transpose_call(out, found.order) if found.order else out
     if found.order:
         out = transpose_call(out, found.order)
     return TracedArray(out.home, out.id, out.type, scalar=found.scalar and not out.ndim)
@@ -200,7 +205,8 @@ def _advanced(x: TracedArray, items: Sequence[object], *, apart: bool, scalar: b
     if not apart and spots[0] > 0:
         before = sum(k < spots[0] for k in rest)
         order = (*range(n, n + before), *range(n), *range(n + before, ndim))
-    return IndexTarget(transpose_call(sliced, (*spots, *rest)), indices, order, scalar=scalar)
+    viewed = all(getattr(items[k], "scalar", isinstance(items[k], (int, np.integer))) for k in spots)
+    return IndexTarget(transpose_call(sliced, (*spots, *rest)), indices, order, scalar=scalar, viewed=viewed)
 
 
 def _numbers_first(x: TracedArray, items: list[object]) -> tuple[TracedArray, list[object]]:

@@ -45,10 +45,7 @@ def write(handle: TracedArray, node: int) -> None:
     if handle.home is not trace and handle.home.builder is trace.builder:
         _store_derivative_free(handle, trace)
     if handle.home is not trace:
-        fact = (
-            "an array of an enclosing function was written to while a function inside was traced."
-        )
-        raise trace.fail(fact, "Write to a copy, and return it.")
+        raise trace.fail(*trace.outside_store)
     if read_only(handle):
         raise ValueError("assignment destination is read-only")
     node = in_memory_order(handle, node)

@@ -59,7 +59,7 @@ def by_rule(name: str) -> Any:
 
 def _infer(
     trips: ArrayType, *types: ArrayType, body: Tape, carries: int, length: int, reverse: bool,
-    rows: int,
+    rows: int, pulls: object = None,
 ) -> tuple[ArrayType, ...]:  # fmt: skip
     first = len(types) - rows
     outs = body.output_types
@@ -72,8 +72,9 @@ def _infer(
 
 
 def _evaluate(
-    *args: np.ndarray, body: Tape, carries: int, length: int, reverse: bool, rows: int
-) -> object:
+    *args: np.ndarray, body: Tape, carries: int, length: int, reverse: bool, rows: int,
+    pulls: object = None,
+) -> object:  # fmt: skip
     trips, state, invariants, table = operands(args, carries, rows)
     run, types = runner_of(body), body.output_types
     outs = [np.zeros((length, *t.shape), t.dtype) for t in types[carries:]]

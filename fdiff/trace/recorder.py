@@ -98,6 +98,10 @@ class Recorder:
 
     eager = False  # whether nodes are computed as they are entered
     derivative_free = False  # whether nothing that is entered has a derivative
+    outside_store = (  # of a store into an array of a trace around: the fact, and the way out
+        "an array of an enclosing function was written to while a function inside was traced.",
+        "Write to a copy, and return it.",
+    )
     ported = False  # whether arrays have the methods of recorded arrays, of which it read some
 
     def __init__(self, call: str, *, lines: bool = True, builder: Builder | None = None) -> None:

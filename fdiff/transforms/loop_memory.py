@@ -1,7 +1,8 @@
 """What a loop keeps for its reverse loop: of each trip the values that the pullback reads.
 
-Before a sweep, loops that move are *opened*: they give what is kept as further outs. A loop that is
-met unopened is run once more for it.
+Before a sweep, loops that move are *opened*: they give what is kept as further outs, and hold how
+they are pulled back (`closed_loops` takes that out again). A loop that is met unopened is run once
+more for it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ class Pullback(NamedTuple):
 
     `swept` is the reverse sweep over the body, ``(*inputs, *bars) -> (*outputs, *input_bars)``. It
     has a cotangent for the outputs `carries` and `outs`, and one of the inputs `carries` and
-    `inputs`. Of its nodes the reverse loop is given those that are `kept`, as rows.
+    `inputs`. The body `saving` gives what is kept of a trip among its outs, as the outputs
+    `places`; the reverse loop has these values in place of the nodes `kept` of the sweep.
     """
 
     swept: Tape
@@ -31,6 +33,18 @@ class Pullback(NamedTuple):
     outs: Places
     inputs: Places
     kept: tuple[int, ...]
+    saving: Tape
+    places: Places
+
+    @property
+    def bars(self) -> tuple[int, ...]:
+        """The inputs of the sweep that are cotangents, as nodes."""
+        return self.swept.inputs[-len(self.carries) - len(self.outs) :]
+
+    @property
+    def results(self) -> tuple[int, ...]:
+        """The outputs of the sweep that are cotangents, as nodes."""
+        return self.swept.outputs[-len(self.carries) - len(self.inputs) :]
 
 
 @lru_cache(maxsize=256)
@@ -44,68 +58,67 @@ def pullback_of(
     """
     wrt = moving(body, carries, wanted)
     pulled, outs = pulled_back(body, carries, wrt, seeded)
-    inputs = [k for k in wrt if k >= carries and wanted[k]]
     read = read_inputs(body, [body.outputs[o] for o in (*pulled, *outs)])
-    inputs = [k for k in inputs if k in read]
+    inputs = tuple([k for k in wrt if k >= carries and wanted[k] and k in read])
     if not pulled and not inputs:
         return None
     swept = sweep(body, (*pulled, *inputs), (*pulled, *outs))
     read = read_inputs(swept, swept.outputs[len(body.outputs) :])
     kept = [swept.inputs[k] for k in read if k < carries]
-    return Pullback(swept, pulled, outs, tuple(inputs), tuple(kept))
-
-
-def saving(pullback: Pullback, body: Tape, carries: int) -> tuple[Tape, Places]:
-    """The body that gives what is kept among its outs, and which of its outputs that is."""
-    swept = pullback.swept
     outputs = [*swept.outputs[: len(body.outputs)]]
-    places = []
-    for i in pullback.kept:
-        if i not in outputs[carries:]:
-            outputs.append(i)
-        places.append(outputs.index(i, carries))
-    return rearranged(swept, swept.inputs[: len(body.inputs)], outputs), tuple(places)
+    outputs += [i for i in kept if i not in outputs[carries:]]
+    saving = rearranged(swept, swept.inputs[: len(body.inputs)], outputs)
+    places = tuple([outputs.index(i, carries) for i in kept])
+    return Pullback(swept, pulled, outs, inputs, tuple(kept), saving, places)
 
 
-def opened_loops(tape: Tape, wrt: Sequence[int], sweep: Sweep) -> Tape:
-    """The tape with loops that depend on the inputs `wrt` giving what is kept for a sweep."""
+def opened_loops(tape: Tape, wrt: Sequence[int], of: Sequence[int], sweep: Sweep) -> Tape:
+    """The tape with its loops ready for a sweep from the outputs `of` to the inputs `wrt`."""
     loops = [i for i, node in enumerate(tape.nodes) if node.primitive is LOOP]
     if not loops:
         return tape
     moves = reached(tape, {tape.inputs[k]: 1 for k in wrt})
-    read = _outputs_read(tape)
+    seeded = _outputs_with_cotangents(tape, moves, of)
     ways: dict[int, Way] = {}
     for i in loops:
         node = tape.nodes[i]
         wanted = tuple([bool(moves[a]) for a in node.args[1:]])
-        if any(wanted) and (way := _opening(node, wanted, read[i], sweep)) is not None:
-            ways[i] = way
+        params = dict(node.params)
+        pullback = pullback_of(params["body"], params["carries"], wanted, seeded[i], sweep)
+        if pullback is not None:
+            ways[i] = _entering(node, {"body": pullback.saving, "pulls": pullback})
     return rebuild(tape, Builder(), ways) if ways else tape
 
 
-def _outputs_read(tape: Tape) -> dict[int, Places]:
-    """Of each loop the outputs that are read by any node, or are outputs of the tape."""
-    read: dict[int, set[int]] = {}
-    for i, node in enumerate(tape.nodes):
+def closed_loops(tape: Tape) -> Tape:
+    """A tape that a sweep gave, without what `opened_loops` put into the loops."""
+    loops = [
+        i for i, n in enumerate(tape.nodes) if n.primitive is LOOP and "pulls" in dict(n.params)
+    ]
+    ways: dict[int, Way] = {i: _entering(tape.nodes[i], {"pulls": None}) for i in loops}
+    return rebuild(tape, Builder(), ways) if ways else tape
+
+
+def _outputs_with_cotangents(
+    tape: Tape, moves: Sequence[int], of: Sequence[int]
+) -> dict[int, Places]:
+    """Of each loop the outputs that a sweep from the outputs `of` has cotangents of."""
+    pulled = {tape.outputs[o] for o in of}
+    found: dict[int, set[int]] = {}
+    for i in range(len(tape.nodes) - 1, -1, -1):
+        node = tape.nodes[i]
         if node.primitive is LOOP:
-            read[i] = {0} if len(node.types) == 1 else set()
-        elif node.primitive is ITEM and node.args[0] in read:
-            read[node.args[0]].add(node.k)
-    return {i: tuple(sorted(places)) for i, places in read.items()}
+            found.setdefault(i, {0} if i in pulled else set())
+        if i in pulled and node.primitive is ITEM:
+            found.setdefault(node.args[0], set()).add(node.k)
+        if i in pulled or found.get(i):
+            pulled.update([a for a in node.args if moves[a]])
+    return {i: tuple(sorted(found[i])) for i in found}
 
 
-def _opening(node: Node, wanted: tuple[bool, ...], read: Places, sweep: Sweep) -> Way | None:
-    """How the loop is entered that gives what is kept; None where it does so already."""
-    params = dict(node.params)
-    body: Tape = params["body"]
-    seeded = tuple([o for o in read if body.output_types[o].floating])
-    pullback = pullback_of(body, params["carries"], wanted, seeded, sweep)
-    if pullback is None:
-        return None
-    opened, _ = saving(pullback, body, params["carries"])
-    if len(opened.outputs) == len(body.outputs):
-        return None
-    params = tuple(sorted((params | {"body": opened}).items()))
+def _entering(node: Node, change: dict[str, object]) -> Way:
+    """How a loop is entered with other parameters, and perhaps with more outputs."""
+    params = tuple(sorted([p for p in (dict(node.params) | change).items() if p[1] is not None]))
 
     def enter(builder: Builder, ids: dict[int, int]) -> int:
         loop = builder.add(LOOP, tuple([ids[a] for a in node.args]), params)

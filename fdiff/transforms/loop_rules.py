@@ -23,7 +23,7 @@ from .batch import batch
 from .bodies import Places, entered, moving, read_inputs, rearranged
 from .dependence import depends
 from .forward import jvp
-from .loop_memory import Pullback, pullback_of, saving
+from .loop_memory import Pullback, pullback_of
 from .reverse import vjp
 from .simplify import SimplifyingTrace
 
@@ -101,63 +101,52 @@ class _Reverse(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def _reverse(body: Tape, pullback: Pullback, last: int) -> _Reverse:
-    """The reverse loop of a body whose rows begin at the input `last`."""
-    swept, carries = pullback.swept, len(pullback.carries)
-    shared = [k for k in pullback.inputs if k < last]
-    results = swept.outputs[len(body.outputs) :]
-    bars = swept.inputs[len(body.inputs) :]
-    read = read_inputs(swept, results, (*pullback.kept, *bars))
+def _reverse(pullback: Pullback, last: int, sums: tuple[ArrayType, ...]) -> _Reverse:
+    """The reverse loop of a body whose rows begin at the input `last`; `sums` are the types."""
+    swept, carries, bars = pullback.swept, len(pullback.carries), pullback.bars
+    read = read_inputs(swept, pullback.results, (*pullback.kept, *bars))
     invariants = tuple([k for k in read if k < last])
     rows = tuple([k for k in read if k >= last])
+    table = [*pullback.kept, *[swept.inputs[k] for k in rows], *bars[carries:]]
     with SimplifyingTrace("vjp") as trace:
-        enter = lambda nodes: [trace.input(swept.nodes[i].type).node for i in nodes]  # noqa: E731 - a line
-        given = {**dict(zip(bars[:carries], enter(bars[:carries]), strict=True))}
-        sums = [trace.input(body.input_types[k]) for k in shared]
-        for nodes in (
-            [swept.inputs[k] for k in invariants],
-            pullback.kept,
-            [swept.inputs[k] for k in rows],
-            bars[carries:],
-        ):
-            given |= zip(nodes, enter(nodes), strict=True)
-        ids = entered(swept, trace.builder, given, results)
-        more = [
-            TracedArray(trace, i, trace.builder.type(i))
-            for i in ids[carries : carries + len(shared)]
-        ]
-        added = [trace.lift(s + x) for s, x in zip(sums, more, strict=True)]
-        tape = trace.builder.finish([*ids[:carries], *added, *ids[carries + len(shared) :]])
-    return _Reverse(tape, invariants, rows)
+        ids = {i: trace.input(swept.nodes[i].type).node for i in bars[:carries]}
+        added: list[Any] = [trace.input(t) for t in sums]
+        for i in (*[swept.inputs[k] for k in invariants], *table):
+            ids[i] = trace.input(swept.nodes[i].type).node
+        found = entered(swept, trace.builder, ids, pullback.results)
+        for k, i in enumerate(found[carries : carries + len(sums)]):
+            added[k] += TracedArray(trace, i, trace.builder.type(i))
+        outputs = [*found[:carries], *map(trace.lift, added), *found[carries + len(sums) :]]
+        return _Reverse(trace.builder.finish(outputs), invariants, rows)
 
 
 def _vjp(
     bars: Sequence[object], args: Traced, outs: Traced, *, needed: Sequence[bool], body: Tape,
-    carries: int, length: int, reverse: bool, rows: int,
+    carries: int, length: int, reverse: bool, rows: int, pulls: Pullback | None = None,
 ) -> list[object]:  # fmt: skip
-    given = args[1:]
-    result: list[object] = [ZERO] * len(args)
-    seeded = tuple([o for o, bar in enumerate(bars) if bar is not ZERO])
-    pullback = pullback_of(body, carries, tuple(map(bool, needed[1:])), seeded, vjp)
-    if pullback is None:
-        return result
-    opened, places = saving(pullback, body, carries)
-    if len(opened.outputs) > len(outs):
+    given, result = args[1:], [ZERO] * len(args)
+    if pulls is None:
+        seeded = tuple([o for o, bar in enumerate(bars) if bar is not ZERO])
+        pulls = pullback_of(body, carries, tuple(map(bool, needed[1:])), seeded, vjp)
+        if pulls is None:
+            return result
         outs = apply_many(
-            LOOP, *args, body=opened, carries=carries, length=length, reverse=reverse, rows=rows
-        )
-    back = _reverse(body, pullback, len(given) - rows)
-    shared = [k for k in pullback.inputs if k < len(given) - rows]
-    start = [zeros_like(outs[k]) if bars[k] is ZERO else bars[k] for k in pullback.carries]
-    start += [zeros_like(given[k]) for k in shared]
-    table = [*[outs[o] for o in places], *[given[k] for k in back.rows]]
-    table += [bars[o] for o in pullback.outs]
+            LOOP, *args, body=pulls.saving, carries=carries, length=length, reverse=reverse,
+            rows=rows,
+        )  # fmt: skip
+    last = len(given) - rows
+    shared = [given[k] for k in pulls.inputs if k < last]
+    back = _reverse(pulls, last, tuple([x.type for x in shared]))
+    filled = [zeros_like(x) if bar is ZERO else bar for x, bar in zip(outs, bars, strict=False)]
+    start = [*[filled[k] for k in pulls.carries], *map(zeros_like, shared)]
+    table = [*[outs[o] for o in pulls.places], *[given[k] for k in back.rows]]
+    table += [filled[o] for o in pulls.outs]
     found = apply_many(
         LOOP, args[0], *start, *[given[k] for k in back.invariants], *table, body=back.body,
         carries=len(start), length=length, reverse=not reverse, rows=len(table),
     )  # fmt: skip
-    for k, bar in zip((*pullback.carries, *pullback.inputs), found, strict=True):
-        result[1 + k] = bar
+    for k, bar in zip((*pulls.carries, *pulls.inputs), found, strict=True):
+        result[1 + k] = bar  # type: ignore[call-overload] - or ZERO
     return result
 
 

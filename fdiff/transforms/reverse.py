@@ -20,7 +20,7 @@ from ..user_lines import Line
 from .cotangent_masks import CertainEntries, Fragility
 from .custom_calls import closed, opened
 from .dependence import reached
-from .loop_memory import opened_loops
+from .loop_memory import closed_loops, opened_loops
 from .rule_templates import Seeds, Targets, pull_operands, pulls
 from .simplify import SimplifyingTrace
 
@@ -44,11 +44,12 @@ def vjp(
     the number of inputs (Griewank and Walther, Evaluating Derivatives, 2nd ed., SIAM 2008,
     section 3.3).
     """
-    tape = opened_loops(opened(tape, wrt), wrt, vjp)
+    outputs = range(len(tape.outputs)) if of is None else of
+    tape = opened_loops(opened(tape, wrt), wrt, outputs, vjp)
     with SimplifyingTrace("vjp") as trace, Stage(made=trace.builder.nodes):
         sweep = _ReverseSweep(tape, trace, [tape.inputs[k] for k in wrt])
         known = iter(seeds or ())
-        for o in [tape.outputs[k] for k in (range(len(tape.outputs)) if of is None else of)]:
+        for o in [tape.outputs[k] for k in outputs]:
             type_ = tape.nodes[o].type
             if type_.floating:
                 seed = trace.lift(next(known)) if seeds is not None else trace.input(type_).node
@@ -57,7 +58,7 @@ def vjp(
             sweep.run()
         results = [sweep.values[o] for o in tape.outputs]
         results += [sweep.result(tape.inputs[k]) for k in wrt]
-        return closed(trace.builder.finish(results))
+        return closed_loops(closed(trace.builder.finish(results)))
 
 
 def pull_back(

@@ -53,15 +53,16 @@ def test_loops_are_unrolled_loops(program, reverse, rng):
     p, xs = rng.normal(size=4) / 2, rng.normal(size=N)
     loop = lambda p, xs: program(fdiff.scan, p, xs, reverse)
     plain = lambda p, xs: program(unrolled, p, xs, reverse)
-    for operator in (
-        lambda f: f,
-        fdiff.jit,
-        lambda f: fdiff.grad(f, argnums=(0, 1)),
-        lambda f: fdiff.hessian(f, argnums=(0, 1)),
-        lambda f: fdiff.jacfwd(f, argnums=(0, 1)),
-        lambda f: fdiff.vmap(fdiff.grad(f), in_axes=(None, 0)),
+    both = {"argnums": (0, 1)}
+    mapped = lambda f: fdiff.vmap(fdiff.grad(f), in_axes=(None, 0))
+    for operator, rows in (
+        (lambda f: f, xs),
+        (fdiff.jit, xs),
+        (lambda f: fdiff.grad(f, **both), xs),
+        (lambda f: fdiff.hessian(f, **both), xs),
+        (lambda f: fdiff.jacfwd(f, **both), xs),
+        (mapped, np.stack([xs, 2 * xs])),
     ):
-        rows = np.stack([xs, 2 * xs]) if operator.__code__.co_consts[1:2] == ((None, 0),) else xs
         found, expected = operator(loop)(p, rows), operator(plain)(p, rows)
         for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-13)
@@ -212,3 +213,165 @@ def test_bodies_may_store_into_their_arguments(rng):
     kept = x.copy()
     np.testing.assert_allclose(f(fdiff.scan, x), f(copied, x))
     np.testing.assert_array_equal(x, kept)
+
+
+log, TOTALS = [], {"n": 0}
+
+
+def appends(x):
+    return fdiff.scan(lambda c, e: (log.append(1), (c + e, None))[1], 0.0, x)[0]
+
+
+def adds_to_a_dict(x):
+    def step(c, e):
+        TOTALS["n"] += 1
+        return c + e, None
+
+    return fdiff.scan(step, 0.0, x)[0]
+
+
+def binds_a_variable(x):
+    n = 0
+
+    def step(c, e):
+        nonlocal n
+        n += 1
+        return c + e, None
+
+    return fdiff.scan(step, 0.0, x)[0] + n
+
+
+def stores_numbers(x):
+    a = np.zeros(3)
+
+    def step(c, e):
+        a[0] += 1
+        return c + e, None
+
+    return fdiff.scan(step, 0.0, x)[0] + a[0]
+
+
+def stores_traced(x):
+    a = np.zeros(3)
+
+    def step(c, e):
+        a[0] += e
+        return c + e, None
+
+    return fdiff.scan(step, 0.0, x)[0] + a[0]
+
+
+def stores_into_traced(x):
+    a = 2 * x
+
+    def step(c, e):
+        a[0] += e
+        return c + e, None
+
+    return fdiff.scan(step, 0.0, x)[0] + a[0]
+
+
+def sets_an_attribute(x):
+    counter = Counter()
+
+    def step(c, e):
+        counter.n += 1
+        return c + e, None
+
+    return fdiff.scan(step, 0.0, x)[0] + counter.n
+
+
+class Counter:
+    n = 0
+
+    def __init__(self):
+        self.weight = 2.0
+
+    def step(self, c, e):
+        return c + e * self.weight, None
+
+
+@pytest.mark.parametrize(
+    ("f", "name"),
+    [
+        (appends, "a variable or an object"),
+        (adds_to_a_dict, "a variable or an object"),
+        (binds_a_variable, "`n`"),
+        (stores_numbers, "`a`"),
+        (stores_traced, "`a`"),
+        (stores_into_traced, "an array"),
+        (sets_an_attribute, "`counter`"),
+    ],
+)
+def test_bodies_with_side_effects_are_refused(f, name):
+    words = rf"the body of `fdiff.scan` stores into {name},? made outside(.|\n)*make it a carry"
+    with pytest.raises(TraceError, match=words):
+        fdiff.jit(f)(np.ones(3))
+
+
+def test_bodies_may_read_anything():
+    kept = Counter()
+
+    def f(x):
+        table, box, own = [x[1], np.zeros(3)], {"k": 2 * x}, Counter()
+        table[1][1] = x[0]
+
+        def step(c, e):
+            return c + (table[0] + table[1][1] * own.weight + box["k"][2]) * e, None
+
+        return fdiff.scan(step, 0.0, x)[0] + fdiff.scan(kept.step, 0.0, x)[0]
+
+    x = np.array([1.0, 2.0, 3.0])
+    np.testing.assert_allclose(fdiff.grad(f)(x), [24.0, 18.0, 24.0])
+    assert fdiff.jit(f)(x) == f(x)
+
+
+@fdiff.custom_vjp
+def scaled(x):
+    return np.sin(x)
+
+
+scaled.defvjp(lambda x: (np.sin(x), x), lambda x, bar: (7 * bar * np.cos(x),))
+
+
+def test_rules_of_users_in_bodies(rng):
+    x = rng.normal(size=4)
+    f = lambda scan: lambda x: scan(lambda c, e: (scaled(c + e), c), x[0], x)[0]
+    second = lambda f: fdiff.jacrev(fdiff.grad(f))
+    mapped = lambda f: fdiff.vmap(fdiff.grad(f))
+    for operator, given in ((fdiff.grad, x), (second, x), (mapped, np.stack([x, -x]))):
+        found, expected = (operator(f(scan))(given) for scan in (fdiff.scan, unrolled))
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_kinks_in_bodies_are_found():
+    f = lambda x: fdiff.scan(lambda c, e: (np.abs(c - c) * e, None), x[0], x)[0]
+    with fdiff.kinks("raise"), pytest.raises(fdiff.errors.KinkError, match="absolute has no"):
+        fdiff.grad(f)(np.ones(3))
+
+
+def test_recorded_arrays():
+    x = fdiff.autograd.tensor([0.3, 0.6, 0.9], requires_grad=True)
+    fdiff.scan(lambda c, e: (c * np.sin(e), c), 1.0, x)[0].backward()
+    expected = fdiff.grad(lambda x: np.prod(np.sin(x)))(np.array([0.3, 0.6, 0.9]))
+    np.testing.assert_allclose(x.grad.numpy(), expected)
+
+
+def test_a_row_picked_by_a_traced_integer_is_a_view(rng):
+    x = rng.normal(size=(3, 4))
+
+    def f(x, k):
+        x = x.copy()
+        row = x[k]
+        row *= 3
+        column = x[:, k]
+        column += row[0]
+        x[k][::2][0] = x[0, 1] * 2
+        return x, row * 1, column * 1
+
+    picked = lambda x: f(x, np.argmax(np.abs(x[:, 0])))
+    for a, b in zip(fdiff.jit(picked)(x), picked(x), strict=True):
+        np.testing.assert_allclose(a, b)
+    k = int(np.argmax(np.abs(x[:, 0])))
+    known = fdiff.jacfwd(lambda x: f(x, k)[0])(x)
+    np.testing.assert_allclose(fdiff.jacfwd(lambda x: picked(x)[0])(x), known)
