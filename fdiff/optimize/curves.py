@@ -15,7 +15,7 @@ from ..functional.jacobians import jacobian
 from ..functional.options import check_callable
 from ..functional.programs import jit
 from ..tracebacks import public
-from .fits import normal_inverse, scaled
+from .fits import Fit
 from .functions import Function, packed
 from .limits import deviations, vector
 
@@ -95,8 +95,8 @@ def curve_fit(
         fact = f"p0 has {np.size(p0)} entries, and the curve has {len(names)} parameters."
         raise failure(InputError, call, fact, f"Give a start for each of {', '.join(names)}.")
     sigma = deviations(sigma, call)
-    if sigma is not None and np.size(sigma) == 1:  # one for all points
-        sigma = np.full(np.size(ydata), np.ravel(sigma)[0])
+    if sigma is not None and sigma.size == 1:  # one for all points
+        sigma = np.full(np.size(ydata), sigma.item())
     if nan_policy == "omit":
         xdata, ydata, sigma = _without_nan(np.asarray(xdata), np.asarray(ydata), sigma)
     curve = _FittedCurve(f, names)
@@ -111,7 +111,7 @@ def curve_fit(
             curve, xdata, ydata, start, sigma, absolute_sigma, jac=curve.jac, full_output=True,
             **others,
         )  # fmt: skip
-    pcov = curve.covariance(popt, np.asarray(ydata), sigma, call, absolute=absolute_sigma)
+    pcov = curve.fit(popt, np.asarray(ydata), sigma, call, absolute=absolute_sigma).covariance
     return (popt, pcov, *more) if full_output else (popt, pcov)
 
 
@@ -133,15 +133,12 @@ class _FittedCurve:
         slopes: Any = self._slopes(np.array(parameters, np.float64), x)
         return np.reshape(slopes, (-1, len(self.names)))
 
-    def covariance(
-        self, popt: np.ndarray, y: np.ndarray, sigma: Any, call: str, *, absolute: bool
-    ) -> np.ndarray:
-        """The covariance of the parameters."""
+    def fit(self, popt: np.ndarray, y: np.ndarray, sigma: Any, call: str, *, absolute: bool) -> Fit:
+        """The fitted parameters with their errors."""
         rest = _whitened(np.ravel(self(self._x, *popt) - y)[:, None], sigma)
         slopes = _whitened(self.jac(self._x, *popt), sigma)
-        free = len(slopes) - len(self.names)
-        variance = 1.0 if absolute else float(np.sum(rest**2)) / free if free > 0 else np.inf
-        return scaled(variance, normal_inverse(slopes, self.names, call).matrix())
+        result = scipy.optimize.OptimizeResult(x=popt, cost=0.5 * np.sum(rest**2), jac=slopes)
+        return Fit(result, absolute=absolute, call=call, names=self.names)
 
 
 def _parameter_names(f: Callable[..., Any], p0: Any, call: str) -> list[str]:
@@ -168,8 +165,7 @@ def _without_nan(x: np.ndarray, y: np.ndarray, sigma: Any) -> tuple[np.ndarray, 
     lost = np.isnan(x)
     kept = ~(lost.any(axis=tuple(range(lost.ndim - 1))) | np.isnan(y))
     if sigma is not None:
-        sigma = np.asarray(sigma)[kept]
-        sigma = sigma[:, kept] if sigma.ndim == 2 else sigma
+        sigma = sigma[kept] if sigma.ndim < 2 else sigma[kept][:, kept]
     return x[..., kept], y[kept], sigma
 
 
@@ -177,8 +173,6 @@ def _whitened(rows: np.ndarray, sigma: Any) -> np.ndarray:
     """Rows of residuals or their Jacobian, divided by standard deviations."""
     if sigma is None:
         return rows
-    deviations = np.asarray(sigma, np.float64)
-    if deviations.ndim < 2:
-        return rows / np.reshape(deviations, (-1, 1))
-    lower = np.linalg.cholesky(deviations)
-    return scipy.linalg.solve_triangular(lower, rows, lower=True)
+    if sigma.ndim < 2:
+        return rows / np.reshape(sigma, (-1, 1))
+    return scipy.linalg.solve_triangular(np.linalg.cholesky(sigma), rows, lower=True)

@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import chain
 from operator import is_
 from time import perf_counter
 from typing import Any
 
 import fdiff.intact_numpy as np
-import fdiff.intact_scipy as scipy
 
 from ..errors import InputError, StructureError, UnsupportedError, failure
+from ..functional.jacobians import jacobian
 from ..functional.prepared import Prepared
 from ..functional.sparse_plans import SparsePlan
+
+PLACES = ("indptr", "indices")
+SHARE = 0.1  # of the entries, up to which a Jacobian is passed as sparse
 
 
 class Evaluation:
     """A function of vectors. A point is compared with the last one by its bytes.
 
-    Solvers reuse their buffers, so the function gets copies.
+    Solvers reuse their buffers, so the function gets copies. After each evaluation, `shown` is
+    called with the number of evaluations and the value.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
         self.count, self.seconds = 0, 0.0
+        self.shown: Callable[[int, Any], object] | None = None
         self._point: object = None
         self._value: Any = None
 
@@ -37,6 +43,8 @@ class Evaluation:
             self._point = key
             self.count += 1
             self.seconds += perf_counter() - begin
+            if self.shown is not None:
+                self.shown(self.count, self._value)
         return self._value
 
     def evaluate(self, point: list[np.ndarray]) -> Any:
@@ -53,8 +61,8 @@ class Evaluation:
         return self._value if self._point is not None else None
 
     def restart(self) -> None:
-        """Forget point, count and seconds."""
-        self.count, self.seconds, self._point = 0, 0.0, None
+        """Forget point, count and seconds, and who is shown them."""
+        self.count, self.seconds, self._point, self.shown = 0, 0.0, None, None
 
 
 class SparseEvaluation(Evaluation):
@@ -65,16 +73,17 @@ class SparseEvaluation(Evaluation):
     been several structures.
     """
 
-    def __init__(self, derivative: Prepared[..., Any], example: tuple[np.ndarray, ...]) -> None:
+    def __init__(
+        self, derivative: Prepared[..., Any], example: tuple[np.ndarray, ...], call: str
+    ) -> None:
         super().__init__(derivative.data)
-        self._derivative, self._program = derivative, derivative.data.program
+        self._derivative, self._program, self._call = derivative, derivative.data.program, call
         for prepared in (derivative.data, derivative):
             compile_or_call(prepared, *example)
         self._array = derivative(*example)
         self.rows, self.cols = self._array.tocoo().coords
-        self._buffer = np.empty(len(self.rows))
         self._signature = tuple([(part.dtype, part.shape) for part in example])
-        self.function(*example, out=self._buffer)
+        self._buffer = self.function(*example)
         self._compared = self._state()
 
     def evaluate(self, point: list[np.ndarray]) -> np.ndarray:
@@ -88,15 +97,11 @@ class SparseEvaluation(Evaluation):
                 if self._is_as_compared():
                     return self._buffer
         array, expected = self._derivative(*point), self._array
-        if not (
-            np.array_equal(array.indptr, expected.indptr)
-            and np.array_equal(array.indices, expected.indices)
-        ):
-            fact = "the derivative has other entries than at the point of compile(x0)."
-            way = (
-                "Write np.where for branches on values. Make a new Problem for other index arrays."
-            )
-            raise failure(StructureError, "fdiff.optimize.Problem", fact, way)
+        if not all(np.array_equal(getattr(array, k), getattr(expected, k)) for k in PLACES):
+            fact = "the derivative has other entries than at the start."
+            anew = f"For other index arrays, call {self._call} anew."
+            way = f"Write np.where for branches on values. {anew}"
+            raise failure(StructureError, self._call, fact, way)
         self._compared = self._state()
         return array.data
 
@@ -106,12 +111,10 @@ class SparseEvaluation(Evaluation):
 
     def _state(self) -> tuple[object, ...]:
         """The trace of the function for this size and its structures; of several traces none."""
-        variants = [*self._program.variants.get(self._signature, ())]
-        if len(variants) != 1:
+        variant, *others = [*self._program.variants.get(self._signature, ())] or [None]
+        if variant is None or others or not isinstance(variant.plan, SparsePlan):
             return ()
-        plan = variants[0].plan
-        kept = plan.structured.structures.kept if isinstance(plan, SparsePlan) else ()
-        return variants[0], *kept
+        return variant, *variant.plan.structured.structures.kept
 
     @property
     def branches(self) -> bool:
@@ -132,17 +135,26 @@ class SparseEvaluation(Evaluation):
         return array
 
 
-def no_entries(rows: int, size: int) -> Any:
-    """A sparse array without entries."""
-    return scipy.sparse.csr_array((rows, size))
-
-
-def compile_or_call(prepared: Prepared[..., Any], *point: np.ndarray) -> None:
+def compile_or_call(prepared: Prepared[..., Any], *point: object) -> None:
     """Trace a function now, and compile it if it has a kernel."""
     try:
         prepared.compile(*point)
     except UnsupportedError:
         prepared(*point)
+
+
+def sparse_jacobian(
+    f: Callable[..., Any],
+    entries: int,
+    *point: object,
+    format: str,  # noqa: A002 - as SciPy says
+) -> Prepared[..., Any] | None:
+    """The Jacobian as a sparse array; None if a tenth of its `entries` are there by structure."""
+    prepared: Any = jacobian(f, sparse=format)
+    with suppress(StructureError):
+        if prepared.pattern(*point).nnz < SHARE * entries:
+            return prepared
+    return None
 
 
 class SolveReport:

@@ -18,21 +18,7 @@ if TYPE_CHECKING:
     from scipy.optimize import OptimizeResult
 
 
-def normal_inverse(jac: Any, names: Sequence[str], call: str) -> NormalInverse:
-    """The inverse of ``J' J``; warns of parameters that the data do not determine."""
-    inverse = NormalInverse(jac)
-    lost = [name for name, no in zip(names, inverse.undetermined, strict=True) if no]
-    if lost:
-        more = f" and {len(lost) - 6} more" if len(lost) > 6 else ""
-        fact = (
-            f"the data do not determine {', '.join(lost[:6])}{more}: their variances are infinite."
-        )
-        way = "Fix one of them, or measure at points where their effects differ."
-        warn(f"{call}: {fact}\n{way}", RankWarning)
-    return inverse
-
-
-def scaled(variance: float, entries: np.ndarray) -> np.ndarray:
+def _scaled(variance: float, entries: np.ndarray) -> np.ndarray:
     """Entries times the variance of the residuals; infinite ones stay, even if that is zero."""
     finite = np.isfinite(entries) & np.isfinite(variance)
     return np.multiply(variance, entries, out=np.full_like(entries, np.inf), where=finite)
@@ -82,8 +68,10 @@ class Fit:
     (20,)
     """
 
-    def __init__(self, result: OptimizeResult, *, absolute: bool, call: str) -> None:
-        self.scipy, self._call = result, call
+    def __init__(
+        self, result: OptimizeResult, *, absolute: bool, call: str, names: Sequence[str] = ()
+    ) -> None:
+        self.scipy, self._call, self._names = result, call, names
         self.x, self.cost, self.jac = result.x, float(result.cost), result.jac
         free = self.jac.shape[0] - self.x.size
         self._degrees = np.inf if absolute else max(free, 0)
@@ -99,15 +87,23 @@ class Fit:
 
     @cached_property
     def _inverse(self) -> NormalInverse:
-        return normal_inverse(self.jac, [f"x[{k}]" for k in range(self.x.size)], self._call)
+        """The inverse of ``J' J``; warns of parameters that the data do not determine."""
+        inverse = NormalInverse(self.jac)
+        names = self._names or [f"x[{k}]" for k in range(self.x.size)]
+        if lost := [name for name, no in zip(names, inverse.undetermined, strict=True) if no]:
+            which = ", ".join(lost[:6]) + (f" and {len(lost) - 6} more" if len(lost) > 6 else "")
+            fact = f"the data do not determine {which}: their variances are infinite."
+            way = "Fix one of them, or measure at points where their effects differ."
+            warn(f"{self._call}: {fact}\n{way}", RankWarning)
+        return inverse
 
     @cached_property
     def covariance(self) -> np.ndarray:
-        return scaled(self._variance, self._inverse.matrix())
+        return _scaled(self._variance, self._inverse.matrix())
 
     @cached_property
     def stderr(self) -> np.ndarray:
-        return np.sqrt(scaled(self._variance, self._inverse.diagonal()))
+        return np.sqrt(_scaled(self._variance, self._inverse.diagonal()))
 
     @cached_property
     def correlation(self) -> np.ndarray:
@@ -130,7 +126,7 @@ class Fit:
         values = np.asarray(model(self.x))
         slopes = np.asarray(jacobian(raveled(model))(self.x))
         weighted = self._inverse @ np.ascontiguousarray(slopes.T)
-        variance = scaled(self._variance, np.sum(slopes.T * weighted, axis=0))
+        variance = _scaled(self._variance, np.sum(slopes.T * weighted, axis=0))
         lost = self._inverse.undetermined
         variance[np.any(slopes[:, lost] != 0.0, axis=1)] = np.inf
         half = self._quantile(level, "band") * np.sqrt(variance).reshape(values.shape)

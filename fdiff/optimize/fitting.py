@@ -8,19 +8,18 @@ from typing import Any, cast
 import fdiff.intact_numpy as np
 import fdiff.intact_scipy as scipy
 
-from ..errors import InputError, StructureError, called, choice, failure
+from ..errors import InputError, called, choice, failure
 from ..functional.jacobians import jacobian
 from ..functional.options import check_callable
 from ..functional.programs import jit
 from ..process.progress import Stage
 from ..tracebacks import public
-from .evaluations import Evaluation, SparseEvaluation, compile_or_call
+from .evaluations import Evaluation, SparseEvaluation, compile_or_call, sparse_jacobian
 from .fits import Fit
-from .functions import Function, raveled, weighted_by, with_arguments
+from .functions import Function, divided, raveled, with_arguments
 from .iterations import iterations_shown
 from .limits import deviations, vector
 
-SHARE = 0.1  # of the entries, up to which a Jacobian is passed as sparse
 SMALL = 1000  # entries up to which it is dense in any case
 
 
@@ -92,24 +91,18 @@ def least_squares(
     if "jac" in scipy_options:
         fact = "jac is what fdiff computes."
         raise failure(InputError, call, fact, "Leave it out, or call SciPy's least_squares.")
-    f = raveled(weighted_by(with_arguments(residual, args), deviations(sigma, call)))
+    f = raveled(divided(with_arguments(residual, args), deviations(sigma, call)))
     with Stage("preparing", call):
         asked = _asked_sparse(sparse, scipy_options, call)
-        values, slopes = _compiled_residual(f, x, sparse=asked)
+        values, slopes = _compiled_residual(f, x, call, sparse=asked)
     options, minimise = dict(scipy_options), cast("Function", scipy.optimize.least_squares)
     jac: Callable[..., Any] = slopes
     if isinstance(slopes, SparseEvaluation):
         options = {"method": "trf", "tr_solver": "lsmr", **options}
         jac = slopes.matrix
-    with iterations_shown(progress, call) as shown_iterations:
-
-        def residuals(x: np.ndarray) -> np.ndarray:
-            before, residuals_at_x = values.count, values(x)
-            if values.count != before:
-                shown_iterations.show(values.count, 0.5 * float(residuals_at_x @ residuals_at_x))
-            return residuals_at_x.copy()
-
-        result = minimise(residuals, x, jac=jac, **options)
+    with iterations_shown(progress, call) as show:
+        values.shown = lambda count, rest: show(count, 0.5 * float(rest @ rest))
+        result = minimise(lambda x: values(x).copy(), x, jac=jac, **options)
     return Fit(result, absolute=absolute_sigma, call=call)
 
 
@@ -124,20 +117,17 @@ def _asked_sparse(sparse: object, options: dict[str, Any], call: str) -> bool | 
 
 
 def _compiled_residual(
-    f: Function, x: np.ndarray, *, sparse: bool | None
+    f: Function, x: np.ndarray, call: str, *, sparse: bool | None
 ) -> tuple[Evaluation, Evaluation]:
     """Residuals and their Jacobian."""
     value = jit(f)
     compile_or_call(value, x)
     entries = np.size(value(x)) * x.size
+    slopes = jacobian(f, sparse=True) if sparse else None
     if sparse is None and entries > SMALL:
-        try:
-            prepared = jacobian(f, sparse=True)
-            sparse = prepared.pattern(x).nnz < SHARE * entries
-        except StructureError:
-            sparse = False
-    if sparse:
-        return Evaluation(value), SparseEvaluation(jacobian(f, sparse=True), (x,))
+        slopes = sparse_jacobian(f, entries, x, format="csr")
+    if slopes is not None:
+        return Evaluation(value), SparseEvaluation(slopes, (x,), call)
     dense = jacobian(f)
     compile_or_call(dense, x)
     return Evaluation(value), Evaluation(dense)

@@ -17,7 +17,7 @@ import fdiff.intact_scipy as scipy
 from ..errors import InputError, failure
 from ..process.forking import no_fork
 from .evaluations import SolveReport
-from .iterations import Iterations, iterations_shown
+from .iterations import iterations_shown
 
 if TYPE_CHECKING:
     from scipy.optimize import OptimizeResult
@@ -107,53 +107,48 @@ class _Solve(IpoptCallbacks):
     """One solve: callbacks that keep exceptions, which IPOPT cannot pass on."""
 
     def __init__(
-        self, problem: ProblemFunctions, start: np.ndarray, callback: Any, shown: Iterations
+        self, problem: ProblemFunctions, start: np.ndarray, callback: Any, show: Any
     ) -> None:
         super().__init__(problem)
+        self.problem, self.x, self._callback, self._show = problem, start, callback, show
         self.raised: BaseException | None = None
-        self.x, self.fun, self.iterations, self.seconds = start, np.nan, 0, 0.0
-        self._callback, self._shown = callback, shown
-        rows, entries = problem.rows, len(self.jacobianstructure()[0])
-        guard = self._guarded
-        self.objective = guard(self.objective, np.nan)
-        self.gradient = guard(self._accepted, np.full(problem.size, np.nan))
-        self.constraints = guard(self.constraints, np.full(rows, np.nan))
-        self.jacobian = guard(self.jacobian, np.full(entries, np.nan))
-        self.hessian = guard(self.hessian, np.full(len(self._hessian.rows), np.nan))
-        self.intermediate = guard(self._intermediate, False)
+        self.fun, self.iterations = np.nan, 0
+        sizes = {
+            "gradient": problem.size,
+            "constraints": problem.rows,
+            "jacobian": len(self.jacobianstructure()[0]),
+            "hessian": len(self.hessianstructure()[0]),
+        }
+        instead = {name: np.full(size, np.nan) for name, size in sizes.items()}
+        for name, value in {**instead, "objective": np.nan, "intermediate": False}.items():
+            setattr(self, name, self._guarded(getattr(self, name), value))
 
     def _guarded(self, function: Callable[..., Any], instead: Any) -> Callable[..., Any]:
         """A callback that after an exception gives NaN, so that IPOPT ends."""
 
         def guard(*args: Any) -> Any:
-            begin = perf_counter()
             try:
                 return instead if self.raised is not None else function(*args)
             except BaseException as error:  # noqa: BLE001 - raised again when IPOPT has ended
                 self.raised = error
                 return instead
-            finally:
-                self.seconds += perf_counter() - begin
 
         return guard
 
-    def _accepted(self, x: np.ndarray) -> np.ndarray:
+    def gradient(self, x: np.ndarray) -> np.ndarray:
         """The gradient, for which IPOPT asks at the points of its iterations alone."""
-        gradient = self._value(x)[1]
+        gradient = super().gradient(x)
         self.x = x.copy()
         return gradient
 
-    def _intermediate(self, *state: Any) -> bool:
+    def intermediate(self, *state: Any) -> bool:
+        """Show an iteration, and call the user's callback."""
         self.iterations, self.fun, infeasibility = state[1:4]
-        self._shown.show(self.iterations, self.fun, infeasibility)
+        self._show(self.iterations, self.fun, infeasibility)
         if self._callback is not None:
             at = {"fun": self.fun, "nit": self.iterations, "infeasibility": infeasibility}
             self._callback(scipy.optimize.OptimizeResult(x=self.x.copy(), **at))
         return True
-
-    @property
-    def was_stopped(self) -> bool:
-        return isinstance(self.raised, (KeyboardInterrupt, StopIteration))
 
 
 @contextmanager
@@ -178,7 +173,6 @@ def _interrupts_kept(run: _Solve) -> Generator[None]:
 
 class _Outcome(NamedTuple):
     x: np.ndarray
-    fun: float
     status: int
     multipliers: Sequence[np.ndarray]
 
@@ -194,50 +188,36 @@ def _module(call: str) -> Any:
     raise ImportError(f"{call}: neither cyipopt nor ipyopt is installed.\n{INSTALL}")
 
 
-def _through_cyipopt(
-    module: Any,
-    problem: ProblemFunctions,
-    solve: _Solve,
-    multipliers: list[np.ndarray],
-    options: Any,
-) -> _Outcome:
+def _through_cyipopt(module: Any, run: _Solve, multipliers: Any, options: Any) -> _Outcome:
+    problem = run.problem
     (low, high), (cl, cu) = problem.bounds, problem.limits
     n, m = problem.size, problem.rows
-    nlp = module.Problem(n=n, m=m, problem_obj=solve, lb=low, ub=high, cl=cl, cu=cu)
+    nlp = module.Problem(n=n, m=m, problem_obj=run, lb=low, ub=high, cl=cl, cu=cu)
     for name, value in options.items():
         nlp.add_option(name, value)
-    x, info = nlp.solve(solve.x.copy(), *multipliers)
-    return _Outcome(x, info["obj_val"], info["status"], [info[name] for name in MULTIPLIERS])
+    x, info = nlp.solve(run.x.copy(), *multipliers)
+    return _Outcome(x, info["status"], [info[name] for name in MULTIPLIERS])
 
 
-def _through_ipyopt(
-    module: Any,
-    problem: ProblemFunctions,
-    solve: _Solve,
-    multipliers: list[np.ndarray],
-    options: Any,
-) -> _Outcome:
+def _through_ipyopt(module: Any, run: _Solve, multipliers: Any, options: Any) -> _Outcome:
     def filled(function: Callable[..., Any]) -> Callable[..., None]:
         def fill(*args: Any) -> None:
             args[-1][...] = function(*args[:-1])
 
         return fill
 
-    (low, high), (cl, cu) = [
-        np.clip(pair, -INFINITE, INFINITE) for pair in (problem.bounds, problem.limits)
-    ]
+    problem = run.problem
+    bounds, limits = (np.clip(p, -INFINITE, INFINITE) for p in (problem.bounds, problem.limits))
     places = [
-        tuple(map(np.ndarray.tolist, s))
-        for s in (solve.jacobianstructure(), solve.hessianstructure())
+        tuple([p.tolist() for p in s]) for s in (run.jacobianstructure(), run.hessianstructure())
     ]
-    functions = map(filled, (solve.gradient, solve.constraints, solve.jacobian, solve.hessian))
+    functions = map(filled, (run.gradient, run.constraints, run.jacobian, run.hessian))
     nlp = module.Problem(
-        problem.size, low, high, problem.rows, cl, cu, *places, solve.objective, *functions,
-        solve.intermediate, ipopt_options=options,
+        problem.size, *bounds, problem.rows, *limits, *places, run.objective, *functions,
+        run.intermediate, ipopt_options=options,
     )  # fmt: skip
-    start = dict(zip(MULTIPLIERS, multipliers, strict=True))
-    x, fun, status = nlp.solve(solve.x.copy(), **start)
-    return _Outcome(x, fun, status, multipliers)
+    x, _, status = nlp.solve(run.x.copy(), **dict(zip(MULTIPLIERS, multipliers, strict=True)))
+    return _Outcome(x, status, multipliers)
 
 
 def solve(
@@ -256,12 +236,12 @@ def solve(
     through = _through_cyipopt if module.__name__ == "cyipopt" else _through_ipyopt
     problem.restart()
     begin = perf_counter()
-    with iterations_shown(progress, call) as shown:
-        run = _Solve(problem, start, callback, shown)
-        outcome = _Outcome(start, np.nan, STOPPED, multipliers)
+    with iterations_shown(progress, call) as show:
+        run = _Solve(problem, start, callback, show)
+        outcome = _Outcome(start, STOPPED, multipliers)
         try:
             with _interrupts_kept(run):
-                outcome = through(module, problem, run, multipliers, asked)
+                outcome = through(module, run, multipliers, asked)
         except (KeyboardInterrupt, SystemError) as error:  # raised between two callbacks
             run.raised = run.raised or error.__cause__ or error
             outcome = outcome._replace(x=run.x)
@@ -270,10 +250,11 @@ def solve(
                 raise run.raised from None
             fact = f"IPOPT refused the options {options}: {error}"
             raise failure(InputError, call, fact, "Look the names up in IPOPT's manual.") from error
-    problem.report = SolveReport(problem.evaluations, perf_counter() - begin)
-    if run.raised is not None and not run.was_stopped:
+    report = problem.report = SolveReport(problem.evaluations, perf_counter() - begin)
+    stopped = isinstance(run.raised, (KeyboardInterrupt, StopIteration))
+    if run.raised is not None and not stopped:
         raise run.raised
-    return _result(problem, run, outcome)
+    return _result(run, outcome._replace(status=STOPPED) if stopped else outcome, report.counts)
 
 
 def _multipliers(problem: ProblemFunctions, earlier: Any, call: str) -> list[np.ndarray]:
@@ -288,17 +269,15 @@ def _multipliers(problem: ProblemFunctions, earlier: Any, call: str) -> list[np.
     return taken
 
 
-def _result(problem: ProblemFunctions, run: _Solve, outcome: _Outcome) -> OptimizeResult:
-    status = STOPPED if run.was_stopped else int(outcome.status)
+def _result(run: _Solve, outcome: _Outcome, counts: dict[str, int]) -> OptimizeResult:
+    problem, status = run.problem, int(outcome.status)
     x = outcome.x if np.all(np.isfinite(outcome.x)) else run.x
-    values = problem.constraints(x)
-    beyond = [problem.limits[0] - values, values - problem.limits[1], np.zeros(1)]
+    problem.constraints(x)
     value, gradient = problem.value_and_grad(x)
-    counts = problem.report.counts if problem.report is not None else {}
-    multipliers = dict(zip(MULTIPLIERS, outcome.multipliers, strict=True))
     return scipy.optimize.OptimizeResult(
         x=x, fun=value, jac=gradient, success=status in (0, 1, 6), status=status,
         message=WORDS.get(status, f"status {status}"), nit=run.iterations,
         nfev=counts.get("value_and_grad", 0), nhev=counts.get("hessian", 0),
-        infeasibility=float(np.max(np.concatenate(beyond))), **multipliers,
+        infeasibility=problem.infeasibility() or 0.0,
+        **dict(zip(MULTIPLIERS, outcome.multipliers, strict=True)),
     )  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,28 +14,11 @@ from ..process.progress import Stage
 CHOICES = "Write progress=None for a line after two seconds, False for none, or 'tqdm'."
 
 
-class Iterations:
-    """The line that shows the iteration of a solver, its objective and infeasibility."""
-
-    def __init__(self, stage: Stage | None, bar: Any) -> None:
-        self._stage, self._bar = stage, bar
-
-    def show(self, iteration: int, objective: float, infeasibility: float | None = None) -> None:
-        words = f"objective {objective:.8g}"
-        if infeasibility is not None:
-            words += f", infeasibility {infeasibility:.1e}"
-        if self._stage is not None:
-            self._stage.what = f"iteration {iteration}, {words},"
-        if self._bar is not None:
-            self._bar.set_postfix_str(words, refresh=False)
-            self._bar.update(iteration - self._bar.n)
-
-
 @contextmanager
-def iterations_shown(progress: object, call: str) -> Generator[Iterations]:
-    """Show the iterations of a solver while it runs, as `progress` asks for."""
+def iterations_shown(progress: object, call: str) -> Generator[Callable[..., None]]:
+    """What shows an iteration, its objective and infeasibility, as `progress` asks for."""
     if progress is False:
-        yield Iterations(None, None)
+        yield lambda *_: None
         return
     bar: Any = None
     if progress == "tqdm":
@@ -44,9 +27,19 @@ def iterations_shown(progress: object, call: str) -> Generator[Iterations]:
         fact = f"progress must be None, True, False or 'tqdm', not {shown(progress)}."
         raise failure(InputError, call, fact, CHOICES)
     stage = Stage("solving", call)
+
+    def show(iteration: int, objective: float, infeasibility: float | None = None) -> None:
+        words = f"objective {objective:.8g}"
+        if infeasibility is not None:
+            words += f", infeasibility {infeasibility:.1e}"
+        stage.what = f"iteration {iteration}, {words},"
+        if bar is not None:
+            bar.set_postfix_str(words, refresh=False)
+            bar.update(iteration - bar.n)
+
     try:
         with stage:
-            yield Iterations(stage, bar)
+            yield show
     finally:
         if bar is not None:
             bar.close()

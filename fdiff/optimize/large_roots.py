@@ -9,7 +9,7 @@ from typing import Any
 import fdiff.intact_numpy as np
 import fdiff.intact_scipy as scipy
 
-from ..errors import InputError, StructureError, called, failure
+from ..errors import InputError, called, failure
 from ..functional.jacobians import jacobian
 from ..functional.options import check_callable
 from ..functional.programs import jit
@@ -17,7 +17,7 @@ from ..process.forking import no_fork
 from ..process.progress import Stage
 from ..trace import tracing
 from ..tracebacks import public
-from .evaluations import compile_or_call
+from .evaluations import compile_or_call, sparse_jacobian
 from .limits import vector
 
 LARGE = 200  # unknowns from which on the Jacobian is asked for as sparse
@@ -83,18 +83,16 @@ def root(
     >>> fdiff.jacobian(lambda p: root(equations, [1.5, 0.5], p))(3.0)
     array([ 1.091..., -0.131...])
     """
+    with no_fork:
+        newton = importlib.import_module("fdiff.ops.solvers.newton")
     if tracing():
-        with no_fork:
-            module = importlib.import_module("fdiff.ops.solvers.newton")
-        return module.traced_root(residual, x0, args, tol, max_steps)
+        return newton.traced_root(residual, x0, args, tol, max_steps)
     check_callable(residual, "root")
     call = called("root", residual)
     x = vector(x0, "x0", call)
     with Stage("preparing", call):
         values, step = _compiled(residual, x, args, call)
-    with no_fork:
-        newton = importlib.import_module("fdiff.ops.solvers.newton").newton
-    return newton(values, step, x, tol, max_steps)[0]
+    return newton.newton(values, step, x, tol, max_steps)[0]
 
 
 def _compiled(
@@ -107,19 +105,15 @@ def _compiled(
     if shape != x.shape:
         fact = f"there are {x.size} unknowns, and the equations have shape {shape}."
         raise failure(InputError, call, fact, "Give as many equations as unknowns, as a vector.")
-    slopes = jacobian(residual)
+    sparse = None
     if x.size >= LARGE:
-        sparse = jacobian(residual, sparse="csc")
-        try:
-            compile_or_call(sparse, x, *args)
-            slopes = sparse
-        except StructureError:
-            pass
+        sparse = sparse_jacobian(residual, x.size**2, x, *args, format="csc")
+    slopes = sparse or jacobian(residual)
     compile_or_call(slopes, x, *args)
 
     def step(x: np.ndarray, rest: np.ndarray) -> np.ndarray:
         matrix: Any = slopes(x, *args)
-        if not scipy.sparse.issparse(matrix):
+        if sparse is None:
             return np.linalg.solve(matrix, rest)
         try:
             return scipy.sparse_linalg.splu(matrix).solve(rest)

@@ -48,17 +48,16 @@ def limits(lower: Any, upper: Any, size: int, names: tuple[str, str], call: str)
     return rows
 
 
-def deviations(sigma: Any, call: str) -> Any:
-    """Standard deviations, none of which may be 0; a matrix of covariances is left as it is."""
-    if (
-        sigma is not None
-        and np.ndim(sigma) < 2
-        and (zeros := np.flatnonzero(np.equal(sigma, 0))).size
-    ):
+def deviations(sigma: Any, call: str) -> np.ndarray | None:
+    """Standard deviations, none of which may be 0, or a matrix of covariances."""
+    if sigma is None:
+        return None
+    entries = np.asarray(sigma, np.float64)
+    if entries.ndim < 2 and (zeros := np.flatnonzero(entries == 0)).size:
         fact = f"sigma[{zeros[0]}] is 0, and residuals are divided by sigma."
         way = "Leave sigma out where all points weigh the same, or the points that are exact."
         raise failure(InputError, call, fact, way)
-    return sigma
+    return entries
 
 
 def bounds_of(given: Any, size: int, call: str) -> np.ndarray:
@@ -68,13 +67,15 @@ def bounds_of(given: Any, size: int, call: str) -> np.ndarray:
     if hasattr(given, "lb"):
         return limits(given.lb, given.ub, size, ("bounds.lb", "bounds.ub"), call)
     try:
-        pairs = [tuple(pair) for pair in given]
-        lower = [-np.inf if low is None else float(low) for low, _ in pairs]
-        upper = [np.inf if high is None else float(high) for _, high in pairs]
+        pairs = [
+            (-np.inf if low is None else float(low), np.inf if high is None else float(high))
+            for low, high in given
+        ]
     except (TypeError, ValueError):
         fact = f"bounds must be pairs of numbers, and are {shown(given)}."
         raise failure(InputError, call, fact, BOUNDS_WAY) from None
     if len(pairs) != size:
         fact = f"there are {len(pairs)} pairs of bounds for {size} variables."
         raise failure(InputError, call, fact, BOUNDS_WAY)
+    lower, upper = zip(*pairs, strict=True)
     return limits(lower, upper, size, ("lower bound", "upper bound"), call)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import fdiff.intact_numpy as np
+import fdiff.intact_scipy as scipy
 
 from ..errors import InputError, called, failure
 from ..functional.gradients import value_and_grad
@@ -16,7 +17,7 @@ from ..functional.programs import jit
 from ..process.progress import Stage
 from ..process.turns import TurnLock
 from ..tracebacks import public
-from .evaluations import Evaluation, SolveReport, SparseEvaluation, compile_or_call, no_entries
+from .evaluations import Evaluation, SolveReport, SparseEvaluation, compile_or_call
 from .functions import lagrangian_of, with_arguments
 from .limits import bounds_of, limits, vector
 
@@ -76,13 +77,13 @@ class ProblemFunctions:
         if self.limited is not None:
             rows, evaluations["constraints"] = self._constraints(self.limited, x)
             derivative = jacobian(self.limited, sparse=True)
-            evaluations["jacobian"] = SparseEvaluation(derivative, (x,))
+            evaluations["jacobian"] = SparseEvaluation(derivative, (x,), self.name)
         names = ("lower", "upper")
         self.limits = limits(self._lower, self._upper, rows, names, self.name)
         lagrangian = lagrangian_of(self.objective, self.limited)
         second = hessian(lagrangian, sparse=True, lower=True)
         example = (x, np.ones(rows), np.asarray(1.0))
-        evaluations["hessian"] = SparseEvaluation(second, example)
+        evaluations["hessian"] = SparseEvaluation(second, example, self.name)
         self.rows, self.evaluations, self.size = rows, evaluations, x.size
 
     def _constraints(self, f: Callable[..., Any], x: np.ndarray) -> tuple[int, Evaluation]:
@@ -123,7 +124,7 @@ class ProblemFunctions:
         with self.lock:
             point = self._at(x, "jacobian")
             if not self.rows:
-                return no_entries(0, self.size)
+                return scipy.sparse.csr_array((0, self.size))
             entries = self.evaluations["jacobian"]
             entries.restart()
             return entries.matrix(point)
@@ -142,6 +143,13 @@ class ProblemFunctions:
             entries = self.evaluations["hessian"]
             entries.restart()
             return entries.matrix(point, weights, np.asarray(float(objective_factor)))
+
+    def infeasibility(self) -> float | None:
+        """How far the constraints at their last point are beyond their limits."""
+        values = self.evaluations["constraints"].latest if self.rows else None
+        if values is None:
+            return None
+        return float(np.max([self.limits[0] - values, values - self.limits[1]]).clip(0.0))
 
     def restart(self) -> None:
         """Forget points and counts of all functions, at the begin of a solve."""

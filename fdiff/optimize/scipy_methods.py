@@ -71,28 +71,15 @@ def minimize(
     problem.restart()
     value = problem.evaluations["value_and_grad"]
     begin = perf_counter()
-    with iterations_shown(progress, call) as line:
-
-        def objective(x: np.ndarray) -> float:
-            before = value.count
-            number = float(value(x)[0].item())
-            if value.count != before:
-                line.show(value.count, number, _infeasibility(problem))
-            return number
-
-        result = scipy.optimize.minimize(objective, x, method=name, **keywords, **options)
+    with iterations_shown(progress, call) as show:
+        value.shown = lambda count, both: show(count, both[0].item(), problem.infeasibility())
+        result = scipy.optimize.minimize(
+            lambda x: float(value(x)[0].item()), x, method=name, **keywords, **options
+        )
     problem.report = SolveReport(problem.evaluations, perf_counter() - begin)
     if name == "dogleg" and not result.success:
         result.message += " dogleg needs positive definite Hessians; method='trust-exact' does not."
     return result
-
-
-def _infeasibility(problem: ProblemFunctions) -> float | None:
-    """How far the last evaluated constraints are beyond their limits."""
-    values = problem.evaluations["constraints"].latest if problem.rows else None
-    if values is None:
-        return None
-    return float(np.max(np.maximum(problem.limits[0] - values, values - problem.limits[1]).clip(0)))
 
 
 def _method(problem: ProblemFunctions, method: str | None, call: str) -> tuple[str, _Takes]:
@@ -125,7 +112,7 @@ def _derivatives(problem: ProblemFunctions, takes: _Takes, x: np.ndarray) -> dic
         keywords["hessp"] = hvp(problem.objective)
         compile_or_call(keywords["hessp"], x, np.ones_like(x))
     elif takes.hessian:
-        entries = SparseEvaluation(hessian(problem.objective, sparse=True), (x,))
+        entries = SparseEvaluation(hessian(problem.objective, sparse=True), (x,), problem.name)
         problem.evaluations["objective_hessian"] = entries
         dense = takes.hessian == "dense"
         keywords["hess"] = (lambda x: entries.matrix(x).toarray()) if dense else entries.matrix
@@ -180,7 +167,7 @@ def _nonlinear(problem: ProblemFunctions, x: np.ndarray, rows: np.ndarray, name:
     elif METHODS[name].gradient:
         assert problem.limited is not None
         second = hessian(weighted_sum(problem.limited), sparse=True)
-        curvature = SparseEvaluation(second, (x, np.ones(problem.rows)))
+        curvature = SparseEvaluation(second, (x, np.ones(problem.rows)), problem.name)
         problem.evaluations["constraint_hessian"] = curvature
 
         def weighted(x: np.ndarray, v: np.ndarray) -> Any:
