@@ -1,26 +1,37 @@
-"""Sums over partitions on a cluster of this machine: ``python -m benchmarks.distributed``.
+"""Sums over partitions on clusters of this machine: ``python -m benchmarks.distributed``.
 
-Processor seconds of all processes together, since walls depend on what else runs; the scheduler is
-in the process of the client. Dask has to be installed.
+Processor seconds of client, scheduler and workers, since walls depend on what else runs. The
+scheduler is in the process of the client, but where it is measured alone. Names of measures as
+arguments run these alone. Needs Dask, and 2 GB of memory.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
+import subprocess
+import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import dask
+import dask.array as da
 import numpy as np
-from distributed import Client, LocalCluster
+from distributed import Client, LocalCluster, Scheduler, Worker
+from scipy.optimize import least_squares, minimize
 
 import fdiff
 from fdiff.distributed import partitions, sum_over
 
 CALLS = 40
+ROWS, PARTS = 10_000_000, 40
+WEIGHTS = np.linspace(-1.0, 1.0, 10)
 
 
 def loss(w: Any, X: Any, y: Any) -> Any:
@@ -32,7 +43,22 @@ def loss(w: Any, X: Any, y: Any) -> Any:
 def part(k: int, rows: int, columns: int = 10) -> tuple[np.ndarray, np.ndarray]:
     """Some rows."""
     rng = np.random.default_rng(k)
-    return rng.standard_normal((rows, columns)), (rng.random(rows) < 0.5) * 1.0
+    X = rng.standard_normal((rows, columns))
+    return X, (rng.random(rows) < 1.0 / (1.0 + np.exp(-X @ WEIGHTS[:columns]))) * 1.0
+
+
+# ---------------------------------------------------------------------------- clusters and figures
+
+
+@contextmanager
+def local_cluster(**options: Any) -> Iterator[Client]:
+    """Two workers, which are processes of their own."""
+    cluster = LocalCluster(
+        n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=":0",
+        silence_logs=logging.CRITICAL, memory_limit=0, **options,
+    )  # fmt: skip
+    with cluster, Client(cluster) as client:
+        yield client
 
 
 def processor_seconds(pids: list[int]) -> float:
@@ -41,12 +67,20 @@ def processor_seconds(pids: list[int]) -> float:
     return sum(int((t / "schedstat").read_text().split()[0]) for t in threads) / 1e9
 
 
-def milliseconds(
-    client: Client, call: Callable[[], object], calls: int = CALLS, *, own: bool = True
-) -> float:
-    """Processor time of a call, of workers and its `own` process: the least of three rounds."""
+def megabytes(pid: int) -> float:
+    """The memory that a process occupies."""
+    (line,) = [s for s in Path(f"/proc/{pid}/status").read_text().splitlines() if "VmRSS" in s]
+    return int(line.split()[1]) / 1024
+
+
+def workers_of(client: Client) -> list[int]:
+    return [*client.run(os.getpid).values()]
+
+
+def milliseconds(pids: list[int], call: Callable[[], object], calls: int = CALLS) -> float:
+    """Processor time of a call in these processes: the least of three rounds."""
     call()
-    pids, rounds = [*client.run(os.getpid).values(), *[os.getpid()] * own], list[float]()
+    rounds = list[float]()
     for _ in range(3):
         begin = processor_seconds(pids)
         for _ in range(calls):
@@ -55,27 +89,30 @@ def milliseconds(
     return min(rounds)
 
 
-def report(name: str, value: float, limit: float, unit: str = "") -> None:
+def report(name: str, value: float, limit: float, unit: str = "", word: str = "at most") -> None:
     """One figure beside its limit."""
-    print(f"{name:58} {value:9.3g} {unit:3} (at most {limit:g})", flush=True)
+    print(f"{name:62} {value:9.3g} {unit:9} ({word} {limit:g})", flush=True)
+
+
+# ---------------------------------------------------------------------------------------- measures
 
 
 def tiny(client: Client) -> None:
     """What a call costs beside its work, and what plain Dask takes for the value alone."""
     w, costs = np.zeros(10), dict[int, float]()
+    everyone = [os.getpid(), *workers_of(client)]
     for count in (2, 128):
         data = [part(k, 10) for k in range(count)]
-        rows = partitions(data, client)
-        total = sum_over(loss, rows)
-        value = milliseconds(client, lambda total=total: total(w))
+        total = sum_over(loss, partitions(data, client))
         both = fdiff.value_and_grad(total)
-        costs[count] = milliseconds(client, lambda both=both: both(w))
+        value = milliseconds(everyone, partial(total, w))
+        costs[count] = milliseconds(everyone, partial(both, w))
         report(f"value and gradient, {count} tiny partitions", costs[count], 40, "ms")
         report(f"  beside the value alone, {count}", costs[count] / value, 1.3)
     report("128 partitions beside 2", costs[128] / costs[2], 1.3)
     held = client.scatter(data)
     tasks = [dask.delayed(lambda p: loss(w, *p))(p) for p in held]
-    plain = milliseconds(client, lambda: client.compute(dask.delayed(sum)(tasks)).result(), 4)
+    plain = milliseconds(everyone, lambda: client.compute(dask.delayed(sum)(tasks)).result(), 4)
     report("128 partitions beside the value by plain Dask", costs[128] / plain, 0.1)
 
 
@@ -84,36 +121,185 @@ def captured(client: Client) -> None:
     table = np.arange(1e7)
     total = sum_over(lambda w, x: w * np.sum(x) + table[0], partitions([(np.ones(3),)] * 2, client))
     total(1.0)
-    begin = time.process_time()
-    for _ in range(5):
-        total(1.0)
-    report("80 MB captured", (time.process_time() - begin) / 5 / 80 * 1e3, 2, "ms per MB")
+    took = milliseconds([os.getpid()], partial(total, 1.0), 5)
+    report("80 MB captured", took / 80, 2, "ms per MB")
 
 
-def large(client: Client) -> None:
-    """Millions of rows, beside the same in one process."""
-    w, rows = np.zeros(10), 250_000
-    there = partitions([lambda k=k: part(k, rows) for k in range(8)], client)
-    both = fdiff.value_and_grad(sum_over(loss, there))
-    local, X_y = fdiff.jit(fdiff.value_and_grad(loss)), part(0, rows)
-    local(w, *X_y)
-    begin = time.process_time()
-    for _ in range(16):
-        local(w, *X_y)
-    alone = (time.process_time() - begin) * 1e3 / 2
-    found = milliseconds(client, lambda: both(w), 5, own=False)
-    report("2e6 x 10 logistic, workers beside one process", found / alone, 1.4)
+def logistic(client: Client) -> None:
+    """Ten million rows, beside the same in one process and the gradient by hand in dask.array."""
+    size, pids, w = ROWS // PARTS, workers_of(client), np.zeros(10)
+    loaders = [partial(part, k, size) for k in range(PARTS)]
+    local, X_y = fdiff.jit(fdiff.value_and_grad(loss)), part(0, size)
+    alone = milliseconds([os.getpid()], lambda: local(w, *X_y)) * PARTS
+    with partitions(loaders, client) as rows:
+        both = fdiff.value_and_grad(sum_over(loss, rows))
+        ours = milliseconds(pids, partial(both, w), 5)
+        report("1e7 x 10 logistic, workers beside one process", ours / alone, 1.4)
+        everyone = milliseconds([os.getpid(), *pids], partial(both, w), 5)
+        for _ in range(20):
+            both(w)
+        limit = 1.15 * rows.nbytes / 2**20 / 2 + 200
+        report("memory of a worker after 40 calls", max(map(megabytes, pids)), limit, "MB")
+        there = lbfgs(both)
+    hand = by_hand(client, size, everyone=[os.getpid(), *pids])
+    report("1e7 x 10, dask.array by hand beside us", hand / everyone, 8, word="at least")
+    X, y = map(np.concatenate, zip(*[load() for load in loaders], strict=True))
+    here = lbfgs(lambda w: local(w, X, y))
+    report("20 L-BFGS steps, minimum beside one process", abs(there / here - 1.0), 1e-12)
 
 
-def main() -> None:
-    cluster = LocalCluster(
-        n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=":0",
-        silence_logs=logging.CRITICAL,
-    )  # fmt: skip
-    with cluster, Client(cluster) as client:
-        for measure in (tiny, captured, large):
-            measure(client)
+def lbfgs(both: Callable[[Any], Any]) -> float:
+    """The value after 20 steps."""
+    options = {"maxiter": 20, "ftol": 0.0, "gtol": 0.0}
+    return float(minimize(both, np.zeros(10), jac=True, method="L-BFGS-B", options=options).fun)
+
+
+def by_hand(client: Client, size: int, everyone: list[int]) -> float:
+    """Milliseconds of value and gradient, written by hand for arrays of Dask."""
+    blocks = [dask.delayed(part, nout=2)(k, size) for k in range(PARTS)]
+    X = da.concatenate([da.from_delayed(b[0], (size, 10), float) for b in blocks])
+    y = da.concatenate([da.from_delayed(b[1], (size,), float) for b in blocks])
+    X, y = client.persist([X, y])
+    client.gather(client.map(lambda _: None, client.futures_of([X, y])))
+    w = np.zeros(10)
+
+    def both() -> object:
+        z = X @ w
+        value = (np.logaddexp(0.0, z) - y * z).sum()
+        return dask.compute(value, X.T @ (1.0 / (1.0 + np.exp(-z)) - y))
+
+    return milliseconds(everyone, both, 1)
+
+
+def fitting(client: Client) -> None:
+    """Levenberg-Marquardt on sums, a million rows and six parameters, beside SciPy's."""
+    x = np.linspace(0.0, 4.0, 1_000_000)
+    true = np.array([2.0, 0.7, 1.0, 3.0, 0.5, -0.2])
+    y = curve(true, x) + 0.01 * np.random.default_rng(0).standard_normal(x.size)
+    begin = np.array([1.5, 0.5, 1.5, 2.5, 0.0, 0.0])
+    residuals = lambda p, x, y: curve(p, x) - y  # noqa: E731 - sent to workers
+
+    @fdiff.jit
+    def normal(p: Any, x: Any, y: Any) -> Any:
+        r, J = residuals(p, x, y), fdiff.jacobian(residuals)(p, x, y)
+        return 0.5 * r @ r, J.T @ r, J.T @ J
+
+    data = list(zip(np.array_split(x, 8), np.array_split(y, 8), strict=True))
+    sums = sum_over(normal, partitions(data, client))
+    jacobian, tight = fdiff.jacobian(residuals), dict.fromkeys(("xtol", "ftol", "gtol"), 1e-12)
+    scipy = lambda: least_squares(residuals, begin, jacobian, method="lm", args=(x, y), **tight)  # noqa: E731 - twice
+    ours, theirs = marquardt(sums, begin), scipy().x
+    report("Levenberg-Marquardt, largest difference of x", np.max(np.abs(ours - theirs)), 1e-7)
+    took = milliseconds([os.getpid(), *workers_of(client)], lambda: marquardt(sums, begin), 1)
+    alone = milliseconds([os.getpid()], scipy, 1)
+    report("  SciPy's lm beside it", alone / took, 4, word="at least")
+
+
+def curve(p: Any, x: Any) -> Any:
+    return p[0] * np.exp(-p[1] * x) + p[2] * np.exp(-p[3] * x) + p[4] + p[5] * np.sin(3.0 * x)
+
+
+def marquardt(sums: Callable[[Any], Any], p: np.ndarray) -> np.ndarray:
+    """Levenberg-Marquardt by sums of cost, J'r and J'J."""
+    damping, (cost, slope, matrix) = 1e-3, sums(p)
+    while True:
+        step = np.linalg.solve(matrix + damping * np.diag(np.diag(matrix)), -slope)
+        if np.linalg.norm(step) < 1e-7 * np.linalg.norm(p):  # of which the next is the square
+            return p + step
+        trial = sums(p + step)
+        damping *= 0.1 if trial[0] < cost else 10.0
+        if trial[0] < cost:
+            p, (cost, slope, matrix) = p + step, trial
+
+
+def caches(_: Client) -> None:
+    """Kernels that workers compile, in a first and a second cluster with one cache directory."""
+    with tempfile.TemporaryDirectory() as folder:
+        for limit in (1, 0):
+            with local_cluster(env={"FDIFF_CACHE_DIR": folder}) as client:
+                total = fdiff.value_and_grad(sum_over(loss, partitions([part(0, 10)] * 4, client)))
+                for _ in range(3):
+                    total(np.zeros(10))
+                compiled = client.run(lambda: fdiff.cache_info().compiled)
+            report("kernels a worker compiles", max(compiled.values()), limit)
+
+
+def scheduler(_: Client) -> None:
+    """The scheduler's time against the number of workers, which one process plays."""
+    counts, took = (2, 8, 16, 32, 64), list[float]()
+    for count in counts:
+        with played_cluster(count) as (client, pid):
+            rows = partitions([(np.ones(1000),)] * (4 * count), client)
+            both = fdiff.value_and_grad(sum_over(lambda w, x: np.sum(np.cosh(w * x)), rows))
+            begin, since = processor_seconds([pid]), time.perf_counter()
+            time.sleep(3)
+            idle = (processor_seconds([pid]) - begin) / (time.perf_counter() - since)
+            w, since, calls = np.zeros(1000), time.perf_counter(), 3 * 8 + 1
+            cost = milliseconds([pid], partial(both, w), 8)
+            took.append(cost - 1e3 * idle * (time.perf_counter() - since) / calls)
+            print(f"  {count} workers: {took[-1]:.1f} ms of the scheduler a call", flush=True)
+            if count == 2:
+                scheduler_memory(client, pid)
+    report("scheduler, a worker and call", np.polyfit(counts, took, 1)[0], 1.2, "ms")
+
+
+def scheduler_memory(client: Client, pid: int) -> None:
+    """What data and parameters add to the scheduler."""
+    before, w = megabytes(pid), np.ones(1_000_000)
+    with partitions([partial(part, k, 500_000) for k in range(4)], client) as rows:
+        total = sum_over(lambda w, X, y: w * X[0, 0], rows)
+        for _ in range(5):
+            total(w)
+    more = megabytes(pid) - before
+    report("scheduler, with 176 MB of data and 8 MB of parameters", more, 20, "MB more")
+
+
+@contextmanager
+def played_cluster(count: int) -> Iterator[tuple[Client, int]]:
+    """A scheduler in a process of its own, and one that plays so many workers."""
+    start = [sys.executable, "-m", "benchmarks.distributed"]
+    pipe = {"stdout": subprocess.PIPE, "text": True}
+    scheduler = subprocess.Popen([*start, "--scheduler"], **pipe)
+    assert scheduler.stdout is not None
+    address = scheduler.stdout.readline().strip()
+    workers = subprocess.Popen([*start, "--workers", address, str(count)])
+    try:
+        with Client(address, set_as_default=False) as client:
+            client.wait_for_workers(count, timeout=240)
+            yield client, scheduler.pid
+    finally:
+        for process in (workers, scheduler):
+            process.terminate()
+            process.wait()
+
+
+async def schedule() -> None:
+    async with Scheduler(host="127.0.0.1", port=0, dashboard=False) as scheduler:
+        print(scheduler.address, flush=True)
+        await scheduler.finished()
+
+
+async def work(address: str, count: int) -> None:
+    workers = [Worker(address, nthreads=1, dashboard=False) for _ in range(count)]
+    await asyncio.gather(*workers)
+    await asyncio.gather(*[worker.finished() for worker in workers])
+
+
+MEASURES = (tiny, captured, fitting, logistic, caches, scheduler)
+
+
+def main(names: list[str]) -> None:
+    with local_cluster() as client:
+        for measure in MEASURES:
+            if not names or measure.__name__ in names:
+                measure(client)
 
 
 if __name__ == "__main__":
-    main()
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    if sys.argv[1:2] == ["--scheduler"]:
+        asyncio.run(schedule())
+    elif sys.argv[1:2] == ["--workers"]:
+        asyncio.run(work(sys.argv[2], int(sys.argv[3])))
+    else:
+        main(sys.argv[1:])

@@ -59,6 +59,8 @@ def check_versions(client: Any, call: str) -> None:
         return
     way, here = "Install one version on all of them: others may round differently.", versions()
     for address, there in client.run(versions, on_error="return").items():
+        if isinstance(there, OSError):
+            continue  # it has died since
         if isinstance(there, Exception):
             fact = f"worker {address} cannot import fdiff.distributed ({there})."
             raise failure(InputError, call, fact, way)

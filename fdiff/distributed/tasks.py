@@ -176,8 +176,16 @@ def results(
     f: Function, given: Given, parts: Iterable[tuple[int, Part]], count: int, threads: int = 1
 ) -> Iterator[object]:
     """What `f` returns for partitions of `count`, in order, by so many threads."""
-    one = partial(_result, f, given, count, np.geterr(), policy.get())
-    return (map if threads < 2 else _pool(threads).map)(one, parts)
+    one = partial(_result, f, given, count)
+    if threads < 2:
+        return map(one, parts)
+    errstate, kink_policy = np.geterr(), policy.get()
+
+    def conditioned(numbered: tuple[int, Part]) -> object:
+        with np.errstate(**errstate), kinks(kink_policy):
+            return one(numbered)
+
+    return _pool(threads).map(conditioned, parts)
 
 
 @cache
@@ -185,19 +193,11 @@ def _pool(threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, thread_name_prefix="fdiff-partitions")
 
 
-def _result(
-    f: Function,
-    given: Given,
-    count: int,
-    errstate: Any,
-    kink_policy: str,
-    numbered: tuple[int, Part],
-) -> object:
+def _result(f: Function, given: Given, count: int, numbered: tuple[int, Part]) -> object:
     """What `f` returns for one partition; a note tells which one raised an error."""
     (args, kwargs), (number, part) = given, numbered
     try:
-        with np.errstate(**errstate), kinks(kink_policy):
-            return f(*args, *part, **kwargs)
+        return f(*args, *part, **kwargs)
     except BaseException as error:
         shapes = ", ".join([str(getattr(a, "shape", type(a).__name__)) for a in part])
         place = f"partition {number} of {count}, whose arrays have shapes {shapes}"
@@ -254,9 +254,12 @@ def evaluated(
         try:
             given: Given = Message([*parameters]).opened()
             parts, threads = _numbered(span, many), worker.state.nthreads
-            with _function(job.digest, function) as f:
-                with np.errstate(**job.errstate), kinks(job.kinks):
-                    stream = results(f, given, parts, job.total, threads)
+            with (
+                np.errstate(**job.errstate),
+                kinks(job.kinks),
+                _function(job.digest, function) as f,
+            ):
+                stream = results(f, given, parts, job.total, threads)
                 for number in span:
                     result = next(stream)
                     total.add(number, result) if job.adds else listed.append(aligned(result))

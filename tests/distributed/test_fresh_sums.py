@@ -1,19 +1,22 @@
 """What workers see of the caller: what `f` reads, errors, warnings, floating-point states."""
 
 import importlib
+import os
 import shutil
 import subprocess
 import sys
+import time
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from summed_data import PARTS, W, loss
+from summed_data import PARTS, W
 
 import fdiff
-from fdiff.distributed import partitions, sum_over
-from fdiff.distributed.sums import SumOver
+from fdiff.distributed import cluster, partitions, sum_over
+from fdiff.process import progress
 
 ROOT = Path(__file__).parents[2]
 SCALE = 1.0
@@ -95,15 +98,80 @@ def test_error_states_and_warnings(rows):
         sum_over(fdiff.grad(lambda w, X, y: np.sum(np.abs(w - w))), rows)(W)
 
 
-def test_nothing_is_left_of_calls(client, rows):
-    total = fdiff.value_and_grad(sum_over(loss, rows))
-    for _ in range(5):
-        total(W)
-    keys = client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks))
-    for _ in range(30):
-        total(W)
-    assert client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)) <= keys + 4
-    assert isinstance(sum_over(loss, rows), SumOver)
+CELL = """
+import sys
+from IPython.core.interactiveshell import InteractiveShell
+from ipykernel.compiler import XCachingCompiler
+from traitlets.config import Config
+
+shell = InteractiveShell.instance(
+    compiler_class=XCachingCompiler, config=Config(HistoryManager={"enabled": False})
+)
+shell.run_cell("1", store_history=True)
+shell.run_cell(open("script.py").read(), store_history=True)
+"""
+SCRIPT = """import sys, distributed, numpy as np, fdiff
+from fdiff.distributed import partitions, sum_over
+
+def helper(w, x):
+    return w[3] * np.sum(x)  # of the user
+
+def bad(w, x):
+    return np.sum(x.view(np.int64)) + w[0]  # of fdiff
+
+with distributed.Client(ADDRESS) as client:
+    rows = partitions([(np.ones(2),), (np.ones(3),)])
+    for f in (lambda w, x: helper(w, x), fdiff.grad(lambda w, x: helper(w, x)),
+              fdiff.grad(bad, argnums=1)):
+        try:
+            sum_over(f, rows)(np.ones(2))
+        except Exception as error:
+            print(f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ()))
+            print("---")
+"""
+
+
+@pytest.mark.parametrize("origin", ["script.py", pytest.param("In [2]", marks=pytest.mark.slow)])
+def test_errors_name_the_line_of_a_script_and_of_a_cell(session_client, origin, tmp_path):
+    if origin == "In [2]":
+        pytest.importorskip("ipykernel")
+    address = session_client.scheduler.address
+    (tmp_path / "script.py").write_text(SCRIPT.replace("ADDRESS", repr(address)))
+    call = ["script.py"] if origin == "script.py" else ["-c", CELL]
+    environment = {**os.environ, "IPYTHONDIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, *call], cwd=tmp_path, env=environment, text=True, capture_output=True,
+        check=False,
+    )  # fmt: skip
+    said = done.stdout.split("---\n")
+    assert len(said) == 4, done.stdout + done.stderr
+    for message, kind in zip(said[:2], ("IndexError", "IndexError"), strict=True):
+        assert f"{kind}: index 3 is out of bounds" in message
+        assert f"{origin}:5:  return w[3] * np.sum(x)  # of the user" in message
+        assert "partition 0 of 2" in message
+    assert f"{origin}:8:  return np.sum(x.view(np.int64)) + w[0]  # of fdiff" in said[2]
+    assert "dynamic-code" not in done.stdout
+
+
+def test_the_progress_line_counts_partitions(client, monkeypatch):
+    lines = []
+    display = SimpleNamespace(show=lambda r: lines.append(r.line("")), erase=lambda: None)
+    progress._watcher.stop()
+    monkeypatch.setattr(progress, "find_display", lambda worker: display)
+    monkeypatch.setattr(progress, "SECONDS", 0.2)
+    monkeypatch.setattr(progress._watcher, "next_try", 0.0)
+    monkeypatch.setattr(cluster, "LOOK", 0.1)
+
+    def waiting(w, X, y):
+        time.sleep(0.5)
+        return w[0]
+
+    sum_over(waiting, partitions(PARTS, client))(W)
+    counts = [line.split(", ")[1] for line in lines if "adding waiting" in line]
+    counts = [int(count.split(" of 9 partitions")[0]) for count in counts]
+    assert counts == sorted(counts), lines
+    assert len({*counts}) > 1, lines
+    progress._watcher.next_try = 0.0
 
 
 @pytest.mark.skipif(shutil.which("mpirun") is None, reason="there is no MPI")
