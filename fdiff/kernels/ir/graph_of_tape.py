@@ -87,6 +87,7 @@ def _graph_of(draft: Draft) -> KernelGraph:
         len(draft.arrays),
         draft.symbols.get((rows, False), ""),
         tuple((name, n) for (n, literal), name in draft.symbols.items() if literal),
+        draft.body,
     )
 
 

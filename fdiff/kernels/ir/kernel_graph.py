@@ -111,8 +111,8 @@ class KernelGraph:
     """Operations in canonical order, inputs first; counts of sizes, integers, floats, arrays.
 
     `rows` names the size of the axis that has many rows of few entries each, if there is one.
-    `literals` are the sizes whose values stand in the text. The graph of a body has names of the
-    tables of the whole kernel, in which its counts are those up to there.
+    `literals` are the sizes whose values stand in the text. That of a `body` has names of the tables
+    of the whole kernel, in which its counts are those up to there.
     """
 
     ops: tuple[Operation, ...]
@@ -124,6 +124,7 @@ class KernelGraph:
     arrays: int
     rows: str = ""
     literals: tuple[tuple[str, int], ...] = ()
+    body: bool = False
 
     @property
     def all_ops(self) -> Iterator[Operation]:

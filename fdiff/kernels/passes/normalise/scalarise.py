@@ -36,6 +36,7 @@ Rule = Callable[[Components, int, Operation], "Ids | Whole | None"]
 # How many operations there may be in the end: so many times as many and a hundred, but this many at
 # most, and this many in any case: a program that is spared an operation keeps its components.
 _GROWTH, _MOST, _ALWAYS = 4, 1000, 600
+_MOST_OF_BODY = 10_000  # in bodies of loops, where a call of a routine would be one in each trip
 RULES: dict[str, Rule] = {
     Kind.BROADCAST: broadcast,
     Kind.IOTA: iota,
@@ -59,6 +60,7 @@ def scalarise(graph: KernelGraph) -> KernelGraph:
         return graph
     new = Components(graph)
     most = max(_ALWAYS, min(_MOST, 100 + _GROWTH * len(graph.ops)))
+    most = _MOST_OF_BODY if graph.body else most
     for i, op in enumerate(graph.ops):
         _enter(new, i, op)
         if op.kind.is_store and i not in new.split and any(is_small(d) for d in op.dims):
