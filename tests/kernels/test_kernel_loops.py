@@ -77,10 +77,22 @@ def rk4(y, p, r):
 
 
 def stored(x, k, r):
-    y = np.array(x)
+    y = x.copy()
     y[2] = r
     y[3:5] = y[:2] * r
     return y, y[1] + k
+
+
+def stored_at(x, k, r):
+    y = x.copy()
+    y[k] = r + y[k - 1]
+    return (y,)
+
+
+def stored_beside(x, k, r):
+    y = x.copy()
+    y[3:50] = x[:47] * r + k
+    return y, np.sum(x), x
 
 
 def spread(m):
@@ -133,6 +145,8 @@ BODIES = {
     "gather": (lambda x, k: (x + x[k], x[k]), (of(5), of(dtype=INT)), 1, 1),
     "stores": (stored, (of(9), of(dtype=INT), of()), 1, 2),
     "stores into an array": (stored, (of(90), of(dtype=INT), of()), 1, 2),
+    "stores at an index": (stored_at, (of(90), of(dtype=INT), of()), 1, 2),
+    "stores beside reads": (stored_beside, (of(90), of(dtype=INT), of()), 1, 2),
     "reductions": (lambda x, r: (np.cumsum(x) * 0.1 + r, np.argmax(x)), (of(30), of(30)), 1, 1),
     "tiles of rows": (
         lambda x, w: (np.exp(x) / np.sum(np.exp(x), axis=1, keepdims=True) + w, np.max(x, 1)),
@@ -207,6 +221,15 @@ def test_one_kernel_for_any_number_of_trips():
         for n in (100, 1000, 10**6)
     }
     assert len(texts) == 1
+
+
+@pytest.mark.parametrize("name", ["stores into an array", "stores at an index"])
+def test_a_carried_array_is_updated_in_place(name):
+    body, carries, rows = body_of(name)
+    text = fdiff.kernels.source(tape_of_loop(body, carries, rows, 100), ("C",) * 3)
+    assert "work[" not in text
+    inside = text[text.index("for trip") :]
+    assert "range(n0)" not in inside, "the array is copied in each trip"
 
 
 def test_rows_that_count_are_not_read():

@@ -85,7 +85,7 @@ class _LoopText:
             few, (dtype, dims) = body.on_stack(out.dims), self.inputs[k]
             if few and not out.scalar:
                 yield _on_stack(own(f"out{k}"), dtype, few)
-            if few and dims:
+            if few and dims and not self.loop.stays(k):
                 yield _on_stack(own(f"x{k}"), dtype, few)
 
     def begin(self) -> Iterator[str]:
@@ -96,8 +96,8 @@ class _LoopText:
                 yield f"{own(f'x{k}')} = {self.symbols.entry(name, '0')}"
             elif k < self.loop.carries:
                 if not self.loop.body.on_stack(dims):
-                    yield f"{own(f'x{k}')} = {self.loop.results[k]}"
-                yield from self.copied(own(f"x{k}"), name, dims)
+                    yield f"{self.carry(k)} = {self.loop.results[k]}"
+                yield from self.copied(self.carry(k), name, dims)
             elif k < first:
                 yield f"{own(f'x{k}')} = {name}"
 
@@ -132,8 +132,8 @@ class _LoopText:
                 value = self.local(out.scalar) if out.scalar else memory.entry(own(out.name), "0")
                 yield f"{own(f'next{k}')} = {value}"
                 numbers.append(f"{own(f'x{k}')} = {own(f'next{k}')}")
-            else:
-                yield from self.copied(own(f"x{k}"), own(out.name), out.dims)
+            elif not loop.stays(k):
+                yield from self.copied(self.carry(k), own(out.name), out.dims)
         yield from numbers
 
     def end(self) -> Iterator[str]:
@@ -141,16 +141,19 @@ class _LoopText:
         loop, body = self.loop, self.loop.body
         for k, name in enumerate(loop.results):
             (dtype, dims) = self.outputs[k]
-            carry = loop.own(f"x{k}")
             if k < loop.carries and not dims:
-                yield f"{name}[0] = {carry}"
+                yield f"{name}[0] = {loop.own(f'x{k}')}"
             elif k < loop.carries and body.on_stack(dims):
-                yield from self.copied(name, carry, dims)
+                yield from self.copied(name, self.carry(k), dims)
             elif k >= loop.carries and loop.trips:
                 entries, entry = size(dims), loop.own("entry")
                 bounds = ", ".join(times(n, entries) for n in (self.count, loop.length))
                 yield f"for {entry} in range({bounds}):"
                 yield from indented([f"{name}[{entry}] = {NUMPY[dtype]}(0)"])
+
+    def carry(self, k: int) -> str:
+        """The memory in which an array is carried from trip to trip."""
+        return self.loop.own(f"out{k}" if self.loop.stays(k) else f"x{k}")
 
     def copied(self, to: str, source: str, dims: Dims) -> list[str]:
         """The lines that copy memory."""

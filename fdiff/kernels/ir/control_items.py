@@ -10,9 +10,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ...attributes import cached_property
 from .index_expressions import Dims
 from .kernel_graph import KernelGraph
-from .loops import Call, LoopProgram, Temporary
+from .loops import Call, LoopProgram, Temporary, nests_and_calls
 
 _STACK = 64  # entries of memory up to which it lies on the stack, where that is known
 _SHARED = re.compile(r"[nmfk]\d+|ints|floats|out_of_range")  # names of the whole kernel
@@ -76,6 +77,20 @@ class SequentialLoop(Call):
         """What a name of the body is called outside of it."""
         return name if _SHARED.fullmatch(name) else name + self.suffix
 
+    def stays(self, k: int) -> bool:
+        """Whether a carry has one memory, which the body updates in place."""
+        return f"x{k}" not in self.memory_used
+
+    @cached_property
+    def memory_used(self) -> frozenset[str]:
+        """The names of the memory that the body reads or writes."""
+        used: set[str] = set()
+        for item in self.body.lowered.items:
+            for part in nests_and_calls(item):
+                calls = isinstance(part, Call)
+                used.update(part.buffers if calls else (s.memory for s in part.all_statements))
+        return frozenset(used)
+
     def workspace(self) -> Iterator[Temporary]:
         """The memory that the body needs in the workspace, as memory of the program around."""
         program, body = self.body.lowered, self.body
@@ -83,7 +98,7 @@ class SequentialLoop(Call):
             if not self.is_on_stack(t):
                 yield t._replace(name=self.own(t.name))
         for k, out in enumerate(program.outputs[: self.carries]):
-            if not body.on_stack(out.dims):
+            if not (body.on_stack(out.dims) or self.stays(k)):
                 yield Temporary(self.own(f"out{k}"), out.dtype, out.dims)
 
     def is_on_stack(self, memory: Temporary) -> bool:

@@ -21,6 +21,11 @@ def bodies_of(node: Node) -> tuple[Tape, ...]:
     return tuple([value for _, value in node.params if isinstance(value, Tape)])
 
 
+def carries_of(node: Node) -> tuple[int, ...]:
+    """How many inputs each body of a node may write over."""
+    return (int(dict(node.params)["carries"]),)
+
+
 def slots_read(tape: Tape, node: Node) -> Sequence[int]:
     """The operands that a kernel reads.
 

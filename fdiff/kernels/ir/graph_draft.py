@@ -23,14 +23,14 @@ _LARGE = 4  # a store of a quarter of an array is a large one
 class Draft:
     """A graph in the making: its operations, and the tables for what it leaves out.
 
-    That of a `body` shares the tables of the whole kernel. There sizes are components up to 4, and
-    literals up to 64, because loops of so few iterations stand inside of all trips.
+    That of a body, which has so many `carries`, shares the tables of the whole kernel. There sizes
+    are components up to 4, and literals up to 64: their loops stand inside of all trips.
     """
 
     tape: Tape
     layouts: tuple[str, ...]
     symbols: dict[tuple[int, bool], str] = field(default_factory=dict)  # of sizes, literals apart
-    body: bool = False
+    carries: int = -1
     ints: list[int] = field(default_factory=list)
     floats: list[float] = field(default_factory=list)
     arrays: list[np.ndarray] = field(default_factory=list)
@@ -41,9 +41,13 @@ class Draft:
     regions: dict[tuple[object, ...], Slices] = field(default_factory=dict)
     shifts: dict[tuple[int, int, int], str] = field(default_factory=dict)
 
+    @property
+    def is_body(self) -> bool:
+        return self.carries >= 0
+
     @cached_property
     def small(self) -> frozenset[int]:
-        return SMALL if self.body else small_sizes(self.tape)
+        return SMALL if self.is_body else small_sizes(self.tape)
 
     @cached_property
     def stores(self) -> StoredEntries:
@@ -65,7 +69,7 @@ class Draft:
     def dim(self, n: int) -> str:
         if n == 1 or n in self.small:
             return str(n)
-        literal = self.body and n <= MOST_LITERAL
+        literal = self.is_body and n <= MOST_LITERAL
         return self.symbols.setdefault((n, literal), f"n{len(self.symbols)}")
 
     def dims(self, shape: Shape) -> tuple[str, ...]:

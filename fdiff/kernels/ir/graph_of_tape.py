@@ -19,7 +19,7 @@ from ...errors import TapeError
 from ...kernel_rule import KernelRule, Kind
 from ...tape import CONSTANT, INPUT, Constant, Node, Tape
 from . import masked_operands
-from .control_parameters import bodies_of, loop_parameters, slots_read
+from .control_parameters import bodies_of, carries_of, loop_parameters, slots_read
 from .graph_draft import Draft, disjoint_stores_above, slices, stored
 from .kernel_graph import Data, KernelGraph, Operation, SliceParameters, Values
 from .small_sizes import many_rows
@@ -76,7 +76,7 @@ def _graph_of(draft: Draft) -> KernelGraph:
     """The graph of the draft's tape, of which nothing is entered yet."""
     _enter_operations(draft)
     tape, place = draft.tape, draft.place
-    rows = 0 if draft.body else many_rows(tape, draft.small)
+    rows = 0 if draft.is_body else many_rows(tape, draft.small)
     return KernelGraph(
         tuple(draft.ops),
         tuple(place[i] for i in tape.inputs),
@@ -87,7 +87,7 @@ def _graph_of(draft: Draft) -> KernelGraph:
         len(draft.arrays),
         draft.symbols.get((rows, False), ""),
         tuple((name, n) for (n, literal), name in draft.symbols.items() if literal),
-        draft.body,
+        draft.carries,
     )
 
 
@@ -154,7 +154,8 @@ def _operation(draft: Draft, i: int, node: Node) -> Operation:
         args = tuple([_argument(draft, node, slot) for slot in range(used)])
         return Operation(rule.kind, text, args, dtypes, shapes, (), name)
     if bodies := bodies_of(node):
-        graphs = tuple([_body(draft, body) for body in bodies])
+        pairs = zip(bodies, carries_of(node), strict=True)
+        graphs = tuple([_body(draft, body, carries) for body, carries in pairs])
         args = tuple([_argument(draft, node, slot) for slot in slots_read(draft.tape, node)])
         data = (("bodies", graphs), *loop_parameters(draft, node))
         return Operation(rule.kind, "", args, dtypes, shapes, data)
@@ -258,10 +259,10 @@ def _last_step(draft: Draft, node: Node, rule: KernelRule) -> Operation:
     return ops[-1]
 
 
-def _body(draft: Draft, tape: Tape) -> KernelGraph:
+def _body(draft: Draft, tape: Tape, carries: int) -> KernelGraph:
     """The graph of a body, whose sizes and values go to the tables of the whole kernel."""
     own = replace(
-        draft, tape=_prepared(tape), layouts=("C",) * len(tape.inputs), body=True, ops=[],
+        draft, tape=_prepared(tape), layouts=("C",) * len(tape.inputs), carries=carries, ops=[],
         place={}, literals={}, regions={}, shifts={},
     )  # fmt: skip
     return _graph_of(own)

@@ -111,8 +111,9 @@ class KernelGraph:
     """Operations in canonical order, inputs first; counts of sizes, integers, floats, arrays.
 
     `rows` names the size of the axis that has many rows of few entries each, if there is one.
-    `literals` are the sizes whose values stand in the text. That of a `body` has names of the tables
-    of the whole kernel, in which its counts are those up to there.
+    `literals` are the sizes whose values stand in the text. The graph of a body has names of the
+    tables of the whole kernel, in which its counts are those up to there; its first `carries`
+    inputs it may write over, and its outputs with these numbers follow them in the next trip.
     """
 
     ops: tuple[Operation, ...]
@@ -124,7 +125,7 @@ class KernelGraph:
     arrays: int
     rows: str = ""
     literals: tuple[tuple[str, int], ...] = ()
-    body: bool = False
+    carries: int = -1  # of a whole kernel
 
     @property
     def all_ops(self) -> Iterator[Operation]:
@@ -133,6 +134,11 @@ class KernelGraph:
             yield op
             for body in op.bodies:
                 yield from body.all_ops
+
+    @property
+    def is_body(self) -> bool:
+        """Whether it is run by an operation of another graph."""
+        return self.carries >= 0
 
     @property
     def key(self) -> tuple[object, ...]:

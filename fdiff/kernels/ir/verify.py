@@ -64,12 +64,13 @@ class Checks:
         inputs = [graph.ops[i] for i in graph.inputs]
         given = {f"x{k}": p.dtype for k, p in enumerate(inputs) if p.dims}
         given |= {f"k{p.data[0]}": p.dtype for p in graph.ops if p.kind is Kind.ARRAY}
-        self.given = frozenset(given)
+        carries = range(max(graph.carries, 0))
+        self.given = frozenset(given) - {f"x{k}" for k in carries}
         own = [(m.name, m.dtype) for m in (*program.temporaries, *program.outputs)]
         names = [name for name, _ in own]
         self.law(len(set(names)) == len(names), "memory is declared twice: {}", names)
         self.memory = given | dict(own)
-        self.written: set[str] = set(given)
+        self.written: set[str] = {*given, *(f"out{k}" for k in carries)}
         numbers = {f"x{k}": p.dtype for k, p in enumerate(inputs) if not p.dims}
         table = [op for op in graph.ops if op.kind is Kind.VALUE and op.text[0] in "mf"]
         numbers |= {op.text: op.dtype for op in table}

@@ -84,7 +84,7 @@ def _overwriting_faults(plan: Plan) -> Iterator[tuple[int, str]]:
             yield i, f"it overwrites %{below}, which is computed later"
         elif taken.setdefault(below, i) != i:
             yield i, f"it overwrites %{below}, and so does %{taken[below]}"
-        elif below in plan.graph.outputs:
+        elif below in plan.graph.outputs and below not in plan.analysis.carries:
             yield i, f"it overwrites %{below}, an output"
 
 

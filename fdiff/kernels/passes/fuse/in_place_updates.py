@@ -90,11 +90,14 @@ class _StoresInPlace:
         plan, ops = self.plan, self.plan.ops
         if source in self.taken or source in plan.outputs:
             return False
+        carry = plan.analysis.carries.get(source, -1)
+        if carry >= 0 and plan.outputs.get(node, carry) != carry:
+            return False
         if ops[source].dtype != ops[node].dtype:
             return False
         writers = [w for w in self.made[node] if w != copy]
         readers = {r: keys for r, keys in self.readers.get(source, {}).items() if r != copy}
-        makers = self.made[plan.producer_of(source)]
+        makers = self.made.get(plan.producer_of(source), ())
         if any(self.order.may_need(m, w) for w in writers for m in makers):
             return False
         late = [r for r, keys in readers.items() if self._too_late(r, keys, writers)]

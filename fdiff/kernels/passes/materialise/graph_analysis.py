@@ -122,6 +122,12 @@ class GraphAnalysis:
         return {i: op.args[0] for i, op in enumerate(self.ops) if op.kind is Kind.ITEM}
 
     @cached_property
+    def carries(self) -> dict[int, int]:
+        """The inputs that the kernel may write over, by operation: arrays that a loop carries."""
+        carried = self.graph.inputs[: max(self.graph.carries, 0)]
+        return {i: k for k, i in enumerate(carried) if self.ops[i].dims}
+
+    @cached_property
     def inputs(self) -> frozenset[int]:
         """Inputs and captured arrays."""
         return frozenset(i for i, op in enumerate(self.ops) if op.kind in (Kind.INPUT, Kind.ARRAY))

@@ -60,8 +60,9 @@ class Plan:
         """The number of the output in whose memory a node is stored."""
         first: dict[int, int] = {}
         for k, o in enumerate(self.graph.outputs):
-            if o in self.stored or self.is_writable(self.storage_of(o)):
-                first.setdefault(self.storage_of(o), k)
+            i = self.storage_of(o)
+            if o in self.stored or (self.is_writable(i) and self.analysis.carries.get(i, k) == k):
+                first.setdefault(i, k)
         return first
 
     def storage_of(self, i: int) -> int:
@@ -76,11 +77,8 @@ class Plan:
 
     def is_writable(self, i: int) -> bool:
         """Whether the node lies in memory that the kernel may write to."""
-        return (
-            i in self.stored
-            and self.ops[i].kind not in (Kind.INPUT, Kind.ARRAY)
-            and not self.is_local(i)
-        )
+        own = i in self.stored and self.ops[i].kind not in (Kind.INPUT, Kind.ARRAY)
+        return (own and not self.is_local(i)) or i in self.analysis.carries
 
     @cached_property
     def _head(self) -> dict[int, int]:
@@ -95,8 +93,9 @@ class Plan:
         """The memory that several nodes have one after another, by the first of these nodes."""
         out: dict[int, str] = {}
         for i in sorted(self.overwrites):
-            name = f"out{self.outputs[i]}" if i in self.outputs else ""
-            out[self._head[i]] = name or out.get(self._head[i], f"t{self._head[i]}")
+            name, head = f"out{self.outputs[i]}" if i in self.outputs else "", self._head[i]
+            carry = self.analysis.carries.get(head, -1)
+            out[head] = name or out.get(head, f"x{carry}" if carry >= 0 else f"t{head}")
         return out
 
     @cached_property
@@ -108,7 +107,8 @@ class Plan:
     def _name(self, i: int) -> str:
         op = self.ops[i]
         if op.kind is Kind.INPUT:
-            return f"x{op.data[0]}"
+            stays = f"out{self.outputs[i]}" if i in self.outputs else f"x{op.data[0]}"
+            return self._shared.get(i, stays)
         if op.kind is Kind.ARRAY:
             return f"k{op.data[0]}"
         if i not in self.stored:

@@ -60,7 +60,7 @@ def scalarise(graph: KernelGraph) -> KernelGraph:
         return graph
     new = Components(graph)
     most = max(_ALWAYS, min(_MOST, 100 + _GROWTH * len(graph.ops)))
-    most = _MOST_OF_BODY if graph.body else most
+    most = _MOST_OF_BODY if graph.is_body else most
     for i, op in enumerate(graph.ops):
         _enter(new, i, op)
         if op.kind.is_store and i not in new.split and any(is_small(d) for d in op.dims):
