@@ -95,6 +95,8 @@ class Kind(StrEnum):
     CHOLESKY = "cholesky", Category.ROUTINE
     MATMUL = "matmul", Category.ROUTINE
     LOOP = "loop", Category.CONTROL  # a body, once for each row
+    WHILE = "while", Category.CONTROL  # a body, as long as a condition is true
+    SWITCH = "switch", Category.CONTROL  # one of several bodies
     ITEM = "item", Category.RESULT
 
     category: Category

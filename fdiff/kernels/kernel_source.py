@@ -19,6 +19,7 @@ from .ir.word_table import WORDS
 
 INDENT = "    "
 TRIP = "trip"  # how the names of trips of loops begin
+FOREVER = "while True:"  # the head of a loop that ends by a condition inside
 _ELEMENTARY = "|".join(word.name[3:] for word in WORDS.values() if word.elementary)
 _MATHS = re.compile(rf"\brt\.({_ELEMENTARY})\(")
 _LEAST_SHARED = 60_000.0  # ns of work of a kernel from which on threads share it
@@ -176,7 +177,7 @@ def has_outlined(text: str) -> bool:
 
 def has_trips(text: str) -> bool:
     """Whether a kernel has loops that may take any time, however little they read and write."""
-    return f"for {TRIP}" in text
+    return f"for {TRIP}" in text or FOREVER in text
 
 
 def libm_fallback(text: str) -> str | None:

@@ -280,4 +280,4 @@ def test_the_program_after_each_pass_shows_the_body():
     assert "    %1: f8[3] = input[1, C]" in graph
     program = fdiff.kernels.text_after(tape, ("C",) * 3, "lower_bodies")
     assert "for trip in n1 in reverse:" in program
-    assert "    x0 = x0 at first" in program
+    assert "x0 = x0 at first" in program

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..ir.control_items import SequentialLoop
+from ..ir.control_items import ControlItem
 from ..ir.loops import (
     AHEAD,
     BEGIN,
@@ -24,7 +24,7 @@ from ..ir.loops import (
 )
 from ..kernel_source import INDENT, indented
 from .loop_nest import emit_nest
-from .sequential_loop import emit_sequential
+from .sequential_loop import emit_control
 from .symbol_table import SymbolTable
 
 _SHORTEST_RUN = 8  # rows: for fewer, beginning a run takes longer than it saves
@@ -36,8 +36,8 @@ def emit_item(item: Item | Conditional, symbols: SymbolTable, *, part: bool = Fa
     """The lines of an item."""
     if isinstance(item, Nest):
         return emit_nest(item, symbols)
-    if isinstance(item, SequentialLoop):
-        return emit_sequential(item, symbols, emit_item)
+    if isinstance(item, ControlItem):
+        return emit_control(item, symbols, emit_item)
     if isinstance(item, Call):
         return symbols.call(item, part=part)
     if isinstance(item, TileLoop):

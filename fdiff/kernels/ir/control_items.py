@@ -1,4 +1,4 @@
-"""Loops whose trips run one after another: items of a loop program that hold programs of their own.
+"""Items of a loop program that run programs of their own: loops over trips, and switches.
 
 To passes over the program around, such an item is the call of a routine.
 """
@@ -21,10 +21,18 @@ _SHARED = re.compile(r"[nmfk]\d+|ints|floats|out_of_range")  # names of the whol
 
 @dataclass(frozen=True)
 class ControlBody:
-    """A graph that an item runs, and its program, once there is one."""
+    """A graph that an item runs, and its program, once there is one.
+
+    Outside of the body, its names end with `suffix`.
+    """
 
     graph: KernelGraph
+    suffix: str
     program: LoopProgram | None = None
+
+    def own(self, name: str) -> str:
+        """What a name of the body is called outside of it."""
+        return name if _SHARED.fullmatch(name) else name + self.suffix
 
     @property
     def lowered(self) -> LoopProgram:
@@ -37,6 +45,16 @@ class ControlBody:
         """Dtype and shape of each input."""
         return [(self.graph.ops[i].dtype, self.graph.ops[i].dims) for i in self.graph.inputs]
 
+    @cached_property
+    def memory_used(self) -> frozenset[str]:
+        """The names of the memory that it reads or writes."""
+        used: set[str] = set()
+        for item in self.lowered.items:
+            for part in nests_and_calls(item):
+                calls = isinstance(part, Call)
+                used.update(part.buffers if calls else (s.memory for s in part.all_statements))
+        return frozenset(used)
+
     def entries(self, dims: Dims) -> int | None:
         """How many entries an array has; None if that is known at run time only."""
         sizes = dict(self.graph.literals)
@@ -48,59 +66,77 @@ class ControlBody:
         count = self.entries(dims)
         return max(count, 1) if count is not None and count <= _STACK else 0
 
+    def is_on_stack(self, memory: Temporary) -> bool:
+        """Whether memory of the body lies on the stack."""
+        return not memory.rows and bool(self.on_stack(memory.dims))
+
+    def workspace(self) -> Iterator[Temporary]:
+        """The memory that it needs in the workspace, as memory of the program around."""
+        for t in self.lowered.temporaries:
+            if not self.is_on_stack(t):
+                yield t._replace(name=self.own(t.name))
+
 
 @dataclass(frozen=True)
-class SequentialLoop(Call):
-    """A loop over trips: a body reads carries, invariants and rows, and gives carries and outs.
+class ControlItem(Call):
+    """An item that runs bodies: `operands` is the memory of their inputs, `results` of outputs.
 
-    `operands` is the memory of the body's inputs, empty for one that is the number of the row;
-    `results` that of its outputs, of which the first `carries` are what the last trip leaves. There
-    are `length` rows, and as many trips, or as many as the memory `trips` says. What the body needs
-    of memory in the workspace is among `buffers`; its names end with `suffix` outside of it.
+    What the bodies need of memory in the workspace is among `buffers`.
     """
 
-    body: ControlBody = ControlBody(KernelGraph((), (), (), 0, 0, 0, 0))
+    bodies: tuple[ControlBody, ...] = ()
     operands: tuple[str, ...] = ()
     results: tuple[str, ...] = ()
-    carries: int = 0
-    rows: int = 0
-    length: str = ""
-    trips: str = ""
-    reverse: bool = False
-    suffix: str = ""
 
     @property
     def routine_calls(self) -> tuple[Call, ...]:
-        return tuple(self.body.program.calls) if self.body.program is not None else ()
+        programs = [body.program for body in self.bodies if body.program is not None]
+        return tuple(call for program in programs for call in program.calls)
 
-    def own(self, name: str) -> str:
-        """What a name of the body is called outside of it."""
-        return name if _SHARED.fullmatch(name) else name + self.suffix
+    def workspace(self) -> Iterator[Temporary]:
+        """The memory that the bodies need in the workspace."""
+        for body in self.bodies:
+            yield from body.workspace()
+
+
+@dataclass(frozen=True)
+class Switch(ControlItem):
+    """One of several bodies: that of the number in the memory `index`, or the first or the last."""
+
+    index: str = ""
+
+
+@dataclass(frozen=True)
+class SequentialLoop(ControlItem):
+    """A loop over trips: a body reads carries, invariants and rows, and gives carries and outs.
+
+    The operand of a row that is its own number is empty. The first `carries` of the results are
+    what the last trip leaves. There are `length` rows, and as many trips, or as many as the memory
+    `trips` says. A loop with a second body, its condition, runs as long as that is true, but fewer
+    than `limit` trips if there is one; its last result is their number.
+    """
+
+    carries: int = 0
+    rows: int = 0
+    length: str = "1"
+    trips: str = ""
+    reverse: bool = False
+    limit: str = ""
+
+    @property
+    def body(self) -> ControlBody:
+        return self.bodies[0]
+
+    @property
+    def condition(self) -> ControlBody | None:
+        return self.bodies[1] if len(self.bodies) > 1 else None
 
     def stays(self, k: int) -> bool:
         """Whether a carry has one memory, which the body updates in place."""
-        return f"x{k}" not in self.memory_used
-
-    @cached_property
-    def memory_used(self) -> frozenset[str]:
-        """The names of the memory that the body reads or writes."""
-        used: set[str] = set()
-        for item in self.body.lowered.items:
-            for part in nests_and_calls(item):
-                calls = isinstance(part, Call)
-                used.update(part.buffers if calls else (s.memory for s in part.all_statements))
-        return frozenset(used)
+        return f"x{k}" not in self.body.memory_used
 
     def workspace(self) -> Iterator[Temporary]:
-        """The memory that the body needs in the workspace, as memory of the program around."""
-        program, body = self.body.lowered, self.body
-        for t in program.temporaries:
-            if not self.is_on_stack(t):
-                yield t._replace(name=self.own(t.name))
-        for k, out in enumerate(program.outputs[: self.carries]):
-            if not (body.on_stack(out.dims) or self.stays(k)):
-                yield Temporary(self.own(f"out{k}"), out.dtype, out.dims)
-
-    def is_on_stack(self, memory: Temporary) -> bool:
-        """Whether memory of the body lies on the stack."""
-        return not memory.rows and bool(self.body.on_stack(memory.dims))
+        yield from super().workspace()
+        for k, out in enumerate(self.body.lowered.outputs[: self.carries]):
+            if not (self.body.on_stack(out.dims) or self.stays(k)):
+                yield Temporary(self.body.own(f"out{k}"), out.dtype, out.dims)

@@ -7,7 +7,8 @@ from typing import cast
 
 import fdiff.intact_numpy as np
 
-from ...kernel_rule import Category
+from ...arraytype import INT, ArrayType
+from ...kernel_rule import Category, Kind
 from ...tape import Node, Tape
 from .graph_draft import Draft
 from .kernel_graph import Data
@@ -18,12 +19,14 @@ def bodies_of(node: Node) -> tuple[Tape, ...]:
     kind = node.primitive.kind
     if kind is None or kind.category is not Category.CONTROL:
         return ()
-    return tuple([value for _, value in node.params if isinstance(value, Tape)])
+    values = [v if isinstance(v, tuple) else (v,) for _, v in node.params]
+    return tuple([tape for some in values for tape in some if isinstance(tape, Tape)])
 
 
 def carries_of(node: Node) -> tuple[int, ...]:
-    """How many inputs each body of a node may write over."""
-    return (int(dict(node.params)["carries"]),)
+    """How many inputs each body of a node may write over: none but a loop's body any."""
+    carries = int(dict(node.params).get("carries", 0))
+    return (carries, *[0] * (len(bodies_of(node)) - 1))
 
 
 def slots_read(tape: Tape, node: Node) -> Sequence[int]:
@@ -32,7 +35,7 @@ def slots_read(tape: Tape, node: Node) -> Sequence[int]:
     Of a loop these are neither the number of trips where that is all rows, nor rows that number the
     trips.
     """
-    if not bodies_of(node):
+    if node.primitive.kind is not Kind.LOOP:
         return range(len(node.args))
     loop, nodes = dict(node.params), [tape.nodes[a] for a in node.args]
     trips = nodes[0].value
@@ -41,9 +44,15 @@ def slots_read(tape: Tape, node: Node) -> Sequence[int]:
     return [k for k in range(whole, len(nodes)) if k < first or not _counts(nodes[k])]
 
 
-def loop_parameters(draft: Draft, node: Node) -> Data:
-    """What is known of a loop besides its body."""
+def control_parameters(draft: Draft, node: Node) -> Data:
+    """What is known of a loop or a switch besides its bodies."""
     loop, slots = dict(node.params), slots_read(draft.tape, node)
+    if node.primitive.kind is Kind.SWITCH:
+        return ()
+    if node.primitive.kind is Kind.WHILE:
+        limit = cast("int", loop["limit"])
+        carries = ("carries", loop["carries"])
+        return carries, ("limit", draft.integer(limit) if limit else "")
     return (
         ("carries", loop["carries"]),
         ("counters", tuple(k - 1 for k in range(1, len(node.args)) if k not in slots)),
@@ -57,6 +66,8 @@ def loop_parameters(draft: Draft, node: Node) -> Data:
 def _counts(rows: Node) -> bool:
     """Whether each row is its own number."""
     value = rows.value
+    if rows.primitive.kind is Kind.IOTA:
+        return rows.type == ArrayType((rows.type.size,), INT)
     return (
         value is not None
         and value.dtype == np.int64

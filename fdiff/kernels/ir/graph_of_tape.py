@@ -19,7 +19,7 @@ from ...errors import TapeError
 from ...kernel_rule import KernelRule, Kind
 from ...tape import CONSTANT, INPUT, Constant, Node, Tape
 from . import masked_operands
-from .control_parameters import bodies_of, carries_of, loop_parameters, slots_read
+from .control_parameters import bodies_of, carries_of, control_parameters, slots_read
 from .graph_draft import Draft, disjoint_stores_above, slices, stored
 from .kernel_graph import Data, KernelGraph, Operation, SliceParameters, Values
 from .small_sizes import many_rows
@@ -157,7 +157,7 @@ def _operation(draft: Draft, i: int, node: Node) -> Operation:
         pairs = zip(bodies, carries_of(node), strict=True)
         graphs = tuple([_body(draft, body, carries) for body, carries in pairs])
         args = tuple([_argument(draft, node, slot) for slot in slots_read(draft.tape, node)])
-        data = (("bodies", graphs), *loop_parameters(draft, node))
+        data = (("bodies", graphs), *control_parameters(draft, node))
         return Operation(rule.kind, "", args, dtypes, shapes, data)
     args = tuple([_argument(draft, node, slot) for slot in range(len(node.args))])
     data = _data(draft, i, node, rule.kind)

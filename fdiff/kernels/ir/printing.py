@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from .control_items import SequentialLoop
+from .control_items import ControlItem, SequentialLoop, Switch
 from .index_expressions import Dims, plus, times
 from .kernel_graph import KernelGraph, Operation, SliceParameters
 from .loops import (
@@ -124,8 +124,8 @@ def _parallel(item: ParallelLoop | SerialRegion) -> Iterator[str]:
 def _item(item: Item | Conditional) -> Iterator[str]:
     if isinstance(item, Nest):
         yield from nest_text(item)
-    elif isinstance(item, SequentialLoop):
-        yield from _sequential(item)
+    elif isinstance(item, ControlItem):
+        yield from _control(item)
     elif isinstance(item, Call):
         begins = item.begins or ("",) * len(item.buffers)
         given = [f"{b}[{k}:]" if k else b for b, k in zip(item.buffers, begins, strict=True)]
@@ -143,19 +143,31 @@ def _item(item: Item | Conditional) -> Iterator[str]:
         yield from _versions(item)
 
 
-def _sequential(loop: SequentialLoop) -> Iterator[str]:
-    """The trips of a loop, and its body if that has a program; else its graph stands above."""
-    count = f"{loop.trips}[0]" if loop.trips else loop.length
-    yield f"for trip in {count}{' in reverse' * loop.reverse}:"
-    for k, name in enumerate(loop.operands):
-        row = "[trip]" * (k >= len(loop.operands) - loop.rows)
-        role = " at first" * (k < loop.carries)
-        yield f"{INDENT}x{k} = {name + row or 'trip'}{role}"
-    if loop.body.program is not None:
-        *lines, _ = program_text(loop.body.program).splitlines()
-        yield from _indented(lines)
-    for k, name in enumerate(loop.results):
-        yield f"{INDENT}{name}{'[trip]' * (k >= loop.carries)} = out{k}"
+def _control(item: ControlItem) -> Iterator[str]:
+    """A loop or a switch, and its bodies if they have programs; else their graphs stand above."""
+    loop = item if isinstance(item, SequentialLoop) else None
+    rows = loop.rows if loop else 0
+    for k, name in enumerate(item.operands):
+        row = "[trip]" * (k >= len(item.operands) - rows)
+        yield f"x{k} = {name + row or 'trip'}" + " at first" * bool(loop and k < loop.carries)
+    for k, body in enumerate(item.bodies):
+        yield f"{_head(item, k)}:"
+        if body.program is not None:
+            yield from _indented(program_text(body.program).splitlines())
+    for k, name in enumerate(item.results):
+        trip = "[trip]" if loop and not loop.condition and k >= loop.carries else ""
+        yield f"{name}{trip} = out{k}"
+
+
+def _head(item: ControlItem, k: int) -> str:
+    """When body `k` of an item is run."""
+    if isinstance(item, Switch):
+        return f"case {k} of {item.index}[0]"
+    assert isinstance(item, SequentialLoop)
+    if item.condition:
+        return "while" if k else "for trip while true"
+    count = f"{item.trips}[0]" if item.trips else item.length
+    return f"for trip in {count}" + " in reverse" * item.reverse
 
 
 def _versions(loop: VersionedLoop) -> Iterator[str]:

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ....kernel_rule import Kind, Routine
+from ....kernel_rule import Category, Kind, Routine
 from ...ir.effect import Effect
 from ...ir.index_expressions import Dims, size
 from ...ir.kernel_graph import Operation
 from ...ir.loops import Call, Temporary
 from ..materialise.materialisation import Plan
-from .sequential_loops import loop_of
+from .sequential_loops import control_item
 
 
 def call_of(plan: Plan, effect: Effect) -> Call:
     """The call that computes a node: operands, results and scratch memory, then sizes."""
     op = plan.ops[effect.node]
     results = results_of(plan, effect.node)
-    if op.kind is Kind.LOOP:
-        return loop_of(plan, effect.node, results)
+    if op.kind.category is Category.CONTROL:
+        return control_item(plan, effect.node, results)
     arguments = [plan.names[a] for a in op.args]
     assert op.routine is not None
     return Call(

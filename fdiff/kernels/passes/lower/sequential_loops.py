@@ -1,51 +1,58 @@
-"""Loops over trips: the items that run them, and the programs of their bodies."""
+"""Loops over trips, and switches: the items that run them, and the programs of their bodies."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
-from ...ir.control_items import ControlBody, SequentialLoop
+from ....kernel_rule import Kind
+from ...ir.control_items import ControlBody, ControlItem, SequentialLoop, Switch
 from ...ir.kernel_graph import KernelGraph
 from ...ir.loops import LoopProgram, Temporary
 from ..materialise.materialisation import Plan
 
 
-def loop_of(plan: Plan, node: int, results: Sequence[str]) -> SequentialLoop:
-    """The item of a loop, whose body is still a graph."""
+def control_item(plan: Plan, node: int, results: Sequence[str]) -> ControlItem:
+    """The item of a loop or a switch, whose bodies are still graphs."""
     op = plan.ops[node]
-    (graph,) = op.bodies
     memory = [plan.names[a] for a in op.args]
+    common: dict[str, Any] = {
+        "routine": "",
+        "buffers": tuple(dict.fromkeys((*memory, *results))),
+        "sizes": (),
+        "comment": f"{', '.join(results)} = {op.label}",
+        "bodies": tuple(
+            ControlBody(graph, f"_b{node}" + f"_{k}" * bool(k)) for k, graph in enumerate(op.bodies)
+        ),
+        "results": tuple(results),
+    }
+    if op.kind is Kind.SWITCH:
+        return Switch(**common, operands=tuple(memory[1:]), index=memory[0])
+    carries = op.parameter("carries", int)
+    if op.kind is Kind.WHILE:
+        limit = op.parameter("limit", str)
+        return SequentialLoop(**common, operands=tuple(memory), carries=carries, limit=limit)
     trips = "" if op.parameter("whole", bool) else memory.pop(0)
     counters, left = op.parameter("counters", tuple), iter(memory)
-    operands = ["" if k in counters else next(left) for k in range(len(graph.inputs))]
-    length = op.parameter("length", str)
-    return SequentialLoop(
-        routine="",
-        buffers=tuple(dict.fromkeys([*filter(None, (trips, *operands)), *results])),
-        sizes=(length,),
-        comment=f"{', '.join(results)} = {op.label}",
-        body=ControlBody(graph),
-        operands=tuple(operands),
-        results=tuple(results),
-        carries=op.parameter("carries", int),
-        rows=op.parameter("rows", int),
-        length=length,
-        trips=trips,
-        reverse=op.parameter("reverse", bool),
-        suffix=f"_b{node}",
-    )
+    count = len(op.bodies[0].inputs)
+    operands = tuple(["" if k in counters else next(left) for k in range(count)])
+    rows, length = op.parameter("rows", int), op.parameter("length", str)
+    common |= {"sizes": (length,), "operands": operands, "carries": carries, "rows": rows}
+    reverse = op.parameter("reverse", bool)
+    return SequentialLoop(**common, length=length, trips=trips, reverse=reverse)
 
 
 def lower_bodies(program: LoopProgram, lower: Callable[[KernelGraph], LoopProgram]) -> LoopProgram:
     """The program with the bodies of its loops lowered, which the workspace has memory for."""
-    if not any(isinstance(item, SequentialLoop) for item in program.items):
+    if not any(isinstance(item, ControlItem) for item in program.items):
         return program
     items, more = list(program.items), list[Temporary]()
     for k, item in enumerate(items):
-        if isinstance(item, SequentialLoop):
-            loop = replace(item, body=replace(item.body, program=lower(item.body.graph)))
-            own = list(loop.workspace())
-            items[k] = replace(loop, buffers=(*loop.buffers, *(t.name for t in own)))
+        if isinstance(item, ControlItem):
+            bodies = tuple([replace(body, program=lower(body.graph)) for body in item.bodies])
+            own = list(replace(item, bodies=bodies).workspace())
+            buffers = (*item.buffers, *(t.name for t in own))
+            items[k] = replace(item, bodies=bodies, buffers=buffers)
             more += own
     return replace(program, items=tuple(items), temporaries=(*program.temporaries, *more))

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ...ir.control_items import SequentialLoop
+from ...ir.control_items import ControlItem, SequentialLoop
 from ...ir.loops import (
     BEGIN,
     BLOCK,
     END,
     Call,
     Conditional,
+    Item,
     Nest,
     Statement,
     StatementKind,
@@ -59,9 +60,8 @@ def work_of(item: Nest | Call | TileLoop | VersionedLoop) -> tuple[Work, ...]:
             out.append(_of_nest(one.other))
         elif isinstance(one, Nest):
             out.append(_of_nest(one))
-        elif isinstance(one, SequentialLoop):
-            inside = (w for item in one.body.lowered.items for w in work_of(item))
-            out += [_each_trip(one, w) for w in inside]
+        elif isinstance(one, ControlItem):
+            out += [_each_trip(one, w) for item in _inside(one) for w in work_of(item)]
         elif one.routine.startswith(_PRODUCT):
             counts = (d.replace(f"({END} - {BEGIN})", rows) for d in one.sizes[:_COUNTS])
             out.append(Work(tuple(counts), _TERM))
@@ -76,16 +76,23 @@ def routine_work(
     It is not part of `work_of`, because threads do not share it.
     """
     for one in nests_and_calls(item):
-        if isinstance(one, SequentialLoop):
-            inside = (found for item in one.body.lowered.items for found in routine_work(item))
+        if isinstance(one, ControlItem):
+            inside = (found for item in _inside(one) for found in routine_work(item))
             yield from ((name, tuple(_each_trip(one, w) for w in some)) for name, some in inside)
         elif isinstance(one, Call) and not one.routine.startswith(_PRODUCT):
             yield one.routine, matrix_work(one.routine.rsplit("_", 1)[0], one.sizes)
 
 
-def _each_trip(loop: SequentialLoop, work: Work) -> Work:
+def _inside(item: ControlItem) -> Iterator[Item]:
+    """The items of the bodies of a loop or a switch."""
+    for body in item.bodies:
+        yield from body.lowered.items
+
+
+def _each_trip(item: ControlItem, work: Work) -> Work:
     """The work of all trips of a loop; what has no loop of its own counts as one statement."""
-    return Work((loop.length, *work.dims), work.cost or _ALONE)
+    length = item.length if isinstance(item, SequentialLoop) else "1"
+    return Work((length, *work.dims), work.cost or _ALONE)
 
 
 def matrix_work(routine: str, sizes: Sequence[str]) -> tuple[Work, ...]:

@@ -1,0 +1,124 @@
+"""Kernels of tapes that hold loops with a condition, and switches."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tapes import tape_of
+from test_kernel_loops import BOOL, arrays, compare, of
+
+import fdiff.kernels
+from fdiff.arraytype import INT, ArrayType
+from fdiff.interpret import evaluate
+from fdiff.kernel_rule import KernelRule, Kind
+from fdiff.primitive import Primitive
+from fdiff.tape import Builder
+
+
+def _while(*args, body, carries, cond, limit):
+    state, invariants, trips = args[:carries], args[carries:], 0
+    while evaluate(cond, *state, *invariants)[0]:
+        state = [np.array(x) for x in evaluate(body, *state, *invariants)]
+        trips += 1
+    return (*[np.array(x) for x in state], np.asarray(trips))
+
+
+def _switch(index, *args, branches):
+    outs = evaluate(branches[min(max(int(index), 0), len(branches) - 1)], *args)
+    return tuple(map(np.array, outs)) if len(outs) > 1 else np.array(outs[0])
+
+
+WHILE = Primitive(
+    "while",
+    lambda *types, body, carries, cond, limit: (*types[:carries], ArrayType((), INT)),
+    _while,
+    kernel=KernelRule(Kind.WHILE),
+)
+SWITCH = Primitive(
+    "switch",
+    lambda index, *types, branches: branches[0].output_types,
+    _switch,
+    kernel=KernelRule(Kind.SWITCH),
+)
+
+
+def tape_of_while(body, cond, types, carries, limit=0):
+    """A tape that is one loop: what it carries and reads are its inputs."""
+    b = Builder()
+    args = tuple([b.input(t) for t in types])
+    params = {
+        "body": tape_of(body, *arrays(*types)), "carries": carries,
+        "cond": tape_of(cond, *arrays(*types)), "limit": limit,
+    }  # fmt: skip
+    return b.finish(b.results(b.add(WHILE, args, tuple(sorted(params.items())))))
+
+
+def tape_of_switch(branches, types):
+    b = Builder()
+    args = tuple([b.input(t) for t in (of(dtype=INT), *types)])
+    tapes = tuple([tape_of(branch, *arrays(*types)) for branch in branches])
+    return b.finish(b.results(b.add(SWITCH, args, (("branches", tapes),))))
+
+
+def newton(x, step, c):
+    step = (x * x - c) / (2.0 * x)
+    return x - step, abs(step)
+
+
+def test_a_loop_with_a_condition():
+    tape = tape_of_while(newton, lambda x, step, c: step > 1e-12, (of(), of(), of()), 2)
+    for step in (1.0, 0.0):
+        compare(tape, [np.asarray(v) for v in (1.0, step, 2.0)])
+
+
+@pytest.mark.parametrize("n", [3, 20, 90])
+def test_a_loop_with_a_condition_on_arrays(n):
+    tape = tape_of_while(
+        lambda x, c: (0.5 * x + 0.1 * x[::-1] + c,),
+        lambda x, c: np.sum(x * x) > 0.01,
+        (of(n), of(n)), 1,
+    )  # fmt: skip
+    compare(tape, [np.linspace(1.0, 3.0, n), np.zeros(n)])
+
+
+@pytest.mark.parametrize("n", [3, 90])
+def test_the_condition_reads_what_the_body_updates_in_place(n):
+    def body(x, k):
+        y = x.copy()
+        y[0] = 0.5 * y[0]
+        return y, k + 1
+
+    tape = tape_of_while(body, lambda x, k: (x[0] > 0.01) & (k < 30), (of(n), of(dtype=INT)), 2)
+    compare(tape, [np.linspace(1.0, 3.0, n), np.asarray(0)])
+
+
+def branches_of(n):
+    return [
+        lambda x, y: (np.sin(x) * y, x[0] * y),
+        lambda x, y: (x * x, x[1] + y * y),
+        lambda x, y: (x, np.sum(np.sort(x)) + 0.0 * y),
+    ][: n % 4]
+
+
+@pytest.mark.parametrize("n", [3, 90])
+@pytest.mark.parametrize("count", [1, 2])
+def test_one_branch_of_a_switch_is_run(n, count):
+    tape = tape_of_switch(branches_of(count), (of(n), of()))
+    for index in (-3, 0, 1, 5):
+        compare(tape, [np.asarray(index), np.linspace(0.1, 1.0, n), np.asarray(0.3)])
+
+
+def test_branches_that_give_truth_values():
+    tape = tape_of_switch([lambda x, y: x > y, lambda x, y: x < y], (of(5), of()))
+    assert tape.output_types[0].dtype == BOOL
+    for index in (0, 1):
+        compare(tape, [np.asarray(index), np.linspace(0.0, 1.0, 5), np.asarray(0.3)])
+
+
+def test_what_another_branch_would_do_wrong_is_not_done():
+    tape = tape_of_switch([lambda x, k: x[k], lambda x, k: x[0] + k], (of(5), of(dtype=INT)))
+    kernel = fdiff.kernels.compile(tape, ("C",) * 3)
+    (value,) = kernel(np.asarray(1), np.ones(5), np.asarray(9))
+    assert value == 10.0
+    with pytest.raises(IndexError):
+        kernel(np.asarray(0), np.ones(5), np.asarray(9))
