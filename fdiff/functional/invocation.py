@@ -374,23 +374,26 @@ def prepared_function(
     fast_path = FastPath(program, f, out=out)
     name, invoke = program.name, _general_way(program)
 
+    def answer(args: tuple[object, ...], kwargs: dict[str, Any], every: dict[str, Any]) -> object:
+        if (recorded := of_recorded_arrays(call, name, f, args, kwargs)) is not None:
+            return recorded[0]
+        own, vectors = (args, ()) if split is no_vectors else split(args)
+        result = invoke(program, f, own, kwargs, vectors)
+        if program.held:
+            fast_path.hold()
+        if not occupied:
+            fast_path.seek(args, every)
+        return result
+
     def call(*args: object, **kwargs: object) -> object:
         try:
             if arrange is not None:
                 args, kwargs = arrange(*args, **kwargs)
             if "out" in kwargs and fast_path.writes_out:
-                return call_into(call, called(name, f), fast_path, args, kwargs)
-            if (found := of_recorded_arrays(call, name, f, args, kwargs)) is not None:
-                return found[0]
-            own, vectors = (args, ()) if split is no_vectors else split(args)
-            result = invoke(program, f, own, kwargs, vectors)
-            if program.held:
-                fast_path.hold()
-            if not occupied:
-                fast_path.seek(args, kwargs)
+                return call_into(answer, called(name, f), args, kwargs)
+            return answer(args, kwargs, kwargs)
         except BaseException as error:
             trim(error, name, f)
             raise
-        return result
 
     return prepare(call, f, program, split, fast_path, origin)

@@ -13,9 +13,7 @@ import fdiff.intact_numpy as np
 
 from ..device_arrays import lies_on_device
 from ..dispatch.arguments import WAY_OUT
-from ..dispatch.fast_path import FastPath
 from ..errors import DtypeError, InputError, failure
-from ..trace.trace_stack import occupied
 from ..tree import flatten, joined
 from .device_calls import places_on_device, write_on_device
 
@@ -23,24 +21,18 @@ WAY = "Pass arrays shaped like the result, and None wherever a fresh one is want
 
 
 def call_into(
-    call: Callable[..., object],
-    name: str,
-    fast_path: FastPath,
-    args: tuple[object, ...],
-    kwargs: dict[str, Any],
+    answer: Callable[..., object], name: str, args: tuple[object, ...], every: dict[str, Any]
 ) -> object:
-    """``call(*args, **kwargs)``, with its arrays written into those given as ``out``."""
-    every = dict(kwargs)
-    out = kwargs.pop("out")
+    """``answer(args, others, every)``, with its arrays written into ``out`` of all keywords."""
+    others = dict(every)
+    out = others.pop("out")
     leaves = flatten(out)[0]
     places = [a for a in leaves if isinstance(a, np.ndarray)]
     places += places_on_device([a for a in leaves if lies_on_device(a)], name)
     if any(np.shares_memory(a, b) for k, a in enumerate(places) for b in places[:k]):
         fact = "two arrays in out share memory: one result would be written over the other."
         raise failure(InputError, name, fact, "Pass an array of its own for each.")
-    result = call(*args, **kwargs)
-    if not occupied:
-        fast_path.seek(args, every)
+    result = answer(args, others, every)
     try:
         return joined(result, out, lambda value, place: _put(value, place, name))
     except ValueError:

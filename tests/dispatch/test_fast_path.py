@@ -304,6 +304,19 @@ def test_results_are_written_where_out_says(name, tier, monkeypatch):
             np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.parametrize("before", range(6))
+def test_out_has_a_fast_path_however_often_the_function_was_called_without(before, general):
+    slope, out = fdiff.grad(cube), np.empty_like(X)
+    for _ in range(before):
+        slope(X)
+    for _ in range(40):
+        slope(X, out=out)
+    count = len(general)
+    assert slope(X, out=out) is out
+    assert len(general) == count
+    np.testing.assert_allclose(out, 3 * X**2)
+
+
 def test_out_may_be_an_argument_or_a_view_of_one():
     def f(x):
         return np.sum(x[1:] * x[:-1] ** 2)
