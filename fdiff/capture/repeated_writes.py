@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import fdiff.intact_numpy as np
 
-from ..bounded_cache import keep
+from ..bounded_cache import WeakKeys
 from ..process.forking import no_fork
 from .dependency_nodes import Array, Equal, Identical
 from .memoised_reads import MemoisedReads
@@ -41,14 +41,16 @@ NUMBERS = frozenset((int, float, np.float64, np.float32))
 _STATES = (None, True, False, MISSING)  # what tells whether something was done: few values each
 _NEVER = ""  # among the places of a function: it is to find numbers as they are
 _MOST = 1024
-_rewritten: dict[int, tuple[object, set[str]]] = {}  # places, by id of the code of a function
+_rewritten: WeakKeys[CodeType | type, set[str]] = WeakKeys(_MOST)  # places, by code or class
 
 
 def _rewritten_by(f: object) -> set[str]:
     """The places that earlier runs of a function have read and written, as users name them."""
-    code: CodeType | type = getattr(getattr(f, "__func__", f), "__code__", type(f))
-    known = _rewritten.get(id(code)) or keep(_rewritten, id(code), (code, set()), _MOST)
-    return known[1]
+    kind = own_class(f) or type(f)
+    code: CodeType | type = getattr(getattr(f, "__func__", f), "__code__", kind)
+    if (places := _rewritten.get(code)) is None:
+        places = _rewritten[code] = set[str]()
+    return places
 
 
 def never_repeat(f: object) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from time import perf_counter
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
@@ -326,9 +327,11 @@ class Program:
         )
         plan = self.plans.get(key)
         if plan is None:
-            plan = self.make_plan(variant)
-            if not variant.tape.transient:
-                keep_recent(self.plans, key, plan, VARIANTS)
+            if variant.tape.transient:
+                return self.make_plan(variant)
+            # Without what it read from outside, which would live as long as the plan.
+            plan = self.make_plan(replace(variant, inner=()))
+            keep_recent(self.plans, key, plan, VARIANTS)
         return plan
 
 
@@ -362,13 +365,16 @@ class OwnsPrograms:
 def _kept_by(f: Function) -> tuple[_Programs, object]:
     """Where the programs of a callable are, which do not keep it alive, and its name there.
 
-    A method is another object at each look-up: it is known by its object and its function.
+    A method is another object at each look-up: it is known by its object and its code. (Its
+    function may be a private copy, which refers to what the run around it was given.)
     """
     if isinstance(f, OwnsPrograms):
         return f.programs, None
     if type(f).__hash__ is None:  # its program, which holds it, is that of one prepared function
         return {}, None
-    owner, name = (f.__self__, f.__func__) if isinstance(f, MethodType) else (f, None)
+    owner, name = f, None
+    if isinstance(f, MethodType):
+        owner, name = f.__self__, getattr(f.__func__, "__code__", f.__func__)
     programs = _of_objects.get(owner)
     if programs is None:
         programs = {}

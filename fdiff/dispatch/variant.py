@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import fdiff.intact_numpy as np
 
+from ..bounded_cache import keep
 from ..capture import Dependencies
 from ..capture.repeated_writes import never_repeat
 from ..device_arrays import CPU
@@ -27,7 +28,7 @@ from ..trace import Recording, Trace, TracedArray, memory_layout, record
 from ..trace.eager_trace import EagerTrace, to_ordinary_tape
 from ..transforms.pipeline import PREPARE, VALUE, derive
 from ..tree import Spec, flatten, unflatten
-from ..user_lines import Line, show_line, user_line
+from ..user_lines import Line, numbered, show_line, user_line
 from .arguments import (
     NUMBERS,
     Function,
@@ -371,12 +372,14 @@ def _reasons_to_retrace(
 
 def _warn_of_retracing(given: CallToTrace, reason: str, line: Line | None) -> None:
     """Say once for each function that it is traced at each call."""
-    code = getattr(given.f, "__code__", given.f)
-    key = code, getattr(code, "co_filename", None)  # equal code may be in several files
+    where, code = line or user_line(), getattr(given.f, "__code__", None)
+    if code is None:
+        key = type(given.f).__qualname__, given.call, where and numbered(where)
+    else:
+        key = code.co_filename, code.co_firstlineno, hash(code)
     if key in _warned:
         return
-    _warned.add(key)
-    where = line or user_line()
+    keep(_warned, key, None, _MOST_WARNED)
     warn(
         f"{given.call}: traced again at each call, because {reason} cannot be compared."
         " Results are right; pass the data as an argument to make calls faster."
@@ -386,4 +389,5 @@ def _warn_of_retracing(given: CallToTrace, reason: str, line: Line | None) -> No
     )
 
 
-_warned: set[object] = set()
+_warned: dict[object, None] = {}  # nothing of the user's, which would live as long
+_MOST_WARNED = 4096

@@ -1,5 +1,6 @@
 """What a function captured is freed when the user drops it: at most 8 generations stay."""
 
+import functools
 import gc
 import sys
 import weakref
@@ -194,3 +195,50 @@ def test_a_function_of_a_dropped_operation_still_works():
     for _ in range(20):
         gc.collect()
         assert np.array_equal(prepared(X), np.full(5, 2.0))
+
+
+class Opaque(np.ndarray):
+    """An array that may have any attributes, so that what reads it is traced at each call."""
+
+
+class Sums:
+    def __init__(self, a):
+        self.a = a
+
+    def __call__(self, x):
+        return np.sum(x) * float(self.a[3])
+
+    def method(self, x):
+        return self(x)
+
+
+def partial_of(a):
+    return functools.partial(lambda a, x: np.sum(x) * float(a[3]), a)
+
+
+def with_rule(a):
+    f = fdiff.custom_jvp(Sums(a).method)
+    f.defjvp(lambda primals, tangents: (Sums(a)(*primals), np.sum(tangents[0]) * float(a[3])))
+    return f
+
+
+OPERATORS = {
+    "grad": lambda f: fdiff.grad(f),
+    "jit": lambda f: fdiff.jit(fdiff.grad(f)),
+    "nested": lambda f: fdiff.grad(lambda x: fdiff.grad(f)(x) @ x),
+    "lambda": lambda f: fdiff.jacobian(lambda x: f(x)),
+}
+
+
+@pytest.mark.filterwarnings("ignore::fdiff.errors.RetraceWarning")
+@pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.parametrize("kind", [Sums, lambda a: Sums(a).method, partial_of, with_rule])
+def test_functions_that_are_traced_at_each_call_are_freed(kind, operator, watch):
+    for number in range(2 * MOST):
+        array = watch.array(number).view(Opaque)
+        watch.references[-1] = weakref.ref(array)
+        np.testing.assert_allclose(OPERATORS[operator](kind(array))(X), number)
+    del array
+    assert watch.alive() <= MOST
+    fdiff.cache_clear()
+    assert watch.alive() == 0
