@@ -35,6 +35,7 @@ from .llvm.python_stub import call_through_python
 from .llvm.stub_binding import bind_entry_stub, stub_fault
 from .runtime.status import error_of
 from .runtime.worker_code import HEADER
+from .stopping import stoppable
 from .thread_pool import pool, threads
 
 _KEEP = 1 << 26  # bytes up to which a workspace is kept for later calls
@@ -179,7 +180,10 @@ class Executable:
         written = [KernelInput(first + k, *made, written=k) for k, made in enumerate(self._made)]
         run = call_through_python(bound, (*self._inputs, *written), (), status=True)
         begin, work = perf_counter(), partial(run, *given, *outs)
-        status = interruptible.answering(work) if self._is_long else work()
+        if has_trips(self._kernel.text):
+            status = stoppable(work, bound.ints[-1:], answering=self._is_long)
+        else:
+            status = interruptible.answering(work) if self._is_long else work()
         self._is_long = self._is_long and perf_counter() - begin > interruptible.LONG
         assert status is not None, "a kernel was given what its tape has no inputs for"
         return cast("int", status)
@@ -221,6 +225,7 @@ class Executable:
             b // int(buffer.dtype[1]) for b, buffer in zip(one, kernel.buffers, strict=True)
         ]
         rest = [self._parts, *copy_sizes] if kernel.run else []
+        rest += [0] * has_trips(kernel.text)
         ints = np.array([*values.ints, *kernel.addresses, *begins, *rest], np.int64)
         floats = np.array(values.floats, np.float64)
         size = 1 << max(begins[-1], 4096).bit_length() if begins[-1] <= _KEEP else begins[-1]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import sys
+import time
 from itertools import product
 
 import numpy as np
@@ -11,6 +14,8 @@ from tapes import tape_of
 import fdiff.kernels
 from fdiff.arraytype import F8, INT, ArrayType
 from fdiff.interpret import evaluate
+from fdiff.kernels.runtime.status import STOPPED
+from fdiff.kernels.stopping import stoppable
 from fdiff.ops.loop import LOOP
 from fdiff.tape import Builder, Tape
 from fdiff.trace import apply_many
@@ -254,6 +259,42 @@ def test_errors_in_a_body():
     for trips in (5, -1):
         with pytest.raises(IndexError, match="out of bounds"):
             kernel(np.array(trips), np.ones(5), np.zeros(4, np.int64))
+
+
+class StopError(Exception):
+    """What a signal handler raises."""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no alarms")
+def test_an_exception_of_a_signal_handler_ends_the_loops_of_a_kernel():
+    def stop(*_):
+        raise StopError
+
+    body = tape_of(lambda x, c: (0.999 * x + c,), *arrays(of(), of()))
+    kernel = fdiff.kernels.compile(tape_of_loop(body, 1, 0, 10**12, traced=True), ("C",) * 3)
+    before = signal.signal(signal.SIGALRM, stop)
+    for _ in range(2):
+        begin = time.monotonic()
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        with pytest.raises(StopError):
+            kernel(np.asarray(10**12), np.ones(()), np.ones(()))
+        assert time.monotonic() - begin < 1.0
+        while kernel._bound.ints[-1]:  # until the kernel has ended
+            assert time.monotonic() - begin < 5.0
+            time.sleep(0.001)
+    signal.signal(signal.SIGALRM, before)
+    (value,) = kernel(np.asarray(3), np.ones(()), np.ones(()))
+    assert value == ((0.999 + 1.0) * 0.999 + 1.0) * 0.999 + 1.0
+
+
+def test_what_shares_the_word_of_a_call_that_was_stopped_begins_again():
+    word = np.ones(1, np.int64)
+    statuses = [STOPPED, STOPPED, 0]
+    assert stoppable(lambda: statuses.pop(0), word, answering=False) == 0
+    for answering in (False, True):
+        with pytest.raises(ZeroDivisionError):
+            stoppable(lambda: 1 // 0, word, answering=answering)
+        assert not word[0]
 
 
 def test_angles_that_only_libm_takes():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
 from ..ir.control_items import ControlBody
 from ..ir.index_expressions import Dims, size
@@ -30,7 +31,7 @@ class BodyText:
         self.body, self.symbols, self.given = body, symbols, given
         memory = body.lowered.memory
         truths = frozenset(name for name, dtype in memory.items() if dtype == "b1")
-        inside = SymbolTable(symbols.routines, symbols.first, truths)
+        inside = replace(symbols, truths=truths)
         lines = (line for item in body.lowered.items for line in emit(item, inside))
         inputs = {f"x{k}" for k in range(len(body.inputs))}
         self.lines = self._renamed("\n".join(lines), {*memory, *inputs})

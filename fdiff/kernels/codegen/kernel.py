@@ -29,15 +29,18 @@ def emit(
     """``kernel(inputs, constants, outputs, strides, ints, floats, buffers)``: a status.
 
     The integer table holds sizes and integers of the graph, then the addresses of routines and the
-    table of BLAS, then the beginnings of the buffers in the workspace. A kernel that is `timed` has
-    one input more, of zeros: it writes the processor's clock before each item and at the end there.
-    It is not outlined.
+    table of BLAS, then the beginnings of the buffers in the workspace, and last, if it has loops
+    over trips, whether these are to end. A kernel that is `timed` has one input more, of zeros: it
+    writes the processor's clock before each item and at the end there. It is not outlined.
     """
     names = tuple(dict.fromkeys(call.routine for call in program.calls))
-    symbols = SymbolTable(names, graph.sizes + graph.ints, _truths(program, graph))
-    if isinstance(program, ParallelProgram):
-        return _emit_parallel(program, graph, symbols, timed=timed)
     where, buffers = allocate(program)
+    first, parallel = graph.sizes + graph.ints, isinstance(program, ParallelProgram)
+    begin = first + len(names) + (BLAS_TABLES if parallel else 1) * bool(names)
+    stop = begin + (2 * len(buffers) + 2 if parallel else len(buffers) + 1)
+    symbols = SymbolTable(names, first, _truths(program, graph), stop)
+    if isinstance(program, ParallelProgram):
+        return _emit_parallel(program, graph, symbols, begin, timed=timed)
     regions: list[Region] = []
     for k, item in enumerate(program.items):
         regions += [Region((time_stamp(k),))] * timed
@@ -53,7 +56,6 @@ def emit(
         functions, body = outline(regions, tail, memory)
     known = set(_WORD.findall("\n".join(body))) if functions else memory.keys()
     body = [*(f"{t} = {r}" for t, r in memory.items() if t in known), *body, *tail]
-    begin = symbols.first + len(names) + bool(names)
     body = [*symbols.legend(), *_flag(lines), *body]
     kernel = _kernel(graph, body, _buffer_parameters(buffers, begin), timed=timed)
     return KernelSource("\n".join([*functions, *kernel]) + "\n", names, buffers)
@@ -70,7 +72,7 @@ def first_time_stamp(k: int) -> str:
 
 
 def _emit_parallel(
-    program: ParallelProgram, graph: KernelGraph, symbols: SymbolTable, *, timed: bool
+    program: ParallelProgram, graph: KernelGraph, symbols: SymbolTable, begin: int, *, timed: bool
 ) -> KernelSource:
     """The kernel that several threads run."""
     where, buffers = allocate(program)
@@ -83,7 +85,6 @@ def _emit_parallel(
     tail = [f"{out.name}[0] = {out.scalar}" for out in program.outputs if out.scalar]
     tail = ["if thread == 0:", *indented(tail)] if tail else []
     memory = [text.memory(t) for t in program.temporaries]
-    begin = symbols.first + len(symbols.routines) + BLAS_TABLES * bool(symbols.routines)
     prologue = worker_prologue(buffers, begin + len(buffers) + 1)
     lines = [*symbols.legend(), *prologue, *_flag(body), *memory, *body, *tail, _return(body)]
     parameters = [*_buffer_parameters(buffers, begin), 'worker: "i8* worker"']

@@ -13,9 +13,12 @@ from ..ir.control_items import ControlItem, SequentialLoop, Switch
 from ..ir.index_expressions import size, times
 from ..ir.loops import NUMPY
 from ..kernel_source import FOREVER, TRIP, indented
-from ..runtime.status import NOT_CONVERGED, OUT_OF_BOUNDS
+from ..runtime.status import NOT_CONVERGED, OUT_OF_BOUNDS, STOPPED
 from .body_text import BodyText, Emit
 from .symbol_table import SymbolTable
+
+_LOOK = (1 << 16) - 1  # trips of a microsecond or less, after which a loop looks whether to stop
+_LONG = ("for ", "while ", "status")  # how lines begin that may take longer
 
 
 def emit_control(item: ControlItem, symbols: SymbolTable, emit: Emit) -> list[str]:
@@ -24,7 +27,7 @@ def emit_control(item: ControlItem, symbols: SymbolTable, emit: Emit) -> list[st
         return [f"# {item.comment}", *_switch(item, symbols, emit)]
     assert isinstance(item, SequentialLoop)
     text = _LoopText(item, symbols, emit)
-    body = [*text.begin_of_trip(), *text.body.lines, *text.end_of_trip()]
+    body = [*text.look(), *text.begin_of_trip(), *text.body.lines, *text.end_of_trip()]
     loop = text.conditional(body, emit) if item.condition else text.counted(body)
     return [f"# {item.comment}", *text.trips(), *text.stack(), *text.begin(), *loop, *text.end()]
 
@@ -130,6 +133,15 @@ class _LoopText:
             yield f"{loop.results[-1]}[0] = {self.own(TRIP)}"
 
     # --- a trip -----------------------------------------------------------------------------
+
+    def look(self) -> list[str]:
+        """Ends the loop where it is to stop: asked now and then, or in each trip of those that may
+        take long.
+        """
+        long = any(line.lstrip().startswith(_LONG) for line in self.body.lines)
+        stops = f"rt.atomic_load(ints, {self.symbols.stop}) != 0"
+        test = stops if long else f"{self.own(TRIP)} & {_LOOK} == {_LOOK} and {stops}"
+        return [f"if {test}:", *indented([f"return {STOPPED}"])]
 
     def begin_of_trip(self) -> Iterator[str]:
         """Its number, its rows, and where its outs go."""

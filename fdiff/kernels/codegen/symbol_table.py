@@ -14,12 +14,14 @@ class SymbolTable:
     """What the names in a kernel's text refer to.
 
     `routines` are the matrix routines; their addresses lie in the integer table, from entry `first`
-    on. `truths` is the memory that holds truth values: bytes, of which each is 0 or 1.
+    on. `truths` is the memory that holds truth values: bytes, of which each is 0 or 1. Entry `stop`
+    is not 0 where loops over trips are to end.
     """
 
     routines: tuple[str, ...]
     first: int
     truths: frozenset[str]
+    stop: int
 
     def entry(self, name: str, at: str) -> str:
         """The value of an entry of memory."""

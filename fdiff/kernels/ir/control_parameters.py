@@ -41,7 +41,7 @@ def slots_read(tape: Tape, node: Node) -> Sequence[int]:
     trips = nodes[0].value
     whole = trips is not None and int(trips) == loop["length"]
     first = len(nodes) - cast("int", loop["rows"])
-    return [k for k in range(whole, len(nodes)) if k < first or not _counts(nodes[k])]
+    return [k for k in range(whole, len(nodes)) if k < first or not _counts(tape, nodes[k])]
 
 
 def control_parameters(draft: Draft, node: Node) -> Data:
@@ -63,10 +63,14 @@ def control_parameters(draft: Draft, node: Node) -> Data:
     )
 
 
-def _counts(rows: Node) -> bool:
+def _counts(tape: Tape, rows: Node) -> bool:
     """Whether each row is its own number."""
-    value = rows.value
-    if rows.primitive.kind is Kind.IOTA:
+    value, kind = rows.value, rows.primitive.kind
+    if kind is Kind.ADD:
+        a, b = (tape.nodes[i] for i in rows.args)
+        zero = b.value is not None and not b.value.any() and rows.type == a.type
+        return zero and _counts(tape, a)
+    if kind is Kind.IOTA:
         return rows.type == ArrayType((rows.type.size,), INT)
     return (
         value is not None

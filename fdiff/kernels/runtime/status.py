@@ -12,7 +12,8 @@ ZERO_AT = 16  # plus k: the diagonal of a triangular matrix is zero at position 
 # ones: that is the flag itself, widened. Any other number LLVM selects by the flag, and its pass
 # "jump threading" then freezes the flag within the loop, which is no longer vectorised for that.
 OUT_OF_RANGE = -1
-NOT_CONVERGED = -2  # minus the number of trips that a loop may have
+STOPPED = 5  # an exception has ended the wait for a kernel whose loops went on
+NOT_CONVERGED = -4  # minus the number of trips that a loop may have
 
 # Those that routines return, by the words for them in their texts.
 ROUTINE_STATUS = {"SINGULAR": SINGULAR, "INDEFINITE": INDEFINITE, "ZERO_AT": ZERO_AT}

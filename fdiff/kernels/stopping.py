@@ -1,0 +1,48 @@
+"""Calls of kernels with loops over trips, which end soon after an exception has ended the wait.
+
+They look now and then at a word of their table, which all calls of a kernel share: a call of
+another thread that ends with it begins again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import sleep
+
+import fdiff.intact_numpy as np
+
+from ..process import interruptible
+from .runtime.status import STOPPED
+
+_WHILE = 1e-3  # seconds, until a call looks again whether what it shares the word with has ended
+
+
+def stoppable(work: Callable[[], object], word: np.ndarray, *, answering: bool) -> object:
+    """The status that `work` gives; if `answering`, an exception of a signal handler ends it.
+
+    `word` is not 0 while loops are to end.
+    """
+    steps: set[str] = set()  # what has happened: begun, left, over
+
+    def begun_again() -> object:
+        steps.add("begun")
+        try:
+            status: object = STOPPED
+            while status == STOPPED and "left" not in steps:
+                status = work()
+                if status == STOPPED and "left" not in steps:
+                    sleep(_WHILE)
+            return status
+        finally:
+            steps.add("over")
+            if "left" in steps:
+                word[0] = 0
+
+    try:
+        return interruptible.answering(begun_again) if answering else begun_again()
+    except BaseException:
+        steps.add("left")
+        word[0] = "begun" in steps
+        if "over" in steps:
+            word[0] = 0
+        raise
