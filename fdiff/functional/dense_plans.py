@@ -33,6 +33,7 @@ from ..dispatch.plans import (
 )
 from ..dispatch.program import deriving
 from ..dispatch.variant import Variant
+from ..process.collector import collector_paused
 from ..process.forking import no_fork
 from ..process.progress import Stage
 from ..tape import Builder, Tape
@@ -151,14 +152,14 @@ class JacobianPlan(OperatorPlan):
             self.spent += perf_counter() - begin
             return self.finish(found)
         if self.whole is None:
-            with deriving(self.variant.call):
+            with collector_paused(), deriving(self.variant.call):
                 self.whole = self.variant.step(self.dense())
         return self.finish(run(self.whole, arrays))
 
     @cached_property
     def together(self) -> PlanStep:
         """All seeds at once, like chunks without a check of the guards."""
-        with deriving(self.variant.call):
+        with collector_paused(), deriving(self.variant.call):
             return PlanStep(self.dense(), device=self.variant.device)
 
     def at_once(self, arrays: Arrays, *, asked: bool) -> PlanStep | None:
@@ -187,7 +188,7 @@ class JacobianPlan(OperatorPlan):
             budget=BUDGET,
         )
         make = late("structured_steps", "dense_steps")
-        with deriving(self.variant.call):
+        with collector_paused(), deriving(self.variant.call):
             return make(self.variant, self.function, asked, gradient_tape)
 
     def structure_of_terms(self, arrays: Arrays) -> SparseTape | None:
@@ -215,10 +216,7 @@ class JacobianPlan(OperatorPlan):
             return [(step.tape, 1)] if (step := _made(self.whole)) is not None else []
         found: list[tuple[Tape, int]] = []
         for block, chunk in zip(self.blocks, self.chunks, strict=True):
-            times, rest = divmod(block.count, chunk)
-            device = self.variant.device
-            found.append((block.step(chunk, device).tape, times))
-            found += [(block.step(rest, device).tape, 1)] if rest else []
+            found.append((block.step(chunk, self.variant.device).tape, -(-block.count // chunk)))
         return found
 
     def dense(self) -> Tape:
@@ -230,22 +228,22 @@ class JacobianPlan(OperatorPlan):
         return derive(self.pipeline, whole, wrt=wrt, types=self.types)
 
     def in_chunks(self, arrays: Arrays, run: Run = execute) -> list[np.ndarray]:
-        """Every block, `chunk` rows or columns at a time."""
+        """Every block, `chunk` rows or columns at a time, by one tape: the last may overlap."""
         found = zeros_beside(arrays, self.types)
         columns, count = self.mode == "forward", sum(block.count for block in self.blocks)
         running = Stage("running", self.variant.call, total=count, category="")
         with running:
             for block, chunk in zip(self.blocks, self.chunks, strict=True):
-                for lo in range(0, block.count, chunk):
-                    size = min(chunk, block.count - lo)
-                    if (step := block.steps.get(size)) is None:
-                        with deriving(self.variant.call):
-                            step = block.step(size, self.variant.device)
+                for begin in range(0, block.count, chunk):
+                    lo = min(begin, block.count - chunk)
+                    if (step := block.steps.get(chunk)) is None:
+                        with collector_paused(), deriving(self.variant.call):
+                            step = block.step(chunk, self.variant.device)
                     parts = run(step, [*arrays, np.int64(lo)])
                     for (o, i), part in zip(block.targets, parts, strict=True):
                         whole = found[o * len(self.ins) + i]
                         put_part(whole, cast("np.ndarray", part), lo, block.count, columns=columns)
-                    running.advance(size)
+                    running.advance(min(chunk, block.count - begin))
         return found
 
 
@@ -274,7 +272,7 @@ class HessianPlan(JacobianPlan):
         """What makes blocks on a device exactly symmetric there."""
         builder = Builder()
         blocks = builder.finish([builder.input(t) for t in self.types])
-        with deriving(self.variant.call):
+        with collector_paused(), deriving(self.variant.call):
             return PlanStep(symmetric(blocks, self.ins), device=self.variant.device)
 
 

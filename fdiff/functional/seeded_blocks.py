@@ -12,7 +12,7 @@ from ..device_arrays import CPU
 from ..dispatch.plans import PlanStep
 from ..tape import Tape
 from ..transforms.dependence import reached
-from ..transforms.pipeline import COLUMNS, COTANGENTS, ROWS, TANGENTS, Pipeline, derive
+from ..transforms.pipeline import COLUMNS, FORWARD, REVERSE, ROWS, Pipeline, derive
 
 
 def seed_bytes(derived: Tape, inputs: slice = slice(-1, None)) -> int:
@@ -29,8 +29,9 @@ class SeededBlock:
     """Part of a Jacobian that one seeded derivative gives: `count` columns or rows.
 
     The outputs of its tape, which `pipeline` derives for a `request`, are the blocks
-    ``(output, input)`` of the Jacobian in `targets`. Another seed takes `per_seed` bytes. `steps`
-    are those made so far, by the number of seeds.
+    ``(output, input)`` of the Jacobian in `targets`. `linear` is the tape of one seed, which is
+    kept until that of all is made: terms and both kinds of columns begin with it. `steps` are those
+    made so far, by the number of seeds.
     """
 
     def __init__(
@@ -38,24 +39,30 @@ class SeededBlock:
         tape: Tape,
         pipeline: Pipeline,
         count: int,
-        per_seed: int,
+        linear: Tape,
         targets: Sequence[tuple[int, int]],
         **request: Sequence[int],
     ) -> None:
         self.count = count
-        self.per_seed = per_seed
+        self.linear: Tape | None = linear
+        self.per_seed = seed_bytes(linear)
         self.targets = targets
         self.steps: dict[int, PlanStep] = {}
         self._derive = partial(derive, pipeline, tape, **request)
 
     def whole(self) -> Tape:
         """The tape of all seeds at once."""
-        return self._derive(size=self.count)
+        whole = self._derive(size=self.count)
+        self.linear = None
+        return whole
 
     def chunk(self, chunk_size: int | None, budget: int) -> int:
-        """How many seeds run at a time: `chunk_size`, or as many as the budget allows."""
-        wanted = budget // self.per_seed if chunk_size is None else chunk_size
-        return max(1, min(self.count, wanted))
+        """How many seeds run at a time: `chunk_size`, or what the budget allows, in equal parts."""
+        if chunk_size is not None:
+            return max(1, min(self.count, chunk_size))
+        most = max(1, budget // self.per_seed)
+        parts = max(1, -(-self.count // most))
+        return max(1, -(-self.count // parts))
 
     def step(self, size: int, device: str = CPU) -> PlanStep:
         """The step that takes the arguments and the number of the first of `size` seeds."""
@@ -72,7 +79,7 @@ def column_blocks(tape: Tape, wrt: Sequence[int]) -> list[SeededBlock]:
             tape,
             COLUMNS,
             tape.input_types[k].size,
-            seed_bytes(derive(TANGENTS, tape, wrt=(k,))),
+            derive(FORWARD, tape, wrt=(k,), of=keep),
             [(o, i) for o in keep],
             wrt=(k,),
             of=keep,
@@ -89,7 +96,7 @@ def row_blocks(tape: Tape, wrt: Sequence[int]) -> list[SeededBlock]:
             tape,
             ROWS,
             type_.size,
-            seed_bytes(derive(COTANGENTS, tape, wrt=wrt, of=(o,))),
+            derive(REVERSE, tape, wrt=wrt, of=(o,)),
             [(o, i) for i in range(len(wrt))],
             wrt=wrt,
             of=(o,),

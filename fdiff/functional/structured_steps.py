@@ -16,6 +16,7 @@ from ..dispatch.plans import Arrays, PlanStep
 from ..dispatch.program import deriving
 from ..dispatch.tiered_execution import runner
 from ..dispatch.variant import Variant
+from ..process.collector import collector_paused
 from ..tape import Tape
 from ..trace import Trace, TracedArray, constant_value, derived_lines, guarded_value, splice
 from ..transforms.terms.declared_patterns import with_declared_calls
@@ -58,7 +59,7 @@ class Structures:
                 return structure
         moving = set(self.asked.wrt)
         readers = [None if k in moving else _reader(a) for k, a in enumerate(arrays)]
-        with deriving(call):
+        with collector_paused(), deriving(call):
             structure = self._derived(readers)
         if structure is not None and structure.lasting:
             self.kept = [structure, *self.kept][:STRUCTURES]
@@ -162,7 +163,7 @@ class StructuredSteps:
                     self._steps = [pair, *[other for other in steps if other is not pair]]
                 return pair[1]
         variant = self.variant
-        with deriving(variant.call):
+        with collector_paused(), deriving(variant.call):
             check = variant.check
             if self._compares_pins(structure):
                 check = pins_hold(structure, variant.tape.input_types, check)

@@ -137,11 +137,13 @@ def splice(tape: Tape, inputs: Sequence[TracedArray], trace: Recorder) -> list[T
 def splice_all(tape: Tape, inputs: Sequence[TracedArray], trace: Recorder) -> dict[int, int]:
     """Enter `tape` in `trace`; for each node of the tape, its id there."""
     ids: dict[int, int] = {i: trace.own(x) for i, x in zip(tape.inputs, inputs, strict=True)}
-    for i, node in enumerate(tape.nodes):
-        if node.primitive is INPUT:
+    same = all(x.type == t for x, t in zip(inputs, tape.input_types, strict=True))
+    add, lines, here = trace.builder.add, tape.lines, trace.where()
+    for i, (primitive, args, params, types) in enumerate(tape.nodes):
+        if primitive is INPUT:
             continue
-        line = tape.lines.get(i, (None,))[0] or trace.where()
-        ids[i] = trace.builder.add(
-            node.primitive, tuple(ids[a] for a in node.args), node.params, line
+        line = lines[i][0] if i in lines else here
+        ids[i] = add(
+            primitive, tuple([ids[a] for a in args]), params, line, types if same else None
         )
     return ids

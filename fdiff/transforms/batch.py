@@ -28,12 +28,28 @@ def batch(
     broadcast if need be, unless ``spread`` says otherwise for it. The tape is simplified.
     """
     with SimplifyingTrace("vmap") as trace, Stage(made=trace.builder.nodes):
-        sweep = _BatchSweep(tape, trace, mapped, size)
-        sweep.run()
-        wide = spread or [True] * len(tape.outputs)
-        return trace.builder.finish(
-            [sweep.result(o, wide=w) for o, w in zip(tape.outputs, wide, strict=True)]
-        )
+        types = [
+            ArrayType((size, *t.shape), t.dtype) if on else t
+            for t, on in zip(tape.input_types, mapped, strict=True)
+        ]
+        inputs = [trace.builder.input(t) for t in types]
+        return trace.builder.finish(batched(tape, trace, inputs, mapped, size, spread=spread))
+
+
+def batched(
+    tape: Tape,
+    trace: SimplifyingTrace,
+    inputs: Sequence[int],
+    mapped: Sequence[bool],
+    size: int,
+    *,
+    spread: Sequence[bool] | None = None,
+) -> list[int]:
+    """The outputs of a program mapped over a new leading axis, in the trace of its inputs."""
+    sweep = _BatchSweep(tape, trace, inputs, mapped, size)
+    sweep.run()
+    wide = spread or [True] * len(tape.outputs)
+    return [sweep.result(o, wide=w) for o, w in zip(tape.outputs, wide, strict=True)]
 
 
 def widened(
@@ -58,18 +74,20 @@ class _BatchSweep:
     """The nodes of a tape as ids of nodes in a trace, and which of them carry the new axis."""
 
     def __init__(
-        self, tape: Tape, trace: SimplifyingTrace, mapped: Sequence[bool], size: int
+        self,
+        tape: Tape,
+        trace: SimplifyingTrace,
+        inputs: Sequence[int],
+        mapped: Sequence[bool],
+        size: int,
     ) -> None:
         self.tape, self.trace, self.size = tape, trace, size
         self.builder = trace.builder
         self.values = [-1] * len(tape.nodes)
         self.carries = bytearray(len(tape.nodes))
         self.parts: dict[int, list[int]] = {}
-        for i, on in zip(tape.inputs, mapped, strict=True):
-            type_ = tape.nodes[i].type
-            wide = ArrayType((size, *type_.shape), type_.dtype)
-            self.values[i] = self.builder.input(wide if on else type_)
-            self.carries[i] = on
+        for i, value, on in zip(tape.inputs, inputs, mapped, strict=True):
+            self.values[i], self.carries[i] = value, on
 
     def run(self) -> None:
         """Enter each node, or what its rule puts in its place."""

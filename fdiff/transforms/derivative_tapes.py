@@ -11,10 +11,12 @@ import fdiff.intact_numpy as np
 from ..arraytype import INT, ArrayType, Shape, real_dtype
 from ..ops.elementwise import pair
 from ..ops.gather_scatter import iota
+from ..process.progress import Stage
 from ..tape import Tape, prune
 from ..trace import Trace, TracedArray, apply, splice
+from .batch import batched
 from .reverse import vjp
-from .simplify import simplify
+from .simplify import SimplifyingTrace, simplify
 
 
 def choose(tape: Tape, outputs: Sequence[int]) -> Tape:
@@ -84,11 +86,11 @@ def real_tangents(pushed: Tape, tape: Tape, k: int) -> Tape:
     """Tape of ``(*inputs, seed) -> columns`` with a real seed, of the tangents for input `k`.
 
     For a complex input, a real output gives ``df/dRe + i df/dIm``, a complex one its complex
-    derivative.
+    derivative. It is as simple as the tape of tangents.
     """
     if not _complex(tape.input_types[k]):
         return pushed
-    with Trace("jacobian", lines=False) as trace:
+    with SimplifyingTrace("jacobian") as trace:
         inputs, seed, zero = _seeded(tape, tape.input_types[k], trace)
         along = splice(pushed, [*inputs, apply(pair, seed, zero)], trace)
         across = splice(pushed, [*inputs, apply(pair, zero, seed)], trace)
@@ -104,7 +106,7 @@ def real_cotangents(pulled: Tape, tape: Tape, wrt: Sequence[int], o: int) -> Tap
     source = tape.output_types[o]
     if not any(map(_complex, (source, *(tape.input_types[k] for k in wrt)))):
         return pulled
-    with Trace("jacobian", lines=False) as trace:
+    with SimplifyingTrace("jacobian") as trace:
         inputs, seed, zero = _seeded(tape, source, trace)
         if not _complex(source):
             rows = [np.conjugate(row) for row in splice(pulled, [*inputs, seed], trace)]
@@ -135,28 +137,28 @@ def seeds_behind(x: TracedArray, shape: Shape) -> object:
     return np.reshape(np.moveaxis(x, 0, -1), shape)  # type: ignore[call-overload] - stubs know no traced arrays
 
 
-def seeds_last(mapped: Tape, tape: Tape, k: int, size: int, *, chunked: bool) -> Tape:
-    """Columns of the Jacobian with respect to input `k`: tangents `mapped` over unit seeds.
+def seeds_last(linear: Tape, tape: Tape, k: int, size: int, *, chunked: bool) -> Tape:
+    """Columns of the Jacobian with respect to input `k`: a tape of tangents, over unit seeds.
 
-    There is one output for each output of `mapped`. A block has the shape of the output, then of
+    There is one output for each output of `linear`. A block has the shape of the output, then of
     the input; chunked, it has `size` columns that begin at a further int64 input.
     """
     source = tape.input_types[k]
     last = (size,) if chunked else source.shape
     block = lambda x: seeds_behind(x, (*x.shape[1:], *last))  # noqa: E731 - one line
-    return _over_unit_seeds(mapped, tape, source, size, block, chunked=chunked)
+    return _over_unit_seeds(linear, tape, source, size, block, chunked=chunked)
 
 
-def seeds_first(mapped: Tape, tape: Tape, o: int, size: int, *, chunked: bool) -> Tape:
-    """Rows of the Jacobian of output `o`: cotangents `mapped` over unit seeds. See `seeds_last`."""
+def seeds_first(linear: Tape, tape: Tape, o: int, size: int, *, chunked: bool) -> Tape:
+    """Rows of the Jacobian of output `o`: cotangents over unit seeds. See `seeds_last`."""
     source = tape.output_types[o]
     first = (size,) if chunked else source.shape
     block = lambda x: np.reshape(x, (*first, *x.shape[1:]))  # noqa: E731 - one line
-    return _over_unit_seeds(mapped, tape, source, size, block, chunked=chunked)
+    return _over_unit_seeds(linear, tape, source, size, block, chunked=chunked)
 
 
 def _over_unit_seeds(
-    mapped: Tape,
+    linear: Tape,
     tape: Tape,
     source: ArrayType,
     size: int,
@@ -164,13 +166,16 @@ def _over_unit_seeds(
     *,
     chunked: bool,
 ) -> Tape:
-    """A batched tape fed with unit seeds shaped like `source`, its outputs made blocks."""
-    with Trace("jacobian", lines=False) as trace:
-        inputs = [trace.input(t) for t in tape.input_types]
+    """A tape batched over unit seeds shaped like `source`, its outputs made blocks; simplified."""
+    with SimplifyingTrace("jacobian") as trace, Stage(made=trace.builder.nodes):
+        inputs = [trace.input(t).node for t in tape.input_types]
         first: TracedArray | int = trace.input(ArrayType((), INT)) if chunked else 0
         seeds = unit_seeds(ArrayType(source.shape, real_dtype(source.dtype)), first, size)
-        outs = splice(mapped, [*inputs, seeds], trace)  # type: ignore[list-item] - seeds are a traced array, an object to the stubs
-        return trace.builder.finish([trace.lift(block(x)) for x in outs])
+        inputs.append(trace.lift(seeds))
+        on = [*(False for _ in tape.inputs), True]
+        outs = batched(linear, trace, inputs, on, size)
+        blocks = [block(TracedArray(trace, x, trace.builder.type(x))) for x in outs]
+        return trace.builder.finish([trace.lift(x) for x in blocks])
 
 
 def assembled(
@@ -178,11 +183,17 @@ def assembled(
 ) -> Tape:
     """One tape of all blocks of a Jacobian, with the inputs of `tape` and outputs of these types.
 
-    Output `k` of the `blocks`, counted through, belongs to ``places[k]``; the others are zero.
+    Output `k` of the `blocks`, counted through, belongs to ``places[k]``; the others are zero. It
+    is as simple as its blocks.
     """
-    with Trace("jacobian", lines=False) as trace:
-        inputs = [trace.input(t) for t in tape.input_types]
-        outs = [out.id for block in blocks for out in splice(block, inputs, trace)]
+    if len(blocks) == 1 and [*places] == [*range(len(types))]:
+        return blocks[0]
+    with SimplifyingTrace("jacobian") as trace:
+        inputs = [trace.input(t).node for t in tape.input_types]
+        replay = trace.builder.replay
+        outs = [
+            ids[o] for block in blocks for ids in [replay(block, inputs)] for o in block.outputs
+        ]
         found = dict(zip(places, outs, strict=True))
         outputs = [
             found[k] if k in found else trace.lift(np.zeros(t.shape, t.dtype))
@@ -217,9 +228,9 @@ def symmetric(tape: Tape, types: Sequence[ArrayType]) -> Tape:
     the transposes of the blocks above.
     """
     n = len(types)
-    with Trace("hessian", lines=False) as trace:
-        inputs = [trace.input(t) for t in tape.input_types]
-        outs = splice(tape, inputs, trace)
+    with SimplifyingTrace("hessian") as trace:
+        trace.builder.adopt(tape)
+        outs = [TracedArray(trace, o, tape.nodes[o].type) for o in tape.outputs]
         hessians = [outs[k : k + n * n] for k in range(0, len(outs), n * n)]
         final = [
             _symmetric_block(blocks, types, i, j)

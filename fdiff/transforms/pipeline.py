@@ -19,12 +19,15 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from ..arraytype import ArrayType
+from ..bounded_cache import WeakValues
 from ..errors import TapeError
 from ..ops.eigenvalues import eigh
+from ..ops.kink_marks import kink_search
 from ..process.environment import TAPES, dumped
 from ..process.forking import no_fork
 from ..process.observation import TRANSFORM, span
 from ..tape import Tape
+from ..trace import derived_lines
 from . import loop_rules  # noqa: F401 - enters the rules of loops
 from .batch import batch
 from .custom_calls import checkpoints_inlined
@@ -127,6 +130,23 @@ def first_of(name: str, *ways: tuple[str, Pipeline]) -> Transform:
     return Transform(name, run, "", " or ".join(way for way, _ in ways))
 
 
+def shared(name: str, pipeline: Pipeline, leaves: str) -> Transform:
+    """The step that takes a pipeline, once for all that ask for the same while its tape lives."""
+    tapes: WeakValues[object, Tape] = WeakValues()
+
+    def run(tape: Tape, request: Request) -> Tape:
+        key = (tape, *request.wrt, None, *request.outputs)
+        marked = derived_lines.wanted.on or kink_search.on
+        if marked or (found := tapes.get(key)) is None:
+            found = attempt(pipeline, tape, request)
+            assert found is not None
+            if not marked:
+                tapes[key] = found
+        return found
+
+    return Transform(name, run, "", leaves)
+
+
 def _late(module: str, name: str) -> Callable[..., Any]:
     """What a step does, imported where one is first taken: gradients need none of these."""
 
@@ -200,12 +220,13 @@ BATCH_SEEDS = Transform(
     "the seed is the last input", "`size` seeds at once; what depends on none is computed once")
 UNIT_TANGENTS = Transform(
     "unit tangents",
-    lambda t, r: seeds_last(t, r.function, r.input, r.size, chunked=r.chunked), "batch seeds",
-    "seeds are rows of the identity; outputs are columns of the Jacobian")
+    lambda t, r: seeds_last(t, r.function, r.input, r.size, chunked=r.chunked), "tangents of one",
+    "seeds are rows of the identity, `size` at once; outputs are columns of the Jacobian")
 UNIT_COTANGENTS = Transform(
     "unit cotangents",
-    lambda t, r: seeds_first(t, r.function, r.outputs[0], r.size, chunked=r.chunked), "batch seeds",
-    "seeds are rows of the identity; outputs are rows of the Jacobian")
+    lambda t, r: seeds_first(t, r.function, r.outputs[0], r.size, chunked=r.chunked),
+    "cotangents of one",
+    "seeds are rows of the identity, `size` at once; outputs are rows of the Jacobian")
 
 INLINE = Transform(
     "inline checkpoints", lambda t, r: checkpoints_inlined(t), "",
@@ -261,13 +282,23 @@ HVP = (GRADIENT_OF_ONE, PUSH_FORWARD, KEEP, SIMPLIFY)  # hvp, vhp: forward over 
 
 TANGENTS = (PUSH_FORWARD, KEEP_TANGENTS)
 COTANGENTS = (PULL_OUTPUT, KEEP_COTANGENTS)
-TANGENT_SWEEPS = (*TANGENTS, REAL_TANGENTS, SIMPLIFY, BATCH_SEEDS)
-COTANGENT_SWEEPS = (*COTANGENTS, REAL_COTANGENTS, SIMPLIFY, BATCH_SEEDS)
+TANGENTS_OF_ONE = shared(
+    "tangents of one",
+    (*TANGENTS, REAL_TANGENTS),
+    "the last input is a real tangent of one input; outputs are the tangents of the outputs `of`",
+)
+COTANGENTS_OF_ONE = shared(
+    "cotangents of one",
+    (*COTANGENTS, REAL_COTANGENTS),
+    "the last input is a real cotangent of one output; outputs are the cotangents of `wrt`",
+)
+FORWARD, REVERSE = (TANGENTS_OF_ONE,), (COTANGENTS_OF_ONE,)  # terms and sweeps begin with these
+TANGENT_SWEEPS = (TANGENTS_OF_ONE, BATCH_SEEDS)  # hessian_diagonal
 
 # jacobian: terms, where they pay (`terms/dense_tapes.py`). If not: COLUMNS for each input, or ROWS
 # for each output, which are put together (`derivative_tapes.assembled`), and JACOBIAN.
-DENSE_COLUMNS = (*TANGENT_SWEEPS, UNIT_TANGENTS, SIMPLIFY)
-REACHED_COLUMNS = (INLINE, SLICED, SELECT_ROWS, *TANGENTS, SIMPLIFY, REACHED, SIMPLIFY)
+DENSE_COLUMNS = (TANGENTS_OF_ONE, UNIT_TANGENTS)
+REACHED_COLUMNS = (INLINE, SLICED, SELECT_ROWS, TANGENTS_OF_ONE, REACHED, SIMPLIFY)
 COLUMNS = (
     first_of(
         "columns",
@@ -276,8 +307,8 @@ COLUMNS = (
         ("all columns", DENSE_COLUMNS),
     ),
 )
-ROWS = (*COTANGENT_SWEEPS, UNIT_COTANGENTS, SIMPLIFY)
-JACOBIAN = (SIMPLIFY, CONVERT)
+ROWS = (COTANGENTS_OF_ONE, UNIT_COTANGENTS)
+JACOBIAN = (CONVERT,)
 
 # hessian: the Jacobian of the tape that GRADIENT gives, made symmetric.
-HESSIAN = (SIMPLIFY, SYMMETRISE, SIMPLIFY, CONVERT)
+HESSIAN = (SYMMETRISE, CONVERT)

@@ -8,7 +8,7 @@ the records of the ops (`ops/rewrites/`) do the rest.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -158,14 +158,20 @@ class Simplifier(Builder):
                 lines[node_id] = with_line(there, line)
             ids.append(node_id)
 
-    def replay(self, tape: Tape) -> list[int]:
-        """Enter the nodes of a tape, the inputs first; their ids."""
+    def adopt(self, tape: Tape) -> None:
+        """Begin with the nodes of a tape that is simple, under their own ids."""
+        self.nodes, self.inputs, self.lines = [*tape.nodes], [*tape.inputs], {**tape.lines}
+        self._ids = {node[:3]: i for i, node in enumerate(tape.nodes)}
+        self._note(0)
+
+    def replay(self, tape: Tape, inputs: Sequence[int] | None = None) -> list[int]:
+        """Enter the nodes of a tape, and its inputs where none are given; their ids."""
         known, nodes, lines, told = self._ids, self.nodes, self.lines, tape.lines
         notable, constants = self.notable.keys(), self.constants
         ids = [-1] * len(tape.nodes)
         renumbered = ids.__getitem__
-        for i in tape.inputs:
-            ids[i] = self.input(tape.nodes[i].type)
+        for i, own in zip(tape.inputs, inputs or map(self.input, tape.input_types), strict=True):
+            ids[i] = own
         for i, node in enumerate(tape.nodes):
             primitive, args, params, types = node
             if primitive is INPUT:

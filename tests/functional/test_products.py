@@ -317,7 +317,7 @@ def test_what_the_user_chose_is_done(budget, monkeypatch):
     budget(2**28)
     call = fdiff.hessian(lambda w: algebra.log1p_of_exp(w, x, y), chunk_size=3)
     call(drawn(8))
-    assert set(plan_of(call).blocks[0].steps) == {3, 2}
+    assert set(plan_of(call).blocks[0].steps) == {3}  # the last two chunks overlap
 
 
 def test_chunks_pay_for_the_kernel(budget, monkeypatch):

@@ -24,16 +24,9 @@ def fingers(x):
     return np.concatenate([np.cumsum(np.sin(part)) for part in (x[:2], x[2:4], x[4:])])
 
 
-DENSE = ["push forward", "keep tangents", "real tangents", "simplify", "batch seeds"]
-ROWS = ["pull back one output", "keep cotangents", "real cotangents", "simplify", "batch seeds"]
-REACH = [
-    "read in slices",
-    "select rows",
-    "push forward",
-    "keep tangents",
-    "simplify",
-    "columns by reach",
-]
+TANGENTS = ["push forward", "keep tangents", "real tangents", "tangents of one"]
+COTANGENTS = ["pull back one output", "keep cotangents", "real cotangents", "cotangents of one"]
+REACH = ["read in slices", "select rows", "tangents of one", "columns by reach"]
 CALLS = {
     "grad": (lambda: fdiff.grad(scalar)(X), ["pull back 1", "keep"]),
     "vjp": (lambda: fdiff.vjp(scalar, X), ["pull back", "simplify"]),
@@ -44,29 +37,33 @@ CALLS = {
     ),
     "jacobian": (
         lambda: fdiff.jacobian(vector, X, mode="forward", chunk_size=100),
-        [*DENSE, "unit tangents", "simplify", "columns", "simplify", "convert types"],
+        [*TANGENTS, "unit tangents", "columns", "convert types"],
     ),
     "jacrev": (
         lambda: fdiff.jacobian(vector, X, mode="reverse", chunk_size=100),
-        [*ROWS, "unit cotangents", "simplify", "simplify", "convert types"],
+        [*COTANGENTS, "unit cotangents", "convert types"],
     ),
     "entries": (
         lambda: fdiff.jacobian(
             lambda x: np.stack([x[0] * x[1], np.sin(x[1])]), X[:2], chunk_size=9
         ),
-        ["columns by entry", "simplify", "columns", "simplify", "convert types"],
+        ["columns by entry", "simplify", "columns", "convert types"],
     ),
     "reach": (
         lambda: fdiff.jacobian(fingers, np.ones(6), mode="forward", chunk_size=9),
-        ["columns by entry", *REACH, "columns", "simplify", "convert types"],
+        ["columns by entry", *REACH, "columns", "convert types"],
     ),
     "terms": (
         lambda: fdiff.jacobian(np.sin, LONG, mode="forward"),
-        ["push forward", "keep tangents", "real tangents", "simplify"],
+        TANGENTS,
     ),
     "hessian": (
         lambda: fdiff.hessian(scalar, X),
-        ["columns", "simplify", "symmetrise", "simplify", "convert types"],
+        ["columns", "symmetrise", "convert types"],
+    ),
+    "diagonal": (
+        lambda: fdiff.hessian_diagonal(scalar)(X),
+        ["tangents of one", "batch seeds", "simplify"],
     ),
     "vmap": (lambda: fdiff.vmap(lambda x: x * x)(X), ["batch"]),
     "jit": (lambda: fdiff.jit(vector)(X), ["simplify"]),

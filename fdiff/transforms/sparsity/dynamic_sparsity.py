@@ -27,6 +27,8 @@ from .tangent_state import SparseTangents, Unit
 
 WORTH = 0.6  # the largest part of the work for all seeds at which the shorter work still pays
 LONGER = 1.5  # how many times as long as the tape of one tangent that of the columns may be
+SURE = 0.9  # and that of the first `TRIED` nodes after which the rest is not looked at
+TRIED = 256
 MOST = 1 << 20  # nodes times seeds: beyond, keeping account of the seeds would take seconds
 
 
@@ -48,7 +50,7 @@ def reached_columns(pushed: Tape, tape: Tape, k: int) -> Tape | None:
     with SimplifyingTrace("jacobian") as trace:
         sweep = SparseSweep(pushed, trace, tape.input_types[k])
         sweep.run()
-        if sweep.carried > WORTH * sweep.all:
+        if sweep.full or sweep.carried > WORTH * sweep.all:
             return None
         found = trace.builder.finish([sweep.column(o) for o in pushed.outputs])
     return found if len(found) <= LONGER * len(pushed) else None
@@ -58,8 +60,10 @@ class SparseSweep(SparseTangents):
     """The nodes of a tape of tangents, walked forwards."""
 
     def run(self) -> None:
-        """Enter each node, or the parts of its tangents."""
+        """Enter each node, or the parts of its tangents, while some of the seeds reach few."""
         for i, node, line in self.tape.operations():
+            if self.full:
+                break
             self.line = self.trace.line = line
             if node.primitive is ITEM and node.args[0] in self.items:
                 self.parts[i] = self.items[node.args[0]][node.k]
@@ -70,6 +74,11 @@ class SparseSweep(SparseTangents):
                 )
             elif not self._unit(i, node):
                 self._carry(i, node)
+
+    @property
+    def full(self) -> bool:
+        """Whether nearly all seeds reach nearly all of the nodes that were tried."""
+        return self.counted > TRIED and self.carried > max(SURE, WORTH) * self.all
 
     # --- one node -----------------------------------------------------------------------------
 

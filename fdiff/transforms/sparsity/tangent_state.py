@@ -29,7 +29,7 @@ class SparseTangents:
     """The nodes of a tape of tangents in a trace; the parts of those that the seeds reach.
 
     `carried` counts the entries of the parts that ops compute, for products the factors they are
-    made of; `all` those of all seeds.
+    made of; `all` those of all seeds; `counted` the ops.
     """
 
     def __init__(self, tape: Tape, trace: SimplifyingTrace, source: ArrayType) -> None:
@@ -41,7 +41,7 @@ class SparseTangents:
         self.parts: dict[int, list[TangentPart]] = {}
         self.items: dict[int, list[list[TangentPart]]] = {}
         self.line: Line | None = None
-        self.carried = self.all = 0
+        self.carried = self.all = self.counted = 0
         for i in tape.inputs[:-1]:
             self.values[i] = self.builder.input(tape.nodes[i].type)
         self.units[tape.inputs[-1]] = Unit(tuple(range(source.size)), source.shape)
@@ -59,6 +59,7 @@ class SparseTangents:
 
     def count(self, carried: int, entries: int) -> None:
         """Count entries of parts that an op computes, and of an array that all seeds reach."""
+        self.counted += 1
         self.carried += carried
         self.all += self.source.size * entries
 

@@ -33,6 +33,9 @@ LONG = 256  # nodes, beyond which tangents are first tried in parts, which takes
 CHEAP = 1 << 12  # a price that needs no comparison
 FULL = 0.75  # the part of the price of sweeps that is worth it where no entry is zero
 SPARSE = 1.25  # and where some are
+CALLS = 100  # in which the walk over a long tape has to pay for itself
+TERM = 1 << 17  # entries that sweeps compute in the time that it takes to find a term
+TRIED = 256  # terms that are found in any case
 _NOTHING = np.zeros(0, np.int32)
 
 
@@ -44,17 +47,32 @@ class DenseSweep(LinearSweep):
     """A walk that ends where structure cannot be told, or costs more than sweeps would.
 
     `swept` is the price of sweeps: the entries of all nodes that move, for each column. No node has
-    more than `most` entries, nor have all lists together.
+    more than `most` entries, nor have all lists together. `saved` counts the entries that terms
+    have spared so far, and `found` the terms: to find one takes as long as sweeps take for `TERM`
+    entries, so that a long chain of small arrays is left to them after a few.
     """
 
     def __init__(
         self, tape: Tape, trace: SimplifyingTrace, frozen: FrozenValues, most: int
     ) -> None:
-        super().__init__(tape, trace, frozen)
+        marks = reached(tape, {tape.inputs[-1]: 1})
+        moving = [node.types for node, mark in zip(tape.nodes, marks, strict=True) if mark]
+        sizes = [sum(t.size for t in types) for types in moving]
         self.most = most
-        moving = zip(tape.nodes, reached(tape, {tape.inputs[-1]: 1}), strict=True)
-        sizes = [sum(t.size for t in node.types) for node, moves in moving if moves]
-        self.swept = self.cuts.columns * sum(sizes)
+        self.swept = tape.nodes[tape.inputs[-1]].type.size * sum(sizes)
+        self.saved = self.found = 0
+        self.tried = max(TRIED, self.swept * CALLS // (64 * TERM))
+        if len(sizes) > TRIED + CALLS * self.swept // TERM:  # each has a term at least
+            raise NotWorthError
+        super().__init__(tape, trace, frozen)
+
+    def bounded(self, terms: list[LinearTerm], type_: ArrayType) -> list[LinearTerm]:
+        few = super().bounded(terms, type_)
+        self.found += len(terms)
+        self.saved += self.cuts.columns * type_.size - sum(t.size for t in few)
+        if self.found > self.tried + CALLS * max(self.saved, 0) // TERM:
+            raise NotWorthError
+        return few
 
     def hide(self, i: int, node: Node) -> None:
         raise OpaqueError
@@ -136,7 +154,8 @@ def _moves_in_parts(tape: Tape, asked: Asked) -> bool:
     """Whether sweeps carry tangents in parts, each for the seeds that reach it."""
     if asked.mode != "forward" or asked.hessian:
         return False
-    return attempt(REACHED_COLUMNS, tape, Request(tape, asked.wrt[:1])) is not None
+    floating = [o for o, t in enumerate(tape.output_types) if t.floating]
+    return attempt(REACHED_COLUMNS, tape, Request(tape, asked.wrt[:1], floating)) is not None
 
 
 def side_by_side(sweep: LinearSweep, node: int) -> Any | None:

@@ -26,12 +26,9 @@ from ..custom_calls import checkpoints_inlined
 from ..derivative_tapes import assembled, converted
 from ..pipeline import (
     COLUMNS,
-    COTANGENTS,
-    REAL_COTANGENTS,
-    REAL_TANGENTS,
+    FORWARD,
+    REVERSE,
     ROWS,
-    SIMPLIFY,
-    TANGENTS,
     derive,
 )
 from ..simplify import SimplifyingTrace, simplify
@@ -41,8 +38,6 @@ from .structures import Asked, SparseBlock, SparseTape, StructureFacts
 from .sweep import LinearSweep, TooManyError
 
 DENSE = 1 << 22  # entries of a block whose structure cannot be told
-FORWARD = (*TANGENTS, REAL_TANGENTS, SIMPLIFY)
-REVERSE = (*COTANGENTS, REAL_COTANGENTS, SIMPLIFY)
 WORTH = 1.3  # listed entries for each that is stored, beyond which the other mode is looked at
 REFUSALS = (StructureError, NotImplementedError)  # an op may have a rule for one mode alone
 WAY = (

@@ -119,7 +119,7 @@ class LinearSweep:
         except OpaqueError:
             self.hide(i, node)
             return
-        parts = [self._bounded(part, type_) for part, type_ in zip(parts, node.types, strict=True)]
+        parts = [self.bounded(part, type_) for part, type_ in zip(parts, node.types, strict=True)]
         if len(parts) > 1:
             self.items[i] = [*parts]
         else:
@@ -129,7 +129,7 @@ class LinearSweep:
         """Note that the structure of a node cannot be told."""
         self.opaque[i] = Opaque(node, self.line)
 
-    def _bounded(self, terms: list[LinearTerm], type_: ArrayType) -> list[LinearTerm]:
+    def bounded(self, terms: list[LinearTerm], type_: ArrayType) -> list[LinearTerm]:
         """Terms of a node put together, and a source of its own where they are many."""
         terms = Merging(self.maps, self.lift, type_.dtype).merged(
             [t for t in terms if prod(t.domain)]
