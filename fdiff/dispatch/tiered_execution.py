@@ -37,6 +37,7 @@ from .bytecode_tier import BytecodeTier, waited
 from .contiguous_arrays import PLAIN, contiguous, owned
 from .fixed_tier import VARIABLE, fixed_tier
 from .kernel_tier import KernelTier
+from .tape_parts import TapeParts, has_parts
 
 if TYPE_CHECKING:
     from ..kernels import BytecodeExecutable, CallParts, Executable
@@ -53,8 +54,8 @@ class Runner:
     """
 
     __slots__ = (
-        "__weakref__", "_bytecode", "_interpreter", "_kernels", "_last_tier", "_slots", "account",
-        "compiler", "tape",
+        "__weakref__", "_bytecode", "_interpreter", "_kernels", "_last_tier", "_parts", "_slots",
+        "account", "compiler", "tape",
     )  # fmt: skip
 
     def __init__(self, tape: Tape, compiler: str = "") -> None:
@@ -64,6 +65,7 @@ class Runner:
         self._slots = None if unique == tape.outputs else [unique.index(o) for o in tape.outputs]
         self.account = Account()
         self._interpreter: Interpreter | None = None
+        self._parts: TapeParts | bool | None = None  # False where it is run as a whole
         self._bytecode = BytecodeTier(self.tape)
         self._kernels = KernelTier(
             self.tape, compiler, self.account, self._bytecode, partial(_is_kept, (tape, compiler))
@@ -185,6 +187,9 @@ class Runner:
         if tier == "interpret":  # what is fixed needs no account of its time
             self._last_tier = tier
             return self._interpret(arrays)
+        if (parts := self._in_parts()) is not None and observation.observer is None:
+            self._last_tier = "interpret"
+            return owned(self.tape, parts(*arrays), arrays)
         kernel = self._kernels.choose(layouts, tier)
         if kernel is not None:
             self._last_tier = "compile"
@@ -201,6 +206,13 @@ class Runner:
         outs = self._interpret(arrays) if run is None else self._evaluate(run, arrays)
         self._count(perf_counter() - start, interpreted=run is None)
         return outs
+
+    def _in_parts(self) -> TapeParts | None:
+        """What runs the tape in parts, which choose their tiers themselves; None as a whole."""
+        if self._parts is None:
+            apart = has_parts(self.tape)
+            self._parts = apart and TapeParts(self.tape, partial(runner, compiler=self.compiler))
+        return self._parts or None
 
     def _count(self, seconds: float, *, interpreted: bool) -> None:
         """Enter a call by a slower tier into the accounts, which pay for faster tiers."""

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         can_schedule,
         compile,  # noqa: A004 - the module is the namespace
         compiler_is_busy,
+        has_kernel,
         missing,
         on_disk,
         predict_seconds,
@@ -163,6 +164,7 @@ __all__ = [
     "facts",
     "flops_of_node",
     "fusion_of",
+    "has_kernel",
     "hash_of",
     "kernel_forecast",
     "kernel_sequence",

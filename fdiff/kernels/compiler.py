@@ -18,6 +18,7 @@ from ..process.progress import Stage
 from ..tape import Tape
 from . import disk_cache, on_demand
 from .compilers import compiler_of, seconds_of
+from .ir.graph_of_tape import has_kernel as has_kernel  # noqa: PLC0414 - for whoever asks `kernels`
 from .ir.graph_of_tape import kernel_graph, no_kernel
 from .ir.graph_of_tape import missing as missing  # noqa: PLC0414 - for whoever asks `kernels`
 from .ir.graph_of_tape import supported as supported  # noqa: PLC0414 - for whoever asks `kernels`

@@ -46,15 +46,24 @@ def no_kernel(tape: Tape) -> TapeError:
     return TapeError(f"a kernel was asked for that cannot be made: no {', '.join(missing(tape))}")
 
 
+def has_kernel(node: Node) -> bool:
+    """Whether a node can be part of a kernel."""
+    return next(_refused_in(node), None) is None
+
+
 def _refused(tape: Tape) -> Iterator[str]:
     for node in tape.nodes:
-        if node.primitive.kernel is None and node.primitive.spelled is None:
-            yield node.primitive.name
-        for body in bodies_of(node):
-            yield from _refused(body)
-        for t in node.types:
-            if t.dtype.str[1:] not in _DTYPES:
-                yield f"{node.primitive.name} of {t.dtype}"
+        yield from _refused_in(node)
+
+
+def _refused_in(node: Node) -> Iterator[str]:
+    if node.primitive.kernel is None and node.primitive.spelled is None:
+        yield node.primitive.name
+    for body in bodies_of(node):
+        yield from _refused(body)
+    for t in node.types:
+        if t.dtype.str[1:] not in _DTYPES:
+            yield f"{node.primitive.name} of {t.dtype}"
 
 
 def kernel_graph(tape: Tape, layouts: tuple[str, ...]) -> tuple[KernelGraph, Values]:

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from typing import Any
 
 import fdiff.intact_numpy as np
 from fdiff.intact_scipy import integrate as si
 
 from ...arraytype import F8, INT, ArrayType
-from ...trace import TracedArray, apply_many
-from .scan import scan
+from ...tape import Tape
+from ...trace import Trace, TracedArray, apply_many
+from ...transforms.simplify import simplify
+from ..loop import LOOP
 from .solver_arguments import number_types
 from .traced_function import TracedFunction, constant_body
 
@@ -68,18 +71,23 @@ def _inside(method: type, coefficients: TracedArray, x: TracedArray, h: TracedAr
 
 
 @lru_cache(maxsize=64)
-def step(fun: TracedFunction, name: str, dense: bool) -> TracedFunction:
-    """One step as the body of a loop: ``(y, t, t_new, *extras) -> (y_new, *outs)``."""
+def step(fun: TracedFunction, name: str, dense: bool) -> Tape:
+    """One step as the body of a loop: ``(y, *extras, t, t_new) -> (y_new, *outs)``.
+
+    NaN where the function takes a branch that has not been traced: SciPy's own run has looked.
+    """
     method, state = METHODS[name], fun.tape.input_types[1]
+    with Trace("solve_ivp", lines=False) as trace:
+        y, *extras, t, new = [trace.input(x) for x in (state, *fun.tape.input_types[2:], *number_types(2))]
 
-    def results(own: list[TracedArray], extras: list[TracedArray]) -> list[object]:
-        y, t, new = own
-        f = lambda at, z: fun.spliced([at, z], extras)[0]  # noqa: E731 - a line each
-        h = new - t
-        ahead = _stages(f, t, y, h, method)[1]
-        return [ahead, y, _between(f, t, y, h, method)] if dense else [ahead, ahead]
+        def right(at: object, z: object) -> object:
+            slope, holds = fun.spliced([at, z], extras)[0], fun.holds([at, z], extras)
+            return slope if holds is None else np.where(holds, slope, np.nan)
 
-    return constant_body(results, [state, *number_types(2)], fun.tape.input_types[2:])
+        h: Any = new - t  # type: ignore[operator] - `fdiff.ops` enters the operators
+        ahead = _stages(right, t, y, h, method)[1]
+        outs = [ahead, y, _between(right, t, y, h, method)] if dense else [ahead, ahead]
+        return simplify(trace.builder.finish([*map(trace.lift, outs)]))
 
 
 @lru_cache(maxsize=64)
@@ -97,7 +105,8 @@ def model(fun: TracedFunction, name: str, length: int, places: int | None) -> Tr
         index = np.arange(length + 1)
         moving = np.where(index == 0, t0, np.where(index >= count, tf, times))
         body = step(fun, name, places is not None)
-        last, *outs = apply_many(scan, count, y0, moving[:-1], moving[1:], *shared, body=body, carry=1, rows=2, backwards=False)
+        loop = {"body": body, "carries": 1, "length": length, "reverse": False, "rows": 2}
+        last, *outs = apply_many(LOOP, count, y0, *shared, moving[:-1], moving[1:], **loop)
         if places is None:
             return [np.where(index[:, None] <= count, np.concatenate([y0[None], outs[0]]), last)]
         ahead = np.where(tf >= t0, 1.0, -1.0)

@@ -79,9 +79,16 @@ class TracedFunction:
 
     def spliced(self, own: Sequence[object], extras: Sequence[object]) -> list[TracedArray]:
         """The results as values of the current trace."""
+        return self._entered(own, extras)[1:]
+
+    def holds(self, own: Sequence[object], extras: Sequence[object]) -> TracedArray | None:
+        """Whether a branch is taken that has been traced, as a value of the current trace; None if there are none."""
+        return self._entered(own, extras)[0] if self.has_branches else None
+
+    def _entered(self, own: Sequence[object], extras: Sequence[object]) -> list[TracedArray]:
         trace = current()
         given = [TracedArray(trace, trace.lift(x), t) for x, t in zip([*own, *extras], self.tape.input_types, strict=True)]
-        return splice(self.tape, given, trace)[1:]
+        return splice(self.tape, given, trace)
 
     # -------------------------------------------------------------------- derivatives, for the rules
 

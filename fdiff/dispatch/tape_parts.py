@@ -1,0 +1,83 @@
+"""Tapes of which no kernel can be made as a whole, run in parts, so that their loops are compiled.
+
+A solver of SciPy's, or a loop whose body has no kernel, is run by NumPy. What lies between such
+nodes is a tape of its own, with a runner of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import itemgetter
+from typing import Any
+
+import fdiff.intact_numpy as np
+
+from .. import kernels
+from ..interpret import Interpreter
+from ..tape import CONSTANT, INPUT, ITEM, Tape
+from ..transforms.bodies import rearranged
+
+Runs = Callable[[Sequence[np.ndarray]], Sequence[np.ndarray]]
+
+
+def has_parts(tape: Tape) -> bool:
+    """Whether a tape holds loops, and nodes of which no kernel can be made."""
+    return next(tape.bodies(), None) is not None and not kernels.supported(tape)
+
+
+class TapeParts(Interpreter):
+    """A tape laid out as parts that are run by runners of their own, and the nodes between them.
+
+    A node is of the level of its arguments, and of the next one behind a node without a kernel;
+    the nodes of a level that have kernels are one part.
+    """
+
+    __slots__ = ("runner",)
+
+    def __init__(self, tape: Tape, runner: Callable[[Tape], Runs]) -> None:
+        self.runner = runner
+        super().__init__(tape)
+
+    def _lay_out(self, tape: Tape) -> None:
+        alone = [not kernels.has_kernel(node) for node in tape.nodes]
+        levels = _levels(tape, alone)
+        super()._lay_out(tape)
+        singly = {step[1]: step for step in self.steps}
+        self.steps = []
+        for level in range(max(levels, default=0) + 1):
+            own = [i for i, at in enumerate(levels) if at == level]
+            self._enter(tape, [i for i in own if not alone[i]], levels, alone)
+            self.steps += [(*singly[i][:3], ()) for i in own if alone[i] and i in singly]
+
+    def _enter(
+        self, tape: Tape, own: Sequence[int], levels: Sequence[int], alone: Sequence[bool]
+    ) -> None:
+        """Enter the steps of one part: its run, and a step for each value that others read."""
+        within = {i for i in own if tape.nodes[i].primitive not in (INPUT, CONSTANT)}
+        read = {a for i in within for a in tape.nodes[i].args}
+        given = sorted(a for a in read - within if tape.nodes[a].primitive is not CONSTANT)
+        wanted = {a for i, n in enumerate(tape.nodes) if i not in within for a in n.args}
+        outs = sorted(within & (wanted | {*tape.outputs}))
+        outs = [i for i in outs if len(tape.nodes[i].types) == 1]
+        if not outs:
+            return
+        part, at = rearranged(tape, given, outs), self.size
+        self.size += 1
+        run = self.runner(part)
+        self.steps.append((lambda *arrays: run([*map(_plain, arrays)]), at, tuple(given), ()))
+        self.steps += [(itemgetter(k), i, (at,), ()) for k, i in enumerate(outs)]
+
+
+def _levels(tape: Tape, alone: list[bool]) -> list[int]:
+    """The level of each node; selections are made to be alone where the node is."""
+    levels: list[int] = []
+    for i, (primitive, args, _, _) in enumerate(tape.nodes):
+        if primitive is ITEM:
+            alone[i] = alone[args[0]]
+        behind = 0 if alone[i] else 1
+        levels.append(max([levels[a] + behind * alone[a] for a in args], default=0))
+    return levels
+
+
+def _plain(value: Any) -> np.ndarray:
+    return np.ascontiguousarray(value) if np.ndim(value) else np.asarray(value)
