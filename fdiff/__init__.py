@@ -43,6 +43,7 @@ if typing.TYPE_CHECKING:
     from . import profiler as profiler
     from .explanation import explain
     from .functional.anomaly_contexts import debug_nans
+    from .functional.branches import cond, switch, while_loop
     from .functional.c_functions import cfunc
     from .functional.checking import check_grads, gradcheck, gradgradcheck
     from .functional.checkpoints import checkpoint
@@ -52,6 +53,7 @@ if typing.TYPE_CHECKING:
     from .functional.hessian_diagonals import hessian_diagonal
     from .functional.linear_maps import linearize
     from .functional.numba_functions import njit
+    from .functional.parallel_loops import associative_scan, map  # noqa: A004 - the name of ``lax.map``
     from .functional.primitives import primitive
     from .functional.pytrees import ravel, register_pytree
 
@@ -59,11 +61,13 @@ globals().pop("primitive")  # the module of this name; users find the function
 __version__ = "0.2.0"
 
 __all__ = [
+    "associative_scan",
     "cache_clear",
     "cache_info",
     "cfunc",
     "check_grads",
     "checkpoint",
+    "cond",
     "custom_jvp",
     "custom_vjp",
     "debug_nans",
@@ -86,6 +90,7 @@ __all__ = [
     "kinks",
     "linearize",
     "make_tape",
+    "map",
     "njit",
     "primitive",
     "ravel",
@@ -93,16 +98,20 @@ __all__ = [
     "scan",
     "source",
     "stop_gradient",
+    "switch",
     "value_and_grad",
     "vhp",
     "vjp",
     "vmap",
+    "while_loop",
 ]
 
 # What is imported when it is first asked for: modules, and names with the module they stand in.
 _LATE = frozenset(["autograd", "distributed", "optimize", "profiler"])
 _LATE_NAMES = {
+    "associative_scan": "functional.parallel_loops",
     "cfunc": "functional.c_functions",
+    "cond": "functional.branches",
     "check_grads": "functional.checking",
     "checkpoint": "functional.checkpoints",
     "custom_jvp": "functional.custom_derivatives",
@@ -115,11 +124,14 @@ _LATE_NAMES = {
     "gradgradcheck": "functional.checking",
     "hessian_diagonal": "functional.hessian_diagonals",
     "linearize": "functional.linear_maps",
+    "map": "functional.parallel_loops",
     "njit": "functional.numba_functions",
     "primitive": "functional.primitives",
     "ravel": "functional.pytrees",
     "register_pytree": "functional.pytrees",
     "scan": "functional.control_flow",
+    "switch": "functional.branches",
+    "while_loop": "functional.branches",
 }
 
 

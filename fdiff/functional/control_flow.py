@@ -14,25 +14,25 @@ from ..ops.kink_marks import kink_search
 from ..ops.loop import LOOP
 from ..ops.shaping import traced
 from ..trace import TracedArray, apply, apply_many, private, tracing
+from ..trace.handler_arguments import resolve
 from ..tracebacks import public
-from ..tree import Spec, flatten, paths, unflatten
+from ..tree import Spec, flatten, unflatten
+from .branches import traced_while
 from .loop_bodies import (
     LoopBody,
-    TracedBody,
+    as_kinds,
     handles,
-    is_number,
-    kind_of,
-    next_kind,
     pair_of,
-    trace_body,
+    settled_body,
     with_extras_before,
 )
-from .options import check_callable, is_int
+from .options import check_callable
 from .plain_loops import Rows, plain_scan
 from .programs import jit
 from .ruled_call import OutputLeaf
 
 C = TypeVar("C")
+SCALAR = OutputLeaf(None, scalar=True)  # what has no axes is a scalar
 
 
 @public
@@ -117,7 +117,8 @@ def fori_loop(lower: int, upper: int, body: Callable[[Any, C], C], init: C) -> C
     Parameters
     ----------
     lower, upper : int
-        The bounds, as those of `range`: there is no trip where `upper` is not above `lower`.
+        The bounds, as those of `range`: there is no trip where `upper` is not above `lower`. They
+        may be traced, in reverse mode too.
     body : callable
         A function of the index and of the value that returns the next value. In a traced function
         the index is traced: it may index arrays, but Python cannot branch on it.
@@ -148,19 +149,34 @@ def fori_loop(lower: int, upper: int, body: Callable[[Any, C], C], init: C) -> C
     """
     check_callable(body, "fori_loop")
     call = called("fori_loop", body)
+    lower, upper = resolve(lower), resolve(upper)  # type: ignore[assignment] - traced, or numbers
     for bound, name in ((lower, "lower"), (upper, "upper")):
-        if not is_int(bound):
+        if np.shape(bound) or getattr(bound, "dtype", np.asarray(bound).dtype).kind not in "iu":
             fact = f"{name} must be an int, not {shown(bound)}."
             raise failure(InputError, call, fact, "Use ints, as for range.")
+    if not kink_search.on and any(isinstance(x, TracedArray) for x in (lower, upper)):
+        return cast("C", _between(call, traced(lower), traced(upper), body, init))
     count = max(0, int(upper) - int(lower))
     if not tracing() and not count:
         return jit(lambda: fori_loop(lower, upper, body, init))()
     rows = Rows(np.arange(lower, lower + count), None, call)
     own, run = _way(body, rows)
     if run is _traced_scan:
-        rows.leaves = [apply(iota, size=count) + int(lower)]  # type: ignore[operator] - `fdiff.ops` enters the operators
+        index = apply(iota, size=count)
+        rows.leaves = [index + int(lower) if lower else index]  # type: ignore[operator] - `fdiff.ops` enters the operators
     step = lambda value, i: (own(i, value), None)  # noqa: E731 - a line
     return cast("C", run(LoopBody(call, body), step, init, rows)[0])
+
+
+def _between(
+    call: str, lower: TracedArray, upper: TracedArray, body: Callable[..., object], init: object
+) -> object:
+    """The loop between bounds that are traced: it runs while its index is below the upper one."""
+    own, name = private(body), LoopBody(call, body)
+    start = lower.astype(np.int64)
+    step = lambda pair: (pair[0] + 1, own(pair[0], pair[1]))  # noqa: E731 - a line
+    below = lambda pair: pair[0] < upper  # noqa: E731 - a line
+    return traced_while(name, name, below, step, (handles([start], [SCALAR])[0], init), None)[1]
 
 
 def _way(
@@ -194,9 +210,9 @@ def _traced_scan(
         specs[:] = [flatten(state)[1], flatten(out)[1]]
         return state, out
 
-    found, kinds = _settled(body, leaves, entries, run, specs, spec)
+    found, kinds = settled_body(body, leaves, entries, run, specs, spec)
     tape = with_extras_before(found, len(table))
-    state = [traced(traced(x).astype(k.type.dtype)) for x, k in zip(leaves, kinds, strict=True)]  # type: ignore[union-attr] - kinds of arrays
+    state = as_kinds(leaves, kinds)
     results: Sequence[TracedArray] = ()
     if tape.outputs:
         results = apply_many(
@@ -206,39 +222,3 @@ def _traced_scan(
     outs = [x._replace(scalar=False) for x in found.outs[count:]]
     made = handles(results, [*found.outs[:count], *outs])
     return unflatten(spec, made[:count]), unflatten(specs[1], made[count:])
-
-
-def _settled(
-    body: LoopBody,
-    leaves: Sequence[object],
-    entries: Sequence[OutputLeaf],
-    run: Callable[[list[object]], object],
-    specs: list[Spec],
-    spec: Spec,
-) -> tuple[TracedBody, list[OutputLeaf]]:
-    """The body traced with carries of the types that it gives; Python numbers take theirs."""
-    kinds = [*map(kind_of, leaves)]
-    numbers = [*map(is_number, leaves)]
-    while True:
-        traced_kinds = [k for k, number in zip(kinds, numbers, strict=True) if not number]
-        found = trace_body(
-            body,
-            [*traced_kinds, *entries],
-            lambda args, own=numbers: run(_merged(leaves, own, args)),
-        )
-        body.check_structure(specs[0], spec)
-        loose = [n or k.weak for n, k in zip(numbers, kinds, strict=True)]
-        parts = zip(kinds, found.outs, paths(spec), loose, strict=False)
-        new = [next_kind(body, *each) for each in parts]
-        if not any(loose):
-            return found, kinds
-        kinds, numbers = new, [False] * len(kinds)
-
-
-def _merged(
-    leaves: Sequence[object], numbers: Sequence[bool], arguments: Sequence[TracedArray]
-) -> list[object]:
-    """The arguments of a body, with Python's numbers among the leaves as they are."""
-    rest = iter(arguments)
-    carries = [x if number else next(rest) for x, number in zip(leaves, numbers, strict=True)]
-    return [*carries, *rest]

@@ -194,3 +194,45 @@ def next_kind(
     )
     fact = f"the carry{path} is {before} before a trip of {body.name}, and {after} after it."
     raise body.error(kind, fact, way)
+
+
+def settled_body(
+    body: LoopBody,
+    leaves: Sequence[object],
+    entries: Sequence[OutputLeaf],
+    run: Callable[[list[object]], object],
+    specs: list[Spec],
+    spec: Spec,
+) -> tuple[TracedBody, list[OutputLeaf]]:
+    """The body traced with carries of the types that it gives; Python numbers take theirs."""
+    kinds = [*map(kind_of, leaves)]
+    numbers = [*map(is_number, leaves)]
+    while True:
+        traced_kinds = [k for k, number in zip(kinds, numbers, strict=True) if not number]
+        found = trace_body(
+            body,
+            [*traced_kinds, *entries],
+            lambda args, own=numbers: run(_merged(leaves, own, args)),
+        )
+        body.check_structure(specs[0], spec)
+        loose = [n or k.weak for n, k in zip(numbers, kinds, strict=True)]
+        parts = zip(kinds, found.outs, paths(spec), loose, strict=False)
+        new = [next_kind(body, *each) for each in parts]
+        if not any(loose):
+            return found, kinds
+        kinds, numbers = new, [False] * len(kinds)
+
+
+def _merged(
+    leaves: Sequence[object], numbers: Sequence[bool], arguments: Sequence[TracedArray]
+) -> list[object]:
+    """The arguments of a body, with Python's numbers among the leaves as they are."""
+    rest = iter(arguments)
+    carries = [x if number else next(rest) for x, number in zip(leaves, numbers, strict=True)]
+    return [*carries, *rest]
+
+
+def as_kinds(leaves: Sequence[object], kinds: Sequence[OutputLeaf]) -> list[TracedArray]:
+    """The first carries, in the dtypes of those that trips give."""
+    pairs = zip(leaves, kinds, strict=True)
+    return [traced(traced(x).astype(cast("ArrayType", k.type).dtype)) for x, k in pairs]

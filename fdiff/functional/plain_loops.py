@@ -8,7 +8,8 @@ from typing import Any, cast
 import fdiff.intact_numpy as np
 
 from ..arraytype import ArrayType
-from ..errors import InputError, ShapeError, failure, shown
+from ..errors import ConvergenceError, InputError, ShapeError, failure, shown
+from ..ops.while_loop import exceeded
 from ..trace import TracedArray
 from ..tree import flatten, paths, unflatten
 from .loop_bodies import LoopBody, is_number, next_kind, pair_of
@@ -111,3 +112,30 @@ def _own(leaf: object) -> object:
 def _converted(leaf: object, type_: ArrayType) -> object:
     """A Python number as NumPy's scalar of the type of a carry; anything else as it is."""
     return type_.dtype.type(leaf) if is_number(leaf) else leaf
+
+
+def plain_while(
+    body: LoopBody, cond: Any, function: Any, init: object, limit: int | None
+) -> object:
+    """A loop with a condition in plain Python."""
+    leaves, spec = body.leaves(init, "init")
+    named = paths(spec)
+    flags = [*map(is_number, leaves)]
+    kinds = [OutputLeaf(_type(x), weak=n) for x, n in zip(leaves, flags, strict=True)]
+    trips = 0
+    while cond(unflatten(spec, [*map(_own, leaves)])):
+        if limit is not None and trips == limit:
+            raise ConvergenceError(exceeded(limit))
+        out, own = body.leaves(function(unflatten(spec, [*map(_own, leaves)])), "the value")
+        body.check_structure(own, spec)
+        parts = zip(kinds, [OutputLeaf(_type(x)) for x in out], named, flags, strict=True)
+        kinds = [next_kind(body, *each) for each in parts]
+        if any(flags):  # the first trip again, with numbers of the dtype that it gives
+            leaves = [
+                _converted(x, cast("ArrayType", k.type)) for x, k in zip(leaves, kinds, strict=True)
+            ]
+            flags = [False] * len(leaves)
+            continue
+        leaves, trips = out, trips + 1
+    last = [_converted(x, cast("ArrayType", k.type)) for x, k in zip(leaves, kinds, strict=True)]
+    return unflatten(spec, last)

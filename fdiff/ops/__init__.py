@@ -43,9 +43,11 @@ from . import (
     shaping,
     sorting,
     statistics,
+    switch,
     take_functions,
     ufunc_methods,
     view_ops,
+    while_loop,
 )
 
 __all__ = [
@@ -85,7 +87,9 @@ __all__ = [
     "shaping",
     "sorting",
     "statistics",
+    "switch",
     "take_functions",
     "ufunc_methods",
     "view_ops",
+    "while_loop",
 ]

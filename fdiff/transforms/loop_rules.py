@@ -16,6 +16,7 @@ import fdiff.intact_numpy as np
 from ..arraytype import INT, ArrayType
 from ..ops.gather_scatter import iota
 from ..ops.loop import LOOP, operands
+from ..ops.view_ops import spread
 from ..primitive import HOOKS, ZERO
 from ..tape import Tape
 from ..trace import TracedArray, apply, apply_many, splice
@@ -32,14 +33,14 @@ Traced = Sequence[TracedArray]
 
 def zeros_like(x: TracedArray) -> object:
     """The derivative of what does not move."""
-    return np.zeros(x.shape, x.dtype)
+    return apply(spread, np.zeros((), x.dtype), shape=x.shape) if x.shape else np.zeros((), x.dtype)
 
 
 # --- tangents -------------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=256)
-def _pushed(body: Tape, carries: int, rows: int, wrt: Places) -> tuple[Tape, Places]:
+def pushed_body(body: Tape, carries: int, rows: int, wrt: Places) -> tuple[Tape, Places]:
     """The body of the tangent loop, and the outs that have tangents."""
     whole, count = jvp(body, wrt), len(body.outputs)
     depending = depends(body, wrt)
@@ -65,7 +66,7 @@ def _jvp(
     result: list[object] = [ZERO] * len(body.outputs)
     if not wrt:
         return result
-    pushed, moved_outs = _pushed(body, carries, rows, wrt)
+    pushed, moved_outs = pushed_body(body, carries, rows, wrt)
     filled = {k: zeros_like(args[1 + k]) if dots[1 + k] is ZERO else dots[1 + k] for k in wrt}
     given = operands(args, carries, rows)
     last = len(args) - 1 - rows
@@ -154,7 +155,7 @@ def _vjp(
 
 
 @lru_cache(maxsize=256)
-def _batched(
+def batched_body(
     body: Tape, carries: int, mapped: tuple[bool, ...], size: int
 ) -> tuple[Tape, tuple[bool, ...]]:
     """The body of the loop over a batch, and which of its inputs carry the axis."""
@@ -184,7 +185,7 @@ def _batch(
             reverse=reverse,
             rows=rows,
         )
-    wide, on = _batched(body, carries, tuple(map(bool, mapped[1:])), size)
+    wide, on = batched_body(body, carries, tuple(map(bool, mapped[1:])), size)
     given: list[object] = [args[0]]
     for k, x in enumerate(args[1:]):
         if on[k] and not mapped[1 + k]:

@@ -28,7 +28,7 @@ from ..process.forking import no_fork
 from ..process.observation import TRANSFORM, span
 from ..tape import Tape
 from ..trace import derived_lines
-from . import loop_rules  # noqa: F401 - enters the rules of loops
+from . import branch_rules  # noqa: F401 - enters the rules of loops and branches
 from .batch import batch
 from .custom_calls import checkpoints_inlined
 from .derivative_tapes import (

@@ -18,6 +18,7 @@ ROUTINE = "routines, which ops name on their records"
 # The words in each module that are an op's name and mean something else, and what they mean. An
 # entry that is no longer needed is deleted.
 ALLOWED: dict[str, tuple[str, str]] = {
+    "__init__.py": ("switch while_loop", "public names"),
     "autograd/array_methods.py": ("add invert", "names of Python's operators"),
     "autograd/hook_registration.py": ("all any", "a choice of the user's, in torch's words"),
     "autograd/recording.py": ("where", "a keyword of NumPy's ufuncs"),
