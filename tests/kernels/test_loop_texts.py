@@ -1,0 +1,104 @@
+"""Texts of kernels with loops, as reviewed (`FDIFF_GOLDEN=write` writes them anew), and threads."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tapes import tape_of
+from test_kernel_branches import newton, tape_of_switch, tape_of_while
+from test_kernel_loops import arguments, arrays, body_of, compare, looped, of, tape_of_loop
+from thread_counts import ask_for_threads
+
+import fdiff
+from fdiff import kernels
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+
+def swinging(p, force):
+    """A driven oscillator by Euler's method, and the sum of squares of where it was."""
+
+    def step(state, f):
+        x, v = state
+        return (x + 0.1 * v, v - 0.1 * (p[0] * x + p[1] * v) + f), x * x
+
+    return np.sum(fdiff.scan(step, (p[0] * 0.0, p[0] * 0.0), force)[1])
+
+
+def loop(name, length=9):
+    body, carries, rows = body_of(name)
+    return tape_of_loop(body, carries, rows, length)
+
+
+TEXTS = {
+    "loop_gradient": lambda: fdiff.make_tape(fdiff.grad(swinging), np.ones(2), np.ones(9)),
+    "loop_in_place": lambda: loop("stores at an index"),
+    "loop_in_a_loop": lambda: loop("loop over arrays in a loop"),
+    "loop_while": lambda: tape_of_while(
+        newton, lambda x, step, c: step > 1e-12, (of(), of(), of()), 2, limit=50
+    ),
+    "loop_switch": lambda: tape_of_switch(
+        [lambda x, k: np.sin(x) * k, lambda x, k: x[::-1]], (of(90), of())
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_texts_of_loops_are_as_reviewed(name):
+    tape = TEXTS[name]()
+    text = kernels.source(tape, ("C",) * len(tape.inputs))
+    path = GOLDEN / f"{name}.py.txt"
+    if os.environ.get("FDIFF_GOLDEN") == "write":
+        path.write_text(text)
+    assert text == path.read_text()
+
+
+def test_bodies_are_part_of_what_a_kernel_is_known_by():
+    f = [lambda x, c: (0.9 * x + c,), lambda x, c: (0.9 * x - c,), lambda x, c: (0.7 * x + c,)]
+    tapes = [tape_of_loop(tape_of(g, *arrays(of(), of())), 1, 0, 9) for g in f]
+    texts = [kernels.source(tape, ("C", "C")) for tape in tapes]
+    assert texts[0] != texts[1]
+    assert texts[0] == texts[2], "numbers of bodies are entries of tables"
+    for tape in tapes:
+        compare(tape, arguments(tape))
+
+
+def test_what_stands_around_a_loop_is_shared_by_threads(monkeypatch):
+    ask_for_threads(monkeypatch, 4)
+    n = 100_000
+    body = tape_of(lambda s, r: (0.5 * s + r, s), *arrays(of(), of()))
+
+    def f(x):
+        last, sums = looped(body, 1, 1, n, (x[0], np.exp(np.sin(x)) * x))
+        return np.sum(np.exp(np.sin(sums)) * x) + last
+
+    tape = tape_of(f, np.ones(n))
+    text = kernels.source(tape, ("C",))
+    assert "part < parts" in text
+    compare(tape, arguments(tape))
+    at = text.index("for trip")
+    assert text.rindex("next_part", 0, at) > 0, "the loop is for the thread that comes first"
+
+
+def test_an_error_in_a_loop_ends_all_threads(monkeypatch):
+    ask_for_threads(monkeypatch, 4)
+    n = 100_000
+    body = tape_of(lambda s, x, k: (0.5 * s + x[k], s), *arrays(of(), of(5), of(dtype=int)))
+
+    def f(x, y, k):
+        last, sums = looped(body, 1, 1, n, (x[0], y, k))
+        return np.sum(np.exp(np.sin(sums)) * np.exp(np.sin(x))) + last
+
+    tape = tape_of(f, np.ones(n), np.ones(5), np.ones(n, np.int64))
+    kernel = kernels.compile(tape, ("C",) * 3)
+    places = np.zeros(n, np.int64)
+    (value,) = kernel(np.ones(n), np.ones(5), places)
+    assert np.isfinite(value)
+    places[777] = 5
+    with pytest.raises(IndexError):
+        kernel(np.ones(n), np.ones(5), places)
+
+
+def test_no_kernel_of_a_gpu_runs_loops():
+    assert kernels.missing_on_cuda(loop("Runge-Kutta")) == ["loop"]
