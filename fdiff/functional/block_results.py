@@ -37,7 +37,7 @@ def block_type(out: ArrayType, inn: ArrayType, mode: str) -> ArrayType:
 def mirrored(rows: list[np.ndarray], sizes: Sequence[int]) -> list[np.ndarray]:
     """Blocks of Hessians, of one output after the other, made exactly symmetric, in place."""
     n = len(sizes)
-    for first in range(0, len(rows), n * n):
+    for first in range(0, len(rows), max(n * n, 1)):  # no blocks where no input has entries
         for i in range(n):
             for j in range(i, n):
                 upper = _matrices(rows[first + i * n + j], sizes[i], sizes[j])

@@ -69,11 +69,11 @@ class SparsePlan(OperatorPlan):
         )
 
     def _nested(self, results: list[object]) -> object:
-        width = len(self.variant.wrt)
-        for spec in self.levels:
-            results = [
-                unflatten(spec, results[k : k + width]) for k in range(0, len(results), width)
-            ]
+        width = len(self.variant.wrt)  # 0 where an argument has no arrays
+        for level, spec in enumerate(self.levels, 1):
+            count = len(self.variant.scalars) * width ** (len(self.levels) - level)
+            begins = range(0, count * width, width) if width else [0] * count
+            results = [unflatten(spec, results[k : k + width]) for k in begins]
         return unflatten(self.outer, results)
 
     def derived_at(self, arrays: Arrays) -> Sequence[str]:

@@ -231,7 +231,7 @@ def symmetric(tape: Tape, types: Sequence[ArrayType]) -> Tape:
     with SimplifyingTrace("hessian") as trace:
         trace.builder.adopt(tape)
         outs = [TracedArray(trace, o, tape.nodes[o].type) for o in tape.outputs]
-        hessians = [outs[k : k + n * n] for k in range(0, len(outs), n * n)]
+        hessians = [outs[k : k + n * n] for k in range(0, len(outs), max(n * n, 1))]
         final = [
             _symmetric_block(blocks, types, i, j)
             for blocks in hessians

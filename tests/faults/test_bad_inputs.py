@@ -590,3 +590,14 @@ def test_bad_inputs_are_right_or_refused(part, tier, monkeypatch):
     cases = CASES if LONG else CASES[::QUICK]
     wrong = sweep(cases[part::8])
     assert not wrong, "\n".join(f"{case}: {words}" for case, words in wrong.items())
+
+
+@pytest.mark.parametrize("argument", [None, (), {}, [], (None, ())], ids=repr)
+@pytest.mark.parametrize("operator", [fdiff.jacobian, fdiff.hessian])
+def test_derivatives_by_what_has_no_arrays(operator, argument):
+    """Each output has the derivative by nothing, which is nested like the argument."""
+    for sparse in (False, True):
+        nothing = operator(lambda x: 1.0, sparse=sparse)(argument)
+        assert nothing == argument
+        found = operator(lambda x: {"a": 1.0, "b": (2.0, 3.0)}, sparse=sparse)(argument)
+        assert found == {"a": nothing, "b": (nothing, nothing)}
