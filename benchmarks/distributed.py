@@ -212,7 +212,7 @@ def marquardt(sums: Callable[[Any], Any], p: np.ndarray) -> np.ndarray:
             p, (cost, slope, matrix) = p + step, trial
 
 
-def caches(_: Client) -> None:
+def caches() -> None:
     """Kernels that workers compile, in a first and a second cluster with one cache directory."""
     with tempfile.TemporaryDirectory() as folder:
         for limit in (1, 0):
@@ -224,7 +224,7 @@ def caches(_: Client) -> None:
             report("kernels a worker compiles", max(compiled.values()), limit)
 
 
-def scheduler(_: Client) -> None:
+def scheduler() -> None:
     """The scheduler's time against the number of workers, which one process plays."""
     counts, took = (2, 8, 16, 32, 64), list[float]()
     for count in counts:
@@ -234,8 +234,8 @@ def scheduler(_: Client) -> None:
             begin, since = processor_seconds([pid]), time.perf_counter()
             time.sleep(3)
             idle = (processor_seconds([pid]) - begin) / (time.perf_counter() - since)
-            w, since, calls = np.zeros(1000), time.perf_counter(), 3 * 8 + 1
-            cost = milliseconds([pid], partial(both, w), 8)
+            w, since, calls = np.zeros(1000), time.perf_counter(), 3 * 4 + 1
+            cost = milliseconds([pid], partial(both, w), 4)
             took.append(cost - 1e3 * idle * (time.perf_counter() - since) / calls)
             print(f"  {count} workers: {took[-1]:.1f} ms of the scheduler a call", flush=True)
             if count == 2:
@@ -285,12 +285,12 @@ async def work(address: str, count: int) -> None:
     await asyncio.gather(*[worker.finished() for worker in workers])
 
 
-MEASURES = (tiny, captured, fitting, logistic, caches, scheduler)
-
-
 def main(names: list[str]) -> None:
+    for measure in (caches, scheduler):
+        if not names or measure.__name__ in names:
+            measure()
     with local_cluster() as client:
-        for measure in MEASURES:
+        for measure in (tiny, captured, fitting, logistic):
             if not names or measure.__name__ in names:
                 measure(client)
 

@@ -26,7 +26,7 @@ from .messages import Buffer, Message, digest_of
 from .sources import CALL, Source, as_sent, dask_arrays, is_delayed, loaded, sources_of
 from .tasks import as_part, described, entry_of, held, opened, parts_of, shapes_of
 
-GROUPS = 4  # for each worker: where one dies, what is made again is a fourth of its share
+GROUPS = 4  # for each worker, or up to twice as many: workers have nearly equal shares
 SECONDS = 5.0  # for a worker that may have died
 LOCATE = 10.0  # seconds after which the scheduler is asked again where groups are
 INLINE = 4 << 20  # bytes of a buffer times workers that may travel in tasks
@@ -253,8 +253,9 @@ def partitions(data: object, client: object = None) -> Partitions:
 
     Notes
     -----
-    Partitions are held in groups of consecutive ones, four for each worker. A group that dies with
-    its worker is made again: by Dask if it was loaded or computed, from here if arrays were given.
+    Partitions are held in groups of consecutive ones, four to eight for each worker. A group that
+    dies with its worker is made again: by Dask if it was loaded or computed, from here if arrays
+    were given.
 
     References
     ----------
@@ -281,5 +282,5 @@ def partitions(data: object, client: object = None) -> Partitions:
 
 def _spans(count: int, workers: int) -> list[range]:
     """The partitions of each group: powers of two, so that its sum is a node of the tree."""
-    size = 1 << max(math.ceil(math.log2(count / (max(workers, 1) * GROUPS))), 0)
+    size = 1 << max(math.floor(math.log2(count / (max(workers, 1) * GROUPS))), 0)
     return [range(k, min(k + size, count)) for k in range(0, count, size)]

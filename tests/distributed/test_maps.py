@@ -40,7 +40,7 @@ def test_results_of_several_arrays_are_partitions_again(client):
         scaled, y = rows.to_dask_array()
         np.testing.assert_array_equal(scaled.compute(), 2.0 * X)
         np.testing.assert_array_equal(y.compute(), Y)
-    assert "9 partitions in 5 groups" in repr(both[0])
+    assert "9 partitions in 9 groups" in repr(both[0])
 
 
 @pytest.mark.slow

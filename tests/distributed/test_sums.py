@@ -283,7 +283,7 @@ def test_what_partitions_say_of_themselves(client):
     rows = partitions(PARTS, client)
     assert len(rows) == 9
     shown = repr(rows)
-    assert "9 partitions in 5 groups on 2 workers" in shown
+    assert "9 partitions in 9 groups on 2 workers" in shown
     assert f"{(X.nbytes + Y.nbytes) / 1e6:.1f} MB" in shown
     with rows:
         sum_over(loss, rows)(W)

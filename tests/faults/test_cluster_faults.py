@@ -4,9 +4,12 @@ import functools
 import logging
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -50,7 +53,7 @@ def deadly(w, X, y):
 def no_worker_is_given_up():
     """By the cluster, 15 seconds after a death, if it is away then because of a later one."""
     dask = pytest.importorskip("dask")
-    with dask.config.set({"distributed.deploy.lost-worker-timeout": "10m"}):
+    with dask.config.set({"distributed.deploy.lost-worker-timeout": "10h"}):
         yield
 
 
@@ -187,6 +190,29 @@ def test_no_workers_and_no_scheduler(monkeypatch):
         total(W)
     assert time.monotonic() - begin < 30.0
     client.close(timeout=1)
+
+
+BITS = """import numpy as np, fdiff, test_cluster_faults as faults
+from fdiff.distributed import sum_over
+value, slope = fdiff.value_and_grad(sum_over(faults.loss, faults.PARTS))(faults.W)
+print(float(value).hex(), slope.tobytes().hex())
+"""
+
+
+@pytest.mark.skipif(not LONG, reason="make test-faults")
+def test_unequal_processors_give_the_digits_of_the_level_they_are_told():
+    """Workers of another level than this process, and one that is of theirs."""
+    folders = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
+    here = {"FDIFF_CPU": "x86-64-v2", "PYTHONPATH": os.pathsep.join(folders)}
+    done = subprocess.run(
+        [sys.executable, "-c", BITS], env={**os.environ, **here}, text=True, check=True,
+        capture_output=True,
+    )  # fmt: skip
+    with local_cluster(env=here) as cluster, distributed.Client(cluster) as client:
+        total = fdiff.value_and_grad(sum_over(loss, partitions(PARTS, client)))
+        assert set(client.run(lambda: os.environ["FDIFF_CPU"]).values()) == {"x86-64-v2"}
+        value, slope = total(W)
+    assert done.stdout.split() == [float(value).hex(), slope.tobytes().hex()]
 
 
 def test_an_interrupt_returns_at_once_and_leaves_all_usable(client):
