@@ -129,6 +129,10 @@ BODIES = {
     "carry that stays": (lambda a, b, r: (a, b + r, a), (of(70), of(70), of(70)), 2, 1),
     "carry in reverse order": (lambda a, r: (a[::-1] + r, a[1:]), (of(70), of(70)), 1, 1),
     "few in reverse order": (lambda a, r: (a[::-1] + r, a[1:]), (of(20), of(20)), 1, 1),
+    "arrays of one entry": (
+        lambda x, y, z, r: (x + np.sum(r), y * x[0], r[:1], x, y),
+        (of(1), of(1), of(1), of(5)), 3, 1,
+    ),
     "no carries": (lambda r, q: (r * q, np.sum(r)), (of(20), of(20)), 0, 1),
     "small matrix": (lambda x, m: (m @ x, x), (of(3), of(3, 3)), 1, 1),
     "matrices": (lambda x, m: (0.1 * (m @ x), np.sum(x, 0)), (of(80, 80), of(80, 80)), 1, 0),

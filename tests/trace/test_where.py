@@ -227,6 +227,8 @@ def same(got, expected, rtol=1e-12):
 
 
 V = np.array([1.0, -0.5, 2.0, 0.7])
+
+
 def by_entries(prepared):
     return lambda x: prepared(x).toarray()
 

@@ -18,7 +18,6 @@ from .body_text import BodyText, Emit
 from .symbol_table import SymbolTable
 
 _LOOK = (1 << 16) - 1  # trips of a microsecond or less, after which a loop looks whether to stop
-_LONG = ("for ", "while ", "status")  # how lines begin that may take longer
 
 
 def emit_control(item: ControlItem, symbols: SymbolTable, emit: Emit) -> list[str]:
@@ -138,10 +137,9 @@ class _LoopText:
         """Ends the loop where it is to stop: asked now and then, or in each trip of those that may
         take long.
         """
-        long = any(line.lstrip().startswith(_LONG) for line in self.body.lines)
         stops = f"rt.atomic_load(ints, {self.symbols.stop}) != 0"
-        test = stops if long else f"{self.own(TRIP)} & {_LOOK} == {_LOOK} and {stops}"
-        return [f"if {test}:", *indented([f"return {STOPPED}"])]
+        now = f"{self.own(TRIP)} & {_LOOK} == {_LOOK} and " * (not self.loop.body.is_long)
+        return [f"if {now}{stops}:", *indented([f"return {STOPPED}"])]
 
     def begin_of_trip(self) -> Iterator[str]:
         """Its number, its rows, and where its outs go."""
@@ -168,9 +166,10 @@ class _LoopText:
             if k >= loop.carries:
                 if out.scalar:
                     yield f"{loop.results[k]}[{self.row}] = {self.body.output(k)}"
-            elif not out.dims:
+            elif out.scalar or not out.dims:
                 yield f"{self.own(f'next{k}')} = {self.body.output(k)}"
-                numbers.append(f"{self.carry(k)} = {self.own(f'next{k}')}")
+                entry = "[0]" * bool(out.dims)
+                numbers.append(f"{self.carry(k)}{entry} = {self.own(f'next{k}')}")
             elif not loop.stays(k):
                 yield from self.copied(self.carry(k), self.own(out.name), out.dims)
         yield from numbers

@@ -55,6 +55,12 @@ class ControlBody:
                 used.update(part.buffers if calls else (s.memory for s in part.all_statements))
         return frozenset(used)
 
+    @property
+    def is_long(self) -> bool:
+        """Whether running it once may take any time: it calls, or loops over sizes not known."""
+        parts = [p for item in self.lowered.items for p in nests_and_calls(item)]
+        return any(isinstance(p, Call) or self.entries(p.domain) is None for p in parts)
+
     def entries(self, dims: Dims) -> int | None:
         """How many entries an array has; None if that is known at run time only."""
         sizes = dict(self.graph.literals)
@@ -133,7 +139,8 @@ class SequentialLoop(ControlItem):
 
     def stays(self, k: int) -> bool:
         """Whether a carry has one memory, which the body updates in place."""
-        return f"x{k}" not in self.body.memory_used
+        scalar = self.body.lowered.outputs[k].scalar
+        return not scalar and f"x{k}" not in self.body.memory_used
 
     def workspace(self) -> Iterator[Temporary]:
         yield from super().workspace()

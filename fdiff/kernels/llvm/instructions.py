@@ -270,4 +270,7 @@ def address(code: ir.IRBuilder, args: list[TypedValue]) -> TypedValue:
 
 def stack_words(code: ir.IRBuilder, args: list[TypedValue]) -> TypedValue:
     count = convert(code, args[0], "i8").value
+    if isinstance(count, ir.Constant):  # taken once, where LLVM can make registers of it
+        with code.goto_entry_block():
+            return TypedValue("i8", code.ptrtoint(code.alloca(WORD, count), WORD))
     return TypedValue("i8", code.ptrtoint(code.alloca(WORD, count), WORD))

@@ -1,0 +1,300 @@
+"""Loops as nodes of a tape, beside others: `python -m benchmarks.loops [name ...]`.
+
+Runge-Kutta steps of Lorenz' equations (value and gradient, Hessian), Lorenz-96 with 20 states, a
+Kalman filter over 10,000 observations, a gated recurrent network of 1,024 steps, and the time to
+compile 10, 1,000 and 1,000,000 trips. Beside them JAX's ``lax.scan``, CasADi's ``mapaccum`` (where
+it is installed) and adjoints written by hand for Numba. Least wall times in microseconds, of calls
+that alternate, and multiples of fdiff's; what is checked is that all agree.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+import fdiff
+from fdiff import kernels
+
+H, SECONDS = 1e-3, 2.0
+Call = Callable[[], Any]
+
+
+def lorenz(y: Any, p: Any, xp: Any = np) -> Any:
+    return xp.stack([p[0] * (y[1] - y[0]), y[0] * (p[1] - y[2]) - y[1], y[0] * y[1] - p[2] * y[2]])
+
+
+def lorenz96(y: Any, p: Any, xp: Any = np) -> Any:
+    return (xp.roll(y, -1) - xp.roll(y, 2)) * xp.roll(y, 1) - y + p[0]
+
+
+def integrated(rhs: Any, states: int, trips: int, scan: Any, xp: Any = np) -> Callable[[Any], Any]:
+    """Half the square of the state after so many steps, by its initial state and parameters."""
+
+    def f(x: Any) -> Any:
+        p = x[states:]
+
+        def step(y: Any, _: Any) -> tuple[Any, None]:
+            k1 = rhs(y, p, xp)
+            k2 = rhs(y + 0.5 * H * k1, p, xp)
+            k3 = rhs(y + 0.5 * H * k2, p, xp)
+            k4 = rhs(y + H * k3, p, xp)
+            return y + H / 6 * (k1 + 2.0 * k2 + 2.0 * k3 + k4), None
+
+        y, _ = scan(step, x[:states], None, length=trips)
+        return 0.5 * xp.sum(y * y)
+
+    return f
+
+
+def kalman(observed: np.ndarray, scan: Any, xp: Any = np, dt: float = 0.7) -> Callable[[Any], Any]:
+    """The log-likelihood of a local linear trend, by the logarithms of its two variances."""
+    move, see = xp.asarray([[1.0, dt], [0.0, 1.0]]), xp.asarray([[1.0, 0.0]])
+    noise = xp.asarray([[dt**3 / 3, dt**2 / 2], [dt**2 / 2, dt]])
+
+    def f(logs: Any) -> Any:
+        q, r = xp.exp(logs[0]), xp.exp(logs[1])
+
+        def step(state: Any, y: Any) -> tuple[Any, Any]:
+            x, cov = state
+            x, cov = move @ x, move @ cov @ move.T + q * noise
+            v, s = y - see @ x, see @ cov @ see.T + r
+            gain = cov @ see.T @ xp.linalg.inv(s)
+            x, cov = x + gain @ v, cov - gain @ see @ cov
+            logl = -0.5 * (np.log(2 * np.pi) + xp.log(s[0, 0]) + v[0] ** 2 / s[0, 0])
+            return (x, 0.5 * (cov + cov.T)), logl
+
+        return xp.sum(scan(step, (xp.zeros(2), 2.0 * xp.eye(2)), observed)[1])
+
+    return f
+
+
+def recurrent(series: np.ndarray, scan: Any, xp: Any = np) -> Callable[[Any], Any]:
+    """The loss of two layers of gates that act entry by entry, as in ADBench's LSTM."""
+    width = series.shape[1]
+
+    def layer(w: Any, x: Any, h: Any, c: Any) -> tuple[Any, Any]:
+        forget, add = (1.0 / (1.0 + xp.exp(-(w[k] * v + w[k + 1]))) for k, v in ((0, x), (2, h)))
+        out, change = 1.0 / (1.0 + xp.exp(-(w[4] * x + w[5]))), xp.tanh(w[6] * h + w[7])
+        c = c * forget + add * change
+        return out * xp.tanh(c), c
+
+    def f(w: Any) -> Any:
+        def step(state: Any, x: Any) -> tuple[Any, Any]:
+            h1, c1, h2, c2 = state
+            h1, c1 = layer(w[0], x, h1, c1)
+            h2, c2 = layer(w[1], h1, h2, c2)
+            return (h1, c1, h2, c2), xp.log(2.0 + xp.sum(xp.exp(h2))) - xp.sum(x * h2)
+
+        zeros = xp.zeros(width)
+        return xp.sum(scan(step, (zeros,) * 4, series)[1])
+
+    return f
+
+
+def by_numba(trips: int) -> Callable[[np.ndarray], tuple[float, np.ndarray]]:
+    """The value and gradient of Lorenz' equations, with an adjoint that is written by hand."""
+    import numba
+
+    @numba.njit
+    def rhs(a: float, b: float, c: float, s: float, r: float, t: float) -> Any:
+        return s * (b - a), a * (r - c) - b, a * b - t * c
+
+    @numba.njit
+    def pull(a, b, c, s, r, t, u, v, w, g):  # type: ignore[no-untyped-def] - Numba infers types
+        g[0] += u * (b - a)
+        g[1] += v * a
+        g[2] -= w * c
+        return -s * u + (r - c) * v + b * w, s * u - v + a * w, -a * v - t * w
+
+    @numba.njit
+    def value_and_grad(x: np.ndarray) -> Any:
+        s, r, t = x[3], x[4], x[5]
+        path = np.empty((trips, 12))
+        a, b, c = x[0], x[1], x[2]
+        for n in range(trips):
+            k1 = rhs(a, b, c, s, r, t)
+            p2 = (a + 0.5 * H * k1[0], b + 0.5 * H * k1[1], c + 0.5 * H * k1[2])
+            k2 = rhs(p2[0], p2[1], p2[2], s, r, t)
+            p3 = (a + 0.5 * H * k2[0], b + 0.5 * H * k2[1], c + 0.5 * H * k2[2])
+            k3 = rhs(p3[0], p3[1], p3[2], s, r, t)
+            p4 = (a + H * k3[0], b + H * k3[1], c + H * k3[2])
+            k4 = rhs(p4[0], p4[1], p4[2], s, r, t)
+            row = path[n]
+            row[0], row[1], row[2] = a, b, c
+            for j in range(3):
+                row[3 + j], row[6 + j], row[9 + j] = p2[j], p3[j], p4[j]
+            a += H / 6 * (k1[0] + 2.0 * k2[0] + 2.0 * k3[0] + k4[0])
+            b += H / 6 * (k1[1] + 2.0 * k2[1] + 2.0 * k3[1] + k4[1])
+            c += H / 6 * (k1[2] + 2.0 * k2[2] + 2.0 * k3[2] + k4[2])
+        value, g = 0.5 * (a * a + b * b + c * c), np.zeros(3)
+        for n in range(trips - 1, -1, -1):
+            row, w, d = path[n], H / 6, 2.0 * H / 6
+            q4 = pull(row[9], row[10], row[11], s, r, t, w * a, w * b, w * c, g)
+            u, v, z = d * a + H * q4[0], d * b + H * q4[1], d * c + H * q4[2]
+            q3 = pull(row[6], row[7], row[8], s, r, t, u, v, z, g)
+            u, v, z = d * a + 0.5 * H * q3[0], d * b + 0.5 * H * q3[1], d * c + 0.5 * H * q3[2]
+            q2 = pull(row[3], row[4], row[5], s, r, t, u, v, z, g)
+            u, v, z = w * a + 0.5 * H * q2[0], w * b + 0.5 * H * q2[1], w * c + 0.5 * H * q2[2]
+            q1 = pull(row[0], row[1], row[2], s, r, t, u, v, z, g)
+            a += q1[0] + q2[0] + q3[0] + q4[0]
+            b += q1[1] + q2[1] + q3[1] + q4[1]
+            c += q1[2] + q2[2] + q3[2] + q4[2]
+        return value, np.array([a, b, c, g[0], g[1], g[2]])
+
+    return value_and_grad
+
+
+def by_casadi(trips: int) -> Callable[[np.ndarray], Any] | None:
+    """The value and gradient of Lorenz' equations by CasADi; None where it is not installed."""
+    try:
+        import casadi as ca
+    except ImportError:
+        return None
+    y, p = ca.SX.sym("y", 3), ca.SX.sym("p", 3)
+
+    def rhs(y: Any) -> Any:
+        return ca.vertcat(*lorenz([y[0], y[1], y[2]], [p[0], p[1], p[2]], _Lists))
+
+    k1 = rhs(y)
+    k2 = rhs(y + 0.5 * H * k1)
+    k3 = rhs(y + 0.5 * H * k2)
+    new = y + H / 6 * (k1 + 2 * k2 + 2 * k3 + rhs(y + H * k3))
+    many = ca.Function("step", [y, p], [new]).mapaccum(trips)
+    x = ca.MX.sym("x", 6)
+    last = many(x[:3], ca.repmat(x[3:], 1, trips))[:, -1]
+    value = 0.5 * ca.sumsqr(last)
+    return ca.Function("f", [x], [value, ca.gradient(value, x)])
+
+
+class _Lists:
+    """`stack` for a list of numbers, as it is."""
+
+    stack = staticmethod(lambda parts: parts)
+
+
+def by_jax(make: Callable[..., Any], of: str) -> Callable[[Any], Any]:
+    """What JAX compiles of a program that is made for its `scan`."""
+    import jax
+
+    jax.config.update("jax_enable_x64", val=True)  # type: ignore[no-untyped-call] - of JAX
+    call = jax.jit(getattr(jax, of)(make(jax.lax.scan, jax.numpy)))
+    return lambda x: jax.block_until_ready(call(x))
+
+
+def least(calls: dict[str, Call]) -> dict[str, float]:
+    """The least time of each of several calls, in microseconds, taken in turns."""
+    found = {name: [_timed(call) for _ in range(2)][1:] for name, call in calls.items()}
+    end = time.perf_counter() + SECONDS * len(calls)
+    while time.perf_counter() < end:
+        for name, call in calls.items():
+            found[name].append(_timed(call))
+    return {name: 1e6 * min(times) for name, times in found.items()}
+
+
+def _timed(call: Call) -> float:
+    begin = time.perf_counter()
+    call()
+    return time.perf_counter() - begin
+
+
+def report(name: str, calls: dict[str, Call]) -> None:
+    """One row: the times of all, and multiples of the first one's."""
+    values = [np.concatenate([np.ravel(v) for v in _leaves(call())]) for call in calls.values()]
+    for value in values[1:]:
+        np.testing.assert_allclose(value, values[0], rtol=1e-7, atol=1e-9)
+    times = least(calls)
+    own = next(iter(times.values()))
+    cells = (f"{who} {t:,.1f} ({t / own:.2f})" for who, t in times.items())
+    print(f"{name:32} {'   '.join(cells)}", flush=True)
+
+
+def _leaves(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, tuple | list) else (value,)
+
+
+def beside_jax(name: str, make: Callable[..., Any], x: np.ndarray, *, hessian: bool) -> None:
+    """The first call of fdiff, then value and gradient, and the Hessian, beside JAX."""
+    f = make(fdiff.scan, np)
+    ways = {"value_and_grad": fdiff.value_and_grad} | (
+        {"hessian": fdiff.hessian} if hessian else {}
+    )
+    for way, operator in ways.items():
+        call = fdiff.jit(operator(f))
+        first = _timed(lambda call=call: call(x))
+        other = by_jax(make, way)
+        jax_first = _timed(lambda other=other: other(x))
+        print(f"{name}, {way}: first call {first:.2f} s, JAX {jax_first:.2f} s", flush=True)
+        report("", {"fdiff": lambda call=call: call(x), "JAX": lambda other=other: other(x)})
+
+
+def steps() -> None:
+    """Lorenz' equations beside an adjoint written by hand, CasADi and JAX."""
+    x = np.array([1.0, 1.0, 1.0, 10.0, 28.0, 8.0 / 3.0])
+    call = fdiff.jit(fdiff.value_and_grad(integrated(lorenz, 3, 1000, fdiff.scan)))
+    by_hand, symbolic = by_numba(1000), by_casadi(1000)
+    calls: dict[str, Call] = {"fdiff": lambda: call(x), "by hand": lambda: by_hand(x)}
+    if symbolic is not None:
+        calls["CasADi"] = lambda: [np.asarray(v) for v in symbolic(x)]
+    report("Lorenz, 1,000 steps", calls)
+
+    def make(scan: Any, xp: Any) -> Any:
+        return integrated(lorenz, 3, 1000, scan, xp)
+
+    beside_jax("Lorenz, 1,000 steps", make, x, hessian=True)
+
+
+def states() -> None:
+    """Lorenz-96 with 20 states."""
+    x = np.append(np.random.default_rng(0).normal(8.0, 1.0, 20), 8.0)
+
+    def make(scan: Any, xp: Any) -> Any:
+        return integrated(lorenz96, 20, 1000, scan, xp)
+
+    beside_jax("Lorenz-96, 20 states", make, x, hessian=False)
+
+
+def filters() -> None:
+    """The Kalman filter."""
+    observed = np.cumsum(np.random.default_rng(0).normal(size=10_000))
+
+    def make(scan: Any, xp: Any) -> Any:
+        return kalman(observed, scan, xp)
+
+    beside_jax("Kalman filter, 10,000", make, np.array([-1.0, -0.5]), hessian=True)
+
+
+def networks() -> None:
+    """The recurrent network."""
+    rng = np.random.default_rng(0)
+    series, weights = rng.normal(size=(1024, 14)), rng.normal(size=(2, 8, 14))
+
+    def make(scan: Any, xp: Any) -> Any:
+        return recurrent(series, scan, xp)
+
+    beside_jax("two layers of gates, 1,024", make, weights, hessian=False)
+
+
+def trips() -> None:
+    """Milliseconds of processor time to compile loops of any length, and a gradient of 1e6."""
+    x = np.array([1.0, 1.0, 1.0, 10.0, 28.0, 8.0 / 3.0])
+    os.environ["FDIFF_CACHE_DIR"] = "off"
+    for n in (10, 10, 1000, 1_000_000):  # the first one loads the compiler
+        tape = fdiff.make_tape(fdiff.value_and_grad(integrated(lorenz, 3, n, fdiff.scan)), x)
+        kernels.cache_clear()
+        begin = time.process_time()
+        kernel = kernels.compile(tape, ("C",))
+        taken = 1e3 * (time.process_time() - begin)
+        ran = least({"": lambda kernel=kernel: kernel(x)})[""]
+        print(f"{n:,} trips: {taken:.0f} ms to compile, {ran:,.1f} µs a gradient", flush=True)
+
+
+PARTS = {p.__name__: p for p in (steps, states, filters, networks, trips)}
+
+if __name__ == "__main__":
+    for asked in sys.argv[1:] or PARTS:
+        PARTS[asked]()
