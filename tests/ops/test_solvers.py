@@ -1,5 +1,6 @@
 """Functions of SciPy that call a function of the user, inside of a differentiated function."""
 
+import tracemalloc
 from functools import cache
 from itertools import pairwise
 
@@ -336,6 +337,36 @@ def test_variables_at_bounds_move_with_them():
     )
     edge = lambda q: minimize_scalar(lambda x: (x - q) ** 2, bounds=(0, q / 2)).x
     np.testing.assert_allclose(fdiff.grad(edge)(1.2), 0.5)
+
+
+def test_which_of_many_bounds_hold_is_found_without_a_dense_hessian():
+    size = 2000
+    weights, p = np.linspace(1.0, 2.0, size), np.sin(0.37 * np.arange(size))
+
+    def energy(u, p):
+        return np.sum(weights * (u - p) ** 2) + 0.1 * np.sum(np.diff(u) ** 2) + 0.05 * np.sum(u**4)
+
+    def held(p):
+        return minimize(energy, np.zeros(size), args=(p,), jac=fdiff.grad(energy),
+                        method="L-BFGS-B", bounds=[(-0.3, 0.3)] * size, tol=1e-9).x  # fmt: skip
+
+    tracemalloc.start()
+    slope = fdiff.grad(lambda p: np.sum(weights * held(p)))(p)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 * size**2 / 2
+    x = held(p)
+    free = np.abs(x) < 0.3
+    assert 0.1 * size < free.sum() < 0.5 * size
+    links = 0.2 * (np.eye(size, k=1) + np.eye(size, k=-1))
+    fixed = np.diag(2.0 * weights + links.sum(axis=1)) - links
+    for _ in range(3):  # the minimum to all digits, as derivatives are at that
+        curvature = (fixed + np.diag(0.6 * x**2))[np.ix_(free, free)]
+        gradient = fixed @ x - 2.0 * weights * p + 0.2 * x**3
+        x[free] -= np.linalg.solve(curvature, gradient[free])
+    adjoint = np.linalg.solve(curvature, weights[free])
+    np.testing.assert_allclose(slope[free], 2.0 * weights[free] * adjoint, rtol=1e-9)
+    np.testing.assert_array_equal(slope[~free], 0.0)
 
 
 def test_minima_of_one_variable():

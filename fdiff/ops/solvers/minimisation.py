@@ -76,8 +76,7 @@ def _at_bounds(call: SolverCall, x: TracedArray, lower: TracedArray, upper: Trac
     """Masks of the variables that are held at their lower and at their upper bounds (active constraints)."""
     slope = call.bodies[0].gradient()
     gradient = slope.spliced([x], extras)[0].reshape(x.shape)
-    matrix = slope.jacobian().spliced([x], extras)[0].reshape((x.size, x.size))
-    ahead = x - gradient / np.abs(np.diagonal(matrix).reshape(x.shape))
+    ahead = x - gradient / np.abs(slope.diagonal().spliced([x], extras)[0].reshape(x.shape))
     near = dict(call.options).get("near", 1e-9) * (1.0 + np.abs(x))
     return [(x - lower <= near) & (ahead < lower), (upper - x <= near) & (ahead > upper)]
 

@@ -11,8 +11,10 @@ from ...arraytype import BOOL, ArrayType
 from ...tape import CONSTANT, INPUT, ITEM, Tape, prune
 from ...trace import Trace, TracedArray, current, splice
 from ...transforms.batch import batch
+from ...transforms.derivative_tapes import choose
 from ...transforms.forward import jvp
 from ...transforms.reverse import vjp
+from ...transforms.sparsity.diagonal_colouring import diagonal_colours
 from .tape_to_python import Run, maker
 
 
@@ -115,6 +117,10 @@ class TracedFunction:
         """The Jacobian of the first result with respect to the last own argument: a matrix (m, n)."""
         return _jacobian(self)
 
+    def diagonal(self) -> TracedFunction:
+        """The diagonal of that matrix, by as many products as its structure has colours: three for a chain."""
+        return _diagonal(self)
+
     def batched(self, mapped: Sequence[bool], size: int) -> TracedFunction:
         """The function whose results have a batch axis in front; `mapped` tells which inputs have one."""
         return _batched(self, tuple(map(bool, mapped)), size)
@@ -145,18 +151,29 @@ def _cotangents(body: TracedFunction, wrt: tuple[int, ...]) -> TracedFunction:
 
 @lru_cache(maxsize=256)
 def _jacobian(body: TracedFunction) -> TracedFunction:
+    own = body.tape.input_types[body.own - 1]
+    directions = np.eye(own.size).reshape((own.size, *own.shape))
+    return _products(body, directions, lambda columns: np.transpose(np.reshape(columns, (own.size, -1))))
+
+
+@lru_cache(maxsize=256)
+def _diagonal(body: TracedFunction) -> TracedFunction:
     at = body.own - 1
-    n = body.tape.input_types[at].size
-    pushforward = body.pushforward([at])
+    colours = diagonal_colours(choose(body.tape, (1,)), at).reshape(body.tape.input_types[at].shape)
+    there = np.stack([colours == k for k in range(int(colours.max(initial=-1)) + 1)])
+    return _products(body, there.astype(float), lambda columns: np.sum(np.where(there, columns, 0.0), axis=0))
+
+
+def _products(body: TracedFunction, directions: np.ndarray, result: Callable[[TracedArray], object]) -> TracedFunction:
+    """What `result` makes of the products of the Jacobian and each of some directions."""
+    pushforward = body.pushforward([body.own - 1])
     seeds = [False] * len(body.tape.inputs) + [True]
-    wide = batch(pushforward.tape, seeds, n, spread=[False, *[True] * len(pushforward.types)])
+    wide = batch(pushforward.tape, seeds, len(directions), spread=[False, *[True] * len(pushforward.types)])
     with Trace("jacobian", lines=False) as trace:
         inputs = [trace.input(t) for t in body.tape.input_types]
-        directions = np.eye(n).reshape((n, *body.tape.input_types[at].shape))
         seed = TracedArray(trace, trace.lift(directions), wide.input_types[-1])
         holds, columns, *_ = splice(wide, [*inputs, seed], trace)
-        matrix = np.transpose(np.reshape(columns, (n, -1)))
-        tape = trace.builder.finish([_all(holds, trace), trace.lift(matrix)])
+        tape = trace.builder.finish([_all(holds, trace), trace.lift(result(columns))])
     return TracedFunction(tape, body.own)
 
 
