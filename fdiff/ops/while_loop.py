@@ -18,6 +18,7 @@ import fdiff.intact_numpy as np
 
 from ..arraytype import BOOL, F8, INT, ArrayType
 from ..errors import ConvergenceError, TapeError, message
+from ..kernel_rule import KernelRule, Kind
 from ..primitive import LateParams, Primitive, Sample, register
 from ..tape import INPUT, Node, Tape
 from ..trace import Trace, apply_many
@@ -82,7 +83,7 @@ def _sample(far: float) -> Sample:
 WHILE = register(
     Primitive(
         "while_loop", _infer, _evaluate, by_rule("while.jvp"), by_rule("while.vjp"),
-        by_rule("while.batch"), family="loop", folds=False, told_needs=True,
+        by_rule("while.batch"), KernelRule(Kind.WHILE), family="loop", folds=False, told_needs=True,
         samples=(_sample(1.0), _sample(-1.0)),
     )
 )  # fmt: skip

@@ -8,38 +8,11 @@ from tapes import tape_of
 from test_kernel_loops import BOOL, arrays, compare, of
 
 import fdiff.kernels
-from fdiff.arraytype import INT, ArrayType
-from fdiff.interpret import evaluate
-from fdiff.kernel_rule import KernelRule, Kind
-from fdiff.primitive import Primitive
+from fdiff.arraytype import INT
+from fdiff.errors import ConvergenceError
+from fdiff.ops.switch import SWITCH
+from fdiff.ops.while_loop import WHILE
 from fdiff.tape import Builder
-
-
-def _while(*args, body, carries, cond, limit):
-    state, invariants, trips = args[:carries], args[carries:], 0
-    while evaluate(cond, *state, *invariants)[0]:
-        state = [np.array(x) for x in evaluate(body, *state, *invariants)]
-        trips += 1
-    return (*[np.array(x) for x in state], np.asarray(trips))
-
-
-def _switch(index, *args, branches):
-    outs = evaluate(branches[min(max(int(index), 0), len(branches) - 1)], *args)
-    return tuple(map(np.array, outs)) if len(outs) > 1 else np.array(outs[0])
-
-
-WHILE = Primitive(
-    "while",
-    lambda *types, body, carries, cond, limit: (*types[:carries], ArrayType((), INT)),
-    _while,
-    kernel=KernelRule(Kind.WHILE),
-)
-SWITCH = Primitive(
-    "switch",
-    lambda index, *types, branches: branches[0].output_types,
-    _switch,
-    kernel=KernelRule(Kind.SWITCH),
-)
 
 
 def tape_of_while(body, cond, types, carries, limit=0):
@@ -69,6 +42,13 @@ def test_a_loop_with_a_condition():
     tape = tape_of_while(newton, lambda x, step, c: step > 1e-12, (of(), of(), of()), 2)
     for step in (1.0, 0.0):
         compare(tape, [np.asarray(v) for v in (1.0, step, 2.0)])
+
+
+def test_a_loop_with_too_many_trips():
+    tape = tape_of_while(newton, lambda x, step, c: step > -1.0, (of(), of(), of()), 2, limit=7)
+    kernel = fdiff.kernels.compile(tape, ("C",) * 3)
+    with pytest.raises(ConvergenceError, match="limit=7"):
+        kernel(*[np.asarray(v) for v in (1.0, 1.0, 2.0)])
 
 
 @pytest.mark.parametrize("n", [3, 20, 90])

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from numpy.linalg import LinAlgError
 
+from ...errors import ConvergenceError
+from ...ops.while_loop import exceeded
+
 OUT_OF_BOUNDS = 1  # an index lies outside of its array
 SINGULAR = 2  # a matrix is singular
 INDEFINITE = 3  # a matrix is not positive definite
@@ -21,6 +24,8 @@ ROUTINE_STATUS = {"SINGULAR": SINGULAR, "INDEFINITE": INDEFINITE, "ZERO_AT": ZER
 
 def error_of(status: int) -> Exception:
     """The exception that a kernel's status stands for, as NumPy and SciPy raise it."""
+    if status <= NOT_CONVERGED:
+        return ConvergenceError(exceeded(NOT_CONVERGED - status))
     if status == OUT_OF_BOUNDS:
         return IndexError("index is out of bounds")
     if status == SINGULAR:
