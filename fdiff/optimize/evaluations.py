@@ -149,7 +149,7 @@ def sparse_jacobian(
     *point: object,
     format: str,  # noqa: A002 - as SciPy says
 ) -> Prepared[..., Any] | None:
-    """The Jacobian as a sparse array; None if a tenth of its `entries` are there by structure."""
+    """The Jacobian as a sparse array; None without structure, or with a tenth of its `entries`."""
     prepared: Any = jacobian(f, sparse=format)
     with suppress(StructureError):
         if prepared.pattern(*point).nnz < SHARE * entries:

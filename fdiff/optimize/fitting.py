@@ -93,8 +93,7 @@ def least_squares(
         raise failure(InputError, call, fact, "Leave it out, or call SciPy's least_squares.")
     f = raveled(divided(with_arguments(residual, args), deviations(sigma, call)))
     with Stage("preparing", call):
-        asked = _asked_sparse(sparse, scipy_options, call)
-        values, slopes = _compiled_residual(f, x, call, sparse=asked)
+        values, slopes = _compiled_residual(f, x, call, sparse, scipy_options)
     options, minimise = dict(scipy_options), cast("Function", scipy.optimize.least_squares)
     jac: Callable[..., Any] = slopes
     if isinstance(slopes, SparseEvaluation):
@@ -106,25 +105,19 @@ def least_squares(
     return Fit(result, absolute=absolute_sigma, call=call)
 
 
-def _asked_sparse(sparse: object, options: dict[str, Any], call: str) -> bool | None:
-    """Whether the Jacobian is to be sparse; None if its structure decides."""
-    if options.get("method") == "lm" or options.get("tr_solver") == "exact":
-        return False
-    if isinstance(sparse, bool):
-        return sparse
-    choice(sparse, ("auto",), "sparse", call, "Write True or False, or leave it out.")
-    return None
-
-
 def _compiled_residual(
-    f: Function, x: np.ndarray, call: str, *, sparse: bool | None
+    f: Function, x: np.ndarray, call: str, sparse: object, options: dict[str, Any]
 ) -> tuple[Evaluation, Evaluation]:
-    """Residuals and their Jacobian."""
-    value = jit(f)
+    """Residuals and their Jacobian, sparse if asked for, or if few entries are there."""
+    if not isinstance(sparse, bool):
+        choice(sparse, ("auto",), "sparse", call, "Write True or False, or leave it out.")
+    value, slopes = jit(f), None
     compile_or_call(value, x)
     entries = np.size(value(x)) * x.size
-    slopes = jacobian(f, sparse=True) if sparse else None
-    if sparse is None and entries > SMALL:
+    takes_sparse = options.get("method") != "lm" and options.get("tr_solver") != "exact"
+    if takes_sparse and sparse is True:
+        slopes = jacobian(f, sparse=True)
+    elif takes_sparse and sparse is not False and entries > SMALL:
         slopes = sparse_jacobian(f, entries, x, format="csr")
     if slopes is not None:
         return Evaluation(value), SparseEvaluation(slopes, (x,), call)

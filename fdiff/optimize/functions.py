@@ -1,4 +1,4 @@
-"""Functions that call the user's: of the variables alone, or of several of his functions."""
+"""Functions that call the user's: of the variables alone, or of several functions."""
 
 from __future__ import annotations
 

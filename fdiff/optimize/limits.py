@@ -60,19 +60,19 @@ def deviations(sigma: Any, call: str) -> np.ndarray | None:
     return entries
 
 
-def bounds_of(given: Any, size: int, call: str) -> np.ndarray:
+def bounds_of(bounds: Any, size: int, call: str) -> np.ndarray:
     """Bounds of the variables as two rows, from what SciPy takes: `Bounds`, or pairs."""
-    if given is None:
+    if bounds is None:
         return limits(None, None, size, ("lower", "upper"), call)
-    if hasattr(given, "lb"):
-        return limits(given.lb, given.ub, size, ("bounds.lb", "bounds.ub"), call)
+    if hasattr(bounds, "lb"):
+        return limits(bounds.lb, bounds.ub, size, ("bounds.lb", "bounds.ub"), call)
     try:
         pairs = [
             (-np.inf if low is None else float(low), np.inf if high is None else float(high))
-            for low, high in given
+            for low, high in bounds
         ]
     except (TypeError, ValueError):
-        fact = f"bounds must be pairs of numbers, and are {shown(given)}."
+        fact = f"bounds must be pairs of numbers, and are {shown(bounds)}."
         raise failure(InputError, call, fact, BOUNDS_WAY) from None
     if len(pairs) != size:
         fact = f"there are {len(pairs)} pairs of bounds for {size} variables."
