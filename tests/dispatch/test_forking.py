@@ -350,13 +350,13 @@ def test_kernels_that_are_dropped_are_released_where_llvm_is_free():
     """A thread that drops one may do so while another is in LLVM, or is forking."""
     code = """
 import numpy as np, fdiff
+from fdiff import kernels
 from fdiff.kernels.llvm import machine
-f = fdiff.jit(lambda x: np.sin(x) * 2.5)
-f(np.ones(3))
+kernel = kernels.compile(fdiff.make_tape(lambda x: np.sin(x) * 2.5, np.ones(3)), ("C",))
+kernel(np.ones(3))
 before = len(machine._dropped)
 fdiff.cache_clear()
-del f
-import gc; gc.collect()
+del kernel
 dropped = len(machine._dropped)
 fdiff.jit(np.tanh)(np.ones(3))
 print(before, dropped > 0, len(machine._dropped))
