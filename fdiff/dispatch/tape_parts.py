@@ -1,7 +1,7 @@
 """Tapes of which no kernel can be made as a whole, run in parts, so that their loops are compiled.
 
 A solver of SciPy's, or a loop whose body has no kernel, is run by NumPy. What lies between such
-nodes is a tape of its own, with a runner of its own.
+nodes is a tape of its own, with a runner of its own; so is a reverse loop as long as a run tells.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import fdiff.intact_numpy as np
 
 from .. import kernels
 from ..interpret import Interpreter
-from ..tape import CONSTANT, INPUT, ITEM, Tape
+from ..ops.while_loop import SIZED, sized_tape
+from ..tape import CONSTANT, INPUT, ITEM, Node, Tape
 from ..transforms.bodies import rearranged
 
 Runs = Callable[[Sequence[np.ndarray]], Sequence[np.ndarray]]
@@ -47,7 +48,23 @@ class TapeParts(Interpreter):
         for level in range(max(levels, default=0) + 1):
             own = [i for i, at in enumerate(levels) if at == level]
             self._enter(tape, [i for i in own if not alone[i]], levels, alone)
-            self.steps += [(*singly[i][:3], ()) for i in own if alone[i] and i in singly]
+            for i in own:
+                if alone[i] and i in singly:
+                    function, _, args, _ = singly[i]
+                    node = tape.nodes[i]
+                    sized = node.primitive is SIZED
+                    self.steps.append((self._sized(node) if sized else function, i, args, ()))
+
+    def _sized(self, node: Node) -> Callable[..., object]:
+        """What runs a tape whose loops have as many rows as a run tells."""
+        params = dict(node.params)
+
+        def run(*values: object) -> object:
+            arrays = [*map(_plain, values)]
+            outs = self.runner(sized_tape(*arrays, **params))(arrays)
+            return tuple(outs) if len(outs) > 1 else outs[0]
+
+        return run
 
     def _enter(
         self, tape: Tape, own: Sequence[int], levels: Sequence[int], alone: Sequence[bool]

@@ -99,10 +99,15 @@ def _infer_sized(*types: ArrayType, tape: Tape) -> tuple[ArrayType, ...]:
 
 
 def _evaluate_sized(*args: Any, tape: Tape) -> object:
-    trips = int(np.max(args[0], initial=0))
-    outs = runner_of(of_length(tape, max(FEWEST, 1 << (trips - 1).bit_length())))(*args)
+    outs = runner_of(sized_tape(*args, tape=tape))(*args)
     made = [np.array(x) for x in outs]
     return tuple(made) if len(made) > 1 else made[0]
+
+
+def sized_tape(trips: Any, *_: Any, tape: Tape) -> Tape:
+    """The tape with loops of as many rows as a run with so many trips needs."""
+    most = int(np.max(trips, initial=0))
+    return of_length(tape, max(FEWEST, 1 << (most - 1).bit_length()))
 
 
 @lru_cache(maxsize=128)

@@ -7,6 +7,7 @@ import pytest
 from tapes import tape_of
 from test_kernel_loops import BOOL, arrays, compare, of
 
+import fdiff
 import fdiff.kernels
 from fdiff.arraytype import INT
 from fdiff.errors import ConvergenceError
@@ -102,3 +103,23 @@ def test_what_another_branch_would_do_wrong_is_not_done():
     assert value == 10.0
     with pytest.raises(IndexError):
         kernel(np.asarray(0), np.ones(5), np.asarray(9))
+
+
+def test_the_reverse_loop_of_one_with_a_condition_is_compiled(monkeypatch):
+    def root(c):
+        start = (c, 0.0 * c + 1.0)
+        return fdiff.while_loop(lambda s: s[1] > 1e-12, lambda s: newton(*s, c), start)[0]
+
+    expected = fdiff.grad(root)(2.0)
+    assert expected == pytest.approx(0.5 / np.sqrt(2.0), rel=1e-14)
+
+    def not_interpreted(tape):
+        raise AssertionError(f"{tape} is interpreted")
+
+    monkeypatch.setenv("FDIFF_TIER", "compile")
+    monkeypatch.setattr("fdiff.ops.while_loop.runner_of", not_interpreted)
+    monkeypatch.setattr("fdiff.ops.loop.runner_of", not_interpreted)
+    for c in (2.0, 3.0, 1e6):
+        assert fdiff.grad(root)(c) == pytest.approx(0.5 / np.sqrt(c), rel=1e-13)
+    both = fdiff.vmap(fdiff.grad(root))(np.array([2.0, 9.0]))
+    np.testing.assert_allclose(both, 0.5 / np.sqrt([2.0, 9.0]), rtol=1e-13)
