@@ -16,8 +16,9 @@ from typing import Any
 import fdiff.intact_numpy as np
 
 from ..dispatch.arguments import native
+from ..dispatch.around_a_point import trace_variant
 from ..dispatch.numpy_warnings import warn_of_tape
-from ..dispatch.variant import CallToTrace, Variant, trace_variant
+from ..dispatch.variant import CallToTrace, Variant
 from ..errors import called
 from ..functional.kink_policy import policy
 from ..primitive import HOOKS

@@ -15,7 +15,7 @@ from ..primitive import HOOKS
 from .container_proxies import Tuple, wrap_mapping, wrap_sequence
 from .dependency_nodes import Attributes, CachedCalls, Equal, Identical, MappingItems, attribute
 from .proxy_context import CachedProperty, Pair, ProxyContext, Where, label
-from .value_kinds import is_traced, item_key
+from .value_kinds import item_key, traced_within
 
 Function = Callable[..., object]
 # The attributes that tell all about a value, and what makes a proxy of the value and theirs.
@@ -166,7 +166,7 @@ def wrap_lru_cached(
     node = CachedCalls(cached)
 
     def call(*args: object, **kwargs: object) -> object:
-        if any(is_traced(a) or context.made(a) for a in (*args, *kwargs.values())):
+        if any(traced_within(a) or context.made(a) for a in (*args, *kwargs.values())):
             function, node.wrapped = context.wrap(cached.__wrapped__, where)
             return cast("Function", function)(*args, **kwargs)
         given = cast("Tuple", context.original(args))

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, cast
 
 import fdiff.intact_numpy as np
 
-from ..user_lines import Line
 from .class_proxies import Super, can_be_proxied, exception_node
 from .container_proxies import DictProxy, wrap_data
 from .data import Content, data_key, refuse_lazy
@@ -31,9 +30,8 @@ from .dependency_nodes import (
 )
 from .function_copies import FunctionCopies
 from .impure import Impurities
+from .kept_state import KeptState
 from .library_methods import LibraryMethods
-from .memoised_reads import MemoisedReads
-from .memoised_values import ITEM
 from .module_proxies import GlobalsProxy
 from .proxy_context import Answers, CachedProperty, Copy, Pair, Where, itself, label, opaque, plain
 from .proxy_rules import BY_TYPE, rule_by_question
@@ -71,11 +69,12 @@ class Capture:
       if it cannot;
     - ``depends(value)`` tells whether a derivative is taken for a traced value;
     - `call` is the public call, for messages;
-    - `tape`, where later calls may use the trace, has inputs for numbers and outputs for writes.
+    - `tape`, where later calls may use the trace, has inputs for numbers and outputs for writes;
+    - ``denies()`` tells whether a key made of a differentiated value is not to be found;
+    - a `tentative` run leaves nothing behind.
 
     `refused` are places that were to keep a traced value without a number, `overlapping` arrays
-    that were written to and share memory with others, `lost` memoised values that `f` looked up by
-    its differentiated argument and did not compute again.
+    that were written to and share memory with others.
     """
 
     def __init__(
@@ -87,16 +86,19 @@ class Capture:
         depends: Callable[[object], bool] = lambda _: False,
         tape: RecordedTape | None = None,
         call: str = "",
+        denies: Callable[[], bool] = lambda: False,
+        *,
+        tentative: bool = False,
     ) -> None:
         self.answer = answers
         self.call = call
         self.settle = settle
         self.plainly = plainly
         self.depends = depends
+        self.denies, self.state = denies, KeptState(tentative=tentative)
         self.running = True
         self.refused: list[tuple[str, object]] = []
         self.overlapping: list[str] = []
-        self.lost: list[tuple[str, Line | None]] = []
         self._handle = handle
         self._traced = False  # whether a value of an enclosing trace was read
         self._carried_over = False
@@ -112,10 +114,7 @@ class Capture:
         self.stores = self._places.stores
         self.functions = FunctionCopies(self, codes, self._places.cells)
         self.objects = UserObjects(self)
-        self.memoised = MemoisedReads(codes, self._places, self.objects, self._originals)
-        self.repeats = RepeatedWrites(
-            self, self.memoised, self._numbered, tape, self._node_of, handle
-        )
+        self.repeats = RepeatedWrites(self, codes, self._numbered, tape, self._node_of, handle)
 
     def private(self, f: Function) -> Function:
         """What to call in place of `f`."""
@@ -147,6 +146,16 @@ class Capture:
             return False
         self._carried_over = True
         return True
+
+    def written_places(self) -> set[str]:
+        """The places that the run has stored something in, as the user names them."""
+        return {*self._places.written_places(), *self.objects.written_places()}
+
+    def forget(self) -> None:
+        """Drop what a tentative run has written."""
+        self._carried_over = True
+        self.state.restore()
+        self._places.release_shared(self.objects.release, self._refusing)
 
     def finish(self) -> Dependencies:
         """What was read; to be called when `f` has returned or raised."""
@@ -319,6 +328,7 @@ class Capture:
 
     def shared(self, value: object, where: Where) -> None:
         """Remember a container or object of the user that the run has as it is."""
+        self.state.remember(value)
         self._places.shared.append((value, where))
 
     def data(self, value: object, node: Content, where: Where) -> None:
@@ -342,14 +352,6 @@ class Capture:
         except NoValueError as error:
             self.refused.append(("a key of a dict", error.args[0]))
             return value
-
-    def looks_up(self, key: object) -> bool:
-        """Whether a key is made of what is differentiated, in code that stores items of dicts."""
-        return self.depends(key) and ITEM in self.memoised.names()
-
-    def forgotten(self, place: str, noted: str) -> None:
-        """Remember a memoised value that the run did not store again; `noted` when it was met."""
-        self.lost.append((place, self._impurities.noted.get(noted)))
 
     # ------------------------------------------------------------------------------------ writes
 

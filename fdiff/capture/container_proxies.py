@@ -24,7 +24,6 @@ from .dependency_nodes import (
     SetItems,
     attribute,
 )
-from .memoised_values import agree
 from .proxy_context import (
     BUDGET,
     Answers,
@@ -62,14 +61,12 @@ class DictProxy(MutableMapping[object, object], dict[object, object]):  # type: 
     The storage of the base class holds the proxies of the values that have been read. What the run
     stores is stored in the user's dict at once.
 
-    The dict may be a cache in which `f` looks its argument up. The values in it were computed
-    without derivatives. So a key that a derivative is taken for is absent until `f` has stored its
-    value again.
+    The dict may be a cache in which `f` looks its argument up. In a run that asks what `f` does
+    around its argument, a key that a derivative is taken for is absent until `f` stores its value.
     """
 
     __slots__ = (
         "_fdiff_context",
-        "_fdiff_missed",
         "_fdiff_real",
         "_fdiff_table",
         "_fdiff_where",
@@ -82,7 +79,6 @@ class DictProxy(MutableMapping[object, object], dict[object, object]):  # type: 
         self._fdiff_table = MappingItems(type(real))
         self._fdiff_where = where
         self._fdiff_written: dict[object, object] = {}  # by the user's key, the value in the run
-        self._fdiff_missed: dict[object, object] = {}
 
     _fdiff_kind = dict  # what a tree of arguments takes it for
 
@@ -92,10 +88,8 @@ class DictProxy(MutableMapping[object, object], dict[object, object]):  # type: 
     def __missing__(self, key: object) -> object:
         context, where, reads = self._fdiff_context, self._fdiff_where, self._fdiff_table.reads
         name = context.plain(key)
-        if name in self._fdiff_real and context.looks_up(key):
-            context.note(self._fdiff_kept())
-            self._fdiff_missed[name] = self._fdiff_real[name]
-            raise KeyError(name)
+        if name in self._fdiff_real and context.depends(key) and context.denies():
+            return self._fdiff_absent(key)
         if len(reads) >= BUDGET:
             context.note(f"more than {BUDGET} items of the dict `{label(where)}`")
             return context.wrap(self._fdiff_real[name], (where, name))[0]
@@ -109,7 +103,7 @@ class DictProxy(MutableMapping[object, object], dict[object, object]):  # type: 
 
     def _fdiff_absent(self, key: object) -> object:
         """What is found under a key that is not there."""
-        raise KeyError(key)
+        raise KeyError(self._fdiff_context.plain(key))
 
     def __iter__(self) -> Iterator[object]:
         keys = tuple(self._fdiff_real)
@@ -141,6 +135,7 @@ class DictProxy(MutableMapping[object, object], dict[object, object]):  # type: 
 
     def __setitem__(self, key: object, value: object) -> None:
         name = self._write(key, value)
+        self._fdiff_context.state.remember(self._fdiff_real)
         self._fdiff_real[name] = self._fdiff_context.original(value)
         dict.__setitem__(self, key, value)
 
@@ -155,12 +150,13 @@ class DictProxy(MutableMapping[object, object], dict[object, object]):  # type: 
 
     def __delitem__(self, key: object) -> None:
         name = self._fdiff_context.plain(key)
+        self._fdiff_context.state.remember(self._fdiff_real)
         del self._fdiff_real[name]
         self._write(key, MISSING)
         dict.pop(self, key, None)
 
     def _fdiff_carry_over(self, release: Answers, refuse: Refuse) -> None:
-        """Put plain values into the user's dict; compare the memoised with those computed anew."""
+        """Put plain values into the user's dict."""
         real, table = self._fdiff_real, self._fdiff_table
         for name, value in self._fdiff_written.items():
             where = self._fdiff_where, name
@@ -172,19 +168,12 @@ class DictProxy(MutableMapping[object, object], dict[object, object]):  # type: 
                     real[name] = release(value)
                 if real[name] is MISSING:
                     del real[name]
-        for name, memoised in self._fdiff_missed.items():
-            if name not in self._fdiff_written or not agree(real.get(name, MISSING), memoised):
-                self._fdiff_context.forgotten(label((self._fdiff_where, name)), self._fdiff_kept())
 
     def _fdiff_forget(self, other: DictProxy) -> None:
         """Forget what was read of keys that another run has written: they are read again."""
         plain, written = self._fdiff_context.plain, other._fdiff_written
         for key in [key for key in dict.keys(self) if plain(key) in written]:
             dict.pop(self, key)
-
-    def _fdiff_kept(self) -> str:
-        """What to note where the dict is used as a cache."""
-        return f"a value kept in the dict `{label(self._fdiff_where)}`"
 
     def popitem(self) -> tuple[object, object]:
         keys = list(self)

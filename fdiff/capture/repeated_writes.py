@@ -2,7 +2,7 @@
 
 A number that the run reads and writes again is an input, and no constant. Whether it will be
 written is known when it is read: the code of the run tells by the names it loads and stores
-(`memoised_values.py`), and where it does not, an earlier trace that met the write does.
+(`names_in_code.py`), and where it does not, an earlier trace that met the write does.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ import fdiff.intact_numpy as np
 from ..bounded_cache import WeakKeys
 from ..process.forking import no_fork
 from .dependency_nodes import Array, Equal, Identical
-from .memoised_reads import MemoisedReads
-from .memoised_values import ITEM
+from .names_in_code import ITEM, NamesInCode, names_in
 from .object_proxy import own_class
 from .proxy_context import Call, Pair, ProxyContext, Where, label
 from .revalidation import Dependency
@@ -69,14 +68,14 @@ class RepeatedWrites:
     def __init__(
         self,
         context: ProxyContext,
-        memoised: MemoisedReads,
+        codes: Sequence[CodeType],
         arrays: Callable[[np.ndarray, Where], int],
         tape: RecordedTape | None,
         node: Callable[[object], Dependency | None],
         handle: Callable[[np.ndarray], object],
     ) -> None:
         self._context = context
-        self._memoised = memoised
+        self._codes = codes
         self._arrays = arrays
         self._tape = tape
         self._handle = handle
@@ -86,6 +85,7 @@ class RepeatedWrites:
                 from .write_log import WriteLog  # noqa: PLC0415 - see above
             self._log = WriteLog(tape.output, node, own_class, self._enter)
         self._rewritten: set[str] = set()
+        self._looked_at, self._changed = 0, NamesInCode(frozenset(), frozenset())
         self.once = self.direct = self.speculates = False
 
     def begin(self, f: object) -> None:
@@ -112,7 +112,7 @@ class RepeatedWrites:
         """
         if self._log is None or type(value) not in NUMBERS:
             return None
-        if not sure and not self._expected(where, self._memoised.rewritten()):
+        if not sure and not self._expected(where, self.names().rewritten):
             return None
         self.speculates = True
         if type(value) is int:
@@ -132,6 +132,14 @@ class RepeatedWrites:
         entered = self._handle(buffer.copy())  # which keeps the number of this run
         return node, self._tape.number(entered, weak=kind is float)
 
+    def names(self) -> NamesInCode:
+        """The names that code of the run changes."""
+        if self._looked_at != len(self._codes):
+            self._looked_at = len(self._codes)
+            names = zip(*map(names_in, self._codes), strict=True)
+            self._changed = NamesInCode(*[frozenset().union(*each) for each in names])
+        return self._changed
+
     def _expected(self, where: Where, names: Collection[str]) -> bool:
         """Whether the run may write to a place: its last name is one of `names`, or it once did."""
         last = ITEM if isinstance(where, tuple) else where.rpartition(".")[2]
@@ -139,11 +147,11 @@ class RepeatedWrites:
 
     def logs(self, where: Where) -> bool:
         """Whether the run may append to a list."""
-        return self._expected(where, self._memoised.appended())
+        return self._expected(where, self.names().appended)
 
     def counts(self, where: Where) -> bool:
         """Whether the run may change items of a dict in place, or lists that are items."""
-        names = self._memoised.rewritten() | self._memoised.appended()
+        names = self.names().rewritten | self.names().appended
         return ITEM in names and self._expected((where, ""), names)
 
     # ---------------------------------------------------------------------------------- writes
@@ -218,6 +226,8 @@ class RepeatedWrites:
             return call(*args, **kwargs)
         if not self._noted("show", call, args, kwargs):
             self._context.note(words)
+        if self._context.state.tentative:
+            return None
         self.direct = True
         plain = partial(self._log.shown_now, settle=self._context.settle)
         given = [plain(value) for value in args]

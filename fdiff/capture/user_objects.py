@@ -8,9 +8,8 @@ at the end they become instances of the user's own classes.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import partial
 from types import FunctionType, MethodType
 from typing import cast
 
@@ -32,7 +31,6 @@ from .release import NoValueError, Release
 from .revalidation import Dependency
 from .value_kinds import MISSING, SCALARS, is_traced, library_class, record_class
 from .write_targets import of_class
-from .writes import Read
 
 
 class UserObjects:
@@ -99,22 +97,12 @@ class UserObjects:
         for state in (*self.objects.values(), *self.states):
             yield from (value for _, value in state.writes())
 
-    def read(self) -> Iterator[Read]:
-        """Attributes of objects and classes that were read, each with what it is now."""
+    def written_places(self) -> Iterator[str]:
+        """Attributes of objects and classes that the run has stored, as the user names them."""
         for found in self.objects.values():
-            for name, put in found.put.items():
-                yield f"{label(found.where)}.{name}", name, put, partial(slot, found.real, name)
+            yield from [f"{label(found.where)}.{name}" for name, _ in found.writes()]
         for state in self.states:
-            for name, put in state.put.items():
-                yield state.where(name), name, put, partial(vars(state.real).get, name)
-
-    def namespaces(self) -> Iterator[Mapping[str, object]]:
-        """The namespaces of classes in which code of the run may find methods."""
-        kinds = {state.real for state in self.states}
-        for found in self.objects.values():
-            values = slot_dict(found.real).values()
-            kinds |= {type(value) for value in values if can_be_proxied(type(value))}
-        return (vars(base) for kind in kinds for base in kind.__mro__ if not library_class(base))
+            yield from [state.where(name) for name, _ in state.writes()]
 
     def keep_computed(self) -> None:
         """Let the user's objects keep the values of cached properties that were traced.

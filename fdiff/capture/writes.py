@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from types import CellType
 from typing import TYPE_CHECKING, NamedTuple, cast
 
@@ -17,7 +16,6 @@ import fdiff.intact_numpy as np
 from .container_proxies import DictProxy
 from .data import Content, is_table
 from .dependency_nodes import Attributes, Identical, MappingItems, attribute
-from .memoised_values import ITEM
 from .module_proxies import GlobalsProxy
 from .object_proxy import store
 from .proxy_context import Answers, Copy, ProxyContext, Refuse, Repeats, Where, label
@@ -27,10 +25,6 @@ from .write_targets import WritePlace, WriteTarget, attribute_of, in_cell, item_
 
 if TYPE_CHECKING:
     from .list_proxies import ListProxy
-
-# What was read in some place: how the user would name it, the name that code would store into, the
-# value that was read, and a function that gives the value that is there now.
-Read = tuple[str, str, object, Callable[[], object]]
 
 
 class CellCopy(NamedTuple):
@@ -87,7 +81,8 @@ class Places:
         self.arrays: list[np.ndarray] = []  # captured arrays, in the order of their handles
         self.named: list[Where] = []  # and their names
         self.data: list[tuple[object, Content, Where]] = []  # tables and the like, without proxies
-        self.shared: list[tuple[object, Where]] = []  # what cannot be compared, without proxies
+        # What cannot be compared, without proxies.
+        self.shared: list[tuple[object, Where]] = []
 
     def written(self) -> bool:
         """Whether a private global, cell or copy holds a store that the user's own lacks yet."""
@@ -112,18 +107,14 @@ class Places:
         for called in self.lists:
             yield from called.calls
 
-    def read(self) -> Iterator[Read]:
-        """All that was read in globals, cells and dicts."""
+    def written_places(self) -> Iterator[str]:
+        """The places that the run has stored something in, as the user names them."""
         for globals_ in self.globals.values():
-            for name, put in globals_.put.items():
-                yield name, name, put, partial(globals_.real.get, name)
-        for cell in self.cells.values():
-            for put in cell.put:
-                yield cell.name, cell.name, put, partial(attribute, cell.real, "cell_contents")
+            yield from [name for name, _ in globals_.writes()]
+        yield from [cell.name for cell in self.cells.values() if cell.written()]
+        yield from [label(c.where) for c in (*self.copies, *self.lists) if c.written()]
         for items in self.items:
-            for key, put in dict.items(items):
-                name = label((items._fdiff_where, key))
-                yield name, ITEM, put, partial(items._fdiff_real.get, key)
+            yield from [label((items._fdiff_where, name)) for name in items._fdiff_written]
 
     def carry_over(self, release: Release, context: ProxyContext, refuse: Refuse) -> None:
         """Store in the user's own places what the run has written, and note each place."""
@@ -133,14 +124,18 @@ class Places:
             items._fdiff_carry_over(release, refuse)
         for items in self.lists:
             items.carry_over(release, refuse)
-        for value, where in self.shared:
-            with refuse(label(where)):
-                release.contents(value)
+        self.release_shared(release, refuse)
         for value, node, where in self.data:
             if not node.same(value):
                 context.note(f"a write to `{label(where)}`")
                 with refuse(label(where)):
                     release.table(value) if is_table(value) else release.contents(value)
+
+    def release_shared(self, release: Release, refuse: Refuse) -> None:
+        """Put numbers in place of traced values into what the run has as it is."""
+        for value, where in self.shared:
+            with refuse(label(where)):
+                release.contents(value)
 
     def _note(self, repeats: Repeats) -> None:
         """Note for later calls what the run left in globals, cells and copies."""

@@ -1,16 +1,15 @@
 """Capture sessions: functions run as private copies, and everything they read is written down.
 
 The outermost trace of a thread has one session. `watched` opens it around a run of the user's
-function; at its end the variant gets what each function read (`Reads`), what was written goes to
-the user's own variables, and relying on values kept from an earlier call is refused.
+function; at its end the variant gets what each function read (`Reads`), and what was written goes
+to the user's own variables.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
-import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Container, Generator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import cast
@@ -21,8 +20,6 @@ import fdiff.intact_numpy as np
 from .. import kernels
 from ..capture import Capture, Dependencies
 from ..capture.class_proxies import getattr_static
-from ..capture.memoised_reads import in_condition, is_constant, is_handle
-from ..capture.memoised_values import MemoisedValue, agree
 from ..capture.release import NoValueError
 from ..capture.symbolic_numbers import plain_number
 from ..capture.value_kinds import MISSING
@@ -34,11 +31,13 @@ from ..trace.local_arrays import plain
 from ..trace.recorder import KEEP_NO_TRACED
 from ..trace.trace_stack import stack, suspended
 from ..tree import map_leaves
-from ..user_lines import Line, line_in, user_line
+from ..user_lines import Line, line_in
 from .arguments import Function, refuse_device_array, traceable
 from .written_values import WrittenValues, depends, settled, stacked
 
 replaces(inspect.getattr_static)(getattr_static)
+
+MOST_DENIALS = 1000  # in one run: a loop may end where values are equal
 
 
 class CaptureSession:
@@ -48,18 +47,26 @@ class CaptureSession:
     number of its function and its number there, `handles` the traced array that stands for it.
     What a single function writes, later calls are to write again, if the trace is to be kept
     (`repeats`).
+
+    Conditions that hold at this point alone are taken as they are around it if they are among the
+    `denied`; such a run leaves nothing behind. By their lines, `met` tells which were strong.
     """
 
-    def __init__(self, trace: Trace, *, repeats: bool) -> None:
+    def __init__(
+        self, trace: Trace, *, repeats: bool, denied: Container[Line | None] | None = None
+    ) -> None:
         self.repeats = repeats
+        self._denied = denied
         self._trace = ref(trace)  # which knows this session: no reference goes round
         self.parts: list[tuple[Callable[..., object], Capture]] = []
         # Captured arrays: the function that read one, its number there, and what stands for it.
         self.captured: list[tuple[int, int, TracedArray]] = []
         self.running: list[Capture] = []  # of the functions that run, innermost last
         self.over: list[Capture] = []  # of those that have run, in the order in which they ended
-        # memoised values that a branch took to be absent, and the line of the branch
-        self.kept: list[tuple[MemoisedValue, Line | None]] = []
+        self.met: dict[Line | None, bool] = {}  # conditions that hold at this point alone
+        self.denials = 0
+        self.results: dict[str, list[list[object]]] = {}  # of the traces that met such
+        self.stored: set[str] = set()  # the places that the functions stored something in
 
     @property
     def trace(self) -> Trace:
@@ -83,8 +90,9 @@ class CaptureSession:
 
         tape = WrittenValues(self._trace) if self.repeats and not self.parts else None
         capture = Capture(
-            handle, replacement_of, settled, self.plainly, depends, tape, self.trace.call
-        )
+            handle, replacement_of, settled, self.plainly, depends, tape, self.trace.call,
+            self._misses, tentative=self._denied is not None,
+        )  # fmt: skip
         for _, part_before in self.parts:
             part_before.stop_repeating()
         self.parts.append((f, capture))
@@ -143,17 +151,29 @@ class CaptureSession:
 
     def finish(self) -> tuple[tuple[Callable[..., object], Dependencies], ...]:
         """What was read, at the end of a run; writes go to the user's own variables and arrays."""
-        for part, number, handle in self.captured:
-            if handle.id != handle.made:
+        filled = [x for x in self.captured if x[2].id != x[2].made]
+        if self.met:
+            self._note_stored(filled)
+        if self._denied is not None and len(self.parts) == 1:
+            self.parts[0][1].forget()
+        else:
+            for part, number, handle in filled:
                 self._store(self.parts[part][1], number, handle)
-        if self.kept:
-            self.note(f"a value kept in `{self.kept[0][0].name}`")
-        for capture in dict.fromkeys(self.over):
-            capture.carry_over()
+            for capture in dict.fromkeys(self.over):
+                capture.carry_over()
         reads = tuple((f, capture.finish()) for f, capture in self.parts)
         if len(reads) == 1 and (effects := reads[0][1].effects) is not None:
             self.trace.written = [stacked(self.trace, nodes) for nodes in effects.outputs]
         return reads
+
+    def _note_stored(self, filled: Sequence[tuple[int, int, TracedArray]]) -> None:
+        """Note where the functions have stored something; `filled` are captured arrays."""
+        self.stored = set().union(*[capture.written_places() for _, capture in self.parts])
+        self.stored |= {self.parts[part][1].array(number)[1] for part, number, _ in filled}
+
+    def asks_around(self) -> bool:
+        """Whether a condition may be that of a memo: a strong one, or `f` stores something."""
+        return any(self.met.values()) or any(c.repeats.names().stored for _, c in self.parts)
 
     def discard(self) -> bool:
         """Drop what a run was to write, if it found inputs in place of numbers: it runs again."""
@@ -191,62 +211,31 @@ class CaptureSession:
         """Of each captured array the function that read it, and its number there."""
         return tuple((part, number) for part, number, _ in self.captured)
 
-    def memoises(self) -> bool:
-        """Whether code that runs stores into places that outlive the run."""
-        return any(capture.memoised.some() for capture in self.running)
+    def only_here(self, *, strong: bool) -> bool:
+        """Note a condition that holds at this point alone; whether to take it as around the point.
 
-    def place_of_array(self, node_id: int) -> MemoisedValue | None:
-        """Where `f` keeps the captured array that a node stands for."""
-        handles = [handle for *_, handle in self.captured if handle.made == node_id]
-        return self._place(functools.partial(is_handle, handles[0])) if handles else None
+        It is `strong` if a differentiated value itself equals another one.
+        """
+        trace = stack.traces[-1]
+        trace.only_here, where = True, trace.where()
+        self.met[where] = self.met.get(where, False) or strong
+        if self._denied is None or where not in self._denied:
+            return False
+        self.denials += 1
+        if self.denials > MOST_DENIALS:
+            raise trace.fail("`f` goes on as long as its argument equals no other value.")
+        return True
 
-    def places_of_constant(self, array: np.ndarray) -> list[MemoisedValue]:
-        """Where `f` keeps a number, or an array that it reads out of a container as it is."""
-        fits = functools.partial(is_constant, array)
-        places = [kept for capture in self.running for kept in capture.memoised if fits(kept.put)]
-        key = self._place_of_key(fits) if array.size == 1 else None
-        return [*places, key] if key else places
+    def _misses(self) -> bool:
+        """Whether a key made of a differentiated value, which a dict has, is not to be found."""
+        return self.only_here(strong=True)
 
-    def place_in_condition(
-        self, places: list[MemoisedValue], array: np.ndarray
-    ) -> MemoisedValue | None:
-        """The place from which the condition under way has a constant; None if from elsewhere."""
-        reads = [capture.memoised for capture in self.running]
-        named, elsewhere = in_condition(places, array, reads, sys._getframe(1))
-        if named is not None or elsewhere:
-            return named
-        fact = (
-            "`f` found its differentiated argument equal to a number that may be the one that an"
-            f" earlier call kept in `{places[0].name}`."
-        )
-        raise self.trace.fail(fact, "Compare with one that stands in the condition by its name.")
-
-    def place_of_key(self, key: object) -> MemoisedValue | None:
-        """Where a dict of the user's own keeps something under a key."""
-        return self._place_of_key(lambda value: type(value) is type(key) and value == key)
-
-    def _place(self, fits: Callable[[object], bool]) -> MemoisedValue | None:
-        found = (kept for capture in self.running for kept in capture.memoised if fits(kept.put))
-        return next(found, None)
-
-    def _place_of_key(self, fits: Callable[[object], bool]) -> MemoisedValue | None:
-        found = (kept for capture in self.running for kept in capture.memoised.keys(fits))
-        return next(found, None)
-
-    def assumed_missing(self, place: MemoisedValue) -> None:
-        """Note that a branch was taken as if nothing had been kept there; `check` verifies it."""
-        if isinstance(place.value, np.ndarray):  # the run may store into it
-            place = place._replace(value=place.value.copy())
-        self.kept.append((place, self.trace.where()))
-
-    def _found_again(self, place: MemoisedValue) -> bool:
-        """Whether `f` has stored in that place again what it had kept there."""
-        now, put = place.now(), place.put
-        stored = isinstance(put, TracedArray) and put.id != put.made
-        return (stored or now is not place.before) and agree(now, place.value)
+    def ended(self, call: str, results: list[object]) -> None:
+        """Note what a trace returned that met such a condition."""
+        self.results.setdefault(call, []).append(results)
 
     def check(self) -> None:
-        """Raise if the run kept what has no value, or relied on what an earlier run kept.
+        """Raise if the run kept what has no value.
 
         Or if an array has a number and no input, as an exception that `f` caught came in between.
         """
@@ -262,22 +251,6 @@ class CaptureSession:
                     " that it reads or is given."
                 )
                 raise self.trace.fail(fact, "Write to a copy: `a = a.copy()`.")
-            for place, line in capture.lost:
-                raise self._forgotten(place, line)
-        for place, line in self.kept:
-            if not self._found_again(place):
-                raise self._forgotten(place.name, line)
-
-    def _forgotten(self, place: str, line: Line | None) -> TraceError:
-        fact = (
-            "`f` found its differentiated argument equal to what an earlier call kept in"
-            f" `{place}`, and did not store it there again: the derivative would be dropped."
-        )
-        way = (
-            "Compare or look up fdiff.stop_gradient(x) if what was kept is meant as a constant;"
-            " else leave the cache out."
-        )
-        return TraceError(message(self.trace.call, fact, way, line or user_line()))
 
 
 def _overlap(one: np.ndarray, other: np.ndarray) -> bool:
@@ -313,7 +286,11 @@ class NoSessionError(Exception):
 
 @contextmanager
 def watched(
-    trace: Trace, inner: list[tuple[Function, Dependencies]], *, repeats: bool
+    trace: Trace,
+    inner: list[tuple[Function, Dependencies]],
+    *,
+    repeats: bool,
+    denied: Container[Line | None] | None = None,
 ) -> Generator[CaptureSession]:
     """The session of the outermost trace, opened if `trace` is that one.
 
@@ -321,7 +298,7 @@ def watched(
     """
     root = root_trace()
     if root is trace:
-        root.session = CaptureSession(trace, repeats=repeats)
+        root.session = CaptureSession(trace, repeats=repeats, denied=denied)
     session = root.session
     if not isinstance(session, CaptureSession):
         raise NoSessionError

@@ -30,10 +30,11 @@ from ..process.progress import Stage
 from ..trace import TracedArray, derived_lines
 from ..tree import flatten
 from .arguments import Argnums, Body, Function, differentiated, flat_key, leaf_key, native
+from .around_a_point import trace_variant
 from .branch_stability import ALTERNATIVES, SHARE, BranchStability
 from .capture_session import call_private
 from .plans import ExecuteAndKeep, OperatorPlan, execute, execute_unchecked
-from .variant import CallToTrace, Variant, trace_variant
+from .variant import CallToTrace, Variant
 
 if TYPE_CHECKING:
     from ..capture.write_programs import After

@@ -1,6 +1,6 @@
 """Variants: one trace of a function, and what must hold for it to be used again.
 
-`trace_variant` runs the function on traced arguments and prepares the tape. A variant serves one
+`trace_once` runs the function on traced arguments and prepares the tape. A variant serves one
 signature of arguments (types of float arrays, values of everything else), as long as what the
 function read from outside compares equal and its guards hold. Arrays that the function captured are
 inputs of the tape, so that a change of their entries is seen.
@@ -8,7 +8,7 @@ inputs of the tape, so that a change of their entries is seen.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,6 +26,7 @@ from ..process.progress import Stage
 from ..tape import Tape
 from ..trace import Recording, Trace, TracedArray, memory_layout, record
 from ..trace.eager_trace import EagerTrace, to_ordinary_tape
+from ..trace.session import Session
 from ..transforms.pipeline import PREPARE, VALUE, derive
 from ..tree import Spec, flatten, unflatten
 from ..user_lines import Line, numbered, show_line, user_line
@@ -202,7 +203,8 @@ class CallToTrace(NamedTuple):
     `spec` are the flattened arguments, `wrt` the positions of the differentiated leaves, `in_spec`
     the structure of these. The tapes shall run on `device`; an `eager` trace is for this call, and
     a trace that is wanted `once` is kept for no other, whatever the function reads. With `repeats`,
-    later calls may do again what the run writes to the outside.
+    later calls may do again what the run writes to the outside. Conditions on `denied` lines are
+    taken as they are around the point (`around_a_point.py`).
     """
 
     body: Function
@@ -216,13 +218,14 @@ class CallToTrace(NamedTuple):
     eager: bool = False
     once: bool = False
     repeats: bool = True
+    denied: Container[Line | None] | None = None
 
 
-def trace_variant(given: CallToTrace) -> tuple[Variant, tuple[object, ...]]:
+def trace_once(given: CallToTrace) -> tuple[Variant, tuple[object, ...], Session | None]:
     """Run the function of a call on traced arguments once.
 
-    Returns the variant, without a plan, and what the inputs of its tape beyond the arguments stand
-    for.
+    Returns the variant, without a plan, what the inputs of its tape beyond the arguments stand for,
+    and the session.
     """
     call, leaves, wrt = given.call, given.leaves, given.wrt
     for k, leaf in enumerate(leaves):
@@ -234,7 +237,7 @@ def trace_variant(given: CallToTrace) -> tuple[Variant, tuple[object, ...]]:
     try:
         recording = record(run, inputs, call, trace)
     except RunAgainError:
-        found = trace_variant(given._replace(repeats=False))
+        found = trace_once(given._replace(repeats=False))
         never_repeat(given.f)
         return found
     session, inner = recording.session, enumerate(run.inner)
@@ -253,7 +256,8 @@ def trace_variant(given: CallToTrace) -> tuple[Variant, tuple[object, ...]]:
         device=given.device,
         **_recorded(recording, run.outs, everything, len(traced), trace),
     )
-    return (_unless_complex(variant, trace) if trace else variant), recording.extra
+    variant = _unless_complex(variant, trace) if trace else variant
+    return variant, recording.extra, session
 
 
 class _Run:
@@ -275,8 +279,9 @@ class _Run:
             leaves[k] = stand_in
         args, kwargs = unflatten(self._given.spec, leaves)  # type: ignore[misc] - the tree of a call
         given = self._given
-        repeats = given.repeats and given.device == CPU and not (given.eager or given.once)
-        with watched(trace, self.inner, repeats=repeats) as session:
+        later = not given.eager and (not given.once or given.denied is not None)
+        repeats = given.repeats and given.device == CPU and later
+        with watched(trace, self.inner, repeats=repeats, denied=given.denied) as session:
             result = own_result(self._given.body(*args, **kwargs), session)
             self.outs, self.out_spec = flatten(result)
         return [out for out in self.outs if traceable(out)]
@@ -346,7 +351,7 @@ def _may_be_used_again(given: CallToTrace, run: _Run, *, shown: bool) -> bool:
         return False  # part of a trace under way, whose values are of this call
     reasons = _reasons_to_retrace(given, run, shown=shown)
     if reasons and not given.once:
-        _warn_of_retracing(given, *reasons[0])
+        warn_of_retracing(given, *reasons[0])
     return not reasons and not any(reads.once for _, reads in run.inner)
 
 
@@ -370,7 +375,7 @@ def _reasons_to_retrace(
     return reasons
 
 
-def _warn_of_retracing(given: CallToTrace, reason: str, line: Line | None) -> None:
+def warn_of_retracing(given: CallToTrace, reason: str, line: Line | None) -> None:
     """Say once for each function that it is traced at each call."""
     where, code = line or user_line(), getattr(given.f, "__code__", None)
     if code is None:

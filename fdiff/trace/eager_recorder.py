@@ -185,6 +185,15 @@ class EagerGuardSet(GuardSet):
     def is_known(self, node_id: int) -> bool:
         return True
 
+    def is_active(self, node_id: int) -> bool:
+        return self.trace.builder.active[node_id]
+
+    def depends(self, node_id: int) -> bool:
+        builder = self.trace.builder
+        if builder.active[node_id] or builder.ops[node_id].primitive.stops:
+            return builder.active[node_id]
+        return any(map(self.depends, builder.args[node_id]))
+
     def expect(self, node_id: int, value: Any) -> None:
         if not np.array_equal(self.guard(node_id, ""), value):
             raise RuntimeError("a program recorded at these values decides otherwise at them")

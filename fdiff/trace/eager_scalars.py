@@ -8,11 +8,14 @@ spared is the search for the op: types, conversions and templates. The arithmeti
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import fdiff.intact_numpy as np
 
 from ..arraytype import BOOL, F4, F8, ArrayType
 from .eager_recorder import EagerRecorder
 from .operation_cache import Op
+from .point_branches import is_denied
 from .trace_stack import stack
 from .traced_array import TracedArray
 
@@ -109,9 +112,21 @@ class Truth(EagerScalar):
     def __bool__(self) -> bool:
         home, traces = self.home, stack.traces
         if traces and traces[-1] is home:
+            if not home.only_here and (self.entered is not None or self._is_close()):
+                is_denied(home, self.node)  # noted: eager traces deny nothing
             return home.guards.saw(self.value)
         return TracedArray.__bool__(self)
 
+    def _is_close(self) -> bool:
+        """Whether the operands are equal, or the first is a distance within a tolerance."""
+        _, a, other = self.pending
+        values: Any = self.home.builder.values
+        mine, b = values[a], cast("Any", other)
+        b = values[other.node] if isinstance(other, EagerScalar) else b
+        return not mine or mine == b or abs(mine) <= abs(b) < TOLERANCE
+
+
+TOLERANCE = 1e-3  # below it, a number is taken for a tolerance
 
 _CLASSES: dict[tuple[ArrayType, bool], type[EagerScalar]] = {
     (kind.type, kind.weak): kind for kind in (Float64, PythonFloat, Float32, Truth)

@@ -97,6 +97,8 @@ def _record(
         if trace.refused is not None:
             raise trace.refused
         ids = [trace.lift(out) for out in outputs]
+        if trace.only_here:
+            _note_results(trace, ids)
         check, count = check_tape(trace), len(guards.expected)
         written = trace.builder.finish(trace.written) if trace.written else None
     scalars = tuple(
@@ -111,6 +113,13 @@ def _record(
     return Recording(
         tape, extra, pinned, scalars, trace.session, check, decisive, trace.shown, count, written
     )
+
+
+def _note_results(trace: Trace, ids: Sequence[int]) -> None:
+    """Tell the session what a run returned that took a branch which holds at this point alone."""
+    session = root_trace().session
+    if session is not None and all(map(trace.guards.is_known, ids)):
+        session.ended(trace.call, [trace.guards.value(i, "returned a value") for i in ids])
 
 
 def _stage(trace: Trace) -> AbstractContextManager[None]:

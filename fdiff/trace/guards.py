@@ -71,6 +71,7 @@ class GuardSet:
         self._depends: list[int] = []  # inputs it depends on in any way
         self._differentiable: list[int] = []  # inputs it depends on with a derivative
         self._unstopped: list[int] = []  # inputs it depends on other than through stop_gradient
+        self._moving: dict[int, bool] = {}  # by such a set: whether one is differentiated
 
     def close(self) -> None:
         """Release the values, and the trace, which would keep each other alive."""
@@ -86,6 +87,8 @@ class GuardSet:
     def value(self, node_id: int, action: str) -> object:
         """Value of a node at the arguments at hand; errors say that `f` did `action`."""
         known, nodes = self._known, self.builder.nodes
+        if node_id in known:
+            return known[node_id]
         stack = [node_id]
         with np.errstate(all="ignore"):
             while stack:
@@ -122,6 +125,8 @@ class GuardSet:
 
     def _extend(self, node_id: int) -> None:
         """Bring the sets of inputs up to date, up to this node."""
+        if node_id < len(self._depends):
+            return
         nodes, inputs = self.builder.nodes, self.builder.inputs
         place = {i: k for k, i in enumerate(inputs)}
         for i in range(len(self._depends), node_id + 1):
@@ -159,7 +164,11 @@ class GuardSet:
         Unlike `is_active`, this counts rounded values and truth values, which have no derivative.
         """
         self._extend(node_id)
-        return self._any_input(self._unstopped[node_id], self.active, GuardSet.depends)
+        bits = self._unstopped[node_id]
+        found = self._moving.get(bits)
+        if found is None:
+            found = self._moving[bits] = self._any_input(bits, self.active, GuardSet.depends)
+        return found
 
     def is_known(self, node_id: int) -> bool:
         """Whether the value of a node can be computed."""

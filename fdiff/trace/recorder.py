@@ -116,6 +116,8 @@ class Recorder:
         self.arguments: Sequence[Handle] = ()
         self.refused: TraceError | None = None
         self.shown = False
+        self.only_here = False  # whether a condition was asked that holds at this point alone
+        self.ties: set[tuple[int, int, bool]] = set()  # equal nodes, of which one was to be larger
         self.tainted = False
         self.session: Session | None = None
         self.texts: set[str] = set()

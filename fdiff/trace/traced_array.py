@@ -22,7 +22,7 @@ from ..primitive import FUNCTIONS, HOOKS, UFUNC_METHODS, UFUNCS, handler_of, loa
 from ..user_lines import is_internal, scipy_call
 from .guard_nodes import integer, truth
 from .handler_arguments import call_with_out, resolve, resolved, stored
-from .memoised_branches import truth_if_not_memoised
+from .point_branches import is_denied, is_denied_number, other_text
 from .recorder import Handle, Recorder
 from .trace_stack import current, stack, unsupported
 from .traced_keys import Text, is_formatting
@@ -247,6 +247,10 @@ class TracedArray(Handle):
         raise unsupported(f"{kind.__name__}.{name}")
 
     def __bool__(self) -> bool:
+        if self.type.size == 1 and stack.traces:
+            trace = stack.traces[-1]
+            if is_denied(trace, node := trace.own(self)):
+                return not trace.guards.value(node, "compared a value")
         if self.scalar and self.type.dtype == BOOL:
             passed = HOOKS["select"](self, sys._getframe(1))
             if passed is not None:
@@ -298,6 +302,7 @@ class TracedArray(Handle):
         ):
             if stack.traces and self.home.guards.depends(self.id):
                 stack.traces[0].printed.append(float(kind(value).real))
+                value = other_text(value)
             return kind(value)
         node_id = trace.own(self)
         action = f"turned a traced array into a Python {kind.__name__}"
@@ -309,11 +314,10 @@ class TracedArray(Handle):
                     " or fdiff.stop_gradient.",
                 )
             seen = node_id if of is None else of(trace, node_id)
-            if kind is bool:
-                truth_without = truth_if_not_memoised(trace, seen, stack.traces[0])
-                if truth_without is not None:
-                    return kind(truth_without)
-            return kind(trace.guards.guard(seen, action).item())
+            value = trace.guards.guard(seen, action).item()
+            if kind is int and is_denied_number(trace, seen, value):
+                value += 1
+            return kind(value)
         except LeakError:
             raise
         except TraceError as error:

@@ -10,13 +10,8 @@ from typing import cast
 import fdiff.intact_numpy as np
 
 from ..user_lines import is_own
-from .memoised_branches import is_memoised_key
+from .point_branches import is_denied_key
 from .trace_stack import stack
-
-
-def _is_memoised(key: object) -> bool:
-    """Whether a dict of the user has this key from an earlier call: it is not to match."""
-    return bool(stack.traces) and is_memoised_key(key, stack.traces[0])
 
 
 class Text(str):
@@ -26,7 +21,7 @@ class Text(str):
     __fdiff_traced__ = True
 
     def __eq__(self, other: object) -> bool:
-        return str.__eq__(self, other) is True and not (type(other) is str and _is_memoised(other))
+        return str.__eq__(self, other) is True and not (type(other) is str and is_denied_key())
 
     def __ne__(self, other: object) -> bool:
         return not self == other
@@ -49,7 +44,7 @@ class TracedKey:
     def __eq__(self, other: object) -> bool:
         if isinstance(other, TracedKey):
             return self.plain == other.plain
-        return self.plain == other and not _is_memoised(other)
+        return self.plain == other and not is_denied_key()
 
     def __len__(self) -> int:
         return len(cast("bytes", self.plain))
@@ -84,7 +79,7 @@ def is_made_of_value(text: str) -> bool:
     """Whether text holds what was printed of a differentiated value in this trace."""
     if not stack.traces:
         return False
-    root = stack.traces[0]
+    root, text = stack.traces[0], str(text)  # comparisons of a `Text` are asked about
     return any(part in text for part in root.texts if len(part) > 3 or part == text) or (
         bool(root.printed) and any(_rounds(match, root.printed) for match in _NUMBER.finditer(text))
     )

@@ -23,7 +23,7 @@ ALLOWED: dict[str, tuple[str, str]] = {
     "autograd/hook_registration.py": ("all any", "a choice of the user's, in torch's words"),
     "autograd/recording.py": ("where", "a keyword of NumPy's ufuncs"),
     "autograd/torch_methods.py": ("add copy", "methods and keywords of torch's"),
-    "capture/memoised_values.py": ("update", "methods of dicts and sets"),
+    "capture/names_in_code.py": ("add update", "methods of dicts and sets"),
     "capture/symbolic_numbers.py": ("ceil complex floor invert trunc", "special methods of Python"),
     "capture/write_log.py": ("copy item", "how a plain run has a value"),
     "dispatch/numpy_warnings.py": ("divide all log", "words of `numpy.errstate` and `warnings`"),

@@ -1,0 +1,202 @@
+"""The derivative where `f` branches on whether its argument equals what an earlier call kept.
+
+A memo returns a number there, which has no derivative. Such a branch is taken at one point alone,
+and the derivative of `f` is that of the branch around the point, if both have one value: `f` is
+traced once more, with conditions that hold at this point alone taken as they are around it. What
+that run writes is dropped. Our own method.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Container, Iterable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import fdiff.intact_numpy as np
+
+from ..errors import TraceError, message
+from ..interpret import evaluate
+from ..trace.session import Session
+from ..transforms.pipeline import JVP, derive
+from ..user_lines import Line, user_line
+from .arguments import native
+from .capture_session import CaptureSession
+from .variant import CallToTrace, Variant, trace_once, warn_of_retracing
+
+_MOST = 8  # conditions that are tried one by one
+_RTOL = 1e-9  # between two computations of a value: NumPy may add in another order
+_WAY = (
+    "Compare or look up fdiff.stop_gradient(x) if what was kept is meant as a constant;"
+    " else leave the cache out."
+)
+
+
+class TraceResult(NamedTuple):
+    """A variant, what the inputs of its tape beyond the arguments stand for, and its session."""
+
+    variant: Variant
+    extra: tuple[object, ...]
+    session: Session | None
+
+
+def trace_variant(given: CallToTrace) -> tuple[Variant, tuple[object, ...]]:
+    """A variant of a call, and what the inputs of its tape beyond the arguments stand for."""
+    here = TraceResult(*trace_once(given))
+    session = here.session
+    if isinstance(session, CaptureSession) and session.met and session.asks_around():
+        taken = _AroundAPoint(given, here, session).taken()
+        if taken is not None:
+            here.variant.release()
+            return taken.variant, taken.extra
+    return here.variant, here.extra
+
+
+class _Denied:
+    """Lines whose conditions are taken as they are around the point; all if none are given.
+
+    `asked` are those that were met.
+    """
+
+    def __init__(self, lines: Collection[Line | None] | None) -> None:
+        self._lines = lines
+        self.asked: dict[Line | None, None] = {}
+
+    def __contains__(self, line: Line | None) -> bool:
+        if self._lines is not None and line not in self._lines:
+            return False
+        self.asked[line] = None
+        return True
+
+
+class _Trial:
+    """One more trace of a call, and what it says of the branches on some lines, or on all.
+
+    Without the last of them, it stores something in the places `before`.
+    """
+
+    def __init__(
+        self,
+        around: _AroundAPoint,
+        lines: Collection[Line | None] | None = None,
+        before: Container[str] = (),
+    ) -> None:
+        given, denied = around.given, _Denied(lines)
+        call = given._replace(eager=False, once=True, denied=denied)
+        traced: TraceResult | None = None
+        self.error: Exception | None = None
+        try:
+            traced = TraceResult(*trace_once(call))
+        except Exception as error:  # noqa: BLE001 - the user's code goes a way that it did not go
+            self.error = error
+        self.asked = [*denied.asked]
+        met, self.differs, self.same_value = around.session.met, True, False
+        self.stored, self.more = set[str](), set[str]()
+        if traced is not None and isinstance(traced.session, CaptureSession):
+            met, here = traced.session.met, around.here.variant
+            self.stored = traced.session.stored
+            self.more = {s for s in self.stored - around.session.stored if s not in before}
+            self.differs = here.eager is not None or traced.variant.tape != here.tape
+            self.same_value = _agree(around.session.results, traced.session.results)
+        self.traced = traced
+        self.strong = any(met.get(line, True) for line in self.asked)
+        # Whether it has the same value where a memo may have been missed: with a derivative, as
+        # `f` may take a branch to avoid a singularity.
+        may = self.same_value and (self.strong or bool(self.more))
+        self.accepted = may and traced is not None and _is_smooth(given, traced)
+
+    @property
+    def lost(self) -> bool:
+        """Whether a kept value was found that `f` does not compute again."""
+        failed = self.error is not None
+        return self.strong and not self.same_value and (failed or bool(self.more))
+
+
+class _AroundAPoint:
+    """Decides between a trace at a point and traces of the branches around it."""
+
+    def __init__(self, given: CallToTrace, here: TraceResult, session: CaptureSession) -> None:
+        self.given = given
+        self.here = here
+        self.session = session
+
+    def taken(self) -> TraceResult | None:
+        """The trace to take in place of that at the point; None if that is right.
+
+        TraceError if `f` found what an earlier call kept and does not compute it again.
+        """
+        every = _Trial(self)
+        if not every.differs:
+            return None
+        if every.accepted or len(every.asked) <= 1:
+            return self._decided([every])
+        accepted, stored, trials = list[Line | None](), set[str](), list[_Trial]()
+        for line in every.asked[:_MOST]:
+            trial = _Trial(self, [*accepted, line], stored)
+            if line in trial.asked:
+                trials.append(trial)
+                if trial.accepted:
+                    accepted.append(line)
+                    stored = trial.stored
+        return self._decided(trials)
+
+    def _decided(self, trials: Iterable[_Trial]) -> TraceResult | None:
+        best = None
+        for trial in trials:
+            if trial.accepted and trial.differs:
+                best = trial
+            elif trial.lost:
+                raise self._lost(trial)
+        if best is None or best.traced is None:
+            return None
+        if not self.given.once:
+            warn_of_retracing(self.given, "a value that it has kept", _known(best.asked))
+        variant = replace(best.traced.variant, cacheable=False)
+        return best.traced._replace(variant=variant)
+
+    def _lost(self, trial: _Trial) -> TraceError:
+        place = f"`{min(trial.more)}`" if trial.more else "the data that it reads"
+        fact = (
+            f"`f` found its differentiated argument equal to what an earlier call kept in {place},"
+            " and does not compute the same value again: the derivative would be dropped."
+        )
+        line = _known(trial.asked) or user_line()
+        error = TraceError(message(self.given.call, fact, _WAY, line))
+        error.__cause__ = trial.error
+        return error
+
+
+def _is_smooth(given: CallToTrace, traced: TraceResult) -> bool:
+    """Whether the derivatives of a trace are finite."""
+    variant = traced.variant
+    tape = derive(JVP, variant.tape, wrt=variant.wrt) if variant.wrt else variant.tape
+    arrays = [native(given.leaves[k]) for k in variant.traced]
+    dots = [np.ones(variant.tape.input_types[k].shape) for k in variant.wrt]
+    with np.errstate(all="ignore"):
+        inputs: tuple[Any, ...] = (*arrays, *traced.extra, *dots)
+        found = [np.asarray(out) for out in evaluate(tape, *inputs)]
+    return all(np.isfinite(out).all() for out in found if out.dtype.kind in "fc")
+
+
+def _known(lines: Iterable[Line | None]) -> Line | None:
+    return next((line for line in lines if line is not None), None)
+
+
+def _agree(here: dict[str, list[list[object]]], around: dict[str, list[list[object]]]) -> bool:
+    """Whether all traces that met such a branch returned the same values, but for rounding."""
+    return bool(around) and all(
+        len(results) <= len(around.get(call, ())) and all(map(_same, results, around[call]))
+        for call, results in here.items()
+    )
+
+
+def _same(values: list[Any], others: list[Any]) -> bool:
+    return len(values) == len(others) and all(map(_close, values, others))
+
+
+def _close(value: Any, other: Any) -> bool:
+    a, b = np.asarray(value), np.asarray(other)
+    if a.shape != b.shape or a.dtype.kind not in "fc":
+        return a.shape == b.shape
+    rtol = max(_RTOL, 1e3 * float(np.finfo(a.dtype).eps))
+    scale = np.max(np.abs(b[np.isfinite(b)]), initial=0.0)
+    return bool(np.isclose(a, b, rtol, rtol * float(scale), equal_nan=True).all())
