@@ -52,6 +52,7 @@ if typing.TYPE_CHECKING:
     from .functional.doctor import doctor
     from .functional.hessian_diagonals import hessian_diagonal
     from .functional.linear_maps import linearize
+    from .functional.memory_budgets import memory_budget
     from .functional.numba_functions import njit
     from .functional.parallel_loops import associative_scan, map  # noqa: A004 - the name of ``lax.map``
     from .functional.primitives import primitive
@@ -91,6 +92,7 @@ __all__ = [
     "linearize",
     "make_tape",
     "map",
+    "memory_budget",
     "njit",
     "primitive",
     "ravel",
@@ -125,6 +127,7 @@ _LATE_NAMES = {
     "hessian_diagonal": "functional.hessian_diagonals",
     "linearize": "functional.linear_maps",
     "map": "functional.parallel_loops",
+    "memory_budget": "functional.memory_budgets",
     "njit": "functional.numba_functions",
     "primitive": "functional.primitives",
     "ravel": "functional.pytrees",

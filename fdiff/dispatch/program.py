@@ -28,6 +28,7 @@ from ..process.forking import no_fork
 from ..process.observation import TRANSFORM
 from ..process.progress import Stage
 from ..trace import TracedArray, derived_lines
+from ..transforms.loop_memory import budget
 from ..tree import flatten
 from .arguments import Argnums, Body, Function, differentiated, flat_key, leaf_key, native
 from .around_a_point import trace_variant
@@ -337,7 +338,7 @@ class Program:
 
 
 _every: WeakValues[int, Program] = WeakValues()
-_Programs = dict[tuple[object, object], "Program"]
+_Programs = dict[tuple[object, ...], "Program"]
 MOST = 2 * VARIANTS  # programs remembered, the oldest dropped first
 _programs: _Programs = {}  # by code
 _of_objects: WeakKeys[object, _Programs] = WeakKeys(MOST)  # of other callables, and of methods
@@ -349,7 +350,7 @@ def program_of(f: Function, operator: object, make: Callable[[], Program]) -> Pr
     `operator` identifies the operator, its settings and `argnums`; `make` gives a new program.
     """
     programs, name = (_programs, f.__code__) if type(f) is FunctionType else _kept_by(f)
-    key = name, operator
+    key = name, operator, budget.get()
     try:
         program = programs.get(key)
     except TypeError:  # an unhashable callable has a program of its own
@@ -360,7 +361,7 @@ def program_of(f: Function, operator: object, make: Callable[[], Program]) -> Pr
 class OwnsPrograms:
     """A callable of fdiff's own: its programs are freed with it, whatever they refer to."""
 
-    programs: dict[tuple[object, object], Program]
+    programs: dict[tuple[object, ...], Program]
 
 
 def _kept_by(f: Function) -> tuple[_Programs, object]:

@@ -100,7 +100,7 @@ def while_loop(
     ...     return fdiff.while_loop(
     ...         lambda x: np.abs(x * x - a) > 1e-12, lambda x: 0.5 * (x + a / x), 1.0
     ...     )
-    >>> fdiff.grad(root)(4.0)
+    >>> fdiff.grad(root)(4.0).round(9)
     np.float64(0.25)
     """
     check_callable(cond, "while_loop")

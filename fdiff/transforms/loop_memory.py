@@ -7,15 +7,21 @@ more for it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from functools import lru_cache
 from typing import NamedTuple
 
 from ..ops.loop import LOOP
+from ..ops.while_loop import LENGTH
 from ..tape import ITEM, Builder, Node, Tape, Way, rebuild
 from .bodies import Places, moving, pulled_back, read_inputs, rearranged
 from .dependence import reached
 
+FEWEST = 16  # trips that are never run again for memory
+MOST_BYTES = 1 << 30  # that a loop keeps, where nothing else is said
+budget: ContextVar[int | None] = ContextVar("fdiff.memory_budget", default=None)
 Sweep = Callable[[Tape, Places, Places], Tape]  # `reverse.vjp`, which imports this module
 
 
@@ -72,6 +78,29 @@ def pullback_of(
     return Pullback(swept, pulled, outs, inputs, tuple(kept), saving, places)
 
 
+def budget_in_bytes() -> int:
+    """How much memory a loop may take for its reverse: by default a quarter of what is free."""
+    told = budget.get()
+    if told is not None:
+        return told
+    try:
+        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # a system that does not tell
+        return MOST_BYTES
+    return min(free // 4, MOST_BYTES)
+
+
+def kept_bytes(pullback: Pullback) -> int:
+    """The bytes that are kept of a trip."""
+    return sum(pullback.swept.nodes[i].type.nbytes for i in pullback.kept)
+
+
+def is_too_large(pullback: Pullback, length: int) -> bool:
+    """Whether what all trips keep is more than the budget; not asked where a run tells how many."""
+    known = FEWEST < length < LENGTH
+    return known and length * kept_bytes(pullback) > budget_in_bytes()
+
+
 def opened_loops(tape: Tape, wrt: Sequence[int], of: Sequence[int], sweep: Sweep) -> Tape:
     """The tape with its loops ready for a sweep from the outputs `of` to the inputs `wrt`."""
     loops = [i for i, node in enumerate(tape.nodes) if node.primitive is LOOP]
@@ -85,7 +114,7 @@ def opened_loops(tape: Tape, wrt: Sequence[int], of: Sequence[int], sweep: Sweep
         wanted = tuple([bool(moves[a]) for a in node.args[1:]])
         params = dict(node.params)
         pullback = pullback_of(params["body"], params["carries"], wanted, seeded[i], sweep)
-        if pullback is not None:
+        if pullback is not None and not is_too_large(pullback, params["length"]):
             ways[i] = _entering(node, {"body": pullback.saving, "pulls": pullback})
     return rebuild(tape, Builder(), ways) if ways else tape
 

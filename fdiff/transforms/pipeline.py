@@ -44,6 +44,7 @@ from .derivative_tapes import (
     with_check,
 )
 from .forward import jvp
+from .loop_memory import budget
 from .prepare.cancelling_shifts import stop_cancelling_shifts
 from .prepare.loop_vectorisation import vectorise_loops
 from .prepare.split_concatenations import split_concatenations
@@ -135,7 +136,7 @@ def shared(name: str, pipeline: Pipeline, leaves: str) -> Transform:
     tapes: WeakValues[object, Tape] = WeakValues()
 
     def run(tape: Tape, request: Request) -> Tape:
-        key = (tape, *request.wrt, None, *request.outputs)
+        key = (tape, budget.get(), *request.wrt, None, *request.outputs)
         marked = derived_lines.wanted.on or kink_search.on
         if marked or (found := tapes.get(key)) is None:
             found = attempt(pipeline, tape, request)
