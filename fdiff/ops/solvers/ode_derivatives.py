@@ -9,29 +9,31 @@ sensitivities of the solution, integrated by the same method with the same toler
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache, lru_cache, partial
+from functools import cache, partial
+from typing import Any
 
 import fdiff.intact_numpy as np
 from fdiff.intact_scipy import integrate as si
 
-from ...arraytype import BOOL, F8, INT, ArrayType
+from ...arraytype import F8, ArrayType
 from ...errors import ConvergenceError
-from ...primitive import ZERO, LateParams, Primitive, Sample
-from ...trace import TracedArray, apply_many
+from ...primitive import HOOKS, ZERO, LateParams, Primitive, Sample
+from ...trace import TracedArray, apply
 from .runge_kutta import METHODS, model
-from .solver_arguments import CallSite, FrozenOption, number_types, unfrozen
-from .solver_call import SOLVERS, ResultField, SolverCall, solver_op
-from .traced_function import TracedFunction, UntracedBranch, constant_body
+from .solver_arguments import CallSite, number_types
+from .solver_call import SOLVERS, SolverCall, solver_op
+from .traced_function import UntracedBranch, constant_body
+from .variational_equations import (
+    by_blocks,
+    fields,
+    right_side,
+    sample_arrays,
+    sample_call,
+    variations,
+    whole,
+)
 
-COUNT = ArrayType((), INT)
-NUMBERS = ("count", "nfev", "njev", "nlu")
 Arrays = Sequence[TracedArray]
-
-
-def fields(times: int, rows: int, n: int) -> tuple[ResultField, ...]:
-    """The fields of a solution: times of the steps, states by row, and counts."""
-    real = ("t", ArrayType((times,), F8)), ("y", ArrayType((rows, n), F8))
-    return (*real, *((name, COUNT) for name in NUMBERS), ("success", ArrayType((), BOOL)), ("status", COUNT))
 
 
 class MoreSteps(UntracedBranch):
@@ -45,7 +47,7 @@ class MoreSteps(UntracedBranch):
 
 
 def _solve_ivp(
-    fun: object, t0: float, tf: float, y0: np.ndarray, t_eval: object = None, *, method: str, length: int, **options: object
+    fun: object, t0: float, tf: float, y0: np.ndarray, t_eval: object = None, *, method: str, length: int, copies: int = 1, **options: Any
 ) -> dict[str, object]:
     steps = [t0]
 
@@ -58,7 +60,13 @@ def _solve_ivp(
                 steps.append(self.t)
             return message
 
-    kind = StepRecorder if method in METHODS else method
+    kind: Any = StepRecorder if method in METHODS else method
+    if copies > 1:
+        matrix = options.pop("jac")
+        if method == "LSODA":
+            options["jac"] = whole(matrix, copies)
+        else:
+            kind = by_blocks(getattr(si, method), matrix, copies)
     found = si.solve_ivp(fun, (t0, tf), y0, kind, t_eval, **options)
     if not found.success:
         raise ConvergenceError(f"scipy.integrate.solve_ivp stopped at t = {steps[-1]!r}: {found.message}")
@@ -73,7 +81,9 @@ def _solve_ivp(
     return {**found, "t": np.concatenate([steps, np.full(room, steps[-1])]), "y": rows, "count": len(steps) - 1}
 
 
-def _odeint(fun: object, y0: np.ndarray, t: np.ndarray, **options: object) -> dict[str, object]:
+def _odeint(fun: object, y0: np.ndarray, t: np.ndarray, *, copies: int = 1, **options: Any) -> dict[str, object]:
+    if copies > 1:
+        options["Dfun"] = whole(options["Dfun"], copies)
     y, about = si.odeint(fun, y0, t, tfirst=True, full_output=True, **options)
     if about["message"] != "Integration successful.":
         raise ConvergenceError(f"scipy.integrate.odeint stopped: {about['message']}")
@@ -114,66 +124,6 @@ def _steps_vjp(bars: Sequence[object], args: Arrays, outs: Arrays, *, call: Solv
 
 
 # --- all other methods: the variational equations -------------------------------------------------
-
-
-@lru_cache(maxsize=64)
-def _varied(fun: TracedFunction, wrt: tuple[int, ...], directions: int) -> TracedFunction:
-    """The variational equations: the right-hand side for the state and its sensitivities in some directions.
-
-    The tangents of the extras `wrt` are further extras.
-    """
-    n = fun.tape.input_types[1].size
-    extras = fun.tape.input_types[2:]
-    pushforward = fun.pushforward([1, *(2 + k for k in wrt)])
-    mapped = [*[False] * (2 + len(extras)), *[True] * (1 + len(wrt))]
-    wide = pushforward.batched(mapped, directions)
-
-    def results(own: list[TracedArray], given: list[TracedArray]) -> list[object]:
-        t, z = own
-        shared, tangents = given[: len(extras)], given[len(extras) :]
-        y, moved = z[:n], z[n:].reshape((directions, n))
-        slopes = wide.spliced([t, y, *shared, moved, *tangents], [])[0]
-        return [np.concatenate([fun.spliced([t, y], shared)[0], slopes.reshape((-1,))])]
-
-    tangents = [ArrayType((directions, *extras[k].shape), extras[k].dtype) for k in wrt]
-    return constant_body(results, [number_types(1)[0], ArrayType((n * (1 + directions),), F8)], [*extras, *tangents])
-
-
-def _tiled(options: tuple[tuple[str, object], ...], times: int) -> tuple[tuple[str, object], ...]:
-    """Options for a state that is `times` as long; without Jacobians, which the solver then estimates."""
-    kept: list[tuple[str, object]] = []
-    for name, value in options:
-        each = unfrozen(value)
-        if name in ("atol", "rtol") and np.ndim(each):
-            kept.append((name, FrozenOption("tuple", tuple(np.tile(each, times).tolist()))))
-        elif name not in ("jac", "lband", "uband", "ml", "mu", "col_deriv"):
-            kept.append((name, value))
-    return tuple(kept)
-
-
-def _sensitivities(
-    args: Arrays, outs: Arrays, call: SolverCall, start: object, tangents: dict[int, object], directions: int
-) -> TracedArray:
-    """Derivatives of the states in some directions: (rows, directions, n).
-
-    `start` are those of the first state, `tangents` those of extras, with the directions in front.
-    """
-    count, fun = len(call.starts), call.bodies[0]
-    n = fun.tape.input_types[1].size
-    varied = _varied(fun, tuple(tangents), directions)
-    place = call.starts.index("y0")
-    begin = np.concatenate([args[place], np.reshape(start, (-1,))])
-    starts = [*args[:place], begin, *args[place + 1 : count]]
-    names, rows = call.starts, _states(call, outs).shape[0]
-    if "t" not in names and "t_eval" not in names:  # at the steps of the plain run
-        starts, names = [*starts, outs[0]], (*names, "t_eval")
-    wider = call._replace(
-        starts=names, functions=call.functions[:1], bodies=(varied,), options=_tiled(call.options, 1 + directions),
-        fields=fields(0 if "t" in names else 1, rows, n * (1 + directions)),
-    )  # fmt: skip
-    wider = wider._replace(fields=tuple(f for f in wider.fields if f[0] != "t"))
-    found = apply_many(smooth, *starts, *args[count:], *tangents.values(), call=wider, mode="rule")
-    return found[0][:, n:].reshape((rows, directions, n))
 
 
 def _roles(call: SolverCall, args: Arrays, outs: Arrays) -> tuple[TracedArray, TracedArray, int | None]:
@@ -218,7 +168,14 @@ class _Solution:
         return self.call.bodies[0].batched(mapped, self.times.shape[0]).spliced([self.times, self.y], self.extras)[0]
 
     def sensitivities(self, start: object, tangents: dict[int, object], directions: int) -> TracedArray:
-        return _sensitivities(self.args, self.outs, self.call, start, tangents, directions)
+        """Derivatives of the states in some directions: (rows, directions, n).
+
+        `start` are those of the first state, `tangents` those of extras, with the directions in front.
+        """
+        starts = [*self.args[: self.count], *([] if self.which is not None else [self.outs[0]])]  # at the steps of the plain run
+        begin = np.reshape(start, (directions, self.args[self.y0].size))
+        given = [*starts, *self.extras, begin, *tangents.values()]
+        return apply(variations, *given, call=self.call, rows=self.y.shape[0], wrt=tuple(tangents))
 
 
 def _smooth_jvp(dots: Sequence[object], args: Arrays, outs: Arrays, *, call: SolverCall, mode: str) -> list[object]:
@@ -290,37 +247,21 @@ def _smooth_vjp(bars: Sequence[object], args: Arrays, outs: Arrays, *, call: Sol
 # --- samples ------------------------------------------------------------------------------------
 
 
-def _right_side(own: Sequence[object], given: Sequence[object]) -> list[object]:
-    """Two equations ``dy/dt = f(t, y)``, whose solutions are smooth."""
-    (t, y), p = own, given[0]
-    return [np.sin(p[0] * y[::-1]) + p[1] * np.cos(t)]
-
-
-def _smooth_sample() -> dict[str, object]:
-    two = ArrayType((2,), F8)
-    body = constant_body(_right_side, [*number_types(1), two], [two])
-    kept = tuple(f for f in fields(0, 3, 2) if f[0] != "t")
-    options = (("rtol", 1e-13), ("atol", 1e-13))
-    return {
-        "call": SolverCall("scipy.integrate.odeint", ("y0", "t"), ("fun",), (body,), options, kept, CallSite("sample", "")),
-        "mode": "value",
-    }
-
-
 def _steps_sample() -> dict[str, object]:
     """Steps so short that the order of the method, 8, leaves no error: where they end does not matter then."""
     two, name, length, rows = ArrayType((2,), F8), "scipy.integrate.solve_ivp", 6, 3
-    body = constant_body(_right_side, [*number_types(1), two], [two])
+    body = constant_body(right_side, [*number_types(1), two], [two])
     options = (("first_step", 0.1), ("length", length), ("max_step", 0.1), ("method", "DOP853"), ("rtol", 1e-10))
     kept, starts = fields(length + 1, rows, 2), ("t0", "tf", "y0", "t_eval")
     call = SolverCall(name, starts, ("fun",), (body,), options, kept, CallSite("sample", ""), model(body, "DOP853", length, rows))
     return {"call": call, "mode": "value"}
 
 
-_SMOOTH = Sample(lambda rng: (rng.normal(size=2), np.array([0.0, 0.3, 0.5]), rng.normal(size=2)), LateParams(_smooth_sample))
+_SMOOTH = Sample(sample_arrays, LateParams(lambda: {"call": sample_call(), "mode": "value"}))
 _STEPS = Sample(
     lambda rng: (np.asarray(0.1), np.asarray(0.5), rng.normal(size=2), np.array([0.2, 0.3, 0.4]), rng.normal(size=2)),
     LateParams(_steps_sample), constant=(0,),
 )
 smooth: Primitive = solver_op("scipy.ode", _smooth_jvp, _smooth_vjp, _SMOOTH)
+HOOKS["scipy.ode"] = smooth
 steps: Primitive = solver_op("scipy.steps", _steps_jvp, _steps_vjp, _STEPS)
