@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from tapes import tape_of
 
+import fdiff
 from fdiff import kernels
 from fdiff.errors import TapeError
 from fdiff.kernel_rule import Category, Kind
 from fdiff.kernels.ir.graph_of_tape import kernel_graph
-from fdiff.kernels.ir.kernel_graph import SliceParameters
+from fdiff.kernels.ir.kernel_graph import Operation, SliceParameters
 from fdiff.kernels.ir.verify_graph import verify_graph
 from fdiff.kernels.passes import pipeline
 
@@ -28,6 +29,28 @@ def several(x, y):
 def graph_of(f, *arrays):
     tape = tape_of(f, *arrays)
     return kernel_graph(tape, ("C",) * len(tape.inputs))[0]
+
+
+def test_a_carry_keeps_its_type():
+    f = lambda x: fdiff.scan(lambda s, r: (s * r, s), x[0], x)[1]
+    graph = kernel_graph(fdiff.make_tape(f, np.ones(5)), ("C",))[0]
+    assert verify_graph(graph) is graph
+    at = next(i for i, op in enumerate(graph.ops) if op.kind is Kind.LOOP)
+    (body,) = graph.ops[at].bodies
+    for broken, words in (
+        (replace(body, outputs=(body.inputs[0],)), "2 results of bodies that give"),
+        (
+            replace(body, outputs=(len(body.ops), *body.outputs[1:]), ops=(*body.ops, WHOLE)),
+            "carry 0",
+        ),
+    ):
+        data = (("bodies", (broken,)), *graph.ops[at].data[1:])
+        ops = [op._replace(data=data) if i == at else op for i, op in enumerate(graph.ops)]
+        with pytest.raises(TapeError, match=words):
+            verify_graph(replace(graph, ops=tuple(ops)))
+
+
+WHOLE = Operation(Kind.VALUE, "m0", (), ("i8",), ((),))
 
 
 @pytest.fixture

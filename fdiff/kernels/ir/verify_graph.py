@@ -181,6 +181,22 @@ def _item(op: Operation, operands: _Operands) -> str:
     return "" if agrees else "another type than the result it stands for"
 
 
+def _control(op: Operation, operands: _Operands) -> str:
+    """A loop or a switch: what its bodies carry keeps its type, and they give all results."""
+    counts = {len(body.outputs) for body in op.bodies}
+    if op.kind is Kind.WHILE:
+        counts = {len(op.bodies[0].outputs) + 1}
+    if counts != {len(op.shapes)}:
+        return f"{len(op.shapes)} results of bodies that give {sorted(counts)}"
+    for body in op.bodies:
+        pairs = zip(body.inputs[: body.carries], body.outputs, strict=False)
+        for k, (i, o) in enumerate(pairs):
+            before, after = body.ops[i], body.ops[o]
+            if (before.dtype, before.dims) != (after.dtype, after.dims):
+                return f"carry {k} is another type after a trip"
+    return ""
+
+
 _Law = Callable[[Operation, _Operands], str]
 _BY_KIND: dict[Kind, _Law] = {
     Kind.TRANSPOSE: _transpose,
@@ -199,4 +215,5 @@ _BY_CATEGORY: dict[Category, _Law] = {
     Category.ELEMENTWISE: _elementwise,
     Category.REDUCTION: _reduction,
     Category.SCAN: _scan,
+    Category.CONTROL: _control,
 }
