@@ -20,6 +20,7 @@ from .bodies import Places, moving
 from .dependence import depends
 from .derivative_tapes import choose
 from .forward import jvp
+from .loop_pruning import prune_loops
 from .loop_rules import batched_body, pushed_body, zeros_like
 from .reverse import vjp
 from .simplify import SimplifyingTrace
@@ -34,14 +35,14 @@ Traced = Sequence[TracedArray]
 def _tangents(tape: Tape, wrt: Places, outs: Places) -> Tape:
     """``(*inputs, *dots) -> (*outputs, *dots)`` with tangents of the outputs `outs`."""
     whole, count = jvp(tape, wrt), len(tape.outputs)
-    return choose(whole, (*range(count), *[count + o for o in outs]))
+    return prune_loops(choose(whole, (*range(count), *[count + o for o in outs])))
 
 
 @lru_cache(maxsize=256)
 def _cotangents(tape: Tape, wrt: Places, of: Places) -> Tape:
     """``(*inputs, *bars) -> bars`` of the inputs `wrt`, from those of the outputs `of`."""
     whole, count = vjp(tape, wrt, of), len(tape.outputs)
-    return choose(whole, range(count, len(whole.outputs)))
+    return prune_loops(choose(whole, range(count, len(whole.outputs))))
 
 
 def _moved(tapes: Sequence[Tape], dots: Sequence[object]) -> tuple[Places, Places]:

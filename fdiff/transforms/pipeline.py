@@ -45,6 +45,7 @@ from .derivative_tapes import (
 )
 from .forward import jvp
 from .loop_memory import budget
+from .loop_pruning import prune_loops
 from .prepare.cancelling_shifts import stop_cancelling_shifts
 from .prepare.loop_vectorisation import vectorise_loops
 from .prepare.split_concatenations import split_concatenations
@@ -180,10 +181,11 @@ SPLIT = Transform(
     "split", lambda t, r: split_concatenations(t), "",
     "reductions and slices of concatenations are those of the parts")
 SIMPLIFY = Transform(
-    "simplify", lambda t, r: simplify(t), "",
-    "every node has been offered to the rewrite rules; there are no dead nodes")
+    "simplify", lambda t, r: prune_loops(simplify(t)), "",
+    "every node has been offered to the rewrite rules; there are no dead nodes, in loops neither")
 KEEP = Transform(
-    "keep", lambda t, r: choose(t, r.keep), "", "the outputs `keep`, and what they need")
+    "keep", lambda t, r: prune_loops(choose(t, r.keep)), "",
+    "the outputs `keep`, and what they need")
 CHECK = Transform(
     "check", lambda t, r: with_check(t, r.check), "the inputs of the function come first",
     "the last output says whether the guards of the function hold")

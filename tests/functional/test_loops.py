@@ -375,3 +375,27 @@ def test_a_row_picked_by_a_traced_integer_is_a_view(rng):
     k = int(np.argmax(np.abs(x[:, 0])))
     known = fdiff.jacfwd(lambda x: f(x, k)[0])(x)
     np.testing.assert_allclose(fdiff.jacfwd(lambda x: picked(x)[0])(x), known)
+
+
+def test_what_nobody_reads_is_not_computed(rng):
+    """Outs, carries and rows that no output needs are taken out of loops, and of their reverse."""
+
+    def f(w, xs, ys, *, more):
+        def step(carry, row):
+            x, unread = carry
+            new = np.sin(x * w) + row[0]
+            return (new, np.tanh(unread) * row[1]), (np.exp(x) if more else None)
+
+        return fdiff.scan(step, (w, w), (xs, ys))[0][0]
+
+    def loops(tape):
+        return [node for node in tape.nodes if node.primitive.name == "loop"]
+
+    w, xs = 0.5, rng.normal(size=5)
+    whole, part = (
+        fdiff.make_tape(fdiff.grad(lambda *a, m=m: f(*a, more=m)), w, xs, xs) for m in (True, False)
+    )
+    assert [node.params for node in loops(whole)] == [node.params for node in loops(part)]
+    forward, back = loops(part)
+    assert [len(n.args) for n in (forward, back)] == [1 + 1 + 1 + 1, 1 + 2 + 1 + 1]
+    assert forward.param("carries") == 1
