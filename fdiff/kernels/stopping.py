@@ -6,6 +6,7 @@ another thread that ends with it begins again.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from time import sleep
 
@@ -37,12 +38,29 @@ def stoppable(work: Callable[[], object], word: np.ndarray, *, answering: bool) 
             steps.add("over")
             if "left" in steps:
                 word[0] = 0
+                _left.pop(id(steps), None)
 
     try:
         return interruptible.answering(begun_again) if answering else begun_again()
     except BaseException:
+        _left[id(steps)] = word
         steps.add("left")
         word[0] = "begun" in steps
-        if "over" in steps:
+        if "over" in steps or "begun" not in steps:
             word[0] = 0
+            _left.pop(id(steps), None)
         raise
+
+
+_left: dict[int, np.ndarray] = {}  # words of calls that are to end
+
+
+def _forget_left() -> None:
+    """In a forked child there are no such calls, which would set their words back."""
+    for word in _left.values():
+        word[0] = 0
+    _left.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_left)

@@ -6,6 +6,7 @@ import signal
 import sys
 import threading
 import time
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -169,6 +170,31 @@ def test_bytecode_that_runs_is_left_soon(monkeypatch):
     delays = [stopped(lambda: prepared(x), share * whole) for share in (0.2, 0.5)]
     assert max(delay or 0.0 for delay in delays) < max(0.3 * whole, 0.1), (delays, whole)
     np.testing.assert_array_equal(prepared(x), want)
+
+
+@pytest.mark.filterwarnings("ignore:os.fork")  # JAX, which other tests import, warns of it
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_child_that_is_forked_while_loops_are_to_end_runs_them(monkeypatch):
+    """What tells them to end is memory of the kernel, and who would set it back is not there."""
+    monkeypatch.setattr(interruptible, "LONG", 0.0)
+
+    def f(x):
+        return fdiff.fori_loop(0, 1_000_000, lambda i, c: np.sin(c) * 1.0001 + x, x)
+
+    prepared = fdiff.jit(f)
+    prepared.compile(1.5)
+    want = prepared(1.5)
+    for after in (0.02, 0.04, 0.06):
+        with suppress(StopError):
+            signal.setitimer(signal.ITIMER_REAL, after)
+            prepared(1.5)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        child = os.fork()
+        if child == 0:
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.alarm(60)
+            os._exit(0 if prepared(1.5) == want else 1)
+        assert os.waitpid(child, 0)[1] == 0
 
 
 @pytest.mark.parametrize(("by_numpy", "waits"), [(math.inf, 2), (0.2, 2), (0.01, 0)])
