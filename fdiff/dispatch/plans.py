@@ -50,7 +50,7 @@ class PlanStep:
         self.written = 0 if written is None else len(written.outputs)
         whole = tape if written is None else derive(GUARD, tape, check=written)
         whole = whole if check is None else derive(GUARD, whole, check=check)
-        if whole.transient and (join := HOOKS.get("joined_sums")) is not None:
+        if (join := HOOKS.get("joined_sums")) is not None and whole.transient:
             whole = cast("Tape", join(whole))
         self.runner = runner_on(device, whole)
         if call:
