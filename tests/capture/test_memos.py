@@ -10,6 +10,7 @@ import itertools
 import numpy as np
 import pytest
 from faults_support import LONG
+from scipy import optimize
 from test_eager import eagerly
 
 import fdiff
@@ -315,3 +316,51 @@ def test_single_precision_and_rows():
         f(point)
     for point in (x, 2 * x, 3 * x):
         np.testing.assert_allclose(fdiff.grad(f)(point), 3 * point**2, rtol=1e-6)
+
+
+class Limits:
+    """Compares with numbers that it counts, or that lie in a list, while it stores others."""
+
+    def __init__(self):
+        self.n, self.kept, self.limits = 0, [0.0, 0.0], [1.0, 2.0]
+
+    def counter(self, x):
+        self.n += 1
+        return x**4 if x == self.n else x**3 - 2 * x
+
+    def limit(self, x):
+        self.kept[0] = x
+        return x**4 if x == self.limits[0] else x**3 - 2 * x
+
+    def smallest(self, x):
+        self.kept[0] = x
+        return x**4 if x == min(self.limits) else x**3 - 2 * x
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_counters_and_limits_are_ordinary_branches():
+    f = Limits()
+    assert [fdiff.grad(f.counter)(1.0) for _ in range(3)] == [4.0, 1.0, 1.0]
+    for name in ("limit", "smallest"):
+        for _ in range(2):
+            assert getattr(f, name)(1.0) == 1.0
+            assert [fdiff.grad(getattr(f, name))(x) for x in (1.0, 2.0)] == [4.0, 10.0]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_solvers_that_call_memos_plainly():
+    """A solver inside of `f` fills the memo, at the point where its theorem needs derivatives."""
+
+    class Cube:
+        last = None
+
+        def __call__(self, z):
+            if self.last is None or np.any(z != self.last[0]):
+                self.last = (z, z**3)
+            return self.last[1]
+
+    def roots(x):
+        cube = Cube()
+        return np.sum(optimize.root(lambda z: cube(z) - x, np.ones(2)).x)
+
+    np.testing.assert_allclose(fdiff.grad(roots)(X), X ** (-2 / 3) / 3, rtol=1e-8)
