@@ -84,7 +84,7 @@ def step(fun: TracedFunction, name: str, dense: bool) -> Tape:
             slope, holds = fun.spliced([at, z], extras)[0], fun.holds([at, z], extras)
             return slope if holds is None else np.where(holds, slope, np.nan)
 
-        h: Any = new - t  # type: ignore[operator] - `fdiff.ops` enters the operators
+        h: Any = new - t
         ahead = _stages(right, t, y, h, method)[1]
         outs = [ahead, y, _between(right, t, y, h, method)] if dense else [ahead, ahead]
         return simplify(trace.builder.finish([*map(trace.lift, outs)]))

@@ -186,7 +186,8 @@ def _run(args: Sequence[np.ndarray], call: SolverCall, rows: int, wrt: tuple[int
     """The sensitivities in some directions, by one run."""
     directions, n = args[-1 - len(wrt)].shape
     join = lambda y, begin: np.concatenate([y, np.ravel(begin)])  # noqa: E731 - a line
-    wide = HOOKS["scipy.ode"].evaluate(*_arguments(args, call, join), call=_wider(call, wrt, directions, rows), mode="rule")
+    solver: Any = HOOKS["scipy.ode"]
+    wide = solver.evaluate(*_arguments(args, call, join), call=_wider(call, wrt, directions, rows), mode="rule")
     return np.array(wide[0][:, n:]).reshape((rows, directions, n))
 
 
