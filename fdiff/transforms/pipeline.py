@@ -160,7 +160,6 @@ def _late(module: str, name: str) -> Callable[..., Any]:
     return run
 
 
-entry_columns = _late("sparsity.parameter_entries", "entry_columns")
 reached_columns = _late("sparsity.dynamic_sparsity", "reached_columns")
 read_in_slices = _late("sparsity.dynamic_sparsity", "read_in_slices")
 recognise_matrix_functions = _late("prepare.spectral_functions", "recognise_matrix_functions")
@@ -234,11 +233,6 @@ UNIT_COTANGENTS = Transform(
 INLINE = Transform(
     "inline checkpoints", lambda t, r: checkpoints_inlined(t), "",
     "checkpoints are what they compute: tangents keep nothing")
-ENTRIES = Transform(
-    "columns by entry",
-    lambda t, r: None if r.chunked else entry_columns(t, r.input, r.outputs, _push),
-    "a short input that is read entry by entry",
-    "columns of the Jacobian; each entry of the input has a tangent of its own")
 SLICED = Transform(
     "read in slices", lambda t, r: None if r.chunked else read_in_slices(t, r.input), "",
     "the input is real, and read in slices alone")
@@ -253,10 +247,6 @@ SYMMETRISE = Transform(
 CONVERT = Transform(
     "convert types", lambda t, r: converted(t, r.types), "", "outputs have the dtypes of `types`")
 # fmt: on
-
-
-def _push(tape: Tape, k: int) -> Tape:
-    return derive(JVP, tape, wrt=(k,))
 
 
 # --- pipelines ------------------------------------------------------------------------------------
@@ -305,7 +295,6 @@ REACHED_COLUMNS = (INLINE, SLICED, SELECT_ROWS, TANGENTS_OF_ONE, REACHED, SIMPLI
 COLUMNS = (
     first_of(
         "columns",
-        (ENTRIES.name, (INLINE, ENTRIES, SIMPLIFY)),
         (REACHED.name, REACHED_COLUMNS),
         ("all columns", DENSE_COLUMNS),
     ),

@@ -235,6 +235,54 @@ def test_inside_another_trace():
     np.testing.assert_allclose(second, wanted, rtol=1e-12, atol=1e-13)
 
 
+def squares(x):
+    return x * x
+
+
+def cubes(x):
+    return np.sum(x**3)
+
+
+def diagonal(values):
+    """No zero is multiplied by an infinity."""
+    return np.where(np.eye(len(values)) > 0, values, 0.0)
+
+
+def second_of_cubes(x):
+    return np.where((np.eye(4)[:, :, None] * np.eye(4)) > 0, 6.0 * x, 0.0)
+
+
+NESTED = {
+    "jit": (fdiff.jit(fdiff.jacobian(squares)), lambda x: diagonal(2.0 * x)),
+    "jit of a Hessian": (fdiff.jit(fdiff.hessian(cubes)), lambda x: diagonal(6.0 * x)),
+    "of a gradient": (fdiff.jacobian(fdiff.grad(cubes)), lambda x: diagonal(6.0 * x)),
+    "vmap": (
+        lambda x: fdiff.vmap(fdiff.jacobian(squares))(np.stack([x, x]))[1],
+        lambda x: diagonal(2.0 * x),
+    ),
+    "vmap of a Hessian": (
+        lambda x: fdiff.vmap(fdiff.hessian(cubes))(np.stack([x, x]))[1],
+        lambda x: diagonal(6.0 * x),
+    ),
+    "twice": (fdiff.jacobian(fdiff.jacobian(lambda x: x**3)), second_of_cubes),
+    "an index": (
+        fdiff.jit(lambda x: fdiff.jacobian(lambda x, i: x[i] ** 2)(x, np.array([1, 0, 2]))),
+        lambda x: diagonal(2.0 * x)[[1, 0, 2]],
+    ),
+    "read one by one": (
+        fdiff.jit(fdiff.jacobian(lambda x: np.stack([x[k] ** 2 for k in range(4)]))),
+        lambda x: diagonal(2.0 * x),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NESTED)
+def test_an_infinity_stays_in_its_place_inside_of_another_trace(name):
+    derivative, wanted = NESTED[name]
+    x = np.array([np.inf, 2.0, np.nan, 0.0])
+    np.testing.assert_array_equal(derivative(x), wanted(x))
+
+
 def test_a_jacobian_that_vanishes():
     np.testing.assert_array_equal(fdiff.jacobian(np.floor, X), np.zeros((N, N)))
 

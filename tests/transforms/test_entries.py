@@ -1,12 +1,10 @@
-"""Jacobians with respect to parameters that are read one by one: a tape of their own for each."""
+"""Jacobians with respect to parameters that are read one by one."""
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 import fdiff
-from fdiff.transforms.pipeline import ENTRIES, Request, attempt
-from fdiff.transforms.sparsity.parameter_entries import MOST_ENTRIES
 
 pytestmark = pytest.mark.usefixtures("one_interpreter")
 
@@ -71,36 +69,6 @@ def test_columns_are_those_of_the_complex_step(name, tier, monkeypatch):
 
 def _of_real_branch(f, z):
     return (z[0] * T if z[1].real > 0 else None) if f is branching else f(z)
-
-
-def entry_columns(tape):
-    return attempt((ENTRIES,), tape, Request(tape, wrt=(0,), of=[0]))
-
-
-@pytest.mark.parametrize("name", [n for n in MODELS if n != "branching"])
-def test_they_are_taken(name):
-    f, count = MODELS[name]
-    tape = fdiff.make_tape(f, np.ones(count))
-    blocks = entry_columns(tape)
-    assert blocks is not None
-    assert blocks.output_types[0].shape == (*tape.output_types[0].shape, count)
-    assert not any(n.primitive.name in ("iota", "equal") for n in blocks.nodes)  # no unit seeds
-
-
-@pytest.mark.parametrize(
-    ("f", "b"),
-    [
-        (lambda b: b * 2.0, np.ones(3)),
-        (lambda b: b[:2] * b[0], np.ones(3)),
-        (lambda b: b[0] * b, np.ones(3)),
-        (lambda b: b[0, 0] * T, np.ones((2, 2))),
-        (lambda b: b[0] * T, np.ones(1)),
-        (lambda b: b[0] * T, np.ones(MOST_ENTRIES + 1)),
-        (lambda b: b[0] * T, np.ones(2, complex)),
-    ],
-)
-def test_what_is_read_as_a_whole_keeps_its_seeds(f, b):
-    assert entry_columns(fdiff.make_tape(f, b)) is None
 
 
 def test_several_outputs_and_arguments():

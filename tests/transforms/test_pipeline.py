@@ -43,15 +43,9 @@ CALLS = {
         lambda: fdiff.jacobian(vector, X, mode="reverse", chunk_size=100),
         [*COTANGENTS, "unit cotangents", "convert types"],
     ),
-    "entries": (
-        lambda: fdiff.jacobian(
-            lambda x: np.stack([x[0] * x[1], np.sin(x[1])]), X[:2], chunk_size=9
-        ),
-        ["columns by entry", "simplify", "columns", "convert types"],
-    ),
     "reach": (
         lambda: fdiff.jacobian(fingers, np.ones(6), mode="forward", chunk_size=9),
-        ["columns by entry", *REACH, "columns", "convert types"],
+        [*REACH, "columns", "convert types"],
     ),
     "terms": (
         lambda: fdiff.jacobian(np.sin, LONG, mode="forward"),
@@ -102,7 +96,7 @@ def test_each_step_is_taken_by_some_call(monkeypatch):
 
 def test_a_choice_is_printed_with_the_names_of_its_ways():
     (step,) = pipeline.COLUMNS
-    assert step.leaves == "columns by entry or columns by reach or all columns"
+    assert step.leaves == "columns by reach or all columns"
 
 
 def test_a_step_that_breaks_a_law_is_named(monkeypatch):
