@@ -181,8 +181,6 @@ class Primitive:
       from, and where they are in it; None where they come from several or are computed.
     - ``axis_map(axis, out_type, *types, **params)`` is the `AxisMap` of an axis of the output, None
       where its entries do not belong to those of the arguments;
-    - ``sparse_tangents(sweep, node)`` keeps parts of batched tangents apart, as
-      `ops/tangent_parts.py` says, None where it cannot; without it they are made one;
     - ``terms(sweep, node)`` gives the terms of a node of a linear tape, as `ops/terms.py` says; ops
       that act entry by entry, and those with an `axis_map`, need none;
     - ``sparsity(out, *types, **params)`` tells, by types, which entries of the output (rows) can
@@ -215,7 +213,6 @@ class Primitive:
     unit_slopes: bool = False  # its slopes are 1, -1 or a choice: they spread no NaN
     axis_map: Callable[..., AxisMap | None] | None = None
     masks: Callable[..., Sequence[object]] | None = None
-    sparse_tangents: Callable[..., list[Any] | None] | None = None
     terms: Callable[..., list[Any]] | None = None
     spelled: Callable[..., object] | None = None
     sparsity: Callable[..., Sequence[np.ndarray | None]] | None = None

@@ -154,7 +154,20 @@ class JacobianPlan(OperatorPlan):
         if self.whole is None:
             with collector_paused(), deriving(self.variant.call):
                 self.whole = self.variant.step(self.dense())
-        return self.finish(run(self.whole, arrays))
+        blocks = run(self.whole, arrays)
+        if self.function.eager is not None:
+            blocks = self.zeroed(cast("list[np.ndarray]", blocks), arrays)
+        return self.finish(blocks)
+
+    def zeroed(self, blocks: list[np.ndarray], arrays: Arrays) -> list[np.ndarray]:
+        """The blocks with the zeros of their structure, if something beside them is not finite."""
+        on_device = any(isinstance(block, DeviceArray) for block in blocks)
+        if on_device or all(bool(np.isfinite(block).all()) for block in blocks):
+            return blocks
+        variant = self.variant
+        of_gradient = self.order > 1 and variant.eager is not None
+        tape = gradient_tape(variant) if of_gradient else without_eager_trace(variant).tape
+        return late("structured_steps", "zeroed")(blocks, tape, variant.wrt, arrays)
 
     @cached_property
     def together(self) -> PlanStep:
@@ -225,6 +238,8 @@ class JacobianPlan(OperatorPlan):
         blocks = [b.whole() for b in self.blocks]
         places = [o * len(self.ins) + i for b in self.blocks for o, i in b.targets]
         whole = assembled(tape, blocks, places, self.types)
+        if self.function.eager is None:  # for one call alone, where results are not finite
+            whole = self.structured.with_zeros(whole)
         return derive(self.pipeline, whole, wrt=wrt, types=self.types)
 
     def in_chunks(self, arrays: Arrays, run: Run = execute) -> list[np.ndarray]:
@@ -244,7 +259,7 @@ class JacobianPlan(OperatorPlan):
                         whole = found[o * len(self.ins) + i]
                         put_part(whole, cast("np.ndarray", part), lo, block.count, columns=columns)
                     running.advance(min(chunk, block.count - begin))
-        return found
+        return self.zeroed(found, arrays)
 
 
 def _made(step: Step | None) -> PlanStep | None:
@@ -309,7 +324,7 @@ def hessian_plan(variant: Variant, mode: str, chunk_size: int | None) -> Hessian
     outs = slopes.tape.output_types
     types = [block_type(a, b, mode) for a in outs for b in ins]
     asked = DenseBlocks("forward", outs, ins, types, chunk_size, BUDGET)
-    plan = HessianPlan(slopes, asked, nested_hessians(variant), None)
+    plan = HessianPlan(slopes, asked, nested_hessians(variant), None, variant)
     plan.by_terms = False
     return plan
 

@@ -28,10 +28,13 @@ from .invocation import Operator, gradients
 from .jacobians import dense
 from .options import LEFT_OUT, check_chunk, check_device
 from .prepared import Prepared
+from .seeded_blocks import seed_bytes
 
 if TYPE_CHECKING:
     from .prepared import Gradient
-from .seeded_blocks import seed_bytes
+
+
+FEW = 32  # entries that a call for one point sweeps all: to find colours would take longer
 
 
 class DiagonalPlan(OperatorPlan):
@@ -47,7 +50,10 @@ class DiagonalPlan(OperatorPlan):
         self.counts: list[int] = []
         self.sizes: list[int] = []  # how many colours are swept at a time
         for i, k in enumerate(variant.wrt):
-            colours = diagonal_colours(choose(self.slopes, (i,)), k)
+            few = variant.eager is not None and self.types[i].size <= FEW
+            colours = np.arange(self.types[i].size)
+            if not few:
+                colours = diagonal_colours(choose(self.slopes, (i,)), k)
             count = int(colours.max(initial=-1)) + 1
             at_once = seed_bytes(derive(TANGENTS, self.slopes, wrt=(k,), of=(i,)))
             self.colours.append(colours)
@@ -153,8 +159,8 @@ def hessian_diagonal(
         Exact second derivatives in the structure, shapes and dtypes of the inputs, in units of
         ``f`` per squared unit of the input; or a function that returns them. The Hessian is never
         formed. Costs a Hessian-vector product for each colour of its pattern: one if ``f`` is a sum
-        of functions of single entries, two if neighbouring entries interact, ``size(inn)`` if the
-        pattern is dense or not known (it is determined for up to about 11,000 entries).
+        of functions of single entries, two if neighbouring entries interact, one for each entry if
+        the pattern is dense, has more than four million entries, or is not known.
 
     Raises
     ------

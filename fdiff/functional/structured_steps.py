@@ -21,12 +21,14 @@ from ..tape import Tape
 from ..trace import Trace, TracedArray, constant_value, derived_lines, guarded_value, splice
 from ..transforms.terms.declared_patterns import with_declared_calls
 from ..transforms.terms.dense_tapes import dense_tape
+from ..transforms.terms.entry_places import masked, zero_masks
 from ..transforms.terms.frozen_values import Known
 from ..transforms.terms.sparse_tapes import sparse_tape
 from ..transforms.terms.structures import Asked, SparseTape
 
 COMPARED = 1 << 18  # bytes of index arrays up to which a kernel compares them
 STRUCTURES = 8  # kept for one tape, the least recently used dropped first
+MASKED = 300  # nodes of a function, beyond which zeros of dense sweeps are left as they come
 CHANGES = (
     64  # of the structure of a dense derivative, beyond which those that are not kept are swept
 )
@@ -57,10 +59,8 @@ class Structures:
                         *[other for other in self.kept if other is not structure],
                     ]
                 return structure
-        moving = set(self.asked.wrt)
-        readers = [None if k in moving else _reader(a) for k, a in enumerate(arrays)]
         with collector_paused(), deriving(call):
-            structure = self._derived(readers)
+            structure = self._derived(_readers(arrays, self.asked.wrt))
         if structure is not None and structure.lasting:
             self.kept = [structure, *self.kept][:STRUCTURES]
         return structure
@@ -100,6 +100,11 @@ def _reader(array: object) -> Callable[[], np.ndarray | None]:
         value = _value(array)
         return lambda: value
     return partial(_value, array)
+
+
+def _readers(arrays: Arrays, wrt: Sequence[int]) -> Known:
+    """What gives the values of the inputs that are not differentiated."""
+    return [None if k in wrt else _reader(a) for k, a in enumerate(arrays)]
 
 
 def _holds(structure: SparseTape, arrays: Arrays) -> bool:
@@ -172,6 +177,11 @@ class StructuredSteps:
         self._steps = [(structure, step), *kept]
         return step
 
+    def with_zeros(self, blocks: Tape) -> Tape:
+        """The tape of blocks that sweeps give, zero where there is no entry for any input."""
+        tape, wrt = self.structures.tape, self.structures.asked.wrt
+        return masked(blocks, zero_masks(tape, wrt)) if len(tape) <= MASKED else blocks
+
     def only_step(self) -> PlanStep | None:
         """The step of the values, where nothing else is to be compared before it runs."""
         if not self._steps:
@@ -202,6 +212,17 @@ def dense_steps(
         same = tape is function.tape
         tape = variant.tape if same else slopes(replace(function, tape=tape))
     return StructuredSteps(variant, tape, asked, compares_pins=True)
+
+
+def zeroed(
+    blocks: Sequence[np.ndarray], tape: Tape, wrt: Sequence[int], arrays: Arrays
+) -> list[np.ndarray]:
+    """The blocks that sweeps of `tape` gave at a point, zero where there is no entry."""
+    masks = zero_masks(tape, wrt, _readers(arrays, wrt))
+    return [
+        block if mask is None else np.where(mask.reshape(block.shape), block, block.dtype.type(0))
+        for block, mask in zip(blocks, masks, strict=True)
+    ]
 
 
 def pins_hold(structure: SparseTape, types: Sequence[ArrayType], check: Tape | None) -> Tape:

@@ -26,7 +26,6 @@ from .rewrites.contraction_rewrites import (
 )
 from .shaping import deepened, normal_axis, scalar_if_0d, traced
 from .subscripts import LETTERS, parse, sizes_by_label
-from .tangent_part_rules import contracted
 
 
 def _contracted(a: ArrayType, b: ArrayType, *, subscripts: str) -> tuple[ArrayType, ...]:
@@ -86,7 +85,7 @@ def _pair(a: tuple[int, ...], b: tuple[int, ...], subscripts: str) -> Sample:
 contract = multilinear(
     "contract", _contracted, _contract_transposes, ((0,), (1,)), evaluate=_evaluate, batch=_contract_batch,
     kernel=KernelRule(Kind.CONTRACT), family="bilinear",
-    sizeless=True, axis_map=_contract_axes, masks=_contract_masks, sparse_tangents=contracted, terms=term_rules_of_sums.contracted,
+    sizeless=True, axis_map=_contract_axes, masks=_contract_masks, terms=term_rules_of_sums.contracted,
     rewrites=(product_with_identity, drop_axes_of_length_one, product_with_number),
     samples=(
         _pair((2, 3), (3, 4), "ij,jk->ik"), _pair((3,), (3,), "i,i->"), _pair((2, 3), (3,), "ij,j->i"),

@@ -24,7 +24,6 @@ from ..trace import TracedArray, apply, constant_value, current, implements
 from ..trace.operation_templates import LOOKING_BACK
 from ..trace.provenance import through_copy
 from . import complex_formulas as formulas
-from . import tangent_part_rules as tangents
 from . import term_rules as terms
 from .accurate_partials import (  # fmt: skip
     ANGLE_SLOPE,
@@ -70,20 +69,20 @@ EITHER_ZERO = Kink("0", lambda x, y: (x == 0, y == 0))
 
 # --- arithmetic -------------------------------------------------------------------------------
 add = elementwise(
-    "add", "{0} + {1}", (1, 1), kind=Kind.ADD, complex_formulas=(formulas.ADD,), rewrites=rewrites.ADD, sparse_tangents=tangents.added,
+    "add", "{0} + {1}", (1, 1), kind=Kind.ADD, complex_formulas=(formulas.ADD,), rewrites=rewrites.ADD,
     terms=terms.kept,
 )
 subtract = elementwise(
     "subtract", "{0} - {1}", (1, -1), kind=Kind.SUBTRACT, complex_formulas=(formulas.SUBTRACT,), rewrites=rewrites.SUBTRACT,
-    sparse_tangents=tangents.added, terms=terms.subtracted,
+    terms=terms.subtracted,
 )
 multiply = elementwise(
     "multiply", "{0} * {1}", lambda x, y, out: (y, x), kind=Kind.MULTIPLY, complex_formulas=(formulas.MULTIPLY,),
-    rewrites=rewrites.MULTIPLY, sparse_tangents=tangents.entrywise, terms=terms.multiplied,
+    rewrites=rewrites.MULTIPLY, terms=terms.multiplied,
 )
 divide = elementwise(
     "divide", "{0} / {1}", lambda x, y, out: (1.0 / y, -out / y), kind=Kind.DIVIDE, complex_formulas=(formulas.DIVIDE,), kink=DENOMINATOR,
-    rewrites=rewrites.DIVIDE, sparse_tangents=tangents.numerator,
+    rewrites=rewrites.DIVIDE,
 )
 
 
@@ -106,7 +105,7 @@ def divide_call(x: object, y: object, **keywords: object) -> TracedArray:
 UFUNCS[np.divide] = divide_call
 negative = elementwise(
     "negative", "-{0}", (-1,), kind=Kind.NEGATIVE, complex_formulas=(formulas.NEGATIVE,), rewrites=rewrites.NEGATIVE,
-    sparse_tangents=tangents.entrywise, terms=terms.negated,
+    terms=terms.negated,
 )
 elementwise("reciprocal", "{T}(1) / {0}", lambda x, out: (-out * out,), kink=AT_ZERO)
 square = elementwise("square", "{0} * {0}", lambda x, out: (x + x,), complex_formulas=(formulas.SQUARE,))

@@ -24,7 +24,6 @@ from ..trace.provenance import through_scatter
 from . import term_rules
 from .families import multilinear
 from .shaping import transpose_call
-from .tangent_part_rules import gathered
 from .view_ops import spread
 
 
@@ -91,7 +90,7 @@ gather = multilinear(
     "gather", _gathered, lambda bar, args: [apply(scatter_add, bar, *args[1:], shape=args[0].shape)], ((0,),),
     evaluate=lambda x, *indices: x[indices], batch=_gather_batch, kernel=KernelRule(Kind.GATHER), structural=True, selects=True,
     put=lambda parent, new, *indices: apply(PRIMITIVES["scatter_set"], parent, new, *indices),
-    sizeless=True, samples=(Sample(_gather_sample),), eager=EagerRule(scalar_rule=READS_ENTRY), sparse_tangents=gathered,
+    sizeless=True, samples=(Sample(_gather_sample),), eager=EagerRule(scalar_rule=READS_ENTRY),
     terms=term_rules.gathered,
 )
 scatter_add = multilinear(

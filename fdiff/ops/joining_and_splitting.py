@@ -16,7 +16,6 @@ from ..primitive import LayoutRule, Sample
 from ..trace import TracedArray, apply, implements
 from ..trace.provenance import through_join
 from . import axis_maps
-from . import tangent_part_rules as tangents
 from . import term_rules as terms
 from .families import multilinear
 from .shaping import (
@@ -51,7 +50,7 @@ def _concatenate_batch(args: Sequence[TracedArray], mapped: Sequence[bool], size
 concatenate = multilinear(
     "concatenate", _concatenated, _concatenate_transposes, evaluate=lambda *xs, axis: np.concatenate(xs, axis=axis),
     batch=_concatenate_batch, kernel=KernelRule(Kind.CONCATENATE), structural=True, layout=LayoutRule("join"),
-    provenance=through_join, moves=True, axis_map=axis_maps.concatenated, sparse_tangents=tangents.concatenated, terms=terms.concatenated,
+    provenance=through_join, moves=True, axis_map=axis_maps.concatenated, terms=terms.concatenated,
     samples=(Sample(lambda rng: (rng.normal(size=(2, 3)), rng.normal(size=(2, 1))), {"axis": 1}),),
 )
 

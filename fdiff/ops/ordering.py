@@ -42,7 +42,6 @@ barrier = register(
         "optimization_barrier", _type, lambda x, other: x, _push, _pull, _batch,
         KernelRule(Kind.BARRIER, "{0}"), "barrier", structural=True, sizeless=True, moves=True,
         samples=(Sample(lambda rng: (real(rng, (2, 3)), real(rng, ()))),), layout=LayoutRule("first"),
-        sparse_tangents=lambda sweep, node: sweep.parts_of(node.args[0]),  # tangents wait for nothing
         terms=first_operand,
     )
 )  # fmt: skip

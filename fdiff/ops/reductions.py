@@ -24,7 +24,6 @@ from .rewrites.contraction_rewrites import sum_of_products
 from .rewrites.shape_rewrites import sum_of_single_entries
 from .sample_domains import positive, real, truth
 from .shaping import broadcast_to, normal_axes, normal_axis, traced
-from .tangent_part_rules import summed
 
 Axes = tuple[int, ...]
 
@@ -69,7 +68,6 @@ sum_ = linear(
     axis_map=axis_maps.summed,
     sizeless=True,
     rewrites=(sum_of_single_entries, sum_of_products),
-    sparse_tangents=summed,
     terms=term_rules_of_sums.summed,
     samples=_samples(real),
 )

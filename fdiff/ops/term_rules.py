@@ -31,6 +31,7 @@ from .terms import (
     without,
 )
 
+FEW = 16  # entries up to which a window that no reshape maps to a window is read entry by entry
 FAR = 8  # a store into every n-th entry, n above this, leaves too many windows
 
 
@@ -205,13 +206,16 @@ def transposed(s: TermSweep, node: Node) -> list[LinearTerm]:
 
 
 def reshaped(s: TermSweep, node: Node) -> list[LinearTerm]:
-    """Axes that are split or joined have to be whole in each window; flat numbers stay."""
+    """Axes that are split or joined have to be whole in each window, or read entry by entry; flat numbers stay."""
     (a,) = node.args
     source, target = s.type(a).shape, node.type.shape
     groups = axis_groups(source, target)
-    parts = [None if groups is None else _reshaped(t, source, target, groups) for t in s.terms_of(a)]
-    terms = [t for t in parts if t is not None]
-    return terms if len(terms) == len(parts) else s.cut(s.listed(s.terms_of(a), s.type(a)), node.type)
+    if groups is None:
+        return s.cut(s.listed(s.terms_of(a), s.type(a)), node.type)
+    parts = [part for t in s.terms_of(a) for part in _fitting(t, source, target, groups)]
+    if any(part is None for part in parts):
+        return s.cut(s.listed(s.terms_of(a), s.type(a)), node.type)
+    return [_reshaped(t, source, target, groups) for t in parts if t is not None]
 
 
 Groups = list[tuple[list[int], list[int]]]
@@ -240,15 +244,51 @@ def axis_groups(source: Shape, target: Shape) -> Groups | None:
     return groups
 
 
-def _reshaped(term: LinearTerm, source: Shape, target: Shape, groups: Groups) -> LinearTerm | None:
+def _fits(term: LinearTerm, source: Shape, target: Shape, first: list[int], second: list[int]) -> bool:
+    """Whether a window is one of the reshaped array, along axes that are split or joined."""
+    runs = [term.rows[k] for k in first]
+    if all(run == (0, source[k], 1) for k, run in zip(first, runs, strict=True)) or all(n == 1 for _, n, _ in runs):
+        return True
+    return sum(source[k] != 1 for k in first) == 1 == sum(target[k] != 1 for k in second)
+
+
+def _fitting(term: LinearTerm, source: Shape, target: Shape, groups: Groups) -> list[LinearTerm | None]:
+    """The term, entry by entry along the axes where its window does not fit; None where these are many."""
+    apart = [k for first, second in groups if not _fits(term, source, target, first, second) for k in first]
+    if prod([term.rows[k][1] for k in apart]) > FEW:
+        return [None]
+    return [*one_by_one(term, apart)]
+
+
+def one_by_one(term: LinearTerm, axes: Sequence[int]) -> list[LinearTerm]:
+    """A term for each entry along some axes."""
+    parts = [term]
+    for k in axes:
+        start, n, step = term.rows[k]
+        parts = [_at(part, k, (start + step * j, 1, 1), j) for part in parts for j in range(n)]
+    return parts
+
+
+def _at(term: LinearTerm, axis: int, row: Run, place: int) -> LinearTerm:
+    """One entry of a term along an axis."""
+    rows, runs = [*term.rows], [(0, n, 1) for _, n, _ in term.rows]
+    rows[axis], runs[axis] = row, (place, 1, 1)
+    return term.of_runs(tuple(rows), runs)
+
+
+def _reshaped(term: LinearTerm, source: Shape, target: Shape, groups: Groups) -> LinearTerm:
+    """A term whose window fits."""
     rows: list[Run] = [(0, n, 1) for n in target]
     for first, second in groups:
         if all(term.rows[k] == (0, source[k], 1) for k in first):
             continue
         long, wide = [k for k in first if source[k] != 1], [k for k in second if target[k] != 1]
-        if len(long) != 1 or len(wide) != 1:
-            return None
-        rows[wide[0]] = term.rows[long[0]]
+        if len(long) == len(wide) == 1:
+            rows[wide[0]] = term.rows[long[0]]
+            continue
+        at = np.ravel_multi_index([term.rows[k][0] for k in first], [source[k] for k in first])
+        for k, start in zip(second, np.unravel_index(at, [target[k] for k in second]), strict=True):
+            rows[k] = (int(start), 1, 1)
     count, sides = len(source), extent(tuple(rows))
 
     def change(a: Any) -> Any:
@@ -279,7 +319,7 @@ def gathered(s: TermSweep, node: Node) -> list[LinearTerm]:
     source, *args = node.args
     shape, count = s.type(source).shape, len(args)
     indices = positive_indices(s, args, shape)
-    terms, picked = s.lean(source), indices[0].shape
+    terms, picked = s.lean(source, node.type.size), indices[0].shape
     if any(t.rows[:count] != whole(shape[:count]) for t in terms):
         terms = s.source_of(source)
     lead, behind = (1,) * len(picked), whole(picked)
@@ -306,9 +346,24 @@ def scattered(s: TermSweep, node: Node) -> list[LinearTerm]:
     flat = s.grid(node.type.shape)[tuple(positive_indices(s, args, node.type.shape))].reshape(-1)
     last = np.full(size, -1)
     last[flat] = np.arange(len(flat))
+    where = np.where(last[flat] == np.arange(len(flat)), flat, -1)
+    if not s.moves(base) and len(flat) <= FEW:
+        return [t for own in s.terms_of(part) for t in _scattered(own, s.type(part).shape, where, node.type.shape)]
     lists: list[Entries] = []
     if s.moves(base):
         lists = moved(s, base, np.where(last < 0, s.grid((size,)), -1))
     if s.moves(part):
-        lists = lists + moved(s, part, np.where(last[flat] == np.arange(len(flat)), flat, -1))
+        lists = lists + moved(s, part, where)
     return s.cut(lists, node.type)
+
+
+def _scattered(term: LinearTerm, source: Shape, where: np.ndarray, target: Shape) -> list[LinearTerm]:
+    """The entries of a term, each where it is stored."""
+    terms: list[LinearTerm] = []
+    count, lead = len(source), (1,) * len(target)
+    for t in one_by_one(term, range(count)):
+        place = where[np.ravel_multi_index([start for start, _, _ in t.rows], source)] if source else where[0]
+        if place >= 0:
+            rows = tuple([(int(k), 1, 1) for k in np.unravel_index(place, target)])
+            terms.append(t.changed(rows, lambda a: np.reshape(a, (*lead, *a.shape[count:]))))
+    return terms

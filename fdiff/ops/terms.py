@@ -90,8 +90,21 @@ def in_other_rows(lists: Sequence[Entries], where: np.ndarray) -> list[Entries]:
 
 
 def taken(values: Any, places: np.ndarray) -> Any:
-    """Values at places; None stays."""
-    return None if values is None else values[places]
+    """Values at places; None stays. Those of a broadcast array are read where they stand once."""
+    if not isinstance(values, TracedArray):
+        return None if values is None else values[places]
+    nodes, i, views = values.home.builder.nodes, values.id, []
+    while nodes[i].primitive.view and nodes[i].primitive.moves:
+        views.append(nodes[i])
+        (i,) = nodes[i].args
+    base = nodes[i].type
+    if base.size >= values.size:
+        return values[places]
+    where: Any = np.arange(base.size).reshape(base.shape)
+    for node in reversed(views):
+        where = node.primitive.evaluate(where, **dict(node.params))
+    read: Any = np.reshape(TracedArray(values.home, i, base), (-1,))
+    return read[where[places]]
 
 
 def whole(shape: Shape) -> Rows:
@@ -218,8 +231,8 @@ class TermSweep(Protocol):
         """The terms of a node; of one that adds several entries, those of a source of its own."""
         ...
 
-    def lean(self, i: int) -> list[LinearTerm]:
-        """The terms of a node about to be copied; it is a source of its own where a row has several columns."""
+    def lean(self, i: int, count: int) -> list[LinearTerm]:
+        """The terms of a node about to be copied to so many entries; it is a source of its own where a row has several columns."""
         ...
 
     def cut(self, entries: list[Entries], type_: ArrayType) -> list[LinearTerm]:

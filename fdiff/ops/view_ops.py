@@ -21,7 +21,6 @@ from ..trace import TracedArray, apply
 from ..trace.load_forwarding import forward_load, forward_store, join_reshapes
 from ..trace.provenance import through_broadcast, through_reshape, through_slice, through_update
 from . import axis_maps
-from . import tangent_part_rules as tangents
 from . import term_rules as terms
 from .families import linear, unbroadcast
 from .rewrites.shape_rewrites import (
@@ -44,7 +43,7 @@ reshape = linear(
     evaluate=lambda x, *, shape: np.reshape(x, shape),
     batch=lambda x, *, shape: apply(reshape, x, shape=(x.shape[0], *shape)),
     kernel=KernelRule(Kind.RESHAPE), structural=True, moves=True, axis_map=axis_maps.reshaped,
-    sparse_tangents=tangents.reshaped, terms=terms.reshaped, sizeless=True, view=True,
+    terms=terms.reshaped, sizeless=True, view=True,
     put=lambda parent, new, *, shape: apply(reshape, new, shape=parent.shape),
     layout=LayoutRule("view", may_copy=True), shorten=join_reshapes, rewrites=(one_reshape,),
     provenance=through_reshape, eager=EagerRule(specialise=_to_scalar),
@@ -63,7 +62,7 @@ transpose = linear(
     evaluate=lambda x, *, axes: np.transpose(x, axes),
     batch=lambda x, *, axes: apply(transpose, x, axes=(0, *(a + 1 for a in axes))),
     kernel=KernelRule(Kind.TRANSPOSE), structural=True, moves=True, axis_map=axis_maps.transposed,
-    sparse_tangents=tangents.transposed, terms=terms.transposed, sizeless=True, view=True,
+    terms=terms.transposed, sizeless=True, view=True,
     put=lambda parent, new, *, axes: apply(transpose, new, axes=_inverse(axes)),
     layout=LayoutRule("view", leaves_c_order=True), rewrites=(one_transpose, transpose_before_reshape),
     samples=(Sample(lambda rng: (rng.normal(size=(2, 3, 4)),), {"axes": (2, 0, 1)}),),
@@ -115,7 +114,7 @@ slice_ = linear(
     evaluate=lambda x, *, starts, sizes, steps: x[slices(starts, sizes, steps)],
     batch=lambda x, *, starts, sizes, steps: apply(slice_, x, starts=(0, *starts), sizes=(x.shape[0], *sizes), steps=(1, *steps)),
     kernel=KernelRule(Kind.SLICE), structural=True, selects=True, moves=True, axis_map=axis_maps.sliced,
-    sparse_tangents=tangents.sliced, terms=terms.sliced, sizeless=True, view=True,
+    terms=terms.sliced, sizeless=True, view=True,
     put=lambda parent, new, *, starts, sizes, steps: apply(update, parent, new, starts=starts, steps=steps),
     layout=LayoutRule("view"), shorten=forward_load, provenance=through_slice, eager=EagerRule(specialise=_of_unit_steps),
     samples=(
@@ -132,7 +131,7 @@ unslice = linear(
         unslice, x, starts=(0, *starts), steps=(1, *steps), shape=(x.shape[0], *shape)
     ),
     kernel=KernelRule(Kind.UNSLICE), structural=True, moves=True, axis_map=axis_maps.unsliced,
-    sparse_tangents=tangents.unsliced, terms=terms.unsliced, sizeless=True,
+    terms=terms.unsliced, sizeless=True,
     samples=(Sample(lambda rng: (rng.normal(size=(2, 2)),), {"starts": (1, 3), "steps": (2, -2), "shape": (5, 4)}),),
 )
 
@@ -171,7 +170,7 @@ update = register(
     Primitive(
         "update", _updated, lambda x, part, **at: _store(np.array(x), part, **at), _update_jvp, _update_vjp, _update_batch,
         KernelRule(Kind.UPDATE), "linear", structural=True, selects=True, moves=True, axis_map=axis_maps.updated,
-        sparse_tangents=tangents.updated, terms=terms.updated, layout=LayoutRule("update"), overwrite=_store,
+        terms=terms.updated, layout=LayoutRule("update"), overwrite=_store,
         shorten=forward_store, provenance=through_update,
         samples=(Sample(lambda rng: (rng.normal(size=(5, 4)), rng.normal(size=(2, 2))), {"starts": (1, 3), "steps": (2, -2)}),),
     )

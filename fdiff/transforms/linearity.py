@@ -26,6 +26,7 @@ from .dependence import depends, influenced
 from .derivative_tapes import choose
 from .pipeline import TANGENTS, VALUE, derive
 from .sparsity.jacobian_pattern import pattern
+from .terms.entry_places import entry_places
 
 
 class Degree(StrEnum):
@@ -116,21 +117,21 @@ class Dependence:
     def _entry_degrees(self, o: int, i: int) -> np.ndarray | None:
         """The degrees of the entries of output `o` in the entries of input `i`."""
         k, tape = self._wrt[i], choose(self._tape, (o,))
-        smooth, any_way = pattern(tape, k), pattern(tape, k, smoothly=False)
+        (smooth,), any_way = entry_places(tape, k), pattern(tape, k)
         if smooth is None or any_way is None:
             return None
-        curved: np.ndarray | None = np.zeros_like(smooth)
-        if smooth.any():
+        curved: np.ndarray | None = np.zeros_like(any_way)
+        if len(smooth.rows):
             try:
                 tangents = derive((*TANGENTS, *VALUE), tape, wrt=(k,))
             except FdiffError:
                 return None
-            curved = pattern(tangents, k, smoothly=False)
+            curved = pattern(tangents, k)
         if curved is None:
             return None
         found = np.where(any_way, Degree.STEPS.value, Degree.NONE.value).astype("U9")
-        found[smooth] = Degree.LINEAR.value
-        found[smooth & curved] = Degree.NONLINEAR.value
+        degrees = np.where(curved[smooth], Degree.NONLINEAR.value, Degree.LINEAR.value)
+        found[smooth] = degrees
         return found.reshape((*tape.output_types[0].shape, *tape.input_types[k].shape))
 
 

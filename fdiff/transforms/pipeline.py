@@ -1,10 +1,10 @@
 """What is done to a tape, in order, for every operator.
 
 A pipeline is a tuple of steps, and `derive` applies them in turn to the tape of a function. Every
-step takes a tape and the operator's request and gives a tape; None ends the pipeline where a step
-does not apply, or would not pay. Operators begin with the tape that `PREPARE` gives, once for each
-trace. Where a trace has guards, `GUARD` comes last and adds their check to what the operator made
-(`dispatch/plans.py`). The steps themselves are written in the modules imported here.
+step takes a tape and the operator's request and gives a tape. Operators begin with the tape that
+`PREPARE` gives, once for each trace. Where a trace has guards, `GUARD` comes last and adds their
+check to what the operator made (`dispatch/plans.py`). The steps themselves are written in the
+modules imported here.
 
 ``FDIFF_DUMP=tapes`` prints the tape to stderr after each step. Where ``FDIFF_VERIFY`` is set, as in
 all tests, every tape is verified when it is made (`Tape`), and a fault names the step. Calls for
@@ -86,50 +86,33 @@ class Transform(NamedTuple):
     """One step: its name, what it does, what it needs, and what it leaves true."""
 
     name: str
-    run: Callable[[Tape, Request], Tape | None]
+    run: Callable[[Tape, Request], Tape]
     needs: str
     leaves: str
 
 
 Pipeline = tuple[Transform, ...]
 # Called with the name of each step and what it gives: tests see the way taken.
-WATCHERS: list[Callable[[str, Tape | None], object]] = []
+WATCHERS: list[Callable[[str, Tape], object]] = []
 
 
-def attempt(pipeline: Pipeline, tape: Tape, request: Request) -> Tape | None:
-    """The tape after all steps; None where one of them does not apply."""
-    found: Tape | None = tape
+def derive(pipeline: Pipeline, tape: Tape, **fields: Any) -> Tape:
+    """The tape after all steps, for a request with these fields."""
+    return _run(pipeline, tape, Request(tape, **fields))
+
+
+def _run(pipeline: Pipeline, tape: Tape, request: Request) -> Tape:
     for step in pipeline:
         with span(step.name, TRANSFORM):
             try:
-                found = step.run(found, request)
+                tape = step.run(tape, request)
             except TapeError as error:
                 raise TapeError(f"{error} after the step {step.name!r}") from None
         if TAPES in dumped():
-            text = "(does not apply)" if found is None else found
-            sys.stderr.write(f"--- {step.name}: {step.leaves}\n{text}\n")
+            sys.stderr.write(f"--- {step.name}: {step.leaves}\n{tape}\n")
         for watcher in WATCHERS:
-            watcher(step.name, found)
-        if found is None:
-            return None
-    return found
-
-
-def derive(pipeline: Pipeline, tape: Tape, **request: Any) -> Tape:
-    """The tape after all steps, for a request with these fields."""
-    found = attempt(pipeline, tape, Request(tape, **request))
-    assert found is not None
-    return found
-
-
-def first_of(name: str, *ways: tuple[str, Pipeline]) -> Transform:
-    """The step that takes the first of several ways, given by name, that applies and pays."""
-
-    def run(tape: Tape, request: Request) -> Tape | None:
-        found = (attempt(way, tape, request) for _, way in ways)
-        return next((after for after in found if after is not None), None)
-
-    return Transform(name, run, "", " or ".join(way for way, _ in ways))
+            watcher(step.name, tape)
+    return tape
 
 
 def shared(name: str, pipeline: Pipeline, leaves: str) -> Transform:
@@ -140,8 +123,7 @@ def shared(name: str, pipeline: Pipeline, leaves: str) -> Transform:
         key = (tape, budget.get(), *request.wrt, None, *request.outputs)
         marked = derived_lines.wanted.on or kink_search.on
         if marked or (found := tapes.get(key)) is None:
-            found = attempt(pipeline, tape, request)
-            assert found is not None
+            found = _run(pipeline, tape, request)
             if not marked:
                 tapes[key] = found
         return found
@@ -160,8 +142,6 @@ def _late(module: str, name: str) -> Callable[..., Any]:
     return run
 
 
-reached_columns = _late("sparsity.dynamic_sparsity", "reached_columns")
-read_in_slices = _late("sparsity.dynamic_sparsity", "read_in_slices")
 recognise_matrix_functions = _late("prepare.spectral_functions", "recognise_matrix_functions")
 rows_read = _late("sparsity.row_selection", "rows_read")
 
@@ -233,14 +213,8 @@ UNIT_COTANGENTS = Transform(
 INLINE = Transform(
     "inline checkpoints", lambda t, r: checkpoints_inlined(t), "",
     "checkpoints are what they compute: tangents keep nothing")
-SLICED = Transform(
-    "read in slices", lambda t, r: None if r.chunked else read_in_slices(t, r.input), "",
-    "the input is real, and read in slices alone")
 SELECT_ROWS = Transform(
     "select rows", lambda t, r: rows_read(t), "", "rows that no gather picks are not computed")
-REACHED = Transform(
-    "columns by reach", lambda t, r: reached_columns(t, r.function, r.input), "read in slices",
-    "columns of the Jacobian; each node carries only the seeds that reach it")
 SYMMETRISE = Transform(
     "symmetrise", lambda t, r: symmetric(t, [r.function.input_types[k] for k in r.wrt]),
     "all blocks of a Hessian", "the blocks are exactly symmetric")
@@ -285,20 +259,12 @@ COTANGENTS_OF_ONE = shared(
     (*COTANGENTS, REAL_COTANGENTS),
     "the last input is a real cotangent of one output; outputs are the cotangents of `wrt`",
 )
-FORWARD, REVERSE = (TANGENTS_OF_ONE,), (COTANGENTS_OF_ONE,)  # terms and sweeps begin with these
+FORWARD, REVERSE = (SELECT_ROWS, TANGENTS_OF_ONE), (SELECT_ROWS, COTANGENTS_OF_ONE)  # of terms
 TANGENT_SWEEPS = (TANGENTS_OF_ONE, BATCH_SEEDS)  # hessian_diagonal
 
 # jacobian: terms, where they pay (`terms/dense_tapes.py`). If not: COLUMNS for each input, or ROWS
 # for each output, which are put together (`derivative_tapes.assembled`), and JACOBIAN.
-DENSE_COLUMNS = (TANGENTS_OF_ONE, UNIT_TANGENTS)
-REACHED_COLUMNS = (INLINE, SLICED, SELECT_ROWS, TANGENTS_OF_ONE, REACHED, SIMPLIFY)
-COLUMNS = (
-    first_of(
-        "columns",
-        (REACHED.name, REACHED_COLUMNS),
-        ("all columns", DENSE_COLUMNS),
-    ),
-)
+COLUMNS = (TANGENTS_OF_ONE, UNIT_TANGENTS)
 ROWS = (COTANGENTS_OF_ONE, UNIT_COTANGENTS)
 JACOBIAN = (CONVERT,)
 

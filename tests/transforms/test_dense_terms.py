@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fdiff
+from fdiff.dispatch.program import Program
 from fdiff.functional.structured_steps import CHANGES, STRUCTURES
 from fdiff.transforms.terms.declared_patterns import colours
 
@@ -281,6 +282,51 @@ def test_an_infinity_stays_in_its_place_inside_of_another_trace(name):
     derivative, wanted = NESTED[name]
     x = np.array([np.inf, 2.0, np.nan, 0.0])
     np.testing.assert_array_equal(derivative(x), wanted(x))
+
+
+def ordered(x):
+    """Two results, one of which has no structure."""
+    return x * x, x[np.argsort(x)]
+
+
+SWEPT = {
+    "Jacobian": (fdiff.jacobian, squares, lambda x: diagonal(2.0 * x)),
+    "Hessian": (fdiff.hessian, cubes, lambda x: diagonal(6.0 * x)),
+    "Hessian of several outputs": (
+        fdiff.hessian,
+        lambda x: x**3,
+        lambda x: np.swapaxes(second_of_cubes(x), 0, 2),
+    ),
+    "one block of two": (
+        lambda f, **options: lambda x: fdiff.jacobian(f, **options)(x)[0],
+        ordered,
+        lambda x: diagonal(2.0 * x),
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"chunk_size": 1}, {"chunk_size": 3}, {"chunk_size": 99}], ids=str
+)
+@pytest.mark.parametrize("name", SWEPT)
+def test_an_infinity_stays_in_its_place_where_sweeps_are_taken(name, options):
+    derivative, f, wanted = SWEPT[name]
+    x = np.array([np.inf, 2.0, np.nan, 0.5])
+    np.testing.assert_array_equal(derivative(f, **options)(x), wanted(x))
+
+
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+def test_an_infinity_stays_in_its_place_in_an_eager_trace(mode, monkeypatch):
+    def find(program, f, args, kwargs, *, sure=False):
+        return program.trace(f, args, kwargs, eager=True)
+
+    monkeypatch.setattr(Program, "find", find)
+    x = np.array([np.inf, 2.0, np.nan, 0.5])
+    for options in ({}, {"chunk_size": 2}):
+        found = fdiff.jacobian(lambda x: np.stack([v * v for v in x]), mode=mode, **options)(x)
+        np.testing.assert_array_equal(found, diagonal(2.0 * x))
+    found = fdiff.hessian(lambda x: sum(v**3 for v in x))(x)
+    np.testing.assert_array_equal(found, diagonal(6.0 * x))
 
 
 def test_a_jacobian_that_vanishes():

@@ -1,17 +1,16 @@
-"""Columns by the seeds that reach each node; rows and entries read where they come from."""
+"""Inputs that move a part of the program each; rows and entries read where they come from."""
 
 import numpy as np
 import pytest
 import references
 from numpy.testing import assert_allclose
+from scipy import sparse
 from tapes import tape_of, values
 
 import fdiff
 from fdiff.dispatch.program import Program
 from fdiff.functional.invocation import ValuePlan
 from fdiff.tape import verify
-from fdiff.transforms.pipeline import DENSE_COLUMNS, REACHED_COLUMNS, Request, attempt, derive
-from fdiff.transforms.sparsity import dynamic_sparsity
 from fdiff.transforms.sparsity.row_selection import rows_read
 
 pytestmark = pytest.mark.usefixtures("one_interpreter")
@@ -87,41 +86,34 @@ CASES = (chain, stored, moved, mixed, factored, overlapping, unreached, half_unr
 each = pytest.mark.parametrize("f", CASES, ids=lambda f: f.__name__)
 
 
-@pytest.fixture
-def always(monkeypatch):
-    monkeypatch.setattr(dynamic_sparsity, "WORTH", np.inf)
-    monkeypatch.setattr(dynamic_sparsity, "LONGER", np.inf)
-
-
-def reached_columns(tape, of):
-    return attempt(REACHED_COLUMNS, tape, Request(tape, wrt=(0,), of=of))
-
-
 def taped(f, *args):
     """The tape of `f`, and what its inputs stand for."""
     variant, inputs = Program("make_tape", None, ValuePlan).trace(f, args, {})
     return variant.tape, inputs
 
 
+def flat(blocks, size):
+    blocks = blocks if isinstance(blocks, tuple) else (blocks,)
+    return np.concatenate(
+        [b.toarray() if sparse.issparse(b) else b.reshape((-1, size)) for b in blocks]
+    )
+
+
 @each
-def test_columns_are_those_of_all_seeds(f, always, rng):
+def test_columns_are_those_of_all_seeds(f, rng):
     x = rng.uniform(0.2, 1.0, size=10)
-    tape, inputs = taped(f, x)
-    found = reached_columns(tape, range(len(tape.outputs)))
-    assert found is not None
-    wanted = derive(DENSE_COLUMNS, tape, wrt=(0,), size=x.size)
-    for mine, block in zip(values(verify(found), *inputs), values(wanted, *inputs), strict=True):
-        assert_allclose(mine, block, rtol=1e-13, atol=1e-14)
+    wanted = flat(fdiff.jacobian(f, mode="forward", chunk_size=3)(x), x.size)
+    for options in ({}, {"sparse": True}):
+        found = flat(fdiff.jacobian(f, mode="forward", **options)(x), x.size)
+        assert_allclose(found, wanted, rtol=1e-13, atol=1e-14)
 
 
 @pytest.mark.parametrize("tier", ["interpret", "evaluate", "compile"])
 @pytest.mark.parametrize("f", [chain, stored, unreached], ids=lambda f: f.__name__)
-def test_columns_are_those_of_the_complex_step(f, tier, always, monkeypatch, rng):
+def test_columns_are_those_of_the_complex_step(f, tier, monkeypatch, rng):
     monkeypatch.setenv("FDIFF_TIER", tier)
     x = rng.uniform(0.2, 1.0, size=10)
-    found = fdiff.jacobian(f, mode="forward")(x)
-    blocks = found if isinstance(found, tuple) else (found,)
-    found = np.concatenate([block.reshape((-1, x.size)) for block in blocks])
+    found = flat(fdiff.jacobian(f, mode="forward")(x), x.size)
     assert_allclose(found, references.jacobian(f, (x,), 0), rtol=1e-12, atol=1e-13)
 
 
@@ -173,25 +165,19 @@ def _step(op, u, v, k, m):
 
 
 @pytest.mark.parametrize("seed", range(80))
-def test_columns_of_random_programs(seed, always):
+def test_columns_of_random_programs(seed):
     rng = np.random.default_rng(seed)
     f, x = program(rng), rng.uniform(0.2, 1.0, size=12)
-    tape, inputs = taped(f, x)
-    found = reached_columns(tape, [0])
-    assert found is not None
-    (wanted,) = values(derive(DENSE_COLUMNS, tape, wrt=(0,), size=x.size), *inputs)
-    (mine,) = values(verify(found), *inputs)
-    assert_allclose(mine, wanted, rtol=1e-12, atol=1e-13)
+    wanted = fdiff.jacobian(f, mode="forward", chunk_size=5)(x)
+    found = fdiff.jacobian(f, mode="forward", sparse=True)(x)
+    assert_allclose(found.toarray(), wanted, rtol=1e-12, atol=1e-13)
 
 
-def test_the_way_is_taken_where_it_pays():
-    x = np.ones(10)
-    found = reached_columns(taped(chain, x)[0], [0])
-    assert found is not None
-    sizes = [n.type.shape[0] for n in found.nodes if n.primitive.name == "contract"]
-    assert 10 not in sizes  # no product is taken for all seeds
-    assert reached_columns(tape_of(lambda x: np.sin(x[1:]) * x[:-1], x), [0]) is None
-    assert reached_columns(taped(lambda x: A[:, :2] @ x.reshape(2, 5), x)[0], [0]) is None
+def test_no_product_is_taken_for_all_seeds(structures):
+    fdiff.jacobian(chain, mode="forward")(np.ones(10))
+    (found,) = structures
+    sizes = [n.type.size for n in found.tape.nodes if n.primitive.name == "contract"]
+    assert max(sizes) < 10 * 4 * 4
 
 
 def test_seeds_that_do_not_reach_an_entry_are_no_factors_of_it():

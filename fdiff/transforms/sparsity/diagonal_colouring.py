@@ -15,41 +15,29 @@ from ...arraytype import INT, ArrayType, real_dtype
 from ...ops.gather_scatter import iota
 from ...tape import Tape
 from ...trace import Trace, TracedArray, apply, splice
-from .jacobian_pattern import pattern
+from ..terms.entry_places import entry_places
 
 
 def diagonal_colours(tape: Tape, k: int) -> np.ndarray:
     """A colour for each entry of input `k`, whose type the one output has."""
     size = tape.input_types[k].size
-    if size == 0 or _entrywise(tape, k):
-        return np.zeros(size, np.int64)
-    there = pattern(tape, k)
-    if there is None or there.all():
-        return np.arange(size)
     colour = np.zeros(size, np.int64)
-    for j, row in enumerate(there | there.T):
-        before = colour[:j][row[:j]]
+    (places,) = entry_places(tape, k)
+    if places is None:
+        return np.arange(size)
+    off = places.rows != places.cols
+    pairs = np.stack([places.rows[off], places.cols[off]])
+    lower, upper = np.unique(np.sort(pairs, axis=0), axis=1)
+    if 2 * len(lower) == size * (size - 1):
+        return np.arange(size)
+    order = np.argsort(upper, kind="stable")
+    bounds = np.searchsorted(upper[order], np.arange(size + 1))
+    for j in np.unique(upper):
+        before = colour[lower[order[bounds[j] : bounds[j + 1]]]]
         free = np.ones(len(before) + 1, bool)
         free[before[before < len(free)]] = False
         colour[j] = free.argmax()  # the first that no neighbour has
     return colour
-
-
-def _entrywise(tape: Tape, k: int) -> bool:
-    """Whether all that depends on input `k` has its shape, and is computed entry by entry."""
-    shape, moving = tape.input_types[k].shape, {tape.inputs[k]}
-    for i, node in enumerate(tape.nodes):
-        if node.primitive.flat or not any(t.floating for t in node.types):
-            continue
-        read = [a for a in node.args if a in moving]
-        if not read:
-            continue
-        if node.primitive.family != "elementwise" or len(node.types) > 1:
-            return False
-        if any(tape.nodes[a].type.shape != shape for a in read) or node.type.shape != shape:
-            return False
-        moving.add(i)
-    return True
 
 
 def diagonal_swept(

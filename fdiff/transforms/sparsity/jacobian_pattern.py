@@ -1,4 +1,6 @@
-"""Which entries of an output can depend on which entries of an input: the pattern of a Jacobian.
+"""Which entries of an output can depend on which entries of an input, in any way.
+
+With a derivative is another question, which terms answer (`terms/entry_places.py`).
 
 Sets of input entries are carried through the tape as rows of bits, one for each entry of a node
 (A. Griewank and A. Walther, Evaluating Derivatives, 2nd ed., SIAM 2008, chapter 7).
@@ -15,19 +17,18 @@ from ...arraytype import ArrayType
 from ...ops.reductions import sum_
 from ...primitive import Primitive
 from ...tape import ITEM, Node, Tape
-from ..custom_calls import CALL, CallRule, inlined
+from ..custom_calls import CALL
 
 MOST_BYTES = 1 << 24  # of the bits of one node
 Bits = np.ndarray | None  # None: no entry depends on the input
 
 
-def pattern(tape: Tape, k: int, *, smoothly: bool = True) -> np.ndarray | None:
+def pattern(tape: Tape, k: int) -> np.ndarray | None:
     """Truth values of shape (size of output 0, size of input `k`); None where they are not known.
 
     Known are those of ops that act entry by entry, move entries or add them up, and of calls of
-    functions with rules, which have the pattern of their rules. A pattern that would take too much
-    memory is not computed. Unless `smoothly`, dependence without a derivative counts, too: through
-    comparisons, rounding and integers.
+    functions with rules. A pattern that would take too much memory is not computed. Dependence
+    without a derivative counts, too: through comparisons, rounding and integers.
     """
     source, rows = tape.input_types[k], tape.output_types[0].size
     if not source.size:
@@ -37,7 +38,7 @@ def pattern(tape: Tape, k: int, *, smoothly: bool = True) -> np.ndarray | None:
         return None
     own = np.packbits(np.eye(source.size, dtype=bool), axis=1)
     start = {tape.inputs[k]: own.reshape((*source.shape, width))}
-    outs = _carried(tape, start, width, smoothly=smoothly)
+    outs = _carried(tape, start, width)
     if outs is None:
         return None
     bits = outs[0]
@@ -46,9 +47,7 @@ def pattern(tape: Tape, k: int, *, smoothly: bool = True) -> np.ndarray | None:
     return np.unpackbits(bits.reshape((rows, width)), axis=1, count=source.size).astype(bool)
 
 
-def _carried(
-    tape: Tape, start: Mapping[int, np.ndarray], width: int, *, smoothly: bool
-) -> list[Bits] | None:
+def _carried(tape: Tape, start: Mapping[int, np.ndarray], width: int) -> list[Bits] | None:
     """The rows of bits of the outputs, given those of some nodes; None where an op has no rule."""
     known: dict[int, Bits] = {**start}
     parts: dict[int, list[Bits]] = {}  # of calls with several results
@@ -59,12 +58,10 @@ def _carried(
         args = [known.get(a) for a in node.args]
         if i in known or all(a is None for a in args):
             continue
-        if smoothly and (node.primitive.flat or not any(t.floating for t in node.types)):
-            continue
         if any(t.size * width > MOST_BYTES for t in node.types):
             return None
         shapes = [tape.nodes[a].type.shape for a in node.args]
-        found = _found(node, args, shapes, width, smoothly=smoothly)
+        found = _found(node, args, shapes, width)
         if found is None:
             return None
         known[i], parts[i] = found[0], found
@@ -72,44 +69,15 @@ def _carried(
 
 
 def _found(
-    node: Node,
-    args: Sequence[Bits],
-    shapes: Sequence[tuple[int, ...]],
-    width: int,
-    *,
-    smoothly: bool,
+    node: Node, args: Sequence[Bits], shapes: Sequence[tuple[int, ...]], width: int
 ) -> list[Bits] | None:
     """The bits of each output of a node; None where its op has no rule."""
     if node.primitive is CALL:
-        return _called(node, args, width, smoothly=smoothly)
+        value = node.param("rule").value
+        known = {i: bits for i, bits in zip(value.inputs, args, strict=True) if bits is not None}
+        return _carried(value, known, width)
     rule = _rule(node.primitive)
     return None if rule is None or len(node.types) > 1 else [rule(node, args, shapes)]
-
-
-def _called(node: Node, args: Sequence[Bits], width: int, *, smoothly: bool) -> list[Bits] | None:
-    """The bits of each result of a call, from its tangent rule, which is linear in the tangents.
-
-    The tape of the rule is what sweeps run, whatever the function computes. In it the tangents are
-    values: they count wherever they are read. An op of the value that tells its pattern tells that
-    of its derivative; and unless `smoothly`, the value is what counts.
-    """
-    rule: CallRule = node.param("rule")
-    value = rule.value
-    if not smoothly or (rule.op is not None and rule.op.sparsity is not None):
-        known = {i: bits for i, bits in zip(value.inputs, args, strict=True) if bits is not None}
-        return _carried(value, known, width, smoothly=smoothly)
-    given = rule.tangents()
-    if given is None:
-        return None
-    tape = inlined(given.tape)
-    dots = tape.inputs[len(tape.inputs) - len(given.moving) :]
-    pairs = zip(dots, given.moving, strict=True)
-    start = {dot: bits for dot, k in pairs if (bits := args[k]) is not None}
-    found = _carried(tape, start, width, smoothly=False)
-    if found is None:
-        return None
-    by_place = dict(zip(given.floating, found, strict=True))
-    return [by_place.get(k) for k in range(len(node.types))]
 
 
 Rule = Callable[[Node, Sequence[Bits], Sequence[tuple[int, ...]]], Bits]

@@ -9,19 +9,29 @@ algebra database interface, CACM 18(10), 1975).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from heapq import heappop, heappush
 
 from ...arraytype import ArrayType
 from ...ops.gather_scatter import gather
 from ...ops.view_ops import transpose
 from ...primitive import AxisMap
-from ...tape import Builder, Node, Tape, rebuild
+from ...tape import Builder, Node, Tape, Way, rebuild
 
 ROWS_PER_INDEX = 2  # that there must be at least for a gather to be moved
 
 
 def rows_read(tape: Tape) -> Tape:
     """The tape in which a gather of few rows comes before the nodes that it alone reads."""
-    users = tape.users()
+    while ways := _picks(tape):
+        tape = rebuild(tape, Builder(), ways)
+    return tape
+
+
+def _picks(tape: Tape) -> dict[int, Way]:
+    """For gathers that are to be moved, the nodes that take their place: no two share any."""
+    users, ways = tape.users(), {}
+    due: set[int] = set()  # the nodes that are entered in another way
     for i, node in enumerate(tape.nodes):
         if node.primitive is not gather or len(node.args) != 2:
             continue
@@ -29,9 +39,10 @@ def rows_read(tape: Tape) -> Tape:
         if index.ndim != 1 or source.shape[0] < ROWS_PER_INDEX * index.size:
             continue
         cone = _cone(tape, users, i)
-        if any(not tape.nodes[k].primitive.view for k in cone):
-            return rows_read(_moved(tape, i, cone))
-    return tape
+        if due.isdisjoint(cone) and any(not tape.nodes[k].primitive.view for k in cone):
+            ways[i] = partial(_picked, tape, i, cone)
+            due |= {i, *cone}
+    return ways
 
 
 def _cone(tape: Tape, users: list[list[int]], gather: int) -> dict[int, int]:
@@ -39,8 +50,10 @@ def _cone(tape: Tape, users: list[list[int]], gather: int) -> dict[int, int]:
     source = tape.nodes[gather].args[0]
     reached: dict[int, set[int | None]] = {source: {0}}
     cone: dict[int, int] = {}
-    for i in range(source, -1, -1):
-        (axis, *more) = reached.get(i, (None,))
+    due = [-source]  # the last node first
+    while due:
+        i = -heappop(due)
+        axis, *more = reached[i]
         if axis is None or more or i in tape.outputs:
             continue
         apart = _apart(tape, i, axis)
@@ -48,18 +61,14 @@ def _cone(tape: Tape, users: list[list[int]], gather: int) -> dict[int, int]:
             continue
         cone[i] = axis
         for arg, a in zip(tape.nodes[i].args, apart.sources, strict=True):
+            if arg not in reached:
+                heappush(due, -arg)
             reached.setdefault(arg, set()).add(a)
     return cone
 
 
-def _moved(tape: Tape, gather: int, cone: dict[int, int]) -> Tape:
-    """The tape with the gather in front of the cone: it picks rows of what the cone reads."""
-    way = lambda builder, ids: _picked(tape, builder, ids, gather, cone)  # noqa: E731 - one line
-    return rebuild(tape, Builder(), {gather: way})
-
-
 def _picked(
-    tape: Tape, builder: Builder, ids: dict[int, int], gather: int, cone: dict[int, int]
+    tape: Tape, gather: int, cone: dict[int, int], builder: Builder, ids: dict[int, int]
 ) -> int:
     """The nodes of the cone with the rows that a gather picks; the last of them."""
     source, index = tape.nodes[gather].args

@@ -8,6 +8,7 @@ and below its diagonal, and stored on both sides of it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from math import prod
 from typing import Any
 
@@ -19,9 +20,9 @@ from ...ops.terms import SEED, Entries, LinearTerm, ones_like, taken, whole
 from ...tape import Node, Tape
 from ...trace import TracedArray
 from ..dependence import reached
-from ..pipeline import REACHED_COLUMNS, Request, attempt
 from ..simplify import SimplifyingTrace
 from .frozen_values import FrozenValues, Known
+from .merging import Merging
 from .slots import filled, places_of, stored
 from .sparse_tapes import REFUSALS, BlockDerivation, finished, lower_entries
 from .structures import Asked, SparseBlock, SparseTape
@@ -29,13 +30,14 @@ from .sweep import LinearSweep, OpaqueError, TooManyError
 
 LISTED = 32  # bytes of a listed entry: row, column, place and value
 COPIES = 4  # times the budget that results may take: NumPy copies them for each list of entries
-LONG = 256  # nodes, beyond which tangents are first tried in parts, which takes less time
 CHEAP = 1 << 12  # a price that needs no comparison
+NARROW = 8  # columns that are filled with zeros between entries
 FULL = 0.75  # the part of the price of sweeps that is worth it where no entry is zero
 SPARSE = 1.25  # and where some are
 CALLS = 100  # in which the walk over a long tape has to pay for itself
 TERM = 1 << 17  # entries that sweeps compute in the time that it takes to find a term
 TRIED = 256  # terms that are found in any case
+FEW = 5  # terms of a node on average
 _NOTHING = np.zeros(0, np.int32)
 
 
@@ -49,7 +51,8 @@ class DenseSweep(LinearSweep):
     `swept` is the price of sweeps: the entries of all nodes that move, for each column. No node has
     more than `most` entries, nor have all lists together. `saved` counts the entries that terms
     have spared so far, and `found` the terms: to find one takes as long as sweeps take for `TERM`
-    entries, so that a long chain of small arrays is left to them after a few.
+    entries, so that a long chain of small arrays is left to them after a few. A walk that spares an
+    eighth of the `full` entries of its `nodes`, with `kept` at most `FEW` terms for each, goes on.
     """
 
     def __init__(
@@ -60,7 +63,7 @@ class DenseSweep(LinearSweep):
         sizes = [sum(t.size for t in types) for types in moving]
         self.most = most
         self.swept = tape.nodes[tape.inputs[-1]].type.size * sum(sizes)
-        self.saved = self.found = 0
+        self.saved = self.found = self.kept = self.nodes = self.full = 0
         self.tried = max(TRIED, self.swept * CALLS // (64 * TERM))
         if len(sizes) > TRIED + CALLS * self.swept // TERM:  # each has a term at least
             raise NotWorthError
@@ -68,9 +71,12 @@ class DenseSweep(LinearSweep):
 
     def bounded(self, terms: list[LinearTerm], type_: ArrayType) -> list[LinearTerm]:
         few = super().bounded(terms, type_)
-        self.found += len(terms)
-        self.saved += self.cuts.columns * type_.size - sum(t.size for t in few)
-        if self.found > self.tried + CALLS * max(self.saved, 0) // TERM:
+        full = self.cuts.columns * type_.size
+        self.nodes, self.full = self.nodes + 1, self.full + full
+        self.found, self.kept = self.found + len(terms), self.kept + len(few)
+        self.saved += full - sum(t.size for t in few)
+        sparse = 8 * self.saved > self.full and self.kept <= FEW * self.nodes
+        if not sparse and self.found > self.tried + CALLS * max(self.saved, 0) // TERM:
             raise NotWorthError
         return few
 
@@ -138,8 +144,7 @@ def dense_tape(tape: Tape, asked: Asked, known: Known) -> SparseTape | None:
     None where sweeps do as well, where the structure cannot be told, and where it rests on indices
     that are computed from floats.
     """
-    large = sum(t.nbytes for t in asked.types) > COPIES * asked.budget
-    if large or (len(tape) > LONG and _moves_in_parts(tape, asked)):
+    if sum(t.nbytes for t in asked.types) > COPIES * asked.budget:
         return None
     try:
         derivation = DenseDerivation(tape, asked, known, asked.mode).run()
@@ -150,54 +155,51 @@ def dense_tape(tape: Tape, asked: Asked, known: Known) -> SparseTape | None:
     return finished(derivation)
 
 
-def _moves_in_parts(tape: Tape, asked: Asked) -> bool:
-    """Whether sweeps carry tangents in parts, each for the seeds that reach it."""
-    if asked.mode != "forward" or asked.hessian:
-        return False
-    floating = [o for o, t in enumerate(tape.output_types) if t.floating]
-    return attempt(REACHED_COLUMNS, tape, Request(tape, asked.wrt[:1], floating)) is not None
-
-
 def side_by_side(sweep: LinearSweep, node: int) -> Any | None:
     """The Jacobian of a node as a matrix, where the columns of each term are a run, the same in all
-    rows; else None.
+    rows, or few; else None.
     """
     type_, columns = sweep.type(node), sweep.cuts.columns
-    runs: list[tuple[int, LinearTerm]] = []
-    for t in sweep.terms.get(node, ()):
-        first = _first_of_run(t, type_)
-        if first is None:
+    merging = Merging(sweep.maps, sweep.lift, type_.dtype)
+    blocks: list[tuple[int, Any]] = []
+    for t in merging.side_by_side(sweep.terms.get(node, ())):
+        more = _blocks_of(sweep, t, type_)
+        if not more:
             return None
-        runs.append((first, t))
+        blocks += more
     parts: list[Any] = []
     at = 0
     if not columns:
         return None
-    for first, t in sorted(runs, key=lambda run: run[0]):
+    for first, block in sorted(blocks, key=lambda pair: pair[0]):
         if first < at:
             return None
         if first > at:
             parts.append(np.zeros((type_.size, first - at), type_.dtype))
-        count = prod(t.extra)
-        factor = sweep.lift(ones_like(t, type_.dtype))
-        parts.append(np.reshape(np.broadcast_to(factor, t.domain), (type_.size, count)))
-        at = first + count
+        parts.append(block)
+        at = first + block.shape[1]
     if at < columns:
         parts.append(np.zeros((type_.size, columns - at), type_.dtype))
     return np.concatenate(parts, axis=1) if len(parts) > 1 else parts[0]
 
 
-def _first_of_run(t: LinearTerm, type_: ArrayType) -> int | None:
-    """The first column, where a term has the same run of columns in all rows; else None."""
+def _blocks_of(sweep: LinearSweep, t: LinearTerm, type_: ArrayType) -> list[tuple[int, Any]]:
+    """Runs of columns of a term, each with the first one; none if they are others in each row."""
     count = type_.ndim
-    if t.source != SEED or t.rows != whole(type_.shape) or prod(t.cols.shape[:count]) != 1:
-        return None
-    columns = t.cols.reshape(-1)
-    first = int(columns[0])
-    run = t.cols.shape[count:] == t.extra and np.array_equal(
-        columns - first, np.arange(len(columns))
-    )
-    return first if run else None
+    if t.source != SEED or t.rows != whole(type_.shape):
+        return []
+    columns, factor = t.cols.reshape(-1), sweep.lift(ones_like(t, type_.dtype))
+    flat = np.reshape(np.broadcast_to(factor, t.domain), (type_.size, prod(t.extra)))
+    if prod(t.cols.shape[:count]) == 1:
+        ends = [0, *np.flatnonzero(np.diff(columns) != 1) + 1, len(columns)]
+        if t.cols.shape[count:] != t.extra or len(ends) > NARROW:
+            return []
+        return [(int(columns[a]), flat[:, a:b]) for a, b in pairwise(ends)]
+    first, width = int(columns.min()), int(np.ptp(columns)) + 1
+    if t.extra or width > NARROW:
+        return []
+    chosen = np.broadcast_to(t.cols, t.domain).reshape((-1, 1)) == first + np.arange(width)
+    return [(first, np.where(chosen, flat, np.zeros((), type_.dtype)))]
 
 
 def in_places(lists: Sequence[Entries], shape: tuple[int, int], dtype: np.dtype) -> Any:

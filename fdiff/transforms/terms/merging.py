@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from math import prod
 from typing import Any, NamedTuple
 
@@ -55,6 +56,54 @@ class Merging:
             sums += [t for alike in own.values() for t in alike]
         return sums
 
+    # --- columns side by side ---------------------------------------------------------------
+
+    def side_by_side(self, terms: Sequence[LinearTerm]) -> list[LinearTerm]:
+        """Terms of the same rows, each of whose columns is one of all these rows, as one term."""
+        groups: dict[object, list[LinearTerm]] = {}
+        for k, t in enumerate(terms):
+            count = len(t.rows)
+            fixed = prod(t.cols.shape[:count]) == 1 and t.cols.shape[count:] == t.extra
+            each_once = fixed and len(np.unique(t.cols)) == t.cols.size
+            groups.setdefault((t.source, t.rows) if each_once else k, []).append(t)
+        return [g[0] if len(g) == 1 else self._beside(g) for g in groups.values()]
+
+    def _beside(self, terms: Sequence[LinearTerm]) -> LinearTerm:
+        """One term of the columns of several, in order; those of equal columns are added."""
+        count = len(terms[0].rows)
+        columns = [t.cols.reshape(-1) for t in terms]
+        union = np.unique(np.concatenate(columns))
+        place = np.full((len(terms), len(union)), -1)
+        for own, at in zip(place, columns, strict=True):
+            own[np.searchsorted(union, at)] = np.arange(len(at))
+        there = place >= 0
+        goes_on = (there[:, 1:] == there[:, :-1]) & (~there[:, 1:] | (np.diff(place) == 1))
+        ends = [0, *np.flatnonzero(~np.all(goes_on, axis=0)) + 1, len(union)]
+        flat = [self._flat_columns(t) for t in terms]
+        parts = []
+        for low, high in pairwise(ends):
+            first, *more = [
+                f[..., own[low] : own[low] + high - low]
+                for f, own in zip(flat, place, strict=True)
+                if own[low] >= 0
+            ]
+            parts.append(sum(more, first))
+        lead = np.broadcast_shapes(*[c.shape[:count] for c in parts])
+        parts = [np.broadcast_to(c, (*lead, c.shape[-1])) for c in parts]
+        coef = self.lift(np.concatenate(parts, axis=-1))
+        cols = union.reshape((*(1,) * count, -1))
+        if union[-1] - union[0] == len(union) - 1:
+            sides = [(1, 0)] * count
+            cols = self.maps.affine(int(union[0]), sides, [(len(union), 1)])
+        return LinearTerm(terms[0].rows, cols, coef, terms[0].source)
+
+    def _flat_columns(self, t: LinearTerm) -> Any:
+        """The coefficient of a term with one axis for all of its columns."""
+        factor, count = self._one(t), len(t.rows)
+        full = (*factor.shape[:count], *t.extra)
+        factor = factor if factor.shape == full else np.broadcast_to(factor, full)
+        return np.reshape(factor, (*full[:count], prod(t.extra)))
+
     # --- tied axes --------------------------------------------------------------------------
 
     def _untied(self, terms: Sequence[LinearTerm]) -> list[LinearTerm]:
@@ -106,10 +155,12 @@ class Merging:
         many = len(terms) > MANY
         for t in terms:
             affine = self._affine(t)
-            if affine is None or (many and None in affine.steps):
+            fixed = affine is not None and prod(t.cols.shape[: len(t.rows)]) == 1
+            if affine is None or (many and not fixed and None in affine.steps):
                 others.append(t)
                 continue
-            bucket = buckets.setdefault((t.source, affine.extra, affine.steps if many else ()), [])
+            alike = () if not many else affine.first if fixed else affine.steps
+            bucket = buckets.setdefault((t.source, affine.extra, alike), [])
             for k, (u, other) in enumerate(bucket):
                 joint = self._hull(u, other, t, affine)
                 if joint is not None:
@@ -137,19 +188,20 @@ class Merging:
         self, t: LinearTerm, a: Affine, u: LinearTerm, b: Affine
     ) -> tuple[LinearTerm, Affine] | None:
         """The sum of both as one term; None if it is not of that form."""
+        steps = _joint_steps(a.steps, b.steps)
+        if steps is None or t.extra != u.extra:
+            return None
+        origins = [
+            x.first - sum(start * step for (start, _, _), step in zip(v.rows, steps, strict=True))
+            for v, x in ((t, a), (u, b))
+        ]
+        if origins[0] != origins[1]:
+            return None
         box, shared = hull_of(t.rows, u.rows)
         both = prod(n for _, n, _ in t.rows) + prod(n for _, n, _ in u.rows)
-        if both - shared != prod(n for _, n, _ in box) or t.extra != u.extra:
+        if both - shared != prod(n for _, n, _ in box):
             return None
-        steps, shifts = _joint_steps(t.rows, a.steps, u.rows, b.steps), [0, 0]
-        if steps is None:
-            return None
-        for k, step in enumerate(steps):
-            shifts[0] += (t.rows[k][0] - box[k][0]) * step
-            shifts[1] += (u.rows[k][0] - box[k][0]) * step
-        first = a.first - shifts[0]
-        if first != b.first - shifts[1]:
-            return None
+        first = origins[0] + sum(low * step for (low, _, _), step in zip(box, steps, strict=True))
         cols = self.maps.affine(
             first, [(n, s) for (_, n, _), s in zip(box, steps, strict=True)], a.extra
         )
@@ -207,18 +259,15 @@ def hull_of(a: Rows, b: Rows) -> tuple[Rows, int]:
     return tuple(box), shared
 
 
-def _joint_steps(
-    rows: Rows, steps: Sequence[int | None], others: Rows, beside: Sequence[int | None]
-) -> list[int] | None:
-    """The steps of a map, from those of two parts; None where they differ or are not known."""
+def _joint_steps(steps: Sequence[int | None], others: Sequence[int | None]) -> list[int] | None:
+    """The steps of a map, from those of two parts; None where they differ.
+
+    Where neither has two entries along an axis, the map is taken to be the same along it.
+    """
     joint: list[int] = []
-    for own, a, other, b in zip(rows, steps, others, beside, strict=True):
-        step = b if a is None else a
-        if step is None:
-            if own != other:
-                return None
-            step = 0
-        if (a is not None and a != step) or (b is not None and b != step):
+    for a, b in zip(steps, others, strict=True):
+        step = (b or 0) if a is None else a
+        if b is not None and b != step:
             return None
         joint.append(step)
     return joint

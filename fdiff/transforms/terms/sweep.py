@@ -28,8 +28,7 @@ from .maps import Maps
 from .merging import Merging
 from .mixing_ops import mixed
 
-MANY = 32  # terms of a node, beyond which it becomes a source of its own
-MOST = 1 << 28  # entries of a node
+MANY = 64  # terms of a node, beyond which it becomes a source of its own
 
 
 class Opaque(NamedTuple):
@@ -59,8 +58,11 @@ def _columns(type_: ArrayType) -> int:
 class LinearSweep:
     """The nodes of a linear tape in a trace, and the terms of those that move.
 
-    `opaque` are the nodes behind one whose structure cannot be told, with that one.
+    `opaque` are the nodes behind one whose structure cannot be told, with that one. No node has
+    more than `most` entries.
     """
+
+    most = 1 << 28
 
     def __init__(self, tape: Tape, trace: SimplifyingTrace, frozen: FrozenValues) -> None:
         self.tape, self.trace, self.frozen = tape, trace, frozen
@@ -142,13 +144,13 @@ class LinearSweep:
     def check(self, count: int) -> None:
         """Count entries of a node; refuse those that no memory holds."""
         self.entries += count
-        if count > MOST:
+        if count > self.most:
             raise TooManyError(count, self.line)
 
     # --- what rules ask for ---------------------------------------------------------------------
 
     def allow(self, count: int) -> None:
-        if count > MOST:
+        if count > self.most:
             raise TooManyError(count, self.line)
 
     def moves(self, i: int) -> bool:
@@ -198,8 +200,10 @@ class LinearSweep:
         self.terms[i] = self.cut(self.listed(self.terms[i], self.type(i)), self.type(i))
         return self.terms[i]
 
-    def lean(self, i: int) -> list[LinearTerm]:
-        terms = self.terms[i]
+    def lean(self, i: int, count: int) -> list[LinearTerm]:
+        terms, type_ = self.terms[i], self.type(i)
+        if len(terms) > 1 and count >= type_.size:
+            terms = Merging(self.maps, self.lift, type_.dtype).side_by_side(terms)
         wide = sum(prod(t.extra) for t in terms)
         return self.source_of(i) if wide > 1 and any(t.cols.size > MANY for t in terms) else terms
 
