@@ -230,8 +230,27 @@ def _argument(node: Node, k: int) -> Way:
 
 
 def inlined(tape: Tape) -> Tape:
-    """The tape with the nodes of each call in place of the call."""
-    return _inlined(tape, {i: _rule(tape.nodes[i]).value for i in _calls(tape, CALL)})
+    """The tape with the nodes of each call in place of the call, in bodies of loops too."""
+    if not _recorded:
+        return tape
+    tape = _inlined(tape, {i: _rule(tape.nodes[i]).value for i in _calls(tape, CALL)})
+    held = {i for i, _, body in tape.bodies() if inlined(body) is not body}
+    ways: dict[int, Way] = {i: _with_bodies_inlined(tape.nodes[i]) for i in held}
+    return rebuild(tape, Builder(), ways) if ways else tape
+
+
+def _with_bodies_inlined(node: Node) -> Way:
+    """How a node is entered whose bodies hold no calls."""
+
+    def changed(value: object) -> object:
+        if isinstance(value, tuple):
+            return tuple(map(changed, value))
+        return inlined(value) if isinstance(value, Tape) else value
+
+    params = tuple([(name, changed(value)) for name, value in node.params])
+    return lambda builder, ids: builder.add(
+        node.primitive, tuple([ids[a] for a in node.args]), params, None, node.types
+    )
 
 
 def checkpoints_inlined(tape: Tape) -> Tape:

@@ -344,6 +344,18 @@ def test_rules_of_users_in_bodies(rng):
         np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
+def test_bodies_with_rules_of_users_are_compiled(rng):
+    x = rng.normal(size=4)
+
+    def f(x):
+        step = lambda c, e: (fdiff.cond(e > 0, scaled, np.cos, c + e), None)
+        return fdiff.scan(step, x[0], x)[0]
+
+    value = fdiff.jit(f)
+    np.testing.assert_allclose(value(x), f(x), rtol=1e-14)
+    assert "compiled" in repr(value)
+
+
 def test_kinks_in_bodies_are_found():
     f = lambda x: fdiff.scan(lambda c, e: (np.abs(c - c) * e, None), x[0], x)[0]
     with fdiff.kinks("raise"), pytest.raises(fdiff.errors.KinkError, match="absolute has no"):
