@@ -191,7 +191,8 @@ def cond(pred: Any, true_fun: Callable[..., R], false_fun: Callable[..., R], *op
         raise failure(ShapeError, call, f"pred has shape {np.shape(pred)}.", "Use numpy.where.")
     if (known := _known(pred)) is not None:
         return (true_fun if known else false_fun)(*operands)
-    index = traced(traced(pred).astype(bool)).astype(np.int64)
+    truth: Any = traced(pred)
+    index = truth.astype(bool).astype(np.int64)
     return cast("R", _traced_switch(call, index, (false_fun, true_fun), operands))
 
 
@@ -237,16 +238,17 @@ def switch(index: int, branches: Sequence[Callable[..., R]], *operands: Any) -> 
     for branch in branches:
         check_callable(branch, "switch")
     call = called("switch", branches[0] if branches else None)
-    index = resolve(index)
+    index = cast("Any", resolve(index))
     if not branches:
         raise failure(InputError, "switch", "there are no branches.", "Give a list of functions.")
     if np.shape(index):
         raise failure(ShapeError, call, f"index has shape {np.shape(index)}.", "Use numpy.choose.")
-    if getattr(index, "dtype", np.asarray(index).dtype).kind not in "iub":  # type: ignore[arg-type] - a number
+    if getattr(index, "dtype", np.asarray(index).dtype).kind not in "iub":
         raise failure(InputError, call, f"index must be an int, not {shown(index)}.", "Use an int.")
     if (known := _known(index)) is not None:
         return branches[min(max(int(cast("int", known)), 0), len(branches) - 1)](*operands)
-    number = traced(index).astype(np.int64)
+    number: Any = traced(index)
+    number = number.astype(np.int64)
     return cast("R", _traced_switch(call, number, branches, operands))
 
 
@@ -255,7 +257,7 @@ def _known(value: object) -> object:
     if not isinstance(value, TracedArray):
         return np.asarray(value)[()]
     if kink_search.on:  # which looks at the branch that is taken
-        return bool(value) if value.dtype == BOOL else int(value)  # type: ignore[call-overload] - `fdiff.ops` enters the methods
+        return bool(value) if value.dtype == BOOL else int(value)
     constant = constant_value(value)
     return None if constant is None else constant[()]
 
@@ -351,5 +353,5 @@ def as_truth(tape: Tape) -> Tape:
     if tape.output_types[0].dtype == BOOL:
         return rearranged(tape, tape.inputs, tape.outputs)
     with Trace("while_loop", lines=False) as trace:
-        (out,) = splice(tape, [trace.input(t) for t in tape.input_types], trace)
+        out: Any = splice(tape, [trace.input(t) for t in tape.input_types], trace)[0]
         return trace.builder.finish([trace.lift(out != 0)])

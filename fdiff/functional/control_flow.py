@@ -173,7 +173,8 @@ def _between(
 ) -> object:
     """The loop between bounds that are traced: it runs while its index is below the upper one."""
     own, name = private(body), LoopBody(call, body)
-    start = lower.astype(np.int64)
+    bound: Any = lower
+    start = bound.astype(np.int64)
     step = lambda pair: (pair[0] + 1, own(pair[0], pair[1]))  # noqa: E731 - a line
     below = lambda pair: pair[0] < upper  # noqa: E731 - a line
     return traced_while(name, name, below, step, (handles([start], [SCALAR])[0], init), None)[1]

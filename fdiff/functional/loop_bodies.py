@@ -7,7 +7,7 @@ around. Python may look at those, as anywhere; of what differs from trip to trip
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, NoReturn, cast
+from typing import Any, NamedTuple, NoReturn, cast
 
 import fdiff.intact_numpy as np
 
@@ -234,5 +234,6 @@ def _merged(
 
 def as_kinds(leaves: Sequence[object], kinds: Sequence[OutputLeaf]) -> list[TracedArray]:
     """The first carries, in the dtypes of those that trips give."""
-    pairs = zip(leaves, kinds, strict=True)
-    return [traced(traced(x).astype(cast("ArrayType", k.type).dtype)) for x, k in pairs]
+    arrays: list[Any] = [*map(traced, leaves)]
+    pairs = zip(arrays, kinds, strict=True)
+    return [traced(x.astype(cast("ArrayType", k.type).dtype)) for x, k in pairs]

@@ -74,9 +74,9 @@ def _state(value: object, depth: int) -> object:
     if type(value) in (list, tuple):
         return id(value), [_state(x, depth - 1) for x in value]  # type: ignore[attr-defined] - a sequence
     if type(value) is dict:
-        return id(value), [(id(k), _state(x, depth - 1)) for k, x in value.items()]  # type: ignore[attr-defined] - a dict
+        return id(value), [(id(k), _state(x, depth - 1)) for k, x in value.items()]
     if type(value) is set:
-        return id(value), {id(x) for x in value}  # type: ignore[attr-defined] - a set
+        return id(value), {id(x) for x in value}
     held = getattr(value, "__dict__", None)
     if type(held) is dict and not isinstance(value, (type, FunctionType)):
         return id(value), [(k, _state(x, depth - 1)) for k, x in held.items()]

@@ -75,7 +75,7 @@ def map(f: Callable[[Any], A], xs: Any, *, batch_size: int | None = None) -> A: 
     parts, spec = flatten(found)
     flat: list[Any] = [np.reshape(x, (whole, *np.shape(x)[2:])) for x in parts]  # type: ignore[arg-type] - arrays
     if whole < rows.length:
-        rest = flatten(vmap(f)(unflatten(rows.spec, [x[whole:] for x in leaves])))[0]  # type: ignore[index] - `fdiff.ops` enters the methods
+        rest = flatten(vmap(f)(unflatten(rows.spec, [x[whole:] for x in leaves])))[0]
         flat = [np.concatenate(pair) for pair in zip(flat, rest, strict=True)]  # type: ignore[arg-type] - arrays
     return unflatten(spec, flat)  # type: ignore[return-value] - the structure that `f` gives
 

@@ -94,7 +94,7 @@ def plain_scan(
         outs.append([_own(x) for x in out])
     if reverse:
         outs.reverse()
-    columns = [np.stack(column) for column in zip(*outs, strict=True)]  # type: ignore[arg-type] - arrays
+    columns = [np.stack(column) for column in zip(*outs, strict=True)]
     last = [_converted(x, cast("ArrayType", k.type)) for x, k in zip(leaves, kinds, strict=True)]
     return unflatten(spec, last), unflatten(built, columns)
 

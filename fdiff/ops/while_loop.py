@@ -63,11 +63,11 @@ def _halving() -> LateParams:
         pair, number = ArrayType((2,), F8), ArrayType((), F8)
         with Trace("while_loop", lines=False) as trace:
             x, _, c = (trace.input(t) for t in (pair, number, pair))
-            new: Any = 0.5 * (x + c / x)  # type: ignore[operator] - `fdiff.ops` enters the operators
+            new: Any = 0.5 * (x + c / x)
             body = trace.builder.finish([trace.lift(new), trace.lift(np.sum((new - x) ** 2))])
         with Trace("while_loop", lines=False) as trace:
             _, far, _ = (trace.input(t) for t in (pair, number, pair))
-            cond = trace.builder.finish([trace.lift(far > 1e-20)])  # type: ignore[operator] - see above
+            cond = trace.builder.finish([trace.lift(far > 1e-20)])
         return {"body": body, "carries": 2, "cond": cond, "limit": 0}
 
     return LateParams(make)

@@ -98,7 +98,9 @@ class Recorder:
 
     eager = False  # whether nodes are computed as they are entered
     derivative_free = False  # whether nothing that is entered has a derivative
-    outside_store = (  # of a store into an array of a trace around: the fact, and the way out
+    outside_store: tuple[
+        str, str
+    ] = (  # of a store into an array of a trace around: the fact, and the way out
         "an array of an enclosing function was written to while a function inside was traced.",
         "Write to a copy, and return it.",
     )

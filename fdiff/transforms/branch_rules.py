@@ -106,12 +106,12 @@ def _batch_switch(
     if not mapped[0]:
         return [*apply_many(SWITCH, *args, branches=tapes)]
     results = [splice(tape, args[1:], args[0].home) for tape in tapes]
-    index: Any = np.clip(args[0], 0, len(branches) - 1)  # type: ignore[call-overload] - stubs know no traced arrays
+    index: Any = np.clip(args[0], 0, len(branches) - 1)
     chosen: list[Any] = [*results[0]]
     for number, outs in enumerate(results[1:], 1):
         for k, out in enumerate(outs):
             here = np.reshape(index == number, (size, *(1,) * (out.ndim - 1)))
-            chosen[k] = np.where(here, out, chosen[k])  # type: ignore[call-overload] - stubs know no traced arrays
+            chosen[k] = np.where(here, out, chosen[k])
     return chosen
 
 
@@ -189,7 +189,7 @@ def _batch_while(
     if not several:
         found = apply_many(WHILE, *given, body=wide, carries=carries, cond=test, limit=limit)
         pairs = zip(found, (*on[:carries], False), strict=True)
-        return [x if there else np.broadcast_to(x, (size, *x.shape)) for x, there in pairs]  # type: ignore[call-overload] - stubs know no traced arrays
+        return [x if there else np.broadcast_to(x, (size, *x.shape)) for x, there in pairs]
     given.insert(carries, np.zeros(size, INT))  # trips of each element
     masked, ends = _masked_while(wide, test, carries)
     found = apply_many(WHILE, *given, body=masked, carries=carries + 1, cond=ends, limit=limit)
@@ -212,7 +212,7 @@ def _masked_while(wide: Tape, test: Tape, carries: int) -> tuple[Tape, Tape]:
             else:
                 new = splice(wide, inputs, trace)
                 shaped = [np.reshape(runs, (-1, *(1,) * (x.ndim - 1))) for x in new]
-                outs = [np.where(m, a, b) for m, a, b in zip(shaped, new, state, strict=True)]  # type: ignore[call-overload] - stubs know no traced arrays
+                outs = [np.where(m, a, b) for m, a, b in zip(shaped, new, state, strict=True)]
                 outs.append(trips + runs)
             tapes.append(trace.builder.finish([*map(trace.lift, outs)]))
     return tapes[0], tapes[1]

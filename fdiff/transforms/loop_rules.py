@@ -127,7 +127,8 @@ def _vjp(
     bars: Sequence[object], args: Traced, outs: Traced, *, needed: Sequence[bool], body: Tape,
     carries: int, length: int, reverse: bool, rows: int, pulls: Pullback | None = None,
 ) -> list[object]:  # fmt: skip
-    given, result = args[1:], [ZERO] * len(args)
+    given = args[1:]
+    result: list[object] = [ZERO] * len(args)
     if pulls is None:
         seeded = tuple([o for o, bar in enumerate(bars) if bar is not ZERO])
         pulls = pullback_of(body, carries, tuple(map(bool, needed[1:])), seeded, vjp)
@@ -152,7 +153,7 @@ def _vjp(
         carries=len(start), length=length, reverse=not reverse, rows=len(table),
     )  # fmt: skip
     for k, bar in zip((*pulls.carries, *pulls.inputs), found, strict=True):
-        result[1 + k] = bar  # type: ignore[call-overload] - or ZERO
+        result[1 + k] = bar
     return result
 
 
@@ -162,18 +163,23 @@ def _by_segments(
 ) -> list[object]:  # fmt: skip
     """Cotangents by a reverse loop that keeps no more than the budget."""
     carries, length, rows, reverse = params
-    given, result = operands(args, carries, rows), [ZERO] * len(args)
+    given = operands(args, carries, rows)
+    result: list[object] = [ZERO] * len(args)
     last = len(args) - 1 - rows
     shared = [args[1 + k] for k in pulls.inputs if k < last]
     back = _reverse(pulls, last, tuple([x.type for x in shared]))
     filled = [zeros_like(x) if bar is ZERO else bar for x, bar in zip(outs, bars, strict=True)]
     start = [*[filled[k] for k in pulls.carries], *map(zeros_like, shared)]
-    places = [[k - carries for k in back.invariants], [k - last for k in back.rows]]
-    loop = SegmentedLoop(pulls, back.body, carries, reverse, *places, budget_in_bytes())
+    shared_places, row_places = (
+        [k - carries for k in back.invariants],
+        [k - last for k in back.rows],
+    )
+    limit = budget_in_bytes()
+    loop = SegmentedLoop(pulls, back.body, carries, reverse, shared_places, row_places, limit)
     values = LoopValues(*given, [*map(traced, start)], [traced(filled[o]) for o in pulls.outs])
     found = reversed_loop(loop, values, length)
     for k, bar in zip((*pulls.carries, *pulls.inputs), found, strict=True):
-        result[1 + k] = bar  # type: ignore[call-overload] - or ZERO
+        result[1 + k] = bar
     return result
 
 
@@ -225,7 +231,7 @@ def _batch(
     )
     last = [
         x if on[k] else np.broadcast_to(x, (size, *x.shape)) for k, x in enumerate(found[:carries])
-    ]  # type: ignore[call-overload] - stubs know no traced arrays
+    ]
     return [*last, *[np.moveaxis(x, 0, 1) for x in found[carries:]]]  # type: ignore[call-overload] - stubs know no traced arrays
 
 
