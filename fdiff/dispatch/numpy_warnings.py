@@ -35,6 +35,8 @@ _SHOWN_ONCE = ("default", "module", "once")
 _STATES = ("seterr", "errstate")
 _STRICT = ("raise", "call", "print", "log")
 
+_MOST_TRIPS = 10_000  # of a loop that NumPy runs to find out what to warn of
+
 Arguments = tuple[tuple[object, ...], dict[str, object]]
 
 
@@ -55,6 +57,8 @@ def warn_after_hint(
         return
     if variant.eager is None:
         variant, arrays = variant.taken(arrays)
+        if _has_many_trips(variant.tape):
+            return
         if variant.doubts.plan is None:
             variant.doubts.plan = Interpreter(variant.tape)
         flagged = variant.doubts.plan.flagged(arrays)
@@ -66,6 +70,12 @@ def warn_after_hint(
             _warn_at_lines(flagged, variant.tape)
             return
     _call_plainly(program, f, given)
+
+
+def _has_many_trips(tape: Tape) -> bool:
+    """Whether NumPy would take long for the loops of a tape, in which it notes no warnings."""
+    lengths = (dict(tape.nodes[i].params).get("length", 0) for i, _, _ in tape.bodies())
+    return any(length > _MOST_TRIPS for length in lengths)
 
 
 def warn_of_tape(tape: Tape, arrays: Sequence[np.ndarray]) -> None:
