@@ -28,7 +28,6 @@ class Conditions(Protocol):
     def fix(self, text: str, value: float, /) -> None: ...
     def constant(self, value: object, /) -> str: ...
     def input(self, text: str, value: float, /) -> object | None: ...
-    def is_input(self, text: str, value: object, /) -> bool: ...
     def formatted(self, value: object, spec: str, text: str, frame: FrameType, /) -> str | None: ...
 
 
@@ -43,7 +42,6 @@ class OtherConditions:
         return ""
 
     condition = fix = input = formatted = lambda self, *_: self._rely()
-    is_input = lambda self, *_: False  # noqa: E731 - as above
 
 
 class SymbolicNumber:
@@ -108,10 +106,6 @@ class SymbolicNumber:
         if not is_traced(other) or getattr(other, "dtype", np.dtype(int)).kind not in "fc":
             return None
         return self._conditions.input(self.text, self.value)
-
-    def is_entered(self, value: object) -> bool:
-        """Whether a traced value is the input that stands for the number."""
-        return self._conditions.is_input(self.text, value)
 
     def _text_of(self, number: object) -> str:
         is_text = isinstance(number, SymbolicNumber)

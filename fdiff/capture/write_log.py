@@ -92,10 +92,6 @@ class WriteLog:
             self._inputs[text] = read, entered
         return self._inputs[text][1]
 
-    def is_input(self, text: str, value: object) -> bool:
-        """Whether `value` is the input that an integer is."""
-        return text in self._inputs and self._inputs[text][1] is value
-
     def constant(self, value: object) -> str:
         """The name of a constant."""
         if type(value) in {str, int, bool, type(None)}:

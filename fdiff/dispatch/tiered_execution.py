@@ -37,10 +37,10 @@ from .bytecode_tier import BytecodeTier, waited
 from .contiguous_arrays import PLAIN, contiguous, owned
 from .fixed_tier import VARIABLE, fixed_tier
 from .kernel_tier import KernelTier
-from .tape_parts import TapeParts, has_parts
 
 if TYPE_CHECKING:
     from ..kernels import BytecodeExecutable, CallParts, Executable
+    from .tape_parts import TapeParts
 
 _RUN_BY = {"interpret": "interpreted", "evaluate": "evaluated", "compile": "compiled"}
 KEPT = 256  # runners remembered, the least recently used dropped first
@@ -210,8 +210,12 @@ class Runner:
     def _in_parts(self) -> TapeParts | None:
         """What runs the tape in parts, which choose their tiers themselves; None as a whole."""
         if self._parts is None:
-            apart = has_parts(self.tape)
-            self._parts = apart and TapeParts(self.tape, partial(runner, compiler=self.compiler))
+            self._parts = False
+            if next(self.tape.bodies(), None) is not None:
+                with no_fork:
+                    from .tape_parts import TapeParts, has_parts  # noqa: PLC0415 - for loops alone
+                if has_parts(self.tape):
+                    self._parts = TapeParts(self.tape, partial(runner, compiler=self.compiler))
         return self._parts or None
 
     def _count(self, seconds: float, *, interpreted: bool) -> None:

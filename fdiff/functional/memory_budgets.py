@@ -22,9 +22,9 @@ def memory_budget(size: int) -> Generator[None]:
     size : int
         Bytes that each loop may keep. The default is a quarter of the free memory, at most 1 GB.
 
-    Yields
-    ------
-    None
+    Returns
+    -------
+    context manager
         It applies to functions that are prepared and first called inside, in this thread.
 
     Raises

@@ -52,6 +52,8 @@ def by_rule(name: str) -> Any:
     """The rule of this name, which stands on a higher floor: it applies transforms to bodies."""
 
     def rule(*args: Any, **params: Any) -> Any:
+        if name not in HOOKS:
+            HOOKS["rules of loops"]()  # which imports them: most programs have no loops
         return HOOKS[name](*args, **params)
 
     return rule

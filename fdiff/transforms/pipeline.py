@@ -23,12 +23,12 @@ from ..bounded_cache import WeakValues
 from ..errors import TapeError
 from ..ops.eigenvalues import eigh
 from ..ops.kink_marks import kink_search
+from ..primitive import HOOKS
 from ..process.environment import TAPES, dumped
 from ..process.forking import no_fork
 from ..process.observation import TRANSFORM, span
 from ..tape import Tape
 from ..trace import derived_lines
-from . import branch_rules  # noqa: F401 - enters the rules of loops and branches
 from .batch import batch
 from .custom_calls import checkpoints_inlined
 from .derivative_tapes import (
@@ -142,6 +142,13 @@ def _late(module: str, name: str) -> Callable[..., Any]:
     return run
 
 
+def _enter_rules_of_loops() -> None:
+    """Import what applies transforms to bodies of loops and branches (`ops/loop.py: by_rule`)."""
+    with no_fork:
+        import_module(f"{__package__}.branch_rules")
+
+
+HOOKS["rules of loops"] = _enter_rules_of_loops
 recognise_matrix_functions = _late("prepare.spectral_functions", "recognise_matrix_functions")
 rows_read = _late("sparsity.row_selection", "rows_read")
 
