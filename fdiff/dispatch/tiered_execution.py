@@ -20,7 +20,7 @@ import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import fdiff.intact_numpy as np
 
@@ -65,7 +65,7 @@ class Runner:
         self._slots = None if unique == tape.outputs else [unique.index(o) for o in tape.outputs]
         self.account = Account()
         self._interpreter: Interpreter | None = None
-        self._parts: TapeParts | bool | None = None  # False where it is run as a whole
+        self._parts: TapeParts | Literal[False] | None = None  # False where it is run as a whole
         self._bytecode = BytecodeTier(self.tape)
         self._kernels = KernelTier(
             self.tape, compiler, self.account, self._bytecode, partial(_is_kept, (tape, compiler))
@@ -210,12 +210,13 @@ class Runner:
     def _in_parts(self) -> TapeParts | None:
         """What runs the tape in parts, which choose their tiers themselves; None as a whole."""
         if self._parts is None:
-            self._parts = False
+            parts: TapeParts | Literal[False] = False
             if next(self.tape.bodies(), None) is not None:
                 with no_fork:
                     from .tape_parts import TapeParts, has_parts  # noqa: PLC0415 - for loops alone
                 if has_parts(self.tape):
-                    self._parts = TapeParts(self.tape, partial(runner, compiler=self.compiler))
+                    parts = TapeParts(self.tape, partial(runner, compiler=self.compiler))
+            self._parts = parts
         return self._parts or None
 
     def _count(self, seconds: float, *, interpreted: bool) -> None:
