@@ -55,6 +55,18 @@ assert np.all(np.abs(fit.x - truth) < 4.0 * fit.stderr)
 width = np.max(upper - lower, axis=0)
 assert np.max(width[fine > 12.0]) > np.max(width[fine <= 12.0])
 """,
+    "05_loops": """
+assert fit.success and np.all(np.abs(deviations - TRUTH) < 3.0 * stderr)
+gradient_at = fdiff.grad(loss)
+ends = [gradient_at(fit.x + d) - gradient_at(fit.x - d) for d in 1e-5 * np.eye(2)]
+assert np.allclose(np.linalg.inv(np.array(ends) / 2e-5), covariance, rtol=1e-5)
+assert abs(height - 13.0) < 0.01 and np.max(np.abs(slopes - [0.0, 1.0, 0.0])) < 0.01
+moved = [by_parameters(calm + d, 1_000_000)[0] for d in (1e-4 * np.eye(3)[1], -1e-4 * np.eye(3)[1])]
+assert abs((moved[0] - moved[1]) / 2e-4 - slopes[1]) < 1e-5
+assert 0.8 < rate < 1.1 and growth[14.0][-1] < 1e-2
+assert little < 1_000_000 < 20_000_000 < much and np.array_equal(whole, again)
+assert np.allclose(whole, slopes, rtol=1e-9) and worst < 1e-12
+""",
 }
 
 # Before the first cell: an editable installation has put the clone on the path.
