@@ -106,9 +106,9 @@ class Capture:
         self._tables: dict[int, tuple[object, MappingItems]] = {}  # namespaces, by id
         self._known: dict[int, tuple[object, Dependency, object]] = {}  # id -> proxy, node, value
         self._originals: dict[int, tuple[object, object]] = {}  # id of a proxy -> value, proxy
-        self._impurities = Impurities()
-        self.note, self._methods = self._impurities.note, LibraryMethods(self._impurities)
-        self.meet, codes = self._methods.meet, self._impurities.codes
+        self.impurities = Impurities()
+        self.note, self._methods = self.impurities.note, LibraryMethods(self.impurities)
+        self.meet, codes = self._methods.meet, self.impurities.codes
         self._places = Places()
         self.arrays = self._places.arrays  # that are captured
         self.stores = self._places.stores
@@ -142,7 +142,7 @@ class Capture:
 
         False if something is written already.
         """
-        if not self.repeats.speculates or self.repeats.direct or self._impurities.noted:
+        if not self.repeats.speculates or self.repeats.direct or self.impurities.noted:
             return False
         self._carried_over = True
         return True
@@ -163,12 +163,12 @@ class Capture:
             self.carry_over()
         classes = self.objects.finish()
         fixed = [*self._roots[1:], *self._tables.values(), *classes, *self._methods.reads()]
-        if self._impurities.finish():
+        if self.impurities.finish():
             self.repeats.stop()
         effects = self.repeats.finish([node for _, node in (*self._roots[:1], *fixed)])
         reads = Dependencies(
             len(self._places.arrays),
-            self._impurities.finish(),
+            self.impurities.finish(),
             traced=self._traced,
             root=self._roots[0] if self._roots else (MISSING, ABSENT),
             fixed=fixed,
@@ -367,7 +367,7 @@ class Capture:
 
     def written(self) -> bool:
         """Whether `f` has written anything so far; the user's own may know it only at the end."""
-        if any(words.startswith("a write to") for words in self._impurities.noted):
+        if any(words.startswith("a write to") for words in self.impurities.noted):
             return True
         return self.repeats.direct or self._places.written() or self.objects.written()
 

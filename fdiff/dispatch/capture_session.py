@@ -135,6 +135,10 @@ class CaptureSession:
         places = [stores for _, c in self.parts for stores in (c.stores, c.objects.stores)]
         return [value for stores in places for value in stores()]
 
+    def unknowns(self) -> dict[str, Line | None]:
+        """What the run has read so far that cannot be compared, with the lines that read it."""
+        return {words: line for _, c in self.parts for words, line in c.impurities.noted.items()}
+
     def plainly(self, call: object) -> object:
         """The result of `call` outside of any trace; MISSING if the run has written something."""
         if any(capture.written() for _, capture in self.parts):

@@ -14,9 +14,10 @@ import fdiff.intact_numpy as np
 from ..arraytype import ArrayType
 from ..dispatch.arguments import traceable
 from ..errors import DtypeError, E, InputError, ShapeError, TraceError, message, shown
+from ..node import Node, is_transient
 from ..ops.shaping import traced
 from ..tape import Tape
-from ..trace import ArgumentSpec, Trace, TracedArray, current, record, splice, tracing
+from ..trace import ArgumentSpec, Recording, Trace, TracedArray, current, record, splice, tracing
 from ..trace.handler_arguments import resolve
 from ..tracebacks import line_of, name_of
 from ..transforms.bodies import rearranged
@@ -26,6 +27,10 @@ from .outside_state import OutsideState
 from .ruled_call import OutputLeaf
 
 CARRY = "A body is run once, not once a trip: make it a carry."
+ROWS = (
+    "A body is run once, not once a trip: read it before the loop, draw random numbers there as "
+    "rows, and make what a trip hands to the next a carry."
+)
 WAYS = "Use numpy.where, fdiff.cond or fdiff.while_loop."
 
 
@@ -88,7 +93,11 @@ class TracedBody(NamedTuple):
 def trace_body(
     body: LoopBody, inputs: Sequence[OutputLeaf], run: Callable[[list[TracedArray]], object]
 ) -> TracedBody:
-    """Trace ``run(inputs)``, which calls the function."""
+    """Trace ``run(inputs)``, which calls the function.
+
+    A body that is in no other is traced twice: its trips differ where its traces do (random
+    numbers, iterators, state that is kept between calls).
+    """
     found: list[tuple[Spec, list[object]]] = []
 
     def outputs(_: Trace, arguments: list[TracedArray]) -> list[object]:
@@ -102,16 +111,26 @@ def trace_body(
         )
         for x in inputs
     ]
-    trace = Trace(body.call)
-    stored = f"the body of `fdiff.{body.call.partition('(')[0]}` stores into "
-    trace.outside_store = (stored + "an array made outside.", CARRY)
+    called = f"the body of `fdiff.{body.call.partition('(')[0]}` "
+    outermost = current().outside_store[1] != CARRY
     outside = OutsideState(body.function)
-    recording = record(outputs, given, body.call, trace)
+
+    def recorded() -> Recording:
+        trace = Trace(body.call)
+        trace.outside_store = (called + "stores into an array made outside.", CARRY)
+        return record(outputs, given, body.call, trace)
+
+    recording = recorded()
     if name := outside.changed():
-        raise body.error(TraceError, f"{stored}{name}, made outside.", CARRY)
+        raise body.error(TraceError, f"{called}stores into {name}, made outside.", CARRY)
+    if words := outside.read():
+        fact = f"{called}uses {words}, which may be something else in each trip."
+        raise body.error(TraceError, fact, ROWS)
+    if outermost and not _same(recording, recorded()):
+        raise body.error(TraceError, called + "computes something else at its second run.", ROWS)
     extras = [cast("TracedArray", x) for x in recording.extra]
     _rely_on(recording.check, inputs, extras)
-    ((spec, leaves),) = found
+    spec, leaves = found[0]
     weak = [getattr(x, "weak", not isinstance(x, (np.ndarray, np.generic))) for x in leaves]
     kinds = zip(recording.tape.output_types, recording.scalars, weak, strict=True)
     return TracedBody(
@@ -120,6 +139,26 @@ def trace_body(
         spec,
         [OutputLeaf(*k) for k in kinds],
     )
+
+
+def _same(first: Recording, second: Recording) -> bool:
+    """Whether two traces of a body compute the same of the same values."""
+    outside = [
+        [(x.home, x.id) for x in r.extra if isinstance(x, TracedArray)] for r in (first, second)
+    ]
+    nodes = first.tape.nodes, second.tape.nodes
+    return (
+        outside[0] == outside[1]
+        and first.tape.outputs == second.tape.outputs
+        and len(nodes[0]) == len(nodes[1])
+        and all(a == b or _same_operation(a, b) for a, b in zip(*nodes, strict=True))
+    )
+
+
+def _same_operation(first: Node, second: Node) -> bool:
+    """Whether two nodes are calls of operations that each run makes anew, of the same values."""
+    made_anew = all(is_transient(n.primitive, n.params) for n in (first, second))
+    return made_anew and (first.args, first.types) == (second.args, second.types)
 
 
 def _rely_on(

@@ -20,6 +20,7 @@ class OutsideState:
         self._variables = {id(cell): (name, cell) for name, cell in _cells(function, [])}
         self._before = {key: _state(cell, DEPTH) for key, (_, cell) in self._variables.items()}
         self._stores = _stores()
+        self._unknowns = _unknowns()
 
     def changed(self) -> str:
         """The first variable that is not as it was; empty if all are."""
@@ -29,6 +30,15 @@ class OutsideState:
         now, before = _stores(), self._stores
         same = len(now) == len(before) and all(a is b for a, b in zip(now, before, strict=True))
         return "" if same else "a variable or an object"
+
+    def read(self) -> str:
+        """What was read that may be something else in each trip; empty if nothing was."""
+        return next(iter(_unknowns().keys() - self._unknowns), "")
+
+
+def _unknowns() -> dict[str, object]:
+    session = root_trace().session
+    return {} if session is None else session.unknowns()
 
 
 def _stores() -> list[object]:
