@@ -43,6 +43,7 @@ _DATA = {
     "inhomogeneous": "Make an array of each part, and put these into a tuple or dict.",
     "int too large to convert": "Pass a float.",
 }
+_POSITIONS = "Positions go from -n to n - 1, where n is the length, or the number of axes."
 _CONSTRAINT = (
     "NonlinearConstraint calls hess(x, v): write"
     " hess=fdiff.hessian(lambda x, v: numpy.dot(v, {name}(x)))."
@@ -57,7 +58,8 @@ _WAYS = _DATA | {
     "core dimension": "The last axis of the first must be as long as the second's last but one.",
     "not aligned": "The last axis of the first must be as long as the second's last but one.",
     "reshape": "The new shape needs as many entries as the old one; -1 stands for what is left.",
-    "out of bounds": "Positions go from -n to n - 1, where n is the length, or the number of axes.",
+    "constant width": _POSITIONS + " NumPy would clip such a slice: read up to n - width, or pad.",
+    "out of bounds": _POSITIONS,
     "Singular matrix": "Differentiate at another point, or use numpy.linalg.lstsq or pinv.",
     "only for scalar outputs": "Pass a gradient that is shaped like the output, of ones for a sum.",
     "leaf Variable": "Store into a copy (x * 1.0), or under fdiff.autograd.no_grad().",

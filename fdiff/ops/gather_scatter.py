@@ -129,6 +129,8 @@ def _set_transposes(bar: TracedArray, args: Args) -> list[object]:
 
 def _last(x: TracedArray, indices: Args) -> TracedArray | None:
     """Mask of the values that were not overwritten by a later store to the same entry; None if all indices differ."""
+    if len(indices) == 1 and indices[0].ndim == 1 and _is_window(indices[0]):
+        return None
     known = [k for i in indices if (k := constant_value(i)) is not None]
     shape = x.shape[: len(indices)]
     if len(known) == len(indices):
@@ -141,6 +143,10 @@ def _last(x: TracedArray, indices: Args) -> TracedArray | None:
     rank = np.reshape(apply(iota, size=count), indices[0].shape)
     winner = apply(scatter_set, np.zeros(shape, INT), rank, *indices)
     return apply(gather, winner, *indices) == rank
+
+
+def _is_window(index: TracedArray) -> bool:
+    return index.home.builder.nodes[index.id].primitive is PRIMITIVES["window_indices"]
 
 
 def _set_batch(args: Args, mapped: Sequence[bool], size: int) -> list[object]:

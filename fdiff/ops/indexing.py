@@ -29,6 +29,7 @@ from .basic_indexing import (
     is_mask,
     is_simple,
 )
+from .dynamic_slices import windows
 from .gather_scatter import gather
 from .shaping import fresh, traced, transpose_call
 from .view_ops import reshape, slice_
@@ -66,6 +67,7 @@ def resolve_key(x: TracedArray, key: object, *, read: bool = False) -> IndexTarg
     items = expanded(given, x.ndim)
     if any(is_mask(i) for i in items):
         x, items = without_masks(x, items)
+    x, items = windows(x, items)
     if not all(is_simple(i) for i in items):
         spots = _spots(items)
         apart = spots[-1] - spots[0] + 1 > len(spots)
@@ -105,7 +107,8 @@ def _getitem(x: TracedArray, key: object) -> TracedArray:
         return view
     out = apply(gather, view, *found.indices)
     if found.viewed and out.ndim and out.home.mutable:
-        out.link = ViewLink(view, gather, (), out.home.own(view), tuple([i.id for i in found.indices]))
+        part = (0,) * len(found.indices)
+        out.link = ViewLink(view, gather, (), out.home.own(view), tuple([i.id for i in found.indices]), part=part)
         return transpose_call(out, found.order) if found.order else out
     if found.order:
         out = transpose_call(out, found.order)

@@ -47,10 +47,11 @@ class CapturedLink:
 class ViewLink:
     """The handle is a view of `parent`: ``primitive(parent, *extra, **params)``.
 
-    A view that is `fixed` cannot be written to.
+    A view that is `fixed` cannot be written to. `part` is a key that gives a view of the same
+    strides, of a primitive that copies in NumPy.
     """
 
-    __slots__ = ("extra", "fixed", "flat", "params", "parent", "primitive", "seen")
+    __slots__ = ("extra", "fixed", "flat", "params", "parent", "part", "primitive", "seen")
 
     def __init__(
         self,
@@ -61,6 +62,7 @@ class ViewLink:
         extra: tuple[int, ...] = (),
         *,
         fixed: bool = False,
+        part: tuple[int | slice, ...] = (),
     ) -> None:
         self.parent = parent
         self.primitive = primitive
@@ -68,6 +70,7 @@ class ViewLink:
         self.seen = seen
         self.extra = extra
         self.fixed = fixed
+        self.part = part
         self.flat: np.ndarray | None = None
 
     def current(self, handle: Handle) -> int:
@@ -85,6 +88,8 @@ class ViewLink:
         return handle.node
 
     def example(self, handle: Handle) -> np.ndarray:
+        if self.part:
+            return self.parent.example()[self.part]
         if self.extra:  # picked by index arrays: entries at a distance from one another
             apart = np.empty(tuple(2 * n for n in handle.type.shape), handle.type.dtype)
             return apart[(slice(None, None, 2),) * handle.type.ndim]

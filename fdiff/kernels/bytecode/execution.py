@@ -11,6 +11,7 @@ import fdiff.intact_numpy as np
 
 from ...process.float_flags import note_flags, noting
 from .. import disk_cache, on_demand
+from ..runtime.status import OUT_OF_BOUNDS, error_of
 from .assembler import InstructionRange, NumpyStep, Value
 from .bytecode_compiler import BytecodeProgram
 from .interpreter import PARAMETERS, text_of
@@ -200,7 +201,7 @@ class _Workspace:
             status = function(code, step.first, step.last, floats, ints, extra)
             note_flags()
             if status:
-                raise IndexError("index is out of bounds")
+                raise error_of(OUT_OF_BOUNDS)
 
         return run
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from numpy.linalg import LinAlgError
 
 from ...errors import ConvergenceError
+from ...ops.dynamic_slices import LEAVES
 from ...ops.while_loop import exceeded
 
 OUT_OF_BOUNDS = 1  # an index lies outside of its array
@@ -27,7 +28,7 @@ def error_of(status: int) -> Exception:
     if status <= NOT_CONVERGED:
         return ConvergenceError(exceeded(NOT_CONVERGED - status))
     if status == OUT_OF_BOUNDS:
-        return IndexError("index is out of bounds")
+        return IndexError(f"index is out of bounds, or {LEAVES}")
     if status == SINGULAR:
         return LinAlgError("Singular matrix")
     if status >= ZERO_AT:

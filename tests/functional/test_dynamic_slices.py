@@ -1,0 +1,187 @@
+"""Slices of constant width from an index of a loop: views, stores, and what is refused."""
+
+import re
+
+import numpy as np
+import pytest
+
+import fdiff
+from fdiff.errors import TraceError
+
+LEAVES = "a slice of constant width that leaves the array"
+X = np.linspace(0.4, 1.7, 8)
+
+
+def unrolled(lower, upper, body, init):
+    for i in range(lower, upper):
+        init = body(i, init)
+    return init
+
+
+def stencil(loop, x):
+    return loop(1, 7, lambda i, s: s + np.prod(x[i - 1 : i + 2] ** 2) * x[i], 0.0)
+
+
+def blocks(loop, x):
+    """Bounds that are multiples of the index, by a step, of one axis and of two."""
+
+    def body(i, s):
+        block = x[2 * i : 2 * (i + 1)] * square[2 * i : (i + 1) * 2, 3 - i : -i + 5]
+        return np.sin(s + np.sum(block)) + np.dot(x[i : i + 5 : 2], x[5 - i : 2 - i + 6])
+
+    square = np.outer(x, x[:5])
+    return loop(0, 3, body, x[0])
+
+
+def stores(loop, x):
+    """A vector that is carried, and of which parts are replaced."""
+
+    def body(i, c):
+        c[i : i + 2] += c[i]
+        part = c[i + 1 : i + 4]
+        part[1:] *= np.cos(part[0])
+        c[i : i + 3] = c[i + 2 : i + 5] * part
+        c[i : i + 5 : 2] = np.sin(c[2::-1])
+        return c
+
+    return loop(0, 4, body, x * 1)
+
+
+def views(loop, x):
+    """Views of views share memory where NumPy's do: a reshape of rows does, of columns not."""
+
+    def body(i, c):
+        c[1:3, i : i + 2].reshape(-1)[0] = 3
+        block = c[i : i + 2][:, i : i + 2]
+        block *= 2
+        c[i : i + 2, [0, 2]] += np.sin(block[::-1])
+        c[None, i : i + 2, ..., 1:2] -= c[0, 0] * c[0, i]
+        c[i : i + 2].T[...] = c[i : i + 2].T * x[i : i + 4, None]
+        c[i : i + 2].reshape(-1)[2] = c[0, 0] ** 2
+        c[i].reshape(2, 2)[1] *= x[i]
+        return c
+
+    return loop(0, 3, body, np.outer(x[:4], x[4:]))
+
+
+def searched(loop, x):
+    """The index is a carry of `while_loop`, in a branch."""
+
+    def body(carry):
+        i, s = carry
+        head = lambda: np.sum(x[i : i + 3])
+        return i + 2, s * fdiff.cond(i > 1, head, lambda: np.max(x[i : i + 2]))
+
+    if loop is unrolled:
+        return (x[0] + x[1] * 0) * 0 + np.max(x[:2]) * np.sum(x[2:5]) * np.sum(x[4:7])
+    return fdiff.while_loop(lambda carry: carry[0] < 5, body, (0, 1.0))[1]
+
+
+PROGRAMS = [stencil, blocks, stores, views, searched]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_values_and_derivatives_are_those_of_unrolled_loops(program):
+    loop, plain = (lambda x, loop=loop: program(loop, x) for loop in (fdiff.fori_loop, unrolled))
+    mapped = lambda f: fdiff.vmap(fdiff.jacrev(f))
+    second = lambda f: fdiff.jacfwd(fdiff.jacrev(f))
+    both = np.stack([X, X[::-1] ** 2])
+    for operator, x in (
+        (fdiff.jit, X),
+        (fdiff.jacrev, X),
+        (fdiff.jacfwd, X),
+        (second, X),
+        (mapped, both),
+    ):
+        np.testing.assert_allclose(operator(loop)(x), operator(plain)(x), rtol=1e-11, atol=1e-13)
+
+
+@pytest.mark.parametrize("tier", ["interpret", "evaluate", "compile"])
+@pytest.mark.parametrize("program", [stencil, stores])
+def test_tiers_agree(program, tier, monkeypatch):
+    monkeypatch.setenv("FDIFF_TIER", tier)
+    found = fdiff.jacrev(lambda x: program(fdiff.fori_loop, x))
+    expected = fdiff.jacfwd(lambda x: program(unrolled, x))(X)
+    for _ in range(2):
+        np.testing.assert_allclose(found(X), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("tier", ["interpret", "evaluate", "compile"])
+@pytest.mark.parametrize(("first", "last"), [(0, 7), (-1, 3), (-6, -4)])
+def test_a_slice_that_numpy_would_clip_or_wrap_raises(first, last, tier, monkeypatch):
+    monkeypatch.setenv("FDIFF_TIER", tier)
+
+    def reads(x, n):
+        return fdiff.fori_loop(first, n, lambda i, s: s + np.sum(x[i : i + 3] ** 2), 0.0)
+
+    def writes(x, n):
+        def body(i, c):
+            c[i : i + 3] = 0.0
+            return c
+
+        return np.sum(fdiff.fori_loop(first, n, body, x * 1))
+
+    for f in map(fdiff.jit, (reads, writes)):
+        if first == 0:
+            f(X, 6)
+        for _ in range(2):
+            with pytest.raises(IndexError, match=LEAVES):
+                f(X, last)
+    with pytest.raises(IndexError, match=LEAVES):
+        fdiff.grad(lambda x: reads(x, last))(X)
+
+
+def test_a_slice_longer_than_the_array_raises():
+    with pytest.raises(IndexError, match=LEAVES):
+        fdiff.grad(lambda x: fdiff.fori_loop(0, 1, lambda i, s: s + np.sum(x[i : i + 9]), 0.0))(X)
+
+
+def test_no_entries():
+    f = lambda x: fdiff.fori_loop(0, 3, lambda i, s: s + np.sum(x[i + 90 : 90 + i]), 1.0)
+    assert fdiff.value_and_grad(f)(X)[0] == 1
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        lambda i: np.s_[i:],
+        lambda i: np.s_[:i],
+        lambda i: np.s_[2:i],
+        lambda i: np.s_[i : 2 * i],
+        lambda i: np.s_[i : i * i + 1],
+        lambda i: np.s_[i + 1 : i],
+        lambda i: np.s_[i + 3 : i : -1],
+        lambda i: np.s_[i : i + 6 : i],
+        lambda i: np.s_[i.astype("i4") : i.astype("i4") + 2],
+    ],
+)
+def test_other_slices_are_refused(key):
+    words = "slices by bounds that are not known when it is traced(.|\n)*" + re.escape(
+        "Slice by a constant width, such as x[i:i + 3]"
+    )
+    f = lambda x: fdiff.fori_loop(1, 3, lambda i, s: s + np.sum(x[key(i)]), 0.0)
+    with pytest.raises(TraceError, match=words):
+        fdiff.grad(f)(X)
+
+
+def test_bounds_that_are_known_are_looked_at():
+    """A slice by an integer from around the loop is clipped as NumPy clips it."""
+    f = lambda x, k: fdiff.fori_loop(0, 2, lambda i, s: s + np.sum(x[k : k + 3]) * x[i], 0.0)
+    for k in (1, 7, -1):
+        expected = np.sum(X[k : k + 3]) * (X[0] + X[1])
+        np.testing.assert_allclose(fdiff.jit(f)(X, k), expected)
+
+
+@pytest.mark.parametrize("shape", [(3, 2, 2), (2, 3, 4)])
+def test_a_reshape_of_a_picked_row_is_a_view_where_numpy_has_one(shape):
+    def f(x):
+        x = x * 1
+        k = np.argmin(x[:, 0, 0])
+        x[k].reshape(-1)[1] = 7
+        x[:, k].reshape(-1)[0] = 8
+        x[..., k - 1].T.reshape(-1)[0] = 9
+        x[k, :, ::2].reshape(-1)[1] = 10
+        return x
+
+    x = np.linspace(1, 2, np.prod(shape)).reshape(shape)
+    np.testing.assert_array_equal(fdiff.jit(f)(x), f(x))
