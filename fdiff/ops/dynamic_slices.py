@@ -45,7 +45,7 @@ def _spelled(start: TracedArray, *, size: int, count: int, step: int) -> object:
 window_indices = register(
     Primitive(
         "window_indices", _infer, _positions, lambda *_, **__: [ZERO], lambda *_, **__: [ZERO],
-        lambda args, mapped, size_, **params: [apply(window_indices, args[0], **params)], family="opaque", flat=True,
+        lambda args, *_, **params: [apply(window_indices, args[0], **params)], family="opaque", flat=True,
         spelled=_spelled, samples=(Sample(lambda rng: (rng.integers(0, 4, (2, 3)),), {"size": 8, "count": 3, "step": 2}),),
     )
 )  # fmt: skip

@@ -185,3 +185,84 @@ def test_a_reshape_of_a_picked_row_is_a_view_where_numpy_has_one(shape):
 
     x = np.linspace(1, 2, np.prod(shape)).reshape(shape)
     np.testing.assert_array_equal(fdiff.jit(f)(x), f(x))
+
+
+TRIPS = 3
+
+
+def random_window(rng, n):
+    """A slice of constant width of an axis of `n` entries, inside of it for all trips."""
+    width = int(rng.integers(1, n - TRIPS + 2))
+    start = int(rng.integers(0, n - TRIPS - width + 2))
+    return [
+        lambda i: slice(i + start, i + (start + width)),
+        lambda i: slice(n - width - start - i, n - i - start),
+        lambda i: slice(2 * i, 2 * (i + 1)) if n >= 2 * TRIPS else slice(i, i + 1),
+        lambda i: slice(i, i + 3, 2) if n >= TRIPS + 2 else slice(i, i + 1),
+    ][rng.integers(4)]
+
+
+def random_key(rng, shape):
+    """A window, beside other windows, integers, indices of the loop and reversed axes."""
+    items = [random_window(rng, shape[0])]
+    for n in shape[1 : rng.integers(1, len(shape) + 1)]:
+        at = int(rng.integers(n))
+        others = [lambda i: i, lambda i, at=at: at, lambda i: slice(None, None, -1)]
+        items.append([random_window(rng, n), random_window(rng, n), *others][rng.integers(5)])
+    ends = [([lambda i: None], []), ([], [lambda i: ...]), ([], []), ([], [])]
+    before, behind = ends[rng.integers(4)]
+    items = [*before, *items, *behind]
+    return lambda i: tuple(item(i) for item in items)
+
+
+def replaced(c, key, x):
+    c[key] = np.sin(c[key]) * x
+
+
+def added_to(c, key, x):
+    c[key] += np.mean(c[key]) * x
+
+
+def scaled(c, key, x):
+    part = c[key]
+    part *= np.cos(part.ravel()[0])
+
+
+def reshaped(c, key, x):
+    c[key].reshape(-1)[-1] = np.sum(c[key]) * x
+
+
+def transposed(c, key, x):
+    c[key].T[...] = c[key].T[::-1] * x
+
+
+def reversed_part(c, key, x):
+    part = c[key][..., ::-1]
+    part[...] = part * x + np.sum(c[key]) * 0.1
+
+
+STORES = [replaced, added_to, scaled, reshaped, transposed, reversed_part]
+
+
+@pytest.mark.parametrize("seed", range(18))
+def test_random_views_and_stores(seed):
+    rng = np.random.default_rng(seed)
+    shape = (6, 5, 4)[: rng.integers(1, 4)]
+    chosen = [(STORES[k], random_key(rng, shape)) for k in rng.permutation(6)[:3]]
+
+    def program(loop, x):
+        def body(i, c):
+            for store, key in chosen:
+                store(c, key(i), x.ravel()[i])
+            return c
+
+        return loop(0, TRIPS, body, x * 1)
+
+    x, bar = rng.uniform(0.2, 1, shape), rng.normal(size=shape)
+    loop, plain = (lambda x, loop=loop: program(loop, x) for loop in (fdiff.fori_loop, unrolled))
+    pulled = lambda f: fdiff.grad(lambda x: np.sum(f(x) * bar))
+    np.testing.assert_allclose(fdiff.jit(loop)(x), plain(x), rtol=1e-12)
+    for operator in (fdiff.jacfwd, pulled):
+        np.testing.assert_allclose(operator(loop)(x), operator(plain)(x), rtol=1e-11, atol=1e-13)
+    batch = np.stack([x, x**2])
+    np.testing.assert_allclose(fdiff.vmap(loop)(batch), [*map(plain, batch)], rtol=1e-12)
