@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from reprlib import Repr
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import fdiff.intact_numpy as np
 
@@ -165,7 +165,15 @@ def failure(kind: type[E], call: str, fact: str, way_out: str) -> E:
     return kind(message(call, fact, way_out, user_line()))
 
 
-_SHOWN = Repr()
+class _Short(Repr):
+    def repr_TracedArray(self, value: Any, _: int) -> str:  # noqa: N802 - the name of the class
+        try:
+            return repr(value)
+        except TraceError:  # in the body of a loop
+            return f"Traced<{value.type}>"
+
+
+_SHOWN = _Short()
 vars(_SHOWN).update(maxother=120, maxstring=120, maxlist=10, maxtuple=10, maxlevel=4)
 
 

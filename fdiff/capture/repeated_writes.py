@@ -21,6 +21,7 @@ from .names_in_code import ITEM, NamesInCode, names_in
 from .object_proxy import own_class
 from .proxy_context import Call, Pair, ProxyContext, Where, label
 from .revalidation import Dependency
+from .shown_calls import stand_in
 from .symbolic_numbers import OtherConditions, SymbolicNumber
 from .value_kinds import MISSING
 from .write_targets import (
@@ -213,8 +214,11 @@ class RepeatedWrites:
     # ----------------------------------------------------------------------------------- texts
 
     def shown(self, value: object) -> Pair | None:
-        """What stands for a function or an object that shows text, if later calls can do so."""
-        return None if self._log is None else self._log.stand_in(self._context, self, value)
+        """What stands for a function or an object that shows text."""
+        pair = stand_in(self._context, self, value)
+        if pair is not None and self._log is None:
+            self._context.meet(value)
+        return pair
 
     def show(
         self, words: str, call: Callable[..., object], args: tuple[object, ...],

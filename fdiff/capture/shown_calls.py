@@ -1,6 +1,7 @@
 """What stands for functions that show or write text: `print`, loggers, files.
 
-What they are given is shown at once, and noted as what later calls are to show.
+What they are given is shown at once, and noted as what later calls are to show. A body of a loop,
+which runs once for all trips, may not call them.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ import builtins
 import io
 import sys
 from collections.abc import Callable
+from contextvars import ContextVar
 from types import FunctionType
-from typing import TYPE_CHECKING, Protocol, TypeGuard
+from typing import TYPE_CHECKING, NoReturn, Protocol, TypeGuard
 
 from ..user_lines import is_internal
 from .dependency_nodes import Identical
@@ -23,6 +25,9 @@ _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40, "critical": 50}
 _LOGGING = (*_LEVELS, "log")  # functions of `logging`, and methods of loggers
 _FILES = frozenset((io.TextIOWrapper, io.StringIO, io.BytesIO, io.BufferedWriter))
 _WRITING = frozenset(("write", "writelines", "flush"))
+
+# Where code runs once for many trips: what refuses a deed that each trip would do in its own way.
+refusing: ContextVar[Callable[[str], NoReturn] | None] = ContextVar("fdiff.refusing", default=None)
 
 
 class Shows(Protocol):
@@ -44,7 +49,14 @@ class ShownCall:
         self._words = words
 
     def __call__(self, *args: object, **kwargs: object) -> object:
-        return self._shows.show(self._words, self._call, args, kwargs)
+        return self._show(self._call, args, kwargs)
+
+    def _show(
+        self, call: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> object:
+        if (refuse := refusing.get()) is not None:
+            refuse(f"has a side effect, {self._words}")
+        return self._shows.show(self._words, call, args, kwargs)
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._real, name)
@@ -61,13 +73,13 @@ class Log(ShownCall):
     def __call__(self, *args: object, **kwargs: object) -> object:
         level, rest = (args[0], args[1:]) if self._level is None else (self._level, args)
         if kwargs or not rest or not isinstance(level, int):
-            return self._shows.show(self._words, self._real, args, kwargs)  # type: ignore[arg-type] - a function
+            return self._show(self._real, args, kwargs)  # type: ignore[arg-type] - a function
         frame = sys._getframe(1)
         while frame.f_back is not None and is_internal(frame.f_code.co_filename):
             frame = frame.f_back
         place = frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name
         given = (self._logger, level, place, rest[0], *rest[1:])
-        return self._shows.show(self._words, _record, given, {})
+        return self._show(_record, given, {})
 
 
 def _record(

@@ -21,10 +21,10 @@ import fdiff.intact_numpy as np
 from .dependency_nodes import Array, Attributes
 from .formatted_texts import MARK, FormattedValue, goes_to, parts
 from .object_proxy import slot_dict, slots
-from .proxy_context import Answers, Pair, ProxyContext
+from .proxy_context import Answers
 from .release import NoValueError
 from .revalidation import Dependency
-from .shown_calls import Shown, Shows, is_logger, shows_text, stand_in
+from .shown_calls import Shown, is_logger, shows_text
 from .symbolic_numbers import SymbolicNumber
 from .value_kinds import MISSING, SCALARS, item_key, record_class
 from .write_programs import After, Before, Effects, ProgramText
@@ -212,10 +212,6 @@ class WriteLog:
         return name
 
     # ----------------------------------------------------------------------------------- texts
-
-    def stand_in(self, context: ProxyContext, shows: Shows, value: object) -> Pair | None:
-        """What stands for a function or an object that shows text; None for any other."""
-        return stand_in(context, shows, value)
 
     def formatted(self, value: object, spec: str, text: str, frame: FrameType) -> str | None:
         """The mark for a value in an f-string that is shown; None where it may go elsewhere."""

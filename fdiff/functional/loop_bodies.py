@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, NoReturn, cast
 import fdiff.intact_numpy as np
 
 from ..arraytype import ArrayType
+from ..capture.shown_calls import refusing
 from ..dispatch.arguments import traceable
 from ..errors import DtypeError, E, InputError, ShapeError, TraceError, message, shown
 from ..node import Node, is_transient
@@ -31,6 +32,7 @@ ROWS = (
     "A body is run once, not once a trip: read it before the loop, draw random numbers there as "
     "rows, and make what a trip hands to the next a carry."
 )
+SHOWN = "A body is run once, not once a trip: give what is shown out, and show it behind the loop."
 WAYS = "Use numpy.where, fdiff.cond or fdiff.while_loop."
 
 
@@ -60,6 +62,13 @@ class LoopBody:
         trace = current()
         fact = f"{self.name} branches on a value that a loop carries."
         raise trace.fail(fact, WAYS)
+
+    def refuse_deed(self, deed: str) -> NoReturn:
+        """Refuse what each trip would do in its own way."""
+        operator, trace = self.call.partition("(")[0], current()
+        error = trace.fail(f"the body of `fdiff.{operator}` {deed}.", SHOWN)
+        trace.refused = trace.refused or error  # whoever catches it
+        raise error
 
     def leaves(self, tree: object, words: str) -> tuple[list[object], Spec]:
         """The leaves of a structure of numbers and arrays; anything else is refused."""
@@ -118,7 +127,11 @@ def trace_body(
     def recorded() -> Recording:
         trace = Trace(body.call)
         trace.outside_store = (called + "stores into an array made outside.", CARRY)
-        return record(outputs, given, body.call, trace)
+        shown = refusing.set(body.refuse_deed)
+        try:
+            return record(outputs, given, body.call, trace)
+        finally:
+            refusing.reset(shown)
 
     recording = recorded()
     if name := outside.changed():

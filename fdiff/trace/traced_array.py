@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import fdiff.intact_numpy as np
 
 from ..arraytype import BOOL, ArrayType, Shape, shadow
+from ..capture.shown_calls import refusing
 from ..errors import LeakError, TraceError
 from ..primitive import FUNCTIONS, HOOKS, UFUNC_METHODS, UFUNCS, handler_of, load_tables
 from ..user_lines import is_internal, scipy_call
@@ -129,6 +130,8 @@ class TracedArray(Handle):
     def printed(self, function: Callable[[Any], str]) -> str:
         """Text that a function makes of the value, or of the type where there is none."""
         value = self._shown()
+        if value is None and self.home.alive and (refuse := refusing.get()) is not None:
+            refuse("makes text of a value that differs from trip to trip")
         return f"Traced<{self.type}>" if value is None else self._text(function(value))
 
     def __str__(self) -> str:
