@@ -115,7 +115,7 @@ def opened_loops(tape: Tape, wrt: Sequence[int], of: Sequence[int], sweep: Sweep
         params = dict(node.params)
         pullback = pullback_of(params["body"], params["carries"], wanted, seeded[i], sweep)
         if pullback is not None and not is_too_large(pullback, params["length"]):
-            ways[i] = _entering(node, {"body": pullback.saving, "pulls": pullback})
+            ways[i] = entering(node, {"body": pullback.saving, "pulls": pullback})
     return rebuild(tape, Builder(), ways) if ways else tape
 
 
@@ -124,7 +124,7 @@ def closed_loops(tape: Tape) -> Tape:
     loops = [
         i for i, n in enumerate(tape.nodes) if n.primitive is LOOP and "pulls" in dict(n.params)
     ]
-    ways: dict[int, Way] = {i: _entering(tape.nodes[i], {"pulls": None}) for i in loops}
+    ways: dict[int, Way] = {i: entering(tape.nodes[i], {"pulls": None}) for i in loops}
     return rebuild(tape, Builder(), ways) if ways else tape
 
 
@@ -145,7 +145,7 @@ def _outputs_with_cotangents(
     return {i: tuple(sorted(found[i])) for i in found}
 
 
-def _entering(node: Node, change: dict[str, object]) -> Way:
+def entering(node: Node, change: dict[str, object]) -> Way:
     """How a loop is entered with other parameters, and perhaps with more outputs."""
     params = tuple(sorted([p for p in (dict(node.params) | change).items() if p[1] is not None]))
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from ..ops.loop import LOOP
 from ..tape import ITEM, Builder, Node, Tape, Way, rebuild
 from .bodies import Places, read_inputs, rearranged
+from .loop_memory import entering
 
 
 def prune_loops(tape: Tape) -> Tape:
@@ -24,7 +25,10 @@ def prune_loops(tape: Tape) -> Tape:
                 read[node.args[0]].add(node.k)
         ways: dict[int, Way] = {}
         for i, outputs in read.items():
-            if (kept := _kept(tape.nodes[i], outputs)) is not None:
+            body = tape.nodes[i].param("body")
+            if (within := prune_loops(body)) is not body:  # which may read less, then
+                ways[i] = entering(tape.nodes[i], {"body": within})
+            elif (kept := _kept(tape.nodes[i], outputs)) is not None:
                 ways[i] = _pruned(tape.nodes[i], *kept)
                 items = [
                     j for j, n in enumerate(tape.nodes) if n.primitive is ITEM and n.args[0] == i
@@ -56,8 +60,8 @@ def _pruned(node: Node, inputs: Places, outputs: Places) -> Way:
     params = dict(node.params)
     body, last = params["body"], len(node.args) - 1 - params["rows"]
     nodes: Sequence[int] = body.inputs
-    params["body"] = prune_loops(
-        rearranged(body, [nodes[k] for k in inputs], [body.outputs[o] for o in outputs])
+    params["body"] = rearranged(
+        body, [nodes[k] for k in inputs], [body.outputs[o] for o in outputs]
     )
     params["rows"] = sum(k >= last for k in inputs)
     params["carries"] = sum(o < params["carries"] for o in outputs)

@@ -68,6 +68,29 @@ def test_a_budget_saves_memory():
     assert peak(500_000) < 70 * x.nbytes
 
 
+@pytest.mark.parametrize("orders", [1, 2])
+def test_rows_that_no_trip_reads_take_no_memory(orders):
+    """Such as the index of a `fori_loop`: inside of segments, too."""
+    n, xs = 40_000, np.linspace(0.0, 1.0, 40_000)
+
+    def by_index(x):
+        return fdiff.fori_loop(0, n, lambda i, y: y + 1e-4 * np.sin(y), x)
+
+    def by_rows(x):
+        return fdiff.scan(lambda y, row: (y + 1e-4 * np.sin(y), None), x, xs)[0]
+
+    def without_rows(x):
+        return fdiff.scan(lambda y, _: (y + 1e-4 * np.sin(y), None), x, None, n)[0]
+
+    held = []
+    for f in (without_rows, by_index, by_rows):
+        g = fdiff.grad(f) if orders == 1 else fdiff.grad(fdiff.grad(f))
+        with fdiff.memory_budget(10_000):
+            (cost, *_) = fdiff.explain(fdiff.jit(g), 1.0).costs
+        held.append(cost.kernel_memory)
+    assert held[0] == held[1] == held[2] < 8 * n
+
+
 def test_what_a_budget_may_be():
     with pytest.raises(InputError, match="must be a number of bytes"), fdiff.memory_budget(1e6):
         pass
