@@ -59,6 +59,7 @@ _IMPURE_NAMES = {
     "numpy": "DataSource datetime64 fromfile fromregex genfromtxt get_printoptions getbufsize "
     "geterr geterrcall load loadtxt memmap save savetxt savez savez_compressed",
     "codecs": "EncodedFile open",
+    "pprint": "pp pprint",
     "statistics": "kde_random",
     "weakref": "getweakrefcount getweakrefs",
 }
@@ -155,7 +156,7 @@ def _reads(module: str, name: str) -> str:
     """The words for an impure function: what `os.getenv` reads."""
     # the module of the builtin `open` is `io`
     builtin = module == "builtins" or (module, name) == ("io", "open")
-    deed = "shows" if name == "print" else "reads"
+    deed = "shows" if name in {"pp", "pprint", "print"} else "reads"
     return f"what `{name if builtin else f'{module}.{name}'}` {deed}"
 
 
@@ -236,6 +237,7 @@ _bases = vars(type)["__mro__"].__get__
 _METHODS = {
     "datetime.date": "fromtimestamp strftime today",
     "datetime.datetime": "astimezone now strptime timestamp utcnow",
+    "pprint.PrettyPrinter": "pprint",
     "statistics.NormalDist": "samples",
 }
 

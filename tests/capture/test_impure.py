@@ -468,6 +468,7 @@ shutil: disk_usage which get_terminal_size
 tempfile: gettempdir mkdtemp TemporaryFile NamedTemporaryFile
 pwd: getpwuid getpwnam
 logging: getLogger info
+pprint: pp pprint
 traceback: extract_stack format_exc
 queue: Queue SimpleQueue
 contextvars: copy_context ContextVar
