@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from types import FunctionType, MethodType
 
 import fdiff.intact_numpy as np
@@ -36,7 +36,7 @@ class OutsideState:
         return next(iter(_unknowns().keys() - self._unknowns), "")
 
 
-def _unknowns() -> dict[str, object]:
+def _unknowns() -> Mapping[str, object]:
     session = root_trace().session
     return {} if session is None else session.unknowns()
 
