@@ -132,7 +132,8 @@ def _unpicklable(value: object) -> str:
     for f in functions_of(value):
         names = inspect.getclosurevars(f)
         args, defaults = inspect.getfullargspec(f).args, f.__defaults__ or ()
-        read += [*names.nonlocals.items(), *names.globals.items()]
+        read += names.nonlocals.items()
+        read += names.globals.items()
         read += zip(args[len(args) - len(defaults) :], defaults, strict=True)
     within = [(f"{name}{path}", part) for name, holder in read for path, part in _parts(holder)]
     names = [name for name, part in (*read, *within) if part is culprit]

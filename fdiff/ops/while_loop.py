@@ -77,7 +77,7 @@ def _sample(far: float) -> Sample:
     def arrays(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
         return rng.uniform(1.0, 2.0, 2), np.asarray(far), rng.uniform(1.0, 3.0, 2)
 
-    return Sample(arrays, _halving())
+    return Sample(arrays, _halving(), cotangent_kernels=False)
 
 
 WHILE = register(

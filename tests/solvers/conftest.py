@@ -5,6 +5,7 @@ from importlib.util import find_spec
 
 NEEDS = {
     "test_sundials.py": {"sksundae"},
+    "knitro_stand_in.py": {"ipyopt"},
     "test_ipopt.py": {"ipyopt"},
     "test_problem_ipopt.py": {"ipyopt"},
     "test_examples_with_solvers.py": {"sksundae", "ipyopt"},
