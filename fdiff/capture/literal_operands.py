@@ -29,6 +29,16 @@ def is_literal(lines: Sequence[Line], value: np.ndarray) -> bool:
     return bool(lines) and all(_takes_literal(line, value) for line in lines)
 
 
+def asks_for_literal(line: Line) -> bool:
+    """Whether the truth that a line asks for is that of a comparison with a literal just before."""
+    code, at = line
+    if isinstance(code, str):  # a file
+        return False
+    steps = _steps(code)
+    k = _place(steps, at)
+    return k > 0 and steps[k - 1].opname == "COMPARE_OP" and _is_operand(code, steps[k - 1].offset)
+
+
 def _takes_literal(line: Line, value: np.ndarray) -> bool:
     code, at = line
     if isinstance(code, str):  # a file

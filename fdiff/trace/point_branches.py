@@ -13,8 +13,9 @@ from typing import Any
 
 import fdiff.intact_numpy as np
 
-from ..capture.literal_operands import is_literal
+from ..capture.literal_operands import asks_for_literal, is_literal
 from ..tape import CONSTANT
+from ..user_lines import user_line
 from .recorder import Recorder
 from .trace_stack import stack
 
@@ -64,10 +65,11 @@ def _holds_here(trace: Recorder, node_id: int) -> bool | None:
     conditions.
     """
     visited, found = _ancestors(trace, node_id), None
-    for a, b in _meetings(trace, visited):
+    for i, a, b in _meetings(trace, visited):
         if not trace.guards.is_known(node_id):
             return None
-        if _close(_value(trace, a), _value(trace, b)):
+        near = _close(_value(trace, a), _value(trace, b))
+        if near and not _is_with_literal(trace, i, b, asked=i == node_id):
             here = bool(_value(trace, node_id))
             below, above = (_moved(trace, visited, [b], sign) for sign in (-1.0, 1.0))
             if here not in (below, above) and _alone(trace, node_id, here=here):
@@ -107,18 +109,29 @@ def _ancestors(trace: Recorder, node_id: int, most: int | None = FEW) -> list[in
     return [*visited]
 
 
-def _meetings(trace: Recorder, visited: list[int]) -> Iterator[tuple[int, int]]:
-    """Operands of one node: a differentiated one, and one that is not, nor a literal."""
-    nodes, guards, lines = trace.builder.nodes, trace.guards, trace.builder.lines
+def _meetings(trace: Recorder, visited: list[int]) -> Iterator[tuple[int, int, int]]:
+    """Nodes with two operands: a differentiated one, and one that is not."""
+    nodes, guards = trace.builder.nodes, trace.guards
     for i in visited:
         args = nodes[i].args
         for b in args if len(args) > 1 else ():
             node = nodes[b]
             if len(node.types) != 1 or not node.type.floating or guards.depends(b):
                 continue
-            value = node.value if node.primitive is CONSTANT else None
-            if value is None or not is_literal(lines.get(i, ()), value):
-                yield from [(a, b) for a in args if guards.depends(a)]
+            yield from [(i, a, b) for a in args if guards.depends(a)]
+
+
+def _is_with_literal(trace: Recorder, node_id: int, operand: int, *, asked: bool) -> bool:
+    """Whether an operand of a node is a literal of the user's code.
+
+    Eager traces note no lines: there the node that is `asked` for its truth is known alone.
+    """
+    if trace.eager:
+        line = user_line() if asked else None
+        return line is not None and asks_for_literal(line)
+    node = trace.builder.nodes[operand]
+    value = node.value if node.primitive is CONSTANT else None
+    return value is not None and is_literal(trace.builder.lines.get(node_id, ()), value)
 
 
 def _close(a: np.ndarray, b: np.ndarray) -> bool:
