@@ -657,3 +657,18 @@ def test_code_that_is_not_traced_is_refused():
     square = fdiff.primitive(lambda x: x * x, partials=lambda x, out: (2.0 * x,))
     with pytest.raises(UnsupportedError, match=r"no CUDA kernel for primitive\(<lambda>\)"):
         fdiff.jit(lambda x: np.sum(square(x)), device="cuda")(X)
+
+
+LOOPS = {
+    "loop": lambda x: fdiff.fori_loop(0, 3, lambda i, y: y * x, x),
+    "while_loop": lambda x: fdiff.while_loop(lambda y: y[0] < 9, lambda y: y * x, x),
+    "switch": lambda x: fdiff.cond(x[0] > 0, lambda y: y * x, lambda y: y - x, x),
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+@pytest.mark.parametrize("operator", [fdiff.jit, fdiff.jacobian])
+def test_loops_are_refused(name, operator):
+    with pytest.raises(UnsupportedError, match="no CUDA kernel for") as raised:
+        operator(LOOPS[name], device="cuda")(np.array([2.0, 3.0]))
+    assert "on the CPU it runs" in str(raised.value)

@@ -71,6 +71,8 @@ def _places_of(sweep: LinearSweep, node: int) -> EntryPlaces | None:
         rows = np.concatenate([part.reshape(-1) for part in own])
         return EntryPlaces(rows, rows)
     entries = sweep.resolved(terms, sweep.type(node))
+    if not entries:
+        return _NOWHERE
     return EntryPlaces(*[np.concatenate([e[j] for e in entries]) for j in (0, 1)])
 
 
