@@ -8,6 +8,7 @@ from typing import Any, TypeVar, cast
 import fdiff.intact_numpy as np
 
 from ..arraytype import BOOL, ArrayType
+from ..dispatch.arguments import traceable
 from ..errors import (
     DtypeError,
     InputError,
@@ -187,6 +188,9 @@ def cond(pred: Any, true_fun: Callable[..., R], false_fun: Callable[..., R], *op
     check_callable(false_fun, "cond")
     call = called("cond", true_fun)
     pred = resolve(pred)
+    if not traceable(pred) and not hasattr(pred, "dtype"):
+        fact = f"pred must be one truth value, not {shown(pred)}."
+        raise failure(InputError, call, fact, "Compare values.")
     if np.shape(pred):
         raise failure(ShapeError, call, f"pred has shape {np.shape(pred)}.", "Use numpy.where.")
     if (known := _known(pred)) is not None:

@@ -122,8 +122,8 @@ def plain_while(
     named = paths(spec)
     flags = [*map(is_number, leaves)]
     kinds = [OutputLeaf(_type(x), weak=n) for x, n in zip(leaves, flags, strict=True)]
-    trips = 0
-    while cond(unflatten(spec, [*map(_own, leaves)])):
+    trips, test = 0, LoopBody(body.call, cond)
+    while _holds(test, cond(unflatten(spec, [*map(_own, leaves)]))):
         if limit is not None and trips == limit:
             raise ConvergenceError(exceeded(limit))
         out, own = body.leaves(function(unflatten(spec, [*map(_own, leaves)])), "the value")
@@ -139,3 +139,11 @@ def plain_while(
         leaves, trips = out, trips + 1
     last = [_converted(x, cast("ArrayType", k.type)) for x, k in zip(leaves, kinds, strict=True)]
     return unflatten(spec, last)
+
+
+def _holds(test: LoopBody, answer: object) -> bool:
+    """What a condition returned, if that is one truth value."""
+    if np.shape(answer):  # type: ignore[arg-type] - an array or a number
+        fact = f"{test.name} must return one truth value, not {_type(answer)}."
+        raise test.error(ShapeError, fact, "Use numpy.all or numpy.any.")
+    return bool(answer)

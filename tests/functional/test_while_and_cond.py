@@ -270,3 +270,14 @@ def test_associative_scan_along_another_axis(rng):
     np.testing.assert_array_equal(found, np.maximum.accumulate(x, axis=1))
     with pytest.raises(ShapeError, match="another structure or shape"):
         fdiff.associative_scan(lambda a, b: a[:1], x.T)
+
+
+@pytest.mark.parametrize(
+    "run", [lambda f: f, fdiff.jit, fdiff.jacobian], ids=["plain", "jit", "jacobian"]
+)
+def test_conditions_that_are_no_truth_value_are_refused_by_plain_loops_too(run):
+    words = r"`<lambda>` must return one truth value, not b1\[2\](.|\n)*numpy.all or numpy.any"
+    with pytest.raises(ShapeError, match=words):
+        run(lambda x: fdiff.while_loop(lambda y: y < 2.0, lambda y: 2.0 * y, x))(np.ones(2))
+    with pytest.raises(InputError, match="pred must be one truth value, not None"):
+        run(lambda x: fdiff.cond(None, np.sin, np.cos, x))(np.ones(2))

@@ -476,3 +476,29 @@ def test_a_rule_without_a_transpose_says_so_still():
     with pytest.raises(fdiff.errors.TraceError, match="not linear in the cotangent"):
         fdiff.jacfwd(clipped)(X)
     assert np.array_equal(fdiff.jacrev(clipped)(X), np.eye(N))
+
+
+OF_NOTHING = {
+    "itself": lambda x: x,
+    "reversed": lambda x: x[::-1],
+    "no entry": lambda x: x[:0],
+    "multiples": lambda x: 2.0 * x,
+    "entry by entry": np.sin,
+    "twice": lambda x: np.concatenate([x, x * x]),
+    "rows": lambda x: x.reshape(0, 3) @ np.ones((3, 2)),
+    "columns": lambda x: x.reshape(0, 3).T,
+    "sum": lambda x: np.ones(3) + np.sum(x),
+}
+
+
+@pytest.mark.parametrize("name", OF_NOTHING)
+@pytest.mark.parametrize("operator", [fdiff.jacfwd, fdiff.jacrev])
+def test_derivatives_of_empty_arrays(name, operator):
+    """Those of views were an error: there is no least of no columns."""
+    f = OF_NOTHING[name]
+    shape = np.shape(f(np.ones(0)))
+    found = operator(f)(np.ones(0))
+    assert found.shape == (*shape, 0)
+    np.testing.assert_array_equal(operator(lambda x: f(x[:0]))(np.ones(4)), np.zeros((*shape, 4)))
+    squares = lambda x: np.sum(f(x) ** 2)
+    assert fdiff.hessian(squares)(np.ones(0)).shape == (0, 0)

@@ -160,6 +160,8 @@ def side_by_side(sweep: LinearSweep, node: int) -> Any | None:
     rows, or few; else None.
     """
     type_, columns = sweep.type(node), sweep.cuts.columns
+    if not columns or not type_.size:
+        return None
     merging = Merging(sweep.maps, sweep.lift, type_.dtype)
     blocks: list[tuple[int, Any]] = []
     for t in merging.side_by_side(sweep.terms.get(node, ())):
@@ -169,8 +171,6 @@ def side_by_side(sweep: LinearSweep, node: int) -> Any | None:
         blocks += more
     parts: list[Any] = []
     at = 0
-    if not columns:
-        return None
     for first, block in sorted(blocks, key=lambda pair: pair[0]):
         if first < at:
             return None
