@@ -211,15 +211,15 @@ def _traced_scan(
         specs[:] = [flatten(state)[1], flatten(out)[1]]
         return state, out
 
-    found, kinds = settled_body(body, leaves, entries, run, specs, spec)
-    tape = with_extras_before(found, len(table))
+    traced_body, kinds = settled_body(body, leaves, entries, run, specs, spec)
+    tape = with_extras_before(traced_body, len(table))
     state = as_kinds(leaves, kinds)
     results: Sequence[TracedArray] = ()
     if tape.outputs:
         results = apply_many(
-            LOOP, np.asarray(rows.length), *state, *found.extras, *table, body=tape,
+            LOOP, np.asarray(rows.length), *state, *traced_body.extras, *table, body=tape,
             carries=count, length=rows.length, reverse=reverse, rows=len(table),
         )  # fmt: skip
-    outs = [x._replace(scalar=False) for x in found.outs[count:]]
-    made = handles(results, [*found.outs[:count], *outs])
+    outs = [x._replace(scalar=False) for x in traced_body.outs[count:]]
+    made = handles(results, [*traced_body.outs[:count], *outs])
     return unflatten(spec, made[:count]), unflatten(specs[1], made[count:])

@@ -71,8 +71,8 @@ def map(f: Callable[[Any], A], xs: Any, *, batch_size: int | None = None) -> A: 
     whole = rows.length // size * size
     leaves = [traced(resolve(x)) for x in rows.leaves]
     pieces = [x[:whole].reshape((-1, size, *x.shape[1:])) for x in leaves]  # type: ignore[index] - `fdiff.ops` enters the methods
-    found = scan(lambda _, x: (None, vmap(f)(x)), None, unflatten(rows.spec, pieces))[1]
-    parts, spec = flatten(found)
+    results = scan(lambda _, x: (None, vmap(f)(x)), None, unflatten(rows.spec, pieces))[1]
+    parts, spec = flatten(results)
     flat: list[Any] = [np.reshape(x, (whole, *np.shape(x)[2:])) for x in parts]  # type: ignore[arg-type] - arrays
     if whole < rows.length:
         rest = flatten(vmap(f)(unflatten(rows.spec, [x[whole:] for x in leaves])))[0]
@@ -138,16 +138,18 @@ def associative_scan(
     def combined(a: list[Any], b: list[Any]) -> list[Any]:
         pair = [unflatten(spec, [np.moveaxis(x, 0, axis) for x in side]) for side in (a, b)]
         out, built = flatten(f(*pair))
-        found: list[Any] = [np.moveaxis(_array(x), axis, 0) for x in out]
-        if built != spec or any(np.shape(x) != np.shape(y) for x, y in zip(found, a, strict=True)):
+        results: list[Any] = [np.moveaxis(_array(x), axis, 0) for x in out]
+        if built != spec or any(
+            np.shape(x) != np.shape(y) for x, y in zip(results, a, strict=True)
+        ):
             fact = "the function gives arrays of another structure or shape than it is given."
             raise failure(ShapeError, call, fact, "Compute entry by entry along the axis.")
-        return found
+        return results
 
-    found = _partial_results(combined, moved, rows.length)
+    results = _partial_results(combined, moved, rows.length)
     if reverse:
-        found = [x[::-1] for x in found]
-    return unflatten(spec, [np.moveaxis(x, 0, axis) for x in found])  # type: ignore[return-value] - built as `xs`
+        results = [x[::-1] for x in results]
+    return unflatten(spec, [np.moveaxis(x, 0, axis) for x in results])  # type: ignore[return-value] - built as `xs`
 
 
 def _array(x: object) -> Any:

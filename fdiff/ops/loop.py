@@ -83,9 +83,9 @@ def _evaluate(
     if not 0 <= (count := int(trips)) <= length:
         raise ValueError(f"a loop over {length} rows has {count} trips")
     for k in range(count - 1, -1, -1) if reverse else range(count):
-        found = run(*state, *invariants, *[x[k] for x in table])
-        state = found[:carries]
-        for out, value in zip(outs, found[carries:], strict=True):
+        results = run(*state, *invariants, *[x[k] for x in table])
+        state = results[:carries]
+        for out, value in zip(outs, results[carries:], strict=True):
             out[k] = value
     last = [np.array(x, t.dtype) for x, t in zip(state, types, strict=False)]
     return (*last, *outs) if len(types) > 1 else (*last, *outs)[0]

@@ -53,9 +53,9 @@ def _moved(tapes: Sequence[Tape], dots: Sequence[object]) -> tuple[Places, Place
     return wrt, tuple(outs)
 
 
-def _spread_out(found: Sequence[TracedArray], places: Places, count: int) -> list[object]:
+def _spread_out(results: Sequence[TracedArray], places: Places, count: int) -> list[object]:
     """Results at their places, `ZERO` at the others."""
-    by_place = dict(zip(places, found, strict=True))
+    by_place = dict(zip(places, results, strict=True))
     return [by_place.get(k, ZERO) for k in range(count)]
 
 
@@ -81,8 +81,8 @@ def _jvp_switch(
     if not moved:
         return [ZERO] * len(outs)
     tapes = tuple([_tangents(branch, wrt, moved) for branch in branches])
-    found = apply_many(SWITCH, *args, *[dots[1 + k] for k in wrt], branches=tapes)
-    return _spread_out(found[len(outs) :], moved, len(outs))
+    results = apply_many(SWITCH, *args, *[dots[1 + k] for k in wrt], branches=tapes)
+    return _spread_out(results[len(outs) :], moved, len(outs))
 
 
 def _vjp_switch(
@@ -93,8 +93,8 @@ def _vjp_switch(
     if not wrt:
         return [ZERO] * len(args)
     tapes = tuple([_cotangents(branch, wrt, of) for branch in branches])
-    found = apply_many(SWITCH, *args, *[bars[o] for o in of], branches=tapes)
-    return [ZERO, *_spread_out(found, wrt, len(args) - 1)]
+    results = apply_many(SWITCH, *args, *[bars[o] for o in of], branches=tapes)
+    return [ZERO, *_spread_out(results, wrt, len(args) - 1)]
 
 
 def _batch_switch(
@@ -140,11 +140,11 @@ def _jvp_while(
     rest = [filled[k] for k in wrt if k >= carries]
     first = carries + len(moved)
     places = (*range(carries), *range(first, first + len(args) - carries))
-    found = apply_many(
+    results = apply_many(
         WHILE, *args[:carries], *[filled[k] for k in moved], *args[carries:], *rest, body=pushed,
         carries=first, cond=_with_inputs(cond, pushed.input_types, places), limit=limit,
     )  # fmt: skip
-    return _spread_out(found[carries:first], tuple(moved), len(outs))
+    return _spread_out(results[carries:first], tuple(moved), len(outs))
 
 
 @lru_cache(maxsize=256)
@@ -152,10 +152,10 @@ def _reverse_while(body: Tape, carries: int, wrt: Places, of: Places) -> Tape:
     """``(trips, *args, *bars) -> bars`` of the arguments `wrt`, by a loop of `LENGTH` rows."""
     with Trace("while_loop", lines=False) as trace:
         args = [trace.input(ArrayType((), INT)), *[trace.input(t) for t in body.input_types]]
-        found = apply_many(
+        results = apply_many(
             LOOP, *args, body=body, carries=carries, length=LENGTH, reverse=False, rows=0
         )
-        tape = trace.builder.finish([x.id for x in found])
+        tape = trace.builder.finish([x.id for x in results])
     return _cotangents(tape, tuple([1 + k for k in wrt]), of)
 
 
@@ -166,8 +166,8 @@ def _vjp_while(
     of = tuple([o for o, bar in enumerate(bars) if bar is not ZERO])
     wrt = tuple([k for k, need in enumerate(needed) if need and args[k].type.floating])
     tape = _reverse_while(body, carries, wrt, of)
-    found = apply_many(SIZED, outs[-1], *args, *[bars[o] for o in of], tape=tape)
-    return _spread_out(found, wrt, len(args))
+    results = apply_many(SIZED, outs[-1], *args, *[bars[o] for o in of], tape=tape)
+    return _spread_out(results, wrt, len(args))
 
 
 def _batch_while(
@@ -182,18 +182,20 @@ def _batch_while(
         wide, on = batched_body(body, carries, (*[True] * carries, *on[carries:]), size)
         test = batch(cond, on, size)
     flags = zip(args, on, mapped, strict=True)
-    given = [
+    arguments = [
         np.broadcast_to(x, (size, *x.shape)) if wanted and not there else x
         for x, wanted, there in flags
     ]
     if not several:
-        found = apply_many(WHILE, *given, body=wide, carries=carries, cond=test, limit=limit)
-        pairs = zip(found, (*on[:carries], False), strict=True)
+        results = apply_many(WHILE, *arguments, body=wide, carries=carries, cond=test, limit=limit)
+        pairs = zip(results, (*on[:carries], False), strict=True)
         return [x if there else np.broadcast_to(x, (size, *x.shape)) for x, there in pairs]
-    given.insert(carries, np.zeros(size, INT))  # trips of each element
+    arguments.insert(carries, np.zeros(size, INT))  # trips of each element
     masked, ends = _masked_while(wide, test, carries)
-    found = apply_many(WHILE, *given, body=masked, carries=carries + 1, cond=ends, limit=limit)
-    return [*found[: carries + 1]]
+    results = apply_many(
+        WHILE, *arguments, body=masked, carries=carries + 1, cond=ends, limit=limit
+    )
+    return [*results[: carries + 1]]
 
 
 @lru_cache(maxsize=256)
@@ -226,8 +228,8 @@ def _jvp_sized(dots: Sequence[object], args: Traced, outs: Traced, *, tape: Tape
     if not moved:
         return [ZERO] * len(outs)
     tangents = _tangents(tape, wrt, moved)
-    found = apply_many(SIZED, *args, *[dots[k] for k in wrt], tape=tangents)
-    return _spread_out(found[len(outs) :], moved, len(outs))
+    results = apply_many(SIZED, *args, *[dots[k] for k in wrt], tape=tangents)
+    return _spread_out(results[len(outs) :], moved, len(outs))
 
 
 def _vjp_sized(
@@ -237,8 +239,8 @@ def _vjp_sized(
     if not wrt:
         return [ZERO] * len(args)
     pulled = _cotangents(tape, wrt, of)
-    found = apply_many(SIZED, *args, *[bars[o] for o in of], tape=pulled)
-    return _spread_out(found, wrt, len(args))
+    results = apply_many(SIZED, *args, *[bars[o] for o in of], tape=pulled)
+    return _spread_out(results, wrt, len(args))
 
 
 def _batch_sized(args: Traced, mapped: Sequence[bool], size: int, *, tape: Tape) -> list[object]:

@@ -48,10 +48,12 @@ def pushed_body(body: Tape, carries: int, rows: int, wrt: Places) -> tuple[Tape,
     depending = depends(body, wrt)
     outs = tuple([o for o in range(carries, count) if any(depending[o])])
     moved = [k for k in wrt if k < carries]
-    given = operands((None, *zip(body.inputs, range(len(body.inputs)), strict=True)), carries, rows)
+    arguments = operands(
+        (None, *zip(body.inputs, range(len(body.inputs)), strict=True)), carries, rows
+    )
     dots = dict(zip(wrt, whole.inputs[len(body.inputs) :], strict=True))
     inputs: list[int] = []
-    for part in given[1:]:
+    for part in arguments[1:]:
         inputs += [whole.inputs[k] for _, k in part]
         inputs += [dots[k] for _, k in part if k in dots]
     tangents = whole.outputs[count:]
@@ -70,21 +72,21 @@ def _jvp(
         return result
     pushed, moved_outs = pushed_body(body, carries, rows, wrt)
     filled = {k: zeros_like(args[1 + k]) if dots[1 + k] is ZERO else dots[1 + k] for k in wrt}
-    given = operands(args, carries, rows)
+    arguments = operands(args, carries, rows)
     last = len(args) - 1 - rows
     tangents = [
         [filled[k] for k in wrt if first <= k < end]
         for first, end in ((0, carries), (carries, last), (last, len(args)))
     ]
-    found = apply_many(
-        LOOP, given.trips, *given.carries, *tangents[0], *given.invariants, *tangents[1],
-        *given.rows, *tangents[2], body=pushed, carries=carries + len(tangents[0]), length=length,
-        reverse=reverse, rows=rows + len(tangents[2]),
+    results = apply_many(
+        LOOP, arguments.trips, *arguments.carries, *tangents[0], *arguments.invariants,
+        *tangents[1], *arguments.rows, *tangents[2], body=pushed, length=length,
+        carries=carries + len(tangents[0]), reverse=reverse, rows=rows + len(tangents[2]),
     )  # fmt: skip
     moved = [k for k in wrt if k < carries]
-    for k, dot in zip(moved, found[carries:], strict=False):
+    for k, dot in zip(moved, results[carries:], strict=False):
         result[k] = dot
-    for o, dot in zip(moved_outs, found[len(found) - len(moved_outs) :], strict=True):
+    for o, dot in zip(moved_outs, results[len(results) - len(moved_outs) :], strict=True):
         result[o] = dot
     return result
 
@@ -116,10 +118,10 @@ def _reverse(pullback: Pullback, last: int, sums: tuple[ArrayType, ...]) -> _Rev
         added: list[Any] = [trace.input(t) for t in sums]
         for i in (*[swept.inputs[k] for k in invariants], *table):
             ids[i] = trace.input(swept.nodes[i].type).node
-        found = entered(swept, trace.builder, ids, pullback.results)
-        for k, i in enumerate(found[carries : carries + len(sums)]):
+        results = entered(swept, trace.builder, ids, pullback.results)
+        for k, i in enumerate(results[carries : carries + len(sums)]):
             added[k] += TracedArray(trace, i, trace.builder.type(i))
-        outputs = [*found[:carries], *map(trace.lift, added), *found[carries + len(sums) :]]
+        outputs = [*results[:carries], *map(trace.lift, added), *results[carries + len(sums) :]]
         return _Reverse(trace.builder.finish(outputs), invariants, rows)
 
 
@@ -127,7 +129,7 @@ def _vjp(
     bars: Sequence[object], args: Traced, outs: Traced, *, needed: Sequence[bool], body: Tape,
     carries: int, length: int, reverse: bool, rows: int, pulls: Pullback | None = None,
 ) -> list[object]:  # fmt: skip
-    given = args[1:]
+    arguments = args[1:]
     result: list[object] = [ZERO] * len(args)
     if pulls is None:
         seeded = tuple([o for o, bar in enumerate(bars) if bar is not ZERO])
@@ -141,18 +143,18 @@ def _vjp(
             LOOP, *args, body=pulls.saving, carries=carries, length=length, reverse=reverse,
             rows=rows,
         )  # fmt: skip
-    last = len(given) - rows
-    shared = [given[k] for k in pulls.inputs if k < last]
+    last = len(arguments) - rows
+    shared = [arguments[k] for k in pulls.inputs if k < last]
     back = _reverse(pulls, last, tuple([x.type for x in shared]))
     filled = [zeros_like(x) if bar is ZERO else bar for x, bar in zip(outs, bars, strict=False)]
     start = [*[filled[k] for k in pulls.carries], *map(zeros_like, shared)]
-    table = [*[outs[o] for o in pulls.places], *[given[k] for k in back.rows]]
+    table = [*[outs[o] for o in pulls.places], *[arguments[k] for k in back.rows]]
     table += [filled[o] for o in pulls.outs]
-    found = apply_many(
-        LOOP, args[0], *start, *[given[k] for k in back.invariants], *table, body=back.body,
+    results = apply_many(
+        LOOP, args[0], *start, *[arguments[k] for k in back.invariants], *table, body=back.body,
         carries=len(start), length=length, reverse=not reverse, rows=len(table),
     )  # fmt: skip
-    for k, bar in zip((*pulls.carries, *pulls.inputs), found, strict=True):
+    for k, bar in zip((*pulls.carries, *pulls.inputs), results, strict=True):
         result[1 + k] = bar
     return result
 
@@ -163,7 +165,7 @@ def _by_segments(
 ) -> list[object]:  # fmt: skip
     """Cotangents by a reverse loop that keeps no more than the budget."""
     carries, length, rows, reverse = params
-    given = operands(args, carries, rows)
+    arguments = operands(args, carries, rows)
     result: list[object] = [ZERO] * len(args)
     last = len(args) - 1 - rows
     shared = [args[1 + k] for k in pulls.inputs if k < last]
@@ -176,9 +178,9 @@ def _by_segments(
     )
     limit = budget_in_bytes()
     loop = SegmentedLoop(pulls, back.body, carries, reverse, shared_places, row_places, limit)
-    values = LoopValues(*given, [*map(traced, start)], [traced(filled[o]) for o in pulls.outs])
-    found = reversed_loop(loop, values, length)
-    for k, bar in zip((*pulls.carries, *pulls.inputs), found, strict=True):
+    values = LoopValues(*arguments, [*map(traced, start)], [traced(filled[o]) for o in pulls.outs])
+    results = reversed_loop(loop, values, length)
+    for k, bar in zip((*pulls.carries, *pulls.inputs), results, strict=True):
         result[1 + k] = bar
     return result
 
@@ -218,21 +220,22 @@ def _batch(
             rows=rows,
         )
     wide, on = batched_body(body, carries, tuple(map(bool, mapped[1:])), size)
-    given: list[object] = [args[0]]
+    arguments: list[object] = [args[0]]
     for k, x in enumerate(args[1:]):
         if on[k] and not mapped[1 + k]:
-            given.append(np.broadcast_to(x, (size, *x.shape)))
+            arguments.append(np.broadcast_to(x, (size, *x.shape)))
         elif on[k] and k >= len(on) - rows:
-            given.append(np.moveaxis(x, 0, 1))  # type: ignore[call-overload] - stubs know no traced arrays
+            arguments.append(np.moveaxis(x, 0, 1))  # type: ignore[call-overload] - stubs know no traced arrays
         else:
-            given.append(x)
-    found = apply_many(
-        LOOP, *given, body=wide, carries=carries, length=length, reverse=reverse, rows=rows
+            arguments.append(x)
+    results = apply_many(
+        LOOP, *arguments, body=wide, carries=carries, length=length, reverse=reverse, rows=rows
     )
     last = [
-        x if on[k] else np.broadcast_to(x, (size, *x.shape)) for k, x in enumerate(found[:carries])
+        x if on[k] else np.broadcast_to(x, (size, *x.shape))
+        for k, x in enumerate(results[:carries])
     ]
-    return [*last, *[np.moveaxis(x, 0, 1) for x in found[carries:]]]  # type: ignore[call-overload] - stubs know no traced arrays
+    return [*last, *[np.moveaxis(x, 0, 1) for x in results[carries:]]]  # type: ignore[call-overload] - stubs know no traced arrays
 
 
 def _batch_trips(
@@ -251,9 +254,9 @@ def _batch_trips(
     most = np.max(args[0], initial=0)
     index = apply(iota, size=length)
     on = operands(mapped, carries, rows)
-    given = [most, *parts.carries, *parts.invariants, args[0], *parts.rows, index]
+    arguments = [most, *parts.carries, *parts.invariants, args[0], *parts.rows, index]
     flags = [False, *on.carries, *on.invariants, True, *on.rows, False]
-    return _batch(given, flags, size, body=masked, carries=carries, rows=rows + 1, **loop)
+    return _batch(arguments, flags, size, body=masked, carries=carries, rows=rows + 1, **loop)
 
 
 @lru_cache(maxsize=256)

@@ -99,7 +99,7 @@ def _snapshots(
     size: int, count: int,
 ) -> Sequence[TracedArray]:  # fmt: skip
     """The carries at the start of each segment."""
-    given = [*values.state, *values.invariants, values.trips]
+    arguments = [*values.state, *values.invariants, values.trips]
     carries = loop.carries
 
     def segment(flat: list[Any]) -> Sequence[Any]:
@@ -113,12 +113,12 @@ def _snapshots(
         return [*new, *state]
 
     table = [numbers, *rows]
-    tape = _taped(segment, given, table)
-    found = apply_many(
-        LOOP, runs, *given, *table, body=tape, carries=carries, length=count,
+    tape = _taped(segment, arguments, table)
+    results = apply_many(
+        LOOP, runs, *arguments, *table, body=tape, carries=carries, length=count,
         reverse=loop.reverse, rows=len(table),
     )  # fmt: skip
-    return found[carries:]
+    return results[carries:]
 
 
 def _outer(
@@ -135,26 +135,26 @@ def _outer(
         number, *entries = rest[len(shared) :]
         snapshot, entries = entries[: len(kept)], entries[len(kept) :]
         within = _trips_of(number, trips, size)
-        given = LoopValues(
+        arguments = LoopValues(
             within, snapshot, invariants, entries[: len(rows)], state, entries[len(rows) :]
         )
-        return reversed_loop(loop, given, size)
+        return reversed_loop(loop, arguments, size)
 
     table = [numbers, *kept, *rows, *bars]
     tape = _taped(body, [*values.start, *shared], table)
-    found = apply_many(
+    results = apply_many(
         LOOP, runs, *values.start, *shared, *table, body=tape, carries=start, length=count,
         reverse=not loop.reverse, rows=len(table),
     )  # fmt: skip
-    flat: list[Any] = [np.reshape(x, (count * size, *x.shape[2:])) for x in found[start:]]
-    return [*found[:start], *[x[: values.rows[0].shape[0]] for x in flat]]
+    flat: list[Any] = [np.reshape(x, (count * size, *x.shape[2:])) for x in results[start:]]
+    return [*results[:start], *[x[: values.rows[0].shape[0]] for x in flat]]
 
 
 def _taped(
-    function: Callable[[list[Any]], Sequence[Any]], given: Sequence[Any], table: Sequence[Any]
+    function: Callable[[list[Any]], Sequence[Any]], arguments: Sequence[Any], table: Sequence[Any]
 ) -> Tape:
     """The tape of a function of what a loop is given, and of entries of its rows."""
-    types = [ArrayType(x.shape, x.dtype) for x in given]
+    types = [ArrayType(x.shape, x.dtype) for x in arguments]
     types += [ArrayType(x.shape[1:], x.dtype) for x in table]
     with SimplifyingTrace("vjp") as trace:
         outs = function([trace.input(t) for t in types])
