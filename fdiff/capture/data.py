@@ -22,7 +22,7 @@ LIMIT = 1 << 26  # bytes of one object that are compared
 # Of what Dask has not computed yet: what to write.
 TAKE_VALUES = (
     "Pass its values: `numpy.asarray(x)`, `x.compute()`, or `x.result()` of a Future. Where they do"
-    " not fit into memory, differentiate each part in a task of its own, and add the results."
+    " not fit into memory, sum over their partitions: `fdiff.distributed.sum_over(f, x)`."
 )
 _DASK = ("dask.", "distributed.")
 _LAZY = ("dask.array.", "dask.bag.", "dask.dataframe.", "dask.delayed.", "distributed.")

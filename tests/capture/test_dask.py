@@ -259,6 +259,7 @@ def test_what_is_not_computed_is_refused_as_an_argument(place, kind):
 def test_the_way_out_names_what_computes():
     assert "`numpy.asarray(x)`" in TAKE_VALUES
     assert "`x.compute()`" in TAKE_VALUES
+    assert "`fdiff.distributed.sum_over(f, x)`" in TAKE_VALUES
 
 
 class Model:

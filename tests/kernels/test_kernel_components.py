@@ -210,3 +210,26 @@ def test_few_rows_share_a_kernel():
     shapes = [(3, 2), (5, 3), (4, 9), (90, 70)]
     assert len({kernels.source(tape_of(f, point(shape)), ("C",)) for shape in shapes}) == 1
     assert "range(3)" not in kernels.source(tape_of(f, point((500, 3))), ("C",))
+
+
+def joined_columns(x, y, axis):
+    """What a Jacobian is made of, and the normal equations: few joined columns, or rows."""
+    parts = [np.exp(-x), y, -x * np.exp(-x), x * y, np.sin(3.0 * x), np.ones_like(x)]
+    J = np.stack(parts, axis)
+    J = J if axis else J.T
+    return J.T @ J, J.T @ (x - y), J @ J[:6], y @ y
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+def test_products_of_joined_columns_are_sums_in_one_loop(axis, dtype):
+    """`J.T @ J` needs no `J` in memory, and half of its terms, since it is symmetric."""
+    x, y = point(ROWS, dtype), np.cos(point(ROWS, dtype))
+    tape = tape_of(lambda x, y: joined_columns(x, y, axis), x, y)
+    rtol = 1e-11 if dtype == "f8" else 2e-4
+    agree(tape, x, y, rtol=rtol)
+    agree(simplify(vjp(tape, [0, 1])), x, y, *cotangents(tape), rtol=rtol)
+    normal = tape_of(lambda x, y: joined_columns(x, y, axis)[:2], x, y)
+    text = kernels.source(normal, ("C", "C"))
+    assert text.count("for ") == 1
+    assert text.count("rt.add") == 21 + 6

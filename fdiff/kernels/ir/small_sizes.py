@@ -19,7 +19,7 @@ from ...tape import Tape
 MOST = 4  # components of any array
 SMALL = frozenset(range(2, MOST + 1))  # the sizes that are small in bodies of loops
 MOST_LITERAL = 64  # the sizes up to here are literals in bodies, whose loops are short
-MOST_FIELDS = 16  # of records: arrays from which single columns, or a few of them, are taken
+MOST_FIELDS = 16  # of records: arrays of which single columns, or a few of them, are taken or put
 _ROWS = 48  # entries beside the components from which on it is worth a kernel of its own
 # For the rows to go behind: how many there are at least, how many entries the last axis has at most
 # of an array with others between, and of one without (less than a vector); and how many times as
@@ -32,7 +32,10 @@ def small_sizes(tape: Tape) -> frozenset[int]:
     found = {n for node in tape.nodes for t in node.types for n in _beside_rows(t.shape, MOST)}
     fields: set[int] = set()
     for node in tape.nodes:
-        if found and node.primitive.kind in (Kind.SLICE, Kind.UNSLICE):
+        if node.primitive.kind is Kind.CONCATENATE:
+            parts = [_fields(node.type.shape, tape.nodes[a].type.shape) for a in node.args]
+            fields |= set.intersection(*map(set, parts))
+        elif found and node.primitive.kind in (Kind.SLICE, Kind.UNSLICE):
             shapes = (tape.nodes[node.args[0]].type.shape, node.type.shape)
             outer, inner = shapes if node.primitive.kind is Kind.SLICE else reversed(shapes)
             fields.update(_fields(outer, inner))
@@ -90,6 +93,6 @@ def _beside_rows(shape: Shape, most: int) -> Iterable[int]:
 
 
 def _fields(outer: Shape, inner: Shape) -> Iterable[int]:
-    """The axes of records along which a slice takes a few fields."""
+    """The axes of records along which a slice, or a part of a join, has a few fields."""
     many = set(_beside_rows(outer, MOST_FIELDS))
     return (n for n, k in zip(outer, inner, strict=True) if n in many and 0 < k <= MOST and k < n)

@@ -76,6 +76,8 @@ def _product(new: Components, op: Operation, labels: _Labels, at: dict[str, int]
     )
     dims = tuple(labels.sizes[x] for x in result)
     if labels.sums:
+        if left == right:
+            args.sort()  # so that a product with itself, which is symmetric, has half of the terms
         data = subscripts_data(left, right, result)
         return new.add(op._replace(args=tuple(args), shapes=(dims,), data=data))
     lined = (_lined_up(new, args[0], left, result), _lined_up(new, args[1], right, result))
