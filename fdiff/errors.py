@@ -27,6 +27,7 @@ class FdiffError(Exception):
 
 
 E = TypeVar("E", bound=FdiffError)
+FAULTS = (ArithmeticError, IndexError, ValueError)  # of NumPy, and of kernels in its place
 
 
 class TraceError(FdiffError, TypeError):

@@ -29,7 +29,7 @@ from .errors import (
     name_call,
     unbounded,
 )
-from .user_lines import is_internal, is_own, line_in, user_line, within_scipy
+from .user_lines import Line, is_internal, is_own, line_in, user_line, within_scipy
 
 VARIABLE = "FDIFF_TRACEBACK"
 
@@ -95,7 +95,7 @@ _WAYS = _DATA | {
 _AXES = re.compile(r"(?:supported dimension|number of dimensions must).*?(\d+)\.?$")
 _RAISING = {opmap["RAISE_VARARGS"], opmap["RERAISE"]}
 _ALONE = "Call `{name}` itself, with the same arguments, to look into it without fdiff."
-_FACT = "this line raised the error:"
+_FACT = "this line raised the error"
 _WALK = 100  # calls of one function inside each other that are a walk through nested data
 
 P = ParamSpec("P")
@@ -116,7 +116,7 @@ def trim(error: BaseException, name: str = "", f: object = None) -> None:
     if name and isinstance(error, FdiffError):
         name_call(error, name, f)
     elif name and isinstance(error, Exception):
-        _explain(error, name, f)
+        explain(error, name, f)
     if os.environ.get(VARIABLE) == "full":
         return
     own = error.__traceback__
@@ -182,7 +182,7 @@ def _show_parameters(error: BaseException, function: Callable[..., object], call
     plain = [p.replace(annotation=p.empty) for p in given.parameters.values() if p.name != "self"]
     shown = given.replace(parameters=plain, return_annotation=given.empty)
     way = f"It is called as {function.__name__}{shown}."
-    error.add_note(message(call, _FACT, way, user_line(2)))
+    error.add_note(message(call, f"{_FACT}:", way, user_line(2)))
 
 
 def ask(function: Callable[..., Any], args: Sequence[Any], call: str, role: str, form: str) -> Any:
@@ -232,8 +232,14 @@ def _unbound(function: object) -> object:
     return function
 
 
-def _explain(error: Exception, name: str, f: object) -> None:
-    """Add the public call, the user's line and the way out; not to what `f` raises on purpose."""
+def explain(
+    error: Exception, name: str, f: object, line: Line | None = None, place: str = ""
+) -> None:
+    """Add the public call, the user's line and the way out; not to what `f` raises on purpose.
+
+    `line` is the line, where it is known to others than the traceback, and `place` words for where
+    that is.
+    """
     notes: list[str] = getattr(error, "__notes__", [])
     if any(_FACT in note for note in notes) or _on_purpose(error.__traceback__):
         return
@@ -243,8 +249,8 @@ def _explain(error: Exception, name: str, f: object) -> None:
         way = _CONSTRAINT
     call = called(name, f) if callable(f) else name
     own = getattr(f, "__name__", "f") if callable(f) else name
-    line = line_in(error.__traceback__) or user_line(2)
-    error.add_note(message(call, _FACT, way.format(name=own, call=name), line))
+    line = line or line_in(error.__traceback__) or user_line(2)
+    error.add_note(message(call, f"{_FACT}{place}:", way.format(name=own, call=name), line))
 
 
 def _on_purpose(traceback: TracebackType | None) -> bool:

@@ -10,7 +10,7 @@ from ..dispatch.arguments import argument
 from ..dispatch.variant import Variant
 from ..errors import AnomalyError, message
 from ..tape import CONSTANT, INPUT, Node, operation_text
-from ..trace.derived_lines import DerivedLine, derivation_of, written_line
+from ..trace.derived_lines import DerivedLine, derivation_of, in_trips, written_line
 from ..transforms.anomaly_search import Anomaly
 from ..tree import Spec
 from ..user_lines import Line, file_label, numbered
@@ -48,7 +48,7 @@ def anomaly_error(call: str, found: Anomaly, names: Names) -> AnomalyError:
             return AnomalyError(message(call, held, _shown(found).lstrip(), _line(found)))
         found, held = spoilt, f"\n{held.capitalize()}"
     line = _line(found)
-    fact = f"{_headline(found, line)}.{_meaning(line)}{_where(found)}"
+    fact = f"{_headline(found, line)}{in_trips(found.trips)}.{_meaning(line)}{_where(found)}"
     details = "".join((held, _values(found, line), _shown(found)))
     return AnomalyError(message(call, fact, details.lstrip("\n"), written_line(line)))
 

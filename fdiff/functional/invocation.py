@@ -20,17 +20,10 @@ from ..device_arrays import CPU
 from ..dispatch.arguments import Argnums, Function, native
 from ..dispatch.fast_path import FastPath, immediate_fast_path
 from ..dispatch.numpy_warnings import warn_after_hint
-from ..dispatch.plans import (
-    Arrays,
-    GuardMiss,
-    OperatorPlan,
-    PlanStep,
-    Run,
-    replay,
-)
+from ..dispatch.plans import Arrays, GuardMiss, OperatorPlan, PlanStep, Run, replay
 from ..dispatch.program import MakePlan, Program, program_of
 from ..dispatch.variant import Variant
-from ..errors import FdiffError, called
+from ..errors import FAULTS, FdiffError, called
 from ..ops.kink_marks import kink_search
 from ..primitive import HOOKS
 from ..process import anomaly_watch, observation
@@ -48,7 +41,7 @@ from .device_calls import Invoke, invoke_on_device, placed
 from .eager_results import output_values, step_of
 from .input_checks import check_point
 from .kink_policy import ASKED, mark_kinks, policy, refuse_kinks
-from .late_operators import of_partitions, total_at
+from .late_operators import late, of_partitions, total_at
 from .options import check_callable
 from .out_arguments import call_into
 from .points import body_of_operator, floating, refuse_integers
@@ -147,6 +140,11 @@ def _invoke_concrete(
             variant = first
         if noted.hint:
             warn_after_hint(program, f, (args, kwargs), variant, arrays)
+    except FAULTS as error:
+        if next(first.tape.bodies(), None) is not None:
+            late("loop_faults", "note_trips")(error, program, f, (args, kwargs), vectors)
+        raise
+    else:
         return result
     finally:
         if taken is None:
@@ -173,7 +171,7 @@ def _invoke_special(
         return program.run(f, call, (variant, arrays), vectors), variant, arrays
     except GuardMiss:
         pass
-    except (ArithmeticError, FdiffError, IndexError, ValueError):
+    except (FdiffError, *FAULTS):
         if variant.guards_hold(arrays):  # else it may be about a branch that is not taken
             raise
     # The guards are not evaluated again with the plan: near a tie a kernel may round to the other

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import Any, cast
 
 import fdiff.intact_numpy as np
@@ -10,7 +11,8 @@ import fdiff.intact_numpy as np
 from ..arraytype import ArrayType
 from ..errors import ConvergenceError, InputError, ShapeError, failure, shown
 from ..ops.while_loop import exceeded
-from ..trace import TracedArray
+from ..trace import TracedArray, current, tracing
+from ..trace.derived_lines import TripLine
 from ..tree import flatten, paths, unflatten
 from .loop_bodies import LoopBody, is_number, next_kind, pair_of
 from .options import is_int
@@ -76,7 +78,9 @@ def plain_scan(
 
     def trip(k: int, flags: list[bool]) -> tuple[list[object], list[object]]:
         nonlocal kinds, built
-        carry, out = pair_of(body, f(unflatten(spec, [*map(_own, leaves)]), rows.entry(k)))
+        with _within_trip(body, k):
+            returned = f(unflatten(spec, [*map(_own, leaves)]), rows.entry(k))
+        carry, out = pair_of(body, returned)
         new, own = body.leaves(carry, "the carry of " + body.name)
         body.check_structure(own, spec)
         parts = zip(kinds, [OutputLeaf(_type(x)) for x in new], named, flags, strict=True)
@@ -114,6 +118,22 @@ def _converted(leaf: object, type_: ArrayType) -> object:
     return type_.dtype.type(leaf) if is_number(leaf) else leaf
 
 
+@contextmanager
+def _within_trip(body: LoopBody, trip: int) -> Generator[None]:
+    """What a trip runs: errors tell which it is, and so do the lines of what it traces."""
+    first = len(current().builder.nodes) if tracing() else 0
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"{body.call}: it was raised in trip {trip}.")
+        raise
+    if tracing():
+        lines = current().builder.lines
+        for i in range(first, len(current().builder.nodes)):
+            if i in lines:
+                lines[i] = tuple([TripLine.of(line, trip) for line in lines[i]])
+
+
 def plain_while(
     body: LoopBody, cond: Any, function: Any, init: object, limit: int | None
 ) -> object:
@@ -123,10 +143,16 @@ def plain_while(
     flags = [*map(is_number, leaves)]
     kinds = [OutputLeaf(_type(x), weak=n) for x, n in zip(leaves, flags, strict=True)]
     trips, test = 0, LoopBody(body.call, cond)
-    while _holds(test, cond(unflatten(spec, [*map(_own, leaves)]))):
+    while True:
+        with _within_trip(test, trips):
+            answer = cond(unflatten(spec, [*map(_own, leaves)]))
+        if not _holds(test, answer):
+            break
         if limit is not None and trips == limit:
             raise ConvergenceError(exceeded(limit))
-        out, own = body.leaves(function(unflatten(spec, [*map(_own, leaves)])), "the value")
+        with _within_trip(body, trips):
+            returned = function(unflatten(spec, [*map(_own, leaves)]))
+        out, own = body.leaves(returned, "the value")
         body.check_structure(own, spec)
         parts = zip(kinds, [OutputLeaf(_type(x)) for x in out], named, flags, strict=True)
         kinds = [next_kind(body, *each) for each in parts]

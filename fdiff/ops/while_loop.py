@@ -11,7 +11,6 @@ power of two. Its derivatives are those of that tape.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 import fdiff.intact_numpy as np
@@ -22,6 +21,7 @@ from ..kernel_rule import KernelRule, Kind
 from ..primitive import LateParams, Primitive, Sample, register
 from ..tape import INPUT, Node, Tape
 from ..trace import Trace, apply_many
+from ..trace.derived_lines import kept_by_value
 from .loop import LOOP, by_rule, runner_of
 
 LENGTH = 2_147_483_629  # of rows on tapes of `sized`; a prime that is the size of nothing else
@@ -110,7 +110,7 @@ def sized_tape(trips: Any, *_: Any, tape: Tape) -> Tape:
     return of_length(tape, max(FEWEST, 1 << (most - 1).bit_length()))
 
 
-@lru_cache(maxsize=128)
+@kept_by_value
 def of_length(tape: Tape, length: int) -> Tape:
     """The tape with loops of so many rows."""
 

@@ -5,12 +5,16 @@ Nothing of this is kept while `wanted` is false. A search for a NaN derives its 
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from functools import lru_cache, wraps
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from ..primitive import Primitive
 from ..user_lines import Line
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class Derivation(NamedTuple):
@@ -60,6 +64,35 @@ def derived_line(
     return made
 
 
+class TripLine(tuple[Any, ...]):  # noqa: SLOT001 - a tuple has no slots for attributes
+    """The line of an operation in the body of a loop, and in which trips of the loops around.
+
+    The first is that of the outermost loop.
+    """
+
+    trips: tuple[int, ...]
+
+    @classmethod
+    def of(cls, line: Line, trip: int) -> Line:
+        """The line, in this trip of one more loop."""
+        made = cls(line)
+        made.trips = (trip, *trips_of(line))
+        return made
+
+
+def trips_of(line: Line | None) -> tuple[int, ...]:
+    """The trips that a line tells of."""
+    line = written_line(line)
+    return line.trips if isinstance(line, TripLine) else ()
+
+
+def in_trips(trips: Sequence[int]) -> str:
+    """The trips of the loops around an operation, the outermost first, in words."""
+    if len(trips) < 2:
+        return f", in trip {trips[0]} of its loop" if trips else ""
+    return f", in trips {', '.join(map(str, trips))} of its loops, the outermost first"
+
+
 def derivation_of(line: Line | None) -> Derivation | None:
     """The rule that entered a node with this line; None if it is the user's own operation."""
     return line.derivation if isinstance(line, DerivedLine) else None
@@ -70,3 +103,17 @@ def written_line(line: Line | None) -> Line | None:
     while isinstance(line, DerivedLine):
         line = line.base
     return line
+
+
+def kept_by_value(function: Callable[P, R]) -> Callable[P, R]:
+    """A function of tapes that is computed once for equal ones.
+
+    Equal tapes may be of different lines, so nothing is kept where lines are asked for.
+    """
+    kept = lru_cache(maxsize=256)(function)
+
+    @wraps(function)
+    def result(*args: P.args, **kwargs: P.kwargs) -> R:
+        return function(*args, **kwargs) if wanted.on else kept(*args, **kwargs)
+
+    return result

@@ -24,6 +24,8 @@ from ..process.float_flags import noting
 from ..tape import CONSTANT, INPUT, ITEM, Node, Tape
 from ..trace import Trace, TracedArray
 from .apply_rules import masks_of_arguments
+from .body_runs import body_runs, has_bodies
+from .custom_calls import inlined
 
 Values = list[Any]
 Mask = np.ndarray
@@ -33,12 +35,14 @@ class Anomaly(NamedTuple):
     """A node whose value is not finite in the entries `mask`, though its operands are.
 
     `path` are the nodes from there to an output, itself the first; `values` those of all nodes.
+    `trips` are those of the loops in whose bodies it is, the outermost first.
     """
 
     tape: Tape
     values: Values
     mask: Mask
     path: tuple[int, ...]
+    trips: tuple[int, ...] = ()
 
     @property
     def node(self) -> Node:
@@ -94,13 +98,39 @@ def first_anomaly(tape: Tape, values: Values) -> Anomaly | None:
             reader[a] = i
     if not made:
         return None
-    return Anomaly(tape, values, bad[made[-1]], _path(made[-1], reader))
+    within = _within(tape, values, made[-1], _first_of_outputs)
+    return within or Anomaly(tape, values, bad[made[-1]], _path(made[-1], reader))
+
+
+def _first_of_outputs(tape: Tape, values: Values) -> Anomaly | None:
+    """What made the NaN or infinity in an output of a body; None where its inputs hold one."""
+    finite = not any(not_finite(values[i]).any() for i in tape.inputs)
+    return first_anomaly(tape, values) if finite else None
+
+
+def _within(
+    tape: Tape, values: Values, i: int, search: Callable[[Tape, Values], Anomaly | None]
+) -> Anomaly | None:
+    """The first anomaly in the runs of a node's bodies."""
+    node = tape.nodes[i]
+    if has_bodies(node):
+        for run in body_runs(node, [values[a] for a in node.args]):
+            body = inlined(run.tape)
+            if (found := search(body, node_values(body, run.arguments))) is not None:
+                trips = () if run.trip is None else (run.trip,)
+                return found._replace(trips=(*trips, *found.trips))
+    return None
 
 
 def first_made(tape: Tape, values: Values, skip: Callable[[int], bool]) -> Anomaly | None:
     """The first node that makes a NaN or infinity of finite operands, whoever reads it."""
+    search = partial(first_made, skip=lambda _: False)
     for i, node in enumerate(tape.nodes):
-        if node.primitive in (INPUT, CONSTANT) or len(node.types) > 1 or skip(i):
+        if node.primitive in (INPUT, CONSTANT) or skip(i):
+            continue
+        if (within := _within(tape, values, i, search)) is not None:
+            return within
+        if len(node.types) > 1:
             continue
         mask = not_finite(values[i])
         if mask.any() and not _sources(node, mask, values, i):

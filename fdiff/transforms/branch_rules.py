@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
 import fdiff.intact_numpy as np
@@ -15,6 +14,7 @@ from ..ops.while_loop import LENGTH, SIZED, WHILE
 from ..primitive import HOOKS, ZERO
 from ..tape import Tape
 from ..trace import Trace, TracedArray, apply_many, splice
+from ..trace.derived_lines import kept_by_value
 from .batch import batch
 from .bodies import Places, moving
 from .dependence import depends
@@ -31,14 +31,14 @@ Traced = Sequence[TracedArray]
 # --- tapes: how all of them move, and what is pulled back -----------------------------------------
 
 
-@lru_cache(maxsize=256)
+@kept_by_value
 def _tangents(tape: Tape, wrt: Places, outs: Places) -> Tape:
     """``(*inputs, *dots) -> (*outputs, *dots)`` with tangents of the outputs `outs`."""
     whole, count = jvp(tape, wrt), len(tape.outputs)
     return prune_loops(choose(whole, (*range(count), *[count + o for o in outs])))
 
 
-@lru_cache(maxsize=256)
+@kept_by_value
 def _cotangents(tape: Tape, wrt: Places, of: Places) -> Tape:
     """``(*inputs, *bars) -> bars`` of the inputs `wrt`, from those of the outputs `of`."""
     whole, count = vjp(tape, wrt, of), len(tape.outputs)
@@ -118,7 +118,7 @@ def _batch_switch(
 # --- loops with a condition -----------------------------------------------------------------------
 
 
-@lru_cache(maxsize=256)
+@kept_by_value
 def _with_inputs(tape: Tape, types: tuple[ArrayType, ...], places: Places) -> Tape:
     """The tape of inputs of these types, of which its own are those at the `places`."""
     with Trace("while_loop", lines=False) as trace:
@@ -147,7 +147,7 @@ def _jvp_while(
     return _spread_out(results[carries:first], tuple(moved), len(outs))
 
 
-@lru_cache(maxsize=256)
+@kept_by_value
 def _reverse_while(body: Tape, carries: int, wrt: Places, of: Places) -> Tape:
     """``(trips, *args, *bars) -> bars`` of the arguments `wrt`, by a loop of `LENGTH` rows."""
     with Trace("while_loop", lines=False) as trace:
@@ -198,7 +198,7 @@ def _batch_while(
     return [*results[: carries + 1]]
 
 
-@lru_cache(maxsize=256)
+@kept_by_value
 def _masked_while(wide: Tape, test: Tape, carries: int) -> tuple[Tape, Tape]:
     """Body and condition for elements that end at different trips, which are counted."""
     types = wide.input_types

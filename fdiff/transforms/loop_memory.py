@@ -10,12 +10,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from functools import lru_cache
 from typing import NamedTuple
 
 from ..ops.loop import LOOP
 from ..ops.while_loop import LENGTH
 from ..tape import ITEM, Builder, Node, Tape, Way, rebuild
+from ..trace.derived_lines import kept_by_value
 from .bodies import Places, moving, pulled_back, read_inputs, rearranged
 from .dependence import reached
 
@@ -53,7 +53,7 @@ class Pullback(NamedTuple):
         return self.swept.outputs[-len(self.carries) - len(self.inputs) :]
 
 
-@lru_cache(maxsize=256)
+@kept_by_value
 def pullback_of(
     body: Tape, carries: int, wanted: tuple[bool, ...], seeded: Places, sweep: Sweep
 ) -> Pullback | None:

@@ -8,7 +8,6 @@ SIAM 2008, section 3.2); those of invariants are added up in further carries.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import fdiff.intact_numpy as np
@@ -21,6 +20,7 @@ from ..ops.view_ops import spread
 from ..primitive import HOOKS, ZERO
 from ..tape import Tape
 from ..trace import TracedArray, apply, apply_many, splice
+from ..trace.derived_lines import kept_by_value
 from .batch import batch
 from .bodies import Places, entered, moving, read_inputs, rearranged
 from .dependence import depends
@@ -41,7 +41,7 @@ def zeros_like(x: TracedArray) -> object:
 # --- tangents -------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=256)
+@kept_by_value
 def pushed_body(body: Tape, carries: int, rows: int, wrt: Places) -> tuple[Tape, Places]:
     """The body of the tangent loop, and the outs that have tangents."""
     whole, count = jvp(body, wrt), len(body.outputs)
@@ -105,7 +105,7 @@ class _Reverse(NamedTuple):
     rows: Places
 
 
-@lru_cache(maxsize=256)
+@kept_by_value
 def _reverse(pullback: Pullback, last: int, sums: tuple[ArrayType, ...]) -> _Reverse:
     """The reverse loop of a body whose rows begin at the input `last`; `sums` are the types."""
     swept, carries, bars = pullback.swept, len(pullback.carries), pullback.bars
@@ -188,7 +188,7 @@ def _by_segments(
 # --- batches --------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=256)
+@kept_by_value
 def batched_body(
     body: Tape, carries: int, mapped: tuple[bool, ...], size: int
 ) -> tuple[Tape, tuple[bool, ...]]:
@@ -259,7 +259,7 @@ def _batch_trips(
     return _batch(arguments, flags, size, body=masked, carries=carries, rows=rows + 1, **loop)
 
 
-@lru_cache(maxsize=256)
+@kept_by_value
 def _masked(body: Tape, carries: int, rows: int) -> Tape:
     """The body of a loop with two more inputs: trips behind the invariants, then the index."""
     last = len(body.inputs) - rows

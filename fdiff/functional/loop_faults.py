@@ -1,0 +1,224 @@
+"""In which trip of which loop NumPy refused something, and at which line of the body.
+
+A loop on the tape has one line, and its kernel one status. So after an error the function is traced
+anew, with the lines of its derivatives, and its steps are run node by node. In a loop of many trips
+the first one that fails is found by bisection: runs of as many trips are fast, whoever runs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import fdiff.intact_numpy as np
+
+from ..arraytype import INT, ArrayType
+from ..dispatch.arguments import Function
+from ..dispatch.plans import Arrays, Step
+from ..dispatch.program import Program
+from ..dispatch.tiered_execution import runner
+from ..errors import FAULTS, FdiffError
+from ..ops.loop import LOOP, operands
+from ..ops.while_loop import WHILE
+from ..tape import INPUT, Node, Tape
+from ..trace import Trace, TracedArray, apply_many, splice
+from ..trace.derived_lines import derived_lines, in_trips, written_line
+from ..tracebacks import explain
+from ..transforms.body_runs import body_runs, has_bodies
+from ..transforms.custom_calls import inlined
+from ..transforms.loop_memory import budget
+from ..user_lines import Line
+
+FEW = 256  # trips that are run one by one
+FACTOR = 16  # by which a loop with a condition is given more trips, until it fails
+
+Values = Sequence[Any]
+Partial = Callable[[int], Values | None]  # what so many trips give; None where they fail
+
+
+class _FaultPlace(Exception):  # noqa: N818 - it never leaves this module
+    """Where a tape fails: the trips of the loops around, the outermost first, and the line."""
+
+    def __init__(self, trips: tuple[int, ...], line: Line | None) -> None:
+        super().__init__()
+        self.trips, self.line = trips, line
+
+
+def note_trips(
+    error: Exception,
+    program: Program,
+    f: Function,
+    call: tuple[Any, Any],
+    vectors: Sequence[object],
+) -> None:
+    """Note at an error of NumPy's in which trip it was raised, and by which line of the body."""
+    if isinstance(error, FdiffError):
+        return
+    fresh = Program(program.name, program.argnums, program.make_plan, program.body)
+    before = budget.set(None)  # a budget cuts loops into segments, which are no loops of the user's
+    try:
+        with derived_lines():
+            variant, inputs = fresh.trace(f, *call)
+            variant.plan.call(inputs, vectors, _FaultSearch())
+    except _FaultPlace as place:
+        explain(error, program.name, f, written_line(place.line), in_trips(place.trips))
+    except FAULTS:  # raised by what is not on a tape
+        return
+    finally:
+        budget.reset(before)
+
+
+class _FaultSearch:
+    """Runs the steps of a plan node by node, and raises `_FaultPlace` where that fails."""
+
+    searching = True
+
+    def __call__(self, step: Step, arrays: Arrays) -> Sequence[object]:
+        return _outputs(cast("Tape", getattr(step, "tape", None)), arrays)
+
+
+def _outputs(tape: Tape, arrays: Values) -> list[Any]:
+    """The outputs of a tape; `_FaultPlace` where it fails."""
+    tape = inlined(tape)
+    values: list[Any] = [None] * len(tape.nodes)
+    for i, array in zip(tape.inputs, arrays, strict=True):
+        values[i] = array
+    for i, node in enumerate(tape.nodes):
+        if node.primitive is not INPUT:
+            args = [values[a] for a in node.args]
+            try:
+                values[i] = _value(node, args)
+            except FAULTS:
+                trips, line = _within(node, args)
+                own = tape.lines[i][0] if i in tape.lines else None
+                raise _FaultPlace(trips, line or own) from None
+    return [values[o] for o in tape.outputs]
+
+
+def _value(node: Node, args: Values) -> object:
+    """The value of a node; of a loop by whatever tier its number of trips is worth."""
+    if not has_bodies(node):
+        return node.primitive.evaluate(*args, **dict(node.params))
+    arrays = _laid_out(args)
+    outs = runner(_alone(node, arrays))(arrays)
+    return outs[0] if len(node.types) == 1 else tuple(outs)
+
+
+def _laid_out(args: Sequence[Any]) -> list[np.ndarray]:
+    """Arguments as runners take them."""
+    return [np.ascontiguousarray(x) if np.ndim(x) else np.asarray(x) for x in args]
+
+
+def _alone(node: Node, arrays: Sequence[np.ndarray]) -> Tape:
+    """The tape of one node."""
+    with Trace("loop", lines=False) as trace:
+        inputs = [trace.input(ArrayType(x.shape, x.dtype)) for x in arrays]
+        results = apply_many(node.primitive, *inputs, **dict(node.params))
+        return trace.builder.finish([x.id for x in results])
+
+
+def _within(node: Node, args: Values) -> tuple[tuple[int, ...], Line | None]:
+    """The trips within a node that fails, and the line; nothing where it has no body."""
+    trips: tuple[int, ...] = ()
+    try:
+        if has_bodies(node):
+            start, state = _start(node, args)
+            for run in body_runs(node, state, start):
+                trips = () if run.trip is None else (run.trip,)
+                _outputs(run.tape, run.arguments)
+    except _FaultPlace as place:
+        return (*trips, *place.trips), place.line
+    except FAULTS:
+        return trips, None
+    return (), None
+
+
+# --- loops of many trips --------------------------------------------------------------------------
+
+
+def _start(node: Node, args: Values) -> tuple[int, Values]:
+    """Trips of a loop that do not fail, all but the last of them, and its arguments after them."""
+    if node.primitive is LOOP and int(args[0]) > FEW:
+        params = dict(node.params)
+        run, most = _counted(params, args), int(args[0])
+        first = 1 + params["carries"]
+    elif node.primitive is WHILE:
+        run, most = _conditional(dict(node.params), args), FEW
+        first = node.param("carries")
+        while run(most) is not None:
+            most *= FACTOR
+        if most == FEW:
+            return 0, args
+    else:
+        return 0, args
+    good = 0
+    while most - good > 1:
+        middle = (good + most) // 2
+        good, most = (good, middle) if run(middle) is None else (middle, most)
+    state = run(good) or ()
+    skipped = first - len(state)
+    return good, [*args[:skipped], *state, *args[first:]]
+
+
+def _tried(tape: Tape, arrays: Sequence[np.ndarray]) -> Values | None:
+    """What a tape gives; None where it fails."""
+    try:
+        return runner(tape)(arrays)
+    except FAULTS:
+        return None
+
+
+def _counted(params: dict[str, Any], args: Values) -> Partial:
+    """The carries of a loop after its first trips, by their number."""
+    carries = params["carries"]
+    arrays = _laid_out(args)
+    table = operands(arrays, carries, params["rows"]).rows
+    first, count = len(arrays) - len(table), int(args[0])
+    with Trace("loop", lines=False) as trace:
+        inputs = [trace.input(ArrayType(x.shape, x.dtype)) for x in arrays]
+        results = apply_many(LOOP, *inputs, **params)
+        tape = trace.builder.finish([x.id for x in results])
+
+    def run(trips: int) -> Values | None:
+        rows = [np.roll(x, trips - count, 0) for x in table] if params["reverse"] else table
+        outs = _tried(tape, [np.asarray(trips), *arrays[1:first], *rows])
+        return None if outs is None else outs[:carries]
+
+    return run
+
+
+def _conditional(params: dict[str, Any], args: Values) -> Partial:
+    """The carries of a loop with a condition after some trips, or fewer if it ends before."""
+    body, cond, carries = params["body"], params["cond"], params["carries"]
+    arrays = _laid_out(args)
+    types = [ArrayType(x.shape, x.dtype) for x in arrays]
+
+    def counted(inner: Tape, build: Callable[[list[TracedArray], Any, Any], list[Any]]) -> Tape:
+        with Trace("while_loop", lines=False) as trace:
+            state = [trace.input(t) for t in types[:carries]]
+            trip: Any = trace.input(ArrayType((), INT))
+            rest = [trace.input(t) for t in types[carries:]]
+            limit: Any = trace.input(ArrayType((), INT))
+            outs = build(splice(inner, [*state, *rest], trace), trip, limit)
+            return trace.builder.finish([*map(trace.lift, outs)])
+
+    wide = counted(body, lambda outs, trip, _: [*outs, trip + 1])
+    test = counted(cond, lambda outs, trip, limit: [outs[0] & (trip < limit)])
+    given = [*types[:carries], ArrayType((), INT), *types[carries:], ArrayType((), INT)]
+    with Trace("while_loop", lines=False) as trace:
+        results = apply_many(
+            WHILE,
+            *[trace.input(t) for t in given],
+            body=wide,
+            carries=carries + 1,
+            cond=test,
+            limit=0,
+        )
+        tape = trace.builder.finish([x.id for x in results])
+
+    def run(trips: int) -> Values | None:
+        values = [*arrays[:carries], np.asarray(0), *arrays[carries:], np.asarray(trips)]
+        outs = _tried(tape, values)
+        return None if outs is None else outs[:carries]
+
+    return run
