@@ -23,8 +23,8 @@ def accumulate(leaf: RecordedArray, bar: Any, *, create: bool, owned: bool = Fal
     """
     if not leaf.kind.requires_grad:  # turned off after the graph was recorded
         return
-    known = leaf._grad
-    if known is None:
+    previous = leaf._grad
+    if previous is None:
         if owned and not create and not state.keeps_layouts and isinstance(bar, np.ndarray):
             leaf._grad = plain(bar)
             return
@@ -32,16 +32,16 @@ def accumulate(leaf: RecordedArray, bar: Any, *, create: bool, owned: bool = Fal
         if owned and bar.flags.num & parameter.flags.num & C_ORDER and bar.flags.owndata:
             leaf._grad = plain(bar)  # the usual case of `first_gradient`, in a fifth of the time
             return
-        found = np.asarray(bar.value if create else bar)
-        first = first_gradient(parameter, found, owned=owned)
+        gradient = np.asarray(bar.value if create else bar)
+        first = first_gradient(parameter, gradient, owned=owned)
         leaf._grad = _placed(bar, first) if create else plain(first)
     elif create:
-        total = apply_ufunc(np.add, known, bar)
-        value = accumulated(known.value, bar.value, create_graph=True)
+        total = apply_ufunc(np.add, previous, bar)
+        value = accumulated(previous.value, bar.value, create_graph=True)
         leaf._grad = _placed(total, value)
     else:
-        accumulated(known.value, bar, create_graph=False)
-        known.version.bump(None)
+        accumulated(previous.value, bar, create_graph=False)
+        previous.version.bump(None)
 
 
 def _placed(recorded: RecordedArray, value: np.ndarray) -> RecordedArray:

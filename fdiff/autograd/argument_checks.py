@@ -30,10 +30,10 @@ def recorded_arrays(arrays: object, call: str) -> tuple[Any, ...]:
     if hasattr(arrays, "edge_now") or not isinstance(arrays, Iterable):
         fact = f"a sequence of recorded arrays is needed, not {type(arrays).__name__}."
         raise failure(InputError, f"fdiff.autograd.{call}", fact, "Give them in a list.")
-    found = tuple[Any, ...](arrays)
-    for one in found:
-        require_recorded(one, call)
-    return found
+    sequence = tuple[Any, ...](arrays)
+    for array in sequence:
+        require_recorded(array, call)
+    return sequence
 
 
 def as_directory(directory: Any, call: str) -> Path | None:

@@ -33,10 +33,10 @@ _kinds: dict[object, ArrayKind] = {}
 def kind_of(value: np.ndarray | np.generic, requires_grad: bool = False) -> ArrayKind:  # noqa: FBT001,FBT002 - asked of every array
     """The kind of an array or NumPy scalar."""
     key = value.shape, value.dtype, value.__class__ is np.ndarray
-    found = _kinds.get(key)
-    if found is None:
-        found = _kinds[key] = _new_kind(value)
-    return found.other if requires_grad else found
+    kind = _kinds.get(key)
+    if kind is None:
+        kind = _kinds[key] = _new_kind(value)
+    return kind.other if requires_grad else kind
 
 
 def _new_kind(value: np.ndarray | np.generic) -> ArrayKind:

@@ -219,10 +219,10 @@ def _getitem(self: RecordedArray, key: Any) -> Any:
     if kind is int or kind is slice:
         if self.viewing is not None:
             self.viewing.refresh(self)
-        known = static_key((getitem, self.kind), key)
-        call = state.calls.get(known)
+        call_key = static_key((getitem, self.kind), key)
+        call = state.calls.get(call_key)
         if call is not None and observation.observer is None:
-            out = call(self, (key,), _NO_KEYWORDS, known)
+            out = call(self, (key,), _NO_KEYWORDS, call_key)
             if out is not None:
                 return out
     return record_one(getitem, "get_item", (self, key), {})

@@ -45,13 +45,13 @@ def family_of(key: object, what: Callable[..., Any]) -> Family | None:
     if not (mean or name in _METHODS or isinstance(what, np.ufunc) or what in _FUNCTIONS):
         return None
     sizes, entries = Sizes(), 0
-    known: list[object] = []
+    description: list[object] = []
     for part in parts:
         if part.__class__ is ArrayKind:
             type_ = part.type
-            known += (sizes.shape(type_.shape), type_.dtype, part.scalar, part.weak)
-            known += (part.requires_grad, part.outside is part)
+            description += (sizes.shape(type_.shape), type_.dtype, part.scalar, part.weak)
+            description += (part.requires_grad, part.outside is part)
             entries = type_.size if mean else 0
         else:
-            known.append(part)
-    return Family(tuple(known), tuple(sizes.numbers), entries)
+            description.append(part)
+    return Family(tuple(description), tuple(sizes.numbers), entries)

@@ -89,11 +89,11 @@ class ScratchTrace(EagerTrace):
 
     def captured(self, x: Any) -> TracedArray:
         """The operand that stands for a recorded array which the code of the call reads."""
-        made = self.capture(np.asarray(x.value))
+        array = self.capture(np.asarray(x.value))
         self.extra[-1] = x
-        self.guards.active.add(made.node)
-        self.builder.active[made.node] = True
-        return TracedArray(self, made.node, made.type, scalar=True) if x.kind.scalar else made
+        self.guards.active.add(array.node)
+        self.builder.active[array.node] = True
+        return TracedArray(self, array.node, array.type, scalar=True) if x.kind.scalar else array
 
 
 def call_tape(
@@ -111,21 +111,21 @@ def call_tape(
     with suspended(), ScratchTrace() as trace:
         handles: list[Any] = []
         for operand, value in zip(operands, values, strict=True):
-            made = trace.input(operand.type, scalar=operand.scalar, weak=operand.weak)
-            trace.guards.given[made.node] = np.asarray(value)
+            handle = trace.input(operand.type, scalar=operand.scalar, weak=operand.weak)
+            trace.guards.given[handle.node] = np.asarray(value)
             if operand.moves:
-                trace.guards.active.add(made.node)
-            handles.append(value if operand.fixed else made)
+                trace.guards.active.add(handle.node)
+            handles.append(value if operand.fixed else handle)
         trace.begin()
         before = [h.node if isinstance(h, TracedArray) else -1 for h in handles]
         args, kwargs = rebuild(handles)
         with watched(trace, [], repeats=False) if watches else nullcontext():
             leaves, spec = flatten(what(*args, **kwargs))
-        found = _found(trace, leaves, handles, before)
+        parts = _found(trace, leaves, handles, before)
         extra = tuple(trace.extra)
         trace.release()
         del trace.noted
-    return CallTape(found[0], spec, *found[1:], extra)
+    return CallTape(parts[0], spec, *parts[1:], extra)
 
 
 def _found(
@@ -134,12 +134,12 @@ def _found(
     """Tape, places of the leaves, operands stored into, operands that decided."""
     outputs: list[int] = []
     places: list[int | None] = []
-    found = [resolve(leaf) for leaf in leaves]
-    results = [trace.lift(x) if isinstance(x, (TracedArray, np.ndarray)) else -1 for x in found]
+    resolved = [resolve(leaf) for leaf in leaves]
+    results = [trace.lift(x) if isinstance(x, (TracedArray, np.ndarray)) else -1 for x in resolved]
     stored = tuple(
         [k for k, h in enumerate(handles) if isinstance(h, TracedArray) and h.id != before[k]]
     )
-    for leaf, node in zip(found, results, strict=True):
+    for leaf, node in zip(resolved, results, strict=True):
         # An operand that was stored into, and given back, is no further output.
         if node < 0 or any(leaf is handles[k] for k in stored):
             places.append(None)

@@ -71,11 +71,11 @@ class _Recomputation:
         for version, count in self.counts:
             if version.stores() != count:
                 raise modified("checkpoint", self.line, version, count)
-        found: list[Any] = []
+        saved: list[Any] = []
 
         def pack(array: RecordedArray) -> RecordedArray:
-            found.append(array)
-            if len(found) == len(self.types):
+            saved.append(array)
+            if len(saved) == len(self.types):
                 raise _Found
             return array
 
@@ -88,13 +88,13 @@ class _Recomputation:
             saved_tensors_hooks(pack, lambda packed: packed),
         ):
             self.function(*args, **kwargs)
-        if [x.kind for x in found] != self.types:
+        if [x.kind for x in saved] != self.types:
             raise RuntimeError(
                 "checkpoint: the function saved other values when it was called again:"
-                f" {len(found)} of them, and {len(self.types)} in the forward pass, or of other"
+                f" {len(saved)} of them, and {len(self.types)} in the forward pass, or of other"
                 " types. It must compute the same both times."
             )
-        values = [x.value for x in found]
+        values = [x.value for x in saved]
         if not all(d.agrees(Digest.of(v)) for d, v in zip(self.digests, values, strict=True)):
             raise RuntimeError(
                 "checkpoint: the function computed other values when it was called again than in"

@@ -48,16 +48,16 @@ _unused: dict[object, int] = {}
 
 
 def program_of(
-    found: Structure, roots: Sequence[Root], wanted: Sequence[Edge] | None
+    graph: Structure, roots: Sequence[Root], wanted: Sequence[Edge] | None
 ) -> BackwardProgram | None:
     """The program for a structure, made now if there is none.
 
     None if the graph is to be pulled back node by node: where graphs that began at this line did
     not come again, one has to be met a few times before a program is made for it.
     """
-    program = _programs.get(found.key, 0)
+    program = _programs.get(graph.key, 0)
     if isinstance(program, int):
-        keep_recent(_programs, found.key, program + 1, KEPT)
+        keep_recent(_programs, graph.key, program + 1, KEPT)
         place = _line_of(roots)
         if _unused.get(place, 0) >= UNUSED and program < SIGHTS:
             return None
@@ -65,13 +65,13 @@ def program_of(
             _unused.clear()
         _unused[place] = _unused.get(place, 0) + 1
         with span("building a backward pass", TRANSFORM):
-            program = _Composition(found, roots, wanted).program()
+            program = _Composition(graph, roots, wanted).program()
     else:
         _unused.pop(_line_of(roots), None)
-    keep_recent(_programs, found.key, program, KEPT)
+    keep_recent(_programs, graph.key, program, KEPT)
     program.uses += 1
     if program.uses == OFTEN and wanted is None and len(roots) == 1 and roots[0].seed is None:
-        write_out(found, program, roots[0].output_nr)
+        write_out(graph, program, roots[0].output_nr)
     return program
 
 
@@ -81,14 +81,14 @@ def _line_of(roots: Sequence[Root]) -> object:
     return line and (id(line[0]), line[1])
 
 
-def run(program: BackwardProgram, found: Structure, roots: Sequence[Root]) -> list[Any]:
+def run(program: BackwardProgram, graph: Structure, roots: Sequence[Root]) -> list[Any]:
     """Cotangents that were asked for; None where there is none."""
     arrays = [np.asarray(r.seed.value) for r in roots if r.seed is not None]
-    arrays += [v if v.__class__ is np.ndarray else np.asarray(v) for v in found.values]
+    arrays += [v if v.__class__ is np.ndarray else np.asarray(v) for v in graph.values]
     if observation.observer is None:
         results = program.runner(arrays)
     else:
-        with observed_pass(found.nodes):
+        with observed_pass(graph.nodes):
             results = program.runner(arrays)
     return [results[k] if k >= 0 else None for k in program.outputs]
 
@@ -103,9 +103,9 @@ def run_batch(
     """
     if observation.observer is not None:  # who looks at passes sees each of them
         return None
-    found = structure(rows[0], wanted)
-    program = None if found is None else program_of(found, rows[0], wanted)
-    if found is None or program is None:
+    graph = structure(rows[0], wanted)
+    program = None if graph is None else program_of(graph, rows[0], wanted)
+    if graph is None or program is None:
         return None
     seeds = [
         np.stack([roots[k].seed.value for roots in rows])
@@ -115,13 +115,13 @@ def run_batch(
     most = BUDGET // seed_bytes(program.runner.tape, slice(len(seeds)))
     parts = -(-len(rows) // max(most, 1))
     size = -(-len(rows) // parts)  # of every part, so that one tape serves: the last begins earlier
-    key = found.key, size
+    key = graph.key, size
     wide = _batched.get(key)
     if wide is None:
         tape = program.runner.whole_tape()
         tape = batch(tape, [k < len(seeds) for k in range(len(tape.inputs))], size)
         wide = keep_recent(_batched, key, runner(derive(VALUE, tape)), KEPT)
-    saved = [*map(np.asarray, found.values)]
+    saved = [*map(np.asarray, graph.values)]
     results: list[Any] = []
     for begin in range(0, len(rows), size):
         first = min(begin, len(rows) - size)
@@ -134,7 +134,7 @@ def run_batch(
             whole[first : first + size] = x
     if not retain:
         for k in program.ran:
-            free(found.nodes[k])
+            free(graph.nodes[k])
     return [results[k] if k >= 0 else None for k in program.outputs]
 
 
@@ -142,12 +142,12 @@ class _Composition:
     """One tape of the rules of all nodes, put together backwards."""
 
     def __init__(
-        self, found: Structure, roots: Sequence[Root], wanted: Sequence[Edge] | None
+        self, graph: Structure, roots: Sequence[Root], wanted: Sequence[Edge] | None
     ) -> None:
-        self.nodes, self.places, self.values = found.nodes, found.places, found.values
+        self.nodes, self.places, self.values = graph.nodes, graph.places, graph.values
         self.roots = roots
         self.wanted = wanted
-        self.slots = found.slots
+        self.slots = graph.slots
         self.needed = self._needed()
         self.fragile = FragileNodes(self.nodes)
 
@@ -203,28 +203,28 @@ class _Composition:
         types: dict[int, ArrayType] = {}
         for node in self.nodes:
             if node.__class__ is GraphNode:
-                made = node.recipe
-                known = [*made.tape.input_types, *made.tape.output_types]
-                for place, value in zip(made.saved, node.saved or (), strict=True):
-                    types[self.slots[id(value)]] = known[place]
+                recipe = node.recipe
+                tape_types = [*recipe.tape.input_types, *recipe.tape.output_types]
+                for place, value in zip(recipe.saved, node.saved or (), strict=True):
+                    types[self.slots[id(value)]] = tape_types[place]
         return [types[k] for k in range(len(self.values))]
 
     def _pull(self, k: int, sums: CotangentSums) -> bool:
         """Enter the rule of one node; False where no cotangent reaches it."""
         node = self.nodes[k]
-        made = node.recipe
-        bars = [sums.bars.get((k, nr)) for nr in range(len(made.outputs))]
-        masks = [sums.masks.get((k, nr)) for nr in range(len(made.outputs))]
+        recipe = node.recipe
+        bars = [sums.bars.get((k, nr)) for nr in range(len(recipe.outputs))]
+        masks = [sums.masks.get((k, nr)) for nr in range(len(recipe.outputs))]
         if not any(b is not None for b in bars):
             return False
         if self.fragile.behind(node):
-            whole = [sums.whole_mask(type_, True) for type_ in made.tape.output_types]
+            whole = [sums.whole_mask(type_, True) for type_ in recipe.tape.output_types]
             masks = [w if m is None else m for w, m in zip(whole, masks, strict=True)]
         seeds = tuple(
             [None if b is None else m is not None for b, m in zip(bars, masks, strict=True)]
         )
-        pull = made.pull(seeds)
-        saved = dict(zip(made.saved, node.saved or (), strict=True))
+        pull = recipe.pull(seeds)
+        saved = dict(zip(recipe.saved, node.saved or (), strict=True))
         ids = [self.inputs[self.slots[id(saved[place])]] for place in pull.saved]
         ids += [b for b in bars if b is not None]
         ids += [m for b, m in zip(bars, masks, strict=True) if b is not None and m is not None]

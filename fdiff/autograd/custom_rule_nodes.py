@@ -33,9 +33,9 @@ def call_recorded(
         return _unrecorded(function, args, kwargs)
     places = [k for k, x in enumerate(leaves) if _is_array(x)]
 
-    def rebuild(given: Sequence[object]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def rebuild(values: Sequence[object]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         every = list(leaves)
-        for k, x in zip(places, given, strict=True):
+        for k, x in zip(places, values, strict=True):
             every[k] = x
         return cast("tuple[tuple[Any, ...], dict[str, Any]]", unflatten(spec, every))
 
@@ -48,12 +48,12 @@ def _unrecorded(
     function: CustomFunction[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
     """The plain function; one that is not traced is given arrays of NumPy."""
-    given, there = flatten((args, kwargs))[0], isinstance(function.fun, OpaqueCall)
-    if not there or not any(isinstance(x, RecordedArray) for x in given):
-        found = function.fun(*args, **kwargs)
-        if state.grad_enabled and any(map(_moves, flatten(found)[0])):
+    leaves, there = flatten((args, kwargs))[0], isinstance(function.fun, OpaqueCall)
+    if not there or not any(isinstance(x, RecordedArray) for x in leaves):
+        result = function.fun(*args, **kwargs)
+        if state.grad_enabled and any(map(_moves, flatten(result)[0])):
             raise closure_error(function.call, line_of(function.fun))
-        return found
+        return result
     values = [x.value if isinstance(x, RecordedArray) else x for x in args]
     return plain(np.asarray(function.fun(*values, **kwargs)))
 

@@ -28,7 +28,7 @@ RECORDED, ARRAY, NUMBER, STATIC = "recorded", "array", "number", "static"  # wha
 
 
 def direct_ufunc(
-    made: Recipe,
+    recipe: Recipe,
     kind: ArrayKind,
     ufunc: np.ufunc,
     inputs: Sequence[str],
@@ -39,16 +39,16 @@ def direct_ufunc(
     `dtypes` are those of the operands.
     """
     wide = _WIDE.issuperset(dtypes)
-    maker = _maker(tuple(inputs), made.needed, made.saved, is_ufunc=True, wide=wide)
-    return maker(made, kind, _quickest(ufunc, inputs))
+    maker = _maker(tuple(inputs), recipe.needed, recipe.saved, is_ufunc=True, wide=wide)
+    return maker(recipe, kind, _quickest(ufunc, inputs))
 
 
 def direct_call(
-    made: Recipe, kind: ArrayKind, what: Callable[..., Any]
+    recipe: Recipe, kind: ArrayKind, what: Callable[..., Any]
 ) -> Callable[..., RecordedArray]:
     """``call(x, args, kwargs, key)``: the same for ``what(x, *args, **kwargs)``, maybe a view."""
-    return _maker((RECORDED,), made.needed, made.saved, is_ufunc=False, wide=False)(
-        made, kind, what
+    return _maker((RECORDED,), recipe.needed, recipe.saved, is_ufunc=False, wide=False)(
+        recipe, kind, what
     )
 
 
@@ -113,13 +113,13 @@ _WIDE = frozenset((np.dtype(np.float64), np.dtype(np.complex128)))
 
 def _number(x: float) -> np.ndarray:
     """A number as an array, which is kept."""
-    made = np.array(x, np.float64)
-    made.flags.writeable = False
+    array = np.array(x, np.float64)
+    array.flags.writeable = False
     if x and x == x:  # noqa: PLR0124 - not so for NaN
         if len(_numbers) >= _MOST_NUMBERS:
             _numbers.clear()
-        _numbers[x] = made
-    return made
+        _numbers[x] = array
+    return array
 
 
 @lru_cache(maxsize=512)
@@ -141,8 +141,8 @@ def _maker(
         f"{x}.edge or {x}.edge_now()" if need else "None"
         for (x, _), need in zip(operands, needed, strict=True)
     ]
-    known = [*operands, ("out", RECORDED)]
-    kept, counts = _saved_texts([known[min(place, len(operands))] for place in saved])
+    arrays = [*operands, ("out", RECORDED)]
+    kept, counts = _saved_texts([arrays[min(place, len(operands))] for place in saved])
     before = [
         _AS_ARRAY.format(name=x)
         for x, sort in operands
@@ -157,8 +157,8 @@ def _maker(
         saved=_tuple(kept),
         counts=_tuple(counts),
     )
-    exec(text, found := dict(_NAMES))  # noqa: S102 - our own text
-    return found["make"]
+    exec(text, namespace := dict(_NAMES))  # noqa: S102 - our own text
+    return namespace["make"]
 
 
 def _tuple(texts: Iterable[str]) -> str:
@@ -196,8 +196,8 @@ def make(kind, what):
         return out
     return call
 """
-    exec(text, found := dict(_NAMES))  # noqa: S102 - our own text
-    return found["make"]
+    exec(text, namespace := dict(_NAMES))  # noqa: S102 - our own text
+    return namespace["make"]
 
 
 def _given(name: str, sort: str, *, wide: bool) -> str:

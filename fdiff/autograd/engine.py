@@ -108,8 +108,8 @@ def backward(
     if inputs is not None and not starts:
         raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
     outputs = sequence(tensors, "backward")
-    given = grad_tensors is not None
-    seeds = sequence(grad_tensors, "backward") if given else (None,) * len(outputs)
+    seeded = grad_tensors is not None
+    seeds = sequence(grad_tensors, "backward") if seeded else (None,) * len(outputs)
     roots = roots_of(outputs, seeds, "backward")
     wanted = None if inputs is None else [edge_of(x, "backward") for x in starts]
     with _threads():
@@ -208,12 +208,12 @@ def grad(
     wanted = [edge_of(x, "grad") for x in starts]
     with _threads():
         if is_grads_batched:
-            found = _batched(ends, seeds, wanted, retain=retain, create=create)
+            gradients = _batched(ends, seeds, wanted, retain=retain, create=create)
         else:
-            found = _Pass(roots, wanted, retain=retain, create=create).captured()
+            gradients = _Pass(roots, wanted, retain=retain, create=create).captured()
     if pushes:
-        state.dual.without_graph(found)
-    for k, (x, g) in enumerate(zip(starts, found, strict=True)):
+        state.dual.without_graph(gradients)
+    for k, (x, g) in enumerate(zip(starts, gradients, strict=True)):
         if g is None and not allow_unused:
             raise RuntimeError(
                 f"The differentiated Tensor at index {k} appears to not have been used in the"
@@ -224,8 +224,8 @@ def grad(
                 raise RuntimeError(
                     "materialize_grads cannot be used when the given input is a GradientEdge"
                 )
-            found[k] = tensor(np.zeros(x.shape, x.dtype), requires_grad=recorded)
-    return tuple(found)
+            gradients[k] = tensor(np.zeros(x.shape, x.dtype), requires_grad=recorded)
+    return tuple(gradients)
 
 
 class _Pass:
@@ -245,11 +245,11 @@ class _Pass:
         for x in inputs:
             if x.__class__ is RecordedArray:
                 x.retain_grad()
-        found = self._compiled()
-        if found is None:
+        compiled = self._compiled()
+        if compiled is None:
             self._sweep(self._deliver)
             return
-        places, ends, results = found
+        places, ends, results = compiled
         pairs = [
             (node, result)
             for node, result in dict(zip(ends, results, strict=True)).items()
@@ -267,14 +267,14 @@ class _Pass:
     def captured(self) -> list[Any]:
         """The gradients of the wanted edges, as recorded arrays; None for unused ones."""
         assert self.wanted is not None
-        found = self._compiled()
-        if found is not None:
+        compiled = self._compiled()
+        if compiled is not None:
             if all(node.hooks is None for node, _ in self.wanted):
-                return [None if r is None else plain(r) for r in found[2]]
-            with _running(found[0]), not_recording():
+                return [None if r is None else plain(r) for r in compiled[2]]
+            with _running(compiled[0]), not_recording():
                 return [
                     None if r is None else plain(hooked_leaf(node, r))
-                    for (node, _), r in zip(self.wanted, found[2], strict=True)
+                    for (node, _), r in zip(self.wanted, compiled[2], strict=True)
                 ]
         sweep = self._sweep(None)
         results = [sweep.captured.get(edge) for edge in self.wanted]
@@ -287,18 +287,18 @@ class _Pass:
         """
         if self.create or watching():
             return None
-        found = structure(self.roots, self.wanted)
-        if found is None:
+        graph = structure(self.roots, self.wanted)
+        if graph is None:
             return None
-        program = compiled_backward.program_of(found, self.roots, self.wanted)
+        program = compiled_backward.program_of(graph, self.roots, self.wanted)
         if program is None:
             return None
-        results = compiled_backward.run(program, found, self.roots)
+        results = compiled_backward.run(program, graph, self.roots)
         if not self.retain:
             for k in program.ran:
-                free(found.nodes[k])
+                free(graph.nodes[k])
         wanted = None if self.wanted is None else [node for node, _ in self.wanted]
-        return found.places, wanted or [found.nodes[k] for k in program.leaves], results
+        return graph.places, wanted or [graph.nodes[k] for k in program.leaves], results
 
     def _sweep(self, deliver: Deliver | None) -> NodeSweep:
         """Run the pass node by node (`node_sweep.py`)."""

@@ -315,10 +315,12 @@ def _require_array(tensor: object) -> None:
 def _recorded(array: Any, what: str) -> RecordedArray:
     """An argument of `make_dual` as a recorded array."""
     # Stores into a plain array are not seen, and both are read when tangents are asked for.
-    found = array if array.__class__ is RecordedArray else plain(np.array(array))
-    if found.dtype.kind not in "fc":
-        raise ValueError(f"Expected {what} to be floating point or complex, but got: {found.dtype}")
-    return found
+    tangent = array if array.__class__ is RecordedArray else plain(np.array(array))
+    if tangent.dtype.kind not in "fc":
+        raise ValueError(
+            f"Expected {what} to be floating point or complex, but got: {tangent.dtype}"
+        )
+    return tangent
 
 
 def _converted(tangent: RecordedArray, primal: RecordedArray) -> RecordedArray:

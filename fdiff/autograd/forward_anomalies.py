@@ -22,10 +22,10 @@ def note(node: GraphNode, operands: Sequence[Any], outputs: Sequence[RecordedArr
     results = [x.value for x in outputs if x is not None]
     for value in results:
         if (mask := not_finite(value)).any():
-            given = [getattr(x, "value", x) for x in operands]
-            given = [x for x in given if not any(x is stored for stored in results)]
+            values = [getattr(x, "value", x) for x in operands]
+            values = [x for x in values if not any(x is stored for stored in results)]
             words = f"{kind_of_values(value, mask)} values.{entries_in_words(value, mask)}"
-            _noted[node] = words, not any(not_finite(x).any() for x in given)
+            _noted[node] = words, not any(not_finite(x).any() for x in values)
             return
 
 
@@ -45,7 +45,7 @@ def first_behind(node: GraphNode) -> tuple[GraphNode, str] | None:
     makers = [(n, words) for n, words, finite_before in noted if finite_before]
     if not makers:
         return None
-    first, words = min(makers, key=lambda made: made[0].number)
+    first, words = min(makers, key=lambda maker: maker[0].number)
     return first, f"{first.name().removesuffix('Backward0')} gave {words}"
 
 

@@ -220,12 +220,12 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(fn)
     def once(ctx: Any, *bars: Any) -> Any:
         with not_recording():
-            found = fn(ctx, *bars)
-        several = isinstance(found, tuple)
-        given = list(found) if several else [found]
+            result = fn(ctx, *bars)
+        several = isinstance(result, tuple)
+        gradients = list(result) if several else [result]
         sources = [b for b in bars if b.__class__ is RecordedArray]
         sources += [s for s in ctx.saved_tensors if s.__class__ is RecordedArray]
-        done = [None if g is None else _only_once(g, sources) for g in given]
+        done = [None if g is None else _only_once(g, sources) for g in gradients]
         return tuple(done) if several else done[0]
 
     return once

@@ -122,15 +122,15 @@ class FunctionRules:
         own, rules = self, copy(self)
 
         def backward(ctx: FunctionCtx, *bars: Any) -> Any:
-            given: list[Any] = [None] * count
+            cotangents: list[Any] = [None] * count
             for k, bar in zip(places, bars, strict=True):
-                given[k] = bar
-            return own.backward(ctx, *given)
+                cotangents[k] = bar
+            return own.backward(ctx, *cotangents)
 
         def push(ctx: FunctionCtx, *dots: Any) -> Any:
             assert own.jvp is not None, "there is one"
-            found = own.jvp(ctx, *dots)
-            return tuple([found[k] for k in places]) if isinstance(found, tuple) else found
+            tangents = own.jvp(ctx, *dots)
+            return tuple([tangents[k] for k in places]) if isinstance(tangents, tuple) else tangents
 
         rules.backward, rules.jvp = backward, own.jvp and push
         return rules
@@ -166,17 +166,17 @@ def run_forward(rules: FunctionRules, ctx: FunctionCtx, args: Sequence[Any]) -> 
     return output
 
 
-def as_many(name: str, found: Any, count: int) -> list[Any]:
+def as_many(name: str, result: Any, count: int) -> list[Any]:
     """As many gradients as there are arguments; more are None, as in torch."""
-    given = list(found) if isinstance(found, tuple) else [found]
-    if len(given) > count and all(g is None for g in given[count:]):
-        del given[count:]
-    if len(given) != count:
+    gradients = list(result) if isinstance(result, tuple) else [result]
+    if len(gradients) > count and all(g is None for g in gradients[count:]):
+        del gradients[count:]
+    if len(gradients) != count:
         raise RuntimeError(
             f"function {name}Backward returned an incorrect number of gradients (expected {count},"
-            f" got {len(given)})"
+            f" got {len(gradients)})"
         )
-    return given
+    return gradients
 
 
 def summed_to(gradient: Any, wanted: tuple[int, ...]) -> Any:

@@ -220,14 +220,14 @@ def _called(
     if watched:
         args = (map_leaves(_leaf, args[0]), *args[1:])
     with ported():
-        found = getattr(operators, name)(func, *args, strict=strict, **options)
+        result = getattr(operators, name)(func, *args, strict=strict, **options)
     if watched:
-        _refuse_constant(name, found if len(args) == 1 else found[1], args[0])
+        _refuse_constant(name, result if len(args) == 1 else result[1], args[0])
     if not recorded:
-        return map_leaves(lambda x: x.value if isinstance(x, RecordedArray) else x, found)
+        return map_leaves(lambda x: x.value if isinstance(x, RecordedArray) else x, result)
     if not create:
-        return map_leaves(lambda x: x.detach() if isinstance(x, RecordedArray) else x, found)
-    return found
+        return map_leaves(lambda x: x.detach() if isinstance(x, RecordedArray) else x, result)
+    return result
 
 
 def _leaf(x: Any) -> Any:

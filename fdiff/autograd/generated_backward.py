@@ -40,15 +40,15 @@ def try_written(array: RecordedArray, *, retain: bool) -> bool:
         return False
     if observation.observer is not None or watching():
         return False
-    return any(nr == output and one(node, retain) for output, one in passes)
+    return any(nr == output and run_pass(node, retain) for output, run_pass in passes)
 
 
-def write_out(found: Structure, program: BackwardProgram, output_nr: int) -> None:
+def write_out(graph: Structure, program: BackwardProgram, output_nr: int) -> None:
     """Write out the pass of a program from one root, which has an implicit seed, to all leaves."""
-    root = found.nodes[0]
-    if root.__class__ is AccumulateGrad or len(found.nodes) > LONGEST:
+    root = graph.nodes[0]
+    if root.__class__ is AccumulateGrad or len(graph.nodes) > LONGEST:
         return
-    writer = _PassWriter(found, program)
+    writer = _PassWriter(graph, program)
     passes = root.recipe.passes
     passes.insert(0, (output_nr, writer.function()))
     del passes[KEPT:]
@@ -57,12 +57,12 @@ def write_out(found: Structure, program: BackwardProgram, output_nr: int) -> Non
 class _PassWriter:
     """The text of a pass, and the names in it: nodes are ``n0``, ``n1``, saved values ``a0``..."""
 
-    def __init__(self, found: Structure, program: BackwardProgram) -> None:
-        self.found = found
+    def __init__(self, graph: Structure, program: BackwardProgram) -> None:
+        self.found = graph
         self.program = program
         self.names: dict[str, Any] = dict(_NAMES, runner=program.runner)
         self.lines: list[str] = []
-        self.met = {found.nodes[0]}
+        self.met = {graph.nodes[0]}
         self.read: set[int] = set()
 
     def function(self) -> WrittenPass:
@@ -85,17 +85,17 @@ class _PassWriter:
                 self.lines.append(f" if n{k}.saved is None: return False")
             return
         slots = self.found.slots
-        known = [slots[id(value)] for value in values]
+        value_slots = [slots[id(value)] for value in values]
         targets = []
         repeated = []
-        for place, slot in enumerate(known):
+        for place, slot in enumerate(value_slots):
             first = slot not in self.read
             self.read.add(slot)
             targets.append(f"a{slot}" if first else f"b{place}")
             if not first:
                 repeated.append(f"b{place} is not a{slot}")
-        pairs = [f"(v{p}, c{p})" for p in range(len(known))]
-        changed = [f"v{p}.count != c{p}" for p in range(len(known))]
+        pairs = [f"(v{p}, c{p})" for p in range(len(value_slots))]
+        changed = [f"v{p}.count != c{p}" for p in range(len(value_slots))]
         self.lines += [
             f" if n{k}.saved is None: return False",
             f" {', '.join(targets)}, = n{k}.saved",
@@ -137,11 +137,11 @@ class _PassWriter:
         for slot, value in enumerate(self.found.values):
             if not np.ndim(value):
                 self.lines.append(f" if a{slot}.__class__ is not ndarray: a{slot} = array(a{slot})")
-        given = ", ".join(f"a{slot}" for slot in range(len(self.found.values)))
+        arguments = ", ".join(f"a{slot}" for slot in range(len(self.found.values)))
         self.lines += [
             " quick = runner.quick()",
-            f" found = None if quick is None else quick({given})",
-            f" if found is None: found = runner([{given}])",
+            f" found = None if quick is None else quick({arguments})",
+            f" if found is None: found = runner([{arguments}])",
         ]
 
     def _deliver(self) -> None:

@@ -57,10 +57,10 @@ def first_gradient(parameter: np.ndarray, gradient: np.ndarray, *, owned: bool) 
     return out
 
 
-def same_layout(one: np.ndarray, other: np.ndarray) -> bool:
+def same_layout(array: np.ndarray, other: np.ndarray) -> bool:
     """Whether two arrays of one shape lie in the same way; axes of length 1 do not matter."""
-    strides = zip(one.shape, one.strides, other.strides, strict=True)
-    unit, other_unit = one.itemsize, other.itemsize
+    strides = zip(array.shape, array.strides, other.strides, strict=True)
+    unit, other_unit = array.itemsize, other.itemsize
     return all(n == 1 or a * other_unit == b * unit for n, a, b in strides)
 
 

@@ -62,10 +62,10 @@ def _retain(array: RecordedArray, edge: Edge) -> None:
     node, nr = edge
 
     def keep(bar: RecordedArray) -> None:
-        found = kept()
-        if found is not None:
-            known: Any = found._grad
-            found._grad = bar.copy() if known is None else known + bar
+        leaf = kept()
+        if leaf is not None:
+            gradient: Any = leaf._grad
+            leaf._grad = bar.copy() if gradient is None else gradient + bar
 
     array.extra()["retains"] = add_hook(node.own_hooks().retained.setdefault(nr, {}), keep)
 

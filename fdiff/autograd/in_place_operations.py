@@ -54,7 +54,7 @@ def check_store(x: RecordedArray, name: str, *, moves: bool) -> None:
 
 
 def stored(
-    made: Recipe,
+    call_recipe: Recipe,
     operands: Sequence[Any],
     values: Sequence[Any],
     perform: Callable[[], Any],
@@ -64,21 +64,21 @@ def stored(
 
     `perform` lets NumPy compute.
     """
-    targets = [operands[k] for k in made.stored]
+    targets = [operands[k] for k in call_recipe.stored]
     for x in targets:
-        check_store(x, made.name, moves=True)
+        check_store(x, call_recipe.name, moves=True)
     if state.copies is not None:
         for x in targets:
             state.copies.keep(x.version)
-    befores = [_before(made, k, x, targets) for k, x in enumerate(operands)]
+    befores = [_before(call_recipe, k, x, targets) for k, x in enumerate(operands)]
     result = perform()
     node = new_object(GraphNode)
     node.hooks = None
-    first = len(made.outputs) - len(made.stored)
+    first = len(call_recipe.outputs) - len(call_recipe.stored)
     for x in targets:
         x.version.bump(line)
     outputs: list[Any] = [None] * first
-    enter(node, made, befores, [*outputs, *targets], line)
+    enter(node, call_recipe, befores, [*outputs, *targets], line)
     for k, x in enumerate(targets):
         rebase(x, new_array(x.value, kind_of(x.value, True), (node, first + k), x.version), line)
     for x, value in zip(operands, values, strict=True):
@@ -88,20 +88,20 @@ def stored(
 
 
 def stored_without_graph(
-    made: Recipe,
+    call_recipe: Recipe,
     operands: Sequence[Any],
     values: Sequence[Any],
     perform: Callable[[], Any],
     line: Line | None,
 ) -> Any:
     """A store where nothing is recorded, in a level of forward mode: tangents alone change."""
-    targets = [_root_of(operands[k]) for k in made.stored]
+    targets = [_root_of(operands[k]) for k in call_recipe.stored]
     behind = [x.edge_now() for x in targets]
     if any(x.is_leaf and x.requires_grad for x in targets):
         fact = "values that have a tangent were stored into a leaf that requires a gradient."
         way = "Store into a copy, or store what forward_ad.unpack_dual gives as the primal."
         raise failure(UnsupportedError, "fdiff.autograd", fact, way)
-    result = stored(made, operands, values, perform, line)
+    result = stored(call_recipe, operands, values, perform, line)
     for x, edge in zip(targets, behind, strict=True):
         state.dual.cut(x, edge)
         move_retained(x, x.edge)
@@ -113,11 +113,11 @@ def _root_of(x: Any) -> Any:
     return x.viewing.root if isinstance(x.viewing, ViewOf) else x
 
 
-def _before(made: Recipe, k: int, x: Any, targets: list[Any]) -> Any:
+def _before(call_recipe: Recipe, k: int, x: Any, targets: list[Any]) -> Any:
     """An operand as it was before the store: copied if the node saves it."""
     if x.__class__ is not RecordedArray or all(x is not t for t in targets):
         return x
-    if k in made.saved:
+    if k in call_recipe.saved:
         return new_array(x.value.copy(), x.kind, x.edge_now(), Version())
     return new_array(x.value, x.kind, x.edge_now(), x.version)
 
@@ -137,12 +137,14 @@ def rebase(x: RecordedArray, history: RecordedArray, line: Line | None) -> None:
     kinds = [root.kind, history.kind]
     values = [root.value, history.value]
     key = ("put", root.value.strides, *[c.key for c in view.calls], *kinds)
-    made = recipe(key, put, "copy_slices", kinds, values, lambda given: (tuple(given), {}))
-    if made.stored != (0,):
+    put_recipe = recipe(
+        key, put, "copy_slices", kinds, values, lambda arguments: (tuple(arguments), {})
+    )
+    if put_recipe.stored != (0,):
         raise TapeError("a store through a view did not reach the array that it looks at")
     node = new_object(GraphNode)
     node.hooks = None
-    enter(node, made, operands, (root,), line)
+    enter(node, put_recipe, operands, (root,), line)
     edge = node, 0
     move_retained(root, edge)
     root.kind, root.edge = kind_of(root.value, True), edge

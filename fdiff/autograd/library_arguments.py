@@ -55,17 +55,17 @@ def of_user(x: Any) -> bool:
 
 def operands_of(tree: Any) -> list[RecordedArray]:
     """The recorded arrays that require a gradient, among arguments and in objects made of them."""
-    found: dict[int, RecordedArray] = {}
+    arrays: dict[int, RecordedArray] = {}
 
     def enter(x: Any) -> None:
         if type(x) is RecordedObject:
             x.check()
             map_arguments((x.args, x.kwargs), enter)
         elif type(x) is RecordedArray and x.requires_grad:
-            found.setdefault(id(x), x)
+            arrays.setdefault(id(x), x)
 
     map_arguments(tree, enter)
-    return [*found.values()]
+    return [*arrays.values()]
 
 
 class StandIns:
@@ -115,9 +115,9 @@ class Replay:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Replay) and self.key == other.key
 
-    def __call__(self, *given: Any) -> Any:
-        traced = any(isinstance(x, TracedArray) for x in given)
-        args, kwargs = map_arguments(self.tree, _InOrder(iter(given), traced=traced))
+    def __call__(self, *values: Any) -> Any:
+        traced = any(isinstance(x, TracedArray) for x in values)
+        args, kwargs = map_arguments(self.tree, _InOrder(iter(values), traced=traced))
         return self.what(*args, **kwargs)
 
     def forget(self) -> None:
@@ -131,9 +131,9 @@ class Replay:
             self.arrays.append(x)
             self.parts.append(np.ndarray)
         elif kind is RecordedObject:
-            known = self._objects.setdefault(id(x), len(self._objects))
-            if known < len(self._objects) - 1:
-                self.parts.append((known,))
+            number = self._objects.setdefault(id(x), len(self._objects))
+            if number < len(self._objects) - 1:
+                self.parts.append((number,))
                 return True
             self.parts.append(x.what)
             return self._enter(x.args) and self._enter(x.kwargs)
@@ -164,8 +164,8 @@ def _is_array(x: Any) -> bool:
 class _InOrder:
     """Other arrays in the place of those of a call, in their order."""
 
-    def __init__(self, given: Iterator[Any], *, traced: bool) -> None:
-        self.given, self.traced = given, traced
+    def __init__(self, values: Iterator[Any], *, traced: bool) -> None:
+        self.given, self.traced = values, traced
         self.objects: dict[int, Any] = {}
 
     def __call__(self, x: Any) -> Any:

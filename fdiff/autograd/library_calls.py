@@ -147,7 +147,7 @@ class _LibraryCall:
             self.opened = self._opened(stand_ins)
             return tuple(self.opened.arrays)
 
-        self.call = traced_call(call, title, operands, lambda given: ((given,), {}), watches=True)
+        self.call = traced_call(call, title, operands, lambda value: ((value,), {}), watches=True)
 
     def _opened(self, change: Callable[[Any], Any]) -> Opened:
         """What the call gives for arguments with their leaves changed."""
@@ -165,8 +165,8 @@ class _LibraryCall:
         arrays = node_of_call(self.call, self.title.rpartition(".")[2])
         moving = [x for x in arrays if x.requires_grad]
         pairs = zip(arrays, self.opened.refused, strict=True)
-        found = [_refusing(x, name, moving) if name else x for x, name in pairs]
-        return self.opened.closed(found, self._object)
+        results = [_refusing(x, name, moving) if name else x for x, name in pairs]
+        return self.opened.closed(results, self._object)
 
     def _object(self, k: int) -> RecordedObject:
         """A leaf of the result that is an object."""

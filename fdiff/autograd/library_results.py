@@ -84,12 +84,12 @@ def _build(tree: Any, leaves: list[Any], named: list[bool]) -> Callable[[Iterato
         make, fields = (dict, tree) if kind is dict else tree.__fdiff_fields__()
         parts = {k: _build(x, leaves, named) for k, x in fields.items()}
         named.append(True)
-        return lambda given: make({k: part(given) for k, part in parts.items()})
+        return lambda values: make({k: part(values) for k, part in parts.items()})
     if kind is tuple or kind is list or (isinstance(tree, tuple) and hasattr(kind, "_fields")):
         entries = [_build(x, leaves, named) for x in tree]
         if kind is tuple or kind is list:
-            return lambda given: kind([part(given) for part in entries])
-        return lambda given: kind(*[part(given) for part in entries])
+            return lambda values: kind([part(values) for part in entries])
+        return lambda values: kind(*[part(values) for part in entries])
     leaves.append(tree)
     return next
 

@@ -21,21 +21,21 @@ new_object = object.__new__
 
 def enter(
     node: GraphNode,
-    made: Recipe,
+    recipe: Recipe,
     operands: Sequence[Any],
     outputs: Sequence[RecordedArray],
     line: Line | None,
 ) -> None:
     """Fill in the node of a call: where its operands come from, and what of it is saved."""
-    node.recipe = made
+    node.recipe = recipe
     edges: list[Edge | None] = []
-    for x, needed in zip(operands, made.needed, strict=True):
+    for x, needed in zip(operands, recipe.needed, strict=True):
         edges.append((x.edge or x.edge_now()) if needed else None)
     node.edges = tuple(edges)
-    count = made.count
+    count = recipe.count
     saved: list[Any] = []
     counts: list[tuple[Version, int]] = []
-    for place in made.saved:
+    for place in recipe.saved:
         x = operands[place] if place < count else outputs[place - count]
         if x.__class__ is RecordedArray:
             version = x.version

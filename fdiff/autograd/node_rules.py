@@ -36,9 +36,9 @@ class NodeRules:
         """A cotangent with this value."""
         return value
 
-    def seed(self, given: RecordedArray) -> Any:
+    def seed(self, array: RecordedArray) -> Any:
         """The cotangent that the user gave."""
-        return given.value
+        return array.value
 
     def add(self, a: Any, b: Any) -> Any:
         """The sum of two cotangents."""
@@ -67,38 +67,38 @@ class NodeRules:
         """Cotangents of the operands of a node."""
         if isinstance(node, CustomNode):
             return self._pull_custom(node, bars)
-        made = node.recipe
+        recipe = node.recipe
         saved = dict(
-            zip(made.saved, zip(saved_values(node), node.counts, strict=True), strict=True)
+            zip(recipe.saved, zip(saved_values(node), node.counts, strict=True), strict=True)
         )
         seeds = tuple(
-            [bars[k][1] is not None if k in bars else None for k in range(len(made.outputs))]
+            [bars[k][1] is not None if k in bars else None for k in range(len(recipe.outputs))]
         )
         pull = self.rule(node, seeds)
-        given = [bars[k][0] for k, s in enumerate(seeds) if s is not None]
-        given += [bars[k][1] for k, s in enumerate(seeds) if s]
-        found = self.run(node, pull, [(place, *saved[place]) for place in pull.saved], given)
+        cotangents = [bars[k][0] for k, s in enumerate(seeds) if s is not None]
+        cotangents += [bars[k][1] for k, s in enumerate(seeds) if s]
+        results = self.run(node, pull, [(place, *saved[place]) for place in pull.saved], cotangents)
         out: list[Part | None] = [None] * len(node.edges)
         for operand, place, masked in pull.targets:
-            out[operand] = found[place], None if masked is None else _plain(found[masked])
+            out[operand] = results[place], None if masked is None else _plain(results[masked])
         return out
 
     def rule(self, node: GraphNode, seeds: Seeds) -> Pull:
         """The rule of a node for these cotangents."""
         return node.recipe.pull(seeds)
 
-    def run(self, node: GraphNode, pull: Pull, saved: list[Saved], given: list[Any]) -> Any:
+    def run(self, node: GraphNode, pull: Pull, saved: list[Saved], cotangents: list[Any]) -> Any:
         """What a rule of the node gives, for values that it saved and for others."""
-        return pull.run(*[value for _, value, _ in saved], *given)
+        return pull.run(*[value for _, value, _ in saved], *cotangents)
 
     def _pull_custom(self, node: CustomNode, bars: dict[int, Part]) -> list[Part | None]:
-        given: list[Any] = []
+        cotangents: list[Any] = []
         for k, kind in enumerate(node.output_kinds):
             bar = bars[k][0] if k in bars else None
             if bar is None and node.materialize:
                 bar = self.lift(np.zeros(kind.type.shape, kind.type.dtype))
-            given.append(self.shown(bar))
-        results = node.backward(*given)
+            cotangents.append(self.shown(bar))
+        results = node.backward(*cotangents)
         results = results if isinstance(results, tuple) else (results,)
         return [None if r is None else (self.replaced(r, None), None) for r in results]
 
@@ -120,8 +120,8 @@ class RecordedRules(NodeRules):
     def lift(self, value: np.ndarray) -> Any:
         return plain(value)
 
-    def seed(self, given: RecordedArray) -> Any:
-        return given
+    def seed(self, array: RecordedArray) -> Any:
+        return array
 
     def add(self, a: Any, b: Any) -> Any:
         return apply_ufunc(np.add, a, b)
@@ -137,19 +137,19 @@ class RecordedRules(NodeRules):
             _check_replacement(new.value, bar.value)
         return new
 
-    def run(self, node: GraphNode, pull: Pull, saved: list[Saved], given: list[Any]) -> Any:
-        operands = [_with_edge(node, *one) for one in saved]
-        operands += [x if x.__class__ is RecordedArray else plain(x) for x in given]
+    def run(self, node: GraphNode, pull: Pull, saved: list[Saved], cotangents: list[Any]) -> Any:
+        operands = [_with_edge(node, *entry) for entry in saved]
+        operands += [x if x.__class__ is RecordedArray else plain(x) for x in cotangents]
         kinds = tuple([x.kind for x in operands])
         values = [x.value for x in operands]
         if not any(k.requires_grad for k in kinds):
             return [plain(np.asarray(v)) for v in pull.run(*values)]
-        made = pull.recipes.get(kinds)
-        if made is None:
-            made = pull.recipes[kinds] = _recipe_of(pull, node.name(), kinds)
+        recipe = pull.recipes.get(kinds)
+        if recipe is None:
+            recipe = pull.recipes[kinds] = _recipe_of(pull, node.name(), kinds)
         with np.errstate(all="ignore"):
             results = pull.run(*values)
-        return recorded(made, operands, list(results), node.line)
+        return recorded(recipe, operands, list(results), node.line)
 
 
 def call_node(self: GraphNode, *grad_outputs: Any) -> Any:
@@ -161,8 +161,8 @@ def call_node(self: GraphNode, *grad_outputs: Any) -> Any:
     bars: dict[int, Part] = {
         k: (rules.replaced(g, None), None) for k, g in enumerate(grad_outputs) if g is not None
     }
-    found = [None if p is None else rules.shown(p[0]) for p in rules.pull(self, bars)]
-    return found[0] if len(found) == 1 else tuple(found)
+    gradients = [None if p is None else rules.shown(p[0]) for p in rules.pull(self, bars)]
+    return gradients[0] if len(gradients) == 1 else tuple(gradients)
 
 
 setattr(GraphNode, "__call__", call_node)  # noqa: B010 - of a class made below
@@ -172,16 +172,16 @@ def _recipe_of(pull: Pull, name: str, kinds: tuple[ArrayKind, ...]) -> Recipe:
     """The recipe of a rule as a call."""
     count = len(pull.tape.outputs)
     leaves = Spec(tuple, (), (Spec(None),) * count)
-    made = CallTape(pull.tape, leaves, tuple(range(count)), (), frozenset())
-    return Recipe(name, kinds, made)
+    call = CallTape(pull.tape, leaves, tuple(range(count)), (), frozenset())
+    return Recipe(name, kinds, call)
 
 
 def _with_edge(
     node: GraphNode, place: int, value: Any, saved: tuple[Version, int]
 ) -> RecordedArray:
     """A saved value as a recorded array that comes from where it came from."""
-    made = node.recipe
-    edge = node.edges[place] if place < made.count else (node, place - made.count)
+    recipe = node.recipe
+    edge = node.edges[place] if place < recipe.count else (node, place - recipe.count)
     array = np.asarray(value) if not isinstance(value, (np.ndarray, np.generic)) else value
     moves = edge is not None and array.dtype.kind in "fc"
     return new_array(array, kind_of(array, moves), edge if moves else None, saved[0])
@@ -215,10 +215,10 @@ def before_leaf(node: AccumulateGrad, bar: Any, rules: NodeRules) -> Any:
     hooks = () if node.hooks is None else list(node.hooks.before.values())
     for hook in hooks:
         new = call_hook(hook, (rules.shown(bar),), form="hook(grads)")
-        given = new if isinstance(new, tuple) else (new,)
-        if len(given) != 1:
-            raise wrong_count(len(given), 1)
-        bar = rules.replaced(given[0], bar)
+        replaced = new if isinstance(new, tuple) else (new,)
+        if len(replaced) != 1:
+            raise wrong_count(len(replaced), 1)
+        bar = rules.replaced(replaced[0], bar)
     return bar
 
 
@@ -229,8 +229,8 @@ def after_leaf(node: AccumulateGrad, bar: Any, rules: NodeRules) -> None:
         call_hook(hook, (), (rules.shown(bar),), form="hook(grad_inputs, grad_outputs)")
 
 
-def wrong_count(given: int, expected: int) -> RuntimeError:
+def wrong_count(count: int, expected: int) -> RuntimeError:
     """The error for a hook of a node that gave too many gradients, or too few."""
     return RuntimeError(
-        f"hook has returned an incorrect number of values (got {given}, expected {expected})"
+        f"hook has returned an incorrect number of values (got {count}, expected {expected})"
     )

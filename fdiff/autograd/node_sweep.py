@@ -25,26 +25,26 @@ Deliver = Callable[[AccumulateGrad, Any], None]
 
 def reachable(roots: Sequence[Root]) -> dict[GraphNode, int]:
     """The nodes behind `roots`, with the number of edges that lead to each."""
-    found: dict[GraphNode, int] = dict.fromkeys([r.node for r in roots], 0)
-    waiting = list(found)
+    counts: dict[GraphNode, int] = dict.fromkeys([r.node for r in roots], 0)
+    waiting = list(counts)
     while waiting:
         for edge in waiting.pop().edges:
             if edge is not None:
                 target = edge[0]
-                if target not in found:
-                    found[target] = 0
+                if target not in counts:
+                    counts[target] = 0
                     waiting.append(target)
-                found[target] += 1
-    return found
+                counts[target] += 1
+    return counts
 
 
 def leading_to(nodes: Mapping[GraphNode, int], targets: Sequence[Edge]) -> set[GraphNode]:
     """The nodes from which one of the targets can be reached."""
-    found = {node for node, _ in targets}
+    leading = {node for node, _ in targets}
     for node in sorted(nodes, key=lambda n: n.number):
-        if any(e is not None and e[0] in found for e in node.edges):
-            found.add(node)
-    return found
+        if any(e is not None and e[0] in leading for e in node.edges):
+            leading.add(node)
+    return leading
 
 
 class NodeSweep:
@@ -99,13 +99,13 @@ class NodeSweep:
 
     def _add(self, node: GraphNode, nr: int, bar: Any, mask: Any) -> None:
         """Add to the cotangent of an output; the mask of a sum is the union of the masks."""
-        known = self.bars.setdefault(node, {})
-        if nr not in known:
-            known[nr] = bar, mask
+        node_bars = self.bars.setdefault(node, {})
+        if nr not in node_bars:
+            node_bars[nr] = bar, mask
             return
-        before, there = known[nr]
+        before, there = node_bars[nr]
         mask = None if mask is None or there is None else np.logical_or(mask, there)
-        known[nr] = self.rules.add(before, bar), mask
+        node_bars[nr] = self.rules.add(before, bar), mask
 
     def _process(self, node: GraphNode) -> None:
         """Pull through one node, with its hooks."""
@@ -139,10 +139,10 @@ class NodeSweep:
             bars = {k: (bar, whole.get(k, mask)) for k, (bar, mask) in bars.items()}
         with observed_node(node):
             watched = anomaly_watch.in_force() is not None
-            found = watched_pull(self.rules, node, bars) if watched else self.rules.pull(node, bars)
+            parts = watched_pull(self.rules, node, bars) if watched else self.rules.pull(node, bars)
         if hooks is not None and hooks.after:
-            found = self._after(node, found, bars)
-        for edge, part in zip(node.edges, found, strict=True):
+            parts = self._after(node, parts, bars)
+        for edge, part in zip(node.edges, parts, strict=True):
             if part is not None and edge is not None:
                 target, nr = edge
                 if self.needed is None or target in self.needed:
@@ -172,28 +172,28 @@ class NodeSweep:
             bars = self._replaced(call_hook(hook, shown, form="hook(grads)"), bars, count)
         return bars
 
-    def _after(self, node: GraphNode, found: list[Any], bars: dict[int, Any]) -> list[Any]:
+    def _after(self, node: GraphNode, parts: list[Any], bars: dict[int, Any]) -> list[Any]:
         hooks = node.hooks
         assert hooks is not None
         count = self.rules.outputs(node)
         shown = tuple([self.rules.shown(bars.get(k, (None,))[0]) for k in range(count)])
         for hook in list(hooks.after.values()):
-            known = {k: part for k, part in enumerate(found) if part is not None}
-            given = tuple([None if p is None else self.rules.shown(p[0]) for p in found])
-            new = call_hook(hook, given, shown, form="hook(grad_inputs, grad_outputs)")
-            known = self._replaced(new, known, len(found))
-            found = [known.get(k) for k in range(len(found))]
-        return found
+            by_place = {k: part for k, part in enumerate(parts) if part is not None}
+            gradients = tuple([None if p is None else self.rules.shown(p[0]) for p in parts])
+            new = call_hook(hook, gradients, shown, form="hook(grad_inputs, grad_outputs)")
+            by_place = self._replaced(new, by_place, len(parts))
+            parts = [by_place.get(k) for k in range(len(parts))]
+        return parts
 
     def _replaced(self, result: Any, bars: dict[int, Any], count: int) -> dict[int, Any]:
         """What a hook of a node gave in place of several cotangents."""
         if result is None:
             return bars
-        given = result if isinstance(result, tuple) else (result,)
-        if len(given) != count:
-            raise wrong_count(len(given), count)
+        replacements = result if isinstance(result, tuple) else (result,)
+        if len(replacements) != count:
+            raise wrong_count(len(replacements), count)
         out: dict[int, Any] = {}
-        for k, new in enumerate(given):
+        for k, new in enumerate(replacements):
             if new is not None:
                 bar, mask = bars.get(k, (None, None))
                 new = self.rules.replaced(new, bar)  # noqa: PLW2901 - the same, checked

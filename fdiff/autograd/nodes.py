@@ -274,8 +274,8 @@ class CustomNode(GraphNode):
         """
         if self.context is None:
             raise AttributeError(f"{self.name()} is not the node of a Function.")
-        found: tuple[Any, ...] = self.context.saved_tensors
-        return found
+        tensors: tuple[Any, ...] = self.context.saved_tensors
+        return tensors
 
     def __getattr__(self, name: str) -> Any:
         """What a `Function` keeps in its context: `needs_input_grad`, and what the user set."""

@@ -29,11 +29,11 @@ def observed_operation(
     if seen is None:  # the last profile has just ended
         return what(*args, **kwargs)
     category = BACKWARD if around().backward else FORWARD  # in a rule of the user's
-    with seen.begin(name, category, shapes_of(operands) if seen.shapes else None) as one:
+    with seen.begin(name, category, shapes_of(operands) if seen.shapes else None) as event:
         result = what(*args, **kwargs)
-        one.memory = sum(map(_owned, result if isinstance(result, tuple | list) else (result,)))
+        event.memory = sum(map(_owned, result if isinstance(result, tuple | list) else (result,)))
     if seen.stack and (line := user_line()) is not None:
-        one.lines = (line,)
+        event.lines = (line,)
     return result
 
 
@@ -57,6 +57,6 @@ def observed_node(node: GraphNode) -> AbstractContextManager[Span | None]:
     seen = observation.observer
     if seen is None:
         return span("", BACKWARD)
-    one = seen.begin(node.name(), BACKWARD)
-    one.lines = () if node.line is None else (node.line,)
-    return one
+    event = seen.begin(node.name(), BACKWARD)
+    event.lines = () if node.line is None else (node.line,)
+    return event

@@ -64,9 +64,9 @@ def call_operator(
     moves = any(isinstance(x, RecordedArray) and x.requires_grad for x in leaves)
     pushes = moves and state.pushes(leaves)
     records = moves and (state.grad_enabled or pushes)
-    given: Any = unflatten(spec, values)
+    arguments: Any = unflatten(spec, values)
     with ported():
-        result = _called(call, name, f, leaves, values, spec, given, records=records)
+        result = _called(call, name, f, leaves, values, spec, arguments, records=records)
     return (state.dual.without_graph(result) if pushes else result,)
 
 
@@ -77,7 +77,7 @@ def _called(
     leaves: Sequence[Any],
     values: Sequence[Any],
     spec: Spec,
-    given: Any,
+    arguments: Any,
     *,
     records: bool,
 ) -> Any:
@@ -85,13 +85,13 @@ def _called(
     result: Any = None
     looks = _looks()
     if looks or not records:
-        result = map_leaves(_without_graph, call(*given[0], **given[1]))
+        result = map_leaves(_without_graph, call(*arguments[0], **arguments[1]))
     if records:
         noted.hint = False
         result, variant, inputs = _recorded(call, name, called(name, f), leaves, values, spec)
         if taken() and not looks:
             if variant.cacheable:  # what it reads is no other now: NumPy warns there as it does
-                call(*given[0], **given[1])
+                call(*arguments[0], **arguments[1])
             elif name in _UNDIFFERENTIATED:
                 warn_of_tape(variant.tape, inputs)
     return result
@@ -124,32 +124,32 @@ def _recorded(
     `public` is the call in messages. Operands that no result was computed from get no edge.
     """
     order = [k for k, x in enumerate(leaves) if isinstance(x, RecordedArray) and x.requires_grad]
-    given = CallToTrace(call, call, public, values, spec, order, Spec(None), once=True)
-    variant, extra = trace_variant(given)
+    request = CallToTrace(call, call, public, values, spec, order, Spec(None), once=True)
+    variant, extra = trace_variant(request)
     operands = [leaves[k] for k in variant.traced]
     operands = [x if isinstance(x, RecordedArray) else np.asarray(x) for x in (*operands, *extra)]
     inputs = [*[native(values[k]) for k in variant.traced], *extra]
     with noting():
-        found = python_function(variant.tape)(*inputs)
+        results = python_function(variant.tape)(*inputs)
     kinds = [x.kind if isinstance(x, RecordedArray) else kind_of(x) for x in operands]
     used = _used(variant.tape)
     kinds = [k if u or not k.requires_grad else k.other for k, u in zip(kinds, used, strict=True)]
     places, constants = _results(variant)
     tape = CallTape(variant.tape, variant.out_spec, places, (), None)
     outs = [
-        constant if place is None else np.array(found[place])[()]  # it may be an operand's memory
+        constant if place is None else np.array(results[place])[()]  # it may be an operand's memory
         for place, constant in zip(places, constants, strict=True)
     ]
-    made = Recipe(name, kinds, tape, lasting=False, ruled=True)
-    return recorded(made, operands, outs, user_line()), variant, inputs
+    recipe = Recipe(name, kinds, tape, lasting=False, ruled=True)
+    return recorded(recipe, operands, outs, user_line()), variant, inputs
 
 
 def _used(tape: Tape) -> list[bool]:
     """For each input of a tape, whether a floating output depends on it."""
     marks = reached(tape, {i: 1 << k for k, i in enumerate(tape.inputs)})
     outs = [i for i in tape.outputs if tape.nodes[i].type.floating]
-    found = reduce(or_, [marks[i] for i in outs], 0)
-    return [bool(found >> k & 1) for k in range(len(tape.inputs))]
+    bits = reduce(or_, [marks[i] for i in outs], 0)
+    return [bool(bits >> k & 1) for k in range(len(tape.inputs))]
 
 
 def _results(variant: Variant) -> tuple[tuple[int | None, ...], list[object]]:

@@ -86,16 +86,16 @@ def pull_of(tape: Tape, needed: Sequence[bool], seeds: Seeds) -> Pull:
     and whether that has a mask.
     """
     swept, values, targets = pull_back(tape, [k for k, n in enumerate(needed) if n], seeds)
-    known = [*tape.input_types, *tape.output_types]
+    tape_types = [*tape.input_types, *tape.output_types]
     bars = [t for t, s in zip(tape.output_types, seeds, strict=True) if s is not None]
     masks = [ArrayType(t.shape, BOOL) for t, s in zip(tape.output_types, seeds, strict=True) if s]
     # Nodes of the swept tape that are known without computing them: operands, outputs, seeds.
     count = len(tape.inputs)
     known_ids = [*swept.inputs[:count], *values]
-    cut = _cut(swept, known_ids, swept.inputs[count:], [*known, *bars, *masks], None)
+    cut = _cut(swept, known_ids, swept.inputs[count:], [*tape_types, *bars, *masks], None)
     read = {a for node in cut.nodes for a in node.args} | set(cut.outputs)
-    saved = tuple([k for k in range(len(known)) if cut.inputs[k] in read])
-    types = [*[known[k] for k in saved], *bars, *masks]
+    saved = tuple([k for k in range(len(tape_types)) if cut.inputs[k] in read])
+    types = [*[tape_types[k] for k in saved], *bars, *masks]
     cut = _cut(swept, known_ids, swept.inputs[count:], types, saved)
     return Pull(_in_public_convention(cut, len(saved)), saved, targets)
 
@@ -113,8 +113,8 @@ def _in_public_convention(tape: Tape, count: int) -> Tape:
         return tape
     with Trace("backward", lines=False) as trace:
         inputs = [trace.input(t) for t in tape.input_types]
-        given = [*inputs[:count], *map(_conjugated, inputs[count:])]
-        outs = [_conjugated(out) for out in splice(tape, given, trace)]
+        converted = [*inputs[:count], *map(_conjugated, inputs[count:])]
+        outs = [_conjugated(out) for out in splice(tape, converted, trace)]
         return simplify(trace.builder.finish([trace.lift(x) for x in outs]))
 
 
@@ -124,25 +124,25 @@ def _conjugated(x: TracedArray) -> TracedArray:
 
 def _cut(
     swept: Tape,
-    known: Sequence[int],
+    ids_before: Sequence[int],
     seeds: Sequence[int],
     types: Sequence[ArrayType],
     saved: Sequence[int] | None,
 ) -> Tape:
     """The tape with the `saved` ones among known nodes as inputs, before the seeds."""
     builder = Builder()
-    given = iter([builder.input(t) for t in types])
+    fresh = iter([builder.input(t) for t in types])
     ids: dict[int, int] = {}
     first_output = len(swept.inputs) - len(seeds)
-    for k in range(len(known)) if saved is None else saved:
-        made = next(given)
-        node = known[k]
+    for k in range(len(ids_before)) if saved is None else saved:
+        handle = next(fresh)
+        node = ids_before[k]
         is_operand = k < first_output
         # An output that is an operand or a constant is not computed: there is nothing to cut.
         if is_operand or (swept.nodes[node].args and node not in ids):
-            ids[node] = made
+            ids[node] = handle
     for i in seeds:
-        ids[i] = next(given)
+        ids[i] = next(fresh)
     for i, node in enumerate(swept.nodes):
         if node.primitive is INPUT and i not in ids:
             ids[i] = -1  # nothing that is kept reads it

@@ -49,15 +49,15 @@ class Recipe:
     )  # fmt: skip
 
     def __init__(
-        self, name: str, kinds: Sequence[ArrayKind], made: CallTape,
+        self, name: str, kinds: Sequence[ArrayKind], call: CallTape,
         *, lasting: bool = True, ruled: bool = False,
     ) -> None:  # fmt: skip
         self.name = "".join([part[:1].upper() + part[1:] for part in name.split("_")])
-        self._tape: Tape | None = made.tape
+        self._tape: Tape | None = call.tape
         self._resizing: Resizing | None = None
-        self.spec: Spec = made.spec
-        self.places = made.places
-        self.stored = made.stored
+        self.spec: Spec = call.spec
+        self.places = call.places
+        self.stored = call.stored
         self.through_view = name in ("set_item", "copy_slices")
         self.lasting = lasting
         self.ruled = ruled
@@ -65,11 +65,11 @@ class Recipe:
         self.needed = tuple([k.requires_grad and k.type.floating for k in kinds])
         self.pulls: dict[tuple[Seeds, tuple[bool, ...]], Pull] = {}
         self.passes: list[tuple[int, Callable[..., bool]]] = []
-        self.outputs = _moving(made, self.needed)
-        self.selects = any(node.primitive.selects for node in made.tape.nodes)
-        moving = reached(made.tape, dict.fromkeys(compress(made.tape.inputs, self.needed), 1))
-        self.fragile = Fragility(made.tape.nodes, moving).of_any(made.tape.outputs)
-        self.single = len(self.outputs) == 1 and not made.stored and made.spec.kind is None
+        self.outputs = _moving(call, self.needed)
+        self.selects = any(node.primitive.selects for node in call.tape.nodes)
+        moving = reached(call.tape, dict.fromkeys(compress(call.tape.inputs, self.needed), 1))
+        self.fragile = Fragility(call.tape.nodes, moving).of_any(call.tape.outputs)
+        self.single = len(self.outputs) == 1 and not call.stored and call.spec.kind is None
         every = tuple([False if floating else None for floating in self.outputs])
         self.saved = self.pull(every).saved if any(self.needed) and any(self.outputs) else ()
         if self.saved and not all(self.outputs):  # masks among the outputs, which rules may read
@@ -87,10 +87,10 @@ class Recipe:
     def pull(self, seeds: Seeds, needed: tuple[bool, ...] | None = None) -> Pull:
         """The reverse rule for these cotangents, to all operands or to those that are `needed`."""
         key = seeds, self.needed if needed is None else needed
-        found = self.pulls.get(key)
-        if found is None:
-            found = self.pulls[key] = self._new_pull(key)
-        return found
+        pull_rule = self.pulls.get(key)
+        if pull_rule is None:
+            pull_rule = self.pulls[key] = self._new_pull(key)
+        return pull_rule
 
     def _new_pull(self, key: tuple[Seeds, tuple[bool, ...]]) -> Pull:
         if self._resizing is None or key not in self._resizing.pulls:
@@ -105,12 +105,12 @@ class Recipe:
 
     def resized(self, resizing: Resizing) -> Recipe:
         """The recipe for arrays of other sizes; its tapes are made when they are asked for."""
-        made = object.__new__(Recipe)
+        copy = object.__new__(Recipe)
         for name in Recipe.__slots__:
-            setattr(made, name, getattr(self, name))
-        made._tape, made._resizing = None, resizing
-        made.pulls, made.passes = {}, []
-        return made
+            setattr(copy, name, getattr(self, name))
+        copy._tape, copy._resizing = None, resizing
+        copy.pulls, copy.passes = {}, []
+        return copy
 
 
 class Resizing(NamedTuple):
@@ -125,27 +125,27 @@ class Resizing(NamedTuple):
     sizes: Mapping[int, int]
     counts: tuple[int, int] | None
 
-    def tape(self, known: Tape) -> Tape:
+    def tape(self, original: Tape) -> Tape:
         """A tape of the recipe that is known, for the other sizes."""
-        made = resized_tape(known, self.sizes)
+        resized = resized_tape(original, self.sizes)
         if self.counts is None:
-            return made
+            return resized
         old, new = self.counts
         values = {float(old): float(new), 1 / old: 1 / new}
-        return with_numbers(made, values)
+        return with_numbers(resized, values)
 
 
-def _moving(made: CallTape, needed: Sequence[bool]) -> tuple[bool, ...]:
+def _moving(call: CallTape, needed: Sequence[bool]) -> tuple[bool, ...]:
     """Which outputs of a call have gradients: those computed from operands that require one.
 
     ``np.zeros_like(x)`` has none. An array that is stored into keeps its place in the graph.
     """
-    tape = made.tape
-    found = reached(tape, dict.fromkeys(compress(tape.inputs, needed), 1))
-    results = len(tape.outputs) - len(made.stored)
+    tape = call.tape
+    counts = reached(tape, dict.fromkeys(compress(tape.inputs, needed), 1))
+    results = len(tape.outputs) - len(call.stored)
     return tuple(
         [
-            tape.nodes[i].type.floating and (k >= results or found[i] > 0)
+            tape.nodes[i].type.floating and (k >= results or counts[i] > 0)
             for k, i in enumerate(tape.outputs)
         ]
     )
@@ -165,20 +165,20 @@ def recipe(
     rebuild: Rebuild,
 ) -> Recipe:
     """The recipe known by `key`, made now where there is none."""
-    found = _recipes.get(key)
-    if found.__class__ is Recipe:
-        return found  # type: ignore[return-value] - its class was looked at
-    if found is None:
+    entry = _recipes.get(key)
+    if entry.__class__ is Recipe:
+        return entry  # type: ignore[return-value] - its class was looked at
+    if entry is None:
         family = family_of(key, what)
         if family is not None and (near := _families.get(family.key)) is not None:
             return _keep(key, near.resized(family))
-        made = _tape(what, name, kinds, values, rebuild)
-        decisive = made.decisive
+        call = _tape(what, name, kinds, values, rebuild)
+        decisive = call.decisive
         if decisive is None or any(kinds[k].requires_grad for k in decisive):
-            return Recipe(name, kinds, made, lasting=False)
+            return Recipe(name, kinds, call, lasting=False)
         if not decisive:
-            new = Recipe(name, kinds, made)
-            if family is not None and not made.stored and new.resizable(family.sizes):
+            new = Recipe(name, kinds, call)
+            if family is not None and not call.stored and new.resizable(family.sizes):
                 _families[family.key] = Known(new, dict(new.pulls), family)
             return _keep(key, new)
         _keep(key, _BY_VALUE)
@@ -186,13 +186,13 @@ def recipe(
     arrays = [np.asarray(values[k]) for k in constants]
     lasting = sum(a.nbytes for a in arrays) <= _LARGEST
     whole = (key, *[a.tobytes() for a in arrays]) if lasting else None
-    found = _recipes.get(whole) if lasting else None
-    if found is None:
-        made = _tape(what, name, kinds, values, rebuild, constants)
-        found = Recipe(name, kinds, made, lasting=lasting)
+    entry = _recipes.get(whole) if lasting else None
+    if entry is None:
+        call = _tape(what, name, kinds, values, rebuild, constants)
+        entry = Recipe(name, kinds, call, lasting=lasting)
         if lasting:
-            _keep(whole, found)
-    return found  # type: ignore[return-value] - such keys have recipes alone
+            _keep(whole, entry)
+    return entry  # type: ignore[return-value] - such keys have recipes alone
 
 
 def _tape(
@@ -236,9 +236,9 @@ class Known(NamedTuple):
 _families: dict[object, Known] = {}
 
 
-def _keep(key: object, found: Any) -> Any:
+def _keep(key: object, entry: Any) -> Any:
     if len(_recipes) >= MOST:
         _recipes.clear()
         _families.clear()
-    _recipes[key] = found
-    return found
+    _recipes[key] = entry
+    return entry

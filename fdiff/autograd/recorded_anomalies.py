@@ -43,7 +43,7 @@ def check_output(array: Any, node: GraphNode) -> None:
 def watched_pull(rules: NodeRules, node: GraphNode, bars: dict[int, Part]) -> list[Part | None]:
     """What a node's rule gives; raises `AnomalyError` for a cotangent that is not finite."""
     try:
-        found = rules.pull(node, bars)
+        gradients = rules.pull(node, bars)
     except Exception as error:
         error.add_note(
             f"Error detected in {node.name()}. Traceback of forward call that caused the error:"
@@ -51,10 +51,10 @@ def watched_pull(rules: NodeRules, node: GraphNode, bars: dict[int, Part]) -> li
         )
         raise
     if watching():
-        for k, part in enumerate(found):
+        for k, part in enumerate(gradients):
             if part is not None:
                 _check_cotangent(node, bars, k, part)
-    return found
+    return gradients
 
 
 def _check_cotangent(node: GraphNode, bars: Mapping[int, Part], k: int, part: Part) -> None:
@@ -63,8 +63,8 @@ def _check_cotangent(node: GraphNode, bars: Mapping[int, Part], k: int, part: Pa
     if not mask.any():
         return
     for bar, _ in bars.values():  # nodes before this one were looked at
-        if not_finite(given := _value(bar)).any():
-            raise _given(given, node)
+        if not_finite(cotangent := _value(bar)).any():
+            raise _given(cotangent, node)
     kind, where = kind_of_values(value, mask), entries_in_words(value, mask)
     fact = f"Function '{node.name()}' returned {kind} values in its {k}th output.{where}"
     values = _values(node, bars, np.asarray(value), mask)
@@ -97,47 +97,47 @@ def _saved(node: GraphNode) -> dict[str, np.ndarray]:
 
 def _values(node: GraphNode, bars: Mapping[int, Part], value: np.ndarray, mask: np.ndarray) -> str:
     """The cotangent and the saved values at the entries that are to blame."""
-    known = {**_saved(node), "cotangent": np.asarray(_value(next(iter(bars.values()))[0]))}
+    arrays = {**_saved(node), "cotangent": np.asarray(_value(next(iter(bars.values()))[0]))}
     lines: list[str] = []
     for entry in np.argwhere(np.broadcast_to(mask, value.shape))[:SHOWN]:
         at = tuple(map(int, entry))
-        told = [f"{name} = {x[at]}" for name, x in known.items() if x.shape == value.shape]
-        told += [f"{name} = {x}" for name, x in known.items() if not x.shape and value.shape]
+        told = [f"{name} = {x[at]}" for name, x in arrays.items() if x.shape == value.shape]
+        told += [f"{name} = {x}" for name, x in arrays.items() if not x.shape and value.shape]
         if told:
             lines.append(f"\n{f'at {list(at)}: ' if at else ''}{', '.join(told)}")
     return "".join(lines)
 
 
-def _blamed(node: GraphNode, made: tuple[GraphNode, str] | None = None) -> str:
+def _blamed(node: GraphNode, origin: tuple[GraphNode, str] | None = None) -> str:
     """The forward call that made what the node computed with, where that is not finite."""
-    if made is None and (made := _maker(node)) is not None:
-        made = first_behind(made[0]) or made
-    if made is None:
+    if origin is None and (origin := _maker(node)) is not None:
+        origin = first_behind(origin[0]) or origin
+    if origin is None:
         return ""
-    source, where = made
+    source, where = origin
     words = f"It comes from the forward pass: {where}"
     return f"\n{words}{show_line(source.line)}" if source is not node else f"\n{words}"
 
 
 def _maker(node: GraphNode) -> tuple[GraphNode, str] | None:
     """The earliest call behind a node that gave values that are not finite, in words."""
-    found: tuple[GraphNode, str] | None = None
+    origin: tuple[GraphNode, str] | None = None
     while True:
         operation = node.name().removesuffix("Backward0")
         operands = {k: e[0] for k, e in enumerate(node.edges) if e is not None}
         source = next(iter(operands.values())) if len(operands) == 1 else None
         for name, x in _saved(node).items():
             kind, _, place = name.partition(" ")
-            made = operands.get(int(place)) if place else None
+            producer = operands.get(int(place)) if place else None
             if not (mask := not_finite(x)).any():
-                source = None if made is not None and made is source else source
+                source = None if producer is not None and producer is source else source
                 continue
             what = f"{kind_of_values(x, mask)} values.{entries_in_words(x, mask)}"
-            if kind == "operand" and made is not None and made.line is not None:
-                found = made, f"{made.name().removesuffix('Backward0')} gave {what}"
-                source = made
+            if kind == "operand" and producer is not None and producer.line is not None:
+                origin = producer, f"{producer.name().removesuffix('Backward0')} gave {what}"
+                source = producer
             else:
-                found = node, f"the {name} of {operation} holds {what}"
+                origin = node, f"the {name} of {operation} holds {what}"
         if source is None:
-            return found
+            return origin
         node = source

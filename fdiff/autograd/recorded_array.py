@@ -170,28 +170,28 @@ class RecordedArray(Conversions):
     @grad.setter
     def grad(self, grad: object) -> None:
         if grad is None or grad.__class__ is RecordedArray:
-            found: Any = grad
+            gradient: Any = grad
         elif isinstance(grad, np.ndarray):
-            found = plain(grad)
+            gradient = plain(grad)
         else:
             raise TypeError(
                 f"assigned grad expected to be a RecordedArray, an ndarray or None but got grad of"
                 f" type {type(grad).__name__!r}"
             )
-        if found is self:
+        if gradient is self:
             raise RuntimeError("can't assign Variable as its own grad")
-        if found is not None:
-            if found.value.dtype != self.value.dtype:
+        if gradient is not None:
+            if gradient.value.dtype != self.value.dtype:
                 raise RuntimeError(
-                    f"assigned grad has data of a different type: {found.value.dtype} instead of"
+                    f"assigned grad has data of a different type: {gradient.value.dtype} instead of"
                     f" {self.value.dtype}"
                 )
-            if found.value.shape != self.value.shape:
+            if gradient.value.shape != self.value.shape:
                 raise RuntimeError(
                     "assigned grad has data of a different size: "
-                    f"{list(found.value.shape)} instead of {list(self.value.shape)}"
+                    f"{list(gradient.value.shape)} instead of {list(self.value.shape)}"
                 )
-        self._grad = found
+        self._grad = gradient
 
     @grad.deleter
     def grad(self) -> None:
@@ -268,20 +268,20 @@ class RecordedArray(Conversions):
                 "Only arrays created explicitly by the user (graph leaves) support the deepcopy"
                 " protocol at the moment."
             )
-        made = tensor(self.value, requires_grad=self.kind.requires_grad)
-        made._grad = None if self._grad is None else plain(np.array(self._grad.value))
-        return made
+        copy = tensor(self.value, requires_grad=self.kind.requires_grad)
+        copy._grad = None if self._grad is None else plain(np.array(self._grad.value))
+        return copy
 
 
 def new_array(value: Any, kind: ArrayKind, edge: Edge | None, version: Version) -> RecordedArray:
     """A recorded array that is no view."""
-    made = object.__new__(RecordedArray)
-    made.value = value
-    made.kind = kind
-    made.edge = edge
-    made.version = version
-    made.viewing = made._grad = made._extra = None
-    return made
+    array = object.__new__(RecordedArray)
+    array.value = value
+    array.kind = kind
+    array.edge = edge
+    array.version = version
+    array.viewing = array._grad = array._extra = None
+    return array
 
 
 def plain(value: np.ndarray | np.generic) -> RecordedArray:

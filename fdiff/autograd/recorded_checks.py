@@ -103,7 +103,7 @@ class FunctionOfRecordedArrays(FunctionUnderCheck):
         lead = bars[0].shape[:1] if batched else ()
         if not chosen:
             return [np.zeros((*lead, *x.shape), x.dtype) for x in self.inputs]
-        found = grad(
+        gradients = grad(
             [outs[k] for k in chosen],
             leaves,
             [np.asarray(bars[k]) for k in chosen],
@@ -112,7 +112,7 @@ class FunctionOfRecordedArrays(FunctionUnderCheck):
         )
         return [
             np.zeros((*lead, *x.shape), x.dtype) if g is None else np.array(_value(g))
-            for g, x in zip(found, self.inputs, strict=True)
+            for g, x in zip(gradients, self.inputs, strict=True)
         ]
 
     def _pushed(self, dots: Arrays, which: Sequence[int]) -> list[np.ndarray]:
@@ -121,15 +121,15 @@ class FunctionOfRecordedArrays(FunctionUnderCheck):
             for i in which:
                 leaves[i] = make_dual(leaves[i], dots[i])
             outs = _outputs(self.f(*leaves))
-            found = [unpack_dual(out).tangent if _moves(out) else None for out in outs]
+            tangents = [unpack_dual(out).tangent if _moves(out) else None for out in outs]
             return [
                 np.zeros_like(out) if dot is None else np.array(_value(dot))
-                for dot, out in zip(found, self.outputs, strict=True)
+                for dot, out in zip(tangents, self.outputs, strict=True)
             ]
 
 
-def _outputs(found: object) -> list[object]:
-    return [*cast("tuple[object, ...]", found)] if isinstance(found, tuple | list) else [found]
+def _outputs(result: object) -> list[object]:
+    return [*cast("tuple[object, ...]", result)] if isinstance(result, tuple | list) else [result]
 
 
 def _value(x: object) -> object:
@@ -157,10 +157,10 @@ def function_of_recorded_arrays(
         raise failure(InputError, call, fact, "Pass arrays of NumPy, or call requires_grad_().")
 
     def of_leaves(*moving: object) -> object:
-        given = list(leaves)
+        arguments = list(leaves)
         for k, leaf in zip(places, moving, strict=True):
-            given[k] = leaf
-        return f(*cast("tuple[object, ...]", unflatten(spec, given)))
+            arguments[k] = leaf
+        return f(*cast("tuple[object, ...]", unflatten(spec, arguments)))
 
     points = [np.asarray(_value(leaves[k])) for k in places]
     return FunctionOfRecordedArrays(of_leaves, call, points)

@@ -59,15 +59,15 @@ def apply_recorded(rules: FunctionRules, args: tuple[Any, ...]) -> Any:
     if ctx._dirty and pushes:
         fact = "an argument that has a tangent is marked as dirty, where gradients are off."
         raise failure(UnsupportedError, "mark_dirty", fact, "Return a new array.")
-    made = list(_entered(rules.of_arrays(places, len(every)), ctx, args, outs, values))
+    results = list(_entered(rules.of_arrays(places, len(every)), ctx, args, outs, values))
     for x in [x for x in ctx._dirty if x.__class__ is RecordedArray]:
         place = next(k for k, o in enumerate(outs) if o is x)
         if records:
-            rebase(x, made[place], user_line(2))
-        made = [x if o is x else m for m, o in zip(made, outs, strict=True)]
+            rebase(x, results[place], user_line(2))
+        results = [x if o is x else m for m, o in zip(results, outs, strict=True)]
     if pushes:
-        state.dual.without_graph(made)
-    for k, x in zip(places, made, strict=True):
+        state.dual.without_graph(results)
+    for k, x in zip(places, results, strict=True):
         every[k] = x
     ctx._dirty = ctx._flat = ()
     ctx._saved_forward = None
@@ -99,24 +99,24 @@ def _entered(
     name = f"{rules.name}Backward"
     if ctx._saved_forward is not None and state.dual is None:
         push = None  # what it reads is not kept
-    made = custom_node(name, args, values, backward, materialize=ctx._materialize, jvp=push)
-    last = {id(o): m for o, m in zip(outs, made, strict=True)}
-    made = [last[id(o)] for o in outs]  # an output that is returned twice is one array
+    results = custom_node(name, args, values, backward, materialize=ctx._materialize, jvp=push)
+    last = {id(o): m for o, m in zip(outs, results, strict=True)}
+    results = [last[id(o)] for o in outs]  # an output that is returned twice is one array
     if ctx._saved_forward is not None:
         ctx._saved_forward = tuple([last.get(id(x), x) for x in ctx._saved_forward])
     line = user_line(2)
     for x in ctx._dirty:
         if x.__class__ is RecordedArray:
             x.version.bump(line)
-    _share_memory(rules.name, made, outs, args, ctx._dirty)
-    node: Any = next((m.edge[0] for m in made if m.edge is not None), None)
+    _share_memory(rules.name, results, outs, args, ctx._dirty)
+    node: Any = next((m.edge[0] for m in results if m.edge is not None), None)
     if node is None:
-        return made
-    _keep(ctx, node, outs, made)
+        return results
+    _keep(ctx, node, outs, results)
     node.context = ctx
     if state.grad_enabled and state.dual is not None:  # `apply` calls `jvp`, as in torch
         state.dual.of((node, 0))
-    return [m.detach() if f else m for m, f in zip(made, flat, strict=True)]
+    return [m.detach() if f else m for m, f in zip(results, flat, strict=True)]
 
 
 def _node_rules(
@@ -131,13 +131,13 @@ def _node_rules(
     moving = [isinstance(a, _ARRAYS) and a.dtype.kind in "fc" for a in args]
 
     def backward(*bars: Any) -> tuple[Any, ...]:
-        found = as_many(rules.name, rules.backward(ctx, *bars), len(types))
-        _check_places(rules.name, found, types)
+        result = as_many(rules.name, rules.backward(ctx, *bars), len(types))
+        _check_places(rules.name, result, types)
         return tuple(
             [
                 _shaped(rules.name, k, g, type_) if need else None
                 for k, (g, type_, need) in enumerate(
-                    zip(found, types, ctx.needs_input_grad, strict=True)
+                    zip(result, types, ctx.needs_input_grad, strict=True)
                 )
             ]
         )
@@ -154,16 +154,16 @@ def _node_rules(
             parts = zip(dots, types, moving, strict=True)
             dots = tuple([plain(_zeros(t)) if d is None and moves else d for d, t, moves in parts])
         with ctx.pushing():
-            found = rules.jvp(ctx, *dots)
-        given = found if isinstance(found, tuple) else (found,)
-        for k, (dot, no_dot) in enumerate(zip(given, flat, strict=False)):
+            result = rules.jvp(ctx, *dots)
+        tangents = result if isinstance(result, tuple) else (result,)
+        for k, (dot, no_dot) in enumerate(zip(tangents, flat, strict=False)):
             if no_dot and dot is not None:
                 raise RuntimeError(
                     f"Function's jvp returned a gradient at position {k}, but the corresponding"
                     " forward output is not a differentiable array. You should return None at that"
                     " position instead."
                 )
-        return found
+        return result
 
     return backward, push
 
@@ -173,14 +173,18 @@ def _zeros(type_: Any) -> np.ndarray:
 
 
 def _share_memory(
-    name: str, made: Sequence[Any], outs: list[Any], args: tuple[Any, ...], dirty: tuple[Any, ...]
+    name: str,
+    results: Sequence[Any],
+    outs: list[Any],
+    args: tuple[Any, ...],
+    dirty: tuple[Any, ...],
 ) -> None:
     """Let results that look at memory of arguments, or of each other, count its stores together.
 
     A store into such a result would bypass the user's rule, so it is refused.
     """
     sources = [a for a in args if a.__class__ is RecordedArray]
-    for k, (m, o) in enumerate(zip(made, outs, strict=True)):
+    for k, (m, o) in enumerate(zip(results, outs, strict=True)):
         if o.__class__ is RecordedArray:  # of memory that forward, or who called it, holds too
             m.version = o.version
         if any(o is x for x in dirty) or any(m is x for x in sources):
@@ -194,17 +198,19 @@ def _share_memory(
         sources.append(m)
 
 
-def _same_memory(one: Any, other: Any) -> bool:
+def _same_memory(array: Any, other: Any) -> bool:
     """Whether two values look at the same memory."""
-    return one.__class__ is np.ndarray and (
-        one is other
-        or ((one.base is not None or other.base is not None) and np.may_share_memory(one, other))
+    return array.__class__ is np.ndarray and (
+        array is other
+        or (
+            (array.base is not None or other.base is not None) and np.may_share_memory(array, other)
+        )
     )
 
 
-def _check_places(name: str, found: list[Any], types: list[ArrayType | None]) -> None:
+def _check_places(name: str, gradients: list[Any], types: list[ArrayType | None]) -> None:
     """Refuse a gradient for an argument that is no array."""
-    for k, (g, type_) in enumerate(zip(found, types, strict=True), 1):
+    for k, (g, type_) in enumerate(zip(gradients, types, strict=True), 1):
         if g is not None and type_ is None:
             raise RuntimeError(
                 f"function {name}Backward returned a gradient different than None at position {k},"
@@ -212,9 +218,9 @@ def _check_places(name: str, found: list[Any], types: list[ArrayType | None]) ->
             )
 
 
-def _keep(ctx: FunctionCtx, node: CustomNode, outs: list[Any], made: Sequence[Any]) -> None:
+def _keep(ctx: FunctionCtx, node: CustomNode, outs: list[Any], results: Sequence[Any]) -> None:
     """Give the saved arrays to the node, which checks and frees them; plain ones as copies."""
-    known: list[Any] = []
+    saved: list[Any] = []
     for x in ctx._saved:
         array = plain(np.array(x)) if isinstance(x, np.ndarray | np.generic) else x
         if array is not None and array.__class__ is not RecordedArray:
@@ -222,16 +228,16 @@ def _keep(ctx: FunctionCtx, node: CustomNode, outs: list[Any], made: Sequence[An
                 "save_for_backward can only save variables, but argument is of type"
                 f" {type(x).__name__}"
             )
-        known.append(array)
+        saved.append(array)
     last = {id(o): k for k, o in enumerate(outs)}
     places = [last.get(id(x)) for x in ctx._saved]
-    known = [a if k is None else made[k] for a, k in zip(known, places, strict=True)]
-    arrays = [a for a in known if a is not None]
+    saved = [a if k is None else results[k] for a, k in zip(saved, places, strict=True)]
+    arrays = [a for a in saved if a is not None]
     node.saved = tuple([a.value for a in arrays])
     node.counts = tuple([(a.version, a.version.count) for a in arrays])
     histories: list[Any] = [
         None if a is None else (a.kind, None if k is not None else a.edge_now(), a.version, k)
-        for a, k in zip(known, places, strict=True)
+        for a, k in zip(saved, places, strict=True)
     ]
     reference, kept = weakref.ref(node), node.kept  # the node holds the context: no cycle
 
@@ -271,13 +277,13 @@ def _shaped(name: str, k: int, gradient: Any, type_: Any) -> Any:
     if gradient is None:
         return None
     wanted = type_.shape
-    found = summed_to(gradient, wanted)
-    if np.shape(found) != wanted:
+    reduced = summed_to(gradient, wanted)
+    if np.shape(reduced) != wanted:
         raise RuntimeError(
             f"Function {name}Backward returned an invalid gradient at index {k} - got"
             f" {list(np.shape(gradient))} but expected shape compatible with {list(wanted)}"
         )
-    return found
+    return reduced
 
 
 def _check_marks(ctx: FunctionCtx) -> None:

@@ -46,9 +46,9 @@ class ViewCall(NamedTuple):
 
     def on(self, x: Any) -> Any:
         """The same view of another array: recorded, plain or traced."""
-        given = list(self.call.values)
-        given[self.place] = x
-        args, kwargs = self.call.rebuild(given)
+        values = list(self.call.values)
+        values[self.place] = x
+        args, kwargs = self.call.rebuild(values)
         result = self.call.what(*args, **kwargs)
         return flatten(result)[0][self.leaf] if isinstance(result, (tuple, list)) else result
 

@@ -61,9 +61,9 @@ def record(
     values = [x.value if x.__class__ is RecordedArray else x for x in operands]
     kinds = [operand_kind(x) for x in operands]
 
-    def rebuild(given: Sequence[object]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        one = iter(given)
-        return rebuilt(args, one), rebuilt(kwargs, one)
+    def rebuild(operand_values: Sequence[object]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        remaining = iter(operand_values)
+        return rebuilt(args, remaining), rebuilt(kwargs, remaining)
 
     return recorded_call(what, name, tuple(key), operands, kinds, values, rebuild, stores=stores)
 
@@ -75,16 +75,16 @@ def _with_traced(
     for x in operands:
         if x.__class__ is RecordedArray and x.kind.requires_grad:
             raise refuse_recorded()
-    one = iter([x.value if x.__class__ is RecordedArray else x for x in operands])
-    return what(*rebuilt(args, one), **rebuilt(kwargs, one))
+    values = iter([x.value if x.__class__ is RecordedArray else x for x in operands])
+    return what(*rebuilt(args, values), **rebuilt(kwargs, values))
 
 
 def _into_out(
     what: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
     """A call with ``out=``: its results are stored there, and have the history of the store."""
-    given = kwargs["out"]
-    outs = given if isinstance(given, tuple) else (given,)
+    targets = kwargs["out"]
+    outs = targets if isinstance(targets, tuple) else (targets,)
     rest = {k: v for k, v in kwargs.items() if k != "out"}
     where = rest.pop("where", True) if isinstance(what, np.ufunc) else True
     results = record(what, name, args, rest)
@@ -98,8 +98,8 @@ def _into_out(
             raise failure(InputError, f"numpy.{name}", f"{fact}.", way)
         elif out is not None:
             np.copyto(out, result.value, where=where)
-    found: list[Any] = [r if o is None else o for o, r in zip(outs, results, strict=True)]
-    return tuple(found) if len(found) > 1 else found[0]
+    filled: list[Any] = [r if o is None else o for o, r in zip(outs, results, strict=True)]
+    return tuple(filled) if len(filled) > 1 else filled[0]
 
 
 def recorded_call(
@@ -138,24 +138,24 @@ def recorded_call(
         if stores and result is values[0]:
             return operands[0]
         return _unrecorded(result, NumpyCall(what, key, rebuild, operands, values))
-    made = recipe(key, what, name, kinds, values, rebuild)
+    call_recipe = recipe(key, what, name, kinds, values, rebuild)
     line = user_line(2)
-    if made.stored:
-        if any(operands[k].__class__ is not RecordedArray for k in made.stored):
+    if call_recipe.stored:
+        if any(operands[k].__class__ is not RecordedArray for k in call_recipe.stored):
             raise stored_into_plain()
         store = stored_without_graph if pushes else stored
-        return store(made, operands, values, perform, line)
+        return store(call_recipe, operands, values, perform, line)
     result = perform()
     call = NumpyCall(what, key, rebuild, operands, values)
-    if not any(made.outputs):
+    if not any(call_recipe.outputs):
         return _unrecorded(result, call)
-    leaves = [result] if made.spec.kind is None else flatten(result)[0]
-    found = recorded(made, operands, leaves, line, call)
-    return state.dual.without_graph(found) if pushes else found
+    leaves = [result] if call_recipe.spec.kind is None else flatten(result)[0]
+    arrays = recorded(call_recipe, operands, leaves, line, call)
+    return state.dual.without_graph(arrays) if pushes else arrays
 
 
 def recorded(
-    made: Recipe,
+    call_recipe: Recipe,
     operands: Sequence[Any],
     leaves: list[Any],
     line: Line | None,
@@ -166,13 +166,13 @@ def recorded(
     arrays: list[RecordedArray] = []
     node = new_object(GraphNode)
     node.hooks = None
-    for k, (leaf, place) in enumerate(zip(leaves, made.places, strict=True)):
+    for k, (leaf, place) in enumerate(zip(leaves, call_recipe.places, strict=True)):
         out = leaf
         if place is not None and leaf.__class__ in (float, complex):  # as some of SciPy's give
             leaf = np.asarray(leaf)[()]  # noqa: PLW2901 - the same
         if place is not None and isinstance(leaf, (np.ndarray, np.generic)):
             value = leaf if call is None else own_handle(leaf, call)
-            if made.outputs[place]:
+            if call_recipe.outputs[place]:
                 out = new_array(value, kind_of(value, True), (node, place), Version())
             else:
                 out = plain(value)
@@ -180,8 +180,8 @@ def recorded(
             if call is not None and value.base is not None:
                 link(out, k, call)
         results.append(out)
-    enter(node, made, operands, arrays, line)
-    return unflatten(made.spec, results)
+    enter(node, call_recipe, operands, arrays, line)
+    return unflatten(call_recipe.spec, results)
 
 
 def _unrecorded(result: Any, call: NumpyCall) -> Any:
@@ -240,24 +240,24 @@ def record_one(
             return out
     out = record(what, name, args, kwargs)
     if out.__class__ is RecordedArray and key not in calls:
-        made = _recipe_of(out)
-        if made is not None:
-            _learn(calls, key, direct_call(made, out.kind, what))
+        call_recipe = _recipe_of(out)
+        if call_recipe is not None:
+            _learn(calls, key, direct_call(call_recipe, out.kind, what))
         elif _never_recorded(calls, (x.kind,), out):
             _learn(calls, key, unrecorded_call(what))
     return out
 
 
-def static_key(known: tuple[Any, ...], x: Any) -> tuple[Any, ...] | None:
+def static_key(prefix: tuple[Any, ...], x: Any) -> tuple[Any, ...] | None:
     """`known` and one argument more: an integer, or a slice of integers; None for any other."""
     if x.__class__ is int:
-        return (*known, int, x)
+        return (*prefix, int, x)
     if x.__class__ is slice:
         bounds = start, stop, step = x.start, x.stop, x.step
         for bound in bounds:
             if bound is not None and bound.__class__ is not int:
                 return None
-        return (*known, slice, start, stop, step)
+        return (*prefix, slice, start, stop, step)
     return None
 
 
@@ -307,10 +307,11 @@ def apply_ufunc(ufunc: np.ufunc, *inputs: Any) -> Any:
     operands = [x for x, k in zip(inputs, key[1:], strict=True) if k.__class__ is ArrayKind]
     kinds: list[Any] = [k for k in key if k.__class__ is ArrayKind]
 
-    def rebuild(given: Sequence[object]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        one = iter(given)
+    def rebuild(operand_values: Sequence[object]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        remaining = iter(operand_values)
         some = [
-            x if k.__class__ is tuple else next(one) for x, k in zip(inputs, key[1:], strict=True)
+            x if k.__class__ is tuple else next(remaining)
+            for x, k in zip(inputs, key[1:], strict=True)
         ]
         return tuple(some), {}
 
@@ -319,10 +320,10 @@ def apply_ufunc(ufunc: np.ufunc, *inputs: Any) -> Any:
     calls = state.calls
     if out.__class__ is RecordedArray and key not in calls:
         sorts = [*map(_sort, inputs, key[1:])]
-        made = _recipe_of(out)
-        if made is not None:
+        call_recipe = _recipe_of(out)
+        if call_recipe is not None:
             dtypes = [k.type.dtype for k in kinds]
-            _learn(calls, key, direct_ufunc(made, out.kind, ufunc, sorts, dtypes))
+            _learn(calls, key, direct_ufunc(call_recipe, out.kind, ufunc, sorts, dtypes))
         elif _never_recorded(calls, kinds, out):
             _learn(calls, key, unrecorded_ufunc(out.kind, ufunc, sorts))
     return out

@@ -108,21 +108,21 @@ def _root(x: Any, seed: Any, k: int, call: str) -> Root:
 
 def _cotangent(seed: Any, type_: ArrayType, k: int) -> RecordedArray:
     """What a user gives as the cotangent of output `k`, in the type of that."""
-    given = seed if seed.__class__ is RecordedArray else plain(np.asarray(seed))
-    if given.value.shape != type_.shape:
+    cotangent = seed if seed.__class__ is RecordedArray else plain(np.asarray(seed))
+    if cotangent.value.shape != type_.shape:
         raise RuntimeError(
-            f"Mismatch in shape: grad_output[{k}] has a shape of {list(given.value.shape)} and"
+            f"Mismatch in shape: grad_output[{k}] has a shape of {list(cotangent.value.shape)} and"
             f" output[{k}] has a shape of {list(type_.shape)}."
         )
-    dtype = given.value.dtype
+    dtype = cotangent.value.dtype
     if dtype == type_.dtype:
-        return given
+        return cotangent
     if dtype.kind not in "biuf" and (dtype.kind != "c" or type_.dtype.kind != "c"):
         raise RuntimeError(
             f"Mismatch in dtype: grad_output[{k}] has a dtype of {dtype} and output[{k}] has a"
             f" dtype of {type_.dtype}."
         )
-    return given.astype(type_.dtype)
+    return cotangent.astype(type_.dtype)
 
 
 def _root_of_edge(edge: GradientEdge, seed: Any, k: int) -> Root:

@@ -37,22 +37,22 @@ class Packed:
         """What the unpack hook gives, which must have the type of what was packed."""
         before = state.saved_hooks  # one that enters others, or leaves these, does so for itself
         try:
-            found = ask(self.unpack, [self.content], HOOKS, "unpack_hook", "unpack_hook(packed)")
+            array = ask(self.unpack, [self.content], HOOKS, "unpack_hook", "unpack_hook(packed)")
         finally:
             state.saved_hooks = before
             state.watch_saved()
-        value = found.value if found.__class__ is RecordedArray else found
+        value = array.value if array.__class__ is RecordedArray else array
         if not isinstance(value, (np.ndarray, np.generic)):
             raise TypeError(
                 "Output of saved tensor unpack_hook expected to be an array but got result of type"
-                f" {type(found).__name__}"
+                f" {type(array).__name__}"
             )
         if type_of(value) != self.type:
             raise RuntimeError(
                 f"Output of saved tensor unpack_hook has the type {type_of(value)}, and what was"
                 f" packed had {self.type}."
             )
-        return found
+        return array
 
 
 def pack(node: GraphNode) -> None:

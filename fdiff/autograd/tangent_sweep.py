@@ -62,12 +62,12 @@ class TangentSweep:
         edges = [x.edge_now() if isinstance(x, RecordedArray) else x for x in operands]
         return any(isinstance(e, tuple) and self.of(e) is not None for e in edges)
 
-    def without_graph(self, found: Any) -> Any:
+    def without_graph(self, result: Any) -> Any:
         """What a call has just given, as duals whose gradients go nowhere."""
-        for leaf in flatten(found)[0]:
+        for leaf in flatten(result)[0]:
             if isinstance(leaf, RecordedArray) and leaf.kind.requires_grad:
                 self.cut(leaf, None)
-        return found
+        return result
 
     def cut(self, array: RecordedArray, behind: Edge | None) -> None:
         """Make a dual of an array that a node has just given: its gradients go `behind`."""
@@ -87,14 +87,14 @@ class TangentSweep:
 
     def _unknown(self, edge: Edge) -> list[GraphNode]:
         """Nodes that the output depends on and that were not met, the earliest first."""
-        found: set[GraphNode] = set()
+        nodes: set[GraphNode] = set()
         waiting = [edge[0]]
         while waiting:
             node = waiting.pop()
-            if node not in found and node not in self._reverse:
-                found.add(node)
+            if node not in nodes and node not in self._reverse:
+                nodes.add(node)
                 waiting += [e[0] for e in node.edges if e is not None]
-        return sorted(found, key=lambda node: node.number)
+        return sorted(nodes, key=lambda node: node.number)
 
     def _push(self, node: GraphNode, *, records: bool) -> None:
         """Enter the tangents of the outputs of a node whose operands are known."""
@@ -152,33 +152,33 @@ class TangentSweep:
         self._reverse.clear()
 
 
-def different_size(expected: tuple[int, ...], given: tuple[int, ...]) -> RuntimeError:
+def different_size(expected: tuple[int, ...], size: tuple[int, ...]) -> RuntimeError:
     """The error for a tangent whose shape is not that of its array."""
     return RuntimeError(
         "Trying to set a forward gradient that has a different size than that of the original"
         f" Tensor, this is not supported. Tensor is of size {list(expected)} while the given"
-        f" forward gradient is of size {list(given)}."
+        f" forward gradient is of size {list(size)}."
     )
 
 
-def _by_rule(node: CustomNode, found: object) -> list[RecordedArray | None]:
+def _by_rule(node: CustomNode, result: object) -> list[RecordedArray | None]:
     """The tangents that a user's rule gave, one of the right shape for each output, or None."""
-    given = found if isinstance(found, tuple) else (found,)
-    if len(given) != len(node.output_kinds):
+    tangents = result if isinstance(result, tuple) else (result,)
+    if len(tangents) != len(node.output_kinds):
         raise RuntimeError(
             "Function's jvp returned an invalid number of forward gradients (expected"
-            f" {len(node.output_kinds)} but got {len(given)})"
+            f" {len(node.output_kinds)} but got {len(tangents)})"
         )
     dots: list[RecordedArray | None] = []
-    for k, (dot, kind) in enumerate(zip(given, node.output_kinds, strict=True)):
-        known = plain(np.asarray(dot)) if isinstance(dot, np.ndarray | np.generic) else dot
-        if known is not None and not isinstance(known, RecordedArray):
+    for k, (dot, kind) in enumerate(zip(tangents, node.output_kinds, strict=True)):
+        tangent = plain(np.asarray(dot)) if isinstance(dot, np.ndarray | np.generic) else dot
+        if tangent is not None and not isinstance(tangent, RecordedArray):
             raise RuntimeError(
                 f"expected an array or None (got {type(dot).__name__}) for grad output {k}."
             )
-        if known is not None and known.shape != kind.type.shape:
-            raise different_size(kind.type.shape, known.shape)
-        dots.append(known)
+        if tangent is not None and tangent.shape != kind.type.shape:
+            raise different_size(kind.type.shape, tangent.shape)
+        dots.append(tangent)
     return dots
 
 
@@ -186,23 +186,23 @@ def _pushed(
     node: GraphNode, dots: list[RecordedArray | None], rules: NodeRules
 ) -> list[RecordedArray | None]:
     """Tangents of the outputs of a node, given those of its operands."""
-    made = node.recipe
-    pull = made.pull(tuple([False if floating else None for floating in made.outputs]))
+    recipe = node.recipe
+    pull = recipe.pull(tuple([False if floating else None for floating in recipe.outputs]))
     push, operands = _push_rule(pull, tuple([dot is not None for dot in dots]))
-    saved = dict(zip(made.saved, zip(saved_values(node), node.counts, strict=True), strict=True))
-    if made.ruled and any(k >= len(pull.saved) for k in push.saved):
+    saved = dict(zip(recipe.saved, zip(saved_values(node), node.counts, strict=True), strict=True))
+    if recipe.ruled and any(k >= len(pull.saved) for k in push.saved):
         fact = f"the rule of {node.name()} is not linear in the cotangents."
         way = "Forward mode is its transpose: give the function a rule by custom_jvp."
         raise failure(UnsupportedError, "fdiff.autograd.forward_ad", fact, way)
     read = [(pull.saved[k], *saved[pull.saved[k]]) for k in push.saved if k < len(pull.saved)]
-    known = [*pull.tape.input_types, *pull.tape.output_types]
-    at_zero = [np.zeros(known[k].shape, known[k].dtype) for k in push.saved[len(read) :]]
-    given = [dots[k] for k in operands]
+    tape_types = [*pull.tape.input_types, *pull.tape.output_types]
+    at_zero = [np.zeros(tape_types[k].shape, tape_types[k].dtype) for k in push.saved[len(read) :]]
+    tangents = [dots[k] for k in operands]
     if not isinstance(rules, RecordedRules):
-        given = [dot.value for dot in given if dot is not None]
-    found = rules.run(node, push, read, [*at_zero, *given])
-    parts = iter(found[place] for _, place, _ in push.targets)
-    return [_as_recorded(next(parts)) if floating else None for floating in made.outputs]
+        tangents = [dot.value for dot in tangents if dot is not None]
+    results = rules.run(node, push, read, [*at_zero, *tangents])
+    parts = iter(results[place] for _, place, _ in push.targets)
+    return [_as_recorded(next(parts)) if floating else None for floating in recipe.outputs]
 
 
 def _as_recorded(value: Any) -> RecordedArray:
@@ -215,11 +215,11 @@ def _push_rule(pull: Pull, moving: tuple[bool, ...]) -> tuple[Pull, list[int]]:
     The reverse rule is linear in the cotangents, so where its own reverse rule reads one, or a
     result, any point will do: `_pushed` gives zeros, where the results are zero too.
     """
-    found = pull.pushes.get(moving)
-    if found is None:
+    rule = pull.pushes.get(moving)
+    if rule is None:
         at = {place: operand for operand, place, _ in pull.targets if moving[operand]}
         seeds = tuple([False if k in at else None for k in range(len(pull.tape.outputs))])
         needed = [k >= len(pull.saved) for k in range(len(pull.tape.inputs))]
         push = pull_of(pull.tape, needed, seeds)
-        found = pull.pushes[moving] = push, [at[place] for place in sorted(at)]
-    return found
+        rule = pull.pushes[moving] = push, [at[place] for place in sorted(at)]
+    return rule

@@ -145,7 +145,7 @@ class EnteredState:
         if entry is None:  # it is left already, or that of another thread
             return
         for name, value in self.before.items():
-            holder = next((one for one in reversed(inner) if name in one.before), None)
+            holder = next((entered for entered in reversed(inner) if name in entered.before), None)
             if holder is None:
                 setattr(state, name, value)
             else:

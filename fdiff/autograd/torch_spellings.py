@@ -58,9 +58,9 @@ def missing_function(module: str, name: str) -> AttributeError:
     return AttributeError(text, name=name)
 
 
-def check_keywords(method: str, given: Iterable[str]) -> None:
+def check_keywords(method: str, names: Iterable[str]) -> None:
     """Refuse keywords that are torch's; the error names NumPy's."""
-    for name in given:
+    for name in names:
         if name in _KEYWORDS:
             raise TypeError(
                 f"{method}() got an unexpected keyword argument {name!r}. NumPy's name for it is"

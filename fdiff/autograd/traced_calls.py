@@ -79,9 +79,9 @@ def node_of_call(traced: TracedCall, name: str, *, ruled: bool = False) -> Any:
     """
     tape, operands, leaves = traced
     pushes = state.pushes(operands)
-    made = Recipe(name, [*map(_kind, operands)], tape, lasting=False, ruled=ruled)
+    recipe = Recipe(name, [*map(_kind, operands)], tape, lasting=False, ruled=ruled)
     outs = _values(tape, [*map(_value, operands)], leaves)
-    result = recorded(made, operands, outs, user_line())
+    result = recorded(recipe, operands, outs, user_line())
     return state.dual.without_graph(result) if pushes else result
 
 

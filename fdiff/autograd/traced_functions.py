@@ -141,7 +141,7 @@ def _run(
     plain = marks.run(rules, ctx, args)
     output = again[0](*args)
     pairs = list(zip(_as_tuple(plain), _as_tuple(output), strict=True))
-    own = lambda x: next((ruled for known, ruled in pairs if known is x), x)  # noqa: E731 - of this call
+    own = lambda x: next((ruled for original, ruled in pairs if original is x), x)  # noqa: E731 - of this call
     ctx._saved, ctx._flat = tuple(map(own, ctx._saved)), tuple(map(own, ctx._flat))
     if ctx._saved_forward is not None:
         ctx._saved_forward = tuple(map(own, ctx._saved_forward))
@@ -182,11 +182,13 @@ def _backward(
     bars: Any,
 ) -> tuple[Any, ...]:
     """The gradients, summed over axes that were broadcast, as torch does."""
-    found = as_many(rules.name, rules.backward(_filled(residuals), *_as_tuple(bars)), len(shapes))
+    gradients = as_many(
+        rules.name, rules.backward(_filled(residuals), *_as_tuple(bars)), len(shapes)
+    )
     return tuple(
         [
             g if g is None or shape is None else summed_to(g, shape)
-            for g, shape in zip(found, shapes, strict=True)
+            for g, shape in zip(gradients, shapes, strict=True)
         ]
     )
 
