@@ -38,9 +38,9 @@ class VectorizedProxy:
 
 
 def _generic_method(_: object, dispatcher: Any) -> object:
-    made = functools.singledispatchmethod(dispatcher)
-    made.dispatcher = dispatcher  # in place of one without methods
-    return made
+    method = functools.singledispatchmethod(dispatcher)
+    method.dispatcher = dispatcher  # in place of one without methods
+    return method
 
 
 METHOD: Assembly = (
@@ -94,8 +94,8 @@ def wrap_member(context: ProxyContext, value: object, where: Where) -> Pair:
     """What stands in a proxy class for what stands in the class."""
     if type(value) is functools.cached_property:
         name = value.attrname or label(where).rpartition(".")[2]
-        made: Function = lambda real, function: CachedProperty(real, function, name, context)  # noqa: E731 - to be given on
-        return wrap_parts(context, value, where, (("func",), made))
+        prop: Function = lambda real, function: CachedProperty(real, function, name, context)  # noqa: E731 - to be given on
+        return wrap_parts(context, value, where, (("func",), prop))
     assembly = _MEMBERS.get(type(value))
     if assembly is None:
         return context.wrap(value, where)
@@ -150,8 +150,8 @@ def wrap_generic(context: ProxyContext, function: FunctionType, where: Where) ->
     context.keep(function, copy, node)
     for kind, method in registry.items():
         private, table.reads[kind] = context.wrap(method, where)
-        for known in {kind, cast("type", context.wrap(kind, kind.__name__)[0])}:
-            copy.register(known, cast("Function", private))
+        for registered in {kind, cast("type", context.wrap(kind, kind.__name__)[0])}:
+            copy.register(registered, cast("Function", private))
     return functools.update_wrapper(copy, function.__wrapped__, updated=()), node  # type: ignore[attr-defined] - `singledispatch` sets it
 
 
@@ -169,10 +169,10 @@ def wrap_lru_cached(
         if any(traced_within(a) or context.made(a) for a in (*args, *kwargs.values())):
             function, node.wrapped = context.wrap(cached.__wrapped__, where)
             return cast("Function", function)(*args, **kwargs)
-        given = cast("Tuple", context.original(args))
+        originals = cast("Tuple", context.original(args))
         keywords = {name: context.original(value) for name, value in kwargs.items()}
-        result, part = context.wrap(cached(*given, **keywords), f"{label(where)}(...)")
-        node.calls.append((given, keywords, part))
+        result, part = context.wrap(cached(*originals, **keywords), f"{label(where)}(...)")
+        node.calls.append((originals, keywords, part))
         return result
 
     call.cache_info, call.cache_clear = cached.cache_info, cached.cache_clear  # type: ignore[attr-defined] - a function has a dict for these

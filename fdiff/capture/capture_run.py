@@ -189,8 +189,8 @@ class Capture:
         """The proxy of `value`, named `where` by the user, and what the value must be next time."""
         if type(value := plain_number(value)) in SCALARS:
             return value, Equal(value)
-        if (known := self._known.get(id(value))) is not None:
-            return known[:2]
+        if (entry := self._known.get(id(value))) is not None:
+            return entry[:2]
         if (pair := self.repeats.shown(value)) is not None:
             self.keep(value, *pair)
             return pair
@@ -268,8 +268,8 @@ class Capture:
             return value.value
         if type(value) is tuple:
             items = cast("tuple[object, ...]", value)
-            found = tuple(map(self.original, items))
-            return found if any(map(operator.is_not, found, items)) else value
+            originals = tuple(map(self.original, items))
+            return originals if any(map(operator.is_not, originals, items)) else value
         if self.made(value):
             self.objects.made.append(value)
         return self._originals.get(id(value), (value,))[0]
@@ -277,8 +277,8 @@ class Capture:
     def _node_of(self, value: object) -> Dependency | None:
         """What is known of the user's object behind a proxy."""
         original = self._originals.get(id(value), (value,))[0]
-        known = self._known.get(id(original))
-        return known[1] if known is not None and known[0] is value else None
+        entry = self._known.get(id(original))
+        return entry[1] if entry is not None and entry[0] is value else None
 
     def made(self, value: object) -> bool:
         """Whether `value` is an object that the run has made itself."""
@@ -286,15 +286,15 @@ class Capture:
 
     def table(self, real: Mapping[str, object]) -> MappingItems:
         """What is read of a namespace; one for a run."""
-        if (known := self._tables.get(id(real))) is None:
-            known = self._tables[id(real)] = real, MappingItems(type(real))
-        return known[1]
+        if (entry := self._tables.get(id(real))) is None:
+            entry = self._tables[id(real)] = real, MappingItems(type(real))
+        return entry[1]
 
     def namespace(self, real: dict[str, object]) -> GlobalsProxy:
         """The private globals of a module; one for a run."""
-        if (known := self._places.globals.get(id(real))) is None:
-            known = self._places.globals[id(real)] = GlobalsProxy(self, real)
-        return known
+        if (proxy := self._places.globals.get(id(real))) is None:
+            proxy = self._places.globals[id(real)] = GlobalsProxy(self, real)
+        return proxy
 
     def cached(self, instance: object, member: CachedProperty) -> object:
         """The value of a cached property."""

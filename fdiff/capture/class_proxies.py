@@ -209,13 +209,13 @@ class ProxyMeta(type):
 
     def __subclasses__(cls) -> list[type]:
         state = state_of(cls)
-        found: list[type] = [*type.__subclasses__(cls)]
+        proxies: list[type] = [*type.__subclasses__(cls)]
         if state is None:
-            return found
+            return proxies
         state.context.note(f"the subclasses of the class `{state.real.__name__}`")
         wrap = state.context.wrap
         real = [cast("type", wrap(k, k.__name__)[0]) for k in state.real.__subclasses__()]
-        return [*real, *(kind for kind in found if kind not in real)]
+        return [*real, *(kind for kind in proxies if kind not in real)]
 
     @property
     def _fdiff_kind(cls) -> type:  # what a tree of arguments takes it for
@@ -296,20 +296,22 @@ def make_proxy_class(
     gets them unless it inherits them from the proxy class of a base.
     """
     bases = tuple([_base(context, base) for base in real.__bases__])
-    given = vars(real)
-    namespace = {name: given[name] for name in _RAW & given.keys() if name.startswith("__")}
+    attributes = vars(real)
+    namespace = {
+        name: attributes[name] for name in _RAW & attributes.keys() if name.startswith("__")
+    }
     for name in ("__dict__", "__weakref__", "__classcell__", "__slots__"):
         namespace.pop(name, None)
-    if "__slots__" in given:
-        places = [n for n, v in given.items() if isinstance(v, MemberDescriptorType)]
-        namespace["__slots__"] = (*places, *({"__dict__", "__weakref__"} & given.keys()))
+    if "__slots__" in attributes:
+        places = [n for n, v in attributes.items() if isinstance(v, MemberDescriptorType)]
+        namespace["__slots__"] = (*places, *({"__dict__", "__weakref__"} & attributes.keys()))
     if not any(isinstance(base, ProxyMeta) for base in bases):
         namespace.update(hooks)
-    for name in _OF_TYPE & given.keys():
-        namespace[name] = (_DataMember if hasattr(type(given[name]), "__set__") else _Member)()
+    for name in _OF_TYPE & attributes.keys():
+        namespace[name] = (_DataMember if hasattr(type(attributes[name]), "__set__") else _Member)()
     namespace["_fdiff_proxy_class"] = True
     proxy_class = _metaclass(type(real))(real.__name__, bases, namespace)
-    if (abstract := given.get("__abstractmethods__")) is not None:
+    if (abstract := attributes.get("__abstractmethods__")) is not None:
         type.__setattr__(proxy_class, "__abstractmethods__", abstract)
     state = ProxyClassState(context, real, proxy_class)
     type.__setattr__(proxy_class, STATE, state)

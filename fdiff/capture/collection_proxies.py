@@ -23,17 +23,17 @@ class CounterProxy(DictProxy):
     def _fdiff_absent(self, key: object) -> object:
         return 0
 
-    def update(self, given: object = (), /, **named: int) -> None:
+    def update(self, elements: object = (), /, **named: int) -> None:
         """Add counts."""
-        self._fdiff_count(given, named, 1)
+        self._fdiff_count(elements, named, 1)
 
-    def subtract(self, given: object = (), /, **named: int) -> None:
+    def subtract(self, elements: object = (), /, **named: int) -> None:
         """Subtract counts."""
-        self._fdiff_count(given, named, -1)
+        self._fdiff_count(elements, named, -1)
 
-    def _fdiff_count(self, given: object, named: dict[str, int], sign: int) -> None:
-        counted = isinstance(given, Mapping)
-        counts = given if counted else Counter(cast("Iterable[object]", given))
+    def _fdiff_count(self, elements: object, named: dict[str, int], sign: int) -> None:
+        counted = isinstance(elements, Mapping)
+        counts = elements if counted else Counter(cast("Iterable[object]", elements))
         for key, count in (*cast("Mapping[object, Any]", counts).items(), *named.items()):
             self[key] = cast("Any", self[key]) + sign * count
 

@@ -339,10 +339,10 @@ def wrap_record(context: ProxyContext, value: object, where: Where) -> Pair:
         return opaque(context, value, where, f"the {kind.__name__} object")
     context.keep(value, copy, node)
     for name in field_names(kind):
-        found, part = attribute(value, name), Identical(MISSING)
-        if found is not MISSING:
+        item, part = attribute(value, name), Identical(MISSING)
+        if item is not MISSING:
             place = attribute_of(node, name)
-            proxy, part = context.read(found, f"{label(where)}.{name}", place)
+            proxy, part = context.read(item, f"{label(where)}.{name}", place)
             object.__setattr__(copy, name, proxy)
         node.parts.append((name, part))
     if hasattr(value, "__dict__"):
@@ -364,7 +364,7 @@ def wrap_composed(context: ProxyContext, value: object, where: Where) -> Pair:
     names, make = LIBRARY_OBJECTS[type(value)]
     if not names:  # nothing about it can change
         return make(value), Identical(value)
-    node, found = ComposedObject(type(value)), []
+    node, proxies = ComposedObject(type(value)), []
     for spelled in names:
         name = spelled.removeprefix("type:").rstrip("?")
         held, proxy, part = attribute(value, name), None, Identical(MISSING)
@@ -372,6 +372,6 @@ def wrap_composed(context: ProxyContext, value: object, where: Where) -> Pair:
             proxy, part = type(held), Attributes(type(held))
         elif held is not MISSING:
             proxy, part = context.wrap(held, f"{label(where)}.{name}")
-        found.append(proxy)
+        proxies.append(proxy)
         node.parts.append((name, part))
-    return make(value, *found), node
+    return make(value, *proxies), node

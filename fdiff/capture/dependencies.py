@@ -61,8 +61,8 @@ def unchanged(pins: Pins, places: Places) -> bool:
         for mapping, key, value in pins.items:
             if mapping.get(key, MISSING) is not value:
                 return False
-        for check, found in places:
-            if not check(found):
+        for check, entries in places:
+            if not check(entries):
                 return False
     except (ValueError, RuntimeError):  # an empty cell; a container that another thread changes
         return False

@@ -62,9 +62,9 @@ class Array(WriteTarget):
         self.shape = array.shape
 
     def holds(self, value: object, walk: Revalidation) -> bool:
-        known = walk.arrays[self.slot]
-        if known is not None:
-            return value is known
+        array = walk.arrays[self.slot]
+        if array is not None:
+            return value is array
         if type(value) is not np.ndarray:
             return False
         dtype = value.dtype
@@ -86,9 +86,9 @@ class ArrayOnDevice:
         self.described = described(array)
 
     def holds(self, value: object, walk: Revalidation) -> bool:
-        known = walk.arrays[self.slot]
-        if known is not None:
-            return value is known
+        array = walk.arrays[self.slot]
+        if array is not None:
+            return value is array
         if type(value) is not self.type or not self._same(value):
             return False
         walk.arrays[self.slot] = value  # type: ignore[call-overload] - it stands among the arrays

@@ -39,13 +39,13 @@ def goes_to(frame: FrameType, shows: Callable[[object], bool]) -> bool:
     if names is None:
         return False
     first, *rest = names
-    found = frame.f_locals.get(first, frame.f_globals.get(first))
+    target = frame.f_locals.get(first, frame.f_globals.get(first))
     try:
         for name in rest:
-            found = getattr(found, name)
+            target = getattr(target, name)
     except AttributeError:
         return False
-    return shows(found)
+    return shows(target)
 
 
 @lru_cache(maxsize=4096)

@@ -114,10 +114,10 @@ class FunctionCopies:
 
     def _cell(self, cell: CellType, name: str) -> CellCopy:
         """The private cell for a cell of the user, still empty: one for all functions."""
-        if (known := self.cells.get(id(cell))) is None:
+        if (copy := self.cells.get(id(cell))) is None:
             private = CellCopy(name, CellType(), cell, Attributes(CellType), [])
-            known = self.cells[id(cell)] = private
-        return known
+            copy = self.cells[id(cell)] = private
+        return copy
 
     def _fill(self, cell: CellCopy) -> None:
         """Put a proxy of what the user's cell holds into the private one, once."""

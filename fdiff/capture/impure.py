@@ -91,9 +91,9 @@ def impurity(value: object) -> str | None:
         value = value.__wrapped__
     if not isinstance(value, _CALLABLE):
         return None
-    known = _known.get(id(value))
-    if known is not None and known[0] is value:
-        return known[1]
+    entry = _known.get(id(value))
+    if entry is not None and entry[0] is value:
+        return entry[1]
     module = _module_of(value)
     if module is None:
         return None
@@ -111,8 +111,8 @@ def _module_of(value: object) -> str | None:
     """
     if isinstance(value, FunctionType):
         namespace = value.__globals__
-        known = library_namespace(namespace) and not is_ours(namespace)
-        return str(namespace["__name__"]) if known else None
+        impure = library_namespace(namespace) and not is_ours(namespace)
+        return str(namespace["__name__"]) if impure else None
     if isinstance(value, type):
         return value.__module__ if library_class(value) else None
     owner = getattr(value, "__self__", None)
@@ -192,16 +192,16 @@ def pure_module(module: ModuleType) -> bool:
 
 def reading_methods(kind: type) -> frozenset[str]:
     """Names of the impure methods of a class of a library that is pure otherwise."""
-    known = _reading.get(id(kind))
-    if known is not None and known[0] is kind:
-        return known[1]
-    found = _NONE
+    entry = _reading.get(id(kind))
+    if entry is not None and entry[0] is kind:
+        return entry[1]
+    methods = _NONE
     for base in _bases(kind):
         if library_class(base) or is_pandas(base):
-            found |= _own_methods(base)
+            methods |= _own_methods(base)
     if library_class(kind) or is_pandas(kind):
-        _reading[id(kind)] = kind, found
-    return found
+        _reading[id(kind)] = kind, methods
+    return methods
 
 
 def _public_module(kind: type) -> str:

@@ -66,12 +66,12 @@ def _spaces(value: object, kind: type) -> list[Space]:
     return [*classes] if own is None else [(value, own), *classes]
 
 
-def _replaced(found: object) -> bool:
+def _replaced(method: object) -> bool:
     """Whether a function of the user, or a mock, stands in a class or an object of a library.
 
     SciPy and `collections` compile methods from texts, whose globals are those of no module.
     """
-    function = getattr(found, "__func__", found)
+    function = getattr(method, "__func__", method)
     if isinstance(function, FunctionType) and is_user_function(function):
         return function.__globals__.get("__name__") in sys.modules
     return type(function).__module__ == _MOCKS

@@ -118,9 +118,9 @@ class ObjectProxy:
         now = {name: slot(self.proxy, name) for name in self.places}
         now.update(slot_dict(self.proxy))
         names = dict.fromkeys((*now, *self.put))  # in the order in which they were stored
-        found = [(name, now.get(name, MISSING)) for name in names]
+        values = [(name, now.get(name, MISSING)) for name in names]
         empty = self.places.keys() - self.filled
-        changed = [(n, v) for n, v in found if v is not self.put.get(n, MISSING)]
+        changed = [(n, v) for n, v in values if v is not self.put.get(n, MISSING)]
         return [(n, v) for n, v in changed if v is not MISSING or n not in empty]
 
     def compute(self, member: CachedProperty) -> object:
@@ -207,14 +207,14 @@ def become_real(value: object) -> bool:
 
 def slot_dict(value: object) -> dict[str, object]:
     """The ``__dict__`` of an object, in this thread; an empty one if it has none."""
-    found = vars(value) if isinstance(value, local) else slot(value, "__dict__")
-    return {} if found is MISSING else cast("dict[str, object]", found)
+    attributes = vars(value) if isinstance(value, local) else slot(value, "__dict__")
+    return {} if attributes is MISSING else cast("dict[str, object]", attributes)
 
 
 def slots(value: object) -> list[tuple[str, object]]:
     """The slots of an object that are filled: name and value."""
-    found = [(name, slot(value, name)) for name in places_of(type(value))]
-    return [(name, item) for name, item in found if item is not MISSING]
+    items = [(name, slot(value, name)) for name in places_of(type(value))]
+    return [(name, item) for name, item in items if item is not MISSING]
 
 
 def store(namespace: dict[str, object], name: str, value: object) -> None:

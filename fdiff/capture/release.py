@@ -53,11 +53,11 @@ class Release:
             return value
         if isinstance(value, tuple):
             return _rebuilt(value, [self(item) for item in cast("tuple[object, ...]", value)])
-        found = self.context.original(value)
-        if found is not value:
-            return found
-        if (known := self._released.get(id(value))) is not None:
-            return known[0]
+        original = self.context.original(value)
+        if original is not value:
+            return original
+        if (entry := self._released.get(id(value))) is not None:
+            return entry[0]
         self._released[id(value)] = value, value
         if is_traced(value) or (isinstance(value, np.ndarray) and _is_ours(kind)):
             own = self._settled(value)

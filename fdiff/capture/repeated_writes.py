@@ -234,10 +234,10 @@ class RepeatedWrites:
             return None
         self.direct = True
         plain = partial(self._log.shown_now, settle=self._context.settle)
-        given = [plain(value) for value in args]
+        arguments = [plain(value) for value in args]
         named = {name: plain(value) for name, value in kwargs.items()}
         with self._tape.unseen(), self._log.relying_on_nothing():
-            result = call(*given, **named)
+            result = call(*arguments, **named)
         if type(result) is int:  # how long the text was
             return SymbolicNumber(OtherConditions(partial(self._context.note, words)), "", result)
         return result

@@ -25,54 +25,54 @@ Codes = tuple[tuple[FunctionType, CodeType], ...]
 Places = tuple[tuple[Callable[..., bool], tuple[object, ...]], ...]
 
 
-def objects(found: tuple[tuple[object, type, object], ...]) -> bool:
-    for thing, kind, namespace in found:
+def objects(entries: tuple[tuple[object, type, object], ...]) -> bool:
+    for thing, kind, namespace in entries:
         if type(thing) is not kind or thing.__dict__ is not namespace:
             return False
     return True
 
 
-def items(found: ItemsFound) -> bool:
-    for mapping, key, value in found:  # noqa: SIM110 - generators cost as much as they check
+def items(entries: ItemsFound) -> bool:
+    for mapping, key, value in entries:  # noqa: SIM110 - generators cost as much as they check
         if mapping.get(key, MISSING) is not value:
             return False
     return True
 
 
-def names(found: tuple[tuple[Mapping[str, object], tuple[str, ...]], ...]) -> bool:
-    for mapping, names in found:  # noqa: SIM110 - as above
+def names(entries: tuple[tuple[Mapping[str, object], tuple[str, ...]], ...]) -> bool:
+    for mapping, names in entries:  # noqa: SIM110 - as above
         if tuple(mapping) != names:
             return False
     return True
 
 
-def attributes(found: tuple[tuple[object, str, object], ...]) -> bool:
-    for thing, name, value in found:  # noqa: SIM110 - as above
+def attributes(entries: tuple[tuple[object, str, object], ...]) -> bool:
+    for thing, name, value in entries:  # noqa: SIM110 - as above
         if getattr(thing, name, MISSING) is not value:
             return False
     return True
 
 
-def contents(found: tuple[tuple[Collection[object], tuple[object, ...]], ...]) -> bool:
-    for container, values in found:
+def contents(entries: tuple[tuple[Collection[object], tuple[object, ...]], ...]) -> bool:
+    for container, values in entries:
         if len(container) != len(values) or not all(map(is_, container, values)):
             return False
     return True
 
 
-def known(found: tuple[tuple[np.ndarray, tuple[int, ...], np.dtype], ...]) -> bool:
-    for array, shape, dtype in found:
+def known(entries: tuple[tuple[np.ndarray, tuple[int, ...], np.dtype], ...]) -> bool:
+    for array, shape, dtype in entries:
         if array.dtype is not dtype or array.shape != shape:
             return False
     return True
 
 
-def data(found: tuple[Callable[[], bool], ...]) -> bool:
-    return all(same() for same in found)
+def data(comparisons: tuple[Callable[[], bool], ...]) -> bool:
+    return all(same() for same in comparisons)
 
 
-def calls(found: tuple[tuple[Call, object], ...]) -> bool:
-    return all(function(*args, **keys) is result for (function, args, keys), result in found)
+def calls(entries: tuple[tuple[Call, object], ...]) -> bool:
+    return all(function(*args, **keys) is result for (function, args, keys), result in entries)
 
 
 BY_IDENTITY = frozenset((objects, items, names, attributes, contents, known))
@@ -111,8 +111,8 @@ class Revalidation:
 
     def other(self, node: Dependency, value: object) -> bool:
         """Whether this object has stood elsewhere, or another here: code may ask for identity."""
-        one = self.nodes.setdefault(id(node), value)
-        return one is not value or self.nodes.setdefault(id(value), node) is not node
+        partner = self.nodes.setdefault(id(node), value)
+        return partner is not value or self.nodes.setdefault(id(value), node) is not node
 
     def places(self) -> Places:
         """Where it looked other than in mappings and at code."""
@@ -121,7 +121,7 @@ class Revalidation:
             (contents, self.contents), (known, self.known), (calls, self.calls),
             (data, self.data),
         )  # fmt: skip
-        return tuple((check, tuple(found)) for check, found in kinds if found)
+        return tuple((check, tuple(entries)) for check, entries in kinds if entries)
 
 
 class Dependency(Protocol):

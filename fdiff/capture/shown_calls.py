@@ -78,8 +78,8 @@ class Log(ShownCall):
         while frame.f_back is not None and is_internal(frame.f_code.co_filename):
             frame = frame.f_back
         place = frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name
-        given = (self._logger, level, place, rest[0], *rest[1:])
-        return self._show(_record, given, {})
+        arguments = (self._logger, level, place, rest[0], *rest[1:])
+        return self._show(_record, arguments, {})
 
 
 def _record(
@@ -90,8 +90,8 @@ def _record(
         sys.modules["logging"].basicConfig()
     if logger.isEnabledFor(level):
         file, line, name = place
-        made = logger.makeRecord(logger.name, level, file, line, text, args, None, name)
-        logger.handle(made)
+        record = logger.makeRecord(logger.name, level, file, line, text, args, None, name)
+        logger.handle(record)
 
 
 class Shown:

@@ -72,20 +72,20 @@ class SymbolicNumber:
     def combined(self, symbol: str, other: object, *, swap: bool = False) -> object:
         """The result of an operator."""
         compute = _ARITHMETIC[symbol]
-        one, two = (other, self) if swap else (self, other)
+        left, two = (other, self) if swap else (self, other)
         if symbol in _SMOOTH and (entered := self._entered(other)) is not None:
             return compute(other, entered) if swap else compute(entered, other)
         if type(other) not in _NUMBERS or len(self._text) > LONGEST:
-            return compute(plain_number(one), plain_number(two))
+            return compute(plain_number(left), plain_number(two))
         if symbol in _DIVIDING and isinstance(two, SymbolicNumber):
             bool(two)  # whether it is a zero becomes a condition
-        value: float = compute(_value(one), _value(two))
+        value: float = compute(_value(left), _value(two))
         if type(value) is int and symbol in "+-" and not swap and type(two) is int:
             added = compute(self._added, two)
-        elif type(value) is int and symbol == "+" and type(one) is int:
-            added = self._added + one
+        elif type(value) is int and symbol == "+" and type(left) is int:
+            added = self._added + left
         else:
-            text = f"({self._text_of(one)} {symbol} {self._text_of(two)})"
+            text = f"({self._text_of(left)} {symbol} {self._text_of(two)})"
             return SymbolicNumber(self._conditions, text, value)
         return SymbolicNumber(self._conditions, self._text, value, added)
 

@@ -66,9 +66,9 @@ class UserObjects:
         proxy_class = cast("type", self.context.wrap(kind, kind.__name__)[0])
         if proxy_class is kind:
             return opaque(self.context, value, where, f"attributes of the {kind.__name__} object")
-        found = ObjectProxy(self.context, value, object.__new__(proxy_class), where)
-        self.objects[id(found.proxy)] = found
-        return found.proxy, found.node
+        written = ObjectProxy(self.context, value, object.__new__(proxy_class), where)
+        self.objects[id(written.proxy)] = written
+        return written.proxy, written.node
 
     def cached(self, instance: object, member: CachedProperty) -> object:
         """The value of a cached property, which its object keeps.
@@ -76,19 +76,19 @@ class UserObjects:
         The user's object keeps what plain code computes, so that the run reads it as any other
         attribute. Where the run has written something it may depend on that: then it is traced.
         """
-        found, value = self.objects.get(id(instance)), MISSING
-        if found is not None:
-            value = found.compute(member)
+        written, value = self.objects.get(id(instance)), MISSING
+        if written is not None:
+            value = written.compute(member)
         if value is MISSING:
             value = member.function(instance)
             own_attribute(instance, "__dict__")[member.name] = value
-            if found is not None:
-                found.put[member.name] = found.computed[member.name] = value
+            if written is not None:
+                written.put[member.name] = written.computed[member.name] = value
         return value
 
     def written(self) -> bool:
         """Whether the run has stored anything in objects or classes of the user."""
-        return any(found.writes() for found in self.objects.values()) or any(
+        return any(proxy.writes() for proxy in self.objects.values()) or any(
             state.writes() for state in self.states
         )
 
@@ -99,8 +99,8 @@ class UserObjects:
 
     def written_places(self) -> Iterator[str]:
         """Attributes of objects and classes that the run has stored, as the user names them."""
-        for found in self.objects.values():
-            yield from [f"{label(found.where)}.{name}" for name, _ in found.writes()]
+        for proxy in self.objects.values():
+            yield from [f"{label(proxy.where)}.{name}" for name, _ in proxy.writes()]
         for state in self.states:
             yield from [state.where(name) for name, _ in state.writes()]
 
@@ -109,24 +109,24 @@ class UserObjects:
 
         Without values, as in a batch or with example arguments, nothing is kept.
         """
-        for found in tuple(self.objects.values()):
-            for name, value in found.computed.items():
-                if slot_dict(found.proxy).get(name) is value:
+        for proxy in tuple(self.objects.values()):
+            for name, value in proxy.computed.items():
+                if slot_dict(proxy.proxy).get(name) is value:
                     with suppress(NoValueError):
-                        vars(found.real)[name] = self.release(value)
-                        self.context.note(f"a write to `{label(found.where)}.{name}`")
+                        vars(proxy.real)[name] = self.release(value)
+                        self.context.note(f"a write to `{label(proxy.where)}.{name}`")
 
     def see(self, other: UserObjects) -> None:
         """Let this run find from now on what another run has stored in objects of the user."""
-        mine = {id(found.real): found for found in self.objects.values()}
+        mine = {id(proxy.real): proxy for proxy in self.objects.values()}
         for theirs in other.objects.values():
-            if (found := mine.get(id(theirs.real))) is not None:
+            if (proxy := mine.get(id(theirs.real))) is not None:
                 for name, value in theirs.writes():
-                    found.fetch(name)
+                    proxy.fetch(name)
                     if value is not MISSING:
-                        object.__setattr__(found.proxy, name, value)
-                    elif slot(found.proxy, name) is not MISSING:
-                        object.__delattr__(found.proxy, name)
+                        object.__setattr__(proxy.proxy, name, value)
+                    elif slot(proxy.proxy, name) is not MISSING:
+                        object.__delattr__(proxy.proxy, name)
 
     def _hooks(self, root: list[type]) -> dict[str, Callable[..., object]]:
         """Methods by which attributes of instances are looked up and stored.
@@ -140,8 +140,8 @@ class UserObjects:
             if (kind, name) not in ready:
                 load(kind, name)
                 ready.add((kind, name))
-            if (found := objects.get(id(self))) is not None:
-                found.fetch(name)
+            if (proxy := objects.get(id(self))) is not None:
+                proxy.fetch(name)
             elif (state := state_of(kind)) is not None and not state.context.running:
                 if become_real(self):
                     return getattr(self, name)
@@ -151,8 +151,8 @@ class UserObjects:
 
         def _fdiff_fetch(self: object, name: str) -> None:
             load(type(self), name)
-            if (found := objects.get(id(self))) is not None:
-                found.fetch(name)
+            if (proxy := objects.get(id(self))) is not None:
+                proxy.fetch(name)
 
         def __setattr__(self: object, name: str, value: object) -> None:  # noqa: N807 - it goes into a class
             load(type(self), name)
@@ -186,10 +186,10 @@ class UserObjects:
             named = cast("dict[object, object]", value)
             return {key: self.adopt(item) for key, item in named.items()}
         items = cast("tuple[object, ...]", value)
-        found = [self.adopt(item) for item in items]
-        if isinstance(value, list) or all(map(lambda a, b: a is b, items, found)):
-            return found if isinstance(value, list) else value
-        return tuple.__new__(cast("type[tuple[object, ...]]", type(value)), found)
+        adopted = [self.adopt(item) for item in items]
+        if isinstance(value, list) or all(map(lambda a, b: a is b, items, adopted)):
+            return adopted if isinstance(value, list) else value
+        return tuple.__new__(cast("type[tuple[object, ...]]", type(value)), adopted)
 
     def _adopt_fields(self, value: object) -> object:
         """A copy of an object among the arguments, which holds traced arrays of this call."""
@@ -206,8 +206,8 @@ class UserObjects:
     def carry_over(self, refuse: Refuse, release: Answers | None = None) -> None:
         """Store in the user's objects and classes what the run has stored in their proxies."""
         release = release or self.release
-        for found in tuple(self.objects.values()):
-            found.carry_over(release, refuse)
+        for proxy in tuple(self.objects.values()):
+            proxy.carry_over(release, refuse)
         for state in self.states:
             for name, value in state.writes():
                 where, before = state.where(name), state.node.reads.get(name)
@@ -221,8 +221,8 @@ class UserObjects:
 
     def finish(self) -> list[tuple[object, Dependency]]:
         """At the end of the run: proxies become the user's; gives what was read of classes."""
-        for found in self.objects.values():
-            found.become_real()
+        for proxy in self.objects.values():
+            proxy.become_real()
         self.objects.clear()
         for value in self.made:  # grows while it is gone through
             with suppress(NoValueError):  # which has been said already

@@ -79,7 +79,7 @@ class WriteLog:
 
     def is_fixed(self, read: object) -> bool:
         """Whether a number that is read has to be the same again."""
-        names = [name for name, _, one in self._loads if one is read]
+        names = [name for name, _, load in self._loads if load is read]
         return any(re.search(rf"\b{name}\b", text) for name in names for text in self._fixed)
 
     def input(self, text: str, value: float) -> object | None:
@@ -222,7 +222,7 @@ class WriteLog:
 
     def rendered(self, text: str) -> str:
         """A text with the values of this run in place of marks."""
-        return MARK.sub(lambda found: self._formatted[int(found[1])].text, text)
+        return MARK.sub(lambda match: self._formatted[int(match[1])].text, text)
 
     def shown_now(self, value: object, settle: Answers) -> object:
         """What is shown now: numbers and texts of this run in place of what stands for them."""
@@ -244,12 +244,12 @@ class WriteLog:
 
     def show(self, call: object, args: Sequence[object], kwargs: dict[str, object]) -> None:
         """Note a call that shows values as they are now."""
-        made, self._made = self._made, {}  # what the run has made may change until it is stored
+        created, self._made = self._made, {}  # what the run has made may change until it is stored
         try:
             texts = [self._as_shown(value) for value in args]
             texts += [f"{name}={self._as_shown(value)}" for name, value in kwargs.items()]
         finally:
-            self._made = made
+            self._made = created
         self._values.append(f"{self.constant(call)}({', '.join(texts)})")
 
     def _as_shown(self, value: object) -> str:
@@ -313,8 +313,8 @@ class WriteLog:
         lines += [
             "  except (ArithmeticError, AttributeError, LookupError, ValueError): return False"
         ]
-        given = ", ".join(["result", *outputs])
-        lines += [f" def after({given}):", *[f"  {line}" for line in after], "  return result"]
+        parameters = ", ".join(["result", *outputs])
+        lines += [f" def after({parameters}):", *[f"  {line}" for line in after], "  return result"]
         lines += [" return before, after"]
         exec(compile("\n".join(lines), "<fdiff writes>", "exec"), names)  # noqa: S102 - our own text
         bind = cast("Callable[..., tuple[Before, After]]", names["bind"])

@@ -114,7 +114,7 @@ class NumberRead:
 
 def reachable(roots: Iterable[Dependency]) -> set[int]:
     """The nodes that a walk from these can come to, by id."""
-    found: set[int] = set()
+    ids: set[int] = set()
     waiting: list[object] = [*roots]
     while waiting:
         node = waiting.pop()
@@ -122,10 +122,10 @@ def reachable(roots: Iterable[Dependency]) -> set[int]:
             waiting += cast("Collection[object]", node)
         elif isinstance(node, dict):
             waiting += cast("dict[object, object]", node).values()
-        elif id(node) not in found and _is_node(node):
-            found.add(id(node))
+        elif id(node) not in ids and _is_node(node):
+            ids.add(id(node))
             waiting += [getattr(node, name, None) for name in _LEADING]
-    return found
+    return ids
 
 
 _LEADING = ("parts", "nodes", "reads", "table", "slots", "calls", "wrapped", "whole")

@@ -225,9 +225,9 @@ def write_back(copy: Copy, real: Copy, original: Callable[[object], object]) -> 
     if isinstance(copy, list):
         cast("list[object]", real)[:] = [original(item) for item in copy]
     elif isinstance(copy, set):
-        own, found = [original(item) for item in copy], cast("set[object]", real)
-        found.clear()
-        found.update(own)
+        own, target = [original(item) for item in copy], cast("set[object]", real)
+        target.clear()
+        target.update(own)
     else:
         for name in real.keys() - copy.keys():  # type: ignore[union-attr] - both are dicts here
             store(cast("dict[str, object]", real), name, MISSING)

@@ -64,7 +64,7 @@ class ArgumentRegisters:
         parts = node_parts(value)
         if parts is None:
             return None
-        kind, (names, found) = type(value), parts
+        kind, (names, parts_inside) = type(value), parts
         if is_registered(kind):
             raise NoFastPathError
         if kind is dict:
@@ -75,10 +75,10 @@ class ArgumentRegisters:
             how = "FIELDS"
         else:
             raise NoFastPathError
-        self._unpacks.append(Unpack(how, register, kind, len(found), names))
+        self._unpacks.append(Unpack(how, register, kind, len(parts_inside), names))
         begin = self._next
-        self._next += len(found)
-        return list(zip(found, range(begin, self._next), strict=True))
+        self._next += len(parts_inside)
+        return list(zip(parts_inside, range(begin, self._next), strict=True))
 
     def same(self, value: object, register: int) -> None:
         """The object in a register must be the one it was."""

@@ -39,12 +39,12 @@ class TraceResult(NamedTuple):
     session: Session | None
 
 
-def trace_variant(given: CallToTrace) -> tuple[Variant, tuple[object, ...]]:
+def trace_variant(request: CallToTrace) -> tuple[Variant, tuple[object, ...]]:
     """A variant of a call, and what the inputs of its tape beyond the arguments stand for."""
-    here = TraceResult(*trace_once(given))
+    here = TraceResult(*trace_once(request))
     session = here.session
     if isinstance(session, CaptureSession) and session.met and session.asks_around():
-        taken = _AroundAPoint(given, here, session).taken()
+        taken = _AroundAPoint(request, here, session).taken()
         if taken is not None:
             here.variant.release()
             return taken.variant, taken.extra
@@ -80,8 +80,8 @@ class _Trial:
         lines: Collection[Line | None] | None = None,
         before: Container[str] = (),
     ) -> None:
-        given, denied = around.given, _Denied(lines)
-        call = given._replace(eager=False, once=True, denied=denied)
+        request, denied = around.given, _Denied(lines)
+        call = request._replace(eager=False, once=True, denied=denied)
         traced: TraceResult | None = None
         self.error: Exception | None = None
         try:
@@ -102,7 +102,7 @@ class _Trial:
         # Whether it has the same value where a memo may have been missed: with a derivative, as
         # `f` may take a branch to avoid a singularity.
         may = self.same_value and (self.strong or bool(self.more))
-        self.accepted = may and traced is not None and _is_smooth(given, traced)
+        self.accepted = may and traced is not None and _is_smooth(request, traced)
 
     @property
     def lost(self) -> bool:
@@ -114,8 +114,8 @@ class _Trial:
 class _AroundAPoint:
     """Decides between a trace at a point and traces of the branches around it."""
 
-    def __init__(self, given: CallToTrace, here: TraceResult, session: CaptureSession) -> None:
-        self.given = given
+    def __init__(self, request: CallToTrace, here: TraceResult, session: CaptureSession) -> None:
+        self.given = request
         self.here = here
         self.session = session
 
@@ -165,16 +165,16 @@ class _AroundAPoint:
         return error
 
 
-def _is_smooth(given: CallToTrace, traced: TraceResult) -> bool:
+def _is_smooth(request: CallToTrace, traced: TraceResult) -> bool:
     """Whether the derivatives of a trace are finite."""
     variant = traced.variant
     tape = derive(JVP, variant.tape, wrt=variant.wrt) if variant.wrt else variant.tape
-    arrays = [native(given.leaves[k]) for k in variant.traced]
+    arrays = [native(request.leaves[k]) for k in variant.traced]
     dots = [np.ones(variant.tape.input_types[k].shape) for k in variant.wrt]
     with np.errstate(all="ignore"):
         inputs: tuple[Any, ...] = (*arrays, *traced.extra, *dots)
-        found = [np.asarray(out) for out in evaluate(tape, *inputs)]
-    return all(np.isfinite(out).all() for out in found if out.dtype.kind in "fc")
+        outs = [np.asarray(out) for out in evaluate(tape, *inputs)]
+    return all(np.isfinite(out).all() for out in outs if out.dtype.kind in "fc")
 
 
 def _known(lines: Iterable[Line | None]) -> Line | None:

@@ -149,8 +149,8 @@ class CaptureSession:
     def original(self, value: object) -> object:
         """The user's own object, where `value` is its proxy."""
         for _, capture in self.parts:
-            if (found := capture.original(value)) is not value:
-                return found
+            if (value_before := capture.original(value)) is not value:
+                return value_before
         return value
 
     def finish(self) -> tuple[tuple[Callable[..., object], Dependencies], ...]:
@@ -199,8 +199,8 @@ class CaptureSession:
             capture.refused.append((place, handle))
             return
         trace, guards = self.trace, self.trace.guards
-        given = [a for node, a in guards.given.items() if node != handle.made]
-        others = [a for a in given if isinstance(a, np.ndarray)]
+        values = [a for node, a in guards.given.items() if node != handle.made]
+        others = [a for a in values if isinstance(a, np.ndarray)]
         if any(map(functools.partial(_overlap, array), others)):
             capture.overlapping.append(place)
             return
@@ -257,24 +257,24 @@ class CaptureSession:
                 raise self.trace.fail(fact, "Write to a copy: `a = a.copy()`.")
 
 
-def _overlap(one: np.ndarray, other: np.ndarray) -> bool:
+def _overlap(array: np.ndarray, other: np.ndarray) -> bool:
     """Whether arrays may have an entry in common."""
     try:
-        return np.shares_memory(one, other, max_work=1000)  # type: ignore[arg-type] - the stubs know 0 and -1
+        return np.shares_memory(array, other, max_work=1000)  # type: ignore[arg-type] - the stubs know 0 and -1
     except np.exceptions.TooHardError:
         return True
 
 
 def _no_value(trace: Trace, place: str, value: TracedArray) -> TraceError:
     """The error for a traced value that cannot be kept; it shows where the value was made."""
-    made = value.home.builder.lines.get(value.node, (None,))[0]
+    line = value.home.builder.lines.get(value.node, (None,))[0]
     if stack.examples:
         fact = f"`f` keeps a value in `{place}`; of argument types alone it has none."
         way = "Give example arrays in place of types."
     else:
         fact = f"`f` keeps a value in `{place}` that belongs to one element of a batch."
         way = "Return it as well, and keep what the mapped function returns."
-    return TraceError(message(trace.call, fact, way, made))
+    return TraceError(message(trace.call, fact, way, line))
 
 
 class RunAgainError(Exception):

@@ -92,11 +92,11 @@ def _versions() -> str:
         import platform  # noqa: PLC0415 - for reports alone
         from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - as above
 
-    found: list[str] = []
+    versions: list[str] = []
     for name in ("numba-fdiff", "numpy", "llvmlite"):
         try:
-            found.append(f"{name} {version(name)}")
+            versions.append(f"{name} {version(name)}")
         except PackageNotFoundError:
             continue
     python = ".".join(map(str, sys.version_info[:3]))
-    return ", ".join([*found, f"Python {python}", f"{platform.system()} {platform.machine()}"])
+    return ", ".join([*versions, f"Python {python}", f"{platform.system()} {platform.machine()}"])

@@ -21,11 +21,11 @@ def contiguous(array: np.ndarray) -> np.ndarray:
 
 def owned(tape: Tape, outs: Sequence[object], arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Interpreted results, copied where they alias an input, a constant or each other."""
-    found: list[np.ndarray] = []
+    copies: list[np.ndarray] = []
     for node, value in zip(tape.outputs, outs, strict=True):
         array = np.asarray(value)
         shared = not array.flags.owndata or not array.flags.writeable or node in tape.inputs
         shared = shared or tape.nodes[node].primitive is CONSTANT
-        shared = shared or any(array is a for a in (*arrays, *found))
-        found.append(np.array(array) if shared else array)
-    return found
+        shared = shared or any(array is a for a in (*arrays, *copies))
+        copies.append(np.array(array) if shared else array)
+    return copies

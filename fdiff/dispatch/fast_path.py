@@ -209,12 +209,12 @@ def forget() -> None:
         path.reset()
 
 
-def _point(given: tuple[object, ...]) -> tuple[tuple[object, ...], tuple[object, ...]]:
-    return given[:1], given[1:]
+def _point(arguments: tuple[object, ...]) -> tuple[tuple[object, ...], tuple[object, ...]]:
+    return arguments[:1], arguments[1:]
 
 
-def _point_spread(given: tuple[Any, ...]) -> tuple[tuple[object, ...], tuple[object, ...]]:
-    return tuple(given[0]), given[1:]
+def _point_spread(arguments: tuple[Any, ...]) -> tuple[tuple[object, ...], tuple[object, ...]]:
+    return tuple(arguments[0]), arguments[1:]
 
 
 def has_parameter(f: Function, name: str) -> bool:

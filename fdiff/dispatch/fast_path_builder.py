@@ -88,7 +88,7 @@ class _KernelCall:
         self,
         variant: Variant,
         f: Function,
-        given: tuple[tuple[object, ...], dict[str, object]],
+        arguments: tuple[tuple[object, ...], dict[str, object]],
         vectors: tuple[object, ...],
     ) -> None:
         self.variant, plan = variant, variant.plan
@@ -114,7 +114,7 @@ class _KernelCall:
         self.captured = [self.pins[p].arrays[k] for p, k in variant.order]
         self._inputs: list[object] = []
         placeholders = [Placeholder(k) for k in self._slots]
-        arrays = [*variant.leaves(*given), *self.captured]
+        arrays = [*variant.leaves(*arguments), *self.captured]
         self._plain = {id(arrays[k]) for k, _ in variant.layouts}
         self.result: object = None
 
@@ -160,22 +160,22 @@ class _KernelCall:
         """The kernel's inputs, each with its register or as the captured array it is."""
         types = self._step.tape.input_types
         captured = {id(array): array for array in self.captured}
-        given = set(map(id, self._inputs))
-        if len(self._inputs) != len(types) or not given >= captured.keys():
+        ids = set(map(id, self._inputs))
+        if len(self._inputs) != len(types) or not ids >= captured.keys():
             raise NoFastPathError
-        found: list[KernelInput] = []
-        for one, value, type_ in zip(self.parts.inputs, self._inputs, types, strict=True):
+        kernel_inputs: list[KernelInput] = []
+        for source, value, type_ in zip(self.parts.inputs, self._inputs, types, strict=True):
             register = registers.register.get(id(value), -1)
             if not _fits(value, type_) or (register < 0 and id(value) not in captured):
                 raise NoFastPathError
             array = isinstance(value, np.ndarray)
-            found.append(one._replace(
+            kernel_inputs.append(source._replace(
                 register=register,
                 exact=type(value) if register >= 0 else None,
                 array=captured[id(value)] if register < 0 else None,
                 copyable=array and value.nbytes <= COPY_BELOW and id(value) not in self._plain,
             ))  # fmt: skip
-        return found
+        return kernel_inputs
 
     def preconditions(self, f: Function | None) -> Preconditions:
         """What must be as it was; with `f`, that or a sibling of it comes before the arguments."""
@@ -199,8 +199,8 @@ class _KernelCall:
         given_by_caller = [i.written for i in template.inputs]
         scalars = template.scalars | {self._guard}
         outputs = [
-            KernelOutput(*made, scalar=k in scalars, made=k not in given_by_caller)
-            for k, made in enumerate(self.parts.made)
+            KernelOutput(*output, scalar=k in scalars, made=k not in given_by_caller)
+            for k, output in enumerate(self.parts.made)
         ]
         inputs = [*self.inputs(registers), *template.inputs]
         description = registers.given, inputs, outputs, template.steps
@@ -217,7 +217,7 @@ class _KernelCall:
 def _pins(variant: Variant, f: Function) -> list[Pins]:
     """What each function of the trace read from outside, as objects to compare by identity."""
     pins = [reads.pins(g if k else f) for k, (g, reads) in enumerate(variant.inner)]
-    if any(one is None for one in pins):
+    if any(pin is None for pin in pins):
         raise NoFastPathError
     return cast("list[Pins]", pins)
 
@@ -230,8 +230,8 @@ def _only_step(variant: Variant) -> PlanStep:
     return step
 
 
-def _fits(given: object, type_: ArrayType) -> bool:
+def _fits(value: object, type_: ArrayType) -> bool:
     """Whether a kernel takes what was given as it is."""
-    if isinstance(given, np.ndarray):
-        return given.dtype == type_.dtype and given.shape == type_.shape
-    return type_.shape == () and np.dtype(type(given)) == type_.dtype
+    if isinstance(value, np.ndarray):
+        return value.dtype == type_.dtype and value.shape == type_.shape
+    return type_.shape == () and np.dtype(type(value)) == type_.dtype

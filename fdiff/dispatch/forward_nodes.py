@@ -37,17 +37,19 @@ def forward_nodes(tape: Tape, function: Tape | None) -> frozenset[int]:
     """The nodes of `tape` that compute what the function itself does; all, if none is known."""
     if function is None:
         return frozenset(range(len(tape)))
-    known = {node[:3]: i for i, node in enumerate(tape.nodes)}
-    found: set[int] = set()
-    for one in (function, simplify(function)):
+    places = {node[:3]: i for i, node in enumerate(tape.nodes)}
+    forward: set[int] = set()
+    for version in (function, simplify(function)):
         ids: dict[int, int] = {}
-        for i, node in enumerate(one.nodes):
+        for i, node in enumerate(version.nodes):
             if all(a in ids for a in node.args):
-                place = known.get((node.primitive, tuple([ids[a] for a in node.args]), node.params))
+                place = places.get(
+                    (node.primitive, tuple([ids[a] for a in node.args]), node.params)
+                )
                 if place is not None:
                     ids[i] = place
-        found.update(ids.values())
-    return frozenset(found)
+        forward.update(ids.values())
+    return frozenset(forward)
 
 
 def phase_of(nodes: frozenset[int], tape: Tape, of: Around) -> str:

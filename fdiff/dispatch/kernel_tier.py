@@ -103,8 +103,8 @@ class KernelTier:
 
         Where a second core compiles in the background, a quarter of it is enough.
         """
-        found = self._unless_defect(self._plain, lambda: self._break_even.point(self._plain))
-        return math.inf if found is None else found
+        seconds = self._unless_defect(self._plain, lambda: self._break_even.point(self._plain))
+        return math.inf if seconds is None else seconds
 
     def compiles_meanwhile(self) -> bool:
         """Whether a kernel that is asked for takes so long that slower tiers answer meanwhile."""
@@ -207,6 +207,6 @@ class KernelTier:
         defect.warn()
 
 
-def names_of(found: list[str]) -> str:
+def names_of(names: list[str]) -> str:
     """The first few of these names, and how many more there are."""
-    return ", ".join(found[:NAMED]) + (f" and {len(found) - NAMED} more" * (len(found) > NAMED))
+    return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" * (len(names) > NAMED))

@@ -33,10 +33,10 @@ def native_reads(pins: Sequence[Pins]) -> Preconditions:
     rest: dict[Any, list[Any]] = {}
     for check, places in _kinds(pins):
         look = _NATIVE_READS.get(check)
-        for one in places:
-            seen = None if look is None else look(*one)
+        for place in places:
+            seen = None if look is None else look(*place)
             if seen is None:
-                rest.setdefault(check, []).append(one)
+                rest.setdefault(check, []).append(place)
             else:
                 reads += seen
     return Preconditions(tuple(reads), tuple((c, tuple(left)) for c, left in rest.items()), pins)
@@ -44,10 +44,10 @@ def native_reads(pins: Sequence[Pins]) -> Preconditions:
 
 def _kinds(pins: Sequence[Pins]) -> Iterator[tuple[Any, tuple[Any, ...]]]:
     """Kinds of places, and what stood in those of that kind."""
-    for one in pins:
-        yield revalidation.attributes, tuple([(f, "__code__", code) for f, code in one.codes])
-        yield revalidation.items, one.items
-        for check, places in one.places:
+    for pin in pins:
+        yield revalidation.attributes, tuple([(f, "__code__", code) for f, code in pin.codes])
+        yield revalidation.items, pin.items
+        for check, places in pin.places:
             if check is not revalidation.known:
                 yield check, places
 

@@ -43,7 +43,7 @@ Arguments = tuple[tuple[object, ...], dict[str, object]]
 def warn_after_hint(
     program: Program,
     f: Function,
-    given: Arguments,
+    arguments: Arguments,
     variant: Variant,
     arrays: Sequence[np.ndarray],
 ) -> None:
@@ -69,7 +69,7 @@ def warn_after_hint(
         if not variant.cacheable or variant.repeats:
             _warn_at_lines(flagged, variant.tape)
             return
-    _call_plainly(program, f, given)
+    _call_plainly(program, f, arguments)
 
 
 def _has_many_trips(tape: Tape) -> bool:
@@ -161,9 +161,9 @@ def _is_strict(variant: Variant) -> bool:
 # ---------------------------------------------------------------------------------- plain code
 
 
-def _call_plainly(program: Program, f: Function, given: Arguments) -> None:
+def _call_plainly(program: Program, f: Function, arguments: Arguments) -> None:
     """Call the function as plain code, so that NumPy warns or raises."""
-    args, kwargs = cast("Arguments", map_leaves(_own, given))
+    args, kwargs = cast("Arguments", map_leaves(_own, arguments))
     try:
         if program.plain is not None:
             program.plain(f, args, kwargs)
@@ -200,12 +200,12 @@ def _call_at_user_line(f: Function, args: tuple[object, ...], kwargs: dict[str, 
     eval(code, frame.f_globals, {"f": f, "args": args, "kwargs": kwargs})  # noqa: S307 - our text
 
 
-def _warn_at_lines(found: Sequence[tuple[str, int]], tape: Tape) -> None:
+def _warn_at_lines(warned: Sequence[tuple[str, int]], tape: Tape) -> None:
     """Warn of what was found in a tape, in NumPy's words, at the user's lines of the nodes."""
     state = np.geterr()
     flags = {"divide by zero": 1, "overflow": 2, "underflow": 4, "invalid value": 8}
     modes = {words: state[kind] for kind, words in KINDS.items()}
-    for words, node in dict.fromkeys(found):
+    for words, node in dict.fromkeys(warned):
         text = f"{words} encountered in {tape.nodes[node].primitive.name}"
         lines: tuple[Line, ...] = tape.lines.get(node, ())
         mode = modes.get(words, "ignore")

@@ -33,9 +33,9 @@ _WHOLE = "measured as a whole"
 Arrays = Sequence[np.ndarray]
 
 
-def shapes_of(given: Sequence[object]) -> list[list[int]]:
+def shapes_of(values: Sequence[object]) -> list[list[int]]:
     """The shapes of operands, as lists."""
-    return [list(np.shape(x)) for x in given]  # type: ignore[arg-type] - they are arrays or numbers
+    return [list(np.shape(x)) for x in values]  # type: ignore[arg-type] - they are arrays or numbers
 
 
 # --- as a whole -----------------------------------------------------------------------------------
@@ -46,19 +46,19 @@ def observed_bytecode(tape: Tape, call: str, run: BytecodeExecutable, arrays: Ar
     seen = observation.observer
     if seen is None:
         return run(arrays)
-    with _span(seen, f"bytecode of {call or 'a tape'}", tape, arrays) as one:
-        one.args.update(tier="evaluate", timing=_WHOLE, instructions=len(run.program.code))
+    with _span(seen, f"bytecode of {call or 'a tape'}", tape, arrays) as run_span:
+        run_span.args.update(tier="evaluate", timing=_WHOLE, instructions=len(run.program.code))
         outs = run(arrays)
-        one.memory = sum(out.nbytes for out in outs)
+        run_span.memory = sum(out.nbytes for out in outs)
     return outs
 
 
 def _span(seen: Observer, name: str, tape: Tape, arrays: Arrays) -> Span:
     """An open span for what computes a whole tape."""
     shapes = shapes_of(arrays) if seen.shapes else None
-    one = seen.begin(name, KERNEL, shapes, **_contents(tape, around()))
-    one.flops = kernels.costs_of_tape(tape).flops if seen.flops else 0
-    return one
+    run_span = seen.begin(name, KERNEL, shapes, **_contents(tape, around()))
+    run_span.flops = kernels.costs_of_tape(tape).flops if seen.flops else 0
+    return run_span
 
 
 @lru_cache(maxsize=256)
@@ -81,14 +81,14 @@ def observed_kernel(tape: Tape, call: str, run: Executable, arrays: Arrays) -> A
     if seen is None:
         return run(*arrays)
     clocked = _clocked(tape, run, arrays)
-    with _span(seen, f"kernel of {call or 'a tape'}", tape, arrays) as one:
-        one.args["tier"] = "compile"
+    with _span(seen, f"kernel of {call or 'a tape'}", tape, arrays) as run_span:
+        run_span.args["tier"] = "compile"
         if clocked.executable is None:
             outs, stamps = run(*arrays), None
         else:
             outs, stamps = clocked(arrays)
-        one.memory = sum(out.nbytes for out in outs)
-    _note_nests(one, clocked, tape, None if stamps is None else stamps.times())
+        run_span.memory = sum(out.nbytes for out in outs)
+    _note_nests(run_span, clocked, tape, None if stamps is None else stamps.times())
     return outs
 
 
@@ -112,26 +112,30 @@ def _same_bits(first: Arrays, second: Arrays) -> bool:
     return all(a.tobytes() == b.tobytes() for a, b in zip(first, second, strict=True))
 
 
-def _note_nests(one: Span, clocked: ClockedKernel, tape: Tape, times: list[int] | None) -> None:
+def _note_nests(
+    run_span: Span, clocked: ClockedKernel, tape: Tape, times: list[int] | None
+) -> None:
     """Spans for the loop nests inside that of their kernel; or what is predicted of them."""
     nests = clocked.nests
     if len(nests) == 1:
-        times = [one.begin, one.end]
-        one.args["timing"] = _WHOLE
+        times = [run_span.begin, run_span.end]
+        run_span.args["timing"] = _WHOLE
     elif times is None:
         shares = [f"{_name(nest.names)}: {nest.share:.0%}" for nest in nests]
-        one.args.update(timing=f"{_WHOLE}: {clocked.why}", predicted_shares=shares)
+        run_span.args.update(timing=f"{_WHOLE}: {clocked.why}", predicted_shares=shares)
         return
     else:
-        one.args["timing"] = _MEASURED
+        run_span.args["timing"] = _MEASURED
     for k, nest in enumerate(nests):
-        about = _about_nest(tape, nest.nodes, around(one.parent))
+        about = _about_nest(tape, nest.nodes, around(run_span.parent))
         args = {"loops": " x ".join(nest.loops), "nodes": [f"%{i}" for i in nest.nodes]}
-        made = one.inside(_name(nest.names), about.phase, times[k], times[k + 1], **args)
-        made.args.update(operations=", ".join(nest.names), predicted_share=round(nest.share, 4))
-        made.args["timing"] = one.args["timing"]
-        made.lines, made.flops = about.lines, 0
-        made.note()
+        nest_span = run_span.inside(_name(nest.names), about.phase, times[k], times[k + 1], **args)
+        nest_span.args.update(
+            operations=", ".join(nest.names), predicted_share=round(nest.share, 4)
+        )
+        nest_span.args["timing"] = run_span.args["timing"]
+        nest_span.lines, nest_span.flops = about.lines, 0
+        nest_span.note()
 
 
 def _name(names: tuple[str, ...]) -> str:

@@ -30,10 +30,10 @@ def interpreted(tape: Tape, plan: Interpreter, arrays: Sequence[np.ndarray]) -> 
 
 
 def _begin_node(
-    seen: Observer, tape: Tape, categories: list[str], i: int, given: Sequence[object]
+    seen: Observer, tape: Tape, categories: list[str], i: int, operands: Sequence[object]
 ) -> Span:
     node = tape.nodes[i]
-    shapes = shapes_of(given) if seen.shapes else None
+    shapes = shapes_of(operands) if seen.shapes else None
     span = seen.begin(node.primitive.name, categories[i], shapes)
     span.lines, span.flops = tape.lines.get(i, ()), flops_of(tape, i) if seen.flops else 0
     return span

@@ -166,14 +166,14 @@ class Program:
         they have to be checked here (`sure`).
         """
         leaves, key = _key(args, kwargs)
-        known: Sequence[Variant] = self.variants.get(key, ())
+        candidates: Sequence[Variant] = self.variants.get(key, ())
         stability = self.stability.get(key) if self.stability else None
-        if stability is not None and self.eager and known and stability.unstable():
+        if stability is not None and self.eager and candidates and stability.unstable():
             begin = perf_counter()
             variant, inputs = self.trace(f, args, kwargs, eager=True)
             stability.took(variant.path, perf_counter() - begin)
             return variant, inputs  # type: ignore[return-value] - no trace is under way: they are arrays
-        for variant in known:
+        for variant in candidates:
             captured = variant.refresh(f)
             if captured is None:
                 continue
@@ -185,11 +185,11 @@ class Program:
                 arrays = FoundInputs(arrays, variant.after(f))
             if not variant.conditional:
                 return variant, arrays  # type: ignore[return-value] - leaves of a direct variant are arrays
-            if self._taken(known, variant, arrays, sure=sure):  # type: ignore[arg-type] - a list if it has a variant
+            if self._taken(candidates, variant, arrays, sure=sure):  # type: ignore[arg-type] - a list if it has a variant
                 if stability is not None:
                     stability.hit()
                     if not self.steady and stability.switched():
-                        self._merge(known, f, stability, at_once=True)  # type: ignore[arg-type] - as above
+                        self._merge(candidates, f, stability, at_once=True)  # type: ignore[arg-type] - as above
                 return variant, arrays  # type: ignore[return-value] - leaves of a direct variant are arrays
         self.steady = False
         variant, inputs = self.trace(f, args, kwargs)
@@ -235,7 +235,7 @@ class Program:
         self,
         f: Function,
         call: tuple[tuple[object, ...], dict[str, object]],
-        found: tuple[Variant, Sequence[object]],
+        variant_and_arrays: tuple[Variant, Sequence[object]],
         vectors: Sequence[object],
         *,
         sure: bool = False,
@@ -245,7 +245,7 @@ class Program:
         A variant that was traced for this call has done them. If the plan raises, `f` may have
         written something before, and is traced. With `sure`, the guards hold.
         """
-        variant, arrays = found
+        variant, arrays = variant_and_arrays
         after = arrays.after if isinstance(arrays, FoundInputs) else None
         if after is None:
             return variant.plan.call(arrays, vectors, execute_unchecked if sure else execute)
@@ -267,19 +267,23 @@ class Program:
         """
         for variant in self.variants.get(_key(args, kwargs)[1], ()):
             if variant.refresh(f) is not None:
-                known = variant.pinned or variant.swapped
-                return None if known or any(layout for _, layout in variant.layouts) else variant
+                layout_matters = variant.pinned or variant.swapped
+                return (
+                    None
+                    if layout_matters or any(layout for _, layout in variant.layouts)
+                    else variant
+                )
         return None
 
     def _taken(
-        self, known: list[Variant], variant: Variant, arrays: Sequence[np.ndarray], *, sure: bool
+        self, variants: list[Variant], variant: Variant, arrays: Sequence[np.ndarray], *, sure: bool
     ) -> bool:
         """Whether a variant that relies on values holds; if so, it is asked first next time."""
-        first = variant is known[0]
+        first = variant is variants[0]
         if not variant.holds(arrays, sure=sure or not first or not self.steady):
             return False
         if not first:
-            known[:] = [variant, *(other for other in known if other is not variant)]
+            variants[:] = [variant, *(other for other in variants if other is not variant)]
         self.steady = first
         return True
 
@@ -297,10 +301,10 @@ class Program:
             leaves, spec = flatten((args, kwargs))
             order, in_spec = differentiated(args, self.argnums, call)
             body = lambda *a, **k: self.body(f, a, k)  # noqa: E731 - its function bound
-            given = CallToTrace(
+            request = CallToTrace(
                 body, f, call, leaves, spec, order, in_spec, device=self.device, eager=eager
             )
-            variant, extra = trace_variant(given)
+            variant, extra = trace_variant(request)
             if eager:
                 variant.plan = self.make_plan(variant)
             else:

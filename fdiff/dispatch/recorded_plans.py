@@ -31,9 +31,9 @@ class PlannedArray(DeviceArray):
     def __getitem__(self, index: tuple[()]) -> PlannedArray:
         if index != ():
             raise TypeError("the plan computes with an output of its kernel")
-        found = PlannedArray(self.device, self.shape, self.dtype, self.address, self.owner)
-        found.scalar = True
-        return found
+        scalar = PlannedArray(self.device, self.shape, self.dtype, self.address, self.owner)
+        scalar.scalar = True
+        return scalar
 
     @property
     def number(self) -> int:
@@ -64,23 +64,23 @@ class PlanRecording:
         self.arrays = [self._new(np.shape(a), np.asarray(a).dtype) for a in arrays]  # type: ignore[arg-type] - numbers and arrays
 
     def _new(self, shape: tuple[int, ...], dtype: np.dtype) -> PlannedArray:
-        made = PlannedArray(self, shape, dtype, len(self._made) << _BITS, None)
-        made.scalar = False
-        self._made.append(made)
-        return made
+        array = PlannedArray(self, shape, dtype, len(self._made) << _BITS, None)
+        array.scalar = False
+        self._made.append(array)
+        return array
 
     @property
     def runs(self) -> list[PlannedRun]:
         """The steps that were run."""
-        return [one for one in self._log if isinstance(one, PlannedRun)]
+        return [entry for entry in self._log if isinstance(entry, PlannedRun)]
 
     def run(self, step: Step, arrays: Arrays) -> list[PlannedArray]:
         """Note a step; arrays for its outputs, without that of a guard."""
         assert isinstance(step, PlanStep), "no kernel is made of an eager trace"
         slots = list(step.runner.slots())
-        made = [self._new(t.shape, np.dtype(t.dtype.str)) for t in step.runner.tape.output_types]
-        self._log.append(PlannedRun(step, list(arrays), made))
-        return [made[k] for k in (slots[:-1] if step.guarded else slots)]
+        outputs = [self._new(t.shape, np.dtype(t.dtype.str)) for t in step.runner.tape.output_types]
+        self._log.append(PlannedRun(step, list(arrays), outputs))
+        return [outputs[k] for k in (slots[:-1] if step.guarded else slots)]
 
     # --- what plans ask of a device -----------------------------------------------------------
 
@@ -123,43 +123,45 @@ class PlanRecording:
 
         `compiled` gives the kernel of a step, of whose inputs so many are the plan's.
         """
-        found = {id(one.step): compiled(one.step, self._own_inputs(one)) for one in self.runs}
-        first = next(one for one in self.runs if self._own_inputs(one))
-        inputs = found[id(first.step)].inputs[: len(self.arrays)]
+        kernels_by_step = {
+            id(entry.step): compiled(entry.step, self._own_inputs(entry)) for entry in self.runs
+        }
+        first = next(entry for entry in self.runs if self._own_inputs(entry))
+        inputs = kernels_by_step[id(first.step)].inputs[: len(self.arrays)]
         memory = _Memory(self._made, [*range(len(self.arrays)), *results])
         steps: list[SequencedKernel | SequencedCopy] = []
-        for one in self._log:
-            if isinstance(one, PlannedRun):
-                reads = [memory.place(a) for a in one.inputs]
-                writes = [memory.place(a) for a in one.outputs]
-                steps.append(SequencedKernel(found[id(one.step)], reads, writes))
+        for entry in self._log:
+            if isinstance(entry, PlannedRun):
+                reads = [memory.place(a) for a in entry.inputs]
+                writes = [memory.place(a) for a in entry.outputs]
+                steps.append(SequencedKernel(kernels_by_step[id(entry.step)], reads, writes))
             else:
-                steps.append(memory.copy(one.source, one.target))
+                steps.append(memory.copy(entry.source, entry.target))
         zeros = [
             memory.copy(np.zeros(a.shape, a.dtype), a) for a in self._zeros if not self._covered(a)
         ]
-        made = tuple([(self._made[k].shape, self._made[k].dtype) for k in results])
+        types = tuple([(self._made[k].shape, self._made[k].dtype) for k in results])
         every = [*zeros, *steps]
-        return kernels.kernel_sequence(every, inputs, made, memory.size, memory.held)
+        return kernels.kernel_sequence(every, inputs, types, memory.size, memory.held)
 
     def _own_inputs(self, run: PlannedRun) -> int:
         """How many of a run's first inputs are those of the plan: all, or none."""
-        given = run.inputs[: len(self.arrays)]
-        same = all(a is b for a, b in zip(given, self.arrays, strict=False))
-        return len(self.arrays) if same and len(given) == len(self.arrays) else 0
+        leading = run.inputs[: len(self.arrays)]
+        same = all(a is b for a, b in zip(leading, self.arrays, strict=False))
+        return len(self.arrays) if same and len(leading) == len(self.arrays) else 0
 
     def _covered(self, array: PlannedArray) -> bool:
         """Whether parts that do not overlap make up the whole array."""
-        writes = [one.target for one in self._log if isinstance(one, _Write)]
+        writes = [entry.target for entry in self._log if isinstance(entry, _Write)]
         return sum(t.nbytes for t in writes if t.address >> _BITS == array.number) == array.nbytes
 
 
 class _Memory:
     """Where arrays are: those numbered in `given` at addresses that a call is given, in order."""
 
-    def __init__(self, arrays: Sequence[PlannedArray], given: Sequence[int]) -> None:
+    def __init__(self, arrays: Sequence[PlannedArray], numbers: Sequence[int]) -> None:
         self._arrays = arrays
-        self._places = {number: Place(k) for k, number in enumerate(given)}
+        self._places = {number: Place(k) for k, number in enumerate(numbers)}
         self.size = 0  # of the workspace
         self.held: list[np.ndarray] = []
 
@@ -172,8 +174,8 @@ class _Memory:
         if number not in self._places:
             self._places[number] = Place(kernels.WORKSPACE, self.size)
             self.size += kernels.buffer_bytes(self._arrays[number].nbytes)
-        found = self._places[number]
-        return found._replace(offset=found.offset + offset)
+        whole = self._places[number]
+        return whole._replace(offset=whole.offset + offset)
 
     def copy(self, source: DeviceArray | np.ndarray, target: DeviceArray) -> SequencedCopy:
         """The copy of an array, row by row where the rows of the target lie apart."""

@@ -67,7 +67,7 @@ class ResultTemplate:
                 self._add(self._result)
             else:
                 self._write(self._result, out, self._registers.out)
-            written = [one.written for one in self.inputs]
+            written = [source.written for source in self.inputs]
             shared = self.scalars.union(step.what for step in self.steps if step.how == "OUTPUT")
             if len(set(written)) < len(written) or not shared.isdisjoint(written):
                 return False  # an output that stands at two places
@@ -140,17 +140,17 @@ def _node(value: object) -> tuple[Sequence[object], ResultStep]:
     parts = node_parts(value)
     if parts is None:
         raise NoFastPathError
-    kind, (names, found) = type(value), parts
+    kind, (names, children) = type(value), parts
     if kind is tuple or kind is list:
-        return found, ResultStep("GROUP", kind, len(found))
+        return children, ResultStep("GROUP", kind, len(children))
     if kind is dict:
-        return found, ResultStep("MAPPING", None, len(found), names)
+        return children, ResultStep("MAPPING", None, len(children), names)
     if is_registered(kind) or (is_dataclass(value) and None in init_names(kind).values()):
         raise NoFastPathError
     if is_dataclass(value):
-        again = kind(**dict(zip(names, found, strict=True)))  # type: ignore[arg-type] - names of fields
-        if any(a is not b for a, b in zip(node_parts(again)[1], found, strict=True)):  # type: ignore[index] - a node too
+        again = kind(**dict(zip(names, children, strict=True)))  # type: ignore[arg-type] - names of fields
+        if any(a is not b for a, b in zip(node_parts(again)[1], children, strict=True)):  # type: ignore[index] - a node too
             raise NoFastPathError  # it makes something else of what it is given
     elif not isinstance(value, tuple):
         raise NoFastPathError
-    return found, ResultStep("CALL", kind, len(found), names)
+    return children, ResultStep("CALL", kind, len(children), names)

@@ -51,17 +51,19 @@ def single_kernel(
     program: Program,
     f: Function,
     call: str,
-    given: tuple[tuple[object, ...], dict[str, object]],
+    arguments: tuple[tuple[object, ...], dict[str, object]],
     split: Split,
     variant: Variant | None = None,
 ) -> SingleKernel:
     """The kernel of a call with these arguments, and with this variant if one is given."""
-    leaves, spec = flatten(given)
+    leaves, spec = flatten(arguments)
     if variant is None:
-        variant = variant_of(program, f, given, split)
+        variant = variant_of(program, f, arguments, split)
     captured = variant.refresh(f)
     if captured is None or not variant.cacheable or variant.repeats:
-        reads = next((one for _, reads in variant.inner for one in reads.opaque), "what it writes")
+        reads = next(
+            (array for _, reads in variant.inner for array in reads.opaque), "what it writes"
+        )
         fact = f"the function has to run at each call, because of {reads}."
         way = "Take that out of the function, or pass it as an argument."
         raise failure(UnsupportedError, call, fact, way)
@@ -71,8 +73,8 @@ def single_kernel(
     recording, result = _record(variant, call, arrays, vectors)
     at = {id(marker): k for k, marker in enumerate(markers) if not is_static(marker)}
     traced = len(arrays) - len(captured)
-    sources: list[int | np.ndarray] = [at[id(one)] for one in arrays[:traced]]
-    sources += [_captured(one, call) for one in captured]
+    sources: list[int | np.ndarray] = [at[id(array)] for array in arrays[:traced]]
+    sources += [_captured(array, call) for array in captured]
     if variant.swapped:
         fact = "it reads an array of another byte order than the machine's."
         raise failure(UnsupportedError, call, fact, "Convert the array once, outside.")
@@ -84,7 +86,7 @@ def single_kernel(
     else:
         sources += _vectors(variant, vectors, whole.inputs[len(arrays) :], at)
         kernel = _kernel(whole.step, sources, call)
-        result = recording.placed(result, [one.number for one in whole.outputs])
+        result = recording.placed(result, [array.number for array in whole.outputs])
         guard = list(whole.step.runner.slots())[-1] if whole.step.guarded else None
     c_order = any(k < traced for k, _ in variant.layouts)
     return SingleKernel(variant, kernel, tuple(sources), result, guard, variant.pinned, c_order)
@@ -108,11 +110,11 @@ def _arguments(
 def variant_of(
     program: Program,
     f: Function,
-    given: tuple[tuple[object, ...], dict[str, object]],
+    arguments: tuple[tuple[object, ...], dict[str, object]],
     split: Split,
 ) -> Variant:
     """The variant that holds for these arguments; of unstable branches a new one."""
-    args, named = split(given[0])[0], given[1]
+    args, named = split(arguments[0])[0], arguments[1]
     variant, _ = program.find(f, args, named, sure=True)
     if variant.eager is None:
         return variant
@@ -155,8 +157,8 @@ def _recorded(
 
 def _only_run(recording: PlanRecording, variant: Variant) -> PlannedRun | None:
     """The run that does everything, and checks the guards if there are any; else None."""
-    one, *more = recording.runs
-    return None if more or (variant.check is not None and not one.step.guarded) else one
+    single, *more = recording.runs
+    return None if more or (variant.check is not None and not single.step.guarded) else single
 
 
 def _sequence(
@@ -188,7 +190,7 @@ def _vectors(
         return []
     leaves = flatten(vectors[0])[0]
     if not leaves:
-        return [np.array(one) for one in inputs]
+        return [np.array(source) for source in inputs]
     types = variant.plan.types  # type: ignore[attr-defined] - every plan of a product has them
     return [at[id(leaf)] for leaf, t in zip(leaves, types, strict=True) if t.floating]
 
@@ -210,8 +212,8 @@ def _kernel(step: PlanStep, sources: Sequence[int | np.ndarray], call: str) -> B
             UnsupportedError, call, f"there is no kernel for {missing}.", CALL_FROM_PYTHON
         )
     layouts = tuple([
-        "A" if isinstance(one, np.ndarray) and not one.flags.c_contiguous else "C"
-        for one in sources
+        "A" if isinstance(source, np.ndarray) and not source.flags.c_contiguous else "C"
+        for source in sources
     ])  # fmt: skip
     layouts += ("C",) * (len(step.runner.tape.inputs) - len(layouts))
     try:

@@ -72,16 +72,16 @@ class TapeParts(Interpreter):
         """Enter the steps of one part: its run, and a step for each value that others read."""
         within = {i for i in own if tape.nodes[i].primitive not in (INPUT, CONSTANT)}
         read = {a for i in within for a in tape.nodes[i].args}
-        given = sorted(a for a in read - within if tape.nodes[a].primitive is not CONSTANT)
+        sources = sorted(a for a in read - within if tape.nodes[a].primitive is not CONSTANT)
         wanted = {a for i, n in enumerate(tape.nodes) if i not in within for a in n.args}
         outs = sorted(within & (wanted | {*tape.outputs}))
         outs = [i for i in outs if len(tape.nodes[i].types) == 1]
         if not outs:
             return
-        part, at = rearranged(tape, given, outs), self.size
+        part, at = rearranged(tape, sources, outs), self.size
         self.size += 1
         run = self.runner(part)
-        self.steps.append((lambda *arrays: run([*map(_plain, arrays)]), at, tuple(given), ()))
+        self.steps.append((lambda *arrays: run([*map(_plain, arrays)]), at, tuple(sources), ()))
         self.steps += [(itemgetter(k), i, (at,), ()) for k, i in enumerate(outs)]
 
 

@@ -221,39 +221,39 @@ class CallToTrace(NamedTuple):
     denied: Container[Line | None] | None = None
 
 
-def trace_once(given: CallToTrace) -> tuple[Variant, tuple[object, ...], Session | None]:
+def trace_once(request: CallToTrace) -> tuple[Variant, tuple[object, ...], Session | None]:
     """Run the function of a call on traced arguments once.
 
     Returns the variant, without a plan, what the inputs of its tape beyond the arguments stand for,
     and the session.
     """
-    call, leaves, wrt = given.call, given.leaves, given.wrt
+    call, leaves, wrt = request.call, request.leaves, request.wrt
     for k, leaf in enumerate(leaves):
-        check_leaf(leaf, call, given.spec, k, differentiate=k in wrt)
+        check_leaf(leaf, call, request.spec, k, differentiate=k in wrt)
     traced = tuple(k for k, leaf in enumerate(leaves) if not is_static(leaf))
     inputs = [as_input(leaves[k], differentiate=k in wrt) for k in traced]
-    run = _Run(given, traced)
-    trace = _eager_trace(call) if given.eager else None
+    run = _Run(request, traced)
+    trace = _eager_trace(call) if request.eager else None
     try:
         recording = record(run, inputs, call, trace)
     except RunAgainError:
-        found = trace_once(given._replace(repeats=False))
-        never_repeat(given.f)
-        return found
+        again = trace_once(request._replace(repeats=False))
+        never_repeat(request.f)
+        return again
     session, inner = recording.session, enumerate(run.inner)
     everything = [*(leaves[k] for k in traced), *recording.extra]
     variant = Variant(
         call=call,
         wrt=tuple(traced.index(k) for k in wrt),
-        in_spec=given.in_spec,
+        in_spec=request.in_spec,
         out_spec=run.out_spec,
         traced=traced,
         inner=tuple((g if k else getattr(g, "__code__", None), r) for k, (g, r) in inner),
         order=session.order() if isinstance(session, CaptureSession) else (),
-        cacheable=not given.eager and _may_be_used_again(given, run, shown=recording.shown),
+        cacheable=not request.eager and _may_be_used_again(request, run, shown=recording.shown),
         input_scalars=tuple(i.scalar or i.weak for i in inputs),
         direct=len(traced) == len(leaves) and all(map(is_direct, leaves)),
-        device=given.device,
+        device=request.device,
         **_recorded(recording, run.outs, everything, len(traced), trace),
     )
     variant = _unless_complex(variant, trace) if trace else variant
@@ -266,8 +266,8 @@ class _Run:
     `traced` are the positions of the leaves in whose place there is a traced array.
     """
 
-    def __init__(self, given: CallToTrace, traced: Sequence[int]) -> None:
-        self._given, self._traced = given, traced
+    def __init__(self, request: CallToTrace, traced: Sequence[int]) -> None:
+        self._given, self._traced = request, traced
         self.outs: list[object] = []
         self.out_spec = Spec(None)
         self.inner: list[tuple[Function, Dependencies]] = []
@@ -278,10 +278,10 @@ class _Run:
         for k, stand_in in zip(self._traced, arguments, strict=True):
             leaves[k] = stand_in
         args, kwargs = unflatten(self._given.spec, leaves)  # type: ignore[misc] - the tree of a call
-        given = self._given
-        later = not given.eager and (not given.once or given.denied is not None)
-        repeats = given.repeats and given.device == CPU and later
-        with watched(trace, self.inner, repeats=repeats, denied=given.denied) as session:
+        request = self._given
+        later = not request.eager and (not request.once or request.denied is not None)
+        repeats = request.repeats and request.device == CPU and later
+        with watched(trace, self.inner, repeats=repeats, denied=request.denied) as session:
             result = own_result(self._given.body(*args, **kwargs), session)
             self.outs, self.out_spec = flatten(result)
         return [out for out in self.outs if traceable(out)]
@@ -306,7 +306,7 @@ def _recorded(
     recording: Recording,
     outs: Sequence[object],
     everything: Sequence[object],
-    given: int,
+    arguments: int,
     trace: EagerTrace | None,
 ) -> dict[str, Any]:
     """The fields of a variant that come from the recording.
@@ -326,7 +326,7 @@ def _recorded(
         "guards": recording.guards,
         "written": None if recording.written is None else derive(PREPARE, recording.written),
         "layouts": recording.layouts,
-        "swapped": tuple(k for k, a in enumerate(everything) if k >= given and _swapped(a)),
+        "swapped": tuple(k for k, a in enumerate(everything) if k >= arguments and _swapped(a)),
     }
 
 
@@ -340,28 +340,28 @@ def _swapped(value: object) -> bool:
     return isinstance(value, np.ndarray) and not value.dtype.isnative
 
 
-def _may_be_used_again(given: CallToTrace, run: _Run, *, shown: bool) -> bool:
+def _may_be_used_again(request: CallToTrace, run: _Run, *, shown: bool) -> bool:
     """Whether later calls may use this trace. Where they may not, the user is told why, once.
 
     `shown`: whether text was made of a traced value.
     """
-    if any(isinstance(leaf, TracedArray) for leaf in given.leaves) or any(
+    if any(isinstance(leaf, TracedArray) for leaf in request.leaves) or any(
         reads.traced for _, reads in run.inner
     ):
         return False  # part of a trace under way, whose values are of this call
-    reasons = _reasons_to_retrace(given, run, shown=shown)
-    if reasons and not given.once:
-        warn_of_retracing(given, *reasons[0])
+    reasons = _reasons_to_retrace(request, run, shown=shown)
+    if reasons and not request.once:
+        warn_of_retracing(request, *reasons[0])
     return not reasons and not any(reads.once for _, reads in run.inner)
 
 
 def _reasons_to_retrace(
-    given: CallToTrace, run: _Run, *, shown: bool
+    request: CallToTrace, run: _Run, *, shown: bool
 ) -> list[tuple[str, Line | None]]:
     """What a later call cannot compare with this one, in words, and where it was read."""
     reasons: list[tuple[str, Line | None]] = [
         (f"an argument of type {type(leaf).__name__}", None)
-        for leaf in given.leaves
+        for leaf in request.leaves
         if is_static(leaf) and not fixed(leaf)
     ]
     reasons += [
@@ -375,18 +375,18 @@ def _reasons_to_retrace(
     return reasons
 
 
-def warn_of_retracing(given: CallToTrace, reason: str, line: Line | None) -> None:
+def warn_of_retracing(request: CallToTrace, reason: str, line: Line | None) -> None:
     """Say once for each function that it is traced at each call."""
-    where, code = line or user_line(), getattr(given.f, "__code__", None)
+    where, code = line or user_line(), getattr(request.f, "__code__", None)
     if code is None:
-        key = type(given.f).__qualname__, given.call, where and numbered(where)
+        key = type(request.f).__qualname__, request.call, where and numbered(where)
     else:
         key = code.co_filename, code.co_firstlineno, hash(code)
     if key in _warned:
         return
     keep(_warned, key, None, _MOST_WARNED)
     warn(
-        f"{given.call}: traced again at each call, because {reason} cannot be compared."
+        f"{request.call}: traced again at each call, because {reason} cannot be compared."
         " Results are right; pass the data as an argument to make calls faster."
         f"{show_line(where)}",
         RetraceWarning,

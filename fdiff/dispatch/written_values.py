@@ -25,35 +25,35 @@ def settled(value: object) -> object:
 
     A mapped element of a batch has no single value, nor has an argument that stands for a type.
     """
-    given = resolve(value)
-    if type(given) is Text:
-        return str(given)
-    if type(given) is TracedKey:
-        return given.plain
-    if not isinstance(given, TracedArray):
+    resolved = resolve(value)
+    if type(resolved) is Text:
+        return str(resolved)
+    if type(resolved) is TracedKey:
+        return resolved.plain
+    if not isinstance(resolved, TracedArray):
         return value
-    guards = given.home.guards
+    guards = resolved.home.guards
     if guards.closed:  # of a run before this one
         return value
-    if guards.is_batched(given.id) or (stack.examples and not only_captured(given)):
-        raise NoValueError(given)
+    if guards.is_batched(resolved.id) or (stack.examples and not only_captured(resolved)):
+        raise NoValueError(resolved)
     try:
-        array = np.array(guards.value(given.id, "kept a value beyond the run"))
+        array = np.array(guards.value(resolved.id, "kept a value beyond the run"))
     except (TraceError, ArithmeticError, ValueError):
-        raise NoValueError(given) from None
-    return array.item() if given.weak else array[()] if given.scalar else array
+        raise NoValueError(resolved) from None
+    return array.item() if resolved.weak else array[()] if resolved.scalar else array
 
 
 def depends(value: object) -> bool:
     """Whether a value, or a tuple of values, depends on a differentiated input."""
     if isinstance(value, tuple):
         return any(map(depends, value))
-    given = resolve(value)
-    if isinstance(given, TracedArray):
-        return not given.home.guards.closed and given.home.guards.depends(given.id)
-    if isinstance(given, str):
-        return is_made_of_value(given)
-    return type(given) is TracedKey
+    resolved = resolve(value)
+    if isinstance(resolved, TracedArray):
+        return not resolved.home.guards.closed and resolved.home.guards.depends(resolved.id)
+    if isinstance(resolved, str):
+        return is_made_of_value(resolved)
+    return type(resolved) is TracedKey
 
 
 class WrittenValues:
@@ -80,21 +80,25 @@ class WrittenValues:
 
     def output(self, value: object) -> WrittenOutput | None:
         """The output that a value is; None of one that is not traced."""
-        given = resolve(value)
-        if not isinstance(given, TracedArray):
+        resolved = resolve(value)
+        if not isinstance(resolved, TracedArray):
             return None
-        guards, trace = given.home.guards, self._trace()
-        mine = given.home.builder is trace.builder and not guards.closed
-        if not mine or guards.is_batched(given.id) or (stack.examples and not only_captured(given)):
+        guards, trace = resolved.home.guards, self._trace()
+        mine = resolved.home.builder is trace.builder and not guards.closed
+        if (
+            not mine
+            or guards.is_batched(resolved.id)
+            or (stack.examples and not only_captured(resolved))
+        ):
             raise NoEffectError
-        kind = "item" if given.weak else "scalar" if given.scalar else "copy"
-        return WrittenOutput(given.id, given.dtype, kind)
+        kind = "item" if resolved.weak else "scalar" if resolved.scalar else "copy"
+        return WrittenOutput(resolved.id, resolved.dtype, kind)
 
 
 def stacked(trace: Trace, nodes: tuple[int, ...]) -> int:
     """The node of an array of these numbers; a single node as it is."""
     if len(nodes) == 1:
         return nodes[0]
-    one = (("shape", (1,)),)
-    parts = tuple([trace.add(PRIMITIVES["reshape"], (node,), one) for node in nodes])
+    params = (("shape", (1,)),)
+    parts = tuple([trace.add(PRIMITIVES["reshape"], (node,), params) for node in nodes])
     return trace.add(PRIMITIVES["concatenate"], parts, (("axis", 0),))

@@ -35,17 +35,18 @@ def in_force() -> AnomalyMode | None:
     """The mode in force: of those that are entered and alive, the latest."""
     if not _entered and _told[0] is None:
         return None
-    alive = [mode for one in [*_entered] if (mode := one()) is not None]
+    alive = [mode for reference in [*_entered] if (mode := reference()) is not None]
     latest = alive[-1] if alive and alive[-1].enabled else None
     told, ended = _told[0], len(alive) < len(_entered)
     if ended or latest is not (told and told()) or (latest is None and told is not None):
         for listener in listeners:
             listener(latest is not None and latest.check_nan)
         _told[0] = None if latest is None else ref(latest)
-        for one in [*_entered]:  # the last, in case an exception comes: all is done again then
-            if one() is None:
+        # This step is the last one: after an exception all steps are done again.
+        for reference in [*_entered]:
+            if reference() is None:
                 with suppress(ValueError):  # another thread has removed it
-                    _entered.remove(one)
+                    _entered.remove(reference)
     return latest
 
 

@@ -89,7 +89,7 @@ class Worker:
 
     def has(self, job: Job) -> bool:
         """Whether a job waits or runs."""
-        return job is self._now or any(job is one for one in [*self._jobs])
+        return job is self._now or any(job is queued for queued in [*self._jobs])
 
     def wait(self) -> None:
         """Wait until there is nothing left to do."""

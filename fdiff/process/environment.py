@@ -93,7 +93,7 @@ def _granted() -> int:
         lines = Path("/proc/self/cgroup").read_text().splitlines()
     except OSError:
         return sys.maxsize
-    found = sys.maxsize
+    quota = sys.maxsize
     for line in lines:
         _, names, path = line.split(":", 2)
         if names and "cpu" not in names.split(","):
@@ -103,8 +103,8 @@ def _granted() -> int:
         for group in (folder, *folder.parents):
             if not group.is_relative_to(root):
                 break
-            found = min(found, _quota(group))
-    return found
+            quota = min(quota, _quota(group))
+    return quota
 
 
 def _quota(group: Path) -> int:

@@ -110,7 +110,7 @@ def _functions() -> tuple[Callable[[int], int], Callable[[int], int]]:
     try:
         # As PyDLL a call keeps the GIL, which takes less time than to give it back.
         library = ctypes.PyDLL("ucrtbase" if sys.platform == "win32" else None)
-        found = library.fetestexcept, library.feclearexcept
+        functions = library.fetestexcept, library.feclearexcept
     except (AttributeError, OSError):
         return _nothing, _nothing
-    return found
+    return functions

@@ -77,7 +77,7 @@ class Turn:
 
     def leave(self, frame: FrameType) -> None:
         """Take out the latest entry of this frame, with those above, which have ended with it."""
-        entered = [k for k, one in enumerate(self.frames) if one is frame]
+        entered = [k for k, entered_frame in enumerate(self.frames) if entered_frame is frame]
         if entered:
             del self.frames[entered[-1] :]
 
@@ -234,9 +234,9 @@ def _finish_imports() -> bool:
     """
     seen, since = set[tuple[str, int]](), time.monotonic()
     with _logging_free():
-        while found := _importers():
-            if found != seen:
-                seen, since = found, time.monotonic()
+        while importers := _importers():
+            if importers != seen:
+                seen, since = importers, time.monotonic()
             elif time.monotonic() - since > STANDSTILL:
                 return False
             time.sleep(POLL)

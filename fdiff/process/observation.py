@@ -100,9 +100,9 @@ class Span:
 
     def inside(self, name: str, category: str, begin: int, end: int, **args: Any) -> Span:
         """A span inside this one that was measured by other means; `note` tells of it."""
-        made = Span(name, category, self._watchers, args)
-        made.parent, made.begin, made.end = self, begin, end
-        return made
+        inner = Span(name, category, self._watchers, args)
+        inner.parent, inner.begin, inner.end = self, begin, end
+        return inner
 
 
 class _Open(threading.local):

@@ -158,9 +158,9 @@ class Notebook:
             self._id = ""
 
     def _publish(self, text: str, markup: str) -> None:
-        known, self._id = bool(self._id), self._id or f"fdiff-{os.getpid()}-{next(_ids)}"
+        shown, self._id = bool(self._id), self._id or f"fdiff-{os.getpid()}-{next(_ids)}"
         data = {"text/plain": text, "text/html": markup}
-        self._cell.copy().run(self._display, data, raw=True, display_id=self._id, update=known)
+        self._cell.copy().run(self._display, data, raw=True, display_id=self._id, update=shown)
 
 
 _ids = count()

@@ -98,17 +98,17 @@ def events_of(spans: Sequence[Span], begin: int, options: ProfileOptions) -> lis
     recorded.
     """
     ordered = sorted(spans, key=lambda span: (span.begin, -span.end))
-    found: dict[int, FunctionEvent] = {}
+    events: dict[int, FunctionEvent] = {}
     for number, span in enumerate(ordered):
-        found[id(span)] = _event(number, span, begin, options)
+        events[id(span)] = _event(number, span, begin, options)
     for span in ordered:
-        event, around = found[id(span)], span.parent
-        while around is not None and id(around) not in found:
+        event, around = events[id(span)], span.parent
+        while around is not None and id(around) not in events:
             around = around.parent
         if around is not None:
-            event.cpu_parent = found[id(around)]
+            event.cpu_parent = events[id(around)]
             event.cpu_parent.cpu_children.append(event)
-    return [found[id(span)] for span in ordered]
+    return [events[id(span)] for span in ordered]
 
 
 def _event(number: int, span: Span, begin: int, options: ProfileOptions) -> FunctionEvent:

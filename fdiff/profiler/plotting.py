@@ -42,7 +42,7 @@ def plot(events: Sequence[FunctionEvent], ax: Axes | None = None) -> Axes:
     ax.set_ylim(rows, 0)
     ax.set_yticks([lane.first + 0.45 for lane in lanes], [f"thread {k.thread}" for k in lanes])
     ax.set_xlabel("microseconds")
-    found = dict.fromkeys(bar.event.category for bar in bars)
-    handles = [patches.Patch(color=COLOURS.get(name, "#dddddd"), label=name) for name in found]
+    categories = dict.fromkeys(bar.event.category for bar in bars)
+    handles = [patches.Patch(color=COLOURS.get(name, "#dddddd"), label=name) for name in categories]
     ax.legend(handles=handles, ncols=len(handles), fontsize="small", loc="lower right")
     return ax

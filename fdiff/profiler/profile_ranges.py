@@ -228,8 +228,8 @@ _LIBRARIES = ("libnvToolsExt.so.1", "libnvToolsExt.so", "nvToolsExt64_1.dll")
 
 def _of_library() -> Ranges:
     """Ranges by NVIDIA's library, which CUDA has brought along up to version 12."""
-    found = ctypes.util.find_library("nvToolsExt")
-    for name in (*([found] if found else []), *_LIBRARIES):
+    path = ctypes.util.find_library("nvToolsExt")
+    for name in (*([path] if path else []), *_LIBRARIES):
         try:
             library = ctypes.CDLL(name)
         except OSError:

@@ -114,7 +114,7 @@ class profile:  # noqa: N801 - torch's name
         post_processing_timeout_s: float | None = None,
         activity_filters: object = None,
     ) -> None:
-        given = {
+        flags = {
             "with_modules": with_modules,
             "use_kineto": use_kineto,
             "experimental_config": experimental_config,
@@ -122,7 +122,7 @@ class profile:  # noqa: N801 - torch's name
             "post_processing_timeout_s": post_processing_timeout_s,
             "activity_filters": activity_filters,
         }
-        _refuse_meaningless(given, use_cpu=flag(use_cpu, "use_cpu", "profile"))
+        _refuse_meaningless(flags, use_cpu=flag(use_cpu, "use_cpu", "profile"))
         self.enabled = flag(enabled, "enabled", "profile")
         self.use_device = _device(use_device, use_cuda=flag(use_cuda, "use_cuda", "profile"))
         self.acc_events = flag(acc_events, "acc_events", "profile")
@@ -342,9 +342,9 @@ class profile:  # noqa: N801 - torch's name
         return f"{timeline(self.function_events)}<pre>{escape(averages)}</pre>"
 
 
-def _refuse_meaningless(given: dict[str, object], *, use_cpu: bool) -> None:
+def _refuse_meaningless(flags: dict[str, object], *, use_cpu: bool) -> None:
     """Raise if an option is set that is about what fdiff has not."""
-    for name, value in given.items():
+    for name, value in flags.items():
         if value:
             fact = f"{name} is about {_WITHOUT_MEANING[name]}."
             raise failure(InputError, "profile", fact, "Leave it out.")

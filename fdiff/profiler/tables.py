@@ -119,8 +119,8 @@ class _TableRows:
         stacks = [printable(line) for event in events for line in event.stack]
         self._source = _width(stacks, columns.widest_source) if stacks else 0
         counted = [event.flops for event in events if event.flops > 0]
-        known = columns.flops and bool(counted)
-        self._flops, self._flops_name = flops_scale(min(counted)) if known else (0.0, "")
+        with_flops = columns.flops and bool(counted)
+        self._flops, self._flops_name = flops_scale(min(counted)) if with_flops else (0.0, "")
         self.columns = self._columns()
 
     def _columns(self) -> list[_Column]:
@@ -131,15 +131,15 @@ class _TableRows:
             heads += [f"Self {name}", f"Self {name} %", f"{name} total", f"{name} time avg"]
         if self._given.memory:
             heads += ["CPU Mem", "Self CPU Mem"]
-        found = [_Column("Name", self._name)]
-        found += [_Column(head, _WIDTH) for head in (*heads, "# of Calls")]
+        columns = [_Column("Name", self._name)]
+        columns += [_Column(head, _WIDTH) for head in (*heads, "# of Calls")]
         if self._shapes:
-            found.append(_Column("Input Shapes", self._shapes))
+            columns.append(_Column("Input Shapes", self._shapes))
         if self._source:
-            found.append(_Column("Source Location", self._source, "<"))
+            columns.append(_Column("Source Location", self._source, "<"))
         if self._flops:
-            found.append(_Column(f"Total {self._flops_name}", _WIDTH))
-        return found
+            columns.append(_Column(f"Total {self._flops_name}", _WIDTH))
+        return columns
 
     def of(self, event: Event) -> list[list[Any]]:
         """The row of an event, and one for each further line of its stack."""
