@@ -208,9 +208,9 @@ def _kernel(step: PlanStep, sources: Sequence[int | np.ndarray], call: str) -> B
     """The kernel of one thread."""
     missing = step.runner.missing_kernels()
     if missing:
-        raise failure(
-            UnsupportedError, call, f"there is no kernel for {missing}.", CALL_FROM_PYTHON
-        )
+        several = " as a whole: it is run in parts" * step.runner.is_in_parts()
+        fact = f"there is no kernel for {missing}{several}."
+        raise failure(UnsupportedError, call, fact, CALL_FROM_PYTHON)
     layouts = tuple([
         "A" if isinstance(source, np.ndarray) and not source.flags.c_contiguous else "C"
         for source in sources

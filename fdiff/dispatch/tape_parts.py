@@ -26,6 +26,16 @@ def has_parts(tape: Tape) -> bool:
     return next(tape.bodies(), None) is not None and not kernels.supported(tape)
 
 
+def tapes_with_kernels(tape: Tape) -> list[Tape]:
+    """The tapes of which kernels are made: itself, or its parts; none where there is nothing."""
+    if kernels.supported(tape):
+        return [tape]
+    if not has_parts(tape):
+        return []
+    inner = TapeParts(tape, lambda _: lambda arrays: arrays).tapes
+    return [x for part in inner for x in tapes_with_kernels(part)]
+
+
 class TapeParts(Interpreter):
     """A tape laid out as parts that are run by runners of their own, and the nodes between them.
 
@@ -33,10 +43,11 @@ class TapeParts(Interpreter):
     the nodes of a level that have kernels are one part.
     """
 
-    __slots__ = ("runner",)
+    __slots__ = ("runner", "tapes")
 
     def __init__(self, tape: Tape, runner: Callable[[Tape], Runs]) -> None:
         self.runner = runner
+        self.tapes: list[Tape] = []  # of the parts
         super().__init__(tape)
 
     def _lay_out(self, tape: Tape) -> None:
@@ -59,6 +70,8 @@ class TapeParts(Interpreter):
         """What runs a tape whose loops have as many rows as a run tells."""
         params = dict(node.params)
 
+        self.tapes.append(sized_tape(0, **params))  # its kernel has the text of all lengths
+
         def run(*values: object) -> object:
             arrays = [*map(_plain, values)]
             outs = self.runner(sized_tape(*arrays, **params))(arrays)
@@ -80,6 +93,7 @@ class TapeParts(Interpreter):
             return
         part, at = rearranged(tape, sources, outs), self.size
         self.size += 1
+        self.tapes.append(part)
         run = self.runner(part)
         self.steps.append((lambda *arrays: run([*map(_plain, arrays)]), at, tuple(sources), ()))
         self.steps += [(itemgetter(k), i, (at,), ()) for k, i in enumerate(outs)]

@@ -143,6 +143,10 @@ class Runner:
         """The operations or dtypes that have no kernel, in words; empty if all have one."""
         return self._kernels.missing()
 
+    def is_in_parts(self) -> bool:
+        """Whether parts of the tape are run by runners of their own."""
+        return self._in_parts() is not None
+
     def break_even_seconds(self) -> float:
         """The seconds on slower tiers at which a kernel is compiled unasked; infinity for never."""
         return self._kernels.break_even_seconds()
@@ -166,6 +170,8 @@ class Runner:
         now = _RUN_BY[self.tier]
         if fixed and fixed != "compile":
             return f"{now}, FDIFF_TIER={fixed}"
+        if (parts := self._in_parts()) is not None:
+            return f"run in {len(parts.tapes)} parts, which are compiled when that pays"
         return f"{now}, {self._bytecode.reason}; {self._kernels.reason()}"
 
     def _strided(self, arrays: Sequence[np.ndarray]) -> Sequence[np.ndarray]:

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import fdiff.intact_numpy as np
 
+from .. import kernels
+from ..device_arrays import CPU
 from ..errors import InputError, ShapeError, called, failure, flag, shown
+from ..ops.kink_marks import kink_search
 from ..ops.shaping import traced
 from ..trace import TracedArray, tracing
 from ..trace.handler_arguments import resolve
+from ..trace.trace_stack import stack
 from ..tracebacks import public
-from ..tree import flatten, unflatten
+from ..tree import flatten, paths, unflatten
 from .control_flow import scan
 from .options import check_callable, is_int
 from .plain_loops import Rows
 from .vectorized_map import vmap
 
 A = TypeVar("A")
+Combine = Callable[[list[Any], list[Any]], list[Any]]
+FEW_THREADS, LARGE = 2, 1 << 18  # above both, threads share what is combined
 
 
 @public
@@ -113,7 +119,10 @@ def associative_scan(
 
     Notes
     -----
-    It takes about ``2 * log2(n)`` calls of `f`, on arrays of half the length each time.
+    Outside of traced functions, on a GPU, and for more than 262,144 numbers that more than two
+    threads share, it takes about ``2 * log2(n)`` calls of `f`, on arrays of half the length each
+    time. Else it is a loop, with half the work, and `f` is called with arrays of one entry. Results
+    agree up to rounding.
 
     References
     ----------
@@ -130,7 +139,10 @@ def associative_scan(
     check_callable(f, "associative_scan")
     call = called("associative_scan", f)
     leaves, spec = flatten(xs)
-    moved: list[Any] = [np.moveaxis(_array(x), axis, 0) for x in leaves]
+    arrays = [_array(x) for x in leaves]
+    for array, path in zip(arrays, paths(spec), strict=True):
+        _check_axis(axis, array, f"xs{path}", call)
+    moved: list[Any] = [np.moveaxis(x, axis, 0) for x in arrays]
     rows = Rows(unflatten(spec, moved), None, call)
     if flag(reverse, "reverse", call):
         moved = [x[::-1] for x in moved]
@@ -146,10 +158,20 @@ def associative_scan(
             raise failure(ShapeError, call, fact, "Compute entry by entry along the axis.")
         return results
 
-    results = _partial_results(combined, moved, rows.length)
+    partial_results = _by_loop if _one_by_one(moved) else _partial_results
+    results = partial_results(combined, moved, rows.length)
     if reverse:
         results = [x[::-1] for x in results]
     return unflatten(spec, [np.moveaxis(x, 0, axis) for x in results])  # type: ignore[return-value] - built as `xs`
+
+
+def _check_axis(axis: object, x: Any, name: str, call: str) -> None:
+    if not is_int(axis):
+        fact = f"axis must be an int, not {shown(axis)}."
+        raise failure(InputError, call, fact, "Give one axis.")
+    if not -x.ndim <= cast("int", axis) < x.ndim:
+        fact = f"axis {axis} is out of bounds for {name}, which has {x.ndim} axes."
+        raise failure(ShapeError, call, fact, "Axes go from -n to n - 1.")
 
 
 def _array(x: object) -> Any:
@@ -157,9 +179,29 @@ def _array(x: object) -> Any:
     return x if isinstance(x, TracedArray) or hasattr(x, "dtype") else np.asarray(x)
 
 
-def _partial_results(
-    f: Callable[[list[Any], list[Any]], list[Any]], xs: list[Any], count: int
-) -> list[Any]:
+def _one_by_one(xs: list[Any]) -> bool:
+    """Whether entries are combined one after another: half the work, and one short kernel."""
+    here = tracing() and stack.device in (CPU, None) and not kink_search.on
+    return here and (kernels.threads() <= FEW_THREADS or sum(x.size for x in xs) < LARGE)
+
+
+def _by_loop(f: Combine, xs: list[Any], count: int) -> list[Any]:
+    """The same by a loop, whose carry is the latest result."""
+    if count < 2:
+        return xs
+    kept = [x.dtype for x in f([x[:1] for x in xs], [x[1:2] for x in xs])]
+    if kept != [x.dtype for x in xs]:  # results of other dtypes are no carry
+        return _partial_results(f, xs, count)
+
+    def step(carry: list[Any], row: list[Any]) -> tuple[list[Any], list[Any]]:
+        new = [x[0] for x in f([x[None] for x in carry], [x[None] for x in row])]
+        return new, new
+
+    rows = scan(step, [x[0] for x in xs], [x[1:] for x in xs])[1]
+    return [np.concatenate([x[:1], y]) for x, y in zip(xs, rows, strict=True)]
+
+
+def _partial_results(f: Combine, xs: list[Any], count: int) -> list[Any]:
     """Combine neighbours, find the partial results of those, and fill in every second one."""
     if count < 2:
         return xs

@@ -20,6 +20,7 @@ from ..dispatch.tiered_execution import forget as forget_runners
 from ..dispatch.variant import Variant
 from ..errors import InputError, UnsupportedError, called, failure, flag, shown
 from ..ops.composite_functions import stop_gradient as stop_leaf
+from ..process.forking import no_fork
 from ..tape import Tape
 from ..tracebacks import public
 from ..transforms.custom_calls import inlined
@@ -268,7 +269,9 @@ def source(
 
 
 def _source(tape: Tape, f: Function, stage: str, device: str) -> str:
-    if not kernels.supported(tape) or (device != CPU and kernels.missing_on_cuda(tape)):
+    whole = [tape] if kernels.supported(tape) else []
+    parts = whole if whole or device != CPU else _parts(tape)
+    if not parts or (device != CPU and kernels.missing_on_cuda(tape)):
         names = sorted({node.primitive.name for node in tape.nodes})
         types = sorted({str(type_) for node in tape.nodes for type_ in node.types})
         fact = "the function has no kernel, because of an operation or a dtype; it is interpreted."
@@ -276,8 +279,19 @@ def _source(tape: Tape, f: Function, stage: str, device: str) -> str:
         raise failure(UnsupportedError, called("source", f), fact, way)
     if device != CPU:
         return kernels.cuda_text(tape)
-    layouts = ("C",) * len(tape.inputs)
-    return kernels.text_after(tape, layouts, stage) if stage else kernels.source(tape, layouts)
+    texts: list[str] = []
+    for number, part in enumerate(parts, 1):
+        layouts = ("C",) * len(part.inputs)
+        text = kernels.text_after(part, layouts, stage) if stage else kernels.source(part, layouts)
+        texts.append(f"# part {number} of {len(parts)}\n" * (len(parts) > 1) + text)
+    return "\n".join(texts)
+
+
+def _parts(tape: Tape) -> list[Tape]:
+    """The tapes of parts that have kernels: a loop may stand beside what has none."""
+    with no_fork:
+        from ..dispatch.tape_parts import tapes_with_kernels  # noqa: PLC0415 - for loops alone
+    return tapes_with_kernels(tape)
 
 
 @public

@@ -91,7 +91,7 @@ if TYPE_CHECKING:
     from .passes.pipeline import NAMES as PASSES
     from .runtime.status import error_of
     from .tape_costs import TapeCosts, costs_of_tape, flops_of_node
-    from .thread_pool import one_thread
+    from .thread_pool import one_thread, threads
     from .user_texts import UserTextError, rule_of_text
 
 __all__ = [
@@ -180,6 +180,7 @@ __all__ = [
     "stub_fault",
     "supported",
     "text_after",
+    "threads",
     "workspace",
 ]
 
@@ -214,7 +215,7 @@ _NAMES = {
     "numba.calls.records": "KernelRecord RecordTable as_word hash_of",
     "runtime.status": "error_of",
     "tape_costs": "TapeCosts costs_of_tape flops_of_node",
-    "thread_pool": "one_thread",
+    "thread_pool": "one_thread threads",
     "user_texts": "UserTextError rule_of_text",
 }
 _HOMES = {name: (home, name) for home, names in _NAMES.items() for name in names.split()} | {

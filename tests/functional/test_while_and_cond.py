@@ -5,6 +5,7 @@ import pytest
 
 import fdiff
 from fdiff.errors import ConvergenceError, DtypeError, InputError, ShapeError, TraceError
+from fdiff.functional import parallel_loops
 
 
 def both(f):
@@ -270,6 +271,45 @@ def test_associative_scan_along_another_axis(rng):
     np.testing.assert_array_equal(found, np.maximum.accumulate(x, axis=1))
     with pytest.raises(ShapeError, match="another structure or shape"):
         fdiff.associative_scan(lambda a, b: a[:1], x.T)
+
+
+@both
+@pytest.mark.parametrize("axis", [1, -2, 0.5])
+def test_axes_of_associative_scans(run, axis):
+    kind, words = (
+        (InputError, r"associative_scan\(add\): axis must be an int, not 0.5")
+        if axis == 0.5
+        else (ShapeError, rf"associative_scan\(add\): axis {axis} is out of bounds for xs\['a'\]")
+    )
+    with pytest.raises(kind, match=words):
+        run(lambda x: fdiff.associative_scan(np.add, {"a": x}, axis=axis))(np.ones(3))
+
+
+def test_associative_scans_are_loops_on_few_threads(rng, monkeypatch):
+    f = lambda x: fdiff.associative_scan(lambda a, b: a + b + a * b, x)
+    halved = lambda x: fdiff.associative_scan(lambda a, b: (a + b) / 2, x)  # gives other dtypes
+    x = rng.uniform(0.5, 1.5, 9)
+    slope = lambda: fdiff.make_tape(fdiff.grad(lambda x: np.sum(f(x))), x)
+    names = lambda: {node.primitive.name for node in slope().nodes}
+    assert "loop" in names()
+    found, whole = fdiff.jit(f)(x), fdiff.jit(halved)(np.arange(5))
+    monkeypatch.setattr(parallel_loops, "LARGE", 0)
+    monkeypatch.setattr(parallel_loops, "FEW_THREADS", 0)
+    assert "loop" not in names()
+    np.testing.assert_allclose(found, fdiff.jit(lambda x: f(x))(x), rtol=1e-14)
+    np.testing.assert_array_equal(whole, halved(np.arange(5)))
+
+
+def test_source_and_repr_of_a_reverse_loop_show_its_parts():
+    """How many trips there are is told by a run: its kernel has the text of all lengths."""
+    slope = fdiff.jit(fdiff.grad(root))
+    text = fdiff.source(slope, 4.0)
+    assert text.startswith("# part 1 of 2\ndef kernel(")
+    assert text.count("while True:") == 1
+    assert text.count("for trip") == 2  # forwards again, and backwards
+    assert "loop[" in fdiff.source(slope, 4.0, stage="fuse")
+    slope(4.0)
+    assert "run in 2 parts, which are compiled when that pays" in repr(slope)
 
 
 @pytest.mark.parametrize(
