@@ -208,6 +208,16 @@ def solve(a, b):
     return b
 
 
+def solve_banded(bands, ab, b):
+    """`scipy.linalg.solve_banded`, by a full matrix."""
+    n = len(b)
+    a = np.zeros((n, n), ab.dtype)
+    for i in range(n):
+        for j in range(max(0, i - bands[0]), min(n, i + bands[1] + 1)):
+            a[i, j] = ab[bands[1] + i - j, j]
+    return solve(a, b)
+
+
 class StandIn:
     """`numpy`, whose new arrays take numbers of a kind."""
 
@@ -264,6 +274,9 @@ class StandIn:
     def linspace(self, *bounds):
         return self.array(np.linspace(*bounds))
 
+    def diag(self, x):
+        return self.array(np.diag(x))
+
     def isnan(self, x):
         return np.frompyfunc(lambda v: math.isnan(np.real(value_of(v))), 1, 1)(x)
 
@@ -297,15 +310,18 @@ class Algebra:
 
 
 def _float(x=0.0):
-    return builtins.float(np.real(value_of(x)))
+    """`float`, which keeps derivatives: what it makes is a part of the function."""
+    x = np.asarray(x)[()]
+    return x if isinstance(x, Number) or np.iscomplexobj(x) else builtins.float(x)
 
 
 def functions_of(text, name, dtype=None):
     """What a text defines, run with NumPy or with its stand-in."""
     space = {"__name__": name, "np": np}
     if dtype is not None:
-        space |= {"np": StandIn(dtype), "float": _float}
+        space |= {"np": StandIn(dtype), "float": _float, "solve_banded": solve_banded}
         text = text.replace("import numpy as np\n", "\n")
+        text = text.replace("from scipy.linalg import solve_banded\n", "\n")
     exec(compile(text, f"<{name}>", "exec"), space)
     return space
 
