@@ -16,7 +16,7 @@ from ..device_arrays import CPU
 from ..primitive import HOOKS
 from ..tape import Tape
 from ..trace import TracedArray, current, splice
-from ..transforms.pipeline import GUARD, derive
+from ..transforms.pipeline import GUARD, derive, within_budget
 from .cuda_runner import runner_on
 
 Arrays = Sequence[object]
@@ -52,7 +52,7 @@ class PlanStep:
         whole = whole if check is None else derive(GUARD, whole, check=check)
         if (join := HOOKS.get("joined_sums")) is not None and whole.transient:
             whole = cast("Tape", join(whole))
-        self.runner = runner_on(device, whole)
+        self.runner = runner_on(device, within_budget(whole))
         if call:
             self.runner.account.call = call
 

@@ -25,7 +25,7 @@ from ..functional.dense_plans import JacobianPlan
 from ..functional.prepared import Prepared
 from ..tape import Tape
 from ..transforms.custom_calls import inlined
-from ..transforms.pipeline import VALUE, derive
+from ..transforms.pipeline import VALUE, derive, within_budget
 from .report import Cost
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def cost_of(
 
     They share a `result` of so many bytes, which `beside` counts if each run makes a part of it.
     """
-    runs = [(inlined(tape), times) for tape, times in runs]
+    runs = [(inlined(within_budget(tape)), times) for tape, times in runs]
     counts = [(kernels.costs_of_tape(tape), times) for tape, times in runs]
     made = [kernel_of(tape, device, compiler) for tape, _ in runs]
     known = [k for k in made if k is not None]

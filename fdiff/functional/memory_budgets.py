@@ -14,8 +14,9 @@ from .options import is_int
 def memory_budget(size: int) -> Generator[None]:
     """Choose how many bytes a loop may keep for its reverse mode.
 
-    A reverse loop reads the carries of all trips. Where they do not fit, those of some trips are
-    kept, and the others are computed again, from there. Results are the same to the last bit.
+    A reverse loop reads what its forward loop has computed in each trip. Where that does not fit,
+    the carries of some trips are kept, and the others are computed again, from there. Results are
+    the same to the last bit.
 
     Parameters
     ----------
@@ -30,17 +31,21 @@ def memory_budget(size: int) -> Generator[None]:
     Raises
     ------
     InputError
-        If `size` is no number of bytes.
+        If `size` is no number of bytes; or at a call, if it is less than a few snapshots of a
+        loop's carries: the message tells the least that suffices.
 
     Notes
     -----
-    A loop of `n` trips is cut into segments of about the square root of `n` trips, and those again
-    where need be. Each level computes the trips once more. Loops whose number of trips is not known
-    before they run (`while_loop`) keep the carries of all trips.
+    A loop of `n` trips is cut into segments of about the square root of `n` trips, each of which is
+    computed once more. In a smaller budget there are as many snapshots as fit, and trips are
+    computed again as seldom as can be. A batch of `vmap` counts with all of its elements, and loops
+    that end when they are done (`while_loop`) are cut when their trips have been counted. Loops
+    that read each other's rows, such as those of a second derivative, count together.
 
     References
     ----------
-    Griewank and Walther, "Evaluating Derivatives", 2nd ed., SIAM 2008, chapter 12.
+    Griewank and Walther, "Algorithm 799: revolve", ACM TOMS 26(1), 2000, and "Evaluating
+    Derivatives", 2nd ed., SIAM 2008, chapter 12.
 
     Examples
     --------

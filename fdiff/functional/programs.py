@@ -24,7 +24,7 @@ from ..process.forking import no_fork
 from ..tape import Tape
 from ..tracebacks import public
 from ..transforms.custom_calls import inlined
-from ..transforms.pipeline import VALUE, derive
+from ..transforms.pipeline import VALUE, derive, within_budget
 from ..tree import map_leaves
 from ..user_lines import is_foreign
 from .annotations import P, R, T
@@ -255,7 +255,7 @@ def source(
             f"stage={stage!r} is a pass for the CPU; device={device!r} has kernels alone to show."
         )
         raise failure(InputError, called("source", f), fact, "Leave one of them out.")
-    tape = derive(VALUE, inlined(_tape_of("source", f, args, kwargs)))
+    tape = derive(VALUE, inlined(within_budget(_tape_of("source", f, args, kwargs))))
     try:
         return _source(tape, f, stage, device)
     except UnsupportedError:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from ..arraytype import ArrayType
@@ -79,13 +80,16 @@ def costs_of_tape(tape: Tape) -> TapeCosts:
     )  # fmt: skip
 
 
+_costs_of_body = lru_cache(maxsize=256)(costs_of_tape)  # which several counts ask for
+
+
 def _arithmetic_seconds(node: Node, flops: int) -> float:
     """What NumPy takes for the arithmetic of a node where that is more than moving its data."""
     rule = node.primitive.kernel
     if rule is not None and rule.kind is Kind.CONTRACT:
         return 1e-9 * multiplying(flops // 2)
     if bodies := bodies_of(node):
-        return _trips(node) * sum(costs_of_tape(b).numpy_seconds for b in bodies)
+        return _trips(node) * sum(_costs_of_body(b).numpy_seconds for b in bodies)
     size = max(node.type.size, 1)
     return _FUNCTION * size if flops // size >= SLOW else 0.0
 
@@ -98,7 +102,7 @@ def _kernel_seconds(node: Node, given: Sequence[Node], flops: int) -> float:
     if rule is not None and rule.kind is Kind.CONTRACT:
         return 1e-9 * (in_long_program(0, 2) + multiplying(flops // 2))
     if bodies := bodies_of(node):
-        return _trips(node) * sum(costs_of_tape(b).kernel_seconds - CALL_SECONDS for b in bodies)
+        return _trips(node) * sum(_costs_of_body(b).kernel_seconds - CALL_SECONDS for b in bodies)
     name = "triangular" if rule is not None and rule.kind is Kind.TRIANGULAR_SYSTEM else ""
     if rule is not None and rule.routine is not None:
         name = rule.routine.name
@@ -120,7 +124,7 @@ def flops_of_node(node: Node, given: Sequence[Node]) -> int | None:
     if category in _FREE:
         return 0
     if bodies := bodies_of(node):
-        return _trips(node) * sum(costs_of_tape(b).flops for b in bodies)
+        return _trips(node) * sum(_costs_of_body(b).flops for b in bodies)
     if category is Category.ELEMENTWISE:
         return sum(map(flops_of, _texts(rule, given))) * node.type.size
     if category in _ONE_EACH:

@@ -92,22 +92,27 @@ WHILE = register(
 # --- tapes whose loops have as many trips as a run tells ------------------------------------------
 
 
-def _infer_sized(*types: ArrayType, tape: Tape) -> tuple[ArrayType, ...]:
+def _infer_sized(*types: ArrayType, tape: Tape, budget: int | None = None) -> tuple[ArrayType, ...]:
     if types != tape.input_types or any(LENGTH in t.shape for t in tape.output_types):
         raise TapeError(f"a tape takes {tape.input_types} to {tape.output_types}, given {types}")
     return tape.output_types
 
 
-def _evaluate_sized(*args: Any, tape: Tape) -> object:
-    outs = runner_of(sized_tape(*args, tape=tape))(*args)
+def _evaluate_sized(*args: Any, tape: Tape, budget: int | None = None) -> object:
+    outs = runner_of(sized_tape(*args, tape=tape, budget=budget))(*args)
     made = [np.array(x) for x in outs]
     return tuple(made) if len(made) > 1 else made[0]
 
 
-def sized_tape(trips: Any, *_: Any, tape: Tape) -> Tape:
-    """The tape with loops of as many rows as a run with so many trips needs."""
+def sized_tape(trips: Any, *_: Any, tape: Tape, budget: int | None = None) -> Tape:
+    """The tape with loops of as many rows as a run with so many trips needs, within a budget."""
     most = int(np.max(trips, initial=0))
-    return of_length(tape, max(FEWEST, 1 << (most - 1).bit_length()))
+    return _within(of_length(tape, max(FEWEST, 1 << (most - 1).bit_length())), budget)
+
+
+@lru_cache(maxsize=128)
+def _within(tape: Tape, budget: int | None) -> Tape:
+    return by_rule("within budget")(tape, budget)
 
 
 @kept_by_value

@@ -13,13 +13,11 @@ from contextvars import ContextVar
 from typing import NamedTuple
 
 from ..ops.loop import LOOP
-from ..ops.while_loop import LENGTH
 from ..tape import ITEM, Builder, Node, Tape, Way, rebuild
 from ..trace.derived_lines import kept_by_value
 from .bodies import Places, moving, pulled_back, read_inputs, rearranged
 from .dependence import reached
 
-FEWEST = 16  # trips that are never run again for memory
 MOST_BYTES = 1 << 30  # that a loop keeps, where nothing else is said
 budget: ContextVar[int | None] = ContextVar("fdiff.memory_budget", default=None)
 Sweep = Callable[[Tape, Places, Places], Tape]  # `reverse.vjp`, which imports this module
@@ -90,17 +88,6 @@ def budget_in_bytes() -> int:
     return min(free // 4, MOST_BYTES)
 
 
-def kept_bytes(pullback: Pullback) -> int:
-    """The bytes that are kept of a trip."""
-    return sum(pullback.swept.nodes[i].type.nbytes for i in pullback.kept)
-
-
-def is_too_large(pullback: Pullback, length: int) -> bool:
-    """Whether what all trips keep is more than the budget; not asked where a run tells how many."""
-    known = FEWEST < length < LENGTH
-    return known and length * kept_bytes(pullback) > budget_in_bytes()
-
-
 def opened_loops(tape: Tape, wrt: Sequence[int], of: Sequence[int], sweep: Sweep) -> Tape:
     """The tape with its loops ready for a sweep from the outputs `of` to the inputs `wrt`."""
     loops = [i for i, node in enumerate(tape.nodes) if node.primitive is LOOP]
@@ -114,7 +101,7 @@ def opened_loops(tape: Tape, wrt: Sequence[int], of: Sequence[int], sweep: Sweep
         wanted = tuple([bool(moves[a]) for a in node.args[1:]])
         params = dict(node.params)
         pullback = pullback_of(params["body"], params["carries"], wanted, seeded[i], sweep)
-        if pullback is not None and not is_too_large(pullback, params["length"]):
+        if pullback is not None:
             ways[i] = entering(node, {"body": pullback.saving, "pulls": pullback})
     return rebuild(tape, Builder(), ways) if ways else tape
 

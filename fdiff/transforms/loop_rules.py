@@ -15,7 +15,6 @@ import fdiff.intact_numpy as np
 from ..arraytype import INT, ArrayType
 from ..ops.gather_scatter import iota
 from ..ops.loop import LOOP, operands
-from ..ops.shaping import traced
 from ..ops.view_ops import spread
 from ..primitive import HOOKS, ZERO
 from ..tape import Tape
@@ -25,8 +24,7 @@ from .batch import batch
 from .bodies import Places, entered, moving, read_inputs, rearranged
 from .dependence import depends
 from .forward import jvp
-from .loop_memory import Pullback, budget_in_bytes, is_too_large, pullback_of
-from .loop_segments import LoopValues, SegmentedLoop, reversed_loop
+from .loop_memory import Pullback, pullback_of
 from .reverse import vjp
 from .simplify import SimplifyingTrace
 
@@ -136,9 +134,6 @@ def _vjp(
         pulls = pullback_of(body, carries, tuple(map(bool, needed[1:])), seeded, vjp)
         if pulls is None:
             return result
-        if is_too_large(pulls, length):
-            loop = (carries, length, rows, reverse)
-            return _by_segments(bars, args, outs, pulls, loop)
         outs = apply_many(
             LOOP, *args, body=pulls.saving, carries=carries, length=length, reverse=reverse,
             rows=rows,
@@ -154,32 +149,6 @@ def _vjp(
         LOOP, args[0], *start, *[arguments[k] for k in back.invariants], *table, body=back.body,
         carries=len(start), length=length, reverse=not reverse, rows=len(table),
     )  # fmt: skip
-    for k, bar in zip((*pulls.carries, *pulls.inputs), results, strict=True):
-        result[1 + k] = bar
-    return result
-
-
-def _by_segments(
-    bars: Sequence[object], args: Traced, outs: Traced, pulls: Pullback,
-    params: tuple[int, int, int, bool],
-) -> list[object]:  # fmt: skip
-    """Cotangents by a reverse loop that keeps no more than the budget."""
-    carries, length, rows, reverse = params
-    arguments = operands(args, carries, rows)
-    result: list[object] = [ZERO] * len(args)
-    last = len(args) - 1 - rows
-    shared = [args[1 + k] for k in pulls.inputs if k < last]
-    back = _reverse(pulls, last, tuple([x.type for x in shared]))
-    filled = [zeros_like(x) if bar is ZERO else bar for x, bar in zip(outs, bars, strict=True)]
-    start = [*[filled[k] for k in pulls.carries], *map(zeros_like, shared)]
-    shared_places, row_places = (
-        [k - carries for k in back.invariants],
-        [k - last for k in back.rows],
-    )
-    limit = budget_in_bytes()
-    loop = SegmentedLoop(pulls, back.body, carries, reverse, shared_places, row_places, limit)
-    values = LoopValues(*arguments, [*map(traced, start)], [traced(filled[o]) for o in pulls.outs])
-    results = reversed_loop(loop, values, length)
     for k, bar in zip((*pulls.carries, *pulls.inputs), results, strict=True):
         result[1 + k] = bar
     return result

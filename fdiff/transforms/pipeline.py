@@ -30,7 +30,7 @@ from ..process.observation import TRANSFORM, span
 from ..tape import Tape
 from ..trace import derived_lines
 from .batch import batch
-from .custom_calls import checkpoints_inlined
+from .custom_calls import checkpoints_inlined, inlined
 from .derivative_tapes import (
     choose,
     converted,
@@ -44,7 +44,6 @@ from .derivative_tapes import (
     with_check,
 )
 from .forward import jvp
-from .loop_memory import budget
 from .loop_pruning import prune_loops
 from .prepare.cancelling_shifts import stop_cancelling_shifts
 from .prepare.loop_vectorisation import vectorise_loops
@@ -120,7 +119,7 @@ def shared(name: str, pipeline: Pipeline, leaves: str) -> Transform:
     tapes: WeakValues[object, Tape] = WeakValues()
 
     def run(tape: Tape, request: Request) -> Tape:
-        key = (tape, budget.get(), *request.wrt, None, *request.outputs)
+        key = (tape, *request.wrt, None, *request.outputs)
         marked = derived_lines.wanted.on or kink_search.on
         if marked or (found := tapes.get(key)) is None:
             found = _run(pipeline, tape, request)
@@ -145,10 +144,12 @@ def _late(module: str, name: str) -> Callable[..., Any]:
 def _enter_rules_of_loops() -> None:
     """Import what applies transforms to bodies of loops and branches (`ops/loop.py: by_rule`)."""
     with no_fork:
-        import_module(f"{__package__}.branch_rules")
+        for name in ("branch_rules", "loop_segments"):
+            import_module(f"{__package__}.{name}")
 
 
 HOOKS["rules of loops"] = _enter_rules_of_loops
+cut_loops = _late("loop_segments", "within_budget")
 recognise_matrix_functions = _late("prepare.spectral_functions", "recognise_matrix_functions")
 rows_read = _late("sparsity.row_selection", "rows_read")
 
@@ -228,6 +229,15 @@ SYMMETRISE = Transform(
 CONVERT = Transform(
     "convert types", lambda t, r: converted(t, r.types), "", "outputs have the dtypes of `types`")
 # fmt: on
+
+
+def within_budget(tape: Tape) -> Tape:
+    """A tape that is about to run, with loops that keep no more than the memory budget."""
+    flat = inlined(tape)
+    if all(node.primitive.family != "loop" for node in flat.nodes):
+        return tape
+    cut = cut_loops(flat)
+    return tape if cut is flat else cut
 
 
 # --- pipelines ------------------------------------------------------------------------------------
