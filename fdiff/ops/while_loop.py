@@ -110,7 +110,7 @@ def sized_tape(trips: Any, *_: Any, tape: Tape, budget: int | None = None) -> Ta
     return _within(of_length(tape, max(FEWEST, 1 << (most - 1).bit_length())), budget)
 
 
-@lru_cache(maxsize=128)
+@kept_by_value
 def _within(tape: Tape, budget: int | None) -> Tape:
     return by_rule("within budget")(tape, budget)
 
