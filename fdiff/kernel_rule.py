@@ -143,6 +143,7 @@ class Routine(NamedTuple):
     scratch_dtype: str = ""  # their dtype; by default that of the first operand
     columns: bool = False
     broadcast: bool = False  # operands are broadcast to the shape of the result first
+    inline: int = 0  # the order up to which code generation writes it out, where that is known
 
 
 COMPLEX = "c16"

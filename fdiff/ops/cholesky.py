@@ -40,7 +40,7 @@ def _cholesky_vjp(bars: Bars, args: Args, outs: Args) -> list[object]:
 
 cholesky_ = stacked_op(
     "cholesky", _same, np.linalg.cholesky, _cholesky_jvp, _cholesky_vjp, Sample(positive_definite_matrices),
-    kernel=KernelRule(Kind.CHOLESKY, routine=Routine("cholesky")),
+    kernel=KernelRule(Kind.CHOLESKY, routine=Routine("cholesky", inline=4)),
 )  # fmt: skip
 
 
@@ -76,7 +76,7 @@ cholesky_bar = register(
     Primitive(
         "cholesky_bar", lambda low, bar: (ArrayType(broadcast(low.shape, bar.shape), low.dtype),), _low_bar, _low_bar_jvp, _low_bar_vjp,
         lambda args, mapped, size: [apply(cholesky_bar, *align_stacks(args, mapped, (2, 2)))],
-        KernelRule(Kind.ROUTINE, routine=Routine("cholesky_bar", broadcast=True)), "opaque",
+        KernelRule(Kind.ROUTINE, routine=Routine("cholesky_bar", broadcast=True, inline=4)), "opaque",
         samples=(Sample(lambda rng: (np.linalg.cholesky(*positive_definite_matrices(rng)), rng.normal(size=(2, 3, 3)))),),
     )
 )  # fmt: skip

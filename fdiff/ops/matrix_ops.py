@@ -49,7 +49,7 @@ solve = register(
     Primitive(
         "solve", _solved, np.linalg.solve, _solve_jvp, _solve_vjp,
         lambda args, mapped, size: [apply(solve, *align_stacks(args, mapped, (2, 2)))],
-        KernelRule(Kind.SOLVE, routine=Routine("solve", scratch=1, columns=True)), "opaque",
+        KernelRule(Kind.SOLVE, routine=Routine("solve", scratch=1, columns=True, inline=4)), "opaque",
         samples=(Sample(lambda rng: (*regular_matrices(3)(rng), rng.normal(size=(2, 3, 2)))),),
     )
 )  # fmt: skip
@@ -79,7 +79,7 @@ def _paired(a: object, b: object) -> TracedArray:
 
 inv = stacked_op(
     "inv", _same, np.linalg.inv, inverse_jvp, inverse_vjp, Sample(regular_matrices(3)),
-    kernel=KernelRule(Kind.ROUTINE, routine=Routine("inv", scratch=1)),
+    kernel=KernelRule(Kind.ROUTINE, routine=Routine("inv", scratch=1, inline=4)),
 )
 
 
@@ -171,7 +171,7 @@ cofactor = stacked_op(
     "cofactor", _same, cofactors, lambda dots, args, outs: [apply(minors, args[0], dots[0])],
     lambda bars, args, outs: [apply(minors, args[0], bars[0])],
     Sample(regular_matrices(3), cotangent_kernels=False),  # exact at any rank by singular values, for which there is no routine
-    kernel=KernelRule(Kind.ROUTINE, routine=Routine("cofactor", scratch=2, scratch_dtype="f8")),
+    kernel=KernelRule(Kind.ROUTINE, routine=Routine("cofactor", scratch=2, scratch_dtype="f8", inline=2)),
 )  # fmt: skip
 
 
@@ -185,13 +185,13 @@ def _det_vjp(bars: Bars, args: Args, outs: Args) -> list[object]:
 
 det = stacked_op(
     "det", _scalar_each, np.linalg.det, _det_jvp, _det_vjp, Sample(regular_matrices(3)),
-    kernel=KernelRule(Kind.ROUTINE, routine=Routine("det", scratch=1)),
+    kernel=KernelRule(Kind.ROUTINE, routine=Routine("det", scratch=1, inline=4)),
 )
 slogdet = stacked_op(
     "slogdet", _two_each, lambda a: tuple(np.linalg.slogdet(a)),
     lambda dots, args, outs: [ZERO, _paired(mt(apply(inv, args[0])), dots[0])],
     lambda bars, args, outs: [ZERO if bars[1] is ZERO else _weighted(bars[1], mt(apply(inv, args[0])))], Sample(regular_matrices(3)),
-    kernel=KernelRule(Kind.ROUTINE, routine=Routine("slogdet", scratch=1)),
+    kernel=KernelRule(Kind.ROUTINE, routine=Routine("slogdet", scratch=1, inline=4)),
 )  # fmt: skip
 
 

@@ -25,6 +25,7 @@ from ..ir.loops import (
 from ..kernel_source import INDENT, indented
 from .loop_nest import emit_nest
 from .sequential_loop import emit_control
+from .small_matrices import emit_inline
 from .symbol_table import SymbolTable
 
 _SHORTEST_RUN = 8  # rows: for fewer, beginning a run takes longer than it saves
@@ -39,7 +40,7 @@ def emit_item(item: Item | Conditional, symbols: SymbolTable, *, part: bool = Fa
     if isinstance(item, ControlItem):
         return emit_control(item, symbols, emit_item)
     if isinstance(item, Call):
-        return symbols.call(item, part=part)
+        return emit_inline(item) if item.inline else symbols.call(item, part=part)
     if isinstance(item, TileLoop):
         return [*tile_head(item, part=part), *indented(_body(item, symbols, part=part))]
     if isinstance(item, VersionedLoop):

@@ -210,7 +210,8 @@ class Nest:
 class Call:
     """The call of a routine, such as a matrix product: its buffers, then its sizes.
 
-    `begins` is the first entry of each buffer, where that is not the first of the memory.
+    `begins` is the first entry of each buffer, where that is not the first of the memory. One that
+    is `inline` is written out for its sizes, which are numbers but for the first.
     """
 
     routine: str
@@ -218,6 +219,7 @@ class Call:
     sizes: tuple[str, ...]
     comment: str = ""
     begins: tuple[str, ...] = ()
+    inline: bool = False
 
     @property
     def written(self) -> tuple[str, ...]:
@@ -227,7 +229,7 @@ class Call:
     @property
     def routine_calls(self) -> tuple[Call, ...]:
         """The calls of routines that this is: itself, or those inside of a loop."""
-        return (self,)
+        return () if self.inline else (self,)
 
 
 @dataclass(frozen=True)

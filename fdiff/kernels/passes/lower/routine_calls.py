@@ -23,9 +23,10 @@ def call_of(plan: Plan, effect: Effect) -> Call:
     assert op.routine is not None
     return Call(
         f"{op.routine.name}_{op.dtypes[-1]}",
-        (*arguments, *results, *_scratch(op, effect.node)),
+        (*arguments, *results, *_scratch(plan, effect.node)),
         _sizes(plan, op, op.routine),
         f"{', '.join(results)} = {op.label}",
+        inline=_is_inline(plan, op),
     )
 
 
@@ -41,7 +42,7 @@ def results_of(plan: Plan, node: int) -> list[str]:
 def memory_of_calls(plan: Plan) -> Iterator[Temporary]:
     """Scratch memory of routines, and memory for results that nothing reads."""
     for i, op in enumerate(plan.ops):
-        for name in _scratch(op, i):
+        for name in _scratch(plan, i):
             assert op.routine is not None
             matrix = plan.ops[op.args[0]]
             dtype = op.routine.scratch_dtype or matrix.dtype
@@ -53,9 +54,18 @@ def memory_of_calls(plan: Plan) -> Iterator[Temporary]:
                     yield Temporary(f"u{i}_{k}", op.dtypes[k], op.shapes[k])
 
 
-def _scratch(op: Operation, node: int) -> tuple[str, ...]:
+def _is_inline(plan: Plan, op: Operation) -> bool:
+    """Whether the call of a routine is written out, for matrices of a few rows and columns."""
+    if op.routine is None or not op.routine.inline:
+        return False
+    sizes = _sizes(plan, op, op.routine)[1:]
+    return all(n.isdigit() and int(n) <= op.routine.inline for n in sizes)
+
+
+def _scratch(plan: Plan, node: int) -> tuple[str, ...]:
     """The names of the scratch matrices of a routine's call."""
-    count = op.routine.scratch if op.routine is not None else 0
+    op = plan.ops[node]
+    count = op.routine.scratch if op.routine is not None and not _is_inline(plan, op) else 0
     return tuple(f"w{node}" + f"_{k}" * bool(k) for k in range(count))
 
 

@@ -150,7 +150,7 @@ def _substituted(new: _WithRoutines, op: Operation) -> int:
 
 def _triangular(op: Operation, *, flip: bool, kind: str = "") -> Operation:
     """The call of the routine for triangular systems; `flip`: of the transposed matrix."""
-    routine = Routine(f"triangular{int(flip)}{kind}", columns=True)
+    routine = Routine(f"triangular{int(flip)}{kind}", columns=True, inline=4)
     return op._replace(kind=Kind.ROUTINE, data=(), name="triangular", routine=routine)
 
 
