@@ -16,7 +16,7 @@ import fdiff.intact_numpy as np
 
 from ..arraytype import INT, ArrayType, broadcast
 from ..trace import TracedArray, apply, current, guarded_value
-from ..trace.array_links import PendingStores, ViewLink, positions, root_of
+from ..trace.array_links import PendingStores, ViewLink, positions, root_of, settled
 from ..trace.handler_arguments import resolve
 from ..trace.traced_array import handle
 from .basic_indexing import (
@@ -135,7 +135,7 @@ def _types_of_number(dtype: np.dtype) -> tuple[tuple[ArrayType], tuple[ArrayType
 
 def _known_entry(x: TracedArray, entry: tuple[int, ...]) -> TracedArray | None:
     """An entry of an array with pending stores (load forwarding): the stored value, or an entry that no store covers."""
-    if x.link is None:
+    if settled(x).link is None:
         return None
     root, flat = x, None
     if isinstance(x.link, ViewLink):

@@ -23,6 +23,7 @@ from ..trace.array_links import (
     outside,
     positions,
     root_of,
+    settled,
 )
 from ..trace.handler_arguments import resolve
 from ..trace.local_arrays import LocalArray, make_traced
@@ -38,7 +39,7 @@ from .shaping import traced
 
 def write(handle: TracedArray, node: int) -> None:
     """Let `handle` stand for another node, and update all arrays that it is a view of."""
-    trace, link = current(handle), handle.link
+    trace, link = current(handle), settled(handle).link
     if handle.home is not trace and handle.born is trace and link is None:
         handle.node = handle.made = trace.own(handle)  # a copy, made here, of what lies outside
         handle.home = trace
@@ -50,6 +51,8 @@ def write(handle: TracedArray, node: int) -> None:
         raise ValueError("assignment destination is read-only")
     node = in_memory_order(handle, node)
     if not isinstance(link, ViewLink) or is_copy(handle):
+        if trace.calls is not None:
+            trace.calls.stored(handle)
         handle.link, handle.node = outside(handle), node
         return
     put = cast("Callable[..., TracedArray]", link.primitive.put)  # or it would be read-only
@@ -209,7 +212,7 @@ def _masked(x: TracedArray, key: object, value: object) -> bool:
 
 def _spot(x: TracedArray, entry: tuple[int, ...]) -> tuple[TracedArray, int] | None:
     """The handle whose memory one entry of `x` lies in, and the entry's flat position there."""
-    if not isinstance(x.link, ViewLink) or is_copy(x):
+    if not isinstance(settled(x).link, ViewLink) or is_copy(x):
         flat = 0
         for n, k in zip(x.shape, entry, strict=True):
             flat = flat * n + k
@@ -223,7 +226,7 @@ def _spot(x: TracedArray, entry: tuple[int, ...]) -> tuple[TracedArray, int] | N
 
 def read_only(x: TracedArray) -> bool:
     """Whether NumPy would refuse a store into `x`."""
-    while isinstance(x.link, ViewLink) and not is_copy(x):
+    while isinstance(settled(x).link, ViewLink) and not is_copy(x):
         if x.link.primitive.put is None or x.link.fixed:
             return True
         x = x.link.parent
@@ -237,6 +240,8 @@ def _store_entry(root: TracedArray, flat: int, value: object) -> None:
         raise TypeError("float() argument must be a string or a real number, not 'complex'")
     part = TracedArray(part.home, part.id, part.type).astype(root.dtype)
     stored = current().own(part)  # first: a view of `root` reads what waits to be stored there
+    if (log := current().calls) is not None:
+        log.stored(root)
     if not isinstance(root.link, PendingStores):
         root.node, root.link = root.id, PendingStores(outside(root))
     root.link.entries[flat] = stored

@@ -104,6 +104,26 @@ class ViewLink:
         return self.primitive.evaluate(array, **dict(self.params))  # type: ignore[return-value] - a view of an array is one
 
 
+class LateLink:
+    """The handle has no node yet: it gets one when it is asked for (`looping/late_handles.py`)."""
+
+    __slots__ = ()
+
+    def settle(self, handle: Handle, /) -> None:
+        """Give the handle its node, and another link."""
+        raise NotImplementedError
+
+    def current(self, handle: Handle) -> int:
+        if not handle.home.alive:
+            return handle.node
+        self.settle(handle)
+        return handle.id
+
+    def example(self, handle: Handle) -> np.ndarray | None:
+        self.settle(handle)
+        return handle.example()
+
+
 class PendingStores:
     """Single entries stored into a handle that is no view, by position; not yet one node."""
 
@@ -124,15 +144,23 @@ class PendingStores:
         return None if self.before is None else self.before.example(handle)
 
 
+def settled(handle: Handle) -> Handle:
+    """The handle, whose link says what it is."""
+    if isinstance(handle.link, LateLink):
+        handle.link.current(handle)
+    return handle
+
+
 def outside(handle: Handle) -> CapturedLink | None:
     """The link to the captured array that a handle stands for, if it does."""
-    link = handle.link.before if isinstance(handle.link, PendingStores) else handle.link
+    link = settled(handle).link
+    link = link.before if isinstance(link, PendingStores) else link
     return link if isinstance(link, CapturedLink) else None
 
 
 def is_copy(handle: Handle) -> bool:
     """Whether NumPy would have copied instead of viewing; of all views only a reshape may."""
-    view = handle.link
+    view = settled(handle).link
     if not isinstance(view, ViewLink) or not view.primitive.layout.may_copy:
         return False
     if handle.type.size == 0 or max(view.parent.ndim, 1) == 1 == handle.type.ndim:
@@ -164,7 +192,7 @@ def in_memory_order(handle: Handle, node_id: int) -> int:
 
 def positions(handle: TracedArray) -> tuple[TracedArray, np.ndarray] | None:
     """The handle whose memory a view looks at, and where in it; None for a large one."""
-    view = handle.link
+    view = settled(handle).link
     if not isinstance(view, ViewLink):
         if handle.type.size > SMALL:
             return None
@@ -181,6 +209,6 @@ def positions(handle: TracedArray) -> tuple[TracedArray, np.ndarray] | None:
 
 def root_of(handle: TracedArray) -> TracedArray:
     """The handle whose memory this one looks at: itself if it is no view."""
-    while isinstance(handle.link, ViewLink) and not is_copy(handle):
-        handle = handle.link.parent
+    while isinstance(settled(handle).link, ViewLink) and not is_copy(handle):
+        handle = handle.link.parent  # type: ignore[union-attr] - a view
     return handle

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from importlib import import_module
 from types import FunctionType
 from typing import NamedTuple
 
@@ -17,7 +19,7 @@ from .guard_nodes import check_tape
 from .ordinary_trace import Trace
 from .recorder import Recorder
 from .session import Session
-from .trace_stack import root_trace
+from .trace_stack import root_trace, stack
 from .traced_array import TracedArray
 
 
@@ -93,6 +95,8 @@ def _record(
                 guards.batch_of[traced.node] = given.batch
         trace.arguments = arguments
         trace.begin()
+        if len(stack.traces) == 1:
+            _log_calls(trace)
         outputs = run(trace, arguments)
         if trace.refused is not None:
             raise trace.refused
@@ -101,6 +105,7 @@ def _record(
             _note_results(trace, ids)
         check, count = check_tape(trace), len(guards.expected)
         written = trace.builder.finish(trace.written) if trace.written else None
+        trace.calls = None
     scalars = tuple(
         out.scalar if isinstance(out, TracedArray) else not isinstance(out, np.ndarray)
         for out in outputs
@@ -113,6 +118,12 @@ def _record(
     return Recording(
         tape, extra, pinned, scalars, trace.session, check, decisive, trace.shown, count, written
     )
+
+
+def _log_calls(trace: Trace) -> None:
+    """Look for loops in the run that begins, if the environment says so."""
+    if os.environ.get("FDIFF_LOOPS", "unroll") != "unroll":
+        import_module(f"{__package__}.looping").begin(trace)
 
 
 def _note_results(trace: Trace, ids: Sequence[int]) -> None:

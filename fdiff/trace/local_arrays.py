@@ -328,6 +328,18 @@ def make_traced(array: LocalArray) -> TracedArray:
     """Turn a local array, and all that share its memory, into traced ones; its traced array."""
     if type(array) is TracedLocalArray:
         return array.handle
+    log = current().calls
+    return _make_traced(array) if log is None else log.converted(array, _make_traced)
+
+
+def is_alone(array: LocalArray) -> bool:
+    """Whether a local array is all of its memory, and no other one looks at that."""
+    owner = _owner(array)
+    views = [view() for view in _families[id(owner)][1:]]
+    return sum(type(view) is LocalArray for view in views) == 1 and owner.size == array.size
+
+
+def _make_traced(array: LocalArray) -> TracedArray:
     if not array.flags.writeable:
         raise ValueError("assignment destination is read-only")
     owner = _owner(array)

@@ -8,9 +8,9 @@ these: `TracedArray`, which NumPy takes for an array, and `Trace`, which hands o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 import fdiff.intact_numpy as np
 
@@ -85,6 +85,20 @@ class Handle:
         return dense_example(self.type, trace.layouts.axes(self.made))
 
 
+class UserCalls(Protocol):
+    """What a trace asks of the log of the user's calls; `looping` implements it.
+
+    Calls are logged at `depth` 0, not those of what they call. `stored` is told of a handle that is
+    given another node, `converted` makes a local array a traced one.
+    """
+
+    depth: int
+
+    def call(self, fn: Any, args: tuple[object, ...], named: dict[str, object], /) -> object: ...
+    def stored(self, handle: Any, /) -> None: ...
+    def converted(self, array: Any, convert: Callable[[Any], Any], /) -> Any: ...
+
+
 class Recorder:
     """One recording under way: its builder, and what it met from outside.
 
@@ -104,6 +118,7 @@ class Recorder:
         "an array of an enclosing function was written to while a function inside was traced.",
         "Write to a copy, and return it.",
     )
+    calls: UserCalls | None = None  # the calls of the user's code, where loops are looked for
     ported = False  # whether arrays have the methods of recorded arrays, of which it read some
 
     def __init__(self, call: str, *, lines: bool = True, builder: Builder | None = None) -> None:

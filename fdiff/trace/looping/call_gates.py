@@ -1,0 +1,124 @@
+"""Gates: each entry from the user's code to traced arrays asks whether the calls are logged.
+
+Methods and properties of traced arrays get theirs when the first trace is logged, what private
+copies find in place of functions as it is registered. Where nothing is logged, a gate is one test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any
+
+import fdiff.intact_numpy as np
+
+from ...primitive import HOOKS, REPLACEMENTS
+from ..local_arrays import LocalArray, holds_traced, make_traced
+from ..trace_stack import stack
+from ..traced_array import TracedArray
+
+# What makes no node or asks for a value, which ends what is checked by itself.
+_UNGATED = frozenset(
+    f"__{name}__"
+    for name in (
+        "init", "len", "contains", "iter", "str", "repr", "format", "array", "reduce", "getattr",
+        "bool", "int", "index", "float", "complex", "hash", "round", "floor", "ceil", "trunc",
+        "copy", "deepcopy",
+    )
+) | {"_fixed", "_shown", "printed", "_text", "_one", "tobytes"}  # fmt: skip
+_PROPERTIES = ("T", "mT", "real", "imag")
+_methods: dict[tuple[np.ufunc, str], Callable[..., object]] = {}
+entries: list[Callable[..., object]] = []  # the functions of ``x[key]`` and ``x[key] = value``
+
+
+def install() -> None:
+    """Put a gate at every entry; once."""
+    if "gated" in HOOKS:
+        return
+    HOOKS["gated"] = gated
+    HOOKS["gated method"] = gated_method
+    entries[:] = [vars(TracedArray)["__getitem__"], vars(TracedArray)["__setitem__"]]
+    for name, member in [*vars(TracedArray).items()]:
+        if name in _PROPERTIES:
+            store = member.fset and gated_method(member.fset)
+            setattr(TracedArray, name, property(gated_method(member.fget), store))
+        elif name not in _UNGATED and callable(member) and not isinstance(member, type):
+            setattr(TracedArray, name, gated_method(member))
+    TracedArray.__array_ufunc__ = _gated_ufunc(TracedArray.__array_ufunc__.__wrapped__)  # type: ignore[method-assign,attr-defined] - with a gate
+    TracedArray.__array_function__ = _gated_function(TracedArray.__array_function__.__wrapped__)  # type: ignore[method-assign,attr-defined] - as above
+    for key, (function, stand_in) in [*REPLACEMENTS.items()]:
+        REPLACEMENTS[key] = function, gated(stand_in)
+
+
+def gated_method(method: Callable[..., object]) -> Callable[..., object]:
+    """A method of traced arrays with a gate."""
+
+    @wraps(method)
+    def gate(self: TracedArray, *args: object, **named: object) -> object:
+        log = self.home.calls
+        if log is None or log.depth or log.is_idle():
+            return method(self, *args, **named)
+        return log.call(method, (self, *args), named)
+
+    return gate
+
+
+def gated(stand_in: object) -> Any:
+    """What private copies find in place of a function, with a gate; classes as they are."""
+    if stand_in.__class__.__name__ != "function":
+        return stand_in
+    call: Any = stand_in
+
+    @wraps(call)
+    def gate(*args: object, **named: object) -> object:
+        traces = stack.traces
+        log = traces[-1].calls if traces else None
+        if (
+            log is None
+            or log.depth
+            or log.is_idle()
+            or not (holds_traced(args) or holds_traced([*named.values()]))
+        ):
+            return call(*args, **named)
+        return log.call(call, args, named)
+
+    return gate
+
+
+def _gated_ufunc(method: Callable[..., object]) -> Callable[..., object]:
+    @wraps(method)
+    def gate(self: TracedArray, ufunc: np.ufunc, way: str, *inputs: object, **named: Any) -> object:
+        log = self.home.calls
+        if log is None or log.depth or log.is_idle():
+            return method(self, ufunc, way, *inputs, **named)
+        for out in named.get("out") or ():
+            if type(out) is LocalArray:
+                make_traced(out)  # here, as a call of its own
+        return log.call(_ufunc_method(ufunc, way), inputs, named)
+
+    return gate
+
+
+def _ufunc_method(ufunc: np.ufunc, way: str) -> Callable[..., object]:
+    """``ufunc.reduce`` and its like, the same object each time."""
+    if way == "__call__":
+        return ufunc
+    return _methods.setdefault((ufunc, way), getattr(ufunc, way))
+
+
+def _gated_function(method: Callable[..., object]) -> Callable[..., object]:
+    @wraps(method)
+    def gate(
+        self: object,
+        func: Callable[..., object],
+        types: object,
+        args: tuple[object, ...],
+        named: Mapping[str, object],
+    ) -> object:
+        traces = stack.traces
+        log = traces[-1].calls if traces else None
+        if log is None or log.depth or log.is_idle():
+            return method(self, func, types, args, named)
+        return log.call(func, args, dict(named))
+
+    return gate

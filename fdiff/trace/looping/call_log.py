@@ -1,0 +1,315 @@
+"""The log of the user's calls in one trace, which finds periods and then checks calls."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from types import CodeType, FunctionType
+from typing import Any
+
+import fdiff.intact_numpy as np
+
+from ...user_lines import Line, is_internal
+from ..local_arrays import LocalArray, is_alone
+from ..recorder import Recorder
+from ..trace_stack import stack
+from ..traced_array import TracedArray
+from .checked_trips import MISMATCH, Frame
+from .logged_calls import (
+    IncomparableError,
+    LoggedCall,
+    calls_back,
+    content,
+    note_result,
+    taken_apart,
+    written,
+)
+from .periods import INNER, PERIODS, is_nested, loops_around, period_of
+from .replay import replayed
+from .templates import LoopTemplate, UnrolledError
+
+SLEEP = 48  # calls of a trace before the first one that is logged
+NAP = 16  # calls after which it is asked again whether the user's code stands in a loop
+WINDOW = 4096  # calls that are remembered
+MOST = 40  # earlier calls of one key that a call is compared with
+LEARNING = 2000  # calls that are logged without a loop being found, before the log sleeps
+REFUSALS = 2  # of a place, after which it is left alone
+FRESH = 5  # references to a handle that a call has just made, where they are counted
+
+
+class CallLog:
+    """Logs the calls of the user's code in a trace.
+
+    `depth` counts the calls under way: what they call is not logged. `frame` checks calls, while a
+    loop is being run.
+    """
+
+    def __init__(self, trace: Recorder) -> None:
+        self.trace = trace
+        self.depth = 0
+        self.frame: Frame | None = None
+        self.sleep = SLEEP
+        self.passing = False
+        self.nap = LEARNING
+        self.learned = 0
+        self.calls: dict[int, LoggedCall] = {}
+        self.count = 0
+        self.seen: dict[object, list[int]] = {}
+        self.runs: dict[int, int] = {}
+        # By id of a handle: which call made it, which of its outs it is, and itself, kept alive.
+        self.made: dict[int, tuple[int, int, TracedArray]] = {}
+        self.templates: dict[object, LoopTemplate] = {}
+        self.refused: dict[object, int] = {}
+        self.varying: set[tuple[object, int, int]] = set()
+        self.writes: list[TracedArray] = []
+        self.spoiled = False
+        self.reasons: dict[object, str] = {}  # why loops were not rolled, by the place of a call
+        self.rolled: list[tuple[Line, int, int]] = []  # lines, trips, calls of a trip
+
+    # -------------------------------------------------------------------------------- calls
+
+    def is_idle(self) -> bool:
+        """Whether a call is to be made as if there were no log."""
+        if stack.traces[-1] is not self.trace or self.passing:
+            self.passing = False
+            return True
+        if self.frame is not None or not self.sleep:
+            return False
+        self.sleep -= 1
+        if not self.sleep and not in_a_loop():
+            self.sleep = NAP
+        return True
+
+    def call(self, fn: Any, args: tuple[object, ...], named: dict[str, object]) -> object:
+        """``fn(*args, **named)``, logged or compared with the call of a template."""
+        frame = self.frame
+        if frame is not None:
+            out = frame.take(fn, args, named)
+            if out is not MISMATCH:
+                return out
+            if self.frame is not None:
+                self.leave(self.frame)
+        return self.learn(fn, args, named)
+
+    def learn(self, fn: Any, args: tuple[object, ...], named: dict[str, object]) -> object:
+        """Make a call, and log it."""
+        call = LoggedCall()
+        call.handles, call.values = [], []
+        try:
+            call.shape = taken_apart(args, named, call.handles, call.values)
+        except IncomparableError:
+            self.forget()
+            if calls_back(args, named):
+                self.passing = not isinstance(fn, FunctionType)  # NumPy comes back to the gate
+                return fn(*args, **named)
+            return self.run(fn, args, named)
+        call.fn, call.place = fn, user_place()
+        call.key = fn, call.shape, call.place
+        known = self.templates.get(call.key)
+        if known is not None:
+            self.frame = Frame(self, known)
+            out = self.frame.take(fn, args, named)
+            if out is not MISMATCH:
+                return out
+            self.frame = None
+        before = self._asked()
+        out = self.run(fn, args, named)
+        try:
+            note_result(call, out, args, named)
+        except IncomparableError:
+            self.spoiled = True
+        call.writes = written(self.writes, call.handles)
+        if self.spoiled or before != self._asked() or not self._is_fresh(call):
+            self.forget()
+        else:
+            self.append(call)
+        return out
+
+    def _is_fresh(self, call: LoggedCall) -> bool:
+        """Whether nobody has the handles yet that are not among the arguments."""
+        pairs = zip(call.outs, call.origins, strict=True)
+        return all(
+            origin >= 0 or (sys.getrefcount(h) <= FRESH and h.home is self.trace)
+            for h, origin in pairs
+        )
+
+    def run(self, fn: Any, args: tuple[object, ...], named: Mapping[str, object]) -> object:
+        """Make a call whose own calls are not logged."""
+        self.writes, self.spoiled = [], False
+        self.depth += 1
+        try:
+            return fn(*args, **named)
+        finally:
+            self.depth -= 1
+
+    def _asked(self) -> tuple[int, int]:
+        """How many values Python has asked for."""
+        guards = self.trace.guards
+        return len(guards.expected), len(guards.pinned)
+
+    def append(self, call: LoggedCall) -> None:
+        """Log a call that was made, and start checking where it ends a period."""
+        at = self.count
+        self.count = at + 1
+        self.calls[at] = call
+        for k, (h, origin) in enumerate(zip(call.outs, call.origins, strict=True)):
+            if origin < 0:
+                self.made[id(h)] = at, k, h
+        if (old := self.calls.pop(at - WINDOW, None)) is not None:
+            for h in old.outs:
+                self.made.pop(id(h), None)
+        earlier = self.seen.setdefault(call.key, [])
+        self.runs = {at - e: self.runs.get(at - e, 0) + 1 for e in earlier}
+        earlier.append(at)
+        del earlier[:-MOST]
+        self.learned += 1
+        if self.learned > self.nap:
+            self.learned, self.sleep, self.nap = 0, 20 * self.nap, 2 * self.nap
+            self.forget()
+            return
+        for p in sorted(self.runs):
+            if self._is_due(p, self.runs[p]) and self.start(p):
+                return
+
+    def _is_due(self, p: int, run: int) -> bool:
+        """Whether to look at a period now: after three trips and, if that fails, more seldom."""
+        trips, rest = divmod(run, p)
+        if rest or trips < PERIODS or not (trips < 7 or trips & (trips - 1) == 0):
+            return False
+        return trips >= INNER or not is_nested(
+            [self.calls[self.count - 1 - k].place for k in range(p)]
+        )
+
+    def start(self, p: int) -> bool:
+        """Begin to check calls, if the last ones are a period that can be replayed."""
+        first = self.count - p
+        calls = [self.calls[first + k] for k in range(p)]
+        key = calls[0].key
+        if self.refused.get((key, p), 0) >= REFUSALS:
+            return False
+        before = [self.calls[first - p + k] for k in range(p)]
+        try:
+            period = period_of(calls, before, first, self.made, self.varying)
+            if period is None:
+                return False
+            template = LoopTemplate(calls, period)
+            replayed(template, self.trace)
+        except UnrolledError as refusal:
+            self.refused[key, p] = self.refused.get((key, p), 0) + 1
+            self.reasons[calls[0].place[:1]] = str(refusal)
+            return False
+        frame = Frame(self, template)
+        outs = {
+            (lag, k, n): self.calls[first + k - (lag - 1) * p].outs[n]
+            for lag, k, n in template.carries
+        }
+        if not frame.begin(outs):
+            self.refused[key, p] = self.refused.get((key, p), 0) + 1
+            return False
+        self.templates[key] = template
+        self.frame = frame
+        self.learned = 0
+        return True
+
+    def forget(self) -> None:
+        """Begin anew: what comes between two calls cannot be compared."""
+        self.runs = {}
+        self.seen.clear()
+        self.calls.clear()
+        self.made.clear()
+
+    # ------------------------------------------------------------------- what handles are asked
+
+    def leave(self, frame: Frame, *, whole: bool = False) -> None:
+        """End what is checked, if it is: the handles of the trip that was cut short get nodes.
+
+        Its items before the one that is due, and, if it is run `whole`, that one too.
+        """
+        if self.frame is not frame:
+            return
+        self.frame = None
+        with self.outermost():
+            frame.finish(frame.at + whole)
+        if frame.trips < 2:
+            frame.template.failures += 1
+            if (
+                frame.template.failures >= 2 * REFUSALS
+                and self.templates.get(frame.template.key) is frame.template
+            ):
+                del self.templates[frame.template.key]
+                self.refused[frame.template.key, frame.template.length] = REFUSALS
+        else:
+            frame.template.failures = 0
+
+    def outermost(self) -> Outermost:
+        """A context in which the trace is the innermost one, whatever runs inside of it."""
+        return Outermost(self.trace)
+
+    def stored(self, handle: TracedArray) -> None:
+        """A handle that is no view is given another node."""
+        if self.frame is not None:
+            self.leave(self.frame)
+        self.writes.append(handle)
+
+    def converted(
+        self, array: LocalArray, convert: Callable[[LocalArray], TracedArray]
+    ) -> TracedArray:
+        """A local array that becomes a traced one; a call of its own."""
+        if self.depth or stack.traces[-1] is not self.trace or not is_alone(array):
+            self.spoiled = True
+            if not self.depth:
+                self.forget()
+            return convert(array)
+        array_content = np.array(array).view(np.ndarray)
+        made = self.run(convert, (array,), {})
+        if made.link is not None:  # type: ignore[attr-defined] - a traced array
+            self.forget()
+            return made  # type: ignore[return-value] - as above
+        handle: TracedArray = made  # type: ignore[assignment] - as above
+        if self.frame is not None:
+            if self.frame.take_content(array_content, handle):
+                return handle
+            self.leave(self.frame)
+        if self.sleep:
+            return handle
+        call = LoggedCall()
+        call.handles, call.values, call.writes, call.fn = [], [array_content], [], content
+        call.shape = taken_apart((array_content,), {}, [], [])
+        call.place = user_place()
+        call.key = content, call.shape, call.place
+        note_result(call, handle, (), {})
+        self.append(call)
+        return handle
+
+
+class Outermost:
+    """A context in which a trace is the innermost one, whatever runs inside of it."""
+
+    def __init__(self, trace: Recorder) -> None:
+        self.trace = trace
+
+    def __enter__(self) -> None:
+        self.traces = stack.traces
+        place = self.traces.index(self.trace)
+        stack.traces = self.traces[: place + 1]
+
+    def __exit__(self, *_: object) -> None:
+        stack.traces = self.traces
+
+
+def user_place() -> tuple[tuple[CodeType, int], ...]:
+    """The instructions under way in the user's frames, the innermost first."""
+    frame, place = sys._getframe(2), []
+    while frame is not None:
+        code = frame.f_code
+        if not is_internal(code.co_filename):
+            place.append((code, frame.f_lasti))
+        elif place:
+            break
+        frame = frame.f_back  # type: ignore[assignment] - None ends it
+    return tuple(place)
+
+
+def in_a_loop() -> bool:
+    """Whether the user's code under way stands in a loop."""
+    return any(loops_around(*at) for at in user_place())

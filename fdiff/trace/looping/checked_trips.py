@@ -1,0 +1,374 @@
+"""Frames: the trips of a loop whose calls are only compared with those of a template."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+import fdiff.intact_numpy as np
+
+from ...primitive import FUNCTIONS, PRIMITIVES
+from ..array_links import LateLink, ViewLink, outside
+from ..node_strides import memory_layout
+from ..traced_array import TracedArray
+from .call_gates import entries
+from .late_handles import LateView, StoredInto, Trip
+from .logged_calls import (
+    HANDLE,
+    IncomparableError,
+    arguments_of,
+    at_place,
+    content,
+    may_vary,
+    rebuilt,
+    same,
+    structure,
+    taken_apart,
+)
+from .templates import FIXED, Item, LoopTemplate, Varying
+
+MISMATCH = object()  # no result: the call is another one than that of the template
+
+
+class FrameLog(Protocol):
+    """What a frame asks of the log of calls."""
+
+    trace: Any
+    depth: int
+    varying: set[tuple[object, int, int]]
+    rolled: list[tuple[Any, int, int]]
+
+    def run(self, fn: Any, args: tuple[object, ...], named: dict[str, object], /) -> Any: ...
+    def leave(self, frame: Any, /, *, whole: bool = False) -> None: ...
+    def forget(self) -> None: ...
+    def outermost(self) -> AbstractContextManager[None]: ...
+
+
+class Frame:
+    """A template that is being checked: what stands in its slots, and in which trip.
+
+    `at` is the item that is due. The slots of invariants and carries are filled as they are met in
+    the first trip, where a template is met again; `bound` tells that they are.
+    """
+
+    def __init__(self, log: FrameLog, template: LoopTemplate) -> None:
+        self.log, self.template = log, template
+        self.items = template.items
+        self.at, self.trips = 0, 0
+        self.slots: list[Any] = [None] * template.size
+        self.rows: list[list[Any]] = [[] for _ in template.row_kinds]
+        self.inits: list[TracedArray] = []
+        self.trip = Trip(self, 0)
+        self.outs: list[int] = []  # nodes of the outputs of the loop
+        self.bound = False
+
+    def begin(self, carried: Mapping[tuple[int, int, int], TracedArray]) -> bool:
+        """Fill the slots from the log; whether the loop can be entered."""
+        template = self.template
+        filled = [*enumerate(template.invariants)]
+        filled += [(slot, carried[key]) for key, slot in template.carries.items()]
+        if not all(self._fill(slot, h) for slot, h in filled) or not self._bind():
+            self._release()
+            return False
+        return True
+
+    def _fill(self, slot: int, handle: TracedArray) -> bool:
+        """Let a handle stand in the slot of an invariant or a carry, if it can."""
+        link = handle.link
+        if isinstance(link, LateLink) and link.frame is self:
+            return False  # made in this trip
+        if (handle.type, handle.scalar, handle.weak) != self.template.kinds[slot]:
+            return False
+        if handle.home is not self.log.trace:
+            return False
+        if handle.type.ndim > 1 and memory_layout(handle.example()) != self.template.layouts[slot]:
+            return False
+        if slot in self.template.mutated:
+            if isinstance(handle.link, (ViewLink, LateLink)) or outside(handle) is not None:
+                return False
+            handle.link = StoredInto(self, handle.link)
+        self.slots[slot] = handle
+        return True
+
+    def _bind(self) -> bool:
+        """Note that the slots are filled; whether none looks at what is stored into."""
+        template = self.template
+        first = len(template.invariants)
+        known = self.slots[: first + len(template.carries)]
+        self.inits, self.bound = known[first:], True
+        stored = {id(known[k]) for k in template.mutated}
+        if len(stored) < len(template.mutated):
+            return False
+        others = [h for k, h in enumerate(known) if k not in template.mutated]
+        return not stored or not any(looks_at(h, stored) for h in others)
+
+    def _release(self) -> None:
+        """Give what is stored into its own links again."""
+        for k in self.template.mutated:
+            h = self.slots[k]
+            if h is not None and isinstance(h.link, StoredInto) and h.link.frame is self:
+                h.link = h.link.link
+
+    # ----------------------------------------------------------------------------------- calls
+
+    def take(self, fn: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """The result of a call that is the next one of the template; MISMATCH if it is another."""
+        item = self.items[self.at]
+        if item.fn is not fn:
+            return MISMATCH
+        quick, slots = item.quick, self.slots
+        if quick is not None and not named and len(quick) == len(args):
+            for a, (slot, value, kind) in zip(args, quick, strict=True):
+                if slot >= 0:
+                    if a is not slots[slot]:
+                        break
+                elif a.__class__ is not kind or (slot == FIXED and a != value):
+                    break
+            else:
+                for a, (slot, _, _) in zip(args, quick, strict=True):
+                    if FIXED < slot < 0:
+                        self.rows[-1 - slot].append(a)
+                return self._accept(item, args, named)
+        return self._accept(item, args, named) if self._fits(item, args, named) else MISMATCH
+
+    def take_content(self, array: np.ndarray, handle: TracedArray) -> bool:
+        """Whether an array that was made a traced one is what the template has next."""
+        item = self.items[self.at]
+        if item.fn is not content or not self._values_fit(item, [array]):
+            return False
+        self._lend(handle, item.outs[0])
+        self._advance()
+        return True
+
+    def _fits(self, item: Item, args: tuple[Any, ...], named: dict[str, Any]) -> bool:
+        """Whether the arguments are those of an item; enters what varies in the rows."""
+        handles: list[TracedArray] = []
+        values: list[object] = []
+        try:
+            if taken_apart(args, named, handles, values) != item.call.shape:
+                return False
+        except IncomparableError:
+            return False
+        for h, slot in zip(handles, item.slots, strict=True):
+            if isinstance(slot, Varying):
+                link = h.link
+                if isinstance(link, LateLink) and link.frame is self:
+                    return False
+                if (h.type, h.scalar, h.weak) != self.template.row_kinds[
+                    slot.row
+                ] or h.home is not self.log.trace:
+                    return False
+                continue
+            there = self.slots[slot]
+            if h is not there and not (
+                self._fill(slot, h) if there is None else self._equals(h, there, slot)
+            ):
+                return False
+        if not self._values_fit(item, values):
+            return False
+        for h, slot in zip(handles, item.slots, strict=True):
+            if isinstance(slot, Varying):
+                self.rows[slot.row].append(h)
+        return True
+
+    def _equals(self, handle: TracedArray, there: TracedArray, slot: int) -> bool:
+        """Whether another handle names the same node, which no store can change."""
+        return (
+            handle.link is None is there.link
+            and slot < len(self.template.invariants)
+            and handle.home is there.home
+            and handle.node == there.node
+            and (handle.scalar, handle.weak) == (there.scalar, there.weak)
+        )
+
+    def _values_fit(self, item: Item, values: Sequence[Any]) -> bool:
+        """Whether values are those of an item; those that vary go into the rows."""
+        for k, (value, known) in enumerate(zip(values, item.values, strict=True)):
+            if isinstance(known, Varying):
+                if not may_vary(value, self.template.examples[known.row]) or not is_storable(value):
+                    return False
+            elif not same(value, known.value):
+                if may_vary(value, known.value):
+                    self.log.varying.add((self.template.key, self.at, k))
+                return False
+        rows = [v.row for v in item.values if isinstance(v, Varying)]
+        if rows and item.fn in entries and not is_inside(item, values):
+            return False
+        for value, known in zip(values, item.values, strict=True):
+            if isinstance(known, Varying):
+                self.rows[known.row].append(value)
+        return True
+
+    def _accept(self, item: Item, args: tuple[Any, ...], named: dict[str, Any]) -> object:
+        """The result of a call that fits: handles without nodes."""
+        call = item.call
+        for slot, origin, view in zip(item.outs, call.origins, item.views, strict=True):
+            if origin < 0:
+                handle = object.__new__(TracedArray)
+                handle.type, handle.scalar, handle.weak = self.template.kinds[slot]
+                self._lend(handle, slot)
+                if view:
+                    handle.link = LateView(self.trip, item, self._given(item))
+        if call.result[0] == "given":
+            out = at_place(call.result[1], args, named)
+        elif call.result[1] == HANDLE:
+            out = self.slots[item.outs[0]]
+        else:
+            _, shape, values, _ = call.result
+            out = rebuilt(shape, iter([self.slots[s] for s in item.outs]), iter(values))
+        self._advance()
+        return out
+
+    def _lend(self, handle: TracedArray, slot: int) -> None:
+        """Put a handle in a slot that gets a node when it is asked for one."""
+        handle.home = handle.born = self.log.trace
+        handle.node, handle.made = -1, slot
+        handle.link = self.trip
+        self.slots[slot] = handle
+
+    def _given(self, item: Item) -> tuple[list[Any], list[Any]]:
+        """The handles and values of an item in the trip under way."""
+        t = self.trips
+        handles = [
+            self.rows[s.row][t] if isinstance(s, Varying) else self.slots[s] for s in item.slots
+        ]
+        values = [self.rows[v.row][t] if isinstance(v, Varying) else v.value for v in item.values]
+        return handles, values
+
+    def _advance(self) -> None:
+        self.at += 1
+        if self.at < self.template.length:
+            return
+        if not self.bound and not self._bind():
+            self.at -= 1  # the trip is run again, as far as it is made
+            self.log.leave(self, whole=True)
+            return
+        self.at = 0
+        self.trips += 1
+        self.trip = Trip(self, self.trips)
+        slots = self.slots
+        for target, source in self.template.moves:
+            slots[target] = slots[source]
+
+    # ----------------------------------------------------------------------------------- nodes
+
+    def finish(self, items: int) -> None:
+        """Enter the loop of the trips so far, and run the first items of the next one again."""
+        self._release()
+        log = self.log
+        if self.trips:
+            self._enter()
+        log.forget()
+        for item in self.items[:items]:
+            handles, values = self._given(item)
+            outs = self._run(item, handles, values)
+            for slot, origin, real in zip(item.outs, item.call.origins, outs, strict=True):
+                if origin < 0:
+                    become(self.slots[slot], real)
+
+    def _run(self, item: Item, handles: Sequence[Any], values: Sequence[Any]) -> list[TracedArray]:
+        """Run an item; the handles in its result."""
+        args, named = arguments_of(item.call.shape, iter(handles), iter(values))
+        out = self.log.run(item.fn, tuple(args), named)
+        if item.call.result[0] == "given":
+            return []
+        outs: list[TracedArray] = []
+        structure(out, outs, [])
+        return outs
+
+    def _enter(self) -> None:
+        """The node of the loop, and what is stored into as it is then."""
+        template, trace, n = self.template, self.log.trace, self.trips
+        stored = [self.slots[k] for k in template.mutated]
+        rest = [self.slots[k] for k in range(len(template.invariants)) if k not in template.mutated]
+        ids = [trace.lift(h) for h in (*self.inits, *stored, *rest)]
+        ids += [
+            self._row(row[:n], type_)
+            for row, (type_, *_) in zip(self.rows, template.row_kinds, strict=True)
+        ]
+        trips = trace.builder.constant(np.array(n))
+        params = (
+            ("body", template.body), ("carries", len(self.inits) + len(stored)), ("length", n),
+            ("reverse", False), ("rows", len(self.rows)),
+        )  # fmt: skip
+        place = template.items[0].call.place[0]
+        node = trace.builder.add(PRIMITIVES["loop"], (trips, *ids), params, place)
+        self.outs = trace.builder.results(node)
+        for k, h in enumerate(stored, len(self.inits)):
+            h.link, h.node = None, self.outs[k]
+        self.log.rolled.append((place, n, template.length))
+
+    def _row(self, entries: Sequence[Any], type_: Any) -> int:
+        """The node of a row: numbers and arrays, or handles from outside."""
+        trace = self.log.trace
+        if isinstance(entries[0], TracedArray):
+            self.log.depth += 1
+            try:
+                return trace.lift(FUNCTIONS[np.stack](entries))
+            finally:
+                self.log.depth -= 1
+        return trace.lift(np.array(entries, type_.dtype).reshape((len(entries), *type_.shape)))
+
+    def settle(self, handle: TracedArray, trip: int) -> None:
+        """Give a handle that was made in a trip its node."""
+        template, trace = self.template, self.log.trace
+        slot = handle.made
+        output = template.outputs[slot]
+        last = template.lasts.get(slot) if trip == self.trips - 1 else None
+        with self.log.outermost():
+            if last is not None:
+                node = self.outs[last]
+            else:
+                rows = TracedArray(trace, self.outs[output], trace.builder.type(self.outs[output]))
+                node = self.log.run(entries[0], (rows, trip), {}).id
+            if slot in template.orders:
+                node = trace.copy_in_order(node, template.orders[slot])
+        handle.link, handle.node, handle.made = None, node, node
+
+    def take_again(
+        self, handle: TracedArray, item: Item, given: tuple[Sequence[Any], Sequence[Any]]
+    ) -> None:
+        """Take a view again of the handles that it was taken of."""
+        with self.log.outermost():
+            outs = self._run(item, *given)
+        become(handle, outs[item.outs.index(handle.made)])
+
+
+def become(handle: TracedArray, real: TracedArray) -> None:
+    """Let a handle without a node stand for what another one does."""
+    handle.link, handle.node, handle.made = real.link, real.node, real.made
+
+
+def looks_at(handle: TracedArray, stored: set[int]) -> bool:
+    """Whether a handle is one of others, or may be a view of one."""
+    while isinstance(handle.link, ViewLink):
+        handle = handle.link.parent
+    return id(handle) in stored or isinstance(handle.link, LateView)
+
+
+def is_storable(value: Any) -> bool:
+    """Whether a number can be an entry of an array."""
+    return value.__class__ is not int or -(2**63) <= value < 2**63
+
+
+def is_inside(item: Item, values: Sequence[Any]) -> bool:
+    """Whether a key whose numbers vary picks what that of the template did, from the front.
+
+    NumPy is asked on an array of the same shape whose memory is never touched.
+    """
+    args, _ = arguments_of(item.call.shape, iter(item.call.handles), iter(values))
+    old, _ = arguments_of(item.call.shape, iter(item.call.handles), iter(item.call.values))
+    shape, key = args[0].shape, args[1]
+    for part, n in zip(key if isinstance(key, tuple) else (key,), (*shape, *shape), strict=False):
+        if isinstance(part, slice) and not (
+            0 <= (part.start or 0) <= n and 0 <= (n if part.stop is None else part.stop) <= n
+        ):
+            return False
+        if isinstance(part, TracedArray):
+            return False
+    dummy = np.broadcast_to(np.zeros(()), shape)
+    try:
+        return np.shape(dummy[key]) == np.shape(dummy[old[1]])
+    except IndexError:
+        return False

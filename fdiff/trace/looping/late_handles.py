@@ -1,0 +1,75 @@
+"""Handles without nodes yet: what was made, or may have been stored into, while calls were checked.
+
+Whoever asks such a handle for its node ends the checking. The node of a handle from the last trip
+is a last carry of the loop, from another one a row of its outs; a view is taken again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from ..array_links import LateLink
+from ..recorder import Handle, Link
+
+
+class AskedLog(Protocol):
+    """What a late handle asks of the log of calls."""
+
+    def leave(self, frame: Any, /) -> None: ...
+
+
+class AskedFrame(Protocol):
+    """What a late handle asks of the frame that it was made in."""
+
+    log: AskedLog
+
+    def settle(self, handle: Any, trip: int, /) -> None: ...
+    def take_again(self, handle: Any, item: Any, given: Any, /) -> None: ...
+
+
+class Trip(LateLink):
+    """The handle was made in a trip of a frame: by the out of its template at ``handle.made``."""
+
+    __slots__ = ("frame", "number")
+
+    def __init__(self, frame: AskedFrame, number: int) -> None:
+        self.frame, self.number = frame, number
+
+    def settle(self, handle: Handle) -> None:
+        self.frame.log.leave(self.frame)
+        if handle.link is self:
+            self.frame.settle(handle, self.number)
+
+
+class LateView(LateLink):
+    """The handle is a view, to be taken again of the handles that the call was given."""
+
+    __slots__ = ("given", "item", "trip")
+
+    def __init__(self, trip: Trip, item: Any, given: tuple[Sequence[Any], Sequence[Any]]) -> None:
+        self.trip, self.item, self.given = trip, item, given
+
+    @property
+    def frame(self) -> AskedFrame:
+        return self.trip.frame
+
+    def settle(self, handle: Handle) -> None:
+        frame = self.trip.frame
+        frame.log.leave(frame)
+        if handle.link is self:
+            frame.take_again(handle, self.item, self.given)
+
+
+class StoredInto(LateLink):
+    """The handle, made before the loop, is stored into in it; `link` is what it had."""
+
+    __slots__ = ("frame", "link")
+
+    def __init__(self, frame: AskedFrame, link: Link | None) -> None:
+        self.frame, self.link = frame, link
+
+    def settle(self, handle: Handle) -> None:
+        self.frame.log.leave(self.frame)
+        if handle.link is self:
+            handle.link = self.link

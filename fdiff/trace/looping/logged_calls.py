@@ -1,0 +1,233 @@
+"""Calls taken apart: the handles in the arguments, the other values, and the structure of all.
+
+Two calls are equal if they have one structure, the same handles by identity, and equal other
+values: of one class, and of the same bits (``-0.0`` is not ``0.0``, ``True`` is not ``1``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import fdiff.intact_numpy as np
+
+from ...arraytype import ArrayType
+from ..array_links import ViewLink, is_copy, root_of
+from ..local_arrays import LocalArray, TracedLocalArray
+from ..shared_memory import constant
+from ..traced_array import TracedArray
+
+HANDLE, LOCAL = 0, 1  # in a structure: a traced array, a local array that became traced
+MOST_BYTES = 1 << 20  # of an array that is compared at each call
+_ARRAYS = (np.ndarray, LocalArray)
+_NUMBERS = (int, float)
+_FIXED = (
+    bool, complex, str, bytes, type(None), type(...), type(NotImplemented), type, np.dtype,
+    np.ufunc,
+)  # fmt: skip
+Structure = Any  # HANDLE, LOCAL, the class of a value, or a tuple of a container and its parts
+
+
+class IncomparableError(Exception):
+    """An argument or a result whose content cannot be compared."""
+
+
+def structure(x: object, handles: list[TracedArray], values: list[object]) -> Structure:
+    """The structure of an argument, whose handles and other values are taken out in order."""
+    kind = x.__class__
+    if kind is TracedArray:
+        handles.append(x)  # type: ignore[arg-type] - its class was looked at
+        return HANDLE
+    if kind is int or kind is float:
+        values.append(x)
+        return kind
+    if kind is tuple or kind is list:
+        return (kind, *[structure(part, handles, values) for part in x])  # type: ignore[attr-defined] - as above
+    if kind is slice:
+        return (kind, *[structure(e, handles, values) for e in (x.start, x.stop, x.step)])  # type: ignore[attr-defined] - as above
+    if kind is TracedLocalArray:
+        handles.append(x.handle)  # type: ignore[attr-defined] - as above
+        return LOCAL
+    values.append(_value(x))
+    return kind
+
+
+def _value(x: object) -> object:
+    """A value that can be compared later: of an array, which may be changed, a copy."""
+    if x.__class__ in _ARRAYS:
+        array: Any = x
+        if array.dtype.kind not in "biufc" or array.nbytes > MOST_BYTES:
+            raise IncomparableError
+        return np.array(array).view(np.ndarray)
+    if not isinstance(x, (*_FIXED, np.generic)) and type(x) is not type(np.sum):
+        raise IncomparableError
+    return x
+
+
+def rebuilt(shape: Structure, handles: Iterator[object], values: Iterator[object]) -> Any:
+    """What has a structure, with these handles and other values."""
+    if shape is HANDLE or shape is LOCAL:
+        return next(handles)
+    if shape.__class__ is not tuple:
+        return next(values)
+    kind, *parts = shape
+    made = [rebuilt(part, handles, values) for part in parts]
+    return slice(*made) if kind is slice else kind(made)
+
+
+def same(a: object, b: object) -> bool:
+    """Whether two values are of one class, and have the same bits."""
+    if a.__class__ is not b.__class__:
+        return False
+    if isinstance(a, (np.ndarray, np.generic)):
+        x, y = np.asarray(a), np.asarray(b)
+        return x.dtype == y.dtype and x.shape == y.shape and x.tobytes() == y.tobytes()
+    if isinstance(a, (float, complex)):
+        return repr(a) == repr(b)
+    return a is b or bool(a == b)
+
+
+def may_vary(a: object, b: object) -> bool:
+    """Whether a value may differ from trip to trip: numbers, and arrays of one type."""
+    kind = a.__class__
+    if kind is not b.__class__:
+        return False
+    if isinstance(a, (np.ndarray, np.generic)):
+        return np.shape(a) == np.shape(b) and np.asarray(a).dtype == np.asarray(b).dtype
+    return kind in _NUMBERS
+
+
+def row_type(value: Any) -> ArrayType:
+    """The type of a row's entry that holds a value."""
+    return ArrayType(np.shape(value), np.asarray(value).dtype)
+
+
+class LoggedCall:
+    """One call of the user's code on traced arrays, and what it gave.
+
+    `handles` and `values` were taken out of the arguments, which had `shape`. `outs` are the
+    handles in the result: `origins` tells of each which of `handles` it is, or -1 for a new one.
+    `result` is the structure of the result with its other values; or where among the arguments it
+    stands, if it is one of them. `writes` are the arrays that were stored into, `bases` what each
+    of the outs is a view of, the nearest first.
+    """
+
+    __slots__ = (
+        "bases", "fn", "handles", "key", "origins", "outs", "place", "result", "shape", "types",
+        "values", "writes",
+    )  # fmt: skip
+
+    fn: Any
+    key: object
+    place: tuple[Any, ...]
+    shape: Structure
+    handles: list[TracedArray]
+    values: list[Any]
+    outs: list[TracedArray]
+    origins: list[int]
+    types: list[tuple[ArrayType, bool, bool]]
+    result: tuple[Any, ...]
+    writes: list[TracedArray]
+    bases: list[list[TracedArray]]
+
+
+def note_result(
+    call: LoggedCall, out: object, args: tuple[object, ...], named: Mapping[str, object]
+) -> None:
+    """Enter in a call what it gave; IncomparableError where that cannot be compared."""
+    call.outs, values = [], []
+    where = place_of(out, args, named) if isinstance(out, (TracedArray, np.ndarray)) else ()
+    if where:
+        call.result = "given", where
+    else:
+        shape = structure(out, call.outs, values)
+        concrete = any(isinstance(v, (np.ndarray, np.generic)) for v in values)
+        if concrete or LOCAL in leaves(shape):
+            raise IncomparableError
+        call.result = "new", shape, tuple(values), tuple(map(type, values))
+    ids = {id(h): k for k, h in enumerate(call.handles)}
+    call.origins = [ids.get(id(h), -1) for h in call.outs]
+    call.types = [(h.type, h.scalar, h.weak) for h in call.outs]
+    call.bases = [bases_of(h) for h in call.outs]
+    if any(b is h for found in call.bases for b in found for h in call.outs):
+        raise IncomparableError
+
+
+def leaves(shape: Structure) -> list[Any]:
+    """The leaves of a structure."""
+    if shape.__class__ is not tuple:
+        return [shape]
+    return [leaf for part in shape[1:] for leaf in leaves(part)]
+
+
+def bases_of(handle: TracedArray) -> list[TracedArray]:
+    """What a handle is a view of, the nearest first."""
+    found = []
+    while isinstance(handle.link, ViewLink) and not is_copy(handle):
+        handle = handle.link.parent
+        found.append(handle)
+    return found
+
+
+def written(writes: Sequence[TracedArray], handles: Sequence[TracedArray]) -> list[TracedArray]:
+    """The arrays stored into that a call was given, or views of which it was given."""
+    if not writes:
+        return []
+    given = {id(root_of(h)) for h in handles}
+    return [w for w in {id(w): w for w in writes}.values() if id(w) in given]
+
+
+def content(x: Any) -> TracedArray:
+    """A new traced array of the content of an array, or of a traced one."""
+    return TracedArray(x.home, x.id, x.type) if isinstance(x, TracedArray) else constant(x)
+
+
+def arguments_of(
+    shape: Structure, handles: Iterator[object], values: Iterator[object]
+) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments by position and by name that have a structure, as `taken_apart` gives it."""
+    positional, names, *named = shape
+    args = rebuilt(positional, handles, values)
+    return args, {n: rebuilt(s, handles, values) for n, s in zip(names, named, strict=True)}
+
+
+def taken_apart(
+    args: tuple[object, ...],
+    named: Mapping[str, object],
+    handles: list[TracedArray],
+    values: list[object],
+) -> Structure:
+    """The structure of the arguments of a call."""
+    positional = (list, *[structure(a, handles, values) for a in args])
+    if not named:
+        return positional, ()
+    parts = [structure(a, handles, values) for a in named.values()]
+    return (positional, (*named,), *parts)
+
+
+def place_of(out: object, args: tuple[object, ...], named: Mapping[str, object]) -> tuple[Any, ...]:
+    """Where a result stands among the arguments; () if it is none of them."""
+    for k, a in enumerate(args):
+        if out is a:
+            return (k,)
+    for name, a in named.items():
+        if out is a:
+            return (name,)
+        if name == "out" and a.__class__ is tuple:
+            for k, part in enumerate(a):  # type: ignore[arg-type,var-annotated] - its class was looked at
+                if out is part:
+                    return name, k
+    return ()
+
+
+def at_place(place: tuple[Any, ...], args: tuple[object, ...], named: Mapping[str, Any]) -> object:
+    """The argument at a place."""
+    if isinstance(place[0], int):
+        return args[place[0]]
+    return named[place[0]] if len(place) == 1 else named[place[0]][place[1]]
+
+
+def calls_back(args: tuple[object, ...], named: Mapping[str, object]) -> bool:
+    """Whether a function that may be called is among the arguments."""
+    known = (type, np.ufunc, np.ndarray)
+    return any(callable(a) and not isinstance(a, known) for a in (*args, *named.values()))

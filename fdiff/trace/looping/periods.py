@@ -1,0 +1,104 @@
+"""Where the handles and values of a period come from, by comparison with the period before."""
+
+from __future__ import annotations
+
+import dis
+from collections.abc import Mapping, Sequence
+from types import CodeType
+from typing import Any, NamedTuple
+
+from ...bounded_cache import keep
+from ..traced_array import TracedArray
+from .logged_calls import LoggedCall, may_vary, same
+
+PERIODS = 3  # equal ones before checking begins
+INNER = 12  # trips from which a loop inside another is rolled by itself
+_MOST = 1 << 10  # codes whose loops are remembered
+
+INVARIANT, MADE, ROW = 0, 1, 2
+Place = tuple[tuple[CodeType, int], ...]
+# (INVARIANT, handle): the very same one; (MADE, lag, k, out): what call `k` made so many periods
+# before; (ROW, handle): another one of the same type each time.
+Reference = tuple[Any, ...]
+
+
+class Period(NamedTuple):
+    """For each call, where its handles come from, and which of its values vary."""
+
+    references: list[list[Reference]]
+    varying: list[list[bool]]
+
+
+def period_of(
+    calls: Sequence[LoggedCall],
+    before: Sequence[LoggedCall],
+    first: int,
+    made: Mapping[int, tuple[int, int, TracedArray]],
+    varying: set[tuple[object, int, int]],
+) -> Period | None:
+    """The period that the last calls are, the first of which has number `first`; None if none.
+
+    `varying` are values known to vary from earlier trips, by the key of the first call.
+    """
+    p, key = len(calls), calls[0].key
+    references, vary = [], []
+    for k, (old, new) in enumerate(zip(before, calls, strict=True)):
+        if (old.result, old.origins, old.types) != (new.result, new.origins, new.types):
+            return None
+        if len(old.writes) != len(new.writes):
+            return None
+        pairs = zip(old.handles, new.handles, strict=True)
+        found = [_reference(a, b, p, first, made) for a, b in pairs]
+        if None in found:
+            return None
+        flags = []
+        for j, (a, b) in enumerate(zip(old.values, new.values, strict=True)):
+            equal = same(a, b) and (key, k, j) not in varying
+            if not equal and not may_vary(a, b):
+                return None
+            flags.append(not equal)
+        references.append(found)
+        vary.append(flags)
+    return Period(references, vary)
+
+
+def _reference(
+    a: TracedArray,
+    b: TracedArray,
+    p: int,
+    first: int,
+    made: Mapping[int, tuple[int, int, TracedArray]],
+) -> Reference | None:
+    """Where a handle comes from, given the one a period before."""
+    if a is b:
+        return INVARIANT, b
+    old, new = made.get(id(a)), made.get(id(b))
+    if old is not None and new is not None:
+        if new[0] - old[0] != p or new[1] != old[1]:
+            return None
+        lag = 0 if new[0] >= first else -(-(first - new[0]) // p)
+        return MADE, lag, new[0] - first + lag * p, new[1]
+    alike = (a.type, a.scalar, a.weak) == (b.type, b.scalar, b.weak)
+    if old is None and new is None and alike and a.home is b.home:
+        return ROW, b
+    return None
+
+
+_loops: dict[int, tuple[CodeType, list[tuple[int, int]]]] = {}
+
+
+def loops_around(code: CodeType, at: int) -> int:
+    """How many loops of the code stand around an instruction."""
+    known = _loops.get(id(code))
+    if known is None or known[0] is not code:
+        ends: dict[int, int] = {}
+        for i in dis.get_instructions(code):
+            if "JUMP" in i.opname and isinstance(i.argval, int) and i.argval < i.offset:
+                ends[i.argval] = max(ends.get(i.argval, 0), i.offset)
+        known = keep(_loops, id(code), (code, [*ends.items()]), _MOST)
+    return sum(start <= at <= end for start, end in known[1])
+
+
+def is_nested(places: Sequence[Place]) -> bool:
+    """Whether more than one loop stands around each of the places."""
+    return all(sum(loops_around(*at) for at in place) > 1 for place in places)

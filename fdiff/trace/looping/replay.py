@@ -1,0 +1,151 @@
+"""The body of a loop: a template's items, run once on the inputs of a trace of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ...errors import FdiffError
+from ..array_links import root_of
+from ..node_strides import memory_layout
+from ..ordinary_trace import Trace
+from ..recorder import Recorder
+from ..traced_array import TracedArray
+from .logged_calls import IncomparableError, LoggedCall, arguments_of, note_result, written
+from .templates import Item, Kind, LoopTemplate, UnrolledError, Varying
+
+_FAULTS = FdiffError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError
+
+
+class Watch:
+    """What is stored into in a replay, whose calls are not logged."""
+
+    depth = 1
+
+    def __init__(self) -> None:
+        self.writes: list[TracedArray] = []
+
+    def stored(self, handle: TracedArray) -> None:
+        self.writes.append(handle)
+
+    def call(self, fn: Any, args: tuple[object, ...], named: dict[str, object]) -> object:
+        return fn(*args, **named)
+
+    def converted(self, array: Any, convert: Any) -> Any:
+        raise UnrolledError("a local array becomes a traced one")
+
+
+def replayed(template: LoopTemplate, trace: Recorder) -> None:
+    """Give a template its body; UnrolledError where the replay does not do what the trace did."""
+    log = trace.calls
+    assert log is not None
+    log.depth += 1
+    try:
+        with Trace("loop", lines=False) as inner:
+            inner.mutable = True
+            inner.calls = Watch()
+            _Replay(template, trace, inner).run()
+    except UnrolledError:
+        raise
+    except _FAULTS as error:
+        raise UnrolledError(str(error).partition("\n")[0]) from None
+    finally:
+        log.depth -= 1
+
+
+class _Replay:
+    """One replay under way: what stands in the slots of its template."""
+
+    def __init__(self, template: LoopTemplate, trace: Recorder, inner: Trace) -> None:
+        self.template, self.trace, self.inner = template, trace, inner
+        self.slots: list[TracedArray] = [None] * template.size  # type: ignore[list-item] - they are filled in order
+        self.rows: list[TracedArray] = []
+
+    def run(self) -> None:
+        """Run the items, and finish the body."""
+        template, inner = self.template, self.inner
+        carried, fixed = [*template.carries.values()], range(len(template.invariants))
+        rest = [k for k in fixed if k not in template.mutated]
+        for slot in (*carried, *template.mutated, *rest):
+            self.slots[slot] = self._input(template.kinds[slot])
+        template.layouts = dict.fromkeys(carried, ())
+        for slot in fixed:
+            template.layouts[slot] = self._lay_out(self.slots[slot], template.invariants[slot])
+        sources = dict(template.moves)
+        self.rows = [self._input(kind) for kind in template.row_kinds]
+        inputs = {id(h): k for k, h in enumerate(self.slots) if h is not None}  # pyright: ignore[reportUnnecessaryComparison] - until they are filled
+        for item in template.items:
+            self._run_item(item)
+        for slot in carried:
+            self._check_carry(self.slots[slot], self.slots[sources[slot]], inputs)
+        outs = [self.slots[sources[slot]] for slot in carried]
+        outs += [self.slots[slot] for slot in template.mutated]
+        for item in template.items:
+            for slot, origin, view in zip(item.outs, item.call.origins, item.views, strict=True):
+                if origin < 0 and not view:
+                    template.outputs[slot] = len(outs)
+                    outs.append(self.slots[slot])
+                    axes = inner.layouts.axes(self.slots[slot].made)
+                    if axes != sorted(axes):
+                        template.orders[slot] = axes
+        if inner.extra or inner.guards.expected or inner.guards.pinned or inner.refused:
+            raise UnrolledError("a value is looked at")
+        template.body = inner.builder.finish([inner.lift(h) for h in outs])
+
+    def _check_carry(self, old: TracedArray, new: TracedArray, inputs: Mapping[int, int]) -> None:
+        """Refuse what is carried if it cannot be told apart from an array of its own."""
+        if self.inner.layouts.axes(old.made) != self.inner.layouts.axes(new.made):
+            raise UnrolledError("what is carried changes its order in memory")
+        base = root_of(new)
+        if base is not new and inputs.get(id(base)) in self.template.mutated:
+            raise UnrolledError("a view of an array that is stored into lives on")
+
+    def _input(self, kind: Kind) -> TracedArray:
+        type_, scalar, weak = kind
+        handle = self.inner.input(type_, scalar=scalar, weak=weak)
+        if type_.floating:
+            self.inner.guards.active.add(handle.node)
+        return handle
+
+    def _lay_out(self, handle: TracedArray, like: TracedArray) -> tuple[int, ...]:
+        """Let an input have the layout of what it stands for; that layout."""
+        layout = memory_layout(like.example()) if handle.ndim > 1 else ()
+        self.inner.layouts.of_inputs[handle.node] = layout
+        return layout
+
+    def _run_item(self, item: Item) -> None:
+        call, inner, watch = item.call, self.inner, self.inner.calls
+        handles = [
+            self.rows[s.row] if isinstance(s, Varying) else self.slots[s] for s in item.slots
+        ]
+        values = [self.rows[v.row] if isinstance(v, Varying) else v.value for v in item.values]
+        args, named = arguments_of(call.shape, iter(handles), iter(values))
+        assert isinstance(watch, Watch)
+        watch.writes = []
+        inner.line = call.place[0] if call.place else None
+        again = LoggedCall()
+        again.handles = handles
+        try:
+            note_result(again, call.fn(*args, **named), tuple(args), named)
+        except IncomparableError:
+            raise UnrolledError(f"{_name(call)} gives concrete numbers") from None
+        if (again.result, again.origins, again.types) != (call.result, call.origins, call.types):
+            types = " and ".join([", ".join([str(t) for t, *_ in c.types]) for c in (again, call)])
+            raise UnrolledError(f"{_name(call)} of what varies from trip to trip gives {types}")
+        for slot, origin, h in zip(item.outs, again.origins, again.outs, strict=True):
+            if origin < 0:
+                self.slots[slot] = h
+        again.writes = written(watch.writes, handles)
+        own = {id(h): k for k, h in enumerate(self.slots)}
+        if memory(again, own) != memory(call, self.template.slot_of):
+            raise UnrolledError(f"{_name(call)} stores into something else, or views it")
+
+
+def memory(call: LoggedCall, slot_of: Mapping[int, int]) -> object:
+    """In which slots what a call stores into stands, and what its outs are views of."""
+    bases = [next((slot_of[id(b)] for b in found if id(b) in slot_of), -1) for found in call.bases]
+    return [slot_of.get(id(w), -1) for w in call.writes], bases, [bool(b) for b in call.bases]
+
+
+def _name(call: LoggedCall) -> str:
+    return getattr(call.fn, "__name__", "a call")

@@ -1,0 +1,221 @@
+"""Templates: a period with slots in place of handles.
+
+The slots of a frame hold, in this order, the *invariants*, the *carries* (what a call of an earlier
+trip made) and the outs of the period's calls. A template says for each call in which slots its
+handles stand, which of its values are fixed and which vary, and in which slots its outs go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from ...arraytype import ArrayType
+from ...tape import Tape
+from ..array_links import CapturedLink, outside, root_of
+from ..traced_array import TracedArray
+from .call_gates import entries
+from .logged_calls import HANDLE, LoggedCall, row_type
+from .periods import INVARIANT, MADE, Period, Reference
+
+Kind = tuple[ArrayType, bool, bool]  # type, scalar, weak
+
+
+FIXED = -(1 << 30)  # in place of a slot: a value is the same in each trip
+
+
+class UnrolledError(Exception):
+    """Why a loop is not rolled."""
+
+
+class Fixed(NamedTuple):
+    """A value that is the same in each trip."""
+
+    value: Any
+
+
+class Varying(NamedTuple):
+    """A value, or a handle from outside, that is an entry of a row."""
+
+    row: int
+
+
+class Item:
+    """A call of a template.
+
+    `slots` are those of its handles, or the rows that they come from. `quick` has for each argument
+    by position a slot and the value and class to compare with; None where that does not suffice.
+    """
+
+    __slots__ = ("call", "fn", "outs", "quick", "slots", "values", "views")
+
+    fn: Any
+    call: LoggedCall
+    slots: list[int | Varying]
+    values: list[Fixed | Varying]
+    outs: list[int]  # the slots of its outs; those of arguments for outs that are such
+    views: list[bool]
+    quick: list[tuple[int, Any, Any]] | None
+
+
+class LoopTemplate:
+    """A period, and the body of the loop that it is."""
+
+    def __init__(self, calls: Sequence[LoggedCall], period: Period) -> None:
+        self.key, self.length = calls[0].key, len(calls)
+        self.failures = 0
+        self.invariants: list[TracedArray] = []
+        self.row_kinds: list[Kind] = []
+        self.examples: list[Any] = []  # what the rows held: numbers, arrays, handles
+        self._places: dict[int, int] = {}
+        carried = self._referred(calls, period)
+        self.carries: dict[tuple[int, int, int], int] = {}  # by lag, call and out: the slot
+        first = len(self.invariants)
+        for lag, k, out in sorted(carried):
+            self.carries[lag, k, out] = first + len(self.carries)
+        self.made: list[list[int]] = []
+        self.size = first + len(self.carries)
+        for call in calls:
+            self.made.append([self.size + n for n in range(len(call.outs))])
+            self.size += len(call.outs)
+        self.lags = max((lag for lag, _, _ in carried), default=1)
+        self.moves = [
+            (slot, self.made[k][out] if lag == 1 else self.carries[lag - 1, k, out])
+            for (lag, k, out), slot in sorted(self.carries.items(), reverse=True)
+        ]
+        self.kinds: list[Kind] = [(h.type, h.scalar, h.weak) for h in self.invariants]
+        self.kinds += [calls[k].types[out] for _, k, out in self.carries]
+        self.kinds += [kind for call in calls for kind in call.types]
+        self.items = [
+            self._item(*each) for each in zip(range(len(calls)), calls, *period, strict=True)
+        ]
+        self.slot_of = {
+            id(h): s
+            for item in self.items
+            for h, s in zip(item.call.handles, item.slots, strict=True)
+        }
+        self.slot_of |= {
+            id(h): s for item in self.items for h, s in zip(item.call.outs, item.outs, strict=True)
+        }
+        self.mutated = self._stored_into(calls)
+        self.body: Tape | None = None
+        self.outputs: dict[int, int] = {}  # by slot of an out: the output of the body
+        self.lasts = {  # by slot of an out: the carry that is its last value
+            self.made[k][out]: n for n, (lag, k, out) in enumerate(self.carries) if lag == 1
+        }
+        self.layouts: dict[int, tuple[int, ...]] = {}  # by slot of an invariant or a carry
+        self.orders: dict[int, list[int]] = {}  # by slot: the axes of an out in memory
+
+    def _referred(self, calls: Sequence[LoggedCall], period: Period) -> set[tuple[int, int, int]]:
+        """Number the invariants; what is carried, with all the trips between."""
+        carried: set[tuple[int, int, int]] = set()
+        for references in period.references:
+            for reference in references:
+                if reference[0] == INVARIANT:
+                    self._invariant(reference[1])
+                elif reference[0] == MADE and reference[1]:
+                    _, lag, k, out = reference
+                    if calls[k].origins[out] >= 0:
+                        raise UnrolledError("a call gives one of its arguments among others")
+                    carried |= {(n, k, out) for n in range(1, lag + 1)}
+        return carried
+
+    def _invariant(self, handle: TracedArray) -> int:
+        place = self._places.setdefault(id(handle), len(self.invariants))
+        if place == len(self.invariants):
+            self.invariants.append(handle)
+        return place
+
+    def _slot(self, reference: Reference) -> int | Varying:
+        if reference[0] == INVARIANT:
+            return self._places[id(reference[1])]
+        if reference[0] == MADE:
+            _, lag, k, out = reference
+            return self.carries[lag, k, out] if lag else self.made[k][out]
+        handle = reference[1]
+        if self.length == 1:  # a function of NumPy that takes a list apart
+            raise UnrolledError("a call is made of one array after the other")
+        return self._row(handle, (handle.type, handle.scalar, handle.weak))
+
+    def _row(self, example: Any, kind: Kind) -> Varying:
+        self.row_kinds.append(kind)
+        self.examples.append(example)
+        return Varying(len(self.row_kinds) - 1)
+
+    def _item(
+        self, k: int, call: LoggedCall, references: Sequence[Reference], varying: Sequence[bool]
+    ) -> Item:
+        item = Item()
+        item.fn, item.call = call.fn, call
+        item.slots = [self._slot(r) for r in references]
+        item.values = [
+            self._row(v, _number_kind(v)) if varies else Fixed(v)
+            for v, varies in zip(call.values, varying, strict=True)
+        ]
+        item.outs = []
+        for n, origin in enumerate(call.origins):
+            slot = self.made[k][n] if origin < 0 else item.slots[origin]
+            if isinstance(slot, Varying):
+                raise UnrolledError("a call gives back what varies from trip to trip")
+            item.outs.append(slot)
+        item.views = [bool(bases) for bases in call.bases]
+        item.quick = _quick(item)
+        return item
+
+    def _stored_into(self, calls: Sequence[LoggedCall]) -> list[int]:
+        """The invariants that are stored into."""
+        found: set[int] = set()
+        made = {
+            id(h) for call in calls for h, o in zip(call.outs, call.origins, strict=True) if o < 0
+        }
+        for call in calls:
+            for root in call.writes:
+                if id(root) in made:
+                    continue
+                if id(root) not in self._places:
+                    raise UnrolledError(
+                        "an array of an earlier iteration is stored into, or a view taken before"
+                    )
+                found.add(self._places[id(root)])
+        roots = {id(self.invariants[k]) for k in found}
+        for k, h in enumerate(self.invariants):
+            if k in found and isinstance(outside(h), CapturedLink):
+                raise UnrolledError("an array from outside of the function is stored into")
+            if k not in found and id(root_of(h)) in roots:
+                raise UnrolledError(
+                    "a view that was taken before the loop reads an array that is stored into"
+                )
+        return sorted(found)
+
+
+def _number_kind(value: Any) -> Kind:
+    """The kind of the traced value that stands for a number or an array in the body."""
+    type_ = row_type(value)
+    return type_, not type_.shape and not hasattr(value, "flags"), value.__class__ is float
+
+
+def _quick(item: Item) -> list[tuple[int, Any, Any]] | None:
+    """How the arguments by position are compared without being taken apart, where that can be."""
+    positional, names = item.call.shape[:2]
+    if names or (item.fn in entries and any(isinstance(v, Varying) for v in item.values)):
+        return None  # keys that vary may leave the array
+    slots, values, quick = iter(item.slots), iter(item.values), []
+    for part in positional[1:]:
+        if part is HANDLE or part == 1:
+            slot = next(slots)
+            if isinstance(slot, Varying):
+                return None
+            quick.append((slot, None, None))
+            continue
+        if part.__class__ is tuple:
+            return None
+        value = next(values)
+        if isinstance(value, Varying):
+            if part is not float:
+                return None
+            quick.append((-1 - value.row, None, part))
+        elif part in (int, str, bool, type(None)) or (part is float and value.value):
+            quick.append((FIXED, value.value, part))
+        else:
+            return None
+    return quick
