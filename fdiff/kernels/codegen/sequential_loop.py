@@ -1,8 +1,8 @@
 """Loops over trips, and switches, as lines of text around those of their bodies.
 
-A carry that is a number is a local; others lie in memory that each trip reads, and take over at its
-end what it has written, unless the body updates them in place. Memory of few entries lies on the
-stack, of which LLVM makes registers.
+A carry that is a number is a local. Others lie in memory of which each trip reads one half and
+writes the other (double buffering), unless the body updates them in place. Memory of few entries
+lies on the stack, of which LLVM makes registers.
 """
 
 from __future__ import annotations
@@ -123,6 +123,11 @@ class _LoopText:
                 yield f"{name}[0] = {self.carry(k)}"
             elif k < loop.carries and loop.body.on_stack(out.dims):
                 yield from self.copied(name, self.carry(k), out.dims)
+            elif k < loop.carries and loop.alternates(k):
+                last, other = self.carry(k), self.own(out.name)
+                back = [*self.copied(name, last, out.dims), f"{other} = {last}"]
+                yield f"if {self.own(TRIP) if loop.condition else self.count} & 1 == 1:"
+                yield from indented(back)
             elif k >= loop.carries and loop.trips:
                 entries, entry = size(out.dims), self.own("entry")
                 bounds = ", ".join(times(n, entries) for n in (self.count, loop.length))
@@ -170,6 +175,9 @@ class _LoopText:
                 yield f"{self.own(f'next{k}')} = {self.body.output(k)}"
                 entry = "[0]" * bool(out.dims)
                 numbers.append(f"{self.carry(k)}{entry} = {self.own(f'next{k}')}")
+            elif loop.alternates(k):
+                next_, read, written = self.own(f"next{k}"), self.carry(k), self.own(out.name)
+                yield from (f"{next_} = {written}", f"{written} = {read}", f"{read} = {next_}")
             elif not loop.stays(k):
                 yield from self.copied(self.carry(k), self.own(out.name), out.dims)
         yield from numbers

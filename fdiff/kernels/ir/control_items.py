@@ -142,8 +142,13 @@ class SequentialLoop(ControlItem):
         scalar = self.body.lowered.outputs[k].scalar
         return not scalar and f"x{k}" not in self.body.memory_used
 
+    def alternates(self, k: int) -> bool:
+        """Whether a carry has memory in the workspace that each trip reads and writes in turns."""
+        dims = self.body.lowered.outputs[k].dims
+        return not (self.body.on_stack(dims) or self.stays(k))
+
     def workspace(self) -> Iterator[Temporary]:
         yield from super().workspace()
         for k, out in enumerate(self.body.lowered.outputs[: self.carries]):
-            if not (self.body.on_stack(out.dims) or self.stays(k)):
+            if self.alternates(k):
                 yield Temporary(self.body.own(f"out{k}"), out.dtype, out.dims)
