@@ -60,6 +60,43 @@ def chain_by_hand(x: Any) -> Any:
     return out
 
 
+def band(x: Any) -> Any:
+    return chain(x) + np.sum(np.sin(x[:-2] * x[2:]))
+
+
+@numba.njit
+def band_by_hand(x: Any) -> Any:
+    """The values of the pentadiagonal Hessian, row by row, each sine and cosine once."""
+    n = len(x)
+    sines, cosines = np.empty(n), np.empty(n)
+    for i in range(n - 2):
+        sines[i], cosines[i] = np.sin(x[i] * x[i + 2]), np.cos(x[i] * x[i + 2])
+    out = np.empty(5 * n - 6)
+    k = 0
+    for i in range(n):
+        value = 0.0
+        if i > 1:
+            out[k] = cosines[i - 2] - x[i - 2] * x[i] * sines[i - 2]
+            value -= x[i - 2] ** 2 * sines[i - 2]
+            k += 1
+        if i > 0:
+            out[k] = -400 * x[i - 1]
+            value += 200
+            k += 1
+        at = k
+        k += 1
+        if i < n - 1:
+            out[k] = -400 * x[i]
+            value += 1200 * x[i] ** 2 - 400 * x[i + 1] + 2
+            k += 1
+        if i < n - 2:
+            out[k] = cosines[i] - x[i] * x[i + 2] * sines[i]
+            value -= x[i + 2] ** 2 * sines[i]
+            k += 1
+        out[at] = value
+    return out
+
+
 def brusselator(w: Any) -> Any:
     """Two species that react and diffuse on a torus."""
     n = int(np.sqrt(w.size // 2))
@@ -149,6 +186,10 @@ def rows() -> dict[str, Callable[[], Row]]:
     for n in (1_000, 100_000, 1_000_000):
         programs[f"chain, Hessian, n = {n:,}"] = lambda n=n: Row(
             fdiff.hessian(chain, sparse=True), point(n), chain_by_hand
+        )
+    for n in (1_000, 100_000, 1_000_000):
+        programs[f"band, Hessian, n = {n:,}"] = lambda n=n: Row(
+            fdiff.hessian(band, sparse=True), point(n), band_by_hand
         )
     for n in (32, 100, 316):
         programs[f"Brusselator, {n} x {n}"] = lambda n=n: Row(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from itertools import zip_longest
-from math import prod
+from math import gcd, prod
 from typing import NamedTuple
 
 import fdiff.intact_numpy as np
@@ -17,6 +17,7 @@ INT = np.dtype(np.int64)
 F4 = np.dtype(np.float32)
 F8 = np.dtype(np.float64)
 MOST_AXES = 64  # of an array of NumPy
+_COMPARED = 8  # entries of a slice that are looked for in another one by one
 
 
 class ArrayType(NamedTuple):
@@ -113,4 +114,9 @@ def disjoint(n: int, start: int, step: int, m: int, begin: int, stride: int) -> 
     ends, others = (start, start + (n - 1) * step), (begin, begin + (m - 1) * stride)
     if not n or not m or max(ends) < min(others) or max(others) < min(ends):
         return True
-    return abs(step) == abs(stride) > 1 and (start - begin) % step != 0
+    if (start - begin) % gcd(step, stride):
+        return True
+    few, many = sorted(
+        (range(start, start + n * step, step), range(begin, begin + m * stride, stride)), key=len
+    )
+    return len(few) <= _COMPARED and all(k not in many for k in few)

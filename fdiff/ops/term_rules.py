@@ -63,6 +63,9 @@ def entrywise(s: TermSweep, node: Node, *, cut: bool = False) -> list[LinearTerm
 
 def selected(s: TermSweep, node: Node) -> list[LinearTerm]:
     """The op on each coefficient, or on the entries of a source: 0 times one that is infinite would be NaN."""
+    condition, chosen, other = node.args
+    if s.moves(chosen) and not s.moves(other) and s.holds(condition):
+        return [widened(t, s.type(chosen).shape, node.type.shape) for t in s.terms_of(chosen)]
     terms: list[LinearTerm] = []
     for a in [a for a in node.args if s.moves(a)]:
         behind = [widened(t, s.type(a).shape, node.type.shape) for t in s.terms_of(a) if s.multiplies(t)]

@@ -226,6 +226,10 @@ class TermSweep(Protocol):
         """The value of a node of indices, which is then part of the structure."""
         ...
 
+    def holds(self, i: int) -> bool:
+        """Whether all entries of a node are true, as far as that follows from what is part of the structure."""
+        ...
+
     def terms_of(self, i: int) -> list[LinearTerm]: ...
     def eased(self, i: int) -> list[LinearTerm]:
         """The terms of a node; of one that adds several entries, those of a source of its own."""

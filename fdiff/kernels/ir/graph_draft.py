@@ -11,9 +11,9 @@ from ...arraytype import Shape
 from ...attributes import cached_property
 from ...kernel_rule import Kind
 from ...tape import Node, Tape
-from .index_expressions import Slices
+from .index_expressions import Slices, plus
 from .kernel_graph import Operation, SliceParameters
-from .small_sizes import MOST_LITERAL, SMALL, small_sizes
+from .small_sizes import MOST_LITERAL, MOST_LITERAL_STEP, SMALL, small_sizes
 from .stored_entries import MOST_COMPARED, StoredEntries
 
 _LARGE = 4  # a store of a quarter of an array is a large one
@@ -100,7 +100,8 @@ def stored(draft: Draft, i: int, node: Node, starts: Shape, steps: Shape) -> Sli
     base, inner = node.args[0], draft.tape.nodes[node.args[1]].type.shape
     key = (base, starts, steps, inner)
     if key not in draft.regions:
-        draft.regions[key] = slices(draft, starts, steps, node.type.shape, inner)
+        literal = draft.stores.side_by_side(i)
+        draft.regions[key] = slices(draft, starts, steps, node.type.shape, inner, literal=literal)
     large = _LARGE * math.prod(inner) >= node.type.size
     return SliceParameters(draft.regions[key], *draft.stores.of(i), large=large)
 
@@ -115,8 +116,14 @@ def disjoint_stores_above(draft: Draft, node: Node, starts: Shape, steps: Shape)
     return count
 
 
-def slices(draft: Draft, starts: Shape, steps: Shape, outer: Shape, inner: Shape) -> Slices:
-    """Per axis ``(start, step)`` as text; ``("0", "1")`` for an axis that is taken whole."""
+def slices(
+    draft: Draft, starts: Shape, steps: Shape, outer: Shape, inner: Shape, *, literal: bool = False
+) -> Slices:
+    """Per axis ``(start, step)`` as text; ``("0", "1")`` for an axis that is taken whole.
+
+    With `literal`, small steps are numbers, not entries of a table, and so is where slices begin
+    between each other: LLVM then stores the entries of several at once.
+    """
     out: list[tuple[str, str]] = []
     for start, step, n, full in zip(starts, steps, inner, outer, strict=True):
         if n == full and (n <= 1 or (start == 0 and step == 1)):
@@ -125,7 +132,11 @@ def slices(draft: Draft, starts: Shape, steps: Shape, outer: Shape, inner: Shape
         if full in draft.small:
             out.append((str(int(start)), str(int(step) if n > 1 else 1)))
             continue
-        text = "1" if step == 1 or n == 1 else "-1" if step == -1 else draft.integer(int(step))
+        is_text = n <= 1 or step in (1, -1) or (literal and 1 < step <= MOST_LITERAL_STEP)
+        text = ("1" if n <= 1 else str(int(step))) if is_text else draft.integer(int(step))
         begin = int(start) if n else 0
-        out.append((draft.shift(begin, n, full) if text == "1" else draft.integer(begin), text))
+        if is_text and text not in ("1", "-1"):
+            out.append((plus(draft.shift(begin - begin % step, n, n), str(begin % step)), text))
+        else:
+            out.append((draft.shift(begin, n, full) if text == "1" else draft.integer(begin), text))
     return tuple(out)

@@ -19,6 +19,7 @@ from ...tape import Tape
 MOST = 4  # components of any array
 SMALL = frozenset(range(2, MOST + 1))  # the sizes that are small in bodies of loops
 MOST_LITERAL = 64  # the sizes up to here are literals in bodies, whose loops are short
+MOST_LITERAL_STEP = 8  # of the steps of stores: LLVM stores several entries of such loops at once
 MOST_FIELDS = 16  # of records: arrays of which single columns, or a few of them, are taken or put
 _ROWS = 48  # entries beside the components from which on it is worth a kernel of its own
 # For the rows to go behind: how many there are at least, how many entries the last axis has at most

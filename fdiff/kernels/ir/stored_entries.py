@@ -54,6 +54,20 @@ class StoredEntries:
             }
         return self._stored[i]
 
+    def side_by_side(self, i: int) -> bool:
+        """Whether the store below or above store `i` is into as many entries, at equal steps."""
+        nodes = self.tape.nodes
+
+        def alike(k: int) -> bool:
+            below = nodes[k].args[0]
+            if not (_is_slice_store(nodes[k]) and _is_slice_store(nodes[below])):
+                return False
+            shapes = [nodes[nodes[j].args[1]].type.shape for j in (k, below)]
+            steps = [dict(nodes[j].params)["steps"] for j in (k, below)]
+            return shapes[0] == shapes[1] and steps[0] == steps[1]
+
+        return alike(i) or (i in self._above and alike(self._above[i]))
+
     @cached_property
     def indexed(self) -> dict[int, tuple[int, ...]]:
         """Constants that are positions and nothing else, with the sizes of the axes they count."""
@@ -154,6 +168,10 @@ class StoredEntries:
         params: dict[str, Any] = dict(node.params)
         shape = self.tape.nodes[node.args[1]].type.shape
         return tuple(map(_slice, params["starts"], shape, params["steps"]))
+
+
+def _is_slice_store(node: Node) -> bool:
+    return node.primitive.kind is Kind.UPDATE
 
 
 def _is_store(node: Node) -> bool:

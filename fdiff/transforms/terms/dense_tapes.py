@@ -23,8 +23,9 @@ from ..dependence import reached
 from ..simplify import SimplifyingTrace
 from .frozen_values import FrozenValues, Known
 from .merging import Merging
-from .slots import filled, places_of, stored
+from .slots import filled, places_of
 from .sparse_tapes import REFUSALS, BlockDerivation, finished, lower_entries
+from .stores import stored
 from .structures import Asked, SparseBlock, SparseTape
 from .sweep import LinearSweep, OpaqueError, TooManyError
 
@@ -205,7 +206,7 @@ def _blocks_of(sweep: LinearSweep, t: LinearTerm, type_: ArrayType) -> list[tupl
 def in_places(lists: Sequence[Entries], shape: tuple[int, int], dtype: np.dtype) -> Any:
     """The matrix with these entries, no two of one place, flat."""
     size = shape[0] * shape[1]
-    matrix: Any = np.broadcast_to(traced(np.zeros((), dtype)), (size,))
+    pieces: list[tuple[TracedArray, np.ndarray]] = []
     for e in lists:
         slots = e.rows * shape[1] + e.cols
         values = (
@@ -213,8 +214,9 @@ def in_places(lists: Sequence[Entries], shape: tuple[int, int], dtype: np.dtype)
         )
         if len(slots) == size and np.array_equal(slots, np.arange(size)):
             return values
-        matrix = stored(matrix, traced(values), slots) if len(slots) else matrix
-    return matrix
+        if len(slots):
+            pieces.append((traced(values), slots))
+    return stored(np.broadcast_to(traced(np.zeros((), dtype)), (size,)), pieces)
 
 
 def _across(e: Entries) -> Entries:

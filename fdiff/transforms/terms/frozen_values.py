@@ -42,6 +42,18 @@ class FrozenValues:
             self.computed[i] = array
         return array
 
+    def settled(self, i: int) -> np.ndarray | None:
+        """The value of a node that rests on nothing but constants and what is pinned already."""
+        due, met, inputs = [i], {i}, self.tape.inputs
+        while due:
+            k = due.pop()
+            node = self.tape.nodes[k]
+            if node.primitive is INPUT and inputs.index(k) not in self.pins:
+                return None
+            due += [a for a in node.args if a not in met]
+            met.update(node.args)
+        return self.of(i)
+
     def _value(self, i: int) -> object:
         """The value of a node, and of those before it: without recursion, as tapes are long."""
         due = [i]

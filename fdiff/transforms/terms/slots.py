@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import fdiff.intact_numpy as np
 
-from ...ops.gather_scatter import scatter_add, scatter_set
+from ...ops.gather_scatter import scatter_add
 from ...ops.terms import Entries
-from ...ops.view_ops import reshape, update
 from ...trace import TracedArray, apply
+from .stores import as_computed, stored
 
 INT32 = 2**31  # sizes from here on need wider indices
 
@@ -123,51 +123,22 @@ def filled(entries: Sequence[Entries], slots: np.ndarray, size: int, dtype: np.d
             np.add.at(base, slot, 1 if e.values is None else e.values)
             taken[slot] = True
     data: Any = base
+    apart: list[tuple[Any, np.ndarray]] = []  # what is stored, and then what is added to that
+    more: list[tuple[Any, np.ndarray]] = []
     for slot, e in parts:
         if not isinstance(e.values, TracedArray):
             continue
         values: Any = e.values.astype(dtype, copy=False)  # type: ignore[operator] - entered by `fdiff.ops`
-        if (
-            len(slot) == size
-            and isinstance(data, np.ndarray)
-            and np.array_equal(slot, np.arange(size))
-        ):
-            data = values if not taken.any() else values + data
-        elif not taken[slot].any() and _differ(slot, size):
-            data = stored(data, values, slot)
+        whole = len(slot) == size and data is base and not apart
+        if whole and np.array_equal(slot, np.arange(size)):
+            data = values + data if taken.any() else values
         else:
-            data = data + apply(scatter_add, *_as_computed(values, slot), shape=(size,))
+            (more if taken[slot].any() or not _differ(slot, size) else apart).append((values, slot))
         taken[slot] = True
+    data = stored(data, apart)
+    for values, slot in more:
+        data = data + apply(scatter_add, *as_computed(values, slot), shape=(size,))
     return data
-
-
-def stored(data: Any, values: Any, slot: np.ndarray) -> Any:
-    """`data` with values in slots that differ: by a slice where most lie at equal distances."""
-    own, places = _as_computed(values, slot)
-    if own.size > max(own.shape, default=1):  # a copy would be made of it, as a vector
-        return apply(scatter_set, data, own, places)
-    steps = np.diff(slot)
-    ends = np.concatenate([[0], np.flatnonzero(np.diff(steps)) + 1, [len(steps)]])
-    longest = int(np.argmax(np.diff(ends)))
-    low, high = int(ends[longest]), int(ends[longest + 1]) + 1
-    if 2 * (high - low) <= len(slot):
-        return apply(scatter_set, data, own, places)
-    step = int(steps[low]) if high - low > 1 else 1
-    data = apply(update, data, values[low:high], starts=(int(slot[low]),), steps=(step,))
-    for rest in (slice(0, low), slice(high, None)):
-        if len(slot[rest]):
-            data = apply(scatter_set, data, values[rest], slot[rest])
-    return data
-
-
-def _as_computed(values: TracedArray, slot: np.ndarray) -> tuple[TracedArray, np.ndarray]:
-    """Values in the shape they were computed in, and their slots likewise: no copy is needed."""
-    nodes = values.home.builder.nodes
-    node = nodes[values.id]
-    if node.primitive is not reshape:
-        return values, slot
-    values = TracedArray(values.home, node.args[0], nodes[node.args[0]].type)
-    return values, slot.reshape(values.shape)
 
 
 def _differ(slot: np.ndarray, size: int) -> bool:

@@ -171,6 +171,10 @@ class LinearSweep:
             raise OpaqueError
         return value
 
+    def holds(self, i: int) -> bool:
+        value = self.frozen.settled(i)
+        return value is not None and bool(value.all())
+
     def terms_of(self, i: int) -> list[LinearTerm]:
         return self.terms[i]
 

@@ -24,6 +24,7 @@ ALWAYS = -1  # what has to be in memory
 REPEATED = 2  # read along an axis that it does not have
 MOVED = 4  # read by several, one of them in another order
 DEEP = 400  # read by several, whoever they are
+ENDS = 4  # readers of one entry that compute it again, beside one that reads more of them
 
 
 @dataclass(frozen=True)
@@ -219,10 +220,16 @@ class GraphAnalysis:
             return ALWAYS
         if stretched:
             return REPEATED
-        users = self.readers[i]
-        if len(users) < 2:
-            return inf
+        users = [u for u in self.readers[i] if not self._picks_one(u)]
+        picks = len(self.readers[i]) - len(users)
+        if len(users) < 2 and picks <= ENDS * len(users):
+            return DEEP if picks else inf
         return MOVED if any(self._moves(u) for u in users) else DEEP
+
+    def _picks_one(self, i: int) -> bool:
+        """Whether `i` is one entry of an array, as that at its end."""
+        op = self.ops[i]
+        return op.kind is Kind.SLICE and not nonunit(op.dims)
 
     @cached_property
     def outputs(self) -> frozenset[int]:
