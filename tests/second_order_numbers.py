@@ -315,9 +315,9 @@ def _float(x=0.0):
     return x if isinstance(x, Number) or np.iscomplexobj(x) else builtins.float(x)
 
 
-def functions_of(text, name, dtype=None):
-    """What a text defines, run with NumPy or with its stand-in."""
-    space = {"__name__": name, "np": np}
+def functions_of(text, name, dtype=None, library=()):
+    """What a text defines, run with NumPy or with its stand-in, and more names."""
+    space = {"__name__": name, "np": np, **dict(library)}
     if dtype is not None:
         space |= {"np": StandIn(dtype), "float": _float, "solve_banded": solve_banded}
         text = text.replace("import numpy as np\n", "\n")
@@ -326,9 +326,9 @@ def functions_of(text, name, dtype=None):
     return space
 
 
-def exact(text, name, x):
+def exact(text, name, x, library=()):
     """Value, gradient, Hessian, and the largest of each among all intermediate numbers."""
-    f, n = functions_of(text, name, object)[name], len(x)
+    f, n = functions_of(text, name, object, library)[name], len(x)
     LARGEST[:] = [0.0, 0.0, 0.0]
     steps, flat = np.eye(n), np.zeros((n, n))
     point = np.array([*(Number(float(v), steps[k], flat) for k, v in enumerate(x)), None])[:-1]
@@ -339,7 +339,7 @@ def exact(text, name, x):
     return (y.value, y.slope, y.curvature), tuple(LARGEST)
 
 
-def complex_step(text, name, x, direction):
+def complex_step(text, name, x, direction, library=()):
     """The derivative in a direction, by a complex step."""
-    f = functions_of(text, name, complex)[name]
+    f = functions_of(text, name, complex, library)[name]
     return np.imag(f(np.asarray(x) + 1e-60j * np.asarray(direction))) / 1e-60

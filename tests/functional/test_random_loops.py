@@ -1,100 +1,105 @@
-"""Random programs of loops and branches beside JAX: values, both modes, first and second order."""
+"""Random programs of `scan`, `while_loop`, `cond` and the like: values, both modes, two orders.
 
-from types import SimpleNamespace
+They are compared with plain loops over numbers that carry exact derivatives, with complex steps,
+and with JAX.
+"""
 
+import random
+
+import hypothesis
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from faults_support import LONG
+from hypothesis import strategies as st
+from loop_ways import TOLERANCE, error
+from random_loop_nodes import PLAIN, program, put
+from random_loops import point
+from second_order_numbers import complex_step, exact, functions_of
 
 import fdiff
 
 jax.config.update("jax_enable_x64", True)
-OURS = SimpleNamespace(
-    scan=fdiff.scan, fori=fdiff.fori_loop, loop=fdiff.while_loop, cond=fdiff.cond,
-    switch=fdiff.switch, np=np,
-)  # fmt: skip
-THEIRS = SimpleNamespace(
-    scan=jax.lax.scan, fori=jax.lax.fori_loop, loop=jax.lax.while_loop, cond=jax.lax.cond,
-    switch=jax.lax.switch, np=jnp,
-)  # fmt: skip
+OURS = {"put": put} | {name: getattr(fdiff, name) for name in PLAIN if name != "put"}
+THEIRS = {"put": lambda a, i, row: a.at[i].set(row), "np": jax.numpy, "vmap": jax.vmap}
+THEIRS |= {name: getattr(jax.lax, name) for name in PLAIN if name not in THEIRS}
+DIRECTION = np.array([1.0, -0.5, 0.3])
+BLOCK, PROGRAMS = 5, 3000 if LONG else 300
 
 
-def elementwise(lib, c, s, x, w):
-    return lib.np.sin(c * w + x) + 0.1 * s, s + lib.np.sum(c * x)
+def program_of(seed):
+    choices = random.Random(seed)
+    return program(choices), point(choices)
 
 
-def mixing(lib, c, s, x, w):
-    return lib.np.tanh(lib.np.outer(w, x) @ c) * s, lib.np.cos(s) + c[0]
+def ours(text):
+    return functions_of(text, "f", None, OURS)["f"]
 
 
-def branching(lib, c, s, x, w):
-    new = lib.cond(s > lib.np.sum(x), lambda c: c * lib.np.sqrt(1 + s * s), lambda c: c - w * s, c)
-    return new, s * 0.9 + new[1]
+def right(text, x):
+    """Assert that all ways of fdiff to values and derivatives are exact to rounding."""
+    f, (expected, sizes) = ours(text), exact(text, "f", x, PLAIN)
+    value, slope, curvature = expected
+    step = complex_step(text, "f", x, DIRECTION, PLAIN)
+    assert abs(step - slope @ DIRECTION) <= TOLERANCE * max(sizes[1], 1.0)
+    other = 0.8 * x + 0.0431  # where other branches may be taken
+    elsewhere = exact(text, "f", other, PLAIN)
+    gradient = fdiff.jit(fdiff.grad(f))
+    mapped = fdiff.vmap(fdiff.value_and_grad(f))(np.stack([x, other]))
+    with fdiff.memory_budget(300):
+        frugal = fdiff.jit(fdiff.grad(f))(x)
+    np.testing.assert_array_equal(frugal, gradient(x))
+    found = {
+        "outside of a trace": error([f(x), slope, curvature], expected, sizes),
+        "traced": error([fdiff.jit(f)(x), gradient(x), fdiff.hessian(f)(x)], expected, sizes),
+        "otherwise": error(
+            [value, fdiff.jacfwd(f)(x), fdiff.jacrev(fdiff.grad(f))(x)], expected, sizes
+        ),
+        "elsewhere": error([elsewhere[0][0], gradient(other)], *elsewhere),
+        "in a batch": error([part[0] for part in mapped], expected, sizes),
+        "second of a batch": error([part[1] for part in mapped], *elsewhere),
+    }
+    assert max(found.values()) <= TOLERANCE, found
 
 
-def choosing(lib, c, s, x, w):
-    ways = [lambda c: c * x, lambda c: lib.np.exp(-c * c), lambda c: c + lib.np.sum(w)]
-    return lib.switch(lib.np.argmax(c), ways, c), lib.np.sin(s)
+@pytest.mark.parametrize("block", range(PROGRAMS // BLOCK))
+def test_programs_of_a_seed(block):
+    for seed in range(block * BLOCK, (block + 1) * BLOCK):
+        right(*program_of(seed))
 
 
-def looping(lib, c, s, x, w):
-    return c, lib.fori(0, 3, lambda i, s: lib.np.sin(s * w[i]) + x[i] * c[2 - i], s)
+@pytest.mark.parametrize("seed", range(0, PROGRAMS, 1 if LONG else BLOCK))
+def test_programs_beside_jax(seed):
+    text, x = program_of(seed)
+    space = dict(THEIRS)
+    exec(text.replace("import numpy as np\n", ""), space)
+    f = space["f"]
+    gradient = jax.jacfwd(f)
+    theirs = jax.jit(lambda x: (f(x), gradient(x), jax.jacfwd(gradient)(x)))(x)
+    g, (expected, sizes) = ours(text), exact(text, "f", x, PLAIN)
+    assert error(theirs, expected, sizes) <= TOLERANCE
+    assert error([g(x), fdiff.grad(g)(x), fdiff.hessian(g)(x)], theirs, sizes) <= TOLERANCE
 
 
-def scanning(lib, c, s, x, w):
-    inner = lambda state, e: (state * lib.np.cos(e) + s * w, state[0] * e)
-    c, ys = lib.scan(inner, c, x)
-    return c, lib.np.sum(ys * w)
+@pytest.mark.parametrize("seed", range(0, PROGRAMS, BLOCK))
+def test_single_precision(seed):
+    text, x = program_of(seed)
+    x = x.astype(np.float32)
+    f, (expected, sizes) = ours(text), exact(text, "f", x.astype(float), PLAIN)
+    found = f(x), fdiff.grad(f)(x), fdiff.hessian(f)(x)
+    assert {np.asarray(part).dtype for part in found} == {np.dtype(np.float32)}
+    assert error(found, expected, sizes) <= 2e-5
 
 
-def halving(lib, c, s, x, w):
-    far = lambda state: lib.np.sum(state[0] ** 2) > 0.5
-    c, s = lib.loop(far, lambda state: (state[0] * 0.6, lib.np.sin(state[1] + state[0][0])), (c, s))
-    return c + w * x, s
+def test_programs_that_hypothesis_finds_and_makes_smaller():
+    @hypothesis.settings(
+        max_examples=PROGRAMS // 2 if LONG else 1,
+        suppress_health_check=list(hypothesis.HealthCheck),
+    )
+    @hypothesis.given(st.randoms(use_true_random=False))
+    def check(choices):
+        text, x = program(choices), point(choices)
+        hypothesis.note(text)
+        right(text, x)
 
-
-STEPS = [elementwise, mixing, branching, choosing, looping, scanning, halving]
-
-
-def program(seed):
-    """A scan of one to three of these steps, forwards or backwards, and what is read of it."""
-    rng = np.random.default_rng(seed)
-    steps = rng.choice(len(STEPS), size=rng.integers(1, 4))
-    reverse, kept = bool(rng.integers(2)), rng.integers(3)
-
-    def f(lib, p):
-        w, xs = p[:3], lib.np.reshape(p[3:], (-1, 3))
-
-        def body(carry, x):
-            c, s = carry
-            for k in steps:
-                c, s = STEPS[k](lib, c, s, x, w)
-            return (c, s), (c * x, s) if kept else None
-
-        (c, s), ys = lib.scan(body, (lib.np.ones(3) * p[0], p[1] * p[2]), xs, reverse=reverse)
-        out = lib.np.sum(c) * s
-        if kept == 1:
-            return out + lib.np.sum(ys[0]) * ys[1][-1]
-        return lib.np.sum(ys[0] ** 2) if kept else out
-
-    return f, rng.normal(size=3 + 3 * int(rng.integers(1, 4)))
-
-
-@pytest.mark.parametrize("seed", range(300 if LONG else 3))
-def test_random_programs(seed):
-    f, p = program(seed)
-    ours, theirs = (lambda p: f(OURS, p)), jax.jit(lambda p: f(THEIRS, jnp.asarray(p)))
-    gradient = jax.jit(jax.jacfwd(theirs))
-    expected = theirs(p), gradient(p), jax.jit(jax.jacfwd(gradient))(p)
-    found = [ours(p), fdiff.jit(ours)(p)]
-    slopes = [fdiff.grad(ours)(p), fdiff.jacfwd(ours)(p)]
-    curvatures = [fdiff.hessian(ours)(p), fdiff.jacrev(fdiff.grad(ours))(p)]
-    mapped = fdiff.vmap(fdiff.grad(ours))(np.stack([p, p / 2]))
-    slopes.append(mapped[0])
-    np.testing.assert_allclose(mapped[1], gradient(p / 2), rtol=1e-9, atol=1e-11)
-    for group, reference in zip((found, slopes, curvatures), expected, strict=True):
-        scale = np.max(np.abs(reference), initial=1e-3)
-        for result in group:
-            np.testing.assert_allclose(result, reference, rtol=1e-11, atol=1e-12 * scale)
+    check()
