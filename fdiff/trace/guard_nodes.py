@@ -6,6 +6,8 @@ guard compares. `check_tape` turns all guards of a finished trace into one tape.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import fdiff.intact_numpy as np
 
 from ..arraytype import BOOL, INT
@@ -47,7 +49,7 @@ def check_tape(trace: Recorder) -> Tape | None:
 
 
 def _equal(trace: Recorder, node_id: int, value: np.ndarray, line: Line | None) -> int:
-    """Node that tells whether a node has this value, where NaN is equal to NaN."""
+    """Node that tells whether a node has this value, where NaN is equal to NaN, and -0 is not 0."""
     type_ = trace.builder.type(node_id)
     if type_.dtype == BOOL and not type_.shape:
         return node_id if value else trace.add(PRIMITIVES["logical_not"], (node_id,), (), line)
@@ -58,7 +60,24 @@ def _equal(trace: Recorder, node_id: int, value: np.ndarray, line: Line | None) 
         here = trace.add(PRIMITIVES["isnan"], (node_id,), (), line)
         both = trace.add(PRIMITIVES["logical_and"], (here, unknown), (), line)
         same = trace.add(PRIMITIVES["logical_or"], (same, both), (), line)
+    if type_.floating:
+        for signs in _signs_of_zeros(trace, node_id, value, line):
+            same = trace.add(PRIMITIVES["logical_and"], (same, signs), (), line)
     if type_.shape:
         axes = (("axes", tuple(range(type_.ndim))),)
         same = trace.add(PRIMITIVES["all"], (same,), axes, line)
     return same
+
+
+def _signs_of_zeros(
+    trace: Recorder, node_id: int, value: np.ndarray, line: Line | None
+) -> Iterator[int]:
+    """Nodes that tell where zeros have the signs that they had, which text and bytes show."""
+    for name in ("real", "imag") if value.dtype.kind == "c" else (None,):
+        seen = getattr(value, name) if name else value
+        if not seen.all():
+            part = trace.add(PRIMITIVES[name], (node_id,), (), line) if name else node_id
+            sign = trace.add(PRIMITIVES["signbit"], (part,), (), line)
+            wanted, other = map(trace.builder.constant, (np.signbit(seen), seen != 0))
+            same = trace.add(PRIMITIVES["equal"], (sign, wanted), (), line)
+            yield trace.add(PRIMITIVES["logical_or"], (same, other), (), line)

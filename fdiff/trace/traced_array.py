@@ -115,13 +115,21 @@ class TracedArray(Handle):
         return (getitem(self, i) for i in range(self.type.shape[0]))
 
     def _shown(self) -> object:
-        """The value at the arguments at hand, to be printed; None where it is not known."""
-        if not self.home.alive or self.home.guards.is_batched(self.id):
+        """The value at the arguments at hand, to be printed; None where it is not known.
+
+        Of one element of a batch it is a guard, so that each has its own text.
+        """
+        if not self.home.alive:
             return None
         for trace in stack.traces:
             trace.shown = True
+        guards, action = self.home.guards, "printed a traced array"
         try:
-            value = self.home.guards.value(self.id, "printed a traced array")
+            value = (
+                guarded_value(self, action)
+                if guards.is_batched(self.id)
+                else guards.value(self.id, action)
+            )
         except (TraceError, ArithmeticError, ValueError):
             return None
         array = np.asarray(value)
@@ -152,7 +160,8 @@ class TracedArray(Handle):
         if value is None:
             return str(self)
         text = format(value, spec)
-        session = stack.traces[0].session if stack.traces else None
+        batched = self.home.guards.is_batched(self.id)
+        session = stack.traces[0].session if stack.traces and not batched else None
         mark = session.formatted(self, spec, text, sys._getframe(1)) if session else None
         if mark is None:
             return self._text(text)
