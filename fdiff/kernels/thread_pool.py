@@ -18,10 +18,9 @@ from __future__ import annotations
 
 import atexit
 import ctypes
-import threading
 from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import fdiff.intact_numpy as np
@@ -30,6 +29,7 @@ from ..errors import InputError, failure
 from ..process import environment
 from ..process.environment import bound_cores, is_worker
 from ..process.forking import no_fork
+from ..process.threads import Thread
 from .runtime.worker_code import CONSTANTS, POOL, WORKER
 
 MOST = 64  # threads
@@ -58,7 +58,7 @@ class Pool:
         self._words[POOL["ENTERED"]] = CONSTANTS["CLOSED"]
         self.address = int(self._words.ctypes.data)
         self._code: WorkerCode | None = None
-        self._threads: list[threading.Thread] = []
+        self._threads: dict[int, Thread] = {}  # by the number of their words
         self._restart = False  # whether threads were stopped for a fork
         self.off = False
 
@@ -91,21 +91,18 @@ class Pool:
     def _start(self, count: int) -> None:
         """Have so many threads, the calling one included; fewer if the system refuses."""
         assert self._code is not None
-        running = 1 + len(self._threads)
         serve = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(self._code.serve)
         self._words[POOL["STOP"]] = 0
-        for k in range(running if running > 1 else 0, count):
+        for k in range(count):
             for lock in (WORKER["SLEEP_LOCK"], WORKER["START_LOCK"]):
                 self._worker(k)[lock] = self._worker(k)[lock] or _acquired_lock()
-        for k in range(running, count):
-            thread = threading.Thread(
-                target=serve, args=(self.address, k), name=f"fdiff-{k}", daemon=True
-            )
-            try:
-                thread.start()
-            except RuntimeError:  # no more threads for this process
+        for k in range(1, count):
+            if k in self._threads and self._threads[k].begins(here=False):
+                continue  # it runs; one that an interrupt has left before it began never will
+            self._threads[k] = Thread(partial(serve, self.address, k))
+            if not self._threads[k].start():
+                del self._threads[k]
                 break
-            self._threads.append(thread)
         self._words[POOL["SIZE"]] = 1 + len(self._threads)
 
     def stop(self) -> bool:
@@ -116,10 +113,10 @@ class Pool:
             return False
         self._words[POOL["SIZE"]] = 1
         self._words[POOL["STOP"]] = 1
-        for k in range(1, 1 + len(self._threads)):
+        for k in self._threads:
             lock = int(self._worker(k)[WORKER["START_LOCK"]])
             ctypes.pythonapi.PyThread_release_lock(ctypes.c_void_p(lock))
-        for one in self._threads:
+        for one in self._threads.values():
             one.join()
         self._threads.clear()
         self._words[POOL["BUSY"]] = 0

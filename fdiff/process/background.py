@@ -12,17 +12,17 @@ from __future__ import annotations
 
 import atexit
 import os
-import threading
 import time
 from collections.abc import Callable
+from threading import get_ident
 from typing import NamedTuple
 
 from .environment import cores, is_worker, switch
+from .threads import Thread
 from .turns import TurnLock
 
 VARIABLE = "FDIFF_BACKGROUND"
 PATIENCE = 60.0  # seconds that a fork waits for the thread to stop
-JOIN = 0.05  # seconds between two looks at a thread that is waited for
 SLICE = 2e-3  # seconds of work, after which other threads have the interpreter for as long
 
 
@@ -74,7 +74,7 @@ class Worker:
     def __init__(self) -> None:
         self._lock = TurnLock()
         self._jobs: list[Job] = []
-        self._thread: threading.Thread | None = None
+        self._thread: Thread | None = None
         self._paused = 0  # how many have asked it to pause
         self._now: Job | None = None  # what is being done
         self._since = 0.0
@@ -94,11 +94,12 @@ class Worker:
     def wait(self) -> None:
         """Wait until there is nothing left to do."""
         while True:
-            with self._lock:  # so that it has begun
+            with self._lock:  # so that it has been started
                 thread = self._thread
             if thread is None:
                 return
-            thread.join(JOIN)
+            if not thread.join():  # it never begins
+                self._thread = None
 
     def checkpoint(self) -> None:
         """To be called between two steps of a job: pauses it if asked to, lets other threads run.
@@ -116,23 +117,22 @@ class Worker:
     def runs_here(self) -> bool:
         """Whether the thread that asks is this one."""
         thread = self._thread
-        return thread is not None and thread.ident == threading.get_ident()
+        return thread is not None and thread.ident == get_ident()
 
     def _start(self) -> None:
         """Start the thread if there is none, and something to do."""
         if self._thread is not None or self._paused or not self._jobs:
             return
-        thread = threading.Thread(target=self._work, name="fdiff-background", daemon=True)
-        self._thread = thread
+        self._thread = Thread(self._work)
         try:
-            thread.start()
-        except RuntimeError:  # no more threads for this process, or it ends
-            self._thread = None
-            self._jobs.clear()
-            self.off = True
+            started = self._thread.start()
         except BaseException:  # an interrupt: if there is such a thread, it ends at once
             self._thread = None
             raise
+        if not started:
+            self._thread = None
+            self._jobs.clear()
+            self.off = True
 
     def _work(self) -> None:
         try:
@@ -145,13 +145,13 @@ class Worker:
                         self._jobs.append(job)
         finally:  # a job that raises anything else ends the thread, and Python shows what it was
             with self._lock:
-                if self._thread is threading.current_thread():
+                if self.runs_here():
                     self._thread = self._now = None
 
     def _next(self) -> Job | None:
         """The most urgent job; None if the thread is to end."""
         with self._lock:
-            if self._thread is not threading.current_thread():
+            if not self.runs_here():
                 return None
             if self._paused or not self._jobs:
                 self._thread = self._now = None
@@ -164,7 +164,7 @@ class Worker:
         """Stop the thread and wait for it."""
         with self._lock:
             thread, self._paused = self._thread, self._paused + 1
-        if thread is not None and thread is not threading.current_thread():
+        if thread is not None and thread.ident != get_ident():
             thread.join(PATIENCE)
 
     def resume(self) -> None:

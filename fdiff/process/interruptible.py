@@ -12,7 +12,6 @@ import atexit
 import os
 import sys
 import threading
-from _thread import start_new_thread
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import copy_context
@@ -22,32 +21,29 @@ from typing import Any, TypeVar
 from .float_flags import note, taken
 from .forking import no_fork
 from .room import has_room_for_thread
+from .threads import Thread
 
 T = TypeVar("T")
 LONG = 0.1  # seconds from which on exceptions of signal handlers end the wait for a call
-PATIENCE = 1.0  # seconds until a thread that has not begun is given up
 
 
-class _Call:
+class _Call(Thread):
     """A call in a thread of its own, for a thread that may be `inside` of `no_fork`."""
 
     def __init__(self, work: Callable[[], Any], *, inside: bool = True) -> None:
-        self._work, self._caller, self._inside = work, get_ident(), inside
-        self._begun: dict[int, bool] = {}  # under 0, once somebody knows whether it is to begin
+        super().__init__(work)
+        self._caller, self._inside = get_ident(), inside
         self.result: Any = None
         self.error: BaseException | None = None
-        self.is_given_up = self._is_over = False
-        self._over = threading.Lock()
-        self._over.acquire()  # until it is, or for good where an exception ends the wait just then
+        self.is_given_up = False
 
-    def run(self) -> None:
-        """What the thread does."""
+    def _run(self) -> None:
         try:
             frame = sys._getframe()
             if self._inside:
                 no_fork.enter(frame, beside=self._caller)
             try:
-                if self._begun.setdefault(0, True):  # atomic
+                if self.begins():
                     self.result = self._work()
             finally:
                 no_fork.leave(frame)
@@ -59,17 +55,12 @@ class _Call:
                     traceback.tb_frame.clear()  # what it holds ends here
                 traceback = traceback.tb_next
         finally:
-            self._is_over = True
-            self._over.release()
+            self.end()
 
     def made(self) -> Any:
         """What it gives, once it is over; in this thread where there can be no other."""
         try:
-            start_new_thread(self.run, ())  # an interrupted `Thread.start` breaks the thread
-        except RuntimeError:  # no more threads for this process, or it ends
-            return self._work()
-        try:
-            begun = self.wait()
+            begun = self.start() and self.join()
         except BaseException:
             self.is_given_up = True
             raise
@@ -82,18 +73,9 @@ class _Call:
                 self.error = None  # its traceback leads to this frame, which holds `self`
         return self.result
 
-    def wait(self) -> bool:
-        """Wait until it is over. False where it never begins: there was no memory for its frame."""
-        while not self._is_over:
-            if self._over.acquire(timeout=PATIENCE):
-                self._over.release()
-            elif not self._begun.setdefault(0, False):
-                return False
-        return True
-
     def is_left(self) -> bool:
         """Whether it goes on; one that has not begun, as its caller was interrupted, never will."""
-        return self._begun.setdefault(0, False) and not self._is_over
+        return self.begins(here=False) and not self.is_over
 
 
 _latest: list[_Call] = []  # the call under way, which may have been left
@@ -154,7 +136,7 @@ def wait_for_left() -> None:
     """Wait for a call that goes on though its caller was interrupted."""
     for call in [*_latest]:
         if call.is_left():
-            call.wait()
+            call.join()
 
 
 atexit.register(wait_for_left)

@@ -28,6 +28,7 @@ from .environment import is_worker
 from .forking import is_running
 from .loop_trips import CodePlace, Trips, place_of, trips_of
 from .progress_display import Display, Report, find_display
+from .threads import Thread
 from .turns import TurnLock
 
 SECONDS = 2.0  # work that takes no longer shows nothing
@@ -229,7 +230,7 @@ class _Watcher:
     def __init__(self) -> None:
         # re-entrant, because the garbage collector may end a stage at any moment
         self._lock = TurnLock()
-        self._thread: threading.Thread | None = None
+        self._thread: Thread | None = None
         self._stop = threading.Event()
         self._display: Display | None = None
         self.drawn = False  # whether anything is shown, or is about to be
@@ -245,17 +246,15 @@ class _Watcher:
             if self._thread is not None:
                 return
             self._display, self._stop = display, threading.Event()
-            thread = threading.Thread(
-                target=self._watch, args=(self._stop,), name="fdiff-progress", daemon=True
-            )
-            self._thread, self.next_try = thread, math.inf
+            stop = self._stop
+            self._thread, self.next_try = Thread(lambda: self._watch(stop)), math.inf
             try:
-                thread.start()
-            except RuntimeError:  # no more threads for this process, or it ends
-                self._thread, self.next_try = None, perf_counter() + AGAIN
+                started = self._thread.start()
             except BaseException:  # an interrupt
                 self._thread, self.next_try = None, 0.0
                 raise
+            if not started:
+                self._thread, self.next_try = None, perf_counter() + AGAIN
 
     def _watch(self, stop: threading.Event) -> None:
         delay: float | None = SECONDS - INTERVAL  # to know the user's line by then
@@ -308,7 +307,7 @@ class _Watcher:
         """End the thread, and wait for it."""
         thread = self._thread
         self._stop.set()
-        if thread is not None and thread is not threading.current_thread():
+        if thread is not None and thread.ident != get_ident():
             thread.join(PATIENCE)
         if self.drawn:
             self.erase()

@@ -96,7 +96,19 @@ def primitive(k):
         slope(X)
 
 
-PROGRAMS = {one.__name__: one for one in (first, dropped, jit, cold, profile, backward, primitive)}
+def loops(k):
+    """On the tape: their bodies are traced, kept apart, and compiled."""
+    fdiff.cache_clear()
+    trip = lambda carry, row: (carry + np.sin(row) * float(k), None)
+    far = lambda c: np.abs(c * c - 2.0) > 1e-13
+    f = lambda x: fdiff.scan(trip, 0.0, x)[0]
+    fdiff.grad(lambda x: f(x) * fdiff.while_loop(far, lambda c: 0.5 * (c + 2.0 / c), x[0]))(X)
+    fdiff.jit(fdiff.grad(f))(X)
+
+
+PROGRAMS = {
+    one.__name__: one for one in (first, dropped, jit, cold, profile, backward, primitive, loops)
+}
 
 
 def count(name, times):

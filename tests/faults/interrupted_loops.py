@@ -1,4 +1,4 @@
-"""Alarms in hot loops, over 29 kinds of functions: none is lost, and the next call is right.
+"""Alarms in hot loops, over 32 kinds of functions: none is lost, and the next call is right.
 
     python interrupted_loops.py COUNT KIND...
 
@@ -122,6 +122,9 @@ KINDS = {
     "partial": functools.partial(defaults, k=2.0), "array": lambda x: np.sum(x**2) * ARRAY,
     "ordered": lambda x: np.sum(x**2) * ORDERED["a"],
     "default": lambda x: np.sum(x**2) * DEFAULT["a"],
+    "scan": lambda x: fdiff.scan(lambda c, row: (c + row * row * G, None), 0.0, x)[0],
+    "while": lambda x: np.sum(x**2) * fdiff.while_loop(lambda c: c < G, lambda c: 2 * c, 1.0),
+    "cond": lambda x: fdiff.cond(x[0] < G, lambda x: np.sum(x**2) * G, np.sum, x),
     "set": lambda x: np.sum(x**2) * (2.0 if 2.0 in SET else 0.0),
 }  # fmt: skip
 

@@ -113,6 +113,26 @@ def routines(k):
     return fdiff.grad(f)(X), (rows + rows.T) @ X + 1
 
 
+def scans(k):
+    trip = fresh(f"(x[0] + np.sin(x[1]) * {k}.0, None)")
+    f = lambda x: fdiff.scan(lambda carry, row: trip((carry, row)), 0.0, x)[0]
+    return fdiff.value_and_grad(f)(X)[1], k * np.cos(X)
+
+
+def searches(k):
+    """Newton's iteration for square roots, each with trips of its own; in a kernel, too."""
+    far = lambda a: lambda x: np.abs(x * x - a) > 1e-13 * a
+    root = lambda a: fdiff.while_loop(far(a), lambda x: 0.5 * (x + a / x), 1.0)
+    f = fresh(f"np.sum(fdiff.vmap(root)(x)) * {k}.0", fdiff=fdiff, root=root)
+    return fdiff.jit(fdiff.grad(f))(X), 0.5 * k / np.sqrt(X)
+
+
+def choices(k):
+    sine, product = fresh(f"np.sin(x) * {k}.0"), fresh(f"x * {k}.0")
+    f = lambda x: np.sum(fdiff.vmap(lambda a: fdiff.cond(a > 0.5, sine, product, a))(x))
+    return fdiff.grad(f)(X), np.where(X > 0.5, k * np.cos(X), k)
+
+
 def graph(k):
     x = autograd.tensor(X, requires_grad=True)
     (slope,) = autograd.grad((np.sin(x) * x).sum() * float(k), [x], create_graph=True)
@@ -124,6 +144,6 @@ TRANSFORMS = {
     program.__name__: program
     for program in (
         hessian, products, batch, sparse, c_function, own_rule, fit, objects, branches, stores,
-        routines, graph,
+        routines, scans, searches, choices, graph,
     )
 }  # fmt: skip

@@ -50,12 +50,28 @@ def wave(a):
     return lambda x: np.sum(np.sin(a * x))
 
 
+def trip(carry, row):
+    return carry + np.sin(row), None
+
+
+def root(a):
+    far = lambda x: np.abs(x * x - a) > 1e-13 * a
+    return fdiff.while_loop(far, lambda x: 0.5 * (x + a / x), 1.0)
+
+
+def choice(a):
+    return fdiff.cond(a > 0.5, np.sin, lambda a: a * 1.0, a)
+
+
 SHARED = {  # prepared once, called by all threads
     "grad": (fdiff.grad(square), 2 * SIN * COS),
     "value": (fdiff.jit(square), np.sum(SIN**2)),
     "jacobian": (fdiff.jacobian(np.sin), np.diag(COS)),
     "hessian": (fdiff.hessian(square), np.diag(2 * np.cos(2 * X))),
     "vmap": (fdiff.vmap(fdiff.grad(np.sin)), COS),
+    "scan": (fdiff.grad(lambda x: fdiff.scan(trip, 0.0, x)[0]), COS),
+    "while": (fdiff.vmap(fdiff.grad(root)), 0.5 / np.sqrt(X)),
+    "cond": (fdiff.vmap(fdiff.grad(choice)), np.where(X > 0.5, COS, 1.0)),
     "diagonal": (fdiff.hessian_diagonal(square), 2 * np.cos(2 * X)),
 }
 
@@ -133,10 +149,16 @@ class Worker:
     def nested(self):
         return fdiff.grad(lambda x: np.sum(fdiff.grad(square)(x) ** 2))(X), 2 * np.sin(4 * X)
 
+    def loops(self):
+        """Bodies that are new functions, over what changes."""
+        a = self.rng.choice([1.0, 2.0, 3.0])
+        f = lambda x: fdiff.fori_loop(0, len(x), lambda i, c: c + np.sin(a * x[i]), 0.0)
+        return fdiff.grad(f)(X), a * np.cos(a * X)
+
     HOT = (
         *[shared] * 6, *[changing_attributes] * 6, *[changing_table] * 4, *[products] * 2, shapes,
     )  # fmt: skip
-    RARE = (*[new_lambda] * 4, *[branches] * 4, *[recorded] * 2, new_structure, nested)
+    RARE = (*[new_lambda] * 4, *[branches] * 4, *[recorded] * 2, loops, new_structure, nested)
 
     def one(self, rarity=1):
         """A call, and what is wrong with it."""

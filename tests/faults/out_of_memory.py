@@ -3,9 +3,9 @@
     python out_of_memory.py WHAT MARGIN
 
 `WHAT` is what is compiled then: `cold`, before LLVM is loaded; `kernel`; `routine`, which calls
-matrix routines; `long`; `loaded`, whose machine code is on disk. The address space is limited to
-`MARGIN` KB more than there are at that moment. Prints one word for each call under the limit, and
-one for the call afterwards, without it.
+matrix routines; `long`; `loop`, on the tape; `loaded`, whose machine code is on disk. The address
+space is limited to `MARGIN` KB more than there are at that moment. Prints one word for each call
+under the limit, and one for the call afterwards, without it.
 """
 
 import resource
@@ -36,11 +36,22 @@ def long(x):
     return np.sum(x * x)
 
 
+def loop(x):
+    return fdiff.scan(lambda c, row: (np.sin(c) + row * row, None), 0.0, x)[0]
+
+
 def before(x):
     return np.sum(np.cos(x) * x)
 
 
-FUNCTIONS = {"cold": plain, "kernel": plain, "routine": with_routine, "long": long, "loaded": plain}
+FUNCTIONS = {
+    "cold": plain,
+    "kernel": plain,
+    "routine": with_routine,
+    "long": long,
+    "loop": loop,
+    "loaded": plain,
+}
 
 
 def size():

@@ -16,7 +16,7 @@ import pytest
 from faults_support import LONG
 
 import fdiff
-from fdiff.process import interruptible
+from fdiff.process import interruptible, threads
 from fdiff.process.forking import no_fork
 
 HERE, PACKAGE = Path(__file__).parent, Path(fdiff.__file__).parent
@@ -160,7 +160,7 @@ def test_a_wait_that_ends_between_two_lines_leaves_nobody_waiting(monkeypatch):
     """The lock stayed locked: the next compilation, forks and the end of the process hung."""
     real, is_awaited = threading.Lock, threading.Event()
     lock = partial(InterruptedLock, is_awaited=is_awaited)
-    monkeypatch.setattr(interruptible.threading, "Lock", lambda: lock(real()))
+    monkeypatch.setattr(threads, "Lock", lambda: lock(real()))
     with no_fork, pytest.raises(StopError):
         interruptible.interruptibly(lambda: is_awaited.wait(10))
     interruptible.wait_for_left()

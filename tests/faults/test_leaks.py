@@ -44,12 +44,18 @@ def settle():
     gc.collect()
 
 
+def looped(x, scale):
+    trip = lambda carry, row: (carry + np.sin(row) * scale, row)
+    return fdiff.scan(trip, 0.0, x)[0] + fdiff.fori_loop(0, 3, lambda i, c: c * x[i], 1.0)
+
+
 COME_AND_GO = {
     "lambda": lambda number: fdiff.grad(lambda x: np.sum(np.cos(x) * x))(X),
     "code": lambda number: fdiff.grad(made_anew(number))(X),
     "shape": lambda number: fdiff.grad(np.sum)(np.ones(1 + number % 5000)),
     "data": lambda number: fdiff.grad(lambda x, a=X + number: np.sum(a * x))(X),
     "C function": lambda number: fdiff.cfunc(PREPARED, X),
+    "loop": lambda number: fdiff.grad(lambda x: looped(x, 1.0 + number))(X),
     "at once": lambda number: fdiff.jacobian(lambda x, a=X + number: a * x, X),
 }
 
@@ -115,6 +121,7 @@ HOT = {
     "strided": lambda: (fdiff.grad(lambda x: np.sum(np.sin(x) * x)), (np.ones(12)[::2],)),
     "dict": lambda: (fdiff.grad(lambda d: np.sum(d["a"] * X) * d["b"]), ({"a": X, "b": 0.5},)),
     "captured": lambda: (fdiff.grad(lambda x: np.sum(CAPTURED["a"] * x)), (X,)),
+    "loop": lambda: (fdiff.grad(lambda x: looped(x, 2.0)), (X,)),
     "misses": lambda: (fdiff.grad(lambda x: np.sum(x * x)), (X.astype(np.float32),)),
 }
 CAPTURED = {"a": np.arange(6.0)}

@@ -17,7 +17,7 @@ import fdiff
 from fdiff import kernels
 from fdiff.dispatch.bytecode_tier import BytecodeTier
 from fdiff.kernels import BytecodeExecutable, machine_code
-from fdiff.process import interruptible
+from fdiff.process import interruptible, threads
 from fdiff.process.forking import no_fork
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there are no alarms")
@@ -86,9 +86,9 @@ def test_results_and_errors_pass():
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks on this system")
 def test_a_thread_that_never_begins_is_not_waited_for(monkeypatch):
     """Without memory for its first frame a thread ends before any line of Python."""
-    start = interruptible.start_new_thread
-    monkeypatch.setattr(interruptible, "PATIENCE", 0.01)
-    monkeypatch.setattr(interruptible, "start_new_thread", lambda *_: start(lambda: None, ()))
+    start = threads.start_new_thread
+    monkeypatch.setattr(threads, "PATIENCE", 0.01)
+    monkeypatch.setattr(threads, "start_new_thread", lambda *_: start(lambda: None, ()))
     with no_fork:
         assert interruptible.interruptibly(lambda: 42) == 42
     assert not interruptible.is_left()

@@ -14,7 +14,7 @@ from fdiff.process import room
 
 SCRIPT = Path(__file__).with_name("out_of_memory.py")
 LIMITED = sys.platform == "linux"  # where an address space is limited, and its size is told
-WHAT = ["cold", "kernel", "routine", "long", "loaded"] if LONG else ["cold", "kernel"]
+WHAT = ["cold", "kernel", "routine", "long", "loop", "loaded"] if LONG else ["cold", "kernel"]
 MOST = {"cold": 300_000}  # KB from which on nothing is to be met; for others 50,000
 
 

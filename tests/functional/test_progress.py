@@ -48,7 +48,7 @@ def watched(seconds):
 
 
 def watchers():
-    return [t for t in threading.enumerate() if t.name == "fdiff-progress"]
+    return [] if progress._watcher._thread is None else [progress._watcher._thread]
 
 
 @pytest.fixture
