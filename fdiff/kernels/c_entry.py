@@ -183,10 +183,10 @@ def c_call(call_data: "i8", table: "i8") -> "i8":
 
 def stub_text(signature: CSignature, call: int, call_data: int) -> str:
     """The text of a stub: it makes the table of addresses, and goes to `call`."""
-    given, made = signature.given, signature.made
-    parameters = [*given, *[one for one in made if one.pointer]]
-    declared = [f'{one.name}: "{one.type}"' for one in parameters]
-    numbers = sum(not one.pointer for one in given)
+    arguments, results = signature.given, signature.made
+    parameters = [*arguments, *[parameter for parameter in results if parameter.pointer]]
+    declared = [f'{parameter.name}: "{parameter.type}"' for parameter in parameters]
+    numbers = sum(not parameter.pointer for parameter in arguments)
     if signature.packed:
         declared = ['n: "i4"', 'xx: "f8*"', *declared[numbers or 1 :]]
     out = signature.returned
@@ -195,18 +195,18 @@ def stub_text(signature: CSignature, call: int, call_data: int) -> str:
         lines += [f"    if n != {signature.variables}:", f"        c = rt.int64({call_data})"]
         place, status = PLACES["STATUS"], int(CStatus.WRONG_COUNT)
         lines += [f"        rt.compare_exchange(c, {place}, 0, {status})", "        return np.nan"]
-    count = len(given) + len(made)
+    count = len(arguments) + len(results)
     lines += [f"    words = rt.stack({2 * count})", "    table = rt.int64(words)"]
-    for k, one in enumerate(signature.table):
+    for k, parameter in enumerate(signature.table):
         slot = f"words + {8 * (count + k)}"
         if signature.packed and k < (numbers or 1):
             lines.append(f"    table[{k}] = rt.address(xx) + {8 * k}")
-        elif one.pointer:
-            lines.append(f"    table[{k}] = rt.address({one.name})")
+        elif parameter.pointer:
+            lines.append(f"    table[{k}] = rt.address({parameter.name})")
         else:
             lines.append(f"    table[{k}] = {slot}")
-            if k < len(given):
-                lines.append(f"    rt.{NUMPY_NAMES[one.type]}({slot})[0] = {one.name}")
+            if k < len(arguments):
+                lines.append(f"    rt.{NUMPY_NAMES[parameter.type]}({slot})[0] = {parameter.name}")
     lines.append(f"    status = rt.call2({call}, {call_data}, words)")
     if out is None:
         lines.append("    return status")
@@ -232,9 +232,9 @@ class CEntry:
     ) -> None:
         words = records.words
         parameters = signature.table
-        failed = [_failure(one) for one in parameters[len(signature.given) :]]
+        failed = [_failure(parameter) for parameter in parameters[len(signature.given) :]]
         self._python = None if python is None else _ASK(python)
-        bytes_ = np.array([one.size for one in parameters] or [0], np.int64)
+        bytes_ = np.array([parameter.size for parameter in parameters] or [0], np.int64)
         failure = np.array([a.ctypes.data for a in failed] or [0], np.int64)
         table = {
             "CELL": records.cell.ctypes.data, "HASH": chain,
@@ -273,10 +273,10 @@ _ASK = ctypes.CFUNCTYPE(*[ctypes.c_int64] * 5)
 _CALL = expand(_TEXT, _MACROS)
 
 
-def _failure(one: CParameter) -> np.ndarray:
+def _failure(parameter: CParameter) -> np.ndarray:
     """What a result is where a call fails: NaN, or the smallest integer."""
-    number = np.nan if one.dtype.kind == "f" else np.iinfo(one.dtype).min
-    return np.full(one.shape, number, one.dtype)
+    number = np.nan if parameter.dtype.kind == "f" else np.iinfo(parameter.dtype).min
+    return np.full(parameter.shape, number, parameter.dtype)
 
 
 def _system() -> dict[str, int]:

@@ -62,15 +62,15 @@ class CSignature(NamedTuple):
     @property
     def table(self) -> tuple[CParameter, ...]:
         """Arguments and results as the table of their addresses has them: constants come last."""
-        return (*self.given, *sorted(self.made, key=lambda one: one.constant))
+        return (*self.given, *sorted(self.made, key=lambda parameter: parameter.constant))
 
     @property
     def returned(self) -> CParameter | None:
         """The number that the function returns."""
-        return next((one for one in self.made if not one.pointer), None)
+        return next((parameter for parameter in self.made if not parameter.pointer), None)
 
     @property
     def variables(self) -> int:
         """How many numbers a packed function is given."""
-        numbers = sum(not one.pointer for one in self.given)
+        numbers = sum(not parameter.pointer for parameter in self.given)
         return numbers or self.given[0].size // self.given[0].dtype.itemsize

@@ -86,8 +86,8 @@ def clocked_kernel(tape: Tape, layouts: tuple[str, ...], compiler: str) -> Clock
     machine = on_demand.machine_code
     with span("compile with time stamps", PROFILER), machine.compiling():
         kernel = machine.make_kernel(timed.source, layouts, compiler)
-        made = machine.Executable(kernel, tape, values, choice.parts, len(nests) + 1)
-    return ClockedKernel(nests, made, "")
+        executable = machine.Executable(kernel, tape, values, choice.parts, len(nests) + 1)
+    return ClockedKernel(nests, executable, "")
 
 
 _ROOT = re.compile(r"(?:(\w+) = )?(\w+)")  # a part of a nest's comment: memory, operation
@@ -102,10 +102,10 @@ def _inside(item: TimedItem, report: FusionReport) -> tuple[tuple[str, ...], tup
     parts = [part for comment in item.comments for part in comment.split(", ")]
     roots = [match.groups() for part in parts if (match := _ROOT.fullmatch(part)) is not None]
     written = {place for place, _ in roots if place}
-    found = [nest for nest in report.nests if written & {*nest.writes}]
-    names = [name for nest in found for name in nest.names]
+    nests = [nest for nest in report.nests if written & {*nest.writes}]
+    names = [name for nest in nests for name in nest.names]
     names += [name for place, name in roots if not place]
-    nodes = sorted({node for nest in found for node in nest.nodes})
+    nodes = sorted({node for nest in nests for node in nest.nodes})
     return tuple(dict.fromkeys(names)) or item.comments, tuple(nodes)
 
 

@@ -78,9 +78,9 @@ def compiler_is_busy() -> bool:
     return started() and on_demand.machine_code.is_busy()
 
 
-def _key(graph: KernelGraph, made: KernelSource, compiler: str) -> _Key:
+def _key(graph: KernelGraph, kernel_source: KernelSource, compiler: str) -> _Key:
     """The key of a kernel in memory; only its text shows which loops are parallel."""
-    return graph, made.text if made.threaded else "", compiler
+    return graph, kernel_source.text if kernel_source.threaded else "", compiler
 
 
 def source(tape: Tape, layouts: tuple[str, ...]) -> str:
@@ -91,14 +91,14 @@ def source(tape: Tape, layouts: tuple[str, ...]) -> str:
 def predict_seconds(tape: Tape, layouts: tuple[str, ...], compiler: str = "") -> float:
     """How long compiling would take, without LLVM's own start; 0 if the kernel is in memory."""
     graph, values = kernel_graph(tape, layouts)
-    made, compiler = select_source(graph, values).source, compiler_of(compiler)
-    known = _key(graph, made, compiler) in _kernels
-    return 0.0 if known else seconds_of(compiler, made.seconds())
+    kernel_source, compiler = select_source(graph, values).source, compiler_of(compiler)
+    in_memory = _key(graph, kernel_source, compiler) in _kernels
+    return 0.0 if in_memory else seconds_of(compiler, kernel_source.seconds())
 
 
-def kernel_in_memory(graph: KernelGraph, made: KernelSource, compiler: str) -> bool:
+def kernel_in_memory(graph: KernelGraph, kernel_source: KernelSource, compiler: str) -> bool:
     """Whether this process has the kernel of a source."""
-    return _key(graph, made, compiler) in _kernels
+    return _key(graph, kernel_source, compiler) in _kernels
 
 
 def workspace(tape: Tape, layouts: tuple[str, ...]) -> int:
@@ -106,7 +106,9 @@ def workspace(tape: Tape, layouts: tuple[str, ...]) -> int:
     graph, values = kernel_graph(tape, layouts)
     choice = select_source(graph, values)
     copies = {"": 1, THREADS: threads(), PARTS: choice.parts}
-    return sum(one.bytes(values.ints) * copies[one.copies] for one in choice.source.buffers)
+    return sum(
+        buffer.bytes(values.ints) * copies[buffer.copies] for buffer in choice.source.buffers
+    )
 
 
 def seen(tape: Tape) -> bool:
@@ -120,9 +122,9 @@ def on_disk(tape: Tape, layouts: tuple[str, ...], compiler: str = "") -> bool:
     compiler = compiler_of(compiler)
     if (graph, "", compiler) not in _kernels and not has_source_on_disk(graph):
         return False
-    made = select_source(graph, values).source
-    known = _key(graph, made, compiler) in _kernels
-    return known or disk_cache.has(disk_cache.name_of(made.text, compiler))
+    kernel_source = select_source(graph, values).source
+    in_memory = _key(graph, kernel_source, compiler) in _kernels
+    return in_memory or disk_cache.has(disk_cache.name_of(kernel_source.text, compiler))
 
 
 def cache_info() -> CacheInfo:
@@ -155,8 +157,8 @@ def compile(  # noqa: A001 - the module is the namespace
     machine, compiler = on_demand.machine_code, compiler_of(compiler)
     graph, values = kernel_graph(tape, layouts)
     choice = select_source(graph, values, serial=serial)
-    made = choice.source
-    key = _key(graph, made, compiler)
+    kernel_source = choice.source
+    key = _key(graph, kernel_source, compiler)
     kernel = _kernels.get(key)
     mark(f"kernel in memory: {'miss' if kernel is None else 'hit'}", CACHE)
     if kernel is None:
@@ -164,10 +166,10 @@ def compile(  # noqa: A001 - the module is the namespace
             raise no_kernel(tape)
         record_tape_length(len(tape))
         background.checkpoint()
-        size, seconds = len(graph.ops), seconds_of(compiler, made.seconds())
+        size, seconds = len(graph.ops), seconds_of(compiler, kernel_source.seconds())
         with Stage("compiling", size=size, seconds=seconds), machine.compiling():
             if (kernel := _kernels.get(key)) is None:
-                made_now = machine.make_kernel(made, layouts, compiler)
+                made_now = machine.make_kernel(kernel_source, layouts, compiler)
                 kernel = keep_recent(_kernels, key, made_now, _MOST)
                 write_to_disk(graph, choice)
     else:

@@ -295,8 +295,8 @@ def write(name: str, kind: str, payload: bytes) -> None:
 
 def trim(folder: Path) -> None:
     """Remove the kernels that were not used for longest, down to three quarters of the limits."""
-    with os.scandir(folder) as found:
-        entries = [e for e in found if e.name.endswith((".kernel", ".tmp"))]
+    with os.scandir(folder) as listing:
+        entries = [e for e in listing if e.name.endswith((".kernel", ".tmp"))]
     status: list[tuple[os.stat_result, str]] = []
     for entry in entries:
         with suppress(OSError):  # gone meanwhile

@@ -147,7 +147,7 @@ class Executable:
             return False
         result = [ResultStep("OUTPUT", k) for k in range(len(self._made))]
         result.append(ResultStep("GROUP", tuple, len(self._made)))
-        outputs = [KernelOutput(*made) for made in self._made]
+        outputs = [KernelOutput(*output) for output in self._made]
         signature = CallSignature(len(self._inputs))
         self.quick = bind_entry_stub(call, self._bound, signature, self._inputs, outputs, result)
         return True
@@ -173,13 +173,15 @@ class Executable:
         return BareKernel(self._bound, self._inputs, self._made, by_libm)
 
     def _status(
-        self, bound: BoundKernel, given: list[np.ndarray], outs: tuple[np.ndarray, ...]
+        self, bound: BoundKernel, inputs: list[np.ndarray], outs: tuple[np.ndarray, ...]
     ) -> int:
         """The status of a call that goes through Python."""
         first = len(self._inputs)
-        written = [KernelInput(first + k, *made, written=k) for k, made in enumerate(self._made)]
+        written = [
+            KernelInput(first + k, *output, written=k) for k, output in enumerate(self._made)
+        ]
         run = call_through_python(bound, (*self._inputs, *written), (), status=True)
-        begin, work = perf_counter(), partial(run, *given, *outs)
+        begin, work = perf_counter(), partial(run, *inputs, *outs)
         if has_trips(self._kernel.text):
             status = stoppable(work, bound.ints[-1:], answering=self._is_long)
         else:
@@ -193,12 +195,12 @@ class Executable:
 
         Any error may come from an angle that was out of range, whose sine was NaN.
         """
-        given = [_laid(a, i) for a, i in zip(arrays, self._inputs, strict=True)]
+        inputs = [_laid(a, i) for a, i in zip(arrays, self._inputs, strict=True)]
         outs = tuple(np.empty(shape, dtype) for shape, dtype in self._made)
-        status = self._status(self._bound, given, outs)
+        status = self._status(self._bound, inputs, outs)
         if status and self._kernel.by_libm is not None:
             by_libm = self._with_code(self._bound, self._libm_code())
-            status = self._status(by_libm, given, outs)
+            status = self._status(by_libm, inputs, outs)
             self._needed_libm = not status
         if status:
             raise error_of(status)
@@ -218,11 +220,11 @@ class Executable:
         """The kernel with its workspace and tables; `KernelSource` describes that of integers."""
         kernel = self._kernel
         copies = {"": 1, THREADS: self._threads, PARTS: self._parts}
-        one = [buffer.bytes(values.ints) for buffer in kernel.buffers]
-        taken = [b * copies[buffer.copies] for b, buffer in zip(one, kernel.buffers, strict=True)]
+        sizes = [buffer.bytes(values.ints) for buffer in kernel.buffers]
+        taken = [b * copies[buffer.copies] for b, buffer in zip(sizes, kernel.buffers, strict=True)]
         begins = list(accumulate(taken, initial=0))
         copy_sizes = [
-            b // int(buffer.dtype[1]) for b, buffer in zip(one, kernel.buffers, strict=True)
+            b // int(buffer.dtype[1]) for b, buffer in zip(sizes, kernel.buffers, strict=True)
         ]
         rest = [self._parts, *copy_sizes] if kernel.run else []
         rest += [0] * has_trips(kernel.text)
@@ -236,10 +238,10 @@ class Executable:
         brief = size + sum(_bytes(*pair) for pair in shapes) <= _BRIEF and not kernel.addresses
         brief = brief and not has_trips(kernel.text)
         self._is_brief = brief and not kernel.run
-        made = BoundKernel(
+        bound = BoundKernel(
             0, ints, floats, values.arrays, size, spare, keep, not self._is_brief, None
         )
-        return self._with_code(made, kernel.code)
+        return self._with_code(bound, kernel.code)
 
     def _with_code(self, bound: BoundKernel, code: Loaded) -> BoundKernel:
         """The kernel with the address to call.
@@ -271,9 +273,9 @@ def _bytes(shape: tuple[int, ...], dtype: np.dtype) -> int:
     return int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
 
 
-def _laid(given: object, wanted: KernelInput) -> np.ndarray:
+def _laid(value: object, wanted: KernelInput) -> np.ndarray:
     """The argument as an array that the kernel takes, copied if necessary."""
-    array = np.asarray(given)
+    array = np.asarray(value)
     assert array.shape == wanted.shape, "a kernel was given what its tape has no inputs for"
     if array.dtype is not wanted.dtype:
         array = array.astype(wanted.dtype)

@@ -106,10 +106,10 @@ def _name_of(account: ctypes.c_void_p) -> str:
     return _text(_library("advapi32").ConvertSidToStringSidW, account)
 
 
-def _text(convert: Any, *given: object, end: tuple[object, ...] = ()) -> str:
+def _text(convert: Any, *arguments: object, end: tuple[object, ...] = ()) -> str:
     """The text that a function of Win32 allocates."""
     place = ctypes.c_void_p()
-    if not convert(*given, ctypes.byref(place), *end) or not place.value:
+    if not convert(*arguments, ctypes.byref(place), *end) or not place.value:
         raise OSError("no text of an owner or an access list")
     try:
         return ctypes.wstring_at(place.value)

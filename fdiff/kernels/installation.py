@@ -22,14 +22,14 @@ def compiler_state(compiler: str) -> str:
     check_compiler(compiler, "doctor()")
     code = on_demand.machine_code
     if compiler == NUMBA:
-        made = numba_compiler().function_code(_PROBE)
+        object_code = numba_compiler().function_code(_PROBE)
         with code.compiling():
-            function = code.Loaded(made, "probe")
+            function = code.Loaded(object_code, "probe")
     else:
         function = code.load_unshared(_PROBE)
-    found = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(function.address)(1.5)
-    if found != 3.0:
-        return f"does not work: 1.5 + 1.5 is {found}"
+    result = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(function.address)(1.5)
+    if result != 3.0:
+        return f"does not work: 1.5 + 1.5 is {result}"
     return "works, the default" if compiler == LLVM else "works"
 
 
@@ -48,11 +48,11 @@ def extras() -> str:
 
 def _by_extra(requirements: list[str]) -> dict[str, list[tuple[str, str]]]:
     """For each extra, the packages it requires, each with the extras of that package."""
-    found: dict[str, list[tuple[str, str]]] = {}
+    by_extra: dict[str, list[tuple[str, str]]] = {}
     for line in requirements:
         if (match := _REQUIREMENT.fullmatch(line.strip())) is not None:
-            found.setdefault(match[3], []).append((match[1], match[2] or ""))
-    return found
+            by_extra.setdefault(match[3], []).append((match[1], match[2] or ""))
+    return by_extra
 
 
 def _lacking(packages: list[tuple[str, str]]) -> list[str]:

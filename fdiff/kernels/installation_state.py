@@ -105,9 +105,9 @@ def _cache() -> str:
 
 def _settings() -> str:
     """The variables of the environment that change what fdiff does, and those that look so."""
-    found = sorted(k for k in os.environ if k.startswith("FDIFF_") or k in _OTHERS)
-    shown = {name: "set" if name == disk_cache.KEY else os.environ[name] for name in found}
-    return " ".join(f"{name}={shown[name]}{_unread(name)}" for name in found) or "none"
+    names = sorted(k for k in os.environ if k.startswith("FDIFF_") or k in _OTHERS)
+    shown = {name: "set" if name == disk_cache.KEY else os.environ[name] for name in names}
+    return " ".join(f"{name}={shown[name]}{_unread(name)}" for name in names) or "none"
 
 
 def _unread(name: str) -> str:

@@ -107,7 +107,7 @@ _MACROS = {
 def kernel_sequence(
     steps: Sequence[SequencedKernel | SequencedCopy],
     inputs: tuple[KernelInput, ...],
-    made: tuple[Shape, ...],
+    types: tuple[Shape, ...],
     buffers: int,
     owner: object,
 ) -> BareKernel:
@@ -120,7 +120,7 @@ def kernel_sequence(
     first = buffer_bytes(8 * most)  # the addresses that a kernel is given come first
     inner = first + buffer_bytes(buffers)
     size = inner + max(k.kernel.size for k in kernels)
-    words = [len(inputs) + len(made), address_of(c_library().memmove)]
+    words = [len(inputs) + len(types), address_of(c_library().memmove)]
     code: dict[int, Callable[[], int]] = {}  # kernels by libm, by the word of their addresses
     begins: list[int] = []
     for step in steps:
@@ -140,7 +140,9 @@ def kernel_sequence(
         address, ints, np.zeros(1), (), size, np.zeros(1, np.int64), keep=False, release=True,
         owner=(owner, *kernels),
     )  # fmt: skip
-    return BareKernel(bound, inputs, made, partial(_by_libm, ints, code, address) if code else None)
+    return BareKernel(
+        bound, inputs, types, partial(_by_libm, ints, code, address) if code else None
+    )
 
 
 def _by_libm(ints: np.ndarray, code: dict[int, Callable[[], int]], address: int) -> int:

@@ -25,16 +25,16 @@ _OWN = os.urandom(16)  # so that its kernels are for no other
 def digest(*places: Path) -> str:
     """A hash of these modules, and of all that are in these folders, for this version of fdiff."""
     package = sys.modules[__name__.partition(".")[0]]
-    found = hashlib.sha256(f"{getattr(package, '__version__', '')}\n".encode())
+    hasher = hashlib.sha256(f"{getattr(package, '__version__', '')}\n".encode())
     for place in places:
         files = [*_files(place)]
         for path in files:
-            found.update(f"{path.name}\n".encode() + path.read_bytes())
+            hasher.update(f"{path.name}\n".encode() + path.read_bytes())
             if path.stat().st_ctime_ns > _BEGIN:  # replaced while this process runs
-                found.update(_OWN)
+                hasher.update(_OWN)
         if not files:
-            found.update((_in_archive(place) or _program()).encode())
-    return found.hexdigest()
+            hasher.update((_in_archive(place) or _program()).encode())
+    return hasher.hexdigest()
 
 
 def _files(place: Path) -> Iterator[Path]:

@@ -128,9 +128,9 @@ def _kernel_code(text: str, compiler: str) -> Loaded:
         # It took four fifths for steps of Runge-Kutta as bodies of loops, and made them no faster.
         return machine.object_code(assembly, packed=not (has_outlined(text) or has_trips(text)))
 
-    found, from_disk = _loaded(text, "kernel", compiler, compiled)
+    loaded, from_disk = _loaded(text, "kernel", compiler, compiled)
     counts["loaded"] += from_disk
-    return found
+    return loaded
 
 
 Way = Literal["unrolled", "loops", "vectors", "glue"]
@@ -173,9 +173,9 @@ def _function(
             return machine.routine_code(module, name)
         return machine.object_code(module, unrolled=way == "unrolled")
 
-    found, _ = _loaded(text, name, compiler, compiled, way)
-    _functions.append(found)
-    return found.address
+    loaded, _ = _loaded(text, name, compiler, compiled, way)
+    _functions.append(loaded)
+    return loaded.address
 
 
 def _loaded(
@@ -219,9 +219,9 @@ def _addresses(routines: tuple[str, ...], compiler: str, *, parallel: bool) -> t
     vector = 64 if machine.has("avx512f") else 32
     texts = [text_of_routine(name, vector) for name in routines]
     ways = ["vectors" if "rt.load_vector(" in text else "loops" for text in texts]
-    found = [_function(text, way, compiler) for text, way in zip(texts, ways, strict=True)]
+    functions = [_function(text, way, compiler) for text, way in zip(texts, ways, strict=True)]
     tables = (table(), table(alone=True)) if parallel else (table(),)
-    return (*found, *(int(t.ctypes.data) for t in tables))
+    return (*functions, *(int(t.ctypes.data) for t in tables))
 
 
 def _parallel_run(compiler: str) -> int:

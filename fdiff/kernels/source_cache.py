@@ -35,15 +35,20 @@ def select_source(graph: KernelGraph, values: Values, *, serial: bool = False) -
 
     C functions of the user are called by one thread, since nobody says that several may.
     """
-    made = _serial(graph)
-    serial = serial or "rt.double" in made.source.text
-    if not serial and threads() > 1 and made.parts(values.ints) > 1 and made.lines <= _LONGEST:
-        heavy = made.heavy(values.ints)
+    generated = _serial(graph)
+    serial = serial or "rt.double" in generated.source.text
+    if (
+        not serial
+        and threads() > 1
+        and generated.parts(values.ints) > 1
+        and generated.lines <= _LONGEST
+    ):
+        heavy = generated.heavy(values.ints)
         parallel_kernel = _parallel(graph, heavy)
         parts = 1 if parallel_kernel is None else parallel_kernel.parts(values.ints)
         if parallel_kernel is not None and parts > 1:
             return SelectedSource(parallel_kernel.source, parts, heavy)
-    return SelectedSource(made.source, 1)
+    return SelectedSource(generated.source, 1)
 
 
 def place_of_source(graph: KernelGraph) -> str:
@@ -60,9 +65,9 @@ def place_of_source(graph: KernelGraph) -> str:
 
 def predict_run_seconds(graph: KernelGraph, values: Values) -> float:
     """What one run takes with all data in the cache, by the cost model of loops and routines."""
-    made, choice = _serial(graph), select_source(graph, values)
-    loops = sum(w.nanoseconds(values.ints) for works in made.work for w in works)
-    called = sum(w.nanoseconds(values.ints) for _, works in made.routines for w in works)
+    generated, choice = _serial(graph), select_source(graph, values)
+    loops = sum(w.nanoseconds(values.ints) for works in generated.work for w in works)
+    called = sum(w.nanoseconds(values.ints) for _, works in generated.routines for w in works)
     return 1e-9 * (loops / max(1, min(choice.parts, threads())) + called)
 
 
@@ -118,18 +123,18 @@ def forget() -> None:
 @lru_cache(maxsize=256)  # as many as kernels are kept: 8 KB each
 def _serial(graph: KernelGraph) -> GeneratedKernel:
     """The kernel for one thread."""
-    found = _read(_name(graph))
-    if found is not None:
-        return found
+    stored = _read(_name(graph))
+    if stored is not None:
+        return stored
     return on_demand.source_generation.serial_kernel(graph)
 
 
 @lru_cache(maxsize=256)
 def _parallel(graph: KernelGraph, heavy: frozenset[int]) -> GeneratedKernel | None:
     """The kernel for several threads, which share the `heavy` items; None if none is parallel."""
-    found = _read(_name(graph, heavy))
-    if found is not None:
-        return found
+    stored = _read(_name(graph, heavy))
+    if stored is not None:
+        return stored
     return on_demand.source_generation.parallel_kernel(graph, heavy)
 
 
@@ -141,16 +146,22 @@ def _name(graph: KernelGraph, heavy: frozenset[int] = frozenset()) -> str:
     return disk_cache.name_of_text(f"{graph}{sorted(heavy)}") if disk_cache.directory() else ""
 
 
-def _write(name: str, made: GeneratedKernel) -> None:
+def _write(name: str, generated: GeneratedKernel) -> None:
     with no_fork:
         import json  # noqa: PLC0415 - 1 ms that most first results can do without
 
     if name and name not in _intact:
         _intact.add(name)
-        source = made.source
+        source = generated.source
         rest = (source.text, source.routines, source.buffers, source.threaded)
-        found = rest, made.work, made.private_work, made.barriers, made.routines
-        disk_cache.write(name, "text", json.dumps(found).encode())
+        record = (
+            rest,
+            generated.work,
+            generated.private_work,
+            generated.barriers,
+            generated.routines,
+        )
+        disk_cache.write(name, "text", json.dumps(record).encode())
 
 
 def _read(name: str) -> GeneratedKernel | None:
@@ -165,7 +176,9 @@ def _read(name: str) -> GeneratedKernel | None:
 
     rest, work, private_work, barriers, called = _frozen(json.loads(payload))
     text, routines, buffers, threaded = rest
-    source = KernelSource(text, routines, tuple(WorkspaceBuffer(*one) for one in buffers), threaded)
+    source = KernelSource(
+        text, routines, tuple(WorkspaceBuffer(*buffer) for buffer in buffers), threaded
+    )
     return GeneratedKernel(
         source,
         tuple(tuple(Work(*w) for w in some) for some in work),

@@ -64,15 +64,15 @@ def costs_of_tape(tape: Tape) -> TapeCosts:
         if node.primitive in (INPUT, CONSTANT, ITEM):
             continue
         operations += 1
-        given = [tape.nodes[a] for a in node.args]
-        found = flops_of_node(node, given)
-        flops += found or 0
-        if found is None:
+        operands = [tape.nodes[a] for a in node.args]
+        node_flops = flops_of_node(node, operands)
+        flops += node_flops or 0
+        if node_flops is None:
             uncounted[node.primitive.name] = None
         if not node.primitive.view:
-            moved += sum(t.nbytes for t in node.types) + sum(a.type.nbytes for a in given)
-            seconds += _arithmetic_seconds(node, found or 0)
-            kernel += _kernel_seconds(node, given, found or 0)
+            moved += sum(t.nbytes for t in node.types) + sum(a.type.nbytes for a in operands)
+            seconds += _arithmetic_seconds(node, node_flops or 0)
+            kernel += _kernel_seconds(node, operands, node_flops or 0)
     outputs = sum(tape.nodes[o].type.nbytes for o in dict.fromkeys(tape.outputs))
     return TapeCosts(
         len(tape), operations, flops, tuple(uncounted), moved, _peak(tape), outputs,
@@ -94,10 +94,10 @@ def _arithmetic_seconds(node: Node, flops: int) -> float:
     return _FUNCTION * size if flops // size >= SLOW else 0.0
 
 
-def _kernel_seconds(node: Node, given: Sequence[Node], flops: int) -> float:
+def _kernel_seconds(node: Node, operands: Sequence[Node], flops: int) -> float:
     """What a kernel takes for a node, by the cost model; NaN if nothing is known of a routine."""
     rule = node.primitive.kernel
-    types = [a.type for a in given]
+    types = [a.type for a in operands]
     size = max(t.size for t in (*types, node.type))
     if rule is not None and rule.kind is Kind.CONTRACT:
         return 1e-9 * (in_long_program(0, 2) + multiplying(flops // 2))
@@ -115,18 +115,18 @@ def _kernel_seconds(node: Node, given: Sequence[Node], flops: int) -> float:
     return 1e-9 * in_long_program(flops // max(size, 1), size)
 
 
-def flops_of_node(node: Node, given: Sequence[Node]) -> int | None:
+def flops_of_node(node: Node, operands: Sequence[Node]) -> int | None:
     """The operations of a node that reads `given`; None where nothing is known of them."""
     rule = node.primitive.kernel
     if rule is None:
         return 0 if node.primitive.view or node.primitive.moves else None
-    category, types = rule.kind.category, [a.type for a in given]
+    category, types = rule.kind.category, [a.type for a in operands]
     if category in _FREE:
         return 0
     if bodies := bodies_of(node):
         return _trips(node) * sum(_costs_of_body(b).flops for b in bodies)
     if category is Category.ELEMENTWISE:
-        return sum(map(flops_of, _texts(rule, given))) * node.type.size
+        return sum(map(flops_of, _texts(rule, operands))) * node.type.size
     if category in _ONE_EACH:
         return max(t.size for t in (*types, node.type))
     if rule.kind is Kind.CONTRACT:
@@ -139,9 +139,9 @@ def _trips(node: Node) -> int:
     return int(dict(node.params).get("length", 1))
 
 
-def _texts(rule: KernelRule, given: Sequence[Node]) -> tuple[str, ...]:
+def _texts(rule: KernelRule, operands: Sequence[Node]) -> tuple[str, ...]:
     """The expressions of an entry: a shorter one where the second operand is a certain number."""
-    value = given[1].value if len(given) == 2 else None
+    value = operands[1].value if len(operands) == 2 else None
     if value is None or value.size != 1 or not rule.constants:
         return rule.texts
     return (dict(rule.constants).get(float(value.reshape(-1)[0].real), rule.text),)

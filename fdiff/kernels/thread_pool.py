@@ -116,8 +116,8 @@ class Pool:
         for k in self._threads:
             lock = int(self._worker(k)[WORKER["START_LOCK"]])
             ctypes.pythonapi.PyThread_release_lock(ctypes.c_void_p(lock))
-        for one in self._threads.values():
-            one.join()
+        for thread in self._threads.values():
+            thread.join()
         self._threads.clear()
         self._words[POOL["BUSY"]] = 0
         return True

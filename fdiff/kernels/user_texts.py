@@ -184,17 +184,17 @@ class _Steps(ast.NodeTransformer):
 
     def _lowered(self, node: ast.expr, text: str, k: int) -> str | None:
         """The dtype of an expression, of which LLVM code is made to see whether it is one."""
-        known = {f"_{i}": str(types[k]) for i, types in enumerate(self.types)}
-        types = list(known.values())
+        types_of = {f"_{i}": str(types[k]) for i, types in enumerate(self.types)}
+        types = list(types_of.values())
         function = declare(ir.Module(), "text", llvm_type("f8"), [llvm_type(t) for t in types])
-        pairs = zip(known.items(), function.args, strict=True)
+        pairs = zip(types_of.items(), function.args, strict=True)
         arguments = {name: TypedValue(type_, value) for (name, type_), value in pairs}
         try:
             write(FunctionBuilder(function, call, "f8"), [ast.Return(node)], arguments)
         except UnknownWordError as error:
             fact = f"`{text}` is not in the kernel language ({error})."
             raise UserTextError(self.line, _SLOT.sub(self._shown, fact), _pow_way(node)) from None
-        return DtypeInference(known).of(text, ())
+        return DtypeInference(types_of).of(text, ())
 
     def _shown(self, slot: re.Match[str]) -> str:
         """What the user calls a value; the results of calls have no name."""

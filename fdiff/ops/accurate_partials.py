@@ -46,8 +46,8 @@ def slope_op(
     """
     word = f"rt.{name}({', '.join(f'{{{k}}}' for k in range(len(sample)))})"
 
-    def evaluate(*given: object) -> object:
-        return numpy(*[x if isinstance(x, (np.ndarray, np.generic)) else np.float64(x) for x in given])
+    def evaluate(*operands: object) -> object:
+        return numpy(*[x if isinstance(x, (np.ndarray, np.generic)) else np.float64(x) for x in operands])
 
     return elementwise(name, text or word, slopes, numpy=evaluate, loop=_floating, sample=sample)
 

@@ -45,8 +45,8 @@ def tobytes(x: TracedArray, order: str = "C") -> bytes | TracedKey:
     """The bytes of the entries; of a differentiated array they may only be used as a key (`TracedKey`)."""
     trace = current(x)
     moving = trace.guards.depends(trace.own(x))
-    found = guarded_value(x, "took the bytes of a traced array").tobytes(order)
-    return TracedKey(found) if moving else found
+    content = guarded_value(x, "took the bytes of a traced array").tobytes(order)
+    return TracedKey(content) if moving else content
 
 
 class TracedFlags:

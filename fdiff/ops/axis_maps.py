@@ -24,10 +24,10 @@ def broadcast(along: int, out: ArrayType, /, x: ArrayType, **_: object) -> AxisM
 def reshaped(along: int, out: ArrayType, /, x: ArrayType, *, shape: Shape) -> AxisMap | None:
     """The axis of this length with as many entries before it."""
     before, length = prod(shape[:along]), shape[along]
-    found = [
+    axes = [
         k for k, n in enumerate(x.shape) if n == length and prod(x.shape[:k]) == before and (n > 1 or k == along)
     ]
-    return AxisMap((found[0],), "shape") if found and prod(shape) else None
+    return AxisMap((axes[0],), "shape") if axes and prod(shape) else None
 
 
 def transposed(along: int, out: ArrayType, /, x: ArrayType, *, axes: Ints) -> AxisMap:

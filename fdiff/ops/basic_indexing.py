@@ -109,11 +109,11 @@ def basic_index_of(x: TracedArray, key: object) -> BasicIndex | None:
 def _cached_basic_index(type_: ArrayType, parts: tuple[object, ...]) -> BasicIndex:
     """The basic index of a key on an array of this type, remembered; slices come as tuples, which can be hashed."""
     shape = type_.shape
-    given = tuple([slice(*part) if isinstance(part, tuple) else part for part in parts])
-    items = expanded(given, len(shape))
+    key = tuple([slice(*part) if isinstance(part, tuple) else part for part in parts])
+    items = expanded(key, len(shape))
     entry = entry_of(shape, items)
     if entry is not None:
-        return BasicIndex(None, None, entry, Ellipsis not in given)
+        return BasicIndex(None, None, entry, Ellipsis not in key)
     cut = _basic_index(shape, items)
     return cut if cut.within is None else cut._replace(types=slice_.infer(type_, **dict(cut.within)))
 

@@ -24,10 +24,10 @@ def _one(x: object) -> object:
     """A traced number in double precision and without axes, as `cmath` takes it; other values as they are."""
     if not isinstance(x, (TracedArray, TracedLocalArray)):
         return x
-    given: TracedArray = resolve(x)
-    if given.size != 1:
-        complex(np.empty(given.shape, given.dtype))  # raises what NumPy raises
-    return _weak(given.reshape(()).astype(np.complex128 if given.dtype.kind == "c" else np.float64))
+    array: TracedArray = resolve(x)
+    if array.size != 1:
+        complex(np.empty(array.shape, array.dtype))  # raises what NumPy raises
+    return _weak(array.reshape(()).astype(np.complex128 if array.dtype.kind == "c" else np.float64))
 
 
 def _is_complex(x: object) -> bool:

@@ -48,8 +48,8 @@ def _bounded(value: TracedArray, beyond: TracedArray, bound: TracedArray) -> Tra
 
 def _outside(beyond: TracedArray, bound: TracedArray) -> object:
     """Where the bound takes over: beyond it, and wherever the bound is NaN."""
-    known = constant_value(bound)
-    return beyond if known is not None and not np.any(np.isnan(known)) else beyond | np.isnan(bound)
+    constant = constant_value(bound)
+    return beyond if constant is not None and not np.any(np.isnan(constant)) else beyond | np.isnan(bound)
 
 
 @implements(np.round, np.around, method="round")

@@ -151,12 +151,12 @@ def _spelled(subscripts: str, operands: Sequence[TracedArray]) -> tuple[list[str
     return labels, out.replace("...", dots)
 
 
-def _interleaved(given: tuple[object, ...]) -> tuple[str, tuple[object, ...]]:
+def _interleaved(operands: tuple[object, ...]) -> tuple[str, tuple[object, ...]]:
     """Subscripts as text, from operands that alternate with lists of axis numbers."""
     spell = lambda axes: "".join("..." if a is Ellipsis else LETTERS[a] for a in axes)  # noqa: E731 - one line, used twice
-    pairs = len(given) // 2
-    text = ",".join(spell(given[2 * k + 1]) for k in range(pairs))
-    return text if len(given) % 2 == 0 else f"{text}->{spell(given[-1])}", tuple(given[2 * k] for k in range(pairs))
+    pairs = len(operands) // 2
+    text = ",".join(spell(operands[2 * k + 1]) for k in range(pairs))
+    return text if len(operands) % 2 == 0 else f"{text}->{spell(operands[-1])}", tuple(operands[2 * k] for k in range(pairs))
 
 
 @implements(np.einsum)

@@ -33,12 +33,12 @@ def array(value: object, dtype: object = None, **keywords: object) -> object:
         # NumPy answers order="A" otherwise for subclasses.
         own = np.ndarray.view(value, np.ndarray) if isinstance(value, LocalArray) else value
         return localised(np.array(own, dtype, **keywords), (value,))
-    given = resolve(value)
-    given = traced(given) if isinstance(given, TracedArray) else given
-    out = _joined(given)
+    resolved = resolve(value)
+    resolved = traced(resolved) if isinstance(resolved, TracedArray) else resolved
+    out = _joined(resolved)
     ndmin: int = keywords.get("ndmin", 0)
     copy: bool | None = keywords.get("copy", True)
-    if given is not out or out.scalar or out.weak or dtype not in (None, out.dtype):
+    if resolved is not out or out.scalar or out.weak or dtype not in (None, out.dtype):
         if copy is False:
             raise ValueError("Unable to avoid copy while creating an array as requested.")
         out, copy = TracedArray(out.home, out.id, out.type).astype(dtype or out.dtype), None

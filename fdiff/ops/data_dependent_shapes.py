@@ -89,8 +89,8 @@ def _distinct(ordered: TracedArray, *, equal_nan: bool) -> np.ndarray:
     if equal_nan and ordered.type.floating:
         differ = differ & ~(np.isnan(after) & np.isnan(before))
     differ = np.any(differ, axis=1) if ordered.ndim == 2 else differ
-    found = look_if_traced(differ, "asked for distinct values, whose number depends on traced values")
-    return np.concatenate([np.ones(min(1, ordered.shape[0]), bool), found])
+    differs = look_if_traced(differ, "asked for distinct values, whose number depends on traced values")
+    return np.concatenate([np.ones(min(1, ordered.shape[0]), bool), differs])
 
 
 @implements(np.unique)
@@ -159,8 +159,8 @@ def isin(element: object, test_elements: object, assume_unique: bool = False, in
         return traced(np.full(x.shape, bool(invert)))
     ordered = sort(others)
     place = np.minimum(searchsorted_call(ordered, x), others.shape[0] - 1)
-    found: TracedArray = ordered[place] == x
-    return ~found if invert else found
+    equal: TracedArray = ordered[place] == x
+    return ~equal if invert else equal
 
 
 @implements(np.union1d)
@@ -171,9 +171,9 @@ def union1d(ar1: object, ar2: object) -> object:
 @implements(np.intersect1d)
 def intersect1d(ar1: object, ar2: object, assume_unique: bool = False, return_indices: bool = False) -> object:
     """Values in both arrays, in order; they are gathered from the first."""
-    one, two = traced(ar1).reshape(-1), traced(ar2).reshape(-1)
-    (one, first), (two, second) = ((a, None) if assume_unique else unique(a, return_index=True) for a in (one, two))
-    joined = concatenate_call((one, two))
+    left, right = traced(ar1).reshape(-1), traced(ar2).reshape(-1)
+    (left, first), (right, second) = ((a, None) if assume_unique else unique(a, return_index=True) for a in (left, right))
+    joined = concatenate_call((left, right))
     order = apply(argsort, joined, axis=0, kind="stable")
     ordered = joined[order]
     same = np.flatnonzero(
@@ -182,16 +182,16 @@ def intersect1d(ar1: object, ar2: object, assume_unique: bool = False, return_in
     values = ordered[same]
     if not return_indices:
         return values
-    places = order[same], order[same + 1] - one.shape[0]
+    places = order[same], order[same + 1] - left.shape[0]
     return (values, *(p if k is None else k[p] for p, k in zip(places, (first, second), strict=True)))
 
 
 @implements(np.setdiff1d)
 def setdiff1d(ar1: object, ar2: object, assume_unique: bool = False) -> TracedArray:
-    one, two = (traced(ar1).reshape(-1), ar2) if assume_unique else (unique(ar1), ar2)
-    return one[
+    left, right = (traced(ar1).reshape(-1), ar2) if assume_unique else (unique(ar1), ar2)
+    return left[
         np.flatnonzero(
-            look_if_traced(isin(one, two, invert=True), "took a set from another, which gives a shape that depends on traced values")
+            look_if_traced(isin(left, right, invert=True), "took a set from another, which gives a shape that depends on traced values")
         )
     ]
 

@@ -138,16 +138,16 @@ def qr(a: object, mode: str = "reduced") -> object:
 @implements(np.linalg.pinv)
 def pinv_call(a: object, rcond: object = None, hermitian: bool = False, *, rtol: object = np._NoValue) -> TracedArray:
     """Pseudo-inverse; its derivative holds as long as no singular value crosses the bound `rcond`."""
-    given = traced(a)
+    matrix = traced(a)
     if rcond is not None and rtol is not np._NoValue:
         raise ValueError("`rtol` and `rcond` can't be both set.")
     if rcond is None:
         rcond = 1e-15 if rtol is np._NoValue else rtol
     if rcond is None:
-        rcond = max(given.shape[-2:]) * np.finfo(given.dtype).eps
-    x = _matrices(given, square=bool(hermitian))
+        rcond = max(matrix.shape[-2:]) * np.finfo(matrix.dtype).eps
+    x = _matrices(matrix, square=bool(hermitian))
     if 0 in x.shape[-2:]:
-        return traced(np.zeros((*x.shape[:-2], x.shape[-1], x.shape[-2]), given.dtype))
+        return traced(np.zeros((*x.shape[:-2], x.shape[-1], x.shape[-2]), matrix.dtype))
     truncates = isinstance(rcond, TracedArray) or _truncates(rcond, x)
     return apply(pinv, x, traced(rcond).astype(np.float64), hermitian=bool(hermitian), truncates=truncates)
 

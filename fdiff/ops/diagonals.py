@@ -20,11 +20,11 @@ def diagonal(x: object, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Trac
     moved = transpose_call(array, (*(k for k in range(array.ndim) if k not in (a, b)), a, b))
     n = np.diagonal(shadow(ArrayType(moved.shape[-2:], array.dtype)), offset).shape[0]
     rows = np.arange(n) + max(-offset, 0)
-    found = resolve_key(moved, (..., rows, rows + offset))
-    out = apply(gather, found.view, *found.indices)
+    target = resolve_key(moved, (..., rows, rows + offset))
+    out = apply(gather, target.view, *target.indices)
     if out.home.mutable:  # NumPy gives a read-only view
-        out.link = ViewLink(found.view, gather, (), found.view.id, tuple(i.id for i in found.indices), fixed=True)
-    return transpose_call(out, found.order) if found.order else out
+        out.link = ViewLink(target.view, gather, (), target.view.id, tuple(i.id for i in target.indices), fixed=True)
+    return transpose_call(out, target.order) if target.order else out
 
 
 @implements(np.diag)

@@ -110,15 +110,15 @@ def install() -> None:
 
 def _install(kind: type[EagerScalar]) -> None:
     type_ = ArrayType((), F4 if kind is Float32 else F8)
-    found = {o: r for o in _OPERANDS if (r := _result(kind, o)) is not None}
-    known: dict[str, Any] = {
+    results = {o: r for o in _OPERANDS if (r := _result(kind, o)) is not None}
+    names: dict[str, Any] = {
         "Truth": Truth,
         "TracedArray": TracedArray,
         "sums": (PRIMITIVES["add"], PRIMITIVES["subtract"]),
         "dtype": type_.dtype,
-        "handles": {o: r for o, r in found.items() if issubclass(o, EagerScalar)},
+        "handles": {o: r for o, r in results.items() if issubclass(o, EagerScalar)},
         "new": object.__new__,
-        "numbers": {o: r for o, r in found.items() if not issubclass(o, EagerScalar)},
+        "numbers": {o: r for o, r in results.items() if not issubclass(o, EagerScalar)},
         "stack": stack,
     }
     for special, (name, sign) in _ARITHMETIC.items():
@@ -126,9 +126,9 @@ def _install(kind: type[EagerScalar]) -> None:
             x, y = ("b", "a") if swap else ("a", "b")
             unless = _UNLESS.format(y=y) if name == "divide" else ""
             text = _BINARY.format(x=x, y=y, sign=sign, unless=unless)
-            _enter(kind, f"__{'r' if swap else ''}{special}__", name, text, known)
+            _enter(kind, f"__{'r' if swap else ''}{special}__", name, text, names)
     for special, (name, sign) in _COMPARISONS.items():
-        _enter(kind, f"__{special}__", name, _COMPARE.format(sign=sign), known)
+        _enter(kind, f"__{special}__", name, _COMPARE.format(sign=sign), names)
 
 
 @lru_cache(maxsize=64)
@@ -137,11 +137,11 @@ def _compiled(text: str) -> CodeType:
     return compile(text, f"{__file__}:text", "exec")
 
 
-def _enter(kind: type, special: str, name: str, text: str, known: dict[str, Any]) -> None:
+def _enter(kind: type, special: str, name: str, text: str, namespace: dict[str, Any]) -> None:
     """Compile the text of a method and put it into the class."""
     type_ = kind.type
     op = op_of(PRIMITIVES[name], (), ((type_,), (type_,)))
-    names = {**known, "op": op, "special": special}
+    names = {**namespace, "op": op, "special": special}
     exec(_compiled(text), names)  # noqa: S102 - our own text
     setattr(kind, special, names["operate"])
 

@@ -60,24 +60,24 @@ def _gaps(w: TracedArray) -> TracedArray:
 
 def _row(v: TracedArray, k: int) -> np.ndarray:
     """Mask of row `k` of a matrix like `v`: 1 there, 0 elsewhere."""
-    one = np.zeros(v.shape[-2:], real_dtype(v.dtype))
-    one[k : k + 1 or None] = 1.0
-    return one
+    row = np.zeros(v.shape[-2:], real_dtype(v.dtype))
+    row[k : k + 1 or None] = 1.0
+    return row
 
 
-def _drift(moved: object, v: TracedArray, one: object) -> TracedArray:
+def _drift(moved: object, v: TracedArray, row: object) -> TracedArray:
     """For each column, the rate of the phase of the entry that the mask `one` marks; LAPACK keeps that phase 0."""
-    return np.sum(np.imag(moved) * one, axis=-2) * reciprocal_or_zero(np.sum(np.real(v) * one, axis=-2))
+    return np.sum(np.imag(moved) * row, axis=-2) * reciprocal_or_zero(np.sum(np.real(v) * row, axis=-2))
 
 
-def _held(moved: object, v: TracedArray, one: object) -> TracedArray:
+def _held(moved: object, v: TracedArray, row: object) -> TracedArray:
     """The tangent of the columns of `v`, with the change of phase that keeps the marked entries real."""
-    return moved - 1j * scale_columns(v, _drift(moved, v, one)) if v.dtype.kind == "c" else moved
+    return moved - 1j * scale_columns(v, _drift(moved, v, row)) if v.dtype.kind == "c" else moved
 
 
-def _released(v_bar: object, v: TracedArray, one: object, turn: object) -> TracedArray:
+def _released(v_bar: object, v: TracedArray, row: object, turn: object) -> TracedArray:
     """The transpose of `_held`; `turn` is the cotangent of the phase of each column."""
-    return v_bar - 1j * scale_columns(one, turn * reciprocal_or_zero(np.sum(np.real(v) * one, axis=-2)))
+    return v_bar - 1j * scale_columns(row, turn * reciprocal_or_zero(np.sum(np.real(v) * row, axis=-2)))
 
 
 def _turn(v: object, v_bar: object) -> TracedArray:

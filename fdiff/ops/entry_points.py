@@ -44,8 +44,8 @@ class EntryPoint:
         traced = involves_traced(args) or any(map(involves_traced, kwargs.values()))
         if traced or tracing():
             assert self.replacement is not None, "what has no rule is refused before"
-            given = [REPLACEMENTS.get(id(a), (a, a))[1] for a in args]  # the owner of a method
-            return self.replacement(*given, **kwargs)
+            arguments = [REPLACEMENTS.get(id(a), (a, a))[1] for a in args]  # the owner of a method
+            return self.replacement(*arguments, **kwargs)
         return self.original(*map(_copied, args), **{k: _copied(v) for k, v in kwargs.items()})
 
 
@@ -138,9 +138,9 @@ def _enter_new(real: type, replacement: Callable[..., object]) -> None:
 
     def new(kind: type, /, *args: object, **kwargs: object) -> object:
         if kind is real and not tracing():
-            found = HOOKS["recorded_library"](point, args, kwargs)
-            if found is not None:
-                return found[0]
+            recorded = HOOKS["recorded_library"](point, args, kwargs)
+            if recorded is not None:
+                return recorded[0]
         return before(kind) if before is object.__new__ else before(kind, *args, **kwargs)
 
     point = EntryPoint(real, real, replacement)

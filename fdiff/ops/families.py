@@ -86,8 +86,8 @@ def ufunc_caller(primitive: Primitive, ufunc: np.ufunc) -> Rule:
         if dtype is None:
             loop = loop_dtypes(ufunc, kinds)
         else:
-            given = (None,) * ufunc.nin + (np.dtype(dtype),) * ufunc.nout
-            loop = ufunc.resolve_dtypes((*kinds, *(None,) * ufunc.nout), signature=given, casting="same_kind")
+            signature = (None,) * ufunc.nin + (np.dtype(dtype),) * ufunc.nout
+            loop = ufunc.resolve_dtypes((*kinds, *(None,) * ufunc.nout), signature=signature, casting="same_kind")
         ids = tuple([trace.lift(x, d) for x, d in zip(operands, loop, strict=False)])
         node = trace.add(primitive, ids)
         type_ = trace.builder.nodes[node].types[0]
@@ -311,8 +311,8 @@ def multilinear(
         return [add_up(terms)]
 
     def vjp(bars: Sequence[object], args: Sequence[TracedArray], outs: object, **params: object) -> list[object]:
-        found = transposes(bars[0], args, **params)
-        return [*found, *[ZERO] * (len(args) - len(found))]
+        cotangents = transposes(bars[0], args, **params)
+        return [*cotangents, *[ZERO] * (len(args) - len(cotangents))]
 
     primitive = Primitive(name, infer, evaluate, jvp, vjp, batch, family=family, **facts)
     return register(primitive)

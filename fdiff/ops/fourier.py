@@ -185,13 +185,13 @@ def _cooked(x: TracedArray, s: object, axes: Axes, *, halved: bool = False) -> t
     return [x.shape[a] if n == -1 else n for n, a in zip(lengths, places, strict=True)], places
 
 
-def _each(one: Callable[..., TracedArray]) -> Callable[..., TracedArray]:
+def _each(along_axis: Callable[..., TracedArray]) -> Callable[..., TracedArray]:
     """A complex transform along one axis after the other, the last first."""
 
     def transform(a: object, s: object = None, axes: Axes = None, norm: str | None = None, out: object = None) -> TracedArray:
         x = traced(a)
         for n, axis in reversed(list(zip(*_cooked(x, s, axes), strict=True))):
-            x = one(x, n, axis, norm)
+            x = along_axis(x, n, axis, norm)
         return x
 
     return transform

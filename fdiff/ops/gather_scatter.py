@@ -131,11 +131,11 @@ def _last(x: TracedArray, indices: Args) -> TracedArray | None:
     """Mask of the values that were not overwritten by a later store to the same entry; None if all indices differ."""
     if len(indices) == 1 and indices[0].ndim == 1 and _is_window(indices[0]):
         return None
-    known = [k for i in indices if (k := constant_value(i)) is not None]
+    constants = [k for i in indices if (k := constant_value(i)) is not None]
     shape = x.shape[: len(indices)]
-    if len(known) == len(indices):
+    if len(constants) == len(indices):
         flat = np.ravel_multi_index(
-            [np.where(k < 0, k + n, k) for k, n in zip(known, shape, strict=True)], shape
+            [np.where(k < 0, k + n, k) for k, n in zip(constants, shape, strict=True)], shape
         )
         if np.unique(flat).size == flat.size:
             return None

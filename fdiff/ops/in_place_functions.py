@@ -109,14 +109,14 @@ def at(ufunc: np.ufunc) -> Callable[..., None]:
 
 def _add_at(sums: TracedArray, indices: object, b: object) -> None:
     """Store into `sums`, which is zero, the sum of the values that fall on each entry."""
-    found = resolve_key(sums, indices)
+    index_target = resolve_key(sums, indices)
     fault = "array is not broadcastable to correct shape"
-    part = stretched(traced(b).astype(sums.dtype), picked_shape(found), fault)
-    if found.entry is not None or not found.indices:
-        assign(found.view if found.entry is None else basic(found.view, found.entry), part)
+    part = stretched(traced(b).astype(sums.dtype), picked_shape(index_target), fault)
+    if index_target.entry is not None or not index_target.indices:
+        assign(index_target.view if index_target.entry is None else basic(index_target.view, index_target.entry), part)
         return
-    total = apply(scatter_add, as_gathered(part, found), *found.indices, shape=found.view.shape)
-    write(found.view, total.id)
+    total = apply(scatter_add, as_gathered(part, index_target), *index_target.indices, shape=index_target.view.shape)
+    write(index_target.view, total.id)
 
 
 def place_flat(x: TracedArray, indices: object) -> np.ndarray:

@@ -62,9 +62,9 @@ def resolve_key(x: TracedArray, key: object, *, read: bool = False) -> IndexTarg
     """What ``x[key]`` refers to; if it is only `read`, a gather may be made from a part of `x`, or become a slice."""
     if (cut := basic_index_of(x, key)) is not None:
         return IndexTarget(apply_basic_index(x, cut)) if cut.entry is None else IndexTarget(x, entry=cut.entry, scalar=cut.scalar)
-    given = key if isinstance(key, tuple) else (key,)
-    whole = not any(i is Ellipsis for i in given)  # an Ellipsis gives an array, if only of 0-d
-    items = expanded(given, x.ndim)
+    items_of_key = key if isinstance(key, tuple) else (key,)
+    whole = not any(i is Ellipsis for i in items_of_key)  # an Ellipsis gives an array, if only of 0-d
+    items = expanded(items_of_key, x.ndim)
     if any(is_mask(i) for i in items):
         x, items = without_masks(x, items)
     x, items = windows(x, items)
@@ -97,22 +97,22 @@ def _getitem(x: TracedArray, key: object) -> TracedArray:
         return _number(x, key)
     if (cut := basic_index_of(x, key)) is not None and cut.entry is None:
         return apply_basic_index(x, cut)
-    found = resolve_key(x, resolve(key), read=True)
-    view = found.view
-    if found.entry is not None:
-        known = _known_entry(view, found.entry) if found.scalar else None
-        out = basic(view, found.entry) if known is None else known
-        return TracedArray(out.home, out.id, out.type, scalar=True) if found.scalar else out
-    if not found.indices:
+    target = resolve_key(x, resolve(key), read=True)
+    view = target.view
+    if target.entry is not None:
+        stored = _known_entry(view, target.entry) if target.scalar else None
+        out = basic(view, target.entry) if stored is None else stored
+        return TracedArray(out.home, out.id, out.type, scalar=True) if target.scalar else out
+    if not target.indices:
         return view
-    out = apply(gather, view, *found.indices)
-    if found.viewed and out.ndim and out.home.mutable:
-        part = (0,) * len(found.indices)
-        out.link = ViewLink(view, gather, (), out.home.own(view), tuple([i.id for i in found.indices]), part=part)
-        return transpose_call(out, found.order) if found.order else out
-    if found.order:
-        out = transpose_call(out, found.order)
-    return TracedArray(out.home, out.id, out.type, scalar=found.scalar and not out.ndim)
+    out = apply(gather, view, *target.indices)
+    if target.viewed and out.ndim and out.home.mutable:
+        part = (0,) * len(target.indices)
+        out.link = ViewLink(view, gather, (), out.home.own(view), tuple([i.id for i in target.indices]), part=part)
+        return transpose_call(out, target.order) if target.order else out
+    if target.order:
+        out = transpose_call(out, target.order)
+    return TracedArray(out.home, out.id, out.type, scalar=target.scalar and not out.ndim)
 
 
 def _number(x: TracedArray, k: int) -> TracedArray:
@@ -122,8 +122,8 @@ def _number(x: TracedArray, k: int) -> TracedArray:
     params = (("sizes", (1,)), ("starts", (start,)), ("steps", (1,)))
     entry, number = _types_of_number(x.type.dtype)
     line = None if trace.eager else trace.where(1)
-    one = trace.add(slice_, (trace.own(x),), params, line, entry)
-    node = trace.add(reshape, (one,), (("shape", ()),), line, number)
+    entry_node = trace.add(slice_, (trace.own(x),), params, line, entry)
+    node = trace.add(reshape, (entry_node,), (("shape", ()),), line, number)
     return handle(trace, node, number[0], True)
 
 
@@ -139,9 +139,9 @@ def _known_entry(x: TracedArray, entry: tuple[int, ...]) -> TracedArray | None:
         return None
     root, flat = x, None
     if isinstance(x.link, ViewLink):
-        if not isinstance(root_of(x).link, PendingStores) or (found := positions(x)) is None:
+        if not isinstance(root_of(x).link, PendingStores) or (places := positions(x)) is None:
             return None
-        root, flat = found[0], int(found[1][entry])
+        root, flat = places[0], int(places[1][entry])
     if not isinstance(root.link, PendingStores):
         return None
     if flat is None:

@@ -77,10 +77,10 @@ def assign(handle: TracedArray, value: object) -> None:
     if handle.scalar or handle.weak:
         kind = "float" if handle.weak else f"numpy.{handle.dtype.name}"
         raise TypeError(f"'{kind}' object does not support item assignment")
-    given = traced(value)
-    if given.type.dtype.kind == "c" != handle.dtype.kind:
-        given = np.real(given)
-    part: TracedArray = TracedArray(given.home, given.id, given.type).astype(handle.dtype)
+    array = traced(value)
+    if array.type.dtype.kind == "c" != handle.dtype.kind:
+        array = np.real(array)
+    part: TracedArray = TracedArray(array.home, array.id, array.type).astype(handle.dtype)
     while part.ndim > handle.ndim and part.shape[0] == 1:
         part = np.reshape(part, part.shape[1:])
     if part.shape != handle.shape:
@@ -148,39 +148,39 @@ def setitem(x: TracedArray, key: object, value: object) -> None:
     key = resolve(key)
     if _masked(x, key, value):
         return
-    found = resolve_key(x, key)
-    if found.entry is not None and np.ndim(value) == 0:
-        spot = _spot(x, found.entry)
+    index_target = resolve_key(x, key)
+    if index_target.entry is not None and np.ndim(value) == 0:
+        spot = _spot(x, index_target.entry)
         if spot is not None:
             _store_entry(*spot, value)
             return
-    if found.entry is not None:
-        assign(basic(found.view, found.entry), value)
+    if index_target.entry is not None:
+        assign(basic(index_target.view, index_target.entry), value)
         return
-    if not found.indices:
-        assign(found.view, value)
+    if not index_target.indices:
+        assign(index_target.view, value)
         return
-    shape = picked_shape(found)
+    shape = picked_shape(index_target)
     part: TracedArray = TracedArray((t := traced(value)).home, t.id, t.type).astype(x.dtype)
     while part.ndim > len(shape) and part.shape[0] == 1:
         part = np.reshape(part, part.shape[1:])
     shapes = f"of shape {printed(np.shape(value))} could not be broadcast to indexing result of shape {printed(shape)}"
-    part = as_gathered(stretched(part, shape, f"shape mismatch: value array {shapes}"), found)
-    write(found.view, apply(scatter_set, found.view, part, *found.indices).id)
+    part = as_gathered(stretched(part, shape, f"shape mismatch: value array {shapes}"), index_target)
+    write(index_target.view, apply(scatter_set, index_target.view, part, *index_target.indices).id)
 
 
-def picked_shape(found: IndexTarget) -> Shape:
+def picked_shape(index_target: IndexTarget) -> Shape:
     """The shape of ``x[key]``."""
-    if found.entry is not None:
+    if index_target.entry is not None:
         return ()
-    indices = found.indices
-    shape = (*indices[0].shape, *found.view.shape[len(indices) :]) if indices else found.view.shape
-    return tuple(shape[k] for k in found.order) if found.order else shape
+    indices = index_target.indices
+    shape = (*indices[0].shape, *index_target.view.shape[len(indices) :]) if indices else index_target.view.shape
+    return tuple(shape[k] for k in index_target.order) if index_target.order else shape
 
 
-def as_gathered(part: TracedArray, found: IndexTarget) -> TracedArray:
+def as_gathered(part: TracedArray, index_target: IndexTarget) -> TracedArray:
     """The stored values with their axes in the order of the gather."""
-    return np.transpose(part, np.argsort(found.order).tolist()) if found.order else part
+    return np.transpose(part, np.argsort(index_target.order).tolist()) if index_target.order else part
 
 
 TracedArray.__setitem__ = setitem
@@ -217,10 +217,10 @@ def _spot(x: TracedArray, entry: tuple[int, ...]) -> tuple[TracedArray, int] | N
         for n, k in zip(x.shape, entry, strict=True):
             flat = flat * n + k
         return None if read_only(x) or x.home is not current() else (x, flat)
-    found = positions(x)
-    if found is None or read_only(x):
+    places = positions(x)
+    if places is None or read_only(x):
         return None
-    root, flat = found
+    root, flat = places
     return None if root.home is not current() else (root, int(flat[entry]))
 
 

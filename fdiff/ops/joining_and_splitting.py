@@ -251,5 +251,5 @@ def meshgrid(*xi: object, copy: bool = True, sparse: bool = False, indexing: str
     grids = [traced(x).reshape([-1 if j == k else 1 for j in range(n)]) for k, x in enumerate(xi)]
     if indexing == "xy" and n > 1:
         grids = [swapaxes(g, 0, 1) for g in grids]
-    found = tuple(grids) if sparse else broadcast_arrays(*grids)
-    return tuple(fresh(x) for x in found) if copy else found
+    arrays = tuple(grids) if sparse else broadcast_arrays(*grids)
+    return tuple(fresh(x) for x in arrays) if copy else arrays

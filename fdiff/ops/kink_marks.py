@@ -63,5 +63,5 @@ def marked(out: TracedArray, condition: Callable[[], object], function: str, poi
 
 def mark_now(out: TracedArray, condition: object, function: str, point: str, *, always: bool = False) -> TracedArray:
     """`out` marked, whether kinks are looked for or not."""
-    found = apply(mark, out, np.broadcast_to(condition, out.shape), function=function, point=point, always=always)
-    return TracedArray(found.home, found.id, found.type, scalar=out.scalar, weak=out.weak)
+    marked_array = apply(mark, out, np.broadcast_to(condition, out.shape), function=function, point=point, always=always)
+    return TracedArray(marked_array.home, marked_array.id, marked_array.type, scalar=out.scalar, weak=out.weak)

@@ -61,9 +61,9 @@ def solve_call(a: object, b: object) -> TracedArray:
 
 @implements(np.linalg.inv)
 def inv_call(a: object) -> TracedArray:
-    given = _square(a, "inv")
-    attempt("inv", given)
-    return apply(inv, given)
+    matrix = _square(a, "inv")
+    attempt("inv", matrix)
+    return apply(inv, matrix)
 
 
 @implements(np.linalg.det)
@@ -83,9 +83,9 @@ def slogdet_call(a: object) -> object:
 @implements(np.linalg.cholesky)
 def cholesky(a: object, /, *, upper: bool = False) -> TracedArray:
     """Lower factor of a symmetric positive definite matrix; the lower triangle is read."""
-    given = _square(a, "cholesky")
-    attempt("cholesky", mt(given) if upper else given)
-    low = apply(cholesky_, mt(given) if upper else given)
+    matrix = _square(a, "cholesky")
+    attempt("cholesky", mt(matrix) if upper else matrix)
+    low = apply(cholesky_, mt(matrix) if upper else matrix)
     return mt(low) if upper else low
 
 

@@ -23,34 +23,34 @@ def _of_numbers(function: Callable[..., object], call: Callable[..., object]) ->
     def answer(*args: object, **keywords: object) -> object:
         if not holds_traced(args):
             return function(*args, **keywords)
-        given = [number(a) if isinstance(a, (TracedArray, TracedLocalArray)) else a for a in args]
-        out = call(*given, **keywords)
+        numbers = [number(a) if isinstance(a, (TracedArray, TracedLocalArray)) else a for a in args]
+        out = call(*numbers, **keywords)
         if isinstance(out, TracedArray) and out.type.floating:
-            _attempt(function, given, out)
+            _attempt(function, numbers, out)
             return TracedArray(out.home, out.id, out.type, scalar=True, weak=True)
         return out
 
     replaces(function)(answer)
 
 
-def _attempt(function: Callable[..., object], given: list[object], out: TracedArray) -> None:
+def _attempt(function: Callable[..., object], arguments: list[object], out: TracedArray) -> None:
     """Raise what Python's function raises outside its domain, if the user's code would catch it.
 
     This is checked inside a ``try`` alone, as in `matrix_ops.attempt`; elsewhere the result is NumPy's NaN or infinity.
     """
     trace = current()
-    numbers = [g for g in given if isinstance(g, TracedArray)]
+    numbers = [g for g in arguments if isinstance(g, TracedArray)]
     if not (trace.mutable and inside_try(record.__code__) and all(trace.guards.is_known(trace.own(g)) for g in numbers)):
         return
-    finite = functools.reduce(np.logical_and, [np.isfinite(g) for g in given])
-    number_less = functools.reduce(np.logical_or, [np.isnan(g) for g in given])
+    finite = functools.reduce(np.logical_and, [np.isfinite(g) for g in arguments])
+    number_less = functools.reduce(np.logical_or, [np.isnan(g) for g in arguments])
     if bool(np.isnan(out) & ~number_less) or bool(np.isinf(out) & finite):
         # Which error it is depends on the function, and for these three on the numbers too (a pole, or an overflow).
         action = "asked whether a number lies in a domain"
         see = (
             guarded_value if function in (math.pow, math.gamma, math.lgamma) else lambda g, action: trace.guards.value(trace.own(g), action)
         )
-        function(*[float(see(g, action)) if isinstance(g, TracedArray) else g for g in given])
+        function(*[float(see(g, action)) if isinstance(g, TracedArray) else g for g in arguments])
 
 
 def _log(x: object, base: object = math.e) -> object:
@@ -116,10 +116,10 @@ for _name, _other in (("erf", "erf"), ("erfc", "erfc"), ("gamma", "gamma"), ("lg
 def _of_sequences(function: Callable[..., object], call: Callable[..., object]) -> None:
     @wraps(function)
     def answer(*args: object, **keywords: object) -> object:
-        given = [list(a) if hasattr(a, "__iter__") else a for a in args]
-        if holds_traced(given) or holds_traced(list(keywords.values())):
-            return call(*given, **keywords)
-        return function(*given, **keywords)
+        sequences = [list(a) if hasattr(a, "__iter__") else a for a in args]
+        if holds_traced(sequences) or holds_traced(list(keywords.values())):
+            return call(*sequences, **keywords)
+        return function(*sequences, **keywords)
 
     replaces(function)(answer)
 

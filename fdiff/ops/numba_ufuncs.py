@@ -94,16 +94,16 @@ def _generalised(real: Any, function: Callable[..., object], arrays: Sequence[Tr
         for t, names in zip(signatures[0].args if signatures else ins, ins, strict=False)
     ]
 
-    def one(*rows: TracedArray) -> object:
-        given = [row.reshape((1,)) if box else row for row, box in zip(rows, boxed, strict=True)]
+    def single(*rows: TracedArray) -> object:
+        inputs = [row.reshape((1,)) if box else row for row, box in zip(rows, boxed, strict=True)]
         shapes = [tuple(sizes[name] for name in names) or (1,) for names in into]
-        made = [localised(np.zeros(s, d)) for s, d in zip(shapes, dtypes, strict=True)]
-        function(*given, *made)
-        found = [traced(resolve(m)) for m in made]
-        found = [f if names else f[0] for f, names in zip(found, into, strict=True)]
-        return found[0] if len(found) == 1 else tuple(found)
+        outputs = [localised(np.zeros(s, d)) for s, d in zip(shapes, dtypes, strict=True)]
+        function(*inputs, *outputs)
+        results = [traced(resolve(m)) for m in outputs]
+        results = [f if names else f[0] for f, names in zip(results, into, strict=True)]
+        return results[0] if len(results) == 1 else tuple(results)
 
-    return _mapped(one, arrays, [a.shape[: a.ndim - len(names)] for a, names in zip(arrays, ins, strict=True)])
+    return _mapped(single, arrays, [a.shape[: a.ndim - len(names)] for a, names in zip(arrays, ins, strict=True)])
 
 
 def _dims(side: str) -> Dims:

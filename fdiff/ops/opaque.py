@@ -34,12 +34,12 @@ def opaque(
     def evaluate(*args: np.ndarray) -> object:
         """What the function returns, which must be of the type that was told."""
         expected = type_of(*[ArrayType(np.shape(a), np.asarray(a).dtype) for a in args])
-        found = np.asarray(function(*args))
-        castable = np.can_cast(found.dtype, expected.dtype, "same_kind")
-        if found.shape != expected.shape or not castable:
-            fact = f"the function returned an array of dtype {found.dtype} and shape {found.shape}; {expected} was told."
+        result = np.asarray(function(*args))
+        castable = np.can_cast(result.dtype, expected.dtype, "same_kind")
+        if result.shape != expected.shape or not castable:
+            fact = f"the function returned an array of dtype {result.dtype} and shape {result.shape}; {expected} was told."
             raise InputError(message(name, fact, "Correct `like`, or what the function returns."))
-        return found.astype(expected.dtype, order="C")[()]
+        return result.astype(expected.dtype, order="C")[()]
 
     def batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int) -> list[object]:
         if entrywise:

@@ -200,20 +200,20 @@ def _register_algebra(family: PolynomialFamily) -> None:
     for name, combine in (("{}add", np.add), ("{}sub", np.subtract)):
 
         def total(c1: object, c2: object, combine: np.ufunc = combine) -> TracedArray:
-            one, two = _trimmed(c1), _trimmed(c2)
-            n = max(one.shape[0], two.shape[0])
-            return _trimmed(combine(*(concatenate_call([a, np.zeros(n - a.shape[0])]) for a in (one, two))))
+            left, right = _trimmed(c1), _trimmed(c2)
+            n = max(left.shape[0], right.shape[0])
+            return _trimmed(combine(*(concatenate_call([a, np.zeros(n - a.shape[0])]) for a in (left, right))))
 
         replaces_if_traced(f(name))(total)
 
     @replaces_if_traced(multiply)
     def times(c1: object, c2: object) -> TracedArray:
-        one, two = _trimmed(c1), _trimmed(c2)
-        n = one.shape[0] + two.shape[0] - 1
-        table = np.zeros((n, one.shape[0], two.shape[0]))
-        for i, j in product(range(one.shape[0]), range(two.shape[0])):
+        left, right = _trimmed(c1), _trimmed(c2)
+        n = left.shape[0] + right.shape[0] - 1
+        table = np.zeros((n, left.shape[0], right.shape[0]))
+        for i, j in product(range(left.shape[0]), range(right.shape[0])):
             table[:, i, j] = _padded(multiply(np.eye(i + 1)[i], np.eye(j + 1)[j]), n)
-        return _trimmed(np.einsum("nij,i,j->n", table, one, two))
+        return _trimmed(np.einsum("nij,i,j->n", table, left, right))
 
 
 def _register_zeros(family: PolynomialFamily) -> None:

@@ -20,15 +20,15 @@ def _coefficients(p: object) -> TracedArray:
     return np.atleast_1d(traced(p.coeffs if isinstance(p, np.poly1d) else p))
 
 
-def _wrapped(value: object, *given: object) -> object:
+def _wrapped(value: object, *operands: object) -> object:
     """`value` as the ``poly1d`` it is if one of the arguments was one."""
-    return np.poly1d(value) if any(isinstance(p, np.poly1d) for p in given) else value
+    return np.poly1d(value) if any(isinstance(p, np.poly1d) for p in operands) else value
 
 
 def _sum(a1: object, a2: object, combine: np.ufunc) -> object:
-    one, two = _coefficients(a1), _coefficients(a2)
-    n = max(one.shape[0], two.shape[0])
-    full = [concatenate_call([np.zeros(n - a.shape[0], a.dtype), a]) if a.shape[0] < n else a for a in (one, two)]
+    left, right = _coefficients(a1), _coefficients(a2)
+    n = max(left.shape[0], right.shape[0])
+    full = [concatenate_call([np.zeros(n - a.shape[0], a.dtype), a]) if a.shape[0] < n else a for a in (left, right)]
     return _wrapped(combine(*full), a1, a2)
 
 
@@ -133,8 +133,8 @@ def roots(p: object) -> object:
     if n < 2:
         return np.zeros(behind)
     below = np.eye(n - 2, n - 1, dtype=c.dtype)
-    found = eigvals_real_if_possible(concatenate_call([(-c[1:] / c[0])[None], below]) if n > 2 else (-c[1:] / c[0])[None])
-    return concatenate_call([found, np.zeros(behind, found.dtype)]) if behind else found
+    eigenvalues = eigvals_real_if_possible(concatenate_call([(-c[1:] / c[0])[None], below]) if n > 2 else (-c[1:] / c[0])[None])
+    return concatenate_call([eigenvalues, np.zeros(behind, eigenvalues.dtype)]) if behind else eigenvalues
 
 
 @implements(np.vander)

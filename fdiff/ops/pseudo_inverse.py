@@ -225,7 +225,7 @@ def _inverted(a: np.ndarray) -> np.ndarray:
     try:
         return np.linalg.inv(a)
     except np.linalg.LinAlgError:
-        return np.full_like(a, np.nan) if a.ndim == 2 else np.stack([_inverted(one) for one in a])
+        return np.full_like(a, np.nan) if a.ndim == 2 else np.stack([_inverted(matrix) for matrix in a])
 
 
 # As `inv`, for condition numbers, which are infinite for singular matrices.

@@ -38,16 +38,16 @@ def is_instance(value: object, kinds: type | tuple[type, ...]) -> bool:
 
 def class_of(value: object) -> type:
     """The class of what `value` stands for, as the user's function knows it: ``type(1.0) is float``."""
-    given = resolve(value)
-    kind = type(given)
-    if isinstance(given, TracedArray):
-        kind = _class_of(given)
-    elif isinstance(given, LocalArray):
+    resolved = resolve(value)
+    kind = type(resolved)
+    if isinstance(resolved, TracedArray):
+        kind = _class_of(resolved)
+    elif isinstance(resolved, LocalArray):
         kind = np.ndarray
-    elif isinstance(given, SymbolicNumber):
-        kind = type(given.value)
+    elif isinstance(resolved, SymbolicNumber):
+        kind = type(resolved.value)
     elif module_name(kind).startswith("fdiff."):  # stands for a class, a dict, a ufunc
-        kind = type if isinstance(given, type) else getattr(kind, "_fdiff_kind", given.__class__)
+        kind = type if isinstance(resolved, type) else getattr(kind, "_fdiff_kind", resolved.__class__)
     return REPLACEMENTS.get(id(kind), (kind, kind))[1]
 
 
@@ -88,10 +88,10 @@ def has_attribute(value: object, name: str) -> bool:
 
 def number(x: object) -> TracedArray:
     """A Python float that stays traced: what ``float(x)`` and ``x.item()`` give."""
-    given: TracedArray = resolve(x)
-    if given.size != 1 or given.dtype.kind == "c":
-        float(np.empty(given.shape, given.dtype))  # raises what NumPy raises
-    wide = given.reshape(()).astype(np.float64)
+    array: TracedArray = resolve(x)
+    if array.size != 1 or array.dtype.kind == "c":
+        float(np.empty(array.shape, array.dtype))  # raises what NumPy raises
+    wide = array.reshape(()).astype(np.float64)
     return TracedArray(wide.home, wide.id, wide.type, scalar=True, weak=True)
 
 
@@ -137,8 +137,8 @@ replaces(builtins.float)(Float)
 @replaces(builtins.hash)
 def hash_of(value: object) -> object:
     """The replacement of `hash`: the hash of a differentiated value may only be used as a key (`TracedKey`)."""
-    found = hash(value)
-    return TracedKey(found) if _depends(value) else found
+    digest = hash(value)
+    return TracedKey(digest) if _depends(value) else digest
 
 
 def _depends(value: object) -> bool:

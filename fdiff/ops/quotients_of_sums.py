@@ -46,9 +46,9 @@ over_difference = slope_op("over_difference", _slopes_over_difference, lambda x,
 over_difference_from = slope_op("over_difference_from", _slopes_under, lambda x, y: x / (y - x), real, positive, text="{0} / ({1} - {0})")
 
 
-def _same(nodes: Sequence[Node], one: int, other: int) -> bool:
+def _same(nodes: Sequence[Node], left: int, right: int) -> bool:
     """Whether two nodes compute the same value; eager traces do not share equal nodes."""
-    pairs = [(one, other)]
+    pairs = [(left, right)]
     for _ in range(_MOST):
         if not pairs:
             return True
@@ -86,16 +86,16 @@ def _term(nodes: Sequence[Node], x: int, d: int) -> tuple[Primitive, int] | None
 def over_a_sum(x: TracedArray, d: TracedArray) -> TracedArray | None:
     """``x / d`` as one op where `d` is a sum or difference of `x` and something else; None where it is not."""
     nodes = x.home.builder.nodes
-    found = _term(nodes, x.id, d.id)
-    if found is None:
+    term = _term(nodes, x.id, d.id)
+    if term is None:
         return None
-    op, other = found
+    op, other = term
     return apply(op, x, TracedArray(x.home, other, nodes[other].types[0]))
 
 
 def _other_term(nodes: Sequence[Node], ids: Sequence[int]) -> tuple[object, tuple[int, ...]]:
-    found = _term(nodes, *ids) if len(ids) == 2 else None
-    return (None, ()) if found is None else ((found[0].name, nodes[found[1]].types), (found[1],))
+    term = _term(nodes, *ids) if len(ids) == 2 else None
+    return (None, ()) if term is None else ((term[0].name, nodes[term[1]].types), (term[1],))
 
 
 LOOKING_BACK[np.divide] = _other_term

@@ -179,7 +179,7 @@ def _widened(x: object, dtype: object, ufunc: np.ufunc) -> TracedArray:
     return wide(array, dtype, ufunc)
 
 
-def given(value: object) -> bool:
+def passed(value: object) -> bool:
     return value is not None and value is not np._NoValue
 
 
@@ -198,7 +198,7 @@ def sum_call(
     axes = _reduced_axes(axis, array.ndim)
     array = _masked(array, where, 0)
     total = _finish(applied(sum_, (array,), (("axes", axes),)), array.shape, axes, keepdims=keepdims)
-    return total + traced(initial).astype(total.dtype) if given(initial) else total
+    return total + traced(initial).astype(total.dtype) if passed(initial) else total
 
 
 @implements(np.prod, method="prod")
@@ -211,7 +211,7 @@ def prod_call(
     axes = _reduced_axes(axis, array.ndim)
     array = _masked(array, where, 1)
     total = _finish(apply(prod, array, axes=axes), array.shape, axes, keepdims=keepdims)
-    return total * traced(initial).astype(total.dtype) if given(initial) else total
+    return total * traced(initial).astype(total.dtype) if passed(initial) else total
 
 
 def _extremum(
@@ -219,20 +219,20 @@ def _extremum(
 ) -> TracedArray:
     array = traced(x)
     axes = _reduced_axes(axis, array.ndim)
-    if where is not True and where is not np._NoValue and not given(initial):
+    if where is not True and where is not np._NoValue and not passed(initial):
         raise ValueError(
             f"reduction operation '{pick.__name__}' does not have an identity, so to use a where mask one has to specify 'initial'"
         )
-    array = _masked(array, where, traced(initial).astype(array.dtype)) if given(initial) else array
+    array = _masked(array, where, traced(initial).astype(array.dtype)) if passed(initial) else array
     empty = any(array.shape[a] == 0 for a in axes)
-    if empty and not given(initial):
+    if empty and not passed(initial):
         raise ValueError(f"zero-size array to reduction operation {pick.__name__} which has no identity")
     if empty:
         return broadcast_to(
             traced(initial).astype(array.dtype), np.max(shadow(array.type), axis=axes, keepdims=bool(keepdims is True), initial=0).shape
         )
     out = _finish(apply(primitive, array, axes=axes), array.shape, axes, keepdims=keepdims)
-    return pick(out, traced(initial).astype(out.dtype)) if given(initial) else out
+    return pick(out, traced(initial).astype(out.dtype)) if passed(initial) else out
 
 
 @implements(np.max, np.amax, method="max")

@@ -21,19 +21,19 @@ _making: dict[int, tuple[object, Callable[..., object]]] = {}
 
 def replacement_of(value: object) -> object:
     """What a private copy of a function finds in place of `value`: its replacement, or the value itself."""
-    found = REPLACEMENTS.get(id(value))
+    entry = REPLACEMENTS.get(id(value))
     if LAZY_TABLES:  # objects of these modules may be reached through attributes, which no private copy sees
         load_tables("scipy.sparse", "scipy.stats", "scipy.interpolate")
-    if found is None and is_scipy_function(value):
+    if entry is None and is_scipy_function(value):
         load_tables()
-        found = REPLACEMENTS.get(id(value), (value, concrete_only(value)))
-    elif found is None and _of_numpy(value):
+        entry = REPLACEMENTS.get(id(value), (value, concrete_only(value)))
+    elif entry is None and _of_numpy(value):
         listed = taking_lists(value)
-        found = REPLACEMENTS.get(id(value))
-        if found is None and listed is not None:
-            found = REPLACEMENTS[id(value)] = value, listed
-    if found is not None:
-        return found[1]
+        entry = REPLACEMENTS.get(id(value))
+        if entry is None and listed is not None:
+            entry = REPLACEMENTS[id(value)] = value, listed
+    if entry is not None:
+        return entry[1]
     return _noticed(value) if _of_numpy(value) and not isinstance(value, np.ufunc) else value
 
 
@@ -47,8 +47,8 @@ def _of_numpy(value: object) -> bool:
 
 def _noticed(function: object) -> object:
     """A NumPy function without a rule: it gets concrete integers, and a store into its result is noticed."""
-    known = _making.get(id(function))
-    if known is None:
+    entry = _making.get(id(function))
+    if entry is None:
         call: Callable[..., object] = function
 
         @wraps(call)
@@ -56,8 +56,8 @@ def _noticed(function: object) -> object:
             args = tuple(map(settled, args))
             return localised(call(*args, **{name: settled(v) for name, v in keywords.items()}), args)
 
-        known = _making[id(function)] = function, make
-    return known[1]
+        entry = _making[id(function)] = function, make
+    return entry[1]
 
 
 # The contents of `np.empty` are arbitrary: zeros here, so that equal programs have equal tapes.

@@ -66,9 +66,9 @@ def patch_method(kind: type, name: str, handler: Callable[..., object]) -> None:
 
     @functools.wraps(original)
     def method(self: object, *args: object, **keywords: object) -> object:
-        given, named = [resolve(a) for a in args], {k: resolve(v) for k, v in keywords.items()}
-        if involves_traced([*given, *named.values()]):
-            return handler(self, *given, **named)
+        arguments, named = [resolve(a) for a in args], {k: resolve(v) for k, v in keywords.items()}
+        if involves_traced([*arguments, *named.values()]):
+            return handler(self, *arguments, **named)
         return original(self, *args, **keywords)
 
     replaces(method)(method)  # for recorded arrays: see `entry_points.py`
@@ -79,9 +79,9 @@ class _ReplacedClass(type):
     """A class of a library as private copies find it: with traced arguments it makes the traced counterpart."""
 
     def __call__(cls, *args: object, **keywords: object) -> object:
-        given, named = [resolve(a) for a in args], {k: resolve(v) for k, v in keywords.items()}
-        make = vars(cls)["make"] if involves_traced([*given, *named.values()]) else vars(cls)["real"]
-        return make(*given, **named)
+        arguments, named = [resolve(a) for a in args], {k: resolve(v) for k, v in keywords.items()}
+        make = vars(cls)["make"] if involves_traced([*arguments, *named.values()]) else vars(cls)["real"]
+        return make(*arguments, **named)
 
     def __instancecheck__(cls, value: object) -> bool:
         return isinstance(value, (vars(cls)["real"], vars(cls)["counterpart"]))
@@ -92,9 +92,9 @@ class _ReplacedClass(type):
 
 def replace_class(real: type, make: Callable[..., object], counterpart: type) -> Callable[..., object]:
     """Let `make` construct the traced `counterpart` of a library's class where an argument is traced."""
-    found = _ReplacedClass(real.__name__, (), {"real": real, "make": make, "counterpart": counterpart})
-    replaces(real)(found)
-    return found
+    replacement = _ReplacedClass(real.__name__, (), {"real": real, "make": make, "counterpart": counterpart})
+    replaces(real)(replacement)
+    return replacement
 
 
 def is_scipy_function(value: object) -> bool:
@@ -111,10 +111,10 @@ def concrete_only(value: object) -> object:
     """The replacement of a SciPy function that has no rule (it refuses traced arguments); classes stay as they are."""
     if isinstance(value, type):
         return value
-    known = _concrete_only.get(id(value))
-    if known is None:
-        known = _concrete_only[id(value)] = value, _checking(value)
-    return known[1]
+    entry = _concrete_only.get(id(value))
+    if entry is None:
+        entry = _concrete_only[id(value)] = value, _checking(value)
+    return entry[1]
 
 
 def _checking(function: Callable[..., object]) -> Callable[..., object]:
@@ -123,11 +123,11 @@ def _checking(function: Callable[..., object]) -> Callable[..., object]:
 
     @functools.wraps(function)
     def run(*args: object, **keywords: object) -> object:
-        given, named = [concrete(a, name) for a in args], {k: concrete(v, name) for k, v in keywords.items()}
+        arguments, named = [concrete(a, name) for a in args], {k: concrete(v, name) for k, v in keywords.items()}
         if name.startswith(SOLVERS):
-            given, named = [_numeric(a, name) for a in given], {k: _numeric(v, name) for k, v in named.items()}
+            arguments, named = [_numeric(a, name) for a in arguments], {k: _numeric(v, name) for k, v in named.items()}
         try:
-            return localised(function(*given, **named))
+            return localised(function(*arguments, **named))
         except Exception:
             # Compiled code that calls the user's function may put an error of its own over ours.
             if (refused := current().refused) is not None:
@@ -200,11 +200,11 @@ def _only_captured(trace: Trace, traced: TracedArray) -> bool:
         return True
     part = trace.builder.finish([node_id])
     read = {a for node in part.nodes for a in node.args} | set(part.outputs)
-    given = len(inputs) - len(trace.extra)
+    count = len(inputs) - len(trace.extra)
     for k, new in enumerate(part.inputs):
         if new not in read:
             continue
-        outer = trace.extra[k - given] if k >= given else None
+        outer = trace.extra[k - count] if k >= count else None
         if outer is None or (isinstance(outer, TracedArray) and not _only_captured(outer.home, outer)):
             return False
     return True

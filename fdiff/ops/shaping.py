@@ -56,8 +56,8 @@ def normal_axes(axis: int | Sequence[int] | None, ndim: int) -> Ints:
     """Sorted axes counted from the front; all of them for None."""
     if axis is None:
         return tuple(range(ndim))
-    given = (axis,) if isinstance(axis, int) or not np.ndim(axis) else axis
-    axes = tuple(sorted(normal_axis(a, ndim) for a in given))
+    sequence = (axis,) if isinstance(axis, int) or not np.ndim(axis) else axis
+    axes = tuple(sorted(normal_axis(a, ndim) for a in sequence))
     if len(set(axes)) != len(axes):
         raise ValueError("duplicate value in 'axis'")
     return axes
@@ -122,8 +122,8 @@ def transpose_call(x: object, axes: Sequence[int] | None = None) -> TracedArray:
 
 @implements(method="transpose")
 def transpose_method(x: TracedArray, *axes: object) -> TracedArray:
-    given = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
-    return transpose_call(x, given)
+    order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
+    return transpose_call(x, order)
 
 
 setattr(TracedArray, "T", property(transpose_call))  # noqa: B010 - a property of a class made elsewhere

@@ -38,8 +38,8 @@ def _argsort(x: np.ndarray, *, axis: int, kind: str) -> np.ndarray:
     """The order of `x`; for different numbers a stable sort finds the order that any sort finds."""
     if kind == "stable" and x.dtype.kind == "f" and x.shape[axis] >= LONG:
         order = np.argsort(x, axis=axis)
-        found = np.swapaxes(np.take_along_axis(x, order, axis), axis, -1)
-        if np.all(found[..., 1:] > found[..., :-1]):
+        ordered = np.swapaxes(np.take_along_axis(x, order, axis), axis, -1)
+        if np.all(ordered[..., 1:] > ordered[..., :-1]):
             return order
     return np.argsort(x, axis=axis, kind=kind)
 

@@ -111,8 +111,8 @@ def _evaluate(a: np.ndarray, *others: np.ndarray, f: Tape, count: int, uplo: str
         return ((v * sums[..., None, :]) @ np.swapaxes(v, -1, -2)).astype(a.dtype)
     labels = "abcdefgh"[: count + 1]
     pairs = ",".join(f"...{labels[r : r + 2]}" for r in range(count))
-    found = np.einsum(f"...{labels},{pairs}->...{labels[0]}{labels[-1]}", sums, *inner)
-    return (v @ found @ np.swapaxes(v, -1, -2)).astype(a.dtype)
+    sums_of = np.einsum(f"...{labels},{pairs}->...{labels[0]}{labels[-1]}", sums, *inner)
+    return (v @ sums_of @ np.swapaxes(v, -1, -2)).astype(a.dtype)
 
 
 def _sum(a: TracedArray, matrices: Sequence[object], numbers: Sequence[object], f: Tape, uplo: str) -> TracedArray:

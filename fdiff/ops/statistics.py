@@ -13,7 +13,7 @@ from ..trace import TracedArray, implements
 from .cumulative import cumprod_call, cumsum_call
 from .joining_and_splitting import concatenate_call
 from .kink_marks import marked
-from .reductions import Axes, as_scalar, given, max_call, min_call, prod_call, sum_call
+from .reductions import Axes, as_scalar, max_call, min_call, passed, prod_call, sum_call
 from .shaping import normal_axes, normal_axis, traced
 
 
@@ -50,12 +50,12 @@ def var(
     array = traced(x)
     array = array.astype(dtype or (array.dtype if array.type.floating else np.float64))
     axes = normal_axes(axis, array.ndim)
-    centre = mean if given(mean) else array.mean(axes, keepdims=True, where=where)
+    centre = mean if passed(mean) else array.mean(axes, keepdims=True, where=where)
     away = array - centre
     squares = np.square(away) if away.dtype.kind != "c" else np.square(np.real(away)) + np.square(np.imag(away))
     masked = where is not True and where is not np._NoValue
     number = np.sum(np.broadcast_to(where, array.shape), axis=axes, keepdims=keepdims is True) if masked else _over(array.shape, axes)
-    free = np.maximum(number - (correction if given(correction) else ddof), 0)
+    free = np.maximum(number - (correction if passed(correction) else ddof), 0)
     total = sum_call(squares, axes, keepdims=keepdims, where=where)
     return as_scalar(total / (free.astype(total.dtype) if masked else float(free)))
 
@@ -151,7 +151,7 @@ def _extremum(call: Callable[..., TracedArray], fill: float) -> Callable[..., Tr
         if not array.type.floating:
             return call(array, axis, keepdims=keepdims, initial=initial, where=where)
         best = call(_filled(array, fill), axis, keepdims=keepdims, initial=initial, where=where)
-        if given(initial):
+        if passed(initial):
             return best
         nothing = np.all(np.isnan(array), axis=axis, keepdims=keepdims is True)
         return as_scalar(np.where(nothing, np.nan, best))
@@ -195,7 +195,7 @@ def nanvar(
         return var(x, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction)
     held = _present(x, where)
     out_ = var(x, axis, dtype, None, ddof, keepdims, where=held, mean=mean, correction=correction)
-    free = np.sum(held, axis=axis, keepdims=keepdims is True) - (correction if given(correction) else ddof)
+    free = np.sum(held, axis=axis, keepdims=keepdims is True) - (correction if passed(correction) else ddof)
     return as_scalar(np.where(free > 0, out_, np.nan))
 
 
@@ -230,16 +230,16 @@ def _case_weights(fweights: object, aweights: object, n: int) -> object:
     for w, name in ((fweights, "fweights"), (aweights, "aweights")):
         if w is None:
             continue
-        known = None if isinstance(w, TracedArray) else np.asarray(w, float)
-        if name == "fweights" and known is not None and not np.all(known == np.around(known)):
+        values = None if isinstance(w, TracedArray) else np.asarray(w, float)
+        if name == "fweights" and values is not None and not np.all(values == np.around(values)):
             raise TypeError("fweights must be integer")
         if np.ndim(w) > 1:
             raise RuntimeError(f"cannot handle multidimensional {name}")
         if np.shape(w)[0] != n:
             raise RuntimeError(f"incompatible numbers of samples and {name}")
-        if known is not None and np.any(known < 0):
+        if values is not None and np.any(values < 0):
             raise ValueError(f"{name} cannot be negative")
-        each = w.astype(np.float64) if known is None else known
+        each = w.astype(np.float64) if values is None else values
         total = each if total is None else total * each
     return total
 

@@ -13,7 +13,7 @@ from .cumulative import cumsum_call
 from .data_dependent_shapes import look_if_traced
 from .families import refuse
 from .joining_and_splitting import concatenate_call
-from .reductions import as_scalar, given
+from .reductions import as_scalar, passed
 from .shaping import normal_axis, traced
 
 
@@ -32,13 +32,13 @@ def _fold(ufunc: np.ufunc) -> Callable[..., object]:
             raise ValueError(f"reduction operation '{ufunc.__name__}' is not reorderable, so at most one axis may be specified")
         at = normal_axis(axes[0], array.ndim)
         rows = list(np.moveaxis(array, at, 0))
-        start = [traced(initial).astype(array.dtype)] if given(initial) else rows[:1]
+        start = [traced(initial).astype(array.dtype)] if passed(initial) else rows[:1]
         if not start:
             if ufunc.identity is None:
                 raise ValueError(f"zero-size array to reduction operation {ufunc.__name__} which has no identity")
             start = [np.full((*array.shape[:at], *array.shape[at + 1 :]), ufunc.identity, array.dtype)]
         out = start[0]
-        for row in rows if given(initial) else rows[1:]:
+        for row in rows if passed(initial) else rows[1:]:
             out = ufunc(out, row)
         out = traced(out)
         return np.expand_dims(out, at) if keepdims is True else as_scalar(TracedArray(out.home, out.id, out.type))

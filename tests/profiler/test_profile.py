@@ -347,7 +347,7 @@ def test_stacks_for_flame_graphs(tmp_path):
         fdiff.grad(traced_here)(X)
     prof.export_stacks(tmp_path / "stacks.txt")
     lines = (tmp_path / "stacks.txt").read_text().splitlines()
-    assert any(";test_profile.py(" in line for line in lines)
+    assert any(";test_profile.py(" in line for line in lines), lines
     for line in lines:
         stack, _, value = line.rpartition(" ")
         assert int(value) > 0

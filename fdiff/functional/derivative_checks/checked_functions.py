@@ -124,8 +124,8 @@ class PlainFunction(FunctionUnderCheck):
         return [np.array(o) for o in (out if isinstance(out, tuple) else (out,))]
 
     def pull(self, bars: Arrays) -> list[np.ndarray]:
-        given = bars[0] if self.single else tuple(bars)
-        return _arrays(vjp(self.f, tuple(self.inputs), given)[1])
+        cotangents = bars[0] if self.single else tuple(bars)
+        return _arrays(vjp(self.f, tuple(self.inputs), cotangents)[1])
 
     def push(self, dots: Arrays) -> list[np.ndarray]:
         return _arrays(jvp(self.f, tuple(self.inputs), tuple(dots))[1])
@@ -145,18 +145,18 @@ class PlainFunction(FunctionUnderCheck):
     def pull_batch(self, bars: Arrays) -> list[np.ndarray]:
         f, inputs, single = self.f, tuple(self.inputs), self.single
 
-        def one(*parts: object) -> object:
+        def pull_one(*parts: object) -> object:
             return vjp(f, inputs, parts[0] if single else parts)[1]
 
-        return _arrays(vmap(one)(*bars))
+        return _arrays(vmap(pull_one)(*bars))
 
     def push_batch(self, dots: Arrays) -> list[np.ndarray]:
         f, inputs = self.f, tuple(self.inputs)
 
-        def one(*parts: object) -> object:
+        def push_one(*parts: object) -> object:
             return jvp(f, inputs, parts)[1]
 
-        return _arrays(vmap(one)(*dots))
+        return _arrays(vmap(push_one)(*dots))
 
     def pullback(self, bars: Arrays) -> FunctionUnderCheck:
         f, count, single = self.f, len(self.inputs), self.single
@@ -166,16 +166,16 @@ class PlainFunction(FunctionUnderCheck):
             return vjp(f, args[:count], seeds[0] if single else seeds)[1]
 
         # Without complex steps, of which the derivatives that fdiff computes are no functions.
-        made = PlainFunction(product, self.call, (*self.inputs, *bars), complex_steps=False)
-        made.by_fdiff = True
-        return made
+        function = PlainFunction(product, self.call, (*self.inputs, *bars), complex_steps=False)
+        function.by_fdiff = True
+        return function
 
     def jacobians(self, mode: str) -> Blocks:
         """As `fdiff.jacobian` gives them, where all numbers are real."""
         if any(x.dtype.kind == "c" for x in (*self.inputs, *self.outputs)):
             return super().jacobians(mode)
-        found = cast("tuple[object, ...]", jacobian(self.f, tuple(self.inputs), mode=mode))
-        rows = cast("Sequence[Arrays]", (found,) if self.single else found)
+        result = cast("tuple[object, ...]", jacobian(self.f, tuple(self.inputs), mode=mode))
+        rows = cast("Sequence[Arrays]", (result,) if self.single else result)
         return [
             [
                 np.asarray(b, np.float64).reshape(out.size, -1) if b.size else _empty(out, x)
@@ -189,9 +189,9 @@ def _empty(out: np.ndarray, x: np.ndarray) -> np.ndarray:
     return np.zeros((dimension(out), dimension(x)))
 
 
-def _arrays(found: object) -> list[np.ndarray]:
+def _arrays(result: object) -> list[np.ndarray]:
     """The arrays of a result that is an array, or a tuple of arrays."""
-    parts = cast("tuple[object, ...]", found) if isinstance(found, tuple) else (found,)
+    parts = cast("tuple[object, ...]", result) if isinstance(result, tuple) else (result,)
     return [np.asarray(x) for x in parts]
 
 
@@ -209,10 +209,10 @@ def function_of_leaves(f: Function, inputs: object) -> tuple[Function, list[np.n
         return f, points
 
     def of_leaves(*moving: object) -> object:
-        given = list(leaves)
+        arguments = list(leaves)
         for k, leaf in zip(places, moving, strict=True):
-            given[k] = leaf
-        return f(*cast("tuple[object, ...]", unflatten(spec, given)))
+            arguments[k] = leaf
+        return f(*cast("tuple[object, ...]", unflatten(spec, arguments)))
 
     return of_leaves, points
 

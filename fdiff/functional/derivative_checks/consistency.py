@@ -88,22 +88,26 @@ def _check_one_mode(
     function: FunctionUnderCheck, settings: CheckSettings, rng: np.random.Generator, mode: _Mode
 ) -> None:
     """Shapes and dtypes, the same twice, linear in the seeds, zeros for zeros."""
-    given = _random(mode.seeds, rng)
-    found = mode.ask(given)
-    _check_attributes(function, settings, found, mode)
-    _check_derivative_twice(function, settings, mode, given, found)
-    _check_linear(function, settings, mode, given, found, _random(mode.seeds, rng))
+    seeds = _random(mode.seeds, rng)
+    derivative = mode.ask(seeds)
+    _check_attributes(function, settings, derivative, mode)
+    _check_derivative_twice(function, settings, mode, seeds, derivative)
+    _check_linear(function, settings, mode, seeds, derivative, _random(mode.seeds, rng))
     for result in mode.ask(zeros(mode.seeds)):
         if np.any(result != 0):
             raise broken(function, f"{mode.unused} {result}.")
 
 
 def _check_derivative_twice(
-    function: FunctionUnderCheck, settings: CheckSettings, mode: _Mode, given: Arrays, found: Arrays
+    function: FunctionUnderCheck,
+    settings: CheckSettings,
+    mode: _Mode,
+    seeds: Arrays,
+    derivative: Arrays,
 ) -> None:
     """The derivatives `found` for the seeds `given` are found again."""
-    gap = _gap(found, mode.ask(given))
-    if gap > settings.nondet_tol + ROUNDING * max(_largest(found), _largest(given)):
+    gap = _gap(derivative, mode.ask(seeds))
+    if gap > settings.nondet_tol + ROUNDING * max(_largest(derivative), _largest(seeds)):
         fact = (
             f"{mode.title} is not reentrant, i.e., running {mode.title.lower()} with same input and"
             f" {mode.seed} multiple times gives different values, although analytical gradient"
@@ -117,15 +121,15 @@ def _check_linear(
     function: FunctionUnderCheck,
     settings: CheckSettings,
     mode: _Mode,
-    given: Arrays,
-    found: Arrays,
+    seeds: Arrays,
+    derivative: Arrays,
     other: Arrays,
 ) -> None:
     """The derivatives of ``given + other`` are the sums of those of each."""
-    together = mode.ask([(a + b).astype(a.dtype) for a, b in zip(given, other, strict=True)])
-    apart = [a + b for a, b in zip(found, mode.ask(other), strict=True)]
+    together = mode.ask([(a + b).astype(a.dtype) for a, b in zip(seeds, other, strict=True)])
+    apart = [a + b for a, b in zip(derivative, mode.ask(other), strict=True)]
     # A sum that cancels keeps the rounding error of its terms.
-    scale = max(_largest(apart), _largest(given), _largest(other))
+    scale = max(_largest(apart), _largest(seeds), _largest(other))
     if any(
         _gap([a], [b]) > settings.nondet_tol + _rounding((*mode.seeds, result)) * scale
         for a, b, result in zip(together, apart, mode.results, strict=True)
@@ -138,16 +142,16 @@ def _check_linear(
 
 
 def _check_attributes(
-    function: FunctionUnderCheck, settings: CheckSettings, found: Arrays, mode: _Mode
+    function: FunctionUnderCheck, settings: CheckSettings, derivative: Arrays, mode: _Mode
 ) -> None:
     """Shapes and, if asked for, dtypes."""
     name = mode.derivative
-    for one, x in zip(found, mode.results, strict=True):
-        if one.shape != x.shape:
-            fact = f"Analytical {name} has incorrect size: {one.shape}, expected {x.shape}."
+    for part, x in zip(derivative, mode.results, strict=True):
+        if part.shape != x.shape:
+            fact = f"Analytical {name} has incorrect size: {part.shape}, expected {x.shape}."
             raise broken(function, fact)
-        if settings.grad_dtypes and one.dtype != x.dtype and x.dtype.kind in "fc":
-            fact = f"{name.capitalize()} has dtype mismatch: {one.dtype}, expected {x.dtype}."
+        if settings.grad_dtypes and part.dtype != x.dtype and x.dtype.kind in "fc":
+            fact = f"{name.capitalize()} has dtype mismatch: {part.dtype}, expected {x.dtype}."
             raise broken(function, fact)
 
 
@@ -191,11 +195,11 @@ def _check_no_cotangents(function: FunctionUnderCheck) -> None:
     """Where all outputs have no cotangent, or one has none and the others zeros, nothing comes."""
     every = range(len(function.outputs))
     for undefined in [every, *[[o] for o in every if len(every) > 1]]:
-        found = _without(function, partial(function.pull_undefined, undefined))
-        if any(np.any(g != 0) for g in found):
+        gradients = _without(function, partial(function.pull_undefined, undefined))
+        if any(np.any(g != 0) for g in gradients):
             fact = (
                 "Expected all input grads to be undefined or zero when all output grads are"
-                f" undefined or zero, but they are {found}."
+                f" undefined or zero, but they are {gradients}."
             )
             raise broken(function, fact)
 
@@ -235,18 +239,18 @@ BATCHED = (
 def _check_batches(
     function: FunctionUnderCheck,
     rng: np.random.Generator,
-    one: Callable[[Arrays], list[np.ndarray]],
+    single: Callable[[Arrays], list[np.ndarray]],
     batch: Callable[[Arrays], list[np.ndarray]],
     seeds: Arrays,
 ) -> None:
     """Two seeds in one batch give what they give one by one."""
     both = [_random(seeds, rng), _random(seeds, rng)]
-    expected = [np.stack(parts) for parts in zip(*map(one, both), strict=True)]
+    expected = [np.stack(parts) for parts in zip(*map(single, both), strict=True)]
     try:
-        found = batch([np.stack(parts) for parts in zip(*both, strict=True)])
+        results = batch([np.stack(parts) for parts in zip(*both, strict=True)])
     except FdiffError as error:
         raise broken(function, f"While computing batched gradients, got: {error}") from error
-    for k, (res, exp) in enumerate(zip(found, expected, strict=True)):
+    for k, (res, exp) in enumerate(zip(results, expected, strict=True)):
         if res.shape != exp.shape or not np.allclose(res, exp, rtol=1e-9, atol=1e-12):
             fact = f"{BATCHED}. For result {k}:\n\nGot:\n{res}\n\nExpected:\n{exp}"
             raise broken(function, fact)

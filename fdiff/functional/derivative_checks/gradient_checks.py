@@ -55,8 +55,8 @@ def function_at(f: Function, inputs: object, name: str) -> FunctionUnderCheck:
     if isinstance(inputs, list) and not all(isinstance(x, float | int | complex) for x in inputs):
         inputs = tuple(cast("list[object]", inputs))  # as in torch
     recorded = HOOKS.get("recorded_function")  # there once `fdiff.autograd` is imported
-    if recorded is not None and (found := recorded(f, inputs, name, call)) is not None:
-        function = cast("FunctionUnderCheck", found)
+    if recorded is not None and (checked := recorded(f, inputs, name, call)) is not None:
+        function = cast("FunctionUnderCheck", checked)
         _warn_of_precision(function.inputs, call)
         return function
     args, _ = check_inputs(inputs, f, name)
@@ -103,7 +103,7 @@ def _check(function: FunctionUnderCheck, settings: CheckSettings) -> None:
 def _drawn(outputs: Arrays, *, non_contiguous: bool) -> list[np.ndarray]:
     """Random cotangents, between -1 and 1; every second entry of a larger array if asked for."""
     rng = np.random.default_rng(0)
-    found: list[np.ndarray] = []
+    bars: list[np.ndarray] = []
     for out in outputs:
         real = out.dtype.kind != "c"
         drawn = rng.uniform(-1.0, 1.0, out.shape)
@@ -113,15 +113,15 @@ def _drawn(outputs: Arrays, *, non_contiguous: bool) -> list[np.ndarray]:
             room = np.empty((*bar.shape, 2), bar.dtype)
             room[..., 0] = bar
             bar = room[..., 0]
-        found.append(bar)
-    return found
+        bars.append(bar)
+    return bars
 
 
 def _given(function: FunctionUnderCheck, grad_outputs: object) -> list[np.ndarray]:
     """The user's cotangents, one for each output."""
-    given = grad_outputs if isinstance(grad_outputs, tuple | list) else (grad_outputs,)
+    sequence = grad_outputs if isinstance(grad_outputs, tuple | list) else (grad_outputs,)
     detached = HOOKS.get("recorded_stop", lambda bar: bar)  # of recorded arrays the values
-    bars = [np.asarray(detached(bar)) for bar in cast("Sequence[object]", given)]
+    bars = [np.asarray(detached(bar)) for bar in cast("Sequence[object]", sequence)]
     shapes = [out.shape for out in function.outputs]
     if [bar.shape for bar in bars] != shapes or any(bar.dtype.kind not in "fc" for bar in bars):
         told = ", ".join(f"{bar.dtype}{bar.shape}" for bar in bars)

@@ -21,11 +21,11 @@ def first_difference(function: FunctionUnderCheck, settings: CheckSettings) -> s
     """What is wrong with the first block that differs, in any of the modes, in words."""
     measured = measured_jacobians(function, settings)
     for mode in settings.modes:
-        found = function.jacobians(mode)
+        analytical = function.jacobians(mode)
         for o, row in enumerate(measured):
             for i, block in enumerate(row):
-                if not close(found[o][i], block, rtol=settings.rtol, atol=settings.atol):
-                    return _words(function, (mode, o, i), found[o][i], block)
+                if not close(analytical[o][i], block, rtol=settings.rtol, atol=settings.atol):
+                    return _words(function, (mode, o, i), analytical[o][i], block)
     return None
 
 
@@ -37,30 +37,30 @@ def measured_jacobians(function: FunctionUnderCheck, settings: CheckSettings) ->
 def _words(
     function: FunctionUnderCheck,
     place: tuple[str, int, int],
-    found: np.ndarray,
+    analytical: np.ndarray,
     measured: np.ndarray,
 ) -> str:
     """What was measured and what fdiff computed, and where they are furthest apart."""
     mode, o, i = place
-    more = _worst(function, found, measured, o, i)
+    more = _worst(function, analytical, measured, o, i)
     if any(x.dtype.kind == "c" for x in (function.inputs[i], function.outputs[o])):
         more += COORDINATES
-    return mismatch(mode, o, i, measured, found) + more
+    return mismatch(mode, o, i, measured, analytical) + more
 
 
 def _worst(
-    function: FunctionUnderCheck, found: np.ndarray, measured: np.ndarray, o: int, i: int
+    function: FunctionUnderCheck, analytical: np.ndarray, measured: np.ndarray, o: int, i: int
 ) -> str:
     """Which entry differs most, in the indices of the output and of the input."""
-    if found.shape != measured.shape:
-        return f"\nThe shapes differ: {measured.shape} and {found.shape}."
+    if analytical.shape != measured.shape:
+        return f"\nThe shapes differ: {measured.shape} and {analytical.shape}."
     with np.errstate(invalid="ignore"):
-        gap = np.abs(found - measured)
+        gap = np.abs(analytical - measured)
     gap[np.isnan(gap)] = np.inf
     row, column = np.unravel_index(int(np.argmax(gap)), gap.shape)
     out = _entry("output", o, function.outputs[o], int(row))
     inn = _entry("input", i, function.inputs[i], int(column))
-    was, now = float(measured[row, column]), float(found[row, column])
+    was, now = float(measured[row, column]), float(analytical[row, column])
     told = f"{out} by {inn} is {was:.9g} numerically, {now:.9g} analytically"
     return f"\nThe largest difference: {told}."
 

@@ -52,8 +52,10 @@ class Measurement:
             columns.append([self._column(i, k) for k in range(dimension(x))])
         return [
             [
-                np.stack([c[o] for c in found], 1) if found else to_real(out)[:, None][:, :0]
-                for found in columns
+                np.stack([c[o] for c in columns_of], 1)
+                if columns_of
+                else to_real(out)[:, None][:, :0]
+                for columns_of in columns
             ]
             for o, out in enumerate(self.outputs)
         ]
@@ -70,11 +72,11 @@ class Measurement:
 
     def _moved(self, step: float, directions: Arrays) -> list[np.ndarray]:
         """The outputs at the points moved along the directions; of the same types as before."""
-        found = self.values([x + step * d for x, d in zip(self.points, directions, strict=True)])
+        outputs = self.values([x + step * d for x, d in zip(self.points, directions, strict=True)])
         for what, now, before in (
-            ("number of outputs", len(found), len(self.outputs)),
-            ("shape", [x.shape for x in found], [x.shape for x in self.outputs]),
-            ("dtype", [str(x.dtype) for x in found], [str(x.dtype) for x in self.outputs]),
+            ("number of outputs", len(outputs), len(self.outputs)),
+            ("shape", [x.shape for x in outputs], [x.shape for x in self.outputs]),
+            ("dtype", [str(x.dtype) for x in outputs], [str(x.dtype) for x in self.outputs]),
         ):
             if now != before:
                 raise broken(
@@ -82,7 +84,7 @@ class Measurement:
                     f"Expected `f` to return outputs with the same {what} when inputs are perturbed"
                     f" by {abs(step)}, but got: {before} and {now}.",
                 )
-        return found
+        return outputs
 
     def _complex_step(self, directions: Arrays) -> list[np.ndarray] | None:
         """None, for good, if the function does not take complex numbers all the way."""

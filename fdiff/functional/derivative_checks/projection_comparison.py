@@ -42,15 +42,15 @@ def compare_projections(function: FunctionUnderCheck, settings: CheckSettings) -
         measurement = Measurement(function, settings.eps)
         moved = measurement.along(only(i, in_double(u), measurement.points))
         for mode in settings.modes:
-            found = _pushed(function, i, u) if mode == "forward" else None
+            pushed = _pushed(function, i, u) if mode == "forward" else None
             for o, out in enumerate(function.outputs):
                 v = to_real(bars[o])
-                if found is None:
+                if pushed is None:
                     bar = function.pull(only(o, bars[o], function.outputs))[i]
                     ours, theirs = to_real(bar) @ to_real(u), v @ moved[o]
                 else:
-                    ours, theirs = found[o], moved[o]
-                bound = _bound(measurement, function, moved[o], out, v if found is None else None)
+                    ours, theirs = pushed[o], moved[o]
+                bound = _bound(measurement, function, moved[o], out, v if pushed is None else None)
                 _judge(
                     function, settings, (mode, o, i), np.asarray(ours), np.asarray(theirs), bound
                 )

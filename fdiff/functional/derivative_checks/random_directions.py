@@ -82,8 +82,8 @@ def _compare_reverse(function: PlainFunction, settings: DirectionSettings, where
         float(to_real(g) @ to_real(u)) for g, u in zip(_tuple(pulled), directions, strict=True)
     )
     theirs = sum(float(to_real(v) @ dot) for v, dot in zip(bars, moved, strict=True))
-    found, measured = [np.asarray(ours)], [np.asarray(theirs)]
-    _compare_each(function, settings, f"{where} cotangent projection", found, measured)
+    analytical, measured = [np.asarray(ours)], [np.asarray(theirs)]
+    _compare_each(function, settings, f"{where} cotangent projection", analytical, measured)
 
 
 def _measured(
@@ -94,14 +94,18 @@ def _measured(
 
 
 def _compare_each(
-    function: PlainFunction, settings: DirectionSettings, what: str, found: Arrays, measured: Arrays
+    function: PlainFunction,
+    settings: DirectionSettings,
+    what: str,
+    analytical: Arrays,
+    measured: Arrays,
 ) -> None:
     usual = max(
         TOLERANCES.get(x.dtype.str[1:], DOUBLE) for x in (*function.inputs, *function.outputs)
     )
     rtol = usual if settings.rtol is None else settings.rtol
     atol = usual if settings.atol is None else settings.atol
-    for k, (ours, theirs) in enumerate(zip(found, measured, strict=True)):
+    for k, (ours, theirs) in enumerate(zip(analytical, measured, strict=True)):
         if not close(to_real(ours), to_real(theirs), rtol=rtol, atol=atol):
             place = f" of output {k}" if len(measured) > 1 else ""
             fact = f"{what}{place} mismatch,\nnumerical:{theirs}\nanalytical:{ours}"
@@ -134,9 +138,9 @@ def _flat(pair: object) -> tuple[object, ...]:
     return (*_tuple(values), *_tuple(dots))
 
 
-def _tuple(found: object) -> tuple[np.ndarray, ...]:
+def _tuple(result: object) -> tuple[np.ndarray, ...]:
     """An array or a tuple of arrays as a tuple."""
-    return cast("tuple[np.ndarray, ...]", found if isinstance(found, tuple) else (found,))
+    return cast("tuple[np.ndarray, ...]", result if isinstance(result, tuple) else (result,))
 
 
 def _random(like: Arrays, rng: np.random.Generator) -> list[np.ndarray]:

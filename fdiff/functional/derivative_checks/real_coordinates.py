@@ -44,11 +44,11 @@ def zeros(like: Sequence[np.ndarray]) -> list[np.ndarray]:
     return [np.zeros(x.shape, x.dtype) for x in like]
 
 
-def only(k: int, one: np.ndarray, like: Sequence[np.ndarray]) -> list[np.ndarray]:
+def only(k: int, part: np.ndarray, like: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Arrays of zeros but for `one` in place `k`."""
-    found = zeros(like)
-    found[k] = one
-    return found
+    parts = zeros(like)
+    parts[k] = part
+    return parts
 
 
 def in_double(array: np.ndarray) -> np.ndarray:

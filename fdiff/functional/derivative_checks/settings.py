@@ -42,11 +42,11 @@ LOOK = (
 )
 
 
-def mismatch(mode: str, o: int, i: int, measured: object, found: object) -> str:
+def mismatch(mode: str, o: int, i: int, measured: object, analytical: object) -> str:
     """What was measured and what fdiff computed, in torch's words."""
     computed = "computed with forward mode " if mode == "forward" else ""
     fact = f"Jacobian {computed}mismatch for output {o} with respect to input {i},"
-    return f"{fact}\nnumerical:{measured}\nanalytical:{found}"
+    return f"{fact}\nnumerical:{measured}\nanalytical:{analytical}"
 
 
 def broken(function: FunctionUnderCheck, fact: str) -> GradcheckError:
@@ -54,6 +54,8 @@ def broken(function: FunctionUnderCheck, fact: str) -> GradcheckError:
     return failure(GradcheckError, function.call, fact, LOOK)
 
 
-def close(found: np.ndarray, measured: np.ndarray, *, rtol: float, atol: float) -> bool:
+def close(analytical: np.ndarray, measured: np.ndarray, *, rtol: float, atol: float) -> bool:
     """Whether a derivative is the one measured; a NaN agrees with nothing."""
-    return found.shape == measured.shape and np.allclose(found, measured, rtol=rtol, atol=atol)
+    return analytical.shape == measured.shape and np.allclose(
+        analytical, measured, rtol=rtol, atol=atol
+    )

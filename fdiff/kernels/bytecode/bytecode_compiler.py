@@ -197,7 +197,7 @@ def _walk(assembler: Assembler) -> None:
     """Encode node by node; most are a view or elementwise and are done right here."""
     nodes, places, layouts = assembler.tape.nodes, assembler.places, assembler.layouts
     owners, dying = assembler.owners, assembler.dying
-    known: dict[tuple[object, ...], Alias | ElementwiseInstruction | Lowering | None] = {}
+    lowerings: dict[tuple[object, ...], Alias | ElementwiseInstruction | Lowering | None] = {}
     for i, node in enumerate(nodes):
         if layouts[i] is not None:  # an input or a constant
             continue
@@ -205,9 +205,9 @@ def _walk(assembler: Assembler) -> None:
         key = (primitive, params, *[layouts[a] for a in args])
         if (rule := primitive.kernel) is not None and rule.constants:
             key = (*key, _exponent(nodes, node))
-        lowering = known.get(key)
-        if lowering is None and key not in known:
-            lowering = known[key] = _lowering_of(assembler, node)
+        lowering = lowerings.get(key)
+        if lowering is None and key not in lowerings:
+            lowering = lowerings[key] = _lowering_of(assembler, node)
         if isinstance(lowering, ElementwiseInstruction):
             _apply(assembler, i, args, lowering)
         elif isinstance(lowering, Alias):
@@ -268,8 +268,8 @@ def _lowering_of(
     if rule is not None and rule.text == "{0}":
         return Alias(sources[0], 0)
     if primitive.layout.strides == "view":
-        found = viewed(primitive, node.params, sources[0])
-        return _reshape if found is None else Alias(*found)
+        alias = viewed(primitive, node.params, sources[0])
+        return _reshape if alias is None else Alias(*alias)
     pairs = COMPLEX in {*(t.dtype.str[1:] for t in node.types), *(s.dtype for s in sources)}
     if rule is not None and rule.kind in LOWERING_RULES and not pairs:
         return LOWERING_RULES[rule.kind](node, sources)

@@ -59,10 +59,10 @@ def _plain(left: _Side, right: _Side, out: _Side) -> Lowering | None:
     if flip:  # the second operand is the one whose entries lie side by side
         outer = [(n, y, x, o) for n, x, y, o in outer]
         inner = [(n, y, x) for n, x, y in inner]
-    found = _instruction(outer, inner)
-    if found is None:
+    instruction = _instruction(outer, inner)
+    if instruction is None:
         return None
-    opcode, numbers = found
+    opcode, numbers = instruction
 
     def lowering(assembler: Assembler, i: int, node: Node) -> None:
         first, second = (assembler.places[x] for x in (node.args[::-1] if flip else node.args))
@@ -88,11 +88,11 @@ def _wide(left: _Side, right: _Side, out: _Side) -> Lowering | None:
     result = out.ordered(stack + rows + row)
     outer, inner = _loops(stack + rows + row, left, packed, result)
     outer = _panels(outer, terms)
-    found = _instruction(outer, inner)
+    instruction = _instruction(outer, inner)
     copied = Piece(source.layout, 0, packed.layout.steps)
-    if found is None or not copied.copyable:
+    if instruction is None or not copied.copyable:
         return None
-    opcode, numbers = found
+    opcode, numbers = instruction
 
     def lowering(assembler: Assembler, i: int, node: Node) -> None:
         a, b = node.args

@@ -39,8 +39,8 @@ class BytecodeExecutable:
         self._function: Callable[..., int] | None = None
         self._spare: list[_Workspace] = []
         self._plain = not any(isinstance(step, NumpyStep) for step in program.steps)
-        made = [(layout.shape, DTYPES[layout.dtype]) for _, layout in program.outputs]
-        self._made = list(zip(program.far, made, strict=True))
+        types = [(layout.shape, DTYPES[layout.dtype]) for _, layout in program.outputs]
+        self._made = list(zip(program.far, types, strict=True))
         if not self.loaded:
             _wanted.update(program.needed)
 
@@ -74,9 +74,9 @@ class BytecodeExecutable:
         """Outputs at `arrays`: fresh, the caller's own."""
         workspace = self._spare.pop() if self._spare else self._workspace()
         try:
-            for view, given in zip(workspace.inputs, arrays, strict=True):
-                view[...] = given
-            outs = [None if at < 0 else workspace.sent(at, *made) for at, made in self._made]
+            for view, array in zip(workspace.inputs, arrays, strict=True):
+                view[...] = array
+            outs = [None if at < 0 else workspace.sent(at, *type_) for at, type_ in self._made]
             if self._plain:
                 for step in workspace.steps:
                     step()
@@ -117,7 +117,7 @@ def _enter(families: frozenset[str]) -> None:
     _families[families] = None
     _wanted.difference_update(families)
     if families not in (before := _on_disk()) and disk_cache.directory() is not None:
-        text = "\n".join("\t".join(sorted(one)) for one in (*before, families))
+        text = "\n".join("\t".join(sorted(names)) for names in (*before, families))
         disk_cache.write(disk_cache.name_of_text(_INTERPRETERS), "families", text.encode())
 
 
@@ -150,8 +150,8 @@ def provide(families: frozenset[str]) -> None:
 def _load(text: str) -> Callable[..., int]:
     """The interpreter, to be called with addresses and integers; calls go on without the GIL."""
     kinds = [c_int64 if kind == "i8" else c_void_p for kind in PARAMETERS.values()]
-    made = CFUNCTYPE(c_int64, *kinds)(on_demand.machine_code.function(text))
-    return _functions.setdefault(text, made)
+    function = CFUNCTYPE(c_int64, *kinds)(on_demand.machine_code.function(text))
+    return _functions.setdefault(text, function)
 
 
 class _Workspace:
@@ -216,12 +216,12 @@ class _Workspace:
 
         def run() -> None:
             pairs = zip(reads, truths, strict=True)
-            given = [r.astype(np.bool_) if b else r if r.ndim else r[()] for r, b in pairs]
-            found = function(*given)
+            operands = [r.astype(np.bool_) if b else r if r.ndim else r[()] for r, b in pairs]
+            results = function(*operands)
             if len(gives) == 1:
-                gives[0][...] = found
+                gives[0][...] = results
             else:
-                for view, value in zip(gives, cast("tuple[object, ...]", found), strict=True):
+                for view, value in zip(gives, cast("tuple[object, ...]", results), strict=True):
                     view[...] = value
 
         return run

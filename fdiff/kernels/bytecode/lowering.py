@@ -135,13 +135,13 @@ def placement(node: Node, sources: tuple[Layout, ...]) -> Lowering | None:
             place = _inherited(assembler, i, node)
         else:
             place = assembler.make(i, out, PADDED if in_a_row else 0)
-        given = [assembler.places[a] for a in node.args[len(base) :]]
+        moved = [assembler.places[a] for a in node.args[len(base) :]]
         if in_a_row:
-            _move_in_a_row(assembler, place, out.size, zip(pieces, given, strict=True))
+            _move_in_a_row(assembler, place, out.size, zip(pieces, moved, strict=True))
             return
         if kind is Kind.UNSLICE:
             assembler.emit("fill", out.size, place, assembler.zero)
-        for piece, at in zip(pieces, given, strict=True):
+        for piece, at in zip(pieces, moved, strict=True):
             piece.copy(assembler, place, at)
 
     return lowering

@@ -137,8 +137,8 @@ def fault() -> Fault | None:
 
 def fault_in_words() -> str:
     """Why CUDA cannot be used here, and the way out; empty if it can."""
-    found = fault()
-    return "" if found is None else f"{found.fact} {found.way}"
+    problem = fault()
+    return "" if problem is None else f"{problem.fact} {problem.way}"
 
 
 def compile_ptx(kernel: CudaKernel, capability: tuple[int, int]) -> str:
@@ -158,8 +158,8 @@ def binary_of(ptx: str, capability: tuple[int, int]) -> Binary:
     same time. Where the kernel fits the next lower number at which more blocks do, without a word
     more in local memory, it gets that many (measured on an H100: up to a third faster).
     """
-    found = _ENTRY.search(ptx)
-    assert found is not None, "PTX without a kernel"
+    entry = _ENTRY.search(ptx)
+    assert entry is not None, "PTX without a kernel"
     arch = f"sm_{capability[0]}{capability[1]}"
     with no_fork:
         best = _linked(ptx, arch)
@@ -167,7 +167,7 @@ def binary_of(ptx: str, capability: tuple[int, int]) -> Binary:
             if registers < best.registers <= most:
                 other = _linked(ptx, arch, registers)
                 best = other if other.spilled <= best.spilled else best
-    return Binary(found[1], best.code)
+    return Binary(entry[1], best.code)
 
 
 class _Linked(NamedTuple):

@@ -102,24 +102,24 @@ def scans_of(mapped: MappedNest, memory: Mapping[str, str]) -> dict[str, Scan] |
         return None
     if any(s.kind not in _PLAIN for s in nest.statements):
         return None
-    found: dict[str, Scan] = {}
+    scans: dict[str, Scan] = {}
     for a in nest.accumulators:
         if a.depth != inner or a.final:
             return None
         steps = [s for s in nest.statements if a.name == s.target]
         if len(steps) == 1 and (scan := _scan(steps[0], steps[0].operands, a.identity)):
-            found[a.name] = scan
+            scans[a.name] = scan
     carried = [s for s in nest.statements if s.kind is StatementKind.CARRY]
     for s in carried:
         users = [u for u in nest.statements if s.target in u.reads]
         first = len(users) == 1 and users[0].operands[:1] == (s.target,)
         if first and (scan := _scan(users[0], users[0].operands[1:], s.text)):
-            found[scan.target] = scan
-    complete = len(found) == len(nest.accumulators) + len(carried)
-    if not found or not complete or _read_early(nest.statements, set(found)):
+            scans[scan.target] = scan
+    complete = len(scans) == len(nest.accumulators) + len(carried)
+    if not scans or not complete or _read_early(nest.statements, set(scans)):
         return None
     rest = tuple(s for s in nest.statements if s.kind is not StatementKind.CARRY)
-    return None if ordered_loops(replace(nest, statements=rest, accumulators=())) else found
+    return None if ordered_loops(replace(nest, statements=rest, accumulators=())) else scans
 
 
 def _read_early(statements: tuple[Statement, ...], later: set[str]) -> bool:
@@ -138,7 +138,7 @@ def _scan(step: Statement, values: tuple[str, ...], start: str) -> Scan | None:
     dtype = dtype_of_neutral(start)
     narrow = "{}" if dtype in _WIDE else f"{NUMPY[dtype]}({{}})"
     for combiner in _COMBINERS:
-        known = step.text in [narrow.format(text) for text in combiner.value]
-        if known and scan_name(combiner, dtype) in SCANS:
+        supported = step.text in [narrow.format(text) for text in combiner.value]
+        if supported and scan_name(combiner, dtype) in SCANS:
             return Scan(step.target, values[0], combiner, dtype, start)
     return None

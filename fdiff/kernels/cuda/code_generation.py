@@ -44,14 +44,14 @@ def cuda_program(
     """
     numbers = numbers_of(graph, values)
 
-    def made(*, tiled: bool) -> CudaProgram:
+    def generated(*, tiled: bool) -> CudaProgram:
         program = lower_for_cuda(graph, tiled=tiled)
         return _Generator(graph, program, numbers, tuning, atomics=not deterministic).program()
 
     try:
-        return made(tiled=not deterministic)
+        return generated(tiled=not deterministic)
     except _NotTiledError:
-        return made(tiled=False)
+        return generated(tiled=False)
 
 
 class _NotTiledError(Exception):

@@ -28,12 +28,12 @@ def program_of(graph: KernelGraph, values: Values) -> CudaProgram:
     """The program of a graph for such sizes; sums in one order where the environment says so."""
     deterministic = switch(DETERMINISTIC) or False
     key = graph, values.ints, deterministic
-    found = _programs.get(key)
-    if found is None:
+    program = _programs.get(key)
+    if program is None:
         tuning = SIMULATOR if adapter.simulated() else GPU
-        made = cuda_program(graph, values, tuning=tuning, deterministic=deterministic)
-        found = keep_recent(_programs, key, made, _MOST)
-    return found
+        generated = cuda_program(graph, values, tuning=tuning, deterministic=deterministic)
+        program = keep_recent(_programs, key, generated, _MOST)
+    return program
 
 
 def missing(tape: Tape) -> list[str]:

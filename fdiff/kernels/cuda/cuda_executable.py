@@ -88,11 +88,11 @@ class CudaExecutable:
 
     def __call__(self, arrays: Sequence[DeviceArray]) -> list[DeviceArray]:
         device = self._device
-        given = [a if a.strides is None else device.copy(a) for a in arrays]
+        inputs = [a if a.strides is None else device.copy(a) for a in arrays]
         outs = [device.results(shape, dtype) for shape, dtype in self._results]
         addresses = [0] * len(self._slots.places)
         for number, place in self._inputs:
-            addresses[place] = given[number].address
+            addresses[place] = inputs[number].address
         for place, out in zip(self._outputs, outs, strict=True):
             addresses[place] = out.address
         for place, constant in self._constants:
@@ -117,12 +117,12 @@ class CudaExecutable:
         """Call with other libraries' arrays on the device, and host arrays, which are copied."""
         return self([self._placed(*pair) for pair in zip(arrays, self._given, strict=True)])
 
-    def _placed(self, given: object, type_: ArrayType) -> DeviceArray:
-        if isinstance(given, DeviceArray):
-            return given
-        if lies_on_device(given):  # captured
-            return self._device.view(given)
-        array = np.asarray(given, type_.dtype)
+    def _placed(self, value: object, type_: ArrayType) -> DeviceArray:
+        if isinstance(value, DeviceArray):
+            return value
+        if lies_on_device(value):  # captured
+            return self._device.view(value)
+        array = np.asarray(value, type_.dtype)
         assert array.shape == type_.shape, "a kernel was given what its tape has no inputs for"
         return self._device.upload(array)
 

@@ -106,16 +106,18 @@ class CudaDevice(Protocol):
 def device(call: str) -> CudaDevice:
     """The device that the public call `call` asked for; raises `DeviceError` if there is none."""
     simulated = adapter.simulated()
-    found = _devices.get(simulated)
-    if found is None:
+    current = _devices.get(simulated)
+    if current is None:
         if (fault := adapter.fault()) is not None:
             fact = f"device='cuda' was asked for, but {fault.fact}"
             raise failure(DeviceError, call, fact, fault.way)
         with no_fork:
             home = import_module(".simulator" if simulated else ".gpu", __package__)
-        made = home.Simulator() if simulated else home.Gpu()
-        found = _devices.setdefault(simulated, made)  # the first one, if two threads come at once
-    return found
+        opened = home.Simulator() if simulated else home.Gpu()
+        current = _devices.setdefault(
+            simulated, opened
+        )  # the first one, if two threads come at once
+    return current
 
 
 _devices: dict[bool, CudaDevice] = {}  # made at the first call: the simulator by True

@@ -89,10 +89,10 @@ def _intrinsic(name: str) -> Any:
     formula = _FORMULAS.get(name) or formula_of(word)
     typing = typing_of(word, formula, len(word.parameters), _TYPES)
 
-    def typed(context: object, *given: Any) -> Any:
+    def typed(context: object, *kinds: Any) -> Any:
         with building_by(NvvmBuilder):
-            found = typing(context, *given)
-        return None if found is None else (found[0], _by_nvvm(found[1]))
+            typed_call = typing(context, *kinds)
+        return None if typed_call is None else (typed_call[0], _by_nvvm(typed_call[1]))
 
     typed.__signature__ = typing.__signature__  # type: ignore[attr-defined] - a function has one
     typed.__name__ = typed.__qualname__ = typing.__name__

@@ -59,14 +59,14 @@ def _devices(library: ctypes.CDLL) -> list[str]:
     """Name and compute capability of each GPU."""
     count = ctypes.c_int(0)
     library.cuDeviceGetCount(ctypes.byref(count))
-    found: list[str] = []
+    names: list[str] = []
     for k in range(count.value):
         device, name = ctypes.c_int(0), ctypes.create_string_buffer(256)
         library.cuDeviceGet(ctypes.byref(device), k)
         library.cuDeviceGetName(name, 256, device)
         major, minor = (_attribute(library, device, which) for which in (75, 76))
-        found.append(f"{name.value.decode(errors='replace')} ({major}.{minor})")
-    return found
+        names.append(f"{name.value.decode(errors='replace')} ({major}.{minor})")
+    return names
 
 
 def _attribute(library: ctypes.CDLL, device: ctypes.c_int, which: int) -> int:

@@ -75,11 +75,11 @@ class Gpu:
         if (empty := _empty(value)) is not None:  # its address says nothing of where it lies
             return self.results(*empty)
         view = self._core.utils.StridedMemoryView
-        given = view.from_any_interface(value, int(self._stream.handle))
-        self._check_gpu(given.device_id)
-        dtype, strides = np.dtype(given.dtype), given.strides
+        source = view.from_any_interface(value, int(self._stream.handle))
+        self._check_gpu(source.device_id)
+        dtype, strides = np.dtype(source.dtype), source.strides
         steps = None if strides is None else tuple([s * dtype.itemsize for s in strides])
-        return DeviceArray(self, tuple(given.shape), dtype, int(given.ptr), given, steps)
+        return DeviceArray(self, tuple(source.shape), dtype, int(source.ptr), source, steps)
 
     def _view_of_cupy(self, array: Any) -> DeviceArray:
         """A view of an array of CuPy's, on whose current stream all work is done anyway."""
@@ -123,17 +123,17 @@ class Gpu:
         return DeviceArray(self, array.shape, host.dtype, block.address, block.owner)
 
     def download(self, array: DeviceArray) -> np.ndarray:
-        found = np.empty(array.shape, array.dtype)
+        values = np.empty(array.shape, array.dtype)
         source = array if array.strides is None else self.copy(array)
         stream = self._stream
-        if found.nbytes:
+        if values.nbytes:
             self._done(
                 self._driver.cuMemcpyDtoHAsync(
-                    found.ctypes.data, source.address, found.nbytes, stream.handle
+                    values.ctypes.data, source.address, values.nbytes, stream.handle
                 )
             )
         stream.sync()
-        return found
+        return values
 
     def copy(self, array: DeviceArray) -> DeviceArray:
         if array.strides is not None:
@@ -184,10 +184,10 @@ class Gpu:
         slots = [(k, a.slot) for k, a in enumerate(arguments) if isinstance(a, Pointer)]
 
         def run(addresses: Sequence[int]) -> None:
-            given = numbers.copy()
+            numbers_now = numbers.copy()
             for place, slot in slots:
-                given[place] = addresses[slot]
-            launch(self._stream, config, code, *given)
+                numbers_now[place] = addresses[slot]
+            launch(self._stream, config, code, *numbers_now)
 
         return run
 
@@ -203,20 +203,20 @@ class Gpu:
 
     def _loaded(self, kernel: CudaKernel) -> Any:
         """The kernel as the driver has it."""
-        found = self._kernels.get(kernel)
-        if found is None:
-            made = binary(kernel, self._capability)
-            code = self._core.ObjectCode.from_cubin(made.code)
-            found = self._kernels[kernel] = code.get_kernel(made.entry)
-        return found
+        loaded = self._kernels.get(kernel)
+        if loaded is None:
+            compiled = binary(kernel, self._capability)
+            code = self._core.ObjectCode.from_cubin(compiled.code)
+            loaded = self._kernels[kernel] = code.get_kernel(compiled.entry)
+        return loaded
 
 
 def _empty(value: object) -> tuple[tuple[int, ...], np.dtype] | None:
     """Shape and dtype of an array of another library without entries."""
-    given: dict[str, Any] | None = getattr(value, "__cuda_array_interface__", None)
-    if given is None or all(given["shape"]):
+    interface: dict[str, Any] | None = getattr(value, "__cuda_array_interface__", None)
+    if interface is None or all(interface["shape"]):
         return None
-    return tuple(given["shape"]), np.dtype(given["typestr"])
+    return tuple(interface["shape"]), np.dtype(interface["typestr"])
 
 
 class _Graph:
@@ -236,10 +236,10 @@ class _Graph:
         finally:
             answer = driver.cuStreamEndCapture(stream)
         done(answer)
-        made = driver.cuGraphInstantiate(answer[1], 0)
+        instance = driver.cuGraphInstantiate(answer[1], 0)
         driver.cuGraphDestroy(answer[1])
-        done(made)
-        self._graph = made[1]
+        done(instance)
+        self._graph = instance[1]
 
     @staticmethod
     def new_stream(driver: Any, done: Callable[[Any], None]) -> Any:

@@ -25,10 +25,10 @@ _compiled: dict[tuple[CudaKernel, tuple[int, int]], Binary] = {}
 def binary(kernel: CudaKernel, capability: tuple[int, int]) -> Binary:
     """Machine code of a kernel for a compute capability such as ``(9, 0)``; needs no driver."""
     key = kernel, capability
-    found = _compiled.get(key)
-    if found is None:
-        found = _compiled[key] = _stored(kernel, capability) or _made(kernel, capability)
-    return found
+    compiled = _compiled.get(key)
+    if compiled is None:
+        compiled = _compiled[key] = _stored(kernel, capability) or _made(kernel, capability)
+    return compiled
 
 
 def forget() -> None:
@@ -49,12 +49,14 @@ def _made(kernel: CudaKernel, capability: tuple[int, int]) -> Binary:
     with Stage("compiling", size=kernel.text.count("\n")):
         try:
             ptx = adapter.compile_ptx(kernel, capability)
-            made = adapter.binary_of(ptx, capability)
+            compiled = adapter.binary_of(ptx, capability)
         except Exception as error:
             fact = f"the CUDA kernel {kernel.name} failed to compile: {type(error).__name__}"
             raise CompileError(f"{fact}: {error}") from error
-    disk_cache.write(_name(kernel, capability), _KIND, made.entry.encode() + b"\n" + made.code)
-    return made
+    disk_cache.write(
+        _name(kernel, capability), _KIND, compiled.entry.encode() + b"\n" + compiled.code
+    )
+    return compiled
 
 
 def _name(kernel: CudaKernel, capability: tuple[int, int]) -> str:

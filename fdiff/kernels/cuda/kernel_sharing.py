@@ -59,12 +59,12 @@ def _without_names(
     plain = [line for line in lines if not line.lstrip().startswith("#")]
     own = {*parameters}
     for line in plain:
-        if found := _TARGETS.match(line):
-            own.update(found[1].split(", "))
+        if match := _TARGETS.match(line):
+            own.update(match[1].split(", "))
     numbers: dict[str, str] = {}
 
-    def number(found: re.Match[str]) -> str:
-        word = found[0]
+    def number(match: re.Match[str]) -> str:
+        word = match[0]
         return numbers.setdefault(word, f"_{len(numbers)}") if word in own else word
 
     return _WORD.sub(number, "\n".join(plain)), list(numbers)

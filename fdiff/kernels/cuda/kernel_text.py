@@ -171,7 +171,7 @@ class KernelTexts:
     def program(self) -> CudaProgram:
         """The program of all that was found."""
         steps: list[Step] = []
-        made: dict[str, None] = {}  # locals that kernels so far have stored
+        stored_locals: dict[str, None] = {}  # locals that kernels so far have stored
         words = [set(_words(getattr(draft, "lines", ()))) for draft in self._steps]
         last = {w: k for k, some in enumerate(words) for w in some & self.locals.keys()}
         for k, step in enumerate(self._steps):
@@ -180,18 +180,20 @@ class KernelTexts:
                 continue
             assigned = {m[1] for line in step.lines if (m := _ASSIGNED.match(line))}
             own = [n for n in self.locals if n in assigned] if step.final else []
-            launch = self._launch(step, made, [n for n in own if last[n] > k])
-            made |= dict.fromkeys(own)
+            launch = self._launch(step, stored_locals, [n for n in own if last[n] > k])
+            stored_locals |= dict.fromkeys(own)
             library = step.library and step.library._replace(instead=(launch,))
             steps.append(library or launch)
         memory = self._memory_of(steps)
         return CudaProgram(memory, tuple(steps))
 
-    def _launch(self, draft: _KernelDraft, made: Iterable[str], stored: list[str]) -> Launch:
+    def _launch(
+        self, draft: _KernelDraft, stored_before: Iterable[str], stored: list[str]
+    ) -> Launch:
         """The launch of a kernel that reads locals `made` before, and stores some of its own."""
         tail = ["if grid_thread == 0:"] if stored else []
         tail += indented(_stored(n, self.locals[n]) for n in stored)
-        body = self._with_loads([*draft.lines, *tail], made)
+        body = self._with_loads([*draft.lines, *tail], stored_before)
         words = set(_words(body))
         scalars = [n for n in self._scalars if n in words]
         loaded = [f"{n} = {n}_memory[0]" + " != 0" * (self.dtypes[n] == "b1") for n in scalars]
@@ -221,23 +223,23 @@ class KernelTexts:
 
     def _by_value(self, words: set[str]) -> list[str]:
         """The numbers that are parameters themselves: none of a kind of which there are many."""
-        found = sorted(w for w in words if _NUMBER.fullmatch(w))
+        numbers = sorted(w for w in words if _NUMBER.fullmatch(w))
         tables = {"f": "floats", "m": "integers", "n": ""}
-        return [name for name in found if tables[name[0]] not in words]
+        return [name for name in numbers if tables[name[0]] not in words]
 
-    def _with_loads(self, lines: list[str], made: Iterable[str]) -> list[str]:
+    def _with_loads(self, lines: list[str], stored_before: Iterable[str]) -> list[str]:
         """Lines that load the locals `made` by kernels before, in each part that uses them.
 
         The same of numbers, from tables, if there are many. Parts are what lies between barriers:
         all values at once would fill the registers.
         """
         words = set(_words(lines))
-        loads = {n: [_loaded(n, self.locals[n])] for n in made if n in words}
+        loads = {n: [_loaded(n, self.locals[n])] for n in stored_before if n in words}
         numbers = sorted(w for w in words if _NUMBER.fullmatch(w))
         for letter, table, first in (("f", "floats", 0), ("m", "integers", self._graph.sizes)):
-            found = [n for n in numbers if n[0] == letter]
-            if len(found) > _MOST_BY_VALUE:
-                for n in found:
+            of_letter = [n for n in numbers if n[0] == letter]
+            if len(of_letter) > _MOST_BY_VALUE:
+                for n in of_letter:
                     narrow = [self._narrow[n]] if n in self._narrow else []
                     loads[n] = [f"{n} = {table}[{first + int(n[1:])}]", *narrow]
         assigned = {m[1] for line in lines if (m := _ASSIGNED.match(line))}
@@ -260,8 +262,8 @@ class KernelTexts:
         used: set[str] = set()
         for step in steps:
             if isinstance(step, Launch):
-                found = zip(step.kernel.parameters, step.arguments, strict=True)
-                used |= {name for p, name in found if p.address}
+                pairs = zip(step.kernel.parameters, step.arguments, strict=True)
+                used |= {name for p, name in pairs if p.address}
             else:
                 used |= set(_buffers(step))
         out: list[DeviceMemory] = []
@@ -288,7 +290,7 @@ class KernelTexts:
 
 def _continued(program: LoopProgram) -> dict[str, str]:
     """The sums that go on from tile to tile, which other kernels begin and end: their dtypes."""
-    nests = [(item, one) for item in program.items for one in nests_and_calls(item)]
+    nests = [(item, part) for item in program.items for part in nests_and_calls(item)]
     starts = {
         s.target: s.text
         for item, nest in nests
@@ -334,11 +336,11 @@ def _atom(text: str) -> str:
 
 
 def _memory(item: Item) -> Iterable[str]:
-    for one in nests_and_calls(item):
-        if isinstance(one, Call):
-            yield from one.buffers
+    for part in nests_and_calls(item):
+        if isinstance(part, Call):
+            yield from part.buffers
         else:
-            yield from (s.memory for s in one.all_statements if s.access is not None)
+            yield from (s.memory for s in part.all_statements if s.access is not None)
 
 
 def _buffers(step: Step) -> tuple[str, ...]:

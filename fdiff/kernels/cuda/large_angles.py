@@ -36,14 +36,14 @@ _HALF_PI = 1.5707963267948966, 6.123233995736766e-17
 def _table(code: NvvmBuilder) -> ir.Value:
     """The bits in constant memory."""
     name = "fdiff_two_over_pi"
-    found: Any = code.module.globals.get(name)
-    if found is None:
+    table: Any = code.module.globals.get(name)
+    if table is None:
         type_ = ir.ArrayType(WORD, len(TWO_OVER_PI))
-        found = ir.GlobalVariable(code.module, type_, name, addrspace=4)
-        found.global_constant = True
-        found.linkage = "internal"
-        found.initializer = ir.Constant(type_, TWO_OVER_PI)
-    return found
+        table = ir.GlobalVariable(code.module, type_, name, addrspace=4)
+        table.global_constant = True
+        table.linkage = "internal"
+        table.initializer = ir.Constant(type_, TWO_OVER_PI)
+    return table
 
 
 def _of(value: int) -> ir.Constant:
@@ -95,9 +95,9 @@ def reduced(x: Value) -> tuple[Value, Value]:
     negative = code.icmp_signed("<", high, _of(0))
     mask = code.sext(negative, WORD)
     low, high = code.xor(low, mask), code.xor(high, mask)
-    one = code.zext(negative, WORD)
-    low = code.add(low, one)
-    high = code.add(high, code.and_(one, _carry(code, low, one)))
+    carry = code.zext(negative, WORD)
+    low = code.add(low, carry)
+    high = code.add(high, code.and_(carry, _carry(code, low, carry)))
     upper = code.uitofp(code.and_(high, _of(~0x7FF & (1 << 64) - 1)), F8.real)
     rest = code.or_(code.shl(high, _of(53)), code.lshr(low, _of(11)))
     a = Value(code, upper) * 2.0**-64
@@ -127,11 +127,11 @@ def _either(x: Value, near: Value, far: Callable[[], Value]) -> Value:
     test = out_of_range(x).at
     before = code.block
     with code.if_then(test, likely=False):
-        found = far()
+        remote = far()
         inside = code.block
     out = code.phi(x.at.type)
     out.add_incoming(near.at, before)
-    out.add_incoming(found.at, inside)
+    out.add_incoming(remote.at, inside)
     return Value(code, out)
 
 

@@ -117,8 +117,8 @@ def _det(cupy: Any, flat: list[Any], sizes: list[int]) -> None:
 
 def _slogdet(cupy: Any, flat: list[Any], sizes: list[int]) -> None:
     stack, n = sizes
-    found = cupy.linalg.slogdet(_first(flat[0], (stack, n, n)))
-    for out, values in zip(flat[1:3], found, strict=True):
+    results = cupy.linalg.slogdet(_first(flat[0], (stack, n, n)))
+    for out, values in zip(flat[1:3], results, strict=True):
         _first(out, (stack,))[...] = values
 
 

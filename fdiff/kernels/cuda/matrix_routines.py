@@ -120,10 +120,10 @@ class EachMatrix(NamedTuple):
 def each_matrix(routine: str) -> EachMatrix | None:
     """The text of a routine such as ``solve_f8``; None if there is none."""
     name, dtype = routine.rsplit("_", 1)
-    found = _ROUTINES.get(name) or _triangular(name)
-    if found is None:
+    texts = _ROUTINES.get(name) or _triangular(name)
+    if texts is None:
         return None
-    parameters, body, helpers = found
+    parameters, body, helpers = texts
     columns = "columns, " if "columns" in body else ""
     lines = "\n".join(" " * 8 + line for line in body.strip().split("\n"))
     own = _HEAD.format(name=name, parameters=parameters, columns=columns, body=lines)

@@ -163,10 +163,10 @@ class NestKernels:
 
     def _emit_sorted_scatters(self, nest: Nest) -> bool:
         """Sorted scatters in place of a nest that would add in any order; whether there are any."""
-        found = sorted_scatters(nest, self._memory, self._texts)
-        if found is None:
+        sorted_parts = sorted_scatters(nest, self._memory, self._texts)
+        if sorted_parts is None:
             return False
-        terms, scatters = found
+        terms, scatters = sorted_parts
         self._emit_nest(terms)
         self._flush()
         threads = self._tuning.threads
@@ -207,8 +207,8 @@ class NestKernels:
 
     def _published(self, nest: Nest, lines: list[str]) -> list[str]:
         """Lines for one thread; the others read from memory which numbers it computed."""
-        made = [s.target for s in nest.all_statements] + [a.name for a in nest.accumulators]
-        names = [n for n in dict.fromkeys(made) if n in self._texts.locals]
+        targets = [s.target for s in nest.all_statements] + [a.name for a in nest.accumulators]
+        names = [n for n in dict.fromkeys(targets) if n in self._texts.locals]
         if not names:
             return lines
         stored, loaded = self._texts.published(names)
@@ -279,10 +279,10 @@ class NestKernels:
         """
         by_blocks = not mapped.contiguous
         most = self._tuning.tile_blocks if by_blocks else 4 * self._tuning.busy_threads
-        one, two = chunked(mapped, most, self._texts, together=by_blocks)
+        rows, two = chunked(mapped, most, self._texts, together=by_blocks)
         head = [f"# {mapped.nest.comment}"]
         if by_blocks:
-            self._emit_rows(one, head, max(1, work.terms * work.entries // most))
+            self._emit_rows(rows, head, max(1, work.terms * work.entries // most))
         else:
-            self._emit_entries(one, head)
+            self._emit_entries(rows, head)
         self._emit_nest(two, split=False)

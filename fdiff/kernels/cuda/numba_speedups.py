@@ -62,16 +62,18 @@ def _remembering() -> Any:
 
     They are kept for one kernel, and used in the thread that compiles it.
     """
-    found: dict[tuple[Any, ...], tuple[Any, Any]] = {}  # with the function, so that its id stays
+    remembered: dict[
+        tuple[Any, ...], tuple[Any, Any]
+    ] = {}  # with the function, so that its id stays
     thread = threading.get_ident()
 
     def call_type(function: Any, context: Any, args: tuple[Any, ...], kws: Any) -> Any:
         if kws or not _of_scalars(function, args) or threading.get_ident() != thread:
             return NUMBAS[_CALL_TYPE](function, context, args, kws)
         key = id(function), id(context), tuple(args)
-        if key not in found:
-            found[key] = NUMBAS[_CALL_TYPE](function, context, args, kws), function
-        return found[key][0]
+        if key not in remembered:
+            remembered[key] = NUMBAS[_CALL_TYPE](function, context, args, kws), function
+        return remembered[key][0]
 
     return call_type
 

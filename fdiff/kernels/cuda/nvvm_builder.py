@@ -71,8 +71,8 @@ class NvvmBuilder(ir.IRBuilder):
 
     def declared(self, symbol: str, out: ir.Type, types: Sequence[ir.Type]) -> ir.Function:
         """A function of another module."""
-        found = self.module.globals.get(symbol)
-        return found or ir.Function(self.module, ir.FunctionType(out, types), symbol)
+        function = self.module.globals.get(symbol)
+        return function or ir.Function(self.module, ir.FunctionType(out, types), symbol)
 
     def bits(self, x: ir.Value) -> ir.Value:
         """The pattern of bits of a real number."""

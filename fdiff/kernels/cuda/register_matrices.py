@@ -36,14 +36,14 @@ class RegisterRoutine(NamedTuple):
 def register_routine(routine: str, n: int) -> RegisterRoutine | None:
     """The text of a routine such as ``solve_f8`` for matrices of order `n`; None without one."""
     name, dtype = routine.rsplit("_", 1)
-    found = _ROUTINES.get(name)
-    if found is None or n > _MOST.get(name, n):
+    texts = _ROUTINES.get(name)
+    if texts is None or n > _MOST.get(name, n):
         return None
-    parameters, body, columns = found
+    parameters, body, columns = texts
     head = f"{name}_in_registers{n}"
-    given = [*parameters.split(", "), "stack", *(["columns"] if columns else [])]
+    parameter_names = [*parameters.split(", "), "stack", *(["columns"] if columns else [])]
     lines = [
-        f"def {head}({', '.join(given)}, status, first, count):",
+        f"def {head}({', '.join(parameter_names)}, status, first, count):",
         "    s = first",
         "    while s < stack:",
         f"        at = s * {n * n}",

@@ -166,13 +166,13 @@ def _read_by_whole_rows(tiles: TileLoop, dtypes: Mapping[str, str]) -> dict[str,
     nests = [item for item in tiles.items if isinstance(item, Nest)]
     written = {s.memory for nest in nests for s in nest.all_statements if s.writes}
     written |= {b for item in tiles.items if isinstance(item, Call) for b in item.written}
-    found: dict[str, str] = {}
+    entries_of: dict[str, str] = {}
     other = set[str](written)
     for nest in nests:
         for name, entries in _read_by_rows(nest, tiles):
-            if not entries or found.setdefault(name, entries) != entries:
+            if not entries or entries_of.setdefault(name, entries) != entries:
                 other.add(name)
-    return {n: e for n, e in found.items() if n not in other and dtypes[n] != "b1"}
+    return {n: e for n, e in entries_of.items() if n not in other and dtypes[n] != "b1"}
 
 
 def _read_by_rows(nest: Nest, tiles: TileLoop) -> Iterable[tuple[str, str]]:

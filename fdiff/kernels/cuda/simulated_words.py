@@ -109,8 +109,8 @@ def _typed(word: Word, name: str) -> Callable[..., Any]:
     """A word on numbers, which gives the type that its row says."""
     evaluate, letters = _OWN.get(word.name) or _reference(word, name), word.parameters
 
-    def typed(*given: Any) -> Any:
-        numbers = [np.asarray(x)[()] for x in given]
+    def typed(*values: Any) -> Any:
+        numbers = [np.asarray(x)[()] for x in values]
         dtype, text = numbers[0].dtype, None
         if dtype.kind == "f":
             pairs = zip(numbers, letters, strict=True)

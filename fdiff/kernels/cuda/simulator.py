@@ -35,10 +35,10 @@ class Simulator:
             array = cast("Any", value)._ary
             address = array.__array_interface__["data"][0]
             return DeviceArray(self, array.shape, array.dtype, address, value, array.strides)
-        given: dict[str, Any] = value.__cuda_array_interface__  # type: ignore[attr-defined] - what else lies on a device has it
-        dtype = np.dtype(given["typestr"])
-        shape, strides = tuple(given["shape"]), given.get("strides")
-        return DeviceArray(self, shape, dtype, given["data"][0], value, strides)
+        interface: dict[str, Any] = value.__cuda_array_interface__  # type: ignore[attr-defined] - what else lies on a device has it
+        dtype = np.dtype(interface["typestr"])
+        shape, strides = tuple(interface["shape"]), interface.get("strides")
+        return DeviceArray(self, shape, dtype, interface["data"][0], value, strides)
 
     def allocate(self, nbytes: int) -> Block:
         owner = np.empty(nbytes, np.uint8)

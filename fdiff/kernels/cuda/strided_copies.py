@@ -34,8 +34,12 @@ def copy_into(device: CudaDevice, source: DeviceArray, target: DeviceArray) -> N
         shape = (*shape, source.dtype.itemsize // unit)
     count, dtype = prod(shape), np.dtype(f"u{unit}")
     steps = [_steps(a, unit) for a in both]
-    begins = [sum((n - 1) * s for n, s in zip(shape, one, strict=True) if s < 0) for one in steps]
-    reach = [sum((n - 1) * abs(s) for n, s in zip(shape, one, strict=True)) + 1 for one in steps]
+    begins = [
+        sum((n - 1) * s for n, s in zip(shape, strides, strict=True) if s < 0) for strides in steps
+    ]
+    reach = [
+        sum((n - 1) * abs(s) for n, s in zip(shape, strides, strict=True)) + 1 for strides in steps
+    ]
     pointers = [Pointer(k, entries, dtype) for k, entries in enumerate(reach)]
     launch = device.prepare(
         _kernel(len(shape), unit),
@@ -59,10 +63,10 @@ def _fits(array: DeviceArray, unit: int) -> bool:
 
 
 def _row_major(array: DeviceArray) -> tuple[int, ...]:
-    found, step = [0] * array.ndim, array.dtype.itemsize
+    strides, step = [0] * array.ndim, array.dtype.itemsize
     for k in reversed(range(array.ndim)):
-        found[k], step = step, step * array.shape[k]
-    return tuple(found)
+        strides[k], step = step, step * array.shape[k]
+    return tuple(strides)
 
 
 @lru_cache(maxsize=64)

@@ -137,12 +137,13 @@ def _addresses_and_stack(
 
     Parts of the stack are given by where they begin, in bytes, the `frame` by its words.
     """
-    first_result = sum(one.written is None for one in inputs) + len(kernel.constants)
-    given = [1 + one.written for one in inputs if one.written is not None]
-    addresses = first_result + max([len(outputs), *given]) + 1
+    first_result = sum(entry.written is None for entry in inputs) + len(kernel.constants)
+    written_places = [1 + entry.written for entry in inputs if entry.written is not None]
+    addresses = first_result + max([len(outputs), *written_places]) + 1
     sizes = {
         "data": addresses, "slots": 2 * len(outputs),
-        "strides": sum(len(one.shape) for one in inputs if one.strided), "copies": len(inputs),
+        "strides": sum(len(entry.shape) for entry in inputs if entry.strided),
+        "copies": len(inputs),
         "looked_up": LOOKUP_REGISTERS, "made": len(outputs), "stack": len(result),
         "registers": _registers(signature) if signature.unpacks else 0,
     }  # fmt: skip
@@ -154,18 +155,19 @@ def _addresses_and_stack(
 def _inputs(inputs: Sequence[KernelInput], first_result: int, words: Words) -> dict[str, int]:
     records: list[int] = []
     strides = 0  # words on the stack for the strides of earlier inputs
-    for k, one in enumerate(inputs):
-        address = k if one.written is None else first_result + one.written
-        records += _input(one, address, strides, words(one.shape))
-        strides += len(one.shape) if one.strided else 0
-    written = sum(one.written is not None for one in inputs)
+    for k, entry in enumerate(inputs):
+        address = k if entry.written is None else first_result + entry.written
+        records += _input(entry, address, strides, words(entry.shape))
+        strides += len(entry.shape) if entry.strided else 0
+    written = sum(entry.written is not None for entry in inputs)
     return {"inputs": words(records), "input_count": len(inputs), "written": written}
 
 
 def _outputs(outputs: Sequence[KernelOutput], words: Words) -> dict[str, int]:
     records = [
-        word for one in outputs for word in (
-            id(one.dtype), len(one.shape), words(one.shape), int(one.scalar), int(one.made),
+        word for entry in outputs for word in (
+            id(entry.dtype), len(entry.shape), words(entry.shape),
+            int(entry.scalar), int(entry.made),
         )
     ]  # fmt: skip
     return {"outputs": words(records), "output_count": len(outputs)}
@@ -181,17 +183,17 @@ def _result(
 
 def _registers(signature: CallSignature) -> int:
     count = signature.arguments + len(signature.keywords)
-    return count + sum(one.size for one in signature.unpacks) + 1
+    return count + sum(unpack.size for unpack in signature.unpacks) + 1
 
 
 def _signature(signature: CallSignature, words: Words) -> dict[str, int]:
-    given = signature.arguments + len(signature.keywords)
+    count = signature.arguments + len(signature.keywords)
     unpacks = signature.unpacks
     return {
         "arguments": signature.arguments,
         "keywords": words([id(name) for name in signature.keywords]),
-        "keyword_count": len(signature.keywords), "given": given,
-        "unpacks": words([word for one in unpacks for word in _unpack(one, words)]),
+        "keyword_count": len(signature.keywords), "given": count,
+        "unpacks": words([word for unpack in unpacks for word in _unpack(unpack, words)]),
         "unpack_count": len(unpacks),
     }  # fmt: skip
 
@@ -218,20 +220,21 @@ def _checks(checks: Preconditions, words: Words) -> dict[str, int]:
     }  # fmt: skip
 
 
-def _input(one: KernelInput, at: int, strides: int, dims: int) -> list[int]:
-    written = one.written is not None
-    mask = ALIGNED if one.strided else PLAIN | (WRITEABLE if written else 0)
-    simple = one.dtype.itemsize == 8 and len(one.shape) in (1, 2) and not one.strided
-    near = one.copyable and simple and math.prod(one.shape) <= _NEAR
+def _input(entry: KernelInput, at: int, strides: int, dims: int) -> list[int]:
+    written = entry.written is not None
+    mask = ALIGNED if entry.strided else PLAIN | (WRITEABLE if written else 0)
+    simple = entry.dtype.itemsize == 8 and len(entry.shape) in (1, 2) and not entry.strided
+    near = entry.copyable and simple and math.prod(entry.shape) <= _NEAR
     kinds: tuple[type, ...] = ()
-    if not (one.shape or written):
-        kinds = NUMBERS.get(one.dtype, ()) if one.exact is None else (one.exact,)
+    if not (entry.shape or written):
+        kinds = NUMBERS.get(entry.dtype, ()) if entry.exact is None else (entry.exact,)
     kind, other = [*map(id, kinds), 0, 0][:2]
-    rank = len(one.shape) if one.exact in (None, np.ndarray) else -1  # which no array has
+    rank = len(entry.shape) if entry.exact in (None, np.ndarray) else -1  # which no array has
     return [
-        at, one.register, id(one.array) if one.array is not None else 0, id(one.dtype),
-        rank, dims, mask, int(one.copyable), strides if one.strided else -1, one.dtype.itemsize,
-        kind, other, int(near), int(written), math.prod(one.shape) * one.dtype.itemsize,
+        at, entry.register, id(entry.array) if entry.array is not None else 0, id(entry.dtype),
+        rank, dims, mask, int(entry.copyable),
+        strides if entry.strided else -1, entry.dtype.itemsize,
+        kind, other, int(near), int(written), math.prod(entry.shape) * entry.dtype.itemsize,
     ]  # fmt: skip
 
 
@@ -242,11 +245,11 @@ NUMBERS: dict[np.dtype, tuple[type, ...]] = {
 }  # fmt: skip
 
 
-def _unpack(one: Unpack, words: Words) -> list[int]:
-    length, item = _ACCESS.get(one.how) or _ACCESS[issubclass(one.kind, tuple)]
-    what = id(one.names[0]) if one.how == "EQUAL" else words([id(name) for name in one.names])
+def _unpack(step: Unpack, words: Words) -> list[int]:
+    length, item = _ACCESS.get(step.how) or _ACCESS[issubclass(step.kind, tuple)]
+    what = id(step.names[0]) if step.how == "EQUAL" else words([id(name) for name in step.names])
     return [
-        UNPACK_HOW.index(one.how), one.register, id(one.kind), one.size, what,
+        UNPACK_HOW.index(step.how), step.register, id(step.kind), step.size, what,
         python_api(length) if length else 0, python_api(item) if item else 0,
     ]  # fmt: skip
 

@@ -49,9 +49,9 @@ def address(to: FunctionBuilder, node: ast.Subscript) -> tuple[str, ir.Value]:
 def position(to: FunctionBuilder, node: ast.expr) -> TypedValue:
     """A position in memory, or a bound of a loop: an integer whose arithmetic never overflows."""
     outer, to.in_bounds = to.in_bounds, True
-    found = convert(to.code, expression(to, node), "i8")
+    index = convert(to.code, expression(to, node), "i8")
     to.in_bounds = outer
-    return found
+    return index
 
 
 def _name(to: FunctionBuilder, node: ast.Name) -> TypedValue:
@@ -76,10 +76,10 @@ def _attribute(to: FunctionBuilder, node: ast.Attribute) -> TypedValue:
 
 def _subscript(to: FunctionBuilder, node: ast.Subscript) -> TypedValue:
     type_, where = address(to, node)
-    found = to.code.load(where, align=width(type_))
+    value = to.code.load(where, align=width(type_))
     if type_ == "b1":
-        found = to.code.icmp_unsigned("!=", found, ir.Constant(found.type, 0))
-    return TypedValue(type_, found)
+        value = to.code.icmp_unsigned("!=", value, ir.Constant(value.type, 0))
+    return TypedValue(type_, value)
 
 
 def _unary(to: FunctionBuilder, node: ast.UnaryOp) -> TypedValue:
@@ -142,15 +142,15 @@ def _conditional(to: FunctionBuilder, node: ast.IfExp) -> TypedValue:
         return TypedValue(type_, code.select(test, a.value, b.value))
     ways, end = (to.block(), to.block()), to.block()
     code.cbranch(test, *ways)
-    found: list[TypedValue] = []
+    branches: list[TypedValue] = []
     blocks: list[ir.Block] = []
     for block, value in zip(ways, (node.body, node.orelse), strict=True):
         code.position_at_end(block)
-        found.append(expression(to, value))
+        branches.append(expression(to, value))
         blocks.append(code.block)
-    type_ = unified(found[0].type, found[1].type)
+    type_ = unified(branches[0].type, branches[1].type)
     pairs: list[tuple[ir.Value, ir.Block]] = []
-    for x, block in zip(found, blocks, strict=True):
+    for x, block in zip(branches, blocks, strict=True):
         code.position_at_end(block)
         pairs.append((convert(code, x, type_).value, block))
         code.branch(end)

@@ -58,8 +58,8 @@ def flags(code: ir.IRBuilder, _: list[TypedValue]) -> TypedValue:
     value = _read(code)
     if value is None:
         return integer(0)
-    found = code.and_(value, _masks(value)[0])
-    return TypedValue("i8", found if found.type == WORD else code.zext(found, WORD))
+    bits = code.and_(value, _masks(value)[0])
+    return TypedValue("i8", bits if bits.type == WORD else code.zext(bits, WORD))
 
 
 def clear_flags(code: ir.IRBuilder, _: list[TypedValue]) -> TypedValue:

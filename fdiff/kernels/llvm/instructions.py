@@ -158,14 +158,14 @@ def _external(code: ir.IRBuilder, name: str, values: list[ir.Value], type_: str)
 
 
 def call(code: ir.IRBuilder, args: list[TypedValue]) -> TypedValue:
-    given = [a if is_pointer(a.type) else convert(code, a, "i8") for a in args[1:]]
-    values = [_bytes(code, a.value) if is_pointer(a.type) else a.value for a in given]
+    values_at = [a if is_pointer(a.type) else convert(code, a, "i8") for a in args[1:]]
+    values = [_bytes(code, a.value) if is_pointer(a.type) else a.value for a in values_at]
     return TypedValue("i8", _call_at(code, args[0], WORD, values))
 
 
 def double(code: ir.IRBuilder, args: list[TypedValue]) -> TypedValue:
-    given = [convert(code, a, "f8" if is_real(a.type) else "i4") for a in args[1:]]
-    return TypedValue("f8", _call_at(code, args[0], llvm_type("f8"), [a.value for a in given]))
+    numbers = [convert(code, a, "f8" if is_real(a.type) else "i4") for a in args[1:]]
+    return TypedValue("f8", _call_at(code, args[0], llvm_type("f8"), [a.value for a in numbers]))
 
 
 def fortran(code: ir.IRBuilder, args: list[TypedValue]) -> TypedValue:
@@ -218,9 +218,9 @@ def broadcast(code: ir.IRBuilder, args: list[TypedValue]) -> TypedValue:
     count = _literal(args[1])
     type_ = f"{args[0].type}x{count}"
     undefined = ir.Constant(llvm_type(type_), ir.Undefined)
-    one = code.insert_element(undefined, args[0].value, ir.Constant(ir.IntType(32), 0))
+    single = code.insert_element(undefined, args[0].value, ir.Constant(ir.IntType(32), 0))
     mask = ir.Constant(ir.VectorType(ir.IntType(32), count), None)
-    return TypedValue(type_, code.shuffle_vector(one, undefined, mask))
+    return TypedValue(type_, code.shuffle_vector(single, undefined, mask))
 
 
 def total(code: ir.IRBuilder, args: list[TypedValue]) -> TypedValue:

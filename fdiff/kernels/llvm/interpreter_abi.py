@@ -160,20 +160,20 @@ def _slots_of_numpy() -> Check:
     dtype, other = np.dtype("f4", metadata={"of": "no other array"}), np.dtype("f8")
     turned = np.arange(6, dtype=dtype).reshape(2, 3).T
     before = sys.getrefcount(dtype), sys.getrefcount(turned)
-    copied, one = copy(turned, 0), scalar(turned.ctypes.data + 4, dtype, None)
+    copied, scalar_number = copy(turned, 0), scalar(turned.ctypes.data + 4, dtype, None)
     if not (copied.flags.c_contiguous and copied.flags.owndata and (copied == turned).all()):
         yield "the slot of PyArray_NewCopy holds another function"
-    if type(one) is not np.float32 or one != 1.0:
+    if type(scalar_number) is not np.float32 or scalar_number != 1.0:
         yield "the slot of PyArray_Scalar holds another function"
     if not alike(dtype, np.dtype("<f4")) or alike(dtype, other):
         yield "the slot of PyArray_EquivTypes holds another function"
     ctypes.pythonapi.Py_IncRef(thing(dtype))  # the new array takes this reference
     lengths = (ctypes.c_int64 * 2)(3, 2)
     make = new(numpy_api(NUMPY_API["NewFromDescr"]))
-    made = make(np.ndarray, id(dtype), 2, ctypes.addressof(lengths), None, None, 0, thing())
-    if made.shape != (3, 2) or made.dtype is not dtype or not made.flags.owndata:
+    fresh = make(np.ndarray, id(dtype), 2, ctypes.addressof(lengths), None, None, 0, thing())
+    if fresh.shape != (3, 2) or fresh.dtype is not dtype or not fresh.flags.owndata:
         yield "the slot of PyArray_NewFromDescr holds another function"
-    del copied, one, made
+    del copied, scalar_number, fresh
     if (sys.getrefcount(dtype), sys.getrefcount(turned)) != before:
         yield "NumPy's C interface counts references otherwise"
 
@@ -204,12 +204,12 @@ def _functions_of_python() -> Check:
         ("PyObject_GenericGetDict", sample, 0, vars(sample), True),
         ("PyObject_GetAttr", function, id("__code__"), function.__code__, True),
     )
-    for name, thing, argument, wanted, given in samples:
+    for name, thing, argument, wanted, references in samples:
         look = _prototype(ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(python_api(name))
         before = sys.getrefcount(wanted)
-        if look(thing, argument) != id(wanted) or sys.getrefcount(wanted) != before + given:
-            yield f"{name} does not {'give' if given else 'lend'} what it was asked for"
-        if given:
+        if look(thing, argument) != id(wanted) or sys.getrefcount(wanted) != before + references:
+            yield f"{name} does not {'give' if references else 'lend'} what it was asked for"
+        if references:
             ctypes.pythonapi.Py_DecRef(ctypes.py_object(wanted))
     yield from _dicts(value, key, function)
 
@@ -219,11 +219,11 @@ def _dicts(value: object, key: str, function: Callable[..., object]) -> Check:
     for sample in ({}, {key: value}, dict.fromkeys(range(9))):
         if dict.__basicsize__ <= WORD * LENGTH or _word(id(sample), LENGTH) != len(sample):
             yield "the number of entries of a dict lies elsewhere"
-    table, place, found = {key: value}, ctypes.c_ssize_t(0), [ctypes.c_void_p(), ctypes.c_void_p()]
+    table, place, item = {key: value}, ctypes.c_ssize_t(0), [ctypes.c_void_p(), ctypes.c_void_p()]
     follow = _prototype(ctypes.c_int, ctypes.py_object, *[ctypes.c_void_p] * 3)
     more = follow(python_api("PyDict_Next"))
-    where, before = [ctypes.addressof(x) for x in (place, *found)], sys.getrefcount(value)
-    if more(table, *where) != 1 or [x.value for x in found] != [id(key), id(value)]:
+    where, before = [ctypes.addressof(x) for x in (place, *item)], sys.getrefcount(value)
+    if more(table, *where) != 1 or [x.value for x in item] != [id(key), id(value)]:
         yield "PyDict_Next does not lend the entries of a dict"
     if more(table, *where) != 0 or sys.getrefcount(value) != before:
         yield "PyDict_Next does not end with the last entry"

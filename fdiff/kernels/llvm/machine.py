@@ -72,9 +72,9 @@ def target() -> Target:
         return here
     level = _LEVELS.get(wanted)
     if level is None or not here.is_x86 or set(level.split(",")) - set(here.features.split(",")):
-        known = ", ".join(["native", *_LEVELS])
+        levels = ", ".join(["native", *_LEVELS])
         fact = f"{wanted!r} is not a level that this machine supports."
-        way = f"Leave it unset, or set it to one of {known}."
+        way = f"Leave it unset, or set it to one of {levels}."
         raise failure(InputError, VARIABLE, fact, way)
     return Target(here.triple, wanted, level)
 
@@ -97,8 +97,8 @@ def _new_machine(of: Target, level: int = 3) -> llvm.TargetMachine:
     check_room()
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    found = llvm.Target.from_triple(of.triple)
-    return found.create_target_machine(
+    llvm_target = llvm.Target.from_triple(of.triple)
+    return llvm_target.create_target_machine(
         cpu=of.cpu,
         features=of.features,
         opt=level,

@@ -55,14 +55,14 @@ class OutlinedFunctions:
 
     def call(self, to: FunctionBuilder, name: str, nodes: list[ast.expr]) -> list[TypedValue]:
         """The results of a call with these arguments."""
-        found = [self._locations.get(n.id) if isinstance(n, ast.Name) else None for n in nodes]
-        direct = [expression(to, node) for node, at in zip(nodes, found, strict=True) if not at]
+        locations = [self._locations.get(n.id) if isinstance(n, ast.Name) else None for n in nodes]
+        direct = [expression(to, node) for node, at in zip(nodes, locations, strict=True) if not at]
         others = iter(direct)
-        types = tuple(at.type if at else next(others).type for at in found)
+        types = tuple(at.type if at else next(others).type for at in locations)
         callee = self._function(to.module, name, types)
-        trampoline = self._trampoline(to.module, callee, found)
+        trampoline = self._trampoline(to.module, callee, locations)
         words = to.words(len(callee.results))
-        indices = _constants(to.module, [at.entry for at in found if at])
+        indices = _constants(to.module, [at.entry for at in locations if at])
         values = [*self._tables.values, indices, words, *(x.value for x in direct)]
         to.code.call(trampoline, values)
         results: list[TypedValue] = []
@@ -109,11 +109,11 @@ class OutlinedFunctions:
         code = ir.IRBuilder(function.append_basic_block())
         indices, words, *others = function.args[len(TABLES) :]
         tables = self._tables.within(function.args[: len(TABLES)])
-        given, k = iter(others), 0
+        remaining, k = iter(others), 0
         values: list[ir.Value] = []
         for at in locations:
             if at is None:
-                values.append(next(given))
+                values.append(next(remaining))
                 continue
             index = code.zext(code.load(code.gep(indices, [WORD(k)])), WORD)
             values.append(tables.load(code, at, index))
@@ -130,10 +130,10 @@ def _declare(module: ir.Module, symbol: str, types: list[ir.Type]) -> ir.Functio
 def _constants(module: ir.Module, numbers: list[int]) -> ir.Value:
     """The address of these numbers in the module."""
     type_ = ir.ArrayType(_INDEX, len(numbers))
-    found = ir.GlobalVariable(module, type_, module.get_unique_name("places"))
-    found.linkage, found.global_constant = "internal", True
-    found.initializer = ir.Constant(type_, [_INDEX(n) for n in numbers])
-    return found.bitcast(_INDEX.as_pointer())
+    table = ir.GlobalVariable(module, type_, module.get_unique_name("places"))
+    table.linkage, table.global_constant = "internal", True
+    table.initializer = ir.Constant(type_, [_INDEX(n) for n in numbers])
+    return table.bitcast(_INDEX.as_pointer())
 
 
 def only_arguments(body: Iterable[ast.stmt], outlined: set[str]) -> set[str]:

@@ -31,14 +31,14 @@ def call_through_python(
     def run(*arguments: object) -> object:
         if len(arguments) != len(inputs):
             return None
-        arrays = [_taken(a, one) for a, one in zip(arguments, inputs, strict=True)]
+        arrays = [_taken(a, entry) for a, entry in zip(arguments, inputs, strict=True)]
         if any(array is None for array in arrays):
             return None
-        made = [np.empty(o.shape, o.dtype) for o in outputs]
-        code = _run(kernel, bound, inputs, [*arrays, *made])  # type: ignore[list-item] - none is None
+        results = [np.empty(o.shape, o.dtype) for o in outputs]
+        code = _run(kernel, bound, inputs, [*arrays, *results])  # type: ignore[list-item] - none is None
         if status:
             return code
-        return tuple(made) if code == 0 else None
+        return tuple(results) if code == 0 else None
 
     return run
 
@@ -50,9 +50,9 @@ def _run(
     arrays: Sequence[np.ndarray],
 ) -> int:
     """The kernel's status for its inputs and then the arrays that it writes to."""
-    read = sum(one.written is None for one in inputs)
+    read = sum(entry.written is None for entry in inputs)
     pairs = zip(arrays, inputs, strict=False)
-    strides = [s // a.itemsize for a, one in pairs if one.strided for s in a.strides]
+    strides = [s // a.itemsize for a, entry in pairs if entry.strided for s in a.strides]
     work = np.empty(bound.size + _LINE, np.uint8)
     data = [array.ctypes.data for array in (*arrays[:read], *bound.constants, *arrays[read:])]
     words = np.array([*data, work.ctypes.data + _LINE - 1 & -_LINE], np.int64)
@@ -63,13 +63,17 @@ def _run(
     return code
 
 
-def _taken(given: object, one: KernelInput) -> np.ndarray | None:
+def _taken(value: object, entry: KernelInput) -> np.ndarray | None:
     """The array that an argument is; None if the kernel does not take it as it is."""
-    if type(given) is not np.ndarray:
-        number = one.shape == () and one.written is None
-        fits = number and isinstance(given, (float, complex, np.inexact))
-        return np.array(given, one.dtype) if fits and np.dtype(type(given)) == one.dtype else None
-    mask = ALIGNED if one.strided else PLAIN | (WRITEABLE if one.written is not None else 0)
-    fits = given.shape == one.shape and given.dtype == one.dtype and given.flags.num & mask == mask
-    whole = not one.strided or not any(step % given.itemsize for step in given.strides)
-    return given if fits and whole else None
+    if type(value) is not np.ndarray:
+        number = entry.shape == () and entry.written is None
+        fits = number and isinstance(value, (float, complex, np.inexact))
+        return (
+            np.array(value, entry.dtype) if fits and np.dtype(type(value)) == entry.dtype else None
+        )
+    mask = ALIGNED if entry.strided else PLAIN | (WRITEABLE if entry.written is not None else 0)
+    fits = (
+        value.shape == entry.shape and value.dtype == entry.dtype and value.flags.num & mask == mask
+    )
+    whole = not entry.strided or not any(step % value.itemsize for step in value.strides)
+    return value if fits and whole else None

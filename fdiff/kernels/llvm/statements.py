@@ -88,8 +88,8 @@ def _store(to: FunctionBuilder, target: ast.expr, x: TypedValue) -> None:
 def _assign(to: FunctionBuilder, node: ast.Assign) -> None:
     """One value to one or more targets, or each result of a call to a target of its own."""
     if isinstance(node.targets[0], ast.Tuple):
-        found = results(to, node.value)
-        for target, x in zip(node.targets[0].elts, found, strict=True):
+        values = results(to, node.value)
+        for target, x in zip(node.targets[0].elts, values, strict=True):
             _store(to, target, x)
         return
     x = expression(to, node.value)
@@ -174,11 +174,11 @@ def _return(to: FunctionBuilder, node: ast.Return) -> None:
         assert node.value is not None
         to.code.ret(convert(to.code, expression(to, node.value), to.result_type).value)
         return
-    found = [expression(to, value) for value in _targets(node.value)] if node.value else []
-    for k, (type_, value) in enumerate(found):
+    values = [expression(to, value) for value in _targets(node.value)] if node.value else []
+    for k, (type_, value) in enumerate(values):
         word = to.code.gep(to.results, [WORD(k)])
         to.code.store(value, to.code.bitcast(word, llvm_type(type_).as_pointer()))
-    to.result_types = [x.type for x in found]
+    to.result_types = [x.type for x in values]
     to.code.ret_void()
 
 

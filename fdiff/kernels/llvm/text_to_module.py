@@ -77,7 +77,7 @@ def _functions(text: str) -> list[ast.FunctionDef]:
     """
     if text.count("\n") <= _PIECE:
         return [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
-    found: list[ast.FunctionDef] = []
+    functions: list[ast.FunctionDef] = []
     for function in re.split(r"\n(?=def )", text):
         header, *lines = function.splitlines()
         begins = [k for k, line in enumerate(lines) if _STATEMENT.match(line)]
@@ -88,8 +88,8 @@ def _functions(text: str) -> list[ast.FunctionDef]:
         for (more,) in rest:
             assert isinstance(more, ast.FunctionDef)
             whole.body += more.body
-        found.append(whole)
-    return found
+        functions.append(whole)
+    return functions
 
 
 _PIECE = 250  # statements that are parsed at once

@@ -107,12 +107,14 @@ def _object_code(text: str, name: str, signature: _Signature, *, noalias: bool) 
     args = tuple(map(CPU.of, signature.types))
     try:
         with maths.expecting(len(elementary_calls(text))):
-            found = numba.njit(CPU.of(signature.result)(*args), **_OPTIONS)(space[last.name])
+            dispatcher = numba.njit(CPU.of(signature.result)(*args), **_OPTIONS)(space[last.name])
     except NumbaError as error:
         said = " ".join(str(error).split())
         raise TapeError(f"Numba does not compile a text of fdiff's: {said}\n{text}") from None
-    native = found.overloads[args].fndesc.llvm_func_name
-    return machine.wrapped_code(found.inspect_llvm(args), _wrapper(native, name, signature), name)
+    native = dispatcher.overloads[args].fndesc.llvm_func_name
+    return machine.wrapped_code(
+        dispatcher.inspect_llvm(args), _wrapper(native, name, signature), name
+    )
 
 
 def _pipeline(node: ast.FunctionDef, kernel: ast.FunctionDef | None) -> dict[str, Any]:
@@ -137,8 +139,8 @@ def _wrapper(native: str, name: str, signature: _Signature) -> ir.Module:
     module = ir.Module(name)
     types = [llvm_type(t) for t in signature.types]
     result = llvm_type(signature.result or "i8")
-    given = [result.as_pointer(), BYTE.as_pointer().as_pointer(), *types]
-    callee = ir.Function(module, ir.FunctionType(ir.IntType(32), given), native)
+    native_types = [result.as_pointer(), BYTE.as_pointer().as_pointer(), *types]
+    callee = ir.Function(module, ir.FunctionType(ir.IntType(32), native_types), native)
     out = result if signature.result else ir.VoidType()
     function = ir.Function(module, ir.FunctionType(out, types), name)
     code = ir.IRBuilder(function.append_basic_block())

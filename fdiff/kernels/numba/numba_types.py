@@ -48,14 +48,14 @@ class NumbaTypes:
             return VectorType(type_)
         return self._numbers[type_] if type_ else self._module.void
 
-    def spelling(self, found: Any) -> str | None:
+    def spelling(self, kind: Any) -> str | None:
         """How texts spell a type of Numba; None for one that no text has."""
-        if isinstance(found, self._module.CPointer):
-            entry = self._dtypes.get(found.dtype)
+        if isinstance(kind, self._module.CPointer):
+            entry = self._dtypes.get(kind.dtype)
             return None if entry is None else f"{entry}*"
-        if isinstance(found, VectorType):
-            return found.spelling
-        return self._dtypes.get(self._module.unliteral(found))
+        if isinstance(kind, VectorType):
+            return kind.spelling
+        return self._dtypes.get(self._module.unliteral(kind))
 
 
 CPU = NumbaTypes(types)

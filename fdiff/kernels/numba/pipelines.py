@@ -36,7 +36,8 @@ class _HintingCompiler(NoAliasCompiler):
     def define_pipelines(self) -> list[Any]:
         (manager,) = super().define_pipelines()
         manager.passes = [
-            (self.lowering if one is NativeLowering else one, name) for one, name in manager.passes
+            (self.lowering if pass_ is NativeLowering else pass_, name)
+            for pass_, name in manager.passes
         ]
         manager.finalize()
         return [manager]

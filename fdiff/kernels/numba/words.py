@@ -33,13 +33,13 @@ def typing_of(word: Word, formula: Formula, count: int, of: NumbaTypes = CPU) ->
     `count` is the number of arguments, `of` the types of the target.
     """
 
-    def typing(context: object, *given: Any) -> tuple[Any, Lowering] | None:
-        spellings = [_spelling(x, letter, of) for x, letter in zip(given, letters, strict=True)]
+    def typing(context: object, *kinds: Any) -> tuple[Any, Lowering] | None:
+        spellings = [_spelling(x, letter, of) for x, letter in zip(kinds, letters, strict=True)]
         if None in spellings:
             return None
-        known = [s for s in spellings if s is not None]
-        signature = of.of(word.result(known))(*map(_accepted, given, known, [of] * count))
-        return signature, _lowering(formula, known)
+        spelled = [s for s in spellings if s is not None]
+        signature = of.of(word.result(spelled))(*map(_accepted, kinds, spelled, [of] * count))
+        return signature, _lowering(formula, spelled)
 
     letters = word.parameters if "*" not in word.parameters else ["i", *"*" * (count - 1)]
     names = ["context", *(f"argument{k}" for k in range(count))]
@@ -50,18 +50,18 @@ def typing_of(word: Word, formula: Formula, count: int, of: NumbaTypes = CPU) ->
     return typing
 
 
-def _spelling(given: Any, letter: str, of: NumbaTypes) -> str | None:
+def _spelling(kind: Any, letter: str, of: NumbaTypes) -> str | None:
     """The type of an argument as texts spell it; of a literal that counts, the number itself."""
     if letter == "k":
-        return str(given.literal_value) if isinstance(given, types.IntegerLiteral) else None
-    if isinstance(given, types.StringLiteral):
-        return repr(given.literal_value)
-    return of.spelling(given)
+        return str(kind.literal_value) if isinstance(kind, types.IntegerLiteral) else None
+    if isinstance(kind, types.StringLiteral):
+        return repr(kind.literal_value)
+    return of.spelling(kind)
 
 
-def _accepted(given: Any, spelling: str, of: NumbaTypes) -> Any:
+def _accepted(kind: Any, spelling: str, of: NumbaTypes) -> Any:
     """The type that the signature has for an argument."""
-    return given if spelling.isdigit() or spelling[0] == "'" else of.of(spelling)
+    return kind if spelling.isdigit() or spelling[0] == "'" else of.of(spelling)
 
 
 def _lowering(formula: Formula, spellings: list[str]) -> Lowering:
@@ -70,8 +70,8 @@ def _lowering(formula: Formula, spellings: list[str]) -> Lowering:
     def lowering(
         context: Any, code: ir.IRBuilder, signature: Any, args: tuple[ir.Value, ...]
     ) -> Any:
-        found = formula(code, list(map(_argument, spellings, args)))
-        return found.value if found.type else context.get_dummy_value()
+        result = formula(code, list(map(_argument, spellings, args)))
+        return result.value if result.type else context.get_dummy_value()
 
     return lowering
 

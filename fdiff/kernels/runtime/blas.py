@@ -42,9 +42,9 @@ def table(*, alone: bool = False) -> np.ndarray:
 
     If BLAS is left `alone`, no product is large enough for it: it would start threads of its own.
     """
-    found = [_module(module) for module in ("cython_blas", "cython_lapack")]
+    modules = [_module(module) for module in ("cython_blas", "cython_lapack")]
     to = np.iinfo(np.int64).max if alone else _blocks_to()
-    capsules = {k: v for module in found for k, v in module.__pyx_capi__.items()}
+    capsules = {k: v for module in modules for k, v in module.__pyx_capi__.items()}
     return np.array([*(_address(capsules[name]) for name in NAMES), to], np.int64)
 
 

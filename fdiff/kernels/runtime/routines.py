@@ -37,8 +37,8 @@ _HEAD = re.compile(r"^def (\w+)\(([^)]*)\):", re.MULTILINE)
 def parameters(routine: str) -> tuple[str, ...]:
     """The names of what a routine is called with, for readers of kernels."""
     name, _ = routine.rsplit("_", 1)
-    _, given = _HEAD.findall(TEXTS[name][-1])[-1]
-    return tuple(re.findall(r"(\w+):", given))
+    _, text = _HEAD.findall(TEXTS[name][-1])[-1]
+    return tuple(re.findall(r"(\w+):", text))
 
 
 @lru_cache(maxsize=64)

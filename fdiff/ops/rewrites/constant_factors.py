@@ -43,8 +43,8 @@ def product_of_numbers(b: Builder, args: Ids, params: dict[str, Any]) -> int | N
 @lru_cache(maxsize=16)
 def _limits(dtype: np.dtype) -> tuple[float, float]:
     """The least normal number and the greatest."""
-    found = np.finfo(dtype)
-    return float(found.smallest_normal), float(found.max)
+    limits = np.finfo(dtype)
+    return float(limits.smallest_normal), float(limits.max)
 
 
 @seeks(SCALED, "negative")
@@ -88,9 +88,9 @@ def _scalar_product(b: Builder, i: int) -> tuple[float, int] | None:
 
 def _scalar_factor(b: Builder, i: int, x: int) -> float | None:
     """The number that node `i` is, where the product of it and `x` has the shape of `x`."""
-    found, shape = repeated_number(b, i), b.type(x).shape
+    factor, shape = repeated_number(b, i), b.type(x).shape
     return (
-        found if isinstance(found, float) and broadcast(b.type(i).shape, shape) == shape else None
+        factor if isinstance(factor, float) and broadcast(b.type(i).shape, shape) == shape else None
     )
 
 

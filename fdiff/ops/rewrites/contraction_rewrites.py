@@ -115,5 +115,5 @@ def _contraction(b: Builder, args: Ids, labels: tuple[str, ...]) -> int:
     """The product of two arrays, by the labels of both and of the result."""
     left, right, out = labels
     params: dict[str, Any] = {"subscripts": f"{left},{right}->{out}"}
-    found = product_with_identity.rule(b, args, params)
-    return new(b, "contract", args, **params) if found is None else found
+    product = product_with_identity.rule(b, args, params)
+    return new(b, "contract", args, **params) if product is None else product

@@ -56,14 +56,14 @@ def _polygamma(m: int, x: Array) -> Array:
 
 def _products(orders: tuple[int, int], logarithm: Callable[[int, int], Array]) -> dict[tuple[int, int], object]:
     """Derivatives of exp(G) up to `orders`, divided by exp(G), from those of G: by the product rule from ``exp(G)' = G' exp(G)``."""
-    known: dict[tuple[int, int], object] = {(0, 0): 1.0}
+    series: dict[tuple[int, int], object] = {(0, 0): 1.0}
     for i, j in product(range(orders[0] + 1), range(orders[1] + 1)):
         if (i, j) == (0, 0):
             continue
         di, dj = (1, 0) if i else (0, 1)
         steps = product(range(i - di + 1), range(j - dj + 1))
-        known[i, j] = sum(comb(i - di, k) * comb(j - dj, m) * logarithm(k + di, m + dj) * known[i - di - k, j - dj - m] for k, m in steps)
-    return known
+        series[i, j] = sum(comb(i - di, k) * comb(j - dj, m) * logarithm(k + di, m + dj) * series[i - di - k, j - dj - m] for k, m in steps)
+    return series
 
 
 def _at_end(x: object, a: object) -> object:
@@ -166,8 +166,8 @@ def _beta_by_mode(a: Array, b: Array, x: Array, y: Array) -> Array:
 
 def beta_density(a: Array, b: Array, x: Array, y: Array | None = None) -> Array:
     """``x**(a - 1) y**(b - 1) / B(a, b)``, where y = 1 - x may be known better than `x` tells."""
-    given = (np.asarray(v, float) for v in (a, b, x, 1.0 - np.asarray(x, float) if y is None else y))
-    s, t, u, v = np.broadcast_arrays(*given)
+    arguments = (np.asarray(v, float) for v in (a, b, x, 1.0 - np.asarray(x, float) if y is None else y))
+    s, t, u, v = np.broadcast_arrays(*arguments)
     with np.errstate(all="ignore"):
         inner = (u > 0) & (v > 0)
         both, none = (s > LARGE) & (t > LARGE) & inner, (s <= LARGE) & (t <= LARGE)

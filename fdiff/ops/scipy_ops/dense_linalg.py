@@ -280,8 +280,8 @@ def svd(
 ) -> object:
     if lapack_driver != "gesdd":
         raise unsupported(f"scipy.linalg.svd with lapack_driver={lapack_driver!r}")
-    found = np.linalg.svd(floating(a), full_matrices=full_matrices, compute_uv=compute_uv)
-    return tuple(found) if compute_uv else found
+    factors = np.linalg.svd(floating(a), full_matrices=full_matrices, compute_uv=compute_uv)
+    return tuple(factors) if compute_uv else factors
 
 
 @replaces_if_traced(sl.svdvals)

@@ -111,10 +111,10 @@ def _metric(metric: object, call: str, out: object, keywords: dict[str, object])
     if callable(metric):
         return None
     name = str(metric).lower()
-    found = METRICS.get(_OTHER_NAMES.get(name, name))
-    if found is None:
+    distance = METRICS.get(_OTHER_NAMES.get(name, name))
+    if distance is None:
         raise unsupported(f"scipy.spatial.distance.{call} with metric={metric!r}")
-    return found
+    return distance
 
 
 @replaces_if_traced(sd.cdist)

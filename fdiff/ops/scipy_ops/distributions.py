@@ -47,8 +47,8 @@ class Law(NamedTuple):
 
     def formula(self, name: str) -> Formula:
         """The formula of a function; one that is not given is composed of the others, as in SciPy."""
-        if (found := self.formulas.get(name)) is not None:
-            return found
+        if (own_formula := self.formulas.get(name)) is not None:
+            return own_formula
         if name in ("pdf", "pmf"):
             return lambda *args: exp_of(self.formula(f"log{name}")(*args))
         if name in ("logcdf", "logsf"):

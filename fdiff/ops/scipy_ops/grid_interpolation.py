@@ -68,10 +68,10 @@ class TracedGridInterpolator:
 
 def _places(xi: object, ndim: int) -> TracedArray:
     """Places with their coordinates along the last axis; a tuple holds coordinates."""
-    given = resolve(xi)
-    if isinstance(given, tuple):
-        given = np.stack(np.broadcast_arrays(*(traced(x) for x in given)), axis=-1)
-    places = real(array_call(given) if isinstance(given, list) else given)
+    points = resolve(xi)
+    if isinstance(points, tuple):
+        points = np.stack(np.broadcast_arrays(*(traced(x) for x in points)), axis=-1)
+    places = real(array_call(points) if isinstance(points, list) else points)
     if places.ndim == 1:
         places = places.reshape((1, -1) if ndim > 1 or places.shape[0] == 1 else (-1, 1))
     if places.shape[-1] != ndim:
@@ -91,8 +91,8 @@ def _corners(grid: Sequence[TracedArray], values: TracedArray, columns: Sequence
     rest = (-1, *(1,) * (values.ndim - len(grid)))
     plane = len(grid) == 2 and values.ndim == 2  # SciPy multiplies in another order there
     for corner in itertools.product((0, 1), repeat=len(grid)):
-        weights = [(d if one else 1 - d).reshape(rest) for d, one in zip(far, corner, strict=True)]
-        term = values[tuple(i + one for i, one in zip(low, corner, strict=True))]
+        weights = [(d if upper else 1 - d).reshape(rest) for d, upper in zip(far, corner, strict=True)]
+        term = values[tuple(i + upper for i, upper in zip(low, corner, strict=True))]
         if plane:
             term = term * weights[0] * weights[1]
         else:
@@ -144,8 +144,8 @@ def interpn(
 
 
 def _from_attributes(value: object, points: Sequence[object], *others: object) -> TracedGridInterpolator:
-    *given, spline = others
-    grid = TracedGridInterpolator(points, *given)
+    *options, spline = others
+    grid = TracedGridInterpolator(points, *options)
     grid.spline = spline
     return grid
 

@@ -39,8 +39,8 @@ def _times(p: Jet, q: Jet) -> Jet:
 def _over(p: Jet, q: Jet) -> Jet:
     out = np.zeros_like(p)
     for i, j in _lower(p.shape[0] - 1, p.shape[1] - 1):
-        known = sum((q[k, m] * out[i - k, j - m] for k, m in _lower(i, j) if k or m), start=np.zeros_like(p[0, 0]))
-        out[i, j] = (p[i, j] - known) / q[0, 0]
+        lower_terms = sum((q[k, m] * out[i - k, j - m] for k, m in _lower(i, j) if k or m), start=np.zeros_like(p[0, 0]))
+        out[i, j] = (p[i, j] - lower_terms) / q[0, 0]
     return out
 
 

@@ -45,8 +45,8 @@ class TracedInterp1d:
             return make_interp_spline(self.x, self.y, k=self.kind)(places)
         if self.y.ndim == 1 and self.fill is not None and self.x.dtype in _OF_INTERP and self.y.dtype == F8:
             return np.interp(places, self.x, self.y)  # as SciPy: its values differ at points that are there twice
-        found = np.clip(np.searchsorted(self.x, places), 1, len(self.x) - 1)
-        low, high = found - 1, found
+        interval = np.clip(np.searchsorted(self.x, places), 1, len(self.x) - 1)
+        low, high = interval - 1, interval
         step = (places - self.x[low]).reshape((-1, *width))
         slope = (self.y[high] - self.y[low]) / (self.x[high] - self.x[low]).reshape((-1, *width))
         return slope * step + self.y[low]
@@ -146,11 +146,11 @@ def _beyond_the_ends(fill_value: object, bounds_error: bool | None, values: Trac
 def _fill(fill: object, values: TracedArray, name: str) -> TracedArray:
     """A value beyond an end, in the shape of the values at one point; with SciPy's error if it does not fit."""
     split = values.dtype.kind == "c"
-    given = numbers((complex(np.nan, np.nan) if split else np.nan) if resolve(fill) is None else fill)
+    array = numbers((complex(np.nan, np.nan) if split else np.nan) if resolve(fill) is None else fill)
     shape = values.shape[1:] or (1,)
-    if given.ndim > len(shape) or any(n not in (1, m) for m, n in zip(shape[::-1], given.shape[::-1], strict=False)):
-        raise ValueError(f"{name} argument must be able to broadcast up to shape {shape} but had shape {given.shape}")
-    return np.broadcast_to(given if split else real(given), shape).reshape(values.shape[1:])
+    if array.ndim > len(shape) or any(n not in (1, m) for m, n in zip(shape[::-1], array.shape[::-1], strict=False)):
+        raise ValueError(f"{name} argument must be able to broadcast up to shape {shape} but had shape {array.shape}")
+    return np.broadcast_to(array if split else real(array), shape).reshape(values.shape[1:])
 
 
 replace_class(sp.interp1d, _traced_interp1d, TracedInterp1d)

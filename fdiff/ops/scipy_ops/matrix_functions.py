@@ -34,9 +34,9 @@ def _each(function: Callable[..., object], a: np.ndarray, *others: np.ndarray) -
     if not stack:
         return function(a, *others)
     wide = [np.broadcast_to(x, (*stack, *x.shape[-2:])) for x in (a, *others)]
-    found = [function(*(x[k] for x in wide)) for k in np.ndindex(stack)] or [function(*(np.ones(x.shape[-2:], x.dtype) for x in wide))]
+    results = [function(*(x[k] for x in wide)) for k in np.ndindex(stack)] or [function(*(np.ones(x.shape[-2:], x.dtype) for x in wide))]
     gather = lambda parts: np.stack(parts)[: int(np.prod(stack))].reshape((*stack, *np.shape(parts[0])))  # noqa: E731 - used twice
-    return tuple(map(gather, zip(*found, strict=True))) if isinstance(found[0], tuple) else gather(found)
+    return tuple(map(gather, zip(*results, strict=True))) if isinstance(results[0], tuple) else gather(results)
 
 
 # --- functions of matrices --------------------------------------------------------------------

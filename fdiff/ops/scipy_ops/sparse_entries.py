@@ -122,9 +122,9 @@ class SparseEntries:
             return self
         if structures.distinct(rows, cols, self.shape)[2] is None:
             return self
-        one = type(self)(self.values, rows, cols, self.shape, format="csr", matrix=self.matrix).asformat(self.format)
-        one.storage = OTHERWISE
-        return one
+        matrix = type(self)(self.values, rows, cols, self.shape, format="csr", matrix=self.matrix).asformat(self.format)
+        matrix.storage = OTHERWISE
+        return matrix
 
     def _moved(self, moved: Any) -> Self:
         """The matrix in which SciPy has put the numbers of the entries elsewhere; what shares memory there does here."""
@@ -153,20 +153,20 @@ class SparseEntries:
         return new
 
     def reshape(self, *shape: Any, **options: Any) -> Self:
-        one = self.distinct()
-        return one._moved(one.stored.reshape(*cast("Any", settled(shape)), **options))
+        matrix = self.distinct()
+        return matrix._moved(matrix.stored.reshape(*cast("Any", settled(shape)), **options))
 
     def __getitem__(self, key: object) -> object:
-        one = self.distinct()
-        return one._found(one.stored[settled(key)])
+        matrix = self.distinct()
+        return matrix._found(matrix.stored[settled(key)])
 
     def getrow(self, i: int) -> object:
-        one = self.distinct()
-        return one._found(one.stored.getrow(i))
+        matrix = self.distinct()
+        return matrix._found(matrix.stored.getrow(i))
 
     def getcol(self, j: int) -> object:
-        one = self.distinct()
-        return one._found(one.stored.getcol(j))
+        matrix = self.distinct()
+        return matrix._found(matrix.stored.getcol(j))
 
     def _found(self, numbers: Any) -> object:
         """What stands where SciPy found these numbers of entries."""
@@ -198,8 +198,8 @@ class SparseEntries:
             refuse(f"{what}, which is a numpy.matrix (write `toarray()`, or take a sparse array instead of a sparse matrix),")
 
     def diagonal(self, k: int = 0) -> TracedArray:
-        one = self.distinct()
-        return one.numbered_entries(one.stored.diagonal(k))
+        matrix = self.distinct()
+        return matrix.numbered_entries(matrix.stored.diagonal(k))
 
     def trace(self, offset: int = 0) -> TracedArray:
         return np.sum(self.diagonal(offset))
@@ -235,10 +235,10 @@ def _convert(name: str) -> Callable[..., SparseEntries]:
 
 def _reordered(name: str) -> Callable[..., None]:
     def method(self: SparseEntries) -> None:
-        one = self.distinct() if name == "sum_duplicates" else self
-        moved = one.stored.copy()
+        matrix = self.distinct() if name == "sum_duplicates" else self
+        moved = matrix.stored.copy()
         getattr(moved, name)()
-        self._fill(one.values, moved, self.format, self.storage)
+        self._fill(matrix.values, moved, self.format, self.storage)
 
     return method
 

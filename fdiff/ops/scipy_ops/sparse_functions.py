@@ -206,10 +206,10 @@ def _numbers(value: Any, depth: int, values: list[TracedArray]) -> object:
         return None
     if not is_sparse(value):
         value = matrix_of_dense(np.atleast_2d(traced(value)), "coo", matrix=True)
-    one = lifted(value).distinct()
-    numbers = one.stored.copy()
+    matrix = lifted(value).distinct()
+    numbers = matrix.stored.copy()
     numbers.data = numbers.data + sum(v.size for v in values)
-    values.append(one.values)
+    values.append(matrix.values)
     return numbers
 
 

@@ -63,8 +63,8 @@ def _named(name: str, partials: Slopes) -> Slopes:
     names = partials.__code__.co_varnames
 
     def slopes(*values: object, **params: object) -> list[object]:
-        found = partials(*values, **params)
-        return [_refusal(name, names[k]) if p is LACKING else p for k, p in enumerate(found)]
+        derivatives = partials(*values, **params)
+        return [_refusal(name, names[k]) if p is LACKING else p for k, p in enumerate(derivatives)]
 
     return slopes
 
@@ -177,8 +177,8 @@ def special_many(name: str, partials: Rows, *sample: Callable[..., np.ndarray]) 
         return [[_refusal(name, names[k]) if p is LACKING else p for k, p in enumerate(row)] for row in partials(*args, *outs)]
 
     def jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray]) -> list[object]:
-        found = [[times(d, p() if callable(p) else p) for d, p in zip(dots, row, strict=True) if d is not ZERO] for row in rows(args, outs)]
-        return [stretch(add_up(terms), outs[0].shape) for terms in found]
+        terms_of = [[times(d, p() if callable(p) else p) for d, p in zip(dots, row, strict=True) if d is not ZERO] for row in rows(args, outs)]
+        return [stretch(add_up(terms), outs[0].shape) for terms in terms_of]
 
     def vjp(bars: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray]) -> list[object]:
         table = rows(args, outs)

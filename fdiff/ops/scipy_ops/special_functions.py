@@ -62,9 +62,9 @@ def _log_sum(x: TracedArray, b: TracedArray | None, axes: tuple[int, ...]) -> tu
     away = x - _shift(top)
     away = np.where((b == 0) & np.isinf(away), apply(stop, away), away)
     terms = vanishing(b, np.exp(np.where(infinite, apply(bounded, away, traced(x.dtype.type(1))), away)))
-    largest, known = fixed == top, apply(stop, terms)
-    most = np.sum(np.where(largest, known, 0.0), axis=axes, keepdims=True)
-    rest = np.sum(np.where(largest, 0.0, known), axis=axes, keepdims=True)
+    largest, fixed_terms = fixed == top, apply(stop, terms)
+    most = np.sum(np.where(largest, fixed_terms, 0.0), axis=axes, keepdims=True)
+    rest = np.sum(np.where(largest, 0.0, fixed_terms), axis=axes, keepdims=True)
     ratio = np.where(rest == 0, rest, rest / np.where(rest == 0, 1.0, most))
     sign = np.sign(ratio + 1.0) * np.sign(most)
     finite = np.log1p(np.where(ratio < -1.0, -ratio - 2.0, ratio)) + np.log(np.abs(most)) + top
@@ -99,9 +99,9 @@ def _log_sum_of_terms(x: TracedArray, axes: tuple[int, ...]) -> TracedArray:
     terms = np.exp(apply(bounded, x - _shift(top), traced(type_(1))))
     total = np.sum(terms, axis=axes, keepdims=True)
     total = total + _in_place_of_none(top)
-    largest, known = fixed == top, apply(stop, terms)
+    largest, fixed_terms = fixed == top, apply(stop, terms)
     most = np.sum(np.where(largest, type_(1), type_(0)), axis=axes, keepdims=True)
-    rest = np.sum(np.where(largest, type_(0), known), axis=axes, keepdims=True)
+    rest = np.sum(np.where(largest, type_(0), fixed_terms), axis=axes, keepdims=True)
     value = np.where(infinite, top, np.log1p(rest / most) + np.log(most) + top)
     log = np.log(total)
     return log + apply(stop, value - log)
@@ -137,13 +137,13 @@ if hasattr(sc, "softplus"):  # since SciPy 1.15
 @replaces_if_traced(sc.polygamma)
 def polygamma(n: object, x: object) -> TracedArray:
     """``(-1)**(n + 1) n! zeta(n + 1, x)`` (DLMF 25.11.12), and digamma for n = 0."""
-    given = np.asarray(concrete(n, "scipy.special.polygamma with a traced order"))
-    if np.all(given == 0):
-        return as_scalar(np.broadcast_to(sc.psi(floating(x)), np.broadcast_shapes(given.shape, np.shape(x))))
+    order = np.asarray(concrete(n, "scipy.special.polygamma with a traced order"))
+    if np.all(order == 0):
+        return as_scalar(np.broadcast_to(sc.psi(floating(x)), np.broadcast_shapes(order.shape, np.shape(x))))
     a = floating(x)
-    factor = ((-1.0) ** (given + 1) * sc.gamma(given + 1.0)).astype(a.dtype)
-    out = factor * sc.zeta((given + 1.0).astype(a.dtype), a)
-    return as_scalar(np.where(given == 0, sc.psi(a), out) if np.any(given == 0) else out)
+    factor = ((-1.0) ** (order + 1) * sc.gamma(order + 1.0)).astype(a.dtype)
+    out = factor * sc.zeta((order + 1.0).astype(a.dtype), a)
+    return as_scalar(np.where(order == 0, sc.psi(a), out) if np.any(order == 0) else out)
 
 
 @replaces_if_traced(sc.multigammaln)

@@ -37,8 +37,8 @@ C16 = np.dtype(np.complex128)
 
 def numbers(x: object) -> TracedArray:
     """Data or coefficients as an array of float64 or complex128."""
-    given = resolve(x)
-    out = traced(array_call(given) if isinstance(given, (list, tuple)) else given)
+    resolved = resolve(x)
+    out = traced(array_call(resolved) if isinstance(resolved, (list, tuple)) else resolved)
     dtype = C16 if out.dtype.kind == "c" else F8
     return out if out.dtype == dtype else out.astype(dtype)
 
@@ -114,19 +114,19 @@ class TracedPPoly(_Curve):
 
     def antiderivative(self, nu: int = 1) -> TracedPPoly:
         """The antiderivative that vanishes at the first point."""
-        found = self
+        primitive = self
         for _ in range(nu):
-            c = found.c
+            c = primitive.c
             lead = c / np.arange(len(c), 0, -1).reshape((-1, *(1,) * (c.ndim - 1)))
-            width = np.diff(found.x).reshape((-1, *(1,) * (c.ndim - 2)))
+            width = np.diff(primitive.x).reshape((-1, *(1,) * (c.ndim - 2)))
             whole = lead[0]
             for k in range(1, len(c)):
                 whole = whole * width + lead[k]
             sums = np.cumsum(whole * width, axis=0)
             start = np.concatenate([np.zeros((1, *c.shape[2:])), sums[:-1]])
-            extrapolate = False if found.extrapolate == "periodic" else found.extrapolate
-            found = TracedPPoly(np.concatenate([lead, start[None]]), found.x, extrapolate, found.axis)
-        return found
+            extrapolate = False if primitive.extrapolate == "periodic" else primitive.extrapolate
+            primitive = TracedPPoly(np.concatenate([lead, start[None]]), primitive.x, extrapolate, primitive.axis)
+        return primitive
 
     def integrate(self, a: object, b: object, extrapolate: object = None) -> TracedArray:
         """The integral between two places."""

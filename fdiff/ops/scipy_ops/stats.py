@@ -101,8 +101,8 @@ def _quantile(law: Law, name: str, q: object, shapes: tuple[object, ...], loc: o
     return value if type(loc) is int and loc == 0 else value + loc
 
 
-def _function_of(law: Law, name: str, x: object, given: tuple[tuple[object, ...], object, object]) -> TracedArray:
-    shapes, loc, scale = given
+def _function_of(law: Law, name: str, x: object, parameters: tuple[tuple[object, ...], object, object]) -> TracedArray:
+    shapes, loc, scale = parameters
     shapes = tuple([s if isinstance(s, TracedArray) else np.asarray(s, np.float64) for s in shapes])
     if name in ("ppf", "isf"):
         value = _quantile(law, name, x, shapes, loc, scale)
@@ -138,25 +138,25 @@ class TracedDistribution:
         return self._real.__class__
 
     def __getattr__(self, name: str) -> object:
-        found = getattr(self._real, name)
-        if name.startswith("_") or not callable(found):
-            return found
+        attribute = getattr(self._real, name)
+        if name.startswith("_") or not callable(attribute):
+            return attribute
 
         def method(*args: object, **keywords: object) -> object:
             if name == "rvs":
                 _notice_chance(f"scipy.stats.{self._name}.rvs")
-            given, named = tuple(map(resolve, args)), {k: resolve(v) for k, v in keywords.items()}
-            if not involves_traced((*given, *named.values())):
-                return localised(found(*given, **named))
+            arguments, named = tuple(map(resolve, args)), {k: resolve(v) for k, v in keywords.items()}
+            if not involves_traced((*arguments, *named.values())):
+                return localised(attribute(*arguments, **named))
             if name not in self._names:
                 raise unsupported(f"scipy.stats.{self._name}.{name}")
-            return self._compute(name, *given, **named)
+            return self._compute(name, *arguments, **named)
 
         return method
 
     def __call__(self, *args: object, **keywords: object) -> object:
-        given, named = tuple(map(resolve, args)), {k: resolve(v) for k, v in keywords.items()}
-        return FrozenDistribution(self, given, named) if involves_traced((*given, *named.values())) else self._real(*given, **named)
+        arguments, named = tuple(map(resolve, args)), {k: resolve(v) for k, v in keywords.items()}
+        return FrozenDistribution(self, arguments, named) if involves_traced((*arguments, *named.values())) else self._real(*arguments, **named)
 
     freeze = __call__
 

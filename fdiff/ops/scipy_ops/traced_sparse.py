@@ -49,16 +49,16 @@ class TracedSparse(SparseEntries):
         """Entries to a power, which is a positive number."""
         if isinstance(n, TracedArray) or np.ndim(n) or not cast("float", n) > 0:
             refuse("`power` with an exponent that is no positive number")
-        one = self.distinct()
-        return one.with_values(one.values**n if dtype is None else one.values.astype(dtype) ** n)
+        matrix = self.distinct()
+        return matrix.with_values(matrix.values**n if dtype is None else matrix.values.astype(dtype) ** n)
 
     def _operands(self) -> tuple[tuple[TracedArray, np.ndarray, np.ndarray, np.ndarray], Shape, bool]:
         """What the ops take: entries by rows, rows, columns, starts, the shape, and whether these are of the transpose."""
-        one = self.distinct()
-        one = one.asformat("csr") if one.stored.format == "coo" else one
-        flipped = one.stored.format == "csc"
-        major, minor, starts = structures.by_lines(one.stored)
-        return (one.values, major, minor, starts), self.shape[::-1] if flipped else self.shape, flipped
+        matrix = self.distinct()
+        matrix = matrix.asformat("csr") if matrix.stored.format == "coo" else matrix
+        flipped = matrix.stored.format == "csc"
+        major, minor, starts = structures.by_lines(matrix.stored)
+        return (matrix.values, major, minor, starts), self.shape[::-1] if flipped else self.shape, flipped
 
     def _times(self, x: object, *, transposed: bool) -> TracedArray:
         """The matrix, or its transpose, times a vector or the columns of a matrix."""
@@ -125,17 +125,17 @@ class TracedSparse(SparseEntries):
 
     def multiply(self, other: object) -> object:
         """Product entry by entry, at the places of this matrix."""
-        one = self.distinct()
+        matrix = self.distinct()
         if is_sparse(other):
-            return one._combined(lifted(other).distinct(), lambda a, b: a.multiply(b), np.multiply)
+            return matrix._combined(lifted(other).distinct(), lambda a, b: a.multiply(b), np.multiply)
         if np.ndim(other) == 0:
             return self * other
         dense = traced(other)
         dense = dense.reshape((1,) * (2 - dense.ndim) + dense.shape)
-        moved = one.stored.multiply(np.ones(dense.shape, int))
+        moved = matrix.stored.multiply(np.ones(dense.shape, int))
         if moved.shape != self.shape:
             refuse("the product with a dense array that is larger")
-        new = TracedSparse.of_stored(one.values, moved, one.storage)
+        new = TracedSparse.of_stored(matrix.values, moved, matrix.storage)
         at = [np.where(np.asarray(n) == 1, 0, k) for n, k in zip(dense.shape, new.places(), strict=True)]
         return new.with_values(new.values * dense[at[0], at[1]])
 
@@ -203,8 +203,8 @@ class TracedSparse(SparseEntries):
 
 def _entrywise(name: str) -> Callable[..., TracedSparse]:
     def method(self: TracedSparse, *_: object, **__: object) -> TracedSparse:
-        one = self if name in ("conj", "conjugate", "deg2rad", "rad2deg") else self.distinct()
-        return one.with_values(getattr(np, name)(one.values))
+        matrix = self if name in ("conj", "conjugate", "deg2rad", "rad2deg") else self.distinct()
+        return matrix.with_values(getattr(np, name)(matrix.values))
 
     return method
 

@@ -36,12 +36,12 @@ def tangent(body: TracedFunction, x: TracedArray, extras: Arrays, dots: Sequence
 
 def cotangents(body: TracedFunction, x: TracedArray, extras: Arrays, bar: TracedArray) -> list[object]:
     """The cotangents of the extras from that of the solution; each is a function, called only if it is needed."""
-    known: list[object] = []
+    solved: list[object] = []
 
     def weights() -> object:
-        if not known:
-            known.append(np.reshape(solution(body, x, extras, -bar, transposed=True), body.types[0].shape))
-        return known[0]
+        if not solved:
+            solved.append(np.reshape(solution(body, x, extras, -bar, transposed=True), body.types[0].shape))
+        return solved[0]
 
     def pullback(k: int) -> Callable[[], object]:
         return lambda: body.pullback(1 + k).spliced([x], [*extras, weights()])[0]
@@ -73,17 +73,17 @@ def _newton(start: np.ndarray, extras: Sequence[np.ndarray], body: TracedFunctio
 def _evaluate(x: np.ndarray, sure: np.ndarray, *extras: np.ndarray, body: TracedFunction, name: str, site: CallSite) -> np.ndarray:
     try:
         with np.errstate(all="ignore"):
-            found = _newton(x, extras, body)
+            root = _newton(x, extras, body)
     except np.linalg.LinAlgError:
         fact = f"what {name} returned has no derivative: the Jacobian (of a minimum, the Hessian) is singular there."
         raise ConvergenceError(site.words(fact, "Look for a root or minimum that is alone.")) from None
-    moved = np.abs(found - x)
+    moved = np.abs(root - x)
     if not (np.all(moved <= 1e-2 * (1.0 + np.abs(x))) and (np.all(sure) or np.all(moved <= 1e-4 * np.abs(x) + 1e-10))):
         fact = f"{name} did not converge, so what it returned has no derivative."
         raise ConvergenceError(
             site.words(fact, "Give a better start or more iterations, or ask `.success` (`.converged`) before the result is used.")
         )
-    return found
+    return root
 
 
 def _jvp(dots: Sequence[object], args: Arrays, outs: Arrays, *, body: TracedFunction, **_: object) -> list[object]:
@@ -99,9 +99,9 @@ def _batch(args: Arrays, mapped: Sequence[bool], size: int, **params: object) ->
     return [np.stack(rows)]
 
 
-def monotone(own: Sequence[object], given: Sequence[object]) -> list[object]:
+def monotone(own: Sequence[object], parameters: Sequence[object]) -> list[object]:
     """A system of two equations with one solution, for samples."""
-    x, p = own[0], given[0]
+    x, p = own[0], parameters[0]
     return [x + 0.1 * x**3 + 0.2 * x[::-1] - p]
 
 

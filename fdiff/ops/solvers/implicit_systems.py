@@ -91,11 +91,11 @@ class NewtonSteps:
 
     def solve(self, x: np.ndarray, right: np.ndarray, *, transposed: bool = False) -> np.ndarray:
         """The solution; raises `LinAlgError` if the Jacobian is singular."""
-        found = self._matrix(x[()])[0]
+        entries = self._matrix(x[()])[0]
         if self.sparse is None:
-            matrix = np.reshape(found, (x.size, x.size) if x.shape else ())
+            matrix = np.reshape(entries, (x.size, x.size) if x.shape else ())
             return np.asarray(dense_solution(np.transpose(matrix) if transposed else matrix, right))
-        data = np.ascontiguousarray(found)
+        data = np.ascontiguousarray(entries)
         try:
             lu = factors(data, self.sparse.cols, self.sparse.starts, x.size, data, 0)
         except RuntimeError as error:
@@ -158,9 +158,9 @@ def _batch(args: Arrays, mapped: Sequence[bool], size: int, **params: object) ->
     return batch_by_unrolling(solve, args, mapped, size, **params)
 
 
-def _cubic(own: Sequence[object], given: Sequence[object]) -> list[object]:
+def _cubic(own: Sequence[object], parameters: Sequence[object]) -> list[object]:
     """A system of two equations, for samples."""
-    x, p = own[0], given[0]
+    x, p = own[0], parameters[0]
     return [x + 0.1 * x**3 * p + 0.2 * x[::-1]]
 
 

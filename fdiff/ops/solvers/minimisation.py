@@ -36,15 +36,15 @@ def fields(x: ArrayType, *, slopes: bool) -> tuple[ResultField, ...]:
 def _minimize(fun: object, x0: np.ndarray, lower: object = None, upper: object = None, **options: object) -> dict[str, object]:
     if lower is not None:
         options["bounds"] = so.Bounds(lower, upper)
-    found: dict[str, object] = so.minimize(fun, x0, **options)
-    return {"nit": 0, "nfev": 0, "status": 0, **found}
+    result: dict[str, object] = so.minimize(fun, x0, **options)
+    return {"nit": 0, "nfev": 0, "status": 0, **result}
 
 
 def _minimize_scalar(fun: object, lower: object = None, upper: object = None, near: object = None, **options: object) -> dict[str, object]:
     if lower is not None:
         options["bounds"] = (lower, upper)
-    found: Any = so.minimize_scalar(fun, **options)
-    return {"status": 0, **found, "x": float(found.x)}
+    result: Any = so.minimize_scalar(fun, **options)
+    return {"status": 0, **result, "x": float(result.x)}
 
 
 SOLVERS["scipy.optimize.minimize"] = _minimize
@@ -64,9 +64,9 @@ def _stationary(fun: TracedFunction, *, bounded: bool) -> TracedFunction:
         return slope
     mask = ArrayType(x.shape, BOOL)
 
-    def results(own: list[TracedArray], given: list[TracedArray]) -> list[object]:
-        lower, upper, low, high = given[len(extras) :]
-        gradient = slope.spliced(own, given[: len(extras)])[0]
+    def results(own: list[TracedArray], parameters: list[TracedArray]) -> list[object]:
+        lower, upper, low, high = parameters[len(extras) :]
+        gradient = slope.spliced(own, parameters[: len(extras)])[0]
         return [np.where(low, own[0] - lower, np.where(high, own[0] - upper, gradient))]
 
     return constant_body(results, [x], [*extras, x, x, mask, mask])
@@ -108,15 +108,15 @@ def _vjp(bars: Sequence[object], args: Arrays, outs: Arrays, *, call: SolverCall
     if bars[0] is ZERO:
         return [ZERO] * len(args)
     body, x, inputs = _system(call, args, outs)
-    found = cotangents(body, x, inputs, bars[0])
+    cotangents_of = cotangents(body, x, inputs, bars[0])
     count = len(args) - len(call.starts)
-    bounds = dict(zip(("lower", "upper"), found[count:], strict=False))
-    return [*(bounds.get(name, ZERO) for name in call.starts), *found[:count]]
+    bounds = dict(zip(("lower", "upper"), cotangents_of[count:], strict=False))
+    return [*(bounds.get(name, ZERO) for name in call.starts), *cotangents_of[:count]]
 
 
-def _valley(own: Sequence[object], given: Sequence[object]) -> list[object]:
+def _valley(own: Sequence[object], parameters: Sequence[object]) -> list[object]:
     """A convex function of two variables, for samples."""
-    x, p = own[0], given[0]
+    x, p = own[0], parameters[0]
     return [np.sum((x - np.sin(p)) ** 2) + 0.3 * x[0] * x[1]]
 
 

@@ -45,9 +45,9 @@ def _limits(bounds: object, n: int) -> dict[str, TracedArray]:
 class _MinimisationProblem:
     """A call of a minimiser."""
 
-    def __init__(self, name: str, given: dict[str, UserFunction], starts: dict[str, TracedArray], unknown: ArrayType) -> None:
-        self.name, self.names, self.starts, self.unknown = name, tuple(given), starts, unknown
-        self.functions = UserFunctions(list(given.values()))
+    def __init__(self, name: str, functions: dict[str, UserFunction], starts: dict[str, TracedArray], unknown: ArrayType) -> None:
+        self.name, self.names, self.starts, self.unknown = name, tuple(functions), starts, unknown
+        self.functions = UserFunctions(list(functions.values()))
 
     def moves(self, explicit: Sequence[object]) -> bool:
         return bool(self.functions.extras) or not all_captured(explicit)
@@ -56,14 +56,14 @@ class _MinimisationProblem:
         here, static = site(), concrete_options(options, self.name)
         kept = fields(self.unknown, slopes=slopes)
         starts = list(self.starts.values())
-        call, found, extras = record_call(
+        call, outputs, extras = record_call(
             minimum, self.functions, starts,
             lambda bodies: SolverCall(self.name, tuple(self.starts), self.names, bodies, static, kept, here),
         )  # fmt: skip
-        x = found["x"] if self.unknown.shape else numpy_scalar(found["x"])
-        numbers = {k: field(found[k], x, k, call) for k in found if k != "x"}
+        x = outputs["x"] if self.unknown.shape else numpy_scalar(outputs["x"])
+        numbers = {k: field(outputs[k], x, k, call) for k in outputs if k != "x"}
         fun = numpy_scalar(call.bodies[0].spliced([x], extras)[0].reshape(()))
-        text = text_of(call, [*starts, *extras], "message", [found["success"], found["status"]])
+        text = text_of(call, [*starts, *extras], "message", [outputs["success"], outputs["status"]])
         return TracedResult(self.name, {"x": x, "fun": fun, **numbers}, {"message": text})
 
 
@@ -75,13 +75,13 @@ def _minimize(taken: Arguments, plain: Callable[[], object]) -> object:
     start, rest = start.reshape((start.size,)), bound(taken["args"])
     point = lambda: [value_of(start)]  # noqa: E731 - a line each
     more = 1 + (taken["jac"] is True)
-    given = {"fun": UserFunction(lambda x: taken["fun"](x, *rest), point, (start.type,), more)}
-    given |= {k: UserFunction(lambda x, k=k: taken[k](x, *rest), point, (start.type,)) for k in ("jac", "hess") if callable(taken[k])}
+    functions = {"fun": UserFunction(lambda x: taken["fun"](x, *rest), point, (start.type,), more)}
+    functions |= {k: UserFunction(lambda x, k=k: taken[k](x, *rest), point, (start.type,)) for k in ("jac", "hess") if callable(taken[k])}
     if taken["hessp"] is not None:
         both = lambda: [value_of(start), np.ones(start.size)]  # noqa: E731 - a line each
-        given["hessp"] = UserFunction(lambda x, p: taken["hessp"](x, p, *rest), both, (start.type, start.type))
+        functions["hessp"] = UserFunction(lambda x, p: taken["hessp"](x, p, *rest), both, (start.type, start.type))
     limits = _limits(taken["bounds"], start.size)
-    search = _MinimisationProblem(name, given, {"x0": start, **limits}, start.type)
+    search = _MinimisationProblem(name, functions, {"x0": start, **limits}, start.type)
     if not search.moves([start, *limits.values()]):
         return plain()
     method = str(taken["method"] or ("L-BFGS-B" if limits else "BFGS"))
@@ -104,8 +104,8 @@ def _minimize_scalar(taken: Arguments, plain: Callable[[], object]) -> object:
     elif bracket is not None:
         starts = {"bracket": vector(bracket)}
     middle = lambda: [np.mean([np.mean(value_of(x)) for x in starts.values()]) if starts else 0.5]  # noqa: E731 - a line each
-    given = {"fun": UserFunction(lambda x: taken["fun"](x, *rest), middle, number_types(1))}
-    search = _MinimisationProblem(name, given, starts, number_types(1)[0])
+    functions = {"fun": UserFunction(lambda x: taken["fun"](x, *rest), middle, number_types(1))}
+    search = _MinimisationProblem(name, functions, starts, number_types(1)[0])
     if not search.moves(list(starts.values())):
         return plain()
     options = of(taken, ("method", "tol", "options"))

@@ -57,17 +57,17 @@ def integrate(
     if points.size:
         keywords["points"] = points
     run = body.bound(extras)
-    known: dict[float, np.ndarray] = {}  # the entries of an array are integrated one by one
+    cached: dict[float, np.ndarray] = {}  # the entries of an array are integrated one by one
 
     def entry(t: float, k: int) -> float:
-        if (values := known.get(t)) is None:
-            values = known[t] = np.ravel(run(np.float64(t))[0])
+        if (values := cached.get(t)) is None:
+            values = cached[t] = np.ravel(run(np.float64(t))[0])
         return float(values[k])
 
     shape = body.types[0].shape
     with np.errstate(all="ignore"):
-        found = [si.quad(entry, a, b, args=(k,), **keywords)[:2] for k in range(body.types[0].size)]
-    values, errors = np.array(found, float).reshape((-1, 2)).T
+        estimates = [si.quad(entry, a, b, args=(k,), **keywords)[:2] for k in range(body.types[0].size)]
+    values, errors = np.array(estimates, float).reshape((-1, 2)).T
     return values.reshape(shape), errors.reshape(shape)
 
 
@@ -154,10 +154,10 @@ def _extra_cotangent(
     wrt = body.own + k
     _checked(body, [wrt], site)
     if not bar.shape:  # the cotangent of a number is a factor in front of the integral
-        found = bar * _integral(body.pullback(wrt, seeded=True), args, options, site)
+        integral = bar * _integral(body.pullback(wrt, seeded=True), args, options, site)
     else:
-        found = _integral(body.pullback(wrt), [*args, bar], options, site)
-    return found.astype(args[3 + k].dtype)
+        integral = _integral(body.pullback(wrt), [*args, bar], options, site)
+    return integral.astype(args[3 + k].dtype)
 
 
 def _batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int, *, body: TracedFunction, **params: object) -> Sequence[object]:

@@ -56,8 +56,8 @@ class RootProblem:
         def make(bodies: tuple[TracedFunction, ...]) -> SolverCall:
             return SolverCall(self.name, tuple(self.starts), self.names, bodies, static, fields, here)
 
-        call, found, extras = record_call(primitive, self.functions, starts, make)
-        return call, found, [*starts, *extras]
+        call, outputs, extras = record_call(primitive, self.functions, starts, make)
+        return call, outputs, [*starts, *extras]
 
 
 def _with_slopes(taken: Mapping[str, object], main: str, others: Sequence[str]) -> dict[str, tuple[Callable[..., object], int]]:
@@ -165,12 +165,12 @@ def _fsolve(taken: Arguments, plain: Callable[[], object]) -> object:
         return plain()
     checked_square(problem, start.size)
     options = of(taken, ("col_deriv", "xtol", "maxfev", "band", "epsfcn", "factor", "diag"))
-    call, found, args = problem.enter({**options, "quiet": bool(taken["full_output"])}, vector_fields(start.size))
+    call, result, args = problem.enter({**options, "quiet": bool(taken["full_output"])}, vector_fields(start.size))
     if not taken["full_output"]:
-        return found["x"]
-    about = {"nfev": field(found["nfev"], found["x"], "nfev", call), "fvec": field(found["fun"], found["x"], "fvec", call)}
-    message = text_of(call, args, "message", [found["status"]])()
-    return found["x"], about, numpy_scalar(found["status"]), message
+        return result["x"]
+    about = {"nfev": field(result["nfev"], result["x"], "nfev", call), "fvec": field(result["fun"], result["x"], "fvec", call)}
+    message = text_of(call, args, "message", [result["status"]])()
+    return result["x"], about, numpy_scalar(result["status"]), message
 
 
 def _root(taken: Arguments, plain: Callable[[], object]) -> object:
@@ -185,13 +185,13 @@ def _root(taken: Arguments, plain: Callable[[], object]) -> object:
         return plain()
     checked_square(problem, start.size)
     options = of(taken, ("method", "tol", "options")) | ({"jac": True} if taken["jac"] is True else {})
-    call, found, args = problem.enter(options, vector_fields(start.size))
-    x = found["x"]
+    call, result, args = problem.enter(options, vector_fields(start.size))
+    x = result["x"]
     extras = args[1:]
-    fields = {k: field(found[k], x, k, call) for k in ("status", "nfev")}
+    fields = {k: field(result[k], x, k, call) for k in ("status", "nfev")}
     fun = call.bodies[0].spliced([x], extras)[0]
-    whole = {"x": x, "success": numpy_scalar(found["converged"]), "fun": fun, "method": taken["method"], **fields}
-    return TracedResult(name, whole, {"message": text_of(call, args, "message", [found["converged"], found["status"]])})
+    whole = {"x": x, "success": numpy_scalar(result["converged"]), "fun": fun, "method": taken["method"], **fields}
+    return TracedResult(name, whole, {"message": text_of(call, args, "message", [result["converged"], result["status"]])})
 
 
 replaces_solver(so.fsolve, _fsolve)

@@ -63,8 +63,8 @@ def _bracketing(function: Callable[..., tuple[float, object]]) -> Callable[..., 
     return run
 
 
-def _of_number(found: tuple[object, object]) -> dict[str, object]:
-    root, about = found
+def _of_number(answer: tuple[object, object]) -> dict[str, object]:
+    root, about = answer
     return {
         "root": root, "converged": about.converged, "iterations": about.iterations, "function_calls": about.function_calls,
         "flag": about.flag,
@@ -74,8 +74,8 @@ def _of_number(found: tuple[object, object]) -> dict[str, object]:
 def _newton(func: object, x0: object, **options: object) -> dict[str, object]:
     if np.ndim(x0) == 0:
         return _of_number(so.newton(func, x0, full_output=True, **options))
-    found = so.newton(func, x0, full_output=True, **options)
-    return {"root": found.root, "converged": found.converged, "iterations": 0, "function_calls": 0}
+    result = so.newton(func, x0, full_output=True, **options)
+    return {"root": result.root, "converged": result.converged, "iterations": 0, "function_calls": 0}
 
 
 def _root_scalar(f: object, **options: object) -> dict[str, object]:

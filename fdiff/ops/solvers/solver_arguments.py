@@ -23,11 +23,11 @@ def number_types(count: int) -> tuple[ArrayType, ...]:
 
 def value_of(x: object) -> np.ndarray:
     """The value of a solver's argument at the current arguments of the differentiated function."""
-    given = resolve(x)
-    if not isinstance(given, TracedArray):
-        return np.asarray(given)
-    trace = current(given)
-    return np.asarray(trace.guards.value(trace.own(given), "called a solver of SciPy"))
+    resolved = resolve(x)
+    if not isinstance(resolved, TracedArray):
+        return np.asarray(resolved)
+    trace = current(resolved)
+    return np.asarray(trace.guards.value(trace.own(resolved), "called a solver of SciPy"))
 
 
 def concrete_options(options: dict[str, object], name: str) -> tuple[tuple[str, object], ...]:
@@ -95,8 +95,8 @@ def bound(args: object) -> tuple[object, ...]:
 
 def number(x: object) -> TracedArray:
     """A limit or a start as a float64 number."""
-    given = resolve(x)
-    out = traced(array_call(given) if isinstance(given, (list, tuple)) else given)
+    resolved = resolve(x)
+    out = traced(array_call(resolved) if isinstance(resolved, (list, tuple)) else resolved)
     if out.size != 1:
         raise ValueError("a number is expected where an array was given")
     return out.reshape(()).astype(F8)

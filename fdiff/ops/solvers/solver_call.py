@@ -68,8 +68,8 @@ def as_function(body: TracedFunction, extras: Sequence[np.ndarray]) -> Callable[
 
     def call(*own: object) -> object:
         outs = run(*(np.asarray(x, float)[()] for x in own[: body.own]))
-        found = [float(x) if np.ndim(x) == 0 else np.array(x) for x in outs]
-        return found[0] if len(found) == 1 else tuple(found)
+        values = [float(x) if np.ndim(x) == 0 else np.array(x) for x in outs]
+        return values[0] if len(values) == 1 else tuple(values)
 
     vars(call).update(body=body, extras=extras)
     return call
@@ -90,10 +90,10 @@ def _values(call: SolverCall, args: Sequence[np.ndarray]) -> list[np.ndarray]:
     if sum(x.nbytes for x in arrays) > _LARGEST:
         return call.values(args)
     key = call, *(x.tobytes() for x in arrays)
-    found = _results.get(key)
-    if found is None:
-        found = keep(_results, key, call.values(args), _KEPT)
-    return [np.array(x) for x in found]
+    values = _results.get(key)
+    if values is None:
+        values = keep(_results, key, call.values(args), _KEPT)
+    return [np.array(x) for x in values]
 
 
 def evaluate(*args: np.ndarray, call: SolverCall, mode: str) -> tuple[object, ...]:

@@ -33,30 +33,30 @@ class UserFunction(NamedTuple):
     numbers: bool = True  # arguments without axes are Python floats
 
 
-def _recorded(given: UserFunction, point: Sequence[object] | None) -> Recording:
+def _recorded(function: UserFunction, point: Sequence[object] | None) -> Recording:
     """Trace the function once; at its own point, or at the given one."""
-    run = private(given.function)
+    run = private(function.function)
     values: list[object] = []
 
     def at(k: int) -> Callable[[], np.ndarray]:
         def value() -> np.ndarray:
             if not values:
-                values.extend(given.point() if point is None else point)
+                values.extend(function.point() if point is None else point)
             return np.asarray(values[k], F8)
 
         return value
 
     def body(_: Trace, arguments: list[TracedArray]) -> list[object]:
         out = run(*arguments)
-        found = list(out) if given.results > 1 else [out]
-        arrays = [traced(array_call(resolve(x))) for x in found]
+        results = list(out) if function.results > 1 else [out]
+        arrays = [traced(array_call(resolve(x))) for x in results]
         if any(a.dtype.kind == "c" for a in arrays):
             raise current().fail("a solver of SciPy was given a function with complex values.", "Solve for real and imaginary parts.")
         return [a if a.dtype == F8 else a.astype(F8) for a in arrays]
 
     inputs = [
-        ArgumentSpec(t, scalar=not t.shape and given.numbers, weak=not t.shape and given.numbers, value=at(k), active=True)
-        for k, t in enumerate(given.types)
+        ArgumentSpec(t, scalar=not t.shape and function.numbers, weak=not t.shape and function.numbers, value=at(k), active=True)
+        for k, t in enumerate(function.types)
     ]
     return record(body, inputs, current().call)
 
@@ -64,19 +64,19 @@ def _recorded(given: UserFunction, point: Sequence[object] | None) -> Recording:
 class UserFunctions:
     """The functions of one solver call: their recordings, and the traced values that they capture."""
 
-    def __init__(self, given: Sequence[UserFunction]) -> None:
-        self.given = given
-        self.recordings = [[_recorded(g, None)] for g in given]
+    def __init__(self, functions: Sequence[UserFunction]) -> None:
+        self.given = functions
+        self.recordings = [[_recorded(g, None)] for g in functions]
 
     @property
     def extras(self) -> list[TracedArray]:
         """The traced values that the functions capture."""
-        found: dict[tuple[int, int], TracedArray] = {}
+        extras_by_id: dict[tuple[int, int], TracedArray] = {}
         for recording in [r for runs in self.recordings for r in runs]:
             for x in recording.extra:
                 assert isinstance(x, TracedArray)  # captured arrays belong to the outermost trace
-                found.setdefault((id(x.home), x.id), x)
-        return list(found.values())
+                extras_by_id.setdefault((id(x.home), x.id), x)
+        return list(extras_by_id.values())
 
     def bodies(self) -> list[TracedFunction]:
         extras = self.extras
@@ -110,18 +110,18 @@ class UserFunctions:
         runs.append(new)
 
 
-def _united(given: UserFunction, runs: Sequence[Recording], extras: Sequence[TracedArray]) -> TracedFunction:
+def _united(function: UserFunction, runs: Sequence[Recording], extras: Sequence[TracedArray]) -> TracedFunction:
     """One tape for all recorded paths through a function: their results, selected by the guards."""
     with Trace("solver", lines=False) as trace:
-        own = [trace.input(t) for t in given.types]
+        own = [trace.input(t) for t in function.types]
         place = {(id(x.home), x.id): trace.input(x.type) for x in extras}
         outs: list[object] = []
         holds: object = None
         for recording in runs:
             inputs = [*own, *(place[id(x.home), x.id] for x in recording.extra)]
-            found = splice(recording.tape, inputs, trace)
+            own_results = splice(recording.tape, inputs, trace)
             here = splice(recording.check, inputs, trace)[0] if recording.check is not None else traced(np.array(True))
-            outs = found if holds is None else [np.where(here, new, old) for new, old in zip(found, outs, strict=True)]
+            outs = own_results if holds is None else [np.where(here, new, old) for new, old in zip(own_results, outs, strict=True)]
             holds = here if holds is None else np.logical_or(holds, here)
         tape = trace.builder.finish([trace.lift(holds), *map(trace.lift, outs)])
-    return TracedFunction(tape, len(given.types))
+    return TracedFunction(tape, len(function.types))

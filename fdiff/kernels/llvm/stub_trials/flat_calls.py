@@ -27,9 +27,9 @@ def flat_trials() -> Iterator[Trial]:
 def _arguments() -> Iterator[Trial]:
     """Arrays and numbers as they come, and what does not fit."""
     array, number, exact = np.arange(3.0), 2.5, np.float64(0.5)
-    one, two = KernelInput(0, (3,), F8), KernelInput(1, (), F8)
-    yield Trial(ONE, (array,), (one,), (array,))
-    both = Trial((ONE,), (array, number), (one, two), (array, number), (MOVED, TUPLE))
+    vector, two = KernelInput(0, (3,), F8), KernelInput(1, (), F8)
+    yield Trial(ONE, (array,), (vector,), (array,))
+    both = Trial((ONE,), (array, number), (vector, two), (array, number), (MOVED, TUPLE))
     both = both._replace(signature=CallSignature(2))
     yield both
     for value in (exact, np.array(0.5), np.array(0.5, np.dtype("f8", metadata={"a": 1}))):
@@ -70,19 +70,19 @@ def _layouts() -> Iterator[Trial]:
         grid.astype("f4")[:, 2], np.arange(24.0).reshape(2, 3, 4).T,
     )  # fmt: skip
     for view in packed + copied:
-        one = KernelInput(0, view.shape, view.dtype, copyable=True)
+        entry = KernelInput(0, view.shape, view.dtype, copyable=True)
         plain = view.flags.c_contiguous and view.flags.aligned
         by_numpy = not plain and not any(view is other for other in packed)
-        yield Trial(ONE, (view,), (one,), (view,), copies=by_numpy)
+        yield Trial(ONE, (view,), (entry,), (view,), copies=by_numpy)
         if not plain:
-            yield Trial(MISS, (view,), (one._replace(copyable=False),))
+            yield Trial(MISS, (view,), (entry._replace(copyable=False),))
         whole = not any(step % view.itemsize for step in view.strides) and view.flags.aligned
-        strided = one._replace(strided=True, copyable=False)
+        strided = entry._replace(strided=True, copyable=False)
         yield Trial(ONE if whole else MISS, (view,), (strided,), (view,))
     pair = (grid[::2, ::3], grid[:, 1])
     inputs = tuple(KernelInput(k, v.shape, F8, strided=True) for k, v in enumerate(pair))
     yield Trial(ONE, pair, inputs, pair, signature=CallSignature(2))
-    near = tuple(one._replace(strided=False, copyable=True) for one in inputs)
+    near = tuple(entry._replace(strided=False, copyable=True) for entry in inputs)
     yield Trial(ONE, pair, near, pair, signature=CallSignature(2))
     far = KernelInput(0, (4,), F8, copyable=True)
     trial, misfit = Trial(ONE, (odd, odd), (far, far), (odd, odd), copies=2), (odd, grid[0])
@@ -109,9 +109,9 @@ def _kernels() -> Iterator[Trial]:
     yield base._replace(outputs=outputs, result=steps, outcome=several)
     yield base._replace(outputs=outputs, result=(steps[1],), outcome=several[1])
     slots = tuple(KernelOutput((), np.dtype("c16"), scalar=True) for _ in range(2))
-    turned, one = np.zeros(4, "f8,u4")["f0"], KernelInput(0, (4,), F8, copyable=True)
+    turned, entry = np.zeros(4, "f8,u4")["f0"], KernelInput(0, (4,), F8, copyable=True)
     last = base._replace(outputs=(outputs[0], *slots))
-    yield last._replace(given=(turned,), inputs=(one,), operands=(turned,), copies=1)
+    yield last._replace(given=(turned,), inputs=(entry,), operands=(turned,), copies=1)
     yield base._replace(constants=(array + 1.0, array + 2.0), size=128)
     yield base._replace(size=72, keep=True)
     yield base._replace(release=True)

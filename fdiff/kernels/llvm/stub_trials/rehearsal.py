@@ -72,16 +72,16 @@ class Rehearsal(KnownMemory):
         ):
             self.know(thing)
 
-    def run(self, code: CodeType, given: tuple[object, ...], named: dict[str, object]) -> int:
+    def run(self, code: CodeType, positional: tuple[object, ...], named: dict[str, object]) -> int:
         """The address of the result of ``call``; 0 for an error, which is `raised`."""
         scope: dict[str, Any] = {"rt": self}
         exec(code, scope)
-        values, names = (*given, *named.values()), tuple(named)
+        values, names = (*positional, *named.values()), tuple(named)
         self.know((values, names))
         arguments = Words(self, self.room(len(values)), ctypes.c_int64)
         for k, value in enumerate(values):
             arguments[k] = id(value)
-        at = int(arguments), len(given), id(names) if names else 0
+        at = int(arguments), len(positional), id(names) if names else 0
         return int(scope["call"](id(self._descriptor), *at))
 
     # --- words of the text ------------------------------------------------------------------------

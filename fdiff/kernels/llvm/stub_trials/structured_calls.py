@@ -43,8 +43,8 @@ def _structures() -> Iterator[Trial]:
     """Arguments with names, and items of tuples, lists, dicts and objects with attributes."""
     array, number, tag, other = np.arange(3.0), 2.5, "a tag of its own", np.arange(3.0) + 1.0
     twin = bytes([*b"a tag of its own"]).decode()
-    one, named = KernelInput(1, (3,), F8), CallSignature(1, ("name", "other"))
-    base = Trial(ONE, (number,), (one,), (array,), signature=named)
+    vector, named = KernelInput(1, (3,), F8), CallSignature(1, ("name", "other"))
+    base = Trial(ONE, (number,), (vector,), (array,), signature=named)
     yield base._replace(named={"name": array, "other": tag})
     yield base._replace(named={bytes([*b"name"]).decode(): array, "other": tag})
     for wrong in ({"name": array}, {"name": array, "others": tag}, {"Name": array, "other": tag}):
@@ -140,6 +140,6 @@ def _results() -> Iterator[Trial]:
     turned = np.zeros(4, "f8,u4")["f0"]
     thirds = [np.complex128((k + 1) * (1 + 1j) / 3) for k in range(2)]
     by_numpy = Trial(thirds, (turned,), result=both, outputs=wide)
-    one = KernelInput(0, (4,), F8, copyable=True)
-    yield by_numpy._replace(inputs=(one,), operands=(turned,), copies=1)
+    entry = KernelInput(0, (4,), F8, copyable=True)
+    yield by_numpy._replace(inputs=(entry,), operands=(turned,), copies=1)
     yield base._replace(result=(output, ResultStep("CALL", _none, 1)), outcome=LookupError)

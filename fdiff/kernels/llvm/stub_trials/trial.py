@@ -26,8 +26,8 @@ F8 = np.dtype("f8")
 _NAMED: dict[str, object] = {}
 
 
-def _missed(*given: object, **named: object) -> tuple[object, ...]:
-    return (MISS, given, named)
+def _missed(*arguments: object, **named: object) -> tuple[object, ...]:
+    return (MISS, arguments, named)
 
 
 CHECKS = Preconditions(occupied={}, fallback=_missed)
@@ -94,7 +94,7 @@ class TrialKernel:
             field, word = trial.patch
             ctypes.c_int64.from_address(place + WORD * LOOKUP.index(field)).value = word
 
-    def _report(self, *given: object, **named: object) -> None:
+    def _report(self, *arguments: object, **named: object) -> None:
         self.reports += 1
         if self.trial.outcome is ArithmeticError:
             raise ArithmeticError
@@ -120,10 +120,10 @@ class TrialKernel:
         constants = [constant.ctypes.data for constant in trial.constants]
         if words[first - len(constants) : first] != constants:
             return "the kernel gets other constants"
-        for k, (one, operand) in enumerate(zip(trial.inputs, trial.operands, strict=True)):
-            place = words[k if one.written is None else first + one.written]
-            steps = len(one.shape) if one.strided else 0
-            if not self._reads(place, one, operand, self._words(strides, steps)):
+        for k, (entry, operand) in enumerate(zip(trial.inputs, trial.operands, strict=True)):
+            place = words[k if entry.written is None else first + entry.written]
+            steps = len(entry.shape) if entry.strided else 0
+            if not self._reads(place, entry, operand, self._words(strides, steps)):
                 return "the kernel reads other arguments"
             strides += WORD * steps
         if trial.size:
@@ -134,10 +134,10 @@ class TrialKernel:
             return "outputs of the kernel overlap others, or its addresses"
         return ""
 
-    def _reads(self, place: int, one: KernelInput, operand: Any, steps: list[int]) -> bool:
+    def _reads(self, place: int, entry: KernelInput, operand: Any, steps: list[int]) -> bool:
         if not isinstance(operand, np.ndarray):
             return place == id(operand) + VALUE
-        if one.strided or (operand.flags.c_contiguous and operand.flags.aligned):
+        if entry.strided or (operand.flags.c_contiguous and operand.flags.aligned):
             whole = [step // operand.itemsize for step in operand.strides]
             return place == operand.ctypes.data and steps == whole[: len(steps)]
         self.check(place, operand.nbytes)

@@ -83,7 +83,7 @@ class CallLayout:
     @property
     def arrays(self) -> list[int]:
         """The arguments' leaves that are arrays."""
-        return [k for k, one in enumerate(self.given) if isinstance(one, ArrayArgument)]
+        return [k for k, argument in enumerate(self.given) if isinstance(argument, ArrayArgument)]
 
     def __str__(self) -> str:
         """The arguments, as messages show them."""

@@ -73,18 +73,20 @@ class _Writer:
     @property
     def arrays(self) -> list[int]:
         """The results that are arrays."""
-        return [k for k, one in enumerate(self.layout.made) if _is_array(one)]
+        return [k for k, result in enumerate(self.layout.made) if _is_array(result)]
 
     @property
     def scalars(self) -> list[int]:
         """The results that are numbers from the kernel."""
-        made = self.layout.made
-        return [k for k, one in enumerate(made) if isinstance(one, Result) and one.scalar]
+        results = self.layout.made
+        return [
+            k for k, result in enumerate(results) if isinstance(result, Result) and result.scalar
+        ]
 
     def lines(self) -> Iterator[str]:
         """The whole text."""
-        given = self.parameters[: len(self.layout.arguments)]
-        every = "".join(f"{name}, " for name in given)
+        names = self.parameters[: len(self.layout.arguments)]
+        every = "".join(f"{name}, " for name in names)
         yield "def make():"
         for line in (
             "@njit", f"def missing({every}):", "    rarely()",
@@ -106,16 +108,18 @@ class _Writer:
 
     def _arguments(self) -> Iterator[str]:
         """Arguments as the kernel takes them, and their keys."""
-        for k, one in enumerate(self.layout.given):
+        for k, argument in enumerate(self.layout.given):
             path = self.path[k]
-            if isinstance(one, ArrayArgument):
-                if k in self.plain and one.read == one.dtype and path.isidentifier():
+            if isinstance(argument, ArrayArgument):
+                if k in self.plain and argument.read == argument.dtype and path.isidentifier():
                     self.array[k] = path  # another name would be counted up and down
                     continue
-                cast = "" if one.read == one.dtype else f".astype({_named(one.read)})"
+                cast = (
+                    "" if argument.read == argument.dtype else f".astype({_named(argument.read)})"
+                )
                 yield f"x{k} = contiguous({path}{cast})"
-            elif isinstance(one, NumberArgument):
-                yield f"p{k} = slot({_named(one.read)}({path}))"
+            elif isinstance(argument, NumberArgument):
+                yield f"p{k} = slot({_named(argument.read)}({path}))"
             else:
                 yield f"k{k} = np.int64({path})"
         yield from (f"z{k} = {path}" for k, path in self.out.where.items())
@@ -179,17 +183,17 @@ class _Writer:
     def _results(self) -> Iterator[str]:
         """Arrays and places for the results of this record."""
         for k in self.arrays:
-            one = self.layout.made[k]
-            assert isinstance(one, Result), "a number is no array"
+            result = self.layout.made[k]
+            assert isinstance(result, Result), "a number is no array"
             if self.out.direct.get(k):
                 yield f"t{k} = 0"
                 yield f"if {self._overlaps(k)}:"
                 yield f"    t{k} = allocate(load(r, {self.words.bytes[k]}) + 1)"
             else:
-                yield f"y{k} = np.empty({self._sizes(k)}, {_named(one.dtype)})"
+                yield f"y{k} = np.empty({self._sizes(k)}, {_named(result.dtype)})"
         for k in self.scalars:
-            one = self.layout.made[k]
-            yield f"q{k} = slot({_named(one.dtype)}(0))"  # type: ignore[union-attr] - not a Number
+            result = self.layout.made[k]
+            yield f"q{k} = slot({_named(result.dtype)}(0))"  # type: ignore[union-attr] - not a Number
 
     def _overlaps(self, k: int) -> str:
         """Whether an array that is given to write to overlaps one that is read."""
@@ -296,16 +300,16 @@ class _Writer:
             inner = "".join(f"{self._spelled(child, kinds)}, " for child in tree)
             return f"({inner})" if self.layout.kinds[kind] is tuple else f"kind{kind}({inner})"
         assert isinstance(tree, int), "a tree is of tuples, numbers and None"
-        one = self.layout.made[tree]
-        if isinstance(one, Number):
-            return _number(one.kind, f"load(r, {self.words.value[tree]})")
-        if one.scalar:
-            return f"number_at(q{tree}, {_named(one.dtype)})"
+        result = self.layout.made[tree]
+        if isinstance(result, Number):
+            return _number(result.kind, f"load(r, {self.words.value[tree]})")
+        if result.scalar:
+            return f"number_at(q{tree}, {_named(result.dtype)})"
         return f"z{tree}" if tree in self.out.where else f"y{tree}"
 
 
-def _is_array(one: Result | Number) -> bool:
-    return isinstance(one, Result) and not one.scalar
+def _is_array(result: Result | Number) -> bool:
+    return isinstance(result, Result) and not result.scalar
 
 
 def _named(dtype: np.dtype) -> str:

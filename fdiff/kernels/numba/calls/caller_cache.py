@@ -43,9 +43,9 @@ class _CallerCache(event.Listener):
 
 def _called(library: Any) -> Iterator[str]:
     """The derivatives that machine code calls, itself or in functions that it was linked with."""
-    for one in objects_of(library):
-        if isinstance(one, HeldObject) and isinstance(one.value, RecordTable):
-            yield one.value.name
+    for held in objects_of(library):
+        if isinstance(held, HeldObject) and isinstance(held.value, RecordTable):
+            yield held.value.name
     for linked in library._linking_libraries:
         yield from _called(linked)
 

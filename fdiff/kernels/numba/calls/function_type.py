@@ -85,12 +85,12 @@ class FunctionType(types.Callable, types.Opaque):
 
     def get_call_type(self, context: Any, args: Sequence[Any], kws: Mapping[str, Any]) -> Any:
         """The signature of a call; what it calls is compiled when this returns."""
-        given = tuple(map(types.unliteral, args))
+        kinds = tuple(map(types.unliteral, args))
         named = {name: types.unliteral(kind) for name, kind in kws.items()}
         out = named.pop("out", None) if self.callee.writes_out else None
-        dispatcher = self._dispatcher(given, named, out)
+        dispatcher = self._dispatcher(kinds, named, out)
         every = named if out is None else {**named, "out": out}
-        signature = dispatcher._numba_type_.get_call_type(context, given, every)
+        signature = dispatcher._numba_type_.get_call_type(context, kinds, every)
         self.callee.chosen[_key(signature)] = dispatcher
         return signature
 
@@ -103,29 +103,29 @@ class FunctionType(types.Callable, types.Opaque):
         """By what Numba finds the machine code of a call."""
         return self.callee.chosen[_key(sig)].get_overload(sig.args)
 
-    def _dispatcher(self, given: tuple[Any, ...], named: dict[str, Any], out: Any) -> Any:
+    def _dispatcher(self, kinds: tuple[Any, ...], named: dict[str, Any], out: Any) -> Any:
         """The function that Numba compiles for such a call."""
         names = tuple(named)
 
         def fits(layout: CallLayout) -> bool:
-            if len(given) + len(names) != len(layout.arguments) or {*names} != {*layout.names}:
+            if len(kinds) + len(names) != len(layout.arguments) or {*names} != {*layout.names}:
                 return False
-            every = [*given, *(named[name] for name in layout.names)]
+            every = [*kinds, *(named[name] for name in layout.names)]
             pairs = zip(layout.arguments, every, strict=True)
             return all(_fits(layout, tree, kind) for tree, kind in pairs)
 
-        words = [*map(_words, given), *(f"{n}={_words(k)}" for n, k in named.items())]
+        words = [*map(_words, kinds), *(f"{n}={_words(k)}" for n, k in named.items())]
         try:
             calls = self.callee.calls(fits, f"({', '.join(words)})")
         except FdiffError as error:  # in an error of Numba's own it shows the user's line
             raise TypingError(str(error)) from None
         arrays = None if out is None else _out_arrays(calls.layout, out, self.callee.name)
-        plain = _plain(calls.layout, [*given, *(named[name] for name in calls.layout.names)])
+        plain = _plain(calls.layout, [*kinds, *(named[name] for name in calls.layout.names)])
         key = (calls.layout, plain, None if arrays is None else tuple(arrays.direct.items()))
-        found = self.callee.compiled.get(key)
-        if found is None:
-            found = self.callee.compiled[key] = _compiled(calls, arrays, plain)
-        return found
+        dispatcher = self.callee.compiled.get(key)
+        if dispatcher is None:
+            dispatcher = self.callee.compiled[key] = _compiled(calls, arrays, plain)
+        return dispatcher
 
 
 def _key(signature: Any) -> object:
@@ -151,15 +151,15 @@ def _fits(layout: CallLayout, tree: Tree, kind: Any) -> bool:
             return False
         return all(_fits(layout, child, kind[k]) for k, child in enumerate(tree))  # type: ignore[index] - see `len`
     assert isinstance(tree, int), "a tree is of tuples, numbers and None"
-    one = layout.given[tree]
-    if isinstance(one, ArrayArgument):
-        fits = isinstance(kind, types.Array) and kind.ndim == one.rank
-        return fits and kind.dtype == numba.from_dtype(one.dtype)
-    if isinstance(one, NumberArgument):
-        if one.ints and isinstance(kind, types.Integer):
+    argument = layout.given[tree]
+    if isinstance(argument, ArrayArgument):
+        fits = isinstance(kind, types.Array) and kind.ndim == argument.rank
+        return fits and kind.dtype == numba.from_dtype(argument.dtype)
+    if isinstance(argument, NumberArgument):
+        if argument.ints and isinstance(kind, types.Integer):
             return True
-        return kind == numba.from_dtype(one.dtype)
-    return isinstance(kind, types.Boolean if one.kind is bool else types.Integer)
+        return kind == numba.from_dtype(argument.dtype)
+    return isinstance(kind, types.Boolean if argument.kind is bool else types.Integer)
 
 
 def _words(kind: Any) -> str:
@@ -179,7 +179,7 @@ def _words(kind: Any) -> str:
 
 def _out_arrays(layout: CallLayout, out: Any, name: str) -> OutArrays:
     """The arrays to write to, by the type of what is given as ``out``."""
-    found = OutArrays({}, {})
+    arrays = OutArrays({}, {})
 
     def walk(tree: Tree, kind: Any, path: str) -> None:
         if isinstance(kind, types.NoneType):
@@ -191,28 +191,28 @@ def _out_arrays(layout: CallLayout, out: Any, name: str) -> OutArrays:
                 walk(child, cast("Any", kind)[k], f"{path}[{k}]")
             return
         assert isinstance(tree, int), "a tree is of tuples, numbers and None"
-        one = layout.made[tree]
-        if not isinstance(one, Result) or one.scalar:
+        result = layout.made[tree]
+        if not isinstance(result, Result) or result.scalar:
             raise TypingError(f"{name}: out holds something for a number of the result.")
-        fits = isinstance(kind, types.Array) and kind.ndim == one.rank and kind.mutable
-        if not fits or kind.dtype != numba.from_dtype(one.dtype):
-            wanted = ArrayArgument(one.dtype, one.rank, one.dtype)
+        fits = isinstance(kind, types.Array) and kind.ndim == result.rank and kind.mutable
+        if not fits or kind.dtype != numba.from_dtype(result.dtype):
+            wanted = ArrayArgument(result.dtype, result.rank, result.dtype)
             raise TypingError(
                 f"{name}: out holds {kind}, where the result is a writeable array {wanted}."
             )
-        found.where[tree] = path
-        found.direct[tree] = kind.layout == "C" and kind.aligned
+        arrays.where[tree] = path
+        arrays.direct[tree] = kind.layout == "C" and kind.aligned
 
     walk(layout.result, out, "out")
-    return found
+    return arrays
 
 
 def _plain(layout: CallLayout, kinds: Sequence[Any]) -> frozenset[int]:
     """The arguments that are arrays in C order by their types, and no part of a tuple."""
     pairs = zip(layout.arguments, kinds, strict=True)
     arrays = [(tree, kind) for tree, kind in pairs if isinstance(kind, types.Array)]
-    found = [tree for tree, kind in arrays if kind.layout == "C" and kind.aligned]
-    return frozenset(cast("list[int]", found))
+    trees = [tree for tree, kind in arrays if kind.layout == "C" and kind.aligned]
+    return frozenset(cast("list[int]", trees))
 
 
 def _compiled(calls: Calls, out: OutArrays | None, plain: frozenset[int]) -> Any:

@@ -121,8 +121,8 @@ def byte(_: Any, address: Any) -> tuple[Any, Codegen]:
     """The byte at an address."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        found = builder.load(builder.inttoptr(args[0], _BYTE.as_pointer()))
-        return builder.zext(found, _WORD)
+        value = builder.load(builder.inttoptr(args[0], _BYTE.as_pointer()))
+        return builder.zext(value, _WORD)
 
     return types.int64(types.int64), codegen
 
@@ -166,9 +166,9 @@ def number_at(_: Any, address: Any, kind: Any) -> tuple[Any, Codegen]:
     """The number at an address, of a dtype."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        made = signature.return_type
-        place = builder.inttoptr(args[0], context.get_data_type(made).as_pointer())
-        return context.data_model_manager[made].from_data(builder, builder.load(place))
+        result_type = signature.return_type
+        place = builder.inttoptr(args[0], context.get_data_type(result_type).as_pointer())
+        return context.data_model_manager[result_type].from_data(builder, builder.load(place))
 
     return kind.dtype(address, kind), codegen
 
@@ -230,7 +230,7 @@ def call_kernel(
 
 
 @intrinsic
-def call_python(_: Any, function: Any, given: Any) -> tuple[Any, Codegen]:
+def call_python(_: Any, function: Any, value: Any) -> tuple[Any, Codegen]:
     """The integer that a Python function returns for a tuple of arguments.
 
     It does not raise (`pending_errors.putting_aside`); -1 stands for no memory to give it any.
@@ -244,19 +244,19 @@ def call_python(_: Any, function: Any, given: Any) -> tuple[Any, Codegen]:
         address = context.add_dynamic_addr(builder, id(called), info="fdiff")
         environment = context.get_env_manager(builder)  # which holds dtypes of arrays
         boxed = api.from_native_value(signature.args[1], args[1], environment)
-        found = api.call_function_objargs(address, [boxed])
+        answer = api.call_function_objargs(address, [boxed])
         api.decref(boxed)
         native = cgutils.alloca_once_value(builder, _WORD(-1))
-        with builder.if_else(cgutils.is_not_null(builder, found)) as (done, failed):
+        with builder.if_else(cgutils.is_not_null(builder, answer)) as (done, failed):
             with done:
-                builder.store(api.long_as_longlong(found), native)
-                api.decref(found)
+                builder.store(api.long_as_longlong(answer), native)
+                api.decref(answer)
             with failed:
                 api.err_clear()
         api.gil_release(state)
         return builder.load(native)
 
-    return types.int64(function, given), codegen
+    return types.int64(function, value), codegen
 
 
 @intrinsic
@@ -322,10 +322,10 @@ def _in_c_order(array: Any) -> Any:
 
 
 @numba.njit
-def bytes_equal(one: int, other: int, count: int) -> bool:
+def bytes_equal(first: int, other: int, count: int) -> bool:
     """Whether so many bytes at two addresses are equal."""
     for k in range(count):  # noqa: SIM110 - Numba knows no `all`
-        if byte(one + k) != byte(other + k):
+        if byte(first + k) != byte(other + k):
             return False
     return True
 
@@ -335,7 +335,7 @@ def copy_bytes(_: Any, target: Any, source: Any, count: Any) -> tuple[Any, Codeg
     """Copy so many bytes between places that do not overlap."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        to, what = [builder.inttoptr(one, _BYTE.as_pointer()) for one in args[:2]]
+        to, what = [builder.inttoptr(address, _BYTE.as_pointer()) for address in args[:2]]
         cgutils.raw_memcpy(builder, to, what, args[2], 1)
         return context.get_dummy_value()
 
@@ -354,10 +354,10 @@ def pins_hold(record: int, data: int) -> bool:
 
 
 @numba.njit
-def shared(one: Any, other: Any) -> bool:
+def shared(first: Any, other: Any) -> bool:
     """Whether arrays may share memory: their first and last bytes tell."""
-    a, b = extent(one), extent(other)
-    return one.size != 0 and other.size != 0 and a[0] < b[1] and b[0] < a[1]
+    a, b = extent(first), extent(other)
+    return first.size != 0 and other.size != 0 and a[0] < b[1] and b[0] < a[1]
 
 
 @numba.njit

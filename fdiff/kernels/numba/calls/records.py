@@ -64,21 +64,21 @@ def word_map(layout: CallLayout) -> WordMap:
     """The words of the records of a layout."""
     words = iter(range(len(HEADER), 1 << 20))
     key: list[tuple[int, int, int]] = []
-    for k, one in enumerate(layout.given):
-        if isinstance(one, ArrayArgument):
-            key += [(next(words), k, axis) for axis in range(one.rank)]
-        elif not isinstance(one, NumberArgument):
+    for k, entry in enumerate(layout.given):
+        if isinstance(entry, ArrayArgument):
+            key += [(next(words), k, axis) for axis in range(entry.rank)]
+        elif not isinstance(entry, NumberArgument):
             key.append((next(words), k, -1))
-    traced = [k for k, one in enumerate(layout.given) if hasattr(one, "read")]
-    outputs = {k: one for k, one in enumerate(layout.made) if isinstance(one, Result)}
+    traced = [k for k, entry in enumerate(layout.given) if hasattr(entry, "read")]
+    outputs = {k: entry for k, entry in enumerate(layout.made) if isinstance(entry, Result)}
     return WordMap(
         tuple(key),
         {k: next(words) for k in traced},
-        {k: tuple([next(words) for _ in range(one.rank)]) for k, one in outputs.items()},
+        {k: tuple([next(words) for _ in range(entry.rank)]) for k, entry in outputs.items()},
         {k: next(words) for k in outputs},
         {k: next(words) for k in outputs},
         {k: next(words) for k in outputs},
-        {k: next(words) for k, one in enumerate(layout.made) if isinstance(one, Number)},
+        {k: next(words) for k, entry in enumerate(layout.made) if isinstance(entry, Number)},
         next(words),
     )
 
@@ -133,17 +133,17 @@ class RecordTable:
 
     def find(self, key: tuple[int, ...], identity: object = None) -> int:
         """The address of the record of a key, and of this trace if there may be several; or 0."""
-        for known, address in self._known.get(key, ()):
-            if known is None or known is identity:
+        for owner, address in self._known.get(key, ()):
+            if owner is None or owner is identity:
                 return address
         return 0
 
     def add(self, record: KernelRecord, identity: object) -> int:
         """Add a record; its address, or that of an equal one. `identity` is its trace."""
         with no_fork, _lock:
-            found = self.find(record.key, identity)
-            if found:
-                return found
+            entered = self.find(record.key, identity)
+            if entered:
+                return entered
             words = self._encode(record)
             address = int(words.ctypes.data)
             self._records.append(words)
@@ -196,9 +196,9 @@ class RecordTable:
 
     def _encode(self, record: KernelRecord) -> np.ndarray:
         """The words of a record."""
-        bound, inputs, made, _ = record.kernel
+        bound, inputs, outputs, _ = record.kernel
         first = len(inputs) + len(bound.constants)
-        work_at = first + len(made)
+        work_at = first + len(outputs)
         count = work_at + 2  # the last place is for addresses of which nobody asks
         begin = -(-8 * count // LINE) * LINE
         fixed, strides = self._fixed(record)
@@ -225,9 +225,11 @@ class RecordTable:
     def _outputs(self, record: KernelRecord, words: np.ndarray, first: int, spare: int) -> None:
         """Fill in the words of the results."""
         at: dict[int, int] = {}
-        for leaf, (output, one) in enumerate(zip(record.outputs, self._layout.made, strict=True)):
-            if isinstance(one, Number):
-                bits = np.array([output], float if one.kind is float else np.int64)
+        for leaf, (output, result) in enumerate(
+            zip(record.outputs, self._layout.made, strict=True)
+        ):
+            if isinstance(result, Number):
+                bits = np.array([output], float if result.kind is float else np.int64)
                 words[self.words.value[leaf]] = bits.view(np.int64)[0]
                 continue
             assert isinstance(output, int), "an output of the kernel is known by its number"
@@ -242,14 +244,14 @@ class RecordTable:
 
     def _fixed(self, record: KernelRecord) -> tuple[list[int], int]:
         """Addresses that are the same in every call: position, address, bytes; and the strides."""
-        bound, inputs, made, _ = record.kernel
+        bound, inputs, outputs, _ = record.kernel
         fixed: list[int] = []
         strides: list[int] = []
-        for k, (source, one) in enumerate(zip(record.sources, inputs, strict=True)):
+        for k, (source, entry) in enumerate(zip(record.sources, inputs, strict=True)):
             if isinstance(source, np.ndarray):
                 self._hold_in_place(source)
                 low, high = np.lib.array_utils.byte_bounds(source)
-                if one.strided:
+                if entry.strided:
                     strides += [s // source.itemsize for s in source.strides]
                     fixed += [k, source.ctypes.data, high - source.ctypes.data]
                 else:
@@ -257,9 +259,9 @@ class RecordTable:
         for k, constant in enumerate(bound.constants):
             fixed += [len(inputs) + k, constant.ctypes.data, 0]
         pairs = zip(record.outputs, self._layout.made, strict=True)
-        used = {output for output, one in pairs if isinstance(one, Result)}
-        for output in set(range(len(made))) - used - {record.guard}:
-            shape, dtype = made[output]
+        used = {output for output, entry in pairs if isinstance(entry, Result)}
+        for output in set(range(len(outputs))) - used - {record.guard}:
+            shape, dtype = outputs[output]
             room = np.empty(shape, dtype)  # nobody reads it
             self._held.append(room)
             fixed += [len(inputs) + len(bound.constants) + output, room.ctypes.data, 0]
