@@ -156,7 +156,8 @@ class TracedDistribution:
 
     def __call__(self, *args: object, **keywords: object) -> object:
         arguments, named = tuple(map(resolve, args)), {k: resolve(v) for k, v in keywords.items()}
-        return FrozenDistribution(self, arguments, named) if involves_traced((*arguments, *named.values())) else self._real(*arguments, **named)
+        traced = involves_traced((*arguments, *named.values()))
+        return FrozenDistribution(self, arguments, named) if traced else self._real(*arguments, **named)
 
     freeze = __call__
 
