@@ -177,8 +177,8 @@ def special_many(name: str, partials: Rows, *sample: Callable[..., np.ndarray]) 
         return [[_refusal(name, names[k]) if p is LACKING else p for k, p in enumerate(row)] for row in partials(*args, *outs)]
 
     def jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray]) -> list[object]:
-        dotted = [[times(d, p() if callable(p) else p) for d, p in zip(dots, row, strict=True) if d is not ZERO] for row in rows(args, outs)]
-        return [stretch(add_up(terms), outs[0].shape) for terms in dotted]
+        moved = [[times(d, p() if callable(p) else p) for d, p in zip(dots, row, strict=True) if d is not ZERO] for row in rows(args, outs)]
+        return [stretch(add_up(terms), outs[0].shape) for terms in moved]
 
     def vjp(bars: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray]) -> list[object]:
         table = rows(args, outs)

@@ -156,8 +156,8 @@ class TracedDistribution:
 
     def __call__(self, *args: object, **keywords: object) -> object:
         arguments, named = tuple(map(resolve, args)), {k: resolve(v) for k, v in keywords.items()}
-        traced = involves_traced((*arguments, *named.values()))
-        return FrozenDistribution(self, arguments, named) if traced else self._real(*arguments, **named)
+        moving = involves_traced((*arguments, *named.values()))
+        return FrozenDistribution(self, arguments, named) if moving else self._real(*arguments, **named)
 
     freeze = __call__
 
