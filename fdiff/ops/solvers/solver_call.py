@@ -64,11 +64,10 @@ SOLVERS: dict[str, Callable[..., object]] = {}
 
 def as_function(body: TracedFunction, extras: Sequence[np.ndarray]) -> Callable[..., object]:
     """The function that SciPy calls: numbers are Python floats on both sides. Our own solvers read what it is made of."""
-    run = body.bound(extras)
+    run, count, numbers = body.bound(extras), body.own, [not t.shape for t in body.types]
 
     def call(*own: object) -> object:
-        outs = run(*(np.asarray(x, float)[()] for x in own[: body.own]))
-        values = [float(x) if np.ndim(x) == 0 else np.array(x) for x in outs]
+        values = [float(x) if number else x for x, number in zip(run(*own[:count]), numbers, strict=True)]
         return values[0] if len(values) == 1 else tuple(values)
 
     vars(call).update(body=body, extras=extras)

@@ -1,4 +1,4 @@
-"""Tapes compiled to Python functions, for solvers that call them thousands of times at single points.
+"""Tapes as Python functions, for solvers that call them thousands of times at single points, as long as there is no kernel.
 
 What does not depend on the solver's own arguments is computed once. Arithmetic is written with operators, which on
 NumPy's numbers take a tenth of the time of NumPy's functions.
@@ -22,16 +22,10 @@ _OPERATORS = {np.add: "{} + {}", np.subtract: "{} - {}", np.multiply: "{} * {}",
 class _PythonSource:
     """The Python source of a tape, written node by node from the last to the first."""
 
-    def __init__(self, tape: Tape, own: int) -> None:
+    def __init__(self, tape: Tape) -> None:
         self.tape, self.scope = tape, {"array": np.array, "reshape": np.reshape}
-        self.varies = bytearray(len(tape.nodes))
-        for i in tape.inputs[:own]:
-            self.varies[i] = 1
         self.lines: dict[int, str] = {}
         self.needed: set[int] = set()
-        for i, node in enumerate(tape.nodes):
-            if node.args and any(self.varies[a] for a in node.args):
-                self.varies[i] = 1
         self.want(tape.outputs)
         for i in range(len(tape.nodes) - 1, -1, -1):
             if i in self.needed:
@@ -93,17 +87,21 @@ class _PythonSource:
 
     def source(self, own: int) -> str:
         inputs = self.tape.inputs
-        first = [f"    v{i} = {self.lines[i]}" for i in sorted(self.lines) if self.lines[i] and not self.varies[i]]
-        inner = [f"        v{i} = {self.lines[i]}" for i in sorted(self.lines) if self.lines[i] and self.varies[i]]
+        first = [f"    v{i} = {line}" for i, line in sorted(self.lines.items()) if self.is_constant(i)]
+        inner = [f"        v{i} = {line}" for i, line in sorted(self.lines.items()) if line and not self.is_constant(i)]
         outer = ", ".join(f"v{i}" for i in inputs[own:])
         head = [f"def make({outer}):", *first, f"    def run({', '.join(f'v{i}' for i in inputs[:own])}):"]
         outs = " ".join(f"v{o}," for o in self.tape.outputs)
         return "\n".join([*head, *inner, f"        return ({outs})", "    return run", ""])
 
+    def is_constant(self, i: int) -> bool:
+        return self.tape.nodes[i].primitive is CONSTANT
+
 
 def maker(tape: Tape, own: int) -> Callable[..., Run]:
     """Compile a tape to a function of the inputs behind the first `own` ones, which returns a function of these."""
-    text = _PythonSource(tape, own)
+    text = _PythonSource(tape)
     scope: dict[str, Any] = dict(text.scope)
     exec(compile(text.source(own), "<fdiff solver>", "exec"), scope)  # noqa: S102 - our own text of a tape
     return scope["make"]
+

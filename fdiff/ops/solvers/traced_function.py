@@ -15,7 +15,7 @@ from ...transforms.derivative_tapes import choose
 from ...transforms.forward import jvp
 from ...transforms.reverse import vjp
 from ...transforms.sparsity.diagonal_colouring import diagonal_colours
-from .tape_to_python import Run, maker
+from .point_runs import PointRuns
 
 
 class UntracedBranch(Exception):  # noqa: N818 - no error: the function decides otherwise than when it was traced
@@ -33,11 +33,11 @@ class TracedFunction:
     whether the function takes a branch that has been traced.
     """
 
-    __slots__ = ("_maker", "own", "tape")
+    __slots__ = ("_runs", "own", "tape")
 
     def __init__(self, tape: Tape, own: int) -> None:
         self.tape, self.own = tape, own
-        self._maker: Callable[..., Run] | None = None
+        self._runs: PointRuns | None = None
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, TracedFunction) and self.own == other.own and self.tape == other.tape)
@@ -59,18 +59,21 @@ class TracedFunction:
         return self.tape.output_types[1:]
 
     def bound(self, extras: Sequence[np.ndarray]) -> Callable[..., Sequence[np.ndarray]]:
-        """The function of its own arguments (NumPy numbers and arrays), for these extras.
+        """The function of its own arguments (numbers and arrays), for these extras.
 
         It returns its results, or raises `UntracedBranch`.
         """
-        if self._maker is None:
-            self._maker = maker(self.tape, self.own)
-        run = self._maker(*(np.asarray(x)[()] for x in extras))
+        if self._runs is None:
+            tape = self.tape if self.has_branches else prune(self.tape, self.tape.outputs[1:])
+            self._runs = PointRuns(tape, self.own)
+        run = self._runs.at(extras)
+        if not self.has_branches:
+            return run
 
         def call(*own: np.ndarray) -> Sequence[np.ndarray]:
             holds, *outs = run(*own)
             if not holds:
-                raise UntracedBranch(self, own)
+                raise UntracedBranch(self, [np.array(x, float) for x in own])
             return outs
 
         return call
