@@ -22,6 +22,8 @@ LOOP_SECONDS = 1.2e-4  # beside that for each node that is an array, of which a 
 LEAST_SECONDS = 5e-5  # for each node, to compile that source: repeats are compiled once
 OFTEN = 32  # calls after which it is asked whether a core is free for the kernel
 CALL = 5e-4  # seconds that a call counts for at least where there is one
+IMPORT_SECONDS = 0.2  # to import what generates sources, where no background thread has done so
+TRIP_SECONDS = 5e-7  # for each node of the body of a loop and each trip, in NumPy
 JIT_PATIENCE = 1.0  # seconds that a call of `jit` waits for its kernel
 
 Layouts = tuple[str, ...]  # of the inputs of a kernel: "C" for contiguous, "A" for any strides
@@ -54,11 +56,13 @@ class Account:
 class BreakEven:
     """The break-even points of one tape, by the layouts of its inputs."""
 
-    __slots__ = ("_account", "_compiler", "_due", "_price", "_tape")
+    __slots__ = ("_account", "_compiler", "_due", "_loops", "_price", "_tape", "_worth")
 
     def __init__(self, tape: Tape, compiler: str, account: Account) -> None:
         self._tape, self._compiler, self._account = tape, compiler, account
         self._due: dict[Layouts, float] = {}  # the `spent` at which to compile
+        self._worth: dict[Layouts, float] = {}  # the same, where the next call's loops count, too
+        self._loops = math.nan  # seconds that the loops of a call take at least, once estimated
         self._price = math.nan  # expected seconds of compiling, once estimated
 
     def is_ahead(self, layouts: Layouts) -> bool:
@@ -70,6 +74,19 @@ class BreakEven:
         spent = self._account.spent
         self._due[layouts] = share * self._estimate(layouts, spent / share)
         return self._account.spent >= self._due[layouts]
+
+    def is_worth_waiting(self, layouts: Layouts) -> bool:
+        """Whether the loops of the next call would take longer than what is left to the point.
+
+        How many trips they have is known before, unlike what else a call takes.
+        """
+        if math.isnan(self._loops):
+            self._loops = TRIP_SECONDS * _nodes_of_trips(self._tape)
+        seconds = self._account.spent + self._loops
+        if not self._loops or seconds < self._worth.get(layouts, PATIENCE):
+            return False
+        self._worth[layouts] = self._estimate(layouts, seconds)
+        return seconds >= self._worth[layouts]
 
     def point(self, layouts: Layouts) -> float:
         """The seconds on slower tiers at which a kernel is compiled unasked; infinity for never."""
@@ -116,7 +133,7 @@ class BreakEven:
             price = LOAD_SECONDS
         elif spent < PATIENCE + price <= PATIENCE + ASK_FIRST:
             return PATIENCE + price
-        elif spent < math.inf and not kernels.can_schedule():
+        elif spent < price + IMPORT_SECONDS and not kernels.can_schedule():
             return spent + PATIENCE
         elif price <= ASK_FIRST:
             with scheduling(self._tape, self._account.call):
@@ -124,6 +141,12 @@ class BreakEven:
         self._price = price
         start = 0.0 if kernels.started() else START_SECONDS
         return price + start if price <= ASK_FIRST else math.inf
+
+
+def _nodes_of_trips(tape: Tape) -> int:
+    """The nodes that the loops of a tape run, as far as their numbers of trips are known."""
+    counts = ((dict(tape.nodes[i].params).get("length", 0), body) for i, _, body in tape.bodies())
+    return sum([trips * (len(body) + _nodes_of_trips(body)) for trips, body in counts])
 
 
 def scheduling(tape: Tape, call: str) -> Stage:

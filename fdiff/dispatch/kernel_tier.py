@@ -133,8 +133,8 @@ class KernelTier:
         """Whether to compile a kernel now: the user asked for it, or it breaks even.
 
         Where there is a background thread, the kernel is handed to that, and the answer is no; one
-        that was asked for only if it takes long, and not in a `call` for compiling. What failed
-        there is raised here.
+        that was asked for only if it takes long, and not in a `call` for compiling, and none where
+        the trips of a loop would take longer. What failed there is raised here.
         """
         if tier in ("interpret", "evaluate"):
             return False
@@ -149,6 +149,8 @@ class KernelTier:
             if not (kernels.supported(self.tape) and self._tries_patience(layouts)):
                 return kernels.supported(self.tape)
             self._bytecode.start()
+        elif self._break_even.is_worth_waiting(layouts):
+            return True
         elif self._break_even.is_ahead(layouts):
             return False
         elif not background.allowed():

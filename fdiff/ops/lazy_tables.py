@@ -29,7 +29,9 @@ MODULES = {
     "scipy.linalg": ("scipy_ops.dense_linalg", "scipy_ops.structured_systems"),
     "scipy.sparse": ("scipy_ops.sparse_functions", "scipy_ops.sparse_factorisations", "solvers.linear_iterations"),
     "scipy.integrate": ("scipy_ops.integrate", "solvers.quadrature", "solvers.ode_signatures"),
-    "scipy.optimize": ("scipy_ops.rosenbrock", "solvers.minimiser_signatures", "solvers.root_finder_signatures"),
+    "scipy.optimize": (
+        "scipy_ops.rosenbrock", "solvers.minimiser_signatures", "solvers.root_finder_signatures", "solvers.implicit_loops",
+    ),
     "scipy.stats": (*_SPECIAL, "scipy_ops.stats"),
     "scipy.spatial.distance": ("scipy_ops.distance",),
     "scipy.interpolate": _INTERPOLATE,

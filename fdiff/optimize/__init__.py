@@ -10,5 +10,15 @@ from .fits import Fit
 from .fitting import least_squares
 from .large_roots import root
 from .problem import Problem
+from .solution_loops import fixed_point, newton
 
-__all__ = ["Fit", "Problem", "SolveReport", "curve_fit", "least_squares", "root"]
+__all__ = [
+    "Fit",
+    "Problem",
+    "SolveReport",
+    "curve_fit",
+    "fixed_point",
+    "least_squares",
+    "newton",
+    "root",
+]

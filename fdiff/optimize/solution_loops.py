@@ -1,0 +1,198 @@
+"""Newton's method and fixed points as loops on the tape, which kernels run and `vmap` batches."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import fdiff.intact_numpy as np
+
+from ..errors import InputError, called, failure, shown
+from ..functional.branches import while_loop
+from ..functional.jacobians import jacobian
+from ..functional.options import check_callable, is_int
+from ..process.forking import no_fork
+from ..trace import tracing
+from ..tracebacks import public
+
+ROUNDING = (
+    1e-8  # relative size of a step of Newton's below which one that is no smaller is rounding
+)
+
+
+@public
+def newton(
+    f: Callable[..., Any], x0: Any, *args: Any, tol: float = 1e-12, max_steps: int = 50
+) -> Any:
+    """Solve ``f(x, *args) = 0`` by Newton's method, as a loop that a kernel runs.
+
+    Inside of a differentiated function, the iterations are one `while_loop`: compiled with what
+    stands around it, and batched by `vmap`. The root is differentiable in `args` and in what `f`
+    reads, in both modes and at every order, by the implicit function theorem: the iterations are
+    not differentiated.
+
+    Parameters
+    ----------
+    f : callable
+        Returns as many numbers as there are unknowns: a number, or a vector.
+    x0 : array_like
+        Start, a number or a vector of few entries. It has no derivative.
+    *args
+        Further arguments of `f`.
+    tol : float
+        Size of the last step, relative to ``1 + max(abs(x))``. A root that rounding keeps from it
+        counts, too.
+    max_steps : int
+        Steps at most.
+
+    Returns
+    -------
+    float or ndarray
+        The root. A step costs a dense Jacobian and a linear system with it, a derivative one more.
+
+    Raises
+    ------
+    ConvergenceError
+        If there is no root after `max_steps`.
+    LinAlgError
+        If the Jacobian is singular on the way.
+    TraceError
+        If `f` branches on `x` or returns another number of equations.
+
+    See Also
+    --------
+    root : with a line search and sparse Jacobians, for starts far away and large systems.
+
+    References
+    ----------
+    J. Nocedal and S. J. Wright, "Numerical Optimization", 2nd ed., Springer 2006, section 11.1;
+    A. Griewank and A. Walther, "Evaluating Derivatives", 2nd ed., SIAM 2008, section 15.1.
+
+    Examples
+    --------
+    Kepler's equation, for a thousand orbits at once:
+
+    >>> import numpy as np
+    >>> import fdiff
+    >>> from fdiff.optimize import newton
+    >>> def anomaly(e, m):
+    ...     return newton(lambda x: x - e * np.sin(x) - m, m)
+    >>> eccentricities = np.linspace(0.1, 0.9, 1000)
+    >>> slopes = fdiff.vmap(fdiff.grad(anomaly), in_axes=(0, None))(eccentricities, 1.0)
+    >>> slopes[[0, -1]].round(6)
+    array([0.929061, 0.761142])
+    """
+    check_callable(f, "newton")
+    return _solved("newton", f, x0, args, tol, max_steps)
+
+
+@public
+def fixed_point(
+    f: Callable[..., Any], x0: Any, *args: Any, tol: float = 1e-12, max_steps: int = 1000
+) -> Any:
+    """Iterate ``x = f(x, *args)`` until it stays, as a loop that a kernel runs.
+
+    Inside of a differentiated function, this is a `while_loop` as that of `newton`, and derivatives
+    are by the implicit function theorem at the point that is returned: they are as exact as this.
+
+    Parameters
+    ----------
+    f : callable
+        Returns the next value of `x`, a number or a vector. It has to be a contraction near the
+        fixed point.
+    x0 : array_like
+        Start, a number or a vector of few entries. It has no derivative.
+    *args
+        Further arguments of `f`.
+    tol : float
+        Change of `x` in the last step, relative to ``1 + max(abs(x))``.
+    max_steps : int
+        Steps at most.
+
+    Returns
+    -------
+    float or ndarray
+        The fixed point. A derivative costs a dense Jacobian of `f` and a linear system with it.
+
+    Raises
+    ------
+    ConvergenceError
+        If `x` changes still after `max_steps`.
+    TraceError
+        If `f` branches on `x` or returns another number of values.
+
+    References
+    ----------
+    A. Griewank and A. Walther, "Evaluating Derivatives", 2nd ed., SIAM 2008, section 15.1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fdiff
+    >>> from fdiff.optimize import fixed_point
+    >>> f = lambda p: fixed_point(lambda x: np.cos(p * x), 0.5)
+    >>> f(1.0).round(9)
+    np.float64(0.739085133)
+    >>> fdiff.grad(f)(1.0).round(9)
+    np.float64(-0.297474342)
+    """
+    check_callable(f, "fixed_point")
+    return _solved("fixed_point", f, x0, args, tol, max_steps)
+
+
+def _solved(
+    name: str, f: Callable[..., Any], x0: Any, args: tuple[Any, ...], tol: float, max_steps: int
+) -> Any:
+    """The result of either loop, in a trace or not."""
+    if not is_int(max_steps) or max_steps < 1:
+        fact = f"max_steps must be a number of steps, not {shown(max_steps)}."
+        raise failure(InputError, called(name, f), fact, "Give an int above 0.")
+    fixed = name == "fixed_point"
+    if tracing():
+        with no_fork:
+            loops = importlib.import_module("fdiff.ops.solvers.implicit_loops")
+        unknown = loops.Unknown(f, x0, args, f"fdiff.optimize.{name}", fixed=fixed)
+    else:
+        unknown = _Plain(f, x0, args, called(name, f), fixed=fixed)
+    rounding = tol if fixed else ROUNDING
+
+    def goes_on(state: tuple[Any, Any, Any]) -> Any:
+        _, size, last = state
+        return ~((size <= tol) | ((size >= last) & (size <= rounding)))
+
+    def step(state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+        x, size, _ = state
+        new = unknown.next(x)
+        return new, np.max(np.abs(new - x)) / (1.0 + np.max(np.abs(x))), size
+
+    far = np.float64(np.inf)
+    return unknown.result(while_loop(goes_on, step, (unknown.start, far, far), limit=max_steps)[0])
+
+
+class _Plain:
+    """What a loop iterates outside of a trace."""
+
+    def __init__(
+        self, f: Callable[..., Any], x0: Any, args: tuple[Any, ...], call: str, *, fixed: bool
+    ) -> None:
+        self.start = np.asarray(x0, float)[()]
+        self.f, self.call, self.fixed = (lambda x: np.array(f(x, *args))), call, fixed
+        self.slopes = jacobian(self.f)
+        if self.start.ndim > 1 or not self.start.size:
+            fact = f"x0 must be a number or a vector, and has shape {self.start.shape}."
+            raise failure(InputError, call, fact, "Pass x0.ravel(), and reshape it inside of f.")
+
+    def next(self, x: Any) -> Any:
+        """The value behind one step."""
+        value = np.asarray(self.f(x), float)[()]
+        if value.shape != x.shape:
+            fact = f"x has shape {x.shape}, and f returned an array of shape {value.shape}."
+            raise failure(InputError, self.call, fact, "Return as many numbers as x has.")
+        if self.fixed:
+            return value
+        matrix: Any = self.slopes(x)
+        return x - (np.linalg.solve(matrix, value) if x.ndim else value / matrix)
+
+    def result(self, x: Any) -> Any:
+        return x

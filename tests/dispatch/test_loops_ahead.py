@@ -1,0 +1,36 @@
+"""Loops whose trips would take longer in NumPy than their kernel takes to compile."""
+
+import numpy as np
+import pytest
+
+import fdiff
+from fdiff.dispatch import break_even
+
+
+@pytest.fixture(autouse=True)
+def tiers(monkeypatch):
+    monkeypatch.delenv("FDIFF_TIER", raising=False)
+
+
+def swings(trips):
+    return lambda p: fdiff.fori_loop(0, trips, lambda i, y: y + 1e-4 * np.sin(p * y), 1.0)
+
+
+def test_many_trips_are_compiled_before_they_run():
+    gradient = fdiff.grad(swings(1_000_000))
+    assert np.isfinite(gradient(0.5))
+    assert "f8[]: compiled" in repr(gradient)
+    few = fdiff.grad(lambda p: fdiff.fori_loop(0, 30, lambda i, y: y + 1e-4 * np.cos(p * y), 1.0))
+    few(0.5)
+    assert "f8[]: interpreted" in repr(few)
+
+
+def test_the_nodes_of_trips_count_loops_in_loops():
+    def outer(p):
+        inner = lambda i, y: fdiff.fori_loop(0, 20, lambda j, z: np.sin(p * z), y)
+        return fdiff.fori_loop(0, 30, inner, 1.0)
+
+    one = break_even._nodes_of_trips(fdiff.make_tape(swings(7), 0.5))
+    assert one % 7 == 0
+    assert 30 * 20 * 2 < break_even._nodes_of_trips(fdiff.make_tape(outer, 0.5)) < 30 * 20 * 10
+    assert break_even._nodes_of_trips(fdiff.make_tape(np.sin, 0.5)) == 0
