@@ -89,10 +89,10 @@ def _vjp(bars: Sequence[object], args: Arrays, outs: Arrays, *, equation: Equati
     def pullback(k: int) -> Callable[[], object]:
         def cotangent() -> object:
             kept[:] = kept or [-equation.solved(point, bars[0], transposed=True)]
-            found = equation.at(equation.body.pullback(1 + k), [*point, kept[0]], more=1)
+            cotangents = equation.at(equation.body.pullback(1 + k), [*point, kept[0]], more=1)
             flags = [mapped[k] for _, mapped in reversed(equation.levels)]
             shared = tuple([axis for axis, is_mapped in enumerate(flags) if not is_mapped])
-            return np.sum(found, axis=shared) if shared else found
+            return np.sum(cotangents, axis=shared) if shared else cotangents
 
         return cotangent
 
