@@ -141,8 +141,7 @@ def _invoke_concrete(
         if noted.hint:
             warn_after_hint(program, f, (args, kwargs), variant, arrays)
     except FAULTS as error:
-        if next(first.tape.bodies(), None) is not None:
-            late("loop_faults", "note_trips")(error, program, f, (args, kwargs), vectors)
+        late("loop_faults", "note_trips")(error, first.tape, program, f, (args, kwargs), vectors)
         raise
     else:
         return result

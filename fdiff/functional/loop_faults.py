@@ -22,7 +22,7 @@ from ..ops.loop import LOOP, operands
 from ..ops.while_loop import WHILE
 from ..tape import INPUT, Node, Tape
 from ..trace import Trace, TracedArray, apply_many, splice
-from ..trace.derived_lines import derived_lines, in_trips, written_line
+from ..trace.derived_lines import TripLine, derived_lines, in_trips, written_line
 from ..tracebacks import explain
 from ..transforms.body_runs import body_runs, has_bodies
 from ..transforms.custom_calls import inlined
@@ -46,13 +46,17 @@ class _FaultPlace(Exception):  # noqa: N818 - it never leaves this module
 
 def note_trips(
     error: Exception,
+    tape: Tape,
     program: Program,
     f: Function,
     call: tuple[Any, Any],
     vectors: Sequence[object],
 ) -> None:
-    """Note at an error of NumPy's in which trip it was raised, and by which line of the body."""
-    if isinstance(error, FdiffError):
+    """Note at an error of NumPy's in which trip it was raised, and by which line of the body.
+
+    `tape` is that of the function, which may have no loops.
+    """
+    if isinstance(error, FdiffError) or not _has_trips(tape):
         return
     fresh = Program(program.name, program.argnums, program.make_plan, program.body)
     before = budget.set(None)  # a budget cuts loops into segments, which are no loops of the user's
@@ -66,6 +70,13 @@ def note_trips(
         return
     finally:
         budget.reset(before)
+
+
+def _has_trips(tape: Tape) -> bool:
+    """Whether a tape holds loops, or what was computed in loops."""
+    lines = [line for told in tape.lines.values() for line in told]
+    looped = any(isinstance(line, TripLine) for line in lines)
+    return looped or next(tape.bodies(), None) is not None
 
 
 class _FaultSearch:

@@ -23,6 +23,7 @@ from ..trace.operation_cache import READS_ENTRY
 from ..trace.provenance import through_scatter
 from . import term_rules
 from .families import multilinear
+from .rewrites.shape_rewrites import gather_of_counters
 from .shaping import transpose_call
 from .view_ops import spread
 
@@ -91,7 +92,7 @@ gather = multilinear(
     evaluate=lambda x, *indices: x[indices], batch=_gather_batch, kernel=KernelRule(Kind.GATHER), structural=True, selects=True,
     put=lambda parent, new, *indices: apply(PRIMITIVES["scatter_set"], parent, new, *indices),
     sizeless=True, samples=(Sample(_gather_sample),), eager=EagerRule(scalar_rule=READS_ENTRY),
-    terms=term_rules.gathered,
+    terms=term_rules.gathered, rewrites=(gather_of_counters,),
 )
 scatter_add = multilinear(
     "scatter_add", _scattered, lambda bar, args, shape: [apply(gather, bar, *args[1:])], ((0,),),

@@ -67,10 +67,10 @@ def derived_line(
 class TripLine(tuple[Any, ...]):  # noqa: SLOT001 - a tuple has no slots for attributes
     """The line of an operation in the body of a loop, and in which trips of the loops around.
 
-    The first is that of the outermost loop.
+    The first is that of the outermost loop. In a batch of all trips none is known.
     """
 
-    trips: tuple[int, ...]
+    trips: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, line: Line, trip: int) -> Line:

@@ -150,6 +150,15 @@ def _enter_rules_of_loops() -> None:
 
 HOOKS["rules of loops"] = _enter_rules_of_loops
 cut_loops = _late("loop_segments", "within_budget")
+
+
+def batch_loops(tape: Tape) -> Tape:
+    """`prepare.loop_batches.batch_loops`, for programs that hold loops."""
+    if next(tape.bodies(), None) is None:
+        return tape
+    return _late("prepare.loop_batches", "batch_loops")(tape)
+
+
 recognise_matrix_functions = _late("prepare.spectral_functions", "recognise_matrix_functions")
 rows_read = _late("sparsity.row_selection", "rows_read")
 
@@ -164,6 +173,9 @@ SPECTRAL = Transform(
 VECTORISE = Transform(
     "vectorise", lambda t, r: vectorise_loops(t), "loops as they were traced, unrolled",
     "equal computations whose results are joined are one batch")
+BATCH_LOOPS = Transform(
+    "batch loops", lambda t, r: batch_loops(t), "",
+    "loops whose trips do not wait for each other are batches")
 SPLIT = Transform(
     "split", lambda t, r: split_concatenations(t), "",
     "reductions and slices of concatenations are those of the parts")
@@ -252,6 +264,7 @@ PREPARE = (
     SPECTRAL,
     STOP_SHIFTS,
     VECTORISE,
+    BATCH_LOOPS,
     SPLIT,
 )  # once for each trace, before anything is differentiated
 VALUE = (SIMPLIFY,)  # jit, source

@@ -6,7 +6,16 @@ from typing import Any
 
 from ...primitive import Rewrite
 from ...tape import Builder
-from .rewrite_context import Ids, new, node_if, reshape_of, seeks, transpose_of
+from .rewrite_context import (
+    SCALED,
+    Ids,
+    new,
+    node_if,
+    repeated_number,
+    reshape_of,
+    seeks,
+    transpose_of,
+)
 
 
 @Rewrite
@@ -100,4 +109,45 @@ def sum_of_single_entries(b: Builder, args: Ids, params: dict[str, Any]) -> int 
     if all(source.shape[a] == 1 for a in axes):
         shape = tuple(n for k, n in enumerate(source.shape) if k not in axes)
         return reshape_of(b, args[0], shape)
+    return None
+
+
+@seeks("iota", "add", "subtract", "multiply", SCALED)
+def gather_of_counters(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
+    """Entries at 0, 1, 2, ... along the first axis, or at ``start + step * k``, are a slice.
+
+    Whether all of them are there is known; where one is not, the gather raises the error.
+    """
+    counted = _counted(b, args[1]) if len(args) == 2 else None
+    if counted is None:
+        return None
+    start, step, count = counted
+    sizes = b.type(args[0]).shape
+    if step < 1 or start < 0 or not count or start + step * (count - 1) >= sizes[0]:
+        return None
+    if count == sizes[0]:
+        return args[0]
+    rest = len(sizes) - 1
+    starts, steps = (start, *[0] * rest), (step, *[1] * rest)
+    return new(b, "slice", args[:1], starts=starts, sizes=(count, *sizes[1:]), steps=steps)
+
+
+def _counted(b: Builder, i: int) -> tuple[int, int, int] | None:
+    """Start, step and number of integers that are equally spaced; None if they are not known to be."""
+    node = b.nodes[i]
+    name, args = node.primitive.name, node.args
+    if name == "iota":
+        return 0, 1, node.param("size")
+    if name not in ("add", "subtract", "multiply"):
+        return None
+    for here, other in ((0, 1), (1, 0)):
+        number = repeated_number(b, args[other])
+        if type(number) is int and (name != "subtract" or not here):
+            counted = _counted(b, args[here])
+            if counted is None:
+                return None
+            start, step, count = counted
+            if name == "multiply":
+                return start * number, step * number, count
+            return start + (number if name == "add" else -number), step, count
     return None

@@ -1,0 +1,159 @@
+"""Loops whose trips do not wait for each other, as one batch: `map`, `scan` without carries, sums.
+
+A loop without carries computes its body for all rows at once, as `vmap` does; a carry that each
+trip adds to, and that nothing else reads, is the sum of what is added. So trips run in vector
+registers and on threads, and derivatives know which entry depends on which row. Sums of a batch
+are added in pairs, as `numpy.sum` does.
+
+Bodies that hold loops or branches stay as they are: in a batch all branches are computed.
+
+Vectorisation of loops without dependences: R. Allen and K. Kennedy, Automatic translation of
+Fortran programs to vector form, ACM TOPLAS 9(4), 1987.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ...arraytype import ArrayType
+from ...node import is_transient
+from ...ops.dynamic_slices import window_indices
+from ...ops.elementwise import add, subtract
+from ...ops.loop import LOOP
+from ...ops.reductions import sum_
+from ...tape import CONSTANT, ITEM, Builder, Node, Tape, Way, rebuild
+from ...trace.derived_lines import TripLine, wanted
+from ..batch import batch
+from ..bodies import entered, needed_nodes, rearranged
+from ..custom_calls import CALL
+from ..loop_pruning import prune_loops
+
+MOST = 1 << 27  # bytes of all values of a body, for all trips together
+WIDE = 1 << 12  # entries of a value from which on a trip is a vector loop that is long enough
+WIDE_SUM = 16  # entries of a carry from which on additions of trips fill vector registers
+
+
+def batch_loops(tape: Tape) -> Tape:
+    """The same program, in which loops whose trips do not wait for each other are batches.
+
+    Where a search asks for the lines of trips, they stay loops.
+    """
+    if wanted.on or not any(node.primitive is LOOP for node in tape.nodes):
+        return tape
+    tape = prune_loops(tape)
+    ways: dict[int, Way] = {}
+    for i, node in enumerate(tape.nodes):
+        if node.primitive is LOOP and (parts := _parallel_trips(tape, node)) is not None:
+            ways |= _entering(tape, i, parts)
+    return rebuild(tape, Builder(), ways) if ways else tape
+
+
+class _ParallelTrips(NamedTuple):
+    """What the trips of a loop compute: terms of its carries, then its outs.
+
+    `body` takes the inputs `read` of the loop's body. A carry without a term stays as it is.
+    """
+
+    body: Tape
+    read: Sequence[int]
+    terms: Sequence[tuple[int, bool] | None]  # of each carry: the node, and whether it is added
+
+
+def _parallel_trips(tape: Tape, node: Node) -> _ParallelTrips | None:
+    """The trips of a loop; None where one waits for another, or a batch does not pay."""
+    body: Tape = node.param("body")
+    carries, length = node.param("carries"), node.param("length")
+    trips = tape.nodes[node.args[0]]
+    if trips.primitive is not CONSTANT or not length or trips.value != length:
+        return None
+    if not _pays(body, len(body.inputs) - node.param("rows"), length):
+        return None
+    users = body.users()
+    terms: list[tuple[int, bool] | None] = []
+    for k in range(carries):
+        if body.outputs[k] == body.inputs[k]:
+            terms.append(None)
+        elif (term := _term(body, users, k)) is not None:
+            terms.append(term)
+        else:
+            return None
+    outputs = [term[0] for term in terms if term is not None] + [*body.outputs[carries:]]
+    needed = needed_nodes(body, (), outputs)
+    read = [k for k, i in enumerate(body.inputs) if i in needed]
+    inner = rearranged(body, [body.inputs[k] for k in read], outputs)
+    return _ParallelTrips(inner, read, terms)
+
+
+def _pays(body: Tape, first: int, length: int) -> bool:
+    """Whether values of all trips fit in memory, and those of one are short.
+
+    The rows of the loop begin at the input `first`.
+    """
+    if next(body.bodies(), None) is not None or any(map(_stays, body.nodes)):
+        return False
+    rows, types = {*body.inputs[first:]}, list[ArrayType]()
+    for i, node in enumerate(body.nodes):
+        if not rows.isdisjoint(node.args):
+            rows.add(i)
+            types += node.types
+    sizes = [t.size for t in types]
+    return max(sizes, default=0) < WIDE and length * sum(t.nbytes for t in types) <= MOST
+
+
+def _stays(node: Node) -> bool:
+    """Whether a node is computed trip by trip.
+
+    Operations of the user's may do anything; cotangents of windows that overlap are added to what
+    is in the cache.
+    """
+    own = node.primitive is CALL or is_transient(node.primitive, node.params)
+    return own or node.primitive is window_indices
+
+
+def _term(body: Tape, users: Sequence[Sequence[int]], k: int) -> tuple[int, bool] | None:
+    """What a trip adds to a carry that nothing else reads, or subtracts from it."""
+    i, out = body.inputs[k], body.outputs[k]
+    node = body.nodes[out]
+    alone = [*users[i]] == [out] and not users[out] and body.outputs.count(out) == 1
+    if not alone or i in body.outputs or node.type.dtype.kind not in "fc":
+        return None
+    if node.type.size >= WIDE_SUM:
+        return None
+    if node.primitive is add and node.args.count(i) == 1:
+        return node.args[node.args[0] == i], True
+    if node.primitive is subtract and node.args[0] == i != node.args[1]:
+        return node.args[1], False
+    return None
+
+
+def _entering(tape: Tape, i: int, parts: _ParallelTrips) -> dict[int, Way]:
+    """How the results of a loop are entered."""
+    node = tape.nodes[i]
+    first = len(node.args) - 1 - node.param("rows")
+    mapped = [k >= first for k in parts.read]
+    wide = batch(parts.body, mapped, node.param("length"), spread=[True] * len(parts.body.outputs))
+    results: list[int] = []
+
+    def enter(builder: Builder, ids: dict[int, int]) -> int:
+        own = [ids[a] for a in node.args[1:]]
+        given = {x: own[k] for x, k in zip(wide.inputs, parts.read, strict=True)}
+        first = len(builder.nodes)
+        outs = iter(entered(wide, builder, given, wide.outputs))
+        for j in range(first, len(builder.nodes)):  # an error there asks for the trip
+            if j in builder.lines:
+                builder.lines[j] = tuple([TripLine(line) for line in builder.lines[j]])
+        for k, term in enumerate(parts.terms):
+            last = own[k]
+            if term is not None:
+                total = builder.add(sum_, (next(outs),), (("axes", (0,)),))
+                last = builder.add(add if term[1] else subtract, (last, total))
+            results.append(last)
+        results.extend(outs)
+        return results[0]
+
+    items = [j for j, n in enumerate(tape.nodes) if n.primitive is ITEM and n.args[0] == i]
+    ways: dict[int, Way] = {i: enter}
+    for j in items:
+        ways[j] = lambda _builder, _ids, k=tape.nodes[j].k: results[k]
+    return ways
