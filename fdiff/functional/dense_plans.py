@@ -38,7 +38,7 @@ from ..process.forking import no_fork
 from ..process.progress import Stage
 from ..tape import Builder, Tape
 from ..trace.eager_trace import to_ordinary_tape
-from ..transforms.derivative_tapes import assembled, symmetric
+from ..transforms.derivative_tapes import all_finite, assembled, symmetric
 from ..transforms.pipeline import (
     GRADIENT,
     HESSIAN,
@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from .structured_steps import StructuredSteps
 
 BUDGET = 256 * 2**20  # bytes of intermediate values that one pass of a dense derivative may hold
+WALKED = 5000  # nodes of a function whose zeros are looked for once it is compiled
 
 
 def check_hessian(variant: Variant, name: str, *, strict: bool) -> None:
@@ -115,6 +116,7 @@ class JacobianPlan(OperatorPlan):
         self.auto = chunk_size is None
         self.spent = 0.0  # seconds that chunks took
         self.by_terms = chunk_size is None and eager is None
+        self.unmasked = eager is not None  # `whole` lacks the zeros of the structure
 
     @property
     def guards(self) -> bool:
@@ -126,7 +128,13 @@ class JacobianPlan(OperatorPlan):
 
     def only_step(self) -> PlanStep | None:
         structured = self.__dict__.get("structured")
-        return (structured and structured.only_step()) or _made(self.whole)
+        step = (structured and structured.only_step()) or _made(self.whole)
+        if step is None or step is not self.whole or not self.unmasked:
+            return step
+        if step.runner.tier not in {"compile", "evaluate"}:
+            return step
+        # to compile it took longer than a walk does
+        return self.masked_whole() if len(self.variant.tape) <= WALKED else None
 
     def steps(self) -> list[PlanStep]:
         parts = [step for block in self.blocks for step in block.steps.values()]
@@ -146,28 +154,52 @@ class JacobianPlan(OperatorPlan):
             if getattr(run, "searching", False):  # for a NaN, interpreting
                 return self.finish(self.in_chunks(arrays, run))
             if self.auto and (at_once := self.at_once(arrays, asked=asked)) is not None:
-                return self.finish(run(at_once, arrays))
+                found = cast("list[np.ndarray]", run(at_once, arrays))
+                return self.finish(self.zeroed(found, arrays) if self.structured.long else found)
             begin = perf_counter()
             found = self.in_chunks(arrays, run)
             self.spent += perf_counter() - begin
             return self.finish(found)
-        if self.whole is None:
-            with collector_paused(), deriving(self.variant.call):
-                self.whole = self.variant.step(self.dense())
-        blocks = run(self.whole, arrays)
-        if self.function.eager is not None:
-            blocks = self.zeroed(cast("list[np.ndarray]", blocks), arrays)
-        return self.finish(blocks)
+        step = self.whole or self._made_whole()
+        if self.unmasked and not executes(run):
+            step = self.masked_whole()
+        blocks = cast("list[np.ndarray]", run(step, arrays))
+        return self.finish(self.zeroed(blocks, arrays) if self.unmasked else blocks)
+
+    def _made_whole(self) -> Step:
+        """The step of all seeds at once; of a long function without zeros, which cost a walk."""
+        with collector_paused(), deriving(self.variant.call):
+            self.whole = self.variant.step(self.dense())
+        self.unmasked = self.structured.long
+        return self.whole
+
+    def masked_whole(self) -> PlanStep:
+        """The same with zeros: another one where there are any."""
+        with collector_paused(), deriving(self.variant.call):
+            if (tape := self.dense(walk=True)) != cast("PlanStep", self.whole).tape:
+                self.whole = self.variant.step(tape)
+        self.unmasked = False
+        return cast("PlanStep", self.whole)
 
     def zeroed(self, blocks: list[np.ndarray], arrays: Arrays) -> list[np.ndarray]:
         """The blocks with the zeros of their structure, if something beside them is not finite."""
-        on_device = any(isinstance(block, DeviceArray) for block in blocks)
-        if on_device or all(bool(np.isfinite(block).all()) for block in blocks):
+        if any(isinstance(block, DeviceArray) for block in blocks):
+            (finite,) = execute(self.finite, blocks)
+            if np.asarray(finite.host() if isinstance(finite, DeviceArray) else finite):
+                return blocks
+        elif all(bool(np.isfinite(block).all()) for block in blocks):
             return blocks
         variant = self.variant
         of_gradient = self.order > 1 and variant.eager is not None
         tape = gradient_tape(variant) if of_gradient else without_eager_trace(variant).tape
-        return late("structured_steps", "zeroed")(blocks, tape, variant.wrt, arrays)
+        zeroed = late("structured_steps", "zeroed")
+        return zeroed(blocks, replace(variant, tape=tape), arrays, symmetric=self.order > 1)
+
+    @cached_property
+    def finite(self) -> PlanStep:
+        """What tells whether all blocks are finite, where they lie."""
+        with collector_paused(), deriving(self.variant.call):
+            return PlanStep(all_finite(self.types), device=self.variant.device)
 
     @cached_property
     def together(self) -> PlanStep:
@@ -224,21 +256,23 @@ class JacobianPlan(OperatorPlan):
         Whether a kernel would run all seeds at once in place of chunks is decided by the calls.
         """
         if not self.chunked:
-            if self.whole is None:
-                self.whole = self.variant.step(self.dense())
-            return [(step.tape, 1)] if (step := _made(self.whole)) is not None else []
+            step = _made(self.whole or self._made_whole())
+            return [] if step is None else [(step.tape, 1)]
         found: list[tuple[Tape, int]] = []
         for block, chunk in zip(self.blocks, self.chunks, strict=True):
             found.append((block.step(chunk, self.variant.device).tape, -(-block.count // chunk)))
         return found
 
-    def dense(self) -> Tape:
-        """Every block in one tape, in the order (output, input); zeros where there is none."""
+    def dense(self, *, walk: bool = False) -> Tape:
+        """Every block in one tape, in the order (output, input); zeros where there is none.
+
+        Zeros of the structure of a long function are there if a `walk` is asked for.
+        """
         tape, wrt = self.variant.tape, self.variant.wrt
         blocks = [b.whole() for b in self.blocks]
         places = [o * len(self.ins) + i for b in self.blocks for o, i in b.targets]
         whole = assembled(tape, blocks, places, self.types)
-        if self.function.eager is None:  # for one call alone, where results are not finite
+        if self.function.eager is None and (walk or not self.structured.long):
             whole = self.structured.with_zeros(whole)
         return derive(self.pipeline, whole, wrt=wrt, types=self.types)
 
@@ -354,7 +388,7 @@ def gradient_tape(variant: Variant) -> Tape:
         return derive(GRADIENT, variant.tape, wrt=wrt, keep=range(count, count + len(wrt)))
     rows = jacobian_plan(variant, "auto", None)
     structure = rows.structure_of_terms([None] * len(variant.tape.inputs))
-    return rows.dense() if structure is None else structure.tape
+    return rows.dense(walk=True) if structure is None else structure.tape
 
 
 def _input_types(variant: Variant) -> tuple[ArrayType, ...]:

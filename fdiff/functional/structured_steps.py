@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import fdiff.intact_numpy as np
 
 from ..arraytype import ArrayType
 from ..bounded_cache import WeakValues
 from ..device_arrays import DeviceArray
-from ..dispatch.plans import Arrays, PlanStep
+from ..dispatch.plans import Arrays, PlanStep, execute
 from ..dispatch.program import deriving
 from ..dispatch.tiered_execution import runner
 from ..dispatch.variant import Variant
@@ -28,7 +28,7 @@ from ..transforms.terms.structures import Asked, SparseTape
 
 COMPARED = 1 << 18  # bytes of index arrays up to which a kernel compares them
 STRUCTURES = 8  # kept for one tape, the least recently used dropped first
-MASKED = 300  # nodes of a function, beyond which zeros of dense sweeps are left as they come
+MASKED = 300  # nodes of a function, up to which zeros are looked for before the first call
 CHANGES = (
     64  # of the structure of a dense derivative, beyond which those that are not kept are swept
 )
@@ -177,10 +177,14 @@ class StructuredSteps:
         self._steps = [(structure, step), *kept]
         return step
 
+    @property
+    def long(self) -> bool:
+        """Whether a walk for zeros takes too long where all results are finite."""
+        return len(self.structures.tape) > MASKED
+
     def with_zeros(self, blocks: Tape) -> Tape:
         """The tape of blocks that sweeps give, zero where there is no entry for any input."""
-        tape, wrt = self.structures.tape, self.structures.asked.wrt
-        return masked(blocks, zero_masks(tape, wrt)) if len(tape) <= MASKED else blocks
+        return masked(blocks, zero_masks(self.structures.tape, self.structures.asked.wrt))
 
     def only_step(self) -> PlanStep | None:
         """The step of the values, where nothing else is to be compared before it runs."""
@@ -215,14 +219,42 @@ def dense_steps(
 
 
 def zeroed(
-    blocks: Sequence[np.ndarray], tape: Tape, wrt: Sequence[int], arrays: Arrays
+    blocks: Sequence[np.ndarray], variant: Variant, arrays: Arrays, *, symmetric: bool
 ) -> list[np.ndarray]:
-    """The blocks that sweeps of `tape` gave at a point, zero where there is no entry."""
-    masks = zero_masks(tape, wrt, _readers(arrays, wrt))
+    """The blocks that sweeps of a tape gave at a point, zero where there is no entry.
+
+    Blocks of a Hessian may be `symmetric` already: an entry is also zero where there is none across
+    the diagonal.
+    """
+    wrt = variant.wrt
+    masks = zero_masks(variant.tape, wrt, _readers(arrays, wrt))
+    if symmetric:
+        masks = _on_both_sides(masks, [variant.tape.input_types[k].size for k in wrt])
+    if any(isinstance(block, DeviceArray) for block in blocks):
+        with Trace("jacobian", lines=False) as trace:
+            types = [ArrayType(block.shape, block.dtype) for block in blocks]
+            tape = trace.builder.finish([trace.lift(trace.input(t)) for t in types])
+        step = PlanStep(masked(tape, masks), device=variant.device)
+        return cast("list[np.ndarray]", execute(step, blocks))
     return [
         block if mask is None else np.where(mask.reshape(block.shape), block, block.dtype.type(0))
         for block, mask in zip(blocks, masks, strict=True)
     ]
+
+
+def _on_both_sides(
+    masks: Sequence[np.ndarray | None], sizes: Sequence[int]
+) -> list[np.ndarray | None]:
+    """The masks of the blocks of Hessians, each together with that across the diagonal."""
+    width, joint = len(sizes), [*masks]
+    for k, own in enumerate(masks):
+        i, j = k // width % width, k % width
+        across = masks[k + (j - i) * (width - 1)]
+        if across is not None:
+            turned = across.reshape((-1, sizes[j], sizes[i])).transpose((0, 2, 1))
+            turned = turned.reshape((-1, sizes[j]))
+            joint[k] = turned if own is None else own & turned
+    return joint
 
 
 def pins_hold(structure: SparseTape, types: Sequence[ArrayType], check: Tape | None) -> Tape:

@@ -38,9 +38,10 @@ class LinearTerm(NamedTuple):
     def extra(self) -> Shape:
         """The lengths of the axes that run over the columns of one row."""
         count = len(self.rows)
-        if self.coef is None:
-            return self.cols.shape[count:]
-        return np.broadcast_shapes(self.cols.shape[count:], self.coef.shape[count:])
+        own = self.cols.shape[count:]
+        if self.coef is None or own == (more := self.coef.shape[count:]):
+            return own
+        return tuple([m if n == 1 else n for n, m in zip(own, more, strict=True)])
 
     @property
     def domain(self) -> Shape:

@@ -221,6 +221,13 @@ def converted(tape: Tape, types: Sequence[ArrayType]) -> Tape:
         )
 
 
+def all_finite(types: Sequence[ArrayType]) -> Tape:
+    """The tape that tells whether all entries of arrays of these types are finite."""
+    with Trace("jacobian", lines=False) as trace:
+        parts = [np.all(np.isfinite(trace.input(t))) for t in types]
+        return trace.builder.finish([trace.lift(np.all(np.stack(parts)))])
+
+
 def symmetric(tape: Tape, types: Sequence[ArrayType]) -> Tape:
     """Hessian blocks, row by row, of one output after the other, made exactly symmetric.
 

@@ -18,7 +18,7 @@ from fdiff.errors import (
     TraceError,
     UnsupportedError,
 )
-from fdiff.functional import dense_plans
+from fdiff.functional import dense_plans, structured_steps
 from fdiff.kernels.cuda import adapter
 from fdiff.tree import flatten, map_leaves
 
@@ -504,6 +504,21 @@ def test_hessians_in_chunks(place, request):
     assert_close(found, wanted)
     corner = host(found)[0][0]
     assert np.array_equal(corner, corner.T)
+
+
+@pytest.mark.parametrize("place", [np.array, cuda.to_device])
+@pytest.mark.parametrize("options", [{}, {"chunk_size": 3}], ids=str)
+def test_zeros_of_the_structure_beside_infinities(place, options, monkeypatch):
+    """In chunks, and of functions that are too long for a walk before the first call."""
+    monkeypatch.setattr(structured_steps, "MASKED", 0)
+    monkeypatch.setattr(structured_steps, "dense_tape", lambda *_: None)
+    cases = ((fdiff.jacobian, lambda x: x * x, 2.0), (fdiff.hessian, lambda x: np.sum(x**3), 6.0))
+    for operator, f, slope in cases:
+        prepared = operator(f, device="cuda", **options)
+        for x in (np.array([np.inf, 2.0, np.nan, 0.5]), np.ones(4)):
+            diagonal = np.zeros((4, 4))
+            np.fill_diagonal(diagonal, slope * x)
+            np.testing.assert_array_equal(host(prepared(place(x))), diagonal)
 
 
 # --- the rest of an operator ----------------------------------------------------------------------

@@ -160,7 +160,7 @@ class Merging:
                 others.append(t)
                 continue
             alike = () if not many else affine.first if fixed else affine.steps
-            bucket = buckets.setdefault((t.source, affine.extra, alike), [])
+            bucket = buckets.setdefault((t.source, affine.extra, t.extra, alike), [])
             for k, (u, other) in enumerate(bucket):
                 joint = self._hull(u, other, t, affine)
                 if joint is not None:
@@ -187,21 +187,21 @@ class Merging:
     def _hull(
         self, t: LinearTerm, a: Affine, u: LinearTerm, b: Affine
     ) -> tuple[LinearTerm, Affine] | None:
-        """The sum of both as one term; None if it is not of that form."""
-        steps = _joint_steps(a.steps, b.steps)
-        if steps is None or t.extra != u.extra:
+        """The sum of both, of equal further axes, as one term; None if it is not of that form."""
+        steps = [*a.steps] if a.steps == b.steps else _joint_steps(a.steps, b.steps)
+        if steps is None:
             return None
-        origins = [
-            x.first - sum(start * step for (start, _, _), step in zip(v.rows, steps, strict=True))
-            for v, x in ((t, a), (u, b))
-        ]
-        if origins[0] != origins[1]:
+        steps = [step or 0 for step in steps]
+        origin, other = a.first, b.first
+        for (start, _, _), (begin, _, _), step in zip(t.rows, u.rows, steps, strict=True):
+            origin, other = origin - start * step, other - begin * step
+        if origin != other:
             return None
         box, shared = hull_of(t.rows, u.rows)
         both = prod(n for _, n, _ in t.rows) + prod(n for _, n, _ in u.rows)
         if both - shared != prod(n for _, n, _ in box):
             return None
-        first = origins[0] + sum(low * step for (low, _, _), step in zip(box, steps, strict=True))
+        first = origin + sum(low * step for (low, _, _), step in zip(box, steps, strict=True))
         cols = self.maps.affine(
             first, [(n, s) for (_, n, _), s in zip(box, steps, strict=True)], a.extra
         )

@@ -148,7 +148,9 @@ def _part(values: TracedArray, low: int, high: int) -> TracedArray | None:
     args = [TracedArray(values.home, a, nodes[a].type) for a in node.args]
     if node.primitive is add and all(a.shape == values.shape for a in args):
         first, second = [_part(a, low, high) for a in args]
-        return second if first is None else first if second is None else first + second
+        if first is None or second is None:
+            return second if first is None else first
+        return apply(add, first, second)
     if _is_window(node):
         start, size = dict(node.params)["starts"][0], args[0].size
         if high <= start or start + size <= low:
