@@ -16,7 +16,7 @@ from fdiff.transforms.reverse import vjp
 from fdiff.transforms.simplify import simplify
 
 load_tables()
-CASES = [  # loops and branches are refused: test_device_calls.py
+CASES = [  # loops and branches: test_loop_kernels.py
     pytest.param(op, sample, id=f"{op.name}-{k}")
     for op in PRIMITIVES.values()
     for k, sample in enumerate(op.samples)

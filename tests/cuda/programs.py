@@ -68,6 +68,26 @@ X = _rng.normal(size=40)
 BOX = _rng.random((6, 6))
 ROWS = _rng.normal(size=(9, 6))
 LABELS = np.sign(_rng.normal(size=20))
+_POINTS = _rng.normal(size=(70, 3))
+
+
+def steps(y, p):
+    """Runge-Kutta steps for Lorenz' equations, as a loop on the tape."""
+
+    def slope(y):
+        return np.stack(
+            [p[0] * (y[1] - y[0]), y[0] * (p[1] - y[2]) - y[1], y[0] * y[1] - p[2] * y[2]]
+        )
+
+    def step(y, force):
+        k1 = slope(y)
+        k2 = slope(y + 0.05 * k1)
+        return y + 0.05 * (k1 + k2) + force, y[0]
+
+    y, seen = fdiff.scan(step, y, 0.01 * np.arange(5.0))
+    return np.sum(y * y) + np.sum(np.sin(seen))
+
+
 FIT = nist.read("MGH10")
 # name: the function and its arguments
 PROGRAMS = {
@@ -107,6 +127,8 @@ PROGRAMS = {
     ),
     "far angles": (_both(lambda x: np.sum(np.sin(x) + np.cos(x))), (X * 1e12,)),
     "integers": (lambda n: (n // 3, n % 5, np.sum(n), np.max(n)), (np.arange(-9, 30),)),
+    "steps": (_both(steps, argnums=(0, 1)), (ROWS[0, :3], ROWS[1, :3])),
+    "steps of many": (fdiff.vmap(_both(steps, argnums=(0, 1))), (_POINTS, _POINTS[::-1])),
     "truths": (lambda x: (x > 0, np.any(x > 2, axis=0), np.all(x < 9)), (ROWS,)),
 }
 

@@ -106,6 +106,15 @@ def test_deterministic_kernels_use_registers_alone(name, tmp_path):
         check(kernel, tmp_path)
 
 
+@pytest.mark.parametrize("name", ["steps", "steps of many"])
+def test_loops_use_registers_alone(name, tmp_path):
+    f, args = PROGRAMS[name]
+    kernels = kernels_of(fdiff.make_tape(f, *args))
+    assert any("for trip" in kernel.text for kernel in kernels)
+    for kernel in kernels:
+        check(kernel, tmp_path)
+
+
 def _benchmarks():
     """The smallest and the largest case of each problem of the benchmarks."""
     found = {}

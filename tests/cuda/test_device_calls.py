@@ -675,15 +675,23 @@ def test_code_that_is_not_traced_is_refused():
 
 
 LOOPS = {
-    "loop": lambda x: fdiff.fori_loop(0, 3, lambda i, y: y * x, x),
+    "loop": lambda x: fdiff.fori_loop(0, 3, lambda i, y: y * y[::-1], x),
     "while_loop": lambda x: fdiff.while_loop(lambda y: y[0] < 9, lambda y: y * x, x),
     "switch": lambda x: fdiff.cond(x[0] > 0, lambda y: y * x, lambda y: y - x, x),
 }
 
 
+def test_a_loop_runs_where_entries_are_independent():
+    f = fdiff.vmap(fdiff.grad(lambda x: fdiff.fori_loop(0, 9, lambda i, y: np.sin(y) * x, x)))
+    g = fdiff.vmap(
+        fdiff.grad(lambda x: fdiff.fori_loop(0, 9, lambda i, y: np.sin(y) * x, x)), device="cuda"
+    )
+    np.testing.assert_allclose(g(X), f(X), rtol=1e-12)
+
+
 @pytest.mark.parametrize("name", LOOPS)
 @pytest.mark.parametrize("operator", [fdiff.jit, fdiff.jacobian])
-def test_loops_are_refused(name, operator):
+def test_other_loops_are_refused(name, operator):
     with pytest.raises(UnsupportedError, match="no CUDA kernel for") as raised:
-        operator(LOOPS[name], device="cuda")(np.array([2.0, 3.0]))
+        operator(LOOPS[name], device="cuda")(np.linspace(2.0, 3.0, 7))
     assert "on the CPU it runs" in str(raised.value)

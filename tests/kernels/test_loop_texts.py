@@ -100,5 +100,6 @@ def test_an_error_in_a_loop_ends_all_threads(monkeypatch):
         kernel(np.ones(n), np.ones(5), places)
 
 
-def test_no_kernel_of_a_gpu_runs_loops():
-    assert kernels.missing_on_cuda(loop("Runge-Kutta")) == ["loop"]
+def test_a_gpu_runs_loops_whose_entries_are_independent():
+    assert kernels.missing_on_cuda(loop("Runge-Kutta")) == []
+    assert kernels.missing_on_cuda(loop("carry in reverse order")) == ["loop"]

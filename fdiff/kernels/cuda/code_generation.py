@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from ..ir.control_items import SequentialLoop
 from ..ir.kernel_graph import KernelGraph, Values
 from ..ir.loops import (
     BEGIN,
@@ -26,6 +27,7 @@ from ..passes.pipeline import lower_for_cuda
 from .cuda_program import CudaProgram, Numbers, evaluate, numbers_of
 from .kernel_text import KernelTexts
 from .launch_sizes import GPU, Tuning
+from .loop_kernels import emit_loop
 from .matrix_kernels import emit_call, product_lines, terms_of
 from .nest_kernels import NestKernels, work_of
 from .nest_mapping import MappedNest, Row, row_of
@@ -91,6 +93,9 @@ class _Generator(NestKernels):
         for item in self._loops.items:
             if isinstance(item, Nest):
                 self._emit_nest(item)
+            elif isinstance(item, SequentialLoop):
+                self._flush()
+                emit_loop(item, self._texts, self._tuning)
             elif isinstance(item, Call):
                 self._emit_call(item)
             else:

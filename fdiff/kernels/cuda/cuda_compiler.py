@@ -18,6 +18,7 @@ from .cuda_program import CudaProgram
 from .device import CudaDevice
 from .launch_sizes import GPU, SIMULATOR
 from .matrix_routines import each_matrix
+from .thread_bodies import thread_body
 
 DETERMINISTIC = "FDIFF_DETERMINISTIC"
 _MOST = 512  # programs in memory
@@ -38,15 +39,30 @@ def program_of(graph: KernelGraph, values: Values) -> CudaProgram:
 
 def missing(tape: Tape) -> list[str]:
     """The operations of a tape, or their dtypes, that have no CUDA kernel."""
-    return [*missing_in_graph(tape), *dict.fromkeys(_without_routine(tape))]
+    lacking = missing_in_graph(tape)
+    return lacking or [*dict.fromkeys((*_without_routine(tape), *_not_of_threads(tape)))]
+
+
+def _not_of_threads(tape: Tape) -> Iterator[str]:
+    """Loops and switches that threads cannot run, each for an entry."""
+    controls = [
+        n
+        for n in tape.nodes
+        if n.primitive.kernel and n.primitive.kernel.kind.category is Category.CONTROL
+    ]
+    if controls:
+        graph, _ = kernel_graph(tape, ("C",) * len(tape.inputs))
+        for op in graph.ops:
+            if op.kind.category is Category.CONTROL and not (
+                op.kind is Kind.LOOP and thread_body(op.bodies[0])
+            ):
+                yield next(n.primitive.name for n in controls if n.primitive.kind is op.kind)
 
 
 def _without_routine(tape: Tape) -> Iterator[str]:
     """Operations whose routine, or C function of the user's, is one of the CPU alone."""
     for node in tape.nodes:
         rule = node.primitive.kernel
-        if rule is not None and rule.kind.category is Category.CONTROL:
-            yield node.primitive.name
         if rule is not None and rule.address is not None:
             yield f"{node.primitive.name}, which calls a C function"
         if rule is not None and rule.routine is not None and rule.kind is not Kind.MATMUL:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import cast
 
 from ...kernel_rule import Kind
 from ..ir.combiners import Combiner
@@ -78,7 +79,13 @@ class KernelTexts:
         self._graph = graph
         self._program = program
         self.locals = dict(program.locals) | _continued(program)
-        self.dtypes = {**program.memory, **self.locals}
+        arrays = {f"k{op.data[0]}": op for op in graph.all_ops if op.kind is Kind.ARRAY}
+        self._constants = [
+            DeviceMemory(name, op.dtype, op.dims, Role.CONSTANT, cast("int", op.data[0]))
+            for name, op in arrays.items()
+        ]  # those of bodies of loops, too
+        own = {m.name: m.dtype for m in self._constants}
+        self.dtypes = {**program.memory, **own, **self.locals}
         self._dims: dict[str, Dims] = {}  # of memory that tiles have copies of
         self._in_blocks: set[str] = set()  # temporaries that are in shared memory
         self._partial: list[DeviceMemory] = []
@@ -89,7 +96,7 @@ class KernelTexts:
         self._kernels = SharedKernels()
         self._narrow = {
             op.text: f"{op.text} = {NUMPY[op.dtype]}({op.text})"
-            for op in graph.ops
+            for op in graph.all_ops
             if op.kind is Kind.VALUE and op.dtype not in ("i8", "f8")
         }  # numbers of other dtypes than i8 and f8, which they are given as
         counts = {"integers": graph.sizes + graph.ints, "floats": graph.floats, "status": 1}
@@ -267,9 +274,9 @@ class KernelTexts:
             else:
                 used |= set(_buffers(step))
         out: list[DeviceMemory] = []
-        for a in self._program.arguments:
-            role = Role.INPUT if a.name[0] == "x" else Role.CONSTANT
-            out.append(DeviceMemory(a.name, a.dtype, a.dims, role, int(a.name[1:])))
+        inputs = [a for a in self._program.arguments if a.name[0] == "x"]
+        out += [DeviceMemory(*a[:3], Role.INPUT, int(a.name[1:])) for a in inputs]
+        out += self._constants
         out += [
             DeviceMemory(o.name, o.dtype, o.dims, Role.OUTPUT, k)
             for k, o in enumerate(self._program.outputs)
