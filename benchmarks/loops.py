@@ -2,9 +2,10 @@
 
 Runge-Kutta steps of Lorenz' equations (value and gradient, Hessian), Lorenz-96 with 20 states, a
 Kalman filter over 10,000 observations, a gated recurrent network of 1,024 steps, and the time to
-compile 10, 1,000 and 1,000,000 trips. Beside them JAX's ``lax.scan``, CasADi's ``mapaccum`` (where
-it is installed) and adjoints written by hand for Numba. Least wall times in microseconds, of calls
-that alternate, and multiples of fdiff's; what is checked is that all agree.
+compile 10, 1,000 and 1,000,000 trips, and gradients within memory budgets. Beside them JAX's
+``lax.scan``, CasADi's ``mapaccum`` (where it is installed) and adjoints written by hand for Numba.
+Least wall times in microseconds, of calls that alternate, and multiples of fdiff's; what is checked
+is that all agree.
 """
 
 from __future__ import annotations
@@ -293,7 +294,25 @@ def trips() -> None:
         print(f"{n:,} trips: {taken:.0f} ms to compile, {ran:,.1f} µs a gradient", flush=True)
 
 
-PARTS = {p.__name__: p for p in (steps, states, filters, networks, trips)}
+def budgets() -> None:
+    """Gradients of 1,000,000 steps within memory budgets: milliseconds, and the same bits."""
+    x = np.array([1.0, 1.0, 1.0, 10.0, 28.0, 8.0 / 3.0])
+    f = integrated(lorenz, 3, 1_000_000, fdiff.scan)
+    calls: dict[str, Call] = {}
+    for size in (1 << 30, 1_000_000, 100_000, 10_000, 1_000):
+        with fdiff.memory_budget(size):
+            call = fdiff.jit(fdiff.grad(f))
+            call(x)
+        calls[f"{size:,} bytes"] = lambda call=call: call(x)
+    values = [call() for call in calls.values()]
+    assert all(np.array_equal(value, values[0], equal_nan=True) for value in values)
+    times = least(calls)
+    own = next(iter(times.values()))
+    for name, taken in times.items():
+        print(f"{name:20} {taken / 1e3:,.0f} ms ({taken / own:.2f})", flush=True)
+
+
+PARTS = {p.__name__: p for p in (steps, states, filters, networks, trips, budgets)}
 
 if __name__ == "__main__":
     for asked in sys.argv[1:] or PARTS:

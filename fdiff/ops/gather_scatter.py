@@ -130,6 +130,8 @@ def _set_transposes(bar: TracedArray, args: Args) -> list[object]:
 
 def _last(x: TracedArray, indices: Args) -> TracedArray | None:
     """Mask of the values that were not overwritten by a later store to the same entry; None if all indices differ."""
+    if all(i.size == 1 for i in indices):
+        return None
     if len(indices) == 1 and indices[0].ndim == 1 and _is_window(indices[0]):
         return None
     constants = [k for i in indices if (k := constant_value(i)) is not None]

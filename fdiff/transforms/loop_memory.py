@@ -15,8 +15,10 @@ from typing import NamedTuple
 from ..ops.loop import LOOP
 from ..tape import ITEM, Builder, Node, Tape, Way, rebuild
 from ..trace.derived_lines import kept_by_value
-from .bodies import Places, moving, pulled_back, read_inputs, rearranged
+from .bodies import Places, entered, moving, pulled_back, read_inputs
 from .dependence import reached
+from .kept_values import KeptValues, kept_values
+from .simplify import SimplifyingTrace
 
 MOST_BYTES = 1 << 30  # that a loop keeps, where nothing else is said
 budget: ContextVar[int | None] = ContextVar("fdiff.memory_budget", default=None)
@@ -29,14 +31,15 @@ class Pullback(NamedTuple):
     `swept` is the reverse sweep over the body, ``(*inputs, *bars) -> (*outputs, *input_bars)``. It
     has a cotangent for the outputs `carries` and `outs`, and one of the inputs `carries` and
     `inputs`. The body `saving` gives what is kept of a trip among its outs, as the outputs
-    `places`; the reverse loop has these values in place of the nodes `kept` of the sweep.
+    `places`: values, which the reverse loop has in place of the nodes `kept.nodes` of the sweep,
+    then the entries that are stored over, of which it restores the carries `kept.restored`.
     """
 
     swept: Tape
     carries: Places
     outs: Places
     inputs: Places
-    kept: tuple[int, ...]
+    kept: KeptValues
     saving: Tape
     places: Places
 
@@ -53,12 +56,12 @@ class Pullback(NamedTuple):
 
 @kept_by_value
 def pullback_of(
-    body: Tape, carries: int, wanted: tuple[bool, ...], seeded: Places, sweep: Sweep
+    body: Tape, carries: int, rows: int, wanted: tuple[bool, ...], seeded: Places, sweep: Sweep
 ) -> Pullback | None:
     """The pullback of a loop's body; None where nothing is pulled back.
 
-    `wanted` tells which inputs of the body need a cotangent, `seeded` are the outputs of the loop
-    that have one.
+    The last `rows` of the inputs are entries of rows. `wanted` tells which inputs of the body need
+    a cotangent, `seeded` are the outputs of the loop that have one.
     """
     wrt = moving(body, carries, wanted)
     pulled, outs = pulled_back(body, carries, wrt, seeded)
@@ -67,13 +70,27 @@ def pullback_of(
     if not pulled and not inputs:
         return None
     swept = sweep(body, (*pulled, *inputs), (*pulled, *outs))
-    read = read_inputs(swept, swept.outputs[len(body.outputs) :])
-    kept = [swept.inputs[k] for k in read if k < carries]
-    outputs = [*swept.outputs[: len(body.outputs)]]
-    outputs += [i for i in kept if i not in outputs[carries:]]
-    saving = rearranged(swept, swept.inputs[: len(body.inputs)], outputs)
-    places = tuple([outputs.index(i, carries) for i in kept])
-    return Pullback(swept, pulled, outs, inputs, tuple(kept), saving, places)
+    results, first = swept.outputs[len(body.outputs) :], len(body.inputs)
+    entries = swept.inputs[first - rows : first]
+    kept = kept_values(swept, carries, entries, swept.inputs[first:], results)
+    saving, places = _saving(swept, body, carries, kept)
+    return Pullback(swept, pulled, outs, inputs, kept, saving, places)
+
+
+def _saving(swept: Tape, body: Tape, carries: int, kept: KeptValues) -> tuple[Tape, Places]:
+    """The body that gives what is kept among its outs, and the outputs that are it."""
+    count = len(body.outputs)
+    with SimplifyingTrace("vjp") as trace:
+        ids = {i: trace.input(swept.nodes[i].type).node for i in swept.inputs[: len(body.inputs)]}
+        read = [i for r in kept.restored for i in (*r.before(swept), *r.indices(swept))]
+        asked = [*swept.outputs[:count], *kept.nodes, *read]
+        outputs = entered(swept, trace.builder, ids, asked)[: count + len(kept.nodes)]
+        for restored in kept.restored:
+            outputs += [x.node for x in restored.taken(swept, ids, trace)]
+        own = [*dict.fromkeys(outputs[carries:])]
+        given = [*outputs[carries:count], *[i for i in own if i not in outputs[carries:count]]]
+        saving = trace.builder.finish([*outputs[:carries], *given])
+    return saving, tuple([carries + given.index(i) for i in outputs[count:]])
 
 
 def budget_in_bytes() -> int:
@@ -100,7 +117,9 @@ def opened_loops(tape: Tape, wrt: Sequence[int], of: Sequence[int], sweep: Sweep
         node = tape.nodes[i]
         wanted = tuple([bool(moves[a]) for a in node.args[1:]])
         params = dict(node.params)
-        pullback = pullback_of(params["body"], params["carries"], wanted, seeded[i], sweep)
+        pullback = pullback_of(
+            params["body"], params["carries"], params["rows"], wanted, seeded[i], sweep
+        )
         if pullback is not None:
             ways[i] = entering(node, {"body": pullback.saving, "pulls": pullback})
     return rebuild(tape, Builder(), ways) if ways else tape

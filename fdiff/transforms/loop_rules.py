@@ -95,7 +95,8 @@ def _jvp(
 class _Reverse(NamedTuple):
     """The body of a reverse loop, and which invariants and rows of the loop it reads.
 
-    ``(*bars, *sums, *invariants, *kept, *rows, *out_bars) -> (*bars, *sums, *row_bars)``
+    ``(*bars, *sums, *restored, *invariants, *kept, *rows, *out_bars)`` gives ``(*bars, *sums,
+    *restored, *row_bars)``.
     """
 
     body: Tape
@@ -107,19 +108,33 @@ class _Reverse(NamedTuple):
 def _reverse(pullback: Pullback, last: int, sums: tuple[ArrayType, ...]) -> _Reverse:
     """The reverse loop of a body whose rows begin at the input `last`; `sums` are the types."""
     swept, carries, bars = pullback.swept, len(pullback.carries), pullback.bars
-    read = read_inputs(swept, pullback.results, (*pullback.kept, *bars))
+    restored = pullback.kept.restored
+    arrays = [swept.inputs[r.carry] for r in restored]
+    indices = [i for r in restored for i in r.indices(swept)]
+    there = (*pullback.kept.nodes, *bars)
+    read = read_inputs(swept, [*pullback.results, *indices], (*there, *arrays))
     invariants = tuple([k for k in read if k < last])
     rows = tuple([k for k in read if k >= last])
-    table = [*pullback.kept, *[swept.inputs[k] for k in rows], *bars[carries:]]
     with SimplifyingTrace("vjp") as trace:
-        ids = {i: trace.input(swept.nodes[i].type).node for i in bars[:carries]}
+        ids: dict[int, int] = {}
+
+        def enter(nodes: Sequence[int]) -> None:
+            ids.update({i: trace.input(swept.nodes[i].type).node for i in nodes})
+
+        enter(bars[:carries])
         added: list[Any] = [trace.input(t) for t in sums]
-        for i in (*[swept.inputs[k] for k in invariants], *table):
-            ids[i] = trace.input(swept.nodes[i].type).node
+        after = [trace.input(swept.nodes[i].type) for i in arrays]
+        enter([*[swept.inputs[k] for k in invariants], *pullback.kept.nodes])
+        old = [[trace.input(t) for t in r.types(swept)] for r in restored]
+        enter([*[swept.inputs[k] for k in rows], *bars[carries:]])
+        entered(swept, trace.builder, ids, indices)
+        for i, r, array, entries in zip(arrays, restored, after, old, strict=True):
+            ids[i] = r.put_back(swept, ids, trace, array, entries).node
         results = entered(swept, trace.builder, ids, pullback.results)
         for k, i in enumerate(results[carries : carries + len(sums)]):
             added[k] += TracedArray(trace, i, trace.builder.type(i))
-        outputs = [*results[:carries], *map(trace.lift, added), *results[carries + len(sums) :]]
+        outputs = [*results[:carries], *map(trace.lift, added), *[ids[i] for i in arrays]]
+        outputs += results[carries + len(sums) :]
         return _Reverse(trace.builder.finish(outputs), invariants, rows)
 
 
@@ -131,7 +146,7 @@ def _vjp(
     result: list[object] = [ZERO] * len(args)
     if pulls is None:
         seeded = tuple([o for o, bar in enumerate(bars) if bar is not ZERO])
-        pulls = pullback_of(body, carries, tuple(map(bool, needed[1:])), seeded, vjp)
+        pulls = pullback_of(body, carries, rows, tuple(map(bool, needed[1:])), seeded, vjp)
         if pulls is None:
             return result
         outs = apply_many(
@@ -143,13 +158,16 @@ def _vjp(
     back = _reverse(pulls, last, tuple([x.type for x in shared]))
     filled = [zeros_like(x) if bar is ZERO else bar for x, bar in zip(outs, bars, strict=False)]
     start = [*[filled[k] for k in pulls.carries], *map(zeros_like, shared)]
+    start += [outs[r.carry] for r in pulls.kept.restored]
     table = [*[outs[o] for o in pulls.places], *[arguments[k] for k in back.rows]]
     table += [filled[o] for o in pulls.outs]
     results = apply_many(
         LOOP, args[0], *start, *[arguments[k] for k in back.invariants], *table, body=back.body,
         carries=len(start), length=length, reverse=not reverse, rows=len(table),
     )  # fmt: skip
-    for k, bar in zip((*pulls.carries, *pulls.inputs), results, strict=True):
+    moved = len(pulls.carries) + len(shared)
+    found = (*results[:moved], *results[len(start) :])
+    for k, bar in zip((*pulls.carries, *pulls.inputs), found, strict=True):
         result[1 + k] = bar
     return result
 
