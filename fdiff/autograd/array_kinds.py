@@ -21,7 +21,7 @@ class ArrayKind:
         self.requires_grad = requires_grad
         self.weak = weak
         self.other: ArrayKind  # the kind that differs in `requires_grad`
-        self.outside = self  # that of plain arrays, which are no recorded ones
+        self.outside = self  # the kind of plain arrays, which are not recorded
 
     def __repr__(self) -> str:
         return f"<{self.type}{' requires grad' * self.requires_grad}>"

@@ -36,7 +36,7 @@ def direct_ufunc(
 ) -> Callable[..., RecordedArray]:
     """``call(*inputs)``: the result of a ufunc on inputs of these sorts, recorded by its recipe.
 
-    `dtypes` are those of the operands.
+    `dtypes` are the dtypes of the operands.
     """
     wide = _WIDE.issuperset(dtypes)
     maker = _maker(tuple(inputs), recipe.needed, recipe.saved, is_ufunc=True, wide=wide)

@@ -90,7 +90,7 @@ class set_multithreading_enabled(EngineSetting):  # noqa: N801 - as in torch
 
 
 class enforce_grad_layout_policy(EngineSetting):  # noqa: N801 - as in torch
-    """Whether a first gradient is copied if its layout differs from that of its parameter.
+    """Whether a first gradient is copied if its layout differs from its parameter's.
 
     Parameters
     ----------

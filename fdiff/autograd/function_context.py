@@ -47,7 +47,7 @@ class FunctionCtx:
         self._saved = tensors
 
     def save_for_forward(self, *tensors: Any) -> None:
-        """Keep arrays for ``jvp``, which else has those of `save_for_backward`."""
+        """Keep arrays for ``jvp``, which else has the arrays of `save_for_backward`."""
         self._saved_forward = tensors
 
     @property
@@ -116,7 +116,7 @@ class FunctionRules:
         self.generates_vmap = bool(cls.generate_vmap_rule)
 
     def of_arrays(self, places: Sequence[int], count: int) -> FunctionRules:
-        """The rules for those of `count` outputs that are arrays, at some `places`."""
+        """The rules for the array outputs, which stand at `places` among `count` outputs."""
         if len(places) == count:
             return self
         own, rules = self, copy(self)
@@ -143,7 +143,7 @@ class FunctionRules:
         Raises
         ------
         TypeError
-            If they are not those of ``forward``.
+            If they differ from the parameters of ``forward``.
         """
         lead = () if self.setup else (None,)  # the context
         bound = signature(self.forward).bind(*lead, *args, **kwargs)

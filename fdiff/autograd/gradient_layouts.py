@@ -1,12 +1,12 @@
 """How the gradient of a leaf lies in memory, when it is made and when more is added to it.
 
-The rules are those of the section "Default gradient layouts" of torch's page:
+The rules follow the section "Default gradient layouts" of torch's page:
 
 1. Where there is no gradient yet, and the parameter's memory is non-overlapping and dense, the
    gradient gets the parameter's strides.
 2. Any other first gradient is in C order.
 3. Where there is one, and ``create_graph=False``, more is added in place, so that it keeps its
-   strides, also those of an array that the user has set.
+   strides, also if the user has set the array.
 4. With ``create_graph=True`` the sum is a new array, of the same strides where they are dense.
 """
 

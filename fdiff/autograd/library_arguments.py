@@ -162,7 +162,7 @@ def _is_array(x: Any) -> bool:
 
 
 class _InOrder:
-    """Other arrays in the place of those of a call, in their order."""
+    """Other arrays in the place of the arrays of a call, in their order."""
 
     def __init__(self, values: Iterator[Any], *, traced: bool) -> None:
         self.given, self.traced = values, traced

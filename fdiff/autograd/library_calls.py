@@ -161,7 +161,7 @@ class _LibraryCall:
         return dtypes == [t.dtype for t in self.call.tape.tape.output_types]
 
     def result(self) -> Any:
-        """The result of the call, as that of one node."""
+        """The result of the call, recorded as one node."""
         arrays = node_of_call(self.call, self.title.rpartition(".")[2])
         moving = [x for x in arrays if x.requires_grad]
         pairs = zip(arrays, self.opened.refused, strict=True)

@@ -153,7 +153,7 @@ class RecordedRules(NodeRules):
 
 
 def call_node(self: GraphNode, *grad_outputs: Any) -> Any:
-    """The gradients of the operands for those of the outputs, by the rule of this node alone."""
+    """The gradients of the operands from gradients of the outputs, by this node's rule alone."""
     rules = RecordedRules() if state.grad_enabled else NodeRules()
     count = rules.outputs(self)
     if len(grad_outputs) != count:

@@ -4,7 +4,7 @@ A node knows its recipe, what of its operands and outputs was saved for its reve
 its operands come from. Edges lead from results to operands alone, so a graph is freed when its last
 array goes.
 
-The graph of edges from results to operands is that of A. Paszke et al., Automatic differentiation
+The graph of edges from results to operands follows A. Paszke et al., Automatic differentiation
 in PyTorch, NIPS Autodiff Workshop 2017.
 """
 

@@ -81,7 +81,7 @@ def _called(
     *,
     records: bool,
 ) -> Any:
-    """The results of the operator: recorded, or those of the `given` plain arrays."""
+    """The results of the operator: recorded arrays, or plain ones for plain `arguments`."""
     result: Any = None
     looks = _looks()
     if looks or not records:
@@ -119,7 +119,7 @@ def _recorded(
     values: Sequence[Any],
     spec: Spec,
 ) -> tuple[Any, Variant, list[Any]]:
-    """The results of a call, as those of one node, its trace and the inputs of that.
+    """The results of a call as outputs of one node, its trace and the inputs of the trace.
 
     `public` is the call in messages. Operands that no result was computed from get no edge.
     """

@@ -1,4 +1,4 @@
-"""The names of ``torch.autograd.profiler``: those of `fdiff.profiler`."""
+"""The names of ``torch.autograd.profiler``, from `fdiff.profiler`."""
 
 from ..profiler import (
     EventList,

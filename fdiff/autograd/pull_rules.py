@@ -29,7 +29,7 @@ class Pull:
     `saved` are places among the call's operands and then its outputs. Each of `targets` names an
     operand, and where in the results its cotangent and the mask of that stand. `run` computes the
     results, `template` enters them in another tape; each is made when it is asked for. `recipes`
-    are those of the rule as a call, which is differentiated again, `pushes` the forward rules that
+    belong to the rule as a call, which is differentiated again, `pushes` are the forward rules that
     it implies.
     """
 

@@ -38,7 +38,7 @@ class RecordedArray(Conversions):
     """An array that records the operations on it, so that gradients can be computed backwards.
 
     `fdiff.autograd.tensor` makes it, and so does every operation of NumPy on recorded arrays. It
-    has the methods and attributes of `numpy.ndarray`, and those of torch's tensors for automatic
+    has the methods and attributes of `numpy.ndarray`, and the ones of torch's tensors for automatic
     differentiation.
 
     Attributes

@@ -93,7 +93,7 @@ def _entered(
     outs: list[Any],
     values: list[Any],
 ) -> Sequence[Any]:
-    """The results as those of a node, which has the saved arrays."""
+    """The results as outputs of a node, which has the saved arrays."""
     flat = [any(o is x for x in ctx._flat) or o.dtype.kind not in "fc" for o in outs]
     backward, push = _node_rules(rules, ctx, args, flat)
     name = f"{rules.name}Backward"

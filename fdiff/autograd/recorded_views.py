@@ -90,7 +90,7 @@ class ViewOf:
     def refresh(self, array: RecordedArray) -> None:
         """Take the edge of the view from its root again, if that was stored into meanwhile.
 
-        A gradient that is kept is that of the view as it is now, also after stores that nobody
+        A gradient that is kept belongs to the view as it is now, also after stores that nobody
         recorded (torch's `update_tensor_hooks_on_new_gradfn`). Where the root was detached and not
         stored into, the view keeps its own history.
         """

@@ -153,7 +153,7 @@ class TangentSweep:
 
 
 def different_size(expected: tuple[int, ...], size: tuple[int, ...]) -> RuntimeError:
-    """The error for a tangent whose shape is not that of its array."""
+    """The error for a tangent whose shape is not its array's."""
     return RuntimeError(
         "Trying to set a forward gradient that has a different size than that of the original"
         f" Tensor, this is not supported. Tensor is of size {list(expected)} while the given"
@@ -185,7 +185,7 @@ def _by_rule(node: CustomNode, result: object) -> list[RecordedArray | None]:
 def _pushed(
     node: GraphNode, dots: list[RecordedArray | None], rules: NodeRules
 ) -> list[RecordedArray | None]:
-    """Tangents of the outputs of a node, given those of its operands."""
+    """Tangents of the outputs of a node, from tangents of its operands."""
     recipe = node.recipe
     pull = recipe.pull(tuple([False if floating else None for floating in recipe.outputs]))
     push, operands = _push_rule(pull, tuple([dot is not None for dot in dots]))

@@ -142,7 +142,7 @@ class EnteredState:
         while entry is not None and entry is not self:
             inner.append(entry)
             entry = entry.outer
-        if entry is None:  # it is left already, or that of another thread
+        if entry is None:  # it is left already, or belongs to another thread
             return
         for name, value in self.before.items():
             holder = next((entered for entered in reversed(inner) if name in entered.before), None)

@@ -73,7 +73,7 @@ def traced_call(
 
 
 def node_of_call(traced: TracedCall, name: str, *, ruled: bool = False) -> Any:
-    """The results of a call, as those of one node of this name.
+    """The results of a call, as outputs of one node of this name.
 
     `ruled` says that it has rules of the user's.
     """

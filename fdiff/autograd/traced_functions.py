@@ -23,7 +23,7 @@ from .function_context import (
 
 
 def apply_traced(cls: Any, rules: FunctionRules, args: tuple[Any, ...]) -> Any:
-    """A call as that of a function with rules, made of the static methods of the class `cls`."""
+    """Call a function with rules, which are the static methods of the class `cls`."""
     marks = _Marks()
     again: list[Any] = []
     forward = _named("forward", rules.forward, partial(_forward, rules, marks, again))

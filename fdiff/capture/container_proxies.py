@@ -140,7 +140,7 @@ class DictProxy(MutableMapping[object, object], dict[object, object]):  # type: 
         dict.__setitem__(self, key, value)
 
     def setdefault(self, key: object, default: object = None) -> object:
-        """As that of a dict. A container that is the default is no memoised result: it is found."""
+        """As `dict` does it. A container that is the default is no memoised result: it is read."""
         name = self._fdiff_context.plain(key)
         if traced_within(key):  # nothing compares the key at the next call
             self._fdiff_context.note(self._fdiff_words())
@@ -218,7 +218,7 @@ def wrap_data(context: ProxyContext, value: object, where: Where) -> Pair:
 
 
 def room_left(items: Collection[object], room: int) -> int:
-    """`room` less the number of items, those of lists and tuples inside included.
+    """`room` less the number of items, which includes items of lists and tuples inside.
 
     Negative if they are more; counting stops there.
     """

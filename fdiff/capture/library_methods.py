@@ -69,7 +69,7 @@ def _spaces(value: object, kind: type) -> list[Space]:
 def _replaced(method: object) -> bool:
     """Whether a function of the user, or a mock, stands in a class or an object of a library.
 
-    SciPy and `collections` compile methods from texts, whose globals are those of no module.
+    SciPy and `collections` compile methods from texts, whose globals belong to no module.
     """
     function = getattr(method, "__func__", method)
     if isinstance(function, FunctionType) and is_user_function(function):

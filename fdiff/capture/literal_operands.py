@@ -30,7 +30,7 @@ def is_literal(lines: Sequence[Line], value: np.ndarray) -> bool:
 
 
 def asks_for_literal(line: Line) -> bool:
-    """Whether the truth that a line asks for is that of a comparison with a literal just before."""
+    """Whether a line asks for the truth of a comparison with a literal just before."""
     code, at = line
     if isinstance(code, str):  # a file
         return False

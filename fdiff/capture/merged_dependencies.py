@@ -1,4 +1,4 @@
-"""The dependencies of several runs of one function that took different ways, as those of one run.
+"""Join the dependencies of several runs of one function that took different ways.
 
 All that any way has read is compared before a call, each place once. Numbers that ways read anew in
 the same places are read once for all of them. Which way a call takes is known when the tape has
@@ -24,7 +24,7 @@ _NOTHING = BoundWrites(lambda _: True, lambda result, *_: result, ())
 class MergedDependencies(Dependencies):
     """The dependencies of `ways`, which hold for the function `f`.
 
-    `chosen` are for each way the values that it writes, as numbers among those of all ways.
+    `chosen` lists for each way the values that it writes, as numbers among the values of all ways.
     `first` are for each way the captured array at which its own begin: numbers that are read anew,
     as ways have no other; `arrays` are like them. `same_writes` tells whether all ways write the
     same.

@@ -268,7 +268,7 @@ def _reads_outside(function: FunctionType) -> bool:
 
 
 def parts_of(code: CodeType) -> Iterator[CodeType]:
-    """A piece of code, and that of all functions it defines."""
+    """A piece of code, and the code of all functions it defines."""
     yield code
     for value in code.co_consts:
         if isinstance(value, CodeType):

@@ -171,7 +171,7 @@ class WriteLog:
         return self._variable(value, text) if output.kind == "copy" else text
 
     def fill(self, node: Array, value: object) -> None:
-        """Note that all entries of an array become those of a traced array."""
+        """Note that all entries of an array are replaced by the entries of a traced array."""
         if (output := self._output(value)) is None:
             raise NoEffectError
         self._stores.append(f"{self.target(node)}[...] = {self._of_output(output, output)}")
@@ -333,7 +333,7 @@ class WriteLog:
         return lines
 
     def _program(self, lines: Sequence[str]) -> ProgramText:
-        """The lines of a function, to be compared with those of another run."""
+        """The lines of a function, to be compared with the lines of another run."""
         text = "\n".join(lines)
         names = dict.fromkeys(re.findall(r"\b[ct]\d+\b", text))
         constants = tuple([item_key(self._names[name]) for name in names if name in self._names])

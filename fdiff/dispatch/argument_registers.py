@@ -23,7 +23,7 @@ class NoFastPathError(Exception):
 class ArgumentRegisters:
     """The register of each leaf of a call, and what the stub compares on the way there.
 
-    `args` and `kwargs` are those of the call with every leaf replaced by an object of its own, so
+    `args` and `kwargs` are the call's, with every leaf replaced by an object of its own, so
     that `register` can find a leaf by its identity. What is given as ``out`` is no argument: `out`
     is its register. `before` objects stand before the arguments.
     """

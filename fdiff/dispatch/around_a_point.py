@@ -1,7 +1,7 @@
 """The derivative where `f` branches on whether its argument equals what an earlier call kept.
 
 A memo returns a number there, which has no derivative. Such a branch is taken at one point alone,
-and the derivative of `f` is that of the branch around the point, if both have one value: `f` is
+and `f` has the derivative of the branch around the point, if both have one value: `f` is
 traced once more, with conditions that hold at this point alone taken as they are around it. What
 that run writes is dropped. Our own method.
 """

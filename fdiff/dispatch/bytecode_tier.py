@@ -1,7 +1,7 @@
 """The bytecode tier: when a tape is run by the bytecode interpreter (`fdiff.kernels.bytecode`).
 
 It stands between NumPy, at about a microsecond a node, and kernels, which must be compiled for each
-tape. The rule is that of `tiered_execution`, with two costs: encoding, which each tape pays for,
+tape. The rule follows `tiered_execution`, with two costs: encoding, which each tape pays for,
 and loading or compiling the bytecode interpreter once, which all tapes of the process pay together.
 """
 

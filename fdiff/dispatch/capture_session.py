@@ -176,7 +176,7 @@ class CaptureSession:
         self.stored |= {self.parts[part][1].array(number)[1] for part, number, _ in filled}
 
     def asks_around(self) -> bool:
-        """Whether a condition may be that of a memo: a strong one, or `f` stores something."""
+        """Whether a condition may guard a memo: a strong one, or `f` stores something."""
         return any(self.met.values()) or any(c.repeats.names().stored for _, c in self.parts)
 
     def discard(self) -> bool:

@@ -77,7 +77,7 @@ def _holds(variant: Variant, f: object) -> bool:
 
 
 def without_merged(kept: Sequence[Variant], merged: Variant) -> list[Variant]:
-    """The merged variant, and those of `kept` that are not part of it."""
+    """The merged variant, and the variants of `kept` that are not part of it."""
     ways = set(map(id, merged.ways))
     return [
         merged,
@@ -136,7 +136,7 @@ def _decisions(variant: Variant) -> object:
 
 
 def _values(ways: Sequence[Variant]) -> tuple[list[tuple[int, ...]], int]:
-    """For each way which of the values it writes, and their number: ways share those of a type."""
+    """For each way which of the values it writes, and their number: ways share values of a type."""
     numbers: dict[tuple[ArrayType, int], int] = {}
     chosen: list[tuple[int, ...]] = []
     for way in ways:
@@ -149,7 +149,7 @@ def _values(ways: Sequence[Variant]) -> tuple[list[tuple[int, ...]], int]:
 def _choosing(
     ways: Sequence[Variant], reads: MergedDependencies, chosen: Sequence[tuple[int, ...]], many: int
 ) -> tuple[Tape, Tape, Tape | None]:
-    """The results of the way whose guards hold, whether those of one do, and what that way writes.
+    """The results of the way whose guards hold, whether any way's do, and what that way writes.
 
     It writes `many` values at most. Where not all ways write the same, its number comes last.
     """

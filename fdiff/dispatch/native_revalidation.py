@@ -43,7 +43,7 @@ def native_reads(pins: Sequence[Pins]) -> Preconditions:
 
 
 def _kinds(pins: Sequence[Pins]) -> Iterator[tuple[Any, tuple[Any, ...]]]:
-    """Kinds of places, and what stood in those of that kind."""
+    """Kinds of places, and the contents of the places of each kind."""
     for pin in pins:
         yield revalidation.attributes, tuple([(f, "__code__", code) for f, code in pin.codes])
         yield revalidation.items, pin.items

@@ -1,7 +1,7 @@
 """What a profiler sees of a kernel: when each of its loop nests ran, and what is in it.
 
 While a profile is in force, a kernel of several nests is compiled once more, with the processor's
-clock read between them. Its first results are compared with those of the kernel itself, bit by bit;
+clock read between them. Its first results are compared with the kernel's own, bit by bit;
 should they differ, that is used no more. A kernel that cannot be timed so is one event, with the
 shares that the cost model predicts.
 """
@@ -115,7 +115,7 @@ def _same_bits(first: Arrays, second: Arrays) -> bool:
 def _note_nests(
     run_span: Span, clocked: ClockedKernel, tape: Tape, times: list[int] | None
 ) -> None:
-    """Spans for the loop nests inside that of their kernel; or what is predicted of them."""
+    """Spans for the loop nests inside the kernel's span; or predictions for the nests."""
     nests = clocked.nests
     if len(nests) == 1:
         times = [run_span.begin, run_span.end]
@@ -139,7 +139,7 @@ def _note_nests(
 
 
 def _name(names: tuple[str, ...]) -> str:
-    """The name of a nest: that of its operation, or of the first of those that are fused."""
+    """The name of a nest: its operation's name, or the first one's of those that are fused."""
     if len(names) == 1:
         return names[0]
     more = f", {len(names) - SHOWN} more" * (len(names) > SHOWN)

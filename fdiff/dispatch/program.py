@@ -140,7 +140,7 @@ class Program:
         self.plain: Body | None = None  # what plain code would run in place of `f`
         self.reset()
         self.held = Held(HELD)  # by the latest calls, and taken by prepared functions
-        self.ratios: list[float] = []  # times of eager calls, by that of their operations
+        self.ratios: list[float] = []  # times of eager calls by their operations' times
         self.seconds = 0.0  # spent in eager calls since the user was told
         self.steady = False  # whether the last two calls took the same path
         self.told_of_integers = False  # that they are taken as floats
@@ -376,7 +376,7 @@ def _kept_by(f: Function) -> tuple[_Programs, object]:
     """
     if isinstance(f, OwnsPrograms):
         return f.programs, None
-    if type(f).__hash__ is None:  # its program, which holds it, is that of one prepared function
+    if type(f).__hash__ is None:  # its program, which holds it, serves one prepared function
         return {}, None
     owner, name = f, None
     if isinstance(f, MethodType):

@@ -75,7 +75,7 @@ class PlanRecording:
         return [entry for entry in self._log if isinstance(entry, PlannedRun)]
 
     def run(self, step: Step, arrays: Arrays) -> list[PlannedArray]:
-        """Note a step; arrays for its outputs, without that of a guard."""
+        """Note a step; return arrays for its outputs, but none for a guard."""
         assert isinstance(step, PlanStep), "no kernel is made of an eager trace"
         slots = list(step.runner.slots())
         outputs = [self._new(t.shape, np.dtype(t.dtype.str)) for t in step.runner.tape.output_types]
@@ -145,7 +145,7 @@ class PlanRecording:
         return kernels.kernel_sequence(every, inputs, types, memory.size, memory.held)
 
     def _own_inputs(self, run: PlannedRun) -> int:
-        """How many of a run's first inputs are those of the plan: all, or none."""
+        """How many of a run's first inputs are the plan's inputs: all, or none."""
         leading = run.inputs[: len(self.arrays)]
         same = all(a is b for a, b in zip(leading, self.arrays, strict=False))
         return len(self.arrays) if same and len(leading) == len(self.arrays) else 0

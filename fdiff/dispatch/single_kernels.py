@@ -182,7 +182,7 @@ def _sequence(
 def _vectors(
     variant: Variant, vectors: tuple[object, ...], inputs: list[object], at: dict[int, int]
 ) -> list[int | np.ndarray]:
-    """The leaves that are the last inputs: those of the vector of a product, in their order.
+    """The leaves that are the last inputs: the vector of a product, in their order.
 
     Entries of integer outputs are no inputs. A vector that is left out is an array of a one.
     """

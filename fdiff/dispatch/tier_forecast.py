@@ -31,7 +31,7 @@ class TierForecast(NamedTuple):
 def tier_forecast(runner: Runner, *, asked: bool = False) -> TierForecast:
     """The forecast for a runner, which nothing is run or compiled for.
 
-    `asked`: whether the call asks for a kernel, as that of `jit` does.
+    `asked`: whether the call asks for a kernel, as a call of `jit` does.
     """
     spent = runner.account.spent
     if isinstance(runner, CudaRunner):

@@ -92,7 +92,7 @@ class Runner:
 
     @property
     def tier(self) -> str:
-        """Which tier runs it: that of the last call, or ``compile``; empty before the first."""
+        """Which tier ran the last call, or ``compile``; empty before the first call."""
         return self._last_tier if self._kernels.contiguous is None else "compile"
 
     def parts(self) -> CallParts | None:
@@ -317,7 +317,7 @@ def _of_transient(key: tuple[Tape, str]) -> Runner | None:
 
 
 def _is_kept(key: tuple[Tape, str], kernels: KernelTier) -> bool:
-    """Whether these kernels are those of the runner that later calls find."""
+    """Whether these kernels belong to the runner that later calls find."""
     runner = _runners.get(key) or _of_transient(key)
     return runner is not None and runner._kernels is kernels
 

@@ -58,10 +58,10 @@ class Variant:
     What was computed: the inputs of `tape` are the traced leaves of the arguments (`traced` are
     their positions), then the captured arrays; its outputs are the numeric leaves of the result.
     `wrt` are the positions of the differentiated inputs, `in_spec` the structure of these,
-    `out_spec` that of the result. `outs` holds for each leaf of the result None, or the object it
-    is at every call; `numbers` the Python numbers among the numeric leaves; `scalars` and
-    `input_scalars` which are NumPy scalars. With `direct`, the arguments are the inputs as they
-    stand.
+    `out_spec` the structure of the result. `outs` holds None for each leaf of the result that
+    varies, and the object itself for each leaf that is the same at every call; `numbers` the
+    Python numbers among the numeric leaves; `scalars` and `input_scalars` which are NumPy scalars.
+    With `direct`, the arguments are the inputs as they stand.
 
     What must hold: `inner` are the functions that ran with what each read from outside (the
     function itself by its code alone, as calls are given one), `order`

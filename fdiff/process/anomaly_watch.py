@@ -1,6 +1,6 @@
 """Whether calls look for NaN and infinity.
 
-The mode is that of the process, as torch's is: a call in any thread is watched while a context is
+The mode belongs to the process, as torch's does: a call in any thread is watched while a context is
 open in one of them.
 """
 

@@ -52,7 +52,7 @@ class CodePlace(NamedTuple):
 
 
 def place_of(frame: FrameType) -> CodePlace:
-    """Where a frame of this thread is: those of others may end while they are read."""
+    """Where a frame of this thread is: other threads' frames may end while they are read."""
     return CodePlace(frame.f_code.co_filename, frame.f_lineno, {**frame.f_locals}, frame.f_globals)
 
 

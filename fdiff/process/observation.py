@@ -55,9 +55,9 @@ class Span:
     """Some work of one thread, from `begin` to `end` in nanoseconds of `time.perf_counter_ns`.
 
     `parent` is the span around it. `lines` are the user's lines it belongs to, innermost first,
-    `shapes` those of the arrays it takes, `memory` the bytes of arrays that were allocated in it,
-    less those that were freed. A call has the `tape` of its function. Everything else that is known
-    of the span is in `args`.
+    `shapes` the shapes of the arrays it takes, `memory` the bytes of arrays that were allocated in
+    it, less those that were freed. A call has the `tape` of its function. Everything else
+    that is known of the span is in `args`.
     """
 
     __slots__ = (
@@ -173,7 +173,8 @@ def watch(
 ) -> None:
     """Tell `watcher` of all spans that begin from now on, in any thread.
 
-    With `frame`, that of a ``with`` statement, `end_abandoned` calls `end` once it does not run.
+    With `frame`, the frame of a ``with`` statement, `end_abandoned` calls `end` once the frame does
+    not run.
     """
     global observer  # noqa: PLW0603 - the one slot that everybody asks
     if frame is not None and end is not None:

@@ -32,7 +32,7 @@ class Thread:
             start_new_thread(self._run, ())
         except RuntimeError as error:  # no more threads for this process, or it ends
             if error.__traceback__ is None or error.__traceback__.tb_next is not None:
-                raise  # by Python code: that of a handler
+                raise  # by Python code: a handler's
             return False
         return True
 

@@ -94,7 +94,7 @@ class Collector:
 def events_of(spans: Sequence[Span], begin: int, options: ProfileOptions) -> list[FunctionEvent]:
     """The events that spans stand for, in the order in which they began.
 
-    The event around one is that of the span around it, or of the next one outwards that was
+    The event around one belongs to the span around it, or to the next one outwards that was
     recorded.
     """
     ordered = sorted(spans, key=lambda span: (span.begin, -span.end))
@@ -132,7 +132,7 @@ def _event(number: int, span: Span, begin: int, options: ProfileOptions) -> Func
 
 
 def _stack(span: Span) -> list[str]:
-    """The user's lines of a span, then those of the call around it."""
+    """The user's lines of a span, then the lines of the call around it."""
     own = [line_text(line) for line in span.lines]
     around = span.parent
     while around is not None and around.category != observation.CALL:

@@ -1,4 +1,4 @@
-"""Events of a profile, one each, and added up: the fields are those of torch's classes."""
+"""Events of a profile, one each, and added up: the fields are named as torch's."""
 
 from __future__ import annotations
 

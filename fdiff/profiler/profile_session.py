@@ -304,7 +304,7 @@ class profile:  # noqa: N801 - torch's name
         Parameters
         ----------
         ax : matplotlib.axes.Axes, optional
-            The axes to draw on, by default those of a new figure.
+            The axes to draw on, by default the axes of a new figure.
 
         Returns
         -------

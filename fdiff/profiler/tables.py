@@ -23,7 +23,7 @@ _WIDTH, _GAP = 12, "  "
 
 
 class Columns(NamedTuple):
-    """Which columns there are besides those of times, and how wide some may be at most."""
+    """Which columns there are besides the times, and how wide some may be at most."""
 
     memory: bool
     flops: bool

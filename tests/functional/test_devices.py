@@ -160,7 +160,7 @@ def test_a_driver_that_is_older_than_the_code(installed, monkeypatch):
     monkeypatch.setattr(adapter, "driver_state", lambda: DriverState("", 11040, ("GPU (8.0)",)))
     words = (
         r"the CUDA driver is older than the PTX that would be made: it supports CUDA 11\.4,"
-        r" and the installed toolkit is that of CUDA 12\.9\."
+        r" and the installed toolkit is for CUDA 12\.9\."
     )
     refused(words, "Update the driver, or install the extra [cuda11]")
 

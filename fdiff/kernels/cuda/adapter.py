@@ -128,7 +128,7 @@ def fault() -> Fault | None:
     if state.version // 1000 < major:
         fact = (
             f"the CUDA driver is older than the PTX that would be made: it supports CUDA"
-            f" {state.release}, and the installed toolkit is that of CUDA {major}.{minor}."
+            f" {state.release}, and the installed toolkit is for CUDA {major}.{minor}."
         )
         older = f"[cuda{state.version // 1000}]"
         return Fault(fact, f"Update the driver, or install the extra {older} in place of this one.")

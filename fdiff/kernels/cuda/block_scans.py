@@ -80,7 +80,7 @@ def _text(combiner: Combiner, dtype: str) -> str:
     return _TEMPLATE.format(name=scan_name(combiner, dtype), type_=NUMPY[dtype], **combined)
 
 
-# Products are no such scans: that of some factors may overflow, or underflow to zero, where the
+# Products are no such scans: one of some factors may overflow, or underflow to zero, where the
 # product in order does not, and zero times infinity would then be NaN. Nor are linear recurrences,
 # whose running values in another order have products of coefficients.
 _COMBINERS = (Combiner.ADD, Combiner.MAXIMUM, Combiner.MINIMUM)
@@ -123,7 +123,7 @@ def scans_of(mapped: MappedNest, memory: Mapping[str, str]) -> dict[str, Scan] |
 
 
 def _read_early(statements: tuple[Statement, ...], later: set[str]) -> bool:
-    """Whether a running value is read before its step: then it is that of the entry before."""
+    """Whether a running value is read before its step, and so is the value of the entry before."""
     for s in statements:
         if later.intersection(s.reads):
             return True

@@ -49,7 +49,7 @@ class Role(Enum):
 class DeviceMemory(NamedTuple):
     """An array on the device, in row-major order; `dims` are expressions of sizes.
 
-    `number` is that of the input, the output or the entry of `Values.arrays`. Entries of truth
+    `number` counts the inputs, the outputs or the entries of `Values.arrays`. Entries of truth
     values (``b1``) are bytes of 0 or 1.
     """
 

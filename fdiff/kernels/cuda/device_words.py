@@ -34,7 +34,7 @@ from .nvvm_builder import NvvmBuilder
 
 WARP = 32
 with no_fork:
-    _TYPES = NumbaTypes(import_module("numba.cuda.types"))  # not those of Numba's own, old target
+    _TYPES = NumbaTypes(import_module("numba.cuda.types"))  # Numba's own, old target has others
 _STORED = {"b1": "u1"}
 _WORD = re.compile(r"\b(rt|math)\.(\w+)\(")
 _LOCAL = re.compile(r"^def (\w+)\(", re.MULTILINE)

@@ -24,7 +24,7 @@ _MEANINGS = {  # of the codes that say what is wrong with an installation (cuda.
 class DriverState(NamedTuple):
     """The driver: why there is none that works (else an empty text), its version, its GPUs.
 
-    The version is that of the newest CUDA it supports: 12080 for 12.8. 0 if it is not known.
+    The version of the newest CUDA that the driver supports: 12080 for 12.8. 0 if it is not known.
     """
 
     fault: str

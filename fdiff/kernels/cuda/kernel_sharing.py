@@ -35,7 +35,7 @@ class SharedKernels:
     ) -> tuple[CudaKernel, tuple[str, ...]]:
         """A kernel that runs these lines, and the names of the memory and numbers it is given.
 
-        `parameters` are those of the lines, by what they are called there; `helpers` are functions
+        `parameters` belong to the lines, by the names that they have there; `helpers` are functions
         that lines call.
         """
         text, order = _without_names(lines, parameters)

@@ -1,9 +1,9 @@
 """Lists of launches as CUDA graphs: recorded once, then launched as a whole.
 
-They are those of NVIDIA's CUDA C++ Programming Guide, chapter "CUDA Graphs".
+They are described in NVIDIA's CUDA C++ Programming Guide, chapter "CUDA Graphs".
 
 A graph has the addresses that it was recorded with. Inputs that stay where they are, and memory
-from a pool that gives the same piece again, make the addresses of a call those of an earlier one;
+from a pool that gives the same piece again, give a call the addresses of an earlier one;
 when they come for the second time the launches are recorded, under their addresses. Other addresses
 are launched one by one: to change a graph's parameters takes a call of the driver for each kernel,
 as launching it does.

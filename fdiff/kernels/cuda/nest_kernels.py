@@ -9,7 +9,7 @@ large nest has kernels of its own, one of these ways:
 - *chunks*: few entries of many terms: the terms are cut into chunks, each a partial result;
 - *scans*: a block has rows of running values, and its threads share a row.
 
-Partial results by block, and a second stage that adds them up, are those of M. Harris, "Optimizing
+Partial results by block, and a second stage that adds them up, follow M. Harris, "Optimizing
 parallel reduction in CUDA", NVIDIA 2007. Which way a nest takes is our own, measured on an H100.
 """
 
@@ -47,7 +47,7 @@ def work_of(mapped: MappedNest, numbers: Numbers) -> NestWork:
 
 
 class NestKernels:
-    """The kernels so far; `_lines` are those of a kernel of one block that is not finished.
+    """The kernels so far; `_lines` belong to a kernel of one block that is not finished.
 
     Unless `atomics`, nothing is added to memory in an order that differs from run to run.
     """

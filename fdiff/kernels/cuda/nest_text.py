@@ -1,7 +1,7 @@
 """A loop nest as lines of a kernel for a GPU.
 
 Threads of a *team* (all of a grid, or those of a block) take the iterations of the loops that they
-share in turns: iteration `e` is that of thread ``e % count``, so that neighbouring threads access
+share in turns: iteration `e` belongs to thread ``e % count``, so that neighbouring threads access
 neighbouring entries. What they reduce is combined in the block (`block_reductions`).
 """
 

@@ -26,7 +26,7 @@ _WHOLE = {"float": ir.IntType(32), "double": ir.IntType(64)}
 
 
 class NvvmBuilder(ir.IRBuilder):
-    """Appends instructions to a block, those of other targets in NVVM's own way."""
+    """Appends instructions to a block, in NVVM's own way where other targets differ."""
 
     def fneg(self, arg: ir.Value, name: str = "", flags: Sequence[str] = ()) -> ir.Value:
         """``-arg``, with the sign of a zero changed as well."""

@@ -18,7 +18,7 @@ from .nest_text import iterations
 
 
 class PartialMemory(Protocol):
-    """Who gives memory for partial results; `dtypes` are those of all names so far."""
+    """Who gives memory for partial results; `dtypes` has the dtype of each name so far."""
 
     dtypes: dict[str, str]
 

@@ -2,7 +2,7 @@
 
 Texts are unrolled for one order, because registers have no addresses: entry (i, j) is the variable
 ``a{i}_{j}``. A row that is found at run time (a pivot) is therefore exchanged by selections: with
-each row that it may be, one of which is it. The steps are those of the texts for CPUs
+each row that it may be, one of which is it. The steps follow the texts for CPUs
 (`runtime.linalg_routines`, `runtime.triangular`), which name their sources; sums are in double
 precision.
 """

@@ -40,7 +40,7 @@ class TileRows(NamedTuple):
 
     @property
     def stride(self) -> str:
-        """From the begin of a row to that of the next, in entries."""
+        """From the begin of a row to the begin of the next, in entries."""
         return f"{self.entries} + 1" if self.gap else self.entries
 
     @property

@@ -21,7 +21,7 @@ from .strided_copies import copied, copy_into
 
 
 class Simulator:
-    """A device whose memory is that of the host."""
+    """A device whose memory is the host's."""
 
     name = "Numba's simulator"
     can_record = False

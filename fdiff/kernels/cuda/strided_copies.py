@@ -51,7 +51,7 @@ def copy_into(device: CudaDevice, source: DeviceArray, target: DeviceArray) -> N
 
 
 def _steps(array: DeviceArray, unit: int) -> list[int]:
-    """Strides in units, with that of the units of an entry where it has several."""
+    """Strides in units, with the stride of an entry's units where an entry has several."""
     steps = [s // unit for s in array.strides or _row_major(array)]
     return steps if array.dtype.itemsize == unit else [*steps, 1]
 

@@ -1,6 +1,6 @@
 """Outlined functions: functions before a kernel in its text, compiled where they are first called.
 
-The types of their parameters are those of the call, and their results are stored into words of the
+Their parameters have the types of the call's arguments; their results are stored into words of the
 caller. No two of their pointer parameters lead to the same memory. A kernel may call them hundreds
 of times with hundreds of arguments each, most of which lie in its tables. Such arguments are passed
 as one list of indices, and a *trampoline* between kernel and function loads them: LLVM takes much

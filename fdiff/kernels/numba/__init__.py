@@ -2,7 +2,7 @@
 
 From the text of a kernel to machine code, by Numba: ``FDIFF_COMPILER=numba``. A text is Numba
 source once its words are bound (`words`). Numba parses, types and lowers it, and only the formulas
-of the words are those of `fdiff.kernels.llvm`: so each compiler checks the other.
+of the words come from `fdiff.kernels.llvm`: so each compiler checks the other.
 
 The calls of kernels from ``@njit`` code are in `calls`.
 

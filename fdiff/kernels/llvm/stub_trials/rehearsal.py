@@ -270,7 +270,7 @@ class Rehearsal(KnownMemory):
 
     def _copy(self, array: int, order: int) -> int:
         if order != 0:
-            raise Unfit("it copies in another order than that of C")
+            raise Unfit("it copies in another order than C's")
         self.copies += 1
         return self._new(np.array(self._of(np.ndarray, array), order="C"))
 

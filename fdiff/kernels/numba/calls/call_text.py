@@ -261,7 +261,7 @@ class _Writer:
         yield f"r = {_AT['NEXT']}"
 
     def _free(self, *, results: bool = True) -> Iterator[str]:
-        """Free the kernel's memory, and that of `results` that are copied to the caller's."""
+        """Free the kernel's memory, and the memory of `results` that are copied to the caller's."""
         for place in [
             "workspace",
             *(f"t{k}" for k in self.arrays if self.out.direct.get(k) and results),

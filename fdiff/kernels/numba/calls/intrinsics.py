@@ -175,7 +175,7 @@ def number_at(_: Any, address: Any, kind: Any) -> tuple[Any, Codegen]:
 
 @intrinsic
 def float_of(_: Any, bits: Any) -> tuple[Any, Codegen]:
-    """The float64 whose bits are those of an integer."""
+    """The float64 with the bits of an integer."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.bitcast(args[0], ir.DoubleType())

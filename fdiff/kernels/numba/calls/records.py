@@ -139,7 +139,7 @@ class RecordTable:
         return 0
 
     def add(self, record: KernelRecord, identity: object) -> int:
-        """Add a record; its address, or that of an equal one. `identity` is its trace."""
+        """Add a record; its address, or the address of an equal one. `identity` is its trace."""
         with no_fork, _lock:
             entered = self.find(record.key, identity)
             if entered:
