@@ -2,10 +2,11 @@
 
 Runge-Kutta steps of Lorenz' equations (value and gradient, Hessian), Lorenz-96 with 20 states, a
 Kalman filter over 10,000 observations, a gated recurrent network of 1,024 steps, and the time to
-compile 10, 1,000 and 1,000,000 trips, and gradients within memory budgets. Beside them JAX's
-``lax.scan``, CasADi's ``mapaccum`` (where it is installed) and adjoints written by hand for Numba.
-Least wall times in microseconds, of calls that alternate, and multiples of fdiff's; what is checked
-is that all agree.
+compile 10, 1,000 and 1,000,000 trips, gradients within memory budgets, and Kepler's equation by
+Newton steps for 1,000 elements. Beside them JAX's ``lax.scan``, CasADi's ``mapaccum`` (where it is
+installed) and programs written by hand for Numba. Least wall times in microseconds, of calls that
+alternate, and multiples of fdiff's; what is checked is that all agree. Figures go to
+``results/loops-DATE.json``.
 """
 
 from __future__ import annotations
@@ -21,8 +22,13 @@ import numpy as np
 import fdiff
 from fdiff import kernels
 
-H, SECONDS = 1e-3, 2.0
+from . import loops_by_hand as by_hand
+from .loops_by_hand import H
+from .run import keep
+
+SECONDS = 2.0
 Call = Callable[[], Any]
+FIGURES: dict[str, dict[str, float]] = {}  # microseconds of each row, by who ran it
 
 
 def lorenz(y: Any, p: Any, xp: Any = np) -> Any:
@@ -97,87 +103,6 @@ def recurrent(series: np.ndarray, scan: Any, xp: Any = np) -> Callable[[Any], An
     return f
 
 
-def by_numba(trips: int) -> Callable[[np.ndarray], tuple[float, np.ndarray]]:
-    """The value and gradient of Lorenz' equations, with an adjoint that is written by hand."""
-    import numba
-
-    @numba.njit
-    def rhs(a: float, b: float, c: float, s: float, r: float, t: float) -> Any:
-        return s * (b - a), a * (r - c) - b, a * b - t * c
-
-    @numba.njit
-    def pull(a, b, c, s, r, t, u, v, w, g):  # type: ignore[no-untyped-def] - Numba infers types
-        g[0] += u * (b - a)
-        g[1] += v * a
-        g[2] -= w * c
-        return -s * u + (r - c) * v + b * w, s * u - v + a * w, -a * v - t * w
-
-    @numba.njit
-    def value_and_grad(x: np.ndarray) -> Any:
-        s, r, t = x[3], x[4], x[5]
-        path = np.empty((trips, 12))
-        a, b, c = x[0], x[1], x[2]
-        for n in range(trips):
-            k1 = rhs(a, b, c, s, r, t)
-            p2 = (a + 0.5 * H * k1[0], b + 0.5 * H * k1[1], c + 0.5 * H * k1[2])
-            k2 = rhs(p2[0], p2[1], p2[2], s, r, t)
-            p3 = (a + 0.5 * H * k2[0], b + 0.5 * H * k2[1], c + 0.5 * H * k2[2])
-            k3 = rhs(p3[0], p3[1], p3[2], s, r, t)
-            p4 = (a + H * k3[0], b + H * k3[1], c + H * k3[2])
-            k4 = rhs(p4[0], p4[1], p4[2], s, r, t)
-            row = path[n]
-            row[0], row[1], row[2] = a, b, c
-            for j in range(3):
-                row[3 + j], row[6 + j], row[9 + j] = p2[j], p3[j], p4[j]
-            a += H / 6 * (k1[0] + 2.0 * k2[0] + 2.0 * k3[0] + k4[0])
-            b += H / 6 * (k1[1] + 2.0 * k2[1] + 2.0 * k3[1] + k4[1])
-            c += H / 6 * (k1[2] + 2.0 * k2[2] + 2.0 * k3[2] + k4[2])
-        value, g = 0.5 * (a * a + b * b + c * c), np.zeros(3)
-        for n in range(trips - 1, -1, -1):
-            row, w, d = path[n], H / 6, 2.0 * H / 6
-            q4 = pull(row[9], row[10], row[11], s, r, t, w * a, w * b, w * c, g)
-            u, v, z = d * a + H * q4[0], d * b + H * q4[1], d * c + H * q4[2]
-            q3 = pull(row[6], row[7], row[8], s, r, t, u, v, z, g)
-            u, v, z = d * a + 0.5 * H * q3[0], d * b + 0.5 * H * q3[1], d * c + 0.5 * H * q3[2]
-            q2 = pull(row[3], row[4], row[5], s, r, t, u, v, z, g)
-            u, v, z = w * a + 0.5 * H * q2[0], w * b + 0.5 * H * q2[1], w * c + 0.5 * H * q2[2]
-            q1 = pull(row[0], row[1], row[2], s, r, t, u, v, z, g)
-            a += q1[0] + q2[0] + q3[0] + q4[0]
-            b += q1[1] + q2[1] + q3[1] + q4[1]
-            c += q1[2] + q2[2] + q3[2] + q4[2]
-        return value, np.array([a, b, c, g[0], g[1], g[2]])
-
-    return value_and_grad
-
-
-def by_casadi(trips: int) -> Callable[[np.ndarray], Any] | None:
-    """The value and gradient of Lorenz' equations by CasADi; None where it is not installed."""
-    try:
-        import casadi as ca
-    except ImportError:
-        return None
-    y, p = ca.SX.sym("y", 3), ca.SX.sym("p", 3)
-
-    def rhs(y: Any) -> Any:
-        return ca.vertcat(*lorenz([y[0], y[1], y[2]], [p[0], p[1], p[2]], _Lists))
-
-    k1 = rhs(y)
-    k2 = rhs(y + 0.5 * H * k1)
-    k3 = rhs(y + 0.5 * H * k2)
-    new = y + H / 6 * (k1 + 2 * k2 + 2 * k3 + rhs(y + H * k3))
-    many = ca.Function("step", [y, p], [new]).mapaccum(trips)
-    x = ca.MX.sym("x", 6)
-    last = many(x[:3], ca.repmat(x[3:], 1, trips))[:, -1]
-    value = 0.5 * ca.sumsqr(last)
-    return ca.Function("f", [x], [value, ca.gradient(value, x)])
-
-
-class _Lists:
-    """`stack` for a list of numbers, as it is."""
-
-    stack = staticmethod(lambda parts: parts)
-
-
 def by_jax(make: Callable[..., Any], of: str) -> Callable[[Any], Any]:
     """What JAX compiles of a program that is made for its `scan`."""
     import jax
@@ -209,6 +134,7 @@ def report(name: str, calls: dict[str, Call]) -> None:
     for value in values[1:]:
         np.testing.assert_allclose(value, values[0], rtol=1e-7, atol=1e-9)
     times = least(calls)
+    FIGURES.setdefault(name, {}).update(times)
     own = next(iter(times.values()))
     cells = (f"{who} {t:,.1f} ({t / own:.2f})" for who, t in times.items())
     print(f"{name:32} {'   '.join(cells)}", flush=True)
@@ -229,34 +155,67 @@ def beside_jax(name: str, make: Callable[..., Any], x: np.ndarray, *, hessian: b
         first = _timed(lambda call=call: call(x))
         other = by_jax(make, way)
         jax_first = _timed(lambda other=other: other(x))
+        FIGURES[f"{name}, {way}"] = {"fdiff, first": 1e6 * first, "JAX, first": 1e6 * jax_first}
         print(f"{name}, {way}: first call {first:.2f} s, JAX {jax_first:.2f} s", flush=True)
-        report("", {"fdiff": lambda call=call: call(x), "JAX": lambda other=other: other(x)})
+        report(
+            f"{name}, {way}",
+            {"fdiff": lambda call=call: call(x), "JAX": lambda other=other: other(x)},
+        )
+
+
+def beside_hand(name: str, states: int, x: np.ndarray, trips: int = 1000) -> None:
+    """Equations of Lorenz beside an adjoint written by hand, CasADi and JAX."""
+    rhs = {3: lorenz, 20: lorenz96}[states]
+    call = fdiff.jit(fdiff.value_and_grad(integrated(rhs, states, trips, fdiff.scan)))
+    adjoint = {3: by_hand.lorenz_adjoint, 20: by_hand.lorenz96_adjoint}[states](trips)
+    calls: dict[str, Call] = {"fdiff": lambda: call(x), "by hand": lambda: adjoint(x)}
+    symbolic = by_hand.casadi_steps(states, trips)
+    if symbolic is not None:
+        calls["CasADi"] = lambda: [np.asarray(v) for v in symbolic(x)]
+    report(name, calls)
+    beside_jax(name, lambda scan, xp: integrated(rhs, states, trips, scan, xp), x, hessian=True)
 
 
 def steps() -> None:
-    """Lorenz' equations beside an adjoint written by hand, CasADi and JAX."""
-    x = np.array([1.0, 1.0, 1.0, 10.0, 28.0, 8.0 / 3.0])
-    call = fdiff.jit(fdiff.value_and_grad(integrated(lorenz, 3, 1000, fdiff.scan)))
-    by_hand, symbolic = by_numba(1000), by_casadi(1000)
-    calls: dict[str, Call] = {"fdiff": lambda: call(x), "by hand": lambda: by_hand(x)}
-    if symbolic is not None:
-        calls["CasADi"] = lambda: [np.asarray(v) for v in symbolic(x)]
-    report("Lorenz, 1,000 steps", calls)
-
-    def make(scan: Any, xp: Any) -> Any:
-        return integrated(lorenz, 3, 1000, scan, xp)
-
-    beside_jax("Lorenz, 1,000 steps", make, x, hessian=True)
+    """Lorenz' equations."""
+    beside_hand("Lorenz, 1,000 steps", 3, np.array([1.0, 1.0, 1.0, 10.0, 28.0, 8.0 / 3.0]))
 
 
 def states() -> None:
     """Lorenz-96 with 20 states."""
     x = np.append(np.random.default_rng(0).normal(8.0, 1.0, 20), 8.0)
+    beside_hand("Lorenz-96, 20 states", 20, x)
 
-    def make(scan: Any, xp: Any) -> Any:
-        return integrated(lorenz96, 20, 1000, scan, xp)
 
-    beside_jax("Lorenz-96, 20 states", make, x, hessian=False)
+def anomaly(mean: Any, ecc: Any) -> Any:
+    """The eccentric anomaly by Newton's method: Kepler's equation."""
+    far = lambda state: np.abs(state[1]) > by_hand.CLOSE  # noqa: E731 - a line
+
+    def newton(state: Any) -> Any:
+        step = (state[0] - ecc * np.sin(state[0]) - mean) / (1.0 - ecc * np.cos(state[0]))
+        return state[0] - step, step
+
+    return fdiff.while_loop(far, newton, (mean + ecc * np.sin(mean), 1.0))[0]
+
+
+def searches() -> None:
+    """Kepler's equation for 1,000 elements: a `while_loop` under `vmap`, in reverse."""
+    rng = np.random.default_rng(1)
+    mean, ecc = rng.uniform(0.0, 6.0, 1000), rng.uniform(0.0, 0.8, 1000)
+    many = fdiff.vmap(anomaly)
+    summed = lambda mean, ecc: np.sum(many(mean, ecc))  # noqa: E731 - a line
+    slopes = fdiff.jit(fdiff.value_and_grad(summed, argnums=(0, 1)))
+    primal = by_hand.anomalies()
+    value, (by_mean, _) = slopes(mean, ecc)
+    root = primal(mean, ecc)
+    np.testing.assert_allclose(value, np.sum(root), rtol=1e-12)
+    np.testing.assert_allclose(by_mean, 1.0 / (1.0 - ecc * np.cos(root)), rtol=1e-9)
+    times = least(
+        {"Numba, values alone": lambda: primal(mean, ecc), "fdiff": lambda: slopes(mean, ecc)}
+    )
+    FIGURES["Kepler's equation, 1,000 elements"] = times
+    plain, own = times.values()
+    print(f"Kepler's equation: {own:,.0f} µs with gradient, {own / plain:.2f} of the values alone")
 
 
 def filters() -> None:
@@ -291,6 +250,7 @@ def trips() -> None:
         kernel = kernels.compile(tape, ("C",))
         taken = 1e3 * (time.process_time() - begin)
         ran = least({"": lambda kernel=kernel: kernel(x)})[""]
+        FIGURES[f"{n:,} trips"] = {"to compile": 1e3 * taken, "fdiff": ran}
         print(f"{n:,} trips: {taken:.0f} ms to compile, {ran:,.1f} µs a gradient", flush=True)
 
 
@@ -307,13 +267,16 @@ def budgets() -> None:
     values = [call() for call in calls.values()]
     assert all(np.array_equal(value, values[0], equal_nan=True) for value in values)
     times = least(calls)
+    FIGURES["budgets"] = times
     own = next(iter(times.values()))
     for name, taken in times.items():
         print(f"{name:20} {taken / 1e3:,.0f} ms ({taken / own:.2f})", flush=True)
 
 
-PARTS = {p.__name__: p for p in (steps, states, filters, networks, trips, budgets)}
+PARTS = {p.__name__: p for p in (steps, states, searches, filters, networks, trips, budgets)}
 
 if __name__ == "__main__":
     for asked in sys.argv[1:] or PARTS:
+        FIGURES.clear()
         PARTS[asked]()
+        keep("loops", asked, FIGURES)

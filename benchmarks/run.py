@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import os
 import platform
@@ -206,6 +207,15 @@ def middle(rounds: Sequence[Figures]) -> Figures:
         if key in found:
             found[key] = np.median([figures[key] for figures in rounds], axis=0).tolist()
     return found
+
+
+def keep(name: str, part: str, figures: object) -> None:
+    """Put figures of a part into the file of raw figures of a day, ``results/NAME-DATE.json``."""
+    today = dt.datetime.now(tz=dt.UTC).date().isoformat()
+    path = Path(__file__).with_name("results") / f"{name}-{today}.json"
+    kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    kept = {"machine": {"date": today, **machine()}} | kept | {part: figures}
+    path.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
 
 
 def machine() -> dict[str, object]:
