@@ -20,6 +20,7 @@ from ..trace import TracedArray
 from ..transforms.derivative_tapes import assembled
 from ..transforms.pipeline import GRADIENT, derive
 from ..transforms.terms.declared_patterns import with_declared_calls
+from ..transforms.terms.entry_places import entry_places
 from ..transforms.terms.sparse_tapes import Asked, SparseBlock
 from ..tree import unflatten
 from .block_results import block_type
@@ -120,7 +121,7 @@ def sparse_plan(
 ) -> SparsePlan:
     """The plan of a sparse derivative of a traced function."""
     variant = without_eager_trace(variant)
-    variant = replace(variant, tape=with_declared_calls(variant.tape))
+    variant = replace(variant, tape=with_declared_calls(variant.tape, entry_places))
     ins = [variant.tape.input_types[k] for k in variant.wrt]
     tape = _gradients(variant) if hessian else variant.tape
     types = tuple([block_type(o, i, mode) for o in tape.output_types for i in ins])

@@ -9,19 +9,23 @@ call computes is put in its place when the tape of the values is there.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import fdiff.intact_numpy as np
 from fdiff import intact_scipy
 
+from ...ops.loop import LOOP
+from ...ops.while_loop import WHILE
 from ...primitive import ZERO
-from ...tape import Builder, Node, Tape, Way, rebuild
+from ...tape import ITEM, Builder, Node, Tape, Way, rebuild
 from ...trace import Trace, apply_many
 from ..apply_rules import Bar
 from ..checkpoint_rules import CheckpointRule
 from ..custom_calls import CALL, Traced, checkpoints_inlined
+from ..loop_pruning import prune_loops
 from ..pipeline import COTANGENTS, TANGENTS, derive
 from ..sparsity.jacobian_pattern import pattern
+from .loop_patterns import Places, loop_patterns
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -108,14 +112,52 @@ def declared_pattern(node: Node, k: int) -> Pattern:
     return None if there is None else intact_scipy.sparse.csr_array(there)
 
 
-def with_declared_calls(tape: Tape) -> Tape:
-    """The tape without checkpoints, in which calls keep the patterns that they declare."""
+def with_declared_calls(tape: Tape, places: Places | None = None) -> Tape:
+    """The tape without checkpoints, in which calls keep the patterns that they declare.
+
+    So do loops, where `places` gives the entries of their bodies (`entry_places`): they are made
+    calls.
+    """
     tape = checkpoints_inlined(tape)
     ways: dict[int, Way] = {}
     for i, node in enumerate(tape.nodes):
         if node.primitive is CALL and (rule := _declared(tape, node)) is not None:
-            ways[i] = _entering(node, rule)
+            ways[i] = _entering(node.args, node, rule)
+        elif places is not None and node.primitive in (LOOP, WHILE):
+            ways |= _loop_as_calls(tape, i, places)
     return rebuild(tape, Builder(), ways) if ways else tape
+
+
+def _loop_as_calls(tape: Tape, i: int, places: Places) -> dict[int, Way]:
+    """How the outputs of a loop are entered whose Jacobians have a pattern: by a call for each."""
+    node = tape.nodes[i]
+    patterns = loop_patterns(tape, node, places)
+    if patterns is None:
+        return {}
+    first = int(node.primitive is LOOP)  # behind the number of trips, which is a constant
+    types = [tape.nodes[a].type for a in node.args[first:]]
+    ways: dict[int, Way] = {}
+    items = [j for j, n in enumerate(tape.nodes) if n.primitive is ITEM and n.args[0] == i]
+    for j in items or [i]:
+        o = tape.nodes[j].k if items else 0
+        if not node.types[o].floating or not any(map(_pays, patterns[o])):
+            continue
+        with Trace("jacobian", lines=False) as trace:
+            trips = [tape.nodes[a].value for a in node.args[:first]]
+            inputs = [trace.input(t) for t in types]
+            outs = apply_many(node.primitive, *trips, *inputs, **dict(node.params))
+            forward = prune_loops(trace.builder.finish([outs[o].id]))
+        rule = DeclaredCall(forward, patterns[o])
+        ways[j] = _entering(node.args[first:], tape.nodes[j], rule)
+    return ways
+
+
+def _pays(pattern: Pattern) -> bool:
+    """Whether a pattern leaves out so much that products for its colours are worth while."""
+    if pattern is None:
+        return False
+    rows, cols = cast("tuple[int, int]", pattern.shape)
+    return 2 * pattern.nnz < rows * cols
 
 
 def _declared(tape: Tape, node: Node) -> DeclaredCall | None:
@@ -136,9 +178,9 @@ def _declared(tape: Tape, node: Node) -> DeclaredCall | None:
     return DeclaredCall(forward, patterns)
 
 
-def _entering(node: Node, rule: DeclaredCall) -> Way:
+def _entering(args: Sequence[int], node: Node, rule: DeclaredCall) -> Way:
     def enter(builder: Builder, ids: dict[int, int]) -> int:
-        arguments = tuple([ids[a] for a in node.args])
+        arguments = tuple([ids[a] for a in args])
         return builder.add(CALL, arguments, (("rule", rule),), None, node.types)
 
     return enter

@@ -44,7 +44,7 @@ def entry_places(tape: Tape, k: int, known: Known = ()) -> list[EntryPlaces | No
     wide = [o for o, t in enumerate(tape.output_types) if t.floating]
     places: list[EntryPlaces | None] = [None if t.floating else _NOWHERE for t in tape.output_types]
     try:
-        linear = derive(FORWARD, with_declared_calls(tape), wrt=(k,), of=wide)
+        linear = derive(FORWARD, with_declared_calls(tape, entry_places), wrt=(k,), of=wide)
         with SimplifyingTrace("jacobian") as trace:
             frozen = FrozenValues(linear, known or [None] * len(tape.inputs))
             sweep = LinearSweep(linear, trace, frozen)
