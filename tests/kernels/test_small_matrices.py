@@ -80,6 +80,7 @@ def triangular(lower, trans, unit):
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
 def test_in_bodies_of_loops(n):
     def step(x, a, b):
+        a = a + 1e-3 * np.tanh(x)  # what the trip before gave
         low = lower(a)
         sums = [f(a, b).sum() for f in FUNCTIONS.values()]
         sums += [triangular(*how)(low, b).sum() for how in product((True, False), (0, 1), (0, 1))]
@@ -93,7 +94,7 @@ def test_in_bodies_of_loops(n):
     for call in (f, fdiff.grad(f, argnums=(0, 1))):
         tape = fdiff.make_tape(call, a, b)
         text = kernels.source(tape, ("C", "C"))
-        assert ("rt.call" not in text) or call is not f or "cofactor" in text
+        assert call is not f or "rt.call" not in text
         for value, expected in zip(kernel_of(tape)(a, b), evaluate(tape, a, b), strict=True):
             scale = np.abs(expected).max()
             np.testing.assert_allclose(value / scale, expected / scale, rtol=1e-9, atol=1e-11)
@@ -137,3 +138,16 @@ def test_numba_compiles_them():
     kernel = kernels.compile(tape, ("C", "C"), "numba")
     for value, expected in zip(kernel(a, b), kernel_of(tape)(a, b), strict=True):
         np.testing.assert_allclose(value, expected, rtol=1e-14, atol=1e-14)
+
+
+def test_of_long_programs_the_first_are_written_out():
+    def f(a):
+        x = a
+        for k in range(40):
+            x = np.linalg.solve(a + k, x)
+        return x
+
+    a = np.stack([np.diag([4.0, 5.0, 6.0, 7.0])] * MANY)
+    text = kernels.source(fdiff.make_tape(f, a), ("C",))
+    assert "rt.call" in text
+    assert 5000 < text.count("\n") < 8000

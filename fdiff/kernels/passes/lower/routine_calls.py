@@ -26,7 +26,7 @@ def call_of(plan: Plan, effect: Effect) -> Call:
         (*arguments, *results, *_scratch(plan, effect.node)),
         _sizes(plan, op, op.routine),
         f"{', '.join(results)} = {op.label}",
-        inline=_is_inline(plan, op),
+        inline=effect.node in plan.written_out,
     )
 
 
@@ -54,18 +54,11 @@ def memory_of_calls(plan: Plan) -> Iterator[Temporary]:
                     yield Temporary(f"u{i}_{k}", op.dtypes[k], op.shapes[k])
 
 
-def _is_inline(plan: Plan, op: Operation) -> bool:
-    """Whether the call of a routine is written out, for matrices of a few rows and columns."""
-    if op.routine is None or not op.routine.inline:
-        return False
-    sizes = _sizes(plan, op, op.routine)[1:]
-    return all(n.isdigit() and int(n) <= op.routine.inline for n in sizes)
-
-
 def _scratch(plan: Plan, node: int) -> tuple[str, ...]:
     """The names of the scratch matrices of a routine's call."""
     op = plan.ops[node]
-    count = op.routine.scratch if op.routine is not None and not _is_inline(plan, op) else 0
+    own = op.routine is not None and node not in plan.written_out
+    count = op.routine.scratch if op.routine is not None and own else 0
     return tuple(f"w{node}" + f"_{k}" * bool(k) for k in range(count))
 
 

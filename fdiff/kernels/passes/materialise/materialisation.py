@@ -20,6 +20,8 @@ from ...ir.loops import Buffer
 from .graph_analysis import DEEP, GraphAnalysis
 from .value_keys import Key, Keys
 
+_MOST_LINES = 6000  # of routines that are written out
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -54,6 +56,23 @@ class Plan:
     @cached_property
     def keys(self) -> Keys:
         return self.analysis.keys
+
+    @cached_property
+    def written_out(self) -> frozenset[int]:
+        """The calls of routines for so few rows and columns that they are written out.
+
+        Of a long program these are the first ones: LLVM takes 0.2 ms for each line.
+        """
+        out, left = set[int](), _MOST_LINES
+        for i, op in enumerate(self.ops):
+            if op.routine is None or not op.routine.inline:
+                continue
+            rows = self.ops[op.args[0]].dims[-1]
+            sizes = (rows, op.dims[-1] if op.routine.columns else rows)
+            if all(n.isdigit() and int(n) <= op.routine.inline for n in sizes):
+                left -= 2 * int(rows) ** 2 * (int(rows) + int(sizes[1]))
+                out.update([i] if left >= 0 else [])
+        return frozenset(out)
 
     @cached_property
     def outputs(self) -> dict[int, int]:
