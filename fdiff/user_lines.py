@@ -12,6 +12,7 @@ import site
 import sys
 from bisect import bisect_right
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from types import CodeType, FrameType, TracebackType
@@ -228,9 +229,26 @@ def is_foreign(error: BaseException) -> bool:
     tb, name = error.__traceback__, "fdiff"
     while tb is not None:
         name, tb = str(tb.tb_frame.f_globals.get("__name__")), tb.tb_next
+    if isinstance(error, OSError) and error.errno is not None:
+        return False  # the system's own
     if isinstance(error, MemoryError | TimeoutError):
         return True
     return any(_is_foreign_module(one) for one in (name, type(error).__module__))
+
+
+class Suppressed(suppress):
+    """As `contextlib.suppress`, of errors of the code inside; those from outside come out.
+
+    The exception of an alarm may be of the same class: a TimeoutError is an OSError.
+    """
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool:
+        return bool(super().__exit__(kind, error, traceback)) and not (error and is_foreign(error))
 
 
 def _is_foreign_module(name: str) -> bool:

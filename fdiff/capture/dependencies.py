@@ -20,7 +20,7 @@ from weakref import ref
 import fdiff.intact_numpy as np
 
 from ..bounded_cache import WeakValues
-from ..user_lines import Line
+from ..user_lines import Line, is_foreign
 from .revalidation import BY_IDENTITY, Codes, Dependency, ItemsFound, Places, Revalidation
 from .value_kinds import MISSING
 
@@ -64,8 +64,10 @@ def unchanged(pins: Pins, places: Places) -> bool:
         for check, entries in places:
             if not check(entries):
                 return False
-    except (ValueError, RuntimeError):  # an empty cell; a container that another thread changes
-        return False
+    except (ValueError, RuntimeError) as error:
+        if is_foreign(error):
+            raise
+        return False  # an empty cell; a container that another thread changes
     return True
 
 

@@ -18,7 +18,6 @@ import stat
 import sys
 import tempfile
 import time
-from contextlib import suppress
 from functools import lru_cache
 from hmac import compare_digest
 from pathlib import Path
@@ -28,6 +27,7 @@ import fdiff.intact_numpy as np
 
 from ..errors import warn
 from ..process.forking import no_fork
+from ..user_lines import Suppressed
 from .compilers import LLVM, described
 from .file_owners import trusted
 from .loaded_code import digest
@@ -88,12 +88,11 @@ def _processor() -> str:
 
 
 def _described() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return f"{platform.machine()} {platform.processor()}"
     wanted = ("model name", "flags", "Features", "CPU part")
-    return "\n".join(dict.fromkeys(line for line in lines if line.startswith(wanted)))
+    with Suppressed(OSError):
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return "\n".join(dict.fromkeys(line for line in lines if line.startswith(wanted)))
+    return f"{platform.machine()} {platform.processor()}"
 
 
 def directory() -> Path | None:
@@ -138,10 +137,9 @@ def _absolute(chosen: str) -> Path | None:
 
     None for one that leads nowhere: of a user that there is not, or in a directory that is gone.
     """
-    try:
+    with Suppressed(OSError, RuntimeError, ValueError):
         return Path(chosen).expanduser().absolute()
-    except (OSError, RuntimeError, ValueError):
-        return None
+    return None
 
 
 def _of_user() -> Path | None:
@@ -159,10 +157,9 @@ def _of_user() -> Path | None:
 
 def _temporary() -> Path | None:
     """A directory of this user among temporary files."""
-    try:
+    with Suppressed(OSError):  # a system without a place for them
         return Path(tempfile.gettempdir()) / f"fdiff-{_user()}"
-    except OSError:  # a system without a place for them
-        return None
+    return None
 
 
 def _user() -> int:
@@ -173,13 +170,12 @@ def _usable(path: Path | None) -> Path | None:
     """`path` as a directory that no other user can write to, else None."""
     if path is None:
         return None
-    with suppress(OSError):  # it may be there already, and on a medium that cannot be written to
+    with Suppressed(OSError):  # it may be there already, and on a medium that cannot be written to
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    try:
+    with Suppressed(OSError, ValueError):
         status = path.lstat()
-    except (OSError, ValueError):
-        return None
-    return path if stat.S_ISDIR(status.st_mode) and trusted(status, path) else None
+        return path if stat.S_ISDIR(status.st_mode) and trusted(status, path) else None
+    return None
 
 
 def _key() -> bytes:
@@ -202,7 +198,7 @@ def has(name: str) -> bool:
     """Whether the disk holds an entry called `name`."""
     for folder in _folders():
         path = folder / _file_name(name)
-        with suppress(OSError):
+        with Suppressed(OSError):
             if _ours(path.lstat(), path):
                 return True
     return False
@@ -222,7 +218,7 @@ def read(name: str, kind: str) -> bytes | None:
         path = folder / _file_name(name)
         payload = _payload(path, name, kind)
         if payload is not None:
-            with suppress(OSError):  # another process may have removed it
+            with Suppressed(OSError):  # another process may have removed it
                 os.utime(path)  # it was used: the last to be removed
             return payload
     return None
@@ -230,19 +226,17 @@ def read(name: str, kind: str) -> bytes | None:
 
 def _payload(path: Path, name: str, kind: str) -> bytes | None:
     """What a file holds; nothing is read of one whose length is not what its head says."""
-    try:
-        with _opened(path) as file:
-            status = os.fstat(file.fileno())  # of what is open, whatever has its name now
-            size = status.st_size - _HEAD
-            if not _ours(status, file.fileno()) or not 0 <= size <= _LARGEST:
-                return None
-            head = file.read(_HEAD)
-            if head[:-_DIGEST] != _MAGIC + size.to_bytes(8, "little"):
-                return None
-            payload = file.read(size)
-    except OSError:
-        return None
-    return payload if compare_digest(head[-_DIGEST:], _sealed(name, kind, payload)) else None
+    with Suppressed(OSError), _opened(path) as file:
+        status = os.fstat(file.fileno())  # of what is open, whatever has its name now
+        size = status.st_size - _HEAD
+        if not _ours(status, file.fileno()) or not 0 <= size <= _LARGEST:
+            return None
+        head = file.read(_HEAD)
+        if head[:-_DIGEST] != _MAGIC + size.to_bytes(8, "little"):
+            return None
+        payload = file.read(size)
+        return payload if compare_digest(head[-_DIGEST:], _sealed(name, kind, payload)) else None
+    return None
 
 
 def _opened(path: Path) -> BinaryIO:
@@ -280,16 +274,15 @@ def write(name: str, kind: str, payload: bytes) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     head = _MAGIC + len(payload).to_bytes(8, "little") + _sealed(name, kind, payload)
     try:
-        with os.fdopen(os.open(draft, flags, 0o600), "wb") as file:
-            file.write(head + payload)
-        draft.replace(path)
-    except OSError:
-        pass
+        with Suppressed(OSError):
+            with os.fdopen(os.open(draft, flags, 0o600), "wb") as file:
+                file.write(head + payload)
+            draft.replace(path)
     finally:
-        with suppress(OSError):  # as a rule it has its name by now
+        with Suppressed(OSError):  # as a rule it has its name by now
             draft.unlink(missing_ok=True)
     if name.startswith("0"):  # one write in sixteen looks after the whole directory
-        with suppress(OSError):
+        with Suppressed(OSError):
             trim(path.parent)
 
 
@@ -299,7 +292,7 @@ def trim(folder: Path) -> None:
         entries = [e for e in listing if e.name.endswith((".kernel", ".tmp"))]
     status: list[tuple[os.stat_result, str]] = []
     for entry in entries:
-        with suppress(OSError):  # gone meanwhile
+        with Suppressed(OSError):  # gone meanwhile
             status.append((entry.stat(), entry.path))
     old = time.time() - _STALE
     drafts = [path for s, path in status if path.endswith(".tmp") and s.st_mtime < old]
@@ -313,7 +306,7 @@ def trim(folder: Path) -> None:
             drafts.append(path)
             files, total = files - 1, total - size
     for path in drafts:
-        with suppress(OSError):
+        with Suppressed(OSError):
             Path(path).unlink()
 
 
@@ -321,5 +314,5 @@ def clear() -> None:
     """Remove every stored kernel, and what writers have left that were killed."""
     for folder in _folders():
         for path in (*folder.glob("*.kernel"), *folder.glob(".*.tmp")):
-            with suppress(OSError):  # gone, or a directory
+            with Suppressed(OSError):  # gone, or a directory
                 path.unlink()

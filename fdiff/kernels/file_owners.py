@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..process.forking import no_fork
+from ..user_lines import Suppressed
 
 
 def trusted(status: os.stat_result, where: Path | int) -> bool:
@@ -19,10 +20,9 @@ def trusted(status: os.stat_result, where: Path | int) -> bool:
     """
     if hasattr(os, "geteuid"):
         return status.st_uid in (os.geteuid(), 0) and not status.st_mode & 0o022
-    try:
+    with Suppressed(OSError):  # a file system without owners, for instance
         return _closed_to_others(*_security(where), _user())
-    except OSError:  # a file system without owners, for instance
-        return False
+    return False
 
 
 # --- Windows --------------------------------------------------------------------------------------

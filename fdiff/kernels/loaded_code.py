@@ -16,6 +16,7 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 from ..process.forking import no_fork
+from ..user_lines import Suppressed
 
 _LOADED = (".py", ".pyc", *EXTENSION_SUFFIXES)
 _BEGIN = time.time_ns()  # a file that was changed later is not what this process has loaded,
@@ -56,14 +57,12 @@ def _in_archive(place: Path) -> str:
     with no_fork:
         import zipfile  # noqa: PLC0415 - few applications are archives
     begin = place.relative_to(archive).with_suffix("").as_posix()
-    try:
-        with zipfile.ZipFile(archive) as opened:
-            entries = [
-                e for e in opened.infolist() if e.filename.startswith((f"{begin}/", f"{begin}."))
-            ]
-    except (OSError, zipfile.BadZipFile):
-        return ""
-    return "\n".join(f"{e.filename} {e.file_size} {e.CRC}" for e in entries)
+    with Suppressed(OSError, zipfile.BadZipFile), zipfile.ZipFile(archive) as opened:
+        entries = [
+            e for e in opened.infolist() if e.filename.startswith((f"{begin}/", f"{begin}."))
+        ]
+        return "\n".join(f"{e.filename} {e.file_size} {e.CRC}" for e in entries)
+    return ""
 
 
 def _program() -> str:

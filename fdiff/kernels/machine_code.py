@@ -10,7 +10,6 @@ import re
 import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from functools import lru_cache, partial
 from typing import Literal
 
@@ -22,7 +21,7 @@ from ..process.interruptible import is_left, wait_for_left
 from ..process.observation import CACHE, COMPILE, mark, span
 from ..process.room import give_back
 from ..process.turns import TurnLock
-from ..user_lines import is_foreign
+from ..user_lines import Suppressed, is_foreign
 from . import disk_cache
 from .compilers import LLVM, NUMBA, numba_compiler
 from .executable import Executable as Executable  # noqa: PLC0414 - for `compiler`, on demand
@@ -195,7 +194,7 @@ def _loaded(
         payload = disk_cache.read(name, kind)
     mark(f"{kind} on disk: {'hit' if payload is not None else 'miss'}", CACHE)
     if payload is not None:
-        with suppress(RuntimeError, ValueError), span("load machine code", COMPILE):
+        with Suppressed(RuntimeError, ValueError), span("load machine code", COMPILE):
             return Loaded(payload, symbol), True  # raises if it is no object code
     with span(f"compile {symbol}", COMPILE):
         code = compiled()

@@ -8,6 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from ..errors import InputError, failure
+from ..user_lines import Suppressed
 
 
 def switch(variable: str) -> bool | None:
@@ -90,10 +91,9 @@ def cores() -> int:
 @lru_cache(maxsize=1)
 def _granted() -> int:
     """How many whole cores the control group of this process may use (Linux)."""
-    try:
+    lines: list[str] = []
+    with Suppressed(OSError):
         lines = Path("/proc/self/cgroup").read_text().splitlines()
-    except OSError:
-        return sys.maxsize
     quota = sys.maxsize
     for line in lines:
         _, names, path = line.split(":", 2)
@@ -110,13 +110,8 @@ def _granted() -> int:
 
 def _quota(group: Path) -> int:
     """Whole cores that a control group may use, by its second or first version."""
-    try:
-        quota, period = (group / "cpu.max").read_text().split()
-    except (OSError, ValueError):
-        try:
-            quota, period = (
-                (group / f"cpu.cfs_{n}_us").read_text().strip() for n in ("quota", "period")
-            )
-        except OSError:
-            return sys.maxsize
-    return max(int(quota) // int(period), 1) if quota not in ("max", "-1") else sys.maxsize
+    for names in (("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us")):
+        with Suppressed(OSError, ValueError):
+            quota, period = " ".join((group / name).read_text() for name in names).split()
+            return max(int(quota) // int(period), 1) if quota not in ("max", "-1") else sys.maxsize
+    return sys.maxsize

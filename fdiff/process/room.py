@@ -12,6 +12,8 @@ import sys
 from collections.abc import Callable
 from functools import lru_cache
 
+from ..user_lines import Suppressed
+
 _LEAST = 33 << 20
 _PRIVATE = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
 
@@ -26,10 +28,12 @@ def has_room(size: int) -> bool:
     They are not touched, which takes microseconds.
     """
     try:
-        mmap.mmap(-1, size, **_PRIVATE).close()
-    except (OSError, MemoryError):
-        return False
-    return True
+        with Suppressed(OSError):
+            mmap.mmap(-1, size, **_PRIVATE).close()
+            return True
+    except MemoryError:
+        pass
+    return False
 
 
 def has_room_for_thread() -> bool:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from ..ops.loop import LOOP
 from ..tape import ITEM, Builder, Node, Tape, Way, rebuild
 from ..trace.derived_lines import kept_by_value
+from ..user_lines import Suppressed
 from .bodies import Places, entered, moving, pulled_back, read_inputs
 from .dependence import reached
 from .kept_values import KeptValues, kept_values
@@ -98,11 +99,9 @@ def budget_in_bytes() -> int:
     told = budget.get()
     if told is not None:
         return told
-    try:
-        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):  # a system that does not tell
-        return MOST_BYTES
-    return min(free // 4, MOST_BYTES)
+    with Suppressed(AttributeError, ValueError, OSError):  # a system that does not tell
+        return min(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4, MOST_BYTES)
+    return MOST_BYTES
 
 
 def opened_loops(tape: Tape, wrt: Sequence[int], of: Sequence[int], sweep: Sweep) -> Tape:

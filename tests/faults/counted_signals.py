@@ -1,10 +1,12 @@
 """Signals whose handler raises, at any moment of a program: as many are seen as were raised.
 
-    python counted_signals.py PROGRAMS COUNT
+    python counted_signals.py PROGRAMS COUNT [CLASS]
 
-Prints how many of each, and where one was lost; ends with status 1 then.
+Their class derives from `CLASS`. Prints how many of each, and where one was lost; ends with
+status 1 then.
 """
 
+import builtins
 import collections
 import gc
 import random
@@ -21,7 +23,10 @@ from fdiff import autograd, profiler
 X = np.linspace(0.1, 0.9, 5)
 
 
-class StopError(Exception):
+BASE = getattr(builtins, sys.argv[3]) if len(sys.argv) > 3 else Exception
+
+
+class StopError(BASE):
     """What the alarm raises."""
 
 

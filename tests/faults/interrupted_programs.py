@@ -1,12 +1,13 @@
 """Exceptions that arrive at any line or call of fdiff's, and what is looked at afterwards.
 
-    python interrupted_programs.py PROGRAMS FIRST STEP
+    python interrupted_programs.py PROGRAMS FIRST STEP [CLASS]
 
-An exception is raised at every `STEP`-th event of Python's tracing in fdiff's code, from event
-`FIRST` on, while each program runs; with step 0 at 12 of them. Prints how many; ends with status 1
-where anything is wrong.
+An exception, which derives from a `CLASS` that alarms have, is raised at every `STEP`-th event of
+Python's tracing in fdiff's code, from event `FIRST` on, while each program runs; with step 0 at 12
+of them. Prints how many; ends with status 1 where anything is wrong.
 """
 
+import builtins
 import faulthandler
 import gc
 import os
@@ -35,7 +36,10 @@ FOLDER = str(Path(fdiff.__file__).parent)
 X = np.linspace(0.1, 0.9, 5)
 
 
-class StopError(Exception):
+BASE = getattr(builtins, sys.argv[4]) if len(sys.argv) > 4 else Exception
+
+
+class StopError(BASE):
     """What is injected."""
 
 

@@ -4,6 +4,7 @@ Nothing of that is read, nothing is half written, and numbers are those of this 
 """
 
 import compileall
+import errno
 import gc
 import os
 import random
@@ -591,3 +592,43 @@ def test_an_installation_without_sources_loads_no_kernels_of_another(form, tmp_p
         assert value_of(places[0], tmp_path / "cache")[0] == 14.0  # squares
         assert value_of(places[1], tmp_path / "cache")[0] == 12.0  # twice the numbers
     assert value_of(places[0], tmp_path / "cache") == (14.0, 0.0, 1.0)
+
+
+# --- alarms ---------------------------------------------------------------------------------------
+
+ON_DISK = {
+    "read": lambda: disk_cache.read("name", "text"), "has": lambda: disk_cache.has("name"),
+    "write": lambda: disk_cache.write("name", "text", b"abc"),
+    "trim": lambda: disk_cache.trim(disk_cache.directory()), "clear": disk_cache.clear,
+}  # fmt: skip
+SYSTEM = {
+    "os.open": ("read", "write"), "os.fdopen": ("read", "write"), "os.fstat": ("read",),
+    "os.utime": ("read",), "pathlib.Path.lstat": ("read", "has", "write"),
+    "pathlib.Path.replace": ("write",), "pathlib.Path.unlink": ("write", "clear"),
+    "pathlib.Path.mkdir": ("read", "has", "write"),
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:FDIFF_CACHE_DIR")
+@pytest.mark.parametrize(
+    ("call", "way"), [(call, way) for call, ways in SYSTEM.items() for way in ways]
+)
+def test_an_alarm_is_no_fault_of_the_disk(call, way, tmp_path, monkeypatch):
+    """A TimeoutError is an OSError: it was lost, and the program went on beyond its time."""
+    monkeypatch.setenv("FDIFF_CACHE_DIR", str(tmp_path))
+    disk_cache.write("name", "text", b"abc")
+    alarm, slow = TimeoutError("of an alarm"), TimeoutError(errno.ETIMEDOUT, "of a network")
+    for error in (alarm, slow, OSError(errno.EIO, "of a disk")):
+
+        def fails(*_, error=error, **__):
+            raise error
+
+        with monkeypatch.context() as patched:
+            patched.setattr(call, fails)
+            if error is not alarm:
+                ON_DISK[way]()
+                continue
+            with pytest.raises(TimeoutError, match="of an alarm"):
+                ON_DISK[way]()
+        disk_cache.write("name", "text", b"abc")
+        assert disk_cache.read("name", "text") == b"abc"

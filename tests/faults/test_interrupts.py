@@ -10,9 +10,11 @@ from interrupted_transforms import TRANSFORMS
 
 HERE = Path(__file__).parent
 NAMES = ("first", "nested", "eager", "jit", "warm", "backward", "modes", "anomalies", "profile")
+CLASSES = ("TimeoutError", "RuntimeError", "KeyboardInterrupt")  # of alarms
 SWEEPS = (
     [(name, seed, 4) for name in (*NAMES, "forks") for seed in (0, 2)]
     + [(name, 1, 10) for name in TRANSFORMS]
+    + [(name, 5, 14, kind) for name in ("jit", "profile", "searches") for kind in CLASSES]
     if LONG
     else [("first,eager,jit,backward,modes,anomalies,profile,forks,objects,stores", 5, 0)]
 )

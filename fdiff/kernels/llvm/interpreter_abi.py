@@ -17,7 +17,7 @@ from typing import Any
 
 import fdiff.intact_numpy as np
 
-from ...user_lines import is_foreign
+from ...user_lines import Suppressed, is_foreign
 
 HEAD = object.__basicsize__ // 8  # words of PyObject_HEAD; the last is the address of the class
 # Slots of NumPy's table of C functions that the stub calls.
@@ -129,10 +129,9 @@ def _slots_of_header(names: Iterable[str]) -> dict[str, int]:
     """The slots of these functions by NumPy's own header, as far as that is installed."""
     core = Path(np._core._multiarray_umath.__file__).parent  # type: ignore[attr-defined] - likewise
     header = core / "include" / "numpy" / "__multiarray_api.h"
-    try:
+    text = ""
+    with Suppressed(OSError):
         text = header.read_text(encoding="latin-1")
-    except OSError:
-        return {}
     slots = {}
     for name in names:
         _, defined, rest = text.partition(f"#define PyArray_{name} ")
