@@ -1,0 +1,284 @@
+"""Plain Python loops that are traced once: `python -m benchmarks.plain_loops [name ...]`.
+
+For each program, in a process of its own and with an empty cache, after another loop has been
+compiled there: the plain run, the first result, the second call and the best of later ones, all as
+processor time, and the memory that came with it; of some the Hessian, too. With
+``--unroll`` the short programs are also run with ``FDIFF_LOOPS=unroll``. Then the cost of one
+compared call, and of the gates where no loop is rolled. Figures go to
+``results/plain-loops-DATE.json``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import fdiff
+
+from .loops_by_hand import lorenz_adjoint
+from .report import duration, ratio, table
+from .run import ROOT, keep
+
+H = 1e-3
+sys.path.insert(0, str(ROOT / "tests"))
+Function = Callable[..., Any]
+
+
+def lorenz(x: Any, trips: int = 1000) -> Any:
+    y, p = x[:3], x[3:]
+
+    def rhs(y: Any) -> Any:
+        return np.array(
+            [p[0] * (y[1] - y[0]), y[0] * (p[1] - y[2]) - y[1], y[0] * y[1] - p[2] * y[2]]
+        )
+
+    for _ in range(trips):
+        k1 = rhs(y)
+        k2 = rhs(y + 0.5 * H * k1)
+        k3 = rhs(y + 0.5 * H * k2)
+        k4 = rhs(y + H * k3)
+        y = y + H / 6 * (k1 + 2.0 * k2 + 2.0 * k3 + k4)
+    return 0.5 * np.sum(y * y)
+
+
+def lorenz_of_numbers(x: Any, trips: int = 1000) -> Any:
+    a, b, c = x[0], x[1], x[2]
+    for _ in range(trips):
+        u, v, w = x[3] * (b - a), a * (x[4] - c) - b, a * b - x[5] * c
+        a, b, c = a + H * u, b + H * v, c + H * w
+    return 0.5 * (a * a + b * b + c * c)
+
+
+OBSERVED = np.cumsum(np.random.default_rng(0).normal(size=10_000))
+
+
+def kalman(logs: Any, trips: int = 10_000, dt: float = 0.7) -> Any:
+    """As users write it: all in place."""
+    q, r = np.exp(logs[0]), np.exp(logs[1])
+    move, see = np.array([[1.0, dt], [0.0, 1.0]]), np.array([[1.0, 0.0]])
+    noise = q * np.array([[dt**3 / 3, dt**2 / 2], [dt**2 / 2, dt]])
+    x, cov, total = np.zeros(2), 2.0 * np.eye(2), 0.0
+    for t in range(trips):
+        x[:] = move @ x
+        cov[:] = move @ cov @ move.T + noise
+        v, s = OBSERVED[t] - see @ x, see @ cov @ see.T + r
+        gain = cov @ see.T @ np.linalg.inv(s)
+        x += gain @ v
+        cov -= gain @ see @ cov
+        cov[:] = 0.5 * (cov + cov.T)
+        total = total - 0.5 * (np.log(2 * np.pi) + np.log(s[0, 0]) + v[0] ** 2 / s[0, 0])
+    return total
+
+
+def burgers(u0: Any, trips: int = 10_000) -> Any:
+    u = u0.copy()
+    for _ in range(trips):
+        flux = 0.5 * u * u
+        u[1:-1] -= 0.05 * (flux[2:] - flux[:-2]) - 0.2 * (u[2:] - 2.0 * u[1:-1] + u[:-2])
+    return np.sum(u * u)
+
+
+def network() -> tuple[Function, np.ndarray]:
+    """ADBench's LSTM as it is written, by its weights."""
+    from user_code import loaders, lstm
+
+    path = ROOT / "tests" / "data" / "adbench" / "lstm" / "lstm_l2_c1024.txt"
+    d = loaders.read_lstm(path)
+    return lambda main: lstm.objective(main, d["extra"], d["state"], d["seq"]), d["main"]
+
+
+POINT = np.array([1.0, 1.0, 1.0, 10.0, 28.0, 8.0 / 3.0])
+CELLS = 1.0 + 0.1 * np.sin(np.linspace(0.0, 6.28, 64))
+CASES: dict[str, Callable[[], tuple[Function, np.ndarray]]] = {
+    "Lorenz RK4, 1,000": lambda: (lorenz, POINT),
+    "Lorenz of numbers, 10,000": lambda: (lambda x: lorenz_of_numbers(x, 10_000), POINT),
+    "Kalman filter, 10,000": lambda: (kalman, np.array([-1.0, -0.5])),
+    "Burgers in place, 10,000": lambda: (burgers, CELLS),
+    "ADBench LSTM, c1024": network,
+}
+HESSIANS = ("Lorenz RK4, 1,000", "Kalman filter, 10,000")
+
+
+def timed(call: Callable[[], Any]) -> float:
+    begin = time.process_time()
+    call()
+    return time.process_time() - begin
+
+
+def memory() -> float:
+    """Bytes of this process, the most so far."""
+    import resource
+
+    return 1024.0 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def steady(call: Callable[[], Any], seconds: float = 1.0) -> float:
+    """The least wall time of calls in so many seconds."""
+    times, end = [], time.perf_counter() + seconds
+    while not times or time.perf_counter() < end:
+        begin = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - begin)
+    return min(times)
+
+
+def measured(name: str) -> dict[str, float]:
+    """What the child process of a case finds."""
+    warm = fdiff.value_and_grad(lambda x: fdiff.fori_loop(0, 9, lambda _, y: np.sin(y * x), x))
+    fdiff.jit(warm)(0.5)
+    for _ in range(40):
+        fdiff.grad(lambda x: lorenz(x, 8))(POINT)
+    f, x = CASES[name]()
+    found = {"plain": min(timed(lambda: f(x.copy())) for _ in range(3))}
+    before = memory()
+    call = fdiff.value_and_grad(f)
+    found["first"] = timed(lambda: call(x))
+    found["memory"] = memory() - before
+    found["second"] = timed(lambda: call(x))
+    found["to the steady state"] = found["first"] + found["second"]
+    best = steady(lambda: call(x), 0.2)
+    begin = time.process_time()
+    for _ in range(20):  # until it is compiled
+        took = timed(lambda: call(x))
+        if took < 1.5 * best:
+            break
+    found["to the steady state"] += time.process_time() - begin
+    found["steady"] = steady(lambda: call(x))
+    if name in HESSIANS:
+        second = fdiff.hessian(f)
+        found["Hessian, first"] = timed(lambda: second(x))
+        second(x)
+        found["Hessian"] = steady(lambda: second(x))
+    return found
+
+
+def child(way: str, *arguments: str) -> dict[str, float]:
+    """The figures that a process prints which traces loops in this way."""
+    with tempfile.TemporaryDirectory() as empty:
+        paths = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+        settings = {"FDIFF_LOOPS": way, "FDIFF_CACHE_DIR": empty, "PYTHONPATH": paths}
+        done = subprocess.run(
+            [sys.executable, "-m", "benchmarks.plain_loops", *arguments],
+            env=os.environ | settings, capture_output=True, text=True, check=True, cwd=ROOT,
+        )  # fmt: skip
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def programs(names: list[str], ways: list[str]) -> None:
+    rows, kept = [], {}
+    for name in names:
+        for way in ways:
+            found = child(way, "--case", name)
+            kept[f"{name}, {way}"] = found
+            hessian = [
+                duration(found[k]) if k in found else "" for k in ("Hessian, first", "Hessian")
+            ]
+            rows.append(
+                [f"{name}, {way}", *(duration(found[k]) for k in ("plain", "first")),
+                 ratio(found["first"] / found["plain"]),
+                 *(duration(found[k]) for k in ("second", "steady")),
+                 f"{found['memory'] / 1e6:.0f} MB", *hessian]
+            )  # fmt: skip
+            print(rows[-1], flush=True)
+    head = ["", "plain", "first", "first / plain", "second", "then", "memory", "Hessian", "then"]
+    print(table(head, rows))
+    keep("plain-loops", "programs, seconds", kept)
+
+
+# ------------------------------------------------------------------ the cost of one compared call
+
+
+def numbers(x: Any, trips: int) -> Any:
+    """Ten operators of numbers a trip."""
+    a, b = x[0], x[1]
+    for _ in range(trips):
+        a = a * 0.5 + b * 0.25 - a * b * 0.125
+        b = b * 0.5 + a * 0.25 + 0.1
+    return a + b
+
+
+def arrays(x: Any, trips: int) -> Any:
+    """Eight calls of all kinds a trip: of NumPy, keys, slices, stores."""
+    u, v = x.copy(), np.zeros(2)
+    for k in range(trips):
+        v[:] = np.sin(u)
+        u = np.stack([v[0] * 0.5, u[1]])
+        u = np.where(u > 0.1, u, v) + np.sum(v) * 0.01 * k / trips
+    return np.sum(u)
+
+
+def straight(x: Any) -> Any:
+    """400 lines of a program whose calls are all different."""
+    y = x
+    for k in range(1, 9):
+        for _ in range(5):  # fewer than what is rolled
+            y = np.sin(y) * (k + 0.5) + y[::-1] / (k + 1.0)
+        y = np.cumsum(np.tanh(y)) if k % 2 else np.exp(-y * y)
+    return np.sum(y)
+
+
+def costs() -> dict[str, float]:
+    """Seconds of one compared call, and of a trace without loops."""
+    x = np.array([0.4, 0.3])
+    found = {}
+    for name, f, calls in (("of numbers", numbers, 10), ("of anything", arrays, 13)):
+        traced, plain = [], []
+        for trips in (2_000, 12_000):
+            g = lambda x, f=f, trips=trips: f(x, trips)  # noqa: E731 - a line
+            traced.append(min(timed(lambda g=g: fdiff.make_tape(g, x)) for _ in range(3)))
+            plain.append(min(timed(lambda g=g: g(x)) for _ in range(3)))
+        each = [(long - short) / (10_000 * calls) for short, long in (traced, plain)]
+        found[name], found[f"{name}, plain"] = each
+    found["trace without loops"] = min(
+        timed(lambda: fdiff.make_tape(straight, x)) for _ in range(40)
+    )
+    return found
+
+
+def calls() -> None:
+    kept = {way: child(way, "--costs") for way in ("unroll", "check", "unroll", "check")}
+    checked = kept["check"]
+    for name in ("of numbers", "of anything"):
+        own = checked[name] - checked[f"{name}, plain"]
+        print(
+            f"a compared call {name}: {1e6 * own:.2f} µs ({1e6 * checked[name]:.2f} with its own)"
+        )
+    times = [kept[way]["trace without loops"] for way in ("check", "unroll")]
+    print(f"a trace without loops: {duration(times[0])}, {times[0] / times[1]:.3f} of unrolled")
+    keep("plain-loops", "calls, seconds", kept)
+
+
+def adjoint() -> None:
+    """Lorenz' steady gradient beside an adjoint written by hand."""
+    os.environ["FDIFF_LOOPS"] = "check"
+    own, other = fdiff.jit(fdiff.value_and_grad(lorenz)), lorenz_adjoint(1000)
+    np.testing.assert_allclose(own(POINT)[1], other(POINT)[1], rtol=1e-9)
+    ours, theirs = steady(lambda: own(POINT)), steady(lambda: other(POINT))
+    print(f"Lorenz: {duration(ours)}, {ours / theirs:.2f} of the adjoint by hand")
+    keep("plain-loops", "beside the adjoint by hand, seconds", {"fdiff": ours, "by hand": theirs})
+
+
+def main(arguments: list[str]) -> None:
+    if arguments[:1] == ["--case"]:
+        print(json.dumps(measured(arguments[1])))
+    elif arguments[:1] == ["--costs"]:
+        print(json.dumps(costs()))
+    else:
+        words = [word for word in arguments if word != "--unroll"]
+        names = [name for name in CASES if not words or any(word in name for word in words)]
+        programs(names, ["check", "unroll"] if "--unroll" in arguments else ["check"])
+        if not words:
+            calls()
+            adjoint()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
