@@ -1,13 +1,16 @@
-"""Sparse derivatives beside fills written by hand: `python -m benchmarks.sparse [PART OF A NAME]`.
+"""Sparse derivatives beside others: `python -m benchmarks.sparse [PART OF A NAME]`.
 
 Of each program the values of its sparse derivative are computed by ``data`` of the prepared
-function and by a Numba function that knows the structure and stores into it, in turn, on one core,
-warm: the fastest of many calls. `structure` is the processor time from the tape to the structure
-and the tape of the values. Values are compared before anything is timed.
+function, by a Numba function that knows the structure and stores into it, and by JAX with asdex
+where that can be imported: in turn, on one core, warm, the fastest of many calls. `structure` is
+the processor time from the tape to the structure and the tape of the values. All values are
+compared before anything is timed.
 """
 
 from __future__ import annotations
 
+import importlib.util
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -19,22 +22,23 @@ import scipy.sparse as sp
 
 import fdiff
 
-from . import sparse_programs
+from . import inputs, sparse_programs
 from .report import table
+from .sparse_programs import averaged_energy, band, brusselator, chain, energy
 
-SECONDS = 0.5  # of calls, for each way
+SECONDS = 0.3  # of calls, for each way and round
+ROUNDS = 3
+Values = Callable[[np.ndarray], Any]
 
 
 class Row(NamedTuple):
-    """A prepared function, its point, and what fills the values by hand."""
+    """A prepared function, its point, what fills the values by hand, and the function in JAX."""
 
     prepared: Any
     point: np.ndarray
-    by_hand: Callable[[np.ndarray], np.ndarray]
-
-
-def chain(x: Any) -> Any:
-    return np.sum(100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
+    by_hand: Values | None = None
+    in_jax: Callable[[], Values] | None = None
+    hessian: bool = False
 
 
 @numba.njit
@@ -58,10 +62,6 @@ def chain_by_hand(x: Any) -> Any:
             out[k] = -400 * x[i]
             k += 1
     return out
-
-
-def band(x: Any) -> Any:
-    return chain(x) + np.sum(np.sin(x[:-2] * x[2:]))
 
 
 @numba.njit
@@ -95,20 +95,6 @@ def band_by_hand(x: Any) -> Any:
             k += 1
         out[at] = value
     return out
-
-
-def brusselator(w: Any) -> Any:
-    """Two species that react and diffuse on a torus."""
-    n = int(np.sqrt(w.size // 2))
-    u, v = w.reshape(2, n, n)
-
-    def flow(a: Any) -> Any:
-        return np.roll(a, 1, 0) + np.roll(a, -1, 0) + np.roll(a, 1, 1) + np.roll(a, -1, 1) - 4 * a
-
-    reaction = u * u * v
-    return np.stack(
-        [1 + reaction - 4.4 * u + 0.1 * flow(u), 3.4 * u - reaction + 0.1 * flow(v)]
-    ).ravel()
 
 
 def brusselator_by_hand(n: int) -> Callable[[np.ndarray], np.ndarray]:
@@ -149,7 +135,7 @@ def brusselator_by_hand(n: int) -> Callable[[np.ndarray], np.ndarray]:
 def captured(n: int) -> Row:
     """A product with a captured matrix: values through the structure of the matrix itself."""
     matrix = sp.random_array((n, n), density=5 / n, rng=0, format="csr")
-    data, cols = matrix.data, matrix.indices
+    data, cols, places = matrix.data, matrix.indices, matrix.tocoo()
 
     @numba.njit
     def fill(x: Any) -> Any:
@@ -159,15 +145,61 @@ def captured(n: int) -> Row:
             out[k] = data[k] * slope[cols[k]]
         return out
 
-    return Row(fdiff.jacobian(lambda x: matrix @ np.tanh(x), sparse=True), point(n), fill)
+    def in_jax() -> Values:
+        import jax.numpy as jnp
+
+        return lambda x: jnp.zeros(n).at[places.row].add(places.data * jnp.tanh(x)[places.col])
+
+    prepared = fdiff.jacobian(lambda x: matrix @ np.tanh(x), sparse=True)
+    return Row(prepared, point(n), fill, in_jax)
+
+
+def of_jax(name: str, *args: Any) -> Callable[[], Values]:
+    """A program of `sparse_programs` in JAX's NumPy."""
+
+    def make() -> Values:
+        import jax.numpy as jnp
+
+        program = getattr(inputs.functions(inputs.HERE / "sparse_programs.py", jnp), name)
+        return lambda x: program(x, *args)
+
+    return make
 
 
 def solid(n: int) -> Row:
     """The Hessian of a sheet's energy, near its state of rest."""
     parts = sparse_programs.sheet(n)
     u = 0.1 / n * np.random.default_rng(1).normal(size=2 * (n + 1) ** 2)
-    prepared = fdiff.hessian(lambda u: sparse_programs.energy(u, *parts), sparse=True)
-    return Row(prepared, u, sparse_programs.energy_by_hand(*parts, prepared(u)))
+    prepared = fdiff.hessian(lambda u: energy(u, *parts), sparse=True)
+    fill = sparse_programs.energy_by_hand(*parts, prepared(u))
+    return Row(prepared, u, fill, of_jax("energy", *parts), hessian=True)
+
+
+def averaged(n: int) -> Row:
+    """The Hessian of the energy with averaged pressures, in which elements meet twice."""
+    parts = sparse_programs.sheet(n)
+    u = 0.1 / n * np.random.default_rng(1).normal(size=2 * (n + 1) ** 2)
+    prepared = fdiff.hessian(lambda u: averaged_energy(u, *parts), sparse=True)
+    return Row(prepared, u, None, of_jax("averaged_energy_by_sums", *parts), hessian=True)
+
+
+def bundle(name: str) -> Row:
+    """The Jacobian of a bundle adjustment of ADBench, beside its solution."""
+    problem = inputs.loaders().read_ba(str(inputs.ADBENCH / "ba" / f"{name}.txt"))
+    cams, points, weights = problem["cams"], problem["X"], problem["w"]
+    more = (len(cams), len(points), len(weights), problem["obs"], problem["feats"])
+    z = np.concatenate([cams.ravel(), points.ravel(), weights])
+    z = z * (1 + 1e-3 * np.random.default_rng(0).normal(size=z.size))
+    file = inputs.USER_CODE / "ba.py"
+    residuals = inputs.functions(file, np).residual_flat
+
+    def in_jax() -> Values:
+        import jax.numpy as jnp
+
+        program = inputs.functions(file, jnp).residual_flat
+        return lambda z: program(z, *more)
+
+    return Row(fdiff.jacobian(lambda z: residuals(z, *more), sparse=True), z, None, in_jax)
 
 
 def pendulum(n: int) -> Row:
@@ -183,65 +215,124 @@ def point(n: int) -> np.ndarray:
 def rows() -> dict[str, Callable[[], Row]]:
     """The rows, by name, each made when it is run."""
     programs: dict[str, Callable[[], Row]] = {}
-    for n in (1_000, 100_000, 1_000_000):
-        programs[f"chain, Hessian, n = {n:,}"] = lambda n=n: Row(
-            fdiff.hessian(chain, sparse=True), point(n), chain_by_hand
-        )
-    for n in (1_000, 100_000, 1_000_000):
-        programs[f"band, Hessian, n = {n:,}"] = lambda n=n: Row(
-            fdiff.hessian(band, sparse=True), point(n), band_by_hand
-        )
+    for f, fill in ((chain, chain_by_hand), (band, band_by_hand)):
+        for n in (1_000, 100_000, 1_000_000):
+            programs[f"{f.__name__}, Hessian, n = {n:,}"] = lambda n=n, f=f, fill=fill: Row(
+                fdiff.hessian(f, sparse=True), point(n), fill, of_jax(f.__name__), hessian=True
+            )
     for n in (32, 100, 316):
         programs[f"Brusselator, {n} x {n}"] = lambda n=n: Row(
-            fdiff.jacobian(brusselator, sparse=True), point(2 * n * n), brusselator_by_hand(n)
+            fdiff.jacobian(brusselator, sparse=True),
+            point(2 * n * n),
+            brusselator_by_hand(n),
+            of_jax("brusselator"),
         )
     for n in (71, 224):
         programs[f"neo-Hookean sheet, {2 * n * n:,} triangles"] = lambda n=n: solid(n)
+    programs["averaged pressures, 10,082 triangles"] = lambda: averaged(71)
     for n in (50, 1_000, 20_000):
         programs[f"pendulum, {n:,} intervals"] = lambda n=n: pendulum(n)
     programs["captured matrix, n = 10,000"] = lambda: captured(10_000)
+    for name in ("ba1_n49_m7776_p31843", "ba4_n372_m47423_p204472"):
+        if (inputs.ADBENCH / "ba" / f"{name}.txt").exists():
+            programs[f"bundle adjustment, {name}"] = lambda name=name: bundle(name)
     return programs
 
 
-def best(call: Callable[[], object]) -> float:
-    """The shortest time of a call, in seconds."""
-    shortest, end = np.inf, time.perf_counter() + SECONDS
-    while time.perf_counter() < end:
-        begin = time.perf_counter()
-        call()
-        shortest = min(shortest, time.perf_counter() - begin)
-    return float(shortest)
+def best(*calls: Callable[[], object]) -> list[float]:
+    """The shortest time of each call, in seconds: in turn, so that all meet the same machine."""
+    shortest = [np.inf] * len(calls)
+    for _ in range(ROUNDS):
+        for k, call in enumerate(calls):
+            end = time.perf_counter() + SECONDS
+            while time.perf_counter() < end:
+                begin = time.perf_counter()
+                call()
+                shortest[k] = min(shortest[k], time.perf_counter() - begin)
+    return [float(t) for t in shortest]
 
 
-def measured(row: Row) -> list[str]:
-    """Entries, time for the structure, and both ways to the values."""
+def by_asdex(row: Row) -> Callable[[], Any]:
+    """The call that computes the values by asdex, after they were compared."""
+    import asdex
+    import jax
+
+    assert row.in_jax is not None
+    make = asdex.hessian if row.hessian else asdex.jacobian
+    x = jax.numpy.asarray(row.point)
+    derivative = jax.jit(make(row.in_jax(), x))
+    theirs, mine = derivative(x), row.prepared(row.point)
+    places = np.asarray(theirs.indices)
+    values = np.asarray(theirs.data), (places[:, 0], places[:, 1])
+    difference = abs(sp.csr_array(values, shape=theirs.shape) - mine)
+    np.testing.assert_array_less(difference.max(), 1e-9 * max(1.0, abs(mine).max()))
+
+    def call() -> object:
+        return derivative(x).data.block_until_ready()
+
+    return call
+
+
+def measured(row: Row, *, beside_asdex: bool) -> list[str]:
+    """Entries, time for the structure, and all ways to the values."""
     fdiff.cache_clear()  # the fill by hand may have asked for the structure
     begin = time.process_time()
     entries = len(row.prepared.coordinates(row.point)[0])
     structure = time.process_time() - begin
-    values = row.prepared.data
-    values.compile(row.point)
-    np.testing.assert_allclose(values(row.point), row.by_hand(row.point), rtol=1e-12, atol=1e-12)
+    values, x, fill = row.prepared.data, row.point, row.by_hand
+    values.compile(x)
+    calls: list[Callable[[], object]] = [lambda: values(x)]
+    if fill is not None:
+        np.testing.assert_allclose(values(x), fill(x), rtol=1e-12, atol=1e-12)
+        calls.append(lambda: fill(x))
+    if beside_asdex and row.in_jax is not None:
+        calls.append(by_asdex(row))
     for _ in range(100):
-        values(row.point)
-    time.sleep(0.5)  # the entry stub may still be compiling
-    for _ in range(100):
-        values(row.point)
-    mine, by_hand = best(lambda: values(row.point)), best(lambda: row.by_hand(row.point))
-    return [
-        f"{entries:,}",
-        f"{1e3 * structure:.0f}",
-        f"{1e6 * mine:.1f}",
-        f"{1e6 * by_hand:.1f}",
-        f"{mine / by_hand:.2f}",
-    ]
+        values(x)
+        time.sleep(0.01)  # the entry stub may still be compiling
+    mine, *others = best(*calls)
+    hand = others.pop(0) if fill is not None else None
+    figures = [f"{entries:,}", f"{1e3 * structure:.0f}", f"{1e6 * mine:.1f}", *_beside(hand, mine)]
+    if beside_asdex:
+        theirs = others.pop(0) if others else None
+        if theirs is not None:
+            RATIOS.append(theirs / mine)
+        figures += _beside(theirs, mine, inverse=True)
+    return figures
+
+
+RATIOS: list[float] = []  # asdex's times in those of fdiff
+
+
+def _beside(other: float | None, mine: float, *, inverse: bool = False) -> list[str]:
+    """Another time, and how it compares."""
+    if other is None:
+        return ["", ""]
+    return [f"{1e6 * other:.1f}", f"{other / mine:.1f}" if inverse else f"{mine / other:.2f}"]
 
 
 def main() -> None:
     part = sys.argv[1] if len(sys.argv) > 1 else ""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    beside_asdex = importlib.util.find_spec("asdex") is not None
     head = ["program", "entries", "structure, ms", "data, µs", "by hand, µs", "ratio"]
-    print(table(head, [[name, *measured(make())] for name, make in rows().items() if part in name]))
+    if beside_asdex:
+        import jax
+
+        jax.config.update("jax_enable_x64", True)
+        head += ["asdex, µs", "times"]
+    chosen = {name: make for name, make in rows().items() if part in name}
+    print(table(head, []))
+    for name, make in chosen.items():
+        figures = measured(make(), beside_asdex=beside_asdex)
+        print(table([name, *figures], []).partition("\n")[0], flush=True)
+    if RATIOS:
+        mean = np.exp(np.mean(np.log(RATIOS)))
+        print(f"asdex: {mean:.1f} times as long in geometric mean, {min(RATIOS):.1f} at least")
 
 
 if __name__ == "__main__":
+    os.environ.update(FDIFF_NUM_THREADS="1")
+    os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
     main()

@@ -1,4 +1,4 @@
-"""Programs of mechanics and control for `benchmarks.sparse`, with the fills an expert would write.
+"""Programs for `benchmarks.sparse`, some with the fills an expert would write.
 
 A fill knows where each of its terms is stored: `slots` finds these places once, by the structure.
 """
@@ -29,6 +29,31 @@ def slots(matrix: sp.csr_array) -> Callable[[Any, Any], np.ndarray]:
         return np.ravel(listed).reshape(np.shape(rows)) - 1
 
     return positions
+
+
+# --- bands and grids ---------------------------------------------------------------------------
+
+
+def chain(x: Any) -> Any:
+    return np.sum(100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
+
+
+def band(x: Any) -> Any:
+    return chain(x) + np.sum(np.sin(x[:-2] * x[2:]))
+
+
+def brusselator(w: Any) -> Any:
+    """Two species that react and diffuse on a torus."""
+    n = math.isqrt(w.size // 2)
+    u, v = w.reshape(2, n, n)
+
+    def flow(a: Any) -> Any:
+        return np.roll(a, 1, 0) + np.roll(a, -1, 0) + np.roll(a, 1, 1) + np.roll(a, -1, 1) - 4 * a
+
+    reaction = u * u * v
+    return np.stack(
+        [1 + reaction - 4.4 * u + 0.1 * flow(u), 3.4 * u - reaction + 0.1 * flow(v)]
+    ).ravel()
 
 
 # --- a sheet of triangles ---------------------------------------------------------------------
@@ -103,6 +128,19 @@ def averaged_energy(u: Any, triangles: Any, hats: Any, areas: Any) -> Any:
     np.add.at(now, triangles, (areas * volume / 3)[:, None] * np.ones(3))
     np.add.at(before, triangles, (areas / 3)[:, None] * np.ones(3))
     averages = np.mean((now / before)[triangles], axis=1)
+    shear = np.sum(f * f, axis=(1, 2)) - 2 - 2 * np.log(volume)
+    return np.sum(areas * (0.5 * MU * shear + 0.5 * LAMBDA * (averages - 1) ** 2))
+
+
+def averaged_energy_by_sums(u: Any, triangles: Any, hats: Any, areas: Any) -> Any:
+    """The same without stores, as JAX has it."""
+    f = np.eye(2) + np.einsum("eia,eib->eab", u.reshape(-1, 2)[triangles], hats)
+    volume = f[:, 0, 0] * f[:, 1, 1] - f[:, 0, 1] * f[:, 1, 0]
+
+    def at_nodes(a: Any) -> Any:
+        return np.bincount(triangles.ravel(), np.repeat(a / 3, 3), length=len(u) // 2)
+
+    averages = np.mean((at_nodes(areas * volume) / at_nodes(areas))[triangles], axis=1)
     shear = np.sum(f * f, axis=(1, 2)) - 2 - 2 * np.log(volume)
     return np.sum(areas * (0.5 * MU * shear + 0.5 * LAMBDA * (averages - 1) ** 2))
 
