@@ -9,7 +9,7 @@ from typing import Any
 from ..capture.data import refuse_lazy
 from ..device_arrays import CPU
 from ..dispatch.program import OwnsPrograms
-from ..errors import InputError, UnsupportedError, called, failure
+from ..errors import FdiffError, InputError, UnsupportedError, called, failure
 from ..functional.options import check_callable
 from ..functional.prepared import Origin, Prepared
 from ..primitive import HOOKS
@@ -21,7 +21,7 @@ from .operation import enter
 from .ordered_sum import OrderedSum
 from .partitionings import Partitions, partitions
 from .sources import loaded
-from .tasks import as_part, fixed_tier, refusing_writes, results
+from .tasks import IN_PART, as_part, fixed_tier, refusing_writes, results
 
 # Operators that have no such sum, and what to write.
 _REFUSED = {
@@ -55,7 +55,8 @@ class OverPartitions(OwnsPrograms):
             self._check(args, kwargs)
             return self.total(args, kwargs)
         except BaseException as error:
-            trim(error, self.__fdiff__, self.f)
+            own = any(note.startswith(IN_PART) for note in getattr(error, "__notes__", ()))
+            trim(error, "" if own and not isinstance(error, FdiffError) else self.__fdiff__, self.f)
             raise
 
     def traced(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -21,10 +21,11 @@ import cloudpickle
 import fdiff.intact_numpy as np
 
 from ..bounded_cache import keep_recent
-from ..errors import UNNAMED, InputError, WorkerError, failure, message
+from ..errors import UNNAMED, FdiffError, InputError, WorkerError, failure, message
 from ..functional.kink_policy import kinks, policy
 from ..functional.prepared import Prepared
 from ..functional.programs import jit
+from ..tracebacks import explain, name_of
 from ..user_lines import line_in, show_line
 from .cluster import dask_module
 from .messages import Buffer, Message
@@ -36,6 +37,7 @@ Part = tuple[Any, ...]
 Span = Sequence[int]  # numbers of partitions
 EVENTS = "fdiff-partitions"  # the topic of events that tell how many partitions are done
 SECONDS = 1.0  # between two of them
+IN_PART = "in partition "  # how the note of an error begins that names the partition
 
 
 class Outcome(NamedTuple):
@@ -200,13 +202,15 @@ def _result(f: Function, given: Given, count: int, numbered: tuple[int, Part]) -
         return f(*args, *part, **kwargs)
     except BaseException as error:
         shapes = ", ".join([str(getattr(a, "shape", type(a).__name__)) for a in part])
-        place = f"partition {number} of {count}, whose arrays have shapes {shapes}"
+        place = f"{number} of {count}, whose arrays have shapes {shapes}"
         if isinstance(error, TypeError) and not _takes(f, (*args, *part), kwargs):
-            many = f"{len(args)} parameters and the arrays of {place}"
+            many = f"{len(args)} parameters and the arrays of partition {place}"
             fact = f"`f` takes {inspect.signature(f)}, not {many}."
             way = "Give `f` the parameters first, then one argument for each array of a partition."
             raise InputError(message(UNNAMED, fact, way)) from None
-        error.add_note(f"in {place}{show_line(line_in(error.__traceback__))}")
+        if isinstance(error, Exception) and not isinstance(error, FdiffError):
+            explain(error, name_of(f), None)
+        error.add_note(f"{IN_PART}{place}{show_line(line_in(error.__traceback__))}")
         raise
 
 

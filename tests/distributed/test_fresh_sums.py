@@ -16,6 +16,7 @@ from summed_data import PARTS, W
 
 import fdiff
 from fdiff.distributed import cluster, partitions, sum_over
+from fdiff.distributed.partitionings import Partitions
 from fdiff.process import progress
 
 ROOT = Path(__file__).parents[2]
@@ -79,6 +80,19 @@ def test_the_error_of_the_lowest_partition_is_raised(rows):
 
     with pytest.raises(KeyboardInterrupt):
         sum_over(stopped, rows)(W)
+
+
+def test_notes_name_the_line_that_raised_and_no_other(rows):
+    def absent(w, X, y):
+        return np.sum(X @ w) * y.absent
+
+    for data in (rows, Partitions([*PARTS])):
+        for f in (absent, fdiff.grad(absent)):
+            with pytest.raises(AttributeError, match="absent") as caught:
+                sum_over(f, data)(W)
+            (note,) = [n for n in caught.value.__notes__ if "this line raised the error" in n]
+            assert "return np.sum(X @ w) * y.absent" in note
+            assert any(n.startswith("in partition 0 of 9") for n in caught.value.__notes__)
 
 
 def test_error_states_and_warnings(rows):
