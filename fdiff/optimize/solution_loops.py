@@ -8,7 +8,7 @@ from typing import Any
 
 import fdiff.intact_numpy as np
 
-from ..errors import InputError, called, failure, shown
+from ..errors import ConvergenceError, InputError, called, failure, shown
 from ..functional.branches import while_loop
 from ..functional.jacobians import jacobian
 from ..functional.options import check_callable, is_int
@@ -149,12 +149,16 @@ def _solved(
         fact = f"max_steps must be a number of steps, not {shown(max_steps)}."
         raise failure(InputError, called(name, f), fact, "Give an int above 0.")
     fixed = name == "fixed_point"
+    with no_fork:
+        unknowns = importlib.import_module("fdiff.ops.solvers.loop_unknowns")
     if tracing():
-        with no_fork:
-            loops = importlib.import_module("fdiff.ops.solvers.implicit_loops")
-        unknown = loops.Unknown(f, x0, args, f"fdiff.optimize.{name}", fixed=fixed)
+        unknown = unknowns.Unknown(f, x0, args, f"fdiff.optimize.{name}", fixed=fixed)
     else:
-        unknown = _Plain(f, x0, args, called(name, f), fixed=fixed)
+        start = np.asarray(x0)
+        if start.dtype.kind not in "fiub" or start.ndim > 1 or not start.size:
+            fact = f"x0 {unknowns.NO_START.format(start.shape, start.dtype)}"
+            raise failure(InputError, called(name, f), fact, unknowns.RAVEL)
+        unknown = _Plain(f, start, args, called(name, f), fixed=fixed)
     rounding = tol if fixed else ROUNDING
 
     def goes_on(state: tuple[Any, Any, Any]) -> Any:
@@ -167,28 +171,39 @@ def _solved(
         return new, np.max(np.abs(new - x)) / (1.0 + np.max(np.abs(x))), size
 
     far = np.float64(np.inf)
-    return unknown.result(while_loop(goes_on, step, (unknown.start, far, far), limit=max_steps)[0])
+    try:
+        end = while_loop(goes_on, step, (unknown.start, far, far), limit=max_steps)
+    except ConvergenceError:  # in a trace it comes when the loop is run
+        fact = f"there is no solution after max_steps={max_steps} steps."
+        way = "Start elsewhere, or give more steps."
+        raise failure(ConvergenceError, called(name, f), fact, way) from None
+    return unknown.result(end[0])
 
 
 class _Plain:
     """What a loop iterates outside of a trace."""
 
     def __init__(
-        self, f: Callable[..., Any], x0: Any, args: tuple[Any, ...], call: str, *, fixed: bool
+        self,
+        f: Callable[..., Any],
+        x0: np.ndarray,
+        args: tuple[Any, ...],
+        call: str,
+        *,
+        fixed: bool,
     ) -> None:
-        self.start = np.asarray(x0, float)[()]
+        self.start = x0.astype(float)[()]
         self.f, self.call, self.fixed = (lambda x: np.array(f(x, *args))), call, fixed
         self.slopes = jacobian(self.f)
-        if self.start.ndim > 1 or not self.start.size:
-            fact = f"x0 must be a number or a vector, and has shape {self.start.shape}."
-            raise failure(InputError, call, fact, "Pass x0.ravel(), and reshape it inside of f.")
 
     def next(self, x: Any) -> Any:
         """The value behind one step."""
-        value = np.asarray(self.f(x), float)[()]
-        if value.shape != x.shape:
-            fact = f"x has shape {x.shape}, and f returned an array of shape {value.shape}."
-            raise failure(InputError, self.call, fact, "Return as many numbers as x has.")
+        value = np.asarray(self.f(x))[()]
+        if value.shape != x.shape or value.dtype.kind not in "fiub":
+            kind = f"an array of shape {value.shape} and dtype {value.dtype}"
+            fact = f"x has shape {x.shape}, and f returned {kind}."
+            raise failure(InputError, self.call, fact, "Return as many real numbers as x has.")
+        value = value.astype(float)
         if self.fixed:
             return value
         matrix: Any = self.slopes(x)

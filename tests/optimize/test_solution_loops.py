@@ -1,5 +1,8 @@
 """`fdiff.optimize.newton` and `fixed_point`: loops on the tape, with implicit derivatives."""
 
+import subprocess
+import sys
+
 import mpmath
 import numpy as np
 import pytest
@@ -131,7 +134,9 @@ def branching(x, p):
 BAD = {
     "branches": (lambda p: newton(branching, 1.0, p), TraceError, "branches"),
     "equations": (lambda p: newton(lambda x: x[:1] - p, [1.0, 2.0]), FdiffError, "shape"),
-    "matrix": (lambda p: newton(lambda x: x - p, np.ones((2, 2))), FdiffError, "2 axes"),
+    "matrix": (lambda p: newton(lambda x: x - p, np.ones((2, 2))), TraceError, "has shape .2, 2."),
+    "complex": (lambda p: newton(lambda x: x - p, 1.0 + 1.0j), TraceError, "dtype complex128"),
+    "empty": (lambda p: fixed_point(lambda x: x * p, []), TraceError, "has shape .0,."),
     "steps": (lambda p: newton(lambda x: x - p, 1.0, max_steps=0), InputError, "max_steps"),
     "function": (lambda p: fixed_point(3.0, p), InputError, "expects a function"),
 }
@@ -147,9 +152,23 @@ def test_bad_input(name):
 def test_bad_input_outside():
     with pytest.raises(InputError, match=r"x has shape \(2,\), and f returned an array of shape"):
         newton(lambda x: x[:1], [1.0, 2.0])
+    with pytest.raises(InputError, match=r"f returned an array of shape \(\) and dtype complex128"):
+        newton(lambda x: x + 1.0j, 1.0)
     with pytest.raises(InputError, match="x0 must be a number or a vector"):
         fixed_point(lambda x: x, np.ones((2, 2)))
-    with pytest.raises(InputError, match="x0 must be a number or a vector"):
-        newton(lambda x: x, [])
+    for start in ([], 1.0 + 1.0j, "one", None):
+        with pytest.raises(InputError, match="x0 must be a number or a vector of real numbers"):
+            newton(lambda x: x, start)
+    with pytest.raises(ConvergenceError, match=r"fixed_point\(.*\): there is no solution"):
+        fixed_point(lambda x: 2.0 * x + 1.0, 1.0, max_steps=9)
+    tensor = fdiff.autograd.tensor([2.0], requires_grad=True)
+    with pytest.raises(RuntimeError, match="requires grad"):  # and no gradient that is lost
+        newton(lambda x, p: x * x - p, [1.0], tensor)
     with pytest.raises(np.linalg.LinAlgError):
         newton(lambda x: np.array([x[0] + x[1], x[0] + x[1]]), [1.0, 2.0])
+
+
+@pytest.mark.parametrize("module", ["newton", "loop_unknowns", "root_finder_signatures"])
+def test_modules_are_imported_in_any_order(module):
+    code = f"import fdiff, fdiff.ops.solvers.{module}"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -17,13 +17,8 @@ from ...arraytype import F8, ArrayType, type_of
 from ...interpret import evaluate
 from ...primitive import ZERO, LateParams, Primitive, Sample, register
 from ...tape import Tape
-from ...trace import TracedArray, apply, current
-from ..composite_functions import stop_gradient
-from ..shaping import traced
+from ...trace import TracedArray, apply
 from .implicit_function_theorem import PAIR, monotone, near_solution
-from .implicit_systems import dense_solution
-from .root_finder_signatures import RootProblem, start_of
-from .solver_arguments import numpy_scalar, value_of, vector
 from .traced_function import TracedFunction, constant_body
 
 Arrays = Sequence[TracedArray]
@@ -145,43 +140,3 @@ solution: Primitive = register(
         samples=_SAMPLES,
     )
 )
-
-
-class Unknown:
-    """What a loop iterates in a trace: the start, its next value, and the result with derivatives.
-
-    `f` is a function of the unknown and of `args`; for a `fixed` point it gives the unknown, else what is to be zero.
-    """
-
-    def __init__(self, f: Callable[..., object], x0: object, args: tuple[object, ...], name: str, *, fixed: bool) -> None:
-        start = vector(x0)
-        self.start = stop_gradient(start if not start.ndim else start_of(x0, name))
-        problem = RootProblem(name, {"f": (f, 1)}, {}, self.start.type, args, lambda: value_of(start))
-        (self.body,) = problem.functions.bodies()
-        self.extras, self.fixed = problem.functions.extras, fixed
-        self._held = [traced(stop_gradient(x)) if x.type.floating else x for x in self.extras]
-        if (shape := self.body.types[0].shape) != self.start.shape:
-            fact = f"{name} was given an unknown of shape {self.start.shape} and a function that returns an array of shape {shape}."
-            raise current().fail(fact, "Return as many numbers as there are unknowns.")
-        if self.body.has_branches:
-            fact = f"the function that is given to {name} branches on its unknown."
-            raise current().fail(fact, "Use numpy.where, or fdiff.optimize.root.")
-
-    def next(self, x: Any) -> Any:
-        """The value behind one step."""
-        value = self.body.spliced([x], self._held)[0]
-        if self.fixed:
-            return value
-        matrix = self.body.jacobian().spliced([x], self._held)[0]
-        return x - dense_solution(matrix if x.ndim else matrix.reshape(()), value)
-
-    def result(self, x: object) -> TracedArray:
-        """The result, of which the derivative is that of the solution."""
-        body = _residual(self.body) if self.fixed else self.body
-        return numpy_scalar(apply(solution, stop_gradient(x), *self.extras, equation=Equation(body)))
-
-
-def _residual(body: TracedFunction) -> TracedFunction:
-    """What is zero at a fixed point."""
-    types = body.tape.input_types
-    return constant_body(lambda own, extras: [own[0] - body.spliced(own, extras)[0]], types[:1], types[1:])

@@ -1,0 +1,62 @@
+"""What loops on the tape iterate to solve equations: a function of the user, and an unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...trace import TracedArray, apply, current
+from ...trace.handler_arguments import resolve
+from ..composite_functions import stop_gradient
+from ..creation import array as array_call
+from ..shaping import traced
+from .implicit_loops import Equation, solution
+from .implicit_systems import dense_solution
+from .root_finder_signatures import RootProblem
+from .solver_arguments import numpy_scalar, value_of, vector
+from .traced_function import TracedFunction, constant_body
+
+NO_START = "must be a number or a vector of real numbers, and has shape {} and dtype {}."
+RAVEL = "Pass x0.ravel(), and reshape it inside of the function."
+
+
+class Unknown:
+    """What a loop iterates in a trace: the start, its next value, and the result with derivatives.
+
+    `f` is a function of the unknown and of `args`; for a `fixed` point it gives the unknown, else what is to be zero.
+    """
+
+    def __init__(self, f: Callable[..., object], x0: object, args: tuple[object, ...], name: str, *, fixed: bool) -> None:
+        start = traced(array_call(resolve(x0)))
+        if start.dtype.kind not in "fiub" or start.ndim > 1 or not start.size:
+            raise current().fail(f"x0 of {name} {NO_START.format(start.shape, start.dtype)}", RAVEL)
+        self.start = stop_gradient(vector(start))
+        problem = RootProblem(name, {"f": (f, 1)}, {}, self.start.type, args, lambda: value_of(start))
+        (self.body,) = problem.functions.bodies()
+        self.extras, self.fixed = problem.functions.extras, fixed
+        self._held = [traced(stop_gradient(x)) if x.type.floating else x for x in self.extras]
+        if (shape := self.body.types[0].shape) != self.start.shape:
+            fact = f"{name} was given an unknown of shape {self.start.shape} and a function that returns an array of shape {shape}."
+            raise current().fail(fact, "Return as many numbers as there are unknowns.")
+        if self.body.has_branches:
+            fact = f"the function that is given to {name} branches on its unknown."
+            raise current().fail(fact, "Use numpy.where, or fdiff.optimize.root.")
+
+    def next(self, x: Any) -> Any:
+        """The value behind one step."""
+        value = self.body.spliced([x], self._held)[0]
+        if self.fixed:
+            return value
+        matrix = self.body.jacobian().spliced([x], self._held)[0]
+        return x - dense_solution(matrix if x.ndim else matrix.reshape(()), value)
+
+    def result(self, x: object) -> TracedArray:
+        """The result, of which the derivative is that of the solution."""
+        body = _residual(self.body) if self.fixed else self.body
+        return numpy_scalar(apply(solution, stop_gradient(x), *self.extras, equation=Equation(body)))
+
+
+def _residual(body: TracedFunction) -> TracedFunction:
+    """What is zero at a fixed point."""
+    types = body.tape.input_types
+    return constant_body(lambda own, extras: [own[0] - body.spliced(own, extras)[0]], types[:1], types[1:])
