@@ -35,7 +35,7 @@ from .llvm.python_stub import call_through_python
 from .llvm.stub_binding import bind_entry_stub, stub_fault
 from .runtime.status import error_of
 from .runtime.worker_code import HEADER
-from .stopping import stoppable
+from .stopping import BRIEF, stoppable
 from .thread_pool import pool, threads
 
 _KEEP = 1 << 26  # bytes up to which a workspace is kept for later calls
@@ -111,6 +111,7 @@ class Executable:
             self._inputs += (KernelInput(len(self._inputs), (stamps,), np.dtype(np.int64)),)
         self._owners = values.owners
         self._bound = self._bind(values)
+        self._bound_briefly = self._briefly()
         # Ctrl-C is answered while it runs, until a call shows that it need not be.
         self._is_long = not self._is_brief
         self._call_parts: CallParts | None = None
@@ -149,7 +150,9 @@ class Executable:
         result.append(ResultStep("GROUP", tuple, len(self._made)))
         outputs = [KernelOutput(*output) for output in self._made]
         signature = CallSignature(len(self._inputs))
-        self.quick = bind_entry_stub(call, self._bound, signature, self._inputs, outputs, result)
+        self.quick = bind_entry_stub(
+            call, self._bound_briefly, signature, self._inputs, outputs, result
+        )
         return True
 
     def parts(self) -> CallParts | None:
@@ -158,13 +161,15 @@ class Executable:
         A long one has none: its calls go through Python.
         """
         if self._call_parts is None and not self._is_long and (call := self._kernel.stub()):
-            self._call_parts = CallParts(self._bound, self._inputs, self._made, call)
+            self._call_parts = CallParts(self._bound_briefly, self._inputs, self._made, call)
         return self._call_parts
 
     def parts_by_libm(self) -> CallParts | None:
         """The same for angles that are out of range; None until there has been such a call."""
         parts = self.parts() if self._needed_libm else None
-        return parts and parts._replace(kernel=self._with_code(self._bound, self._libm_code()))
+        return parts and parts._replace(
+            kernel=self._with_code(self._bound_briefly, self._libm_code())
+        )
 
     def bare(self) -> BareKernel:
         """The kernel of one thread, for callers that are machine code themselves."""
@@ -195,6 +200,7 @@ class Executable:
 
         Any error may come from an angle that was out of range, whose sine was NaN.
         """
+        self._is_long |= has_trips(self._kernel.text)  # which may have ended by themselves
         inputs = [_laid(a, i) for a, i in zip(arrays, self._inputs, strict=True)]
         outs = tuple(np.empty(shape, dtype) for shape, dtype in self._made)
         status = self._status(self._bound, inputs, outs)
@@ -242,6 +248,14 @@ class Executable:
             0, ints, floats, values.arrays, size, spare, keep, not self._is_brief, None
         )
         return self._with_code(bound, kernel.code)
+
+    def _briefly(self) -> BoundKernel:
+        """The kernel as machine code calls it: loops over trips end where they take long."""
+        if not has_trips(self._kernel.text):
+            return self._bound
+        ints = self._bound.ints.copy()
+        ints[-1] = BRIEF
+        return self._with_code(self._bound._replace(ints=ints), self._kernel.code)
 
     def _with_code(self, bound: BoundKernel, code: Loaded) -> BoundKernel:
         """The kernel with the address to call.

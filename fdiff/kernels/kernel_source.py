@@ -18,6 +18,7 @@ from .ir.tile_sizes import count_entries, tile_height_at
 from .ir.word_table import WORDS
 
 INDENT = "    "
+STARTED = "started"  # the local that holds when a kernel with loops over trips began
 TRIP = "trip"  # how the names of trips of loops begin
 FOREVER = "while True:"  # the head of a loop that ends by a condition inside
 _ELEMENTARY = "|".join(word.name[3:] for word in WORDS.values() if word.elementary)

@@ -1,7 +1,8 @@
 """Calls of kernels with loops over trips, which end soon after an exception has ended the wait.
 
 They look now and then at a word of their table, which all calls of a kernel share: a call of
-another thread that ends with it begins again.
+another thread that ends with it begins again. Machine code calls a kernel with a table of its own:
+after a tenth of a second the kernel ends, and is run anew so that exceptions end the wait.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import fdiff.intact_numpy as np
 from ..process import interruptible
 from .runtime.status import STOPPED
 
+BRIEF = -1  # the word of calls that nobody can end: they end by themselves where they become long
 _WHILE = 1e-3  # seconds, until a call looks again whether what it shares the word with has ended
 
 

@@ -291,6 +291,35 @@ def test_an_exception_of_a_signal_handler_ends_the_loops_of_a_kernel():
     assert value == ((0.999 + 1.0) * 0.999 + 1.0) * 0.999 + 1.0
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no alarms")
+def test_a_call_that_becomes_long_can_be_ended():
+    """Calls of few trips are made by machine code, during which no signal handler runs."""
+
+    def stop(*_):
+        raise StopError
+
+    for body in (
+        tape_of(lambda x, c: (0.999 * x + c,), *arrays(of(), of())),
+        tape_of(lambda x, c: (0.999 * x[::-1] + c,), *arrays(of(100), of())),
+    ):
+        tape = tape_of_loop(body, 1, 0, 10**12, traced=True)
+        kernel, x = fdiff.kernels.compile(tape, ("C",) * 3), np.ones(body.input_types[0].shape)
+        for _ in range(3):
+            (few,) = kernel(np.asarray(3), x, np.ones(()))
+        assert not kernel._is_long, "it is called by machine code"
+        before = signal.signal(signal.SIGALRM, stop)
+        signal.setitimer(signal.ITIMER_REAL, 0.02)
+        begin = time.monotonic()
+        with pytest.raises(StopError):
+            kernel(np.asarray(10**12), x, np.ones(()))
+        assert time.monotonic() - begin < 5.0  # 0.1 on a machine that is not busy
+        signal.signal(signal.SIGALRM, before)
+        (again,) = kernel(np.asarray(3), x, np.ones(()))
+        np.testing.assert_array_equal(again, few)
+        many = kernel(np.asarray(3 * 10**6), x, np.ones(()))[0]
+        np.testing.assert_allclose(many, 1000.0, rtol=1e-9)  # the sum of all powers of 0.999
+
+
 def test_what_shares_the_word_of_a_call_that_was_stopped_begins_again():
     word = np.ones(1, np.int64)
     statuses = [STOPPED, STOPPED, 0]

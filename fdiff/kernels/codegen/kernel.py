@@ -10,7 +10,7 @@ from ...process.background import checkpoint
 from ..ir.kernel_graph import KernelGraph
 from ..ir.loops import NUMPY, Conditional, Item, LoopProgram, TileLoop
 from ..ir.parallel import ParallelProgram
-from ..kernel_source import KernelSource, WorkspaceBuffer, indented
+from ..kernel_source import STARTED, KernelSource, WorkspaceBuffer, indented
 from ..runtime.status import OUT_OF_RANGE
 from .items import emit_item, tile_head
 from .outlining import LONG, Region, outline
@@ -56,7 +56,7 @@ def emit(
         functions, body = outline(regions, tail, memory)
     known = set(_WORD.findall("\n".join(body))) if functions else memory.keys()
     body = [*(f"{t} = {r}" for t, r in memory.items() if t in known), *body, *tail]
-    body = [*symbols.legend(), *_flag(lines), *body]
+    body = [*symbols.legend(), *_clock(lines), *_flag(lines), *body]
     kernel = _kernel(graph, body, _buffer_parameters(buffers, begin), timed=timed)
     return KernelSource("\n".join([*functions, *kernel]) + "\n", names, buffers)
 
@@ -86,7 +86,8 @@ def _emit_parallel(
     tail = ["if thread == 0:", *indented(tail)] if tail else []
     memory = [text.memory(t) for t in program.temporaries]
     prologue = worker_prologue(buffers, begin + len(buffers) + 1)
-    lines = [*symbols.legend(), *prologue, *_flag(body), *memory, *body, *tail, _return(body)]
+    start = [*prologue, *_clock(body), *_flag(body)]
+    lines = [*symbols.legend(), *start, *memory, *body, *tail, _return(body)]
     parameters = [*_buffer_parameters(buffers, begin), 'worker: "i8* worker"']
     kernel = _kernel(graph, lines, parameters, timed=timed)
     return KernelSource("\n".join(kernel) + "\n", symbols.routines, buffers, threaded=True)
@@ -95,6 +96,12 @@ def _emit_parallel(
 def _flag(lines: Iterable[str]) -> list[str]:
     """The flag that an argument was out of the range of `rt.sin` and its like, if one is set."""
     return ["out_of_range = False"] if any("out_of_range |=" in line for line in lines) else []
+
+
+def _clock(lines: Iterable[str]) -> list[str]:
+    """When the kernel began, where loops over trips ask for it."""
+    asked = any(f"- {STARTED} >" in line for line in lines)
+    return [f"{STARTED} = rt.ticks()"] if asked else []
 
 
 def _return(lines: Iterable[str]) -> str:

@@ -12,12 +12,14 @@ from collections.abc import Iterator, Mapping
 from ..ir.control_items import ControlItem, SequentialLoop, Switch
 from ..ir.index_expressions import size, times
 from ..ir.loops import NUMPY
-from ..kernel_source import FOREVER, TRIP, indented
+from ..kernel_source import FOREVER, STARTED, TRIP, indented
 from ..runtime.status import NOT_CONVERGED, OUT_OF_BOUNDS, STOPPED
 from .body_text import BodyText, Emit
 from .symbol_table import SymbolTable
 
 _LOOK = (1 << 16) - 1  # trips of a microsecond or less, after which a loop looks whether to stop
+_SELDOM = (1 << 6) - 1  # trips that may take long, after which a loop looks at the clock
+_LATE = 1 << 28  # ticks of the clock, about a tenth of a second
 
 
 def emit_control(item: ControlItem, symbols: SymbolTable, emit: Emit) -> list[str]:
@@ -139,12 +141,16 @@ class _LoopText:
     # --- a trip -----------------------------------------------------------------------------
 
     def look(self) -> list[str]:
-        """Ends the loop where it is to stop: asked now and then, or in each trip of those that may
-        take long.
+        """Ends the loop where it is to stop, or where the wait is not to be long and has become so:
+        asked now and then, or in each trip of those that may take long.
         """
-        stops = f"rt.atomic_load(ints, {self.symbols.stop}) != 0"
-        now = f"{self.own(TRIP)} & {_LOOK} == {_LOOK} and " * (not self.loop.body.is_long)
-        return [f"if {now}{stops}:", *indented([f"return {STOPPED}"])]
+        word, trip = f"rt.atomic_load(ints, {self.symbols.stop})", self.own(TRIP)
+        each = f"{trip} & {_LOOK} == {_LOOK} and "
+        now, then = (
+            ("", f"{trip} & {_SELDOM} == {_SELDOM} and ") if self.loop.body.is_long else (each, "")
+        )
+        late = f"{word} < 0 and {then}rt.ticks() - {STARTED} > {_LATE}"
+        return [f"if {now}({word} > 0 or {late}):", *indented([f"return {STOPPED}"])]
 
     def begin_of_trip(self) -> Iterator[str]:
         """Its number, its rows, and where its outs go."""
