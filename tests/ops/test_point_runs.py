@@ -29,6 +29,12 @@ def ode(method):
     return lambda p: solve_ivp(swing, ends, [p[0], 0.3], method, args=(p,), **TIGHT).y[:, -1] @ p
 
 
+def vectorised(method):
+    slope = lambda t, y: np.array([y[1], -P[0] * y[0]])
+    whole = lambda p: lambda t, y: slope(t, y) * p[1]
+    return lambda p: solve_ivp(whole(p), (0, 2), [1, 0], method, vectorized=True, **TIGHT).y[0, -1]
+
+
 def nearest(p):
     return minimize(lambda x: np.sum(np.cosh(x - p) + 0.1 * x**4), P, tol=1e-12).x @ p
 
@@ -41,6 +47,7 @@ SOLVERS = {
     "minimize": nearest,
     "odeint": lambda p: odeint(swing, [p[0], 0.3], [0, 1, 2], (p,), tfirst=True, **TIGHT)[-1] @ p,
     **{method: ode(method) for method in ("RK45", "DOP853", "Radau", "BDF", "LSODA")},
+    **{f"{method}, vectorised": vectorised(method) for method in ("RK45", "Radau")},
 }
 
 

@@ -486,6 +486,7 @@ def test_what_is_not_supported_is_named():
         (lambda p: minimize(hill, p, (*p,), method="COBYLA").x, "method='COBYLA'"),
         (lambda p: minimize(hill, p, (*p,), constraints={"type": "eq", "fun": sum}).x, "constr"),
         (lambda p: minimize(hill, p, (*p,), callback=print).x, "callback="),
+        (lambda p: minimize(hill, p, (*p,), jac="cs").x, "jac='cs'"),
         (lambda p: quad(scaled, 0, 1, (*p,), full_output=True)[0], "full_output="),
         (lambda p: root(equations, p[None], (*p,)).x, "2 axes"),
         (lambda p: minimize(hill, p, (*p,)).jac, "`jac` of scipy.optimize.minimize"),

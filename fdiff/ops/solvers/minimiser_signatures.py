@@ -91,7 +91,10 @@ def _minimize(taken: Arguments, plain: Callable[[], object]) -> object:
     if callable(taken["method"]) or method.lower() in ("trust-constr", "cobyla", "cobyqa"):
         raise unsupported(f"{name} with method={method!r}")
     options = of(taken, ("method", "tol", "options")) | ({"jac": True} if taken["jac"] is True else {})
-    options |= {k: taken[k] for k in ("jac", "hess") if isinstance(taken[k], str)}
+    schemes = {k: taken[k] for k in ("jac", "hess") if isinstance(taken[k], str)}
+    for word in [k for k, scheme in schemes.items() if scheme == "cs"]:  # what is traced takes no complex numbers
+        raise unsupported(f"{name} with {word}='cs'")
+    options |= schemes
     return search.result(options, slopes=method.lower() in _SLOPES)
 
 

@@ -50,6 +50,7 @@ def _solve_ivp(
     fun: object, t0: float, tf: float, y0: np.ndarray, t_eval: object = None, *, method: str, length: int, copies: int = 1, **options: Any
 ) -> dict[str, object]:
     steps = [t0]
+    options.pop("vectorized", None)  # which the user's function may be, and what was traced for one state is not
 
     class StepRecorder(getattr(si, method)):
         """The method, which records the times of the steps that it accepts."""
