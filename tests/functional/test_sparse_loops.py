@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import fdiff
+from fdiff.transforms.terms import loop_patterns
 
 N, TRIPS = 30, 3
 RNG = np.random.default_rng(0)
@@ -110,3 +111,25 @@ def test_a_body_whose_structure_is_not_known_is_dense():
     found = fdiff.jacobian(f, sparse=True)(U)
     np.testing.assert_allclose(found.toarray(), fdiff.jacobian(f)(U), rtol=1e-13, atol=1e-14)
     assert found.nnz == N * N
+
+
+@pytest.mark.parametrize("trips", [500, 20_000])
+def test_patterns_of_loops_of_many_trips_cost_a_bounded_number_of_products(trips, monkeypatch):
+    """A Hessian by two numbers took as many as there are trips, with an array for each trip."""
+    done = []
+    trip = loop_patterns._trip
+    monkeypatch.setattr(loop_patterns, "_trip", lambda *args: done.append(1) or trip(*args))
+    rows = np.sin(np.arange(float(trips)))
+
+    def f(p):
+        step = lambda y, z: (p[0] * np.sin(y) + 0.1 * z, y * z * p[1])
+        last, ys = fdiff.scan(step, p[1], rows)
+        return last + np.sum(ys * ys) / trips
+
+    found = fdiff.hessian(f)
+    x = np.array([0.5, 0.3])
+    first = found(x)
+    np.testing.assert_array_equal(found(x), first)
+    assert len(done) <= 4 * loop_patterns.MOST_PRODUCTS
+    np.testing.assert_allclose(first, first.T, rtol=1e-12)
+    assert np.all(first != 0)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 MOST = 1 << 22  # entries of the patterns of a loop
-MOST_TRIPS = 4096  # after which a pattern that changes from trip to trip is given up
+MOST_PRODUCTS = 1 << 12  # of patterns, a second: what changes for more trips is given up
 
 Patterns = list["csr_array | None"]  # None is a pattern that is not known
 
@@ -113,13 +113,17 @@ def _propagated(loop: _BodyPatterns, k: int, order: range | None) -> Patterns:
     """
     types, carries = loop.body.output_types, loop.carries
     size, is_row = loop.body.input_types[k].size, k >= loop.first
+    products = 1 + sum(b is not None and b.nnz > 0 for row in loop.blocks for b in row)
+    most = MOST_PRODUCTS // products  # trips
+    if order is not None and is_row and len(order) > most:  # each trip has a row of its own
+        return [None] * len(types)
     width = size * len(order) if order is not None and is_row else size
     state = [_empty(t.size, width) for t in types[:carries]]
     if k < carries:
         state[k] = _entries(range(size), range(size), (size, size))
     outs: list[dict[int, csr_array]] = [{} for _ in types[carries:]]
     total = 0
-    trips = range(MOST_TRIPS) if order is None else order
+    trips = range(most + 1) if order is None else order
     for done, trip in enumerate(trips):
         rows = _trip(loop, state, k, width, size * trip if is_row else 0)
         new = rows[:carries]
@@ -134,7 +138,7 @@ def _propagated(loop: _BodyPatterns, k: int, order: range | None) -> Patterns:
                 rows_of_trips[later] = row
                 total += row.nnz
         state = new
-        if total + sum(p.nnz for p in state) > MOST or done + 1 == MOST_TRIPS:
+        if total + sum(p.nnz for p in state) > MOST or (done >= most and not same):
             return [None] * len(types)
         if same:
             break
