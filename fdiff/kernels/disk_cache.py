@@ -170,8 +170,9 @@ def _usable(path: Path | None) -> Path | None:
     """`path` as a directory that no other user can write to, else None."""
     if path is None:
         return None
-    with Suppressed(OSError):  # it may be there already, and on a medium that cannot be written to
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with Suppressed(OSError, ValueError):  # the medium may be one that cannot be written to
+        if not path.exists():  # `mkdir` would take an alarm's TimeoutError for its own
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
     with Suppressed(OSError, ValueError):
         status = path.lstat()
         return path if stat.S_ISDIR(status.st_mode) and trusted(status, path) else None
@@ -242,12 +243,8 @@ def _payload(path: Path, name: str, kind: str) -> bytes | None:
 def _opened(path: Path) -> BinaryIO:
     """The open file; links are not followed, and opening a pipe does not block."""
     flags = ("O_BINARY", "O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK")
-    handle = os.open(path, os.O_RDONLY | sum(getattr(os, flag, 0) for flag in flags))
-    try:
-        return os.fdopen(handle, "rb", 0)
-    except OSError:  # a directory
-        os.close(handle)
-        raise
+    how = os.O_RDONLY | sum(getattr(os, flag, 0) for flag in flags)
+    return open(path, "rb", 0, opener=lambda name, _: os.open(name, how))
 
 
 def _sealed(name: str, kind: str, payload: bytes) -> bytes:

@@ -23,7 +23,7 @@ from fdiff import autograd, profiler
 X = np.linspace(0.1, 0.9, 5)
 
 
-BASE = getattr(builtins, sys.argv[3]) if len(sys.argv) > 3 else Exception
+BASE = getattr(builtins, sys.argv[3]) if __name__ == "__main__" and sys.argv[3:] else Exception
 
 
 class StopError(BASE):

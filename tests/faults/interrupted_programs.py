@@ -36,7 +36,7 @@ FOLDER = str(Path(fdiff.__file__).parent)
 X = np.linspace(0.1, 0.9, 5)
 
 
-BASE = getattr(builtins, sys.argv[4]) if len(sys.argv) > 4 else Exception
+BASE = getattr(builtins, sys.argv[4]) if __name__ == "__main__" and sys.argv[4:] else Exception
 
 
 class StopError(BASE):

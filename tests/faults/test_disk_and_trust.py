@@ -210,7 +210,7 @@ def test_such_a_directory_gives_one_warning(name, monkeypatch):
 
 def test_without_any_place_there_is_no_cache(monkeypatch):
     def nowhere():
-        raise FileNotFoundError("No usable temporary directory found")
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
 
     for variable in ("FDIFF_CACHE_DIR", "XDG_CACHE_HOME", "LOCALAPPDATA"):
         monkeypatch.delenv(variable, raising=False)
@@ -602,10 +602,10 @@ ON_DISK = {
     "trim": lambda: disk_cache.trim(disk_cache.directory()), "clear": disk_cache.clear,
 }  # fmt: skip
 SYSTEM = {
-    "os.open": ("read", "write"), "os.fdopen": ("read", "write"), "os.fstat": ("read",),
+    "os.open": ("read", "write"), "os.fdopen": ("write",), "os.fstat": ("read",),
     "os.utime": ("read",), "pathlib.Path.lstat": ("read", "has", "write"),
     "pathlib.Path.replace": ("write",), "pathlib.Path.unlink": ("write", "clear"),
-    "pathlib.Path.mkdir": ("read", "has", "write"),
+    "pathlib.Path.exists": ("read", "has", "write"),
 }  # fmt: skip
 
 

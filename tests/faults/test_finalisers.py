@@ -21,7 +21,7 @@ from fdiff.process.forking import no_fork
 
 HERE, PACKAGE = Path(__file__).parent, Path(fdiff.__file__).parent
 X = np.linspace(0.1, 0.9, 5)
-PROGRAMS = ("first", "dropped", "jit", "cold", "profile", "backward", "primitive")
+PROGRAMS = ("first", "dropped", "jit", "cold", "profile", "backward", "primitive", "loops")
 CALLING = {"WeakKeyDictionary", "WeakValueDictionary", "WeakSet", "WeakMethod", "finalize"}
 # Finalisers that there are: of a context whose end an exception has cut short; of a file that holds
 # a saved array, which is to be removed at once; and of a recorded graph of CUDA.
@@ -130,9 +130,11 @@ def ends_well(*arguments, **environment):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no alarms")
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("kind", ["Exception", "TimeoutError"])
 @pytest.mark.parametrize("program", PROGRAMS if LONG else [",".join(PROGRAMS)])
-def test_as_many_signals_are_seen_as_were_raised(program):
-    ends_well(HERE / "counted_signals.py", program, 3000 if LONG else 20)
+def test_as_many_signals_are_seen_as_were_raised(program, kind):
+    ends_well(HERE / "counted_signals.py", program, 1500 if LONG else 10, kind)
 
 
 class StopError(Exception):

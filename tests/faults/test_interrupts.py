@@ -18,6 +18,7 @@ SWEEPS = (
     if LONG
     else [("first,eager,jit,backward,modes,anomalies,profile,forks,objects,stores", 5, 0)]
 )
+pytestmark = pytest.mark.timeout(1200)
 LOOPS = (60,) if LONG else (12, "plain", "method", "property", "integer", "super", "data")
 
 

@@ -27,17 +27,20 @@ def ends_well(process, seconds):
     assert process.returncode == 0, text[-6000:]
 
 
-@pytest.mark.parametrize(
-    ("count", "calls", "rarity"), [(8, 1000, 1), (8, 25_000, 100)] if LONG else [(4, 120, 1)]
-)
-def test_threads_that_call_compile_collect_and_drop_caches(count, calls, rarity):
-    ends_well(started("threads", 0, count, calls, rarity), 900)
+pytestmark = pytest.mark.timeout(1200)
+THREADS = [(0, 8, 1000, 1), *[(seed, 8, 25_000, 100) for seed in range(4)]]
+
+
+@pytest.mark.parametrize("numbers", THREADS if LONG else [(0, 4, 120, 1)], ids=str)
+def test_threads_that_call_compile_collect_and_drop_caches(numbers):
+    """Eight threads, 100,000 calls each, in four processes."""
+    ends_well(started("threads", *numbers), 1000)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows has no forks")
 @pytest.mark.parametrize("seed", range(5 if LONG else 1))
 def test_forks_at_any_moment(seed):
-    ends_well(started("forks", seed, 40 if LONG else 3), 900)
+    ends_well(started("forks", seed, 40 if LONG else 3), 1000)
 
 
 def test_processes_on_one_cold_cache(tmp_path):
