@@ -109,3 +109,66 @@ def stored(i, y):
 def test_entries_that_depend_on_others_are_refused(name):
     tape = tape_of(REFUSED[name], X, P)
     assert kernels.missing_on_cuda(tape) == ["loop"]
+
+
+# --- random loops ---------------------------------------------------------------------------------
+
+SHAPES = ((), (6,), (3,), (6, 3), (2, 5))
+OPERATORS = (
+    lambda a, b: a + b,
+    lambda a, b: 0.3 * a * b,
+    lambda a, b: np.sin(a),
+    lambda a, b: a - 0.5 * b,
+    lambda a, b: np.where(a > b, a, 0.5 * b),
+    lambda a, b: a / (1.0 + b * b),
+)
+
+
+def formula(rng, terms, depth):
+    """A random expression of some of the terms."""
+    if depth == 0 or rng.random() < 0.15:
+        return terms[rng.integers(len(terms))]
+    a, b = (formula(rng, terms, depth - 1) for _ in range(2))
+    return OPERATORS[rng.integers(len(OPERATORS))](a, b)
+
+
+def random_loop(seed):
+    """A function that is one loop, whose entries and numbers are mixed, and its arguments."""
+    rng = np.random.default_rng(seed)
+    shape, trips = SHAPES[rng.integers(len(SHAPES))], int(rng.integers(5))
+    counts = rng.integers([1, 0, 0], [4, 3, 3])  # carries, rows, invariants
+    shapes = [[shape if rng.random() < 0.75 else () for _ in range(n)] for n in counts]
+    carried, rows, fixed = shapes
+    outs, reverse = int(rng.integers(3)), bool(rng.integers(2))
+
+    def f(*args):
+        first, end = len(carried), len(carried) + len(rows)
+
+        def step(c, r):
+            drawn = np.random.default_rng(seed)
+            terms, new = [*c, *(r or ()), *args[end:], 1.0], []
+            for own in carried:
+                alike = [j for j, other in enumerate(carried) if other == own]
+                fitting = [t for t in terms if own or np.shape(t) == ()]
+                value = 0.5 * formula(drawn, fitting, 3) + np.zeros(own)
+                swapped = c[alike[drawn.integers(len(alike))]]
+                new.append(swapped if drawn.random() < 0.3 else value)
+            return tuple(new), tuple([formula(drawn, terms, 2) + 0.0 * c[0] for _ in range(outs)])
+
+        given = tuple(args[:first]), tuple(args[first:end]) or None
+        last, found = fdiff.scan(step, *given, length=trips, reverse=reverse)
+        return (*last, *found)
+
+    shapes = [*carried, *((trips, *s) for s in rows), *fixed]
+    return f, [0.5 * rng.normal(size=s) for s in shapes]
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_random_loops(seed, rng):
+    """Values, tangents and cotangents, but for sums over entries, which are refused."""
+    f, given = random_loop(seed)
+    tape = simplify(tape_of(f, *given))
+    check(tape, rng, *given)
+    for derived in (jvp(tape, floating(tape)), vjp(tape, floating(tape))):
+        if not kernels.missing_on_cuda(simplify(derived)):
+            check(simplify(derived), rng, *given)
