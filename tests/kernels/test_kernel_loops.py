@@ -252,6 +252,20 @@ def test_rows_that_count_are_not_read():
     compare(tape, arguments(tape))
 
 
+def test_rows_that_count_from_anywhere_are_not_read():
+    body = tape_of(lambda x, i, j, k, m: (x + i * j - k + m,), *arrays(of(), *[of(dtype=INT)] * 4))
+    rows = np.arange(5) + 7, np.arange(-3, 2), np.arange(5)[::-1].copy(), np.arange(5) * 2
+
+    def f(x):
+        return looped(body, 1, 4, 5, (x, np.add(np.arange(5), 7), *rows[1:]), reverse=True)[0]
+
+    tape = tape_of(f, np.ones(()))
+    text = fdiff.kernels.source(tape, ("C",))
+    assert "k1: " in text
+    assert "k2: " not in text, "two of four rows are read"
+    compare(tape, [np.ones(())])
+
+
 def test_errors_in_a_body():
     body, carries, rows = body_of("gather")
     tape = tape_of_loop(body, carries, rows, 4)

@@ -160,7 +160,7 @@ class _LoopText:
         for k in range(len(self.inputs) - loop.rows, len(self.inputs)):
             name, dims = loop.operands[k], self.inputs[k][1]
             if not name:
-                yield f"{self.own(f'x{k}')} = {self.row}"
+                yield f"{self.own(f'x{k}')} = {loop.number_of(k, self.row)}"
             elif not dims:
                 yield f"{self.own(f'x{k}')} = {self.symbols.entry(name, self.row)}"
             else:

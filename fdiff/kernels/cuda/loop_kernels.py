@@ -132,7 +132,7 @@ class _ThreadText:
         for k in range(self.first, len(self.loop.body.inputs)):
             (dtype, dims), name = self.loop.body.inputs[k], self.loop.operands[k]
             if not name:
-                yield f"{self.mine(f'x{k}')} = {row}"
+                yield f"{self.mine(f'x{k}')} = {self.loop.number_of(k, row)}"
             elif dims:
                 yield f"{self.own(f'x{k}')} = rt.offset({name}, {self._row(row, dims)})"
             else:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...attributes import cached_property
-from .index_expressions import Dims
+from .index_expressions import Dims, plus
 from .kernel_graph import KernelGraph
 from .loops import Call, LoopProgram, Temporary, nests_and_calls
 
@@ -116,14 +116,16 @@ class Switch(ControlItem):
 class SequentialLoop(ControlItem):
     """A loop over trips: a body reads carries, invariants and rows, and gives carries and outs.
 
-    The operand of a row that is its own number is empty. The first `carries` of the results are
-    what the last trip leaves. There are `length` rows, and as many trips, or as many as the memory
-    `trips` says. A loop with a second body, its condition, runs as long as that is true, but fewer
-    than `limit` trips if there is one; its last result is their number.
+    The operand of rows that count is empty, and `begins_of_rows` names the first of them. The first
+    `carries` of the results are what the last trip leaves. There are `length` rows, and as many
+    trips, or as many as the memory `trips` says. A loop with a second body, its condition, runs as
+    long as that is true, but fewer than `limit` trips if there is one; its last result is their
+    number.
     """
 
     carries: int = 0
     rows: int = 0
+    begins_of_rows: tuple[str, ...] = ()
     length: str = "1"
     trips: str = ""
     reverse: bool = False
@@ -136,6 +138,10 @@ class SequentialLoop(ControlItem):
     @property
     def condition(self) -> ControlBody | None:
         return self.bodies[1] if len(self.bodies) > 1 else None
+
+    def number_of(self, k: int, row: str) -> str:
+        """The entry of rows that count, in this row."""
+        return plus(row, self.begins_of_rows[k] or "0")
 
     def stays(self, k: int) -> bool:
         """Whether a carry has one memory, which the body updates in place."""

@@ -32,8 +32,7 @@ def carries_of(node: Node) -> tuple[int, ...]:
 def slots_read(tape: Tape, node: Node) -> Sequence[int]:
     """The operands that a kernel reads.
 
-    Of a loop these are neither the number of trips where that is all rows, nor rows that number the
-    trips.
+    Of a loop these are neither the number of trips where that is all rows, nor rows that count.
     """
     if node.primitive.kind is not Kind.LOOP:
         return range(len(node.args))
@@ -41,7 +40,7 @@ def slots_read(tape: Tape, node: Node) -> Sequence[int]:
     trips = nodes[0].value
     whole = trips is not None and int(trips) == loop["length"]
     first = len(nodes) - cast("int", loop["rows"])
-    return [k for k in range(whole, len(nodes)) if k < first or not _counts(tape, nodes[k])]
+    return [k for k in range(whole, len(nodes)) if k < first or _count_from(tape, nodes[k]) is None]
 
 
 def control_parameters(draft: Draft, node: Node) -> Data:
@@ -55,7 +54,16 @@ def control_parameters(draft: Draft, node: Node) -> Data:
         return carries, ("limit", draft.integer(limit) if limit else "")
     return (
         ("carries", loop["carries"]),
-        ("counters", tuple(k - 1 for k in range(1, len(node.args)) if k not in slots)),
+        (
+            "counters",
+            tuple(
+                [
+                    (k - 1, _beginning(draft, k, node))
+                    for k in range(1, len(node.args))
+                    if k not in slots
+                ]
+            ),
+        ),
         ("length", draft.dim(cast("int", loop["length"]))),
         ("reverse", loop["reverse"]),
         ("rows", loop["rows"]),
@@ -63,18 +71,25 @@ def control_parameters(draft: Draft, node: Node) -> Data:
     )
 
 
-def _counts(tape: Tape, rows: Node) -> bool:
-    """Whether each row is its own number."""
+def _beginning(draft: Draft, slot: int, node: Node) -> str:
+    """The number of the first row of those that count; empty for 0."""
+    begin = _count_from(draft.tape, draft.tape.nodes[node.args[slot]])
+    assert begin is not None, "rows that do not count"
+    return draft.integer(begin) if begin else ""
+
+
+def _count_from(tape: Tape, rows: Node) -> int | None:
+    """The first of rows that are whole numbers, each by one above that before; None for others."""
     value, kind = rows.value, rows.primitive.kind
     if kind is Kind.ADD:
         a, b = (tape.nodes[i] for i in rows.args)
-        zero = b.value is not None and not b.value.any() and rows.type == a.type
-        return zero and _counts(tape, a)
+        begin = _count_from(tape, a) if rows.type == a.type else None
+        if begin is None or b.value is None or b.value.size != 1 or b.type.dtype != INT:
+            return None
+        return begin + int(b.value.item())
     if kind is Kind.IOTA:
-        return rows.type == ArrayType((rows.type.size,), INT)
-    return (
-        value is not None
-        and value.dtype == np.int64
-        and value.ndim == 1
-        and bool(np.array_equal(value, np.arange(len(value))))
-    )
+        return 0 if rows.type == ArrayType((rows.type.size,), INT) else None
+    if value is None or value.dtype != np.int64 or value.ndim != 1 or not value.size:
+        return None
+    counted = bool(np.array_equal(value - value[0], np.arange(len(value))))
+    return int(value[0]) if counted else None

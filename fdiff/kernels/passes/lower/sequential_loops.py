@@ -34,11 +34,12 @@ def control_item(plan: Plan, node: int, results: Sequence[str]) -> ControlItem:
         limit = op.parameter("limit", str)
         return SequentialLoop(**common, operands=tuple(memory), carries=carries, limit=limit)
     trips = "" if op.parameter("whole", bool) else memory.pop(0)
-    counters, left = op.parameter("counters", tuple), iter(memory)
-    count = len(op.bodies[0].inputs)
+    counters: dict[int, str] = dict(op.parameter("counters", tuple))
+    left, count = iter(memory), len(op.bodies[0].inputs)
     operands = tuple(["" if k in counters else next(left) for k in range(count)])
     rows, length = op.parameter("rows", int), op.parameter("length", str)
     common |= {"sizes": (length,), "operands": operands, "carries": carries, "rows": rows}
+    common["begins_of_rows"] = tuple([counters.get(k, "") for k in range(count)])
     reverse = op.parameter("reverse", bool)
     return SequentialLoop(**common, length=length, trips=trips, reverse=reverse)
 
