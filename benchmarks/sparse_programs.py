@@ -132,19 +132,6 @@ def averaged_energy(u: Any, triangles: Any, hats: Any, areas: Any) -> Any:
     return np.sum(areas * (0.5 * MU * shear + 0.5 * LAMBDA * (averages - 1) ** 2))
 
 
-def averaged_energy_by_sums(u: Any, triangles: Any, hats: Any, areas: Any) -> Any:
-    """The same without stores, as JAX has it."""
-    f = np.eye(2) + np.einsum("eia,eib->eab", u.reshape(-1, 2)[triangles], hats)
-    volume = f[:, 0, 0] * f[:, 1, 1] - f[:, 0, 1] * f[:, 1, 0]
-
-    def at_nodes(a: Any) -> Any:
-        return np.bincount(triangles.ravel(), np.repeat(a / 3, 3), length=len(u) // 2)
-
-    averages = np.mean((at_nodes(areas * volume) / at_nodes(areas))[triangles], axis=1)
-    shear = np.sum(f * f, axis=(1, 2)) - 2 - 2 * np.log(volume)
-    return np.sum(areas * (0.5 * MU * shear + 0.5 * LAMBDA * (averages - 1) ** 2))
-
-
 # --- a pendulum that is driven ----------------------------------------------------------------
 
 
