@@ -33,9 +33,8 @@ def small_sizes(tape: Tape) -> frozenset[int]:
     found = {n for node in tape.nodes for t in node.types for n in _beside_rows(t.shape, MOST)}
     fields: set[int] = set()
     for node in tape.nodes:
-        if node.primitive.kind is Kind.CONCATENATE:
-            parts = [_fields(node.type.shape, tape.nodes[a].type.shape) for a in node.args]
-            fields |= set.intersection(*map(set, parts))
+        if node.primitive.kind is Kind.CONTRACT:
+            fields.update(*[_joined_fields(tape, a) for a in node.args])
         elif found and node.primitive.kind in (Kind.SLICE, Kind.UNSLICE):
             shapes = (tape.nodes[node.args[0]].type.shape, node.type.shape)
             outer, inner = shapes if node.primitive.kind is Kind.SLICE else reversed(shapes)
@@ -91,6 +90,20 @@ def _beside_rows(shape: Shape, most: int) -> Iterable[int]:
     few = [n for n in shape if 1 < n <= most]
     rows = math.prod(n for n in shape if n > most)
     return few if rows >= _ROWS else ()
+
+
+def _joined_fields(tape: Tape, i: int) -> Iterable[int]:
+    """The axes along which a factor of a product is joined of a few fields each.
+
+    The sums of a product are in registers then. What is only stored gains nothing: entries side by
+    side would be stored from vectors of each.
+    """
+    while (node := tape.nodes[i]).primitive.kind in (Kind.TRANSPOSE, Kind.RESHAPE):
+        (i,) = node.args
+    if node.primitive.kind is not Kind.CONCATENATE:
+        return ()
+    shape = node.type.shape
+    return set.intersection(*[{*_fields(shape, tape.nodes[a].type.shape)} for a in node.args])
 
 
 def _fields(outer: Shape, inner: Shape) -> Iterable[int]:
