@@ -1,0 +1,61 @@
+"""Which programs have loops on their tapes: those that do not are listed, and become fewer."""
+
+import inspect
+import random
+from pathlib import Path
+
+import loop_traps
+import numpy as np
+import public_loops
+import pytest
+import random_loops
+import science_loops
+from loop_ways import loops_on_tape
+from second_order_numbers import functions_of
+
+POINT = np.array([0.6371, 0.4853, 0.7139])
+LOOKS_AT_VALUES = {
+    "adaptive_euler", "break_on_data", "early_return_value", "embedded_pair_with_control",
+    "newton_in_each_step",
+}  # fmt: skip
+SHAPES_CHANGE = {
+    "american_option", "option_tree", "slices_that_shrink", "table_grows_by_concatenation",
+}  # fmt: skip
+SHORT = {"accumulated", "else_clauses", "zero_trips"}  # of loops, or of what recurs in them
+NOT_YET = {
+    "advection_upwind", "crank_nicolson", "flag_that_flips", "heat_explicit",
+    "particles_of_a_filter", "planets", "recursion", "relaxation_by_rows", "sigma_points",
+    "stored_row_is_the_carry", "view_of_a_view_in_place",
+}  # fmt: skip
+BATCHES = {"float_that_accumulates", "int_then_float"}  # of trips that do not wait for each other
+UNROLLED = LOOKS_AT_VALUES | SHAPES_CHANGE | SHORT | NOT_YET
+
+
+@pytest.mark.parametrize(
+    ("module", "least"), [(public_loops, 22), (science_loops, 9), (loop_traps, 31)]
+)
+def test_what_is_rolled(module, least, monkeypatch):
+    text = Path(module.__file__).read_text(encoding="utf-8")
+    names = [
+        name
+        for name, f in vars(module).items()
+        if inspect.isfunction(f) and f.__module__ == module.__name__
+    ]
+    without = {name for name in names if not loops_on_tape(text, name, POINT, "check", monkeypatch)}
+    unrolled = without - BATCHES
+    assert unrolled <= UNROLLED
+    assert len(names) - len(unrolled) >= least
+
+
+def test_random_programs_are_rolled_too(monkeypatch):
+    rolled = ran = 0
+    for seed in range(24):
+        choices = random.Random(seed)
+        text, x = random_loops.program(choices), random_loops.point(choices)
+        try:
+            functions_of(text, "f")["f"](x.copy())
+        except (AttributeError, IndexError, TypeError, ValueError):
+            continue
+        ran += 1
+        rolled += loops_on_tape(text, "f", x, "check", monkeypatch) > 0
+    assert rolled >= 0.25 * ran
