@@ -33,6 +33,9 @@ ALLOWED: dict[str, tuple[str, str]] = {
         "copy cumsum cumprod cummax recurrence gather scatter_set", "names of instructions",
     ),
     "kernels/codegen/outlining.py": ("max min", FUNCTION),
+    "kernels/codegen/small_matrices.py": (
+        "cholesky cholesky_bar cofactor det inv slogdet solve", ROUTINE,
+    ),
     "kernels/cuda/large_angles.py": ("cos sin tan", FUNCTION),
     "kernels/cuda/libraries.py": ("cholesky det inv slogdet solve", ROUTINE),
     "kernels/cuda/matrix_routines.py": (
