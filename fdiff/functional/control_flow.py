@@ -106,7 +106,7 @@ def scan(
     rows = Rows(xs, length, call)
     if not tracing() and not rows.length:
         return jit(lambda: scan(f, init, xs, length, reverse))()
-    own, run = _way(f, rows)
+    own, run = _way(f, rows.length)
     return cast("tuple[C, Any]", run(LoopBody(call, f), own, init, rows, reverse=reverse))
 
 
@@ -159,11 +159,14 @@ def fori_loop(lower: int, upper: int, body: Callable[[Any, C], C], init: C) -> C
     count = max(0, int(upper) - int(lower))
     if not tracing() and not count:
         return jit(lambda: fori_loop(lower, upper, body, init))()
-    rows = Rows(np.arange(lower, lower + count), None, call)
-    own, run = _way(body, rows)
-    if run is _traced_scan:
-        index = apply(iota, size=count)
-        rows.leaves = [index + int(lower) if lower else index]  # type: ignore[operator] - `fdiff.ops` enters the operators
+    own, run = _way(body, count)
+    first = int(lower)
+    if run is _traced_scan:  # where no array is made
+        index: Any = apply(iota, size=count)
+        index = index + first if first else index
+    else:
+        index = np.arange(first, first + count)
+    rows = Rows(index, None, call)
     step = lambda value, i: (own(i, value), None)  # noqa: E731 - a line
     return cast("C", run(LoopBody(call, body), step, init, rows)[0])
 
@@ -181,13 +184,13 @@ def _between(
 
 
 def _way(
-    function: Callable[..., object], rows: Rows
+    function: Callable[..., object], trips: int
 ) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """What to run in place of a body, and what runs the loop."""
     if not tracing():
         return function, plain_scan
     # A search for kinks looks at each trip.
-    return private(function), plain_scan if kink_search.on and rows.length else _traced_scan
+    return private(function), plain_scan if kink_search.on and trips else _traced_scan
 
 
 def _traced_scan(

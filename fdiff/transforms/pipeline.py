@@ -44,6 +44,7 @@ from .derivative_tapes import (
     with_check,
 )
 from .forward import jvp
+from .loop_invariants import hoist_invariants
 from .loop_pruning import prune_loops
 from .prepare.cancelling_shifts import stop_cancelling_shifts
 from .prepare.loop_vectorisation import vectorise_loops
@@ -176,14 +177,17 @@ VECTORISE = Transform(
 BATCH_LOOPS = Transform(
     "batch loops", lambda t, r: batch_loops(t), "",
     "loops whose trips do not wait for each other are batches")
+HOIST = Transform(
+    "hoist", lambda t, r: prune_loops(hoist_invariants(t)), "",
+    "what is the same in all trips of a loop, and takes longer than to read it, is outside of it")
 SPLIT = Transform(
     "split", lambda t, r: split_concatenations(t), "",
     "reductions and slices of concatenations are those of the parts")
 SIMPLIFY = Transform(
-    "simplify", lambda t, r: prune_loops(simplify(t)), "",
+    "simplify", lambda t, r: prune_loops(hoist_invariants(simplify(t))), "",
     "every node has been offered to the rewrite rules; there are no dead nodes, in loops neither")
 KEEP = Transform(
-    "keep", lambda t, r: prune_loops(choose(t, r.keep)), "",
+    "keep", lambda t, r: prune_loops(hoist_invariants(choose(t, r.keep))), "",
     "the outputs `keep`, and what they need")
 CHECK = Transform(
     "check", lambda t, r: with_check(t, r.check), "the inputs of the function come first",
@@ -265,6 +269,7 @@ PREPARE = (
     STOP_SHIFTS,
     VECTORISE,
     BATCH_LOOPS,
+    HOIST,
     SPLIT,
 )  # once for each trace, before anything is differentiated
 VALUE = (SIMPLIFY,)  # jit, source
