@@ -82,8 +82,8 @@ class Partitions:
     def _sent(self, numbers: Sequence[int]) -> list[Any]:
         """Values are sent to a worker each, and die with it; all else the scheduler makes again.
 
-        Neighbours lie side by side, as many groups on each worker, though a worker that is much
-        slower loses some to others.
+        Neighbours lie side by side, as many groups on each worker. What the scheduler makes is not
+        bound to one, not even loosely: it would not be made again once all workers have died.
         """
         sources = {b: [self.sources[k] for k in self.spans[b]] for b in numbers}
         delayed = [s for group in sources.values() for s in group if is_delayed(s)]
@@ -101,8 +101,7 @@ class Partitions:
                 for k, future in zip(values, sent, strict=True):
                     parts[k] = future
             first = self.spans[b][0]
-            options = {"key": (name, b), "pure": False, "allow_other_workers": True}
-            groups.append(self.client.submit(held, first, parts, workers=target, **options))
+            groups.append(self.client.submit(held, first, parts, key=(name, b), pure=False))
         return groups
 
     def _lost(self) -> list[int]:

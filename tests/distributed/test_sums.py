@@ -1,6 +1,5 @@
 """Sums over partitions and their derivatives, on a cluster and in one process: values and bits."""
 
-import collections
 import functools
 import math
 import threading
@@ -264,12 +263,6 @@ def test_the_kinds_of_data(client):
     }
     for name, given in data.items():
         assert bits(fdiff.grad(sum_over(loss, given))(W)) == wanted, name
-
-
-def test_workers_hold_equal_shares_of_what_they_load(client):
-    rows = partitions([functools.partial(chunk, k % 9) for k in range(40)], client)
-    shares = collections.Counter(rows.located())
-    assert sorted(shares.values()) == [5, 5]  # groups of four
 
 
 def test_tables_of_dask(client):
