@@ -7,6 +7,7 @@ chapter 3.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any, NamedTuple
 
 import fdiff.intact_numpy as np
@@ -52,8 +53,7 @@ def pull(
             bar if n and isinstance(bar, Bar) else None
             for bar, n in zip(pulled, needed, strict=True)
         ]
-    first = seeds[0]
-    mask = first.mask if isinstance(first, Bar) and len(seeds) == 1 else None
+    mask = _mask_of(primitive, seeds)
     plain = [s.value if isinstance(s, Bar) else ZERO for s in seeds]
     inner = mask is not None and primitive.family != "elementwise"
     masks = masks_of_arguments(node, mask, args, outs) if inner else [None] * len(args)  # type: ignore[arg-type] - stubs know no traced arrays
@@ -71,6 +71,22 @@ def pull(
     if not primitive.structural and primitive.masks is None:
         results = [_inside(m, r) for m, r in zip(masks, results, strict=True)]
     return [None if r is ZERO else Bar(r, m) for r, m in zip(results, masks, strict=True)]  # type: ignore[arg-type] - stubs know no traced arrays
+
+
+def _mask_of(primitive: Primitive, seeds: Sequence[object]) -> TracedArray | None:
+    """The mask of a cotangent; of those of several outputs what any of them keeps.
+
+    That is told entry by entry for elementwise ops; for others it is whether there is an entry.
+    """
+    masks = [bar.mask for bar in seeds if isinstance(bar, Bar)]
+    if len(seeds) == 1 or any(mask is None for mask in masks):
+        return masks[0] if len(seeds) == 1 and masks else None
+    known = primitive.structural or primitive.masks is not None or primitive.family == "reduction"
+    if known:  # of one output
+        return None
+    whole = primitive.family == "elementwise"
+    kept: Any = masks if whole else [np.any(mask) for mask in masks]  # type: ignore[arg-type] - none is None
+    return reduce(np.logical_or, kept)
 
 
 def _inside(mask: TracedArray | None, value: object) -> object:
