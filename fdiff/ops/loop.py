@@ -123,6 +123,6 @@ _SAMPLES = (_sample(4, 2), _sample(3, 2, reverse=True), _sample(4, 0), _sample(0
 LOOP = register(
     Primitive(
         "loop", _infer, _evaluate, by_rule("loop.jvp"), by_rule("loop.vjp"), by_rule("loop.batch"),
-        kernel=KernelRule(Kind.LOOP), family="loop", folds=False, told_needs=True, samples=_SAMPLES,
+        kernel=KernelRule(Kind.LOOP), family="loop", folds=False, told_needs=True, pulls_masks=True, samples=_SAMPLES,
     )
 )  # fmt: skip

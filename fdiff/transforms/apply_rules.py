@@ -47,6 +47,8 @@ def pull(
     primitive, params = node.primitive, dict(node.params)
     if primitive.vjp is None:
         raise NotImplementedError(message("vjp", f"{primitive.name} has no reverse rule."))
+    if primitive.told_needs:
+        params["needed"] = needed
     if primitive.pulls_masks:
         pulled = primitive.vjp(seeds, args, outs, **params)
         return [
@@ -60,8 +62,6 @@ def pull(
     if primitive.masks is not None and inner:
         # The rule sums over entries whose cotangent is zero, and 0 * NaN is NaN.
         args = [_inside(m, a) for m, a in zip(masks, args, strict=True)]  # type: ignore[misc] - stubs know no traced arrays
-    if primitive.told_needs:
-        params["needed"] = needed
     results = [
         (r() if callable(r) else r) if need else ZERO
         for r, need in zip(primitive.vjp(plain, args, outs, **params), needed, strict=True)

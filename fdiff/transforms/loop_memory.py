@@ -12,18 +12,21 @@ from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import NamedTuple
 
+from ..ops.elementwise import where
 from ..ops.loop import LOOP
 from ..tape import ITEM, Builder, Node, Tape, Way, rebuild
 from ..trace.derived_lines import kept_by_value
 from ..user_lines import Suppressed
 from .bodies import Places, entered, moving, pulled_back, read_inputs
 from .dependence import reached
+from .infinite_values import has_poles
 from .kept_values import KeptValues, kept_values
 from .simplify import SimplifyingTrace
 
 MOST_BYTES = 1 << 30  # that a loop keeps, where nothing else is said
 budget: ContextVar[int | None] = ContextVar("fdiff.memory_budget", default=None)
-Sweep = Callable[[Tape, Places, Places], Tape]  # `reverse.vjp`, which imports this module
+# `reverse.masked_vjp`, which imports this module.
+Sweep = Callable[[Tape, Places, Places, Places | None], tuple[Tape, tuple[bool, ...]]]
 
 
 class Pullback(NamedTuple):
@@ -34,6 +37,9 @@ class Pullback(NamedTuple):
     `inputs`. The body `saving` gives what is kept of a trip among its outs, as the outputs
     `places`: values, which the reverse loop has in place of the nodes `kept.nodes` of the sweep,
     then the entries that are stored over, of which it restores the carries `kept.restored`.
+
+    Of the outputs `masked` the sweep has a mask, too, behind all cotangents, and gives one of those
+    that are carries, and one of the inputs `left_out`.
     """
 
     swept: Tape
@@ -43,26 +49,36 @@ class Pullback(NamedTuple):
     kept: KeptValues
     saving: Tape
     places: Places
+    masked: Places = ()
+    left_out: Places = ()
 
     @property
-    def bars(self) -> tuple[int, ...]:
-        """The inputs of the sweep that are cotangents, as nodes."""
-        return self.swept.inputs[-len(self.carries) - len(self.outs) :]
+    def seeds(self) -> tuple[int, ...]:
+        """The inputs of the sweep that are cotangents and masks, as nodes."""
+        count = len(self.carries) + len(self.outs) + len(self.masked)
+        return self.swept.inputs[len(self.swept.inputs) - count :]
 
     @property
     def results(self) -> tuple[int, ...]:
-        """The outputs of the sweep that are cotangents, as nodes."""
-        return self.swept.outputs[-len(self.carries) - len(self.inputs) :]
+        """The outputs of the sweep that are cotangents and masks, as nodes."""
+        masks = sum(k in self.masked for k in self.carries) + len(self.left_out)
+        return self.swept.outputs[-len(self.carries) - len(self.inputs) - masks :]
 
 
 @kept_by_value
 def pullback_of(
-    body: Tape, carries: int, rows: int, wanted: tuple[bool, ...], seeded: Places, sweep: Sweep
+    body: Tape,
+    carries: int,
+    rows: int,
+    wanted: tuple[bool, ...],
+    seeded: Places,
+    masked: Places,
+    sweep: Sweep,
 ) -> Pullback | None:
     """The pullback of a loop's body; None where nothing is pulled back.
 
     The last `rows` of the inputs are entries of rows. `wanted` tells which inputs of the body need
-    a cotangent, `seeded` are the outputs of the loop that have one.
+    a cotangent, `seeded` are the outputs of the loop that have one, `masked` those with a mask.
     """
     wrt = moving(body, carries, wanted)
     pulled, outs = pulled_back(body, carries, wrt, seeded)
@@ -70,12 +86,33 @@ def pullback_of(
     inputs = tuple([k for k in wrt if k >= carries and wanted[k] and k in read])
     if not pulled and not inputs:
         return None
-    swept = sweep(body, (*pulled, *inputs), (*pulled, *outs))
+    swept, _ = sweep(body, (*pulled, *inputs), (*pulled, *outs), None)
+    left_out: Places = ()
+    if has_poles(swept, swept.outputs[len(body.outputs) :]):
+        swept, masked, left_out = _with_masks(body, pulled, outs, inputs, masked, sweep)
+    else:
+        masked = ()
     results, first = swept.outputs[len(body.outputs) :], len(body.inputs)
     entries = swept.inputs[first - rows : first]
     kept = kept_values(swept, carries, entries, swept.inputs[first:], results)
     saving, places = _saving(swept, body, carries, kept)
-    return Pullback(swept, pulled, outs, inputs, kept, saving, places)
+    return Pullback(swept, pulled, outs, inputs, kept, saving, places, masked, left_out)
+
+
+def _with_masks(
+    body: Tape, pulled: Places, outs: Places, inputs: Places, masked: Places, sweep: Sweep
+) -> tuple[Tape, Places, Places]:
+    """The sweep over a body with masks: of which outputs, and of which further inputs."""
+    wrt, of = (*pulled, *inputs), (*pulled, *outs)
+    there = {o for o in masked if o in of}
+    while True:
+        swept, has = sweep(body, wrt, of, tuple(sorted(there)))
+        more = there | {k for k, mask in zip(pulled, has, strict=False) if mask}
+        if more == there:
+            break
+        there = more
+    left_out = tuple([k for k, mask in zip(inputs, has[len(pulled) :], strict=True) if mask])
+    return swept, tuple([o for o in of if o in there]), left_out
 
 
 def _saving(swept: Tape, body: Tape, carries: int, kept: KeptValues) -> tuple[Tape, Places]:
@@ -111,13 +148,14 @@ def opened_loops(tape: Tape, wrt: Sequence[int], of: Sequence[int], sweep: Sweep
         return tape
     moves = reached(tape, {tape.inputs[k]: 1 for k in wrt})
     seeded = _outputs_with_cotangents(tape, moves, of)
+    masked = _outputs_with_masks(tape, moves)
     ways: dict[int, Way] = {}
     for i in loops:
         node = tape.nodes[i]
         wanted = tuple([bool(moves[a]) for a in node.args[1:]])
         params = dict(node.params)
         pullback = pullback_of(
-            params["body"], params["carries"], params["rows"], wanted, seeded[i], sweep
+            params["body"], params["carries"], params["rows"], wanted, seeded[i], masked[i], sweep
         )
         if pullback is not None:
             ways[i] = entering(node, {"body": pullback.saving, "pulls": pullback})
@@ -148,6 +186,21 @@ def _outputs_with_cotangents(
         if i in pulled or found.get(i):
             pulled.update([a for a in node.args if moves[a]])
     return {i: tuple(sorted(found[i])) for i in found}
+
+
+def _outputs_with_masks(tape: Tape, moves: Sequence[int]) -> dict[int, Places]:
+    """Of each loop the outputs whose cotangents may leave entries out."""
+    left_out: set[int] = set()
+    found: dict[int, Places] = {}
+    for i in range(len(tape.nodes) - 1, -1, -1):
+        node = tape.nodes[i]
+        if node.primitive is ITEM and i in left_out:
+            found[node.args[0]] = (*found.get(node.args[0], ()), node.k)
+        elif node.primitive is LOOP:
+            found[i] = found.get(i, (0,) if i in left_out else ())
+        if node.primitive.selects or node.primitive is where or i in left_out or found.get(i):
+            left_out.update([a for a in node.args if moves[a]])
+    return found
 
 
 def entering(node: Node, change: dict[str, object]) -> Way:

@@ -8,11 +8,11 @@ SIAM 2008, section 3.2); those of invariants are added up in further carries.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import fdiff.intact_numpy as np
 
-from ..arraytype import INT, ArrayType
+from ..arraytype import BOOL, INT, ArrayType
 from ..ops.gather_scatter import iota
 from ..ops.loop import LOOP, operands
 from ..ops.view_ops import spread
@@ -20,12 +20,13 @@ from ..primitive import HOOKS, ZERO
 from ..tape import Tape
 from ..trace import TracedArray, apply, apply_many, splice
 from ..trace.derived_lines import kept_by_value
+from .apply_rules import Bar
 from .batch import batch
 from .bodies import Places, entered, moving, read_inputs, rearranged
 from .dependence import depends
 from .forward import jvp
 from .loop_memory import Pullback, pullback_of
-from .reverse import vjp
+from .reverse import masked_vjp
 from .simplify import SimplifyingTrace
 
 Traced = Sequence[TracedArray]
@@ -33,7 +34,7 @@ Traced = Sequence[TracedArray]
 
 def zeros_like(x: TracedArray) -> object:
     """The derivative of what does not move."""
-    return apply(spread, np.zeros((), x.dtype), shape=x.shape) if x.shape else np.zeros((), x.dtype)
+    return _zeros(x.type)
 
 
 # --- tangents -------------------------------------------------------------------------------------
@@ -96,7 +97,7 @@ class _Reverse(NamedTuple):
     """The body of a reverse loop, and which invariants and rows of the loop it reads.
 
     ``(*bars, *sums, *restored, *invariants, *kept, *rows, *out_bars)`` gives ``(*bars, *sums,
-    *restored, *row_bars)``.
+    *restored, *row_bars)``. Behind the bars, sums, row bars and out bars stand their masks.
     """
 
     body: Tape
@@ -107,11 +108,11 @@ class _Reverse(NamedTuple):
 @kept_by_value
 def _reverse(pullback: Pullback, last: int, sums: tuple[ArrayType, ...]) -> _Reverse:
     """The reverse loop of a body whose rows begin at the input `last`; `sums` are the types."""
-    swept, carries, bars = pullback.swept, len(pullback.carries), pullback.bars
+    swept, state, of_outs = pullback.swept, *_seeds(pullback)
+    arrays = [swept.inputs[r.carry] for r in pullback.kept.restored]
     restored = pullback.kept.restored
-    arrays = [swept.inputs[r.carry] for r in restored]
     indices = [i for r in restored for i in r.indices(swept)]
-    there = (*pullback.kept.nodes, *bars)
+    there = (*pullback.kept.nodes, *state, *of_outs)
     read = read_inputs(swept, [*pullback.results, *indices], (*there, *arrays))
     invariants = tuple([k for k in read if k < last])
     rows = tuple([k for k in read if k >= last])
@@ -121,21 +122,42 @@ def _reverse(pullback: Pullback, last: int, sums: tuple[ArrayType, ...]) -> _Rev
         def enter(nodes: Sequence[int]) -> None:
             ids.update({i: trace.input(swept.nodes[i].type).node for i in nodes})
 
-        enter(bars[:carries])
+        enter(state)
         added: list[Any] = [trace.input(t) for t in sums]
         after = [trace.input(swept.nodes[i].type) for i in arrays]
         enter([*[swept.inputs[k] for k in invariants], *pullback.kept.nodes])
         old = [[trace.input(t) for t in r.types(swept)] for r in restored]
-        enter([*[swept.inputs[k] for k in rows], *bars[carries:]])
+        enter([*[swept.inputs[k] for k in rows], *of_outs])
         entered(swept, trace.builder, ids, indices)
         for i, r, array, entries in zip(arrays, restored, after, old, strict=True):
             ids[i] = r.put_back(swept, ids, trace, array, entries).node
-        results = entered(swept, trace.builder, ids, pullback.results)
-        for k, i in enumerate(results[carries : carries + len(sums)]):
-            added[k] += TracedArray(trace, i, trace.builder.type(i))
-        outputs = [*results[:carries], *map(trace.lift, added), *[ids[i] for i in arrays]]
-        outputs += results[carries + len(sums) :]
-        return _Reverse(trace.builder.finish(outputs), invariants, rows)
+        results = _Results(pullback, last, entered(swept, trace.builder, ids, pullback.results))
+        for k, i in enumerate(results.terms):
+            term: Any = TracedArray(trace, i, trace.builder.type(i))
+            added[k] = added[k] | term if term.dtype == BOOL else added[k] + term
+        outputs = [*results.state, *map(trace.lift, added), *[ids[i] for i in arrays]]
+        return _Reverse(trace.builder.finish([*outputs, *results.rows]), invariants, rows)
+
+
+def _seeds(pullback: Pullback) -> tuple[list[int], list[int]]:
+    """What is pulled back from the carries and from the outs: cotangents, then masks, as nodes."""
+    seeds, carries = pullback.seeds, len(pullback.carries)
+    count = carries + len(pullback.outs)
+    first = count + sum(k in pullback.carries for k in pullback.masked)
+    return [*seeds[:carries], *seeds[count:first]], [*seeds[carries:count], *seeds[first:]]
+
+
+class _Results:
+    """The results of a sweep: of carries, of invariants, and of rows, each with its masks."""
+
+    def __init__(self, pullback: Pullback, last: int, results: Sequence[Any]) -> None:
+        carries, count = len(pullback.carries), len(pullback.carries) + len(pullback.inputs)
+        shared = carries + sum(k < last for k in pullback.inputs)
+        first = count + sum(k in pullback.carries for k in pullback.masked)
+        masks = first + sum(k < last for k in pullback.left_out)
+        self.state = [*results[:carries], *results[count:first]]
+        self.terms = [*results[carries:shared], *results[first:masks]]
+        self.rows = [*results[shared:count], *results[masks:]]
 
 
 def _vjp(
@@ -145,8 +167,10 @@ def _vjp(
     arguments = args[1:]
     result: list[object] = [ZERO] * len(args)
     if pulls is None:
-        seeded = tuple([o for o, bar in enumerate(bars) if bar is not ZERO])
-        pulls = pullback_of(body, carries, rows, tuple(map(bool, needed[1:])), seeded, vjp)
+        seeded = tuple([o for o, bar in enumerate(bars) if isinstance(bar, Bar)])
+        masked = tuple([o for o in seeded if cast("Bar", bars[o]).mask is not None])
+        wanted = tuple(map(bool, needed[1:]))
+        pulls = pullback_of(body, carries, rows, wanted, seeded, masked, masked_vjp)
         if pulls is None:
             return result
         outs = apply_many(
@@ -154,22 +178,53 @@ def _vjp(
             rows=rows,
         )  # fmt: skip
     last = len(arguments) - rows
-    shared = [arguments[k] for k in pulls.inputs if k < last]
-    back = _reverse(pulls, last, tuple([x.type for x in shared]))
-    filled = [zeros_like(x) if bar is ZERO else bar for x, bar in zip(outs, bars, strict=False)]
-    start = [*[filled[k] for k in pulls.carries], *map(zeros_like, shared)]
+    inner = [k for k in pulls.inputs if k < last]
+    unions = [k for k in pulls.left_out if k < last]
+    sums = [*[arguments[k].type for k in inner]]
+    sums += [ArrayType(arguments[k].shape, BOOL) for k in unions]
+    back = _reverse(pulls, last, tuple(sums))
+    filled = [
+        bar.value if isinstance(bar, Bar) else zeros_like(x)
+        for x, bar in zip(outs, bars, strict=False)
+    ]
+    start = [filled[k] for k in pulls.carries]
+    start += [_mask_of(bars[k], outs[k]) for k in pulls.masked if k < carries]
+    start += [_zeros(t) for t in sums]
     start += [outs[r.carry] for r in pulls.kept.restored]
     table = [*[outs[o] for o in pulls.places], *[arguments[k] for k in back.rows]]
     table += [filled[o] for o in pulls.outs]
+    table += [_mask_of(bars[o], outs[o]) for o in pulls.masked if o >= carries]
     results = apply_many(
         LOOP, args[0], *start, *[arguments[k] for k in back.invariants], *table, body=back.body,
         carries=len(start), length=length, reverse=not reverse, rows=len(table),
     )  # fmt: skip
-    moved = len(pulls.carries) + len(shared)
-    found = (*results[:moved], *results[len(start) :])
-    for k, bar in zip((*pulls.carries, *pulls.inputs), found, strict=True):
-        result[1 + k] = bar
+    held = len(pulls.kept.restored)
+    state = results[: len(start) - held]
+    own = len(pulls.carries) + sum(k < carries for k in pulls.masked)
+    pieces = [*state[: len(pulls.carries)], *state[own : own + len(inner)]]
+    masks = [*state[len(pulls.carries) : own], *state[own + len(inner) :]]
+    behind = [k for k in pulls.inputs if k >= last]
+    pieces += results[len(start) : len(start) + len(behind)]
+    masks += results[len(start) + len(behind) :]
+    places = [k for k in pulls.masked if k < carries] + [*pulls.left_out]
+    by_place = dict(zip(places, masks, strict=True))
+    for k, bar in zip((*pulls.carries, *pulls.inputs), pieces, strict=True):
+        result[1 + k] = Bar(bar, by_place.get(k))
     return result
+
+
+def _zeros(type_: ArrayType) -> object:
+    """Zeros, or what keeps no entry."""
+    zero = np.zeros((), type_.dtype)
+    return apply(spread, zero, shape=type_.shape) if type_.shape else zero
+
+
+def _mask_of(bar: object, out: TracedArray) -> object:
+    """The mask of a cotangent: all entries where it has none, and no entry where there is none."""
+    if isinstance(bar, Bar) and bar.mask is not None:
+        return bar.mask
+    whole = np.asarray(isinstance(bar, Bar))
+    return apply(spread, whole, shape=out.shape) if out.shape else whole
 
 
 # --- batches --------------------------------------------------------------------------------------

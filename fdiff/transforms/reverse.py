@@ -45,7 +45,7 @@ def vjp(
     section 3.3).
     """
     outputs = range(len(tape.outputs)) if of is None else of
-    tape = opened_loops(opened(tape, wrt), wrt, outputs, vjp)
+    tape = opened_loops(opened(tape, wrt), wrt, outputs, masked_vjp)
     with SimplifyingTrace("vjp") as trace, Stage(made=trace.builder.nodes):
         sweep = _ReverseSweep(tape, trace, [tape.inputs[k] for k in wrt])
         known = iter(seeds or ())
@@ -59,6 +59,39 @@ def vjp(
         results = [sweep.values[o] for o in tape.outputs]
         results += [sweep.result(tape.inputs[k]) for k in wrt]
         return closed_loops(closed(trace.builder.finish(results)))
+
+
+def masked_vjp(
+    tape: Tape, wrt: Sequence[int], of: Sequence[int], masked: Sequence[int] | None = None
+) -> tuple[Tape, tuple[bool, ...]]:
+    """The tape that `vjp` gives, with masks of cotangents; and which of the inputs have one.
+
+    The outputs at the positions `masked` have a mask each, behind all cotangents, and so have
+    results: the cotangent of an input is known to be zero outside of its mask. An input at such a
+    position has one in any case. None is the tape of `vjp`.
+    """
+    if masked is None:
+        return vjp(tape, wrt, of), (False,) * len(wrt)
+    tape = opened_loops(opened(tape, wrt), wrt, of, masked_vjp)
+    with SimplifyingTrace("vjp") as trace:
+        sweep = _ReverseSweep(tape, trace, [tape.inputs[k] for k in wrt], inner=True)
+        sweep.fragile.beyond = True
+        types = [tape.nodes[tape.outputs[k]].type for k in of]
+        bars = [trace.input(t).node for t in types]
+        places = [(k, t) for k, t in zip(of, types, strict=True) if k in masked]
+        masks = {k: trace.input(ArrayType(t.shape, BOOL)).node for k, t in places}
+        for k, bar in zip(of, bars, strict=True):
+            sweep.seed(tape.outputs[k], bar, masks.get(k))
+        sweep.run()
+        ends = [tape.inputs[k] for k in wrt]
+        found = [sweep.masks.get(i) for i in ends]
+        for n, (k, i) in enumerate(zip(wrt, ends, strict=True)):
+            if k in masked and found[n] is None:
+                found[n] = sweep.whole_mask(tape.nodes[i].type, i in sweep.bars)
+        results = [sweep.values[o] for o in tape.outputs]
+        results += [*map(sweep.result, ends), *[mask for mask in found if mask is not None]]
+        swept = closed_loops(closed(trace.builder.finish(results)))
+        return swept, tuple([mask is not None for mask in found])
 
 
 def pull_back(
