@@ -164,53 +164,62 @@ def _vjp(
     bars: Sequence[object], args: Traced, outs: Traced, *, needed: Sequence[bool], body: Tape,
     carries: int, length: int, reverse: bool, rows: int, pulls: Pullback | None = None,
 ) -> list[object]:  # fmt: skip
-    arguments = args[1:]
-    result: list[object] = [ZERO] * len(args)
     if pulls is None:
         seeded = tuple([o for o, bar in enumerate(bars) if isinstance(bar, Bar)])
         masked = tuple([o for o in seeded if cast("Bar", bars[o]).mask is not None])
         wanted = tuple(map(bool, needed[1:]))
         pulls = pullback_of(body, carries, rows, wanted, seeded, masked, masked_vjp)
         if pulls is None:
-            return result
+            return [ZERO] * len(args)
         outs = apply_many(
             LOOP, *args, body=pulls.saving, carries=carries, length=length, reverse=reverse,
             rows=rows,
         )  # fmt: skip
-    last = len(arguments) - rows
-    inner = [k for k in pulls.inputs if k < last]
-    unions = [k for k in pulls.left_out if k < last]
-    sums = [*[arguments[k].type for k in inner]]
-    sums += [ArrayType(arguments[k].shape, BOOL) for k in unions]
+    arguments, last = args[1:], len(args) - 1 - rows
+    sums = [arguments[k].type for k in pulls.inputs if k < last]
+    sums += [ArrayType(arguments[k].shape, BOOL) for k in pulls.left_out if k < last]
     back = _reverse(pulls, last, tuple(sums))
-    filled = [
-        bar.value if isinstance(bar, Bar) else zeros_like(x)
-        for x, bar in zip(outs, bars, strict=False)
-    ]
-    start = [filled[k] for k in pulls.carries]
-    start += [_mask_of(bars[k], outs[k]) for k in pulls.masked if k < carries]
-    start += [_zeros(t) for t in sums]
-    start += [outs[r.carry] for r in pulls.kept.restored]
-    table = [*[outs[o] for o in pulls.places], *[arguments[k] for k in back.rows]]
-    table += [filled[o] for o in pulls.outs]
-    table += [_mask_of(bars[o], outs[o]) for o in pulls.masked if o >= carries]
+    state, of_outs = _cotangents(bars, outs, pulls)
+    start = [*state, *map(_zeros, sums), *[outs[r.carry] for r in pulls.kept.restored]]
+    table = [*[outs[o] for o in pulls.places], *[arguments[k] for k in back.rows], *of_outs]
     results = apply_many(
         LOOP, args[0], *start, *[arguments[k] for k in back.invariants], *table, body=back.body,
         carries=len(start), length=length, reverse=not reverse, rows=len(table),
     )  # fmt: skip
-    held = len(pulls.kept.restored)
-    state = results[: len(start) - held]
-    own = len(pulls.carries) + sum(k < carries for k in pulls.masked)
-    pieces = [*state[: len(pulls.carries)], *state[own : own + len(inner)]]
-    masks = [*state[len(pulls.carries) : own], *state[own + len(inner) :]]
-    behind = [k for k in pulls.inputs if k >= last]
-    pieces += results[len(start) : len(start) + len(behind)]
-    masks += results[len(start) + len(behind) :]
-    places = [k for k in pulls.masked if k < carries] + [*pulls.left_out]
-    by_place = dict(zip(places, masks, strict=True))
-    for k, bar in zip((*pulls.carries, *pulls.inputs), pieces, strict=True):
-        result[1 + k] = Bar(bar, by_place.get(k))
-    return result
+    held = len(start) - len(pulls.kept.restored)
+    return _delivered(pulls, last, (*results[:held], *results[len(start) :]), len(args))
+
+
+def _cotangents(
+    bars: Sequence[object], outs: Traced, pulls: Pullback
+) -> tuple[list[object], list[object]]:
+    """What a reverse loop begins with, and the rows that it reads: cotangents, then masks."""
+    pairs = zip(outs, bars, strict=False)
+    filled = [bar.value if isinstance(bar, Bar) else zeros_like(x) for x, bar in pairs]
+    masks = {k: _mask_of(bars[k], outs[k]) for k in pulls.masked}
+    parts = (pulls.carries, pulls.outs)
+    state, rows = ([*[filled[k] for k in p], *[masks[k] for k in p if k in masks]] for p in parts)
+    return state, rows
+
+
+def _delivered(pulls: Pullback, last: int, results: Traced, count: int) -> list[object]:
+    """The cotangents of so many arguments of a loop, from what its reverse loop gives.
+
+    That is: of carries, of invariants and of rows cotangents, each time with the masks behind.
+    """
+    found: list[object] = [ZERO] * count
+    parts = (
+        (pulls.carries, [k for k in pulls.carries if k in pulls.masked]),
+        ([k for k in pulls.inputs if k < last], [k for k in pulls.left_out if k < last]),
+        ([k for k in pulls.inputs if k >= last], [k for k in pulls.left_out if k >= last]),
+    )
+    rest = iter(results)
+    for places, masked in parts:
+        values = [next(rest) for _ in places]
+        masks = {k: next(rest) for k in masked}
+        for k, value in zip(places, values, strict=True):
+            found[1 + k] = Bar(value, masks.get(k))
+    return found
 
 
 def _zeros(type_: ArrayType) -> object:
