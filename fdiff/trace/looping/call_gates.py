@@ -38,7 +38,7 @@ def install() -> None:
     HOOKS["gated"] = gated
     HOOKS["gated method"] = gated_method
     entries[:] = [vars(TracedArray)["__getitem__"], vars(TracedArray)["__setitem__"]]
-    for name, member in [*vars(TracedArray).items()]:
+    for name, member in vars(TracedArray).copy().items():
         if name in _PROPERTIES:
             store = member.fset and gated_method(member.fset)
             setattr(TracedArray, name, property(gated_method(member.fget), store))
@@ -46,7 +46,7 @@ def install() -> None:
             setattr(TracedArray, name, gated_method(member))
     TracedArray.__array_ufunc__ = _gated_ufunc(TracedArray.__array_ufunc__.__wrapped__)  # type: ignore[method-assign,attr-defined] - with a gate
     TracedArray.__array_function__ = _gated_function(TracedArray.__array_function__.__wrapped__)  # type: ignore[method-assign,attr-defined] - as above
-    for key, (function, stand_in) in [*REPLACEMENTS.items()]:
+    for key, (function, stand_in) in REPLACEMENTS.copy().items():
         REPLACEMENTS[key] = function, gated(stand_in)
 
 
