@@ -412,6 +412,7 @@ def test_many_stores_are_merged_and_cut():
     close(result.toarray(), dense(tape, arrays, 0, 0))
 
 
+@pytest.mark.filterwarnings("ignore::fdiff.errors.RetraceWarning")
 def test_equal_bytes_at_one_point():
     f, x = program(77)
     tape, arrays = traced(f, x)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import fdiff.intact_numpy as np
@@ -33,17 +32,13 @@ class SparseBlock(NamedTuple):
     indices: np.ndarray
 
 
-@dataclass
 class StructureFacts:
     """What a structure took: `price` compares both modes, `cuts` are the lines of cuts."""
 
-    mode: str
-    terms: int = 0
-    products: int = 0
-    listed: int = 0
-    stored: int = 0
-    price: int = 0
-    cuts: list[Line | None] = field(default_factory=list)
+    def __init__(self, mode: str, terms: int = 0, products: int = 0) -> None:
+        self.mode, self.terms, self.products = mode, terms, products
+        self.listed = self.stored = self.price = 0
+        self.cuts: list[Line | None] = []
 
     def rows(self) -> list[str]:
         """What reports say: a line with numbers, and one for each line of the user's with a cut."""
