@@ -4,14 +4,16 @@ import numpy as np
 from second_order_numbers import exact, functions_of
 
 import fdiff
+from fdiff.trace.looping import call_log
 
 WAYS = ("unroll", "check")
 TOLERANCE = 1e-12  # of the largest intermediate number of a kind
 
 
 def fresh(text, name, way, monkeypatch):
-    """A function of a program, which is new to fdiff."""
+    """A function of a program, which is new to fdiff; calls are compared from the first one on."""
     monkeypatch.setenv("FDIFF_LOOPS", way)
+    monkeypatch.setattr(call_log, "SLEEP", 0)
     fdiff.cache_clear()
     return functions_of(text, name)[name]
 

@@ -27,7 +27,9 @@ NOT_YET = {
     "particles_of_a_filter", "planets", "recursion", "relaxation_by_rows", "sigma_points",
     "stored_row_is_the_carry", "view_of_a_view_in_place",
 }  # fmt: skip
-BATCHES = {"float_that_accumulates", "int_then_float"}  # of trips that do not wait for each other
+BATCHES = {  # of trips that do not wait for each other
+    "constant_array_that_changes", "float_that_accumulates", "int_then_float", "numpy_scalars",
+}  # fmt: skip
 UNROLLED = LOOKS_AT_VALUES | SHAPES_CHANGE | SHORT | NOT_YET
 
 
