@@ -141,7 +141,7 @@ class _Cut:
         if self.parts.count * carries + self.parts.size * rows > limit:
             if self.is_pair:
                 size = max(1, min(n, limit // (2 * rows), (limit - 4 * carries) // rows))
-                self.slots = min(-(-n // size), (limit - size * rows) // (2 * carries))
+                self.slots = min(-(-n // size), max(2, (limit - size * rows) // (4 * carries)))
             else:
                 count = next(c for c, size in zip(counts, levels, strict=True) if size <= limit)
                 size = -(-n // count)
