@@ -31,7 +31,8 @@ def replacement_of(value: object) -> object:
         listed = taking_lists(value)
         entry = REPLACEMENTS.get(id(value))
         if entry is None and listed is not None:
-            entry = REPLACEMENTS[id(value)] = value, listed
+            replaces(value)(listed)
+            entry = REPLACEMENTS[id(value)]
     if entry is not None:
         return entry[1]
     return _noticed(value) if _of_numpy(value) and not isinstance(value, np.ufunc) else value

@@ -33,7 +33,7 @@ NAP = 16  # calls after which it is asked again whether the user's code stands i
 WINDOW = 4096  # calls that are remembered
 MOST = 40  # earlier calls of one key that a call is compared with
 LEARNING = 2000  # calls that are logged without a loop being found, before the log sleeps
-REFUSALS = 2  # of a place, after which it is left alone
+REFUSALS = 3  # of a place, after which it is left alone
 FRESH = 5  # references to a handle that a call has just made, where they are counted
 
 
@@ -103,7 +103,8 @@ class CallLog:
                 self.passing = not isinstance(fn, FunctionType)  # NumPy comes back to the gate
                 return fn(*args, **named)
             return self.run(fn, args, named)
-        call.fn, call.place = fn, user_place()
+        call.fn = fn
+        call.stand_at(user_place())
         call.key = fn, call.shape, call.place
         known = self.templates.get(call.key)
         if known is not None:
@@ -172,20 +173,25 @@ class CallLog:
                 return
 
     def _is_due(self, p: int, run: int) -> bool:
-        """Whether to look at a period now: after three trips and, if that fails, more seldom."""
-        trips, rest = divmod(run, p)
-        if rest or trips < PERIODS or not (trips < 7 or trips & (trips - 1) == 0):
+        """Whether to look at a period now: after three trips and, if that fails, more seldom.
+
+        The last call must end an iteration of the user's loop.
+        """
+        trips = run // p
+        if trips < PERIODS or not (trips < 7 or trips & (trips - 1) == 0):
             return False
-        return trips >= INNER or not is_nested(
-            [self.calls[self.count - 1 - k].place for k in range(p)]
-        )
+        calls, first = self.calls, self.count - p
+        start = calls[first].order
+        if any(calls[first + k].order < start for k in range(p - 1, 0, -1)):
+            return False
+        return trips >= INNER or not is_nested([calls[first + k].place for k in range(p)])
 
     def start(self, p: int) -> bool:
         """Begin to check calls, if the last ones are a period that can be replayed."""
         first = self.count - p
         calls = [self.calls[first + k] for k in range(p)]
         key = calls[0].key
-        if self.refused.get((key, p), 0) >= REFUSALS:
+        if self.refused.get(key, 0) >= REFUSALS:
             return False
         before = [self.calls[first - p + k] for k in range(p)]
         try:
@@ -195,7 +201,7 @@ class CallLog:
             template = LoopTemplate(calls, period)
             replayed(template, self.trace)
         except UnrolledError as refusal:
-            self.refused[key, p] = self.refused.get((key, p), 0) + 1
+            self.refused[key] = self.refused.get(key, 0) + 1
             self.reasons[calls[0].place[:1]] = str(refusal)
             return False
         frame = Frame(self, template)
@@ -204,9 +210,10 @@ class CallLog:
             for lag, k, n in template.carries
         }
         if not frame.begin(outs):
-            self.refused[key, p] = self.refused.get((key, p), 0) + 1
+            self.refused[key] = self.refused.get(key, 0) + 1
             return False
-        self.templates[key] = template
+        if template.reentrant:
+            self.templates[key] = template
         self.frame = frame
         self.learned = 0
         return True
@@ -237,7 +244,7 @@ class CallLog:
                 and self.templates.get(frame.template.key) is frame.template
             ):
                 del self.templates[frame.template.key]
-                self.refused[frame.template.key, frame.template.length] = REFUSALS
+                self.refused[frame.template.key] = REFUSALS
         else:
             frame.template.failures = 0
 
@@ -275,7 +282,7 @@ class CallLog:
         call = LoggedCall()
         call.handles, call.values, call.writes, call.fn = [], [array_content], [], content
         call.shape = taken_apart((array_content,), {}, [], [])
-        call.place = user_place()
+        call.stand_at(user_place())
         call.key = content, call.shape, call.place
         note_result(call, handle, (), {})
         self.append(call)

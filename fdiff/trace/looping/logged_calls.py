@@ -7,6 +7,7 @@ values: of one class, and of the same bits (``-0.0`` is not ``0.0``, ``True`` is
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import CodeType
 from typing import Any
 
 import fdiff.intact_numpy as np
@@ -113,13 +114,14 @@ class LoggedCall:
     """
 
     __slots__ = (
-        "bases", "fn", "handles", "key", "origins", "outs", "place", "result", "shape", "types",
-        "values", "writes",
+        "bases", "fn", "handles", "key", "order", "origins", "outs", "place", "result", "shape",
+        "types", "values", "writes",
     )  # fmt: skip
 
     fn: Any
     key: object
-    place: tuple[Any, ...]
+    place: tuple[tuple[CodeType, int], ...]
+    order: tuple[int, ...]
     shape: Structure
     handles: list[TracedArray]
     values: list[Any]
@@ -129,6 +131,14 @@ class LoggedCall:
     result: tuple[Any, ...]
     writes: list[TracedArray]
     bases: list[list[TracedArray]]
+
+    def stand_at(self, place: tuple[tuple[CodeType, int], ...]) -> None:
+        """Enter the instructions under way in the user's frames, the innermost first.
+
+        By their `order`, calls of one iteration come one after the other.
+        """
+        self.place = place
+        self.order = tuple([at for _, at in reversed(place)])
 
 
 def note_result(

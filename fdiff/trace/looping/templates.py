@@ -97,6 +97,8 @@ class LoopTemplate:
         self.slot_of |= {
             id(h): s for item in self.items for h, s in zip(item.call.outs, item.outs, strict=True)
         }
+        read = {slot for item in self.items for slot in item.slots}
+        self.reentrant = read.issuperset(self.carries.values())  # its first trip shows all of them
         self.mutated = self._stored_into(calls)
         self.body: Tape | None = None
         self.outputs: dict[int, int] = {}  # by slot of an out: the output of the body
