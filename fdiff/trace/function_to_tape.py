@@ -121,8 +121,8 @@ def _record(
 
 
 def _log_calls(trace: Trace) -> None:
-    """Look for loops in the run that begins, if the environment says so."""
-    if os.environ.get("FDIFF_LOOPS", "unroll") != "unroll":
+    """Look for loops in the run that begins, unless the environment says that they are unrolled."""
+    if os.environ.get("FDIFF_LOOPS") != "unroll":
         import_module(f"{__package__}.looping").begin(trace)
 
 

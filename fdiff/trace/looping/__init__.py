@@ -22,8 +22,14 @@ from .call_log import CallLog
 __all__ = ["begin"]
 
 
+FEWEST = 1500  # calls of a loop that is worth a node
+
+
 def begin(trace: Trace) -> None:
-    """Log the calls of the user's code in a trace that begins, unless loops are to be unrolled."""
-    if os.environ.get("FDIFF_LOOPS", "unroll") == "check" and trace.lines and not trace.eager:
+    """Log the calls of the user's code in a trace that begins.
+
+    With ``FDIFF_LOOPS=check`` short loops become nodes as well.
+    """
+    if trace.lines and not trace.eager:
         install()
-        trace.calls = CallLog(trace)
+        trace.calls = CallLog(trace, 0 if os.environ.get("FDIFF_LOOPS") == "check" else FEWEST)

@@ -32,7 +32,8 @@ SLEEP = 48  # calls of a trace before the first one that is logged
 NAP = 16  # calls after which it is asked again whether the user's code stands in a loop
 WINDOW = 4096  # calls that are remembered
 MOST = 40  # earlier calls of one key that a call is compared with
-LEARNING = 2000  # calls that are logged without a loop being found, before the log sleeps
+LEARNING = 1200  # calls that are logged without a loop being found, before the log sleeps
+TRIES = 24  # of a place whose periods turn out to be none
 REFUSALS = 3  # of a place, after which it is left alone
 FRESH = 5  # references to a handle that a call has just made, where they are counted
 
@@ -41,11 +42,11 @@ class CallLog:
     """Logs the calls of the user's code in a trace.
 
     `depth` counts the calls under way: what they call is not logged. `frame` checks calls, while a
-    loop is being run.
+    loop is being run. A loop of fewer calls than `fewest` is unrolled.
     """
 
-    def __init__(self, trace: Recorder) -> None:
-        self.trace = trace
+    def __init__(self, trace: Recorder, fewest: int) -> None:
+        self.trace, self.fewest = trace, fewest
         self.depth = 0
         self.frame: Frame | None = None
         self.sleep = SLEEP
@@ -60,6 +61,7 @@ class CallLog:
         self.made: dict[int, tuple[int, int, TracedArray]] = {}
         self.templates: dict[object, LoopTemplate] = {}
         self.refused: dict[object, int] = {}
+        self.tries: dict[object, int] = {}
         self.varying: set[tuple[object, int, int]] = set()
         self.writes: list[TracedArray] = []
         self.spoiled = False
@@ -168,19 +170,20 @@ class CallLog:
             self.learned, self.sleep, self.nap = 0, 20 * self.nap, 2 * self.nap
             self.forget()
             return
-        for p in sorted(self.runs):
-            if self._is_due(p, self.runs[p]) and self.start(p):
+        for p in sorted([p for p, run in self.runs.items() if run >= PERIODS * p]):
+            if self._is_due(p, self.runs[p] // p) and self.start(p):
                 return
 
-    def _is_due(self, p: int, run: int) -> bool:
+    def _is_due(self, p: int, trips: int) -> bool:
         """Whether to look at a period now: after three trips and, if that fails, more seldom.
 
         The last call must end an iteration of the user's loop.
         """
-        trips = run // p
-        if trips < PERIODS or not (trips < 7 or trips & (trips - 1) == 0):
+        if trips >= 7 and trips & (trips - 1):
             return False
         calls, first = self.calls, self.count - p
+        if self.tries.get(calls[first].key, 0) >= TRIES:
+            return False
         start = calls[first].order
         if any(calls[first + k].order < start for k in range(p - 1, 0, -1)):
             return False
@@ -197,6 +200,7 @@ class CallLog:
         try:
             period = period_of(calls, before, first, self.made, self.varying)
             if period is None:
+                self.tries[key] = self.tries.get(key, 0) + 1
                 return False
             template = LoopTemplate(calls, period)
             replayed(template, self.trace)

@@ -26,8 +26,10 @@ from .logged_calls import (
     structure,
     taken_apart,
 )
-from .templates import FIXED, Item, LoopTemplate, Varying
+from .templates import FIXED, FLOAT_ROW, INT_ROW, KEY, LOCAL_SLOT, SLOT, Item, LoopTemplate, Varying
 
+_new = object.__new__
+_ROWS = (FLOAT_ROW, INT_ROW)
 MISMATCH = object()  # no result: the call is another one than that of the template
 
 
@@ -38,6 +40,7 @@ class FrameLog(Protocol):
     depth: int
     varying: set[tuple[object, int, int]]
     rolled: list[tuple[Any, int, int]]
+    fewest: int
 
     def run(self, fn: Any, args: tuple[object, ...], named: dict[str, object], /) -> Any: ...
     def leave(self, frame: Any, /, *, whole: bool = False) -> None: ...
@@ -54,6 +57,7 @@ class Frame:
 
     def __init__(self, log: FrameLog, template: LoopTemplate) -> None:
         self.log, self.template = log, template
+        self.trace = log.trace
         self.items = template.items
         self.at, self.trips = 0, 0
         self.slots: list[Any] = [None] * template.size
@@ -61,6 +65,7 @@ class Frame:
         self.inits: list[TracedArray] = []
         self.trip = Trip(self, 0)
         self.outs: list[int] = []  # nodes of the outputs of the loop
+        self.history: list[list[TracedArray]] = []  # what the first trips made
         self.bound = False
 
     def begin(self, carried: Mapping[tuple[int, int, int], TracedArray]) -> bool:
@@ -117,20 +122,47 @@ class Frame:
         item = self.items[self.at]
         if item.fn is not fn:
             return MISMATCH
-        quick, slots = item.quick, self.slots
-        if quick is not None and not named and len(quick) == len(args):
-            for a, (slot, value, kind) in zip(args, quick, strict=True):
-                if slot >= 0:
-                    if a is not slots[slot]:
-                        break
-                elif a.__class__ is not kind or (slot == FIXED and a != value):
-                    break
-            else:
-                for a, (slot, _, _) in zip(args, quick, strict=True):
-                    if FIXED < slot < 0:
-                        self.rows[-1 - slot].append(a)
-                return self._accept(item, args, named)
-        return self._accept(item, args, named) if self._fits(item, args, named) else MISMATCH
+        quick = item.quick
+        if quick is None or named or len(quick) != len(args) or not self._agrees(quick, args):
+            if not self._fits(item, args, named):
+                return MISMATCH
+        elif item.varies:
+            for a, (way, row, _) in zip(args, quick, strict=True):
+                if way in _ROWS:
+                    self.rows[row].append(a)
+        if item.single < 0:
+            return self._accept(item, args, named)
+        handle = _new(TracedArray)
+        handle.type, handle.scalar, handle.weak = item.kind
+        handle.home = handle.born = self.trace
+        handle.node, handle.made = -1, item.single
+        handle.link = self.trip
+        self.slots[item.single] = handle
+        self._advance()
+        return handle
+
+    def _agrees(self, quick: Sequence[tuple[int, Any, Any]], args: tuple[Any, ...]) -> bool:
+        """Whether arguments are those of an item, compared without being taken apart."""
+        slots = self.slots
+        for a, (way, value, kind) in zip(args, quick):  # noqa: B905 - of one length
+            if way == SLOT:
+                if a is not slots[value]:
+                    return False
+            elif way == FIXED:
+                if a.__class__ is not kind or a != value:
+                    return False
+            elif way == KEY:
+                if a is not value and not is_key(a, value):
+                    return False
+            elif way == FLOAT_ROW:
+                if a.__class__ is not float:
+                    return False
+            elif way == LOCAL_SLOT:
+                if getattr(a, "handle", None) is not slots[value]:
+                    return False
+            elif a.__class__ is not int or not -kind <= a < kind:
+                return False
+        return True
 
     def take_content(self, array: np.ndarray, handle: TracedArray) -> bool:
         """Whether an array that was made a traced one is what the template has next."""
@@ -192,8 +224,7 @@ class Frame:
                 if may_vary(value, known.value):
                     self.log.varying.add((self.template.key, self.at, k))
                 return False
-        rows = [v.row for v in item.values if isinstance(v, Varying)]
-        if rows and item.fn in entries and not is_inside(item, values):
+        if item.varies and item.fn in entries and not is_inside(item, values):
             return False
         for value, known in zip(values, item.values, strict=True):
             if isinstance(known, Varying):
@@ -205,7 +236,7 @@ class Frame:
         call = item.call
         for slot, origin, view in zip(item.outs, call.origins, item.views, strict=True):
             if origin < 0:
-                handle = object.__new__(TracedArray)
+                handle = _new(TracedArray)
                 handle.type, handle.scalar, handle.weak = self.template.kinds[slot]
                 self._lend(handle, slot)
                 if view:
@@ -244,9 +275,15 @@ class Frame:
             self.at -= 1  # the trip is run again, as far as it is made
             self.log.leave(self, whole=True)
             return
+        if self.trips * self.at < self.log.fewest:
+            self.history.append(self.slots[self.template.first_made :])
         self.at = 0
         self.trips += 1
         self.trip = Trip(self, self.trips)
+        self._carry_on()
+
+    def _carry_on(self) -> None:
+        """Let what a trip has made be what the next one carries."""
         slots = self.slots
         for target, source in self.template.moves:
             slots[target] = slots[source]
@@ -254,18 +291,39 @@ class Frame:
     # ----------------------------------------------------------------------------------- nodes
 
     def finish(self, items: int) -> None:
-        """Enter the loop of the trips so far, and run the first items of the next one again."""
+        """Enter the loop of the trips so far, and run the first items of the next one again.
+
+        A loop of few calls is unrolled: all of its items are run again.
+        """
         self._release()
-        log = self.log
-        if self.trips:
+        template, last = self.template, self.slots[:]
+        if self.trips * template.length < self.log.fewest:
+            self.slots[len(template.invariants) : template.first_made] = self.inits
+            trips, self.trips = self.trips, 0
+            for made in self.history[:trips]:
+                self.slots[template.first_made :] = made
+                self._run_again(template.length)
+                self._carry_on()
+                self.trips += 1
+        elif self.trips:
             self._enter()
-        log.forget()
-        for item in self.items[:items]:
-            handles, values = self._given(item)
-            outs = self._run(item, handles, values)
-            for slot, origin, real in zip(item.outs, item.call.origins, outs, strict=True):
-                if origin < 0:
-                    become(self.slots[slot], real)
+        self.slots = last
+        self.log.forget()
+        self._run_again(items)
+
+    def _run_again(self, items: int) -> None:
+        """Run the first items of a trip on handles with nodes; what they made gets nodes so."""
+        trace = self.trace
+        lines, line, trace.lines = trace.lines, trace.line, False
+        try:
+            for item in self.items[:items]:
+                trace.line = item.call.place[0] if item.call.place else None
+                outs = self._run(item, *self._given(item))
+                for slot, origin, real in zip(item.outs, item.call.origins, outs, strict=False):
+                    if origin < 0:
+                        become(self.slots[slot], real)
+        finally:
+            trace.lines, trace.line = lines, line
 
     def _run(self, item: Item, handles: Sequence[Any], values: Sequence[Any]) -> list[TracedArray]:
         """Run an item; the handles in its result."""
@@ -345,6 +403,18 @@ def looks_at(handle: TracedArray, stored: set[int]) -> bool:
     while isinstance(handle.link, ViewLink):
         handle = handle.link.parent
     return id(handle) in stored or isinstance(handle.link, LateView)
+
+
+def is_key(a: Any, b: Any) -> bool:
+    """Whether a key of integers and slices is another one, of the same classes."""
+    kind = a.__class__
+    if kind is not b.__class__:
+        return False
+    if kind is tuple:
+        return len(a) == len(b) and all(map(is_key, a, b))
+    if kind is slice:
+        return is_key(a.start, b.start) and is_key(a.stop, b.stop) and is_key(a.step, b.step)
+    return a == b
 
 
 def is_storable(value: Any) -> bool:

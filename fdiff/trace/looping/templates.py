@@ -8,6 +8,7 @@ handles stand, which of its values are fixed and which vary, and in which slots 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import NoneType
 from typing import Any, NamedTuple
 
 from ...arraytype import ArrayType
@@ -15,13 +16,13 @@ from ...tape import Tape
 from ..array_links import CapturedLink, outside, root_of
 from ..traced_array import TracedArray
 from .call_gates import entries
-from .logged_calls import HANDLE, LoggedCall, row_type
+from .logged_calls import HANDLE, LOCAL, LoggedCall, leaves, rebuilt, row_type
 from .periods import INVARIANT, MADE, Period, Reference
 
 Kind = tuple[ArrayType, bool, bool]  # type, scalar, weak
 
 
-FIXED = -(1 << 30)  # in place of a slot: a value is the same in each trip
+SLOT, FIXED, FLOAT_ROW, INT_ROW, KEY, LOCAL_SLOT = range(6)  # how an argument is compared quickly
 
 
 class UnrolledError(Exception):
@@ -43,11 +44,23 @@ class Varying(NamedTuple):
 class Item:
     """A call of a template.
 
-    `slots` are those of its handles, or the rows that they come from. `quick` has for each argument
-    by position a slot and the value and class to compare with; None where that does not suffice.
+    `slots` are those of its handles, or the rows that they come from. `quick` tells for each
+    argument by position how to compare it; None where that does not suffice. `single` is the slot
+    of the only out, where that is no view, else -1, and `kind` its kind.
     """
 
-    __slots__ = ("call", "fn", "outs", "quick", "slots", "values", "views")
+    __slots__ = (
+        "call",
+        "fn",
+        "kind",
+        "outs",
+        "quick",
+        "single",
+        "slots",
+        "values",
+        "varies",
+        "views",
+    )
 
     fn: Any
     call: LoggedCall
@@ -55,6 +68,9 @@ class Item:
     values: list[Fixed | Varying]
     outs: list[int]  # the slots of its outs; those of arguments for outs that are such
     views: list[bool]
+    varies: bool
+    single: int
+    kind: Kind
     quick: list[tuple[int, Any, Any]] | None
 
 
@@ -74,7 +90,7 @@ class LoopTemplate:
         for lag, k, out in sorted(carried):
             self.carries[lag, k, out] = first + len(self.carries)
         self.made: list[list[int]] = []
-        self.size = first + len(self.carries)
+        self.size = self.first_made = first + len(self.carries)
         for call in calls:
             self.made.append([self.size + n for n in range(len(call.outs))])
             self.size += len(call.outs)
@@ -161,7 +177,11 @@ class LoopTemplate:
                 raise UnrolledError("a call gives back what varies from trip to trip")
             item.outs.append(slot)
         item.views = [bool(bases) for bases in call.bases]
-        item.quick = _quick(item)
+        item.quick = _quick(item, call)
+        item.varies = any(isinstance(v, Varying) for v in item.values)
+        single = call.result[0] == "new" and call.result[1] is HANDLE and call.origins == [-1]
+        item.single = item.outs[0] if single and not item.views[0] else -1
+        item.kind = self.kinds[item.single]
         return item
 
     def _stored_into(self, calls: Sequence[LoggedCall]) -> list[int]:
@@ -196,28 +216,46 @@ def _number_kind(value: Any) -> Kind:
     return type_, not type_.shape and not hasattr(value, "flags"), value.__class__ is float
 
 
-def _quick(item: Item) -> list[tuple[int, Any, Any]] | None:
+def _quick(item: Item, call: LoggedCall) -> list[tuple[int, Any, Any]] | None:
     """How the arguments by position are compared without being taken apart, where that can be."""
-    positional, names = item.call.shape[:2]
-    if names or (item.fn in entries and any(isinstance(v, Varying) for v in item.values)):
-        return None  # keys that vary may leave the array
+    positional, names = call.shape[:2]
+    if names:
+        return None
     slots, values, quick = iter(item.slots), iter(item.values), []
-    for part in positional[1:]:
-        if part is HANDLE or part == 1:
+    for k, part in enumerate(positional[1:]):
+        if part is HANDLE or part is LOCAL:
             slot = next(slots)
             if isinstance(slot, Varying):
                 return None
-            quick.append((slot, None, None))
-            continue
-        if part.__class__ is tuple:
-            return None
-        value = next(values)
-        if isinstance(value, Varying):
-            if part is not float:
+            quick.append((SLOT if part is HANDLE else LOCAL_SLOT, slot, None))
+        elif part.__class__ is tuple:
+            if set(leaves(part)) - {int, NoneType} or part[0] is list or k != 1:
                 return None
-            quick.append((-1 - value.row, None, part))
-        elif part in (int, str, bool, type(None)) or (part is float and value.value):
-            quick.append((FIXED, value.value, part))
+            fixed = [next(values) for _ in leaves(part)]
+            if any(isinstance(v, Varying) for v in fixed):
+                return None
+            quick.append((KEY, rebuilt(part, iter(()), iter([v.value for v in fixed])), None))
         else:
-            return None
+            check = _quick_value(item, call, part, next(values))
+            if check is None:
+                return None
+            quick.append(check)
     return quick
+
+
+def _quick_value(
+    item: Item, call: LoggedCall, part: Any, value: Fixed | Varying
+) -> tuple[int, Any, Any] | None:
+    """How a number is compared without being taken apart, where that can be."""
+    if isinstance(value, Varying):
+        if part is float and item.fn not in entries:
+            return FLOAT_ROW, value.row, None
+        if part is not int or not call.handles:
+            return None
+        shape = call.handles[0].shape
+        if item.fn in entries:  # a key: it must not leave the array
+            return (INT_ROW, value.row, shape[0]) if shape and call.shape[0][2] is int else None
+        return INT_ROW, value.row, 2**63
+    if part in (int, str, bool, NoneType) or (part is float and value.value):
+        return FIXED, value.value, part
+    return None
