@@ -209,11 +209,8 @@ class CallLog:
             self.reasons[calls[0].place[:1]] = str(refusal)
             return False
         frame = Frame(self, template)
-        outs = {
-            (lag, k, n): self.calls[first + k - (lag - 1) * p].outs[n]
-            for lag, k, n in template.carries
-        }
-        if not frame.begin(outs):
+        carried = self._carried(template, first)
+        if carried is None or not frame.begin(carried):
             self.refused[key] = self.refused.get(key, 0) + 1
             return False
         if template.reentrant:
@@ -221,6 +218,18 @@ class CallLog:
         self.frame = frame
         self.learned = 0
         return True
+
+    def _carried(
+        self, template: LoopTemplate, first: int
+    ) -> dict[tuple[int, int, int], TracedArray] | None:
+        """What the trips before made that a template carries; None where they made other things."""
+        carried = {}
+        for lag, k, out in template.carries:
+            call = self.calls.get(first + k - (lag - 1) * template.length)
+            if call is None or out >= len(call.outs) or call.origins[out] >= 0:
+                return None
+            carried[lag, k, out] = call.outs[out]
+        return carried
 
     def forget(self) -> None:
         """Begin anew: what comes between two calls cannot be compared."""

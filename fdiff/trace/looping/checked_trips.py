@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import fdiff.intact_numpy as np
 
+from ... import user_lines
 from ...primitive import FUNCTIONS, PRIMITIVES
 from ..array_links import LateLink, ViewLink, outside
 from ..node_strides import memory_layout
@@ -280,6 +281,8 @@ class Frame:
         self.at = 0
         self.trips += 1
         self.trip = Trip(self, self.trips)
+        if user_lines.at_line is not None:
+            user_lines.user_line()  # progress shows where the user's code is
         self._carry_on()
 
     def _carry_on(self) -> None:
