@@ -18,6 +18,12 @@ from fdiff.transforms.reverse import vjp
 from fdiff.transforms.simplify import simplify
 
 
+@pytest.fixture(autouse=True)
+def unrolled(monkeypatch):
+    """Plain loops stay unrolled: their tapes are the long ones."""
+    monkeypatch.setenv("FDIFF_LOOPS", "unroll")
+
+
 @pytest.fixture(params=[1, 2])
 def short(monkeypatch, request):
     """Every loop of more than a few statements is cut, every kernel is outlined."""

@@ -22,7 +22,7 @@ from .call_log import CallLog
 __all__ = ["begin"]
 
 
-FEWEST = 1500  # calls of a loop that is worth a node
+FEWEST = 3000  # calls of a loop that is worth a node
 
 
 def begin(trace: Trace) -> None:
