@@ -1,0 +1,65 @@
+"""What decides whether a call is the one that a template has next: keys, numbers, views."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import fdiff.intact_numpy as np
+
+from ..array_links import ViewLink
+from ..traced_array import TracedArray
+from .late_handles import LateView
+from .logged_calls import arguments_of
+from .templates import Item
+
+
+def become(handle: TracedArray, real: TracedArray) -> None:
+    """Let a handle without a node stand for what another one does."""
+    handle.link, handle.node, handle.made = real.link, real.node, real.made
+
+
+def looks_at(handle: TracedArray, stored: set[int]) -> bool:
+    """Whether a handle is one of others, or may be a view of one."""
+    while isinstance(handle.link, ViewLink):
+        handle = handle.link.parent
+    return id(handle) in stored or isinstance(handle.link, LateView)
+
+
+def is_key(a: Any, b: Any) -> bool:
+    """Whether a key of integers and slices is another one, of the same classes."""
+    kind = a.__class__
+    if kind is not b.__class__:
+        return False
+    if kind is tuple:
+        return len(a) == len(b) and all(map(is_key, a, b))
+    if kind is slice:
+        return is_key(a.start, b.start) and is_key(a.stop, b.stop) and is_key(a.step, b.step)
+    return a == b
+
+
+def is_storable(value: Any) -> bool:
+    """Whether a number can be an entry of an array."""
+    return value.__class__ is not int or -(2**63) <= value < 2**63
+
+
+def is_inside(item: Item, values: Sequence[Any]) -> bool:
+    """Whether a key whose numbers vary picks what that of the template did, from the front.
+
+    NumPy is asked on an array of the same shape whose memory is never touched.
+    """
+    args, _ = arguments_of(item.call.shape, iter(item.call.handles), iter(values))
+    old, _ = arguments_of(item.call.shape, iter(item.call.handles), iter(item.call.values))
+    shape, key = args[0].shape, args[1]
+    for part, n in zip(key if isinstance(key, tuple) else (key,), (*shape, *shape), strict=False):
+        if isinstance(part, slice) and not (
+            0 <= (part.start or 0) <= n and 0 <= (n if part.stop is None else part.stop) <= n
+        ):
+            return False
+        if isinstance(part, TracedArray):
+            return False
+    dummy = np.broadcast_to(np.zeros(()), shape)
+    try:
+        return np.shape(dummy[key]) == np.shape(dummy[old[1]])
+    except IndexError:
+        return False
