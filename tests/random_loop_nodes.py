@@ -48,8 +48,14 @@ class Writer:
         if depth == 0:
             return self.pick(plain)
         a, b, e = self.vector(depth - 1, index), self.vector(0, index), self.scalar(0, index)
-        forms = [f"({a} + {b})", f"{a} * {e}", f"np.sin({a})", f"np.cos({a}) * {b}", f"{a}[::-1]"]
-        forms += [f"np.where({a} > 0.1, {a}, {b})", f"np.outer({a}, {b}) @ c", f"{a} @ T.T @ T"]
+        forms = [
+            f"({a} + {b})",
+            f"({a} * {e})",
+            f"np.sin({a})",
+            f"(np.cos({a}) * {b})",
+            f"{a}[::-1]",
+        ]
+        forms += [f"np.where({a} > 0.1, {a}, {b})", f"(np.outer({a}, {b}) @ c)", f"({a} @ T.T @ T)"]
         forms += [f"np.roll({a}, 1)", f"np.stack([{e}, s, {self.scalar(1, index)}])"]
         return self.pick([*plain, *forms])
 
