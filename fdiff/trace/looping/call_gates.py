@@ -40,7 +40,7 @@ def install() -> None:
     entries[:] = [vars(TracedArray)["__getitem__"], vars(TracedArray)["__setitem__"]]
     for name, member in vars(TracedArray).copy().items():
         if name in _PROPERTIES:
-            store = member.fset and gated_method(member.fset)
+            store: Any = member.fset and gated_method(member.fset)
             setattr(TracedArray, name, property(gated_method(member.fget), store))
         elif name not in _UNGATED and callable(member) and not isinstance(member, type):
             setattr(TracedArray, name, gated_method(member))

@@ -326,7 +326,7 @@ def user_place() -> tuple[tuple[CodeType, int], ...]:
             place.append((code, frame.f_lasti))
         elif place:
             break
-        frame = frame.f_back  # type: ignore[assignment] - None ends it
+        frame = frame.f_back
     return tuple(place)
 
 

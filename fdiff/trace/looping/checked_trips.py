@@ -82,9 +82,8 @@ class Frame:
 
     def _fill(self, slot: int, handle: TracedArray) -> bool:
         """Let a handle stand in the slot of an invariant or a carry, if it can."""
-        link = handle.link
-        if isinstance(link, LateLink) and link.frame is self:
-            return False  # made in this trip
+        if self._made(handle):
+            return False
         if (handle.type, handle.scalar, handle.weak) != self.template.kinds[slot]:
             return False
         if handle.home is not self.log.trace:
@@ -97,6 +96,10 @@ class Frame:
             handle.link = StoredInto(self, handle.link)
         self.slots[slot] = handle
         return True
+
+    def _made(self, handle: TracedArray) -> bool:
+        """Whether a handle was made in these trips."""
+        return isinstance(handle.link, LateLink) and getattr(handle.link, "frame", None) is self
 
     def _bind(self) -> bool:
         """Note that the slots are filled; whether none looks at what is stored into."""
@@ -186,8 +189,7 @@ class Frame:
             return False
         for h, slot in zip(handles, item.slots, strict=True):
             if isinstance(slot, Varying):
-                link = h.link
-                if isinstance(link, LateLink) and link.frame is self:
+                if self._made(h):
                     return False
                 if (h.type, h.scalar, h.weak) != self.template.row_kinds[
                     slot.row

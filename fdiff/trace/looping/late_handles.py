@@ -7,25 +7,10 @@ is a last carry of the loop, from another one a row of its outs; a view is taken
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from ..array_links import LateLink
 from ..recorder import Handle, Link
-
-
-class AskedLog(Protocol):
-    """What a late handle asks of the log of calls."""
-
-    def leave(self, frame: Any, /) -> None: ...
-
-
-class AskedFrame(Protocol):
-    """What a late handle asks of the frame that it was made in."""
-
-    log: AskedLog
-
-    def settle(self, handle: Any, trip: int, /) -> None: ...
-    def take_again(self, handle: Any, item: Any, given: Any, /) -> None: ...
 
 
 class Trip(LateLink):
@@ -33,7 +18,7 @@ class Trip(LateLink):
 
     __slots__ = ("frame", "number")
 
-    def __init__(self, frame: AskedFrame, number: int) -> None:
+    def __init__(self, frame: Any, number: int) -> None:
         self.frame, self.number = frame, number
 
     def settle(self, handle: Handle) -> None:
@@ -51,7 +36,7 @@ class LateView(LateLink):
         self.trip, self.item, self.given = trip, item, given
 
     @property
-    def frame(self) -> AskedFrame:
+    def frame(self) -> Any:
         return self.trip.frame
 
     def settle(self, handle: Handle) -> None:
@@ -66,7 +51,7 @@ class StoredInto(LateLink):
 
     __slots__ = ("frame", "link")
 
-    def __init__(self, frame: AskedFrame, link: Link | None) -> None:
+    def __init__(self, frame: Any, link: Link | None) -> None:
         self.frame, self.link = frame, link
 
     def settle(self, handle: Handle) -> None:

@@ -88,7 +88,7 @@ def same(a: object, b: object) -> bool:
     return a is b or bool(a == b)
 
 
-def may_vary(a: object, b: object) -> bool:
+def may_vary(a: Any, b: Any) -> bool:
     """Whether a value may differ from trip to trip: numbers, and arrays of one type."""
     kind = a.__class__
     if kind is not b.__class__:

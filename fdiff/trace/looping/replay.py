@@ -25,6 +25,9 @@ class Watch:
     def __init__(self) -> None:
         self.writes: list[TracedArray] = []
 
+    def is_idle(self) -> bool:
+        return True
+
     def stored(self, handle: TracedArray) -> None:
         self.writes.append(handle)
 
@@ -141,7 +144,7 @@ class _Replay:
             raise UnrolledError(f"{_name(call)} stores into something else, or views it")
 
 
-def memory(call: LoggedCall, slot_of: Mapping[int, int]) -> object:
+def memory(call: LoggedCall, slot_of: Mapping[int, object]) -> object:
     """In which slots what a call stores into stands, and what its outs are views of."""
     bases = [next((slot_of[id(b)] for b in found if id(b) in slot_of), -1) for found in call.bases]
     return [slot_of.get(id(w), -1) for w in call.writes], bases, [bool(b) for b in call.bases]

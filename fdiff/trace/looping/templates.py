@@ -231,10 +231,11 @@ def _quick(item: Item, call: LoggedCall) -> list[tuple[int, Any, Any]] | None:
         elif part.__class__ is tuple:
             if set(leaves(part)) - {int, NoneType} or part[0] is list or k != 1:
                 return None
-            fixed = [next(values) for _ in leaves(part)]
-            if any(isinstance(v, Varying) for v in fixed):
+            ends = [next(values) for _ in leaves(part)]
+            fixed = [end.value for end in ends if isinstance(end, Fixed)]
+            if len(fixed) < len(ends):
                 return None
-            quick.append((KEY, rebuilt(part, iter(()), iter([v.value for v in fixed])), None))
+            quick.append((KEY, rebuilt(part, iter(()), iter(fixed)), None))
         else:
             check = _quick_value(item, call, part, next(values))
             if check is None:
