@@ -14,6 +14,7 @@ ROOT = Path(fdiff.__file__).parent
 FUNCTION = "words of kernel texts (`rt.isnan`, `max`), which ops name in their texts"
 DTYPE = "a dtype of whole numbers; SciPy has a Bessel function of that name"
 LAYOUT = "a rule of layouts, which ops name on their records"
+FAMILY = "the family of loops, which ops name on their records"
 ROUTINE = "routines, which ops name on their records"
 # The words in each module that are an op's name and mean something else, and what they mean. An
 # entry that is no longer needed is deleted.
@@ -71,6 +72,9 @@ ALLOWED: dict[str, tuple[str, str]] = {
     "trace/if_conversion.py": ("constant negative copy", "instructions of Python's bytecode"),
     "trace/node_strides.py": ("update", LAYOUT),
     "trace/array_links.py": ("update", LAYOUT),
+    "transforms/kept_values.py": ("loop", FAMILY),
+    "transforms/loop_invariants.py": ("loop", FAMILY),
+    "transforms/pipeline.py": ("loop", FAMILY),
     "process/environment.py": ("max", "a word of the kernel's file `cpu.max`"),
 }  # fmt: skip
 # Every op of every table, SciPy's included; other tests may register ops of their own.
