@@ -27,12 +27,12 @@ class ClusterCall:
     """
 
     def __init__(
-        self, name: str, f: Callable[..., Any], given: object, many: Sequence[Partitions], *,
+        self, name: str, f: Callable[..., Any], arguments: object, many: Sequence[Partitions], *,
         adds: bool,
     ) -> None:  # fmt: skip
         self.name, self.many, self.rows = name, many, many[0]
         self.client: Any = self.rows.client
-        self.messages = Message.of(f), Message.of(given)
+        self.messages = Message.of(f), Message.of(arguments)
         errstate = {k: "warn" if v in {"call", "log"} else v for k, v in np.geterr().items()}
         digest = self.messages[0].digest()
         self.job = CallJob("", digest, len(self.rows), adds, errstate, policy.get())

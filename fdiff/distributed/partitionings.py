@@ -111,8 +111,8 @@ class Partitions:
         """Make again what died with its worker; whether there was anything."""
         if lost := self._lost():
             self.hold(lost)
-        known = {d: future for sent in self.buffers for d, future in sent.items()}
-        gone = [d for d, future in known.items() if future.status != "finished"]
+        futures = {d: future for sent in self.buffers for d, future in sent.items()}
+        gone = [d for d, future in futures.items() if future.status != "finished"]
         if gone:
             self.buffers.clear()
         return bool(lost or gone)
@@ -147,16 +147,20 @@ class Partitions:
         """
         used: dict[bytes, Any] = {}
 
-        def one(buffer: Buffer) -> Any:
+        def future_of(buffer: Buffer) -> Any:
             if len(buffer) * workers <= INLINE:
                 return bytes(buffer)
             digest = digest_of(buffer)
-            known = [sent[digest] for sent in (used, *self.buffers) if digest in sent]
+            sent_before = [sent[digest] for sent in (used, *self.buffers) if digest in sent]
             scatter, options = self.client.scatter, {"broadcast": True, "hash": False}
-            used[digest] = known[0] if known else scatter([bytes(buffer)], timeout=10, **options)[0]
+            used[digest] = (
+                sent_before[0]
+                if sent_before
+                else scatter([bytes(buffer)], timeout=10, **options)[0]
+            )
             return used[digest]
 
-        columns = [[one(buffer) for buffer in message.buffers] for message in messages]
+        columns = [[future_of(buffer) for buffer in message.buffers] for message in messages]
         self.buffers.append(used)
         return columns
 

@@ -80,8 +80,8 @@ def _blocks(arrays: Sequence[Any]) -> list[Source]:
             fact = f"array {k} is cut along another axis than its rows."
             raise failure(InputError, CALL, fact, "Write `x.rechunk({1: -1})`.")
         chunks.append(a.chunks[0] if hasattr(a, "chunks") else (math.nan,) * a.npartitions)
-        known = not any(map(math.isnan, (*chunks[0], *chunks[k])))
-        if len(chunks[k]) != len(chunks[0]) or (known and chunks[k] != chunks[0]):
+        finite = not any(map(math.isnan, (*chunks[0], *chunks[k])))
+        if len(chunks[k]) != len(chunks[0]) or (finite and chunks[k] != chunks[0]):
             fact = f"array {k} has rows in {_spelled(chunks[k])}, array 0 in {_spelled(chunks[0])}."
             raise failure(InputError, CALL, fact, "Write `y.rechunk({0: x.chunks[0]})`.")
     columns = [np.ravel(np.asarray(a.to_delayed(), dtype=object)) for a in arrays]

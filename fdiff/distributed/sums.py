@@ -84,22 +84,22 @@ class OverPartitions(OwnsPrograms):
             fact = f"{self.task_name} takes {self.least} parameters at least, not {len(args)}."
             raise failure(InputError, call, fact, "Give all of them, before the data.")
 
-    def on_cluster(self, given: object, *, adds: bool) -> ClusterCall | None:
+    def on_cluster(self, arguments: object, *, adds: bool) -> ClusterCall | None:
         """The call on a cluster; None where this process holds the data."""
         for rows in self.many:
             rows.check_held(called(self.__fdiff__, self.f))
         if self.many[0].client is None:
             return None
         name = f"map {self.task_name}" * (not adds) or self.task_name
-        return ClusterCall(name, self.f, given, self.many, adds=adds)
+        return ClusterCall(name, self.f, arguments, self.many, adds=adds)
 
-    def here(self, given: Any, count: int) -> Iterator[Any]:
+    def here(self, arguments: Any, count: int) -> Iterator[Any]:
         """Results for the first partitions, in this process: one is in memory at a time."""
         sources = zip(*[rows.sources[:count] for rows in self.many], strict=True)
         parts = (tuple([a for s in each for a in as_part(loaded(s))]) for each in sources)
         local = self._local or fixed_tier(self.f)
         with refusing_writes(self.f) if self._local is None else nullcontext():
-            yield from results(local, given, enumerate(parts), len(self.many[0]))
+            yield from results(local, arguments, enumerate(parts), len(self.many[0]))
         self._local = local
 
 
@@ -119,14 +119,14 @@ class SumOver(OverPartitions):
 
     def total(self, args: Sequence[Any], kwargs: dict[str, Any], *, first: bool = False) -> Any:
         """The sum at these parameters; or the `first` term alone."""
-        given = tuple(args), kwargs
-        if (call := self.on_cluster(given, adds=True)) is not None:
+        arguments = tuple(args), kwargs
+        if (call := self.on_cluster(arguments, adds=True)) is not None:
             total, fan_in = call.sum(self._fan_in, first=first)
             self._fan_in = self._fan_in if first else fan_in
             return total
         count = 1 if first else len(self.many[0])
         here = OrderedSum(count)
-        for number, result in enumerate(self.here(given, count)):
+        for number, result in enumerate(self.here(arguments, count)):
             here.add(number, result)
         return here.total()
 
@@ -172,10 +172,10 @@ class MapOver(OverPartitions):
         raise failure(UnsupportedError, call, fact, f"Differentiate within each: {way}")
 
     def total(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Partitions:
-        given = tuple(args), kwargs
-        if (call := self.on_cluster(given, adds=False)) is not None:
+        arguments = tuple(args), kwargs
+        if (call := self.on_cluster(arguments, adds=False)) is not None:
             return call.mapped()
-        return Partitions([*self.here(given, len(self.many[0]))])
+        return Partitions([*self.here(arguments, len(self.many[0]))])
 
 
 def _under(f: object, origin: Origin) -> SumOver | None:

@@ -175,17 +175,17 @@ def _function(digest: bytes, buffers: Sequence[Buffer]) -> Generator[Function]:
 
 
 def results(
-    f: Function, given: Given, parts: Iterable[tuple[int, Part]], count: int, threads: int = 1
+    f: Function, arguments: Given, parts: Iterable[tuple[int, Part]], count: int, threads: int = 1
 ) -> Iterator[object]:
     """What `f` returns for partitions of `count`, in order, by so many threads."""
-    one = partial(_result, f, given, count)
+    result_of = partial(_result, f, arguments, count)
     if threads < 2:
-        return map(one, parts)
+        return map(result_of, parts)
     errstate, kink_policy = np.geterr(), policy.get()
 
     def conditioned(numbered: tuple[int, Part]) -> object:
         with np.errstate(**errstate), kinks(kink_policy):
-            return one(numbered)
+            return result_of(numbered)
 
     return _pool(threads).map(conditioned, parts)
 
@@ -195,9 +195,9 @@ def _pool(threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, thread_name_prefix="fdiff-partitions")
 
 
-def _result(f: Function, given: Given, count: int, numbered: tuple[int, Part]) -> object:
+def _result(f: Function, arguments: Given, count: int, numbered: tuple[int, Part]) -> object:
     """What `f` returns for one partition; a note tells which one raised an error."""
-    (args, kwargs), (number, part) = given, numbered
+    (args, kwargs), (number, part) = arguments, numbered
     try:
         return f(*args, *part, **kwargs)
     except BaseException as error:
@@ -256,14 +256,14 @@ def evaluated(
     number, worker, last, done = span[0], dask_module("distributed").get_worker(), monotonic(), 0
     with _taken_warnings() as warned:
         try:
-            given: Given = Message([*parameters]).opened()
+            arguments: Given = Message([*parameters]).opened()
             parts, threads = _numbered(span, many), worker.state.nthreads
             with (
                 np.errstate(**job.errstate),
                 kinks(job.kinks),
                 _function(job.digest, function) as f,
             ):
-                stream = results(f, given, parts, job.total, threads)
+                stream = results(f, arguments, parts, job.total, threads)
                 for number in span:
                     result = next(stream)
                     total.add(number, result) if job.adds else listed.append(aligned(result))

@@ -39,17 +39,17 @@ def backward_name(operation: str) -> str:
     return "".join(part.capitalize() for part in operation.split("_")) + "Backward0"
 
 
-def anomaly_error(call: str, found: Anomaly, names: Names) -> AnomalyError:
+def anomaly_error(call: str, anomaly: Anomaly, names: Names) -> AnomalyError:
     """The error for what made the first NaN or infinity."""
     held = ""
-    if found.node.primitive in (INPUT, CONSTANT):
-        held = f"{_holder(found.node, names)} holds {_kind(found)} values.{_where(found)}"
-        if _kind(found) == "nan" or (spoilt := _first_nan(found)) is None:
-            return AnomalyError(message(call, held, _shown(found).lstrip(), _line(found)))
-        found, held = spoilt, f"\n{held.capitalize()}"
-    line = _line(found)
-    fact = f"{_headline(found, line)}{in_trips(found.trips)}.{_meaning(line)}{_where(found)}"
-    details = "".join((held, _values(found, line), _shown(found)))
+    if anomaly.node.primitive in (INPUT, CONSTANT):
+        held = f"{_holder(anomaly.node, names)} holds {_kind(anomaly)} values.{_where(anomaly)}"
+        if _kind(anomaly) == "nan" or (spoilt := _first_nan(anomaly)) is None:
+            return AnomalyError(message(call, held, _shown(anomaly).lstrip(), _line(anomaly)))
+        anomaly, held = spoilt, f"\n{held.capitalize()}"
+    line = _line(anomaly)
+    fact = f"{_headline(anomaly, line)}{in_trips(anomaly.trips)}.{_meaning(line)}{_where(anomaly)}"
+    details = "".join((held, _values(anomaly, line), _shown(anomaly)))
     return AnomalyError(message(call, fact, details.lstrip("\n"), written_line(line)))
 
 
@@ -57,21 +57,21 @@ def _holder(node: Node, names: Names) -> str:
     return names.of(node.param("index")) if node.primitive is INPUT else "a constant"
 
 
-def _first_nan(found: Anomaly) -> Anomaly | None:
+def _first_nan(anomaly: Anomaly) -> Anomaly | None:
     """The first node behind an infinity that is given where a NaN is made of it."""
-    for place, i in enumerate(found.path):
-        mask = np.isnan(found.values[i]) if found.tape.nodes[i].type.floating else None
+    for place, i in enumerate(anomaly.path):
+        mask = np.isnan(anomaly.values[i]) if anomaly.tape.nodes[i].type.floating else None
         if mask is not None and np.any(mask):
-            return found._replace(mask=np.asarray(mask), path=found.path[place:])
+            return anomaly._replace(mask=np.asarray(mask), path=anomaly.path[place:])
     return None
 
 
-def _kind(found: Anomaly) -> str:
-    return kind_of_values(found.value, found.mask)
+def _kind(anomaly: Anomaly) -> str:
+    return kind_of_values(anomaly.value, anomaly.mask)
 
 
-def _where(found: Anomaly) -> str:
-    return entries_in_words(found.value, found.mask)
+def _where(anomaly: Anomaly) -> str:
+    return entries_in_words(anomaly.value, anomaly.mask)
 
 
 def kind_of_values(value: Any, mask: np.ndarray) -> str:
@@ -95,19 +95,19 @@ def entries_in_words(value: Any, mask: np.ndarray) -> str:
     return f" {len(places)} of {mask.size} entries {held}: [{shown}{more}]."
 
 
-def _line(found: Anomaly) -> Line | None:
+def _line(anomaly: Anomaly) -> Line | None:
     """The line of the node, or of the first behind it that has one."""
-    for i in found.path:
-        if i in found.tape.lines:
-            return found.tape.lines[i][0]
+    for i in anomaly.path:
+        if i in anomaly.tape.lines:
+            return anomaly.tape.lines[i][0]
     return None
 
 
-def _headline(found: Anomaly, line: Line | None) -> str:
+def _headline(anomaly: Anomaly, line: Line | None) -> str:
     """What made it, in words; for a reverse rule torch's words come first."""
-    kind, derivation = _kind(found), derivation_of(line)
+    kind, derivation = _kind(anomaly), derivation_of(line)
     if derivation is None:
-        return f"{found.node.primitive.name} returned {kind} values"
+        return f"{anomaly.node.primitive.name} returned {kind} values"
     operation, mode, argument = derivation
     if mode == "reverse":
         name = backward_name(operation.name)
@@ -134,37 +134,39 @@ def _partial(line: Line | None) -> str:
 # --- values ---------------------------------------------------------------------------------------
 
 
-def _values(found: Anomaly, line: Line | None) -> str:
+def _values(anomaly: Anomaly, line: Line | None) -> str:
     """The operations with the values of their operands, in the entries that are to blame."""
     lines: list[str] = []
-    forward = _forward_node(found, line)
-    for entry in np.argwhere(np.broadcast_to(found.mask, found.value.shape))[:SHOWN]:
+    forward = _forward_node(anomaly, line)
+    for entry in np.argwhere(np.broadcast_to(anomaly.mask, anomaly.value.shape))[:SHOWN]:
         at = tuple(map(int, entry))
-        told = [_applied(found, i, at) for i in (forward, found.path[0]) if i is not None]
+        told = [_applied(anomaly, i, at) for i in (forward, anomaly.path[0]) if i is not None]
         place = f"at {list(at)}: " if at else ""
         lines.append(f"\n{place}{', '.join(dict.fromkeys(told))}")
     return "".join(lines)
 
 
-def _forward_node(found: Anomaly, line: Line | None) -> int | None:
+def _forward_node(anomaly: Anomaly, line: Line | None) -> int | None:
     """The user's operation that was differentiated, if it is on this tape."""
     if not isinstance(line, DerivedLine):
         return None
     while isinstance(line.base, DerivedLine):
         line = line.base
     where, wanted = numbered(line.base), line.derivation.primitive
-    for i, node in enumerate(found.tape.nodes):
-        lines = found.tape.lines.get(i, ())
-        if node.primitive is wanted and any(numbered(one) == where for one in lines):
+    for i, node in enumerate(anomaly.tape.nodes):
+        lines = anomaly.tape.lines.get(i, ())
+        if node.primitive is wanted and any(
+            numbered(line_of_node) == where for line_of_node in lines
+        ):
             return i
     return None
 
 
-def _applied(found: Anomaly, i: int, at: tuple[int, ...]) -> str:
+def _applied(anomaly: Anomaly, i: int, at: tuple[int, ...]) -> str:
     """An operation with its operands and its result at one entry: ``divide(0.5, 0.0) = inf``."""
-    node = found.tape.nodes[i]
-    operands = ", ".join(_entry(found.values[a], at) for a in node.args)
-    result = found.values[i]
+    node = anomaly.tape.nodes[i]
+    operands = ", ".join(_entry(anomaly.values[a], at) for a in node.args)
+    result = anomaly.values[i]
     shown = _entry(result, at) if len(node.types) == 1 else "..."
     return f"{node.primitive.name}({operands}) = {shown}"
 
@@ -183,9 +185,9 @@ def _entry(value: object, at: tuple[int, ...]) -> str:
     return f"{array.size} values in [{low:.6g}, {high:.6g}]" + f", {bad} not finite" * bool(bad)
 
 
-def _shown(found: Anomaly) -> str:
+def _shown(anomaly: Anomaly) -> str:
     """The part of the tape from the operands of the node on, towards the result."""
-    tape, path = found.tape, found.path[: SHOWN + 1]
+    tape, path = anomaly.tape, anomaly.path[: SHOWN + 1]
     ids = sorted({*tape.nodes[path[0]].args, *path})
     lines: list[str] = []
     for i in ids:
@@ -195,7 +197,7 @@ def _shown(found: Anomaly) -> str:
         mark = ">" if i == path[0] else " "
         types = ", ".join(map(str, node.types))
         lines.append(f"\n{mark} %{i}: {types} = {operation_text(node)}{_comment(told)}")
-    more = "\n  ..." if len(found.path) > len(path) else ""
+    more = "\n  ..." if len(anomaly.path) > len(path) else ""
     return "\nOn the tape, towards the result:" + "".join(lines) + more
 
 

@@ -56,7 +56,7 @@ class BatchingRule:
 
     def ask(
         self,
-        given: Sequence[TracedArray],
+        arrays: Sequence[TracedArray],
         carries: Sequence[bool],
         size: int,
         types: Sequence[ArrayType],
@@ -68,7 +68,7 @@ class BatchingRule:
         call = self.call
         dims: list[int | None] = [None] * len(call.leaves)
         leaves = []
-        for k, x, own, on in zip(call.traced, given, call.handles, carries):  # noqa: B905 - then come arrays read from outside
+        for k, x, own, on in zip(call.traced, arrays, call.handles, carries):  # noqa: B905 - then come arrays read from outside
             dims[k] = 0 if on else None
             alike = {} if on else {"scalar": own.scalar, "weak": own.weak}
             leaves.append(TracedArray(x.home, x.id, x.type, **alike))
@@ -96,12 +96,12 @@ class BatchingRule:
             fact = "reads a value from outside that was computed for one element."
             raise self.results.error(UnsupportedError, fact, "Pass it as an argument.") from None
 
-    def _pair(self, found: Any) -> tuple[Any, Any]:
-        if not isinstance(found, tuple):
-            raise RuntimeError(f"{TWO_RESULTS}Got a {type(found)} instead")  # noqa: TRY004 - torch's
-        if len(found) != 2:
-            raise RuntimeError(f"{TWO_RESULTS}Got {len(found)} returns instead")
-        return found
+    def _pair(self, result: Any) -> tuple[Any, Any]:
+        if not isinstance(result, tuple):
+            raise RuntimeError(f"{TWO_RESULTS}Got a {type(result)} instead")  # noqa: TRY004 - torch's
+        if len(result) != 2:
+            raise RuntimeError(f"{TWO_RESULTS}Got {len(result)} returns instead")
+        return result
 
     def _checked(
         self, out: Any, axis: int | None, type_: ArrayType, size: int
@@ -113,9 +113,9 @@ class BatchingRule:
             if x.shape[0] != size:
                 fact = f"gives a result with {x.shape[0]} elements along its axis, not {size}."
                 raise self.results.error(InputError, fact, "Tell the axis by out_dims.")
-        one = ArrayType(x.shape if axis is None else x.shape[1:], x.dtype)
-        if one != type_:
-            fact = f"gives {one} for each element, where the function gives {type_}."
+        element = ArrayType(x.shape if axis is None else x.shape[1:], x.dtype)
+        if element != type_:
+            fact = f"gives {element} for each element, where the function gives {type_}."
             raise self.results.error(InputError, fact, "Return what the function returns.")
         return x, axis is not None
 
@@ -141,10 +141,10 @@ def with_batching_rules(
             continue
         left.clear()
         rule = node.param("rule")
-        found = rule.batching.ask(args, on, size, rule.types)
+        results = rule.batching.ask(args, on, size, rule.types)
         tape = _with_results_as_inputs(tape, call)
-        arrays = [*arrays, *(x for x, _ in found)]
-        carries = [*carries, *(mapped for _, mapped in found)]
+        arrays = [*arrays, *(x for x, _ in results)]
+        carries = [*carries, *(mapped for _, mapped in results)]
     return tape, arrays, carries
 
 

@@ -79,7 +79,7 @@ def nested_hessians(variant: Variant) -> Finish:
     inner, flags = _inputs(variant)
     size = len(flags) ** 2
     ways = [
-        _nested((inner, [one and scalar for one in flags]), (inner, flags))
+        _nested((inner, [flag and scalar for flag in flags]), (inner, flags))
         for scalar in variant.scalars
     ]
 
@@ -102,14 +102,14 @@ def _nested(rows: Tree, columns: Tree) -> Finish:
     def finish(blocks: Sequence[object]) -> object:
         if outer.kind is None and inner.kind is None and len(blocks) == 1:
             return deliver(blocks[0], row_scalars[0] and column_scalars[0])
-        made = []
+        parts = []
         for r, row_scalar in enumerate(row_scalars):
             row = blocks[r * width : (r + 1) * width]
             leaves = [
                 deliver(block, row_scalar and scalar)
                 for block, scalar in zip(row, column_scalars, strict=True)
             ]
-            made.append(unflatten(inner, leaves))
-        return unflatten(outer, made)
+            parts.append(unflatten(inner, leaves))
+        return unflatten(outer, parts)
 
     return finish

@@ -129,20 +129,20 @@ def traced_while(
         specs[:] = [flatten(out)[1]]
         return out
 
-    found, kinds = settled_body(body, leaves, (), run, specs, spec)
+    body_tape, kinds = settled_body(body, leaves, (), run, specs, spec)
     asked = trace_body(test, kinds, lambda args: cond(unflatten(spec, args)))
     if [out.type.shape for out in asked.outs if out.type] != [()]:
         listed = ", ".join(str(t) for t in asked.types)
         fact = f"{test.name} must return one truth value, not {listed or None}."
         raise test.error(ShapeError, fact, "Use numpy.all or numpy.any.")
-    count, extras = len(leaves), joined_extras([found, asked])
+    count, extras = len(leaves), joined_extras([body_tape, asked])
     types = [cast("ArrayType", k.type) for k in kinds]
-    tapes = [with_extras(one, types, extras) for one in (found, asked)]
+    tapes = [with_extras(part, types, extras) for part in (body_tape, asked)]
     results = apply_many(
         WHILE, *as_kinds(leaves, kinds), *extras, body=tapes[0], carries=count,
         cond=as_truth(tapes[1]), limit=limit or 0,
     )  # fmt: skip
-    return unflatten(spec, handles(results[:count], found.outs))
+    return unflatten(spec, handles(results[:count], body_tape.outs))
 
 
 @public
@@ -193,8 +193,8 @@ def cond(pred: Any, true_fun: Callable[..., R], false_fun: Callable[..., R], *op
         raise failure(InputError, call, fact, "Compare values.")
     if np.shape(pred):
         raise failure(ShapeError, call, f"pred has shape {np.shape(pred)}.", "Use numpy.where.")
-    if (known := _known(pred)) is not None:
-        return (true_fun if known else false_fun)(*operands)
+    if (value := _known(pred)) is not None:
+        return (true_fun if value else false_fun)(*operands)
     truth: Any = traced(pred)
     index = truth.astype(bool).astype(np.int64)
     return cast("R", _traced_switch(call, index, (false_fun, true_fun), operands))
@@ -249,8 +249,8 @@ def switch(index: int, branches: Sequence[Callable[..., R]], *operands: Any) -> 
         raise failure(ShapeError, call, f"index has shape {np.shape(index)}.", "Use numpy.choose.")
     if getattr(index, "dtype", np.asarray(index).dtype).kind not in "iub":
         raise failure(InputError, call, f"index must be an int, not {shown(index)}.", "Use an int.")
-    if (known := _known(index)) is not None:
-        return branches[min(max(int(cast("int", known)), 0), len(branches) - 1)](*operands)
+    if (value := _known(index)) is not None:
+        return branches[min(max(int(cast("int", value)), 0), len(branches) - 1)](*operands)
     number: Any = traced(index)
     number = number.astype(np.int64)
     return cast("R", _traced_switch(call, number, branches, operands))
@@ -283,25 +283,25 @@ def _traced_switch(
         function = private(body.function)
 
         def run(arguments: list[TracedArray]) -> object:
-            given = [*leaves]
+            values = [*leaves]
             for k, x in zip(places, arguments, strict=True):
-                given[k] = x
-            return function(*cast("tuple[object, ...]", unflatten(spec, given)))
+                values[k] = x
+            return function(*cast("tuple[object, ...]", unflatten(spec, values)))
 
         return trace_body(body, kinds, run)
 
-    found = [traced_branch(body) for body in bodies]
-    outs = found[0].outs
-    for body, other in zip(bodies[1:], found[1:], strict=True):
-        outs = _common(bodies[0], body, found[0].spec, other.spec, outs, other.outs)
-    extras = joined_extras(found)
+    traced_bodies = [traced_branch(body) for body in bodies]
+    outs = traced_bodies[0].outs
+    for body, other in zip(bodies[1:], traced_bodies[1:], strict=True):
+        outs = _common(bodies[0], body, traced_bodies[0].spec, other.spec, outs, other.outs)
+    extras = joined_extras(traced_bodies)
     types = [cast("ArrayType", k.type) for k in kinds]
-    tapes = [with_extras(one, types, extras, outs) for one in found]
+    tapes = [with_extras(branch, types, extras, outs) for branch in traced_bodies]
     results: Sequence[TracedArray] = ()
     if outs:
-        given = [traced(leaves[k]) for k in places]
-        results = apply_many(SWITCH, index, *given, *extras, branches=tuple(tapes))
-    return unflatten(found[0].spec, handles(results, outs))
+        values = [traced(leaves[k]) for k in places]
+        results = apply_many(SWITCH, index, *values, *extras, branches=tuple(tapes))
+    return unflatten(traced_bodies[0].spec, handles(results, outs))
 
 
 def _common(
@@ -330,22 +330,22 @@ def _common(
 # --- tapes of several functions with the same inputs ----------------------------------------------
 
 
-def joined_extras(found: Sequence[TracedBody]) -> list[TracedArray]:
+def joined_extras(bodies: Sequence[TracedBody]) -> list[TracedArray]:
     """What any of the functions reads from outside, each value once."""
-    return [*{(id(x.home), x.id): x for one in found for x in one.extras}.values()]
+    return [*{(id(x.home), x.id): x for body in bodies for x in body.extras}.values()]
 
 
 def with_extras(
-    found: TracedBody, types: Sequence[ArrayType], extras: Sequence[TracedArray],
+    body: TracedBody, types: Sequence[ArrayType], extras: Sequence[TracedArray],
     outs: Sequence[OutputLeaf] | None = None,
 ) -> Tape:  # fmt: skip
     """The tape of a function that takes all `extras`, with outputs of the types of `outs`."""
     with Trace("branch", lines=False) as trace:
         inputs = [trace.input(t) for t in types]
         place = {(id(x.home), x.id): trace.input(x.type) for x in extras}
-        given = [*inputs, *[place[id(x.home), x.id] for x in found.extras]]
-        results = splice(found.tape, given, trace)
-        kinds = found.outs if outs is None else outs
+        handles_of = [*inputs, *[place[id(x.home), x.id] for x in body.extras]]
+        results = splice(body.tape, handles_of, trace)
+        kinds = body.outs if outs is None else outs
         pairs = zip(results, kinds, strict=True)
         return trace.builder.finish(
             [trace.lift(x, cast("ArrayType", k.type).dtype) for x, k in pairs]

@@ -152,24 +152,28 @@ class CFunction:
     def _example_at(self, table: int) -> Example:
         """The arguments of a call."""
         signature = self._declared.signature
-        arrays = iter([_array_at(table, k, one) for k, one in enumerate(signature.given)])
+        arrays = iter(
+            [_array_at(table, k, parameter) for k, parameter in enumerate(signature.given)]
+        )
         leaves = [
-            _leaf(next(arrays), leaf) if hasattr(one, "read") else leaf
-            for leaf, one in zip(self._example.leaves, self._records.layout.given, strict=True)
+            _leaf(next(arrays), leaf) if hasattr(parameter, "read") else leaf
+            for leaf, parameter in zip(
+                self._example.leaves, self._records.layout.given, strict=True
+            )
         ]
         return self._example.with_leaves(leaves)
 
     def _apart(self, table: int) -> int:
         """A call where a result lies over something that is read: into other memory first."""
         signature = self._declared.signature
-        given = [_array_at(table, k, one) for k, one in enumerate(signature.given)]
-        results = signature.table[len(given) :]
-        made = [np.empty(one.shape, one.dtype) for one in results]
-        status = self._entry.call([a.ctypes.data for a in (*given, *made)])
+        arguments = [_array_at(table, k, parameter) for k, parameter in enumerate(signature.given)]
+        results = signature.table[len(arguments) :]
+        outputs = [np.empty(parameter.shape, parameter.dtype) for parameter in results]
+        status = self._entry.call([a.ctypes.data for a in (*arguments, *outputs)])
         if status:
             return CStatus.FAILED
-        for k, (array, one) in enumerate(zip(made, results, strict=True), len(given)):
-            ctypes.memmove(_address_at(table, k), array.ctypes.data, one.size)
+        for k, (array, parameter) in enumerate(zip(outputs, results, strict=True), len(arguments)):
+            ctypes.memmove(_address_at(table, k), array.ctypes.data, parameter.size)
         return 0
 
     def _error_of(self, status: int) -> Exception:
@@ -212,10 +216,10 @@ class _FixedRecords(CallRecords):
             self.table.set_by_libm(address, make())
 
     def _add(self, example: Example, single: SingleKernel, outputs: tuple[object, ...]) -> int:
-        made = single.kernel.made
+        types = single.kernel.made
         shapes = tuple([
-            () if isinstance(one, kernels.Number) else made[output][0]  # type: ignore[call-overload] - an int
-            for output, one in zip(outputs, self.layout.made, strict=True)
+            () if isinstance(result, kernels.Number) else types[output][0]  # type: ignore[call-overload] - an int
+            for output, result in zip(outputs, self.layout.made, strict=True)
         ])  # fmt: skip
         first = vars(self).setdefault("results", Results(flatten(single.result)[1], shapes)).shapes
         if shapes != first:
@@ -231,10 +235,10 @@ def _address_at(table: int, k: int) -> int:
     return ctypes.c_int64.from_address(table + 8 * k).value
 
 
-def _array_at(table: int, k: int, one: CParameter) -> np.ndarray:
+def _array_at(table: int, k: int, parameter: CParameter) -> np.ndarray:
     """A copy of the number or array whose address is entry `k` of a table."""
-    array = np.empty(one.shape, one.dtype)
-    ctypes.memmove(array.ctypes.data, _address_at(table, k), one.size)
+    array = np.empty(parameter.shape, parameter.dtype)
+    ctypes.memmove(array.ctypes.data, _address_at(table, k), parameter.size)
     return array
 
 

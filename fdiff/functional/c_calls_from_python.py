@@ -25,8 +25,8 @@ def function_type(declared: Declaration) -> Any:
     out = declared.signature.returned
     result = None if out is None else plain_type(out)
     plain: Any = ctypes.CFUNCTYPE(result, *map(plain_type, parameters))
-    given = len(declared.signature.given)
-    checks = [checked_type(one, write=k >= given) for k, one in enumerate(parameters)]
+    count = len(declared.signature.given)
+    checks = [checked_type(parameter, write=k >= count) for k, parameter in enumerate(parameters)]
 
     class CheckedCFunction(plain):
         """A C function, which arguments that do not fit do not reach."""
@@ -42,9 +42,9 @@ def function_type(declared: Declaration) -> Any:
             raise failure(InputError, f"cfunc({declared.call}).ctypes", fact, _WAY)
 
     def function(address: int) -> Any:
-        made = CheckedCFunction(address)
-        made.argtypes = checks
-        return made
+        c_function = CheckedCFunction(address)
+        c_function.argtypes = checks
+        return c_function
 
     return function
 
@@ -56,20 +56,21 @@ def _misfit(
     """What is wrong with the arguments of a call."""
     if len(args) != len(parameters):
         return f"{len(args)} arguments were passed; this is {declared.spelled('f')}."
-    for one, check, value in zip(parameters, checks, args, strict=True):
+    for parameter, check, value in zip(parameters, checks, args, strict=True):
         try:
             check.from_param(value)
         except (ctypes.ArgumentError, TypeError):
-            wanted = shaped(one)
-            return f"{one.name} is {_shown(one, value)}, where the C function takes {wanted}."
+            wanted = shaped(parameter)
+            held = _shown(parameter, value)
+            return f"{parameter.name} is {held}, where the C function takes {wanted}."
     return f"the arguments do not fit {declared.spelled('f')}."
 
 
-def _shown(one: CParameter, value: object) -> str:
+def _shown(parameter: CParameter, value: object) -> str:
     """An argument as an error says what it is."""
     if not isinstance(value, np.ndarray):
         return f"of type {type(value).__name__}"
-    if value.dtype != one.dtype or value.shape != one.shape or not one.pointer:
+    if value.dtype != parameter.dtype or value.shape != parameter.shape or not parameter.pointer:
         return f"an array of {value.dtype} with the shape {value.shape}"
     if not value.flags.writeable:
         return "an array that cannot be written to"

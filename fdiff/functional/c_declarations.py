@@ -50,20 +50,37 @@ class Declaration(NamedTuple):
     @property
     def parameters(self) -> list[CParameter]:
         """The parameters of the plain function."""
-        return [*self.signature.given, *[one for one in self.signature.made if one.pointer]]
+        return [
+            *self.signature.given,
+            *[parameter for parameter in self.signature.made if parameter.pointer],
+        ]
 
     def spelled(self, name: str) -> str:
         """The C declaration of a function of this name."""
-        given = [f"{_typed(one, 'const ')}{one.name}" for one in self.signature.given]
-        made = [f"{_typed(one)}{one.name}" for one in self.signature.made if one.pointer]
+        arguments = [
+            f"{_typed(parameter, 'const ')}{parameter.name}" for parameter in self.signature.given
+        ]
+        results = [
+            f"{_typed(parameter)}{parameter.name}"
+            for parameter in self.signature.made
+            if parameter.pointer
+        ]
         out = self.signature.returned
-        return f"{'void ' if out is None else _typed(out)}{name}({', '.join([*given, *made])})"
+        return (
+            f"{'void ' if out is None else _typed(out)}{name}({', '.join([*arguments, *results])})"
+        )
 
     def header(self) -> str:
         """C code: a type of pointers to such functions, and in a comment the shapes."""
         every = (*self.signature.given, *self.signature.made)
-        files = sorted({_FILES[one.dtype.kind] for one in every if one.dtype.kind in _FILES})
-        shapes = [f"{one.name} is {shaped(one)}" for one in self.parameters if one.pointer]
+        files = sorted(
+            {_FILES[parameter.dtype.kind] for parameter in every if parameter.dtype.kind in _FILES}
+        )
+        shapes = [
+            f"{parameter.name} is {shaped(parameter)}"
+            for parameter in self.parameters
+            if parameter.pointer
+        ]
         words = "; ".join([*shapes, *[f"{constant} is fixed" for constant in self.constants]])
         comment = f"/* {self.call}{': ' if words else ''}{words} */"
         typedef = f"typedef {self.spelled(f'(*{self.signature.name})')};"
@@ -79,7 +96,7 @@ def declare(
     """The declaration for a call like this example."""
     leaves = example.leaves
     names = _Names()
-    given: dict[int, CParameter] = {}
+    arguments: dict[int, CParameter] = {}
     constants: list[str] = []
     for k, name in enumerate(_leaf_names(prepared, layout, example.spec)):
         read = getattr(layout.given[k], "read", None)
@@ -87,23 +104,23 @@ def declare(
             constants.append(f"{name} = {leaves[k]!r}")
             continue
         pointer = isinstance(leaves[k], np.ndarray)
-        given[k] = CParameter(names.new(name), read, np.shape(leaves[k]), pointer)  # type: ignore[arg-type] - a number or an array
-    made: list[CParameter] = []
+        arguments[k] = CParameter(names.new(name), read, np.shape(leaves[k]), pointer)  # type: ignore[arg-type] - a number or an array
+    outputs: list[CParameter] = []
     alone = len(layout.made) == 1
     paths_of = paths(results.spec, "out")
-    for one, shape, path in zip(layout.made, results.shapes, paths_of, strict=True):
-        constant = isinstance(one, Number)
-        dtype = np.dtype(one.kind) if isinstance(one, Number) else one.dtype
+    for result, shape, path in zip(layout.made, results.shapes, paths_of, strict=True):
+        constant = isinstance(result, Number)
+        dtype = np.dtype(result.kind) if isinstance(result, Number) else result.dtype
         if dtype.kind == "b":  # neither of which could say that a call has failed
             dtype = np.dtype(np.int8)
-        scalar = isinstance(one, Number) or one.scalar
+        scalar = isinstance(result, Number) or result.scalar
         returned = alone and scalar and dtype.str[1:] in _RETURNED
         name = names.new("out" if alone else _identifier(path).replace("out_", "out", 1))
-        made.append(CParameter(name, dtype, shape, not returned, constant))
+        outputs.append(CParameter(name, dtype, shape, not returned, constant))
     own = re.sub(r"\W+", "_", getattr(prepared.__wrapped__, "__name__", "f"), flags=re.ASCII)
     name = f"{prepared.__fdiff__}_{own.strip('_')}"
-    signature = CSignature(name, tuple(given.values()), tuple(made))
-    return Declaration(layout.name, signature, tuple(given), tuple(constants))
+    signature = CSignature(name, tuple(arguments.values()), tuple(outputs))
+    return Declaration(layout.name, signature, tuple(arguments), tuple(constants))
 
 
 class _Names:
@@ -129,8 +146,8 @@ def _leaf_names(prepared: Prepared[..., Any], layout: CallLayout, spec: Spec) ->
         parameters = []
     names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     names = [*names[:positional], *[f"x{k}" for k in range(len(names), positional)], *layout.names]
-    given, named = spec.children
-    for name, child in zip(names, [*given.children, *named.children], strict=True):
+    args_spec, named = spec.children
+    for name, child in zip(names, [*args_spec.children, *named.children], strict=True):
         yield from map(_identifier, paths(child, name))
 
 
@@ -139,39 +156,39 @@ def _identifier(path: str) -> str:
     return re.sub(r"\W+", "_", path).strip("_") if not path.isidentifier() else path
 
 
-def _typed(one: CParameter, constant: str = "") -> str:
+def _typed(parameter: CParameter, constant: str = "") -> str:
     """The type before the name of a parameter."""
-    name = _C_TYPES.get(one.dtype.str[1:], f"{one.dtype.name}_t")
-    return f"{constant}{name} *" if one.pointer else f"{name} "
+    name = _C_TYPES.get(parameter.dtype.str[1:], f"{parameter.dtype.name}_t")
+    return f"{constant}{name} *" if parameter.pointer else f"{name} "
 
 
-def shaped(one: CParameter) -> str:
+def shaped(parameter: CParameter) -> str:
     """A number, or an array with its shape, as C declares it."""
-    sizes = "".join(f"[{n}]" for n in one.shape)
-    return f"{_typed(one._replace(pointer=False)).strip()}{sizes}"
+    sizes = "".join(f"[{n}]" for n in parameter.shape)
+    return f"{_typed(parameter._replace(pointer=False)).strip()}{sizes}"
 
 
 # --- for ctypes, and for SciPy ----------------------------------------------------------------
 
 
-def plain_type(one: CParameter) -> Any:
+def plain_type(parameter: CParameter) -> Any:
     """The type of ctypes of a parameter."""
-    return ctypes.c_void_p if one.pointer else np.ctypeslib.as_ctypes_type(one.dtype)
+    return ctypes.c_void_p if parameter.pointer else np.ctypeslib.as_ctypes_type(parameter.dtype)
 
 
-def checked_type(one: CParameter, *, write: bool) -> Any:
+def checked_type(parameter: CParameter, *, write: bool) -> Any:
     """The type of ctypes of a parameter that takes arrays of one dtype and shape alone."""
-    if not one.pointer:
-        return plain_type(one)
+    if not parameter.pointer:
+        return plain_type(parameter)
     flags: Any = ["C_CONTIGUOUS", "ALIGNED", *["WRITEABLE"] * write]
     make: Any = np.ctypeslib.ndpointer  # whose stub has no shape
-    return make(one.dtype, len(one.shape), one.shape, flags)
+    return make(parameter.dtype, len(parameter.shape), parameter.shape, flags)
 
 
 def scipy_signature(declared: Declaration) -> tuple[CSignature, int | None]:
     """The signature as SciPy calls it, and the leaf that is its ``user_data``, if there is one."""
     signature = declared.signature
-    pointers = [one for one in signature.given if one.pointer]
+    pointers = [parameter for parameter in signature.given if parameter.pointer]
     numbers = len(signature.given) - len(pointers)
     vector = not numbers and bool(pointers) and len(pointers[0].shape) == 1
     rest = pointers[1:] if vector else pointers
@@ -179,8 +196,8 @@ def scipy_signature(declared: Declaration) -> tuple[CSignature, int | None]:
         signature.returned is not None
         and (numbers > 0 or vector)
         and len(rest) <= 1
-        and not any(one.pointer for one in signature.given[:numbers])
-        and all(one.dtype == float for one in (*signature.given, *signature.made))
+        and not any(parameter.pointer for parameter in signature.given[:numbers])
+        and all(parameter.dtype == float for parameter in (*signature.given, *signature.made))
     )
     if not fits:
         fact = f"{_SCIPY}, which return a float64; this is {declared.spelled('f')}."

@@ -95,8 +95,8 @@ def cfunc(
     way = "Leave it out, so that missing kernels are made by Python, or write misses='raise'."
     misses = choice(misses, MISSES, "misses", "cfunc", way)
     call = f"cfunc({called(prepared.__fdiff__, prepared.__wrapped__)})"
-    args = tuple([example_argument(one, call) for one in examples])
-    named = {name: example_argument(one, call) for name, one in keywords.items()}
+    args = tuple([example_argument(example, call) for example in examples])
+    named = {name: example_argument(example, call) for name, example in keywords.items()}
     with no_fork:
         from .c_callables import c_function  # noqa: PLC0415 - as said
     stack.examples = True

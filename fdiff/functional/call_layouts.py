@@ -90,10 +90,10 @@ def call_example(
     """A call with the classes of numbers that code of Numba has: float, complex, int, bool."""
     leaves, spec = flatten((args, kwargs))
     ints = _taken_as_floats(target, args, kwargs)
-    found = [
+    example_leaves = [
         _settled(leaf, as_float, target.name) for leaf, as_float in zip(leaves, ints, strict=True)
     ]
-    return Example(tuple(found), spec, ints)
+    return Example(tuple(example_leaves), spec, ints)
 
 
 def _taken_as_floats(
@@ -105,8 +105,8 @@ def _taken_as_floats(
     if target.split is not no_vectors:
         chosen = (0, 1)
     places = {n % max(len(args), 1) for n in chosen}
-    found = [k in places for k, arg in enumerate(args) for _ in flatten(arg)[0]]
-    return (*found, *[False] * len(flatten(kwargs)[0]))
+    flags = [k in places for k, arg in enumerate(args) for _ in flatten(arg)[0]]
+    return (*flags, *[False] * len(flatten(kwargs)[0]))
 
 
 def _settled(leaf: object, as_float: bool, call: str) -> object:  # noqa: FBT001 - for each leaf
@@ -136,8 +136,8 @@ def given_layout(target: CalledFunction, example: Example, *, any_tree: bool = F
     number = iter(range(len(example.leaves)))
     every = (*args, *kwargs.values())
     arguments = tuple([_tree(arg, number, call, any_tree=any_tree) for arg in every])
-    given = tuple(map(_argument, example.leaves, example.ints))
-    return CallLayout(call, arguments, tuple(kwargs), given, None, (), ())
+    leaves = tuple(map(_argument, example.leaves, example.ints))
+    return CallLayout(call, arguments, tuple(kwargs), leaves, None, (), ())
 
 
 def _argument(leaf: object, ints: bool) -> Any:  # noqa: FBT001 - for each leaf
@@ -163,16 +163,17 @@ def _tree(value: object, number: Any, call: str, *, any_tree: bool) -> object:
 
 
 def full_layout(
-    given: CallLayout, single: SingleKernel, *, any_tree: bool = False
+    partial_layout: CallLayout, single: SingleKernel, *, any_tree: bool = False
 ) -> tuple[CallLayout, tuple[object, ...]]:
     """The layout of a call, and what its results are in this kernel: outputs, or numbers."""
     pairs = zip(single.sources, single.kernel.inputs, strict=True)
-    read = {source: one.dtype for source, one in pairs if type(source) is int}
+    read = {source: argument.dtype for source, argument in pairs if type(source) is int}
     arguments = tuple([
-        one._replace(read=read[k]) if k in read else one for k, one in enumerate(given.given)
+        argument._replace(read=read[k]) if k in read else argument
+        for k, argument in enumerate(partial_layout.given)
     ])  # fmt: skip
     outputs: list[object] = []
-    made: list[Result | Number] = []
+    results: list[Result | Number] = []
     kinds: list[type] = []
 
     def walk(value: object) -> object:
@@ -184,19 +185,25 @@ def full_layout(
             return tuple([walk(child) for child in parts[1]])
         if isinstance(value, Placeholder):
             shape, dtype = single.kernel.made[value.output]
-            made.append(kernels.Result(dtype, len(shape), value.scalar))
+            results.append(kernels.Result(dtype, len(shape), value.scalar))
             outputs.append(value.output)
         elif type(value) in (bool, int, float):
-            made.append(kernels.Number(type(value)))
+            results.append(kernels.Number(type(value)))
             outputs.append(value)
         else:
             fact = f"a result of type {type(value).__name__} cannot be returned to compiled code."
-            raise failure(UnsupportedError, given.name, fact, GIVES)
-        return len(made) - 1
+            raise failure(UnsupportedError, partial_layout.name, fact, GIVES)
+        return len(results) - 1
 
     result = walk(single.result)
     layout = CallLayout(
-        given.name, given.arguments, given.names, arguments, result, tuple(made), tuple(kinds)
+        partial_layout.name,
+        partial_layout.arguments,
+        partial_layout.names,
+        arguments,
+        result,
+        tuple(results),
+        tuple(kinds),
     )
     return layout, tuple(outputs)
 
@@ -205,7 +212,7 @@ def example_of(target: CalledFunction, key: object, variant: Variant) -> Example
     """A call that a variant holds for, but for its values, from its key in the program."""
     leaves_of = cast("tuple[object, ...]", key)
     nested = bool(leaves_of) and isinstance(leaves_of[0], Spec)
-    leaves = [_leaf(one) for one in leaves_of[int(nested) :]]
+    leaves = [_leaf(argument) for argument in leaves_of[int(nested) :]]
     if any(leaf is None for leaf in leaves):
         return None
     args: tuple[object, ...] = tuple(leaves)

@@ -284,8 +284,8 @@ def check_grads(
     with no_fork:
         from .derivative_checks import random_directions  # noqa: PLC0415 - late
     settings = random_directions.DirectionSettings(call, chosen, atol, rtol, eps or 1e-4)
-    given = tuple(cast("list[object]", args)) if isinstance(args, list) else args
-    random_directions.check_directions(f, given, int(order), settings)
+    arguments = tuple(cast("list[object]", args)) if isinstance(args, list) else args
+    random_directions.check_directions(f, arguments, int(order), settings)
 
 
 def _open(role: str, value: object, call: str) -> bool | None:

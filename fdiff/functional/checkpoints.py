@@ -154,13 +154,15 @@ def _node(
         args, kwargs = call.with_leaves(leaves)
         return function(*args, **kwargs)  # type: ignore[misc,arg-type] - as they were put together
 
-    found = tracing.run(run, call.inputs())
-    tracing.relies_on(found, lambda: call.handles)
-    tape = tracing.tape(found, len(call.types), call.types, ())
+    traced_call = tracing.run(run, call.inputs())
+    tracing.relies_on(traced_call, lambda: call.handles)
+    tape = tracing.tape(traced_call, len(call.types), call.types, ())
     note_calls()
     inputs = [*call.handles, *tracing.extras]
-    made = iter(apply_many(CALL, *inputs, rule=checkpoint_rule(tape)) if tape.outputs else ())
-    return unflatten(found.spec, [o.of(next(made)) if o.type else o.value for o in found.outs])
+    outputs = iter(apply_many(CALL, *inputs, rule=checkpoint_rule(tape)) if tape.outputs else ())
+    return unflatten(
+        traced_call.spec, [o.of(next(outputs)) if o.type else o.value for o in traced_call.outs]
+    )
 
 
 class _Tracing(RuleTracing):

@@ -44,10 +44,10 @@ def _inputs(variant: Variant) -> list[ArrayType]:
 
 def check_complex(variant: Variant, choice: str) -> None:
     """Refuse complex inputs without a derivative of the kind `choice`."""
-    found = _complex(_inputs(variant))
-    if found is None:
+    complex_type = _complex(_inputs(variant))
+    if complex_type is None:
         return
-    fact = f"complex inputs ({found.dtype}) are not supported "
+    fact = f"complex inputs ({complex_type.dtype}) are not supported "
     if choice == "error":
         fact += "without a choice of convention."
         raise failure(DtypeError, variant.call, fact, CHOOSE)
@@ -103,6 +103,8 @@ def conjugation(tape: Tape, wrt: Sequence[int]) -> tuple[str, str] | None:
 def refuse_complex(variant: Variant) -> None:
     """Refuse complex numbers in second derivatives."""
     for what, types in (("inputs", _inputs(variant)), ("outputs", variant.tape.output_types)):
-        if found := _complex(types):
-            fact = f"complex {what} ({found.dtype}) are not supported for second derivatives."
+        if complex_type := _complex(types):
+            fact = (
+                f"complex {what} ({complex_type.dtype}) are not supported for second derivatives."
+            )
             raise failure(DtypeError, variant.call, fact, PARTS)

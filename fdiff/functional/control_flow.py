@@ -224,5 +224,5 @@ def _traced_scan(
             carries=count, length=rows.length, reverse=reverse, rows=len(table),
         )  # fmt: skip
     outs = [x._replace(scalar=False) for x in traced_body.outs[count:]]
-    made = handles(results, [*traced_body.outs[:count], *outs])
-    return unflatten(spec, made[:count]), unflatten(specs[1], made[count:])
+    outputs = handles(results, [*traced_body.outs[:count], *outs])
+    return unflatten(spec, outputs[:count]), unflatten(specs[1], outputs[count:])

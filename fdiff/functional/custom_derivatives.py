@@ -119,10 +119,12 @@ def _signature(fun: Function) -> Signature | None:
         return None
 
 
-def _checked_argnums(given: Any, call: str) -> tuple[int, ...]:
-    nums = tuple(given) if isinstance(given, (tuple, list, range, set, frozenset)) else (given,)
+def _checked_argnums(argnums: Any, call: str) -> tuple[int, ...]:
+    nums = (
+        tuple(argnums) if isinstance(argnums, (tuple, list, range, set, frozenset)) else (argnums,)
+    )
     if not all(is_int(n) and n >= 0 for n in nums) or len(set(nums)) < len(nums):
-        fact = f"nondiff_argnums must be different positions from 0 on, not {shown(given)}."
+        fact = f"nondiff_argnums must be different positions from 0 on, not {shown(argnums)}."
         raise failure(InputError, call, fact, "Write nondiff_argnums=(0,) for the first argument.")
     return tuple(map(int, nums))
 

@@ -154,12 +154,12 @@ class JacobianPlan(OperatorPlan):
             if getattr(run, "searching", False):  # for a NaN, interpreting
                 return self.finish(self.in_chunks(arrays, run))
             if self.auto and (at_once := self.at_once(arrays, asked=asked)) is not None:
-                found = cast("list[np.ndarray]", run(at_once, arrays))
-                return self.finish(self.zeroed(found, arrays) if self.structured.long else found)
+                dense = cast("list[np.ndarray]", run(at_once, arrays))
+                return self.finish(self.zeroed(dense, arrays) if self.structured.long else dense)
             begin = perf_counter()
-            found = self.in_chunks(arrays, run)
+            dense = self.in_chunks(arrays, run)
             self.spent += perf_counter() - begin
-            return self.finish(found)
+            return self.finish(dense)
         step = self.whole or self._made_whole()
         if self.unmasked and not executes(run):
             step = self.masked_whole()
@@ -258,10 +258,10 @@ class JacobianPlan(OperatorPlan):
         if not self.chunked:
             step = _made(self.whole or self._made_whole())
             return [] if step is None else [(step.tape, 1)]
-        found: list[tuple[Tape, int]] = []
+        steps: list[tuple[Tape, int]] = []
         for block, chunk in zip(self.blocks, self.chunks, strict=True):
-            found.append((block.step(chunk, self.variant.device).tape, -(-block.count // chunk)))
-        return found
+            steps.append((block.step(chunk, self.variant.device).tape, -(-block.count // chunk)))
+        return steps
 
     def dense(self, *, walk: bool = False) -> Tape:
         """Every block in one tape, in the order (output, input); zeros where there is none.
@@ -278,7 +278,7 @@ class JacobianPlan(OperatorPlan):
 
     def in_chunks(self, arrays: Arrays, run: Run = execute) -> list[np.ndarray]:
         """Every block, `chunk` rows or columns at a time, by one tape: the last may overlap."""
-        found = zeros_beside(arrays, self.types)
+        blocks = zeros_beside(arrays, self.types)
         columns, count = self.mode == "forward", sum(block.count for block in self.blocks)
         running = Stage("running", self.variant.call, total=count, category="")
         with running:
@@ -290,10 +290,10 @@ class JacobianPlan(OperatorPlan):
                             step = block.step(chunk, self.variant.device)
                     parts = run(step, [*arrays, np.int64(lo)])
                     for (o, i), part in zip(block.targets, parts, strict=True):
-                        whole = found[o * len(self.ins) + i]
+                        whole = blocks[o * len(self.ins) + i]
                         put_part(whole, cast("np.ndarray", part), lo, block.count, columns=columns)
                     running.advance(min(chunk, block.count - begin))
-        return self.zeroed(found, arrays)
+        return self.zeroed(blocks, arrays)
 
 
 def _made(step: Step | None) -> PlanStep | None:
@@ -311,10 +311,10 @@ class HessianPlan(JacobianPlan):
     pipeline = HESSIAN
 
     def in_chunks(self, arrays: Arrays, run: Run = execute) -> list[np.ndarray]:
-        found = super().in_chunks(arrays, run)
-        if any(isinstance(block, DeviceArray) for block in found):
-            return cast("list[np.ndarray]", run(self.symmetrised, found))
-        return mirrored(found, [t.size for t in self.ins])
+        blocks = super().in_chunks(arrays, run)
+        if any(isinstance(block, DeviceArray) for block in blocks):
+            return cast("list[np.ndarray]", run(self.symmetrised, blocks))
+        return mirrored(blocks, [t.size for t in self.ins])
 
     @cached_property
     def symmetrised(self) -> PlanStep:
@@ -363,8 +363,8 @@ def hessian_plan(variant: Variant, mode: str, chunk_size: int | None) -> Hessian
     return plan
 
 
-def _eager_hessian(variant: Variant, asked: DenseBlocks, given: Arrays) -> list[np.ndarray]:
-    return mirrored(hessian_values(variant, asked, given), [t.size for t in asked.ins])
+def _eager_hessian(variant: Variant, asked: DenseBlocks, arrays: Arrays) -> list[np.ndarray]:
+    return mirrored(hessian_values(variant, asked, arrays), [t.size for t in asked.ins])
 
 
 def gives_one_element(variant: Variant) -> bool:

@@ -24,8 +24,8 @@ class InstallationReport(dict[str, str]):
 
     def __repr__(self) -> str:
         """The lines; once they have been printed, that they have."""
-        known = f"<{len(self)} facts of this installation, printed above>"
-        return known if self._printed else str(self)
+        summary = f"<{len(self)} facts of this installation, printed above>"
+        return summary if self._printed else str(self)
 
     def _repr_html_(self) -> str:
         with no_fork:

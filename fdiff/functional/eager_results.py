@@ -52,54 +52,54 @@ def step_of(
     return variant.step(derive(pipeline, variant.tape, **request))
 
 
-def output_values(variant: Variant, given: Arrays, count: int | None = None) -> list[np.ndarray]:
+def output_values(variant: Variant, arrays: Arrays, count: int | None = None) -> list[np.ndarray]:
     """The first `count` outputs of the function (None: all of them)."""
-    known = _trace(variant).builder.values
-    return [np.array(known[o]) for o in variant.tape.outputs[:count]]
+    values = _trace(variant).builder.values
+    return [np.array(values[o]) for o in variant.tape.outputs[:count]]
 
 
-def gradient_values(variant: Variant, given: Arrays, *, count: int) -> list[np.ndarray]:
+def gradient_values(variant: Variant, arrays: Arrays, *, count: int) -> list[np.ndarray]:
     """The first `count` outputs, then the gradient of the first one: one reverse sweep."""
     type_ = variant.tape.output_types[0]
     one = np.ones(type_.shape, type_.dtype)[()]
     slopes = pull_values(_trace(variant), {variant.tape.outputs[0]: one}, _inputs(variant))
-    return [*output_values(variant, given, count), *_settled(slopes, _input_types(variant))]
+    return [*output_values(variant, arrays, count), *_settled(slopes, _input_types(variant))]
 
 
-def vjp_values(variant: Variant, given: Arrays) -> list[np.ndarray]:
+def vjp_values(variant: Variant, arrays: Arrays) -> list[np.ndarray]:
     """The outputs, then the vectors pulled back to the inputs: one reverse sweep."""
     tape, bars = variant.tape, dict[int, Any]()
     floating = [o for o in tape.outputs if tape.nodes[o].type.floating]
-    for o, bar in zip(floating, given[len(tape.inputs) :], strict=True):
+    for o, bar in zip(floating, arrays[len(tape.inputs) :], strict=True):
         bars[o] = bars[o] + bar if o in bars else bar
-    found = pull_values(_trace(variant), bars, _inputs(variant))
-    return [*output_values(variant, given), *_settled(found, _input_types(variant))]
+    cotangents = pull_values(_trace(variant), bars, _inputs(variant))
+    return [*output_values(variant, arrays), *_settled(cotangents, _input_types(variant))]
 
 
-def jvp_values(variant: Variant, given: Arrays) -> list[np.ndarray]:
+def jvp_values(variant: Variant, arrays: Arrays) -> list[np.ndarray]:
     """The outputs, then the vectors pushed forward to the outputs: one forward sweep."""
     tape = variant.tape
-    found = push_values(_trace(variant), _tangents(variant, given), tape.outputs)
+    tangents = push_values(_trace(variant), _tangents(variant, arrays), tape.outputs)
     types = [t if t.floating else ArrayType(t.shape, F8) for t in tape.output_types]
-    return [*output_values(variant, given), *_settled(found, types)]
+    return [*output_values(variant, arrays), *_settled(tangents, types)]
 
 
-def hvp_values(variant: Variant, given: Arrays, *, count: int) -> list[np.ndarray]:
+def hvp_values(variant: Variant, arrays: Arrays, *, count: int) -> list[np.ndarray]:
     """The first `count` outputs, then the Hessian times a vector: forward over reverse."""
     trace = _trace(variant)
     slopes = enter_gradient(trace, variant.tape.outputs[0], _inputs(variant))
-    found = push_values(trace, _tangents(variant, given), slopes)
-    return [*output_values(variant, given, count), *_settled(found, _input_types(variant))]
+    products = push_values(trace, _tangents(variant, arrays), slopes)
+    return [*output_values(variant, arrays, count), *_settled(products, _input_types(variant))]
 
 
-def jacobian_values(variant: Variant, asked: DenseBlocks, given: Arrays) -> list[np.ndarray]:
+def jacobian_values(variant: Variant, asked: DenseBlocks, arrays: Arrays) -> list[np.ndarray]:
     """Every block of a Jacobian, from batched sweeps."""
     if asked.mode == "forward":
         return _columns(variant, asked, list(variant.tape.outputs))
     return _rows(variant, asked)
 
 
-def hessian_values(variant: Variant, asked: DenseBlocks, given: Arrays) -> list[np.ndarray]:
+def hessian_values(variant: Variant, asked: DenseBlocks, arrays: Arrays) -> list[np.ndarray]:
     """Every block of a Hessian: the Jacobian of the gradient, whose nodes are entered first."""
     slopes = enter_gradient(_trace(variant), variant.tape.outputs[0], _inputs(variant))
     return _columns(variant, asked, slopes)
@@ -118,31 +118,31 @@ def _input_types(variant: Variant) -> list[ArrayType]:
     return [variant.tape.input_types[k] for k in variant.wrt]
 
 
-def _tangents(variant: Variant, given: Arrays) -> dict[int, Any]:
+def _tangents(variant: Variant, arrays: Arrays) -> dict[int, Any]:
     """The vectors of a product: for the node of each differentiated input, its tangent."""
-    vectors = given[len(variant.tape.inputs) :]
+    vectors = arrays[len(variant.tape.inputs) :]
     return dict(zip(_inputs(variant), vectors, strict=True))
 
 
-def _settled(found: Sequence[object], types: Sequence[ArrayType]) -> list[np.ndarray]:
+def _settled(values: Sequence[object], types: Sequence[ArrayType]) -> list[np.ndarray]:
     """Derivatives as arrays of these types that nobody else holds; zeros where there is none."""
     return [
         np.zeros(t.shape, t.dtype) if x is None else np.array(np.broadcast_to(x, t.shape), t.dtype)  # type: ignore[call-overload,arg-type] - derivatives are arrays or numbers
-        for x, t in zip(found, types, strict=True)
+        for x, t in zip(values, types, strict=True)
     ]
 
 
 def _columns(variant: Variant, asked: DenseBlocks, outs: Sequence[int | None]) -> list[np.ndarray]:
     """The Jacobian of the nodes `outs`, column by column."""
-    found: list[list[np.ndarray]] = []
+    columns_of: list[list[np.ndarray]] = []
     for node, inn in zip(_inputs(variant), asked.ins, strict=True):
 
         def push(dots: np.ndarray, node: int = node) -> list[Any]:
             return push_values(_trace(variant), {node: dots}, outs, len(dots))
 
         columns = zip(_seeded(variant, asked, inn, push, asked.outs), asked.outs, strict=True)
-        found.append([np.moveaxis(c, 0, -1).reshape(t.shape + inn.shape) for c, t in columns])
-    blocks = [found[i][o] for o in range(len(asked.outs)) for i in range(len(asked.ins))]
+        columns_of.append([np.moveaxis(c, 0, -1).reshape(t.shape + inn.shape) for c, t in columns])
+    blocks = [columns_of[i][o] for o in range(len(asked.outs)) for i in range(len(asked.ins))]
     return [np.ascontiguousarray(b, t.dtype) for b, t in zip(blocks, asked.types, strict=True)]
 
 

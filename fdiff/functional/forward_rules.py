@@ -39,18 +39,18 @@ class ForwardRule(RuleTracing):
         call = self.call
         dots = [ArgumentSpec(call.types[k], active=True) for k in call.moving]
         seeds = [t.type for t in dots]
-        found = self.run(self._pushed, [*call.inputs(), *dots], self._split)
-        self.relies_on(found, lambda: [*call.handles, *map(zeros, seeds)])
-        whole = self.tape(found, len(call.types), call.types, seeds)
-        count, first = len(found.types), len(whole.inputs) - len(seeds)
+        run = self.run(self._pushed, [*call.inputs(), *dots], self._split)
+        self.relies_on(run, lambda: [*call.handles, *map(zeros, seeds)])
+        whole = self.tape(run, len(call.types), call.types, seeds)
+        count, first = len(run.types), len(whole.inputs) - len(seeds)
         value = choose(whole, range(count))
         users = value.users()
         if any(users[k] for k in value.inputs[first:]):
             fact = "gives an output that depends on the tangents."
             raise self.check.error(TraceError, fact, "Compute it from the arguments alone.")
         unread = {first + k: np.zeros(t.shape, t.dtype) for k, t in enumerate(seeds)}
-        given = choose(whole, range(count, len(whole.outputs)))
-        return RuleTapes(bind(value, unread), given, self.extras, found)
+        pushed = choose(whole, range(count, len(whole.outputs)))
+        return RuleTapes(bind(value, unread), pushed, self.extras, run)
 
     def _pushed(self, arguments: list[TracedArray]) -> object:
         call, count = self.call, len(self.call.types)
@@ -76,8 +76,8 @@ class ForwardRule(RuleTracing):
                 total = part if total is None else cast("Any", total) + part
         return out, total
 
-    def _split(self, found: object) -> tuple[object, Sequence[object], object]:
-        out, tangent = self.check.pair(found, "output, tangent")
+    def _split(self, result: object) -> tuple[object, Sequence[object], object]:
+        out, tangent = self.check.pair(result, "output, tangent")
         leaves = [resolve(leaf) for leaf in flatten(out)[0]]
         types = [out_type(leaf) for leaf in leaves if traceable(leaf) and out_type(leaf).floating]
         wanted = lambda leaf: traceable(leaf) and out_type(leaf).floating  # noqa: E731 - used once

@@ -98,7 +98,7 @@ class DiagonalPlan(OperatorPlan):
 
     def in_chunks(self, arrays: Arrays, run: Run) -> list[object]:
         """The diagonal, some colours at a time."""
-        found = cast("list[object]", zeros_beside(arrays, self.types))
+        diagonals = cast("list[object]", zeros_beside(arrays, self.types))
         running = Stage("running", self.variant.call, total=sum(self.counts), category="")
         with running:
             for i, (count, size) in enumerate(zip(self.counts, self.sizes, strict=True)):
@@ -109,9 +109,9 @@ class DiagonalPlan(OperatorPlan):
                             tape = self.swept(i, width, chunked=True)
                             step = PlanStep(tape, device=self.variant.device)
                         self.chunks[i, width] = step
-                    (found[i],) = run(step, [*arrays, found[i], np.int64(first)])
+                    (diagonals[i],) = run(step, [*arrays, diagonals[i], np.int64(first)])
                     running.advance(width)
-        return found
+        return diagonals
 
 
 @overload

@@ -329,8 +329,8 @@ def hessian(
             refuse_lower(lower, called("hessian", f))
         kind = chunk_size.__class__
         if strict is not False or create_graph is not False or vectorize is not False:
-            given = {"strict": strict, "create_graph": create_graph, "vectorize": vectorize}
-            check_flags("hessian", f, **given)
+            flags = {"strict": strict, "create_graph": create_graph, "vectorize": vectorize}
+            check_flags("hessian", f, **flags)
         settings = (hessian, kind, device, outer_jacobian_strategy, chunk_size, not strict)
         return dense(settings, f, inputs, argnums, _operator)
     except BaseException as error:
@@ -377,14 +377,14 @@ class WithValue:
 
 def _products(function: Function) -> dict[tuple[bool, bool, str], Operator]:
     """A product by whether it is strict, whether it gives the value too, and the device."""
-    found: dict[tuple[bool, bool, str], Operator] = {}
+    operators: dict[tuple[bool, bool, str], Operator] = {}
     for strict, value, device in product_of((False, True), (False, True), DEVICES):
         plan = partial(HvpPlan, name=function.__name__, value=value)
         settings: dict[str, object] = {"strict": strict, "device": device}
         check = partial(check_hessian, strict=strict)
         maker = WithValue(function) if value else function
-        found[strict, value, device] = Operator(maker, settings, plan, check)
-    return found
+        operators[strict, value, device] = Operator(maker, settings, plan, check)
+    return operators
 
 
 _HVP, _VHP = _products(hvp), _products(vhp)

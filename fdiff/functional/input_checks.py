@@ -54,8 +54,8 @@ def check_point(
         if inputs.__class__ is np.ndarray:
             return (inputs,), 0
         if inputs.__class__ is tuple and inputs:
-            for one in inputs:  # type: ignore[attr-defined] - its class was looked at
-                if one.__class__ is not np.ndarray:
+            for array in inputs:  # type: ignore[attr-defined] - its class was looked at
+                if array.__class__ is not np.ndarray:
                     break
             else:
                 return inputs, _EVERY[len(inputs)] if len(inputs) < 9 else tuple(range(len(inputs)))  # type: ignore[return-value,arg-type] - its class was looked at

@@ -89,8 +89,8 @@ def invoke(
                 from .watched_calls import watched  # noqa: PLC0415 - for those who look for a NaN
             return watched(program, f, args, kwargs, vectors)
     if program.stability:  # the call may be eager
-        with collector_paused(), timed(program) as found:
-            return _invoke_concrete(program, f, args, kwargs, vectors, found)
+        with collector_paused(), timed(program) as runs:
+            return _invoke_concrete(program, f, args, kwargs, vectors, runs)
     return _invoke_concrete(program, f, args, kwargs, vectors)
 
 
@@ -154,7 +154,7 @@ def _invoke_special(
     program: Program,
     f: Function,
     call: Call,
-    found: tuple[Variant, list[np.ndarray]],
+    variant_and_arrays: tuple[Variant, list[np.ndarray]],
     vectors: Sequence[object],
 ) -> tuple[object, Variant, list[np.ndarray]]:
     """A call of a variant that has guards, or reads arrays of another byte order.
@@ -162,7 +162,7 @@ def _invoke_special(
     If a guard fails while the plan runs, another variant is found. Gives the variant that was
     taken, with its inputs.
     """
-    variant, arrays = found
+    variant, arrays = variant_and_arrays
     _to_native_order(variant, arrays)
     if variant.check is None or not variant.plan.guards:
         return program.run(f, call, (variant, arrays), vectors), variant, arrays
@@ -303,14 +303,14 @@ def immediate_call(
     No fast path was known; the next call may have one.
     """
     check_callable(f, operator.name)
-    if (found := total_at(f, operator.origin, inputs, vectors)) is not None:
-        return found[0]
+    if (total := total_at(f, operator.origin, inputs, vectors)) is not None:
+        return total[0]
 
     def again(inputs: object, *vectors: object) -> object:
         return immediate_call(operator, f, inputs, argnums, vectors)
 
-    if (found := of_recorded_arrays(again, operator.name, f, (inputs, *vectors), {})) is not None:
-        return found[0]
+    if (total := of_recorded_arrays(again, operator.name, f, (inputs, *vectors), {})) is not None:
+        return total[0]
     if operator.device != CPU and not tracing():
         inputs, *vectors = placed((inputs, *vectors), called(operator.name, f))  # type: ignore[misc,assignment] - a tree keeps its structure
     args, differentiated = check_point(inputs, argnums, f, operator.name)

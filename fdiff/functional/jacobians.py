@@ -164,8 +164,8 @@ def jacobian(
             )  # fmt: skip
         kind = chunk_size.__class__
         if strict is not False or create_graph is not False or vectorize is not False:
-            given = {"strict": strict, "create_graph": create_graph, "vectorize": vectorize}
-            check_flags("jacobian", f, **given)
+            flags = {"strict": strict, "create_graph": create_graph, "vectorize": vectorize}
+            check_flags("jacobian", f, **flags)
         settings = (
             jacobian, kind, device, mode, strategy, chunk_size, complex_inputs, not strict,
         )  # fmt: skip

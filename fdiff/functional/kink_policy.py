@@ -107,11 +107,11 @@ def refuse_kinks(
     finally:
         kink_search.on = False
     for tape, wrt, of in _differentiated(variant):
-        found, checks = _found(tape, wrt, of)
+        kink_tape, checks = _found(tape, wrt, of)
         if not checks:
             continue
         with np.errstate(all="ignore"):
-            values = evaluate(found, *cast("Sequence[np.ndarray]", inputs))
+            values = evaluate(kink_tape, *cast("Sequence[np.ndarray]", inputs))
         for check in checks:
             hit = np.asarray(values[check.first])
             if hit.any():
@@ -131,13 +131,13 @@ def mark_kinks(result: object, variant: Variant, inputs: Sequence[object]) -> ob
     The conditions are evaluated when that trace is done; until then no value is known.
     """
     for tape, wrt, of in _differentiated(variant):
-        found, checks = _found(tape, wrt, of)
+        kink_tape, checks = _found(tape, wrt, of)
         trace = current()
-        given = [
+        operands = [
             TracedArray(trace, trace.lift(value, type_.dtype), type_)
-            for value, type_ in zip(inputs, found.input_types, strict=True)
+            for value, type_ in zip(inputs, kink_tape.input_types, strict=True)
         ]
-        values = splice(found, given, trace)
+        values = splice(kink_tape, operands, trace)
         for check in checks:
             leaves, spec = flatten(result)
             some = np.any(values[check.first])

@@ -33,8 +33,8 @@ class LinearPlan(OperatorPlan):
         tape = variant.tape
         self.count = len(tape.outputs)
         pushed = derive(LINEAR, tape, wrt=variant.wrt)
-        known, rest = split(pushed, len(tape.inputs), self.count)
-        self.values = variant.step(known)
+        values, rest = split(pushed, len(tape.inputs), self.count)
+        self.values = variant.step(values)
         self.linear = PlanStep(rest, call=variant.call)
 
     def steps(self) -> list[PlanStep]:
@@ -42,8 +42,8 @@ class LinearPlan(OperatorPlan):
 
     def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
         outs = run(self.values, arrays)
-        given = LinearMap(self.variant, self.linear, tuple(outs[self.count :]))
-        return results(self.variant, outs[: self.count]), given
+        linear_map = LinearMap(self.variant, self.linear, tuple(outs[self.count :]))
+        return results(self.variant, outs[: self.count]), linear_map
 
 
 class LinearMap:

@@ -72,8 +72,8 @@ class LoopBody:
 
     def leaves(self, tree: object, words: str) -> tuple[list[object], Spec]:
         """The leaves of a structure of numbers and arrays; anything else is refused."""
-        found, spec = flatten(tree)
-        leaves = [*map(resolve, found)]
+        values, spec = flatten(tree)
+        leaves = [*map(resolve, values)]
         for leaf, path in zip(leaves, paths(spec), strict=True):
             recorded = hasattr(leaf, "shape") and hasattr(leaf, "dtype") and not tracing()
             if not traceable(leaf) and not recorded:
@@ -107,14 +107,14 @@ def trace_body(
     A body that is in no other is traced twice: its trips differ where its traces do (random
     numbers, iterators, state that is kept between calls).
     """
-    found: list[tuple[Spec, list[object]]] = []
+    flattened: list[tuple[Spec, list[object]]] = []
 
     def outputs(_: Trace, arguments: list[TracedArray]) -> list[object]:
         leaves, spec = body.leaves(run(arguments), "the result of " + body.name)
-        found.append((spec, leaves))
+        flattened.append((spec, leaves))
         return leaves
 
-    given = [
+    specifications = [
         ArgumentSpec(
             cast("ArrayType", x.type), x.scalar, x.weak, body.refuse_value, active=x.floating
         )
@@ -129,7 +129,7 @@ def trace_body(
         trace.outside_store = (called + "stores into an array made outside.", CARRY)
         shown = refusing.set(body.refuse_deed)
         try:
-            return record(outputs, given, body.call, trace)
+            return record(outputs, specifications, body.call, trace)
         finally:
             refusing.reset(shown)
 
@@ -143,7 +143,7 @@ def trace_body(
         raise body.error(TraceError, called + "computes something else at its second run.", ROWS)
     extras = [cast("TracedArray", x) for x in recording.extra]
     _rely_on(recording.check, inputs, extras)
-    spec, leaves = found[0]
+    spec, leaves = flattened[0]
     weak = [getattr(x, "weak", not isinstance(x, (np.ndarray, np.generic))) for x in leaves]
     kinds = zip(recording.tape.output_types, recording.scalars, weak, strict=True)
     return TracedBody(
@@ -217,11 +217,11 @@ def handles(leaves: Sequence[TracedArray], kinds: Sequence[OutputLeaf]) -> list[
     ]
 
 
-def pair_of(body: LoopBody, found: object) -> tuple[object, object]:
+def pair_of(body: LoopBody, result: object) -> tuple[object, object]:
     """The carry and the output that the function of a scan returned."""
-    if isinstance(found, (tuple, list)) and len(found) == 2:
-        return found[0], found[1]
-    fact = f"{body.name} must return a pair, the carry and an output, not {shown(found)}."
+    if isinstance(result, (tuple, list)) and len(result) == 2:
+        return result[0], result[1]
+    fact = f"{body.name} must return a pair, the carry and an output, not {shown(result)}."
     raise body.error(InputError, fact, "Write: return carry, None")
 
 
@@ -261,17 +261,17 @@ def settled_body(
     numbers = [*map(is_number, leaves)]
     while True:
         traced_kinds = [k for k, number in zip(kinds, numbers, strict=True) if not number]
-        found = trace_body(
+        traced_body = trace_body(
             body,
             [*traced_kinds, *entries],
             lambda args, own=numbers: run(_merged(leaves, own, args)),
         )
         body.check_structure(specs[0], spec)
         loose = [n or k.weak for n, k in zip(numbers, kinds, strict=True)]
-        parts = zip(kinds, found.outs, paths(spec), loose, strict=False)
+        parts = zip(kinds, traced_body.outs, paths(spec), loose, strict=False)
         new = [next_kind(body, *each) for each in parts]
         if not any(loose):
-            return found, kinds
+            return traced_body, kinds
         kinds, numbers = new, [False] * len(kinds)
 
 

@@ -215,11 +215,11 @@ def _conditional(params: dict[str, Any], args: Values) -> Partial:
 
     wide = counted(body, lambda outs, trip, _: [*outs, trip + 1])
     test = counted(cond, lambda outs, trip, limit: [outs[0] & (trip < limit)])
-    given = [*types[:carries], ArrayType((), INT), *types[carries:], ArrayType((), INT)]
+    input_types = [*types[:carries], ArrayType((), INT), *types[carries:], ArrayType((), INT)]
     with Trace("while_loop", lines=False) as trace:
         results = apply_many(
             WHILE,
-            *[trace.input(t) for t in given],
+            *[trace.input(t) for t in input_types],
             body=wide,
             carries=carries + 1,
             cond=test,

@@ -29,14 +29,14 @@ def axes_of_arguments(
         fact = f"in_axes has {len(axes)} entries for {len(args)} arguments."
         raise failure(InputError, call, fact, "Give an entry for each positional argument.")
     pairs = [(axis, flatten(arg)[1]) for axis, arg in zip(axes, args, strict=True)]
-    found = [
+    leaf_axes = [
         axis for prefix, spec in pairs for axis in axis_of_each_leaf(prefix, spec, "in_axes", call)
     ]
-    found += [0] * len(flatten(kwargs)[0])
-    if all(axis is None for axis in found):
+    leaf_axes += [0] * len(flatten(kwargs)[0])
+    if all(axis is None for axis in leaf_axes):
         fact = "vmap must have at least one mapped argument: in_axes is None for all."
         raise failure(InputError, call, fact, "Call the function itself, or map an argument.")
-    return found
+    return leaf_axes
 
 
 def axis_of_each_leaf(axes: object, spec: Spec, name: str, call: str) -> list[Axis]:
@@ -96,18 +96,18 @@ def common_size(mapped: Sequence[TracedArray], call: str) -> int:
 
 
 def axis_moved_to(
-    out: TracedArray, one: ArrayType, axis: Axis, size: int, call: str
+    out: TracedArray, element: ArrayType, axis: Axis, size: int, call: str
 ) -> TracedArray:
     """The result with its mapped axis at `axis`; in `out` that is the first axis, if any."""
-    mapped = out.ndim > len(one.shape)
+    mapped = out.ndim > len(element.shape)
     if axis is None:
         if mapped:
             fact = "out_axes is None for a result that differs from element to element."
             raise failure(InputError, call, fact, "Give the axis it shall have.")
         return out
-    if not -one.ndim - 1 <= axis <= one.ndim:
-        fact = f"out_axes={axis} does not fit a result of shape {one.shape} for each element."
-        raise failure(InputError, call, fact, f"Give an axis from 0 to {one.ndim}.")
+    if not -element.ndim - 1 <= axis <= element.ndim:
+        fact = f"out_axes={axis} does not fit a result of shape {element.shape} for each element."
+        raise failure(InputError, call, fact, f"Give an axis from 0 to {element.ndim}.")
     if not mapped:
-        out = cast("TracedArray", np.broadcast_to(cast("np.ndarray", out), (size, *one.shape)))
+        out = cast("TracedArray", np.broadcast_to(cast("np.ndarray", out), (size, *element.shape)))
     return _moveaxis(out, 0, axis)

@@ -65,9 +65,9 @@ class CallRecords:
 
     def record(self, example: Example) -> int:
         """The address of the record of a call, which is made if there is none."""
-        found = self.table.find(self._key(example))
-        if found:
-            return found
+        address = self.table.find(self._key(example))
+        if address:
+            return address
         self._refuse_rebound()
         single = self._kernel(example, None)
         layout, outputs = full_layout(self._given, single, any_tree=self.any_tree)
@@ -103,20 +103,20 @@ class CallRecords:
         example = self._boxed(args)
         key = self._key(example)
         self._watch(example)
-        found = self.table.find(key)
-        if not found and anomaly_watch.watching():  # it asks although it may have a record
+        address = self.table.find(key)
+        if not address and anomaly_watch.watching():  # it asks although it may have a record
             _, _, program, f, split = self._target
-            found = self.table.find(key, variant_of(program, f, example.given, split))
-        if found:
-            return found
+            address = self.table.find(key, variant_of(program, f, example.given, split))
+        if address:
+            return address
         words = ", ".join(map(_word, example.leaves))
         fact = f"no kernel was made for ({words}), or for the branches taken there."
         way = 'Compile it before: g.compile(example), or leave misses="raise" out.'
         raise failure(InputError, self.name, fact, way)
 
-    def on_failure(self, given: tuple[int, int, bool]) -> int:
+    def on_failure(self, failed_call: tuple[int, int, bool]) -> int:
         """What it calls after a kernel failed; see `fdiff.kernels.Calls`."""
-        address, status, sure = given
+        address, status, sure = failed_call
         if status == kernels.NOT_IN_ORDER:
             raise not_in_order(self.name)
         if status == kernels.OTHER_SHAPE:
@@ -185,9 +185,9 @@ class CallRecords:
                 for child, inner in zip(tree, value, strict=True):
                     walk(child, inner)
             elif isinstance(tree, int):
-                one = self.layout.given[tree]
-                number = isinstance(one, kernels.NumberArgument)
-                leaves.append(_number(value, one.dtype) if number else value)
+                argument = self.layout.given[tree]
+                number = isinstance(argument, kernels.NumberArgument)
+                leaves.append(_number(value, argument.dtype) if number else value)
 
         for tree, value in zip(self.layout.arguments, args, strict=True):
             walk(tree, value)
@@ -222,11 +222,18 @@ class NumbaCallee:
 
     def calls(self, fits: Callable[[CallLayout], bool], shown: str) -> Calls:
         """What calls of a layout need that `fits`; an error if no such call is known."""
-        records = next((one for one in self.known() if fits(one.layout)), None)
+        records = next(
+            (
+                records_of_layout
+                for records_of_layout in self.known()
+                if fits(records_of_layout.layout)
+            ),
+            None,
+        )
         if records is None:
             records = next(self._traced(fits), None)
         if records is None:
-            layouts = ", ".join(str(one.layout) for one in self.known())
+            layouts = ", ".join(str(records_of_layout.layout) for records_of_layout in self.known())
             fact = f"no call with arguments {shown} is known"
             fact += f"; known are {layouts}." if layouts else "."
             way = "Call it once from Python, or compile it for such examples: g.compile('f8[3]')."
@@ -242,9 +249,9 @@ class NumbaCallee:
         """
         operator, f = self._target.operator, self._target.f
 
-        def call(given: Any) -> int:
+        def call(value: Any) -> int:
             try:
-                return function(given)
+                return function(value)
             except BaseException as error:
                 trim(error, operator, f)
                 raise
@@ -255,9 +262,9 @@ class NumbaCallee:
         """Make the record of a call with such arguments."""
         check_examples(self._prepared, args, kwargs, f"{self.name}.compile")
         example = call_example(self._target, args, kwargs)
-        for one in self.known():
-            if one.fits(example):
-                one.record(example)
+        for records in self.known():
+            if records.fits(example):
+                records.record(example)
                 return
         self.known().append(CallRecords(self._target, example, None))
 

@@ -68,8 +68,8 @@ class NumbaFunction(partial[R], Generic[P, R]):
 def _compile(callee: NumbaCallee, types: tuple[object, ...], kwargs: dict[str, object]) -> None:
     """Make the kernel for examples of the arguments."""
     call = f"{callee.name}.compile"
-    args = tuple([example_argument(one, call) for one in types])
-    named = {name: example_argument(one, call) for name, one in kwargs.items()}
+    args = tuple([example_argument(example, call) for example in types])
+    named = {name: example_argument(example, call) for name, example in kwargs.items()}
     stack.examples = True
     try:
         callee.compile(args, named)
@@ -79,18 +79,18 @@ def _compile(callee: NumbaCallee, types: tuple[object, ...], kwargs: dict[str, o
 
 def _again(prepared: Prepared[P, R], misses: str) -> NumbaFunction[P, R]:
     """A function for ``@njit`` code in another process, where nothing is compiled for it yet."""
-    made: NumbaFunction[P, R] = NumbaFunction(prepared)
-    made.callee = _callee(prepared, misses)
-    return made
+    function: NumbaFunction[P, R] = NumbaFunction(prepared)
+    function.callee = _callee(prepared, misses)
+    return function
 
 
 def _type_of(prepared: Prepared[..., Any]) -> object:
     """Asked by Numba where it finds a prepared function in code that it compiles."""
-    made = vars(prepared).get("_numba_type")
-    if made is None:
+    numba_type = vars(prepared).get("_numba_type")
+    if numba_type is None:
         callee = vars(prepared)["_numba_callee"] = _callee(prepared, "python")
-        made = vars(prepared)["_numba_type"] = kernels.FunctionType(callee)
-    return made
+        numba_type = vars(prepared)["_numba_type"] = kernels.FunctionType(callee)
+    return numba_type
 
 
 Prepared._numba_type_ = property(_type_of)  # type: ignore[attr-defined] - for Numba alone
@@ -175,7 +175,7 @@ def njit(
         raise failure(InputError, name, fact, way)
     way = "Leave it out, so that Python makes kernels for new shapes, or write misses='raise'."
     misses = choice(misses, MISSES, "misses", name, way)
-    made = _again(prepared, misses)
+    function = _again(prepared, misses)
     if examples or keywords:
-        _compile(made.callee, examples, keywords)
-    return made
+        _compile(function.callee, examples, keywords)
+    return function

@@ -53,9 +53,9 @@ def observed_find(
 def user_stack() -> tuple[Line, ...]:
     """The lines under way in the user's frames, innermost first."""
     frame: FrameType | None = sys._getframe(1)
-    found: list[Line] = []
-    while frame is not None and len(found) < DEEPEST:
+    lines: list[Line] = []
+    while frame is not None and len(lines) < DEEPEST:
         if not is_internal(frame.f_code.co_filename):
-            found.append((frame.f_code, frame.f_lasti))
+            lines.append((frame.f_code, frame.f_lasti))
         frame = frame.f_back
-    return tuple(found)
+    return tuple(lines)

@@ -66,11 +66,11 @@ def _by_number(argnums: object, f: object, name: str) -> str:
     return f"{way} To differentiate at a point, write {name}(f)(point)." if point else way
 
 
-def check_flags(name: str, f: object, **given: object) -> list[bool]:
+def check_flags(name: str, f: object, **flags: object) -> list[bool]:
     """Options that are on or off, as truth values; anything else is refused."""
     return [
         value if value.__class__ is bool else flag(value, role, called(name, f))  # type: ignore[misc] - its class was looked at
-        for role, value in given.items()
+        for role, value in flags.items()
     ]
 
 

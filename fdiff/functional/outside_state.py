@@ -47,20 +47,20 @@ def _stores() -> list[object]:
     return [] if session is None else session.stores()
 
 
-def _cells(function: object, known: list[object]) -> Iterator[tuple[str, object]]:
+def _cells(function: object, visited: list[object]) -> Iterator[tuple[str, object]]:
     """The cells of a function, and of the functions in them; and the object of a method."""
-    if any(function is x for x in known):
+    if any(function is x for x in visited):
         return
-    known.append(function)
+    visited.append(function)
     if isinstance(function, MethodType):
         yield "self", function.__self__
-        yield from _cells(function.__func__, known)
+        yield from _cells(function.__func__, visited)
     if isinstance(function, FunctionType):
         names = function.__code__.co_freevars
         for name, cell in zip(names, function.__closure__ or (), strict=True):
             yield name, cell
             if isinstance(inner := _content(cell), (FunctionType, MethodType)):
-                yield from _cells(inner, known)
+                yield from _cells(inner, visited)
 
 
 def _content(cell: object) -> object:

@@ -57,8 +57,8 @@ def as_point(value: object, call: str) -> object:
         return value
     if not _shape(value):
         raise ragged("an argument is", call)
-    made: Any = array(value)  # of traced numbers a traced array
-    return made.astype(float) if made.dtype.kind in "iu" else made
+    point: Any = array(value)  # of traced numbers a traced array
+    return point.astype(float) if point.dtype.kind in "iu" else point
 
 
 def floating(args: tuple[object, ...], program: Program, f: Function) -> tuple[object, ...]:
@@ -68,15 +68,15 @@ def floating(args: tuple[object, ...], program: Program, f: Function) -> tuple[o
     ints, and of what SciPy passes on: ``root(f, [1, 1], jac=...)`` asks the Jacobian at
     ``numpy.array([1, 1])``.
     """
-    found, argnums = args, program.argnums
+    arguments, argnums = args, program.argnums
     for n in (argnums,) if isinstance(argnums, int) else argnums or ():
         if not -len(args) <= n < len(args):
             continue  # which is refused later
         new = _floating(args[n], program, f)
         if new is not args[n]:
             k = n % len(args)
-            found = (*found[:k], new, *found[k + 1 :])
-    return found
+            arguments = (*arguments[:k], new, *arguments[k + 1 :])
+    return arguments
 
 
 def _floating(arg: object, program: Program, f: Function) -> object:

@@ -291,21 +291,23 @@ def _compiled(call: str, step: Step, arrays: Arrays) -> Sequence[np.ndarray]:
     return [np.zeros(t.shape, t.dtype) for t in step.tape.output_types]
 
 
-def example_argument(given: object, call: str) -> object:
+def example_argument(example: object, call: str) -> object:
     """Zeros of a type that is spelled out, such as "f8[10,3]"; any other argument as it is."""
-    found = _TYPE.fullmatch(given) if isinstance(given, str) else None
-    if found is None:
-        if isinstance(given, str) and _NEARLY_TYPE.match(given):
-            raise failure(InputError, call, f"{shown(given)} spells out no type.", SPELL)
-        if type(given).__module__.startswith("numba.core.types"):
-            fact = f"an example is needed, or a text, and not the type {given} of Numba."
+    match = _TYPE.fullmatch(example) if isinstance(example, str) else None
+    if match is None:
+        if isinstance(example, str) and _NEARLY_TYPE.match(example):
+            raise failure(InputError, call, f"{shown(example)} spells out no type.", SPELL)
+        if type(example).__module__.startswith("numba.core.types"):
+            fact = f"an example is needed, or a text, and not the type {example} of Numba."
             raise failure(InputError, call, fact, SPELL)
-        return given
-    shape = tuple([int(n) for n in found[2].split(",") if n])
+        return example
+    shape = tuple([int(n) for n in match[2].split(",") if n])
     try:
-        return np.zeros(shape, np.dtype(found[1]))
+        return np.zeros(shape, np.dtype(match[1]))
     except TypeError:
-        raise failure(InputError, call, f"{shown(given)} names no dtype of NumPy.", SPELL) from None
+        raise failure(
+            InputError, call, f"{shown(example)} names no dtype of NumPy.", SPELL
+        ) from None
 
 
 def _tier_lines(program: Program) -> Iterator[str]:
@@ -331,10 +333,10 @@ def _is_global(prepared: Prepared[..., Any], *, sent_whole: bool) -> bool:
     name = getattr(prepared, "__module__", None)
     if name == "__main__" and sent_whole:
         return False
-    found: object = sys.modules.get(str(name))
+    value: object = sys.modules.get(str(name))
     for part in getattr(prepared, "__qualname__", "").split("."):
-        found = getattr(found, part, None)
-    return found is prepared
+        value = getattr(value, part, None)
+    return value is prepared
 
 
 def _name(f: Function) -> str:

@@ -87,20 +87,20 @@ class _SampleTests:
 
     def _values(self, args: Arrays) -> np.ndarray:
         """What the function gives, which is the same at each call, and by the kernel."""
-        found = np.asarray(self.p(*args))
-        self._equal("called again", self.p(*args), found)
+        result = np.asarray(self.p(*args))
+        self._equal("called again", self.p(*args), result)
         if self.op.kernel is not None:
-            within = _DOUBLE if found.dtype == np.float64 else _SINGLE
-            self._equal("by the kernel", jit(self.p)(*args), found, within)
-        return found
+            within = _DOUBLE if result.dtype == np.float64 else _SINGLE
+            self._equal("by the kernel", jit(self.p)(*args), result, within)
+        return result
 
     def _single_precision(self) -> None:
         narrow = [x.astype(np.float32) if i in self.moving else x for i, x in enumerate(self.args)]
         wide = [x.astype(np.float64) if i in self.moving else x for i, x in enumerate(narrow)]
         if not self.moving:
             return
-        found, expected = self._values(narrow), self.p(*wide)
-        self._equal("in single precision", found, expected, _SINGLE)
+        result, expected = self._values(narrow), self.p(*wide)
+        self._equal("in single precision", result, expected, _SINGLE)
         for slope, true in zip(self._slopes(narrow), self._slopes(wide), strict=True):
             self._equal("in single precision, its gradient", slope, true, _SINGLE)
 
@@ -109,16 +109,18 @@ class _SampleTests:
         rows = [list(self.args), [x * _NEARER if x.dtype.kind == "f" else x for x in self.args]]
         count = len(self.args)
         for on in [[i == j for j in range(count)] for i in range(count)] + [[True] * count]:
-            given = [np.stack([r[i] for r in rows]) if m else rows[0][i] for i, m in enumerate(on)]
+            stacked = [
+                np.stack([r[i] for r in rows]) if m else rows[0][i] for i, m in enumerate(on)
+            ]
             loop = [self.p(*[r[i] if m else rows[0][i] for i, m in enumerate(on)]) for r in rows]
             axes = tuple(0 if m else None for m in on)
-            self._equal("in a batch", vmap(self.p, axes)(*given), np.stack(loop))
+            self._equal("in a batch", vmap(self.p, axes)(*stacked), np.stack(loop))
         if self.moving:
             wide = [np.stack(column) for column in zip(*rows, strict=True)]
             loops = zip(*[self._slopes(row) for row in rows], strict=True)
             mapped = vmap(grad(self.total, self.moving))(*wide)
-            for found, loop in zip(mapped, loops, strict=True):
-                self._equal("in a batch, its gradient", found, np.stack(loop))
+            for gradient, loop in zip(mapped, loops, strict=True):
+                self._equal("in a batch, its gradient", gradient, np.stack(loop))
 
     def _shapes(self) -> None:
         """Numbers, empty arrays and broadcasting, of what acts entry by entry."""
@@ -161,9 +163,9 @@ class _SampleTests:
 
     # --- failures ---------------------------------------------------------------------------------
 
-    def _equal(self, words: str, found: object, expected: object, within: float = _EXACT) -> None:
+    def _equal(self, words: str, actual: object, expected: object, within: float = _EXACT) -> None:
         """Raise unless two arrays are the same."""
-        a, b = np.asarray(found), np.asarray(expected)
+        a, b = np.asarray(actual), np.asarray(expected)
         scale = np.max(np.abs(b), initial=0.0, where=np.isfinite(b)) if b.dtype.kind in "fc" else 0
         if a.shape != b.shape:
             raise self._failed(words, f"has shape {a.shape}, not {b.shape}")

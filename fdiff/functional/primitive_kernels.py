@@ -40,9 +40,9 @@ class UserKernel(NamedTuple):
 # --- texts ----------------------------------------------------------------------------------------
 
 
-def kernel_of_text(given: object, call: str) -> UserKernel:
+def kernel_of_text(source: object, call: str) -> UserKernel:
     """The kernel of a text or Python function in the kernel language."""
-    function, name = _parsed(given, call)
+    function, name = _parsed(source, call)
     try:
         rule = kernels.rule_of_text(function)
     except kernels.UserTextError as error:
@@ -54,11 +54,11 @@ def _wrong_text(call: str, fact: str, way: str, line: Line) -> InputError:
     return InputError(message(call, fact, way, line))
 
 
-def _parsed(given: Any, call: str) -> tuple[ast.FunctionDef | ast.Lambda, str]:
+def _parsed(source: Any, call: str) -> tuple[ast.FunctionDef | ast.Lambda, str]:
     """The function as a syntax tree, and the name of the file that its lines are of."""
-    if not isinstance(given, str):
-        return _function_of_code(given, call)
-    text = dedent(given).strip("\n")
+    if not isinstance(source, str):
+        return _function_of_code(source, call)
+    text = dedent(source).strip("\n")
     linecache.cache[_TEXT] = len(text), None, text.splitlines(keepends=True), _TEXT
     try:
         body = ast.parse(text).body
@@ -68,19 +68,19 @@ def _parsed(given: Any, call: str) -> tuple[ast.FunctionDef | ast.Lambda, str]:
             call, f"the kernel text is no Python: {error.msg}.", _AS_TEXT, line
         ) from None
     node = body[0] if len(body) == 1 else None
-    found = node.value if isinstance(node, ast.Expr) else node
-    if not isinstance(found, ast.FunctionDef | ast.Lambda):
+    function = node.value if isinstance(node, ast.Expr) else node
+    if not isinstance(function, ast.FunctionDef | ast.Lambda):
         fact = "the kernel text is not one function."
         raise _wrong_text(call, fact, _AS_TEXT, (_TEXT, 1))
-    return found, _TEXT
+    return function, _TEXT
 
 
-def _function_of_code(given: Any, call: str) -> tuple[ast.FunctionDef | ast.Lambda, str]:
+def _function_of_code(source: Any, call: str) -> tuple[ast.FunctionDef | ast.Lambda, str]:
     """The function whose code a Python function has, or what Numba compiled of one."""
-    function = getattr(given, "py_func", given)
+    function = getattr(source, "py_func", source)
     code = getattr(function, "__code__", None)
     if not isinstance(code, CodeType):
-        fact = f"kernel must be a text or a Python function, not {type(given).__name__}."
+        fact = f"kernel must be a text or a Python function, not {type(source).__name__}."
         raise failure(InputError, call, fact, _AS_TEXT)
     lines = linecache.getlines(code.co_filename, getattr(function, "__globals__", None))
     tree = ast.parse("".join(lines)) if lines else ast.Module([], [])
@@ -103,14 +103,14 @@ def _encloses(node: Any, mark: tuple[Any, ...]) -> bool:
 # --- addresses ------------------------------------------------------------------------------------
 
 
-def kernel_of_address(given: object, call: str, partials: Function) -> UserKernel:
+def kernel_of_address(source: object, call: str, partials: Function) -> UserKernel:
     """The kernel that calls a C function of doubles, which gives a double."""
-    address, told = _address(given, call)
+    address, told = _address(source, call)
     doubles, ints = told or _Doubles(_count(partials, call))
     operands = ", ".join(f"np.float64({{{k}}})" for k in range(doubles)) + ", 0" * ints
     text = f"{{T}}(rt.double{doubles + ints}({{{doubles}}}, {operands}))"
     step = KernelStep(text, tuple(range(doubles + 1)))
-    rule = KernelRule(Kind.ELEMENTWISE, steps=(step,), address=CAddress(address, given))
+    rule = KernelRule(Kind.ELEMENTWISE, steps=(step,), address=CAddress(address, source))
     return UserKernel(rule, doubles)
 
 
@@ -121,43 +121,43 @@ class _Doubles(NamedTuple):
     ints: int = 0
 
 
-def _address(given: Any, call: str) -> tuple[int, _Doubles | None]:
+def _address(source: Any, call: str) -> tuple[int, _Doubles | None]:
     """The address of a C function, and what it takes if the object tells."""
-    if type(given).__name__ == "PyCapsule":
-        return _of_capsule(given, call)
-    if type(given).__name__ == "LowLevelCallable":
-        if given.user_data is not None:
+    if type(source).__name__ == "PyCapsule":
+        return _of_capsule(source, call)
+    if type(source).__name__ == "LowLevelCallable":
+        if source.user_data is not None:
             raise failure(InputError, call, "the LowLevelCallable has user_data.", _ADDRESSES)
-        return _address(given.function, call)
-    function: Any = given if isinstance(given, _C_FUNCTION) else getattr(given, "ctypes", None)
+        return _address(source.function, call)
+    function: Any = source if isinstance(source, _C_FUNCTION) else getattr(source, "ctypes", None)
     if isinstance(function, _C_FUNCTION):
         types: Sequence[object] = function.argtypes or ()
         if not types or {function.restype, *types} != {ctypes.c_double}:
             fact = "argtypes and restype do not say that the C function takes and returns doubles."
             raise failure(InputError, call, fact, "Set them, or write a C function that does.")
         return ctypes.cast(function, ctypes.c_void_p).value or 0, _Doubles(len(types))
-    number = getattr(given, "address", given)
+    number = getattr(source, "address", source)
     if isinstance(number, int) and not isinstance(number, bool) and number > 0:
         return number, None
-    fact = f"address must be that of a C function, not {type(given).__name__}."
+    fact = f"address must be that of a C function, not {type(source).__name__}."
     raise failure(InputError, call, fact, _ADDRESSES)
 
 
-def _of_capsule(given: object, call: str) -> tuple[int, _Doubles]:
+def _of_capsule(capsule: object, call: str) -> tuple[int, _Doubles]:
     """What a capsule of Cython holds; its name is the signature."""
     api = ctypes.pythonapi
     name_of = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", api))
     pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
         ("PyCapsule_GetPointer", api)
     )
-    name = name_of(given) or b""
-    found = _DOUBLES.fullmatch(name.decode())
-    if found is None:
+    name = name_of(capsule) or b""
+    match = _DOUBLES.fullmatch(name.decode())
+    if match is None:
         fact = f"the capsule holds a function {name.decode()!r}, not one of doubles."
         raise failure(
             InputError, call, fact, "Take the one whose signature is double (double, ...)."
         )
-    return pointer_of(given, name) or 0, _Doubles(found[1].count("double"), int(bool(found[2])))
+    return pointer_of(capsule, name) or 0, _Doubles(match[1].count("double"), int(bool(match[2])))
 
 
 def _count(partials: Function, call: str) -> int:

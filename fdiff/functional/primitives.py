@@ -205,11 +205,11 @@ def primitive(
     """
     check_callable(function, "primitive")
     name = f"primitive({getattr(function, '__name__', type(function).__name__)})"
-    given = [rule for rule in (partials, vjp, jvp) if rule is not None]
-    if len(given) != 1:
-        fact = f"one of partials, vjp and jvp is needed, not {len(given)}."
+    rules = [rule for rule in (partials, vjp, jvp) if rule is not None]
+    if len(rules) != 1:
+        fact = f"one of partials, vjp and jvp is needed, not {len(rules)}."
         raise failure(InputError, name, fact, "The others are derived from it.")
-    check_callable(given[0], "primitive")
+    check_callable(rules[0], "primitive")
     _check(name, like, samples)
     if sparsity is not None:
         check_callable(sparsity, "primitive")
@@ -222,17 +222,19 @@ def primitive(
     facts["transient"] = True
     op = opaque(name, function, _type_rule(name, like), **facts)
     call = OpaqueCall(function, op, count)
-    found: PrimitiveFunction
+    result: PrimitiveFunction
     if vjp is not None:
-        found = ReversePrimitive(call)
-        found.defvjp(partial(_kept, found), partial(_pulled, found, vjp))
+        result = ReversePrimitive(call)
+        result.defvjp(partial(_kept, result), partial(_pulled, result, vjp))
     else:
-        found = ForwardPrimitive(call)
-        found.defjvp(partial(_pushed, found, jvp) if jvp else partial(_by_slopes, found, partials))
+        result = ForwardPrimitive(call)
+        result.defjvp(
+            partial(_pushed, result, jvp) if jvp else partial(_by_slopes, result, partials)
+        )
     if isinstance(function, np.ufunc):
-        found._signature = None  # rules are given the operands, not `out` and the like
-    found.op, found.samples = op, tuple([tuple(s) for s in samples])
-    return found
+        result._signature = None  # rules are given the operands, not `out` and the like
+    result.op, result.samples = op, tuple([tuple(s) for s in samples])
+    return result
 
 
 def _check(name: str, like: object, samples: object) -> None:
@@ -241,7 +243,7 @@ def _check(name: str, like: object, samples: object) -> None:
         fact = f"like must be a position or a function, not {type(like).__name__}."
         raise failure(InputError, name, fact, "Leave it out if arguments broadcast.")
     tuples = (tuple, list)
-    if not isinstance(samples, tuples) or not all(isinstance(one, tuples) for one in samples):
+    if not isinstance(samples, tuples) or not all(isinstance(sample, tuples) for sample in samples):
         fact = "samples must be a sequence of tuples of arguments."
         raise failure(InputError, name, fact, "Write samples=[(x,), (y,)].")
 
@@ -273,8 +275,8 @@ def _type_rule(name: str, like: Any) -> Callable[..., ArrayType]:
         return lambda *types: _type_at(name, types, like)
 
     def rule(*types: ArrayType) -> ArrayType:
-        found = np.asarray(like(*_zeros(types)))
-        return ArrayType(found.shape, found.dtype)
+        example = np.asarray(like(*_zeros(types)))
+        return ArrayType(example.shape, example.dtype)
 
     return rule
 
@@ -291,16 +293,18 @@ def _patterns(
     name: str, sparsity: Any, out: ArrayType, *types: ArrayType
 ) -> list[np.ndarray | None]:
     """What `sparsity` tells of a node with these types."""
-    given = sparsity(*_zeros(types))
-    found = [_truth(g) for g in (given if isinstance(given, tuple | list) else (given,))]
+    declared = sparsity(*_zeros(types))
+    patterns = [
+        _truth(g) for g in (declared if isinstance(declared, tuple | list) else (declared,))
+    ]
     wanted = [(out.size, t.size) for t in types]
-    shapes = [None if f is None else f.shape for f in found]
+    shapes = [None if f is None else f.shape for f in patterns]
     fits = [s is None or s == w for s, w in zip(shapes, wanted, strict=False)]
     if len(fits) != len(wanted) or not all(fits):
         fact = f"sparsity gave patterns of shapes {shapes}, not {wanted}."
         way = "Give a row for each entry of the result, a column for each of the argument."
         raise failure(InputError, name, fact, way)
-    return found
+    return patterns
 
 
 def _truth(pattern: Any) -> np.ndarray | None:

@@ -76,9 +76,9 @@ def register_pytree(
     >>> print(slope.weights, slope.bias, slope.name)
     [ 6. 12.] 5.0 first
     """
-    given = cast("object", cls)
-    if not isinstance(given, type):
-        fact = f"expects a class first, not {type(given).__name__}."
+    kind = cast("object", cls)
+    if not isinstance(kind, type):
+        fact = f"expects a class first, not {type(kind).__name__}."
         raise failure(InputError, _REGISTER, fact, "Pass the class itself, not an instance.")
     for role, function in (("flatten", flatten), ("unflatten", unflatten)):
         if not callable(function):

@@ -45,20 +45,20 @@ class ReverseRule(RuleTracing):
         backward = self.run(
             lambda arguments: self._backward(forward, arguments),
             [*residuals, *bars],
-            lambda found: ((), self._cotangents(found), None),
+            lambda result: ((), self._cotangents(result), None),
         )
         self.relies_on(backward, lambda: self._spliced(forward))
         kept = [r.type for r in residuals]
         ahead = self.tape(forward, len(call.types), call.types, ())
-        given = self.tape(backward, len(kept), [*kept, *call.types], forward.floating)
-        return RuleTapes(ahead, given, self.extras, forward)
+        pulled = self.tape(backward, len(kept), [*kept, *call.types], forward.floating)
+        return RuleTapes(ahead, pulled, self.extras, forward)
 
     def _forward(self, arguments: list[TracedArray]) -> object:
         self.stand_for(arguments, {h.id: k for k, h in enumerate(arguments)})
         return self.check.ask(self.call.with_leaves(arguments), "forward(*args)")
 
-    def _split(self, found: object) -> tuple[object, Sequence[object], object]:
-        out, residuals = self.check.pair(found, "output, residuals")
+    def _split(self, result: object) -> tuple[object, Sequence[object], object]:
+        out, residuals = self.check.pair(result, "output, residuals")
         leaves, spec = flatten(residuals)
         leaves = [*map(resolve, leaves)]
         traced = [x for x in leaves if isinstance(x, TracedArray)]
@@ -69,15 +69,15 @@ class ReverseRule(RuleTracing):
     def _residuals(self, forward: Traced) -> list[ArgumentSpec]:
         """The specs by which the backward rule is traced on residuals, whose values it may ask."""
         tape, count = forward.recording.tape, len(forward.types)
-        known: list[Any] = []
+        values_of_residuals: list[Any] = []
 
         def value(k: int) -> Callable[[], np.ndarray]:
             def look() -> np.ndarray:
-                if not known:
+                if not values_of_residuals:
                     outside = [*self.call.handles, *forward.extra]
                     values = [h.home.guards.value(h.id, "looked at a residual") for h in outside]
-                    known.extend(evaluate(tape, *map(np.asarray, values)))
-                return np.asarray(known[k])
+                    values_of_residuals.extend(evaluate(tape, *map(np.asarray, values)))
+                return np.asarray(values_of_residuals[k])
 
             return look
 
@@ -93,18 +93,18 @@ class ReverseRule(RuleTracing):
         place = {o: k for k, o in enumerate(tape.inputs[: len(self.call.types)])}
         pairs = zip(residuals, tape.outputs[count:], strict=True)
         self.stand_for(residuals, {h.id: place[o] for h, o in pairs if o in place})
-        one, seeds = iter(residuals), iter(bars)
-        leaves = [next(one) if other is None else other[0] for other in others]
+        arrays, seeds = iter(residuals), iter(bars)
+        leaves = [next(arrays) if other is None else other[0] for other in others]
         bar = unflatten(forward.spec, [_seed(out, seeds) for out in forward.outs])
         nondiff = self.call.nondiff
         form = "backward(*nondiff, residuals, bar)" if nondiff else "backward(residuals, bar)"
         return self.checked.ask([*nondiff, unflatten(spec, leaves), bar], form)
 
-    def _cotangents(self, found: object) -> list[object]:
+    def _cotangents(self, result: object) -> list[object]:
         """The cotangents of the moving leaves, zeros where there is none."""
         call = self.call
         own = call.differentiable(call.handles)
-        parts = zip(call.places, own, self.checked.tuple_of(found, len(own)), strict=True)
+        parts = zip(call.places, own, self.checked.tuple_of(result, len(own)), strict=True)
         wanted = lambda leaf: isinstance(leaf, TracedArray) and leaf.type.floating  # noqa: E731 - used once
         each = [
             self.checked.derivatives(arg, part, wanted, "a cotangent", f"argument {k}")

@@ -49,30 +49,30 @@ def call_with_rule(
         return _entered(call, *_value_alone(call))
     if not active:
         return _without_derivative(call)
-    known = next((c for c in _constructions.under_way if c.call.key == call.key), None)
-    if known is None:
+    construction = next((c for c in _constructions.under_way if c.call.key == call.key), None)
+    if construction is None:
         return _entered(call, *_constructed(call))
-    known.met = True
-    if known.rule is None:
+    construction.met = True
+    if construction.rule is None:
         return function.fun(*call.args)
-    known.check_arguments(call)
-    return _entered(call, known.rule, known.tapes)
+    construction.check_arguments(call)
+    return _entered(call, construction.rule, construction.tapes)
 
 
 def _without_derivative(call: RuledCall) -> object:
     """What the function returns where no argument is differentiated; nor may what it reads be."""
-    found = call.function.fun(*call.args)
-    for leaf in map(resolve, flatten(found)[0]):
+    result = call.function.fun(*call.args)
+    for leaf in map(resolve, flatten(result)[0]):
         if isinstance(leaf, TracedArray) and is_active(leaf):
             raise closure_error(call.function.call, line_of(call.function.fun))
-    return found
+    return result
 
 
 def _value_alone(call: RuledCall) -> tuple[ValueRule, RuleTapes]:
     """The rule of a call that is not differentiated before it is batched, by the user's rule."""
     note_calls()
-    found = FunctionAlone(call).tapes()
-    return ValueRule(found.outs.types, found.forward, _batching(call)), found
+    tapes = FunctionAlone(call).tapes()
+    return ValueRule(tapes.outs.types, tapes.forward, _batching(call)), tapes
 
 
 def _batching(call: RuledCall) -> BatchingRule | None:
@@ -82,8 +82,8 @@ def _batching(call: RuledCall) -> BatchingRule | None:
 
 def _entered(call: RuledCall, rule: CustomRule | ValueRule, tapes: RuleTapes) -> object:
     """Enter the node of a call; what the function returns."""
-    found = iter(apply_many(CALL, *call.handles, *tapes.extras, rule=rule))
-    leaves = [out.of(next(found)) if out.type else out.value for out in tapes.outs.outs]
+    results = iter(apply_many(CALL, *call.handles, *tapes.extras, rule=rule))
+    leaves = [out.of(next(results)) if out.type else out.value for out in tapes.outs.outs]
     return unflatten(tapes.outs.spec, leaves)
 
 
@@ -105,12 +105,12 @@ class Construction:
 
     def traced(self) -> RuleTapes:
         """The tapes of the rules, traced once."""
-        known = [] if self.rule is None else self.tapes.extras
-        tracing = self._tracing(known)
-        found = tracing.tapes()
+        extras = [] if self.rule is None else self.tapes.extras
+        tracing = self._tracing(extras)
+        tapes = tracing.tapes()
         self.guarded |= tracing.guarded
-        self._compare(tracing, found)
-        return found
+        self._compare(tracing, tapes)
+        return tapes
 
     def _tracing(self, extras: Handles) -> RuleTracing:
         kind = ReverseRule if hasattr(self.call.function, "bwd") else ForwardRule
@@ -152,19 +152,19 @@ def _constructed(call: RuledCall) -> tuple[CustomRule, RuleTapes]:
     under_way.append(construction)
     try:
         tracing = construction._tracing([])
-        found = construction.traced()
-        types = found.outs.types
+        tapes = construction.traced()
+        types = tapes.outs.types
         batching = _batching(call)
         rule = CustomRule(
             types, call.moving, tracing.site,
             pulls=tracing.pulls, batching=batching, op=call.function.operation,
         )  # fmt: skip
         if not construction.met:
-            return rule.fill(found.forward, found.given), found
-        value = choose(found.forward, range(len(types)))
-        construction.rule, construction.tapes = rule.fill(found.forward, found.given, value), found
+            return rule.fill(tapes.forward, tapes.given), tapes
+        value = choose(tapes.forward, range(len(types)))
+        construction.rule, construction.tapes = rule.fill(tapes.forward, tapes.given, value), tapes
         again = construction.traced()
-        assert len(again.extras) == len(found.extras), "the same functions read the same arrays"
+        assert len(again.extras) == len(tapes.extras), "the same functions read the same arrays"
         return rule.fill(again.forward, again.given, value), again
     finally:
         under_way.pop()

@@ -36,80 +36,84 @@ class RuleResults:
             message(self.call, f"{self.words} {fact}", way, line_of(self.rule) or user_line())
         )
 
-    def pair(self, found: object, words: str) -> tuple[object, object]:
+    def pair(self, result: object, words: str) -> tuple[object, object]:
         """The two parts of what a rule returns."""
-        if isinstance(found, tuple | list) and len(found) == 2:
-            return found[0], found[1]
-        fact = f"must return a pair ({words}), not {_described(found)}."
+        if isinstance(result, tuple | list) and len(result) == 2:
+            return result[0], result[1]
+        fact = f"must return a pair ({words}), not {_described(result)}."
         raise self.error(InputError, fact, f"Write: return {words}")
 
-    def tuple_of(self, found: object, count: int) -> Sequence[object]:
+    def tuple_of(self, result: object, count: int) -> Sequence[object]:
         """The result of a rule as a tuple, with a part for each argument."""
-        if isinstance(found, tuple | list) and len(found) == count:
-            return found
+        if isinstance(result, tuple | list) and len(result) == count:
+            return result
         fact = f"must return a tuple of {count} cotangents, one for each argument, not "
-        fact += f"{_described(found)}."
+        fact += f"{_described(result)}."
         raise self.error(InputError, fact, "Give None where there is none; write (bar,) for one.")
 
     def same_outputs(
-        self, spec: Spec, types: Sequence[ArrayType], known: Spec, expected: Sequence[ArrayType]
+        self,
+        spec: Spec,
+        types: Sequence[ArrayType],
+        first_spec: Spec,
+        expected: Sequence[ArrayType],
     ) -> None:
         """Refuse a rule whose output is not built as that of the function."""
-        if spec != known or tuple(types) != tuple(expected):
+        if spec != first_spec or tuple(types) != tuple(expected):
             shown = ", ".join(map(str, types)) or "no array"
             others = ", ".join(map(str, expected)) or "no array"
             fact = f"gives an output of {shown}; the function returns {others}"
-            built = "" if spec == known else ", in another structure"
+            built = "" if spec == first_spec else ", in another structure"
             raise self.error(InputError, f"{fact}{built}.", "Return what the function returns.")
 
     def derivatives(
-        self, owner: object, found: object, wanted: Callable[[object], bool], words: str, of: str
+        self, owner: object, result: object, wanted: Callable[[object], bool], words: str, of: str
     ) -> Iterator[TracedArray | None]:
         """For each leaf of `owner` that is `wanted`, its derivative as an array of its type.
 
         `words` say what it is (a cotangent), `of` what it belongs to (argument 0).
         """
-        matched = self._matched(owner, found, words, of)
+        matched = self._matched(owner, result, words, of)
         for (leaf, derivative), path in zip(matched, paths(flatten(owner)[1]), strict=True):
             if wanted(leaf):
                 yield self._typed(leaf, derivative, words, f"{of}{path}")
 
     def _matched(
-        self, owner: object, found: object, words: str, of: str
+        self, owner: object, result: object, words: str, of: str
     ) -> Iterator[tuple[object, object]]:
         """The leaves of a structure, each with what stands there in the other; None for none."""
         mine = node_parts(owner)
-        if found is None:
+        if result is None:
             yield from ((leaf, None) for leaf in flatten(owner)[0])
             return
         if mine is None:
-            yield owner, found
+            yield owner, result
             return
-        theirs = node_parts(found)
+        theirs = node_parts(result)
         same = theirs is not None and set(mine[0]) == set(theirs[0])
         if theirs is None or not same or len(mine[1]) != len(theirs[1]):
-            fact = f"gave {words} for {of} in another structure: {_described(found)}."
+            fact = f"gave {words} for {of} in another structure: {_described(result)}."
             raise self.error(InputError, fact, f"Build it as {of} is built.")
         order = [theirs[0].index(key) for key in mine[0]] or range(len(mine[1]))
         for a, k in zip(mine[1], order, strict=False):  # the key of a class without children
             yield from self._matched(a, theirs[1][k], words, of)
 
-    def _typed(self, leaf: object, found: object, words: str, of: str) -> TracedArray | None:
+    def _typed(self, leaf: object, derivative: object, words: str, of: str) -> TracedArray | None:
         """A derivative as an array of the type of its leaf."""
-        found = resolve(found)
-        if found is None:
+        derivative = resolve(derivative)
+        if derivative is None:
             return None
-        if not traceable(found):
-            fact = f"gave {words} for {of} that is no array: {_described(found)}."
+        if not traceable(derivative):
+            fact = f"gave {words} for {of} that is no array: {_described(derivative)}."
             raise self.error(InputError, fact, "Give an array, or None where there is none.")
         type_ = traced(resolve(leaf)).type
-        value: Any = traced(found)
+        value: Any = traced(derivative)
         if value.shape != type_.shape:
             fact = f"gave {words} of shape {value.shape} for {of}, whose shape is {type_.shape}."
             raise self.error(VectorError, fact, "Sum over axes that were broadcast.")
         if value.dtype == type_.dtype:
             return value
-        weak = not isinstance(found, TracedArray | np.ndarray | np.generic) or value.weak
+        weak = not isinstance(derivative, TracedArray | np.ndarray | np.generic) or value.weak
         exact = value.dtype.kind in "biu" or (value.dtype.kind == "f" and type_.dtype.kind == "c")
         if (weak and value.dtype.kind != "c") or exact:
             return value.astype(type_.dtype)

@@ -106,7 +106,7 @@ class RuleTracing:
         self,
         function: Callable[[list[TracedArray]], object],
         inputs: Sequence[ArgumentSpec],
-        split: Split = lambda found: (found, (), None),
+        split: Split = lambda outputs: (outputs, (), None),
     ) -> Traced:
         """The recording of a function of traced arrays, and how what it returns is built."""
         outs: list[object] = []
@@ -123,13 +123,13 @@ class RuleTracing:
 
         recording = record(run, inputs, self.name)
         kinds = iter(zip(recording.tape.output_types, recording.scalars, strict=True))
-        found = [
+        outputs = [
             OutputLeaf(*next(kinds), getattr(x, "weak", False))
             if traceable(x)
             else OutputLeaf(None, value=x)
             for x in outs
         ]
-        return Traced(recording, told[0], found, told[1])
+        return Traced(recording, told[0], outputs, told[1])
 
     def _error(self, fact: str, way: str) -> TraceError:
         fact = f"the function, or its rule, {fact}"
@@ -145,11 +145,11 @@ class RuleTracing:
 
         ``inputs()`` are values of that trace for the inputs of the recording.
         """
-        known = {(id(x.home), x.id) for x in self.extras}
+        ids = {(id(x.home), x.id) for x in self.extras}
         for x in run.extra:
             if not self.closes_over_active and is_active(x):
                 raise closure_error(self.name, self.site.line)
-            if (id(x.home), x.id) not in known:
+            if (id(x.home), x.id) not in ids:
                 self.extras.append(x)
         self.trace.shown |= run.recording.shown
         if run.recording.check is not None:
@@ -163,10 +163,10 @@ class RuleTracing:
         Its own inputs are the first `taken` of `lead`, and `tail`.
         """
         with Trace(self.name, lines=False) as trace:
-            given = [trace.input(t) for t in lead][:taken]
+            handles = [trace.input(t) for t in lead][:taken]
             place = {(id(x.home), x.id): trace.input(x.type) for x in self.extras}
-            given += [trace.input(t) for t in tail]
-            inputs = [*given, *(place[id(x.home), x.id] for x in run.extra)]
+            handles += [trace.input(t) for t in tail]
+            inputs = [*handles, *(place[id(x.home), x.id] for x in run.extra)]
             outs = splice(run.recording.tape, inputs, trace)
             tape = trace.builder.finish([out.id for out in outs])
         return derive(VALUE, derive(PREPARE, tape))
@@ -183,10 +183,10 @@ class FunctionAlone(RuleTracing):
 
     def tapes(self) -> RuleTapes:
         call = self.call
-        found = self.run(lambda args: call.function.fun(*call.with_leaves(args)), call.inputs())
-        self.relies_on(found, lambda: call.handles)
-        tape = self.tape(found, len(call.types), call.types, ())
-        return RuleTapes(tape, tape, self.extras, found)
+        run = self.run(lambda args: call.function.fun(*call.with_leaves(args)), call.inputs())
+        self.relies_on(run, lambda: call.handles)
+        tape = self.tape(run, len(call.types), call.types, ())
+        return RuleTapes(tape, tape, self.extras, run)
 
 
 def zeros(type_: ArrayType) -> TracedArray:

@@ -65,10 +65,10 @@ class OutputLeaf(NamedTuple):
     def floating(self) -> bool:
         return self.type is not None and self.type.floating
 
-    def of(self, found: TracedArray) -> TracedArray:
+    def of(self, array: TracedArray) -> TracedArray:
         """The traced array of this kind."""
-        scalar = self.scalar and not found.shape
-        return TracedArray(found.home, found.id, found.type, scalar=scalar, weak=self.weak)
+        scalar = self.scalar and not array.shape
+        return TracedArray(array.home, array.id, array.type, scalar=scalar, weak=self.weak)
 
 
 class RuledCall:
@@ -102,17 +102,17 @@ class RuledCall:
 
     def differentiable(self, leaves: Sequence[object]) -> tuple[object, ...]:
         """The arguments that are not among `nondiff_argnums`, with these traced leaves."""
-        given = list(self.leaves)
+        values = list(self.leaves)
         for k, leaf in zip(self.traced, leaves, strict=True):
-            given[k] = leaf
-        return cast("tuple[object, ...]", unflatten(self.spec, given))
+            values[k] = leaf
+        return cast("tuple[object, ...]", unflatten(self.spec, values))
 
     def tangents(self, dots: Handles) -> tuple[object, ...]:
         """Tangents in the structure of `differentiable`: zeros for numbers that do not move."""
-        given = [_no_tangent(leaf) for leaf in self.leaves]
+        values = [_no_tangent(leaf) for leaf in self.leaves]
         for k, dot in zip(self.moving, dots, strict=True):
-            given[self.traced[k]] = dot
-        return cast("tuple[object, ...]", unflatten(self.spec, given))
+            values[self.traced[k]] = dot
+        return cast("tuple[object, ...]", unflatten(self.spec, values))
 
     def inputs(self) -> list[ArgumentSpec]:
         """How the traced leaves are traced in a rule: all of them may be differentiated there."""
@@ -120,10 +120,10 @@ class RuledCall:
 
 
 def _as_traced(leaf: object) -> object:
-    found = resolve(leaf)
-    if isinstance(found, np.ndarray) and found.dtype.kind in "fc":
-        return traced(found)
-    return found
+    value = resolve(leaf)
+    if isinstance(value, np.ndarray) and value.dtype.kind in "fc":
+        return traced(value)
+    return value
 
 
 def _no_tangent(leaf: object) -> object:

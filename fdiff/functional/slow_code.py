@@ -31,22 +31,22 @@ def timed(program: Program) -> Generator[list[Variant]]:
 
     Once eager calls took a second in all, branches are counted by lines during the next ones.
     """
-    found: list[Variant] = []
+    variants: list[Variant] = []
     asked = program.seconds >= SECONDS
     before, stack.branches = stack.branches, Counter() if asked else None
     begin = perf_counter()
     try:
-        yield found
-        if found and found[0].eager is not None:
+        yield variants
+        if variants and variants[0].eager is not None:
             seconds = perf_counter() - begin
             program.seconds += seconds
             if stack.branches:
-                program.ratios.append(seconds / replayed(found[0].eager))
+                program.ratios.append(seconds / replayed(variants[0].eager))
                 if len(program.ratios) == LOOKS:
-                    _tell(program, found[0].call, stack.branches)
+                    _tell(program, variants[0].call, stack.branches)
     finally:
         stack.branches = before
-        for variant in found:
+        for variant in variants:
             variant.release()
 
 

@@ -109,8 +109,8 @@ def vmap(
     check_callable(f, "vmap")
     check_device(device, called("vmap", f))
     ins = tuple(in_axes) if isinstance(in_axes, list) else in_axes
-    for given, name in ((ins, "in_axes"), (out_axes, "out_axes")):
-        bad = [leaf for leaf in flatten(given)[0] if not is_int(leaf)]
+    for axes, name in ((ins, "in_axes"), (out_axes, "out_axes")):
+        bad = [leaf for leaf in flatten(axes)[0] if not is_int(leaf)]
         if bad:
             fact = f"{name} must hold ints and None, not {shown(bad[0])}."
             raise failure(InputError, "vmap", fact, "Write 0 for the first axis.")
@@ -143,8 +143,8 @@ def _one_by_one(
         0,
     )
     for k in range(count):
-        one = [x if axis is None else x[k] for x, axis in zip(moved, axes, strict=True)]  # type: ignore[index] - an array
-        own, named = cast("tuple[tuple[object, ...], dict[str, object]]", unflatten(spec, one))
+        element = [x if axis is None else x[k] for x, axis in zip(moved, axes, strict=True)]  # type: ignore[index] - an array
+        own, named = cast("tuple[tuple[object, ...], dict[str, object]]", unflatten(spec, element))
         f(*own, **named)
 
 
@@ -174,13 +174,13 @@ def _mapped(
         True
     ):  # each iteration serves the elements that take the same branches as the first one left
         some = arrays if len(rest) == size else [x[rest] for x in arrays]
-        one, outs, out_spec = _record_one(f, leaves, spec, mapped, some, trace.call)
-        holds, rows = _same_branches(one, some, trace), rest
+        element, outs, out_spec = _record_one(f, leaves, spec, mapped, some, trace.call)
+        holds, rows = _same_branches(element, some, trace), rest
         if holds is None:
             rest = rest[:0]
         else:
             some, rows, rest = [x[holds] for x in some], rest[holds], rest[~holds]
-        placed = _results_with_axis(one, outs, some, (out_axes, out_spec), size, trace)
+        placed = _results_with_axis(element, outs, some, (out_axes, out_spec), size, trace)
         if len(rows) == size:
             return unflatten(out_spec, placed)
         parts.append((rows, placed, out_spec))
@@ -189,12 +189,12 @@ def _mapped(
 
 
 def _same_branches(
-    one: Recording, arrays: Sequence[TracedArray], trace: Recorder
+    element: Recording, arrays: Sequence[TracedArray], trace: Recorder
 ) -> np.ndarray | None:
     """Which elements take the branches of the first one, as a mask; None if all do."""
-    if one.check is None or not len(arrays[0].shape) or not arrays[0].shape[0]:
+    if element.check is None or not len(arrays[0].shape) or not arrays[0].shape[0]:
         return None
-    holds = _batched(one.check, one, arrays, trace)[0]
+    holds = _batched(element.check, element, arrays, trace)[0]
     seen = np.array(guarded_value(holds, "decided branches element by element"))
     seen[0] = True  # it was traced for the first; a batch may round its sums in another order
     return None if seen.all() else seen
@@ -202,14 +202,14 @@ def _same_branches(
 
 def _batched(
     tape: Tape,
-    one: Recording,
+    element: Recording,
     arrays: Sequence[TracedArray],
     trace: Recorder,
     spread: Sequence[bool] | None = None,
 ) -> Sequence[TracedArray]:
     """The outputs for all entries of `arrays` of a tape that was recorded for one."""
-    mapped = [*(True for _ in arrays), *(False for _ in one.extra)]
-    values = [*arrays, *(traced_of(x) for x in one.extra)]
+    mapped = [*(True for _ in arrays), *(False for _ in element.extra)]
+    values = [*arrays, *(traced_of(x) for x in element.extra)]
     size = arrays[0].shape[0]
     if (rules := HOOKS.get("batching_rules")) is not None:  # there once a function with rules is
         tape, values, mapped = cast("Any", rules(tape, values, mapped, size, trace))
@@ -218,7 +218,7 @@ def _batched(
 
 
 def _results_with_axis(
-    one: Recording,
+    element: Recording,
     outs: Sequence[object],
     arrays: Sequence[TracedArray],
     placing: tuple[object, Spec],
@@ -231,12 +231,12 @@ def _results_with_axis(
     be joined.
     """
     size = arrays[0].shape[0]
-    spread = [size != total] * len(one.tape.outputs)
-    numeric = iter(_batched(one.tape, one, arrays, trace, spread))
+    spread = [size != total] * len(element.tape.outputs)
+    numeric = iter(_batched(element.tape, element, arrays, trace, spread))
     if size != total:
         return [next(numeric) if traceable(out) else out for out in outs]
     places = axis_of_each_leaf(placing[0], placing[1], "out_axes", trace.call)
-    types = iter(one.tape.output_types)
+    types = iter(element.tape.output_types)
     return [
         axis_moved_to(next(numeric), next(types), axis, size, trace.call) if traceable(out) else out
         for out, axis in zip(outs, places, strict=True)
@@ -272,12 +272,12 @@ def _joined_leaf(leaves: Sequence[object], order: np.ndarray, axis: Axis, call: 
         fact = "the function returns arrays of different shapes for different elements."
         raise failure(InputError, call, fact, ALIKE)
     whole = cast("TracedArray", np.concatenate(traced))[order]
-    one = ArrayType(whole.shape[1:], whole.dtype)
-    return axis_moved_to(whole, one, axis, whole.shape[0], call)
+    element = ArrayType(whole.shape[1:], whole.dtype)
+    return axis_moved_to(whole, element, axis, whole.shape[0], call)
 
 
-def _alike(one: object, other: object) -> bool:
-    return type(one) is type(other) and bool(np.all(one == other))
+def _alike(first: object, other: object) -> bool:
+    return type(first) is type(other) and bool(np.all(first == other))
 
 
 def _record_one(
@@ -297,14 +297,14 @@ def _record_one(
     out_spec: list[Spec] = []
 
     def run(_: Trace, arguments: list[TracedArray]) -> list[object]:
-        given = list(leaves)
+        values = list(leaves)
         for k, traced in zip(mapped, arguments, strict=True):
-            given[k] = traced
-        args, kwargs = cast("tuple[tuple[object, ...], dict[str, object]]", unflatten(spec, given))
-        found, result_spec = flatten(private(f)(*args, **kwargs))
-        outs.extend(found)
+            values[k] = traced
+        args, kwargs = cast("tuple[tuple[object, ...], dict[str, object]]", unflatten(spec, values))
+        results, result_spec = flatten(private(f)(*args, **kwargs))
+        outs.extend(results)
         out_spec.append(result_spec)
-        return [out for out in found if traceable(out)]
+        return [out for out in results if traceable(out)]
 
     inputs = [_element(x) for x in arrays]
     return record(run, inputs, call), outs, out_spec[0]

@@ -96,17 +96,17 @@ def _all_finite(values: Sequence[object]) -> bool:
 def _function_is_finite(variant: Variant, arrays: Sequence[np.ndarray]) -> bool:
     """Whether the outputs of the function are finite, and all it computes where that counts."""
     mode = anomaly_watch.in_force()
-    given = [cast("np.ndarray", _on_host(x)) for x in arrays]
+    inputs = [cast("np.ndarray", _on_host(x)) for x in arrays]
     if mode is not None and mode.discarded:
         tape = inlined(variant.tape)
-        values = node_values(tape, given)
-        made = first_made(tape, values, lambda _: False)
-        return made is None and _all_finite([values[o] for o in tape.outputs])
+        values = node_values(tape, inputs)
+        anomaly = first_made(tape, values, lambda _: False)
+        return anomaly is None and _all_finite([values[o] for o in tape.outputs])
     if not variant.plan.order:
         return True  # they are in the result
     if variant.doubts.plan is None:
         variant.doubts.plan = Interpreter(variant.tape)
-    return _all_finite(variant.doubts.plan(*given))
+    return _all_finite(variant.doubts.plan(*inputs))
 
 
 # --- finding what made it -------------------------------------------------------------------------
@@ -127,8 +127,8 @@ class _AnomalySearch:
         """The outputs of a tape."""
         tape = inlined(tape)
         values = node_values(tape, arrays)
-        if (found := first_anomaly(tape, values)) is not None:
-            self.raise_for(found)
+        if (anomaly := first_anomaly(tape, values)) is not None:
+            self.raise_for(anomaly)
         return [values[o] for o in tape.outputs]
 
 
@@ -140,8 +140,8 @@ def _explain(program: Program, f: Function, call: Call, vectors: Sequence[object
         variant, inputs = fresh.trace(f, args, kwargs)
         names = Names(variant, flatten(call)[1])
 
-        def raise_for(found: Anomaly) -> None:
-            raise anomaly_error(variant.call, found, names)
+        def raise_for(anomaly: Anomaly) -> None:
+            raise anomaly_error(variant.call, anomaly, names)
 
         search = _AnomalySearch(raise_for)
         search.run(variant.tape, inputs)
@@ -151,5 +151,5 @@ def _explain(program: Program, f: Function, call: Call, vectors: Sequence[object
         tape = inlined(variant.tape)
         lines, values = tape.lines, node_values(tape, inputs)
         derived = lambda i: derivation_of(lines.get(i, (None,))[0]) is not None  # noqa: E731 - a condition of one line
-        if (found := first_made(tape, values, derived)) is not None:
-            raise_for(found)
+        if (anomaly := first_made(tape, values, derived)) is not None:
+            raise_for(anomaly)

@@ -226,10 +226,12 @@ def _spot(x: TracedArray, entry: tuple[int, ...]) -> tuple[TracedArray, int] | N
 
 def read_only(x: TracedArray) -> bool:
     """Whether NumPy would refuse a store into `x`."""
-    while isinstance(settled(x).link, ViewLink) and not is_copy(x):
-        if x.link.primitive.put is None or x.link.fixed:
+    link = settled(x).link
+    while isinstance(link, ViewLink) and not is_copy(x):
+        if link.primitive.put is None or link.fixed:
             return True
-        x = x.link.parent
+        x = link.parent
+        link = settled(x).link
     real = outside(x)
     return real is not None and not real.writeable
 

@@ -59,9 +59,9 @@ def derived_line(
     """The line for what a rule of an operation enters."""
     if line is None:
         return None
-    made = DerivedLine(line)
-    made.derivation, made.base = Derivation(primitive, mode, argument), line
-    return made
+    derived = DerivedLine(line)
+    derived.derivation, derived.base = Derivation(primitive, mode, argument), line
+    return derived
 
 
 class TripLine(tuple[Any, ...]):  # noqa: SLOT001 - a tuple has no slots for attributes
@@ -75,9 +75,9 @@ class TripLine(tuple[Any, ...]):  # noqa: SLOT001 - a tuple has no slots for att
     @classmethod
     def of(cls, line: Line, trip: int) -> Line:
         """The line, in this trip of one more loop."""
-        made = cls(line)
-        made.trips = (trip, *trips_of(line))
-        return made
+        line_of_trip = cls(line)
+        line_of_trip.trips = (trip, *trips_of(line))
+        return line_of_trip
 
 
 def trips_of(line: Line | None) -> tuple[int, ...]:

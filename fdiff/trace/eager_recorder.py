@@ -97,13 +97,13 @@ class EagerBuilder(Builder):
         ops = self.ops
         if primitive is CONSTANT:
             return self.enter(Op(CONSTANT, params, (), (), (type_of(params[0][1].array),)), ())
-        given = tuple([ops[a].types for a in args])
+        operand_types = tuple([ops[a].types for a in args])
         fixed = [
             (k, ops[a].params[0][1])
             for k, a in enumerate(args)
             if ops[a].primitive is CONSTANT and ops[a].types[0].size <= SMALL
         ]
-        return self.enter(op_of(primitive, params, given, tuple(fixed)), args)
+        return self.enter(op_of(primitive, params, operand_types, tuple(fixed)), args)
 
     def enter(self, op: Op, args: tuple[int, ...]) -> int:
         """Compute one more node."""
@@ -137,10 +137,10 @@ class EagerBuilder(Builder):
 
     def number(self, value: Any, dtype: np.dtype) -> int:
         """The node of a Python number that meets a scalar: one for all equal numbers of a dtype."""
-        known = self.wide if dtype == F8 else self.single
-        node = known.get(value)
+        nodes = self.wide if dtype == F8 else self.single
+        node = nodes.get(value)
         if node is None or not value:  # 0.0 equals -0.0
-            node = known[value] = self.leaf(number_op(ArrayType((), dtype)), dtype.type(value))
+            node = nodes[value] = self.leaf(number_op(ArrayType((), dtype)), dtype.type(value))
         return node
 
     def clear(self) -> None:
@@ -167,17 +167,17 @@ class EagerGuardSet(GuardSet):
     def saw(self, value: object) -> bool:
         """The truth value of a scalar, which Python asked for."""
         self.trace.tainted = True
-        found = bool(value)
-        self.answers.append(found)
+        truth = bool(value)
+        self.answers.append(truth)
         if stack.branches is not None:
             stack.branches[user_line(2)] += 1
-        return found
+        return truth
 
     def value(self, node_id: int, action: str) -> object:
         self.trace.tainted = True
-        found = self.values[node_id]
-        self.answers.append(hash(np.asarray(found).tobytes()))
-        return found
+        array = self.values[node_id]
+        self.answers.append(hash(np.asarray(array).tobytes()))
+        return array
 
     def guard(self, node_id: int, action: str) -> np.ndarray:
         return np.asarray(self.value(node_id, action))

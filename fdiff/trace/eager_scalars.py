@@ -141,10 +141,10 @@ def class_of(type_: ArrayType, *, weak: bool = False) -> type[EagerScalar] | Non
 
 def of_class(kind: type[EagerScalar], trace: EagerRecorder, node: int) -> EagerScalar:
     """A scalar of a class that is known."""
-    made = _new(kind)
-    made.home = trace
-    made.node = node
-    return made
+    scalar = _new(kind)
+    scalar.home = trace
+    scalar.node = node
+    return scalar
 
 
 def weakened(x: TracedArray) -> TracedArray:

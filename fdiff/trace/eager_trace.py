@@ -67,9 +67,9 @@ class EagerTrace(EagerRecorder, Trace):
         self.guards.release()
 
     def input(self, type_: ArrayType, *, scalar: bool = False, weak: bool = False) -> TracedArray:
-        made = super().input(type_, scalar=scalar, weak=weak)
+        array = super().input(type_, scalar=scalar, weak=weak)
         kind = class_of(type_, weak=weak) if scalar else None
-        return made if kind is None else of_class(kind, self, made.node)
+        return array if kind is None else of_class(kind, self, array.node)
 
     def capture(self, array: np.ndarray | DeviceArray) -> TracedArray:
         assert isinstance(array, np.ndarray), "nothing is differentiated eagerly on a device"
@@ -93,9 +93,9 @@ class EagerTrace(EagerRecorder, Trace):
             return of_entry(self, x, key, getitem)
         link = x.link
         if link.__class__ is PendingStores:
-            found = link.entries.get(spot)  # type: ignore[union-attr] - its class was looked at
-            if found is not None:
-                return of_class(kind, self, found)
+            node = link.entries.get(spot)  # type: ignore[union-attr] - its class was looked at
+            if node is not None:
+                return of_class(kind, self, node)
             source = x.node
         elif link is None or link.__class__ is CapturedLink:
             source = x.node
@@ -103,13 +103,13 @@ class EagerTrace(EagerRecorder, Trace):
             source = x.id
         else:
             return of_entry(self, x, key, getitem)
-        known = self._entries.get(source)
-        if known is None:
-            known = self._entries[source] = {}
-        made = known.get(spot)
-        if made is None:
-            made = known[spot] = of_class(kind, self, self.read(source, spot))
-        return made
+        entries_of = self._entries.get(source)
+        if entries_of is None:
+            entries_of = self._entries[source] = {}
+        scalar = entries_of.get(spot)
+        if scalar is None:
+            scalar = entries_of[spot] = of_class(kind, self, self.read(source, spot))
+        return scalar
 
     def put(self, x: TracedArray, key: object, value: object) -> bool:
         """Store a number of the same dtype in one entry; False for any other `key` or `value`."""
@@ -157,15 +157,15 @@ def to_ordinary_tape(trace: EagerTrace, outputs: Sequence[int]) -> Tape:
     inputs = set(builder.inputs)
     ids: list[int] = []
     for i, (op, args) in enumerate(zip(builder.ops, builder.args, strict=True)):
-        given = tuple([ids[a] for a in args])
+        operands = tuple([ids[a] for a in args])
         if op.primitive is INPUT and i in inputs:
             ids.append(plain.builder.input(op.types[0]))
         elif op.primitive is NUMBER:
             ids.append(plain.builder.constant(np.array(builder.values[i], op.types[0].dtype)))
         elif op.primitive is STORE:
             places: tuple[int, ...] = op.params[0][1]
-            entries = dict(zip(places, given[1:], strict=True))
-            ids.append(plain.store(given[0], op.types[0], entries))
+            entries = dict(zip(places, operands[1:], strict=True))
+            ids.append(plain.store(operands[0], op.types[0], entries))
         else:
-            ids.append(plain.builder.add(op.primitive, given, op.params))
+            ids.append(plain.builder.add(op.primitive, operands, op.params))
     return plain.builder.finish([ids[o] for o in outputs])

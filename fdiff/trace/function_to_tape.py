@@ -86,13 +86,13 @@ def _record(
     guards, layouts = trace.guards, trace.layouts.of_inputs
     with trace, _stage(trace):
         arguments = [trace.input(i.type, scalar=i.scalar, weak=i.weak) for i in inputs]
-        for traced, given in zip(arguments, inputs, strict=True):
-            if given.value is not None:
-                guards.given[traced.node] = given.value
-            if given.active:
+        for traced, spec in zip(arguments, inputs, strict=True):
+            if spec.value is not None:
+                guards.given[traced.node] = spec.value
+            if spec.active:
                 guards.active.add(traced.node)
-            if given.batch is not None:
-                guards.batch_of[traced.node] = given.batch
+            if spec.batch is not None:
+                guards.batch_of[traced.node] = spec.batch
         trace.arguments = arguments
         trace.begin()
         if len(stack.traces) == 1:
@@ -136,8 +136,8 @@ def _note_results(trace: Trace, ids: Sequence[int]) -> None:
 def _stage(trace: Trace) -> AbstractContextManager[None]:
     if trace.eager:  # its time is that of the user's code
         return nullcontext()
-    made = trace.builder.nodes
-    return Stage("tracing", trace.call, made=made, shows_line=True, category=TRACE)
+    nodes = trace.builder.nodes
+    return Stage("tracing", trace.call, made=nodes, shows_line=True, category=TRACE)
 
 
 def private(f: Callable[..., object]) -> Callable[..., object]:

@@ -43,8 +43,10 @@ def check_tape(trace: Recorder) -> Tape | None:
     holds = -1
     for node_id, value in trace.guards.expected.items():
         line = next(iter(trace.builder.lines.get(node_id, ())), None)
-        one = _equal(trace, node_id, value, line)
-        holds = one if holds < 0 else trace.add(PRIMITIVES["logical_and"], (holds, one), (), line)
+        equal = _equal(trace, node_id, value, line)
+        holds = (
+            equal if holds < 0 else trace.add(PRIMITIVES["logical_and"], (holds, equal), (), line)
+        )
     return None if holds < 0 else trace.builder.finish([holds])
 
 

@@ -86,39 +86,39 @@ class GuardSet:
 
     def value(self, node_id: int, action: str) -> object:
         """Value of a node at the arguments at hand; errors say that `f` did `action`."""
-        known, nodes = self._known, self.builder.nodes
-        if node_id in known:
-            return known[node_id]
+        values, nodes = self._known, self.builder.nodes
+        if node_id in values:
+            return values[node_id]
         stack = [node_id]
         with np.errstate(all="ignore"):
             while stack:
                 i = stack[-1]
                 node = nodes[i]
-                missing = [a for a in node.args if a not in known]
-                if i in known:
+                missing = [a for a in node.args if a not in values]
+                if i in values:
                     stack.pop()
                 elif missing:
                     stack += missing
                 elif node.primitive is INPUT:
-                    known[i] = self._input(i, action)
+                    values[i] = self._input(i, action)
                 else:
-                    args = [known[a] for a in node.args]
-                    known[i] = node.primitive.evaluate(*args, **dict(node.params))
-        return known[node_id]
+                    args = [values[a] for a in node.args]
+                    values[i] = node.primitive.evaluate(*args, **dict(node.params))
+        return values[node_id]
 
     def _input(self, node_id: int, action: str) -> object:
-        given = self.given.get(node_id)
-        if given is None:
+        value = self.given.get(node_id)
+        if value is None:
             raise self.fail(
                 f"`f` {action}; it depends on an argument of type {self.builder.type(node_id)}"
                 " whose value is not known.",
                 "Use numpy functions (numpy.where for a branch).",
             )
-        if isinstance(given, np.ndarray):
-            return given
-        if is_enclosing(given):
-            return np.asarray(given.home.guards.value(given.id, action))
-        make: Callable[[], object] = given  # type: ignore[assignment] - what remains is a function
+        if isinstance(value, np.ndarray):
+            return value
+        if is_enclosing(value):
+            return np.asarray(value.home.guards.value(value.id, action))
+        make: Callable[[], object] = value  # type: ignore[assignment] - what remains is a function
         return make()
 
     # ----------------------------------------------------------------------------- dependence
@@ -165,10 +165,10 @@ class GuardSet:
         """
         self._extend(node_id)
         bits = self._unstopped[node_id]
-        found = self._moving.get(bits)
-        if found is None:
-            found = self._moving[bits] = self._any_input(bits, self.active, GuardSet.depends)
-        return found
+        moves = self._moving.get(bits)
+        if moves is None:
+            moves = self._moving[bits] = self._any_input(bits, self.active, GuardSet.depends)
+        return moves
 
     def is_known(self, node_id: int) -> bool:
         """Whether the value of a node can be computed."""

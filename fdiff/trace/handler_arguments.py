@@ -32,8 +32,8 @@ def resolve(value: object) -> object:
         return getattr(value, "handle", value)
     if (kind := type(value)) in _HOLDING:
         items = cast("Sequence[object]", value)
-        found = [resolve(item) for item in items]
-        return kind(found) if any(map(is_not, found, items)) else value  # type: ignore[call-arg] - a list or a tuple
+        parts = [resolve(item) for item in items]
+        return kind(parts) if any(map(is_not, parts, items)) else value  # type: ignore[call-arg] - a list or a tuple
     return value
 
 

@@ -53,10 +53,10 @@ def arm_at(code: CodeType, at: int) -> Arm | None:
     None if there is no ``if``, or if its arm does anything but store one entry.
     """
     key = id(code), at  # a code is slow to hash
-    known = _arms.get(key)
-    if known is None or known[0] is not code:
-        known = keep(_arms, key, (code, _found(code, at)), _MOST)
-    return known[1]
+    entry = _arms.get(key)
+    if entry is None or entry[0] is not code:
+        entry = keep(_arms, key, (code, _found(code, at)), _MOST)
+    return entry[1]
 
 
 def _found(code: CodeType, at: int) -> Arm | None:
@@ -112,16 +112,16 @@ def _steps(every: Sequence[Any], k: int, end: object) -> tuple[Step, ...] | None
         if i.opname in _JUMPS:
             k = _place(every, i.argval)
             continue
-        found = _step(i)
-        if found is None or stores or len(steps) > MOST:
+        more = _step(i)
+        if more is None or stores or len(steps) > MOST:
             return None
-        for step in found:
+        for step in more:
             need, change = _effect(*step)
             if depth < need:
                 return None
             depth += change
             stores += step[0] == "store"
-        steps += found
+        steps += more
         k += 1
     return tuple(steps) if stores and not depth else None
 
@@ -149,7 +149,7 @@ def _step(i: Any) -> list[Step] | None:
     if name in _LOADS:
         return [("load", i.argval)]
     if name in _PAIRS:
-        return [("load", one) for one in i.argval]
+        return [("load", variable) for variable in i.argval]
     if name in _CONSTANTS:
         return [("constant", i.argval)]
     if name == "LOAD_GLOBAL":

@@ -31,12 +31,12 @@ def _is_store(node: Node) -> bool:
     return node.primitive.shorten is forward_store
 
 
-def forward_load(builder: Builder, args: Ids, given: Params) -> tuple[int | None, Ids]:
+def forward_load(builder: Builder, args: Ids, items: Params) -> tuple[int | None, Ids]:
     """Rule of slices: through stores, to what was stored or to what lay under it."""
     (source,) = args
     if builder.nodes[source].primitive.provenance is None:
         return None, args
-    params: dict[str, Ints] = dict(given)
+    params: dict[str, Ints] = dict(items)
     read = params["sizes"], params["starts"], params["steps"]
     while _is_store(node := builder.nodes[source]):
         put: dict[str, Ints] = dict(node.params)
@@ -49,9 +49,9 @@ def forward_load(builder: Builder, args: Ids, given: Params) -> tuple[int | None
     return origin(builder, source, params), (source,)
 
 
-def forward_store(builder: Builder, args: Ids, given: Params) -> tuple[int | None, Ids]:
+def forward_store(builder: Builder, args: Ids, items: Params) -> tuple[int | None, Ids]:
     """Rule of stores of a slice: over another one of the same entries, or of what is there."""
-    params, (base, part) = dict(given), args
+    params, (base, part) = dict(items), args
     node = builder.nodes[base]
     if _is_store(node) and dict(node.params) == params:
         if node.args[1] == part:
@@ -66,13 +66,13 @@ def forward_store(builder: Builder, args: Ids, given: Params) -> tuple[int | Non
     return None, (base, part)
 
 
-def join_reshapes(builder: Builder, args: Ids, given: Params) -> tuple[int | None, Ids]:
+def join_reshapes(builder: Builder, args: Ids, items: Params) -> tuple[int | None, Ids]:
     """Rule of reshapes: of another reshape, or to the shape that is there.
 
     A reshape in between that may have copied stays, because its result is in C order.
     """
     (source,) = args
-    shape: Ints = given[0][1]
+    shape: Ints = items[0][1]
     while (node := builder.nodes[source]).primitive.shorten is join_reshapes:
         before, between = builder.type(node.args[0]).shape, node.type.shape
         if min(len(before), len(shape)) > 1 and _without_ones(before) != _without_ones(between):

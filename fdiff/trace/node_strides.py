@@ -36,13 +36,13 @@ class NodeLayouts:
 
     def of_input(self, node_id: int) -> Layout:
         """The layout of an input, which the tape relies on from now on."""
-        if (known := self.of_inputs.get(node_id)) is None:
-            given = self.guards.given.get(node_id)
-            if is_enclosing(given):
-                given = given.example()
-            known = memory_layout(given) if isinstance(given, np.ndarray) else ()
-            self.of_inputs[node_id] = known
-        return known
+        if (layout := self.of_inputs.get(node_id)) is None:
+            value = self.guards.given.get(node_id)
+            if is_enclosing(value):
+                value = value.example()
+            layout = memory_layout(value) if isinstance(value, np.ndarray) else ()
+            self.of_inputs[node_id] = layout
+        return layout
 
     def agrees(self, constant: int, layout: Layout) -> bool:
         """Whether a constant has this layout; the first layout it is asked about decides.
@@ -53,22 +53,22 @@ class NodeLayouts:
 
     def axes(self, node_id: int) -> list[int]:
         """The axes of a node from the slowest to the fastest in memory."""
-        known = slowest_first(self.of(node_id))
-        return known or list(range(self.builder.type(node_id).ndim))
+        order = slowest_first(self.of(node_id))
+        return order or list(range(self.builder.type(node_id).ndim))
 
     def of(self, node_id: int) -> Layout:
         """The layout of a node."""
-        known, stack = self._known, [node_id]
+        layouts, stack = self._known, [node_id]
         while stack:
             i = stack[-1]
-            models = () if i in known else self._models(i)
-            if missing := [a for a in models if a not in known]:
+            models = () if i in layouts else self._models(i)
+            if missing := [a for a in models if a not in layouts]:
                 stack += missing
                 continue
-            if i not in known:
-                known[i] = self._derived(i, models) if models else self._of_leaf(i)
+            if i not in layouts:
+                layouts[i] = self._derived(i, models) if models else self._of_leaf(i)
             stack.pop()
-        return known[node_id]
+        return layouts[node_id]
 
     def _of_leaf(self, node_id: int) -> Layout:
         node = self.builder.nodes[node_id]
@@ -84,19 +84,21 @@ class NodeLayouts:
 
     def _derived(self, node_id: int, models: tuple[int, ...]) -> Layout:
         """The layout of a node, as NumPy derives it from those of its operands."""
-        known, node = self._known, self.builder.nodes[node_id]
+        layouts, node = self._known, self.builder.nodes[node_id]
         rule, shape = node.primitive.layout.strides, node.type.shape
-        if not any(known[a] for a in models) and not node.primitive.layout.leaves_c_order:
+        if not any(layouts[a] for a in models) and not node.primitive.layout.leaves_c_order:
             return ()
         if rule in ("first", "update"):
-            return known[models[0]]
-        given = [example_of(self.builder.type(a), known[a]) for a in models]
+            return layouts[models[0]]
+        examples = [example_of(self.builder.type(a), layouts[a]) for a in models]
         if rule == "join":  # NumPy is asked about the first entries alone: it touches what it joins
-            joined = np.concatenate([g[(slice(2),) * g.ndim] for g in given], **dict(node.params))
+            joined = np.concatenate(
+                [g[(slice(2),) * g.ndim] for g in examples], **dict(node.params)
+            )
             return memory_layout(dense_example(node.type, slowest_first(joined.strides)))
         if rule == "view":
-            return memory_layout(node.primitive.evaluate(*given, **dict(node.params)))  # type: ignore[arg-type] - one array, for there is one output
-        return _of_ufunc([np.broadcast_to(g, shape) for g in given], node)
+            return memory_layout(node.primitive.evaluate(*examples, **dict(node.params)))  # type: ignore[arg-type] - one array, for there is one output
+        return _of_ufunc([np.broadcast_to(g, shape) for g in examples], node)
 
 
 def _of_ufunc(operands: Sequence[np.ndarray], node: Node) -> Layout:
@@ -116,17 +118,17 @@ def memory_layout(array: np.ndarray) -> Layout:
     """
     if not isinstance(array, np.ndarray) or array.flags.c_contiguous:  # pyright: ignore[reportUnnecessaryIsInstance] - an array on a device counts as one in C order
         return ()
-    found, due, step, size = [0] * array.ndim, array.itemsize, 1, array.itemsize
+    steps, due, step, size = [0] * array.ndim, array.itemsize, 1, array.itemsize
     whole = not any(stride % size for stride in array.strides)
     for k in reversed(slowest_first(array.strides)):
         n, stride = array.shape[k], array.strides[k]
         if n == 1:
-            found[k] = step
+            steps[k] = step
         elif stride:
             near = step if abs(stride) == due else 2 * step
-            found[k] = stride // size if whole else int(np.copysign(near, stride))
-            due, step = abs(stride) * n, abs(found[k]) * n
-    return tuple(found)
+            steps[k] = stride // size if whole else int(np.copysign(near, stride))
+            due, step = abs(stride) * n, abs(steps[k]) * n
+    return tuple(steps)
 
 
 def slowest_first(strides: Sequence[int]) -> list[int]:

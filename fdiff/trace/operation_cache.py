@@ -40,19 +40,19 @@ class Op:
         self,
         primitive: Primitive,
         params: Params,
-        given: tuple[Types, ...],
+        operand_types: tuple[Types, ...],
         constants: tuple[tuple[int, Constant], ...] = (),
         types: Types | None = None,
     ) -> None:
         self.primitive = primitive
         self.params = params
-        self.given = given
+        self.given = operand_types
         self.constants = constants
-        self.types = types or infer(primitive, params, given)
+        self.types = types or infer(primitive, params, operand_types)
         self.floating = any(t.floating for t in self.types)
-        self.call = caller(primitive, params, given, self.types)
+        self.call = caller(primitive, params, operand_types, self.types)
         self.rules: dict[object, Any] = {}
-        self.scalar_rule = _scalar_rule(primitive, given, self.types)
+        self.scalar_rule = _scalar_rule(primitive, operand_types, self.types)
 
 
 def constants_among(nodes: Sequence[Node], args: Sequence[int]) -> tuple[tuple[int, Constant], ...]:
@@ -61,28 +61,28 @@ def constants_among(nodes: Sequence[Node], args: Sequence[int]) -> tuple[tuple[i
     return tuple([(k, node.params[0][1]) for k, node in pairs if node.primitive is CONSTANT])
 
 
-def _scalar_rule(primitive: Primitive, given: tuple[Types, ...], types: Types) -> str:
+def _scalar_rule(primitive: Primitive, operand_types: tuple[Types, ...], types: Types) -> str:
     """The name of the derivative rule for single real numbers that an op has; empty for none."""
     rule = primitive.eager.scalar_rule
-    if not rule or types[0].dtype.kind != "f" or any(t[0].dtype.kind == "c" for t in given):
+    if not rule or types[0].dtype.kind != "f" or any(t[0].dtype.kind == "c" for t in operand_types):
         return ""
     if rule == STORES_ENTRIES:
         return rule
-    single = not types[0].shape and not any(t[0].shape for t in given[1:])
+    single = not types[0].shape and not any(t[0].shape for t in operand_types[1:])
     if rule == READS_ENTRY:
-        return rule if single and given[0][0].ndim == len(given) - 1 else ""
+        return rule if single and operand_types[0][0].ndim == len(operand_types) - 1 else ""
     return rule if not types[0].shape else ""
 
 
 def caller(
-    primitive: Primitive, params: Params, given: tuple[Types, ...], types: Types
+    primitive: Primitive, params: Params, operand_types: tuple[Types, ...], types: Types
 ) -> Callable[..., object]:
     """What computes the node from the values of its arguments."""
     if primitive is CONSTANT:
         value = primitive.evaluate(**dict(params))
         return lambda: value
     if primitive.eager.specialise is not None:
-        special = primitive.eager.specialise(params, given, types)
+        special = primitive.eager.specialise(params, operand_types, types)
         if special is not None:
             return special
     call = primitive.eager.operator or primitive.evaluate
@@ -95,14 +95,14 @@ _ops: dict[object, Op] = {}
 def op_of(
     primitive: Primitive,
     params: Params,
-    given: tuple[Types, ...],
+    operand_types: tuple[Types, ...],
     constants: tuple[tuple[int, Constant], ...] = (),
 ) -> Op:
     """The one op of this kind."""
-    key = (primitive, params, given, constants)
+    key = (primitive, params, operand_types, constants)
     op = _ops.get(key)
     if op is None:
-        op = Op(primitive, params, given, constants)
+        op = Op(primitive, params, operand_types, constants)
         if not is_transient(primitive, params):
             keep(_ops, key, op, MOST)
     return op

@@ -42,9 +42,9 @@ def replay(trace: EagerRecorder, template: Template, ids: list[int]) -> TracedAr
     (out,), (type_, scalar, weak, kind) = template.outputs, template.result
     if kind is None:
         return handle(trace, ids[out], type_, scalar, weak)
-    made = object.__new__(kind)  # as `of_class`, without another call
-    made.home, made.node = trace, ids[out]
-    return made
+    result = object.__new__(kind)  # as `of_class`, without another call
+    result.home, result.node = trace, ids[out]
+    return result
 
 
 def of_ufunc(trace: EagerRecorder, ufunc: np.ufunc, operands: tuple[Any, ...]) -> object:
@@ -52,7 +52,7 @@ def of_ufunc(trace: EagerRecorder, ufunc: np.ufunc, operands: tuple[Any, ...]) -
     handler = UFUNCS.get(ufunc) or ufunc_handler(ufunc)
     key: list[object] = [ufunc]
     ids: list[int] = []
-    given: list[object] = []
+    arguments: list[object] = []
     for x in operands:
         kind = x.__class__
         if isinstance(x, TracedArray):
@@ -70,7 +70,7 @@ def of_ufunc(trace: EagerRecorder, ufunc: np.ufunc, operands: tuple[Any, ...]) -
             key += (x.type, None)
         else:
             return handler(*operands)
-        given.append(x)
+        arguments.append(x)
     if len(ids) > 1 and len(set(ids)) < len(ids):
         key.append(tuple([ids.index(i) for i in ids]))
     look_back = LOOKING_BACK.get(ufunc)
@@ -82,15 +82,15 @@ def of_ufunc(trace: EagerRecorder, ufunc: np.ufunc, operands: tuple[Any, ...]) -
     template = _templates.get(whole)
     if template is not None:
         return replay(trace, template, ids)
-    return _record(trace, whole, ids, lambda: handler(*given))
+    return _record(trace, whole, ids, lambda: handler(*arguments))
 
 
 def of_entry(
     trace: EagerRecorder, x: TracedArray, key: Any, getitem: Callable[..., object]
 ) -> object:
     """``x[key]`` for integers, by its template where there is one."""
-    one = key.__class__ is int
-    if not one and (key.__class__ is not tuple or any(k.__class__ is not int for k in key)):
+    single = key.__class__ is int
+    if not single and (key.__class__ is not tuple or any(k.__class__ is not int for k in key)):
         return getitem(x, key)
     if x.home is not trace or (x.link is not None and x.link.__class__ is not CapturedLink):
         return getitem(x, key)
@@ -132,5 +132,5 @@ def _template(
             op = op_of(op.primitive, op.params, op.given, constants)
         return op, places
 
-    found = fragment(nodes, range(start, len(nodes)), ids, (out,), step)
-    return None if found is None else Template(*found, result)
+    parts = fragment(nodes, range(start, len(nodes)), ids, (out,), step)
+    return None if parts is None else Template(*parts, result)

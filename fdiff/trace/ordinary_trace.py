@@ -98,8 +98,8 @@ class Trace(Recorder):
         type_ = ArrayType(array.shape, array.dtype.newbyteorder("="))
         traced = self.input(type_)
         # What lies on a device is copied to the host where Python asks for values.
-        given = cache(array.host) if isinstance(array, DeviceArray) else array
-        self.guards.given[traced.node] = given
+        value = cache(array.host) if isinstance(array, DeviceArray) else array
+        self.guards.given[traced.node] = value
         traced.link = CapturedLink(array)
         return traced
 

@@ -64,7 +64,7 @@ def _holds_here(trace: Recorder, node_id: int) -> bool | None:
     False where it is a rounded one, or a tie that was neither smaller nor larger. None of other
     conditions.
     """
-    visited, found = _ancestors(trace, node_id), None
+    visited, holds = _ancestors(trace, node_id), None
     for i, a, b in _meetings(trace, visited):
         if not trace.guards.is_known(node_id):
             return None
@@ -75,11 +75,11 @@ def _holds_here(trace: Recorder, node_id: int) -> bool | None:
             if here not in (below, above) and _alone(trace, node_id, here=here):
                 if trace.guards.is_active(a):
                     return True
-                found = False
+                holds = False
             elif below != above and np.array_equal(_value(trace, a), _value(trace, b)):
                 trace.ties.add((a, b, below))
-                found = False if (a, b, above) in trace.ties else found
-    return found
+                holds = False if (a, b, above) in trace.ties else holds
+    return holds
 
 
 def _alone(trace: Recorder, node_id: int, *, here: bool) -> bool:

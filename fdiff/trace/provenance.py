@@ -154,9 +154,9 @@ def through_update(b: Builder, node: Node, at: Flat) -> Came:
     inside: Flat = []
     for flat in at:
         spot = zip(coordinates(flat, node.type.shape), named["starts"], named["steps"], strict=True)
-        found = [divmod(k - start, step) for k, start, step in spot]
-        if all(r == 0 and 0 <= k < n for (k, r), n in zip(found, sizes, strict=True)):
-            inside.append(position(tuple([k for k, _ in found]), sizes))
+        places = [divmod(k - start, step) for k, start, step in spot]
+        if all(r == 0 and 0 <= k < n for (k, r), n in zip(places, sizes, strict=True)):
+            inside.append(position(tuple([k for k, _ in places]), sizes))
     if len(inside) == len(at):
         return part, inside
     return None if inside else (base, at)

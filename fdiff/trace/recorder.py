@@ -220,12 +220,12 @@ class Recorder:
 
     def number(self, value: float, dtype: np.dtype) -> int:
         """Id of the constant that a Python number is."""
-        known = self._numbers.get((value, dtype))
-        if known is None:
-            known = self.builder.constant(np.array(value, dtype), _scalar_types(dtype))
+        node = self._numbers.get((value, dtype))
+        if node is None:
+            node = self.builder.constant(np.array(value, dtype), _scalar_types(dtype))
             if value:  # not -0.0, which equals 0.0
-                self._numbers[value, dtype] = known
-        return known
+                self._numbers[value, dtype] = node
+        return node
 
     def _lift_array(self, array: np.ndarray, dtype: np.dtype) -> int:
         """A constant of the tape; an array of one repeated value is a scalar, broadcast."""
@@ -261,9 +261,9 @@ class Recorder:
         """
         builder = self.builder
         if primitive.shorten is not None:
-            found, args = primitive.shorten(builder, args, params)
-            if found is not None:
-                return found
+            shorter, args = primitive.shorten(builder, args, params)
+            if shorter is not None:
+                return shorter
         node_id = builder.add(primitive, args, params, line or self.where(2), types)
         nodes = builder.nodes
         if (
@@ -310,8 +310,8 @@ class Recorder:
         All entries make a new array, a few at even distances an update, others a scatter.
         """
         places = sorted(entries)
-        one = (("shape", (1,)),)
-        parts = tuple([self.add(PRIMITIVES["reshape"], (entries[k],), one) for k in places])
+        unit_shape = (("shape", (1,)),)
+        parts = tuple([self.add(PRIMITIVES["reshape"], (entries[k],), unit_shape) for k in places])
         values = parts[0]
         if len(parts) > 1:
             values = self.add(PRIMITIVES["concatenate"], parts, (("axis", 0),))
@@ -355,8 +355,8 @@ def leaked(handle: Handle, *, elsewhere: bool = False) -> LeakError:
 
     Or for one that is used in another thread, while its trace goes on `elsewhere`.
     """
-    made = handle.home.builder.lines.get(handle.id, (None,))[0]
-    where = f"It was made here:{show_line(made)}" if made else "It is an argument of the function."
+    line = handle.home.builder.lines.get(handle.id, (None,))[0]
+    where = f"It was made here:{show_line(line)}" if line else "It is an argument of the function."
     how = (
         "in another thread than that of the function" if elsewhere else "after its trace had ended"
     )

@@ -123,9 +123,9 @@ def _addresses(part: np.ndarray) -> np.ndarray:
 
 def _gathered(root: TracedArray, memory: np.ndarray, part: np.ndarray) -> TracedArray:
     """`part` as entries picked out of `memory` by their addresses."""
-    known = _addresses(memory).ravel()
-    order = np.argsort(known, kind="stable")
-    where = order[np.searchsorted(known[order], _addresses(part))]
+    addresses = _addresses(memory).ravel()
+    order = np.argsort(addresses, kind="stable")
+    where = order[np.searchsorted(addresses[order], _addresses(part))]
     flat = _reshaped(root, (root.size,))
     trace = root.home
     index = trace.builder.constant(np.ascontiguousarray(where, np.int64))

@@ -58,6 +58,6 @@ def fragment(
 def template_of(tape: Tape, step: Callable[[int, Places], object], result: Any) -> Template:
     """The template that does what a tape does; its operands are the inputs of the tape."""
     cut = [i for i, node in enumerate(tape.nodes) if node.primitive is not INPUT]
-    found = fragment(tape.nodes, cut, tape.inputs, tape.outputs, step)
-    assert found is not None
-    return Template(*found, result)
+    parts = fragment(tape.nodes, cut, tape.inputs, tape.outputs, step)
+    assert parts is not None
+    return Template(*parts, result)

@@ -249,8 +249,8 @@ class TracedArray(Handle):
         raise current(self).fail(fact, "Pickle what the differentiated function returns.")
 
     def __getattr__(self, name: str) -> object:
-        one = self.scalar or self.weak
-        kind = self.type.dtype.type if one else np.ndarray
+        single = self.scalar or self.weak
+        kind = self.type.dtype.type if single else np.ndarray
         if name.startswith("__") or not hasattr(kind, name):
             method: Any = HOOKS["torch_method"](name) if "torch_method" in HOOKS else None
             if method is not None:
@@ -356,11 +356,11 @@ def handle(
     weak: bool = False,  # noqa: FBT001,FBT002 - as above
 ) -> TracedArray:
     """A traced array of the trace that runs; half the time of `TracedArray`."""
-    made = object.__new__(TracedArray)
-    made.home = made.born = trace
-    made.node = made.made = node_id
-    made.type, made.scalar, made.weak, made.link = type_, scalar, weak, None
-    return made
+    array = object.__new__(TracedArray)
+    array.home = array.born = trace
+    array.node = array.made = node_id
+    array.type, array.scalar, array.weak, array.link = type_, scalar, weak, None
+    return array
 
 
 def _handler(ufunc: np.ufunc, method: str) -> Callable[..., object] | None:

@@ -86,20 +86,20 @@ def first_anomaly(tape: Tape, values: Values) -> Anomaly | None:
         if (mask := not_finite(values[o])).any():
             bad[o] = mask
     reader: dict[int, int] = {}  # of a node in `bad`, the first node that reads it there
-    made: list[int] = []
+    origins: list[int] = []
     for i in range(max(bad, default=-1), -1, -1):
         if i not in bad:
             continue
         sources = _sources(tape.nodes[i], bad[i], values, i)
         if not sources:
-            made.append(i)
+            origins.append(i)
         for a, mask in sources.items():
             bad[a] = mask | bad[a] if a in bad else mask
             reader[a] = i
-    if not made:
+    if not origins:
         return None
-    within = _within(tape, values, made[-1], _first_of_outputs)
-    return within or Anomaly(tape, values, bad[made[-1]], _path(made[-1], reader))
+    within = _within(tape, values, origins[-1], _first_of_outputs)
+    return within or Anomaly(tape, values, bad[origins[-1]], _path(origins[-1], reader))
 
 
 def _first_of_outputs(tape: Tape, values: Values) -> Anomaly | None:
@@ -116,9 +116,9 @@ def _within(
     if has_bodies(node):
         for run in body_runs(node, [values[a] for a in node.args]):
             body = inlined(run.tape)
-            if (found := search(body, node_values(body, run.arguments))) is not None:
+            if (anomaly := search(body, node_values(body, run.arguments))) is not None:
                 trips = () if run.trip is None else (run.trip,)
-                return found._replace(trips=(*trips, *found.trips))
+                return anomaly._replace(trips=(*trips, *anomaly.trips))
     return None
 
 
@@ -150,16 +150,16 @@ def _sources(node: Node, mask: Mask, values: Values, i: int) -> dict[int, Mask]:
     if node.primitive is ITEM:
         whole = values[node.args[0]]
         return {node.args[0]: np.array(not_finite(whole[node.k]).any())}
-    found: dict[int, Mask] = {}
+    masks: dict[int, Mask] = {}
     operands = [not_finite(values[a]) for a in node.args]
     if not any(m.any() for m in operands):
-        return found
+        return masks
     read = _entries_read(node, mask, values, i)
     for a, bad, used in zip(node.args, operands, read, strict=True):
         part = bad & used
         if part.any():
-            found[a] = part | found[a] if a in found else part
-    return found
+            masks[a] = part | masks[a] if a in masks else part
+    return masks
 
 
 def _entries_read(node: Node, mask: Mask, values: Values, i: int) -> list[Mask]:
@@ -184,16 +184,16 @@ def _entries_by_rule(
     node: Node, mask: Mask, args: Sequence[np.ndarray], value: object
 ) -> list[Mask]:
     """These entries, as the rule on the record of the operation tells them."""
-    given = [*args, np.asarray(value), mask]
+    operands = [*args, np.asarray(value), mask]
     with Trace("entries", lines=False) as trace:
-        traced = [trace.input(ArrayType(x.shape, x.dtype)) for x in given[:-1]]
+        traced = [trace.input(ArrayType(x.shape, x.dtype)) for x in operands[:-1]]
         flags = trace.input(ArrayType(mask.shape, BOOL))
         parts = masks_of_arguments(node, flags, traced[:-1], traced[-1:])
         ids = [trace.lift(x) for x in parts if isinstance(x, TracedArray)]
         tape = trace.builder.finish(ids)
-    found = iter(evaluate(tape, *given))
+    entries = iter(evaluate(tape, *operands))
     return [
-        np.broadcast_to(np.asarray(next(found)), a.shape)
+        np.broadcast_to(np.asarray(next(entries)), a.shape)
         if isinstance(part, TracedArray)
         else np.ones(a.shape, np.bool_)
         for part, a in zip(parts, args, strict=True)

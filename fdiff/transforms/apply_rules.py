@@ -81,11 +81,13 @@ def _mask_of(primitive: Primitive, seeds: Sequence[object]) -> TracedArray | Non
     masks = [bar.mask for bar in seeds if isinstance(bar, Bar)]
     if len(seeds) == 1 or any(mask is None for mask in masks):
         return masks[0] if len(seeds) == 1 and masks else None
-    known = primitive.structural or primitive.masks is not None or primitive.family == "reduction"
-    if known:  # of one output
+    by_operand = (
+        primitive.structural or primitive.masks is not None or primitive.family == "reduction"
+    )
+    if by_operand:  # of one output
         return None
     whole = primitive.family == "elementwise"
-    kept: Any = masks if whole else [np.any(mask) for mask in masks]  # type: ignore[arg-type] - none is None
+    kept: Any = masks if whole else [np.any(mask) for mask in masks]
     return reduce(np.logical_or, kept)
 
 

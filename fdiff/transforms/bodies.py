@@ -48,9 +48,9 @@ def read_inputs(tape: Tape, outputs: Sequence[int], there: Collection[int] = ())
     return tuple([k for k, i in enumerate(tape.inputs) if i in needed])
 
 
-def moving(body: Tape, carries: int, given: Sequence[bool]) -> Places:
+def moving(body: Tape, carries: int, flags: Sequence[bool]) -> Places:
     """The inputs of a loop's body that move where those `given` do at first."""
-    marked = {k for k, move in enumerate(given) if move and body.input_types[k].floating}
+    marked = {k for k, move in enumerate(flags) if move and body.input_types[k].floating}
     while True:
         marks = reached(body, {body.inputs[k]: 1 for k in marked}, smoothly=True)
         more = marked | {k for k in range(carries) if marks[body.outputs[k]]}
@@ -67,13 +67,13 @@ def pulled_back(
     `wrt` are the inputs of the body that move, `seeded` the outputs of the loop with cotangents.
     """
     marks = {body.inputs[k]: 1 << n for n, k in enumerate(wrt)}
-    found = reached(body, marks, smoothly=True)
-    outs = {o for o in seeded if o >= carries and found[body.outputs[o]]}
+    reaching = reached(body, marks, smoothly=True)
+    outs = {o for o in seeded if o >= carries and reaching[body.outputs[o]]}
     pulled = {k for k in seeded if k < carries and k in wrt}
     while True:
         reach = 0
         for o in (*pulled, *outs):
-            reach |= found[body.outputs[o]]
+            reach |= reaching[body.outputs[o]]
         more = pulled | {k for n, k in enumerate(wrt) if k < carries and reach >> n & 1}
         if more == pulled:
             return tuple(sorted(pulled)), tuple(sorted(outs))

@@ -57,18 +57,18 @@ class CheckpointRule:
     def pulled(self, residuals: Traced, args: Traced, bars: Sequence[object]) -> list[object]:
         """A cotangent of each floating argument, from a call that computes the values again."""
         pairs = zip(self.types, bars, strict=True)
-        given = [bar if t.floating and isinstance(bar, Bar) else None for t, bar in pairs]
+        bars_of_outputs = [bar if t.floating and isinstance(bar, Bar) else None for t, bar in pairs]
         wrt = tuple([k for k, a in enumerate(args) if a.type.floating])
-        seeds = [bar.value for bar in given if bar is not None]
+        seeds = [bar.value for bar in bars_of_outputs if bar is not None]
         if not seeds or not wrt:
             return [ZERO] * len(args)
-        masks = [bar.mask for bar in given if bar is not None and bar.mask is not None]
-        flags = tuple([None if bar is None else bar.mask is not None for bar in given])
+        masks = [bar.mask for bar in bars_of_outputs if bar is not None and bar.mask is not None]
+        flags = tuple([None if bar is None else bar.mask is not None for bar in bars_of_outputs])
         rule, targets = self._pull(wrt, flags)
-        found = apply_many(CALL, *behind(args, seeds), *seeds, *masks, rule=rule)
+        results = apply_many(CALL, *behind(args, seeds), *seeds, *masks, rule=rule)
         out: list[object] = [ZERO] * len(args)
         for k, place, mask in targets:
-            out[k] = Bar(found[place], None if mask is None else found[mask])
+            out[k] = Bar(results[place], None if mask is None else results[mask])
         return out
 
     def pushed(self, residuals: Traced, args: Traced, dots: Sequence[object]) -> list[object]:
@@ -76,8 +76,8 @@ class CheckpointRule:
         moving = [k for k, dot in enumerate(dots) if dot is not ZERO]
         floating = [k for k, t in enumerate(self.types) if t.floating]
         rule = self._push(tuple(moving), tuple(floating))
-        found = apply_many(CALL, *args, *[dots[k] for k in moving], rule=rule)
-        by_place = dict(zip(floating, found, strict=True))
+        results = apply_many(CALL, *args, *[dots[k] for k in moving], rule=rule)
+        by_place = dict(zip(floating, results, strict=True))
         return [by_place.get(k, ZERO) for k in range(len(self.types))]
 
     def _pull(self, wrt: Places, seeds: Seeds) -> tuple[CheckpointRule, Targets]:

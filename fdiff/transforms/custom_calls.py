@@ -109,8 +109,8 @@ def _pull_call(
     if not rule.opens:
         return rule.pulled((), args, bars)
     plain = [bar.value if isinstance(bar, Bar) else bar for bar in bars]
-    found = rule.pulled(_residuals(args, rule), args, plain)
-    return [bar if bar is ZERO else Bar(bar) for bar in found]  # type: ignore[arg-type] - stubs know no traced arrays
+    cotangents = rule.pulled(_residuals(args, rule), args, plain)
+    return [bar if bar is ZERO else Bar(bar) for bar in cotangents]  # type: ignore[arg-type] - stubs know no traced arrays
 
 
 def _batch_call(args: Traced, mapped: Sequence[bool], size: int, *, rule: CallRule) -> object:
@@ -191,17 +191,17 @@ def _opening(node: Node) -> Way:
     rule = _rule(node)
 
     def enter(builder: Builder, ids: dict[int, int]) -> int:
-        given = tuple([ids[a] for a in node.args])
-        held = [builder.add(HELD, (g,)) for g in given]
+        operands = tuple([ids[a] for a in node.args])
+        held = [builder.add(HELD, (g,)) for g in operands]
         outs = _entered(rule.forward, builder, held)
-        return builder.add(RULED, (*outs, *given), node.params, None, node.types)
+        return builder.add(RULED, (*outs, *operands), node.params, None, node.types)
 
     return enter
 
 
-def _entered(tape: Tape, builder: Builder, given: Sequence[int]) -> list[int]:
+def _entered(tape: Tape, builder: Builder, operands: Sequence[int]) -> list[int]:
     """The outputs of a tape whose nodes are entered with `given` for its inputs."""
-    ids = dict(zip(tape.inputs, given, strict=True))
+    ids = dict(zip(tape.inputs, operands, strict=True))
     for i, (primitive, args, params, types) in enumerate(tape.nodes):
         if primitive is INPUT:
             continue
@@ -262,12 +262,12 @@ def checkpoints_inlined(tape: Tape) -> Tape:
 
 def batching_calls_shown(tape: Tape) -> Tape:
     """The tape without those checkpoints around calls that have a batching rule of the user's."""
-    found: dict[int, Tape] = {}
+    tapes: dict[int, Tape] = {}
     for i in _calls(tape, CALL):
         rule = _rule(tape.nodes[i])
         if rule.checkpoint and batching_calls(inner := batching_calls_shown(rule.forward)):
-            found[i] = inner
-    return _inlined(tape, found)
+            tapes[i] = inner
+    return _inlined(tape, tapes)
 
 
 def own_calls_inlined(tape: Tape, rule: object, linear: int) -> Tape:

@@ -157,15 +157,15 @@ class CustomRule:
     def pulled(self, residuals: Traced, args: Traced, bars: Sequence[object]) -> list[object]:
         """A cotangent of each argument; `ZERO` for those that have none."""
         seeds = [_filled(bars[k], self.types[k]) for k in self.floating]
-        found = splice(self.pull, [*residuals, *args, *seeds], current())
-        by_place = dict(zip(self.moving, found, strict=True))
+        results = splice(self.pull, [*residuals, *args, *seeds], current())
+        by_place = dict(zip(self.moving, results, strict=True))
         return [by_place.get(k, ZERO) for k in range(len(args))]
 
     def pushed(self, residuals: Traced, args: Traced, dots: Sequence[object]) -> list[object]:
         """A tangent of each result; `ZERO` for those that have none."""
         seeds = [_filled(dots[k], args[k].type) for k in self.moving]
-        found = splice(self.push, [*residuals, *args, *seeds], current())
-        by_place = dict(zip(self.floating, found, strict=True))
+        results = splice(self.push, [*residuals, *args, *seeds], current())
+        by_place = dict(zip(self.floating, results, strict=True))
         return [by_place.get(k, ZERO) for k in range(len(self.types))]
 
     def tangents(self) -> Tangents | None:
@@ -186,11 +186,11 @@ class CustomRule:
         forward = batch(self.forward, mapped, size)
         residuals = [True] * (len(self.forward.outputs) - len(self.types))
         seeds = [True] * len(self.floating) if self.pulls else [mapped[k] for k in self.moving]
-        given = batch(self.given, [*residuals, *mapped, *seeds], size)
+        wide_tape = batch(self.given, [*residuals, *mapped, *seeds], size)
         if self.pulls:
-            given = _shared_summed(given, self.moving, mapped)
+            wide_tape = _shared_summed(wide_tape, self.moving, mapped)
         value = batch(self.value, mapped, size) if self.recursive else None
-        return wide.fill(forward, given, value)
+        return wide.fill(forward, wide_tape, value)
 
 
 def _filled(value: object, type_: ArrayType) -> TracedArray:
@@ -198,8 +198,8 @@ def _filled(value: object, type_: ArrayType) -> TracedArray:
     if isinstance(value, TracedArray):
         return value
     trace = current()
-    given = np.zeros(type_.shape, type_.dtype) if value is ZERO else value
-    return TracedArray(trace, trace.lift(given, type_.dtype), type_)
+    array = np.zeros(type_.shape, type_.dtype) if value is ZERO else value
+    return TracedArray(trace, trace.lift(array, type_.dtype), type_)
 
 
 def _shared_summed(tape: Tape, moving: Sequence[int], mapped: Bits) -> Tape:
@@ -209,8 +209,8 @@ def _shared_summed(tape: Tape, moving: Sequence[int], mapped: Bits) -> Tape:
     with Trace("vmap", lines=False) as trace:
         outs = splice(tape, [trace.input(t) for t in tape.input_types], trace)
         pairs = zip(moving, outs, strict=True)
-        found = [out if mapped[k] else np.sum(out, axis=0) for k, out in pairs]
-        return trace.builder.finish([trace.lift(x) for x in found])
+        outputs = [out if mapped[k] else np.sum(out, axis=0) for k, out in pairs]
+        return trace.builder.finish([trace.lift(x) for x in outputs])
 
 
 class ValueRule:

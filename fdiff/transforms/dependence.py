@@ -16,15 +16,15 @@ def reached(tape: Tape, marks: Mapping[int, int], *, smoothly: bool = False) -> 
 
     `marks` are those of some nodes. `smoothly`: only dependence with a derivative counts.
     """
-    found: list[int] = []
+    marks_of: list[int] = []
     for i, (primitive, args, _, types) in enumerate(tape.nodes):
         mark = marks.get(i, 0)
         floating = types[0].floating if len(types) == 1 else any(t.floating for t in types)
         if floating and not (smoothly and primitive.flat):
             for a in args:
-                mark |= found[a]
-        found.append(mark)
-    return found
+                mark |= marks_of[a]
+        marks_of.append(mark)
+    return marks_of
 
 
 def influenced(tape: Tape, marks: Mapping[int, int]) -> tuple[list[int], list[int]]:
@@ -33,18 +33,18 @@ def influenced(tape: Tape, marks: Mapping[int, int]) -> tuple[list[int], list[in
     The second list has the marks of those that it depends on through steps: comparisons, rounding
     and integers, which have no derivative.
     """
-    found: list[int] = []
+    marks_of: list[int] = []
     stepped: list[int] = []
     for i, (primitive, args, _, types) in enumerate(tape.nodes):
         mark, steps = marks.get(i, 0), 0
         for a in args:
-            mark |= found[a]
+            mark |= marks_of[a]
             steps |= stepped[a]
         if primitive.flat or not any(t.floating for t in types):
             steps |= mark
-        found.append(mark)
+        marks_of.append(mark)
         stepped.append(steps)
-    return found, stepped
+    return marks_of, stepped
 
 
 def depends(tape: Tape, wrt: Sequence[int]) -> list[list[bool]]:

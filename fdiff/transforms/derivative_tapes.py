@@ -194,9 +194,9 @@ def assembled(
         outs = [
             ids[o] for block in blocks for ids in [replay(block, inputs)] for o in block.outputs
         ]
-        found = dict(zip(places, outs, strict=True))
+        by_place = dict(zip(places, outs, strict=True))
         outputs = [
-            found[k] if k in found else trace.lift(np.zeros(t.shape, t.dtype))
+            by_place[k] if k in by_place else trace.lift(np.zeros(t.shape, t.dtype))
             for k, t in enumerate(types)
         ]
         return trace.builder.finish(outputs)

@@ -70,11 +70,11 @@ class _ForwardSweep:
             template = pushes.ask(self.trace, node, moving, ids, first, line)
         self.builder.splice(template.steps, ids, line)
         outputs = template.outputs
-        found = [None if place is None else ids[outputs[place]] for place in template.result]
+        results = [None if place is None else ids[outputs[place]] for place in template.result]
         if len(node.types) > 1:
-            self.parts[i] = {k: dot for k, dot in enumerate(found) if dot is not None}
-        elif found[0] is not None:
-            dots[i] = found[0]
+            self.parts[i] = {k: dot for k, dot in enumerate(results) if dot is not None}
+        elif results[0] is not None:
+            dots[i] = results[0]
 
     def result(self, o: int) -> int:
         """The tangent of an output."""

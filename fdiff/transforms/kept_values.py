@@ -55,16 +55,16 @@ class Restored(NamedTuple):
 
     def taken(self, tape: Tape, ids: Mapping[int, int], trace: Trace) -> list[TracedArray]:
         """The entries that each store overwrites, in a trace with nodes of the tape as `ids`."""
-        found: list[TracedArray] = []
+        entries: list[TracedArray] = []
         for i in self.stores:
             node = tape.nodes[i]
             array, *indices = [_entered(trace, ids[a]) for a in (node.args[0], *node.args[2:])]
             if node.primitive is scatter_set:
-                found.append(apply(gather, array, *indices))
+                entries.append(apply(gather, array, *indices))
             else:
                 sizes = tape.nodes[node.args[1]].type.shape
-                found.append(apply(slice_, array, sizes=sizes, **dict(node.params)))
-        return found
+                entries.append(apply(slice_, array, sizes=sizes, **dict(node.params)))
+        return entries
 
     def put_back(
         self, tape: Tape, ids: Mapping[int, int], trace: Trace, last: Any, old: Sequence[Any]
@@ -113,16 +113,16 @@ def kept_values(
 
 
 def _depending(tape: Tape, on: Collection[int]) -> set[int]:
-    found = {*on}
+    nodes = {*on}
     for i, node in enumerate(tape.nodes):
-        if not found.isdisjoint(node.args):
-            found.add(i)
-    return found
+        if not nodes.isdisjoint(node.args):
+            nodes.add(i)
+    return nodes
 
 
 def _restorable(swept: Tape, carries: int) -> list[Restored]:
     """The carries that may be restored: stored into, at places that depend on none of them."""
-    found: list[Restored] = []
+    candidates: list[Restored] = []
     for k in range(carries):
         stores: list[int] = []
         node = swept.outputs[k]
@@ -132,9 +132,9 @@ def _restorable(swept: Tape, carries: int) -> list[Restored]:
         restored = Restored(k, tuple(reversed(stores)))
         own = swept.nodes[swept.inputs[k]].type.nbytes
         if node == swept.inputs[k] and restored.bytes_of(swept) < own:
-            found.append(restored)
-    moved = _depending(swept, [swept.inputs[r.carry] for r in found])
-    return [r for r in found if moved.isdisjoint(r.indices(swept))]
+            candidates.append(restored)
+    moved = _depending(swept, [swept.inputs[r.carry] for r in candidates])
+    return [r for r in candidates if moved.isdisjoint(r.indices(swept))]
 
 
 def _cut(
@@ -178,18 +178,18 @@ def computing(tape: Tape, node: Node) -> int:
     return work if is_loop or work > _ENTRYWISE * sum(t.size for t in types) else 0
 
 
-def operations(node: Node, given: Sequence[ArrayType]) -> int:
+def operations(node: Node, types: Sequence[ArrayType]) -> int:
     """About how many operations on numbers a node takes."""
-    size = max([t.size for t in (*given, *node.types)], default=1)
+    size = max([t.size for t in (*types, *node.types)], default=1)
     params = dict(node.params)
     if node.primitive.family == "loop":
         values = [x for v in params.values() for x in (v if isinstance(v, tuple) else (v,))]
         once = max(_operations_of(x) for x in values if isinstance(x, Tape))
         return once * params.get("length", 1 if "branches" in params else _TRIPS)
     if "subscripts" in params:
-        return 2 * _products(str(params["subscripts"]), given)
+        return 2 * _products(str(params["subscripts"]), types)
     if node.primitive.family == "opaque":
-        return 8 * size * max([t.shape[-1] for t in given if t.shape], default=1)
+        return 8 * size * max([t.shape[-1] for t in types if t.shape], default=1)
     return size
 
 
@@ -197,9 +197,9 @@ def _operations_of(tape: Tape) -> int:
     return sum(operations(n, [tape.nodes[a].types[0] for a in n.args]) for n in tape.nodes)
 
 
-def _products(subscripts: str, given: Sequence[ArrayType]) -> int:
+def _products(subscripts: str, types: Sequence[ArrayType]) -> int:
     """How many products a contraction adds up."""
     sizes: dict[str, int] = {}
-    for labels, type_ in zip(subscripts.split("->", maxsplit=1)[0].split(","), given, strict=True):
+    for labels, type_ in zip(subscripts.split("->", maxsplit=1)[0].split(","), types, strict=True):
         sizes |= dict(zip(labels, type_.shape, strict=True))
     return prod(sizes.values())

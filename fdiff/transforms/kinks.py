@@ -57,7 +57,7 @@ def find_kinks(tape: Tape, wrt: Sequence[int], of: Sequence[int]) -> tuple[Tape,
         passed = lambda node, a: bool(touched[a]) and not node.primitive.flat  # noqa: E731 - a condition of one line
         live = _live(tape, values, outputs, ends, passed)
         faults = _live_values(tape, values, outputs)
-        found: list[TracedArray] = []
+        hits_and_points: list[TracedArray] = []
         for i, node in enumerate(tape.nodes):
             fault = node.primitive is mark and node.param("always")
             where = faults.get(i) if fault else live.get(i) if touched[i] else None
@@ -66,9 +66,9 @@ def find_kinks(tape: Tape, wrt: Sequence[int], of: Sequence[int]) -> tuple[Tape,
             arguments = [0] if fault else [k for k, a in enumerate(node.args) if moving[a]]
             for k, hit in _hits(node, arguments, values, where, outputs[i][0]):
                 line = tape.lines.get(i, (None,))[0]
-                checks.append(Check(*_words(node, k), line, len(found), fault))
-                found += [hit, values[node.args[k]]]
-        return trace.builder.finish([trace.lift(x) for x in found]), checks
+                checks.append(Check(*_words(node, k), line, len(hits_and_points), fault))
+                hits_and_points += [hit, values[node.args[k]]]
+        return trace.builder.finish([trace.lift(x) for x in hits_and_points]), checks
 
 
 def _traced(trace: Trace, ids: Sequence[int]) -> tuple[TracedArray, ...]:
@@ -92,11 +92,11 @@ def _hits(
     assert node.primitive.kink is not None
     masks = node.primitive.kink.mask(*args, **dict(node.params))
     each = masks if isinstance(masks, tuple) else (masks,) * len(args)
-    known: dict[int, int] = {}
+    first_of: dict[int, int] = {}
     for k in arguments:
         if each[k] is not None:
-            known.setdefault(id(each[k]), k)
-    hits = [(k, np.broadcast_to(each[k], out.shape)) for k in known.values()]  # type: ignore[call-overload] - stubs know no traced arrays
+            first_of.setdefault(id(each[k]), k)
+    hits = [(k, np.broadcast_to(each[k], out.shape)) for k in first_of.values()]  # type: ignore[call-overload] - stubs know no traced arrays
     return [(k, hit if where is True else np.logical_and(hit, where)) for k, hit in hits]  # type: ignore[misc] - stubs know no traced arrays
 
 
@@ -133,8 +133,8 @@ def _live(
     return live
 
 
-def _either(known: Mask, new: Mask) -> Mask:
-    return True if known is True or new is True else np.logical_or(known, new)  # type: ignore[return-value] - stubs know no traced arrays
+def _either(mask: Mask, new: Mask) -> Mask:
+    return True if mask is True or new is True else np.logical_or(mask, new)  # type: ignore[return-value] - stubs know no traced arrays
 
 
 def _parts(

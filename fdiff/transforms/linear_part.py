@@ -34,9 +34,9 @@ def split(tape: Tape, inputs: int, outputs: int) -> Parts:
     constant = {i for i, node in enumerate(tape.nodes) if node.primitive is CONSTANT}
     residuals = [a for a in dict.fromkeys(read) if a not in moving and a not in constant]
     own = {i for i in range(len(tape.nodes)) if i not in moving}
-    known = _part(tape, own, tape.inputs[:inputs], (*tape.outputs[:outputs], *residuals))
+    computed = _part(tape, own, tape.inputs[:inputs], (*tape.outputs[:outputs], *residuals))
     rest = _part(tape, moving | constant, (*residuals, *tape.inputs[inputs:]), ends)
-    return Parts(known, rest)
+    return Parts(computed, rest)
 
 
 def _part(tape: Tape, nodes: set[int], inputs: tuple[int, ...], outputs: tuple[int, ...]) -> Tape:

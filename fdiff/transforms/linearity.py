@@ -104,11 +104,11 @@ class Dependence:
                 current = derive((*TANGENTS, *VALUE), current, wrt=(k,))
             except FdiffError:
                 return [Degree.UNKNOWN if o in rest else d for o, d in enumerate(out)]
-            found, stepped = influenced(current, {current.inputs[k]: 1})
+            marks, stepped = influenced(current, {current.inputs[k]: 1})
             further: list[int] = []  # outputs of the tangents that depend on the input smoothly
             for n, (o, node) in enumerate(zip(rest, current.outputs, strict=True)):
-                out[o] = Degree.NONLINEAR if found[node] else degree
-                if found[node] and not stepped[node]:
+                out[o] = Degree.NONLINEAR if marks[node] else degree
+                if marks[node] and not stepped[node]:
                     further.append(n)
             rest = [rest[n] for n in further]
             current = choose(current, further)
@@ -129,10 +129,10 @@ class Dependence:
             curved = pattern(tangents, k)
         if curved is None:
             return None
-        found = np.where(any_way, Degree.STEPS.value, Degree.NONE.value).astype("U9")
+        names = np.where(any_way, Degree.STEPS.value, Degree.NONE.value).astype("U9")
         degrees = np.where(curved[smooth], Degree.NONLINEAR.value, Degree.LINEAR.value)
-        found[smooth] = degrees
-        return found.reshape((*tape.output_types[0].shape, *tape.input_types[k].shape))
+        names[smooth] = degrees
+        return names.reshape((*tape.output_types[0].shape, *tape.input_types[k].shape))
 
 
 def _number(key: int | str, names: Sequence[str], what: str) -> int:

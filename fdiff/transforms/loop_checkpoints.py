@@ -54,8 +54,12 @@ def checkpointed(
         top, places, *stacks = walk.walked(flat[count : len(start)], position)
         state = [apply(gather, x, top) for x in stacks]
         outs = walk.run(state, number)
-        given = [outs[kept[k]] if k in kept else makers[k](number) for k in range(len(taker.rows))]
-        again = taker._replace(state=flat[:count], invariants=[x() for x in invariants], rows=given)
+        row_values = [
+            outs[kept[k]] if k in kept else makers[k](number) for k in range(len(taker.rows))
+        ]
+        again = taker._replace(
+            state=flat[:count], invariants=[x() for x in invariants], rows=row_values
+        )
         results = again.run(walk.trips_of(number), parts.size)
         return [*results[:count], top - 1, places, *stacks, *results[count:]]
 
@@ -115,7 +119,7 @@ class _Walk:
 
     def walked(self, stack: Sequence[Any], position: Any) -> tuple[TracedArray, ...]:
         """The stack with a snapshot at this position, and with those that are left on the way."""
-        count, given = len(stack), [position, *self._values()]
+        count, arguments = len(stack), [position, *self._values()]
 
         def runs(flat: list[Any]) -> Sequence[Any]:
             return [apply(gather, flat[1], flat[0]) < flat[count]]
@@ -133,9 +137,9 @@ class _Walk:
             return [top, *[apply(scatter_set, x, value, top) for x, value in stored]]
 
         values = self._values()
-        found = _repeated(runs, leave, stack, given)
+        outputs = _repeated(runs, leave, stack, arguments)
         self.enter(values)
-        return found
+        return outputs
 
     def _values(self) -> list[Any]:
         return [self.all_trips, self.runs, *self.rows.within[0], *self.rows.within[1]]

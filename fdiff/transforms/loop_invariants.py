@@ -102,8 +102,8 @@ def _without(loop: Node, body: Tape, moved: Sequence[int]) -> Way:
 
     def enter(builder: Builder, ids: dict[int, int]) -> int:
         args = [ids[a] for a in loop.args]
-        given = dict(zip(body.inputs[carries:last], args[1 + carries : 1 + last], strict=True))
-        outside = entered(body, builder, given, moved)
+        operands = dict(zip(body.inputs[carries:last], args[1 + carries : 1 + last], strict=True))
+        outside = entered(body, builder, operands, moved)
         return builder.add(LOOP, (*args[: 1 + last], *outside, *args[1 + last :]), new)
 
     return enter

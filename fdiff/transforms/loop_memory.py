@@ -126,9 +126,9 @@ def _saving(swept: Tape, body: Tape, carries: int, kept: KeptValues) -> tuple[Ta
         for restored in kept.restored:
             outputs += [x.node for x in restored.taken(swept, ids, trace)]
         own = [*dict.fromkeys(outputs[carries:])]
-        given = [*outputs[carries:count], *[i for i in own if i not in outputs[carries:count]]]
-        saving = trace.builder.finish([*outputs[:carries], *given])
-    return saving, tuple([carries + given.index(i) for i in outputs[count:]])
+        saved = [*outputs[carries:count], *[i for i in own if i not in outputs[carries:count]]]
+        saving = trace.builder.finish([*outputs[:carries], *saved])
+    return saving, tuple([carries + saved.index(i) for i in outputs[count:]])
 
 
 def budget_in_bytes() -> int:
@@ -176,31 +176,31 @@ def _outputs_with_cotangents(
 ) -> dict[int, Places]:
     """Of each loop the outputs that a sweep from the outputs `of` has cotangents of."""
     pulled = {tape.outputs[o] for o in of}
-    found: dict[int, set[int]] = {}
+    places: dict[int, set[int]] = {}
     for i in range(len(tape.nodes) - 1, -1, -1):
         node = tape.nodes[i]
         if node.primitive is LOOP:
-            found.setdefault(i, {0} if i in pulled else set())
+            places.setdefault(i, {0} if i in pulled else set())
         if i in pulled and node.primitive is ITEM:
-            found.setdefault(node.args[0], set()).add(node.k)
-        if i in pulled or found.get(i):
+            places.setdefault(node.args[0], set()).add(node.k)
+        if i in pulled or places.get(i):
             pulled.update([a for a in node.args if moves[a]])
-    return {i: tuple(sorted(found[i])) for i in found}
+    return {i: tuple(sorted(places[i])) for i in places}
 
 
 def _outputs_with_masks(tape: Tape, moves: Sequence[int]) -> dict[int, Places]:
     """Of each loop the outputs whose cotangents may leave entries out."""
     left_out: set[int] = set()
-    found: dict[int, Places] = {}
+    places: dict[int, Places] = {}
     for i in range(len(tape.nodes) - 1, -1, -1):
         node = tape.nodes[i]
         if node.primitive is ITEM and i in left_out:
-            found[node.args[0]] = (*found.get(node.args[0], ()), node.k)
+            places[node.args[0]] = (*places.get(node.args[0], ()), node.k)
         elif node.primitive is LOOP:
-            found[i] = found.get(i, (0,) if i in left_out else ())
-        if node.primitive.selects or node.primitive is where or i in left_out or found.get(i):
+            places[i] = places.get(i, (0,) if i in left_out else ())
+        if node.primitive.selects or node.primitive is where or i in left_out or places.get(i):
             left_out.update([a for a in node.args if moves[a]])
-    return found
+    return places
 
 
 def entering(node: Node, change: dict[str, object]) -> Way:

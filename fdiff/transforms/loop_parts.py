@@ -100,9 +100,9 @@ class RowParts:
 
     def rows(self, x: Any) -> Maker:
         """What gives the rows of a part."""
-        made = self._made(x) if isinstance(x, TracedArray) else None
-        if made is not None:
-            return made
+        array = self._made(x) if isinstance(x, TracedArray) else None
+        if array is not None:
+            return array
         k = self._place(self.table, x, cut=True)
         return lambda number: self.within[1][k]
 

@@ -207,7 +207,7 @@ def _delivered(pulls: Pullback, last: int, results: Traced, count: int) -> list[
 
     That is: of carries, of invariants and of rows cotangents, each time with the masks behind.
     """
-    found: list[object] = [ZERO] * count
+    bars: list[object] = [ZERO] * count
     parts = (
         (pulls.carries, [k for k in pulls.carries if k in pulls.masked]),
         ([k for k in pulls.inputs if k < last], [k for k in pulls.left_out if k < last]),
@@ -218,8 +218,8 @@ def _delivered(pulls: Pullback, last: int, results: Traced, count: int) -> list[
         values = [next(rest) for _ in places]
         masks = {k: next(rest) for k in masked}
         for k, value in zip(places, values, strict=True):
-            found[1 + k] = Bar(value, masks.get(k))
-    return found
+            bars[1 + k] = Bar(value, masks.get(k))
+    return bars
 
 
 def _zeros(type_: ArrayType) -> object:

@@ -94,18 +94,18 @@ def _cut(tape: Tape, systems: Sequence[System], limit: int) -> Tape:
             if i in cuts:
                 outs[i] = cuts[i].results(i)
             if primitive is ITEM and args[0] in outs:
-                found = outs[args[0]][tape.nodes[i].k]
+                handle = outs[args[0]][tape.nodes[i].k]
             elif i in cuts:
-                found = outs[i][0] if len(types) == 1 else None
+                handle = outs[i][0] if len(types) == 1 else None
             elif primitive is INPUT:
                 continue
             else:
                 line = tape.lines[i][0] if i in tape.lines else None
-                given = tuple([ids[a] for a in args])
-                ids[i] = trace.builder.add(primitive, given, params, line, types)
+                operands = tuple([ids[a] for a in args])
+                ids[i] = trace.builder.add(primitive, operands, params, line, types)
                 continue
-            if found is not None:
-                ids[i] = found.node
+            if handle is not None:
+                ids[i] = handle.node
         return trace.builder.finish([ids[o] for o in tape.outputs])
 
 
@@ -210,7 +210,7 @@ class _Cut:
         parts, rows, call = self.parts, RowParts(self.parts), self.call(i)
         count = len(call.state)
         members = self.read_by(i)
-        made = {m: self.entered(m, rows) for m in (*members, i)}
+        makers = {m: self.entered(m, rows) for m in (*members, i)}
         exact = constant_value(trips) is not None and parts.length % parts.size == 0
         all_trips = rows.share(trips)
         first = count + len(rows.shared)
@@ -229,7 +229,7 @@ class _Cut:
             rows.enter(flat[count:first], own[1:])
             within = np.asarray(parts.size) if exact else parts.trips_of(own[0], all_trips())
             outs: dict[int, Sequence[Any]] = {}
-            for m, make in made.items():
+            for m, make in makers.items():
                 state = flat[:count] if m == i else [own[k] for k in snapshots[m]]
                 outs[m] = make(state, own[0], outs).run(within, parts.size)
             rest = [x for k, x in enumerate(outs[i][count:], count) if k not in dropped]

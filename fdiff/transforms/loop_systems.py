@@ -53,15 +53,15 @@ def systems(tape: Tape) -> list[System]:
     groups: dict[int, list[int]] = {}
     for i in loops:
         groups.setdefault(leader[i], []).append(i)
-    found: list[System] = []
+    parts: list[System] = []
     for group in groups.values():
         if len(group) > 1:
             own = {i: kept.get(i, {}) for i in group}
             rows = {r for table in own.values() for r in table.values()}
             size = sum(_entry_bytes(nodes[i], k) for i, k in rows)
             carries = sum(_carry_bytes(nodes[i]) for i in {i for i, _ in rows})
-            found.append(System(group, own, size, carries))
-    return found
+            parts.append(System(group, own, size, carries))
+    return parts
 
 
 def _rows_of(tape: Tape, i: int, users: Sequence[Sequence[int]]) -> list[tuple[int, int]]:

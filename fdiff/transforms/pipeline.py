@@ -122,11 +122,11 @@ def shared(name: str, pipeline: Pipeline, leaves: str) -> Transform:
     def run(tape: Tape, request: Request) -> Tape:
         key = (tape, *request.wrt, None, *request.outputs)
         marked = derived_lines.wanted.on or kink_search.on
-        if marked or (found := tapes.get(key)) is None:
-            found = _run(pipeline, tape, request)
+        if marked or (derived := tapes.get(key)) is None:
+            derived = _run(pipeline, tape, request)
             if not marked:
-                tapes[key] = found
-        return found
+                tapes[key] = derived
+        return derived
 
     return Transform(name, run, "", leaves)
 

@@ -48,11 +48,11 @@ def vjp(
     tape = opened_loops(opened(tape, wrt), wrt, outputs, masked_vjp)
     with SimplifyingTrace("vjp") as trace, Stage(made=trace.builder.nodes):
         sweep = _ReverseSweep(tape, trace, [tape.inputs[k] for k in wrt])
-        known = iter(seeds or ())
+        remaining = iter(seeds or ())
         for o in [tape.outputs[k] for k in outputs]:
             type_ = tape.nodes[o].type
             if type_.floating:
-                seed = trace.lift(next(known)) if seeds is not None else trace.input(type_).node
+                seed = trace.lift(next(remaining)) if seeds is not None else trace.input(type_).node
                 sweep.seed(o, seed)
         with Stage(counter=sweep.order):
             sweep.run()
@@ -84,14 +84,14 @@ def masked_vjp(
             sweep.seed(tape.outputs[k], bar, masks.get(k))
         sweep.run()
         ends = [tape.inputs[k] for k in wrt]
-        found = [sweep.masks.get(i) for i in ends]
+        end_masks = [sweep.masks.get(i) for i in ends]
         for n, (k, i) in enumerate(zip(wrt, ends, strict=True)):
-            if k in masked and found[n] is None:
-                found[n] = sweep.whole_mask(tape.nodes[i].type, i in sweep.bars)
+            if k in masked and end_masks[n] is None:
+                end_masks[n] = sweep.whole_mask(tape.nodes[i].type, i in sweep.bars)
         results = [sweep.values[o] for o in tape.outputs]
-        results += [*map(sweep.result, ends), *[mask for mask in found if mask is not None]]
+        results += [*map(sweep.result, ends), *[mask for mask in end_masks if mask is not None]]
         swept = closed_loops(closed(trace.builder.finish(results)))
-        return swept, tuple([mask is not None for mask in found])
+        return swept, tuple([mask is not None for mask in end_masks])
 
 
 def pull_back(
@@ -143,11 +143,11 @@ class CotangentSums:
     def accumulate(self, a: Hashable, bar: int, mask: int | None, line: Line | None) -> None:
         """Add to the cotangent of a node; the mask of a sum is the union of the masks."""
         bars, masks = self.bars, self.masks
-        known = bars.get(a)
-        if known is None:
+        before = bars.get(a)
+        if before is None:
             bars[a] = bar
         else:
-            bars[a] = self._combined(add, known, bar, line)
+            bars[a] = self._combined(add, before, bar, line)
             there = masks.pop(a, None) if masks else None
             if there is None or mask is None or self._opposite(there, mask):
                 return
@@ -158,8 +158,10 @@ class CotangentSums:
 
     def whole_mask(self, type_: ArrayType, kept: bool) -> int:  # noqa: FBT001 - what the mask says
         """The mask that keeps all entries of a cotangent of this type, or none."""
-        one = self.builder.constant(np.asarray(kept))
-        return self.builder.add(spread, (one,), (("shape", type_.shape),)) if type_.shape else one
+        entry = self.builder.constant(np.asarray(kept))
+        return (
+            self.builder.add(spread, (entry,), (("shape", type_.shape),)) if type_.shape else entry
+        )
 
     def _opposite(self, mask: int, other: int) -> bool:
         """Whether one of two masks is true where the other is not: those of both branches."""
@@ -249,14 +251,16 @@ class _ReverseSweep(CotangentSums):
     def _pull_parts(self, i: int, node: Node, line: Line | None) -> None:
         """Pull through a node with several outputs, some of which have cotangents."""
         parts = self.parts.pop(i)
-        seeds, given = pull_operands([parts.get(k, (None, None)) for k in range(len(node.types))])
-        self._pull(node, seeds, given, self.builder.results(self.values[i]), line)
+        seeds, operands = pull_operands(
+            [parts.get(k, (None, None)) for k in range(len(node.types))]
+        )
+        self._pull(node, seeds, operands, self.builder.results(self.values[i]), line)
 
     def _pull(
         self,
         node: Node,
         seeds: Seeds,
-        given: list[int],
+        operands: list[int],
         outs: list[int],
         line: Line | None,
         argument: int | None = None,
@@ -270,19 +274,19 @@ class _ReverseSweep(CotangentSums):
             for k, a in enumerate(args):
                 if self.wanted[a]:
                     told = derived_lines.derived_line(line, node.primitive, "reverse", k)
-                    self._pull(node, seeds, given, outs, told, k)
+                    self._pull(node, seeds, operands, outs, told, k)
             return
         types: tuple[ArrayType, ...]
         if len(args) == 2:  # in half the time: it is asked of every node
             a, b = args
-            ids = [*given, self.values[a], self.values[b], *outs]
+            ids = [*operands, self.values[a], self.values[b], *outs]
             types, needed = (self.types[a], self.types[b]), (self.wanted[a], self.wanted[b])
         else:
-            ids = [*given, *map(self.value_of, args), *outs]
+            ids = [*operands, *map(self.value_of, args), *outs]
             types, needed = (*map(self.type_of, args),), (*map(self.is_wanted, args),)
         if argument is not None:
             needed = (*[k == argument for k in range(len(args))],)
-        detail, first = (seeds, needed), len(given)
+        detail, first = (seeds, needed), len(operands)
         template = pulls.find(self.builder, node, detail, types, ids, first)
         if template is None:
             template = pulls.ask(self.trace, node, detail, ids, first, line)

@@ -53,13 +53,15 @@ class Rule(NamedTuple):
         """
         seeds, outs = self.types(op, detail)
         with Trace(self.call, lines=False) as trace:
-            given = [trace.input(t) for t in seeds]
+            seed_inputs = [trace.input(t) for t in seeds]
             args = [trace.input(types[0]) for types in op.given]
             for k, constant in op.constants:
                 args[k] = TracedArray(trace, trace.builder.constant(constant.array), op.given[k][0])
             node = Node(op.primitive, (), op.params, op.types)
-            found, result = self.ask(node, detail, given, args, [trace.input(t) for t in outs])
-            tape = trace.builder.finish([trace.lift(x) for x in found])
+            results, result = self.ask(
+                node, detail, seed_inputs, args, [trace.input(t) for t in outs]
+            )
+            tape = trace.builder.finish([trace.lift(x) for x in results])
         return simplify(tape), result, trace.tainted
 
 
@@ -78,19 +80,23 @@ def _types_of_pull(op: Op, detail: tuple[Seeds, object]) -> tuple[list[ArrayType
 
 
 def _pull(
-    node: Node, detail: tuple[Seeds, Sequence[bool]], given: Traced, args: Traced, outs: Traced
+    node: Node,
+    detail: tuple[Seeds, Sequence[bool]],
+    seeds_and_masks: Traced,
+    args: Traced,
+    outs: Traced,
 ) -> tuple[list[object], Targets]:
     """The reverse rule for some cotangents and the arguments that need one."""
     seeds, needed = detail
-    one = iter(given)
-    there = [None if s is None else next(one) for s in seeds]
-    masks = [next(one) if s else None for s in seeds]
+    remaining = iter(seeds_and_masks)
+    there = [None if s is None else next(remaining) for s in seeds]
+    masks = [next(remaining) if s else None for s in seeds]
     bars = [ZERO if x is None else Bar(x, m) for x, m in zip(there, masks, strict=True)]
     pulled = pull(node, bars, args, outs, needed)
-    found = [(k, bar) for k, bar in enumerate(pulled) if bar is not None]
-    results: list[object] = [bar.value for _, bar in found]
+    cotangents = [(k, bar) for k, bar in enumerate(pulled) if bar is not None]
+    results: list[object] = [bar.value for _, bar in cotangents]
     targets: Targets = []
-    for place, (k, bar) in enumerate(found):
+    for place, (k, bar) in enumerate(cotangents):
         targets.append((k, place, None if bar.mask is None else len(results)))
         results += [] if bar.mask is None else [bar.mask]
     return results, targets
@@ -101,14 +107,14 @@ def _types_of_push(op: Op, moving: Sequence[bool]) -> tuple[list[ArrayType], Typ
 
 
 def _push(
-    node: Node, moving: Sequence[bool], given: Traced, args: Traced, outs: Traced
+    node: Node, moving: Sequence[bool], tangents: Traced, args: Traced, outs: Traced
 ) -> tuple[list[object], Places]:
     """The forward rule where some of the arguments move."""
-    one = iter(given)
-    found = push(node, [next(one) if m else ZERO for m in moving], args, outs)
-    count = iter(range(len(found)))
-    places: Places = [None if dot is ZERO else next(count) for dot in found]
-    return [dot for dot in found if dot is not ZERO], places
+    remaining = iter(tangents)
+    dots = push(node, [next(remaining) if m else ZERO for m in moving], args, outs)
+    count = iter(range(len(dots)))
+    places: Places = [None if dot is ZERO else next(count) for dot in dots]
+    return [dot for dot in dots if dot is not ZERO], places
 
 
 def _batch(
@@ -161,25 +167,25 @@ class RuleTemplates:
         """
         primitive, _, params, _ = node
         key: tuple[object, ...] = (primitive, params, detail, types)
-        known, given = builder.constants, ids[first : first + len(types)]
-        some = not known.isdisjoint(given)
+        constant_ids, operands = builder.constants, ids[first : first + len(types)]
+        some = not constant_ids.isdisjoint(operands)
         if some:
-            key = (*key, *[k for k, a in enumerate(given) if a in known])
-        found = self.known.get(key)
-        if found is None or found is _READS:
-            constants = constants_among(builder.nodes, given) if some else ()
-            found = found or self._learn(node, key, constants, reads=False)
-            if found is _READS:
+            key = (*key, *[k for k, a in enumerate(operands) if a in constant_ids])
+        template = self.known.get(key)
+        if template is None or template is _READS:
+            constants = constants_among(builder.nodes, operands) if some else ()
+            template = template or self._learn(node, key, constants, reads=False)
+            if template is _READS:
                 if any(c.array.size > SMALL for _, c in constants):
                     return None
                 key = (*key, constants)
-                found = self.known.get(key) or self._learn(node, key, constants, reads=True)
-        if not isinstance(found, Template) or kink_search.on:
+                template = self.known.get(key) or self._learn(node, key, constants, reads=True)
+        if not isinstance(template, Template) or kink_search.on:
             return None
-        for k in found.squared:
+        for k in template.squared:
             if builder.nodes[ids[k]].primitive is absolute:
                 return None
-        return found
+        return template
 
     def ask(
         self,
@@ -193,9 +199,11 @@ class RuleTemplates:
         """Enter the results by the rule, as further operands of a template without steps."""
         trace.line = line
         nodes, last, count = trace.builder.nodes, first + len(node.args), len(ids)
-        given = [TracedArray(trace, i, nodes[i].types[0]) for i in ids]
-        found, result = self.rule.ask(node, detail, given[:first], given[first:last], given[last:])
-        ids += [trace.lift(x) for x in found]
+        handles = [TracedArray(trace, i, nodes[i].types[0]) for i in ids]
+        results, result = self.rule.ask(
+            node, detail, handles[:first], handles[first:last], handles[last:]
+        )
+        ids += [trace.lift(x) for x in results]
         return Template((), tuple(range(count, len(ids))), result)
 
     def _learn(
@@ -210,11 +218,11 @@ class RuleTemplates:
         if len(self.known) + len(self.counts) >= MOST:
             self.forget()
         general, sizes = self._general(key) if node.primitive.sizeless else (key, ())
-        found, old = self.general.get(general, (None, ()))
-        if isinstance(found, Template):
-            found = found._replace(steps=resized(found.steps, old, sizes))
-        if found is None or found is _FIXED:
-            counted = key if found is _FIXED else general
+        template, old = self.general.get(general, (None, ()))
+        if isinstance(template, Template):
+            template = template._replace(steps=resized(template.steps, old, sizes))
+        if template is None or template is _FIXED:
+            counted = key if template is _FIXED else general
             count = self.counts[counted] = self.counts.get(counted, 0) + 1
             if count <= PATIENCE:
                 return None
@@ -222,24 +230,24 @@ class RuleTemplates:
             op = Op(
                 node.primitive, node.params, tuple([(t,) for t in types]), constants, node.types
             )
-            found = self._make(op, detail, reads=reads)
+            template = self._make(op, detail, reads=reads)
             if counted is general:
-                made = isinstance(found, Template)
-                fixed = made and not resizable(op.primitive, found.steps, sizes)
-                self.general[general] = (_FIXED if fixed else found, sizes)
-        self.known[key] = found
-        return found
+                spliced = isinstance(template, Template)
+                fixed = spliced and not resizable(op.primitive, template.steps, sizes)
+                self.general[general] = (_FIXED if fixed else template, sizes)
+        self.known[key] = template
+        return template
 
     def _general(self, key: tuple[Any, ...]) -> tuple[object, Ints]:
         """The key for all sizes, and the sizes that it leaves out."""
         primitive, params, detail, types, *constants = key
         sizes = Sizes()
-        given = sizes.types(types)
+        symbolic_types = sizes.types(types)
         params = sizes.params(params)
         if self.sized:
             *detail, size = detail
             detail = (*detail, sizes.shape((size,)))
-        return (primitive, params, detail, given, *constants), tuple(sizes.numbers)
+        return (primitive, params, detail, symbolic_types, *constants), tuple(sizes.numbers)
 
     def _make(self, op: Op, detail: object, *, reads: bool) -> Template | str:
         """The template of a rule that `reads` the constants of the op, or may do so."""
@@ -249,9 +257,11 @@ class RuleTemplates:
                 return _READS
             free = Op(op.primitive, op.params, op.given, (), op.types)
             tape, result, _ = self.rule.trace(free, detail)
-        made, given = spliceable(tape, result), len(tape.inputs)
-        squared = {k for s in made.steps if s.primitive is square for k in s.places if k < given}
-        return made._replace(squared=tuple(sorted(squared)))
+        template, count = spliceable(tape, result), len(tape.inputs)
+        squared = {
+            k for s in template.steps if s.primitive is square for k in s.places if k < count
+        }
+        return template._replace(squared=tuple(sorted(squared)))
 
 
 pulls = RuleTemplates(Rule("vjp", _types_of_pull, _pull))

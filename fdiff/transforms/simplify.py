@@ -69,20 +69,22 @@ class Simplifier(Builder):
         mode, constants = primitive.rewriting, self.constants
         if mode & ASKED or (mode & SEEKS and not self.notable.keys().isdisjoint(args)):
             types = types or self.infer(primitive, args, params)
-            found = self._rewritten(primitive, args, params, types) if len(types) == 1 else None
+            shorter_node = (
+                self._rewritten(primitive, args, params, types) if len(types) == 1 else None
+            )
         else:
-            found = None
-        if found is None and args and args[0] in constants and constants.issuperset(args):
+            shorter_node = None
+        if shorter_node is None and args and args[0] in constants and constants.issuperset(args):
             types = types or self.infer(primitive, args, params)
-            found = self._folded(Node(primitive, args, params, types))
-        if found is None:
+            shorter_node = self._folded(Node(primitive, args, params, types))
+        if shorter_node is None:
             count = len(self.nodes)
-            found = Builder.add(self, primitive, args, params, line, types)
+            shorter_node = Builder.add(self, primitive, args, params, line, types)
             if mode & NOTED or (primitive is add and args[0] == args[1]):
                 self._note(count)
-        elif line is not None and found not in self.lines:
-            self.lines[found] = (line,)
-        return found
+        elif line is not None and shorter_node not in self.lines:
+            self.lines[shorter_node] = (line,)
+        return shorter_node
 
     def _note(self, first: int) -> None:
         """Remember what may be looked for among the nodes from `first` on."""
@@ -106,12 +108,12 @@ class Simplifier(Builder):
         kinds = [*map(self.notable.get, args)]
         for rule, sought in primitive.rewrites:
             if sought is None or not sought.isdisjoint(kinds):
-                found = rule(self, args, dict(params))
+                rewritten = rule(self, args, dict(params))
                 if len(nodes) > count:
                     self._note(count)
                     count = len(nodes)
-                if found is not None and nodes[found].types == types:
-                    return found
+                if rewritten is not None and nodes[rewritten].types == types:
+                    return rewritten
         return None
 
     def _folded(self, node: Node) -> int | None:
@@ -120,9 +122,9 @@ class Simplifier(Builder):
             return None
         if not node.primitive.folds:
             return None
-        given = [self.nodes[a].value for a in node.args]
+        values = [self.nodes[a].value for a in node.args]
         with np.errstate(all="ignore"):
-            value = node.primitive.evaluate(*given, **dict(node.params))
+            value = node.primitive.evaluate(*values, **dict(node.params))
         return self.constant(np.array(value, dtype=node.type.dtype, order="C"))
 
     def splice(self, steps: Iterable[Step], ids: list[int], line: Line | None) -> None:
@@ -130,7 +132,7 @@ class Simplifier(Builder):
 
         As in a recording, loads are forwarded from stores (`trace/load_forwarding.py`).
         """
-        known, nodes, lines = self._ids, self.nodes, self.lines
+        numbers, nodes, lines = self._ids, self.nodes, self.lines
         notable, constants = self.notable.keys(), self.constants
         for primitive, places, take, params, types, mode, shorter, noted in steps:
             args = take(ids) if take is not None else (ids[places[0]],) if places else ()
@@ -139,15 +141,15 @@ class Simplifier(Builder):
                 or (mode & SEEKS and not notable.isdisjoint(args))
                 or (args and args[0] in constants and constants.issuperset(args))
             ):
-                found = None
+                node_of = None
                 if shorter is not None:
-                    found, args = shorter(self, args, params)
-                if found is None:
-                    found = self.add(primitive, args, params, line, types)
-                ids.append(found)
+                    node_of, args = shorter(self, args, params)
+                if node_of is None:
+                    node_of = self.add(primitive, args, params, line, types)
+                ids.append(node_of)
                 continue
             count = len(nodes)
-            node_id = known.setdefault((primitive, args, params), count)
+            node_id = numbers.setdefault((primitive, args, params), count)
             if node_id == count:
                 nodes.append(new_node(Node, (primitive, args, params, types)))
                 if noted or (primitive is add and len(set(args)) == 1):
@@ -166,7 +168,7 @@ class Simplifier(Builder):
 
     def replay(self, tape: Tape, inputs: Sequence[int] | None = None) -> list[int]:
         """Enter the nodes of a tape, and its inputs where none are given; their ids."""
-        known, nodes, lines, told = self._ids, self.nodes, self.lines, tape.lines
+        numbers, nodes, lines, told = self._ids, self.nodes, self.lines, tape.lines
         notable, constants = self.notable.keys(), self.constants
         ids = [-1] * len(tape.nodes)
         renumbered = ids.__getitem__
@@ -176,23 +178,23 @@ class Simplifier(Builder):
             primitive, args, params, types = node
             if primitive is INPUT:
                 continue
-            given = (*map(renumbered, args),)
+            operands = (*map(renumbered, args),)
             mode = primitive.rewriting
             if (
                 mode & ASKED
-                or (mode & SEEKS and not notable.isdisjoint(given))
-                or (given and given[0] in constants and constants.issuperset(given))
+                or (mode & SEEKS and not notable.isdisjoint(operands))
+                or (operands and operands[0] in constants and constants.issuperset(operands))
             ):
-                node_id = self.add(primitive, given, params, None, types)
+                node_id = self.add(primitive, operands, params, None, types)
             else:
                 count = len(nodes)
-                node_id = known.setdefault((primitive, given, params), count)
+                node_id = numbers.setdefault((primitive, operands, params), count)
                 if node_id == count:
-                    same = given == args
+                    same = operands == args
                     nodes.append(
-                        node if same else new_node(Node, (primitive, given, params, types))
+                        node if same else new_node(Node, (primitive, operands, params, types))
                     )
-                    if mode & NOTED or (primitive is add and given[0] == given[1]):
+                    if mode & NOTED or (primitive is add and operands[0] == operands[1]):
                         self._note(count)
             ids[i] = node_id
             if i in told and node_id not in lines:

@@ -44,22 +44,22 @@ class Sizes:
 
 def resizable(primitive: Primitive, steps: Sequence[Step], sizes: Sequence[int]) -> bool:
     """Whether the nodes of a template for these sizes hold for other sizes, when renumbered."""
-    known = {0, 1, *sizes}
-    return primitive.sizeless and all(_resizable(step, known) for step in steps)
+    numbers = {0, 1, *sizes}
+    return primitive.sizeless and all(_resizable(step, numbers) for step in steps)
 
 
-def _resizable(step: Step | Node, known: set[int]) -> bool:
+def _resizable(step: Step | Node, numbers: set[int]) -> bool:
     if step.primitive is CONSTANT:
         return not step.types[0].shape
     shapes = [t.shape for t in step.types]
     shapes += [cast("Shape", v) for k, v in step.params if k in _SIZED]
-    return step.primitive.sizeless and all(known.issuperset(shape) for shape in shapes)
+    return step.primitive.sizeless and all(numbers.issuperset(shape) for shape in shapes)
 
 
 def resizable_tape(tape: Tape, sizes: Collection[int]) -> bool:
     """Whether a tape holds for other sizes: its ops know sizes as entries of shapes alone."""
-    known = {0, 1, *sizes}
-    return all(node.primitive is INPUT or _resizable(node, known) for node in tape.nodes)
+    numbers = {0, 1, *sizes}
+    return all(node.primitive is INPUT or _resizable(node, numbers) for node in tape.nodes)
 
 
 @lru_cache(maxsize=4096)
@@ -100,11 +100,11 @@ def with_numbers(tape: Tape, values: Mapping[float, float]) -> Tape:
 def resized(steps: Sequence[Step], old: Sequence[int], new: Sequence[int]) -> list[Step]:
     """The steps with the sizes `new` in place of `old`."""
     to = dict(zip((0, 1, *old), (0, 1, *new), strict=True)).__getitem__
-    made: list[Step] = []
-    known: dict[tuple[ArrayType, ...], tuple[ArrayType, ...]] = {}
+    steps_of: list[Step] = []
+    types_of: dict[tuple[ArrayType, ...], tuple[ArrayType, ...]] = {}
     for primitive, places, take, params, types, mode, shorter, noted in steps:
-        if types not in known:
-            known[types] = tuple([ArrayType((*map(to, t.shape),), t.dtype) for t in types])
+        if types not in types_of:
+            types_of[types] = tuple([ArrayType((*map(to, t.shape),), t.dtype) for t in types])
         moved = params and tuple([(k, (*map(to, v),) if k in _SIZED else v) for k, v in params])
-        made.append(Step(primitive, places, take, moved, known[types], mode, shorter, noted))
-    return made
+        steps_of.append(Step(primitive, places, take, moved, types_of[types], mode, shorter, noted))
+    return steps_of

@@ -104,6 +104,24 @@ def functions():
                 yield lines, f"{module}:{node.lineno} {node.name}", node
 
 
+GENERIC = {"found", "given", "made", "known", "one"}
+MOST_GENERIC = 120
+
+
+def test_names_of_values_say_what_the_values_are():
+    """A recipe, an operand or a kernel is named so; `one` may be the number."""
+    generic = []
+    for _, where, node in functions():
+        names = {
+            n.id if isinstance(n, ast.Name) else n.arg
+            for n in ast.walk(node)
+            if isinstance(n, ast.Name | ast.arg)
+        }
+        if names & GENERIC:
+            generic.append(where)
+    assert len(generic) <= MOST_GENERIC, generic
+
+
 def known_module(name):
     """The module of the package that the imported `name` is, or is in; None if it is another's."""
     while name not in MODULES:

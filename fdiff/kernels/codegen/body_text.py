@@ -26,9 +26,9 @@ class BodyText:
     """
 
     def __init__(
-        self, body: ControlBody, symbols: SymbolTable, emit: Emit, given: Mapping[str, str] = _NONE
+        self, body: ControlBody, symbols: SymbolTable, emit: Emit, names: Mapping[str, str] = _NONE
     ) -> None:
-        self.body, self.symbols, self.given = body, symbols, given
+        self.body, self.symbols, self.given = body, symbols, names
         memory = body.lowered.memory
         truths = frozenset(name for name, dtype in memory.items() if dtype == "b1")
         inside = replace(symbols, truths=truths)
@@ -68,7 +68,7 @@ class BodyText:
 
     def _renamed(self, text: str, names: set[str]) -> list[str]:
         """The lines with `names`, and all that they assign, as they are called in the kernel."""
-        found = (_ASSIGNED.match(line) for line in text.split("\n"))
+        matches = (_ASSIGNED.match(line) for line in text.split("\n"))
         new = {name: self.own(name) for name in names}
-        new |= {match[1]: self.own(match[1]) for match in found if match is not None}
+        new |= {match[1]: self.own(match[1]) for match in matches if match is not None}
         return _NAME.sub(lambda m: new.get(m[0], m[0]), text).split("\n") if text else []

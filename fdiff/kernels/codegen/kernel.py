@@ -54,8 +54,8 @@ def emit(
     body = [line for region in regions for line in region.indented(region.lines)]
     if len(body) > LONG and not timed:
         functions, body = outline(regions, tail, memory)
-    known = set(_WORD.findall("\n".join(body))) if functions else memory.keys()
-    body = [*(f"{t} = {r}" for t, r in memory.items() if t in known), *body, *tail]
+    used = set(_WORD.findall("\n".join(body))) if functions else memory.keys()
+    body = [*(f"{t} = {r}" for t, r in memory.items() if t in used), *body, *tail]
     body = [*symbols.legend(), *_clock(lines), *_flag(lines), *body]
     kernel = _kernel(graph, body, _buffer_parameters(buffers, begin), timed=timed)
     return KernelSource("\n".join([*functions, *kernel]) + "\n", names, buffers)

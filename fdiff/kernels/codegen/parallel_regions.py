@@ -84,7 +84,7 @@ def emit_parallel(item: Nest | ParallelLoop | SerialRegion, text: ParallelText) 
 
 def _emit_serial(item: SerialRegion, text: ParallelText) -> list[str]:
     """Lines for one worker; the others read the locals that they need from memory."""
-    lines = [line for one in item.items for line in emit_item(one, text.symbols)]
+    lines = [line for inner in item.items for line in emit_item(inner, text.symbols)]
     stored = (f"{slot}[0] = {name}" for name, slot in item.locals)
     loaded = (f"{name} = {text.symbols.entry(slot, '0')}" for name, slot in item.locals)
     return [*_once([*lines, *stored], text), *loaded]

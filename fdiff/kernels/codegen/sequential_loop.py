@@ -67,9 +67,9 @@ class _LoopText:
         """A loop that runs while its condition is true, and counts its trips."""
         trip, limit, condition = self.own(TRIP), self.loop.limit, self.loop.condition
         assert condition is not None
-        given = {f"x{k}": self.own(f"x{k}") for k in range(len(self.inputs))}
-        given |= {f"x{k}": self.carry(k) for k in range(self.loop.carries)}
-        test = BodyText(condition, self.symbols, emit, given)
+        names = {f"x{k}": self.own(f"x{k}") for k in range(len(self.inputs))}
+        names |= {f"x{k}": self.carry(k) for k in range(self.loop.carries)}
+        test = BodyText(condition, self.symbols, emit, names)
         (out,) = condition.lowered.outputs
         memory = [] if out.scalar else [test.taken(out.name, out.dtype, 1)]
         many = [f"if {trip} == {limit}:", *indented([f"return {NOT_CONVERGED} - {limit}"])]
@@ -210,8 +210,8 @@ def _switch(item: Switch, symbols: SymbolTable, emit: Emit) -> Iterator[str]:
 def _memory_of(item: Switch) -> Mapping[str, str]:
     """The memory of a branch, by its names there."""
     inputs = enumerate(zip(item.operands, item.bodies[0].inputs, strict=True))
-    given = {f"x{k}": name for k, (name, (_, dims)) in inputs if dims}
-    return given | {f"out{k}": name for k, name in enumerate(item.results)}
+    names = {f"x{k}": name for k, (name, (_, dims)) in inputs if dims}
+    return names | {f"out{k}": name for k, name in enumerate(item.results)}
 
 
 def _numbers(item: Switch, text: BodyText) -> Iterator[str]:

@@ -27,7 +27,7 @@ def serial_kernel(graph: KernelGraph) -> GeneratedKernel:
         with span("emit", COMPILE):
             source = emit(program, graph)
         work = tuple(work_of(item) for item in program.items)
-        routines = tuple(found for item in program.items for found in routine_work(item))
+        routines = tuple(routine for item in program.items for routine in routine_work(item))
         return GeneratedKernel(source, work, routines=routines)
 
 
@@ -58,10 +58,10 @@ def timed_kernel(graph: KernelGraph, heavy: frozenset[int]) -> TimedSource | Non
 def _timed_item(item: Item | ParallelLoop | SerialRegion) -> TimedItem:
     """What is known of an item: the comments of its nests, and its work."""
     inside = item.items if isinstance(item, SerialRegion) else (_serial(item),)
-    parts = [part for one in inside for part in nests_and_calls(one)]
+    parts = [part for inner in inside for part in nests_and_calls(inner)]
     loops = max((p.domain for p in parts if isinstance(p, Nest)), key=len, default=())
     comments = tuple(dict.fromkeys(part.comment for part in parts))
-    return TimedItem(comments, loops, tuple(work for one in inside for work in work_of(one)))
+    return TimedItem(comments, loops, tuple(work for inner in inside for work in work_of(inner)))
 
 
 def _serial(item: Item | ParallelLoop) -> Item:

@@ -64,8 +64,8 @@ class ControlBody:
     def entries(self, dims: Dims) -> int | None:
         """How many entries an array has; None if that is known at run time only."""
         sizes = dict(self.graph.literals)
-        known = [int(d) if d.isdigit() else sizes.get(d) for d in dims]
-        return None if None in known else math.prod(n for n in known if n is not None)
+        numbers = [int(d) if d.isdigit() else sizes.get(d) for d in dims]
+        return None if None in numbers else math.prod(n for n in numbers if n is not None)
 
     def on_stack(self, dims: Dims) -> int:
         """How many entries of memory of this shape there are, if it lies on the stack; else 0."""

@@ -260,9 +260,9 @@ def _last_step(draft: Draft, node: Node, rule: KernelRule) -> Operation:
     (dtype,), shape = _dtypes_of(node), draft.dims(node.type.shape)
     ops: list[Operation] = []
     for text, args, own in rule.steps:
-        given = tuple([places[a] for a in args])
+        operands = tuple([places[a] for a in args])
         name = node.primitive.name
-        ops.append(Operation(rule.kind, text, given, (own or dtype,), (shape,), (), name))
+        ops.append(Operation(rule.kind, text, operands, (own or dtype,), (shape,), (), name))
         if len(ops) < len(rule.steps):
             places.append(draft.add(ops[-1]))
     return ops[-1]

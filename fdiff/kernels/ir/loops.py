@@ -156,9 +156,9 @@ def depth_of(statement: Statement, depths: Mapping[str, int], rank: int) -> int:
     """
     if statement.kind.is_innermost:
         return rank
-    known = [depths.get(name, 0) for name in statement.operands]
+    operand_depths = [depths.get(name, 0) for name in statement.operands]
     index = statement.access.index if statement.access is not None else ()
-    return max((*known, *(axis.var + 1 for axis in index)), default=0)
+    return max((*operand_depths, *(axis.var + 1 for axis in index)), default=0)
 
 
 Ranges = tuple[tuple[str, str] | None, ...]  # of each loop, its first and end; None for all of it

@@ -53,8 +53,10 @@ class Operand(NamedTuple):
 
 def moved(tape: Tape) -> Tape:
     """The same program with masks on operands of products that have their axes."""
-    found = {i: hit for i, node in enumerate(tape.nodes) if (hit := _found(tape, node)) is not None}
-    if not found:
+    products = {
+        i: hit for i, node in enumerate(tape.nodes) if (hit := _found(tape, node)) is not None
+    }
+    if not products:
         return tape
     b, places = Builder(), [-1] * len(tape.nodes)
     for i in tape.inputs:
@@ -62,19 +64,19 @@ def moved(tape: Tape) -> Tape:
     for i, node in enumerate(tape.nodes):
         if node.primitive is INPUT:
             continue
-        if i in found:
-            places[i] = _product(b, tape, node, *found[i], places)
+        if i in products:
+            places[i] = _product(b, tape, node, *products[i], places)
         else:
             args = tuple([places[a] for a in node.args])
             places[i] = b.add(node.primitive, args, node.params, None, node.types)
-    made = b.finish([places[o] for o in tape.outputs])
-    few = small_sizes(made)  # axes that are written out, and products along them
+    rewritten = b.finish([places[o] for o in tape.outputs])
+    few = small_sizes(rewritten)  # axes that are written out, and products along them
     if few and any(
         few.intersection(n for a in tape.nodes[i].args for n in tape.nodes[a].type.shape)
-        for i in found
+        for i in products
     ):
         return tape
-    return made
+    return rewritten
 
 
 def _found(tape: Tape, node: Node) -> tuple[int, Operand] | None:

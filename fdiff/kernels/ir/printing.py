@@ -50,8 +50,8 @@ def operation_text(i: int, op: Operation) -> str:
     types = ", ".join(
         type_text(dtype, dims) for dtype, dims in zip(op.dtypes, op.shapes, strict=False)
     )
-    given = _parameters(op)
-    parameters = f"[{', '.join(given)}]" if given else ""
+    texts = _parameters(op)
+    parameters = f"[{', '.join(texts)}]" if texts else ""
     operands = ", ".join(f"%{a}" for a in op.args)
     return f"%{i}: {types} = {op.label}{parameters} {operands}".rstrip()
 
@@ -110,8 +110,8 @@ def program_text(program: LoopProgram | ParallelProgram) -> str:
 def _parallel(item: ParallelLoop | SerialRegion) -> Iterator[str]:
     if isinstance(item, SerialRegion):
         yield "in one thread:"
-        for one in item.items:
-            yield from _indented(_item(one))
+        for inner in item.items:
+            yield from _indented(_item(inner))
         return
     sums = [f"{r.name} in {r.slot}" for r in item.totals]
     sums += [f"{whole.name} in {copy.name}" for whole, copy in item.copies]
@@ -128,8 +128,8 @@ def _item(item: Item | Conditional) -> Iterator[str]:
         yield from _control(item)
     elif isinstance(item, Call):
         begins = item.begins or ("",) * len(item.buffers)
-        given = [f"{b}[{k}:]" if k else b for b, k in zip(item.buffers, begins, strict=True)]
-        yield f"{item.routine}({', '.join((*given, *item.sizes))})"
+        buffers = [f"{b}[{k}:]" if k else b for b, k in zip(item.buffers, begins, strict=True)]
+        yield f"{item.routine}({', '.join((*buffers, *item.sizes))})"
     elif isinstance(item, TileLoop):
         yield f"for {BEGIN}, {END} in tiles of {item.block} of {item.rows}:"
         for inner in item.items:
@@ -250,8 +250,8 @@ def statement_text(s: Statement) -> str:
     """One statement as an assignment."""
     kind, target, text, operands, access, _ = s
     if kind in (StatementKind.LET, StatementKind.ACCUMULATE):
-        given = operands if kind is StatementKind.LET else (target, *operands)
-        return f"{target} = {text.format(*given)}"
+        parts = operands if kind is StatementKind.LET else (target, *operands)
+        return f"{target} = {text.format(*parts)}"
     if kind is StatementKind.WRAP:
         checked = f" checked against {text}" if text else ""
         return f"{target} = index {operands[0]}{checked}"

@@ -30,16 +30,16 @@ _MANY, _SHORT, _SHORTEST, _WORTH = 64, 64, 8, 8
 
 def small_sizes(tape: Tape) -> frozenset[int]:
     """The sizes that are written into the kernel as numbers."""
-    found = {n for node in tape.nodes for t in node.types for n in _beside_rows(t.shape, MOST)}
+    sizes = {n for node in tape.nodes for t in node.types for n in _beside_rows(t.shape, MOST)}
     fields: set[int] = set()
     for node in tape.nodes:
         if node.primitive.kind is Kind.CONTRACT:
             fields.update(*[_joined_fields(tape, a) for a in node.args])
-        elif found and node.primitive.kind in (Kind.SLICE, Kind.UNSLICE):
+        elif sizes and node.primitive.kind in (Kind.SLICE, Kind.UNSLICE):
             shapes = (tape.nodes[node.args[0]].type.shape, node.type.shape)
             outer, inner = shapes if node.primitive.kind is Kind.SLICE else reversed(shapes)
             fields.update(_fields(outer, inner))
-    return frozenset(found | fields)
+    return frozenset(sizes | fields)
 
 
 def many_rows(tape: Tape, small: Collection[int]) -> int:
@@ -77,12 +77,12 @@ def many_rows(tape: Tape, small: Collection[int]) -> int:
     return best if short[best] > long[best] + _WORTH * turned[best] else 0
 
 
-def _count(found: Counter[int], shape: Shape, small: Collection[int]) -> None:
+def _count(counts: Counter[int], shape: Shape, small: Collection[int]) -> None:
     """Adds the entries of an array for each axis that may be that of its rows."""
     wide = [n for n in shape if n != 1 and n not in small]
     for n in set(wide[:-1]):
         if n >= _MANY and wide.count(n) == 1:
-            found[n] += math.prod(shape)
+            counts[n] += math.prod(shape)
 
 
 def _beside_rows(shape: Shape, most: int) -> Iterable[int]:

@@ -62,15 +62,15 @@ class Checks:
         self.place = f", {place}" if place else ""
         self.where = "program"
         inputs = [graph.ops[i] for i in graph.inputs]
-        given = {f"x{k}": p.dtype for k, p in enumerate(inputs) if p.dims}
-        given |= {f"k{p.data[0]}": p.dtype for p in graph.ops if p.kind is Kind.ARRAY}
+        dtypes = {f"x{k}": p.dtype for k, p in enumerate(inputs) if p.dims}
+        dtypes |= {f"k{p.data[0]}": p.dtype for p in graph.ops if p.kind is Kind.ARRAY}
         carries = range(max(graph.carries, 0))
-        self.given = frozenset(given) - {f"x{k}" for k in carries}
+        self.given = frozenset(dtypes) - {f"x{k}" for k in carries}
         own = [(m.name, m.dtype) for m in (*program.temporaries, *program.outputs)]
         names = [name for name, _ in own]
         self.law(len(set(names)) == len(names), "memory is declared twice: {}", names)
-        self.memory = given | dict(own)
-        self.written: set[str] = {*given, *(f"out{k}" for k in carries)}
+        self.memory = dtypes | dict(own)
+        self.written: set[str] = {*dtypes, *(f"out{k}" for k in carries)}
         numbers = {f"x{k}": p.dtype for k, p in enumerate(inputs) if not p.dims}
         table = [op for op in graph.ops if op.kind is Kind.VALUE and op.text[0] in "mf"]
         numbers |= {op.text: op.dtype for op in table}
@@ -273,8 +273,8 @@ class _InNest:
         name, combiner, checks = accumulator.name, accumulator.combiner, self.checks
         own = [*self.nest.statements, *(s for _, some in self.nest.branches for s in some)]
         texts = {s.text for s in own if s.kind is StatementKind.ACCUMULATE and s.target == name}
-        known = combiner is None or texts <= set(combiner.value)
-        checks.law(known, "{} is combined by {}, which is not {}", name, sorted(texts), combiner)
+        lawful = combiner is None or texts <= set(combiner.value)
+        checks.law(lawful, "{} is combined by {}, which is not {}", name, sorted(texts), combiner)
         read = any(name in s.operands for s in own if s.kind is not StatementKind.PICK)
         checks.law(read == accumulator.scan, "{} is read in its loops, or is no scan", name)
 
@@ -307,8 +307,8 @@ class _InNest:
         if kind.uses_memory:
             checks.touched(statement)
         if kind is StatementKind.UPDATE:
-            known = combiner is not None and text in combiner.value
-            checks.law(known, "an update by {}, which is not by {}", text, combiner)
+            lawful = combiner is not None and text in combiner.value
+            checks.law(lawful, "an update by {}, which is not by {}", text, combiner)
         if kind.accumulates:
             checks._read(target)
             if kind is StatementKind.ACCUMULATE:

@@ -87,15 +87,15 @@ class _ParallelChecks(Checks):
         """Check that no two iterations of a parallel loop access what one of them writes."""
         written: set[str] = set()
         accesses: list[tuple[str, bool]] = []  # memory, and whether each iteration has its own
-        for one in nests_and_calls(item):
-            if isinstance(one, Call):
-                rows = one.begins or ("",) * len(one.buffers)
-                written.update(one.written)
-                pairs = zip(one.buffers, rows, strict=True)
+        for part in nests_and_calls(item):
+            if isinstance(part, Call):
+                rows = part.begins or ("",) * len(part.buffers)
+                written.update(part.written)
+                pairs = zip(part.buffers, rows, strict=True)
                 accesses += [(name, bool(begin)) for name, begin in pairs]
                 continue
-            loop = 0 if one is item else _row_loop(one)
-            for s in one.all_statements:
+            loop = 0 if part is item else _row_loop(part)
+            for s in part.all_statements:
                 if s.access is not None and s.memory:
                     written.update([s.memory] if s.writes else [])
                     accesses.append((s.memory, loop in s.access.injective_loops))

@@ -12,7 +12,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import fdiff.intact_numpy as np
 
@@ -85,7 +85,8 @@ def _entry(mapping: dict[str, object], key: int, value: int) -> DictEntry | None
     first = keys + _LENGTH + (1 << head[_INDICES])
     if first + 2 * WORD * count > keys + extent_of_keys(mapping)[1]:
         return None
-    table = np.frombuffer((ctypes.c_uint64 * (2 * count)).from_address(first), np.uint64)
+    memory: Any = (ctypes.c_uint64 * (2 * count)).from_address(first)
+    table = np.frombuffer(memory, np.uint64)
     (places,) = np.nonzero((table[::2] == key) & (table[1::2] == value))
     if len(places) != 1:
         return None

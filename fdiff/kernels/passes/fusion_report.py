@@ -144,15 +144,15 @@ def _nest(plan: Plan, members: list[Effect]) -> FusedNest:
 
 def _stored(plan: Plan) -> list[StoredValue]:
     """The stored values in order, without inputs and numbers."""
-    found: list[StoredValue] = []
+    stored: list[StoredValue] = []
     for i in sorted(plan.stored):
         if not plan.ops[i].kind.is_leaf and i in plan.names:
             name, node = _told(plan.ops[i])
             why = reason_to_store(plan, i)
             if i in plan.overwrites:
                 why += f"; in the memory of {_told(plan.ops[plan.overwrites[i]])[0]}"
-            found.append(StoredValue(name, node, plan.names[i], plan.ops[i].dims, why))
-    return found
+            stored.append(StoredValue(name, node, plan.names[i], plan.ops[i].dims, why))
+    return stored
 
 
 # --- memory traffic -------------------------------------------------------------------------------

@@ -136,7 +136,7 @@ class _ScheduleChecks:
 
     def _nodes_read(self, effect: Effect) -> set[int]:
         """The nodes in memory from which an effect computes what it writes."""
-        plan, found = self.plan, set[int]()
+        plan, nodes = self.plan, set[int]()
         views = (*effect.values, *effect.positions, *(s.term for s in effect.shifts))
         stack = [node for node, _ in views]
         seen: set[int] = set()
@@ -146,10 +146,10 @@ class _ScheduleChecks:
                 continue
             seen.add(i)
             if i in plan.names and i != effect.computes:
-                found.add(plan.storage_of(i))
+                nodes.add(plan.storage_of(i))
             else:
                 stack.extend(plan.ops[i].args)
-        return found
+        return nodes
 
     def _read_too_early(self, number: int, node: int) -> Iterator[str]:
         """Reads of a value of which some part is computed later (flow dependences)."""

@@ -39,18 +39,18 @@ class Cotangents:
         With `within`, `bar` is the cotangent of these slices of the node alone.
         """
         bars, owned = self.bars, self.owned
-        known = bars[a]
+        before = bars[a]
         if within is not None:
             self.writable(a)[within] += bar
             return
         if mask is not None and not self.fragile.of_any((a,)):
             mask = None
-        if known is None:
+        if before is None:
             bars[a] = bar
             if mask is not None:
                 self.masks[a] = mask
             return
-        bars[a] = self._add(known, bar)
+        bars[a] = self._add(before, bar)
         owned[a] = isinstance(bars[a], np.ndarray)
         if (there := self.masks.pop(a, None)) is not None and mask is not None:
             self.masks[a] = self._either(there, mask)
@@ -60,10 +60,10 @@ class Cotangents:
 
         It is masked no longer.
         """
-        bars, known = self.bars, self.bars[a]
+        bars, before = self.bars, self.bars[a]
         if not self.owned[a]:
             type_ = self.builder.nodes[a].type
-            bars[a] = np.zeros(self._shape(a), type_.dtype) if known is None else np.array(known)
+            bars[a] = np.zeros(self._shape(a), type_.dtype) if before is None else np.array(before)
             self.owned[a] = True
         self.masks.pop(a, None)
         return bars[a]

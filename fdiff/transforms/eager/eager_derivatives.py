@@ -50,52 +50,52 @@ def push_values(
     """Tangents of the nodes `outs`, given those of others; None where a node does not move."""
     builder = trace.builder
     every, ops, values, active = builder.args, builder.ops, builder.values, builder.active
-    found: list[Any] = [None] * len(ops)
+    tangents: list[Any] = [None] * len(ops)
     parts: dict[int, list[Any]] = {}
     for i, dot in dots.items():
-        found[i] = dot
+        tangents[i] = dot
     with np.errstate(all="ignore"):
         for i in range(max([o for o in outs if o is not None], default=-1) + 1):
-            if not active[i] or found[i] is not None:
+            if not active[i] or tangents[i] is not None:
                 continue
             op, args = ops[i], every[i]
             if op.primitive is ITEM:
                 if args[0] in parts:
-                    found[i] = parts[args[0]][op.params[0][1]]
+                    tangents[i] = parts[args[0]][op.params[0][1]]
                 continue
-            given = [found[a] for a in args]
-            active_args = tuple([dot is not None for dot in given])
+            operand_tangents = [tangents[a] for a in args]
+            active_args = tuple([dot is not None for dot in operand_tangents])
             if True not in active_args:
                 continue
             if op.scalar_rule == STORES_ENTRIES:
-                found[i] = push_store(op, given, size)
+                tangents[i] = push_store(op, operand_tangents, size)
                 continue
             rule = op.rules.get((active_args, size, "push"))
             if rule is None:
                 rule = op.rules[active_args, size, "push"] = push_function(op, active_args, size)
             several = len(op.types) > 1
             outputs: Any = values[i] if several else (values[i],)
-            given = [dot for dot in given if dot is not None]
+            operand_tangents = [dot for dot in operand_tangents if dot is not None]
             run, targets = rule
-            pushed = run(*given, *[values[a] for a in args], *outputs)
-            made = [None if place is None else pushed[place] for place in targets]
+            pushed = run(*operand_tangents, *[values[a] for a in args], *outputs)
+            pushed_parts = [None if place is None else pushed[place] for place in targets]
             if several:
-                parts[i] = made
+                parts[i] = pushed_parts
             else:
-                found[i] = made[0]
-    return [None if o is None else found[o] for o in outs]
+                tangents[i] = pushed_parts[0]
+    return [None if o is None else tangents[o] for o in outs]
 
 
 class PullSweep(Cotangents):
     """The nodes of a trace, walked backwards."""
 
-    def run(self, given: Mapping[int, Any], wrt: Sequence[int]) -> list[Any]:
+    def run(self, seeds: Mapping[int, Any], wrt: Sequence[int]) -> list[Any]:
         every, ops, active = self.builder.args, self.builder.ops, self.active
         bars, parts, kept = self.bars, self.parts, set(wrt)
-        for i, bar in given.items():
+        for i, bar in seeds.items():
             if active[i]:
                 bars[i] = bar
-        for i in range(max(given, default=-1), -1, -1):
+        for i in range(max(seeds, default=-1), -1, -1):
             bar = bars[i]
             if (bar is None and i not in parts) or i in kept:
                 continue
@@ -138,9 +138,11 @@ class PullSweep(Cotangents):
             rule = op.rules[needed, self.size] = pull_function(op, (False,), needed, self.size)
         run, targets = rule
         values = self.builder.values
-        found = run(self.bars[i], *[values[a] for a in args], values[i])
+        results = run(self.bars[i], *[values[a] for a in args], values[i])
         for k, place, mask, within in targets:
-            self.accumulate(args[k], found[place], None if mask is None else found[mask], within)
+            self.accumulate(
+                args[k], results[place], None if mask is None else results[mask], within
+            )
 
     def _pull_general(
         self, i: int, op: Op, args: tuple[int, ...], needed: tuple[bool, ...]
@@ -151,18 +153,20 @@ class PullSweep(Cotangents):
         else:
             bars = [parts.get(k, (None, None)) for k in range(len(op.types))]
         seeds, operands = pull_operands(bars)
-        found, targets = self._apply(i, op, args, operands, seeds, needed)
+        results, targets = self._apply(i, op, args, operands, seeds, needed)
         for k, place, mask, within in targets:
-            self.accumulate(args[k], found[place], None if mask is None else found[mask], within)
+            self.accumulate(
+                args[k], results[place], None if mask is None else results[mask], within
+            )
 
     def _apply(
-        self, i: int, op: Op, args: tuple[int, ...], seeds: list[Any], given: Seeds, needed: Any
+        self, i: int, op: Op, args: tuple[int, ...], seeds: list[Any], flags: Seeds, needed: Any
     ) -> tuple[Sequence[Any], Any]:
         """The results of the rule of a node, and which operand each of them is a cotangent of."""
-        rule = op.rules.get((given, needed, self.size))
+        rule = op.rules.get((flags, needed, self.size))
         if rule is None:
-            rule = pull_function(op, given, needed, self.size)
-            op.rules[given, needed, self.size] = rule
+            rule = pull_function(op, flags, needed, self.size)
+            op.rules[flags, needed, self.size] = rule
         values: list[Any] = self.builder.values
         outs = (values[i],) if len(op.types) == 1 else values[i]
         run, targets = rule
@@ -182,11 +186,11 @@ class EnteredPullSweep(PullSweep):
         self._pull_general(i, op, args, needed)
 
     def _apply(
-        self, i: int, op: Op, args: tuple[int, ...], seeds: list[Any], given: Seeds, needed: Any
+        self, i: int, op: Op, args: tuple[int, ...], seeds: list[Any], flags: Seeds, needed: Any
     ) -> tuple[Sequence[Any], Any]:
-        rule = op.rules.get((given, needed, "enter"))
+        rule = op.rules.get((flags, needed, "enter"))
         if rule is None:
-            rule = op.rules[given, needed, "enter"] = pull_template(op, given, needed)
+            rule = op.rules[flags, needed, "enter"] = pull_template(op, flags, needed)
         ids = [*seeds, *args, *self.builder.results(i)]
         self.builder.splice(rule.steps, ids)
         return [ids[o] for o in rule.outputs], rule.result

@@ -33,10 +33,10 @@ def pull_function(op: Op, seeds: Seeds, needed: tuple[bool, ...], size: int | No
     A target is an argument that gets a cotangent, where that and its mask are in the tuple, and in
     which slices of an array of zeros it lies, if it does.
     """
-    tape, found, _ = pulls.rule.trace(op, (seeds, needed))
+    tape, target_list, _ = pulls.rule.trace(op, (seeds, needed))
     tape = _batched(tape, sum(1 + s for s in seeds if s is not None), size)
     outputs, targets = list(tape.outputs), []
-    for k, place, mask in found:
+    for k, place, mask in target_list:
         node, within = tape.nodes[outputs[place]], None
         if mask is None and node.primitive is unslice:
             named: dict[str, Any] = dict(node.params)
@@ -49,18 +49,18 @@ def pull_function(op: Op, seeds: Seeds, needed: tuple[bool, ...], size: int | No
 
 def pull_template(op: Op, seeds: Seeds, needed: tuple[bool, ...]) -> Template:
     """The reverse rule of an op as a template, to be entered node by node."""
-    tape, found, _ = pulls.rule.trace(op, (seeds, needed))
+    tape, targets, _ = pulls.rule.trace(op, (seeds, needed))
     nodes = tape.nodes
 
     def step(i: int, places: Places) -> tuple[Op, Places]:
         node = nodes[i]
         if node.primitive is CONSTANT:
             return Op(CONSTANT, node.params, (), (), node.types), ()
-        given = tuple([nodes[a].types for a in node.args])
+        operand_types = tuple([nodes[a].types for a in node.args])
         fixed = constants_among(nodes, node.args)
-        return op_of(node.primitive, node.params, given, fixed), places
+        return op_of(node.primitive, node.params, operand_types, fixed), places
 
-    return template_of(tape, step, [(*target, None) for target in found])
+    return template_of(tape, step, [(*target, None) for target in targets])
 
 
 def push_function(op: Op, active_args: tuple[bool, ...], size: int | None) -> RuleFunction:
@@ -98,8 +98,8 @@ def python_function(tape: Tape) -> Callable[..., tuple[Any, ...]]:
         elif sign := node.primitive.eager.sign:
             body.append(f"    v{i} = {signed(sign, args)}")
         else:
-            given = tuple(tape.nodes[a].types for a in node.args)
-            names[f"f{i}"] = caller(node.primitive, node.params, given, node.types)
+            operand_types = tuple(tape.nodes[a].types for a in node.args)
+            names[f"f{i}"] = caller(node.primitive, node.params, operand_types, node.types)
             body.append(f"    v{i} = f{i}({', '.join(args)})")
     inputs = ", ".join(f"v{i}" for i in tape.inputs)
     outputs = "".join(f"v{o}, " for o in tape.outputs)

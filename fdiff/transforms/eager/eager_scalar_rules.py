@@ -24,8 +24,8 @@ ScalarPull = Callable[[Cotangents, int, tuple[int, ...], Any], None]
 
 def _add_to(sweep: Cotangents, a: int, bar: Any) -> None:
     """Add to a cotangent, which is then masked no longer."""
-    known = sweep.bars[a]
-    sweep.bars[a] = bar if known is None else known + bar
+    before = sweep.bars[a]
+    sweep.bars[a] = bar if before is None else before + bar
     if sweep.masks:
         sweep.masks.pop(a, None)
 
@@ -74,10 +74,10 @@ def _texts(tape: Tape, names: dict[str, Any], inputs: Sequence[str]) -> list[str
     Constants get names.
     """
     texts: list[str] = []
-    given = iter(inputs)
+    remaining = iter(inputs)
     for node in tape.nodes:
         if node.primitive is INPUT:
-            texts.append(next(given))
+            texts.append(next(remaining))
         elif node.primitive is CONSTANT:
             texts.append(f"c{len(names)}")
             names[texts[-1]] = node.primitive.evaluate(**dict(node.params))
@@ -126,11 +126,11 @@ def pull_store(sweep: Cotangents, i: int, op: Op, args: tuple[int, ...]) -> None
             _add_to(sweep, a, bars[k])
 
 
-def push_store(op: Op, given: Sequence[Any], size: int | None) -> np.ndarray:
+def push_store(op: Op, operands: Sequence[Any], size: int | None) -> np.ndarray:
     """The tangent of an array with entries stored over it; None stands for zero."""
     type_ = op.types[0]
     shape = type_.shape if size is None else (size, *type_.shape)
-    base, *entries = given
+    base, *entries = operands
     out = np.zeros(shape, type_.dtype)
     if base is not None:
         out[...] = base

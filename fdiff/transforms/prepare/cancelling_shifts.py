@@ -25,15 +25,15 @@ Edge = tuple[int, int]  # a node, and which of its arguments
 def stop_cancelling_shifts(tape: Tape) -> Tape:
     """The same program, in which shifts that cancel stand behind `stop_gradient`."""
     nodes = tape.nodes
-    found = [
+    exponentials = [
         i
         for i, node in enumerate(nodes)
         if node.primitive is exp and nodes[node.args[0]].primitive is subtract
     ]
-    if not found:
+    if not exponentials:
         return tape
     users = tape.users()
-    edges = {edge for i in found for edge in _ShiftedExponential(tape, users, i).edges()}
+    edges = {edge for i in exponentials for edge in _ShiftedExponential(tape, users, i).edges()}
     return _with_stops(tape, edges) if edges else tape
 
 
@@ -96,15 +96,15 @@ class _ShiftedExponential:
 
     def _views(self, i: int) -> set[int]:
         """`i`, and what has its entries in their order and in other shapes."""
-        found, stack = {i}, [i]
+        views, stack = {i}, [i]
         while stack:
             for u in self.users[stack.pop()]:
                 node = self.nodes[u]
                 plain = node.primitive in (reshape, spread)
-                if plain and u not in found and _without_ones(node.type.shape) == self.kept:
-                    found.add(u)
+                if plain and u not in views and _without_ones(node.type.shape) == self.kept:
+                    views.add(u)
                     stack.append(u)
-        return found
+        return views
 
     def _is_quotient(self, u: int, first: int, seconds: set[int], op: Primitive) -> bool:
         """Whether `u` is `first` divided by, or less, one of `seconds`, which lies along it."""

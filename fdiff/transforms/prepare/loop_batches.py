@@ -137,9 +137,9 @@ def _entering(tape: Tape, i: int, parts: _ParallelTrips) -> dict[int, Way]:
 
     def enter(builder: Builder, ids: dict[int, int]) -> int:
         own = [ids[a] for a in node.args[1:]]
-        given = {x: own[k] for x, k in zip(wide.inputs, parts.read, strict=True)}
+        operands = {x: own[k] for x, k in zip(wide.inputs, parts.read, strict=True)}
         first = len(builder.nodes)
-        outs = iter(entered(wide, builder, given, wide.outputs))
+        outs = iter(entered(wide, builder, operands, wide.outputs))
         for j in range(first, len(builder.nodes)):  # an error there asks for the trip
             if j in builder.lines:
                 builder.lines[j] = tuple([TripLine(line) for line in builder.lines[j]])

@@ -47,12 +47,14 @@ def vectorise_loops(tape: Tape) -> Tape:
     if not any(node.primitive in JOINS for node in tape.nodes):
         return tape
     users = tape.users()
-    found: dict[int, _IsomorphicParts] = {}
+    parts_of: dict[int, _IsomorphicParts] = {}
     for join in joins_of(tape, users):
-        if join.node not in found and (parts := _IsomorphicParts(tape, users, join)).applies:
-            found[join.node] = parts
+        if join.node not in parts_of and (parts := _IsomorphicParts(tape, users, join)).applies:
+            parts_of[join.node] = parts
     return (
-        rebuild(tape, Simplifier(), {i: each.enter for i, each in found.items()}) if found else tape
+        rebuild(tape, Simplifier(), {i: each.enter for i, each in parts_of.items()})
+        if parts_of
+        else tape
     )
 
 

@@ -60,8 +60,8 @@ def recognise_matrix_functions(tape: Tape) -> Tape:
             and node.types[1].dtype.kind == "f"
             and node.types[0].shape[-1] > 1
         ):
-            found = _Spectrum(tape, i)
-            ways |= {k: partial(found.enter, k) for k in found.functions}
+            spectrum = _Spectrum(tape, i)
+            ways |= {k: partial(spectrum.enter, k) for k in spectrum.functions}
     return rebuild(tape, Builder(), ways) if ways else tape
 
 
@@ -150,13 +150,13 @@ class _Spectrum:
                 self.columns[i] = at
                 return
         if a in self.columns and b in self.columns:
-            one, two = self.columns[a], self.columns[b]
-            rows = left[one.row] + right[two.row]
-            stack = left.replace(rows[0], "").replace(left[one.column], "")
+            first, second = self.columns[a], self.columns[b]
+            rows = left[first.row] + right[second.row]
+            stack = left.replace(rows[0], "").replace(left[first.column], "")
             whole = out[:-2] == stack and sorted(out[-2:]) == sorted(rows)
-            weights = (*one.weights, *two.weights)
+            weights = (*first.weights, *second.weights)
             if (
-                left[one.column] == right[two.column]
+                left[first.column] == right[second.column]
                 and whole
                 and weights
                 and len(left) == len(right)
@@ -203,13 +203,13 @@ class _Spectrum:
 
     def _below(self, weights: Sequence[int]) -> list[int]:
         """The nodes between eigenvalues and weights, in order."""
-        found, waiting = set[int](), [*weights]
+        below, waiting = set[int](), [*weights]
         while waiting:
             i = waiting.pop()
-            if i in self.values and i not in found:
-                found.add(i)
+            if i in self.values and i not in below:
+                below.add(i)
                 waiting += [a for a in self.tape.nodes[i].args if a in self.values]
-        return sorted(found)
+        return sorted(below)
 
 
 def _wide(shape: Shape) -> Shape:

@@ -37,15 +37,15 @@ def split_concatenations(tape: Tape) -> Tape:
     if not any(_is_concatenation(node) for node in tape.nodes):
         return tape
     users = tape.users()
-    found = {
+    joins = {
         i: join
         for i, node in enumerate(tape.nodes)
         if node.primitive in (sum_, contract, slice_) and (join := _region(tape, users, i))
     }
-    if not found:
+    if not joins:
         return tape
     return rebuild(
-        tape, Simplifier(), {i: partial(_split, tape, i, join) for i, join in found.items()}
+        tape, Simplifier(), {i: partial(_split, tape, i, join) for i, join in joins.items()}
     )
 
 
@@ -74,8 +74,8 @@ def _region(tape: Tape, users: Sequence[Sequence[int]], root: int) -> JoinedRegi
         cut = {_sliced_axis(tape, node) for node in nodes if node.primitive is slice_}
         if len(along) == 1 and along <= axes and cut <= along:
             (axis,) = along
-            found = JoinedRegion(frozenset(inner), axis, _bounds(tape, inner, root, axis))
-            return found if _pays(tape.nodes[root], found) else None
+            region = JoinedRegion(frozenset(inner), axis, _bounds(tape, inner, root, axis))
+            return region if _pays(tape.nodes[root], region) else None
     return None
 
 
@@ -93,9 +93,9 @@ def _pays(node: Node, join: JoinedRegion) -> bool:
 def _bounds(tape: Tape, inner: set[int], root: int, axis: int) -> tuple[int, ...]:
     """Where parts of joins begin and end, as entries of what `root` reads."""
     full = tape.nodes[tape.nodes[root].args[0]].type.shape[axis]
-    found = {0, full}
+    bounds = {0, full}
     waiting = [(a, 0) for a in tape.nodes[root].args]
-    known = set(waiting)
+    seen = set(waiting)
     while waiting:
         i, offset = waiting.pop()
         node = tape.nodes[i]
@@ -103,13 +103,13 @@ def _bounds(tape: Tape, inner: set[int], root: int, axis: int) -> tuple[int, ...
             continue
         if _is_concatenation(node):
             ends = accumulate(tape.nodes[a].type.shape[axis] for a in node.args)
-            found.update(end - offset for end in ends if 0 < end - offset < full)
+            bounds.update(end - offset for end in ends if 0 < end - offset < full)
             continue
         further = node.param("starts")[axis] if node.primitive is slice_ else 0
-        new = {(a, offset + further) for a in node.args} - known
-        known |= new
+        new = {(a, offset + further) for a in node.args} - seen
+        seen |= new
         waiting += new
-    return tuple(sorted(found))
+    return tuple(sorted(bounds))
 
 
 def _axes(tape: Tape, node: Node) -> set[int]:

@@ -49,23 +49,23 @@ def pattern(tape: Tape, k: int) -> np.ndarray | None:
 
 def _carried(tape: Tape, start: Mapping[int, np.ndarray], width: int) -> list[Bits] | None:
     """The rows of bits of the outputs, given those of some nodes; None where an op has no rule."""
-    known: dict[int, Bits] = {**start}
+    bits_of: dict[int, Bits] = {**start}
     parts: dict[int, list[Bits]] = {}  # of calls with several results
     for i, node in enumerate(tape.nodes):
         if node.primitive is ITEM and node.args[0] in parts:
-            known[i] = parts[node.args[0]][node.k]
+            bits_of[i] = parts[node.args[0]][node.k]
             continue
-        args = [known.get(a) for a in node.args]
-        if i in known or all(a is None for a in args):
+        args = [bits_of.get(a) for a in node.args]
+        if i in bits_of or all(a is None for a in args):
             continue
         if any(t.size * width > MOST_BYTES for t in node.types):
             return None
         shapes = [tape.nodes[a].type.shape for a in node.args]
-        found = _found(node, args, shapes, width)
-        if found is None:
+        results = _found(node, args, shapes, width)
+        if results is None:
             return None
-        known[i], parts[i] = found[0], found
-    return [known.get(o) for o in tape.outputs]
+        bits_of[i], parts[i] = results[0], results
+    return [bits_of.get(o) for o in tape.outputs]
 
 
 def _found(
@@ -74,8 +74,8 @@ def _found(
     """The bits of each output of a node; None where its op has no rule."""
     if node.primitive is CALL:
         value = node.param("rule").value
-        known = {i: bits for i, bits in zip(value.inputs, args, strict=True) if bits is not None}
-        return _carried(value, known, width)
+        bits_of = {i: bits for i, bits in zip(value.inputs, args, strict=True) if bits is not None}
+        return _carried(value, bits_of, width)
     rule = _rule(node.primitive)
     return None if rule is None or len(node.types) > 1 else [rule(node, args, shapes)]
 
@@ -92,10 +92,10 @@ def _rule(op: Primitive) -> Rule | None:
 
 
 def _elementwise(node: Node, args: Sequence[Bits], shapes: Sequence[tuple[int, ...]]) -> Bits:
-    found = [a for a in args if a is not None]
-    width = found[0].shape[-1]
+    present = [a for a in args if a is not None]
+    width = present[0].shape[-1]
     out = np.zeros((*node.type.shape, width), np.uint8)
-    for bits in found:
+    for bits in present:
         out |= bits.reshape((*(1,) * (out.ndim - bits.ndim), *bits.shape))
     return out
 

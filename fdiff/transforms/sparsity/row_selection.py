@@ -72,12 +72,12 @@ def _picked(
 ) -> int:
     """The nodes of the cone with the rows that a gather picks; the last of them."""
     source, index = tape.nodes[gather].args
-    made: dict[tuple[int, int], int] = {}
+    picked: dict[tuple[int, int], int] = {}
 
     def rows(i: int, axis: int) -> int:
-        if (i, axis) not in made:
-            made[i, axis] = _gathered(builder, ids[i], ids[index], axis)
-        return made[i, axis]
+        if (i, axis) not in picked:
+            picked[i, axis] = _gathered(builder, ids[i], ids[index], axis)
+        return picked[i, axis]
 
     for i in sorted(cone):
         node, axis = tape.nodes[i], cone[i]
@@ -86,10 +86,10 @@ def _picked(
         pairs = zip(node.args, apart.sources, strict=True)
         args = tuple([ids[a] if k is None else rows(a, k) for a, k in pairs])
         params = apart.resized(node.params, axis, tape.nodes[index].type.size)
-        made[i, axis] = builder.add(node.primitive, args, params)
+        picked[i, axis] = builder.add(node.primitive, args, params)
         if i in tape.lines:
-            builder.lines[made[i, axis]] = tape.lines[i]
-    return made[source, 0]
+            builder.lines[picked[i, axis]] = tape.lines[i]
+    return picked[source, 0]
 
 
 def _gathered(builder: Builder, x: int, index: int, axis: int) -> int:
@@ -105,8 +105,8 @@ def _gathered(builder: Builder, x: int, index: int, axis: int) -> int:
 def _apart(tape: Tape, i: int, axis: int) -> AxisMap | None:
     """How a node is computed row by row along an axis; None if it is not."""
     node = tape.nodes[i]
-    found = rows_of(node, [tape.nodes[a].type for a in node.args], axis)
-    return None if found is None or found.sized is None else found
+    rows = rows_of(node, [tape.nodes[a].type for a in node.args], axis)
+    return None if rows is None or rows.sized is None else rows
 
 
 def rows_of(node: Node, types: Sequence[ArrayType], axis: int = 0) -> AxisMap | None:

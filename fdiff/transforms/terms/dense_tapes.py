@@ -139,7 +139,7 @@ class DenseDerivation(BlockDerivation):
         return block, (SparseBlock((shape[1], shape[0]), _NOTHING, _NOTHING), across)
 
 
-def dense_tape(tape: Tape, asked: Asked, known: Known) -> SparseTape | None:
+def dense_tape(tape: Tape, asked: Asked, values: Known) -> SparseTape | None:
     """The dense derivative of a tape whose inputs have the values `known`, in the mode asked for.
 
     None where sweeps do as well, where the structure cannot be told, and where it rests on indices
@@ -148,7 +148,7 @@ def dense_tape(tape: Tape, asked: Asked, known: Known) -> SparseTape | None:
     if sum(t.nbytes for t in asked.types) > COPIES * asked.budget:
         return None
     try:
-        derivation = DenseDerivation(tape, asked, known, asked.mode).run()
+        derivation = DenseDerivation(tape, asked, values, asked.mode).run()
     except (*REFUSALS, OpaqueError, TooManyError, NotWorthError):
         return None
     if any(frozen.computed for frozen in derivation.frozen):

@@ -36,7 +36,7 @@ class EntryPlaces(NamedTuple):
 _NOWHERE = EntryPlaces(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
-def entry_places(tape: Tape, k: int, known: Known = ()) -> list[EntryPlaces | None]:
+def entry_places(tape: Tape, k: int, values: Known = ()) -> list[EntryPlaces | None]:
     """The places of each output for input `k`; None where they are too many or cannot be told.
 
     `known` are functions that give the values of inputs, as far as they are there.
@@ -46,7 +46,7 @@ def entry_places(tape: Tape, k: int, known: Known = ()) -> list[EntryPlaces | No
     try:
         linear = derive(FORWARD, with_declared_calls(tape, entry_places), wrt=(k,), of=wide)
         with SimplifyingTrace("jacobian") as trace:
-            frozen = FrozenValues(linear, known or [None] * len(tape.inputs))
+            frozen = FrozenValues(linear, values or [None] * len(tape.inputs))
             sweep = LinearSweep(linear, trace, frozen)
             sweep.most = max(MOST, WIDE * tape.input_types[k].size)
             sweep.run()
@@ -76,14 +76,14 @@ def _places_of(sweep: LinearSweep, node: int) -> EntryPlaces | None:
     return EntryPlaces(*[np.concatenate([e[j] for e in entries]) for j in (0, 1)])
 
 
-def zero_masks(tape: Tape, wrt: Sequence[int], known: Known = ()) -> list[np.ndarray | None]:
+def zero_masks(tape: Tape, wrt: Sequence[int], values: Known = ()) -> list[np.ndarray | None]:
     """Of each block (output, input) of a Jacobian, which entries there are; None for all of them.
 
     A block whose structure cannot be told has all of them.
     """
     masks: list[np.ndarray | None] = [None] * (len(tape.outputs) * len(wrt))
     for i, k in enumerate(wrt):
-        for o, places in enumerate(entry_places(tape, k, known)):
+        for o, places in enumerate(entry_places(tape, k, values)):
             shape = (tape.output_types[o].size, tape.input_types[k].size)
             if places is None or shape[0] * shape[1] > MOST:
                 continue

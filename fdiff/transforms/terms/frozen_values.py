@@ -20,9 +20,9 @@ class FrozenValues:
     other inputs, too.
     """
 
-    def __init__(self, tape: Tape, known: Known) -> None:
+    def __init__(self, tape: Tape, values: Known) -> None:
         self.tape = tape
-        self._known = dict(zip(tape.inputs, known, strict=False))
+        self._known = dict(zip(tape.inputs, values, strict=False))
         self._values: dict[int, object] = {}
         self._rests_on: dict[int, frozenset[int]] = {}
         self.pins: dict[int, np.ndarray] = {}

@@ -54,8 +54,8 @@ def loop_patterns(tape: Tape, node: Node, places: Places) -> Sequence[Patterns] 
         rows: int = node.param("rows")
         return _patterns(node.param("body"), node.param("carries"), rows, order, places)
     if node.primitive is WHILE:
-        found = _patterns(node.param("body"), node.param("carries"), 0, None, places)
-        return found and [*found, [None] * len(found[0])]
+        patterns = _patterns(node.param("body"), node.param("carries"), 0, None, places)
+        return patterns and [*patterns, [None] * len(patterns[0])]
     return None
 
 
@@ -71,19 +71,19 @@ def _patterns(
     if blocks is None:
         return None
     loop = _BodyPatterns(body, carries, len(body.inputs) - rows, blocks)
-    found = [
+    columns = [
         _propagated(loop, k, order) if t.floating else [None] * len(body.outputs)
         for k, t in enumerate(body.input_types)
     ]
-    return [list(patterns) for patterns in zip(*found, strict=True)]
+    return [list(patterns) for patterns in zip(*columns, strict=True)]
 
 
 def _blocks(body: Tape, places: Places) -> list[Patterns] | None:
     """The patterns of a body, full ones where they cannot be told; None where those are large."""
     blocks: list[Patterns] = [[] for _ in body.outputs]
     for k, t in enumerate(body.input_types):
-        known = places(body, k) if t.floating else [None] * len(body.outputs)
-        for o, (out, place) in enumerate(zip(body.output_types, known, strict=True)):
+        places_of = places(body, k) if t.floating else [None] * len(body.outputs)
+        for o, (out, place) in enumerate(zip(body.output_types, places_of, strict=True)):
             shape = out.size, t.size
             if not (t.floating and out.floating):
                 blocks[o].append(_empty(*shape))
@@ -155,7 +155,7 @@ def _trip(
     loop: _BodyPatterns, state: Sequence[csr_array], k: int, width: int, shift: int
 ) -> list[csr_array]:
     """The pattern of each output of a trip, given those of the carries before it."""
-    found: list[csr_array] = []
+    totals: list[csr_array] = []
     for o, blocks in enumerate(loop.blocks):
         total = _empty(loop.body.output_types[o].size, width)
         for block, before in zip(blocks, state, strict=False):
@@ -166,5 +166,5 @@ def _trip(
             rows, cols = own.nonzero()
             height = loop.body.output_types[o].size
             total = total + _entries(rows, cols + shift, (height, width))
-        found.append(total)
-    return found
+        totals.append(total)
+    return totals

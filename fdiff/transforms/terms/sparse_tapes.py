@@ -57,8 +57,8 @@ class _Part(NamedTuple):
 class BlockDerivation:
     """The derivation of all blocks in one mode, from the values that inputs have now."""
 
-    def __init__(self, tape: Tape, asked: Asked, known: Known, mode: str) -> None:
-        self.tape, self.asked, self.known, self.mode = tape, asked, known, mode
+    def __init__(self, tape: Tape, asked: Asked, values: Known, mode: str) -> None:
+        self.tape, self.asked, self.known, self.mode = tape, asked, values, mode
         self.facts = StructureFacts(mode)
         self.parts: list[_Part] = []
         self.frozen: list[FrozenValues] = []
@@ -211,7 +211,7 @@ def transposed(entries: Sequence[Entries]) -> list[Entries]:
     return [e._replace(rows=e.cols, cols=e.rows) for e in entries]
 
 
-def sparse_tape(tape: Tape, asked: Asked, known: Known) -> SparseTape:
+def sparse_tape(tape: Tape, asked: Asked, values: Known) -> SparseTape:
     """The sparse derivative of a tape whose inputs have the values `known`, in the cheaper mode.
 
     Parameters
@@ -232,24 +232,24 @@ def sparse_tape(tape: Tape, asked: Asked, known: Known) -> SparseTape:
     columns = sum(tape.input_types[k].size for k in asked.wrt)
     first, other = ("forward", "reverse") if columns <= 2 * rows else ("reverse", "forward")
     if asked.hessian or asked.mode != "auto":
-        return finished(_derived(tape, asked, known, "forward" if asked.hessian else asked.mode))
+        return finished(_derived(tape, asked, values, "forward" if asked.hessian else asked.mode))
     try:
-        derivation = _derived(tape, asked, known, first)
+        derivation = _derived(tape, asked, values, first)
     except REFUSALS as error:
         with suppress(*REFUSALS):
-            return finished(_derived(tape, asked, known, other))
+            return finished(_derived(tape, asked, values, other))
         raise error from None
     stored = sum(len(block.indices) for part in derivation.parts for block in part.blocks)
     if derivation.facts.products or derivation.facts.listed > WORTH * stored:
         with suppress(*REFUSALS):
-            second = _derived(tape, asked, known, other)
+            second = _derived(tape, asked, values, other)
             derivation = second if second.facts.price < derivation.facts.price else derivation
     return finished(derivation)
 
 
-def _derived(tape: Tape, asked: Asked, known: Known, mode: str) -> BlockDerivation:
+def _derived(tape: Tape, asked: Asked, values: Known, mode: str) -> BlockDerivation:
     try:
-        return BlockDerivation(tape, asked, known, mode).run()
+        return BlockDerivation(tape, asked, values, mode).run()
     except TooManyError as error:
         fact = f"the structure has {error.count:,} entries: here the derivative becomes dense."
         raise StructureError(message(UNNAMED, fact, WAY, error.line)) from None

@@ -33,9 +33,9 @@ def eliminate_dead_stores(program: LoopProgram) -> LoopProgram:
 def _read(program: LoopProgram) -> set[str]:
     """Names of buffers that a nest loads or a call takes as an argument, outputs included."""
     read: set[str] = set()
-    for one in (one for item in program.items for one in nests_and_calls(item)):
-        if isinstance(one, Call):
-            read.update(one.buffers)
+    for part in (part for item in program.items for part in nests_and_calls(item)):
+        if isinstance(part, Call):
+            read.update(part.buffers)
         else:
-            read.update(s.memory for s in one.all_statements if s.kind is not StatementKind.STORE)
+            read.update(s.memory for s in part.all_statements if s.kind is not StatementKind.STORE)
     return read

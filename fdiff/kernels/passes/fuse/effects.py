@@ -58,10 +58,10 @@ def _memoised_effects(plan: Plan, i: int, op: Operation) -> list[Effect]:
     """The effects of a node, made once for all plans under which they are equal."""
     filled = fill_literal(plan, op.args[0]) if op.kind.is_store else ""
     state = (i, plan.names[i], plan.overwrites.get(i, -1), filled)
-    found = plan.analysis.effects.get(state)
-    if found is None:
-        found = plan.analysis.effects[state] = _effects_of_node(plan, i, op)
-    return found
+    effects = plan.analysis.effects.get(state)
+    if effects is None:
+        effects = plan.analysis.effects[state] = _effects_of_node(plan, i, op)
+    return effects
 
 
 def _effects_of_node(plan: Plan, i: int, op: Operation) -> list[Effect]:

@@ -161,8 +161,8 @@ class _StoresInPlace:
 
     def _waits(self, leaf: int, writers: list[int]) -> bool:
         """Whether a node in memory is written by the writers, or can only be after them."""
-        made = self.made.get(self.plan.producer_of(self.plan.storage_of(leaf)), ())
-        return any(m == w or self.order.may_need(m, w) for w in writers for m in made)
+        makers = self.made.get(self.plan.producer_of(self.plan.storage_of(leaf)), ())
+        return any(m == w or self.order.may_need(m, w) for w in writers for m in makers)
 
     def _is_small(self, i: int, source: int, store: Operation) -> bool:
         """Whether storing node `i` costs less than the copy of `source` that `store` would need."""

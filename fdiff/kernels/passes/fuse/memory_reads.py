@@ -19,48 +19,48 @@ def reads_of(plan: Plan, effect: Effect) -> tuple[Key, ...]:
 
 def fused_nodes(plan: Plan, nodes: Iterable[int], in_memory: Container[int]) -> set[int]:
     """These nodes and all they are computed from, down to nodes that are read from memory."""
-    found: set[int] = set()
+    fused: set[int] = set()
     stack = list(nodes)
     while stack:
         i = stack.pop()
-        if i not in found and i not in in_memory:
-            found.add(i)
+        if i not in fused and i not in in_memory:
+            fused.add(i)
             stack.extend(plan.ops[i].args)
-    return found
+    return fused
 
 
 def _reads_of(plan: Plan, effect: Effect) -> tuple[Key, ...]:
     if effect.kind is EffectKind.CALL:
         return tuple([plan.keys.exactly(v[0], (), ()) for v in effect.values])
-    found = [
+    reads = [
         (key,) if key.node in plan.names and key.node != effect.computes else _below(plan, key)
         for key in _values(plan, effect)
     ]
-    return found[0] if len(found) == 1 else tuple(dict.fromkeys(chain.from_iterable(found)))
+    return reads[0] if len(reads) == 1 else tuple(dict.fromkeys(chain.from_iterable(reads)))
 
 
 def _values(plan: Plan, effect: Effect) -> list[Key]:
     """The values that an effect stores, and those that give the positions it stores them at."""
-    known = plan.analysis.root_values
-    if effect not in known:
-        known[effect] = [plan.keys.at(*view) for view in (*effect.values, *effect.positions)]
-    return known[effect]
+    root_values = plan.analysis.root_values
+    if effect not in root_values:
+        root_values[effect] = [plan.keys.at(*view) for view in (*effect.values, *effect.positions)]
+    return root_values[effect]
 
 
 def _below(plan: Plan, top: Key) -> tuple[Key, ...]:
     """The stored values that are read to compute a value; found by a walk over its operands."""
-    known = plan.reads_of_value
+    reads_by_key = plan.reads_of_value
     waiting = [top]
     while waiting:
         key = waiting[-1]
-        if key in known:
+        if key in reads_by_key:
             waiting.pop()
             continue
-        found, unknown = _walked(plan, key)
+        reads, unknown = _walked(plan, key)
         waiting += unknown
         if not unknown:
-            known[key] = tuple(found)
-    return known[top]
+            reads_by_key[key] = tuple(reads)
+    return reads_by_key[top]
 
 
 def _walked(plan: Plan, top: Key) -> tuple[dict[Key, None], list[Key]]:
@@ -69,14 +69,14 @@ def _walked(plan: Plan, top: Key) -> tuple[dict[Key, None], list[Key]]:
     The latter are values with several readers that it is computed from: their reads are found once
     and kept. As long as there are any, the former are not complete.
     """
-    names, known, shared, gathers = (
+    names, reads_by_key, shared, gathers = (
         plan.names,
         plan.reads_of_value,
         plan.analysis.shared,
         plan.analysis.gathers,
     )
     below = plan.keys.below
-    found: dict[Key, None] = {}
+    reads: dict[Key, None] = {}
     unknown: list[Key] = []
     seen: set[Key] = set()
     stack = [top]
@@ -87,18 +87,18 @@ def _walked(plan: Plan, top: Key) -> tuple[dict[Key, None], list[Key]]:
         seen.add(key)
         if key is not top:
             if key.node in names:
-                found[key] = None
+                reads[key] = None
                 continue
             if key.node in shared:
-                if key in known:
-                    found.update(dict.fromkeys(known[key]))
+                if key in reads_by_key:
+                    reads.update(dict.fromkeys(reads_by_key[key]))
                 else:
                     unknown.append(key)
                 continue
         if key.node in gathers:
             stack.append(plan.keys.whole(gathers[key.node]))
         stack += reversed(key.below or below(key))
-    return found, unknown
+    return reads, unknown
 
 
 def computed_by(plan: Plan, effects: Iterable[Effect], expensive: Container[int]) -> list[int]:

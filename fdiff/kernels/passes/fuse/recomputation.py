@@ -37,7 +37,7 @@ def computed_again(plan: Plan, nests: list[list[Effect]], least_cost: int = ON_C
     )  # many small kernels: to compute again makes them more
     expensive = _expensive(plan, least_cost)
     enough = {i for i, cost in expensive.items() if cost >= least_cost}
-    known: set[int] = set()
+    covered: set[int] = set()
     begun: dict[object, int] = {}
     twice: set[int] = set()
     again: set[int] = set()
@@ -48,9 +48,9 @@ def computed_again(plan: Plan, nests: list[list[Effect]], least_cost: int = ON_C
         nodes = {i for i in counts if i in expensive}
         # of a row that is gathered each field is read once
         twice.update(i for i in nodes if counts[i] > 1 and i not in plan.analysis.gathers)
-        both = nodes & known & enough
+        both = nodes & covered & enough
         again |= _needed(plan, both, counts) if long else _first_of(plan, both)
-        known |= nodes
+        covered |= nodes
         again |= {
             i
             for i in counts
@@ -111,15 +111,15 @@ def _first_of(plan: Plan, repeated: set[int]) -> set[int]:
 def _users(plan: Plan, i: int) -> set[int]:
     """The readers of a node; through a view that is not stored, those of the view."""
     ops, users = plan.ops, plan.analysis.readers
-    found: set[int] = set()
+    nodes_using: set[int] = set()
     stack = [i]
     while stack:
         for u in users[stack.pop()]:
             if not ops[u].kind.is_view:
-                found.add(u)
+                nodes_using.add(u)
             elif u not in plan.stored:
                 stack.append(u)
-    return found
+    return nodes_using
 
 
 def _cheapest_to_store(plan: Plan, i: int) -> int:

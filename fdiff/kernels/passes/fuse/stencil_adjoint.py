@@ -183,11 +183,11 @@ def fuse_reductions_with_gathers(plan: Plan, effects: list[Effect]) -> list[Effe
         whole = effect.kind is EffectKind.REDUCE and len(effect.reduced) == len(effect.domain) > 0
         plain = whole and op.kind in (Kind.SUM, Kind.CONTRACT) and op.dtype == "f8"
         local = plain and plan.is_local(effect.node)
-        found = _matching_gather(plan, gathers, effect) if local else None
-        if found is None:
+        match = _matching_gather(plan, gathers, effect) if local else None
+        if match is None:
             out.append(effect)
             continue
-        gather, s = found
+        gather, s = match
         values = tuple(_shifted_view(s, v) for v in effect.values)
         moved = replace(effect, domain=gather.domain, values=values)
         guard = _guard_of(s, gather.domain)

@@ -64,8 +64,8 @@ class Body:
                 stack.append(top)
                 stack += [c for c in reversed(children) if c not in memo]
                 continue
-            found = cast("list[str]", operands)
-            name = self._read(top) if read else self._emit(top, found)
+            texts = cast("list[str]", operands)
+            name = self._read(top) if read else self._emit(top, texts)
             self.know(top, name)
             self.dtypes[name] = self.plan.ops[top.node].dtype
         return memo[key]

@@ -329,13 +329,13 @@ class _SumsInMemory:
 
     def absorbed(self) -> frozenset[int]:
         """The terms that have no memory of their own."""
-        found: set[int] = set()
+        operands: set[int] = set()
         for i in range(len(self.ops) - 1, -1, -1):
             op = self.ops[i]
             adds_up = op.kind is Kind.UNSLICE or (op.kind is Kind.ADD and self.holds[i])
-            if (adds_up or i in found) and op.kind is not Kind.SCATTER_ADD:
-                found.update(a for a in op.args if self._takes_over(i, a))
-        return frozenset(found)
+            if (adds_up or i in operands) and op.kind is not Kind.SCATTER_ADD:
+                operands.update(a for a in op.args if self._takes_over(i, a))
+        return frozenset(operands)
 
     def _indexed_axes(self, i: int, op: Operation) -> int:
         if op.kind in (Kind.ADD, Kind.UNSLICE):

@@ -49,10 +49,10 @@ class Keys:
     def exactly(self, node: int, dims: Dims, index: Index) -> Key:
         """The key of these three."""
         three = (node, dims, index)
-        found = self._made.get(three)
-        if found is None:
-            found = self._made[three] = Key(node, dims, index)
-        return found
+        key = self._made.get(three)
+        if key is None:
+            key = self._made[three] = Key(node, dims, index)
+        return key
 
     def at(self, node: int, index: Index, dims: Dims | None = None) -> Key:
         """The key of a node at an index; a node of one entry has one key."""
@@ -67,10 +67,10 @@ class Keys:
 
     def below(self, key: Key) -> tuple[Key, ...]:
         """The keys of the operands of a value; of a gather, those of the positions it reads at."""
-        found = key.below
-        if found is None:
-            found = key.below = tuple(self._below(key, self._parts[key.node]))
-        return found
+        keys = key.below
+        if keys is None:
+            keys = key.below = tuple(self._below(key, self._parts[key.node]))
+        return keys
 
     def _below(self, key: Key, op: Operation) -> list[Key]:
         if op.kind is Kind.GATHER:

@@ -36,9 +36,9 @@ class _WithRoutines(GraphRewrite):
     def contiguous(self, i: int) -> int:
         """Operation `i`, or a copy if it is a number, or an input that may be strided."""
         op = self.ops[i]
-        given = op.kind is Kind.INPUT
-        strided = given and op.data[1] == "A" and bool(nonunit(op.dims))
-        number = op.kind is Kind.VALUE or (given and not op.dims)
+        is_input = op.kind is Kind.INPUT
+        strided = is_input and op.data[1] == "A" and bool(nonunit(op.dims))
+        number = op.kind is Kind.VALUE or (is_input and not op.dims)
         return self.copy_of(i) if strided or number else i
 
     def copy_of(self, i: int) -> int:
@@ -58,8 +58,8 @@ class _WithRoutines(GraphRewrite):
             return i
         a = op.args[0] if op.kind is Kind.RESHAPE and op.args else i
         source = self.ops[a]
-        given = (Kind.INPUT, Kind.ARRAY)
-        if source.kind is not Kind.TRANSPOSE or self.ops[source.args[0]].kind not in given:
+        kinds = (Kind.INPUT, Kind.ARRAY)
+        if source.kind is not Kind.TRANSPOSE or self.ops[source.args[0]].kind not in kinds:
             return i
         wide = [k for k, d in zip(source.axes, source.dims, strict=True) if d != ONE]
         return i if wide == sorted(wide) else self.reshaped(self.copy_of(a), op.dims)

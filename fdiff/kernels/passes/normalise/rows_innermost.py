@@ -53,11 +53,11 @@ class _RowsLast(GraphRewrite):
         rule = _RULES.get(op.kind) or (_elementwise if op.text else None)
         if op.kind.is_leaf or len(op.shapes) > 1 or (own is None and not read):
             rule = None
-        made = rule(self, op) if rule is not None else None
-        if made is not None and own is not None:
-            self.moved[i] = self.add(made)
-        elif made is not None:
-            self.place[i] = self.add(made)
+        rewritten = rule(self, op) if rule is not None else None
+        if rewritten is not None and own is not None:
+            self.moved[i] = self.add(rewritten)
+        elif rewritten is not None:
+            self.place[i] = self.add(rewritten)
         elif op.kind.is_leaf or self.are_innermost((*op.shapes, *(self.old[a].dims for a in read))):
             self.place[i] = self.add(op.reading(tuple([self.in_own_order(a) for a in op.args])))
         else:
@@ -126,13 +126,13 @@ def _made(
     new: _RowsLast, op: Operation, args: list[int | None], data: Data | None = None
 ) -> Operation | None:
     """The operation on these operands with its rows last; None if one of the operands is None."""
-    known = [a for a in args if a is not None]
-    if len(known) < len(args):
+    operands = [a for a in args if a is not None]
+    if len(operands) < len(args):
         return None
     at, dims = new.row_axis(op.dims), op.dims
     if at is not None:
         dims = tuple(dims[k] for k in _order(len(dims), at))
-    return op._replace(args=tuple(known), shapes=(dims,), data=op.data if data is None else data)
+    return op._replace(args=tuple(operands), shapes=(dims,), data=op.data if data is None else data)
 
 
 def _elementwise(new: _RowsLast, op: Operation) -> Operation | None:

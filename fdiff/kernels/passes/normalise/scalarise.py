@@ -79,13 +79,13 @@ def _enter(new: Components, i: int, op: Operation) -> None:
     )
     rule = RULES.get(op.kind) or (elementwise if op.text and op.args else None)
     if touched and rule is not None and len(op.shapes) == 1:
-        found = rule(new, i, op)
-        if found is not None:
-            if isinstance(found, Whole):
-                new.place[i] = found.operation
+        parts = rule(new, i, op)
+        if parts is not None:
+            if isinstance(parts, Whole):
+                new.place[i] = parts.operation
             elif any(is_small(d) for d in op.dims):
-                new.split[i] = found
+                new.split[i] = parts
             else:
-                (new.place[i],) = found
+                (new.place[i],) = parts
             return
     new.place[i] = new.add(op.reading(tuple([new.all(a) for a in op.args])))

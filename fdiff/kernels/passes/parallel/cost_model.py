@@ -55,15 +55,15 @@ def work_of(item: Nest | Call | TileLoop | VersionedLoop) -> tuple[Work, ...]:
     item = item.fallback if isinstance(item, VersionedLoop) else item
     out: list[Work] = []
     rows = item.rows if isinstance(item, TileLoop) else ""
-    for one in item.items if isinstance(item, TileLoop) else (item,):
-        if isinstance(one, Conditional):
-            out.append(_of_nest(one.other))
-        elif isinstance(one, Nest):
-            out.append(_of_nest(one))
-        elif isinstance(one, ControlItem):
-            out += [_each_trip(one, w) for item in _inside(one) for w in work_of(item)]
-        elif one.routine.startswith(_PRODUCT):
-            counts = (d.replace(f"({END} - {BEGIN})", rows) for d in one.sizes[:_COUNTS])
+    for part in item.items if isinstance(item, TileLoop) else (item,):
+        if isinstance(part, Conditional):
+            out.append(_of_nest(part.other))
+        elif isinstance(part, Nest):
+            out.append(_of_nest(part))
+        elif isinstance(part, ControlItem):
+            out += [_each_trip(part, w) for item in _inside(part) for w in work_of(item)]
+        elif part.routine.startswith(_PRODUCT):
+            counts = (d.replace(f"({END} - {BEGIN})", rows) for d in part.sizes[:_COUNTS])
             out.append(Work(tuple(counts), _TERM))
     return tuple(out)
 
@@ -75,12 +75,12 @@ def routine_work(
 
     It is not part of `work_of`, because threads do not share it.
     """
-    for one in nests_and_calls(item):
-        if isinstance(one, ControlItem):
-            inside = (found for item in _inside(one) for found in routine_work(item))
-            yield from ((name, tuple(_each_trip(one, w) for w in some)) for name, some in inside)
-        elif isinstance(one, Call) and not one.routine.startswith(_PRODUCT):
-            yield one.routine, matrix_work(one.routine.rsplit("_", 1)[0], one.sizes)
+    for part in nests_and_calls(item):
+        if isinstance(part, ControlItem):
+            inside = (works for item in _inside(part) for works in routine_work(item))
+            yield from ((name, tuple(_each_trip(part, w) for w in some)) for name, some in inside)
+        elif isinstance(part, Call) and not part.routine.startswith(_PRODUCT):
+            yield part.routine, matrix_work(part.routine.rsplit("_", 1)[0], part.sizes)
 
 
 def _inside(item: ControlItem) -> Iterator[Item]:

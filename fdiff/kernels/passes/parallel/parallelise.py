@@ -58,12 +58,12 @@ def parallelise(program: LoopProgram, heavy: frozenset[int]) -> ParallelProgram 
     sharing = _Parallelisation(program)
     items: list[ParallelLoop | SerialRegion | Nest] = []
     for k, item in enumerate(program.items):
-        made = sharing.item(item, heavy=k in heavy)
+        shared = sharing.item(item, heavy=k in heavy)
         last = items[-1] if items else None
-        if isinstance(made, SerialRegion) and isinstance(last, SerialRegion):
-            made = SerialRegion((*last.items, *made.items), (*last.locals, *made.locals))
+        if isinstance(shared, SerialRegion) and isinstance(last, SerialRegion):
+            shared = SerialRegion((*last.items, *shared.items), (*last.locals, *shared.locals))
             items.pop()
-        items.append(made)
+        items.append(shared)
     if not any(isinstance(item, ParallelLoop) for item in items):
         return None
     return ParallelProgram(sharing.temporaries(), tuple(items), program.outputs, program.locals)
@@ -98,8 +98,10 @@ class _Parallelisation:
             elif heavy:
                 shared = self._nest(collapse(item))
             self.neutral |= {a.name: a.identity for a in item.accumulators if a.identity != a.name}
-            given = (s for s in item.statements if s.kind is StatementKind.LET and not s.operands)
-            self.neutral |= {s.target: s.text for s in given}
+            constants = (
+                s for s in item.statements if s.kind is StatementKind.LET and not s.operands
+            )
+            self.neutral |= {s.target: s.text for s in constants}
         elif isinstance(item, TileLoop) and heavy:
             shared = self._blocks(item)
         elif isinstance(item, VersionedLoop) and heavy:
@@ -114,8 +116,8 @@ class _Parallelisation:
         for nest in _nests(item):
             names |= dict.fromkeys(s.target for s in nest.all_statements)
             names |= dict.fromkeys(a.name for a in nest.accumulators)
-        made = [(name, self._slot(self.locals[name])) for name in names if name in self.locals]
-        return SerialRegion((item,), tuple(made))
+        slots = [(name, self._slot(self.locals[name])) for name in names if name in self.locals]
+        return SerialRegion((item,), tuple(slots))
 
     def _slot(self, dtype: str) -> str:
         """Memory for a local, one entry for each part."""
@@ -174,14 +176,14 @@ class _Parallelisation:
 
     def _versioned(self, runs: VersionedLoop) -> ParallelLoop | None:
         """Parallel form of a loop with versions: if its fallback has one, for all do the same."""
-        made = self._blocks(runs.fallback)
-        if made is None or not isinstance(made.item, TileLoop):
+        blocks = self._blocks(runs.fallback)
+        if blocks is None or not isinstance(blocks.item, TileLoop):
             return None
         nests = [nest for way in runs.versions for nest in way.items]
         summed = {a.name for nest in nests for a in nest.accumulators if a.identity == a.name}
-        if not summed <= {total.name for total in made.totals}:
+        if not summed <= {total.name for total in blocks.totals}:
             return None
-        return replace(made, item=_with_private_copies(runs, made.copies))
+        return replace(blocks, item=_with_private_copies(runs, blocks.copies))
 
     def _totals(
         self, nests: Sequence[Nest], inside: Sequence[Statement], names: list[str]
@@ -193,11 +195,11 @@ class _Parallelisation:
             return None
         out: list[PrivateReduction] = []
         for name in names:
-            found = [a for n in nests for a in n.accumulators if a.name == name]
-            combiner, identity = found[-1].combiner, found[-1].identity
+            accumulators = [a for n in nests for a in n.accumulators if a.name == name]
+            combiner, identity = accumulators[-1].combiner, accumulators[-1].identity
             continues = identity == name
             neutral = self.neutral.get(name, "") if continues else identity
-            if combiner is None or not neutral or any(a.scan for a in found):
+            if combiner is None or not neutral or any(a.scan for a in accumulators):
                 return None
             dtype = _dtype(neutral)
             text = combiner.text(dtype)
@@ -255,9 +257,9 @@ def _tile_local(program: LoopProgram) -> frozenset[str]:
     """Temporaries that a single tile loop uses: each thread has a copy of its own."""
     users: dict[str, set[int]] = {}
     for k, item in enumerate(program.items):
-        for one in nests_and_calls(item):
-            calls = isinstance(one, Call)
-            for name in one.buffers if calls else {s.memory for s in one.all_statements}:
+        for part in nests_and_calls(item):
+            calls = isinstance(part, Call)
+            for name in part.buffers if calls else {s.memory for s in part.all_statements}:
                 users.setdefault(name, set()).add(k)
     return frozenset(
         t.name
@@ -269,7 +271,7 @@ def _tile_local(program: LoopProgram) -> frozenset[str]:
 
 def _nests(item: Item) -> Iterator[Nest]:
     """All nests in an item."""
-    return (one for one in nests_and_calls(item) if isinstance(one, Nest))
+    return (part for part in nests_and_calls(item) if isinstance(part, Nest))
 
 
 def _row_of_iteration(s: Statement, loop: int) -> Row | None:

@@ -166,14 +166,14 @@ class IndexedRows:
             return not s.kind.gives_value
 
         stored = {name for total in sums for s in total.final for name in s.reads}
-        made = replace(
+        direct = replace(
             nest,
             statements=tuple(backward_slice(lines, stored, has_effect)),
             accumulators=tuple(sums),
             comment=f"{nest.comment}, a run",
         )
         ends = tuple(f"count_{v}" if v == vector else f"stay_{v}" for v in self.index_vectors)
-        return LoopVersion(ends, tuple(self._bounds_tests(vector)), (made,))
+        return LoopVersion(ends, tuple(self._bounds_tests(vector)), (direct,))
 
     def _bounds_tests(self, vector: str) -> Iterator[str]:
         """Tests that no index of the run is negative or too large (their sums cannot overflow)."""

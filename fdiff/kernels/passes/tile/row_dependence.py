@@ -87,8 +87,8 @@ class MemoryUses:
 
     def by_rows(self, name: str) -> Rows | None:
         """Where the rows lie in memory that is accessed row by row, in one way; else None."""
-        found = self.rows.get(name, set())
-        return next(iter(found)) if len(found) == 1 else None
+        rows = self.rows.get(name, set())
+        return next(iter(rows)) if len(rows) == 1 else None
 
 
 def memory_uses(item: Nest | Call, axis: str, shapes: Mapping[str, Dims]) -> MemoryUses:

@@ -55,7 +55,7 @@ def role_of_rows(call: Call, axis: str, shapes: Mapping[str, Dims]) -> RowRole |
     """The role of an axis in a product of contiguous arrays; None if it cannot be tiled."""
     if not call.routine.startswith("matmul"):
         return None
-    found = [shapes.get(b, ()).count(axis) for b in call.buffers]
+    counts = [shapes.get(b, ()).count(axis) for b in call.buffers]
     own = re.compile(rf"\b{axis}\b")
     inside = [k for k, text in enumerate(call.sizes[:_COUNTS]) if own.search(text)]
     if len(inside) != 1 or len(own.findall(call.sizes[inside[0]])) != 1:
@@ -64,11 +64,11 @@ def role_of_rows(call: Call, axis: str, shapes: Mapping[str, Dims]) -> RowRole |
     before, many, others = call.sizes[k].partition(f"{axis} * ")
     if call.sizes[k] != axis and (before or not many):
         return None
-    if found != ([1, 1, 1], [1, 0, 1], [1, 1, 0], [0, 1, 1])[k]:
+    if counts != ([1, 1, 1], [1, 0, 1], [1, 1, 0], [0, 1, 1])[k]:
         return None
     steps: list[str] = []
     places: list[str] = []
-    for operand, has in enumerate(found):
+    for operand, has in enumerate(counts):
         step = times(_step(call, operand, k), others or ONE) if has else ""
         strides = call.sizes[_COUNTS + 2 * operand : _COUNTS + 2 * operand + 2]
         first = not any(own.search(text) for text in strides)

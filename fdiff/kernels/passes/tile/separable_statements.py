@@ -84,8 +84,8 @@ class SeparableStatements:
     def transferable(self, name: str) -> bool:
         """Whether a later piece can get the value: spilled, loaded again, or loop-invariant."""
         s = self.lines[self.definitions[name]]
-        known = s.kind.gives_value and name in self.dtypes
-        return not self.depth[name] or known or self.reloadable(name)
+        typed = s.kind.gives_value and name in self.dtypes
+        return not self.depth[name] or typed or self.reloadable(name)
 
     def reloadable(self, name: str) -> bool:
         """Whether the value can be loaded again from memory that the nest does not write."""

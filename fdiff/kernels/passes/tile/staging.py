@@ -258,11 +258,11 @@ class _Staged:
 
     def _scattered(self) -> Iterator[Nest | Conditional]:
         """The loops of the third stage."""
-        known: set[str] = set()  # indices of which that of the first row is loaded
+        loaded: set[str] = set()  # indices of which that of the first row is loaded
         for indices, statements in self.scatter_groups.items():
             row_by_row = self._loop(self._with_loads(statements), "scattered")
             if indices and all(self.indirect.adds_indirectly(s) for s in statements):
-                yield from self._summed_at_one_index(indices, statements, row_by_row, known)
+                yield from self._summed_at_one_index(indices, statements, row_by_row, loaded)
             else:
                 yield row_by_row
 
@@ -277,7 +277,7 @@ class _Staged:
         indices: tuple[str, ...],
         statements: list[Statement],
         row_by_row: Nest,
-        known: set[str],
+        loaded: set[str],
     ) -> Iterator[Nest | Conditional]:
         """A version that reduces first, for tiles whose rows all add at one index (sorted rows).
 
@@ -287,11 +287,11 @@ class _Staged:
         indices = tuple(dict.fromkeys(indices))
         first_index = {p: f"one_{p}" for p in indices}
         differ = f"differ_{'_'.join(indices)}"
-        new = [p for p in indices if p not in known]
+        new = [p for p in indices if p not in loaded]
         begin = [
             Statement.load(first_index[p], self._staged_access(p, first_row=True)) for p in new
         ]
-        known.update(new)
+        loaded.update(new)
         if begin:
             yield Nest((), tuple(begin), (), "places")
         test = [
