@@ -38,7 +38,7 @@ from ..process.forking import no_fork
 from ..process.progress import Stage
 from ..tape import Builder, Tape
 from ..trace.eager_trace import to_ordinary_tape
-from ..transforms.derivative_tapes import all_finite, assembled, symmetric
+from ..transforms.derivative_tapes import assembled, symmetric
 from ..transforms.pipeline import (
     GRADIENT,
     HESSIAN,
@@ -63,6 +63,7 @@ from .seeded_blocks import SeededBlock, column_blocks, row_blocks
 
 if TYPE_CHECKING:
     from ..transforms.terms.structures import SparseTape
+    from .structural_zeros import StructuralZeros
     from .structured_steps import StructuredSteps
 
 BUDGET = 256 * 2**20  # bytes of intermediate values that one pass of a dense derivative may hold
@@ -155,7 +156,9 @@ class JacobianPlan(OperatorPlan):
                 return self.finish(self.in_chunks(arrays, run))
             if self.auto and (at_once := self.at_once(arrays, asked=asked)) is not None:
                 dense = cast("list[np.ndarray]", run(at_once, arrays))
-                return self.finish(self.zeroed(dense, arrays) if self.structured.long else dense)
+                return self.finish(
+                    self.zeros.put(dense, arrays, run) if self.structured.long else dense
+                )
             begin = perf_counter()
             dense = self.in_chunks(arrays, run)
             self.spent += perf_counter() - begin
@@ -164,7 +167,7 @@ class JacobianPlan(OperatorPlan):
         if self.unmasked and not executes(run):
             step = self.masked_whole()
         blocks = cast("list[np.ndarray]", run(step, arrays))
-        return self.finish(self.zeroed(blocks, arrays) if self.unmasked else blocks)
+        return self.finish(self.zeros.put(blocks, arrays, run) if self.unmasked else blocks)
 
     def _made_whole(self) -> Step:
         """The step of all seeds at once; of a long function without zeros, which cost a walk."""
@@ -181,25 +184,15 @@ class JacobianPlan(OperatorPlan):
         self.unmasked = False
         return cast("PlanStep", self.whole)
 
-    def zeroed(self, blocks: list[np.ndarray], arrays: Arrays) -> list[np.ndarray]:
-        """The blocks with the zeros of their structure, if something beside them is not finite."""
-        if any(isinstance(block, DeviceArray) for block in blocks):
-            (finite,) = execute(self.finite, blocks)
-            if np.asarray(finite.host() if isinstance(finite, DeviceArray) else finite):
-                return blocks
-        elif all(bool(np.isfinite(block).all()) for block in blocks):
-            return blocks
-        variant = self.variant
-        of_gradient = self.order > 1 and variant.eager is not None
-        tape = gradient_tape(variant) if of_gradient else without_eager_trace(variant).tape
-        zeroed = late("structured_steps", "zeroed")
-        return zeroed(blocks, replace(variant, tape=tape), arrays, symmetric=self.order > 1)
-
     @cached_property
-    def finite(self) -> PlanStep:
-        """What tells whether all blocks are finite, where they lie."""
-        with collector_paused(), deriving(self.variant.call):
-            return PlanStep(all_finite(self.types), device=self.variant.device)
+    def zeros(self) -> StructuralZeros:
+        """What puts the zeros of the structure into blocks that have none."""
+        symmetric = self.order > 1
+        of_gradient = symmetric and self.variant.eager is not None
+        variant = self.variant if of_gradient else without_eager_trace(self.variant)
+        tape = gradient_tape(variant) if of_gradient else variant.tape
+        make = late("structural_zeros", "StructuralZeros")
+        return make(replace(self.variant, tape=tape), self.types, symmetric=symmetric)
 
     @cached_property
     def together(self) -> PlanStep:
@@ -293,7 +286,7 @@ class JacobianPlan(OperatorPlan):
                         whole = blocks[o * len(self.ins) + i]
                         put_part(whole, cast("np.ndarray", part), lo, block.count, columns=columns)
                     running.advance(min(chunk, block.count - begin))
-        return self.zeroed(blocks, arrays)
+        return self.zeros.put(blocks, arrays, run)
 
 
 def _made(step: Step | None) -> PlanStep | None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import fdiff.intact_numpy as np
 
 from ..arraytype import ArrayType
 from ..bounded_cache import WeakValues
 from ..device_arrays import DeviceArray
-from ..dispatch.plans import Arrays, PlanStep, execute
+from ..dispatch.plans import Arrays, PlanStep
 from ..dispatch.program import deriving
 from ..dispatch.tiered_execution import runner
 from ..dispatch.variant import Variant
@@ -60,7 +60,7 @@ class Structures:
                     ]
                 return structure
         with collector_paused(), deriving(call):
-            structure = self._derived(_readers(arrays, self.asked.wrt))
+            structure = self._derived(readers(arrays, self.asked.wrt))
         if structure is not None and structure.lasting:
             self.kept = [structure, *self.kept][:STRUCTURES]
         return structure
@@ -102,7 +102,7 @@ def _reader(array: object) -> Callable[[], np.ndarray | None]:
     return partial(_value, array)
 
 
-def _readers(arrays: Arrays, wrt: Sequence[int]) -> Known:
+def readers(arrays: Arrays, wrt: Sequence[int]) -> Known:
     """What gives the values of the inputs that are not differentiated."""
     return [None if k in wrt else _reader(a) for k, a in enumerate(arrays)]
 
@@ -216,45 +216,6 @@ def dense_steps(
         same = tape is function.tape
         tape = variant.tape if same else slopes(replace(function, tape=tape))
     return StructuredSteps(variant, tape, asked, compares_pins=True)
-
-
-def zeroed(
-    blocks: Sequence[np.ndarray], variant: Variant, arrays: Arrays, *, symmetric: bool
-) -> list[np.ndarray]:
-    """The blocks that sweeps of a tape gave at a point, zero where there is no entry.
-
-    Blocks of a Hessian may be `symmetric` already: an entry is also zero where there is none across
-    the diagonal.
-    """
-    wrt = variant.wrt
-    masks = zero_masks(variant.tape, wrt, _readers(arrays, wrt))
-    if symmetric:
-        masks = _on_both_sides(masks, [variant.tape.input_types[k].size for k in wrt])
-    if any(isinstance(block, DeviceArray) for block in blocks):
-        with Trace("jacobian", lines=False) as trace:
-            types = [ArrayType(block.shape, block.dtype) for block in blocks]
-            tape = trace.builder.finish([trace.lift(trace.input(t)) for t in types])
-        step = PlanStep(masked(tape, masks), device=variant.device)
-        return cast("list[np.ndarray]", execute(step, blocks))
-    return [
-        block if mask is None else np.where(mask.reshape(block.shape), block, block.dtype.type(0))
-        for block, mask in zip(blocks, masks, strict=True)
-    ]
-
-
-def _on_both_sides(
-    masks: Sequence[np.ndarray | None], sizes: Sequence[int]
-) -> list[np.ndarray | None]:
-    """The masks of the blocks of Hessians, each together with that across the diagonal."""
-    width, joint = len(sizes), [*masks]
-    for k, own in enumerate(masks):
-        i, j = k // width % width, k % width
-        across = masks[k + (j - i) * (width - 1)]
-        if across is not None:
-            turned = across.reshape((-1, sizes[j], sizes[i])).transpose((0, 2, 1))
-            turned = turned.reshape((-1, sizes[j]))
-            joint[k] = turned if own is None else own & turned
-    return joint
 
 
 def pins_hold(structure: SparseTape, types: Sequence[ArrayType], check: Tape | None) -> Tape:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 from importlib import import_module
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import NamedTuple
 
 import fdiff.intact_numpy as np
 
 from ..arraytype import ArrayType
+from ..process.forking import no_fork
 from ..process.observation import TRACE
 from ..process.progress import Stage
 from ..tape import INPUT, Tape
@@ -123,7 +125,13 @@ def _record(
 def _log_calls(trace: Trace) -> None:
     """Look for loops in the run that begins, unless the environment says that they are unrolled."""
     if os.environ.get("FDIFF_LOOPS") != "unroll":
-        import_module(f"{__package__}.looping").begin(trace)
+        _looping().begin(trace)
+
+
+@cache
+def _looping() -> ModuleType:
+    with no_fork:
+        return import_module(f"{__package__}.looping")
 
 
 def _note_results(trace: Trace, ids: Sequence[int]) -> None:
