@@ -157,7 +157,7 @@ class JacobianPlan(OperatorPlan):
             if self.auto and (at_once := self.at_once(arrays, asked=asked)) is not None:
                 dense = cast("list[np.ndarray]", run(at_once, arrays))
                 return self.finish(
-                    self.zeros.put(dense, arrays, run) if self.structured.long else dense
+                    self.zeroed(dense, arrays, run) if self.structured.long else dense
                 )
             begin = perf_counter()
             dense = self.in_chunks(arrays, run)
@@ -167,7 +167,7 @@ class JacobianPlan(OperatorPlan):
         if self.unmasked and not executes(run):
             step = self.masked_whole()
         blocks = cast("list[np.ndarray]", run(step, arrays))
-        return self.finish(self.zeros.put(blocks, arrays, run) if self.unmasked else blocks)
+        return self.finish(self.zeroed(blocks, arrays, run) if self.unmasked else blocks)
 
     def _made_whole(self) -> Step:
         """The step of all seeds at once; of a long function without zeros, which cost a walk."""
@@ -184,6 +184,12 @@ class JacobianPlan(OperatorPlan):
         self.unmasked = False
         return cast("PlanStep", self.whole)
 
+    def zeroed(self, blocks: list[np.ndarray], arrays: Arrays, run: Run) -> list[np.ndarray]:
+        """The blocks with the zeros of their structure, if something beside them is not finite."""
+        if all(type(block) is np.ndarray and bool(np.isfinite(block).all()) for block in blocks):
+            return blocks
+        return self.zeros.put(blocks, arrays, run)
+
     @cached_property
     def zeros(self) -> StructuralZeros:
         """What puts the zeros of the structure into blocks that have none."""
@@ -192,7 +198,7 @@ class JacobianPlan(OperatorPlan):
         variant = self.variant if of_gradient else without_eager_trace(self.variant)
         tape = gradient_tape(variant) if of_gradient else variant.tape
         make = late("structural_zeros", "StructuralZeros")
-        return make(replace(self.variant, tape=tape), self.types, symmetric=symmetric)
+        return make(tape, self.variant, self.types, symmetric=symmetric)
 
     @cached_property
     def together(self) -> PlanStep:
@@ -286,7 +292,7 @@ class JacobianPlan(OperatorPlan):
                         whole = blocks[o * len(self.ins) + i]
                         put_part(whole, cast("np.ndarray", part), lo, block.count, columns=columns)
                     running.advance(min(chunk, block.count - begin))
-        return self.zeros.put(blocks, arrays, run)
+        return self.zeroed(blocks, arrays, run)
 
 
 def _made(step: Step | None) -> PlanStep | None:

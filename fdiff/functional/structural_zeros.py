@@ -14,6 +14,7 @@ from ..dispatch.plans import Arrays, PlanStep, Run, executes
 from ..dispatch.program import deriving
 from ..dispatch.variant import Variant
 from ..process.collector import collector_paused
+from ..tape import Tape
 from ..trace import Trace
 from ..transforms.derivative_tapes import all_finite
 from ..transforms.terms.entry_places import masked, zero_masks
@@ -26,21 +27,23 @@ Masks = list[np.ndarray | None]
 class StructuralZeros:
     """Puts zeros into the blocks (output, input) of a Jacobian or a Hessian.
 
-    `variant` has the tape whose structure tells the zeros. Blocks of a Hessian may be `symmetric`
-    already: an entry is also zero where there is none across the diagonal.
+    The structure of `tape` tells the zeros; `variant` is the variant of the call. Blocks of a
+    Hessian may be `symmetric` already: an entry is also zero where there is none across the
+    diagonal.
     """
 
-    def __init__(self, variant: Variant, types: Sequence[ArrayType], *, symmetric: bool) -> None:
-        self.variant, self.types, self.symmetric = variant, types, symmetric
+    def __init__(
+        self, tape: Tape, variant: Variant, types: Sequence[ArrayType], *, symmetric: bool
+    ) -> None:
+        self.tape, self.types, self.symmetric = tape, types, symmetric
+        self.wrt, self.call, self.device = variant.wrt, variant.call, variant.device
 
     def put(self, blocks: list[np.ndarray], arrays: Arrays, run: Run) -> list[np.ndarray]:
-        """The blocks with zeros, if something beside them is not finite.
+        """The blocks with zeros, on a device only if something beside them is not finite.
 
         Steps that are recorded for later calls put the zeros there in any case.
         """
         if not any(isinstance(block, DeviceArray) for block in blocks):
-            if all(bool(np.isfinite(block).all()) for block in blocks):
-                return blocks
             return [*map(_masked, blocks, self._masks_at(arrays))]
         if executes(run):
             (finite,) = run(self._finite, blocks)
@@ -54,8 +57,8 @@ class StructuralZeros:
     @cached_property
     def _finite(self) -> PlanStep:
         """What tells whether all blocks are finite, where they lie."""
-        with collector_paused(), deriving(self.variant.call):
-            return PlanStep(all_finite(self.types), device=self.variant.device)
+        with collector_paused(), deriving(self.call):
+            return PlanStep(all_finite(self.types), device=self.device)
 
     @cached_property
     def _masking_any(self) -> PlanStep | None:
@@ -65,20 +68,20 @@ class StructuralZeros:
     def _masking(self, masks: Masks) -> PlanStep | None:
         if all(mask is None for mask in masks):
             return None
-        with collector_paused(), deriving(self.variant.call):
+        with collector_paused(), deriving(self.call):
             with Trace("jacobian", lines=False) as trace:
                 tape = trace.builder.finish([trace.lift(trace.input(t)) for t in self.types])
-            return PlanStep(masked(tape, masks), device=self.variant.device)
+            return PlanStep(masked(tape, masks), device=self.device)
 
     def _masks_at(self, arrays: Arrays) -> Masks:
-        return self._masks(readers(arrays, self.variant.wrt))
+        return self._masks(readers(arrays, self.wrt))
 
     def _masks(self, values: Known) -> Masks:
         """Of each block which entries there are; None for all of them."""
-        wrt = self.variant.wrt
-        masks = zero_masks(self.variant.tape, wrt, values)
+        wrt = self.wrt
+        masks = zero_masks(self.tape, wrt, values)
         if self.symmetric:
-            return _on_both_sides(masks, [self.variant.tape.input_types[k].size for k in wrt])
+            return _on_both_sides(masks, [self.tape.input_types[k].size for k in wrt])
         return masks
 
 

@@ -77,6 +77,7 @@ def record(
         return _record(run, inputs, trace)
     finally:
         trace.close()  # where an exception came as `__exit__` began, it is still open
+        _end_log(trace)
         trace.refused = None  # its traceback leads to the frames that hold this trace
 
 
@@ -107,7 +108,7 @@ def _record(
             _note_results(trace, ids)
         check, count = check_tape(trace), len(guards.expected)
         written = trace.builder.finish(trace.written) if trace.written else None
-        trace.calls = None
+        _end_log(trace)
     scalars = tuple(
         out.scalar if isinstance(out, TracedArray) else not isinstance(out, np.ndarray)
         for out in outputs
@@ -126,6 +127,12 @@ def _log_calls(trace: Trace) -> None:
     """Look for loops in the run that begins, unless the environment says that they are unrolled."""
     if os.environ.get("FDIFF_LOOPS") != "unroll":
         _looping().begin(trace)
+
+
+def _end_log(trace: Trace) -> None:
+    log, trace.calls = trace.calls, None
+    if log is not None:
+        log.close()
 
 
 @cache

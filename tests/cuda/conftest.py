@@ -11,8 +11,8 @@ import sys
 PARTS = {
     "values": (
         "test_values.py", "test_device_calls.py", "test_benchmark.py", "test_large_angles.py",
-        "test_long_programs.py", "test_random_nests.py", "test_register_matrices.py",
-        "test_scans.py",
+        "test_long_programs.py", "test_loop_kernels.py", "test_random_nests.py",
+        "test_register_matrices.py", "test_scans.py",
     ),
     "compilation": (
         "test_compilation.py", "test_gpu_calls.py", "test_kernel_binaries.py",

@@ -188,8 +188,9 @@ def test_stores_keep_what_is_still_read(rng):
     check(simplify(vjp(tape, [0])), x, *like(rng, tape.output_types))
 
 
-def test_memory_is_used_again(rng):
+def test_memory_is_used_again(rng, monkeypatch):
     """A thousand steps take no more memory than two."""
+    monkeypatch.setenv("FDIFF_LOOPS", "unroll")
 
     def steps(count):
         def f(x):
@@ -387,6 +388,7 @@ def test_the_tier_can_be_fixed(monkeypatch):
 
 
 def test_a_long_tape_moves_to_bytecode_when_that_has_paid(monkeypatch):
+    monkeypatch.setenv("FDIFF_LOOPS", "unroll")
     monkeypatch.delenv("FDIFF_TIER", raising=False)
     monkeypatch.setenv("FDIFF_CACHE_DIR", "off")  # no kernel of another test
     arguments = lstm(128)

@@ -60,6 +60,7 @@ class CallLog:
         # By id of a handle: which call made it, which of its outs it is, and itself, kept alive.
         self.made: dict[int, tuple[int, int, TracedArray]] = {}
         self.templates: dict[object, LoopTemplate] = {}
+        self.frames: list[Frame] = []
         self.refused: dict[object, int] = {}
         self.tries: dict[object, int] = {}
         self.varying: set[tuple[object, int, int]] = set()
@@ -67,6 +68,14 @@ class CallLog:
         self.spoiled = False
         self.reasons: dict[object, str] = {}  # why loops were not rolled, by the place of a call
         self.rolled: list[tuple[Line, int, int]] = []  # lines, trips, calls of a trip
+
+    def close(self) -> None:
+        """Let go of all handles: those of loops lead back here, in cycles."""
+        self.frame = None
+        for frame in self.frames:
+            frame.close()
+        for held in (self.frames, self.calls, self.made, self.templates, self.seen, self.writes):
+            held.clear()
 
     # -------------------------------------------------------------------------------- calls
 

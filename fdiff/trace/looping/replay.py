@@ -43,8 +43,9 @@ def replayed(template: LoopTemplate, trace: Recorder) -> None:
     log = trace.calls
     assert log is not None
     log.depth += 1
+    inner = Trace("loop", lines=False)
     try:
-        with Trace("loop", lines=False) as inner:
+        with inner:
             inner.mutable = True
             inner.calls = Watch()
             _Replay(template, trace, inner).run()
@@ -54,6 +55,7 @@ def replayed(template: LoopTemplate, trace: Recorder) -> None:
         raise UnrolledError(str(error).partition("\n")[0]) from None
     finally:
         log.depth -= 1
+        inner.calls = inner.refused = None  # which lead to handles, and so back to the trace
 
 
 class _Replay:
