@@ -73,7 +73,8 @@ class CallLog:
         """Let go of all handles: those of loops lead back here, in cycles."""
         self.frame = None
         for frame in self.frames:
-            frame.close()
+            frame.slots, frame.inits, frame.history = [], [], []
+            del frame.trip
         for held in (self.frames, self.calls, self.made, self.templates, self.seen, self.writes):
             held.clear()
 

@@ -72,11 +72,6 @@ class Frame:
         self.bound = False
         log.frames.append(self)
 
-    def close(self) -> None:
-        """Let go of the handles, whose links lead here."""
-        self.slots, self.inits, self.history = [], [], []
-        del self.trip
-
     def begin(self, carried: Mapping[tuple[int, int, int], TracedArray]) -> bool:
         """Fill the slots from the log; whether the loop can be entered."""
         template = self.template
