@@ -78,6 +78,10 @@ class CallLog:
         for held in (self.frames, self.calls, self.made, self.templates, self.seen, self.writes):
             held.clear()
 
+    def _framed(self, template: LoopTemplate) -> Frame:
+        self.frames.append(frame := Frame(self, template))
+        return frame
+
     # -------------------------------------------------------------------------------- calls
 
     def is_idle(self) -> bool:
@@ -120,7 +124,7 @@ class CallLog:
         call.key = fn, call.shape, call.place
         known = self.templates.get(call.key)
         if known is not None:
-            self.frame = Frame(self, known)
+            self.frame = self._framed(known)
             out = self.frame.take(fn, args, named)
             if out is not MISMATCH:
                 return out
@@ -218,7 +222,7 @@ class CallLog:
             self.refused[key] = self.refused.get(key, 0) + 1
             self.reasons[calls[0].place[:1]] = str(refusal)
             return False
-        frame = Frame(self, template)
+        frame = self._framed(template)
         carried = self._carried(template, first)
         if carried is None or not frame.begin(carried):
             self.refused[key] = self.refused.get(key, 0) + 1

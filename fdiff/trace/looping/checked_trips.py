@@ -42,7 +42,6 @@ class FrameLog(Protocol):
     depth: int
     varying: set[tuple[object, int, int]]
     rolled: list[tuple[Any, int, int]]
-    frames: list[Any]
     fewest: int
 
     def run(self, fn: Any, args: tuple[object, ...], named: dict[str, object], /) -> Any: ...
@@ -70,7 +69,6 @@ class Frame:
         self.outs: list[int] = []  # nodes of the outputs of the loop
         self.history: list[list[TracedArray]] = []  # what the first trips made
         self.bound = False
-        log.frames.append(self)
 
     def begin(self, carried: Mapping[tuple[int, int, int], TracedArray]) -> bool:
         """Fill the slots from the log; whether the loop can be entered."""
