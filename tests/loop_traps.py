@@ -393,3 +393,24 @@ def mean_by_count(x):
         mean = mean + d / n
         m2 = m2 + d * (y - mean)
     return m2 / mean
+
+
+def views_taken_before_the_stores(x):
+    u, s = np.zeros((40, 3)), 0.0
+    u[:] = x
+    rows = [u[k] for k in range(40)]
+    for k in range(39):
+        u[k + 1] = np.sin(u[k]) + 0.1
+        s = s + rows[k + 1][1] * u[k, 0]
+    return s * u[7, 2]
+
+
+def entry_that_is_stored_into_later(x):
+    a, b, s = np.zeros(3), np.zeros(3), x[2]
+    a[:], b[:] = x, np.cos(x)
+    rows = [a, b] * 20
+    for k in range(40):
+        s = 0.9 * s + np.sum(rows[k])
+        if k > 30:
+            a[k % 3] = 0.1 * k
+    return s * s

@@ -72,7 +72,7 @@ class Variant:
     What `f` writes to the outside is written again after each later call (`after`), with the
     outputs of `written`, a tape of the same inputs.
 
-    A variant that was merged from others has these as `ways`.
+    A variant that was merged from others has these as `ways`. `loops` are the user's.
 
     `plan` is what the operator made of the variant. An `eager` trace is for one call; `path` is the
     hash of what Python saw in it. The tapes run on `device`.
@@ -102,6 +102,7 @@ class Variant:
     written: Tape | None = None
     device: str = CPU
     ways: tuple[Variant, ...] = ()
+    loops: tuple[tuple[Line, int, int, int, str], ...] = ()
     plan: OperatorPlan = NO_PLAN
     doubts: Doubts = field(default_factory=Doubts)
 
@@ -326,6 +327,7 @@ def _recorded(
         "guards": recording.guards,
         "written": None if recording.written is None else derive(PREPARE, recording.written),
         "layouts": recording.layouts,
+        "loops": recording.loops,
         "swapped": tuple(k for k, a in enumerate(everything) if k >= arguments and _swapped(a)),
     }
 

@@ -31,6 +31,7 @@ from .costs import all_costs, kernel_of
 from .explanation import Explanation
 from .names import input_facts, output_names
 from .report import InputFact, StepFact
+from .wording import counted
 
 Call = tuple[tuple[object, ...], dict[str, object]]
 
@@ -65,10 +66,10 @@ def explain(
     -------
     Explanation
         Prints as text and shows as tables in Jupyter. Its parts are `inputs`, `outputs`, `guards`,
-        `steps` (tier, compiler, cache, loop nests), `costs` (value, gradient, Jacobian, Hessian in
-        each mode: operations, bytes, memory, predicted time; which mode is picked, and why) and
-        `dependence` (``dependence["out0", "x"]`` is "none", "steps", "linear", "quadratic",
-        "nonlinear" or "unknown"). Times are predictions by the compiler's cost model;
+        `loops`, `steps` (tier, compiler, cache, loop nests), `costs` (value, gradient, Jacobian,
+        Hessian in each mode: operations, bytes, memory, predicted time; which mode is picked, and
+        why) and `dependence` (``dependence["out0", "x"]`` is "none", "steps", "linear",
+        "quadratic", "nonlinear" or "unknown"). Times are predictions by the compiler's cost model;
         ``python -m benchmarks.explain`` compares them with measured ones. Costs tracing, and on
         first use of `costs` (or printing) the transforms of each derivative.
 
@@ -237,6 +238,7 @@ def _explained(traced: _Traced) -> Explanation:
         inputs,
         tuple(zip(names, variant.tape.output_types, strict=True)),
         tuple(_guard_lines(variant.check)),
+        tuple(_loop_rows(variant)),
         steps,
         _dependence(variant.tape, inputs, names),
         (*traced.notes, *_device_notes(variant, traced.steps)),
@@ -280,6 +282,14 @@ def _device_notes(variant: Variant, steps: Sequence[PlanStep]) -> Iterator[str]:
             yield f"there is no CUDA kernel for {', '.join(lacking)}: the call would be refused"
         else:
             yield f"one run would launch {kernels.cuda_launches(tape)} kernels or routines"
+
+
+def _loop_rows(variant: Variant) -> Iterator[tuple[str, str]]:
+    """The user's loops by line, and what became of each."""
+    for line, times, trips, calls, reason in variant.loops:
+        what = f"{counted(trips, 'trip')} of {counted(calls, 'call')}"
+        nodes = f"one node for {what}" if times == 1 else f"{times} nodes for up to {what}"
+        yield show_line(line).strip(), f"unrolled: {reason}" if reason else nodes
 
 
 def _guard_lines(check: Tape | None) -> list[str]:

@@ -48,7 +48,8 @@ def _arrays(told: Facts) -> str:
     rows += [(name, str(type_), "result", "") for name, type_ in told.outputs]
     lines = "".join(f"<br><code>{escape(line)}</code>" for line in told.guards)
     taken = f"<p>Traced for the branches taken at{lines}</p>" if lines else ""
-    return _table("Arrays", ("name", "type", "what it is", ""), rows) + taken
+    loops = _table("Python loops", ("line", ""), told.loops) if told.loops else ""
+    return _table("Arrays", ("name", "type", "what it is", ""), rows) + taken + loops
 
 
 def _costs(told: Facts) -> str:

@@ -78,8 +78,9 @@ class Facts:
     """Everything that is known of a call before it runs.
 
     `call` is the explained call, `tape` the recorded function. `inputs` and `outputs` are its
-    arrays, `guards` the user's lines that branch on values, `steps` the tapes that the call runs.
-    `costs` and `dependence` are computed when they are first read.
+    arrays, `guards` the user's lines that branch on values, `loops` the lines where his
+    loops begin and what became of them, `steps` the tapes that the call runs. `costs` and
+    `dependence` are computed when they are first read.
     """
 
     call: str
@@ -88,6 +89,7 @@ class Facts:
     inputs: tuple[InputFact, ...]
     outputs: tuple[tuple[str, ArrayType], ...]
     guards: tuple[str, ...]
+    loops: tuple[tuple[str, str], ...]
     steps: tuple[StepFact, ...]
     dependence: Dependence
     notes: tuple[str, ...]

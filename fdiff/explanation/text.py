@@ -29,7 +29,7 @@ MOST_NAMES = 12  # of inputs in the table of dependence
 
 def text_of(told: Facts) -> str:
     """The whole explanation."""
-    parts = [_head(told), _arrays(told), _costs(told)]
+    parts = [_head(told), _arrays(told), _loops(told), _costs(told)]
     for number, step in enumerate(told.steps):
         parts += [_execution(step, number, len(told.steps)), _kernel(step)]
     parts.append(_dependence(told))
@@ -55,6 +55,12 @@ def _arrays(told: Facts) -> Iterator[str]:
     if told.guards:
         yield f"  traced for the branches taken at {counted(len(told.guards), 'line')}:"
         yield from (f"    {line}" for line in told.guards)
+
+
+def _loops(told: Facts) -> Iterator[str]:
+    if told.loops:
+        yield "Python loops"
+        yield from _aligned(told.loops)
 
 
 def _costs(told: Facts) -> Iterator[str]:

@@ -136,7 +136,7 @@ def setitem(x: TracedArray, key: object, value: object) -> None:
     if (
         key.__class__ is int
         and isinstance(value, TracedArray)
-        and value.link.__class__ is ViewLink
+        and settled(value).link.__class__ is ViewLink
         and root_of(value) is root_of(x)
         and _by_compiled_code()
     ):

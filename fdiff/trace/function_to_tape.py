@@ -19,7 +19,7 @@ from ..process.progress import Stage
 from ..tape import INPUT, Tape
 from .guard_nodes import check_tape
 from .ordinary_trace import Trace
-from .recorder import Recorder
+from .recorder import Loops, Recorder
 from .session import Session
 from .trace_stack import root_trace, stack
 from .traced_array import TracedArray
@@ -50,7 +50,8 @@ class Recording(NamedTuple):
     `scalars` tells which outputs NumPy would give as scalars, `layouts` those of inputs where that
     decided what is a view. `shown` tells that text was made of a value,
     which no check compares. `guards` counts what the check compares. The outputs of `written`,
-    which has the same inputs, are what later calls are to write to the outside.
+    which has the same inputs, are what later calls are to write to the outside. `loops` tells which
+    Python loops became nodes.
     """
 
     tape: Tape
@@ -63,6 +64,7 @@ class Recording(NamedTuple):
     shown: bool = False
     guards: int = 0
     written: Tape | None = None
+    loops: Loops = ()
 
 
 def record(
@@ -108,6 +110,7 @@ def _record(
             _note_results(trace, ids)
         check, count = check_tape(trace), len(guards.expected)
         written = trace.builder.finish(trace.written) if trace.written else None
+        loops = () if trace.calls is None else trace.calls.loops()
         _end_log(trace)
     scalars = tuple(
         out.scalar if isinstance(out, TracedArray) else not isinstance(out, np.ndarray)
@@ -119,8 +122,9 @@ def _record(
     tape = trace.builder.finish(ids)
     extra = tuple(trace.extra)
     return Recording(
-        tape, extra, pinned, scalars, trace.session, check, decisive, trace.shown, count, written
-    )
+        tape, extra, pinned, scalars, trace.session, check, decisive, trace.shown, count, written,
+        loops,
+    )  # fmt: skip
 
 
 def _log_calls(trace: Trace) -> None:

@@ -38,6 +38,11 @@ ARRAY_CLASSES: set[type] = {np.ndarray, np.memmap}
 TracedHandle = TypeVar("TracedHandle", bound="Handle")
 
 
+# Python loops by the line where each begins: how often it became a node, of at most how many trips,
+# and of how many calls; or else why it was unrolled.
+Loops = tuple[tuple[Line, int, int, int, str], ...]
+
+
 class Link(Protocol):
     """What stands between a handle and its node: a view, stores that wait, the caller's array."""
 
@@ -89,7 +94,7 @@ class UserCalls(Protocol):
     """What a trace asks of the log of the user's calls; `looping` implements it.
 
     Calls are logged at `depth` 0, not those of what they call. `stored` is told of a handle that is
-    given another node, `converted` makes a local array a traced one.
+    given another node, `converted` makes a local array a traced one. `loops` tells what was found.
     """
 
     depth: int
@@ -97,6 +102,7 @@ class UserCalls(Protocol):
     def is_idle(self) -> bool: ...
     def call(self, fn: Any, args: tuple[object, ...], named: dict[str, object], /) -> object: ...
     def stored(self, handle: Any, /) -> None: ...
+    def loops(self) -> Loops: ...
     def converted(self, array: Any, convert: Callable[[Any], Any], /) -> Any: ...
 
 

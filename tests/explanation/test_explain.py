@@ -1,5 +1,6 @@
 """`explain`: each fact against the same fact found out in another way."""
 
+import inspect
 import os
 import re
 import subprocess
@@ -564,3 +565,30 @@ def test_lines_that_make_calls_slow_are_named():
         assert told.count(words) == 1
         assert told.count("return np.random.random() * x[0]") >= 1
     assert "return np.random.random() * x[0]" in told
+
+
+def loops(x):
+    s = x
+    for _ in range(60):
+        s = np.sin(s) * 0.9 + x
+    for _ in range(60):
+        s = s * 1.1 + x
+        if np.sum(s) > 50:
+            break
+    return np.sum(s)
+
+
+def test_loops_are_told_by_line(monkeypatch):
+    monkeypatch.setenv("FDIFF_LOOPS", "check")
+    fdiff.cache_clear()
+    told = fdiff.explain(loops, np.array([0.7, 0.3, 0.2]))
+    first = inspect.getsourcelines(loops)[1]
+    lines = {int(re.search(r"py:(\d+):", line)[1]) - first: what for line, what in told.loops}
+    assert re.fullmatch(r"one node for \d+ trips of 3 calls", lines[2])
+    assert lines[4] == "unrolled: a value is looked at, or its iterations differ"
+    assert "\nPython loops\n" in str(told)
+    assert all(what in str(told) and what in html.html_of(told) for what in lines.values())
+
+
+def test_functions_without_loops_say_nothing_of_them():
+    assert "Python loops" not in str(fdiff.explain(chain, np.ones(3)))

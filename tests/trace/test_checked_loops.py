@@ -1,9 +1,17 @@
 """Plain Python loops that are traced once, with ``FDIFF_LOOPS=check``, beside unrolled ones."""
 
+import threading
+
 import numpy as np
 import pytest
 
 import fdiff
+from fdiff.arraytype import ArrayType
+from fdiff.errors import LeakError
+from fdiff.trace import looping
+from fdiff.trace.looping import call_log, logged_calls
+from fdiff.trace.looping.call_gates import gated_method
+from fdiff.trace.ordinary_trace import Trace
 
 POINT = np.array([0.7, 0.3, 0.2])
 
@@ -90,15 +98,113 @@ def a_list_of_all(x):
     return np.sum(np.stack(states) ** 2) + states[7][0] + states[-1][1]
 
 
+# ------------------------------------------------------- what is read when the loop has ended
+
+
+def tables_in_another_order(x):
+    tables, s = [np.asfortranarray(np.arange(9.0).reshape(3, 3) + k) for k in range(60)], 0.0
+    for a in tables:
+        y = a * x[0]
+        s = s + np.sum(np.ravel(y, order="K") * np.arange(9)) * x[1]
+    return s
+
+
+def traced_tables_in_another_order(x):
+    tables, s = [np.outer(x, x + k).T for k in range(60)], 0.0
+    for a in tables:
+        s = s + np.sum(np.ravel(a * 2.0, order="K") * np.arange(9)) * x[1]
+    return s
+
+
+def a_constant_whose_order_changes(x):
+    a, s = np.arange(9.0).reshape(3, 3), 0.0
+    turned = np.asfortranarray(a)
+    for k in range(60):
+        y = (a if k < 40 else turned) * x[0]
+        s = s + np.sum(np.ravel(y, order="K") * np.arange(9)) * x[1]
+    return s
+
+
+def stored_in_another_order(x):
+    u = np.outer(x, x * x).T.copy(order="K")
+    for k in range(60):
+        u[k % 3] = np.sin(u[(k + 1) % 3]) + 0.01 * k
+    return np.sum(np.ravel(u * 2.0, order="K") * np.arange(9))
+
+
+def sweep(u, v):
+    s = 0.0
+    for k in range(30):
+        u[k % 3] = np.sin(u[(k + 1) % 3]) + 0.1
+        s = s + np.sum(v[1] * v[2])
+    return s
+
+
+def a_view_of_itself_the_second_time(x):
+    u, v, w = np.zeros((3, 3)), np.outer(x, x), np.zeros((3, 3))
+    u[:] = x
+    s = sweep(u, v)
+    w[:] = x + s
+    return s + sweep(w, w.T) + sweep(w, v)
+
+
+def signs_of_nan(x):
+    s = x[0]
+    for k in range(60):
+        s = s * 0.9 + np.copysign(x[1], np.nan if k < 30 else -np.nan)
+    return s
+
+
+def another_byte_order(x):
+    s = x
+    for row in np.arange(180.0).reshape(60, 3).astype(">f8"):
+        s = s * 0.9 + row * x
+    return np.sum(s)
+
+
+def positions_out_of_range_are_caught(x):
+    u, s = np.sin(x[0] * np.arange(30.0)), x[0]
+    for k in range(200):
+        try:
+            s = s * 0.9 + np.take(u, k) + u.take(k) + u.item(k)
+        except IndexError:
+            break
+    return s
+
+
+def gradients_off_in_one_trip(x):
+    s, c = x, x
+    for k in range(60):
+        s = np.sin(s) * 0.9 + x
+        if k == 40:
+            with fdiff.autograd.no_grad():
+                c = np.sin(s)
+    return np.sum(s * c)
+
+
+def rows_viewed_before_the_stores(x):
+    u = np.zeros((60, 3))
+    u[:] = x
+    rows, s = [u[k] for k in range(60)], x
+    for k in range(59):
+        u[k + 1] = np.sin(u[k]) + 0.1
+        s = s + rows[k + 1] * u[k]
+    return np.sum(s * u[7])
+
+
 PROGRAMS = [
     in_place, a_row_in_place, a_view_kept, a_view_of_the_trip_before,
     work_array_changed_outside_of_the_trace, out_of_range_is_caught, several_results,
-    orders_in_memory, a_list_of_all,
+    orders_in_memory, a_list_of_all, tables_in_another_order, traced_tables_in_another_order,
+    a_constant_whose_order_changes, stored_in_another_order, a_view_of_itself_the_second_time,
+    signs_of_nan, another_byte_order, positions_out_of_range_are_caught, gradients_off_in_one_trip,
+    rows_viewed_before_the_stores,
 ]  # fmt: skip
 
 
 def derivatives(f, way, monkeypatch):
     monkeypatch.setenv("FDIFF_LOOPS", way)
+    monkeypatch.setattr(call_log, "SLEEP", 0)
     fdiff.cache_clear()
     return *fdiff.value_and_grad(f)(POINT), fdiff.hessian(f)(POINT)
 
@@ -106,6 +212,7 @@ def derivatives(f, way, monkeypatch):
 @pytest.mark.parametrize("f", PROGRAMS)
 def test_checked_loops_compute_what_unrolled_ones_do(f, monkeypatch):
     checked, unrolled = (derivatives(f, way, monkeypatch) for way in ("check", "unroll"))
+    np.testing.assert_allclose(checked[0], f(POINT), rtol=1e-12, atol=1e-13)
     for a, b in zip(checked, unrolled, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-13)
 
@@ -116,3 +223,66 @@ def test_loops_are_one_node(f, monkeypatch):
     fdiff.cache_clear()
     tape = fdiff.make_tape(f, POINT)
     assert [n.primitive.name for n in tape.nodes].count("loop") == 1
+
+
+def test_short_loops_are_unrolled_after_all(monkeypatch):
+    monkeypatch.setattr(call_log, "SLEEP", 0)
+    monkeypatch.delenv("FDIFF_LOOPS", raising=False)
+    for f in PROGRAMS:
+        fdiff.cache_clear()
+        np.testing.assert_allclose(fdiff.jit(f)(POINT), f(POINT), rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("counts", [[7, 8], [3, 3], [0, 1], [3, 5]])
+def test_no_loop_is_rolled_where_references_cannot_be_counted(counts, monkeypatch):
+    monkeypatch.setenv("FDIFF_LOOPS", "check")
+    measured = looping.references_to_new()
+    assert 0 < measured <= looping.OWNERS
+    counted = iter(counts)
+    monkeypatch.setattr(looping, "references", lambda call: [next(counted)])
+    looping.references_to_new.cache_clear()
+    fdiff.cache_clear()
+    try:
+        assert looping.references_to_new() == 0
+        assert not [*fdiff.make_tape(in_place, POINT).bodies()]
+    finally:
+        monkeypatch.undo()
+        looping.references_to_new.cache_clear()
+    assert looping.references_to_new() == measured
+
+
+def test_results_that_are_held_elsewhere_are_not_replaced():
+    kept = []
+
+    def held(x):
+        kept.append(logged_calls.content(x))
+        return kept[-1]
+
+    with Trace("loop", lines=False) as trace:
+        trace.calls = call_log.CallLog(trace, 0, looping.references_to_new())
+        trace.calls.sleep = 0
+        x = trace.input(ArrayType((), np.dtype(float)))
+        gated_method(held)(x)
+        assert not trace.calls.calls
+        gated_method(logged_calls.content)(x)
+        assert len(trace.calls.calls) == 1
+
+
+@pytest.mark.filterwarnings("ignore::fdiff.errors.RetraceWarning")
+@pytest.mark.parametrize("use", [np.sin, lambda x: x.sum(), lambda x: x[0], lambda x: x + 1.0])
+def test_other_threads_are_told_so(use):
+    def f(x):
+        errors = []
+
+        def work():
+            with pytest.raises(LeakError, match="in another thread") as caught:
+                use(x)
+            errors.append(caught.value)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        assert errors
+        return np.sum(x)
+
+    fdiff.grad(f)(POINT)

@@ -31,14 +31,21 @@ _methods: dict[tuple[np.ufunc, str], Callable[..., object]] = {}
 entries: list[Callable[..., object]] = []  # the functions of ``x[key]`` and ``x[key] = value``
 
 
+_TAKING = "take", "item", "choose"
+# Functions that are given positions, which may leave an array, and who knows whether they do.
+by_position: dict[object, Callable[..., object]] = {}
+
+
 def install() -> None:
     """Put a gate at every entry; once."""
     if "gated" in HOOKS:
         return
+    entries[:] = [vars(TracedArray)["__getitem__"], vars(TracedArray)["__setitem__"]]
     HOOKS["gated"] = gated
     HOOKS["gated method"] = gated_method
-    entries[:] = [vars(TracedArray)["__getitem__"], vars(TracedArray)["__setitem__"]]
-    for name, member in vars(TracedArray).copy().items():
+    members = vars(TracedArray).copy()
+    by_position.update({members[n]: getattr(np.ndarray, n) for n in _TAKING if n in members})
+    for name, member in members.items():
         if name in _PROPERTIES:
             store: Any = member.fset and gated_method(member.fset)
             setattr(TracedArray, name, property(gated_method(member.fget), store))
@@ -46,7 +53,11 @@ def install() -> None:
             setattr(TracedArray, name, gated_method(member))
     TracedArray.__array_ufunc__ = _gated_ufunc(TracedArray.__array_ufunc__.__wrapped__)  # type: ignore[method-assign,attr-defined] - with a gate
     TracedArray.__array_function__ = _gated_function(TracedArray.__array_function__.__wrapped__)  # type: ignore[method-assign,attr-defined] - as above
+    taking = {id(f): f for f in (np.take, np.choose, np.take_along_axis)}
+    by_position.update({f: f for f in taking.values()})
     for key, (function, stand_in) in REPLACEMENTS.copy().items():
+        if key in taking:
+            by_position[stand_in] = taking[key]
         REPLACEMENTS[key] = function, gated(stand_in)
 
 

@@ -11,7 +11,7 @@ import fdiff.intact_numpy as np
 
 from ...user_lines import Line, is_internal
 from ..local_arrays import LocalArray, is_alone
-from ..recorder import Recorder
+from ..recorder import Loops, Recorder
 from ..trace_stack import stack
 from ..traced_array import TracedArray
 from .checked_trips import MISMATCH, Frame
@@ -21,10 +21,11 @@ from .logged_calls import (
     calls_back,
     content,
     note_result,
+    references,
     taken_apart,
     written,
 )
-from .periods import INNER, PERIODS, is_nested, loops_around, period_of
+from .periods import INNER, PERIODS, is_nested, loop_of, loops_around, period_of
 from .replay import replayed
 from .templates import LoopTemplate, UnrolledError
 
@@ -35,18 +36,18 @@ MOST = 40  # earlier calls of one key that a call is compared with
 LEARNING = 1200  # calls that are logged without a loop being found, before the log sleeps
 TRIES = 24  # of a place whose periods turn out to be none
 REFUSALS = 3  # of a place, after which it is left alone
-FRESH = 5  # references to a handle that a call has just made, where they are counted
 
 
 class CallLog:
     """Logs the calls of the user's code in a trace.
 
     `depth` counts the calls under way: what they call is not logged. `frame` checks calls, while a
-    loop is being run. A loop of fewer calls than `fewest` is unrolled.
+    loop is being run. A loop of fewer calls than `fewest` is unrolled. There are `fresh` references
+    to a handle that a call has just made, where they are counted.
     """
 
-    def __init__(self, trace: Recorder, fewest: int) -> None:
-        self.trace, self.fewest = trace, fewest
+    def __init__(self, trace: Recorder, fewest: int, fresh: int) -> None:
+        self.trace, self.fewest, self.fresh = trace, fewest, fresh
         self.depth = 0
         self.frame: Frame | None = None
         self.sleep = SLEEP
@@ -66,8 +67,8 @@ class CallLog:
         self.varying: set[tuple[object, int, int]] = set()
         self.writes: list[TracedArray] = []
         self.spoiled = False
-        self.reasons: dict[object, str] = {}  # why loops were not rolled, by the place of a call
-        self.rolled: list[tuple[Line, int, int]] = []  # lines, trips, calls of a trip
+        self.reasons: dict[Line | None, str] = {}  # why loops were not rolled, by where they begin
+        self.rolled: list[tuple[Line | None, int, int]] = []  # lines, trips, calls of a trip
 
     def close(self) -> None:
         """Let go of all handles: those of loops lead back here, in cycles."""
@@ -86,7 +87,8 @@ class CallLog:
 
     def is_idle(self) -> bool:
         """Whether a call is to be made as if there were no log."""
-        if stack.traces[-1] is not self.trace or self.passing:
+        traces = stack.traces  # there is none in another thread
+        if not traces or traces[-1] is not self.trace or self.passing:
             self.passing = False
             return True
         if self.frame is not None or not self.sleep:
@@ -136,18 +138,18 @@ class CallLog:
         except IncomparableError:
             self.spoiled = True
         call.writes = written(self.writes, call.handles)
-        if self.spoiled or before != self._asked() or not self._is_fresh(call):
+        if self.spoiled or before != self._asked() or not self.is_fresh(call):
             self.forget()
         else:
             self.append(call)
         return out
 
-    def _is_fresh(self, call: LoggedCall) -> bool:
+    def is_fresh(self, call: LoggedCall) -> bool:
         """Whether nobody has the handles yet that are not among the arguments."""
-        pairs = zip(call.outs, call.origins, strict=True)
+        counts = references(call)
         return all(
-            origin >= 0 or (sys.getrefcount(h) <= FRESH and h.home is self.trace)
-            for h, origin in pairs
+            origin >= 0 or (count <= self.fresh and h.home is self.trace)
+            for h, origin, count in zip(call.outs, call.origins, counts, strict=True)
         )
 
     def run(self, fn: Any, args: tuple[object, ...], named: Mapping[str, object]) -> object:
@@ -215,17 +217,20 @@ class CallLog:
             period = period_of(calls, before, first, self.made, self.varying)
             if period is None:
                 self.tries[key] = self.tries.get(key, 0) + 1
+                if self.tries[key] == TRIES:
+                    self.reasons[loop_of(calls[0].place)] = "its iterations differ"
                 return False
             template = LoopTemplate(calls, period)
             replayed(template, self.trace)
         except UnrolledError as refusal:
             self.refused[key] = self.refused.get(key, 0) + 1
-            self.reasons[calls[0].place[:1]] = str(refusal)
+            self.reasons[loop_of(calls[0].place)] = str(refusal)
             return False
         frame = self._framed(template)
         carried = self._carried(template, first)
         if carried is None or not frame.begin(carried):
             self.refused[key] = self.refused.get(key, 0) + 1
+            self.reasons[loop_of(calls[0].place)] = "its iterations hand on other arrays"
             return False
         if template.reentrant:
             self.templates[key] = template
@@ -272,8 +277,19 @@ class CallLog:
             ):
                 del self.templates[frame.template.key]
                 self.refused[frame.template.key] = REFUSALS
+                place = frame.items[0].call.place
+                self.reasons[loop_of(place)] = "a value is looked at, or its iterations differ"
         else:
             frame.template.failures = 0
+
+    def loops(self) -> Loops:
+        """The loops that became nodes, and why others did not."""
+        lines = {line: (line, 0, 0, 0, why) for line, why in self.reasons.items() if line}
+        for line, trips, calls in self.rolled:
+            if line is not None and trips > 1:
+                _, times, most, *_ = lines.get(line, (line, 0, 0, 0, ""))
+                lines[line] = line, times + 1, max(most, trips), calls, ""
+        return (*lines.values(),)
 
     def outermost(self) -> Outermost:
         """A context in which the trace is the innermost one, whatever runs inside of it."""
@@ -324,8 +340,9 @@ class Outermost:
 
     def __enter__(self) -> None:
         self.traces = stack.traces
-        place = self.traces.index(self.trace)
-        stack.traces = self.traces[: place + 1]
+        builder = self.trace.builder  # where gradients are off, another object has it
+        place = [trace.builder is builder for trace in self.traces].index(True)
+        stack.traces = [*self.traces[:place], self.trace]
 
     def __exit__(self, *_: object) -> None:
         stack.traces = self.traces

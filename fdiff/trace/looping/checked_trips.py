@@ -10,7 +10,7 @@ import fdiff.intact_numpy as np
 
 from ... import user_lines
 from ...primitive import FUNCTIONS, PRIMITIVES
-from ..array_links import LateLink, ViewLink, outside
+from ..array_links import LateLink, ViewLink, in_memory_order, outside
 from ..node_strides import memory_layout
 from ..traced_array import TracedArray
 from .call_gates import entries
@@ -27,8 +27,17 @@ from .logged_calls import (
     structure,
     taken_apart,
 )
+from .periods import loop_of
 from .templates import FIXED, FLOAT_ROW, INT_ROW, KEY, LOCAL_SLOT, SLOT, Item, LoopTemplate, Varying
-from .trip_checks import become, is_inside, is_key, is_storable, looks_at
+from .trip_checks import (
+    become,
+    is_inside,
+    is_key,
+    is_storable,
+    looks_at,
+    may_be_entry,
+    names_the_same,
+)
 
 _new = object.__new__
 _ROWS = (FLOAT_ROW, INT_ROW)
@@ -40,6 +49,7 @@ class FrameLog(Protocol):
 
     trace: Any
     depth: int
+    frame: Any
     varying: set[tuple[object, int, int]]
     rolled: list[tuple[Any, int, int]]
     fewest: int
@@ -111,6 +121,7 @@ class Frame:
         if len(stored) < len(template.mutated):
             return False
         others = [h for k, h in enumerate(known) if k not in template.mutated]
+        others += [h for row in self.rows for h in row if isinstance(h, TracedArray)]
         return not stored or not any(looks_at(h, stored) for h in others)
 
     def _release(self) -> None:
@@ -129,8 +140,8 @@ class Frame:
             return MISMATCH
         quick = item.quick
         if quick is None or named or len(quick) != len(args) or not self._agrees(quick, args):
-            if not self._fits(item, args, named):
-                return MISMATCH
+            if not self._fits(item, args, named) or self.log.frame is not self:
+                return MISMATCH  # or what was compared has ended the checking
         elif item.varies:
             for a, (way, row, _) in zip(args, quick, strict=True):
                 if way in _ROWS:
@@ -189,16 +200,14 @@ class Frame:
             return False
         for h, slot in zip(handles, item.slots, strict=True):
             if isinstance(slot, Varying):
-                if self._made(h):
-                    return False
-                if (h.type, h.scalar, h.weak) != self.template.row_kinds[
-                    slot.row
-                ] or h.home is not self.log.trace:
+                if self._made(h) or not may_be_entry(h, self, slot.row):
                     return False
                 continue
             there = self.slots[slot]
             if h is not there and not (
-                self._fill(slot, h) if there is None else self._equals(h, there, slot)
+                self._fill(slot, h)
+                if there is None
+                else slot < len(self.template.invariants) and names_the_same(h, there)
             ):
                 return False
         if not self._values_fit(item, values):
@@ -207,16 +216,6 @@ class Frame:
             if isinstance(slot, Varying):
                 self.rows[slot.row].append(h)
         return True
-
-    def _equals(self, handle: TracedArray, there: TracedArray, slot: int) -> bool:
-        """Whether another handle names the same node, which no store can change."""
-        return (
-            handle.link is None is there.link
-            and slot < len(self.template.invariants)
-            and handle.home is there.home
-            and handle.node == there.node
-            and (handle.scalar, handle.weak) == (there.scalar, there.weak)
-        )
 
     def _values_fit(self, item: Item, values: Sequence[Any]) -> bool:
         """Whether values are those of an item; those that vary go into the rows."""
@@ -228,7 +227,7 @@ class Frame:
                 if may_vary(value, known.value):
                     self.log.varying.add((self.template.key, self.at, k))
                 return False
-        if item.varies and item.fn in entries and not is_inside(item, values):
+        if item.varies and not is_inside(item, values):
             return False
         for value, known in zip(values, item.values, strict=True):
             if isinstance(known, Varying):
@@ -360,8 +359,9 @@ class Frame:
         node = trace.builder.add(PRIMITIVES["loop"], (trips, *ids), params, place)
         self.outs = trace.builder.results(node)
         for k, h in enumerate(stored, len(self.inits)):
-            h.link, h.node = None, self.outs[k]
-        self.log.rolled.append((place, n, template.length))
+            h.link = None
+            h.node = in_memory_order(h, self.outs[k])
+        self.log.rolled.append((loop_of(template.items[0].call.place), n, template.length))
 
     def _row(self, entries: Sequence[Any], type_: Any) -> int:
         """The node of a row: numbers and arrays, or handles from outside."""

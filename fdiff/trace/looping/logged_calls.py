@@ -6,6 +6,7 @@ values: of one class, and of the same bits (``-0.0`` is not ``0.0``, ``True`` is
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from types import CodeType
 from typing import Any
@@ -15,6 +16,7 @@ import fdiff.intact_numpy as np
 from ...arraytype import ArrayType
 from ..array_links import ViewLink, is_copy, root_of
 from ..local_arrays import LocalArray, TracedLocalArray
+from ..node_strides import memory_layout
 from ..shared_memory import constant
 from ..traced_array import TracedArray
 
@@ -76,15 +78,14 @@ def rebuilt(shape: Structure, handles: Iterator[object], values: Iterator[object
     return slice(*made) if kind is slice else kind(made)
 
 
-def same(a: object, b: object) -> bool:
-    """Whether two values are of one class, and have the same bits."""
+def same(a: Any, b: Any) -> bool:
+    """Whether two values are of one class, and have the same bits; arrays in the same order."""
     if a.__class__ is not b.__class__:
         return False
     if isinstance(a, (np.ndarray, np.generic)):
-        x, y = np.asarray(a), np.asarray(b)
-        return x.dtype == y.dtype and x.shape == y.shape and x.tobytes() == y.tobytes()
+        return may_vary(a, b) and a.tobytes() == b.tobytes()
     if isinstance(a, (float, complex)):
-        return repr(a) == repr(b)
+        return np.array(a).tobytes() == np.array(b).tobytes()  # also signs of NaN
     return a is b or bool(a == b)
 
 
@@ -94,13 +95,16 @@ def may_vary(a: Any, b: Any) -> bool:
     if kind is not b.__class__:
         return False
     if isinstance(a, (np.ndarray, np.generic)):
-        return np.shape(a) == np.shape(b) and np.asarray(a).dtype == np.asarray(b).dtype
+        alike = np.shape(a) == np.shape(b) and np.asarray(a).dtype == np.asarray(b).dtype
+        return alike and (
+            np.ndim(a) < 2 or memory_layout(np.asarray(a)) == memory_layout(np.asarray(b))
+        )
     return kind in _NUMBERS
 
 
 def row_type(value: Any) -> ArrayType:
     """The type of a row's entry that holds a value."""
-    return ArrayType(np.shape(value), np.asarray(value).dtype)
+    return ArrayType(np.shape(value), np.asarray(value).dtype.newbyteorder("="))
 
 
 class LoggedCall:
@@ -161,6 +165,14 @@ def note_result(
     call.bases = [bases_of(h) for h in call.outs]
     if any(b is h for found in call.bases for b in found for h in call.outs):
         raise IncomparableError
+
+
+def references(call: LoggedCall) -> list[int]:
+    """How many references there are to each handle that a call gave.
+
+    Counted in C: how many bytecode holds meanwhile depends on the version of Python.
+    """
+    return [*map(sys.getrefcount, call.outs)]
 
 
 def leaves(shape: Structure) -> list[Any]:

@@ -8,6 +8,7 @@ from types import CodeType
 from typing import Any, NamedTuple
 
 from ...bounded_cache import keep
+from ...user_lines import Line
 from ..traced_array import TracedArray
 from .logged_calls import LoggedCall, may_vary, same
 
@@ -87,8 +88,8 @@ def _reference(
 _loops: dict[int, tuple[CodeType, list[tuple[int, int]]]] = {}
 
 
-def loops_around(code: CodeType, at: int) -> int:
-    """How many loops of the code stand around an instruction."""
+def loops_around(code: CodeType, at: int) -> list[int]:
+    """Where the loops of the code begin that stand around an instruction."""
     known = _loops.get(id(code))
     if known is None or known[0] is not code:
         ends: dict[int, int] = {}
@@ -96,9 +97,17 @@ def loops_around(code: CodeType, at: int) -> int:
             if "JUMP" in i.opname and isinstance(i.argval, int) and i.argval < i.offset:
                 ends[i.argval] = max(ends.get(i.argval, 0), i.offset)
         known = keep(_loops, id(code), (code, [*ends.items()]), _MOST)
-    return sum(start <= at <= end for start, end in known[1])
+    return [start for start, end in known[1] if start <= at <= end]
 
 
 def is_nested(places: Sequence[Place]) -> bool:
     """Whether more than one loop stands around each of the places."""
-    return all(sum(loops_around(*at) for at in place) > 1 for place in places)
+    return all(sum(len(loops_around(*at)) for at in place) > 1 for place in places)
+
+
+def loop_of(place: Place) -> Line | None:
+    """Where the innermost loop around a place begins; the place itself if there is none."""
+    for code, at in place:
+        if starts := loops_around(code, at):
+            return code, max(starts)
+    return place[0] if place else None

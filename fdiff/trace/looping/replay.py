@@ -9,7 +9,7 @@ from ...errors import FdiffError
 from ..array_links import root_of
 from ..node_strides import memory_layout
 from ..ordinary_trace import Trace
-from ..recorder import Recorder
+from ..recorder import Loops, Recorder
 from ..traced_array import TracedArray
 from .logged_calls import IncomparableError, LoggedCall, arguments_of, note_result, written
 from .templates import Item, Kind, LoopTemplate, UnrolledError, Varying
@@ -30,6 +30,9 @@ class Watch:
 
     def stored(self, handle: TracedArray) -> None:
         self.writes.append(handle)
+
+    def loops(self) -> Loops:
+        return ()
 
     def call(self, fn: Any, args: tuple[object, ...], named: dict[str, object]) -> object:
         return fn(*args, **named)
@@ -52,7 +55,7 @@ def replayed(template: LoopTemplate, trace: Recorder) -> None:
     except UnrolledError:
         raise
     except _FAULTS as error:
-        raise UnrolledError(str(error).partition("\n")[0]) from None
+        raise UnrolledError(str(error).partition("\n")[0].removeprefix("loop: ")) from None
     finally:
         log.depth -= 1
         inner.calls = inner.refused = None  # which lead to handles, and so back to the trace

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 from ...arraytype import ArrayType
 from ...tape import Tape
 from ..array_links import CapturedLink, outside, root_of
+from ..node_strides import memory_layout
 from ..traced_array import TracedArray
-from .call_gates import entries
+from .call_gates import by_position, entries
 from .logged_calls import HANDLE, LOCAL, LoggedCall, leaves, rebuilt, row_type
 from .periods import INVARIANT, MADE, Period, Reference
 
@@ -94,7 +95,6 @@ class LoopTemplate:
         for call in calls:
             self.made.append([self.size + n for n in range(len(call.outs))])
             self.size += len(call.outs)
-        self.lags = max((lag for lag, _, _ in carried), default=1)
         self.moves = [
             (slot, self.made[k][out] if lag == 1 else self.carries[lag - 1, k, out])
             for (lag, k, out), slot in sorted(self.carries.items(), reverse=True)
@@ -156,6 +156,8 @@ class LoopTemplate:
         return self._row(handle, (handle.type, handle.scalar, handle.weak))
 
     def _row(self, example: Any, kind: Kind) -> Varying:
+        if kind[0].ndim > 1 and layout_of(example):
+            raise UnrolledError("arrays that differ from trip to trip are not in C order")
         self.row_kinds.append(kind)
         self.examples.append(example)
         return Varying(len(self.row_kinds) - 1)
@@ -200,14 +202,21 @@ class LoopTemplate:
                     )
                 found.add(self._places[id(root)])
         roots = {id(self.invariants[k]) for k in found}
-        for k, h in enumerate(self.invariants):
-            if k in found and isinstance(outside(h), CapturedLink):
+        for k in found:
+            if isinstance(outside(self.invariants[k]), CapturedLink):
                 raise UnrolledError("an array from outside of the function is stored into")
-            if k not in found and id(root_of(h)) in roots:
-                raise UnrolledError(
-                    "a view that was taken before the loop reads an array that is stored into"
-                )
+        read = [h for k, h in enumerate(self.invariants) if k not in found]
+        read += [row for row in self.examples if isinstance(row, TracedArray)]
+        if any(id(root_of(h)) in roots for h in read):
+            raise UnrolledError(
+                "a view that was taken before the loop reads an array that is stored into"
+            )
         return sorted(found)
+
+
+def layout_of(row: Any) -> tuple[int, ...]:
+    """How an entry of a row lies in memory; () for C order."""
+    return memory_layout(row.example() if isinstance(row, TracedArray) else row)
 
 
 def _number_kind(value: Any) -> Kind:
@@ -251,7 +260,7 @@ def _quick_value(
     if isinstance(value, Varying):
         if part is float and item.fn not in entries:
             return FLOAT_ROW, value.row, None
-        if part is not int or not call.handles:
+        if part is not int or not call.handles or item.fn in by_position:
             return None
         shape = call.handles[0].shape
         if item.fn in entries:  # a key: it must not leave the array

@@ -9,9 +9,10 @@ import fdiff.intact_numpy as np
 
 from ..array_links import ViewLink
 from ..traced_array import TracedArray
+from .call_gates import by_position, entries
 from .late_handles import LateView
 from .logged_calls import arguments_of
-from .templates import Item
+from .templates import Item, layout_of
 
 
 def become(handle: TracedArray, real: TracedArray) -> None:
@@ -24,6 +25,30 @@ def looks_at(handle: TracedArray, stored: set[int]) -> bool:
     while isinstance(handle.link, ViewLink):
         handle = handle.link.parent
     return id(handle) in stored or isinstance(handle.link, LateView)
+
+
+def may_be_entry(handle: TracedArray, frame: Any, row: int) -> bool:
+    """Whether a handle from outside can be an entry of a row, which is read as the loop ends.
+
+    It must not be a view of what is stored into until then.
+    """
+    template = frame.template
+    if (handle.type, handle.scalar, handle.weak) != template.row_kinds[row]:
+        return False
+    stored = {id(frame.slots[k]) for k in template.mutated}
+    if handle.home is not frame.trace or (stored and looks_at(handle, stored)):
+        return False
+    return handle.type.ndim < 2 or not layout_of(handle)
+
+
+def names_the_same(handle: TracedArray, there: TracedArray) -> bool:
+    """Whether another handle names the same node, which no store can change."""
+    return (
+        handle.link is None is there.link
+        and handle.home is there.home
+        and handle.node == there.node
+        and (handle.scalar, handle.weak) == (there.scalar, there.weak)
+    )
 
 
 def is_key(a: Any, b: Any) -> bool:
@@ -46,8 +71,11 @@ def is_storable(value: Any) -> bool:
 def is_inside(item: Item, values: Sequence[Any]) -> bool:
     """Whether a key whose numbers vary picks what that of the template did, from the front.
 
-    NumPy is asked on an array of the same shape whose memory is never touched.
+    NumPy is asked on an array of the same shape whose memory is never touched. So it is where
+    positions are given to a function.
     """
+    if item.fn not in entries:
+        return item.fn not in by_position or _picks(item, values)
     args, _ = arguments_of(item.call.shape, iter(item.call.handles), iter(values))
     old, _ = arguments_of(item.call.shape, iter(item.call.handles), iter(item.call.values))
     shape, key = args[0].shape, args[1]
@@ -63,3 +91,14 @@ def is_inside(item: Item, values: Sequence[Any]) -> bool:
         return np.shape(dummy[key]) == np.shape(dummy[old[1]])
     except IndexError:
         return False
+
+
+def _picks(item: Item, values: Sequence[Any]) -> bool:
+    """Whether NumPy would take the positions that a function is given."""
+    arrays = [np.broadcast_to(np.zeros((), h.dtype), h.shape) for h in item.call.handles]
+    args, named = arguments_of(item.call.shape, iter(arrays), iter(values))
+    try:
+        by_position[item.fn](*args, **named)
+    except (IndexError, TypeError, ValueError):
+        return False
+    return True
