@@ -414,3 +414,14 @@ def entry_that_is_stored_into_later(x):
         if k > 30:
             a[k % 3] = 0.1 * k
     return s * s
+
+
+def row_copied_in_its_array(x):
+    u, s = np.zeros((6, 3)), x[0]
+    u[:] = x
+    for k in range(40):
+        u[k % 6] = u[(k + 1) % 6]
+        u[(k + 2) % 6] = np.sin(u[k % 6]) + 0.1
+        if k % 11 == 10:
+            s = s + np.sum(u)
+    return s

@@ -119,7 +119,8 @@ def target(array: object) -> TracedArray:
 # --- x[key] = value -----------------------------------------------------------------------------
 
 
-_GATES = "fdiff.trace.looping."  # whose frames stand between the user's code and a store
+# whose frames stand between a store and the user's; not those of what makes a store again
+_GATES = ("fdiff.trace.looping.call_gates", "fdiff.trace.looping.call_log")
 
 
 def _by_compiled_code() -> bool:
