@@ -4,6 +4,7 @@ import threading
 
 import numpy as np
 import pytest
+from loop_traps import row_copied_in_its_array
 
 import fdiff
 from fdiff.arraytype import ArrayType
@@ -198,7 +199,7 @@ PROGRAMS = [
     orders_in_memory, a_list_of_all, tables_in_another_order, traced_tables_in_another_order,
     a_constant_whose_order_changes, stored_in_another_order, a_view_of_itself_the_second_time,
     signs_of_nan, another_byte_order, positions_out_of_range_are_caught, gradients_off_in_one_trip,
-    rows_viewed_before_the_stores,
+    rows_viewed_before_the_stores, row_copied_in_its_array,
 ]  # fmt: skip
 
 
