@@ -28,6 +28,8 @@ _WRITING = frozenset(("write", "writelines", "flush"))
 
 # Where code runs once for many trips: what refuses a deed that each trip would do in its own way.
 refusing: ContextVar[Callable[[str], NoReturn] | None] = ContextVar("fdiff.refusing", default=None)
+# Whether text is made to be shown, and goes nowhere else.
+showing: ContextVar[bool] = ContextVar("fdiff.showing", default=False)
 
 
 class Shows(Protocol):
@@ -56,7 +58,11 @@ class ShownCall:
     ) -> object:
         if (refuse := refusing.get()) is not None:
             refuse(f"has a side effect, {self._words}")
-        return self._shows.show(self._words, call, args, kwargs)
+        token = showing.set(True)
+        try:
+            return self._shows.show(self._words, call, args, kwargs)
+        finally:
+            showing.reset(token)
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._real, name)

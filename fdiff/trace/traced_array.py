@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import fdiff.intact_numpy as np
 
 from ..arraytype import BOOL, ArrayType, Shape, shadow
-from ..capture.shown_calls import refusing
+from ..capture.shown_calls import refusing, showing
 from ..errors import LeakError, TraceError
 from ..primitive import FUNCTIONS, HOOKS, UFUNC_METHODS, UFUNCS, handler_of, load_tables
 from ..user_lines import is_internal, scipy_call
@@ -140,6 +140,11 @@ class TracedArray(Handle):
         value = self._shown()
         if value is None and self.home.alive and (refuse := refusing.get()) is not None:
             refuse("makes text of a value that differs from trip to trip")
+        if value is None and self.home.alive and function is str and not showing.get():
+            raise current(self).fail(
+                "`f` made text of a value that is not known where its derivative is traced.",
+                "Write repr(x), or {x!r} in an f-string, which show its type; or print(x).",
+            )
         return f"Traced<{self.type}>" if value is None else self._text(function(value))
 
     def __str__(self) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import fdiff
-from fdiff.errors import TraceError
+from fdiff.errors import RetraceWarning, TraceError
 
 pytestmark = pytest.mark.filterwarnings("ignore::fdiff.errors.RetraceWarning")
 X = np.array([0.25, -0.5, 0.0, 12.0, -0.0, 0.25, 1e-7])
@@ -130,3 +130,36 @@ def test_the_sign_of_a_zero_is_a_part_of_what_is_read(read, dtype):
     whole = fdiff.jit(lambda x: np.sum(x[:2]) + float(x.tobytes()[7]))
     for x in (pair, -pair, pair, pair * [-1, 1, 1]):
         assert whole(x) == np.sum(x[:2]) + float(x.tobytes()[7])
+
+
+@pytest.mark.parametrize("text", [str, "{}".format, "{:.2f}".format, lambda x: "%s" % x])
+@pytest.mark.parametrize("rule", ["vjp", "jvp"])
+def test_text_of_a_cotangent_is_refused(text, rule):
+    """Its value is not known where the rule is traced; the text named the type, and was counted."""
+    point = np.array([1.0, 2.0])
+    if rule == "vjp":
+        f = fdiff.custom_vjp(lambda x: np.sin(x))
+        f.defvjp(lambda x: (f(x), x), lambda x, bar: (bar * np.cos(x) * len(text(bar)),))
+        call = fdiff.grad(lambda x: np.sum(f(x)))
+    else:
+        f = fdiff.custom_jvp(lambda x: np.sin(x))
+        f.defjvp(lambda x, dot: (np.sin(*x), dot[0] * np.cos(*x) * len(text(dot[0]))))
+        call = fdiff.jacfwd(f)
+    with pytest.raises(TraceError, match="made text of a value that is not known") as caught:
+        call(point)
+    assert "Write repr(x), or {x!r} in an f-string" in str(caught.value)
+
+
+def test_a_cotangent_is_printed(capsys):
+    f = fdiff.custom_vjp(lambda x: np.sin(x))
+
+    def backward(x, bar):
+        print("bar", bar)
+        return (bar * np.cos(x),)
+
+    f.defvjp(lambda x: (f(x), x), backward)
+    with pytest.warns(RetraceWarning):
+        np.testing.assert_allclose(
+            fdiff.grad(lambda x: np.sum(f(x)))(np.ones(2)), np.cos(np.ones(2))
+        )
+    assert "bar Traced<f8[2]>" in capsys.readouterr().out
