@@ -18,9 +18,15 @@ from ..tape import CONSTANT, INPUT, ITEM, Builder, Node, Tape, Way, rebuild
 from ..trace.derived_lines import wanted
 from .bodies import entered, needed_nodes, rearranged
 from .kept_values import computing, operations
+from .loop_pruning import prune_loops
 
 _WORK = 8  # operations of an entry that take as long as to read it
 _MOVABLE = frozenset(("elementwise", "leaf", "linear", "reduction", "bilinear", "opaque", "loop"))
+
+
+def hoist_and_prune(tape: Tape) -> Tape:
+    """The tape with loops that compute in each trip only what differs, and is read."""
+    return prune_loops(hoist_invariants(tape))
 
 
 def hoist_invariants(tape: Tape) -> Tape:

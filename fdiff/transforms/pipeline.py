@@ -44,8 +44,6 @@ from .derivative_tapes import (
     with_check,
 )
 from .forward import jvp
-from .loop_invariants import hoist_invariants
-from .loop_pruning import prune_loops
 from .prepare.cancelling_shifts import stop_cancelling_shifts
 from .prepare.loop_vectorisation import vectorise_loops
 from .prepare.split_concatenations import split_concatenations
@@ -151,6 +149,16 @@ def _enter_rules_of_loops() -> None:
 
 HOOKS["rules of loops"] = _enter_rules_of_loops
 cut_loops = _late("loop_segments", "within_budget")
+_hoist_and_prune = _late("loop_invariants", "hoist_and_prune")
+
+
+def lean_loops(tape: Tape) -> Tape:
+    """The tape whose loops compute in each trip only what differs, and is read."""
+    return _hoist_and_prune(tape) if _has_loops(tape) else tape
+
+
+def _has_loops(tape: Tape) -> bool:
+    return any(node.primitive.family == "loop" for node in tape.nodes)
 
 
 def batch_loops(tape: Tape) -> Tape:
@@ -178,16 +186,16 @@ BATCH_LOOPS = Transform(
     "batch loops", lambda t, r: batch_loops(t), "",
     "loops whose trips do not wait for each other are batches")
 HOIST = Transform(
-    "hoist", lambda t, r: prune_loops(hoist_invariants(t)), "",
+    "hoist", lambda t, r: lean_loops(t), "",
     "what is the same in all trips of a loop, and takes longer than to read it, is outside of it")
 SPLIT = Transform(
     "split", lambda t, r: split_concatenations(t), "",
     "reductions and slices of concatenations are those of the parts")
 SIMPLIFY = Transform(
-    "simplify", lambda t, r: prune_loops(hoist_invariants(simplify(t))), "",
+    "simplify", lambda t, r: lean_loops(simplify(t)), "",
     "every node has been offered to the rewrite rules; there are no dead nodes, in loops neither")
 KEEP = Transform(
-    "keep", lambda t, r: prune_loops(hoist_invariants(choose(t, r.keep))), "",
+    "keep", lambda t, r: lean_loops(choose(t, r.keep)), "",
     "the outputs `keep`, and what they need")
 CHECK = Transform(
     "check", lambda t, r: with_check(t, r.check), "the inputs of the function come first",
@@ -250,7 +258,7 @@ CONVERT = Transform(
 def within_budget(tape: Tape) -> Tape:
     """A tape that is about to run, with loops that keep no more than the memory budget."""
     flat = inlined(tape)
-    if all(node.primitive.family != "loop" for node in flat.nodes):
+    if not _has_loops(flat):
         return tape
     cut = cut_loops(flat)
     return tape if cut is flat else cut
