@@ -132,7 +132,7 @@ def test_the_sign_of_a_zero_is_a_part_of_what_is_read(read, dtype):
         assert whole(x) == np.sum(x[:2]) + float(x.tobytes()[7])
 
 
-@pytest.mark.parametrize("text", [str, "{}".format, "{:.2f}".format, lambda x: "%s" % x])
+@pytest.mark.parametrize("text", [str, "{}".format, "{:.2f}".format, lambda x: f"{x}"])
 @pytest.mark.parametrize("rule", ["vjp", "jvp"])
 def test_text_of_a_cotangent_is_refused(text, rule):
     """Its value is not known where the rule is traced; the text named the type, and was counted."""
