@@ -34,6 +34,9 @@ class Watch:
     def loops(self) -> Loops:
         return ()
 
+    def close(self) -> None:
+        self.writes.clear()
+
     def call(self, fn: Any, args: tuple[object, ...], named: dict[str, object]) -> object:
         return fn(*args, **named)
 

@@ -183,7 +183,8 @@ class LoopTemplate:
         item.varies = any(isinstance(v, Varying) for v in item.values)
         single = call.result[0] == "new" and call.result[1] is HANDLE and call.origins == [-1]
         item.single = item.outs[0] if single and not item.views[0] else -1
-        item.kind = self.kinds[item.single] if item.single >= 0 else None
+        if item.single >= 0:
+            item.kind = self.kinds[item.single]
         return item
 
     def _stored_into(self, calls: Sequence[LoggedCall]) -> list[int]:
