@@ -8,10 +8,11 @@ from loop_traps import row_copied_in_its_array
 
 import fdiff
 from fdiff.arraytype import ArrayType
-from fdiff.errors import LeakError
+from fdiff.errors import LeakError, TraceError
 from fdiff.trace import looping
 from fdiff.trace.looping import call_log, logged_calls
 from fdiff.trace.looping.call_gates import gated_method
+from fdiff.trace.looping.checked_trips import Frame
 from fdiff.trace.ordinary_trace import Trace
 
 POINT = np.array([0.7, 0.3, 0.2])
@@ -250,6 +251,45 @@ def test_no_loop_is_rolled_where_references_cannot_be_counted(counts, monkeypatc
         monkeypatch.undo()
         looping.references_to_new.cache_clear()
     assert looping.references_to_new() == measured
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "number"),
+    [
+        (Frame, "_values_fit", 5), (Frame, "_advance", 50), (Frame, "_carry_on", 5),
+        (Frame, "_enter", 1), (call_log, "replayed", 1),
+    ],
+)  # fmt: skip
+def test_signals_that_are_caught_in_loops_are_errors(place, name, number, monkeypatch):
+    calls, method = [], getattr(place, name)
+
+    def interrupted(*args):
+        out = method(*args)
+        calls.append(args)
+        if len(calls) == number:
+            raise KeyboardInterrupt
+        return out
+
+    def f(x):
+        s, t, k = x, x, 0
+        while k < 60:
+            try:
+                a = np.sin(s * (0.1 * k)) + x * (0.01 * k + 1.0)
+                s, t, k = a, t + np.take(a, [k % 3]), k + 1
+            except KeyboardInterrupt:
+                pass
+        try:
+            return np.sum(s * t)
+        except KeyboardInterrupt:
+            return np.sum(s * t)
+
+    monkeypatch.setenv("FDIFF_LOOPS", "check")
+    monkeypatch.setattr(call_log, "SLEEP", 0)
+    monkeypatch.setattr(place, name, interrupted)
+    fdiff.cache_clear()
+    with pytest.raises(TraceError, match="came while the iterations of a loop were compared"):
+        fdiff.make_tape(f, POINT)
+    assert len(calls) >= number
 
 
 def test_results_that_are_held_elsewhere_are_not_replaced():

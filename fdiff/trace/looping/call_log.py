@@ -102,7 +102,11 @@ class CallLog:
         """``fn(*args, **named)``, logged or compared with the call of a template."""
         frame = self.frame
         if frame is not None:
-            out = frame.take(fn, args, named)
+            try:
+                out = frame.take(fn, args, named)
+            except BaseException as error:
+                self._break_off(error)
+                raise
             if out is not MISMATCH:
                 return out
             if self.frame is not None:
@@ -127,7 +131,11 @@ class CallLog:
         known = self.templates.get(call.key)
         if known is not None:
             self.frame = self._framed(known)
-            out = self.frame.take(fn, args, named)
+            try:
+                out = self.frame.take(fn, args, named)
+            except BaseException as error:
+                self._break_off(error)
+                raise
             if out is not MISMATCH:
                 return out
             self.frame = None
@@ -226,6 +234,9 @@ class CallLog:
             self.refused[key] = self.refused.get(key, 0) + 1
             self.reasons[loop_of(calls[0].place)] = str(refusal)
             return False
+        except BaseException as error:
+            self._break_off(error)
+            raise
         frame = self._framed(template)
         carried = self._carried(template, first)
         if carried is None or not frame.begin(carried):
@@ -266,9 +277,13 @@ class CallLog:
         """
         if self.frame is not frame:
             return
-        self.frame = None
-        with self.outermost():
-            frame.finish(frame.at + whole)
+        try:
+            self.frame = None
+            with self.outermost():
+                frame.finish(frame.at + whole)
+        except BaseException as error:
+            self._break_off(error)
+            raise
         if frame.trips < 2:
             frame.template.failures += 1
             if (
@@ -281,6 +296,12 @@ class CallLog:
                 self.reasons[loop_of(place)] = "a value is looked at, or its iterations differ"
         else:
             frame.template.failures = 0
+
+    def _break_off(self, error: BaseException) -> None:
+        """Let the trace fail: a signal came while slots and rows were filled, and may be caught."""
+        fact = f"{type(error).__name__} came while the iterations of a loop were compared."
+        way = "Let it leave the function, or unroll loops: FDIFF_LOOPS=unroll."
+        self.trace.refused = self.trace.refused or self.trace.fail(fact, way)
 
     def loops(self) -> Loops:
         """The loops that became nodes, and why others did not."""
@@ -317,8 +338,12 @@ class CallLog:
             return made  # type: ignore[return-value] - as above
         handle: TracedArray = made  # type: ignore[assignment] - as above
         if self.frame is not None:
-            if self.frame.take_content(array_content, handle):
-                return handle
+            try:
+                if self.frame.take_content(array_content, handle):
+                    return handle
+            except BaseException as error:
+                self._break_off(error)
+                raise
             self.leave(self.frame)
         if self.sleep:
             return handle

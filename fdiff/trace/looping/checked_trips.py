@@ -377,8 +377,9 @@ class Frame:
     def settle(self, handle: TracedArray, trip: int) -> None:
         """Give a handle that was made in a trip its node."""
         template, trace = self.template, self.log.trace
-        slot = handle.made
-        output = template.outputs[slot]
+        if trace.refused is not None:
+            raise trace.refused
+        slot, output = handle.made, template.outputs[handle.made]
         last = template.lasts.get(slot) if trip == self.trips - 1 else None
         with self.log.outermost():
             if last is not None:
