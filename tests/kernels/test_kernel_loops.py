@@ -100,6 +100,14 @@ def stored_beside(x, k, r):
     return y, np.sum(x), x
 
 
+def stored_in_rows_and_columns(x, k, j, r):
+    y = x.copy()
+    y[k] = r[0]
+    y[:, j] = r[1]
+    y[k, :3] = r
+    return (y,)
+
+
 def spread(m):
     return m @ m.T + 5.0 * np.eye(len(m))
 
@@ -156,6 +164,12 @@ BODIES = {
     "stores into an array": (stored, (of(90), of(dtype=INT), of()), 1, 2),
     "stores at an index": (stored_at, (of(90), of(dtype=INT), of()), 1, 2),
     "stores beside reads": (stored_beside, (of(90), of(dtype=INT), of()), 1, 2),
+    "stores in rows and columns": (
+        stored_in_rows_and_columns, (of(6, 5), of(dtype=INT), of(dtype=INT), of(3)), 1, 3,
+    ),
+    "stores in rows and columns of an array": (
+        stored_in_rows_and_columns, (of(60, 50), of(dtype=INT), of(dtype=INT), of(3)), 1, 3,
+    ),
     "reductions": (lambda x, r: (np.cumsum(x) * 0.1 + r, np.argmax(x)), (of(30), of(30)), 1, 1),
     "tiles of rows": (
         lambda x, w: (np.exp(x) / np.sum(np.exp(x), axis=1, keepdims=True) + w, np.max(x, 1)),

@@ -194,13 +194,22 @@ def rows_viewed_before_the_stores(x):
     return np.sum(s * u[7])
 
 
+def stores_in_rows_and_columns(x):
+    u = np.zeros((6, 5))
+    for k in range(40):
+        u[k % 6] = x[k % 3]
+        u[:, k % 5] = x[0] * k
+        u[k % 6, :3] += x
+    return np.sum(u * u)
+
+
 PROGRAMS = [
     in_place, a_row_in_place, a_view_kept, a_view_of_the_trip_before,
     work_array_changed_outside_of_the_trace, out_of_range_is_caught, several_results,
     orders_in_memory, a_list_of_all, tables_in_another_order, traced_tables_in_another_order,
     a_constant_whose_order_changes, stored_in_another_order, a_view_of_itself_the_second_time,
     signs_of_nan, another_byte_order, positions_out_of_range_are_caught, gradients_off_in_one_trip,
-    rows_viewed_before_the_stores, row_copied_in_its_array,
+    rows_viewed_before_the_stores, row_copied_in_its_array, stores_in_rows_and_columns,
 ]  # fmt: skip
 
 

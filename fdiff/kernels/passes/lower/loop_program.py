@@ -96,10 +96,13 @@ def _arguments(graph: KernelGraph) -> Iterator[Argument]:
 
 
 def _materialised(plan: Plan) -> Iterator[Temporary]:
-    """The memory of stored nodes; outputs, and nodes updated in place, have no new memory."""
+    """The memory of stored nodes; outputs, carries and nodes updated in place have no new memory.
+
+    A carry is no temporary of its trip: it holds what the trip before has left.
+    """
     stored = {plan.names[i]: plan.ops[i] for i in sorted(plan.stored) if plan.is_writable(i)}
     for name, op in stored.items():
-        if not name.startswith("out"):
+        if not name.startswith(("out", "x")):
             yield Temporary(name, op.dtype, op.dims)
 
 
