@@ -174,6 +174,17 @@ def positions_out_of_range_are_caught(x):
     return s
 
 
+def positions_out_of_range_are_caught_at_once(x):
+    u, s = np.sin(x[0] * np.arange(30.0)), x[0]
+    for k in range(60):
+        try:
+            v = np.take(u, k)
+        except IndexError:
+            v = x[1]
+        s = np.sin(s) * 0.9 + v
+    return s
+
+
 def gradients_off_in_one_trip(x):
     s, c = x, x
     for k in range(60):
@@ -208,7 +219,8 @@ PROGRAMS = [
     work_array_changed_outside_of_the_trace, out_of_range_is_caught, several_results,
     orders_in_memory, a_list_of_all, tables_in_another_order, traced_tables_in_another_order,
     a_constant_whose_order_changes, stored_in_another_order, a_view_of_itself_the_second_time,
-    signs_of_nan, another_byte_order, positions_out_of_range_are_caught, gradients_off_in_one_trip,
+    signs_of_nan, another_byte_order, positions_out_of_range_are_caught,
+    positions_out_of_range_are_caught_at_once, gradients_off_in_one_trip,
     rows_viewed_before_the_stores, row_copied_in_its_array, stores_in_rows_and_columns,
 ]  # fmt: skip
 

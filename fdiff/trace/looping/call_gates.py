@@ -53,11 +53,8 @@ def install() -> None:
             setattr(TracedArray, name, gated_method(member))
     TracedArray.__array_ufunc__ = _gated_ufunc(TracedArray.__array_ufunc__.__wrapped__)  # type: ignore[method-assign,attr-defined] - with a gate
     TracedArray.__array_function__ = _gated_function(TracedArray.__array_function__.__wrapped__)  # type: ignore[method-assign,attr-defined] - as above
-    taking = {id(f): f for f in (np.take, np.choose, np.take_along_axis)}
-    by_position.update({f: f for f in taking.values()})
+    by_position.update({f: f for f in (np.take, np.choose, np.take_along_axis)})
     for key, (function, stand_in) in REPLACEMENTS.copy().items():
-        if key in taking:
-            by_position[stand_in] = taking[key]
         REPLACEMENTS[key] = function, gated(stand_in)
 
 
@@ -79,6 +76,11 @@ def gated(stand_in: object) -> Any:
     if stand_in.__class__.__name__ != "function":
         return stand_in
     call: Any = stand_in
+    original = call
+    while original is not None and original not in by_position:
+        original = getattr(original, "__wrapped__", None)
+    if original is not None:
+        by_position[call] = by_position[original]
 
     @wraps(call)
     def gate(*args: object, **named: object) -> object:
