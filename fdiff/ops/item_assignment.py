@@ -126,7 +126,7 @@ _GATES = ("fdiff.trace.looping.call_gates", "fdiff.trace.looping.call_log")
 def _by_compiled_code() -> bool:
     """Whether the store under way is not one of Python code: that which runs calls something instead."""
     frame = sys._getframe(2)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(_GATES):
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith(_GATES):
         frame = frame.f_back
     return not is_own(frame.f_code.co_filename) and frame.f_code.co_code[frame.f_lasti] != opmap["STORE_SUBSCR"]
 

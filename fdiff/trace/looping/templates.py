@@ -133,7 +133,8 @@ class LoopTemplate:
                     self._invariant(reference[1])
                 elif reference[0] == MADE and reference[1]:
                     _, lag, k, out = reference
-                    if calls[k].origins[out] >= 0:
+                    origins = calls[k].origins
+                    if out >= len(origins) or origins[out] >= 0:  # or an earlier call made more
                         raise UnrolledError("a call gives one of its arguments among others")
                     carried |= {(n, k, out) for n in range(1, lag + 1)}
         return carried
