@@ -155,7 +155,9 @@ def test_references_of_hot_calls(kind):
     prepared(*arguments)
     after = [sys.getrefcount(leaf) for leaf in leaves]
     if kind != "misses":  # for those a fast path takes the place of another
-        assert after == before
+        # Other threads of the process hold and release None, `tuple` and dtypes meanwhile.
+        assert after == pytest.approx(before, rel=0, abs=calls // 10)
+        assert (after[2:4], after[5:]) == (before[2:4], before[5:])
 
 
 def test_memory_that_is_free_is_given_back():

@@ -287,7 +287,8 @@ def test_a_hot_form_loses_no_reference_and_keeps_none(name, general):
     for _ in turns:
         call(*args, **kwargs)
     grown = sys.getallocatedblocks() - blocks
-    assert [*map(sys.getrefcount, watched)] == pytest.approx(counts, abs=50)
+    # Other threads hold and release None and dtypes meanwhile: a reference in 100 calls is theirs.
+    assert [*map(sys.getrefcount, watched)] == pytest.approx(counts, rel=0, abs=len(turns) // 100)
     assert abs(grown) < 500
     assert resident() - pages < 64  # of 4 KiB: 10 bytes a call
     assert not general
