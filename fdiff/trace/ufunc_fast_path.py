@@ -97,13 +97,13 @@ def _learn(
         else:
             kinds.append(x.dtype)
     loop = loop_dtypes(ufunc, tuple(kinds))[: len(operands)]
-    types_given = [
+    operand_types = [
         x.type if isinstance(x, TracedArray) else ArrayType((), dtype)
         for x, dtype in zip(operands, loop, strict=True)
     ]
     entry = None
-    if all(t.dtype == dtype for t, dtype in zip(types_given, loop, strict=True)):
-        types = primitive.infer(*types_given)
+    if all(t.dtype == dtype for t, dtype in zip(operand_types, loop, strict=True)):
+        types = primitive.infer(*operand_types)
         numbers = [(k, d) for k, d in enumerate(loop) if not isinstance(operands[k], TracedArray)]
         alone = getattr(UFUNCS.get(ufunc), "alone", False)
         scalar = not types[0].shape

@@ -105,7 +105,7 @@ def functions():
 
 
 GENERIC = {"found", "given", "made", "known", "one"}
-MOST_GENERIC = 120
+MOST_GENERIC = 100
 
 
 def test_names_of_values_say_what_the_values_are():

@@ -128,9 +128,9 @@ class CallLog:
         call.fn = fn
         call.stand_at(user_place())
         call.key = fn, call.shape, call.place
-        known = self.templates.get(call.key)
-        if known is not None:
-            self.frame = self._framed(known)
+        template = self.templates.get(call.key)
+        if template is not None:
+            self.frame = self._framed(template)
             try:
                 out = self.frame.take(fn, args, named)
             except BaseException as error:
@@ -332,11 +332,11 @@ class CallLog:
                 self.forget()
             return convert(array)
         array_content = np.array(array).view(np.ndarray)
-        made = self.run(convert, (array,), {})
-        if made.link is not None:  # type: ignore[attr-defined] - a traced array
+        traced_array = self.run(convert, (array,), {})
+        if traced_array.link is not None:  # type: ignore[attr-defined] - a traced array
             self.forget()
-            return made  # type: ignore[return-value] - as above
-        handle: TracedArray = made  # type: ignore[assignment] - as above
+            return traced_array  # type: ignore[return-value] - as above
+        handle: TracedArray = traced_array  # type: ignore[assignment] - as above
         if self.frame is not None:
             try:
                 if self.frame.take_content(array_content, handle):

@@ -115,12 +115,12 @@ class Frame:
         """Note that the slots are filled; whether none looks at what is stored into."""
         template = self.template
         first = len(template.invariants)
-        known = self.slots[: first + len(template.carries)]
-        self.inits, self.bound = known[first:], True
-        stored = {id(known[k]) for k in template.mutated}
+        handles = self.slots[: first + len(template.carries)]
+        self.inits, self.bound = handles[first:], True
+        stored = {id(handles[k]) for k in template.mutated}
         if len(stored) < len(template.mutated):
             return False
-        others = [h for k, h in enumerate(known) if k not in template.mutated]
+        others = [h for k, h in enumerate(handles) if k not in template.mutated]
         others += [h for row in self.rows for h in row if isinstance(h, TracedArray)]
         return not stored or not any(looks_at(h, stored) for h in others)
 
@@ -219,19 +219,19 @@ class Frame:
 
     def _values_fit(self, item: Item, values: Sequence[Any]) -> bool:
         """Whether values are those of an item; those that vary go into the rows."""
-        for k, (value, known) in enumerate(zip(values, item.values, strict=True)):
-            if isinstance(known, Varying):
-                if not may_vary(value, self.template.examples[known.row]) or not is_storable(value):
+        for k, (value, entry) in enumerate(zip(values, item.values, strict=True)):
+            if isinstance(entry, Varying):
+                if not may_vary(value, self.template.examples[entry.row]) or not is_storable(value):
                     return False
-            elif not same(value, known.value):
-                if may_vary(value, known.value):
+            elif not same(value, entry.value):
+                if may_vary(value, entry.value):
                     self.log.varying.add((self.template.key, self.at, k))
                 return False
         if item.varies and not is_inside(item, values):
             return False
-        for value, known in zip(values, item.values, strict=True):
-            if isinstance(known, Varying):
-                self.rows[known.row].append(value)
+        for value, entry in zip(values, item.values, strict=True):
+            if isinstance(entry, Varying):
+                self.rows[entry.row].append(value)
         return True
 
     def _accept(self, item: Item, args: tuple[Any, ...], named: dict[str, Any]) -> object:
@@ -305,8 +305,8 @@ class Frame:
         if self.trips * template.length < self.log.fewest:
             self.slots[len(template.invariants) : template.first_made] = self.inits
             trips, self.trips = self.trips, 0
-            for made in self.history[:trips]:
-                self.slots[template.first_made :] = made
+            for trip_outs in self.history[:trips]:
+                self.slots[template.first_made :] = trip_outs
                 self._run_again(template.length)
                 self._carry_on()
                 self.trips += 1
@@ -392,9 +392,9 @@ class Frame:
         handle.link, handle.node, handle.made = None, node, node
 
     def take_again(
-        self, handle: TracedArray, item: Item, given: tuple[Sequence[Any], Sequence[Any]]
+        self, handle: TracedArray, item: Item, arguments: tuple[Sequence[Any], Sequence[Any]]
     ) -> None:
         """Take a view again of the handles that it was taken of."""
         with self.log.outermost():
-            outs = self._run(item, *given)
+            outs = self._run(item, *arguments)
         become(handle, outs[item.outs.index(handle.made)])

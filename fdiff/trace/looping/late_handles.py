@@ -32,8 +32,10 @@ class LateView(LateLink):
 
     __slots__ = ("given", "item", "trip")
 
-    def __init__(self, trip: Trip, item: Any, given: tuple[Sequence[Any], Sequence[Any]]) -> None:
-        self.trip, self.item, self.given = trip, item, given
+    def __init__(
+        self, trip: Trip, item: Any, arguments: tuple[Sequence[Any], Sequence[Any]]
+    ) -> None:
+        self.trip, self.item, self.given = trip, item, arguments
 
     @property
     def frame(self) -> Any:

@@ -74,8 +74,8 @@ def rebuilt(shape: Structure, handles: Iterator[object], values: Iterator[object
     if shape.__class__ is not tuple:
         return next(values)
     kind, *parts = shape
-    made = [rebuilt(part, handles, values) for part in parts]
-    return slice(*made) if kind is slice else kind(made)
+    items = [rebuilt(part, handles, values) for part in parts]
+    return slice(*items) if kind is slice else kind(items)
 
 
 def same(a: Any, b: Any) -> bool:
@@ -163,7 +163,7 @@ def note_result(
     call.origins = [ids.get(id(h), -1) for h in call.outs]
     call.types = [(h.type, h.scalar, h.weak) for h in call.outs]
     call.bases = [bases_of(h) for h in call.outs]
-    if any(b is h for found in call.bases for b in found for h in call.outs):
+    if any(b is h for bases in call.bases for b in bases for h in call.outs):
         raise IncomparableError
 
 
@@ -184,19 +184,19 @@ def leaves(shape: Structure) -> list[Any]:
 
 def bases_of(handle: TracedArray) -> list[TracedArray]:
     """What a handle is a view of, the nearest first."""
-    found = []
+    bases = []
     while isinstance(handle.link, ViewLink) and not is_copy(handle):
         handle = handle.link.parent
-        found.append(handle)
-    return found
+        bases.append(handle)
+    return bases
 
 
 def written(writes: Sequence[TracedArray], handles: Sequence[TracedArray]) -> list[TracedArray]:
     """The arrays stored into that a call was given, or views of which it was given."""
     if not writes:
         return []
-    given = {id(root_of(h)) for h in handles}
-    return [w for w in {id(w): w for w in writes}.values() if id(w) in given]
+    ids = {id(root_of(h)) for h in handles}
+    return [w for w in {id(w): w for w in writes}.values() if id(w) in ids]
 
 
 def content(x: Any) -> TracedArray:
@@ -251,5 +251,5 @@ def at_place(place: tuple[Any, ...], args: tuple[object, ...], named: Mapping[st
 
 def calls_back(args: tuple[object, ...], named: Mapping[str, object]) -> bool:
     """Whether a function that may be called is among the arguments."""
-    known = (type, np.ufunc, np.ndarray)
-    return any(callable(a) and not isinstance(a, known) for a in (*args, *named.values()))
+    harmless = (type, np.ufunc, np.ndarray)
+    return any(callable(a) and not isinstance(a, harmless) for a in (*args, *named.values()))

@@ -34,7 +34,7 @@ def period_of(
     calls: Sequence[LoggedCall],
     before: Sequence[LoggedCall],
     first: int,
-    made: Mapping[int, tuple[int, int, TracedArray]],
+    makers: Mapping[int, tuple[int, int, TracedArray]],
     varying: set[tuple[object, int, int]],
 ) -> Period | None:
     """The period that the last calls are, the first of which has number `first`; None if none.
@@ -49,8 +49,8 @@ def period_of(
         if len(old.writes) != len(new.writes):
             return None
         pairs = zip(old.handles, new.handles, strict=True)
-        found = [_reference(a, b, p, first, made) for a, b in pairs]
-        if None in found:
+        pair_references = [_reference(a, b, p, first, makers) for a, b in pairs]
+        if None in pair_references:
             return None
         flags = []
         for j, (a, b) in enumerate(zip(old.values, new.values, strict=True)):
@@ -58,7 +58,7 @@ def period_of(
             if not equal and not may_vary(a, b):
                 return None
             flags.append(not equal)
-        references.append(found)
+        references.append(pair_references)
         vary.append(flags)
     return Period(references, vary)
 
@@ -68,12 +68,12 @@ def _reference(
     b: TracedArray,
     p: int,
     first: int,
-    made: Mapping[int, tuple[int, int, TracedArray]],
+    makers: Mapping[int, tuple[int, int, TracedArray]],
 ) -> Reference | None:
     """Where a handle comes from, given the one a period before."""
     if a is b:
         return INVARIANT, b
-    old, new = made.get(id(a)), made.get(id(b))
+    old, new = makers.get(id(a)), makers.get(id(b))
     if old is not None and new is not None:
         if new[0] - old[0] != p or new[1] != old[1]:
             return None
@@ -90,14 +90,14 @@ _loops: dict[int, tuple[CodeType, list[tuple[int, int]]]] = {}
 
 def loops_around(code: CodeType, at: int) -> list[int]:
     """Where the loops of the code begin that stand around an instruction."""
-    known = _loops.get(id(code))
-    if known is None or known[0] is not code:
+    entry = _loops.get(id(code))
+    if entry is None or entry[0] is not code:
         ends: dict[int, int] = {}
         for i in dis.get_instructions(code):
             if "JUMP" in i.opname and isinstance(i.argval, int) and i.argval < i.offset:
                 ends[i.argval] = max(ends.get(i.argval, 0), i.offset)
-        known = keep(_loops, id(code), (code, [*ends.items()]), _MOST)
-    return [start for start, end in known[1] if start <= at <= end]
+        entry = keep(_loops, id(code), (code, [*ends.items()]), _MOST)
+    return [start for start, end in entry[1] if start <= at <= end]
 
 
 def is_nested(places: Sequence[Place]) -> bool:

@@ -154,7 +154,10 @@ class _Replay:
 
 def memory(call: LoggedCall, slot_of: Mapping[int, object]) -> object:
     """In which slots what a call stores into stands, and what its outs are views of."""
-    bases = [next((slot_of[id(b)] for b in found if id(b) in slot_of), -1) for found in call.bases]
+    bases = [
+        next((slot_of[id(b)] for b in call_bases if id(b) in slot_of), -1)
+        for call_bases in call.bases
+    ]
     return [slot_of.get(id(w), -1) for w in call.writes], bases, [bool(b) for b in call.bases]
 
 

@@ -190,30 +190,30 @@ class LoopTemplate:
 
     def _stored_into(self, calls: Sequence[LoggedCall]) -> list[int]:
         """The invariants that are stored into."""
-        found: set[int] = set()
-        made = {
+        places: set[int] = set()
+        roots_made = {
             id(h) for call in calls for h, o in zip(call.outs, call.origins, strict=True) if o < 0
         }
         for call in calls:
             for root in call.writes:
-                if id(root) in made:
+                if id(root) in roots_made:
                     continue
                 if id(root) not in self._places:
                     raise UnrolledError(
                         "an array of an earlier iteration is stored into, or a view taken before"
                     )
-                found.add(self._places[id(root)])
-        roots = {id(self.invariants[k]) for k in found}
-        for k in found:
+                places.add(self._places[id(root)])
+        roots = {id(self.invariants[k]) for k in places}
+        for k in places:
             if isinstance(outside(self.invariants[k]), CapturedLink):
                 raise UnrolledError("an array from outside of the function is stored into")
-        read = [h for k, h in enumerate(self.invariants) if k not in found]
+        read = [h for k, h in enumerate(self.invariants) if k not in places]
         read += [row for row in self.examples if isinstance(row, TracedArray)]
         if any(id(root_of(h)) in roots for h in read):
             raise UnrolledError(
                 "a view that was taken before the loop reads an array that is stored into"
             )
-        return sorted(found)
+        return sorted(places)
 
 
 def layout_of(row: Any) -> tuple[int, ...]:
