@@ -53,7 +53,8 @@ def _evaluate(*args: Any, body: Tape, carries: int, cond: Tape, limit: int) -> o
 def exceeded(limit: int) -> str:
     """What is said of a loop with more trips than it may have."""
     fact = f"the condition still holds after limit={limit} trips."
-    return message("while_loop", fact, "Give a higher limit, or a condition that ends.")
+    way = "Give a higher limit (`max_steps` of newton and fixed_point), or a condition that ends."
+    return message("while_loop", fact, way)
 
 
 def _halving() -> LateParams:

@@ -16,9 +16,8 @@ from ..process.forking import no_fork
 from ..trace import tracing
 from ..tracebacks import public
 
-ROUNDING = (
-    1e-8  # relative size of a step of Newton's below which one that is no smaller is rounding
-)
+# Relative size of a step of Newton's method, below which a step that is no smaller is rounding.
+ROUNDING = 1e-8
 
 
 @public
@@ -56,7 +55,8 @@ def newton(
     ConvergenceError
         If there is no root after `max_steps`.
     LinAlgError
-        If the Jacobian is singular on the way.
+        If the Jacobian of a vector is singular on the way. A slope of zero of one number leads away
+        from all roots, so that there is none after `max_steps`.
     TraceError
         If `f` branches on `x` or returns another number of equations.
 
@@ -93,8 +93,9 @@ def fixed_point(
 ) -> Any:
     """Iterate ``x = f(x, *args)`` until it stays, as a loop that a kernel runs.
 
-    Inside of a differentiated function, this is a `while_loop` as that of `newton`, and derivatives
-    are by the implicit function theorem at the point that is returned: they are as exact as this.
+    Inside of a differentiated function, the iterations are one `while_loop`, as in `newton`. The
+    derivatives follow from the implicit function theorem at the point that is returned: they are
+    as exact as this point.
 
     Parameters
     ----------
@@ -148,6 +149,9 @@ def _solved(
     if not is_int(max_steps) or max_steps < 1:
         fact = f"max_steps must be a number of steps, not {shown(max_steps)}."
         raise failure(InputError, called(name, f), fact, "Give an int above 0.")
+    if isinstance(tol, bool) or not isinstance(tol, (int, float)) or not 0.0 <= tol < np.inf:
+        fact = f"tol must be a number from 0 on, not {shown(tol)}."
+        raise failure(InputError, called(name, f), fact, "Give a float: tol=1e-12.")
     fixed = name == "fixed_point"
     with no_fork:
         unknowns = importlib.import_module("fdiff.ops.solvers.loop_unknowns")
@@ -157,7 +161,7 @@ def _solved(
         start = np.asarray(x0)
         if start.dtype.kind not in "fiub" or start.ndim > 1 or not start.size:
             fact = f"x0 {unknowns.NO_START.format(start.shape, start.dtype)}"
-            raise failure(InputError, called(name, f), fact, unknowns.RAVEL)
+            raise failure(InputError, called(name, f), fact, unknowns.way_to_start(start.dtype))
         unknown = _Plain(f, start, args, called(name, f), fixed=fixed)
     rounding = tol if fixed else ROUNDING
 
@@ -168,7 +172,8 @@ def _solved(
     def step(state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
         x, size, _ = state
         new = unknown.next(x)
-        return new, np.max(np.abs(new - x)) / (1.0 + np.max(np.abs(x))), size
+        with np.errstate(invalid="ignore"):  # where the iterations leave the finite numbers
+            return new, np.max(np.abs(new - x)) / (1.0 + np.max(np.abs(x))), size
 
     far = np.float64(np.inf)
     try:
@@ -207,7 +212,10 @@ class _Plain:
         if self.fixed:
             return value
         matrix: Any = self.slopes(x)
-        return x - (np.linalg.solve(matrix, value) if x.ndim else value / matrix)
+        if x.ndim:
+            return x - np.linalg.solve(matrix, value)
+        with np.errstate(divide="ignore", invalid="ignore"):  # no convergence is an error later
+            return x - value / matrix
 
     def result(self, x: Any) -> Any:
         return x

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import fdiff.intact_numpy as np
 
 from ..arraytype import ArrayType
+from ..errors import InputError, failure
 from ..process.forking import no_fork
 from ..process.observation import TRACE
 from ..process.progress import Stage
@@ -129,7 +130,11 @@ def _record(
 
 def _log_calls(trace: Trace) -> None:
     """Look for loops in the run that begins, unless the environment says that they are unrolled."""
-    if os.environ.get("FDIFF_LOOPS") != "unroll":
+    way = os.environ.get("FDIFF_LOOPS", "")
+    if way not in {"", "unroll", "check"}:
+        cure = "Set it to unroll or check, or leave it unset."
+        raise failure(InputError, "FDIFF_LOOPS", f"{way!r} is no way to trace loops.", cure)
+    if way != "unroll":
         _looping().begin(trace)
 
 

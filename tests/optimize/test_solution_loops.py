@@ -159,6 +159,13 @@ def test_bad_input_outside():
     for start in ([], 1.0 + 1.0j, "one", None):
         with pytest.raises(InputError, match="x0 must be a number or a vector of real numbers"):
             newton(lambda x: x, start)
+    with pytest.raises(InputError, match="Pass real numbers: those of the real and the imaginary"):
+        newton(lambda x: x, 1.0j)
+    with pytest.raises(InputError, match="Pass x0.ravel()"):
+        newton(lambda x: x, np.ones((2, 2)))
+    for tol in ("a", -1.0, np.nan, None, True):
+        with pytest.raises(InputError, match=r"newton\(.*\): tol must be a number from 0 on, not"):
+            newton(lambda x: x * x - 2.0, 1.0, tol=tol)
     with pytest.raises(ConvergenceError, match=r"fixed_point\(.*\): there is no solution"):
         fixed_point(lambda x: 2.0 * x + 1.0, 1.0, max_steps=9)
     tensor = fdiff.autograd.tensor([2.0], requires_grad=True)
@@ -166,6 +173,18 @@ def test_bad_input_outside():
         newton(lambda x, p: x * x - p, [1.0], tensor)
     with pytest.raises(np.linalg.LinAlgError):
         newton(lambda x: np.array([x[0] + x[1], x[0] + x[1]]), [1.0, 2.0])
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_slope_of_zero_is_no_warning_of_ours():
+    with pytest.raises(ConvergenceError, match="there is no solution after max_steps=5 steps"):
+        newton(lambda x: x * x + 1.0, 1.0, max_steps=5)
+
+
+def test_steps_that_do_not_end_in_a_trace_name_the_way_out():
+    f = lambda a: newton(lambda x: x * x + a, 1.0, max_steps=5)
+    with pytest.raises(ConvergenceError, match="`max_steps` of newton and fixed_point"):
+        fdiff.grad(f)(1.0)
 
 
 @pytest.mark.parametrize("module", ["newton", "loop_unknowns", "root_finder_signatures"])

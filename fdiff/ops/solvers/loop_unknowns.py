@@ -17,7 +17,13 @@ from .solver_arguments import numpy_scalar, value_of, vector
 from .traced_function import TracedFunction, constant_body
 
 NO_START = "must be a number or a vector of real numbers, and has shape {} and dtype {}."
-RAVEL = "Pass x0.ravel(), and reshape it inside of the function."
+
+
+def way_to_start(dtype: Any) -> str:
+    """The way out for a start that is refused."""
+    if dtype.kind in "fiub":
+        return "Pass x0.ravel(), and reshape it inside of the function."
+    return "Pass real numbers: those of the real and the imaginary parts for complex unknowns."
 
 
 class Unknown:
@@ -29,7 +35,7 @@ class Unknown:
     def __init__(self, f: Callable[..., object], x0: object, args: tuple[object, ...], name: str, *, fixed: bool) -> None:
         start = traced(array_call(resolve(x0)))
         if start.dtype.kind not in "fiub" or start.ndim > 1 or not start.size:
-            raise current().fail(f"x0 of {name} {NO_START.format(start.shape, start.dtype)}", RAVEL)
+            raise current().fail(f"x0 of {name} {NO_START.format(start.shape, start.dtype)}", way_to_start(start.dtype))
         self.start = stop_gradient(vector(start))
         problem = RootProblem(name, {"f": (f, 1)}, {}, self.start.type, args, lambda: value_of(start))
         (self.body,) = problem.functions.bodies()
