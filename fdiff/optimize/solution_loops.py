@@ -149,7 +149,7 @@ def _solved(
     if not is_int(max_steps) or max_steps < 1:
         fact = f"max_steps must be a number of steps, not {shown(max_steps)}."
         raise failure(InputError, called(name, f), fact, "Give an int above 0.")
-    if isinstance(tol, bool) or not isinstance(tol, (int, float)) or not 0.0 <= tol < np.inf:
+    if not _is_size(tol):
         fact = f"tol must be a number from 0 on, not {shown(tol)}."
         raise failure(InputError, called(name, f), fact, "Give a float: tol=1e-12.")
     fixed = name == "fixed_point"
@@ -183,6 +183,13 @@ def _solved(
         way = "Start elsewhere, or give more steps."
         raise failure(ConvergenceError, called(name, f), fact, way) from None
     return unknown.result(end[0])
+
+
+def _is_size(value: object) -> bool:
+    """Whether a value is a number from 0 on."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    return 0.0 <= value < np.inf
 
 
 class _Plain:

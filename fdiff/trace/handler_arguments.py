@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache, wraps
-from inspect import CO_VARARGS, signature
+from inspect import CO_VARARGS, Parameter, signature
+from itertools import takewhile
 from operator import is_not
 from typing import cast
 
@@ -58,6 +59,31 @@ def _place_of_out(handler: Callable[..., object]) -> int | None:
     else:  # the same, in a fiftieth of the time
         names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     return names.index("out") if "out" in names else None
+
+
+@lru_cache(maxsize=1024)
+def _unnamed(function: Callable[..., object], handler: Callable[..., object]) -> tuple[str, ...]:
+    """NumPy's names of the first arguments of a function, as far as its handler has others."""
+    names = tuple(signature(function).parameters)
+    own = signature(handler).parameters
+    if any(parameter.kind is Parameter.VAR_KEYWORD for parameter in own.values()):
+        return ()
+    return tuple(takewhile(lambda name: name not in own, names))
+
+
+def positioned(
+    function: Callable[..., object],
+    handler: Callable[..., object],
+    args: tuple[object, ...],
+    kwargs: dict[str, object],
+) -> tuple[tuple[object, ...], dict[str, object]]:
+    """Arguments of a call of NumPy's, with the first ones by position, which only NumPy names."""
+    kwargs = dict(kwargs)
+    for name in _unnamed(function, handler)[len(args) :]:
+        if name not in kwargs:
+            break
+        args = (*args, kwargs.pop(name))
+    return args, kwargs
 
 
 def call_with_out(

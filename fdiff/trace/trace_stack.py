@@ -95,11 +95,16 @@ class suspended:  # noqa: N801 - it is written like a function
 
 
 def unsupported(name: str, way: str = "") -> UnsupportedError:
-    """The error for a function without a rule; `way` is what to write, where that is known."""
+    """The error for a function without a rule; `way` is what to write, where that is known.
+
+    The trace is void even if the user's code catches the error: plain code would not have met it.
+    """
     trace = current()
     fact = f"{name} has no derivative rule in fdiff yet."
     way = way or (
         "Write it with supported NumPy functions,"
         " or compute it outside the differentiated function."
     )
-    return UnsupportedError(message(trace.call, fact, way, trace.where()))
+    error = UnsupportedError(message(trace.call, fact, way, trace.where()))
+    trace.refused = trace.refused or error
+    return error

@@ -22,7 +22,7 @@ from ..errors import LeakError, TraceError
 from ..primitive import FUNCTIONS, HOOKS, UFUNC_METHODS, UFUNCS, handler_of, load_tables
 from ..user_lines import is_internal, scipy_call
 from .guard_nodes import integer, truth
-from .handler_arguments import call_with_out, resolve, resolved, stored
+from .handler_arguments import call_with_out, positioned, resolve, resolved, stored
 from .point_branches import is_denied, is_denied_number, other_text
 from .recorder import Handle, Recorder
 from .trace_stack import current, stack, unsupported
@@ -202,6 +202,8 @@ class TracedArray(Handle):
             raise unsupported(f"{func.__module__}.{func.__name__}")
         if len(args) == 1 and not kwargs:  # none is given as ``out``
             return handler(*resolved(args))
+        if kwargs:
+            args, kwargs = positioned(func, handler, args, kwargs)
         return call_with_out(handler, func.__name__, resolved(args), kwargs)
 
     @property
@@ -223,9 +225,7 @@ class TracedArray(Handle):
     ) -> np.ndarray:
         """Object array of traced scalars, as in ``np.array([x[0], x[1]])``."""
         if (name := scipy_call()) is not None:  # SciPy's own code has no use for such an array
-            trace, error = current(self), unsupported(name)
-            trace.refused = trace.refused or error  # compiled code may drop the error
-            raise error
+            raise unsupported(name)
         if dtype is not None and np.dtype(dtype) != np.dtype(object):
             if not self.type.floating:  # it has no derivative
                 return np.asarray(guarded_value(self, "turned it into a concrete array"), dtype)

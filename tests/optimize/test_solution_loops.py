@@ -161,7 +161,7 @@ def test_bad_input_outside():
             newton(lambda x: x, start)
     with pytest.raises(InputError, match="Pass real numbers: those of the real and the imaginary"):
         newton(lambda x: x, 1.0j)
-    with pytest.raises(InputError, match="Pass x0.ravel()"):
+    with pytest.raises(InputError, match=r"Pass x0\.ravel\(\)"):
         newton(lambda x: x, np.ones((2, 2)))
     for tol in ("a", -1.0, np.nan, None, True):
         with pytest.raises(InputError, match=r"newton\(.*\): tol must be a number from 0 on, not"):
