@@ -102,7 +102,7 @@ def test_an_interrupted_search_stops_soon_and_leaves_nothing(part, alarm):
     size = 1_000_000 if LONG else 200_000
     derivative, waits = fdiff.hessian(chain, sparse=True), []
     wanted = getattr(derivative, part)
-    for k, after in enumerate(np.linspace(0.01, 0.7, 30) if LONG else (0.03, 0.1, 0.2)):
+    for k, after in enumerate(np.linspace(0.002, 0.7, 30) if LONG else (0.003, 0.01, 0.03, 0.1)):
         x = np.ones(size + 10 * k + len(part))
         begin = time.process_time()
         try:
