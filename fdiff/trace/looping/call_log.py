@@ -50,7 +50,7 @@ class CallLog:
         self.trace, self.fewest, self.fresh = trace, fewest, fresh
         self.depth = 0
         self.frame: Frame | None = None
-        self.sleep = SLEEP
+        self.sleep = max(SLEEP, fewest // 10)  # what is short anyway is not logged
         self.passing = False
         self.nap = LEARNING
         self.learned = 0
