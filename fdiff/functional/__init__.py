@@ -1,8 +1,8 @@
-"""What users call: derivatives of functions, and transforms of functions.
+"""The public operators: derivatives of functions, and transforms of functions.
 
-Each operator (`gradients`, `products`, `jacobians`, `hessians`, `vectorized_map`, `programs`) says
-how to turn a traced function into a plan: derivative tapes and the structure of the result.
-`invocation` does the rest, the same for all: it finds or makes the trace, and runs the plan.
+Each operator (`gradients`, `products`, `jacobians`, `hessians`, `vectorized_map`, `programs`) turns
+a traced function into a plan: the derivative tapes, and the structure of the result. `invocation`
+is the part that all operators share: it finds or makes the trace, and runs the plan.
 """
 
 from .gradients import grad, value_and_grad

@@ -1,4 +1,4 @@
-"""Types of what operators take and return, as editors and type checkers see them."""
+"""Argument and result types of the operators, for editors and type checkers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ProductKeywords(TypedDict, total=False):
 
 
 class GradientKeywords(TypedDict, total=False):
-    """The keywords of `grad` and `value_and_grad` that do not change what comes out."""
+    """The keywords of `grad` and `value_and_grad` that do not change the type of the result."""
 
     complex_inputs: str
     device: str

@@ -1,6 +1,6 @@
-"""`detect_anomaly`, `set_detect_anomaly`, `debug_nans`: calls that look for NaN and infinity.
+"""`detect_anomaly`, `set_detect_anomaly` and `debug_nans`: contexts that look for NaN and infinity.
 
-What a watched call does is in `watched_calls`, and what it says in `anomaly_reports`.
+`watched_calls` runs the calls inside such a context; `anomaly_reports` words their errors.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..tracebacks import public_class
 
 
 class _AnomalyContext(ContextDecorator):
-    """Puts a mode in force, until its end."""
+    """A context that puts an anomaly mode in force until it ends."""
 
     def __init__(self, mode: AnomalyMode) -> None:
         self._mode = mode
@@ -57,12 +57,12 @@ anomaly_watch.listeners.append(_close_fast_path)
 class detect_anomaly(_AnomalyContext):  # noqa: N801 - torch's name
     """Find the operation that makes a NaN or an infinity which reaches a result.
 
-    Inside, a call of an operator (`grad`, `jacobian`, `jit`, ...) or `backward` of recorded arrays
-    raises `AnomalyError` if the function's value or the result contains a NaN or an infinity. The
-    error names the operation, or its partial derivative, that made the first one from finite
-    values, the user's line of the forward operation, the entries, and the values around them.
-    Values that a `numpy.where` discards do not count: derivatives are exact there. (torch only
-    looks at NaN in backward passes.)
+    Inside the context, a call of an operator (`grad`, `jacobian`, `jit`, ...) or `backward` of
+    recorded arrays raises `AnomalyError` if the value of the function or the result contains a NaN
+    or an infinity. The error names the operation, or its partial derivative, that made the first
+    such value from finite values; the user's line of the forward operation; the entries; and the
+    values around them. Values that a `numpy.where` discards do not count, because derivatives are
+    exact there. (torch looks for NaN in backward passes only.)
 
     Parameters
     ----------

@@ -1,4 +1,5 @@
-"""What `AnomalyError` says: which operation or partial made it, where, of which values."""
+"""The text of `AnomalyError`: the operation or partial derivative, the user's line, and the values.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +20,9 @@ SHOWN = 3  # entries whose values are shown, and nodes of the tape behind the on
 
 
 class Names(NamedTuple):
-    """What the inputs of a tape are called: arguments of the function, captured arrays, vectors."""
+    """The names of a tape's inputs in messages: arguments of the function, captured arrays,
+    vectors.
+    """
 
     variant: Variant
     spec: Spec

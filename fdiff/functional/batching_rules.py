@@ -1,9 +1,10 @@
-"""Batching rules of the user's, `vmap` of a class derived from `fdiff.autograd.Function`.
+"""Batching rules of the user: the `vmap` method of a class derived from `fdiff.autograd.Function`.
 
-Such a rule is Python, and what it reads from outside is to be watched, as what any other function
-reads: so it runs in the trace that calls `vmap`, on all elements at once. The tape of one element
-has a call where the rule is to run. `with_batching_rules` cuts the tape there: what the call needs
-is batched, the rule is run on that, and what it gives is a further mapped input of the tape.
+A batching rule is Python code, and fdiff watches the data that the rule reads from outside, as for
+any traced function. The rule therefore runs in the trace that calls `vmap`, on all elements at
+once. The tape of one element has a call node where the rule is to run. `with_batching_rules` cuts
+the tape at that node: the operands of the call are batched, the rule runs on the batches, and the
+results of the rule are further mapped inputs of the tape.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ TWO_RESULTS = (
 
 
 class VmapInfo(NamedTuple):
-    """What a batching rule is told: how many elements there are.
+    """The first argument of a batching rule: the number of elements in the batch.
 
-    `randomness` is there because torch has it: traced functions draw no random numbers.
+    `randomness` exists because torch has it: traced functions draw no random numbers.
     """
 
     batch_size: int
@@ -47,7 +48,8 @@ class VmapInfo(NamedTuple):
 class BatchingRule:
     """The user's rule ``vmap(info, in_dims, *args)`` for one call.
 
-    Of the `call` it takes the structure of the arguments, and those that are no arrays.
+    The rule takes from `call` the structure of the arguments, and the arguments that are not
+    arrays.
     """
 
     def __init__(self, rule: Callable[..., Any], call: RuledCall) -> None:

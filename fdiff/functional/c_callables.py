@@ -1,7 +1,8 @@
-"""C functions of prepared functions: what `cfunc` returns.
+"""C functions of prepared functions: the objects that `cfunc` returns.
 
-The C function finds its kernel by records, as code of Numba does, and needs no interpreter where
-one holds. Where none does it asks Python, unless that is not wanted.
+The C function finds its kernel in the same records as code compiled by Numba. It needs no
+interpreter where a record matches; where none does it calls Python, unless ``misses="raise"``
+forbids that.
 """
 
 from __future__ import annotations
@@ -198,7 +199,7 @@ class CFunction:
 
 
 class _FixedRecords(CallRecords):
-    """Records of calls whose results have the shapes that they had first."""
+    """Records of calls; every result keeps the shape of the first call."""
 
     any_tree = True
     results: Results

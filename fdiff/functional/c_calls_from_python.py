@@ -1,4 +1,4 @@
-"""C functions called from Python through ctypes: arguments that do not fit are named."""
+"""Calls of C functions from Python through ctypes, with errors that name the argument at fault."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def function_type(declared: Declaration) -> Any:
     checks = [checked_type(parameter, write=k >= count) for k, parameter in enumerate(parameters)]
 
     class CheckedCFunction(plain):
-        """A C function, which arguments that do not fit do not reach."""
+        """A C function that checks its arguments before the call."""
 
         _flags_, _restype_, _argtypes_ = plain._flags_, plain._restype_, plain._argtypes_
 

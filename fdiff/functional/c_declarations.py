@@ -1,4 +1,5 @@
-"""What a C function is declared as: names and types of its parameters, and the header's text."""
+"""The declaration of a C function: names and types of its parameters, and the text of the header.
+"""
 
 from __future__ import annotations
 
@@ -37,9 +38,9 @@ class Results(NamedTuple):
 
 
 class Declaration(NamedTuple):
-    """A signature; `leaves` are the numbers of the leaves that are its arguments.
+    """A signature; `leaves` are the numbers of the leaves that are arguments of the C function.
 
-    `constants` are those among the examples that are no parameters.
+    `constants` are the leaves of the examples that are not parameters.
     """
 
     call: str
@@ -124,7 +125,7 @@ def declare(
 
 
 class _Names:
-    """Names that are identifiers of C, each given once."""
+    """Unique names that are valid identifiers of C."""
 
     def __init__(self) -> None:
         self._taken = {*_TAKEN.split(), *keyword.kwlist}

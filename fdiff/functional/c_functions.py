@@ -1,6 +1,7 @@
-"""`cfunc`: a prepared function as a C function, for code that takes the address of one.
+"""`cfunc`: a prepared function as a C function, for libraries that take function pointers.
 
-What makes it (`c_callables`) is imported when it is called, because few programs need it.
+`c_callables`, which makes the C function, is imported at the first call, because few programs need
+it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""From a call of a prepared function to the layout by which code of Numba makes such calls."""
+"""The layout by which code compiled by Numba calls a prepared function, derived from an example
+call.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +31,8 @@ GIVES = "Return arrays, numbers, None, and tuples of these."
 class CalledFunction(NamedTuple):
     """The parts of a prepared function that compiled code needs; `name` is ``grad(model)``.
 
-    The prepared function itself is left out. It holds the machine code, and the machine code keeps
-    these records: a reference back to it would be a cycle that is never freed.
+    The prepared function itself is left out: it holds the machine code, and the machine code keeps
+    these records, so that a reference back to the function would be a cycle that is never freed.
     """
 
     operator: str
@@ -51,9 +53,9 @@ def called_function(prepared: Prepared[..., Any]) -> CalledFunction:
 
 
 class Example(NamedTuple):
-    """The arguments of a call, as leaves and their tree.
+    """The arguments of an example call, as leaves and a tree.
 
-    `ints` tells of each leaf whether Python's ints are taken as floats there.
+    `ints` says for each leaf whether Python ints are taken as floats.
     """
 
     leaves: tuple[object, ...]

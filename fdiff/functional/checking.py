@@ -1,6 +1,6 @@
-"""`gradcheck`, `gradgradcheck` and `check_grads`: derivatives compared with measured ones.
+"""`gradcheck`, `gradgradcheck` and `check_grads`: derivatives compared with numerical differences.
 
-What they do is in `derivative_checks`, which is imported with the first check.
+`derivative_checks`, which implements them, is imported with the first check.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """`checkpoint`: a function whose intermediate values are computed again in the backward pass.
 
-In a function that operators trace, a call is one node of the tape (`transforms/checkpoint_rules`).
-For recorded arrays it is `fdiff.autograd.checkpointing`.
+In a traced function, a call of a checkpoint is one node of the tape
+(`transforms/checkpoint_rules`). For recorded arrays, `checkpoint` is
+`fdiff.autograd.checkpointing`.
 """
 
 from __future__ import annotations
@@ -126,7 +127,7 @@ def _outside(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 
 
 class Checkpointed(CustomFunction[P, R]):
-    """A function each call of which is a checkpoint."""
+    """A function whose every call is a checkpoint."""
 
     name = "checkpoint"
 
@@ -166,6 +167,6 @@ def _node(
 
 
 class _Tracing(RuleTracing):
-    """The tracing of the function, which may read differentiated values from outside."""
+    """The tracing of a checkpointed function, which may read differentiated values from outside."""
 
     closes_over_active = True

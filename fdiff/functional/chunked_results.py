@@ -1,7 +1,7 @@
-"""Results that are put together from parts: rows or columns of a Jacobian, a chunk at a time.
+"""Results assembled from chunks: rows or columns of a Jacobian.
 
-They lie where the arguments lie: in the memory of the host, or on a device, where parts are copied
-into them by the device.
+A result lies where its arguments lie: in host memory, or on a device, which copies the chunks into
+the result itself.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Complex inputs and outputs: which derivatives exist, and by which convention.
 
-A complex output of real inputs has a complex derivative. A function of complex inputs has one in
-two cases: "conjugate", the gradient of a real output, and "holomorphic", the complex derivative of
-a complex output. The caller says which is meant (`complex_inputs`).
+A complex output of real inputs has a complex derivative. A function of complex inputs has a
+derivative in two cases: "conjugate", the gradient of a real output, and "holomorphic", the complex
+derivative of a complex output. The caller chooses between them (`complex_inputs`).
 """
 
 from __future__ import annotations

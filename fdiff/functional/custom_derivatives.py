@@ -1,8 +1,8 @@
-"""Functions with derivative rules of the user's: `custom_vjp` and `custom_jvp`, in JAX's protocols.
+"""Functions with the user's derivative rules: `custom_vjp` and `custom_jvp`, with JAX's protocols.
 
-Outside of any trace such a function is the user's, as it is. In a trace that takes a derivative
-with respect to its arguments, the rules are traced beside it (`rule_construction.py`), and a node
-of the tape holds them.
+Outside of a trace, a call of such a function is a plain call of the user's function. In a trace
+that differentiates with respect to its arguments, the rules are traced as well
+(`rule_construction.py`), and a node of the tape holds them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ AT_ONCE = "Write it below the function: `{0}.{1}(...)`."
 
 
 class CustomFunction(OwnsPrograms, Generic[P, R]):
-    """A function of the user with rules; what is private in a trace is a copy (`private_copy`)."""
+    """A function of the user with derivative rules; a trace works on a private copy
+    (`private_copy`).
+    """
 
     # The attributes that a trace replaces by private copies, and compares at the next call.
     __fdiff_parts__: tuple[str, ...] = ("fun",)

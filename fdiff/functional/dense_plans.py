@@ -1,9 +1,10 @@
 """Plans of dense Jacobians and Hessians.
 
-Four ways lead to the blocks of a Jacobian, the first that applies: terms, where their price says so
-(`structured_steps`); every column (or row) at once in one batched tape, if its intermediate values
-fit the memory budget; the same by a kernel, which holds less; column by column in chunks. A call
-that is differentiated eagerly sweeps through its trace (`eager_results`).
+The blocks of a Jacobian are computed by the first of four methods that applies: terms, where their
+estimated cost is lower (`structured_steps`); all columns or rows at once in one batched tape, if
+its intermediate values fit the memory budget; the same by a kernel, which holds fewer values;
+columns or rows in chunks. The blocks of a call that is differentiated eagerly come from sweeps
+through its trace (`eager_results`).
 """
 
 from __future__ import annotations
@@ -87,10 +88,12 @@ def check_hessian(variant: Variant, name: str, *, strict: bool) -> None:
 
 
 class JacobianPlan(OperatorPlan):
-    """The plan of all blocks of a Jacobian; `finish` puts them into the structure of the result.
+    """The plan of all blocks of a Jacobian; `finish` puts the blocks into the structure of the
+    result.
 
-    `whole` is the step of all seeds at once, made when it is first needed; for an eager trace it is
-    the `eager` step. `chunks` are the numbers of seeds at a time, for each of the seeded `blocks`.
+    `whole` is the step that computes all seeds at once, made when it is first needed; an eager
+    trace has the `eager` step instead. `chunks` are the numbers of seeds per chunk, one for each of
+    the seeded `blocks`.
     """
 
     pipeline = JACOBIAN

@@ -1,7 +1,7 @@
-"""Calls of operators with ``device="cuda"``: how arrays get to the device, and results back.
+"""Calls of operators with ``device="cuda"``: transfers of arrays to the device and back.
 
-All else is as on the CPU (`invocation`): the function is traced, its variant is found by types and
-guards, and the plan runs its steps. Only the runners of these steps are those of the device.
+Everything else is as on the CPU (`invocation`): the function is traced, its variant is chosen by
+types and guards, and the plan runs its steps. Only the runners of the steps belong to the device.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def places_on_device(places: Sequence[object], call: str) -> list[np.ndarray]:
 
 
 class _Outline:
-    """Where a device array lies, in the words of NumPy's protocol."""
+    """The memory layout of a device array, in the terms of NumPy's array interface."""
 
     def __init__(self, array: DeviceArray) -> None:
         self.__array_interface__ = {

@@ -1,4 +1,4 @@
-"""`doctor`: the state of an installation, for whoever wonders and for reports of faults."""
+"""`doctor`: the state of an installation, for users and for bug reports."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _WIDTH = 16  # of the names of facts
 
 
 class InstallationReport(dict[str, str]):
-    """The facts of an installation by their names: prints as lines, shows as a table in Jupyter."""
+    """The facts of an installation by name: prints as lines, shows as a table in Jupyter."""
 
     def __init__(self, facts: dict[str, str]) -> None:
         super().__init__(facts)

@@ -1,6 +1,6 @@
-"""What `help` and `inspect.signature` say about a prepared function.
+"""The texts that `help` and `inspect.signature` show for a prepared function.
 
-Each function takes the user's function, the public name of the operator and its options.
+Each function takes the user's function, the public name of the operator, and its options.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ _PRODUCTS = {"vjp", "jvp", "hvp", "vhp"}  # called as (x, v, *others)
 
 
 class _Words(str):
-    """What comes out, in words, which signatures show without quotes."""
+    """A description of the result, which signatures show without quotes."""
 
     __slots__ = ()
     __repr__ = str.__str__
 
 
 class ComputedAttribute:
-    """An attribute that is computed for an instance when it is read; a class has it as given."""
+    """An attribute that is computed when an instance reads it; the class has a fixed value."""
 
     def __init__(self, compute: Callable[[Any], object], of_class: object = None) -> None:
         self._compute = compute

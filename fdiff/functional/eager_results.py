@@ -1,9 +1,9 @@
 """Results of eager steps: derivatives taken in a trace that already holds the value of every node.
 
 A function that takes another branch at each call is traced eagerly, for one call. Each function
-below computes what the plan step of an operator would give, by sweeps through the nodes of that
-trace in place of a derivative tape. `given` are the inputs of the step: those of the function's
-tape, then the vectors of a product.
+below computes the result of an operator's plan step by sweeps through the nodes of that trace
+instead of a derivative tape. `given` are the inputs of the step: the inputs of the function's tape,
+then the vectors of a product.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ Seeded = Callable[[np.ndarray], list[Any]]  # seeds with a leading axis to deriv
 
 
 class DenseBlocks(NamedTuple):
-    """The blocks of a Jacobian that are asked for.
+    """The requested blocks of a Jacobian.
 
-    `mode` is forward or reverse, `outs` and `ins` are the types of outputs and inputs, `types`
-    those of the blocks in the order (output, input). At most `chunk_size` columns or rows are
-    computed at a time; where that is None, as many as keep intermediate values below `budget`.
+    `mode` is forward or reverse; `outs` and `ins` are the types of outputs and inputs; `types` are
+    the types of the blocks in the order (output, input). At most `chunk_size` columns or rows are
+    computed at a time; where `chunk_size` is None, as many as keep intermediate values below
+    `budget`.
     """
 
     mode: str

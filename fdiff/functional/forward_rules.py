@@ -1,4 +1,6 @@
-"""The rule of `custom_jvp` as tapes: outputs, and tangents that are linear in tangents."""
+"""The rule of `custom_jvp` as tapes: outputs, and output tangents that are linear in the input
+tangents.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ from .ruled_call import Handles, RuledCall
 
 
 class ForwardRule(RuleTracing):
-    """The rule of `custom_jvp`: outputs and tangents of primals and tangents."""
+    """The rule of `custom_jvp`: outputs and output tangents, from primals and tangents."""
 
     pulls = False
 

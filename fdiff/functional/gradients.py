@@ -33,7 +33,9 @@ _ONE_NUMBER: dict[type, str] = {
 
 
 class GradPlan(OperatorPlan):
-    """The plan of a gradient: with the value, and with what else the function returns (aux)."""
+    """The plan of a gradient, with the value and the auxiliary results (`aux`) where they are
+    requested.
+    """
 
     guards = True
     of = (0,)

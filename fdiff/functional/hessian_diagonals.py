@@ -1,4 +1,4 @@
-"""The diagonal of a Hessian, without the Hessian: `hessian_diagonal`."""
+"""`hessian_diagonal`: the diagonal of a Hessian, without the Hessian."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ FEW = 32  # entries that a call for one point sweeps all: to find colours would 
 
 
 class DiagonalPlan(OperatorPlan):
-    """The plan of the diagonal: for each input, a sweep for each colour, or for some at a time."""
+    """The plan of the diagonal: for each input, one sweep for each colour, or several colours at a
+    time.
+    """
 
     order = 2
 

@@ -1,8 +1,8 @@
-"""Second derivatives: `hessian`, and of scalar functions products `hvp` and `vhp` with vectors.
+"""Second derivatives: `hessian`, and the products `hvp` and `vhp` of scalar functions.
 
-Forward mode over reverse mode: a tangent is pushed through the tape of the gradient. Which seeds
-and which sparsity a dense Hessian uses is decided in `dense_plans`; the ways, in order, stand in
-`transforms.pipeline`.
+Second derivatives are forward over reverse: tangents are pushed through the tape of the gradient.
+`dense_plans` chooses the seeds and the sparsity of a dense Hessian; `transforms.pipeline` lists the
+methods in order.
 """
 
 from __future__ import annotations
@@ -362,7 +362,8 @@ def _operator(
 
 @dataclass(frozen=True)
 class WithValue:
-    """A product as calls at a point give it: its prepared functions return the value, too."""
+    """A product in the form that immediate calls use: its prepared functions return the value, too.
+    """
 
     function: Function
 

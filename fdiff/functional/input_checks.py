@@ -1,7 +1,7 @@
-"""Input checks of the calls that torch has too: what they accept, and errors for the rest.
+"""Input checks of the calls that torch also has: accepted arguments, and errors for all others.
 
-The rules are those of ``torch.autograd.functional``, word for word where torch has words, and
-beyond them arrays may be nested as in JAX: in tuples, lists, dicts and classes.
+The rules are the rules of ``torch.autograd.functional``, with torch's messages where torch has
+them. Beyond torch, arrays may be nested as in JAX: in tuples, lists, dicts and classes.
 """
 
 from __future__ import annotations

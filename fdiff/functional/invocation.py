@@ -1,10 +1,10 @@
 """From a public call to a result, the general way: find the variant, run its plan.
 
-`prepared_function` makes what an operator such as `grad` returns, `immediate_call` answers calls
-that name function and point at once. Both come to `invoke`: outside of any trace it finds the
-variant that holds for the arguments and executes its plan on arrays; inside a trace it traces the
-function anew, and replays the plan's tapes there. After a call that went this way a fast path is
-looked for (`fdiff.dispatch.fast_path`).
+`prepared_function` makes the functions that operators such as `grad` return; `immediate_call`
+answers calls that name the function and the point at once. Both call `invoke`. Outside of a trace,
+`invoke` finds the variant that holds for the arguments and executes its plan on arrays; inside a
+trace, it traces the function anew and replays the plan's tapes. After a general call, fdiff looks
+for a fast path (`fdiff.dispatch.fast_path`).
 """
 
 from __future__ import annotations
@@ -230,7 +230,7 @@ def gradients(variant: Variant, outs: Sequence[object]) -> object:
 
 
 class ValuePlan(OperatorPlan):
-    """The plan of the function itself, interpreted until a kernel pays."""
+    """The plan of the function itself, interpreted until a kernel pays off."""
 
     guards = True
     order = 0
@@ -247,11 +247,11 @@ class ValuePlan(OperatorPlan):
 
 
 class Operator:
-    """A public operator with its settings checked; one object for all calls with these settings.
+    """A public operator with its settings checked; all calls with equal settings share one object.
 
-    `function` is what users call, `settings` what it was given besides `argnums`. `plan` makes the
-    plan of a traced function, after ``check(variant, name)`` has refused what has no derivative.
-    Programs and fast paths are kept by operator.
+    `function` is the public function, `settings` are its arguments other than `argnums`. `plan`
+    makes the plan of a traced function, after ``check(variant, name)`` has refused functions
+    without a derivative. Programs and fast paths are cached by operator.
     """
 
     __slots__ = ("check", "device", "function", "name", "plan", "settings")

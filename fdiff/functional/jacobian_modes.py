@@ -1,4 +1,4 @@
-"""Which mode a dense Jacobian is computed in, forward or reverse, if the user does not say."""
+"""The mode of a dense Jacobian, forward or reverse, where the user names none."""
 
 from __future__ import annotations
 

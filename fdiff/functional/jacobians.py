@@ -1,4 +1,4 @@
-"""Dense Jacobians: `jacobian`, `jacrev` and `jacfwd`, in the cheaper mode or the one asked for."""
+"""Dense Jacobians: `jacobian`, `jacrev` and `jacfwd`, in the cheaper mode or the requested one."""
 
 from __future__ import annotations
 

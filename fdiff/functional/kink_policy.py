@@ -1,8 +1,8 @@
 """Kinks, points without derivative: the policy in force (`kinks`), and the search for such points.
 
-Under the policy "raise" each call first traces the function afresh, and evaluates a tape that tells
-where the derivative does not exist. Inside another trace the results are marked instead, and looked
-at when that trace is done.
+Under the policy "raise" each call first traces the function anew, and evaluates a tape that says
+where the derivative does not exist. Inside another trace the results are marked instead, and the
+search runs when that trace has ended.
 """
 
 from __future__ import annotations

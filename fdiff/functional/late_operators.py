@@ -1,4 +1,4 @@
-"""Operators of parts that are imported when needed: sparse derivatives, sums over partitions."""
+"""Operators whose modules are imported when needed: sparse derivatives, sums over partitions."""
 
 from __future__ import annotations
 

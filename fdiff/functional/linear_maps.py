@@ -1,4 +1,4 @@
-"""The derivative at one point as a function of the tangents: `linearize`."""
+"""`linearize`: the derivative at one point as a function of the tangents."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ from .points import refuse_integers
 class LinearPlan(OperatorPlan):
     """The plan of a linearisation: values and residuals at the point, then the linear part.
 
-    The linear part is one step for all points, compiled like any other once that pays.
+    The linear part is one step for all points, compiled like any other step once compilation pays
+    off.
     """
 
     guards = True
@@ -47,10 +48,10 @@ class LinearPlan(OperatorPlan):
 
 
 class LinearMap:
-    """The derivative of a function at one point: called with tangents of its arguments.
+    """The derivative of a function at one point: called with tangents of the arguments.
 
-    It is compared by identity where a traced function reads it: what it holds never changes. It has
-    no hash, so that no cache of programs keeps its arrays.
+    A traced function that reads a linear map compares it by identity, because its contents never
+    change. A linear map has no hash, so that no cache of programs keeps its arrays alive.
     """
 
     __fdiff__ = "linearize"

@@ -1,7 +1,8 @@
 """Bodies of loops and branches as tapes: a function of the user, traced once for all trips.
 
-What a body reads from outside are further inputs of its tape, the *extras*: values of the trace
-around. Python may look at those, as anywhere; of what differs from trip to trip it sees no value.
+Values that a body reads from outside are further inputs of its tape, the *extras*; they are values
+of the surrounding trace. Python code may look at extras as anywhere. A value that differs from trip
+to trip is never visible to Python code.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ WAYS = "Use numpy.where, fdiff.cond or fdiff.while_loop."
 
 
 class LoopBody:
-    """A function of the user's that is the body of a loop or a branch, in messages."""
+    """The user's function that is the body of a loop or a branch, with its description in messages.
+    """
 
     def __init__(self, call: str, function: Callable[..., object]) -> None:
         self.call, self.function = call, function
@@ -83,10 +85,10 @@ class LoopBody:
 
 
 class TracedBody(NamedTuple):
-    """A body that was traced.
+    """A traced body.
 
-    `tape` takes the inputs that were asked for, then the `extras`. `outs` and `spec` are the leaves
-    and the structure of what the function returned.
+    `tape` takes the requested inputs, then the `extras`. `outs` and `spec` are the leaves and the
+    structure of the function's result.
     """
 
     tape: Tape

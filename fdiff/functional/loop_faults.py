@@ -1,8 +1,8 @@
-"""In which trip of which loop NumPy refused something, and at which line of the body.
+"""The trip of a loop, and the line of its body, at which NumPy raised an error.
 
-A loop on the tape has one line, and its kernel one status. So after an error the function is traced
+A loop on the tape has one line, and its kernel one status. After an error, the function is traced
 anew, with the lines of its derivatives, and its steps are run node by node. In a loop of many trips
-the first one that fails is found by bisection: runs of as many trips are fast, whoever runs them.
+the first failing trip is found by bisection: half of the trips take half of the time.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ Partial = Callable[[int], Values | None]  # what so many trips give; None where 
 
 
 class _FaultPlace(Exception):  # noqa: N818 - it never leaves this module
-    """Where a tape fails: the trips of the loops around, the outermost first, and the line."""
+    """The place where a tape fails: the trips of the surrounding loops, outermost first, and the
+    line.
+    """
 
     def __init__(self, trips: tuple[int, ...], line: Line | None) -> None:
         super().__init__()
@@ -80,7 +82,7 @@ def _has_trips(tape: Tape) -> bool:
 
 
 class _FaultSearch:
-    """Runs the steps of a plan node by node, and raises `_FaultPlace` where that fails."""
+    """Runs the steps of a plan node by node, and raises `_FaultPlace` at the node that fails."""
 
     searching = True
 

@@ -1,4 +1,4 @@
-"""Which axis of which array is mapped: what `vmap` reads from `in_axes` and `out_axes`."""
+"""The mapped axis of each array: how `vmap` reads `in_axes` and `out_axes`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`memory_budget`: how much memory loops may take for their reverse mode."""
+"""`memory_budget`: the memory that loops may take for reverse mode."""
 
 from __future__ import annotations
 

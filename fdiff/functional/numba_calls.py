@@ -1,6 +1,6 @@
-"""The calls of prepared functions that code of Numba makes: their layouts and records.
+"""Calls of prepared functions from code compiled by Numba: their layouts and records.
 
-Imported when Numba asks for the type of a prepared function, or `njit` is called.
+This module is imported when Numba asks for the type of a prepared function, or `njit` is called.
 """
 
 from __future__ import annotations
@@ -209,7 +209,9 @@ def _number(value: Any, dtype: np.dtype) -> object:
 
 
 class NumbaCallee:
-    """A prepared function as its Numba type knows it; all share the records of the function."""
+    """A prepared function as Numba's type of it sees it; all callees share the records of the
+    function.
+    """
 
     def __init__(self, prepared: Prepared[..., Any], misses: str) -> None:
         self._prepared = prepared

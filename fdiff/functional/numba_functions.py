@@ -1,9 +1,9 @@
-"""Prepared functions in code that Numba compiles: `njit`, and their direct use there.
+"""Prepared functions in code compiled by Numba: `njit`, and direct use in ``@njit`` functions.
 
-Numba asks a prepared function for its type (`_numba_type_`). A call of it in ``@njit`` code is
-typed by a call that is known from Python, from examples or from earlier calls, and its kernels are
-called from there by records (`fdiff.kernels.numba.calls`). Neither Numba nor what these calls need
-is imported before `njit` is called, or Numba asks.
+Numba asks a prepared function for its type (`_numba_type_`). A call in ``@njit`` code has the types
+of a call that Python has made before, from examples or otherwise, and calls its kernels through
+records (`fdiff.kernels.numba.calls`). Numba, and the modules that these calls need, are imported
+when `njit` is first called or Numba first asks.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _callee(prepared: Prepared[..., Any], misses: str) -> NumbaCallee:
 
 
 class NumbaFunction(partial[R], Generic[P, R]):
-    """A prepared function for ``@njit`` code; from Python it is called like any other."""
+    """A prepared function for ``@njit`` code; Python calls it like any other prepared function."""
 
     __fdiff__ = "njit"
     callee: NumbaCallee

@@ -1,4 +1,4 @@
-"""What a profiler sees of a public call: the call, and the look-up of the variant that it takes."""
+"""The profiler's records of a public call: the call, and the look-up of its variant."""
 
 from __future__ import annotations
 

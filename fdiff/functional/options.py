@@ -1,4 +1,4 @@
-"""Options of operators, checked: argnums, mode, chunk_size, device."""
+"""Checks of the operators' options: argnums, mode, chunk_size, device."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ STRATEGIES = {"reverse-mode": "reverse", "forward-mode": "forward"}
 
 
 class LeftOut:
-    """The type of the default of `inputs`: a prepared function is wanted (None is a mistake)."""
+    """The type of the default of `inputs`, which asks for a prepared function (None is a mistake).
+    """
 
     def __repr__(self) -> str:
         return "<left out>"

@@ -1,7 +1,7 @@
-"""Out arguments: results written into arrays of the caller's, ``out=`` of prepared functions.
+"""``out=`` of prepared functions: results written into arrays of the caller.
 
-On the general way results are computed, then copied into those arrays; by a fast path the kernel
-writes there itself.
+The general way computes results and copies them into those arrays; the kernel of a fast path writes
+into them directly.
 """
 
 from __future__ import annotations

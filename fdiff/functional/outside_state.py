@@ -1,4 +1,4 @@
-"""What the body of a loop finds outside, compared after its run: it runs once, not once a trip."""
+"""State outside of a loop body, compared after the body's one run: side effects would be lost."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ DEPTH = 4  # of containers in containers that are compared
 
 
 class OutsideState:
-    """The variables that a function closes over, and what was stored, as this is made."""
+    """The variables that a function closes over, and the stores recorded so far, when this is made.
+    """
 
     def __init__(self, function: Callable[..., object]) -> None:
         self._variables = {id(cell): (name, cell) for name, cell in _cells(function, [])}

@@ -1,4 +1,4 @@
-"""`map` and `associative_scan`: loops whose trips can run beside each other."""
+"""`map` and `associative_scan`: loops whose trips can run in parallel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers and lists of numbers as the floats and arrays that SciPy makes of them."""
+"""Numbers and lists of numbers converted to floats and arrays as SciPy converts them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Prepared functions: what an operator such as `grad` returns.
+"""Prepared functions: the results of operators such as `grad`.
 
-A prepared function is called like the user's, tells by its `repr` how it runs, can be compiled
-before its first call, and is pickled as the operator, the function and the options.
+A prepared function is called like the user's function. Its `repr` says how it runs, it can be
+compiled before its first call, and it is pickled as the operator, the function and the options.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _TYPE = re.compile(r"([a-z]\w*)\[([\d,]*)\]")  # as the repr shows them
 
 
 class Origin(NamedTuple):
-    """The operator and the options that a prepared function was made by."""
+    """The operator and the options that made a prepared function."""
 
     operator: Callable[..., object]
     options: dict[str, object]
@@ -68,10 +68,11 @@ else:
 
 
 class FunctionOfPartial:
-    """What libraries that look into a `functools.partial` find in a prepared function.
+    """The view of a prepared function for libraries that look into a `functools.partial`.
 
-    Dask names tasks after it, and takes two calls for one where it is pickled to the same bytes:
-    so it is the operator, the options and the function of the user, whatever runs a call now.
+    Dask names tasks after this object, and takes two calls for one where it is pickled to the same
+    bytes. It therefore consists of the operator, the options and the user's function, however calls
+    are executed now.
     """
 
     __slots__ = ("prepared",)
@@ -94,8 +95,8 @@ class FunctionOfPartial:
 class Prepared(OwnsPrograms, _Callable[P, R]):
     """A function with the arguments of the user's function. Its `repr` shows how it runs.
 
-    With `writes_out`, a keyword ``out`` names arrays to write to. Calls cost what those of a
-    function do. Methods may be decorated.
+    With `writes_out`, the keyword ``out`` names arrays for the results. A call costs as much as a
+    call of a plain function. Methods may be decorated.
     """
 
     __fdiff__ = ""

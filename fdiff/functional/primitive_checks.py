@@ -1,7 +1,8 @@
-"""`PrimitiveFunction.check`: a user's operation tested as fdiff's own are (`tests/ops`).
+"""`PrimitiveFunction.check`: tests of a user's operation, like the tests of fdiff's own
+(`tests/ops`).
 
-Values are those of the user's function; derivatives are compared with measured ones by `gradcheck`
-and `gradgradcheck`.
+Values are compared with the user's function; derivatives are compared with numerical differences by
+`gradcheck` and `gradgradcheck`.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def check_primitive(
 
 
 class _SampleTests:
-    """The tests with one sample."""
+    """The tests of one sample."""
 
     def __init__(self, p: CustomFunction[..., Any], op: Primitive, k: int, args: Arrays) -> None:
         self.p, self.op, self.k, self.args = p, op, k, args

@@ -1,4 +1,4 @@
-"""How kernels compute a primitive: by a text of the user's, or by the address of a C function."""
+"""Kernels of the user's primitives: from a text, or from the address of a C function."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _ADDRESSES = (
 
 
 class UserKernel(NamedTuple):
-    """The rule of a primitive, and how many operands it is for."""
+    """The kernel rule of a primitive, and its number of operands."""
 
     rule: KernelRule
     operands: int
@@ -115,7 +115,8 @@ def kernel_of_address(source: object, call: str, partials: Function) -> UserKern
 
 
 class _Doubles(NamedTuple):
-    """How many doubles a C function takes, and how many integers behind them, which are 0."""
+    """The number of doubles that a C function takes, and of the integers behind them, which are 0.
+    """
 
     doubles: int
     ints: int = 0

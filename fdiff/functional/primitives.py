@@ -1,4 +1,4 @@
-"""`primitive`: a function that is not traced, with derivatives of the user's, as one operation."""
+"""`primitive`: a function that is not traced but is one operation, with derivatives of the user."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ from .options import check_callable, is_int
 
 
 class OpaqueCall:
-    """What stands for the user's function: run on numbers, one node where a trace is under way.
+    """The implementation of a primitive: it calls the user's function on numbers, and adds a node
+    in a trace.
 
-    What has a kernel takes `count` arguments, in the dtype of its result.
+    A primitive with a kernel takes `count` arguments, in the dtype of its result.
     """
 
     __fdiff__ = "primitive"
@@ -107,11 +108,11 @@ class PrimitiveFunction(CustomFunction[..., Any]):
 
 
 class ForwardPrimitive(PrimitiveFunction, custom_jvp[..., Any]):
-    """One with partial derivatives or a forward rule."""
+    """A primitive with partial derivatives or a forward rule."""
 
 
 class ReversePrimitive(PrimitiveFunction, custom_vjp[..., Any]):
-    """One with a reverse rule."""
+    """A primitive with a reverse rule."""
 
 
 @public

@@ -73,7 +73,7 @@ class JvpPlan(OperatorPlan):
 
 
 class HvpPlan(OperatorPlan):
-    """The plan of a Hessian-vector product, with the value if that is asked for."""
+    """The plan of a Hessian-vector product, with the value where it is requested."""
 
     guards = True
     order = 2

@@ -1,4 +1,4 @@
-"""Trees of parameters: classes of the user as nodes of them, and trees as flat vectors."""
+"""Trees of parameters: the user's classes as nodes of trees, and trees as flat vectors."""
 
 from __future__ import annotations
 
@@ -105,9 +105,10 @@ class Part(NamedTuple):
 
 
 class Unravel:
-    """What makes a tree of a flat vector; there is one for each structure of trees.
+    """The function that makes a tree from a flat vector; each structure of trees has one.
 
-    So a traced function that reads it is not traced again when the same structure is raveled.
+    A traced function that reads it is therefore not traced again when the same structure is
+    raveled.
     """
 
     __fdiff__ = "ravel"

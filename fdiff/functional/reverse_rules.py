@@ -1,4 +1,4 @@
-"""The rules of `custom_vjp` as tapes: outputs and residuals, and cotangents made of residuals."""
+"""The rules of `custom_vjp` as tapes: outputs and residuals, and cotangents from residuals."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from .ruled_call import Handles, OutputLeaf, RuledCall
 
 
 class ReverseRule(RuleTracing):
-    """The rules of `custom_vjp`: outputs and residuals of arguments, cotangents of residuals."""
+    """The rules of `custom_vjp`: outputs and residuals from arguments, cotangents from residuals.
+    """
 
     def __init__(self, call: RuledCall, same: dict[tuple[int, int], int], extras: Handles) -> None:
         super().__init__(call, same, extras)

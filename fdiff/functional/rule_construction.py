@@ -1,8 +1,8 @@
-"""A call of a function with rules, inside a trace: one node of the tape, which holds the rules.
+"""A call of a function with rules inside a trace: one node of the tape, which holds the rules.
 
 A rule that calls its own function, as ``def fwd(x): return f(x), x`` does, is traced twice: first
-with the body of the function in the place of that call, to learn what both read; then with a node
-that has this same rule, so that derivatives of any order find it.
+with the body of the function in place of that call, to learn which outside values both read; then
+with a node that has this same rule, so that derivatives of any order find the rule.
 """
 
 from __future__ import annotations
@@ -88,11 +88,12 @@ def _entered(call: RuledCall, rule: CustomRule | ValueRule, tapes: RuleTapes) ->
 
 
 class Construction:
-    """The making of the rule of a call, and what a call of the same function inside of it needs.
+    """The construction of the rule of a call, with the state for calls of the same function inside
+    it.
 
-    `met` tells that there was one. In the second pass there is a `rule`, and the `tapes` of the
-    first. `guarded` tells that these hold for the values at hand alone: then only a call with the
-    same arguments may have the rule, whose nodes are those that are the `same`.
+    `met` says that such an inner call occurred. In the second pass there is a `rule`, and the
+    `tapes` of the first pass. `guarded` says that the tapes hold for the present values alone: then
+    only a call with the same arguments may use the rule; `same` are the nodes of these arguments.
     """
 
     tapes: RuleTapes

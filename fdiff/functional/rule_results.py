@@ -1,4 +1,4 @@
-"""What rules of the user return, checked: structure, number, shapes and dtypes."""
+"""Checks of the results of the user's rules: structure, number, shapes and dtypes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..user_lines import user_line
 
 
 class RuleResults:
-    """Checks of what a rule returns; `call` is the public call, `rule` the user's function."""
+    """Checks of the result of a rule; `call` is the public call, `rule` the user's function."""
 
     def __init__(self, call: str, rule: Function, words: str) -> None:
         self.call = call

@@ -1,7 +1,7 @@
-"""Rules of the user as tapes: each is run in a trace of its own, where the function is called.
+"""The user's rules as tapes: each rule runs in a trace of its own, where the function is called.
 
-Only there is it known what a rule reads from outside. Such values are inputs of the tapes too, the
-*extras*, behind the arguments of the call.
+Only that run shows which outside values a rule reads. Such values are inputs of the tapes too, the
+*extras*, after the arguments of the call.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ Types = Sequence[ArrayType]
 
 
 class Traced(NamedTuple):
-    """A run of a function of the user: its recording, the structure and leaves of the output.
+    """One run of a function of the user: its recording, and the structure and leaves of the output.
 
-    What it returned beside the output are further outputs of the tape, and `rest`.
+    Results beside the output are further outputs of the tape, and `rest`.
     """
 
     recording: Recording
@@ -69,10 +69,10 @@ def closure_error(name: str, line: Line | None) -> TraceError:
 
 
 class RuleTapes(NamedTuple):
-    """What came of the rules of a call.
+    """The tapes of the rules of a call.
 
     `forward` and `given` are the tapes of `transforms.custom_rules.CustomRule`, which pulls back if
-    the rule `pulls`. `extras` are values of the trace around.
+    the rule `pulls`. `extras` are values of the surrounding trace.
     """
 
     forward: Tape
@@ -82,10 +82,10 @@ class RuleTapes(NamedTuple):
 
 
 class RuleTracing:
-    """The tracing of the rules of one call; `extras` are values that are inputs anyway.
+    """The tracing of the rules of one call; `extras` are values that are already inputs.
 
-    `same` tells which nodes of the trace of the rule that runs stand for which arguments of the
-    call, `guarded` whether the tapes hold for the values at hand alone.
+    `same` maps nodes of the running rule's trace to arguments of the call. `guarded` says whether
+    the tapes hold for the present values alone.
     """
 
     pulls = True
@@ -173,7 +173,7 @@ class RuleTracing:
 
 
 class FunctionAlone(RuleTracing):
-    """The function alone, for a call that has no derivative where it stands."""
+    """The function without its rules, for a call that needs no derivative."""
 
     closes_over_active = True
 

@@ -1,4 +1,4 @@
-"""One call of a function with rules of the user's: its arguments, and those that are traced."""
+"""One call of a function with the user's rules: its arguments, and the traced ones among them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Handles = Sequence[TracedArray]
 
 
 class RuledFunction(Protocol):
-    """What is asked of a function with rules (see `custom_derivatives.CustomFunction`)."""
+    """The interface of a function with rules (see `custom_derivatives.CustomFunction`)."""
 
     fun: Function
     nondiff: tuple[int, ...]
@@ -54,7 +54,9 @@ def is_mapped_here(handle: TracedArray) -> bool:
 
 
 class OutputLeaf(NamedTuple):
-    """A leaf of what a function returns: its type and kind, or the `value` it is at every call."""
+    """A leaf of a function's result: its type and kind, or its `value` where every call returns the
+    same.
+    """
 
     type: ArrayType | None
     scalar: bool = False
@@ -72,10 +74,11 @@ class OutputLeaf(NamedTuple):
 
 
 class RuledCall:
-    """One call: its arguments, and those leaves of them that are traced.
+    """One call: its arguments, and the traced leaves of the arguments.
 
     Arrays of floats count as traced; other leaves are the same for the function and its rules.
-    `moving` are the positions of floating ones among the traced leaves. Equal calls have one `key`.
+    `moving` are the positions of the floating leaves among the traced ones. Equal calls have equal
+    `key`.
     """
 
     def __init__(self, function: RuledFunction, args: tuple[object, ...]) -> None:

@@ -1,6 +1,7 @@
 """Seeded blocks: the parts of a dense Jacobian that one batched derivative tape computes.
 
-Forward mode gives columns, one block for each input; reverse mode rows, one block for each output.
+In forward mode a block is a set of columns, one block for each input; in reverse mode it is a set
+of rows, one block for each output.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ def seed_bytes(derived: Tape, inputs: slice = slice(-1, None)) -> int:
 
 
 class SeededBlock:
-    """Part of a Jacobian that one seeded derivative gives: `count` columns or rows.
+    """The part of a Jacobian that one seeded derivative computes: `count` columns or rows.
 
-    The outputs of its tape, which `pipeline` derives for a `request`, are the blocks
-    ``(output, input)`` of the Jacobian in `targets`. `linear` is the tape of one seed, which is
-    kept until that of all is made: terms and both kinds of columns begin with it. `steps` are those
-    made so far, by the number of seeds.
+    The outputs of its tape, which `pipeline` derives for a `request`, are the blocks ``(output,
+    input)`` of the Jacobian in `targets`. `linear` is the tape of one seed; it is kept until the
+    tape of all seeds is made, because terms and both kinds of columns start from it. `steps` are
+    the steps made so far, by the number of seeds.
     """
 
     def __init__(

@@ -1,7 +1,8 @@
-"""Functions that cloudpickle sends whole: their code keeps its file, and the lines of its text.
+"""Functions that cloudpickle sends by value: their code keeps its file and the text of its lines.
 
 cloudpickle names the file of all code that it sends ``<dynamic-code>``, so that errors of a worker
-would name no file and show no line. With a prepared function goes what its functions lack there.
+would name no file and show no line. A pickled prepared function carries the missing names and texts
+of its functions.
 """
 
 from __future__ import annotations
@@ -32,9 +33,10 @@ def sending_pickler() -> Any:
 
 
 class SentCode:
-    """Is pickled as files and texts of functions that a pickler has sent whole: those of `f`.
+    """An object that is pickled as the files and texts of the functions that cloudpickle sends with
+    `f`.
 
-    To know them, all that was sent is looked through once for each code.
+    The pickler's output is searched for these functions once for each code object.
     """
 
     def __init__(self, pickler: Any, f: object) -> None:

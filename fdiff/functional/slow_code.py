@@ -1,7 +1,7 @@
 """A warning about code that stays slow, because it takes other branches at each call.
 
-Such code is differentiated eagerly, operation by operation. It gets faster if branches are written
-as arithmetic, which only the user can do; so the warning names the line that branches most.
+Such code is differentiated eagerly, operation by operation. It gets faster if the branches are
+written as arithmetic, which only the user can do; the warning names the line that branches most.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Plans of sparse Jacobians and Hessians: structures that are kept, and SciPy's arrays."""
+"""Plans of sparse Jacobians and Hessians: cached structures, and SciPy's sparse arrays."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from .structured_steps import StructuredSteps
 
 
 class SparsePlan(OperatorPlan):
-    """The plan of a sparse derivative, or of a part of it: its values, or its structure.
+    """The plan of a sparse derivative, or of one part of it: its values, or its structure.
 
-    `result` makes the result for one block of a block and, where `values` says so, its values.
+    `result` makes the result from one block of a block and, where `values` says so, its values.
     """
 
     merges = False  # entries are those of the branch taken, whichever the calls before took

@@ -1,4 +1,4 @@
-"""Zeros of the structure in dense blocks that sweeps gave, where infinities would leave NaN."""
+"""Structural zeros of dense blocks that sweeps computed, where infinities would leave NaN."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ Masks = list[np.ndarray | None]
 class StructuralZeros:
     """Puts zeros into the blocks (output, input) of a Jacobian or a Hessian.
 
-    The structure of `tape` tells the zeros; `variant` is the variant of the call. Blocks of a
-    Hessian may be `symmetric` already: an entry is also zero where there is none across the
-    diagonal.
+    The structure of `tape` says which entries are zero; `variant` is the variant of the call.
+    Blocks of a Hessian may be `symmetric` already: an entry is then also zero where the mirrored
+    entry is zero.
     """
 
     def __init__(

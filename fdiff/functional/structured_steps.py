@@ -1,4 +1,6 @@
-"""The structures of a derivative, which may rest on index arrays, and a step for each of them."""
+"""The structures of a derivative, which may depend on index arrays, and one step for each
+structure.
+"""
 
 from __future__ import annotations
 
@@ -35,9 +37,9 @@ CHANGES = (
 
 
 class Structures:
-    """The structures of one derivative, by the index arrays that they rest on.
+    """The structures of one derivative, keyed by the index arrays that they depend on.
 
-    Plans of equal tapes share them: `data` of a prepared function has those of the function.
+    Plans of equal tapes share structures: `data` of a prepared function has the function's own.
     """
 
     def __init__(self, tape: Tape, asked: Asked) -> None:
@@ -141,8 +143,8 @@ def structures_of(tape: Tape, asked: Asked) -> Structures:
 class StructuredSteps:
     """The steps of a derivative of a variant, one for each structure.
 
-    With `compares_pins`, kernels compare the index arrays that a structure rests on, as far as
-    these are short, so that such a step has a fast path.
+    With `compares_pins`, kernels compare the index arrays that a structure depends on, as far as
+    the arrays are short, so that such a step has a fast path.
     """
 
     def __init__(self, variant: Variant, tape: Tape, asked: Asked, *, compares_pins: bool) -> None:

@@ -1,7 +1,7 @@
 """`vmap`: map a function over an axis of its arguments, without a loop.
 
 The function is traced for one element, and the tape is batched. Where elements take different
-branches, each group of elements that take the same ones is traced and batched on its own.
+branches, each group of elements that take the same branches is traced and batched separately.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """Calls of operators while anomalies are looked for (`anomaly_contexts`).
 
-A watched call goes the general way, by whatever tier runs it. Then its results are looked at, and
-the value of the function, which the result of `grad` does not hold. If all of that is finite, the
-call is done: what a function computes on the way does not count, since the branch of a ``where``
-that is not taken is often NaN, and fdiff's derivatives leave it out exactly.
+A watched call goes the general way, in any tier. Then its results are checked, and the value of the
+function, which the result of `grad` does not contain. If all values are finite, the call is done:
+intermediate values do not count, because the branch of a ``where`` that is not taken is often NaN,
+and fdiff's derivatives leave that branch out exactly.
 
-If not, the function is traced anew, its derivatives are derived anew so that their nodes tell which
-rule entered them, and the tapes are interpreted node by node until one shows where a NaN was made.
+If a value is not finite, the function is traced anew, its derivatives are derived anew so that
+their nodes name the rule that made them, and the tapes are interpreted node by node up to the node
+that made the NaN.
 """
 
 from __future__ import annotations
@@ -113,7 +114,7 @@ def _function_is_finite(variant: Variant, arrays: Sequence[np.ndarray]) -> bool:
 
 
 class _AnomalySearch:
-    """Runs the steps of a plan by the interpreter, and raises where an output is not finite."""
+    """Runs the steps of a plan in the interpreter, and raises where an output is not finite."""
 
     searching = True
 
