@@ -1,5 +1,4 @@
-"""The text of `AnomalyError`: the operation or partial derivative, the user's line, and the values.
-"""
+"""The text of `AnomalyError`: the operation or partial derivative, the user's line, the values."""
 
 from __future__ import annotations
 

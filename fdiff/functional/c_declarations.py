@@ -1,5 +1,4 @@
-"""The declaration of a C function: names and types of its parameters, and the text of the header.
-"""
+"""The declaration of a C function: names and types of parameters, and the text of the header."""
 
 from __future__ import annotations
 

@@ -362,8 +362,7 @@ def _operator(
 
 @dataclass(frozen=True)
 class WithValue:
-    """A product in the form that immediate calls use: its prepared functions return the value, too.
-    """
+    """A product in the form that immediate calls use: its prepared functions return the value."""
 
     function: Function
 

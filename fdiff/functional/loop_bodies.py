@@ -38,8 +38,7 @@ WAYS = "Use numpy.where, fdiff.cond or fdiff.while_loop."
 
 
 class LoopBody:
-    """The user's function that is the body of a loop or a branch, with its description in messages.
-    """
+    """The user's function that is the body of a loop or a branch, and its name in messages."""
 
     def __init__(self, call: str, function: Callable[..., object]) -> None:
         self.call, self.function = call, function

@@ -18,7 +18,7 @@ STRATEGIES = {"reverse-mode": "reverse", "forward-mode": "forward"}
 
 
 class LeftOut:
-    """The type of the default of `inputs`, which asks for a prepared function (None is a mistake).
+    """The type of the default of `inputs`, which asks for a prepared function (None is an error).
     """
 
     def __repr__(self) -> str:

@@ -14,8 +14,7 @@ DEPTH = 4  # of containers in containers that are compared
 
 
 class OutsideState:
-    """The variables that a function closes over, and the stores recorded so far, when this is made.
-    """
+    """The variables that a function closes over, and the stores recorded so far."""
 
     def __init__(self, function: Callable[..., object]) -> None:
         self._variables = {id(cell): (name, cell) for name, cell in _cells(function, [])}

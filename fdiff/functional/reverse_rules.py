@@ -21,8 +21,7 @@ from .ruled_call import Handles, OutputLeaf, RuledCall
 
 
 class ReverseRule(RuleTracing):
-    """The rules of `custom_vjp`: outputs and residuals from arguments, cotangents from residuals.
-    """
+    """The rules of `custom_vjp`: arguments to outputs and residuals, residuals to cotangents."""
 
     def __init__(self, call: RuledCall, same: dict[tuple[int, int], int], extras: Handles) -> None:
         super().__init__(call, same, extras)
