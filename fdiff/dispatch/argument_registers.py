@@ -1,7 +1,7 @@
-"""Argument registers: how the entry stub takes the arguments of a call apart.
+"""Argument registers: how the entry stub unpacks the arguments of a call.
 
-The stub numbers what it is given, then what it finds inside tuples, lists, dicts and dataclasses:
-each object has a register. From a sample call come the list of these unpackings, the comparisons on
+The stub numbers the arguments of a call, then the items of tuples, lists, dicts and dataclasses
+among them: each object has a register. A sample call determines the unpackings, the comparisons on
 the way, and the register of each leaf.
 """
 
@@ -17,15 +17,15 @@ from .arguments import NUMERIC, STATIC, fixed
 
 
 class NoFastPathError(Exception):
-    """There is more to a call than the entry stub can do."""
+    """The call needs something that the entry stub cannot do."""
 
 
 class ArgumentRegisters:
-    """The register of each leaf of a call, and what the stub compares on the way there.
+    """The register of each leaf of a call, and the comparisons that the stub makes on the way.
 
-    `args` and `kwargs` are the call's, with every leaf replaced by an object of its own, so
-    that `register` can find a leaf by its identity. What is given as ``out`` is no argument: `out`
-    is its register. `before` objects stand before the arguments.
+    `args` and `kwargs` are the arguments of the call with each leaf replaced by a unique object, so
+    that `register` can find a leaf by its identity. The value of ``out`` is not an argument; its
+    register is `out`. `before` objects stand before the arguments.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
-"""Arguments of a call: their signature, how each leaf is traced, and which are refused.
+"""Arguments of a call: their signature, how each leaf is traced, and which leaves are refused.
 
-Leaves that are float arrays and floats are traced; all others (ints, strings, objects) are handed
-to the function as they are, and are part of the signature by value.
+Float arrays and floats are traced. All other leaves (ints, strings, objects) are passed to the
+function unchanged, and their values are part of the signature.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""The derivative where `f` branches on whether its argument equals what an earlier call kept.
+"""The derivative where `f` branches on whether its argument equals a value that an earlier call
+kept.
 
-A memo returns a number there, which has no derivative. Such a branch is taken at one point alone,
-and `f` has the derivative of the branch around the point, if both have one value: `f` is
-traced once more, with conditions that hold at this point alone taken as they are around it. What
-that run writes is dropped. Our own method.
+A memo returns a number in that branch, and the number has no derivative. The branch is taken at one
+point alone. If the branch around the point gives the same value, `f` has the derivative of that
+branch: `f` is traced once more, with conditions that hold at this point alone decided as they are
+around it. Stores of that run are dropped. The method is our own.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ _WAY = (
 
 
 class TraceResult(NamedTuple):
-    """A variant, what the inputs of its tape beyond the arguments stand for, and its session."""
+    """A variant, the meaning of the tape's inputs beyond the arguments, and the session of the
+    trace.
+    """
 
     variant: Variant
     extra: tuple[object, ...]
@@ -52,9 +55,9 @@ def trace_variant(request: CallToTrace) -> tuple[Variant, tuple[object, ...]]:
 
 
 class _Denied:
-    """Lines whose conditions are taken as they are around the point; all if none are given.
+    """Lines whose conditions are decided as they are around the point; None means all lines.
 
-    `asked` are those that were met.
+    `asked` are the lines that the run reached.
     """
 
     def __init__(self, lines: Collection[Line | None] | None) -> None:
@@ -69,9 +72,9 @@ class _Denied:
 
 
 class _Trial:
-    """One more trace of a call, and what it says of the branches on some lines, or on all.
+    """One more trace of a call, which tells what the branches on some lines, or on all, amount to.
 
-    Without the last of them, it stores something in the places `before`.
+    Without the last of these branches, the run stores something in the places `before`.
     """
 
     def __init__(
@@ -112,7 +115,7 @@ class _Trial:
 
 
 class _AroundAPoint:
-    """Decides between a trace at a point and traces of the branches around it."""
+    """The decision between a trace at a point and traces of the branches around it."""
 
     def __init__(self, request: CallToTrace, here: TraceResult, session: CaptureSession) -> None:
         self.given = request

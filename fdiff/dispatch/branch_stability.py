@@ -1,12 +1,13 @@
-"""Whether the calls of one signature keep taking the branches that were traced before.
+"""Whether calls of one signature keep taking branches that were traced before.
 
 A function that branches on values is traced once for each combination of branches (a *path*), and
-guards tell which trace holds. A trace that is kept costs about ten times an eager call, and pays
-only if its path is taken again. Where paths do not recur, calls are differentiated eagerly: each
-is traced and differentiated on the fly, and nothing is kept.
+guards tell which trace holds. A trace that is kept costs about ten times as much as an eager call,
+and pays off only if its path is taken again. Where paths do not recur, calls are differentiated
+eagerly: each call is traced and differentiated on the fly, and its trace is dropped.
 
-The score counts as branch predictors of processors do, up at a miss and down at a hit (saturating
-counters: J. E. Smith, "A study of branch prediction strategies", ISCA 1981). The sizes are our own.
+The score counts like the branch predictors of processors, up at a miss and down at a hit
+(saturating counters: J. E. Smith, "A study of branch prediction strategies", ISCA 1981). The sizes
+are our own.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ SETTLED = 8  # eager calls in a row on paths known by then, after which traces a
 class BranchStability:
     """The paths that calls of one signature took, and whether the next call is to be eager.
 
-    A function of few guards has few paths. One with more may never take a path twice, so that its
-    calls are eager from the second miss on. Eager calls report the hash of their path; when paths
-    recur, traces are kept again, as many as there were different paths.
+    A function with few guards has few paths. A function with more guards may never take a path
+    twice; its calls are eager from the second miss on. Eager calls report the hash of their path;
+    when paths recur, traces are kept again, as many as there were different paths.
     """
 
     __slots__ = ("recent", "recurring", "run", "score", "seconds", "switches", "weight")

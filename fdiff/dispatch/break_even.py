@@ -1,7 +1,8 @@
-"""When a kernel pays: the break-even point of the ski-rental rule, for one tape.
+"""When a kernel pays off: the break-even point of the ski-rental rule, for one tape.
 
-The rule stands in `tiered_execution`. A kernel that is predicted to take more than two seconds is
-never compiled unasked, because a process waits at its end for the kernel under way.
+`tiered_execution` states the rule. A kernel whose compilation is predicted to take more than two
+seconds is never compiled without a request, because a process waits at exit for a compilation that
+is under way.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ Layouts = tuple[str, ...]  # of the inputs of a kernel: "C" for contiguous, "A" 
 
 
 class Account:
-    """How a tape has been used.
+    """The use of a tape so far.
 
-    `spent` are the seconds that slower tiers took, in so many `calls`; `asked` says whether the
-    user asked for a kernel, and `call` is the public call that runs the tape, for messages.
+    `spent` is the number of seconds that slower tiers took, in so many `calls`; `asked` says
+    whether the user requested a kernel; `call` is the public call that runs the tape, for messages.
     """
 
     __slots__ = ("asked", "call", "calls", "spent")

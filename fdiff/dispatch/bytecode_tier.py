@@ -1,8 +1,8 @@
-"""The bytecode tier: when a tape is run by the bytecode interpreter (`fdiff.kernels.bytecode`).
+"""The bytecode tier: when the bytecode interpreter (`fdiff.kernels.bytecode`) runs a tape.
 
-It stands between NumPy, at about a microsecond a node, and kernels, which must be compiled for each
-tape. The rule follows `tiered_execution`, with two costs: encoding, which each tape pays for,
-and loading or compiling the bytecode interpreter once, which all tapes of the process pay together.
+The tier stands between NumPy, at about a microsecond per node, and kernels, which must be compiled
+for each tape. The rule of `tiered_execution` applies with two costs: encoding, which each tape
+pays, and loading or compiling the bytecode interpreter, which all tapes of the process share.
 """
 
 from __future__ import annotations
@@ -37,10 +37,11 @@ _ENCODED_IN_BACKGROUND = "it is encoded as bytecode in the background"
 
 
 class BytecodeTier:
-    """The bytecode of one tape: encoded when that pays, dropped if NumPy turns out to be faster.
+    """The bytecode of one tape: encoded when that pays off, dropped if NumPy turns out to be
+    faster.
 
-    `reason` says in words why the tape is run as bytecode or is not, `refused` that it never will
-    be. `interpreted` are the seconds of the fastest call by NumPy.
+    `reason` says in words why the tape runs as bytecode or does not; `refused` says that it never
+    will. `interpreted` is the number of seconds of the fastest call by NumPy.
     """
 
     __slots__ = (

@@ -1,8 +1,8 @@
-"""Capture sessions: functions run as private copies, and everything they read is written down.
+"""Capture sessions: functions run as private copies, and all their reads are recorded.
 
-The outermost trace of a thread has one session. `watched` opens it around a run of the user's
-function; at its end the variant gets what each function read (`Reads`), and what was written goes
-to the user's own variables.
+The outermost trace of a thread has one session. `watched` opens the session around a run of the
+user's function. At its end the variant gets the reads of each function (`Reads`), and the user's
+own variables get the values that the private copies wrote.
 """
 
 from __future__ import annotations
@@ -41,15 +41,14 @@ MOST_DENIALS = 1000  # in one run: a loop may end where values are equal
 
 
 class CaptureSession:
-    """What the functions of one outermost trace read: a `Capture` for each function.
+    """The reads of the functions of one outermost trace: a `Capture` for each function.
 
-    Captured arrays are numbered in the order in which they were met: `order` holds for each the
-    number of its function and its number there, `handles` the traced array that stands for it.
-    What a single function writes, later calls are to write again, if the trace is to be kept
-    (`repeats`).
+    Captured arrays are numbered in the order in which they were met: `order` holds for each array
+    the number of its function and its number there, `handles` the traced array that stands for it.
+    If the trace is to be kept (`repeats`), later calls repeat the writes of a single function.
 
-    Conditions that hold at this point alone are taken as they are around it if they are among the
-    `denied`; such a run leaves nothing behind. By their lines, `met` tells which were strong.
+    Conditions that hold at this point alone are decided as they are around it if they are among the
+    `denied`; such a run leaves nothing behind. `met` says by line which of them were strong.
     """
 
     def __init__(
@@ -278,13 +277,13 @@ def _no_value(trace: Trace, place: str, value: TracedArray) -> TraceError:
 
 
 class RunAgainError(Exception):
-    """A run failed that found inputs in place of numbers, and that has written nothing so far."""
+    """A run failed because it met inputs in place of numbers, and it has written nothing so far."""
 
 
 class NoSessionError(Exception):
     """An operator was called while one call on recorded arrays is traced.
 
-    Such a trace belongs to that call alone, and does not watch what the function reads.
+    Such a trace belongs to that call alone, and does not watch the reads of the function.
     """
 
 

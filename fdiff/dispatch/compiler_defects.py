@@ -1,7 +1,8 @@
-"""Failures of fdiff's own compiler, as a warning or an error that says what to report.
+"""Failures of fdiff's own compiler, as a warning or an error that says how to report them.
 
-A tape that fails to compile is run by NumPy or as bytecode, so that results come all the same, and
-a warning says once that this is a defect of fdiff. A user who asked for a kernel gets an error.
+NumPy or the bytecode interpreter runs a tape that fails to compile, so that the call has its
+result; one warning says that the failure is a defect of fdiff. A user who requested a kernel gets
+an error.
 """
 
 from __future__ import annotations

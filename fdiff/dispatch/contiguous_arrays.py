@@ -1,4 +1,4 @@
-"""Arrays as kernels take them, and results as arrays that nobody else holds."""
+"""Arrays in the layout that kernels take, and results as arrays without another owner."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Tapes on a GPU: every call of a tape runs its CUDA program, and nothing of it runs on the CPU.
+"""Tapes on a GPU: every call of a tape runs its CUDA program, and no part of it runs on the CPU.
 
-`runner_on(device, tape)` gives what runs a tape: the tiers of the CPU, or a `CudaRunner`. Arrays of
-NumPy among the inputs are copied to the device at each call, captured ones too, so that a change of
-their entries is seen. Results lie where the arguments lay: on the device if any of them did, else
-they are NumPy's.
+`runner_on(device, tape)` returns the runner of a tape: the tiers of the CPU, or a `CudaRunner`.
+NumPy arrays among the inputs are copied to the device at each call, captured arrays too, so that a
+change of their entries is seen. Results lie on the device if any argument lies there; otherwise
+they are NumPy arrays.
 """
 
 from __future__ import annotations

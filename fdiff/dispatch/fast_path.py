@@ -1,16 +1,16 @@
 """Fast paths: a repeated call goes from Python to its kernel in one builtin function.
 
-A prepared function, such as `value_and_grad(f)`, is first called the general way: its arguments
-are flattened, a variant is looked up, and what `f` read from outside is compared. After a few calls
-`fast_path_builder` makes a builtin for calls like the latest: machine code that takes the arguments
-apart, compares what must be as it was, allocates the results, calls the kernel and builds the
-result. Whatever does not fit is handed back to the general way.
+A prepared function, such as `value_and_grad(f)`, is first called the general way: its arguments are
+flattened, a variant is looked up, and the values that `f` read from outside are compared. After a
+few calls `fast_path_builder` makes a builtin for calls like the latest one: machine code that
+unpacks the arguments, compares what must be unchanged, allocates the results, calls the kernel and
+builds the result. A call that does not fit goes the general way.
 
-**How a prepared function comes to call its fast path.** It is a `functools.partial` without
-arguments, because a call of a partial costs next to nothing. `FastPath.install` replaces the
-function behind the partial in place, by `partial.__setstate__`, so that everybody who holds the
-prepared function gets the fast path. This is the only place where an object of fdiff changes what
-it calls; the general way stays the fallback of every fast path, and is what is pickled.
+**How a prepared function calls its fast path.** A prepared function is a `functools.partial`
+without arguments, because the call of a partial costs almost nothing. `FastPath.install` replaces
+the function behind the partial in place, by `partial.__setstate__`, so that every owner of the
+prepared function gets the fast path. Nowhere else does an object of fdiff change the function that
+it calls. The general way stays the fallback of every fast path, and is the part that is pickled.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ def no_fast_path(*_: object) -> None:
 
 
 class _Search:
-    """When to look for a fast path: at call 2, 4, 8, ..., 64, 128, 192, ... the general way.
+    """The general calls after which a fast path is looked for: 2, 4, 8, ..., 64, 128, 192, ...
 
-    After one has been found, later: each takes memory.
+    After a fast path exists, the search runs later, because each fast path takes memory.
     """
 
     __slots__ = ("_built", "_calls", "_due")
@@ -85,9 +85,9 @@ class _Search:
 class FastPath(_Search):
     """The fast paths of one prepared function.
 
-    A fast path takes the place of `general`, and calls it with arguments of another kind; or calls
-    the fast path before it, made for arguments of that kind. `split` separates the arguments of `f`
-    from vectors. `writes_out` says that ``out=`` is for fdiff, and no argument of `f`.
+    A fast path replaces `general`, and hands arguments of another kind to it, or to the previous
+    fast path, made for arguments of that kind. `split` separates the arguments of `f` from vectors.
+    `writes_out` says that ``out=`` belongs to fdiff, and is not an argument of `f`.
     """
 
     __slots__ = (
@@ -142,9 +142,9 @@ class FastPath(_Search):
 class ImmediateFastPath(_Search):
     """The fast path of calls that name the function each time, as ``jacobian(f, x)`` does.
 
-    It serves every function that leads to the same objects as the one it was made for: a ``lambda``
-    in a loop makes a new function at each iteration. `builtin` takes the function, the point and
-    perhaps a vector.
+    It serves every function that leads to the same objects as the function of the first call: a
+    ``lambda`` in a loop makes a new function at each iteration. `builtin` takes the function, the
+    point and, for products, a vector.
     """
 
     __slots__ = ("_code", "builtin")

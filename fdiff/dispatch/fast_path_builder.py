@@ -1,9 +1,9 @@
-"""Builds the fast path of a prepared function from one call: what goes in and out of the kernel.
+"""Builds the fast path of a prepared function from one call: the inputs and outputs of the kernel.
 
-In comes a call that has just gone the general way; out comes a builtin that serves calls like it,
-or None. Nothing is computed here: the plan of the operator is run once with placeholders for the
-kernel's outputs, which shows which argument is which input of the kernel, and how the result is
-built. The entry stub (`fdiff.kernels`) is machine code that carries out this description.
+The input is a call that has just gone the general way; the output is a builtin that serves calls
+like it, or None. Nothing is computed here: the plan of the operator is run once with placeholders
+for the kernel's outputs, which shows which argument is which input of the kernel, and how the
+result is built. The entry stub (`fdiff.kernels`) is machine code that carries out this description.
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ class StubPendingError(Exception):
 
 
 class SampleCall:
-    """A call of a prepared function: what it was given, and which of that is for the function.
+    """A call of a prepared function: its arguments, and which of them belong to the user's
+    function.
 
-    With `out`, a keyword of that name says where results are to be written.
+    With `out`, the keyword of that name says where results are to be written.
     """
 
     __slots__ = ("args", "kwargs", "out", "split")
@@ -82,7 +83,7 @@ def build_fast_path(
 
 
 class _KernelCall:
-    """The kernel that a call comes to: its inputs, and its result built of placeholders."""
+    """The kernel that serves a call: its inputs, and the result built from placeholders."""
 
     def __init__(
         self,

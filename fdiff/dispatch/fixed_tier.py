@@ -1,4 +1,4 @@
-"""The tier that the environment fixes."""
+"""The tier that the environment variable `FDIFF_TIER` fixes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which nodes of a derivative's tape are the function's own, and which differentiation added.
+"""The nodes of a derivative's tape that belong to the function; differentiation added the others.
 
 Nodes are values (`fdiff.tape`): equal nodes are one operation, so the tapes are compared.
 """
@@ -15,7 +15,7 @@ from ..transforms.simplify import simplify
 
 
 class Around(NamedTuple):
-    """What runs a tape: the call of a function of this tape, or a `backward` pass."""
+    """The call that runs a tape: a call of a function with this tape, or a `backward` pass."""
 
     function: Tape | None
     backward: bool

@@ -1,7 +1,7 @@
-"""The kernel tier: the kernels of one tape, compiled when they pay or when the user asks for one.
+"""The kernel tier: the kernels of one tape, compiled when they pay off or on request.
 
-Where a second core is free, they are compiled in the background. What fails is a defect of fdiff:
-the tape stays with the slower tiers, and the user is told.
+Where a second core is free, kernels are compiled in the background. A failure is a defect of fdiff:
+the slower tiers keep running the tape, and the user is told.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ T = TypeVar("T")
 class KernelTier:
     """The kernels of one tape, by the layouts of their inputs.
 
-    `contiguous` is the one for contiguous arrays, None until there is one. `bytecode` is the other
-    tier that takes its time. A kernel that is due in the background is made there if the tier
-    `is_kept` then.
+    `contiguous` is the kernel for contiguous arrays, or None before it exists. `bytecode` is the
+    tier whose time counts against this one. A kernel that is due in the background is compiled
+    there if the tier `is_kept` at that time.
     """
 
     __slots__ = (

@@ -1,11 +1,12 @@
-"""Merged variants: several traces of a function that branches, as one tape that chooses.
+"""Merged variants: several traces of a function that branches, as one tape that selects.
 
-Where a function takes one of a few ways, its guards would be asked way by way, and a program that
-alternates would run a check before each call. Of short ways all are computed, with the guards of
-each, and a select takes the results of the one whose guards hold: what they share is computed once,
-and derivatives go through the select to that way alone. No way may raise an error, as all are run.
+Where a function takes one of a few paths, its guards would be checked path by path, and a program
+that alternates would run a check before each call. Short paths are all computed, together with the
+guards of each, and a select takes the results of the path whose guards hold: common operations are
+computed once, and derivatives go through the select to that path alone. Paths that may raise an
+error are not merged, because all paths run.
 
-It is if-conversion of whole traces; J. R. Allen, K. Kennedy, C. Porterfield and J. Warren,
+The method is if-conversion of whole traces; J. R. Allen, K. Kennedy, C. Porterfield and J. Warren,
 Conversion of control dependence to data dependence, POPL 1983.
 """
 

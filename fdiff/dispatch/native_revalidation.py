@@ -1,8 +1,9 @@
-"""Revalidation in machine code: is what a function read from outside still the same object?
+"""Revalidation in machine code: is each object that a function read from outside unchanged?
 
 Each place that was read (a global, a closure cell, a default, an attribute) becomes a call of
-Python's C interface and the address that it must return, which the entry stub checks. Places that
-no such call reaches stay Python functions of `fdiff.capture.revalidation`, which the stub calls.
+Python's C interface and the address that the call must return, which the entry stub checks. Places
+that no such call reaches stay Python functions of `fdiff.capture.revalidation`, which the stub
+calls.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """NumPy's floating-point warnings for compiled programs, as plain code gives them.
 
-The processor's flags (`float_flags`) hint that a kernel divided by zero, overflowed or was given an
-invalid argument. They do not tell where, or whether a derivative alone did. So after a hint the
-tape of the function is interpreted; if its own values are to blame, the function is called once as
-plain Python, so that words, line, filters and `numpy.errstate` are as in plain code.
+The processor's flags (`float_flags`) hint that a kernel divided by zero, overflowed or got an
+invalid argument. They do not tell where, or whether only a derivative did so. After a hint,
+therefore, the tape of the function is interpreted; if its own values are the cause, the function is
+called once as plain Python, so that text, line, filters and `numpy.errstate` are as in plain code.
 """
 
 from __future__ import annotations

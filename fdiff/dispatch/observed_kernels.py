@@ -1,9 +1,9 @@
-"""What a profiler sees of a kernel: when each of its loop nests ran, and what is in it.
+"""The profiler's view of a kernel: when each of its loop nests ran, and which operations it holds.
 
 While a profile is in force, a kernel of several nests is compiled once more, with the processor's
-clock read between them. Its first results are compared with the kernel's own, bit by bit;
-should they differ, that is used no more. A kernel that cannot be timed so is one event, with the
-shares that the cost model predicts.
+clock read between the nests. Its first results are compared with the results of the plain kernel,
+bit by bit; if they differ, the timed kernel is not used again. A kernel that cannot be timed in
+this way is one event, with the shares that the cost model predicts.
 """
 
 from __future__ import annotations

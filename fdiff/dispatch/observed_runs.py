@@ -1,4 +1,4 @@
-"""A tape that NumPy runs: if a profile is in force, with a span for each operation."""
+"""A tape that NumPy runs: with a span for each operation while a profile is in force."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Plans: what an operator made of a traced function, and how its tapes are run.
+"""Plans: the derivative tapes that an operator made of a traced function, and how they are run.
 
-A plan belongs to a variant (one trace of the user's function). It holds the derivative tapes that
-the operator needs as plan steps, runs them by the function that it is handed (`execute` for
-arrays, `replay` inside another trace), and puts their outputs into the structure of the result.
+A plan belongs to a variant (one trace of the user's function). It holds the derivative tapes of the
+operator as plan steps, runs them by the function that its caller passes (`execute` for arrays,
+`replay` inside another trace), and puts their outputs into the structure of the result.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class GuardMiss(Exception):  # noqa: N818 - it never leaves fdiff
 class PlanStep:
     """A derivative tape and its runner.
 
-    With `check`, the tape that tells whether the guards of the trace hold, the runner computes that
-    as well, as its last output. Before it come the outputs of `written`, values that `f` writes to
-    the outside. `call` is the public call, for messages, `device` what runs it.
+    With `check`, the tape that evaluates the guards of the trace, the runner computes the check as
+    well, as its last output. The outputs of `written`, values that `f` writes to the outside, come
+    before it. `call` is the public call, for messages; `device` is the device that runs the step.
     """
 
     __slots__ = ("guarded", "runner", "tape", "written")
@@ -65,7 +65,7 @@ class PlanStep:
 
 
 class EagerStep:
-    """What a plan step gives, computed at once in an eager trace, which is for a single call.
+    """A plan step that is computed at once in an eager trace, for a single call.
 
     `runner` takes the inputs and vectors that a plan step would take, and returns its outputs.
     """
@@ -84,10 +84,10 @@ Step = PlanStep | EagerStep
 class OperatorPlan:
     """Base class of plans: `call` takes the inputs of the tape and the vectors of a product.
 
-    `run` executes a step, or inside another trace replays its tape there. `order` says how often
-    the function is differentiated, `of` which of its outputs are (None: all of them), `guards`
-    whether the steps check the guards of the trace, so that nobody needs to check them before,
-    `merges` whether traces of several branches may become one tape.
+    `run` executes a step, or inside another trace replays its tape. `order` is the order of the
+    derivative, `of` are the differentiated outputs (None: all), `guards` says whether the steps
+    check the guards of the trace, so that nobody needs to check them before, and `merges` whether
+    traces of several branches may become one tape.
     """
 
     guards = False
@@ -132,9 +132,10 @@ def execute_unchecked(step: Step, arrays: Arrays) -> Sequence[object]:
 
 
 class ExecuteAndKeep:
-    """Executes steps, and keeps what `f` writes to the outside (`values`, if a step has it).
+    """Executes steps, and keeps the values that `f` writes to the outside (`values`, if a step has
+    any).
 
-    With `sure`, the guards are known to hold.
+    With `sure`, the guards are already known to hold.
     """
 
     __slots__ = ("sure", "values")

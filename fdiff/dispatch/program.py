@@ -1,8 +1,8 @@
-"""Programs: all traces of one function under one operator, and the look-up of the one that holds.
+"""Programs: all traces of one function under one operator, and the look-up of the matching trace.
 
-In comes a call's arguments, out come the variant (a trace of the function with the operator's plan)
-and the inputs of its tape. Programs are shared by all functions of the same code, so that a lambda
-that is made again finds what was traced before.
+The input is the arguments of a call; the outputs are the variant (a trace of the function with the
+operator's plan) and the inputs of its tape. All functions with the same code share a program, so
+that a lambda that is made again finds its earlier traces.
 
 A variant for each kind of call, looked up by its guards, is a polymorphic inline cache; U. Hoelzle,
 C. Chambers and D. Ungar, ECOOP 1991.
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class FoundInputs(list[Any]):
-    """The inputs of a variant that was found, with what writes again what its run has written."""
+    """The inputs of a matching variant, and the function that repeats the writes of its run."""
 
     __slots__ = ("after",)
 
@@ -93,11 +93,11 @@ def _key(args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[Sequence[
 class Program:
     """Every variant of one function under one operator, by the signature of the arguments.
 
-    `name` is the public call, `argnums` tells which arguments are differentiated (None: none), and
-    `make_plan` turns a new variant into the operator's plan. `body` is what is run on traced
-    arguments (None: the function itself); where an operator has one, a list of numbers counts as an
-    array if it is differentiated (`lists`). With `eager`, calls may be differentiated eagerly,
-    which they never are on another `device` than the CPU.
+    `name` is the public call, `argnums` says which arguments are differentiated (None: none), and
+    `make_plan` turns a new variant into the operator's plan. `body` is the function that runs on
+    traced arguments (None: the function itself); where an operator has a body, a list of numbers
+    counts as an array if it is differentiated (`lists`). With `eager`, calls may be differentiated
+    eagerly, but only on the CPU (`device`).
     """
 
     __slots__ = (
@@ -363,7 +363,7 @@ def program_of(f: Function, operator: object, make: Callable[[], Program]) -> Pr
 
 
 class OwnsPrograms:
-    """A callable of fdiff's own: its programs are freed with it, whatever they refer to."""
+    """A callable of fdiff's own: its programs are freed together with it."""
 
     programs: dict[tuple[object, ...], Program]
 

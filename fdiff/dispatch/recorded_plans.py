@@ -1,8 +1,9 @@
-"""Plans recorded: which tapes a call runs on which arrays, for callers that are machine code.
+"""Recorded plans: the tapes that a call runs and the arrays they run on, for callers in machine
+code.
 
-A recording stands for a device. The arrays on it have types and addresses and no memory, so that a
-plan that puts its result together from parts, as a Jacobian in chunks, writes the parts into one
-whole as it does on a GPU. What was recorded becomes a sequence of kernels and copies.
+A recording stands for a device. Its arrays have types and addresses but no memory. A plan that
+assembles its result from parts, as a Jacobian in chunks does, therefore writes the parts into one
+array as on a GPU. The recording becomes a sequence of kernels and copies.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class PlannedArray(DeviceArray):
 
 
 class PlannedRun(NamedTuple):
-    """A step of a plan, what it was given, and the arrays of its outputs."""
+    """A step of a plan, its arguments, and the arrays of its outputs."""
 
     step: PlanStep
     inputs: list[object]
@@ -55,7 +56,7 @@ class _Write(NamedTuple):
 
 
 class PlanRecording:
-    """What a plan does: its `run` takes the place of `execute`. `arrays` are the plan's inputs."""
+    """The record of a plan: its `run` replaces `execute`. `arrays` are the plan's inputs."""
 
     def __init__(self, arrays: Sequence[object]) -> None:
         self._made: list[PlannedArray] = []
@@ -157,7 +158,7 @@ class PlanRecording:
 
 
 class _Memory:
-    """Where arrays are: those numbered in `given` at addresses that a call is given, in order."""
+    """The places of arrays: the arrays in `given` lie at addresses that a call passes, in order."""
 
     def __init__(self, arrays: Sequence[PlannedArray], numbers: Sequence[int]) -> None:
         self._arrays = arrays

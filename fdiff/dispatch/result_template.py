@@ -1,7 +1,7 @@
 """Result templates: how the entry stub builds the result of a call from the kernel's outputs.
 
-The plan of an operator is run with placeholders in place of the outputs. Where the placeholders
-stand in its result shows what the stub has to build: a list of instructions for a stack machine.
+The plan of an operator is run with placeholders for the outputs. The positions of the placeholders
+in its result show how the stub builds the result: by a list of instructions for a stack machine.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Placeholder:
-    """Stands for an output of the kernel, or for the scalar in it."""
+    """Stands for an output of the kernel, or for the scalar that it holds."""
 
     __slots__ = ("output", "scalar")
 
@@ -37,10 +37,10 @@ class Placeholder:
 
 
 class ResultTemplate:
-    """The instructions that build a result, and which outputs are scalars in it.
+    """The instructions that build a result, and the outputs that are scalars in it.
 
-    `constants` are objects that are in every result. `inputs` are the arrays that the caller gave
-    to write to (``out=``): such an output is written there in place of a new array.
+    `constants` are objects that are part of every result. `inputs` are the caller's arrays for
+    results (``out=``): such an output is written into its array instead of a new one.
     """
 
     def __init__(

@@ -1,9 +1,9 @@
-"""Calls as one kernel: for callers that are machine code, and compare nothing of Python's.
+"""Calls as one kernel: for callers in machine code, which compare no Python objects.
 
-In come a function's program and the arguments of a call, out comes the kernel of the variant that
-holds for them, which leaf of the call each of its inputs is, and how the result is built of its
-outputs. A plan of several kernels becomes a sequence of them, which is called like one. What needs
-Python is refused, with the reason.
+The input is a function's program and the arguments of a call. The output is the kernel of the
+variant that holds for them, the leaf of the call behind each of its inputs, and the construction of
+the result from its outputs. A plan of several kernels becomes a sequence that is called like one
+kernel. A plan that needs Python is refused, with the reason.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CALL_FROM_PYTHON = "Call it from Python."
 class SingleKernel(NamedTuple):
     """A call as one kernel.
 
-    `sources` says for each input which leaf of the call it is, or is the array; `result` is the
+    `sources` names for each input the leaf of the call that it is, or is the array; `result` is the
     result with placeholders for outputs. `guard` is the output that tells whether the variant
     holds; `pins` are inputs with the bytes that they must have. With `c_order`, the variant holds
     for contiguous arrays alone.

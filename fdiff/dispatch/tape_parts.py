@@ -1,7 +1,7 @@
-"""Tapes of which no kernel can be made as a whole, run in parts, so that their loops are compiled.
+"""Tapes that cannot be one kernel, run in parts, so that their loops are compiled.
 
-A solver of SciPy's, or a loop whose body has no kernel, is run by NumPy. What lies between such
-nodes is a tape of its own, with a runner of its own; so is a reverse loop as long as a run tells.
+NumPy runs a SciPy solver, and a loop whose body has no kernel. The nodes between such nodes form
+tapes of their own, each with its own runner; so does a reverse loop whose length only a run tells.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def tapes_with_kernels(tape: Tape) -> list[Tape]:
 class TapeParts(Interpreter):
     """A tape laid out as parts that are run by runners of their own, and the nodes between them.
 
-    A node is of the level of its arguments, and of the next one behind a node without a kernel;
-    the nodes of a level that have kernels are one part.
+    A node has the level of its arguments, and the next level if an argument has no kernel; the
+    nodes of one level that have kernels form one part.
     """
 
     __slots__ = ("runner", "tapes")

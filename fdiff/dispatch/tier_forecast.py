@@ -1,4 +1,4 @@
-"""Which tier would run a tape at its next call, why, and when that would change."""
+"""The tier that would run a tape at its next call, the reason, and when the tier would change."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class TierForecast(NamedTuple):
     """The tier of the next call, and `why` in words.
 
     Once slower tiers have taken `due` seconds (`spent` so far), a kernel is compiled: the
-    break-even point of the ski-rental rule (`tiered_execution`). It is 0 where the next call
-    compiles, and infinity where none does unasked.
+    break-even point of the ski-rental rule (`tiered_execution`). `due` is 0 where the next call
+    compiles, and infinity where only a request does.
     """
 
     tier: str

@@ -1,15 +1,18 @@
-"""Tiered execution: a tape is interpreted at once, and run as bytecode or compiled when that pays.
+"""Tiered execution: a tape is interpreted at once, and run as bytecode or compiled when that pays
+off.
 
-`runner(tape)` gives the `Runner` of a tape: arrays in, arrays out, by the tier that is right now.
+`runner(tape)` returns the `Runner` of a tape: arrays in, arrays out, by the tier that is fastest
+now.
 
 The switch is the ski-rental rule (Karlin, Manasse, Rudolph, Sleator, "Competitive snoopy caching",
 Algorithmica 3, 1988): compile at the break-even point, where the time spent on a slower tier, plus
-the next call, reaches what compiling is expected to cost. That is never worse than twice the best
+the next call, reaches the expected cost of compiling. That is never worse than twice the best
 choice. Where a second core is free, kernels are compiled in the background, so that nobody waits,
 and already at a quarter of the break-even point. A program that is called once is not compiled, nor
-one that is predicted to take more than two seconds. A kernel that the user asks for is compiled at
-once; if that takes longer than a second, in the background, and slower tiers answer meanwhile.
-`break_even` estimates the cost, `kernel_tier` and `bytecode_tier` keep what is compiled.
+is a program whose compilation is predicted to take more than two seconds. A kernel that the user
+requests is compiled at once; if that takes longer than a second, in the background, and slower
+tiers answer meanwhile. `break_even` estimates the cost; `kernel_tier` and `bytecode_tier` keep the
+compiled code.
 
 `FDIFF_TIER` set to ``interpret``, ``evaluate`` or ``compile`` fixes the tier.
 """
@@ -49,9 +52,9 @@ LARGE = 1 << 18  # bytes of arrays of a tape, beyond which its runner is not rem
 
 
 class Runner:
-    """One tape made executable; equal tapes share their runner.
+    """An executable tape; equal tapes share their runner.
 
-    `account` says how it has been used, `compiler` which compiler the user asked for.
+    `account` is the record of its use, `compiler` the compiler that the user named.
     """
 
     __slots__ = (

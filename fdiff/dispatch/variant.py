@@ -1,9 +1,9 @@
-"""Variants: one trace of a function, and what must hold for it to be used again.
+"""Variants: one trace of a function, and the conditions under which it is used again.
 
 `trace_once` runs the function on traced arguments and prepares the tape. A variant serves one
-signature of arguments (types of float arrays, values of everything else), as long as what the
-function read from outside compares equal and its guards hold. Arrays that the function captured are
-inputs of the tape, so that a change of their entries is seen.
+signature of arguments (types of float arrays, values of all other leaves), as long as the values
+that the function read from outside compare equal and its guards hold. Arrays that the function
+captured are inputs of the tape, so that a change of their entries is seen.
 """
 
 from __future__ import annotations
@@ -262,9 +262,9 @@ def trace_once(request: CallToTrace) -> tuple[Variant, tuple[object, ...], Sessi
 
 
 class _Run:
-    """The run of a function on traced arguments: what it returned, and which functions ran.
+    """The run of a function on traced arguments: its result, and the functions that ran.
 
-    `traced` are the positions of the leaves in whose place there is a traced array.
+    `traced` are the positions of the leaves that were replaced by traced arrays.
     """
 
     def __init__(self, request: CallToTrace, traced: Sequence[int]) -> None:

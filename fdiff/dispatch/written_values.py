@@ -1,4 +1,4 @@
-"""What a run leaves outside in place of traced values, now and at later calls."""
+"""The values that a run stores outside in place of traced values, now and at later calls."""
 
 from __future__ import annotations
 

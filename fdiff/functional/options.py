@@ -18,8 +18,7 @@ STRATEGIES = {"reverse-mode": "reverse", "forward-mode": "forward"}
 
 
 class LeftOut:
-    """The type of the default of `inputs`, which asks for a prepared function (None is an error).
-    """
+    """The type of the default of `inputs`: without inputs, a call makes a prepared function."""
 
     def __repr__(self) -> str:
         return "<left out>"

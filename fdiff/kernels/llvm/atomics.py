@@ -1,7 +1,7 @@
 """Atomic operations on words of memory: ``rt.atomic_load``, ``rt.atomic_exchange`` and others.
 
-All are sequentially consistent: whoever sees a word that a thread wrote sees everything that the
-thread wrote before it.
+All of them are sequentially consistent: a thread that sees a word written by another thread sees
+everything that the other thread wrote before it.
 """
 
 from __future__ import annotations

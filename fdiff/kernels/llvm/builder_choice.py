@@ -1,4 +1,4 @@
-"""Which class of builder appends the instructions of formulas: LLVM's own, or one of a GPU."""
+"""The class of the builder that appends the instructions of formulas: LLVM's own, or a GPU's."""
 
 from __future__ import annotations
 

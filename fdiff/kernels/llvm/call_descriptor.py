@@ -1,8 +1,8 @@
-"""Call descriptors: what the entry stub has to do for the calls of one kernel.
+"""Call descriptors: the instructions of the entry stub for the calls of one kernel.
 
-These records are what the rest of fdiff builds; `descriptor_layout` turns them into machine words.
-The stub has *registers* for Python objects: first the arguments of a call, positional ones and then
-keywords, and after them whatever is unpacked from arguments.
+The rest of fdiff builds these records; `descriptor_layout` turns them into machine words. The stub
+has *registers* for Python objects: first the arguments of a call, positional arguments before
+keywords, and then the objects that are unpacked from arguments.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ OWNED, ATTRIBUTES = 1, 2
 class KernelInput(NamedTuple):
     """An array or number that a kernel reads, or an array that it writes to.
 
-    It comes from a `register`, or is always the same `array` (-1). A kernel may take any strides
-    (`strided`); otherwise an array of another layout may be copied (`copyable`). With `exact` only
-    objects of this class are taken, arrays or one class of numbers, as programs may tell classes
-    apart. `written` is the number of the output that is stored there.
+    The object comes from a `register`, or is always the same `array` (-1). A kernel may take any
+    strides (`strided`); otherwise an array of another layout may be copied (`copyable`). With
+    `exact` only objects of this class are accepted, arrays or one class of numbers, because
+    programs may tell classes apart. `written` is the number of the output that is stored there.
     """
 
     register: int
@@ -54,7 +54,7 @@ class Unpack(NamedTuple):
 
 
 class CallSignature(NamedTuple):
-    """What a call is given: so many positional arguments, keywords in this order, and unpacking."""
+    """The arguments of a call: the number of positional ones, the keywords, and unpacking."""
 
     arguments: int
     keywords: tuple[str, ...] = ()
@@ -77,7 +77,7 @@ class ResultStep(NamedTuple):
 
 
 class KernelOutput(NamedTuple):
-    """An output of a kernel: a new array, or a `scalar`, unless an input is where it is stored."""
+    """An output of a kernel: a new array, a `scalar`, or an input that it is stored into."""
 
     shape: tuple[int, ...]
     dtype: np.dtype
@@ -86,10 +86,11 @@ class KernelOutput(NamedTuple):
 
 
 class BoundKernel(NamedTuple):
-    """Machine code with its tables of numbers, its constants and a workspace of so many bytes.
+    """Machine code with its tables of numbers, its constants, and the size of its workspace in
+    bytes.
 
-    `spare` holds the address of a workspace for the next call, or 0; a workspace goes back there
-    after a call if `keep` says so. The GIL is released while the kernel runs if `release` says so.
+    `spare` holds the address of a workspace for the next call, or 0; if `keep` is set, a call
+    returns its workspace there. If `release` is set, the GIL is released while the kernel runs.
     """
 
     address: int
@@ -106,10 +107,10 @@ class BoundKernel(NamedTuple):
 class Lookup(NamedTuple):
     """A call of a function of Python's C API that looks at an object, and its expected value.
 
-    `function` is given the object `thing` and `argument`. The latter and `value` are addresses of
-    objects, or numbers; null is a value too. `how` is 0, ``OWNED`` or ``ATTRIBUTES``. With `into`
-    the value is not compared but kept in one of three registers of look-ups; later look-ups name
-    it by number as their `thing`. Number 0 is the first argument of the call.
+    `function` is called with the object `thing` and `argument`. The argument and `value` are
+    addresses of objects, or numbers; null is a value too. `how` is 0, ``OWNED`` or ``ATTRIBUTES``.
+    With `into` the value is not compared but kept in one of three registers of look-ups; later
+    look-ups name it by number as their `thing`. Number 0 is the first argument of the call.
     """
 
     function: str
@@ -121,13 +122,14 @@ class Lookup(NamedTuple):
 
 
 class Preconditions(NamedTuple):
-    """What must hold for a call to go to the kernel: what was read from outside is as it was.
+    """The conditions under which a call goes to the kernel: all values read from outside are
+    unchanged.
 
-    `lookups` are compared by the stub itself, `predicates` are functions and an argument, which
-    must return True. `kept` are objects whose addresses stand in `lookups`. The dict `occupied`
-    must be empty (see `fdiff.trace.trace_stack`). Any other call goes to `fallback`; without one it
-    returns None. `on_flags` is called with the arguments if the
-    processor's floating-point flags were set.
+    The stub itself compares `lookups`; `predicates` are functions and an argument, which must
+    return True. `kept` are objects whose addresses stand in `lookups`. The dict `occupied` must be
+    empty (see `fdiff.trace.trace_stack`). Any other call goes to `fallback`; without a fallback it
+    returns None. `on_flags` is called with the arguments if the processor's floating-point flags
+    were set.
     """
 
     lookups: tuple[Lookup, ...] = ()

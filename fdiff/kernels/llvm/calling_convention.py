@@ -1,8 +1,8 @@
-"""The calling convention of kernels: the addresses of four tables, where everything else lies.
+"""The calling convention of kernels: the addresses of four tables, which hold all values.
 
 `data` holds the addresses of arrays, the last of which is the workspace; `strides`, `ints` and
-`floats` hold numbers. A kernel that several threads run has a fifth argument, what a thread knows
-of itself and of the others.
+`floats` hold numbers. A kernel that several threads run has a fifth argument, the thread's
+knowledge of itself and of the others.
 
 A parameter of a text is annotated with its type and location. ``x0: "f8* data[0]"`` is an array,
 ``x1: "f8 data[1]"`` the number at an address, ``r0: "u1* work[6]"`` the part of the workspace that
@@ -26,7 +26,7 @@ _ENTRIES = {"ints": "i8", "strides": "i8", "floats": "f8"}
 
 
 class Location(NamedTuple):
-    """Where a value of a type lies: in an entry of a table, by number; -1 is the table itself."""
+    """The location of a typed value: an entry of a table, by number; -1 is the table itself."""
 
     type: str
     table: str

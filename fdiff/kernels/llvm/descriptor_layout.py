@@ -1,8 +1,8 @@
 """The layout of call descriptors in memory: 64-bit words, which the entry stub reads by position.
 
-A descriptor begins with the words of `HEADER`. Some of these are addresses of arrays of records,
-each record with the fields listed here; `encode` writes them all. Addresses of functions of
-Python's and NumPy's C API are words, too, so that none stands in compiled code.
+A descriptor begins with the words of `HEADER`. Some of these words are addresses of arrays of
+records, and each record has the fields listed here; `encode` writes them all. Addresses of
+functions of the C APIs of Python and NumPy are words, too, so that compiled code contains none.
 """
 
 from __future__ import annotations

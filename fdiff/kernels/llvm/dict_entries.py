@@ -1,10 +1,10 @@
-"""Where the entries of a dict lie in memory, so that the entry stub compares one without a call.
+"""The addresses of a dict's entries, which let the entry stub compare an entry without a call.
 
-A dict with a table of its own keeps a pointer to its keys (``ma_keys``), behind whose head lie the
-table of indices and then the entries, in the order of insertion: for dicts of names, key and value
-(Objects/dictobject.c, ``PyDictKeysObject``; the same from Python 3.11 to 3.14). An entry stays
-where it is as long as the dict has these keys: growth makes other ones. `entry_of` reads only what
-the heads say is there, and `readable` tries all of it before the first use.
+A dict with a table of its own keeps a pointer to its keys (``ma_keys``). The table of indices and
+then the entries, in the order of insertion, follow the head of the keys: for dicts of names, key
+and value (Objects/dictobject.c, ``PyDictKeysObject``; the same from Python 3.11 to 3.14). An entry
+does not move as long as the dict has these keys; growth makes new keys. `entry_of` reads only
+memory that the heads describe, and `readable` tries all of it before the first use.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TEXTS = 1  # the kind of keys that are texts
 
 
 class DictEntry(NamedTuple):
-    """The keys of a dict, what tells their length and kind, and the address of an entry."""
+    """The keys of a dict, words for their length and kind, and the address of an entry."""
 
     keys: int
     kind: int

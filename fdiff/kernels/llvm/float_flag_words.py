@@ -1,6 +1,7 @@
 """The floating-point flags of the processor: ``rt.flags``, ``rt.clear_flags``, ``rt.raise_flag``.
 
-On x86 they are in the register MXCSR, on 64-bit ARM in FPSR; elsewhere they are never seen.
+On x86 they are in the register MXCSR, on 64-bit ARM in FPSR; on other processors they are never
+set.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """An LLVM function under construction: its local variables, blocks and stack.
 
-A local that is assigned once is an SSA value. One that is assigned again has a slot on the stack,
-of which LLVM's pass "mem2reg" makes SSA values.
+A local variable that is assigned once is an SSA value. A variable that is assigned again has a slot
+on the stack; LLVM's pass "mem2reg" turns slots into SSA values.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Callees(Protocol):
 
 
 class _Loop(NamedTuple):
-    """Where ``continue`` and ``break`` lead."""
+    """The targets of ``continue`` and ``break``."""
 
     latch: ir.Block
     end: ir.Block
@@ -69,7 +69,8 @@ class _Loop(NamedTuple):
 class FunctionBuilder:
     """The function under construction; `code` appends instructions to the current block.
 
-    `result_type` is the type of the result; a function of several has a word for each at `results`.
+    `result_type` is the type of the result; a function with several results has a word for each at
+    `results`.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Words of kernel texts that are an LLVM instruction or two: numbers, vectors, memory and calls.
 
-Each function here is a formula of `words`: it appends to `code` what gives the word's result for
-`args`.
+Each function here is a formula of `words`: it appends to `code` the instructions that compute the
+word's result from `args`.
 """
 
 from __future__ import annotations

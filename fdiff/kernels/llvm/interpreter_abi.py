@@ -1,8 +1,9 @@
-"""Facts about CPython and NumPy that the entry stub relies on, compared with what is running.
+"""Facts about CPython and NumPy that the entry stub relies on, compared with the running
+interpreter.
 
-The stub reads objects by offset and calls NumPy's C interface by slot. `fault` says what is not as
-the stub has it, before the stub is run for the first time; then calls go through Python
-(`python_stub`). Memory is only read inside of objects whose class says that they are large enough.
+The stub reads objects by offset and calls NumPy's C interface by slot. Before the stub first runs,
+`fault` names the facts that do not hold; then calls go through Python (`python_stub`). Memory is
+only read inside objects whose class says that they are large enough.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Hints for LLVM's loop vectoriser, as metadata of the branch from a loop's end to its begin.
 
-LLVM chooses how many vectors of iterations it computes side by side (interleaving). Where a sum is
-formed it fills the registers that loop invariants leave. Where these are as many as the registers,
-it takes four (AVX2, a sum of 15 terms: one vector, of 16 terms: four), as if what is left were
-negative and read as a large number. Such loops took up to three times as long to compile, and were
-no faster.
+LLVM chooses how many vectors of iterations it computes side by side (interleaving). In a sum,
+interleaving fills the registers that loop invariants leave free. Where the invariants need as many
+registers as there are, LLVM chooses four (AVX2, a sum of 15 terms: one vector, of 16 terms: four),
+as if the number of free registers were negative and read as a large number. Such loops took up to
+three times as long to compile, and were no faster.
 """
 
 from __future__ import annotations

@@ -308,7 +308,7 @@ def _close_dropped() -> None:
 class Loaded:
     """A function of this name from object code, in memory as long as this object lives.
 
-    Its memory is freed when the next function is loaded. `address` is the function's address.
+    The memory is freed when the next function is loaded. `address` is the function's address.
     """
 
     def __init__(self, code: bytes, name: str) -> None:

@@ -1,7 +1,7 @@
 """Outlined functions: functions before a kernel in its text, compiled where they are first called.
 
-Their parameters have the types of the call's arguments; their results are stored into words of the
-caller. No two of their pointer parameters lead to the same memory. A kernel may call them hundreds
+Their parameters have the types of the call's arguments; they store their results into words of the
+caller. No two of their pointer parameters point to the same memory. A kernel may call them hundreds
 of times with hundreds of arguments each, most of which lie in its tables. Such arguments are passed
 as one list of indices, and a *trampoline* between kernel and function loads them: LLVM takes much
 longer for a thousand loads in the kernel.

@@ -1,7 +1,7 @@
 """LLVM's shared library, opened while other threads run Python.
 
-llvmlite opens it by `ctypes.CDLL`, which holds the interpreter's lock for all of it: 10 to 60 ms in
-which no other thread runs. A library that is open already is found at once.
+llvmlite opens the library by `ctypes.CDLL`, which holds the interpreter's lock throughout: no other
+thread runs for 10 to 60 ms. A library that is already open is found at once.
 """
 
 from __future__ import annotations

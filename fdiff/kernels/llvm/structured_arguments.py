@@ -1,7 +1,7 @@
-"""Parts of the entry stub: structured arguments unpacked, structured results built.
+"""Parts of the entry stub that unpack structured arguments and build structured results.
 
 `UNPACK_ARGUMENTS` fills registers with the items of tuples, lists, dicts and dataclasses, and
-compares what must be equal; it also tells whether arrays that are written overlap others.
+compares objects that must be equal; it also tells whether arrays that are written overlap others.
 `BUILD_RESULT` is a stack machine, whose instructions are the steps of the result.
 """
 

@@ -1,14 +1,15 @@
 """Python's way to a kernel: a builtin that is the entry stub, bound to a call descriptor.
 
 A function of machine code for each kernel would have to be compiled. So one function, the
-`entry_stub`, serves all: it is compiled once a machine, and its ``self`` is an array of words that
-says what to do. It compares the arguments with what the kernel was made for and revalidates what
-the program read from outside, allocates results and workspace, calls the kernel and builds the
-result. A call that does not fit returns None or goes to a fallback, and nothing has happened.
+`entry_stub`, serves all kernels: it is compiled once per machine, and its ``self`` is an array of
+words that holds its instructions. It compares the arguments with the arguments that the kernel was
+made for, revalidates the values that the program read from outside, allocates results and
+workspace, calls the kernel and builds the result. A call that does not fit returns None or goes to
+a fallback, and has no effect.
 
-Before the stub is used in a process, the facts that it relies on are checked (`interpreter_abi`),
-and so are calls of it (`stub_trials`), all of them once an installation, after a rehearsal. Where
-anything is not as expected, calls go through `python_stub`.
+Before a process uses the stub, the facts that the stub relies on are checked (`interpreter_abi`),
+and so are calls of it (`stub_trials`), all of them once per installation, after a rehearsal. If
+anything differs from what is expected, calls go through `python_stub`.
 """
 
 from __future__ import annotations

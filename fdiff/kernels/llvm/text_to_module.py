@@ -1,8 +1,8 @@
-"""From a text to an LLVM module: of a kernel and its entry, or of functions that kernels call.
+"""From a text to an LLVM module: a kernel and its entry, or functions that kernels call.
 
 Python calls the entry, which has the `calling_convention` of kernels: it loads the kernel's
-parameters and passes them on. No two pointers lead to the same memory (``noalias``), unless nothing
-there is written to.
+parameters and passes them on. No two pointers point to the same memory (``noalias``), unless that
+memory is only read.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Types of values in kernel texts, and conversions between them.
 
 A type is spelt as a dtype (``b1``, ``i1`` to ``i8``, ``u1`` to ``u8``, ``f4``, ``f8``; the digit
-counts bytes), as a pointer to entries of a dtype (``f8*``) or as a vector of them (``f8x4``). Which
-type the result of an operation has follows Numba (Numba Enhancement Proposal 1, "Changes in integer
+counts bytes), as a pointer to entries of a dtype (``f8*``) or as a vector of them (``f8x4``). The
+type of an operation's result follows Numba (Numba Enhancement Proposal 1, "Changes in integer
 typing"): integers are computed with 64 bits, and single precision with any operand but a small
-integer in double precision.
+integer is computed in double precision.
 """
 
 from __future__ import annotations
