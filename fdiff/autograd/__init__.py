@@ -1,4 +1,4 @@
-"""Recorded arrays, and the other names of ``torch.autograd``."""
+"""Recorded arrays, and what else stands on the page of ``torch.autograd``, under torch's names."""
 
 import importlib
 

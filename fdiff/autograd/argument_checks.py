@@ -1,4 +1,4 @@
-"""Checks of arguments of public calls that would fail later, or be ignored."""
+"""What public names refuse at once: arguments that would fail later, or be passed over."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes of calls: the origins of their operands, and the values that they save."""
+"""Nodes of calls: where operands come from, and what of them is saved."""
 
 from __future__ import annotations
 

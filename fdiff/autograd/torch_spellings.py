@@ -1,4 +1,4 @@
-"""Replacements for the names of torch's tensors that NumPy's arrays lack."""
+"""What to write instead of names that torch's tensors have and NumPy's arrays have not."""
 
 from __future__ import annotations
 

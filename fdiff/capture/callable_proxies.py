@@ -1,6 +1,6 @@
-"""Proxies of callables that are not plain functions, and of a class's members other than methods.
+"""Proxies of callables that are no plain functions, and of what a class holds in place of methods.
 
-Most of them are composed anew from the proxies of a few attributes, which the tables list.
+Most are put together anew from the proxies of a few attributes of theirs, as the tables say.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Proxies of the user's classes.
 
-A proxy class has the name of its class, and its bases are the proxies of the bases of that class
-(library classes stand for themselves). ``super()``, ``isinstance`` and ``type(x) is C`` therefore
-give the same results in private copies as outside. The methods of a proxy class are private copies,
-made when they are looked up; each lookup becomes a dependency.
+A proxy class has the name of the class it stands for, and as bases the proxies of that class's
+bases (library classes as they are). So ``super()``, ``isinstance`` and ``type(x) is C`` give in
+private copies what they give outside. Its methods are private copies, made when they are looked up;
+each lookup becomes a dependency.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def is_object(value: object) -> bool:
 
 
 class _Member:
-    """Stands in a new proxy class for a member with a name of `_OF_TYPE`."""
+    """Stands in a proxy class for a member under a name of `_OF_TYPE`, put there at once."""
 
     __slots__ = ("member",)
     member: Any
@@ -85,7 +85,7 @@ class _Member:
 
 
 class _DataMember(_Member):
-    """A `_Member` that decides how instances store, as a property does."""
+    """The same for what decides how instances store, as a property does."""
 
     __slots__ = ()
 
@@ -97,10 +97,9 @@ class _DataMember(_Member):
 
 
 class ProxyClassState:
-    """The class of a proxy class, the reads of that class, and the members put into the proxy
-    class.
+    """The class that a proxy class stands for, what was read of it, and what was put here.
 
-    `loaded` are the names that are complete: an exception may arrive between `put` and the load.
+    `loaded` are the names that are there: between `put` and that an exception may come.
     """
 
     __slots__ = ("context", "loaded", "node", "proxy_class", "put", "real")
@@ -175,7 +174,7 @@ def _load(bases: tuple[type, ...], name: str) -> None:
 
 
 class ProxyMeta(type):
-    """The metaclass of proxy classes, which records reads and writes of class attributes."""
+    """The metaclass of proxy classes: reads and writes of class attributes are noted."""
 
     def __getattribute__(cls, name: str) -> object:
         load(cls, name)
@@ -251,7 +250,7 @@ def getattr_static(thing: object, name: str, *default: object) -> object:
 
 
 class Super(super):
-    """Replacement of ``super``, which loads a member before it is looked up."""
+    """Replacement of ``super``, which loads what is about to be found."""
 
     def __getattribute__(self, name: str) -> object:
         kind = _of_super(self, "__self_class__")

@@ -101,8 +101,7 @@ def _record(
                 guards.batch_of[traced.node] = spec.batch
         trace.arguments = arguments
         trace.begin()
-        if len(stack.traces) == 1:
-            _log_calls(trace)
+        _log_calls(trace)
         outputs = run(trace, arguments)
         if trace.refused is not None:
             raise trace.refused
@@ -112,6 +111,8 @@ def _record(
         check, count = check_tape(trace), len(guards.expected)
         written = trace.builder.finish(trace.written) if trace.written else None
         loops = () if trace.calls is None else trace.calls.loops()
+        if (outermost := stack.traces[0].calls) is not None and len(stack.traces) > 1:
+            outermost.note(loops)
         _end_log(trace)
     scalars = tuple(
         out.scalar if isinstance(out, TracedArray) else not isinstance(out, np.ndarray)

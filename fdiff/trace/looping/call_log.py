@@ -25,6 +25,7 @@ from .logged_calls import (
     taken_apart,
     written,
 )
+from .loop_reports import all_loops
 from .periods import INNER, PERIODS, is_nested, loop_of, loops_around, period_of
 from .replay import replayed
 from .templates import LoopTemplate, UnrolledError
@@ -69,6 +70,7 @@ class CallLog:
         self.spoiled = False
         self.reasons: dict[Line | None, str] = {}  # why loops were not rolled, by where they begin
         self.rolled: list[tuple[Line | None, int, int]] = []  # lines, trips, calls of a trip
+        self.inner: list[tuple[Line, int, int, int, str]] = []  # loops of traces inside
 
     def close(self) -> None:
         """Let go of all handles: those of loops lead back here, in cycles."""
@@ -305,12 +307,11 @@ class CallLog:
 
     def loops(self) -> Loops:
         """The loops that became nodes, and why others did not."""
-        lines = {line: (line, 0, 0, 0, why) for line, why in self.reasons.items() if line}
-        for line, trips, calls in self.rolled:
-            if line is not None and trips > 1:
-                _, times, most, *_ = lines.get(line, (line, 0, 0, 0, ""))
-                lines[line] = line, times + 1, max(most, trips), calls, ""
-        return (*lines.values(),)
+        return all_loops(self.reasons, self.rolled, self.inner)
+
+    def note(self, loops: Loops) -> None:
+        """Add the loops of a trace inside."""
+        self.inner += [loop for loop in loops if loop not in self.inner]
 
     def outermost(self) -> Outermost:
         """A context in which the trace is the innermost one, whatever runs inside of it."""

@@ -34,6 +34,9 @@ class Watch:
     def loops(self) -> Loops:
         return ()
 
+    def note(self, loops: Loops) -> None:
+        """Leave loops to the log of the trace around."""
+
     def close(self) -> None:
         self.writes.clear()
 

@@ -8,6 +8,7 @@ from typing import Any
 import fdiff.intact_numpy as np
 
 from ..array_links import ViewLink
+from ..recorder import Recorder
 from ..traced_array import TracedArray
 from .call_gates import by_position, entries
 from .late_handles import LateView
@@ -18,6 +19,11 @@ from .templates import Item, layout_of
 def become(handle: TracedArray, real: TracedArray) -> None:
     """Let a handle without a node stand for what another one does."""
     handle.link, handle.node, handle.made = real.link, real.node, real.made
+
+
+def belongs(handle: TracedArray, trace: Recorder) -> bool:
+    """Whether a handle was made in a trace, or in one around it."""
+    return handle.home is trace or (handle.home.builder is not trace.builder and handle.home.alive)
 
 
 def looks_at(handle: TracedArray, stored: set[int]) -> bool:
@@ -36,7 +42,7 @@ def may_be_entry(handle: TracedArray, frame: Any, row: int) -> bool:
     if (handle.type, handle.scalar, handle.weak) != template.row_kinds[row]:
         return False
     stored = {id(frame.slots[k]) for k in template.mutated}
-    if handle.home is not frame.trace or (stored and looks_at(handle, stored)):
+    if not belongs(handle, frame.trace) or (stored and looks_at(handle, stored)):
         return False
     return handle.type.ndim < 2 or not layout_of(handle)
 
