@@ -20,11 +20,6 @@ from .functional import (
     cache_clear,
     cache_info,
     grad,
-    hessian,
-    hvp,
-    jacfwd,
-    jacobian,
-    jacrev,
     jit,
     jvp,
     kinks,
@@ -32,9 +27,7 @@ from .functional import (
     source,
     stop_gradient,
     value_and_grad,
-    vhp,
     vjp,
-    vmap,
 )
 
 if typing.TYPE_CHECKING:
@@ -51,12 +44,15 @@ if typing.TYPE_CHECKING:
     from .functional.custom_derivatives import custom_jvp, custom_vjp
     from .functional.doctor import doctor
     from .functional.hessian_diagonals import hessian_diagonal
+    from .functional.hessians import hessian, hvp, vhp
+    from .functional.jacobians import jacfwd, jacobian, jacrev
     from .functional.linear_maps import linearize
     from .functional.memory_budgets import memory_budget
     from .functional.numba_functions import njit
     from .functional.parallel_loops import associative_scan, map  # noqa: A004 - the name of ``lax.map``
     from .functional.primitives import primitive
     from .functional.pytrees import ravel, register_pytree
+    from .functional.vectorized_map import vmap
 
 globals().pop("primitive")  # the module of this name; users find the function
 __version__ = "0.2.0"
@@ -135,6 +131,7 @@ _LATE_NAMES = {
     "scan": "functional.control_flow",
     "switch": "functional.branches",
     "while_loop": "functional.branches",
+    **{name: f"functional.{module}" for name, module in functional.LATE_NAMES.items()},
 }
 
 

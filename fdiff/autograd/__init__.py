@@ -1,10 +1,8 @@
 """Recorded arrays, and what else stands on the page of ``torch.autograd``, under torch's names."""
 
-import importlib
-
 from ..functional.anomaly_contexts import detect_anomaly, set_detect_anomaly
 from ..functional.checkpoints import checkpoint
-from ..process.forking import no_fork
+from ..process.forking import imported
 from . import anomaly_mode as anomaly_mode
 from . import array_methods as array_methods  # enters the methods of the class
 from . import checkpointing as checkpointing  # enters what `checkpoint` asks
@@ -61,8 +59,7 @@ def __getattr__(name: str) -> object:
     """The modules that are imported when they are first asked for."""
     if name not in _LATE:
         raise missing_function(__name__, name)
-    with no_fork:
-        return importlib.import_module(f"{__name__}.{name}")
+    return imported(f".{name}", __name__)
 
 
 def __dir__() -> list[str]:

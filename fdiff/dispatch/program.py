@@ -27,8 +27,8 @@ from ..process.collector import collector_paused
 from ..process.forking import no_fork
 from ..process.observation import TRANSFORM
 from ..process.progress import Stage
+from ..process.room import budget
 from ..trace import TracedArray, derived_lines
-from ..transforms.loop_memory import budget
 from ..tree import flatten
 from .arguments import Argnums, Body, Function, differentiated, flat_key, leaf_key, native
 from .around_a_point import trace_variant

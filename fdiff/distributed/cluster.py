@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from itertools import count
 from time import monotonic, sleep
 from typing import Any
@@ -12,7 +11,7 @@ from uuid import uuid4
 
 from ..bounded_cache import WeakKeys
 from ..errors import UNNAMED, InputError, WorkerError, failure, message
-from ..process.forking import no_fork
+from ..process.forking import imported
 
 LOOK = 1.0  # seconds between two looks at a cluster that takes long
 ALONE = 20.0  # seconds without a worker, or a scheduler, after which a call gives up
@@ -30,8 +29,7 @@ def new_token() -> str:
 
 def dask_module(name: str) -> Any:
     """A module of Dask, which is imported by those who have a cluster."""
-    with no_fork:
-        return import_module(name)
+    return imported(name)
 
 
 def current_client() -> Any:

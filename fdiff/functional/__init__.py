@@ -5,13 +5,19 @@ a traced function into a plan: the derivative tapes, and the structure of the re
 is the part that all operators share: it finds or makes the trace, and runs the plan.
 """
 
+from typing import TYPE_CHECKING
+
+from ..primitive import HOOKS
+from ..process.forking import imported, late
 from .gradients import grad, value_and_grad
-from .hessians import hessian, hvp, vhp
-from .jacobians import jacfwd, jacobian, jacrev
 from .kink_policy import kinks
 from .products import jvp, vjp
 from .programs import cache_clear, cache_info, jit, make_tape, source, stop_gradient
-from .vectorized_map import vmap
+
+if TYPE_CHECKING:
+    from .hessians import hessian, hvp, vhp
+    from .jacobians import jacfwd, jacobian, jacrev
+    from .vectorized_map import vmap
 
 __all__ = [
     "cache_clear",
@@ -33,6 +39,28 @@ __all__ = [
     "vjp",
     "vmap",
 ]
+
+
+# Operators whose modules are imported when they are first asked for, and the modules.
+LATE_NAMES = {
+    "hessian": "hessians",
+    "hvp": "hessians",
+    "jacfwd": "jacobians",
+    "jacobian": "jacobians",
+    "jacrev": "jacobians",
+    "vhp": "hessians",
+    "vmap": "vectorized_map",
+}
+HOOKS["vmap"] = late("vectorized_map", __name__, "vmap")  # called by `ops/numba_ufuncs.py`
+
+
+def __getattr__(name: str) -> object:
+    """The operators that are imported when they are first asked for."""
+    if name not in LATE_NAMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = imported(f".{LATE_NAMES[name]}", __name__)
+    operator = globals()[name] = getattr(module, name)
+    return operator
 
 
 def __dir__() -> list[str]:

@@ -1,19 +1,48 @@
-"""Results of dense Jacobians and Hessians: types of blocks, symmetry, and nested structure."""
+"""Results of dense Jacobians and Hessians: modes, types of blocks, parts, symmetry, structure."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import fdiff.intact_numpy as np
 
 from ..arraytype import MOST_AXES, ArrayType
+from ..device_arrays import DeviceArray
 from ..dispatch.variant import Variant
 from ..errors import UNNAMED, InputError, failure
+from ..tape import Tape
 from ..tree import Spec, unflatten
 from .invocation import deliver
 
 Finish = Callable[[Sequence[object]], object]
 Tree = tuple[Spec, Sequence[bool]]  # a structure, and which of its leaves are scalars
+
+
+class DenseBlocks(NamedTuple):
+    """The requested blocks of a Jacobian.
+
+    `mode` is forward or reverse; `outs` and `ins` are the types of outputs and inputs; `types` are
+    the types of the blocks in the order (output, input). At most `chunk_size` columns or rows are
+    computed at a time; where `chunk_size` is None, as many as keep intermediate values below
+    `budget`.
+    """
+
+    mode: str
+    outs: tuple[ArrayType, ...]
+    ins: tuple[ArrayType, ...]
+    types: list[ArrayType]
+    chunk_size: int | None
+    budget: int
+
+
+def pick_mode(mode: str, tape: Tape, wrt: Sequence[int]) -> str:
+    """Forward where there are no more inputs than outputs, else reverse."""
+    if mode != "auto":
+        return mode
+    rows = sum(t.size for t in tape.output_types if t.floating)
+    columns = sum(tape.input_types[k].size for k in wrt)
+    return "forward" if columns <= rows else "reverse"
 
 
 def block_type(out: ArrayType, inn: ArrayType, mode: str) -> ArrayType:
@@ -113,3 +142,45 @@ def _nested(rows: Tree, columns: Tree) -> Finish:
         return unflatten(outer, parts)
 
     return finish
+
+
+# --- results that are computed a chunk of rows or columns at a time, on the host or a device ----
+
+
+def zeros_beside(arrays: Sequence[object], types: Sequence[ArrayType]) -> list[np.ndarray]:
+    """Zeros of these types: on the device of the first array that lies on one, else NumPy's."""
+    device = next((a.device for a in arrays if isinstance(a, DeviceArray)), None)
+    if device is None:
+        return [np.zeros(t.shape, t.dtype) for t in types]
+    return [device.zeros(t.shape, t.dtype) for t in types]  # type: ignore[misc] - plans take either kind
+
+
+def put_part(
+    whole: np.ndarray | DeviceArray,
+    part: np.ndarray | DeviceArray,
+    first: int,
+    count: int,
+    *,
+    columns: bool,
+) -> None:
+    """Write columns (or rows) from `first` on, of `count` in all, into a result."""
+    if not whole.size:
+        return
+    lines = whole.size // count  # entries of a column, or of a row
+    size = part.size // lines
+    if not isinstance(whole, DeviceArray):
+        assert not isinstance(part, DeviceArray), "a result on the host of parts that are not"
+        values = np.reshape(part, (lines, size) if columns else (size, lines))
+        if columns:
+            whole.reshape((lines, count))[:, first : first + size] = values
+        else:
+            whole.reshape((count, lines))[first : first + size] = values
+        return
+    assert isinstance(part, DeviceArray), "a result on a device of parts that are not"
+    item = whole.dtype.itemsize
+    shape = (lines, size) if columns else (size, lines)
+    begin = whole.address + item * first * (1 if columns else lines)
+    strides = (item * (count if columns else lines), item)
+    place = DeviceArray(whole.device, shape, whole.dtype, begin, whole.owner, strides)
+    source = DeviceArray(part.device, shape, part.dtype, part.address, part.owner)
+    whole.device.write(source, place)

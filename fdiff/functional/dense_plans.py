@@ -40,25 +40,21 @@ from ..process.progress import Stage
 from ..tape import Builder, Tape
 from ..trace.eager_trace import to_ordinary_tape
 from ..transforms.derivative_tapes import assembled, symmetric
-from ..transforms.pipeline import (
-    GRADIENT,
-    HESSIAN,
-    JACOBIAN,
-    derive,
-)
+from ..transforms.pipeline import GRADIENT, HESSIAN, JACOBIAN, derive
 from .block_results import (
+    DenseBlocks,
     Finish,
     block_type,
     mirrored,
     nested_hessian,
     nested_hessians,
     nested_jacobian,
+    pick_mode,
+    put_part,
+    zeros_beside,
 )
-from .chunked_results import put_part, zeros_beside
 from .complex_rules import refuse_complex
-from .eager_results import DenseBlocks, hessian_values, jacobian_values
 from .input_checks import check_one_element, check_outputs, check_strict, check_strict_gradient
-from .jacobian_modes import pick_mode
 from .late_operators import late
 from .seeded_blocks import SeededBlock, column_blocks, row_blocks
 
@@ -67,6 +63,8 @@ if TYPE_CHECKING:
     from .structural_zeros import StructuralZeros
     from .structured_steps import StructuredSteps
 
+jacobian_values = late("eager_results", "jacobian_values")
+hessian_values = late("eager_results", "hessian_values")
 BUDGET = 256 * 2**20  # bytes of intermediate values that one pass of a dense derivative may hold
 WALKED = 5000  # nodes of a function whose zeros are looked for once it is compiled
 
@@ -337,7 +335,9 @@ def jacobian_plan(variant: Variant, mode: str, chunk_size: int | None) -> Jacobi
     types = [block_type(o, i, mode) for o in outs for i in ins]
     picked = pick_mode(mode, variant.tape, variant.wrt)
     asked = DenseBlocks(picked, outs, ins, types, chunk_size, BUDGET)
-    eager = EagerStep(partial(jacobian_values, variant, asked)) if variant.eager else None
+    eager = None
+    if variant.eager is not None:
+        eager = EagerStep(partial(jacobian_values, variant, asked))
     return JacobianPlan(variant, asked, nested_jacobian(variant), eager)
 
 
@@ -366,7 +366,8 @@ def hessian_plan(variant: Variant, mode: str, chunk_size: int | None) -> Hessian
 
 
 def _eager_hessian(variant: Variant, asked: DenseBlocks, arrays: Arrays) -> list[np.ndarray]:
-    return mirrored(hessian_values(variant, asked, arrays), [t.size for t in asked.ins])
+    rows = hessian_values(variant, asked, arrays)
+    return mirrored(rows, [t.size for t in asked.ins])
 
 
 def gives_one_element(variant: Variant) -> bool:

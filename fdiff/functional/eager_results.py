@@ -9,48 +9,18 @@ then the vectors of a product.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import fdiff.intact_numpy as np
 
 from ..arraytype import F8, ArrayType
-from ..dispatch.plans import Arrays, EagerStep, Step
+from ..dispatch.plans import Arrays
 from ..dispatch.variant import Variant
 from ..trace.eager_trace import EagerTrace
 from ..transforms.eager.eager_derivatives import enter_gradient, pull_values, push_values
-from ..transforms.pipeline import Pipeline, derive
+from .block_results import DenseBlocks
 
 Seeded = Callable[[np.ndarray], list[Any]]  # seeds with a leading axis to derivatives with one
-
-
-class DenseBlocks(NamedTuple):
-    """The requested blocks of a Jacobian.
-
-    `mode` is forward or reverse; `outs` and `ins` are the types of outputs and inputs; `types` are
-    the types of the blocks in the order (output, input). At most `chunk_size` columns or rows are
-    computed at a time; where `chunk_size` is None, as many as keep intermediate values below
-    `budget`.
-    """
-
-    mode: str
-    outs: tuple[ArrayType, ...]
-    ins: tuple[ArrayType, ...]
-    types: list[ArrayType]
-    chunk_size: int | None
-    budget: int
-
-
-def step_of(
-    variant: Variant,
-    pipeline: Pipeline,
-    values: Callable[[Variant, Arrays], list[np.ndarray]],
-    **request: object,
-) -> Step:
-    """The step of a plan: the tape that `pipeline` derives; of an eager trace, what `values` is."""
-    if variant.eager is not None:
-        return EagerStep(partial(values, variant))
-    return variant.step(derive(pipeline, variant.tape, **request))
 
 
 def output_values(variant: Variant, arrays: Arrays, count: int | None = None) -> list[np.ndarray]:

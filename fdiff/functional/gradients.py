@@ -16,14 +16,15 @@ from ..transforms.derivative_tapes import choose
 from ..transforms.pipeline import GRADIENT
 from .annotations import AtPoint, GradientKeywords, P, Places, R
 from .complex_rules import check_choice, check_complex
-from .eager_results import gradient_values, step_of
 from .invocation import Operator, deliver, gradients, prepared_operator, results
+from .late_operators import late, step_of
 from .options import check_argnums, check_callable, check_device
 from .prepared import Prepared
 
 if TYPE_CHECKING:
     from .prepared import Gradient, ValueAndGradient
 
+gradient_values = late("eager_results", "gradient_values")
 SEVERAL = "Use fdiff.jacobian for several outputs."
 _ONE_NUMBER: dict[type, str] = {
     type(None): "Return a number: is a `return` missing?",

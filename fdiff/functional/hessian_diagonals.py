@@ -21,7 +21,7 @@ from ..transforms.derivative_tapes import assembled, choose
 from ..transforms.pipeline import TANGENT_SWEEPS, TANGENTS, VALUE, derive
 from ..transforms.sparsity.diagonal_colouring import diagonal_colours, diagonal_swept
 from .annotations import Array, AtPoint, DiagonalKeywords, P, Point
-from .chunked_results import zeros_beside
+from .block_results import zeros_beside
 from .dense_plans import BUDGET, gradient_tape
 from .input_checks import check_one_element
 from .invocation import Operator, gradients

@@ -19,17 +19,15 @@ import fdiff.intact_numpy as np
 from ..device_arrays import CPU
 from ..dispatch.arguments import Argnums, Function, native
 from ..dispatch.fast_path import FastPath, immediate_fast_path
-from ..dispatch.numpy_warnings import warn_after_hint
 from ..dispatch.plans import Arrays, GuardMiss, OperatorPlan, PlanStep, Run, replay
 from ..dispatch.program import MakePlan, Program, program_of
 from ..dispatch.variant import Variant
 from ..errors import FAULTS, FdiffError, called
 from ..ops.kink_marks import kink_search
 from ..primitive import HOOKS
-from ..process import anomaly_watch, observation
+from ..process import anomaly_watch, forking, observation
 from ..process.collector import collector_paused
 from ..process.float_flags import noted
-from ..process.forking import no_fork
 from ..trace import TracedArray, current, tracing
 from ..trace.handler_arguments import resolve
 from ..trace.local_arrays import LocalArray
@@ -38,21 +36,27 @@ from ..tracebacks import trim
 from ..transforms.pipeline import VALUE
 from ..tree import map_leaves, unflatten
 from .device_calls import Invoke, invoke_on_device, placed
-from .eager_results import output_values, step_of
 from .input_checks import check_point
 from .kink_policy import ASKED, mark_kinks, policy, refuse_kinks
-from .late_operators import late, of_partitions, total_at
+from .late_operators import late, of_partitions, step_of, total_at
 from .options import check_callable
-from .out_arguments import call_into
 from .points import body_of_operator, floating, refuse_integers
 from .prepared import Origin, Prepared, prepare
-from .slow_code import timed
 
 if TYPE_CHECKING:
     from ..dispatch.fast_path_builder import Split
 
 Check = Callable[[Variant, str], object]
 Call = tuple[tuple[object, ...], dict[str, object]]  # positional and keyword arguments
+# Imported by the first call that needs it.
+output_values = late("eager_results", "output_values")
+observed_call = late("observed_calls", "observed_call")  # in profiles
+observed_find = late("observed_calls", "observed_find")
+watched = late("watched_calls", "watched")  # for those who look for a NaN
+timed = late("slow_code", "timed")
+warn_after_hint = forking.late("numpy_warnings", "fdiff.dispatch", "warn_after_hint")
+note_trips = late("loop_faults", "note_trips")
+call_into = late("out_arguments", "call_into")
 
 
 def invoke(
@@ -71,9 +75,6 @@ def invoke(
     if occupied and not seen:
         observation.end_abandoned()
     if occupied and not seen and observation.observer is not None:
-        with no_fork:
-            from .observed_calls import observed_call  # noqa: PLC0415 - profiles alone need it
-
         with observed_call(program, f, args, kwargs):
             return invoke(program, f, args, kwargs, vectors, seen=True)
     if program.argnums is not None:
@@ -85,8 +86,6 @@ def invoke(
         if ASKED in occupied and policy.get() == "raise":
             refuse_kinks(program, f, args, kwargs)
         if anomaly_watch.watching():
-            with no_fork:
-                from .watched_calls import watched  # noqa: PLC0415 - for those who look for a NaN
             return watched(program, f, args, kwargs, vectors)
     if program.stability:  # the call may be eager
         with collector_paused(), timed(program) as runs:
@@ -122,9 +121,6 @@ def _invoke_concrete(
     """A call whose arguments are arrays; its variant goes to the list `taken`, or is released."""
     noted.hint = False
     if occupied and observation.observer is not None:
-        with no_fork:
-            from .observed_calls import observed_find  # noqa: PLC0415 - profiles alone need it
-
         first, arrays = observed_find(program, f, args, kwargs)
     else:
         first, arrays = program.find(f, args, kwargs)
@@ -141,7 +137,7 @@ def _invoke_concrete(
         if noted.hint:
             warn_after_hint(program, f, (args, kwargs), variant, arrays)
     except FAULTS as error:
-        late("loop_faults", "note_trips")(error, first.tape, program, f, (args, kwargs), vectors)
+        note_trips(error, first.tape, program, f, (args, kwargs), vectors)
         raise
     else:
         return result

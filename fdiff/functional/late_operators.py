@@ -1,19 +1,38 @@
-"""Operators whose modules are imported when needed: sparse derivatives, sums over partitions."""
+"""Operators whose modules are imported when needed.
+
+Sparse derivatives, sums over partitions, and results of traces for a single call (`eager_results`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from importlib import import_module
+from functools import partial
 from typing import Any
 
+import fdiff.intact_numpy as np
+
+from ..dispatch.plans import Arrays, EagerStep, Step
+from ..dispatch.variant import Variant
 from ..primitive import HOOKS
-from ..process.forking import no_fork
+from ..process import forking
+from ..transforms.pipeline import Pipeline, derive
 
 
 def late(module: str, name: str) -> Any:
-    """The function `name` of a module of this folder."""
-    with no_fork:
-        return getattr(import_module(f"{__package__}.{module}"), name)
+    """The function `name` of a module of this folder, imported when it is first called."""
+    return forking.late(module, __package__, name)
+
+
+def step_of(
+    variant: Variant,
+    pipeline: Pipeline,
+    values: Callable[[Variant, Arrays], list[np.ndarray]],
+    **request: object,
+) -> Step:
+    """The step of a plan: the tape that `pipeline` derives; of an eager trace, what `values` is."""
+    if variant.eager is not None:
+        return EagerStep(partial(values, variant))
+    return variant.step(derive(pipeline, variant.tape, **request))
 
 
 def of_sparse(name: str) -> Any:

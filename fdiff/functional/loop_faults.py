@@ -20,13 +20,13 @@ from ..dispatch.tiered_execution import runner
 from ..errors import FAULTS, FdiffError
 from ..ops.loop import LOOP, operands
 from ..ops.while_loop import WHILE
+from ..process.room import budget
 from ..tape import INPUT, Node, Tape
 from ..trace import Trace, TracedArray, apply_many, splice
 from ..trace.derived_lines import TripLine, derived_lines, in_trips, written_line
 from ..tracebacks import explain
 from ..transforms.body_runs import body_runs, has_bodies
 from ..transforms.custom_calls import inlined
-from ..transforms.loop_memory import budget
 from ..user_lines import Line
 
 FEW = 256  # trips that are run one by one

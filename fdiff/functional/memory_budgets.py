@@ -6,7 +6,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from ..errors import InputError, failure, shown
-from ..transforms.loop_memory import budget
+from ..process.room import budget
 from .options import is_int
 
 

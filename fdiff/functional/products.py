@@ -16,7 +16,6 @@ from ..errors import InputError, called, failure
 from ..tracebacks import trim
 from ..transforms.pipeline import HVP, JVP, VJP
 from .annotations import A, AtPoint, P, Places, ProductKeywords, R
-from .eager_results import hvp_values, jvp_values, step_of, vjp_values
 from .input_checks import check_outputs, check_strict, check_vector
 from .invocation import (
     Call,
@@ -28,11 +27,15 @@ from .invocation import (
     results,
     tangents,
 )
+from .late_operators import late, step_of
 from .options import LEFT_OUT, check_argnums, check_callable, check_device, check_flags
 from .prepared import Prepared
 
 if TYPE_CHECKING:
     from .prepared import Jvp, Vjp
+
+vjp_values, jvp_values = late("eager_results", "vjp_values"), late("eager_results", "jvp_values")
+hvp_values = late("eager_results", "hvp_values")
 
 
 class VjpPlan(OperatorPlan):

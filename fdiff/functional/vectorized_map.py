@@ -148,9 +148,6 @@ def _one_by_one(
         f(*own, **named)
 
 
-HOOKS["vmap"] = vmap  # called by `ops/numba_ufuncs.py`
-
-
 def _mapped(
     f: Function,
     args: tuple[object, ...],

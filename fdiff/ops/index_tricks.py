@@ -11,7 +11,6 @@ from .creation import array as array_call
 from .families import kind_of
 from .joining_and_splitting import concatenate_call
 from .ranges import arange
-from .sampled_functions import linspace
 from .shaping import traced
 
 
@@ -19,11 +18,7 @@ def _range_of(key: slice) -> object:
     """What a slice means in ``np.r_``: a range; with an imaginary step, that number of points."""
     start = 0 if key.start is None else key.start
     if isinstance(key.step, complex):
-        return (
-            linspace(start, key.stop, int(abs(key.step)))
-            if holds_traced((start, key.stop))
-            else np.linspace(start, key.stop, int(abs(key.step)))
-        )
+        return np.linspace(start, key.stop, int(abs(key.step)))
     return arange(start, key.stop, 1 if key.step is None else key.step)
 
 

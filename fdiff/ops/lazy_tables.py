@@ -10,17 +10,16 @@ under a name are imported when a function of that module is called that no table
 from __future__ import annotations
 
 from functools import partial
-from importlib import import_module
 from types import ModuleType
 
 from ..primitive import LAZY_TABLES
-from ..process.forking import no_fork
+from ..process.forking import imported, no_fork
 
 _PARTS = ("", "_bessel", "_elliptic", "_functions", "_gamma", "_hypergeometric", "_incomplete")
 _SPECIAL = tuple(f"scipy_ops.special{part}" for part in _PARTS)
 _INTERPOLATE = ("scipy_ops.interp1d", "scipy_ops.grid_interpolation", "scipy_ops.splines")
 MODULES = {
-    "numpy": ("histograms", "modified_bessel", "padding", "polynomials", "quantiles"),
+    "numpy": ("histograms", "modified_bessel", "padding", "polynomials", "quantiles", "sampled_functions"),
     "numpy.linalg": ("linalg", "norms", "decompositions", "spectral_sums"),
     "numpy.fft": ("fourier",),
     "numpy.polynomial": ("polynomial_families",),
@@ -43,7 +42,7 @@ MODULES = {
 def _import_tables(names: tuple[str, ...]) -> None:
     with no_fork:
         for name in names:
-            import_module(f"{__package__}.{name}")
+            imported(f".{name}", __package__)
 
 
 for _module, _names in MODULES.items():
@@ -52,5 +51,4 @@ for _module, _names in MODULES.items():
 
 def scipy_special() -> ModuleType:
     """`scipy.special`, for the functions of `math` that NumPy lacks; imported when one is first called."""
-    with no_fork:
-        return import_module("scipy.special")
+    return imported("scipy.special")

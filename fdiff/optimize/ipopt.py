@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import signal
 import threading
 from collections.abc import Callable, Generator, Sequence
@@ -15,7 +14,7 @@ import fdiff.intact_numpy as np
 import fdiff.intact_scipy as scipy
 
 from ..errors import InputError, failure
-from ..process.forking import no_fork
+from ..process.forking import imported
 from .evaluations import SolveReport
 from .iterations import iterations_shown
 
@@ -181,8 +180,7 @@ def _module(call: str) -> Any:
     """Cyipopt or ipyopt."""
     for name in ("cyipopt", "ipyopt"):
         try:
-            with no_fork:
-                return importlib.import_module(name)
+            return imported(name)
         except ImportError:
             continue
     raise ImportError(f"{call}: neither cyipopt nor ipyopt is installed.\n{INSTALL}")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
 from ..errors import InputError, failure, shown
-from ..process.forking import no_fork
+from ..process.forking import imported
 from ..process.progress import Stage
 
 CHOICES = "Write progress=None for a line after two seconds, False for none, or 'tqdm'."
@@ -48,8 +47,7 @@ def iterations_shown(progress: object, call: str) -> Generator[Callable[..., Non
 def _tqdm(call: str) -> Any:
     """The bar of tqdm."""
     try:
-        with no_fork:
-            return importlib.import_module("tqdm.auto").tqdm(desc=call, unit="iteration")
+        return imported("tqdm.auto").tqdm(desc=call, unit="iteration")
     except ImportError:
         fact = "progress='tqdm' needs tqdm, which is not installed."
         raise failure(InputError, call, fact, "Run `pip install tqdm`.") from None

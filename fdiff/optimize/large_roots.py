@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +12,7 @@ from ..errors import InputError, called, failure
 from ..functional.jacobians import jacobian
 from ..functional.options import check_callable
 from ..functional.programs import jit
-from ..process.forking import no_fork
+from ..process.forking import imported
 from ..process.progress import Stage
 from ..trace import tracing
 from ..tracebacks import public
@@ -83,8 +82,7 @@ def root(
     >>> fdiff.jacobian(lambda p: root(equations, [1.5, 0.5], p))(3.0)
     array([ 1.091..., -0.131...])
     """
-    with no_fork:
-        newton = importlib.import_module("fdiff.ops.solvers.newton")
+    newton = imported("fdiff.ops.solvers.newton")
     if tracing():
         return newton.traced_root(residual, x0, args, tol, max_steps)
     check_callable(residual, "root")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +11,7 @@ from ..errors import ConvergenceError, InputError, called, failure, shown
 from ..functional.branches import while_loop
 from ..functional.jacobians import jacobian
 from ..functional.options import check_callable, is_int
-from ..process.forking import no_fork
+from ..process.forking import imported
 from ..trace import tracing
 from ..tracebacks import public
 
@@ -153,8 +152,7 @@ def _solved(
         fact = f"tol must be a number from 0 on, not {shown(tol)}."
         raise failure(InputError, called(name, f), fact, "Give a float: tol=1e-12.")
     fixed = name == "fixed_point"
-    with no_fork:
-        unknowns = importlib.import_module("fdiff.ops.solvers.loop_unknowns")
+    unknowns = imported("fdiff.ops.solvers.loop_unknowns")
     if tracing():
         unknown = unknowns.Unknown(f, x0, args, f"fdiff.optimize.{name}", fixed=fixed)
     else:

@@ -18,7 +18,8 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from types import FrameType
+from types import FrameType, ModuleType
+from typing import Any
 
 # After so many seconds a fork goes ahead, and the child can compile nothing: of waiting for a
 # thread that compiles, and for threads that import, while none of them gets anywhere.
@@ -262,6 +263,23 @@ def _logging_free() -> Generator[None]:
 
 
 no_fork = NoFork()
+
+
+def imported(name: str, package: str | None = None) -> ModuleType:
+    """A module, imported by whoever is the first to need it, while no fork goes on."""
+    with no_fork:
+        return importlib.import_module(name, package)
+
+
+def late(module: str, package: str, name: str) -> Callable[..., Any]:
+    """The function `name` of a module that is imported when the function is first called."""
+
+    def call(*args: object, **options: object) -> Any:
+        return getattr(imported(f".{module}", package), name)(*args, **options)
+
+    return call
+
+
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_parent=no_fork.reopen)  # in case an exception ends the other one
     os.register_at_fork(

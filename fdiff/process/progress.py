@@ -20,16 +20,19 @@ from operator import length_hint
 from threading import get_ident
 from time import perf_counter, process_time
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from .. import errors, user_lines
 from ..user_lines import file_label, is_internal
 from . import background, observation
 from .environment import is_worker
-from .forking import is_running
-from .loop_trips import CodePlace, Trips, place_of, trips_of
-from .progress_display import Display, Report, find_display
+from .forking import is_running, late
 from .threads import Thread
 from .turns import TurnLock
+
+if TYPE_CHECKING:
+    from .loop_trips import CodePlace, Trips
+    from .progress_display import Display, Report
 
 SECONDS = 2.0  # work that takes no longer shows nothing
 INTERVAL = 0.2  # seconds after which what is shown is renewed
@@ -39,6 +42,11 @@ SURE = 0.25  # of a sweep: before that, the prediction has a weight too
 SETTLED = 1.0  # seconds after which the machine's speed is known
 MOST_SLOWED = 20.0  # times that other programs may make the work take
 PATIENCE = 2.0  # seconds that a fork waits for the thread to end
+# What is needed where progress is shown.
+place_of = late("loop_trips", __package__, "place_of")
+trips_of = late("loop_trips", __package__, "trips_of")
+find_display = late("progress_display", __package__, "find_display")
+report_of = late("progress_display", __package__, "Report")
 
 
 class Stage:
@@ -212,7 +220,7 @@ class Stage:
             count = f"{made:,} operations so far"
         elif size := next((stage.size for stage in inner if stage.size), 0):
             count = f"{size:,} operations"
-        return Report(
+        return report_of(
             named.what or "differentiating",
             of,
             count,

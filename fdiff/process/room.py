@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import os
 import sys
 from collections.abc import Callable
+from contextvars import ContextVar
 from functools import lru_cache
 
 from ..user_lines import Suppressed
 
+MOST_BYTES = 1 << 30  # that a loop keeps, where nothing else is said
+budget: ContextVar[int | None] = ContextVar("fdiff.memory_budget", default=None)
 _LEAST = 33 << 20
 _PRIVATE = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
 
@@ -46,6 +50,16 @@ def check_room(extra: int = 0) -> None:
     if not has_room(_LEAST + extra):
         fact = f"there is no room for the {(_LEAST + extra) >> 20} MB that LLVM may need."
         raise MemoryError(f"fdiff: {fact}")
+
+
+def budget_in_bytes() -> int:
+    """How much memory a loop may take for its reverse: by default a quarter of what is free."""
+    told = budget.get()
+    if told is not None:
+        return told
+    with Suppressed(AttributeError, ValueError, OSError):  # a system that does not tell
+        return min(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4, MOST_BYTES)
+    return MOST_BYTES
 
 
 def give_back() -> None:

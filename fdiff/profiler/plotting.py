@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from ..errors import InputError, UnsupportedError, failure
-from ..process.forking import no_fork
+from ..process.forking import imported
 from .events import FunctionEvent
 from .timeline_layout import COLOURS, lay_out
 
@@ -20,9 +19,7 @@ _INCHES = 0.25  # of a row
 def plot(events: Sequence[FunctionEvent], ax: Axes | None = None) -> Axes:
     """Draw the events as bars on `ax`, or on a new figure: one row for each depth and thread."""
     try:
-        with no_fork:
-            patches = import_module("matplotlib.patches")
-            pyplot = import_module("matplotlib.pyplot")
+        patches, pyplot = imported("matplotlib.patches"), imported("matplotlib.pyplot")
     except ImportError:
         way = "Install it: pip install matplotlib. In Jupyter a profile shows itself without it."
         raise failure(UnsupportedError, "profile.plot", "Matplotlib is missing.", way) from None

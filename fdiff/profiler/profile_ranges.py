@@ -8,12 +8,11 @@ import sys
 from collections.abc import Callable
 from contextlib import ContextDecorator
 from functools import partial
-from importlib import import_module
 from typing import NamedTuple, Self
 
 from ..errors import DeviceError, InputError, failure, flag, message
 from ..process import observation
-from ..process.forking import no_fork
+from ..process.forking import imported
 from ..process.observation import LABEL, Span
 from ..tracebacks import public_class
 from .collection import begin_watching, end_watching
@@ -169,8 +168,7 @@ class emit_nvtx(_Emitter):  # noqa: N801 - torch's name
 
     def _find(self) -> Ranges:
         try:
-            with no_fork:
-                nvtx = import_module("nvtx")
+            nvtx = imported("nvtx")
         except ImportError:
             return _of_library()
         return Ranges(nvtx.push_range, nvtx.pop_range)
@@ -213,8 +211,7 @@ class emit_itt(_Emitter):  # noqa: N801 - torch's name
 
     def _find(self) -> Ranges:
         try:
-            with no_fork:
-                itt = import_module("ittapi")
+            itt = imported("ittapi")
         except ImportError:
             way = "Install it: pip install ittapi."
             raise failure(DeviceError, "emit_itt", "there is no package ittapi.", way) from None

@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
-from importlib import import_module
 from types import FunctionType, ModuleType
 from typing import NamedTuple
 
@@ -14,7 +13,7 @@ import fdiff.intact_numpy as np
 
 from ..arraytype import ArrayType
 from ..errors import InputError, failure
-from ..process.forking import no_fork
+from ..process.forking import imported
 from ..process.observation import TRACE
 from ..process.progress import Stage
 from ..tape import INPUT, Tape
@@ -147,8 +146,7 @@ def _end_log(trace: Trace) -> None:
 
 @cache
 def _looping() -> ModuleType:
-    with no_fork:
-        return import_module(f"{__package__}.looping")
+    return imported(".looping", __package__)
 
 
 def _note_results(trace: Trace, ids: Sequence[int]) -> None:

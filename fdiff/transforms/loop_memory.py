@@ -7,24 +7,19 @@ more for it.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
-from contextvars import ContextVar
 from typing import NamedTuple
 
 from ..ops.elementwise import where
 from ..ops.loop import LOOP
 from ..tape import ITEM, Builder, Node, Tape, Way, rebuild
 from ..trace.derived_lines import kept_by_value
-from ..user_lines import Suppressed
 from .bodies import Places, entered, moving, pulled_back, read_inputs
 from .dependence import reached
 from .infinite_values import has_poles
 from .kept_values import KeptValues, kept_values
 from .simplify import SimplifyingTrace
 
-MOST_BYTES = 1 << 30  # that a loop keeps, where nothing else is said
-budget: ContextVar[int | None] = ContextVar("fdiff.memory_budget", default=None)
 # `reverse.masked_vjp`, which imports this module.
 Sweep = Callable[[Tape, Places, Places, Places | None], tuple[Tape, tuple[bool, ...]]]
 
@@ -131,21 +126,9 @@ def _saving(swept: Tape, body: Tape, carries: int, kept: KeptValues) -> tuple[Ta
     return saving, tuple([carries + saved.index(i) for i in outputs[count:]])
 
 
-def budget_in_bytes() -> int:
-    """How much memory a loop may take for its reverse: by default a quarter of what is free."""
-    told = budget.get()
-    if told is not None:
-        return told
-    with Suppressed(AttributeError, ValueError, OSError):  # a system that does not tell
-        return min(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4, MOST_BYTES)
-    return MOST_BYTES
-
-
 def opened_loops(tape: Tape, wrt: Sequence[int], of: Sequence[int], sweep: Sweep) -> Tape:
     """The tape with its loops ready for a sweep from the outputs `of` to the inputs `wrt`."""
     loops = [i for i, node in enumerate(tape.nodes) if node.primitive is LOOP]
-    if not loops:
-        return tape
     moves = reached(tape, {tape.inputs[k]: 1 for k in wrt})
     seeded = _outputs_with_cotangents(tape, moves, of)
     masked = _outputs_with_masks(tape, moves)

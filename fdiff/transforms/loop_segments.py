@@ -26,10 +26,10 @@ from ..ops.gather_scatter import iota
 from ..ops.loop import LOOP
 from ..ops.while_loop import SIZED
 from ..primitive import HOOKS
+from ..process.room import budget, budget_in_bytes
 from ..tape import INPUT, ITEM, Builder, Node, Tape, Way, rebuild
 from ..trace import TracedArray, apply, apply_many, constant_value
 from .loop_checkpoints import checkpointed
-from .loop_memory import budget, budget_in_bytes
 from .loop_parts import LoopCall, RowParts, TripParts, loop_call, taped
 from .loop_pruning import prune_loops
 from .loop_systems import Row, System, length_of, systems

@@ -15,17 +15,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from typing import Any, NamedTuple
 
 from ..arraytype import ArrayType
 from ..bounded_cache import WeakValues
 from ..errors import TapeError
-from ..ops.eigenvalues import eigh
+from ..ops.elementwise import add, exp
+from ..ops.joining_and_splitting import concatenate
 from ..ops.kink_marks import kink_search
+from ..ops.view_ops import update
 from ..primitive import HOOKS
 from ..process.environment import TAPES, dumped
-from ..process.forking import no_fork
+from ..process.forking import imported
 from ..process.observation import TRANSFORM, span
 from ..tape import Tape
 from ..trace import derived_lines
@@ -44,9 +45,7 @@ from .derivative_tapes import (
     with_check,
 )
 from .forward import jvp
-from .prepare.cancelling_shifts import stop_cancelling_shifts
-from .prepare.loop_vectorisation import vectorise_loops
-from .prepare.split_concatenations import split_concatenations
+from .late_steps import late_step, step_where
 from .reverse import vjp
 from .simplify import simplify
 
@@ -129,27 +128,15 @@ def shared(name: str, pipeline: Pipeline, leaves: str) -> Transform:
     return Transform(name, run, "", leaves)
 
 
-def _late(module: str, name: str) -> Callable[..., Any]:
-    """What a step does, imported where one is first taken: gradients need none of these."""
-
-    def run(*args: object, **options: object) -> object:
-        with no_fork:
-            function = getattr(import_module(f"{__package__}.{module}"), name)
-        return function(*args, **options)
-
-    return run
-
-
 def _enter_rules_of_loops() -> None:
     """Import what applies transforms to bodies of loops and branches (`ops/loop.py: by_rule`)."""
-    with no_fork:
-        for name in ("branch_rules", "loop_segments"):
-            import_module(f"{__package__}.{name}")
+    for name in ("branch_rules", "loop_segments"):
+        imported(f".{name}", __package__)
 
 
 HOOKS["rules of loops"] = _enter_rules_of_loops
-cut_loops = _late("loop_segments", "within_budget")
-_hoist_and_prune = _late("loop_invariants", "hoist_and_prune")
+cut_loops = late_step("loop_segments", "within_budget")
+_hoist_and_prune = late_step("loop_invariants", "hoist_and_prune")
 
 
 def lean_loops(tape: Tape) -> Tape:
@@ -165,11 +152,18 @@ def batch_loops(tape: Tape) -> Tape:
     """`prepare.loop_batches.batch_loops`, for programs that hold loops."""
     if next(tape.bodies(), None) is None:
         return tape
-    return _late("prepare.loop_batches", "batch_loops")(tape)
+    return late_step("prepare.loop_batches", "batch_loops")(tape)
 
 
-recognise_matrix_functions = _late("prepare.spectral_functions", "recognise_matrix_functions")
-rows_read = _late("sparsity.row_selection", "rows_read")
+stop_cancelling_shifts = step_where((exp,), "prepare.cancelling_shifts", "stop_cancelling_shifts")
+split_concatenations = step_where(
+    (concatenate,), "prepare.split_concatenations", "split_concatenations"
+)
+vectorise_loops = step_where(  # eight parts at least (`prepare/loop_joins.py: FEWEST`)
+    (concatenate, update, add), "prepare.loop_vectorisation", "vectorise_loops", 8
+)
+recognise_matrix_functions = late_step("prepare.spectral_functions", "recognise_matrix_functions")
+rows_read = late_step("sparsity.row_selection", "rows_read")
 
 # --- steps: name, what it does; what it needs; what it leaves true -------------------------------
 # fmt: off
@@ -266,10 +260,9 @@ def within_budget(tape: Tape) -> Tape:
 
 # --- pipelines ------------------------------------------------------------------------------------
 def _matrix_functions(tape: Tape) -> Tape:
-    """Recognise functions of symmetric matrices, where there is an `eigh`."""
-    if all(node.primitive is not eigh for node in tape.nodes):
-        return tape
-    return recognise_matrix_functions(tape)
+    """Recognise functions of symmetric matrices, once the table that has `eigh` is loaded."""
+    loaded = "fdiff.ops.eigenvalues" in sys.modules
+    return recognise_matrix_functions(tape) if loaded else tape
 
 
 PREPARE = (

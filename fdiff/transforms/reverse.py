@@ -10,6 +10,7 @@ import fdiff.intact_numpy as np
 from ..arraytype import BOOL, ArrayType
 from ..errors import TapeError
 from ..ops.elementwise import add, logical_not, logical_or, multiply, negative, square
+from ..ops.loop import LOOP
 from ..ops.rewrites.rewrite_context import SCALED
 from ..ops.view_ops import spread
 from ..primitive import Primitive
@@ -20,7 +21,7 @@ from ..user_lines import Line
 from .cotangent_masks import CertainEntries, Fragility
 from .custom_calls import closed, opened
 from .dependence import reached
-from .loop_memory import closed_loops, opened_loops
+from .late_steps import step_where
 from .rule_templates import Seeds, Targets, pull_operands, pulls
 from .simplify import SimplifyingTrace
 
@@ -28,6 +29,8 @@ from .simplify import SimplifyingTrace
 _SCALED = (SCALED, negative.name, spread.name)
 _PLAIN: Seeds = (False,)
 _MASKED: Seeds = (True,)
+opened_loops = step_where((LOOP,), "loop_memory", "opened_loops")
+closed_loops = step_where((LOOP,), "loop_memory", "closed_loops")
 
 
 def vjp(

@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...process.forking import no_fork
+from ...process.forking import imported, no_fork
 from .driver import driver_state
 
 if TYPE_CHECKING:
@@ -51,23 +51,20 @@ def simulated() -> bool:
 @lru_cache(maxsize=1)
 def numba_cuda() -> ModuleType:
     """The module ``numba.cuda``."""
-    with no_fork:
-        return import_module("numba.cuda")
+    return imported("numba.cuda")
 
 
 @lru_cache(maxsize=1)
 def cuda_core() -> Any:
     """The module ``cuda.core``, with its parts that are not imported with it."""
-    with no_fork:
-        import_module("cuda.core.utils")
-        return import_module("cuda.core")
+    imported("cuda.core.utils")
+    return imported("cuda.core")
 
 
 @lru_cache(maxsize=1)
 def cuda_driver() -> Any:
     """The functions of the driver's library, for what ``cuda.core`` leaves out."""
-    with no_fork:
-        return import_module("cuda.bindings.driver")
+    return imported("cuda.bindings.driver")
 
 
 @lru_cache(maxsize=1)
@@ -75,15 +72,13 @@ def cupy() -> Any:
     """CuPy, for arrays, memory and libraries; None where it is not installed, and simulated."""
     if simulated() or not installed("cupy"):
         return None
-    with no_fork:
-        return import_module("cupy")
+    return imported("cupy")
 
 
 @lru_cache(maxsize=1)
 def cupyx() -> Any:
     """CuPy's extensions, where its error states are."""
-    with no_fork:
-        return import_module("cupyx")
+    return imported("cupyx")
 
 
 def installed(module: str) -> bool:
@@ -104,8 +99,7 @@ def version_of(package: str) -> str:
 
 def toolkit() -> tuple[int, int]:
     """The version of the CUDA toolkit that makes machine code."""
-    with no_fork:
-        return import_module("cuda.bindings.nvjitlink").version()
+    return imported("cuda.bindings.nvjitlink").version()
 
 
 def fault() -> Fault | None:

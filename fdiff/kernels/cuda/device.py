@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from ...device_arrays import DeviceArray
 from ...errors import DeviceError, failure
-from ...process.forking import no_fork
+from ...process.forking import imported
 from . import adapter
 from .cuda_program import CudaKernel
 
@@ -111,8 +110,7 @@ def device(call: str) -> CudaDevice:
         if (fault := adapter.fault()) is not None:
             fact = f"device='cuda' was asked for, but {fault.fact}"
             raise failure(DeviceError, call, fact, fault.way)
-        with no_fork:
-            home = import_module(".simulator" if simulated else ".gpu", __package__)
+        home = imported(".simulator" if simulated else ".gpu", __package__)
         opened = home.Simulator() if simulated else home.Gpu()
         current = _devices.setdefault(
             simulated, opened
