@@ -17,7 +17,7 @@ from typing import Any
 import fdiff.intact_numpy as np
 
 from ..errors import TraceError
-from ..primitive import FUNCTIONS, HOOKS
+from ..primitive import HOOKS
 from ..trace import TracedArray
 from ..trace.if_conversion import Arm, arm_at
 from ..trace.local_arrays import LocalArray, TracedLocalArray
@@ -43,14 +43,18 @@ def select(condition: TracedArray, frame: FrameType) -> bool | None:
     if trace is None or not trace.lines or trace.eager or is_internal(code.co_filename):
         return None
     arm = arm_at(code, frame.f_lasti)
-    if arm is None or not trace.guards.would_guard(trace.own(condition)):
+    log = trace.calls
+    if arm is None or not (
+        (log is not None and log.is_checked(condition))
+        or trace.guards.would_guard(trace.own(condition))
+    ):
         return None
     try:
         with np.errstate(all="raise"):  # numbers that warn are Python's to compute
             array, key, value = _run(arm, frame)
             old = _entry(array, key)
             pair = (value, old) if arm.when else (old, value)
-            array[key] = FUNCTIONS[np.where](condition, *pair)
+            array[key] = np.where(condition, *pair)  # a call like those of the user, which may be logged
     except (_NotConvertible, TraceError, LookupError, ArithmeticError, TypeError, ValueError):
         return None
     return not arm.when

@@ -91,8 +91,7 @@ def number(x: object) -> TracedArray:
     array: TracedArray = resolve(x)
     if array.size != 1 or array.dtype.kind == "c":
         float(np.empty(array.shape, array.dtype))  # raises what NumPy raises
-    wide = array.reshape(()).astype(np.float64)
-    return TracedArray(wide.home, wide.id, wide.type, scalar=True, weak=True)
+    return array.reshape(()).astype(np.float64).as_python_float()
 
 
 class _FloatMeta(type):

@@ -251,6 +251,10 @@ class GuardSet:
             return False
         return not all(map(self._can_pin, self._inputs(node_id)))
 
+    def note(self, node_id: int, value: object) -> None:
+        """Remember the value of a node, which is known from elsewhere."""
+        self._known.setdefault(node_id, value)
+
     def expect(self, node_id: int, value: object) -> None:
         """Rely on a value without computing it."""
         if self.builder.nodes[node_id].value is None:

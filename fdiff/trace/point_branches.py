@@ -20,7 +20,7 @@ from .recorder import Recorder
 from .trace_stack import stack
 
 FEW = 64  # so many nodes before the condition are looked at
-_KEY = 1 << 20
+KEY = 1 << 20
 _NEAR = 1e-3  # relative distance of values that count as compared for equality
 
 
@@ -38,7 +38,7 @@ def is_denied_number(trace: Recorder, node_id: int, value: float) -> bool:
 
     One as large as that serves as a key: it changes with any digit of the value.
     """
-    if abs(value) < _KEY or not stack.traces or not trace.guards.depends(node_id):
+    if abs(value) < KEY or not stack.traces or not trace.guards.depends(node_id):
         return False
     session = stack.traces[0].session
     return session is not None and session.only_here(strong=False)
@@ -49,7 +49,7 @@ def other_text(value: Any) -> Any:
     session = stack.traces[0].session if stack.traces else None
     if session is None or not session.only_here(strong=False):
         return value
-    return _a_little_off(np.asarray(value), 1.0)
+    return a_little_off(np.asarray(value), 1.0)
 
 
 def is_denied_key() -> bool:
@@ -68,7 +68,7 @@ def _holds_here(trace: Recorder, node_id: int) -> bool | None:
     for i, a, b in _meetings(trace, visited):
         if not trace.guards.is_known(node_id):
             return None
-        near = _close(_value(trace, a), _value(trace, b))
+        near = is_close(_value(trace, a), _value(trace, b))
         if near and not _is_with_literal(trace, i, b, asked=i == node_id):
             here = bool(_value(trace, node_id))
             below, above = (_moved(trace, visited, [b], sign) for sign in (-1.0, 1.0))
@@ -134,7 +134,7 @@ def _is_with_literal(trace: Recorder, node_id: int, operand: int, *, asked: bool
     return value is not None and is_literal(trace.builder.lines.get(node_id, ()), value)
 
 
-def _close(a: np.ndarray, b: np.ndarray) -> bool:
+def is_close(a: np.ndarray, b: np.ndarray) -> bool:
     """Whether two values have entries that are nearly equal, but for the sign."""
     if a.size == 1 and b.size == 1:
         x, y = abs(a.item()), abs(b.item())
@@ -168,7 +168,7 @@ def _moved(trace: Recorder, visited: list[int], moved: list[int], sign: float) -
     """The truth of the first of `visited` where values in it are a little larger or smaller."""
     nodes = trace.builder.nodes
     with np.errstate(all="ignore"):
-        values = {i: _a_little_off(_value(trace, i), sign) for i in moved}
+        values = {i: a_little_off(_value(trace, i), sign) for i in moved}
         for i in sorted({*visited}):
             node = nodes[i]
             if i not in values and not values.keys().isdisjoint(node.args):
@@ -177,7 +177,7 @@ def _moved(trace: Recorder, visited: list[int], moved: list[int], sign: float) -
         return bool(values[visited[0]])
 
 
-def _a_little_off(value: np.ndarray, sign: float) -> object:
+def a_little_off(value: np.ndarray, sign: float) -> object:
     if value.dtype.kind not in "fc":
         return value
     scale = float(np.max(np.abs(value[np.isfinite(value)]), initial=0.0)) or 1.0

@@ -18,12 +18,12 @@ import fdiff.intact_numpy as np
 
 from ..arraytype import BOOL, ArrayType, Shape, shadow
 from ..capture.shown_calls import refusing, showing
-from ..errors import LeakError, TraceError
+from ..errors import TraceError
 from ..primitive import FUNCTIONS, HOOKS, UFUNC_METHODS, UFUNCS, handler_of, load_tables
 from ..user_lines import is_internal, scipy_call
-from .guard_nodes import integer, truth
+from .asked_values import asked
 from .handler_arguments import call_with_out, positioned, resolve, resolved, stored
-from .point_branches import is_denied, is_denied_number, other_text
+from .point_branches import is_denied, other_text
 from .recorder import Handle, Recorder
 from .trace_stack import current, stack, unsupported
 from .traced_keys import Text, is_formatting
@@ -263,28 +263,34 @@ class TracedArray(Handle):
             raise AttributeError(f"'numpy.{kind.__name__}' object has no attribute {name!r}")
         raise unsupported(f"{kind.__name__}.{name}")
 
+    def as_python_float(self) -> TracedArray:
+        """The same value as a number of Python, which stays traced."""
+        return TracedArray(self.home, self.id, self.type, scalar=True, weak=True)
+
     def __bool__(self) -> bool:
-        if self.type.size == 1 and stack.traces:
+        log = stack.traces[-1].calls if stack.traces else None
+        checked = log is not None and log.is_checked(self)
+        if self.type.size == 1 and stack.traces and not checked:
             trace = stack.traces[-1]
             if is_denied(trace, node := trace.own(self)):
                 return not trace.guards.value(node, "compared a value")
-        if self.scalar and self.type.dtype == BOOL:
+        if self.scalar and self.type.dtype == BOOL and not (checked and log.is_asked()):  # type: ignore[union-attr] - there is one
             passed = HOOKS["select"](self, sys._getframe(1))
             if passed is not None:
                 return bool(passed)
-        return self._one(bool, truth)
+        return self._one(bool)
 
     def __int__(self) -> int:
-        return self._one(int, integer)
+        return self._one(int)
 
     def __index__(self) -> int:
         return operator.index(shadow(self.type)) if self.dtype.kind not in "iu" else int(self)
 
     def __float__(self) -> float:
-        return self._one(float, None)
+        return self._one(float)
 
     def __complex__(self) -> complex:
-        return self._one(complex, None)
+        return self._one(complex)
 
     def __hash__(self) -> int:
         if not self.scalar and not self.weak:
@@ -305,13 +311,10 @@ class TracedArray(Handle):
     def __trunc__(self) -> int:
         return int(self)
 
-    def _one(
-        self, kind: Callable[[Any], Number], of: Callable[[Recorder, int], int] | None
-    ) -> Number:
-        """The Python number of an array of one entry; `of` gives the node of what Python sees."""
+    def _one(self, kind: Callable[[Any], Number]) -> Number:
+        """The Python number of an array of one entry."""
         if self.type.size != 1 or (kind is not bool and self.ndim):
             kind(shadow(self.type))  # raises what NumPy raises, or warns
-        trace = current(self)
         if (
             kind is not bool
             and is_formatting(sys._getframe(2))
@@ -321,26 +324,10 @@ class TracedArray(Handle):
                 stack.traces[0].printed.append(float(kind(value).real))
                 value = other_text(value)
             return kind(value)
-        node_id = trace.own(self)
-        action = f"turned a traced array into a Python {kind.__name__}"
-        try:
-            if of is None and trace.guards.is_active(node_id):
-                raise trace.fail(
-                    f"`f` {action}, which would drop its derivative.",
-                    "Use numpy functions (numpy.sin for math.sin), f-strings,"
-                    " or fdiff.stop_gradient.",
-                )
-            seen = node_id if of is None else of(trace, node_id)
-            value = trace.guards.guard(seen, action).item()
-            if kind is int and is_denied_number(trace, seen, value):
-                value += 1
-            return kind(value)
-        except LeakError:
-            raise
-        except TraceError as error:
-            # Whoever catches the error: plain code would have gone another way.
-            trace.refused = trace.refused or error
-            raise
+        log = stack.traces[-1].calls if stack.traces else None
+        if log is not None and not log.depth and not log.is_idle():
+            return log.question(kind, self)
+        return asked(self, kind)
 
 
 def _within(package: str) -> bool:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
-from types import CodeType, FunctionType
+from types import FunctionType
 from typing import Any
 
 import fdiff.intact_numpy as np
 
-from ...user_lines import Line, is_internal
+from ...user_lines import Line
 from ..local_arrays import LocalArray, is_alone
 from ..recorder import Loops, Recorder
 from ..trace_stack import stack
 from ..traced_array import TracedArray
+from .asking import ask
 from .checked_trips import MISMATCH, Frame
 from .logged_calls import (
     IncomparableError,
@@ -26,7 +26,8 @@ from .logged_calls import (
     written,
 )
 from .loop_reports import all_loops
-from .periods import INNER, PERIODS, is_nested, loop_of, loops_around, period_of
+from .periods import INNER, PERIODS, in_a_loop, is_nested, loop_of, period_of, user_place
+from .questions import Question
 from .replay import replayed
 from .templates import LoopTemplate, UnrolledError
 
@@ -81,7 +82,7 @@ class CallLog:
         for held in (self.frames, self.calls, self.made, self.templates, self.seen, self.writes):
             held.clear()
 
-    def _framed(self, template: LoopTemplate) -> Frame:
+    def framed(self, template: LoopTemplate) -> Frame:
         self.frames.append(frame := Frame(self, template))
         return frame
 
@@ -107,7 +108,7 @@ class CallLog:
             try:
                 out = frame.take(fn, args, named)
             except BaseException as error:
-                self._break_off(error)
+                self.break_off(error)
                 raise
             if out is not MISMATCH:
                 return out
@@ -132,11 +133,11 @@ class CallLog:
         call.key = fn, call.shape, call.place
         template = self.templates.get(call.key)
         if template is not None:
-            self.frame = self._framed(template)
+            self.frame = self.framed(template)
             try:
                 out = self.frame.take(fn, args, named)
             except BaseException as error:
-                self._break_off(error)
+                self.break_off(error)
                 raise
             if out is not MISMATCH:
                 return out
@@ -237,9 +238,9 @@ class CallLog:
             self.reasons[loop_of(calls[0].place)] = str(refusal)
             return False
         except BaseException as error:
-            self._break_off(error)
+            self.break_off(error)
             raise
-        frame = self._framed(template)
+        frame = self.framed(template)
         carried = self._carried(template, first)
         if carried is None or not frame.begin(carried):
             self.refused[key] = self.refused.get(key, 0) + 1
@@ -284,7 +285,7 @@ class CallLog:
             with self.outermost():
                 frame.finish(frame.at + whole)
         except BaseException as error:
-            self._break_off(error)
+            self.break_off(error)
             raise
         if frame.trips < 2:
             frame.template.failures += 1
@@ -299,7 +300,7 @@ class CallLog:
         else:
             frame.template.failures = 0
 
-    def _break_off(self, error: BaseException) -> None:
+    def break_off(self, error: BaseException) -> None:
         """Let the trace fail: a signal came while slots and rows were filled, and may be caught."""
         fact = f"{type(error).__name__} came while the iterations of a loop were compared."
         way = "Let it leave the function, or unroll loops: FDIFF_LOOPS=unroll."
@@ -316,6 +317,20 @@ class CallLog:
     def outermost(self) -> Outermost:
         """A context in which the trace is the innermost one, whatever runs inside of it."""
         return Outermost(self.trace)
+
+    def question(self, kind: Any, handle: TracedArray) -> Any:
+        """What Python asks of a handle; a call of its own."""
+        return ask(self, kind, handle)
+
+    def is_checked(self, handle: TracedArray) -> bool:
+        """Whether a handle has no node, since it was made in a trip that is checked."""
+        link = handle.link
+        return self.frame is not None and getattr(link, "frame", None) is self.frame
+
+    def is_asked(self) -> bool:
+        """Whether a question is the call that is due."""
+        frame = self.frame
+        return frame is not None and isinstance(frame.items[frame.at].fn, Question)
 
     def stored(self, handle: TracedArray) -> None:
         """A handle that is no view is given another node."""
@@ -343,7 +358,7 @@ class CallLog:
                 if self.frame.take_content(array_content, handle):
                     return handle
             except BaseException as error:
-                self._break_off(error)
+                self.break_off(error)
                 raise
             self.leave(self.frame)
         if self.sleep:
@@ -372,21 +387,3 @@ class Outermost:
 
     def __exit__(self, *_: object) -> None:
         stack.traces = self.traces
-
-
-def user_place() -> tuple[tuple[CodeType, int], ...]:
-    """The instructions under way in the user's frames, the innermost first."""
-    frame, place = sys._getframe(2), []
-    while frame is not None:
-        code = frame.f_code
-        if not is_internal(code.co_filename):
-            place.append((code, frame.f_lasti))
-        elif place:
-            break
-        frame = frame.f_back
-    return tuple(place)
-
-
-def in_a_loop() -> bool:
-    """Whether the user's code under way stands in a loop."""
-    return any(loops_around(*at) for at in user_place())

@@ -22,17 +22,18 @@ from .logged_calls import (
     same,
     taken_apart,
 )
-from .templates import FIXED, FLOAT_ROW, INT_ROW, KEY, LOCAL_SLOT, SLOT, Item, LoopTemplate, Varying
+from .templates import FLOAT_ROW, INT_ROW, Item, LoopTemplate, Varying
 from .trip_checks import (
+    agrees,
     belongs,
     is_inside,
-    is_key,
+    is_sound,
     is_storable,
-    looks_at,
     may_be_entry,
     names_the_same,
 )
 from .trip_nodes import FrameLog, TripNodes
+from .trip_values import TripValues
 
 _new = object.__new__
 _ROWS = (FLOAT_ROW, INT_ROW)
@@ -58,6 +59,7 @@ class Frame(TripNodes):
         self.outs: list[int] = []  # nodes of the outputs of the loop
         self.history: list[list[TracedArray]] = []  # what the first trips made
         self.bound = False
+        self.values = None if template.plan is None else TripValues(self, template.plan)
 
     def begin(self, carried: Mapping[tuple[int, int, int], TracedArray]) -> bool:
         """Fill the slots from the log; whether the loop can be entered."""
@@ -79,11 +81,15 @@ class Frame(TripNodes):
             return False
         if handle.type.ndim > 1 and memory_layout(handle.example()) != self.template.layouts[slot]:
             return False
+        if slot in self.template.mutated and (
+            isinstance(handle.link, (ViewLink, LateLink))
+            or outside(handle) is not None
+            or handle.home is not self.trace
+        ):
+            return False
+        if self.values is not None:
+            self.values.fill(slot, handle)
         if slot in self.template.mutated:
-            if isinstance(handle.link, (ViewLink, LateLink)) or outside(handle) is not None:
-                return False
-            if handle.home is not self.trace:
-                return False
             handle.link = StoredInto(self, handle.link)
         self.slots[slot] = handle
         return True
@@ -94,16 +100,9 @@ class Frame(TripNodes):
 
     def _bind(self) -> bool:
         """Note that the slots are filled; whether none looks at what is stored into."""
-        template = self.template
-        first = len(template.invariants)
-        handles = self.slots[: first + len(template.carries)]
-        self.inits, self.bound = handles[first:], True
-        stored = {id(handles[k]) for k in template.mutated}
-        if len(stored) < len(template.mutated):
-            return False
-        others = [h for k, h in enumerate(handles) if k not in template.mutated]
-        others += [h for row in self.rows for h in row if isinstance(h, TracedArray)]
-        return not stored or not any(looks_at(h, stored) for h in others)
+        first = len(self.template.invariants)
+        self.inits, self.bound = self.slots[first : self.template.first_made], True
+        return is_sound(self)
 
     # ----------------------------------------------------------------------------------- calls
 
@@ -113,7 +112,7 @@ class Frame(TripNodes):
         if item.fn is not fn:
             return MISMATCH
         quick = item.quick
-        if quick is None or named or len(quick) != len(args) or not self._agrees(quick, args):
+        if quick is None or named or len(quick) != len(args) or not agrees(quick, args, self.slots):
             if not self._fits(item, args, named) or self.log.frame is not self:
                 return MISMATCH  # or what was compared has ended the checking
         elif item.varies:
@@ -128,39 +127,16 @@ class Frame(TripNodes):
         handle.node, handle.made = -1, item.single
         handle.link = self.trip
         self.slots[item.single] = handle
-        self._advance()
+        self.advance()
         return handle
-
-    def _agrees(self, quick: Sequence[tuple[int, Any, Any]], args: tuple[Any, ...]) -> bool:
-        """Whether arguments are those of an item, compared without being taken apart."""
-        slots = self.slots
-        for a, (way, value, kind) in zip(args, quick):  # noqa: B905 - of one length
-            if way == SLOT:
-                if a is not slots[value]:
-                    return False
-            elif way == FIXED:
-                if a.__class__ is not kind or a != value:
-                    return False
-            elif way == KEY:
-                if a is not value and not is_key(a, value):
-                    return False
-            elif way == FLOAT_ROW:
-                if a.__class__ is not float:
-                    return False
-            elif way == LOCAL_SLOT:
-                if getattr(a, "handle", None) is not slots[value]:
-                    return False
-            elif a.__class__ is not int or not -kind <= a < kind:
-                return False
-        return True
 
     def take_content(self, array: np.ndarray, handle: TracedArray) -> bool:
         """Whether an array that was made a traced one is what the template has next."""
         item = self.items[self.at]
-        if item.fn is not content or not self._values_fit(item, [array]):
+        if item.fn is not content or not self.values_fit(item, [array]):
             return False
         self._lend(handle, item.outs[0])
-        self._advance()
+        self.advance()
         return True
 
     def _fits(self, item: Item, args: tuple[Any, ...], named: dict[str, Any]) -> bool:
@@ -172,6 +148,15 @@ class Frame(TripNodes):
                 return False
         except IncomparableError:
             return False
+        if not self.handles_fit(item, handles) or not self.values_fit(item, values):
+            return False
+        for h, slot in zip(handles, item.slots, strict=True):
+            if isinstance(slot, Varying):
+                self.rows[slot.row].append(h)
+        return True
+
+    def handles_fit(self, item: Item, handles: Sequence[TracedArray]) -> bool:
+        """Whether handles are those of an item; one that is met first stands in its slot then."""
         for h, slot in zip(handles, item.slots, strict=True):
             if isinstance(slot, Varying):
                 if self._made(h) or not may_be_entry(h, self, slot.row):
@@ -184,14 +169,9 @@ class Frame(TripNodes):
                 else slot < len(self.template.invariants) and names_the_same(h, there)
             ):
                 return False
-        if not self._values_fit(item, values):
-            return False
-        for h, slot in zip(handles, item.slots, strict=True):
-            if isinstance(slot, Varying):
-                self.rows[slot.row].append(h)
         return True
 
-    def _values_fit(self, item: Item, values: Sequence[Any]) -> bool:
+    def values_fit(self, item: Item, values: Sequence[Any]) -> bool:
         """Whether values are those of an item; those that vary go into the rows."""
         for k, (value, entry) in enumerate(zip(values, item.values, strict=True)):
             if isinstance(entry, Varying):
@@ -225,7 +205,7 @@ class Frame(TripNodes):
         else:
             _, shape, values, _ = call.result
             out = rebuilt(shape, iter([self.slots[s] for s in item.outs]), iter(values))
-        self._advance()
+        self.advance()
         return out
 
     def _lend(self, handle: TracedArray, slot: int) -> None:
@@ -235,7 +215,7 @@ class Frame(TripNodes):
         handle.link = self.trip
         self.slots[slot] = handle
 
-    def _advance(self) -> None:
+    def advance(self) -> None:
         self.at += 1
         if self.at < self.template.length:
             return
@@ -245,6 +225,8 @@ class Frame(TripNodes):
             return
         if self.trips * self.at < self.log.fewest:
             self.history.append(self.slots[self.template.first_made :])
+        if self.values is not None:
+            self.values.end_trip()
         self.at = 0
         self.trips += 1
         self.trip = Trip(self, self.trips)

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ...arraytype import BOOL, ArrayType
 from ...errors import FdiffError
+from ...primitive import PRIMITIVES
 from ..array_links import root_of
 from ..node_strides import memory_layout
 from ..ordinary_trace import Trace
 from ..recorder import Loops, Recorder
 from ..traced_array import TracedArray
 from .logged_calls import IncomparableError, LoggedCall, arguments_of, note_result, written
+from .questions import Question
 from .templates import Item, Kind, LoopTemplate, UnrolledError, Varying
+from .trip_values import AskedPlan
 
+BOOL_TYPE = ArrayType((), BOOL)
 _FAULTS = FdiffError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError
 
 
@@ -27,6 +32,15 @@ class Watch:
 
     def is_idle(self) -> bool:
         return True
+
+    def question(self, kind: Any, handle: TracedArray) -> Any:
+        raise UnrolledError("a value is looked at")
+
+    def is_checked(self, handle: TracedArray) -> bool:
+        return False
+
+    def is_asked(self) -> bool:
+        return False
 
     def stored(self, handle: TracedArray) -> None:
         self.writes.append(handle)
@@ -74,13 +88,20 @@ class _Replay:
         self.template, self.trace, self.inner = template, trace, inner
         self.slots: list[TracedArray] = [None] * template.size  # type: ignore[list-item] - they are filled in order
         self.rows: list[TracedArray] = []
+        self.asked: list[int] = []  # nodes of what Python asks for
+        self.agree = -1  # node of whether its answers are those of the trips
 
     def run(self) -> None:
         """Run the items, and finish the body."""
         template, inner = self.template, self.inner
         carried, fixed = [*template.carries.values()], range(len(template.invariants))
         rest = [k for k in fixed if k not in template.mutated]
-        for slot in (*carried, *template.mutated, *rest):
+        questions = any(isinstance(item.fn, Question) for item in template.items)
+        for slot in (*carried, *template.mutated):
+            self.slots[slot] = self._input(template.kinds[slot])
+        if questions:
+            self.agree = self._input((BOOL_TYPE, True, False)).node
+        for slot in rest:
             self.slots[slot] = self._input(template.kinds[slot])
         template.layouts = dict.fromkeys(carried, ())
         for slot in fixed:
@@ -94,6 +115,9 @@ class _Replay:
             self._check_carry(self.slots[slot], self.slots[sources[slot]], inputs)
         outs = [self.slots[sources[slot]] for slot in carried]
         outs += [self.slots[slot] for slot in template.mutated]
+        if questions:
+            template.plan = self._plan(outs)
+            outs.append(TracedArray(inner, self.agree, BOOL_TYPE, scalar=True))
         for item in template.items:
             for slot, origin, view in zip(item.outs, item.call.origins, item.views, strict=True):
                 if origin < 0 and not view:
@@ -105,6 +129,15 @@ class _Replay:
         if inner.extra or inner.guards.expected or inner.guards.pinned or inner.refused:
             raise UnrolledError("a value is looked at")
         template.body = inner.builder.finish([inner.lift(h) for h in outs])
+
+    def _plan(self, sources: Sequence[TracedArray]) -> AskedPlan:
+        """What is computed in each trip to answer the questions; `sources` are handed on."""
+        inner, template = self.inner, self.template
+        ids = [inner.lift(h) for h in sources]
+        tape = inner.builder.finish([*self.asked, *ids])
+        fixed = [k for k in range(len(template.invariants)) if k not in template.mutated]
+        slots = [*template.carries.values(), *template.mutated, -1, *fixed]
+        return AskedPlan(tape, slots, len(ids), len(self.asked))
 
     def _check_carry(self, old: TracedArray, new: TracedArray, inputs: Mapping[int, int]) -> None:
         """Refuse what is carried if it cannot be told apart from an array of its own."""
@@ -128,15 +161,18 @@ class _Replay:
         return layout
 
     def _run_item(self, item: Item) -> None:
-        call, inner, watch = item.call, self.inner, self.inner.calls
+        call, watch = item.call, self.inner.calls
+        self.inner.line = call.place[0] if call.place else None
         handles = [
             self.rows[s.row] if isinstance(s, Varying) else self.slots[s] for s in item.slots
         ]
         values = [self.rows[v.row] if isinstance(v, Varying) else v.value for v in item.values]
+        if isinstance(call.fn, Question):
+            self._ask(call.fn, handles[0], values[0])
+            return
         args, named = arguments_of(call.shape, iter(handles), iter(values))
         assert isinstance(watch, Watch)
         watch.writes = []
-        inner.line = call.place[0] if call.place else None
         again = LoggedCall()
         again.handles = handles
         try:
@@ -153,6 +189,13 @@ class _Replay:
         own = {id(h): k for k, h in enumerate(self.slots)}
         if memory(again, own) != memory(call, self.template.slot_of):
             raise UnrolledError(f"{_name(call)} stores into something else, or views it")
+
+    def _ask(self, question: Question, handle: TracedArray, answer: object) -> None:
+        """Let the answer of a question be one more that agrees."""
+        inner = self.inner
+        self.asked.append(inner.lift(handle))
+        agrees = question.agrees(inner, self.asked[-1], answer)
+        self.agree = inner.add(PRIMITIVES["logical_and"], (self.agree, agrees))
 
 
 def memory(call: LoggedCall, slot_of: Mapping[int, object]) -> object:

@@ -117,6 +117,7 @@ class LoopTemplate:
         self.reentrant = read.issuperset(self.carries.values())  # its first trip shows all of them
         self.mutated = self._stored_into(calls)
         self.body: Tape | None = None
+        self.plan: Any = None  # of its questions: an `AskedPlan`
         self.outputs: dict[int, int] = {}  # by slot of an out: the output of the body
         self.lasts = {  # by slot of an out: the carry that is its last value
             self.made[k][out]: n for n, (lag, k, out) in enumerate(self.carries) if lag == 1

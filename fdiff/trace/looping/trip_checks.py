@@ -13,7 +13,32 @@ from ..traced_array import TracedArray
 from .call_gates import by_position, entries
 from .late_handles import LateView
 from .logged_calls import arguments_of
-from .templates import Item, layout_of
+from .templates import FIXED, FLOAT_ROW, KEY, LOCAL_SLOT, SLOT, Item, layout_of
+
+
+def agrees(
+    quick: Sequence[tuple[int, Any, Any]], args: tuple[Any, ...], slots: Sequence[Any]
+) -> bool:
+    """Whether arguments are those of an item, compared without being taken apart."""
+    for a, (way, value, kind) in zip(args, quick):  # noqa: B905 - of one length
+        if way == SLOT:
+            if a is not slots[value]:
+                return False
+        elif way == FIXED:
+            if a.__class__ is not kind or a != value:
+                return False
+        elif way == KEY:
+            if a is not value and not is_key(a, value):
+                return False
+        elif way == FLOAT_ROW:
+            if a.__class__ is not float:
+                return False
+        elif way == LOCAL_SLOT:
+            if getattr(a, "handle", None) is not slots[value]:
+                return False
+        elif a.__class__ is not int or not -kind <= a < kind:
+            return False
+    return True
 
 
 def become(handle: TracedArray, real: TracedArray) -> None:
@@ -31,6 +56,19 @@ def looks_at(handle: TracedArray, stored: set[int]) -> bool:
     while isinstance(handle.link, ViewLink):
         handle = handle.link.parent
     return id(handle) in stored or isinstance(handle.link, LateView)
+
+
+def is_sound(frame: Any) -> bool:
+    """Whether no slot of a frame that is filled looks at what is stored into."""
+    template, rows = frame.template, frame.rows
+    handles = frame.slots[: template.first_made]
+    there = [k for k in template.mutated if handles[k] is not None]
+    stored = {id(handles[k]) for k in there}
+    if len(stored) < len(there):
+        return False
+    others = [h for k, h in enumerate(handles) if k not in template.mutated and h is not None]
+    others += [h for row in rows for h in row if isinstance(h, TracedArray)]
+    return not stored or not any(looks_at(h, stored) for h in others)
 
 
 def may_be_entry(handle: TracedArray, frame: Any, row: int) -> bool:

@@ -17,6 +17,7 @@ from .logged_calls import arguments_of, structure
 from .periods import loop_of
 from .templates import Item, LoopTemplate, Varying
 from .trip_checks import become
+from .trip_values import TripValues
 
 
 class FrameLog(Protocol):
@@ -48,6 +49,7 @@ class TripNodes:
     inits: list[TracedArray]
     outs: list[int]
     history: list[list[TracedArray]]
+    values: TripValues | None
 
     def _release(self) -> None:
         """Give what is stored into its own links again."""
@@ -121,19 +123,25 @@ class TripNodes:
         template, trace, n = self.template, self.log.trace, self.trips
         stored = [self.slots[k] for k in template.mutated]
         rest = [self.slots[k] for k in range(len(template.invariants)) if k not in template.mutated]
-        ids = [trace.lift(h) for h in (*self.inits, *stored, *rest)]
+        ids = [trace.lift(h) for h in (*self.inits, *stored)]
+        if self.values is not None:
+            ids.append(trace.builder.constant(np.array(True)))
+        carries = len(ids)
+        ids += [trace.lift(h) for h in rest]
         ids += [
             self._row(row[:n], type_)
             for row, (type_, *_) in zip(self.rows, template.row_kinds, strict=True)
         ]
         trips = trace.builder.constant(np.array(n))
         params = (
-            ("body", template.body), ("carries", len(self.inits) + len(stored)), ("length", n),
+            ("body", template.body), ("carries", carries), ("length", n),
             ("reverse", False), ("rows", len(self.rows)),
         )  # fmt: skip
         place = template.items[0].call.place[0]
         node = trace.builder.add(PRIMITIVES["loop"], (trips, *ids), params, place)
         self.outs = trace.builder.results(node)
+        if self.values is not None:
+            self.values.enter(self.outs[:carries])
         for k, h in enumerate(stored, len(self.inits)):
             h.link = None
             h.node = in_memory_order(h, self.outs[k])

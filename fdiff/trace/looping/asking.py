@@ -1,0 +1,58 @@
+"""What Python asks of traced values while calls are logged or compared."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..traced_array import TracedArray
+from .checked_trips import MISMATCH, Frame
+from .periods import user_place
+from .questions import question_of
+from .trip_checks import is_sound
+
+
+def ask(log: Any, kind: Any, handle: TracedArray) -> Any:
+    """What Python asks of a handle, a number of class `kind`: a call, logged or compared."""
+    call = question_of(handle, kind)
+    frame: Frame | None = log.frame
+    if frame is not None:
+        answer = _take(log, frame, call.fn, handle)
+        if answer is not MISMATCH:
+            return answer
+        if log.frame is not None:
+            log.leave(log.frame)
+    call.stand_at(user_place())
+    call.key = call.fn, call.shape, call.place
+    template = log.templates.get(call.key)
+    if template is not None:
+        log.frame = log.framed(template)
+        answer = _take(log, log.frame, call.fn, handle)
+        if answer is not MISMATCH:
+            return answer
+        log.frame = None
+    try:
+        answer = log.run(call.fn, (handle,), {})
+    except BaseException:
+        log.forget()
+        raise
+    call.values = [answer]
+    log.append(call)
+    return answer
+
+
+def _take(log: Any, frame: Frame, question: Any, handle: TracedArray) -> Any:
+    """The answer of a question that the template has next; MISMATCH if it leads elsewhere."""
+    item = frame.items[frame.at]
+    if item.fn is not question or frame.values is None:
+        return MISMATCH
+    try:
+        if not frame.handles_fit(item, [handle]) or not (frame.bound or is_sound(frame)):
+            return MISMATCH
+        answer = frame.values.answer(question)
+        if answer is None or not frame.values_fit(item, [answer]):
+            return MISMATCH
+        frame.advance()
+    except BaseException as error:
+        log.break_off(error)
+        raise
+    return answer

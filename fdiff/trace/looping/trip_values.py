@@ -1,0 +1,135 @@
+"""Values of trips: what is asked in a trip whose calls are compared, computed from its inputs.
+
+A tape beside the body has the values asked and what the trip hands to the next as outputs. Of it,
+NumPy runs as much as questions depend on, in this trip and, by the carries, in those before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import fdiff.intact_numpy as np
+
+from ...tape import CONSTANT, INPUT, Tape
+from ..traced_array import TracedArray
+from .questions import Question
+from .trip_points import Movement
+
+Step = tuple[Any, int, tuple[int, ...]]  # a function, its node, and the nodes of its arguments
+
+
+class AskedPlan:
+    """What is computed in a trip, and when: before which question, and at the end.
+
+    The inputs of the tape are, in this order, what stands in the `slots`, and the rows. Its outputs
+    are what is asked, and what stands in the first slots, the carried ones, in the next trip.
+    """
+
+    def __init__(self, tape: Tape, slots: Sequence[int], carried: int, asked: int) -> None:
+        self.tape, self.asked = tape, [*tape.outputs[:asked]]
+        self.slots = dict(zip(slots, tape.inputs, strict=False))
+        self.rows = [*tape.inputs[len(slots) :]]
+        sources = dict(zip(tape.inputs, tape.outputs[asked : asked + carried], strict=False))
+        needed = self.ancestors(self.asked, sources)
+        self.carried = {i: o for i, o in sources.items() if i in needed}
+        self.needed = needed
+        done: set[int] = set()
+        self.segments = [self._segment([node], done) for node in self.asked]
+        self.segments.append(self._segment([*self.carried.values()], done))
+        self.constants = [(i, n.value) for i, n in enumerate(tape.nodes) if n.primitive is CONSTANT]
+
+    def ancestors(self, nodes: Sequence[int], sources: dict[int, int]) -> set[int]:
+        """The nodes that others depend on, those of the trips before among them."""
+        seen, waiting = set(nodes), [*nodes]
+        while waiting:
+            i = waiting.pop()
+            more = [*self.tape.nodes[i].args, *([sources[i]] if i in sources else [])]
+            waiting += [a for a in more if a not in seen]
+            seen.update(more)
+        return seen
+
+    def _segment(self, nodes: Sequence[int], done: set[int]) -> tuple[list[int], list[Step]]:
+        """The inputs and the steps that nodes need, which are done then."""
+        new = sorted(self.ancestors(nodes, {}) - done)
+        done.update(new)
+        steps, tape = [], self.tape.nodes
+        for i in new:
+            primitive, args, params, _ = tape[i]
+            if primitive is not INPUT and primitive is not CONSTANT:
+                run = partial(primitive.evaluate, **dict(params)) if params else primitive.evaluate
+                steps.append((run, i, args))
+        return [i for i in new if tape[i].primitive is INPUT], steps
+
+
+class TripValues:
+    """The values of the trip of a frame under way, by node of the tape."""
+
+    def __init__(self, frame: Any, plan: AskedPlan) -> None:
+        self.frame, self.plan = frame, plan
+        self.guards = frame.trace.guards
+        self.values: list[Any] = [None] * len(plan.tape.nodes)
+        for i, value in plan.constants:
+            self.values[i] = value
+        self.nodes: dict[int, int] = {}  # by input: the node of what stands in the slot at first
+        self.asked = 0
+        self.failed = False
+        self.movement = Movement(self)
+
+    def fill(self, slot: int, handle: TracedArray) -> None:
+        """Note what stands in a slot, if it is needed."""
+        i = self.plan.slots.get(slot, -1)
+        if i in self.plan.needed:
+            self.nodes[i] = self.frame.trace.own(handle)
+
+    def answer(self, question: Question) -> Any:
+        """What Python sees of what is asked next; None where the trace has to decide."""
+        plan, k = self.plan, self.asked
+        if not self._run(k):
+            return None
+        answer = question.answer(self.values[plan.asked[k]])
+        if answer is None or self.movement.decides(question, plan.asked[k], answer):
+            return None
+        self.asked += 1
+        return answer
+
+    def end_trip(self) -> None:
+        """Hand on what the next trip begins with."""
+        if self._run(len(self.plan.asked)):
+            new = [(i, self.values[o]) for i, o in self.plan.carried.items()]
+            for i, value in new:
+                self.values[i] = value
+        self.asked = 0
+
+    def enter(self, outs: Sequence[int]) -> None:
+        """Rely on all answers behind the loop, whose last carries are `outs`; note their values."""
+        self.guards.expect(outs[-1], value=True)
+        if not self.failed:
+            for i, out in zip(self.plan.tape.inputs, outs, strict=False):
+                if i in self.plan.carried:
+                    self.guards.note(out, self.values[i])
+
+    def _run(self, segment: int) -> bool:
+        """Compute what a question needs; whether that went well."""
+        inputs, steps = self.plan.segments[segment]
+        values = self.values
+        try:
+            for i in inputs:
+                if values[i] is None or i in self.plan.rows:
+                    values[i] = self._input(i)
+            with np.errstate(all="ignore"):
+                for run, i, args in steps:
+                    values[i] = run(*[values[a] for a in args])
+        except Exception:  # noqa: BLE001 - the user's code meets it where the trip is run again
+            self.failed = True
+        return not self.failed
+
+    def _input(self, i: int) -> Any:
+        if i not in self.nodes:
+            row = self.plan.rows.index(i)
+            entry = self.frame.rows[row][self.frame.trips]
+            if not isinstance(entry, TracedArray):
+                return np.asarray(entry, self.plan.tape.nodes[i].type.dtype)
+            return self.guards.value(self.frame.trace.own(entry), "compared a value")
+        return self.guards.value(self.nodes[i], "compared a value")
