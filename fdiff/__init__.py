@@ -34,7 +34,7 @@ if typing.TYPE_CHECKING:
     from . import autograd as autograd
     from . import distributed as distributed
     from . import profiler as profiler
-    from .explanation import explain
+    from .explanation import draw, explain
     from .functional.anomaly_contexts import debug_nans
     from .functional.branches import cond, switch, while_loop
     from .functional.c_functions import cfunc
@@ -69,6 +69,7 @@ __all__ = [
     "custom_vjp",
     "debug_nans",
     "doctor",
+    "draw",
     "errors",
     "explain",
     "fori_loop",
@@ -116,6 +117,7 @@ _LATE_NAMES = {
     "custom_vjp": "functional.custom_derivatives",
     "debug_nans": "functional.anomaly_contexts",
     "doctor": "functional.doctor",
+    "draw": "explanation",
     "explain": "explanation",
     "fori_loop": "functional.control_flow",
     "gradcheck": "functional.checking",

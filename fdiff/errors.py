@@ -63,7 +63,16 @@ class StrictError(FdiffError, RuntimeError):
 
 
 class GradcheckError(FdiffError, RuntimeError, AssertionError):
-    """A derivative differs from the one that `gradcheck` or `check_grads` measured."""
+    """A derivative differs from the one that `gradcheck` or `check_grads` measured.
+
+    Where `gradcheck` compared whole Jacobians, `picture` shows both and how far they are apart.
+    Jupyter shows the picture of an error that a cell returns, ``picture.save(path)`` writes it.
+    """
+
+    picture: Any = None  # a `Picture`, of a higher floor
+
+    def _repr_html_(self) -> str | None:
+        return None if self.picture is None else self.picture.below(str(self))
 
 
 class KinkError(FdiffError, ArithmeticError):

@@ -1,5 +1,6 @@
-"""What a call will cost, and how it will run, before it is run: `explain`."""
+"""What a call will cost and how it will run, before it is run: `explain`, and `draw`."""
 
+from .drawing import draw as draw
 from .explain import explain as explain
 from .explanation import Explanation as Explanation
 from .report import Cost as Cost

@@ -180,13 +180,23 @@ def make_tape(f: Function, *args: object, **kwargs: object) -> Tape:
     ['input', 'sin', 'constant', 'add']
     """
     check_callable(f, "make_tape")
-    return _tape_of("make_tape", f, args, kwargs)
+    return _traced("make_tape", f, args, kwargs)[0].tape
 
 
-def _tape_of(name: str, f: Function, args: tuple[object, ...], kwargs: dict[str, object]) -> Tape:
-    """The tape of `f`; `name` is the public call that asks, for messages."""
+def _traced(
+    name: str, f: Function, args: tuple[object, ...], kwargs: dict[str, object]
+) -> tuple[Variant, list[object]]:
+    """The trace of `f`, and the arrays it takes; `name` is the public call that asks."""
     with tracing_for(None):
-        return Program(name, None, ValuePlan).trace(f, args, kwargs)[0].tape
+        return Program(name, None, ValuePlan).trace(f, args, kwargs)
+
+
+def traced_call(
+    name: str, f: Function, args: tuple[object, ...], kwargs: dict[str, object]
+) -> tuple[Variant, list[object], Tape]:
+    """The same, and the tape that kernels are made of."""
+    variant, arrays = _traced(name, f, args, kwargs)
+    return variant, arrays, derive(VALUE, inlined(within_budget(variant.tape)))
 
 
 @public
@@ -255,7 +265,7 @@ def source(
             f"stage={stage!r} is a pass for the CPU; device={device!r} has kernels alone to show."
         )
         raise failure(InputError, called("source", f), fact, "Leave one of them out.")
-    tape = derive(VALUE, inlined(within_budget(_tape_of("source", f, args, kwargs))))
+    _, _, tape = traced_call("source", f, args, kwargs)
     try:
         return _source(tape, f, stage, device)
     except UnsupportedError:

@@ -25,6 +25,7 @@ from ..transforms.terms.sparse_tapes import Asked, SparseBlock
 from ..tree import unflatten
 from .block_results import block_type
 from .dense_plans import without_eager_trace
+from .pattern_arrays import PATTERNS
 from .structured_steps import StructuredSteps
 
 
@@ -162,7 +163,7 @@ def coordinates(block: SparseBlock, values: Any, plan: SparsePlan) -> tuple[np.n
 
 def array_as(format: str, *, filled: bool) -> Result:  # noqa: A002 - SciPy's word
     """What makes SciPy's array of a block; without `filled`, the array of its places."""
-    kind = getattr(sp, f"{format}_array")
+    kind = getattr(sp, f"{format}_array") if filled else PATTERNS[format]
 
     def sparse_array(block: SparseBlock, values: Any, plan: SparsePlan) -> object:
         if not filled:
@@ -200,7 +201,7 @@ def _traced(block: SparseBlock, values: TracedArray, plan: SparsePlan, format: s
 def _attributes(block: SparseBlock, kind: type) -> dict[str, object]:
     """The attributes of an array but for its values: SciPy's constructor takes 10 µs."""
     values = np.zeros(len(block.indices))
-    if kind is sp.coo_array:
+    if issubclass(kind, sp.coo_array):
         first = np.repeat(
             np.arange(block.shape[0], dtype=block.indices.dtype), np.diff(block.starts)
         )

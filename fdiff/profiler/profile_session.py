@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Self
@@ -15,6 +16,8 @@ from .events import FunctionEventAvg
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from ..pictures import Picture
 
 # ProfileOptions of torch's that have no meaning here, and why.
 _WITHOUT_MEANING = {
@@ -316,6 +319,21 @@ class profile:  # noqa: N801 - torch's name
 
         return plot(self.function_events, ax)
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the timeline that Jupyter shows to a file, as SVG.
+
+        Parameters
+        ----------
+        path : str or path-like
+            Where to; its suffix is ``.svg``.
+
+        Raises
+        ------
+        InputError
+            If the suffix is another one, or no event took any time.
+        """
+        self._picture().save(path)
+
     # --------------------------------------------------------------------------------- display
 
     def __repr__(self) -> str:
@@ -334,12 +352,16 @@ class profile:  # noqa: N801 - torch's name
         with no_fork:
             from html import escape  # noqa: PLC0415 - for notebooks alone
 
-            from .timeline import timeline  # noqa: PLC0415 - for notebooks alone
-
         if not self.entered or self._collector is not None:
             return f"<code>{escape(repr(self))}</code>"
         averages = self.key_averages().table(sort_by="self_cpu_time_total", row_limit=15)
-        return f"{timeline(self.function_events)}<pre>{escape(averages)}</pre>"
+        drawn = any(event.cpu_time_total > 0 for event in self.function_events)
+        return f"{self._picture()._repr_html_() if drawn else ''}<pre>{escape(averages)}</pre>"
+
+    def _picture(self) -> Picture:
+        with no_fork:
+            from .timeline import timeline  # noqa: PLC0415 - for pictures alone
+        return timeline(self.function_events)
 
 
 def _refuse_meaningless(flags: dict[str, object], *, use_cpu: bool) -> None:

@@ -59,15 +59,27 @@ def test_each_thread_has_rows_of_its_own_and_few_of_many_events_are_drawn():
     assert len(bars) == timeline_layout.MOST
     assert min(bar.event.id for bar in bars) == 2 * timeline_layout.MOST  # the longest
     assert [(lane.thread, lane.first, lane.rows) for lane in lanes] == [(0, 0, 1), (1, 1, 1)]
-    assert "stroke-dasharray" in timeline(events)
+    assert "stroke-dasharray" in timeline(events)._repr_html_()
 
 
 def test_nothing_to_draw():
     with profile() as prof:
         assert prof._repr_html_() == "<code>&lt;unfinished fdiff.profiler.profile&gt;</code>"
-    assert timeline(prof.function_events) == ""
-    with pytest.raises(InputError, match="no event took any time"):
-        prof.plot()
+    assert prof._repr_html_().startswith("<pre>")
+    for draw in (prof.plot, lambda: prof.save("timeline.svg")):
+        with pytest.raises(InputError, match="no event took any time"):
+            draw()
+
+
+def test_the_timeline_is_saved_as_it_is_shown(prof, tmp_path):
+    prof.save(tmp_path / "timeline.svg")
+    file = ET.parse(tmp_path / "timeline.svg").getroot()  # noqa: S314 - our own text
+    shown = ET.fromstring(prof._repr_html_().partition("<pre>")[0])  # noqa: S314 - as above
+    assert file.findall("svg:g", NAMESPACE)
+    texts = lambda picture: [e.text for e in picture.iter(f"{{{NAMESPACE['svg']}}}title")]
+    assert texts(file) == texts(shown)
+    with pytest.raises(InputError, match=r"written as SVG, not as \.png"):
+        prof.save(tmp_path / "timeline.png")
 
 
 def test_a_plot_by_matplotlib(prof):

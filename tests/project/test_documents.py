@@ -23,6 +23,7 @@ sys.path.insert(0, str(DOCS))
 import make_architecture  # noqa: E402 - what draws the picture is what is tested
 import make_errors  # noqa: E402 - what writes the page is what is tested
 import make_kernel_language  # noqa: E402 - as above
+import make_tape_picture  # noqa: E402 - as above
 import make_torch_names  # noqa: E402 - as above
 
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -182,6 +183,7 @@ def test_the_api_reference_lists_every_public_name():
         "functional.primitives.PrimitiveFunction",
         "explanation.Explanation",
         "explanation.Cost",
+        "pictures.Picture",
         "transforms.linearity.Dependence",
     }
     assert sorted(listed) == sorted({*returned, *public, *kinds, *later})
@@ -190,6 +192,11 @@ def test_the_api_reference_lists_every_public_name():
 def test_the_picture_of_the_architecture_is_current():
     drawn = make_architecture.PICTURE.read_text(encoding="utf-8")
     assert drawn == make_architecture.picture(), "run `python docs/make_architecture.py --write`"
+
+
+def test_the_picture_of_a_tape_is_current():
+    drawn = make_tape_picture.PICTURE.read_text(encoding="utf-8")
+    assert drawn == make_tape_picture.picture(), "run `python docs/make_tape_picture.py --write`"
 
 
 def test_arcs_are_the_imports_that_do_not_follow_from_others():

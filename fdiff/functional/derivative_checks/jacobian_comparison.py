@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import fdiff.intact_numpy as np
 
+from ...pictures import Picture
+from ...pictures.matrices import heat_maps
 from .checked_functions import Blocks, FunctionUnderCheck
 from .measurement import Measurement
 from .settings import CheckSettings, broken, close, mismatch
@@ -13,19 +15,22 @@ COORDINATES = "\nEvery complex number stands for two coordinates, its real and i
 
 def compare_jacobians(function: FunctionUnderCheck, settings: CheckSettings) -> None:
     """Raise `GradcheckError` if any entry of the Jacobian differs, in any of the modes."""
-    if (fact := first_difference(function, settings)) is not None:
-        raise broken(function, fact)
+    if (difference := first_difference(function, settings)) is not None:
+        raise broken(function, *difference)
 
 
-def first_difference(function: FunctionUnderCheck, settings: CheckSettings) -> str | None:
-    """What is wrong with the first block that differs, in any of the modes, in words."""
+def first_difference(
+    function: FunctionUnderCheck, settings: CheckSettings
+) -> tuple[str, Picture | None] | None:
+    """What is wrong with the first block that differs, in any of the modes: words, a picture."""
     measured = measured_jacobians(function, settings)
     for mode in settings.modes:
         analytical = function.jacobians(mode)
         for o, row in enumerate(measured):
             for i, block in enumerate(row):
                 if not close(analytical[o][i], block, rtol=settings.rtol, atol=settings.atol):
-                    return _words(function, (mode, o, i), analytical[o][i], block)
+                    words = _words(function, (mode, o, i), analytical[o][i], block)
+                    return words, _picture(analytical[o][i], block, f"output {o} by input {i}")
     return None
 
 
@@ -46,6 +51,16 @@ def _words(
     if any(x.dtype.kind == "c" for x in (function.inputs[i], function.outputs[o])):
         more += COORDINATES
     return mismatch(mode, o, i, measured, analytical) + more
+
+
+def _picture(analytical: np.ndarray, measured: np.ndarray, which: str) -> Picture | None:
+    """Both Jacobians and how far they are apart, if there is anything to draw."""
+    if analytical.shape != measured.shape or not analytical.size:
+        return None
+    with np.errstate(invalid="ignore"):
+        apart = np.abs(analytical - measured)
+    maps = [("numerical", measured), ("analytical", analytical), ("difference", apart)]
+    return heat_maps(maps, 2, f"Jacobians of {which}")
 
 
 def _worst(

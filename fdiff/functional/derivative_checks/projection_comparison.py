@@ -97,5 +97,7 @@ def _judge(
     """Let whole Jacobians decide where a product is further off than measuring explains."""
     if ours.shape == theirs.shape and np.all(np.abs(ours - theirs) <= bound):
         return
-    if (text := first_difference(function, settings)) is not None:
-        raise broken(function, f"{mismatch(*place, theirs, ours)}\n{EXPLANATION}\n{text}")
+    if (difference := first_difference(function, settings)) is not None:
+        text, picture = difference
+        words = f"{mismatch(*place, theirs, ours)}\n{EXPLANATION}\n{text}"
+        raise broken(function, words, picture)

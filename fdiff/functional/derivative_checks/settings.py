@@ -7,6 +7,7 @@ from typing import NamedTuple
 import fdiff.intact_numpy as np
 
 from ...errors import GradcheckError, failure
+from ...pictures import Picture
 from .checked_functions import FunctionUnderCheck
 
 
@@ -49,9 +50,14 @@ def mismatch(mode: str, o: int, i: int, measured: object, analytical: object) ->
     return f"{fact}\nnumerical:{measured}\nanalytical:{analytical}"
 
 
-def broken(function: FunctionUnderCheck, fact: str) -> GradcheckError:
+def broken(
+    function: FunctionUnderCheck, fact: str, picture: Picture | None = None
+) -> GradcheckError:
     """The error for what is wrong with a derivative."""
-    return failure(GradcheckError, function.call, fact, LOOK)
+    error = failure(GradcheckError, function.call, fact, LOOK)
+    if picture is not None:
+        error.picture = picture
+    return error
 
 
 def close(analytical: np.ndarray, measured: np.ndarray, *, rtol: float, atol: float) -> bool:

@@ -1,0 +1,63 @@
+"""`draw`: what is recorded of a function, as a picture."""
+
+from __future__ import annotations
+
+from ..dispatch.arguments import Function
+from ..errors import called
+from ..functional.options import check_callable
+from ..functional.programs import traced_call
+from ..pictures import Picture
+from ..tracebacks import public
+from .names import input_facts
+from .tape_graphs import graph_of
+from .tape_pictures import picture_of
+
+
+@public
+def draw(f: Function, *args: object, **kwargs: object) -> Picture:
+    """Draw the operations of a function: what is computed from what, and by which of your lines.
+
+    Each operation is a box in the colour of the user's line that it comes from. Dashed frames are
+    the loop nests of the kernel, in which several operations are computed at once. A loop on the
+    tape is drawn once, with its body inside. Of functions of more than 100 operations, each of the
+    user's lines is drawn as one box.
+
+    Parameters
+    ----------
+    f : callable
+        Pure function of arrays, or a transform of one: ``draw(grad(f), x)``.
+    *args, **kwargs
+        Its arguments; only types matter for arrays and floats.
+
+    Returns
+    -------
+    Picture
+        An SVG picture. Jupyter shows it by itself; ``save("tape.svg")`` writes it to a file. No
+        other package is needed. Costs a trace, and a plan of the kernel.
+
+    Raises
+    ------
+    TraceError
+        If `f` takes a traced value out of NumPy.
+
+    See Also
+    --------
+    make_tape : The same as text.
+    explain : What the function and its derivatives cost.
+
+    References
+    ----------
+    Sugiyama, Tagawa and Toda, "Methods for visual understanding of hierarchical system structures",
+    IEEE Trans. SMC 11(2), 1981.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fdiff
+    >>> fdiff.draw(lambda x: np.sum(np.sin(x) * x), np.ones(100))
+    <picture: draw(<lambda>): 3 operations in 1 group; .save('picture.svg') writes it>
+    """
+    check_callable(f, "draw")
+    variant, arrays, tape = traced_call("draw", f, args, kwargs)
+    names = [fact.name for fact in input_facts(f, variant, arrays, (args, kwargs))]
+    return picture_of(graph_of(tape, names), called("draw", f))
