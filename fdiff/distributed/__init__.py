@@ -14,3 +14,8 @@ from .partitionings import partitions
 from .sums import map_over, sum_over
 
 __all__ = ["map_over", "partitions", "sum_over"]
+
+
+def __dir__() -> list[str]:
+    """The public names, without the modules of the package."""
+    return list(__all__)

@@ -22,3 +22,8 @@ __all__ = [
     "newton",
     "root",
 ]
+
+
+def __dir__() -> list[str]:
+    """The public names, without the modules of the package."""
+    return list(__all__)

@@ -24,3 +24,8 @@ __all__ = [
     "profile",
     "record_function",
 ]
+
+
+def __dir__() -> list[str]:
+    """The public names, without the modules of the package."""
+    return list(__all__)

@@ -3,6 +3,7 @@
 import copy
 import inspect
 import pydoc
+import types
 
 import numpy as np
 import pytest
@@ -116,6 +117,16 @@ def test_dir_lists_public_names_alone():
     assert set(dir(fdiff)) == {
         *(*fdiff.__all__, "autograd", "distributed", "optimize", "profiler", "__version__"),
     }
+
+
+@pytest.mark.parametrize("name", ["autograd", "distributed", "functional", "optimize", "profiler"])
+def test_dir_of_a_module_lists_no_inner_modules(name):
+    """`fdiff.autograd` has some of torch's."""
+    module = getattr(fdiff, name)
+    modules = {n for n in dir(module) if isinstance(getattr(module, n), types.ModuleType)}
+    of_torch = "anomaly_mode forward_ad function functional grad_mode graph profiler variable"
+    assert modules == (set(of_torch.split()) if name == "autograd" else set())
+    assert set(module.__all__) <= set(dir(module))
 
 
 def test_dir_of_a_prepared_function_lists_what_users_call():
