@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from functools import partial
 from itertools import chain
 
@@ -12,19 +11,23 @@ import fdiff.intact_numpy as np
 
 from .process.collector import collector_paused
 from .process.float_flags import noting
-from .process.observation import Span
 from .tape import CONSTANT, INPUT, Tape
 
-BeginNode = Callable[[int, Sequence[object]], Span]  # opens a span for a node and its operands
+# What computes a node, its number, those of its operands, and those that nothing reads after it.
 Step = tuple[Callable[..., object], int, tuple[int, ...], tuple[int, ...]]
+AtNode = Callable[..., object]  # the value of a node, given its step and its operands
 
 
 class Interpreter:
-    """A tape laid out for evaluation: one bound function a node, and when each value dies."""
+    """A tape laid out for evaluation: one bound function a node, and when each value dies.
 
-    __slots__ = ("constants", "inputs", "outputs", "size", "steps")
+    Where all values are kept, none dies, and none is stored over.
+    """
 
-    def __init__(self, tape: Tape) -> None:
+    __slots__ = ("constants", "inputs", "keeps", "outputs", "size", "steps")
+
+    def __init__(self, tape: Tape, *, keeps: bool = False) -> None:
+        self.keeps = keeps
         self.size = len(tape.nodes)
         self.inputs = tape.inputs
         self.outputs = tape.outputs
@@ -34,7 +37,7 @@ class Interpreter:
             self._lay_out(tape)
 
     def _lay_out(self, tape: Tape) -> None:
-        dies, stored_once = _last_uses(tape), _stored_once(tape)
+        dies, stored_once = ({}, ()) if self.keeps else (_last_uses(tape), _stored_once(tape))
         bound: dict[object, Callable[..., object]] = {}  # the same parameters are bound once
         for i, (primitive, args, params, _) in enumerate(tape.nodes):
             if primitive is INPUT:
@@ -53,65 +56,32 @@ class Interpreter:
             self.steps.append((function, i, args, dies.get(i, ())))
 
     def __call__(self, *arrays: np.ndarray) -> list[object]:
-        return self.run(arrays, self.steps)
+        with noting():
+            values = self.values(arrays, self.steps)
+        return [values[i] for i in self.outputs]
 
-    def run(self, arrays: Sequence[np.ndarray], steps: Iterable[Step]) -> list[object]:
+    def run(self, arrays: Sequence[object], steps: Iterable[Step]) -> list[object]:
         """The same by an iterator over `steps`, which progress asks how many are left."""
+        with noting():
+            values = self.values(arrays, steps)
+        return [values[i] for i in self.outputs]
+
+    def values(self, arrays: Sequence[object], steps: Iterable[Step]) -> list[object]:
+        """The values of all nodes, without those that nothing reads any more."""
         values: list[object] = [None] * self.size
         for i, array in zip(self.inputs, arrays, strict=True):
             values[i] = array
         for i, value in self.constants:
             values[i] = value
-        with noting():
-            for function, i, args, dead in steps:
-                values[i] = function(*[values[a] for a in args])
-                for d in dead:
-                    values[d] = None
-        return [values[i] for i in self.outputs]
+        for function, i, args, dead in steps:
+            values[i] = function(*[values[a] for a in args])
+            for d in dead:
+                values[d] = None
+        return values
 
-    def observed(self, arrays: Sequence[np.ndarray], begin: BeginNode) -> list[object]:
-        """Run the tape as `__call__` does, with a span around each node."""
-        values: list[object] = [None] * self.size
-        for i, value in (*zip(self.inputs, arrays, strict=True), *self.constants):
-            values[i] = value
-        with noting():
-            for function, i, args, dead in self.steps:
-                given = [values[a] for a in args]
-                with begin(i, given) as span:
-                    values[i] = function(*given)
-                    span.memory = _owned(values[i]) - sum(_owned(values[d]) for d in dead)
-                for d in dead:
-                    values[d] = None
-        return [values[i] for i in self.outputs]
-
-    def flagged(self, arrays: Sequence[np.ndarray]) -> list[tuple[str, int]]:
-        """What happens to which nodes on the way: "divide by zero", "overflow", "invalid value"."""
-        values: list[object] = [None] * self.size
-        for i, value in (*zip(self.inputs, arrays, strict=True), *self.constants):
-            values[i] = value
-        found: list[tuple[str, int]] = []
-        at = [0]
-
-        def happened(words: str, _: int) -> None:
-            found.append((words, at[0]))
-
-        with (
-            suppress(ArithmeticError, IndexError, ValueError),
-            np.errstate(all="call", under="ignore", call=happened),
-        ):
-            for function, i, args, dead in self.steps:
-                at[0] = i
-                values[i] = function(*[values[a] for a in args])
-                for d in dead:
-                    values[d] = None
-        return found
-
-
-def _owned(value: object) -> int:
-    """Bytes of the memory that belongs to an array, or to several; none to a view."""
-    if isinstance(value, tuple | list):
-        return sum(map(_owned, value))
-    return value.nbytes if isinstance(value, np.ndarray) and value.base is None else 0
+    def inspected(self, at_node: AtNode) -> list[Step]:
+        """The steps for `run` or `values` that leave each node to ``at_node(step, *operands)``."""
+        return [(partial(at_node, step), *step[1:]) for step in self.steps]
 
 
 LONG = 10_000  # nodes of a tape that may take a while, whatever they are

@@ -11,13 +11,14 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from types import CodeType, FrameType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, cast
 
 import fdiff.intact_numpy as np
 
 from ..errors import warn
-from ..interpret import Interpreter
+from ..interpret import Interpreter, Step
 from ..process.float_flags import OFTEN, Doubts, error_state, taken
 from ..tracebacks import trim
 from ..transforms.custom_calls import inlined
@@ -61,13 +62,13 @@ def warn_after_hint(
             return
         if variant.doubts.plan is None:
             variant.doubts.plan = Interpreter(variant.tape)
-        flagged = variant.doubts.plan.flagged(arrays)
-        doubts.false = 0 if flagged else doubts.false + 1
-        if not flagged:
+        warned = flagged(variant.doubts.plan, arrays)
+        doubts.false = 0 if warned else doubts.false + 1
+        if not warned:
             return
         # A second call might find its world changed, or change it.
         if not variant.cacheable or variant.repeats:
-            _warn_at_lines(flagged, variant.tape)
+            _warn_at_lines(warned, variant.tape)
             return
     _call_plainly(program, f, arguments)
 
@@ -78,12 +79,30 @@ def _has_many_trips(tape: Tape) -> bool:
     return any(length > _MOST_TRIPS for length in lengths)
 
 
+def flagged(plan: Interpreter, arrays: Sequence[np.ndarray]) -> list[tuple[str, int]]:
+    """What happens to which nodes on the way: "divide by zero", "overflow", "invalid value"."""
+    warned: list[tuple[str, int]] = []
+    at = 0
+
+    def at_node(step: Step, *operands: object) -> object:
+        nonlocal at
+        at = step[1]
+        return step[0](*operands)
+
+    with (
+        suppress(ArithmeticError, IndexError, ValueError),
+        np.errstate(all="call", under="ignore", call=lambda words, _: warned.append((words, at))),
+    ):
+        plan.values(arrays, plan.inspected(at_node))
+    return warned
+
+
 def warn_of_tape(tape: Tape, arrays: Sequence[np.ndarray]) -> None:
     """After a hint: warn, or raise, at the user's lines of the nodes of a tape of plain code."""
     state = np.geterr()
     if {state[kind] for kind in KINDS} != {"ignore"}:
         tape = inlined(tape)
-        _warn_at_lines(Interpreter(tape).flagged(arrays), tape)
+        _warn_at_lines(flagged(Interpreter(tape), arrays), tape)
 
 
 def warning_hook(

@@ -155,6 +155,17 @@ class ExecuteAndKeep:
         return outs
 
 
+class Inspection:
+    """Has an interpreter look at each node of the steps: ``outputs(tape, arrays)`` runs them."""
+
+    def __init__(self, outputs: Callable[[Tape, Arrays], Sequence[object]]) -> None:
+        self.outputs = outputs
+
+    def __call__(self, step: Step, arrays: Arrays) -> Sequence[object]:
+        assert isinstance(step, PlanStep), "calls that are inspected are not traced eagerly"
+        return self.outputs(step.tape, arrays)
+
+
 def executes(run: Run) -> bool:
     """Whether steps are executed for a call, not replayed, compiled or looked at."""
     return run in {execute, execute_unchecked} or isinstance(run, ExecuteAndKeep)

@@ -24,7 +24,7 @@ from ..capture.dependencies import Held
 from ..device_arrays import CPU
 from ..errors import called
 from ..process.collector import collector_paused
-from ..process.forking import no_fork
+from ..process.forking import late
 from ..process.observation import TRANSFORM
 from ..process.progress import Stage
 from ..process.room import budget
@@ -67,6 +67,11 @@ _DERIVING = {
 }
 
 
+# Few programs branch on values.
+merge = late("merged_variants", __package__, "merge")
+without_merged = late("merged_variants", __package__, "without_merged")
+
+
 def deriving(call: str, length: int = 0) -> Stage:
     """The stage in which the tapes of a public call are made of a trace of so many nodes.
 
@@ -101,24 +106,10 @@ class Program:
     """
 
     __slots__ = (
-        "__weakref__",
-        "argnums",
-        "body",
-        "device",
-        "eager",
-        "held",
-        "lists",
-        "make_plan",
-        "name",
-        "plain",
-        "plans",
-        "ratios",
-        "seconds",
-        "stability",
-        "steady",
-        "told_of_integers",
+        "__weakref__", "argnums", "body", "device", "eager", "held", "lists", "make_plan", "name",
+        "plain", "plans", "ratios", "seconds", "stability", "steady", "told_of_integers",
         "variants",
-    )
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -208,6 +199,13 @@ class Program:
                 self.stability.pop(drop_oldest(variants), None)
         return variant, inputs  # type: ignore[return-value] - no trace is under way: they are arrays
 
+    def trace_anew(
+        self, f: Function, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> tuple[Variant, list[object]]:
+        """The same as `trace`, by a program that has no traces, nor looks for them."""
+        program = Program(self.name, self.argnums, self.make_plan, self.body)
+        return program.trace(f, args, kwargs)
+
     def _is_full(self) -> bool:
         """Whether the oldest of many signatures is dropped: of lengths in turn none should be."""
         nodes = sum(len(variants[0].tape.nodes) for variants in [*self.variants.values()])
@@ -219,8 +217,6 @@ class Program:
         """Put traces that take different branches together, if that is due."""
         if self.device != CPU or len(kept) < 2 or not kept[0].plan.merges:
             return
-        with no_fork:  # few programs branch on values
-            from .merged_variants import merge, without_merged  # noqa: PLC0415 - see above
         merged = merge(kept, f, at_once=at_once)
         if merged is not None:
             merged.inner[0][1].hold_in(self.held)

@@ -24,6 +24,7 @@ from ..dispatch.fixed_tier import fixed_tier
 from ..dispatch.plans import (
     Arrays,
     EagerStep,
+    Inspection,
     OperatorPlan,
     PlanStep,
     Run,
@@ -153,7 +154,7 @@ class JacobianPlan(OperatorPlan):
             return self.finish(run(step, arrays))
         if self.chunked and run is not replay:
             asked = not executes(run)
-            if getattr(run, "searching", False):  # for a NaN, interpreting
+            if isinstance(run, Inspection):
                 return self.finish(self.in_chunks(arrays, run))
             if self.auto and (at_once := self.at_once(arrays, asked=asked)) is not None:
                 dense = cast("list[np.ndarray]", run(at_once, arrays))

@@ -20,7 +20,7 @@ from ..dispatch.variant import Variant
 from ..errors import KinkError, choice, message
 from ..interpret import evaluate
 from ..ops.kink_marks import kink_search, mark_now
-from ..process.forking import no_fork
+from ..process.forking import late
 from ..tape import Tape
 from ..trace import TracedArray, current, splice
 from ..trace.derived_lines import in_trips, trips_of
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 POLICIES = ("table", "raise")
 WAY_OUT = 'fdiff.kinks("table"), the default, gives the value stated in docs/kinks.md.'
 
+find_kinks = late("kinks", "fdiff.transforms", "find_kinks")  # few programs look for them
 policy: ContextVar[str] = ContextVar("fdiff.kinks", default="table")
 
 
@@ -100,14 +101,13 @@ def refuse_kinks(
     The function is traced afresh with the search on, in which functions made of several operations
     mark their own kinks.
     """
-    fresh = Program(program.name, program.argnums, program.make_plan, program.body)
     kink_search.on = True
     try:
-        variant, inputs = fresh.trace(f, args, kwargs)
+        variant, inputs = program.trace_anew(f, args, kwargs)
     finally:
         kink_search.on = False
     for tape, wrt, of in _differentiated(variant):
-        kink_tape, checks = _found(tape, wrt, of)
+        kink_tape, checks = find_kinks(tape, wrt, of)
         if not checks:
             continue
         with np.errstate(all="ignore"):
@@ -118,20 +118,13 @@ def refuse_kinks(
                 raise _error(variant.call, check, hit, np.asarray(values[check.first + 1]))
 
 
-def _found(tape: Tape, wrt: Sequence[int], of: Sequence[int]) -> tuple[Tape, list[Check]]:
-    """The tape with conditions for its kinks; few programs look for them."""
-    with no_fork:
-        from ..transforms.kinks import find_kinks  # noqa: PLC0415 - see above
-    return find_kinks(tape, wrt, of)
-
-
 def mark_kinks(result: object, variant: Variant, inputs: Sequence[object]) -> object:
     """The result of an operator inside another trace, marked with conditions for its kinks.
 
     The conditions are evaluated when that trace is done; until then no value is known.
     """
     for tape, wrt, of in _differentiated(variant):
-        kink_tape, checks = _found(tape, wrt, of)
+        kink_tape, checks = find_kinks(tape, wrt, of)
         trace = current()
         operands = [
             TracedArray(trace, trace.lift(value, type_.dtype), type_)

@@ -8,20 +8,21 @@ the first failing trip is found by bisection: half of the trips take half of the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any
 
 import fdiff.intact_numpy as np
 
 from ..arraytype import INT, ArrayType
 from ..dispatch.arguments import Function
-from ..dispatch.plans import Arrays, Step
+from ..dispatch.plans import Inspection
 from ..dispatch.program import Program
 from ..dispatch.tiered_execution import runner
 from ..errors import FAULTS, FdiffError
+from ..interpret import Interpreter, Step
 from ..ops.loop import LOOP, operands
 from ..ops.while_loop import WHILE
 from ..process.room import budget
-from ..tape import INPUT, Node, Tape
+from ..tape import Node, Tape
 from ..trace import Trace, TracedArray, apply_many, splice
 from ..trace.derived_lines import TripLine, derived_lines, in_trips, written_line
 from ..tracebacks import explain
@@ -60,12 +61,11 @@ def note_trips(
     """
     if isinstance(error, FdiffError) or not _has_trips(tape):
         return
-    fresh = Program(program.name, program.argnums, program.make_plan, program.body)
     before = budget.set(None)  # a budget cuts loops into segments, which are no loops of the user's
     try:
         with derived_lines():
-            variant, inputs = fresh.trace(f, *call)
-            variant.plan.call(inputs, vectors, _FaultSearch())
+            variant, inputs = program.trace_anew(f, *call)
+            variant.plan.call(inputs, vectors, Inspection(_outputs))
     except _FaultPlace as place:
         explain(error, program.name, f, written_line(place.line), in_trips(place.trips))
     except FAULTS:  # raised by what is not on a tape
@@ -81,37 +81,26 @@ def _has_trips(tape: Tape) -> bool:
     return looped or next(tape.bodies(), None) is not None
 
 
-class _FaultSearch:
-    """Runs the steps of a plan node by node, and raises `_FaultPlace` at the node that fails."""
-
-    searching = True
-
-    def __call__(self, step: Step, arrays: Arrays) -> Sequence[object]:
-        return _outputs(cast("Tape", getattr(step, "tape", None)), arrays)
-
-
 def _outputs(tape: Tape, arrays: Values) -> list[Any]:
     """The outputs of a tape; `_FaultPlace` where it fails."""
     tape = inlined(tape)
-    values: list[Any] = [None] * len(tape.nodes)
-    for i, array in zip(tape.inputs, arrays, strict=True):
-        values[i] = array
-    for i, node in enumerate(tape.nodes):
-        if node.primitive is not INPUT:
-            args = [values[a] for a in node.args]
-            try:
-                values[i] = _value(node, args)
-            except FAULTS:
-                trips, line = _within(node, args)
-                own = tape.lines[i][0] if i in tape.lines else None
-                raise _FaultPlace(trips, line or own) from None
+
+    def at_node(step: Step, *args: Any) -> object:
+        node = tape.nodes[step[1]]
+        try:
+            return _value(node, args) if has_bodies(node) else step[0](*args)
+        except FAULTS:
+            trips, line = _within(node, args)
+            own = tape.lines.get(step[1], (None,))[0]
+            raise _FaultPlace(trips, line or own) from None
+
+    plan = Interpreter(tape)
+    values = plan.values(arrays, plan.inspected(at_node))
     return [values[o] for o in tape.outputs]
 
 
 def _value(node: Node, args: Values) -> object:
-    """The value of a node; of a loop by whatever tier its number of trips is worth."""
-    if not has_bodies(node):
-        return node.primitive.evaluate(*args, **dict(node.params))
+    """The value of a loop or branch, by whatever tier its number of trips is worth."""
     arrays = _laid_out(args)
     outs = runner(_alone(node, arrays))(arrays)
     return outs[0] if len(node.types) == 1 else tuple(outs)

@@ -12,7 +12,7 @@ that made the NaN.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import cast
 
 import fdiff.intact_numpy as np
@@ -20,7 +20,7 @@ import fdiff.intact_numpy as np
 from ..device_arrays import DeviceArray
 from ..dispatch.arguments import Function, native
 from ..dispatch.numpy_warnings import warn_after_hint
-from ..dispatch.plans import Arrays, Step
+from ..dispatch.plans import Arrays, Inspection
 from ..dispatch.program import Program
 from ..dispatch.variant import Variant
 from ..errors import AnomalyError, message
@@ -113,40 +113,25 @@ def _function_is_finite(variant: Variant, arrays: Sequence[np.ndarray]) -> bool:
 # --- finding what made it -------------------------------------------------------------------------
 
 
-class _AnomalySearch:
-    """Runs the steps of a plan in the interpreter, and raises where an output is not finite."""
-
-    searching = True
-
-    def __init__(self, raise_for: Callable[[Anomaly], None]) -> None:
-        self.raise_for = raise_for
-
-    def __call__(self, step: Step, arrays: Arrays) -> Sequence[object]:
-        return self.run(cast("Tape", getattr(step, "tape", None)), arrays)
-
-    def run(self, tape: Tape, arrays: Arrays) -> list[object]:
-        """The outputs of a tape."""
-        tape = inlined(tape)
-        values = node_values(tape, arrays)
-        if (anomaly := first_anomaly(tape, values)) is not None:
-            self.raise_for(anomaly)
-        return [values[o] for o in tape.outputs]
-
-
 def _explain(program: Program, f: Function, call: Call, vectors: Sequence[object]) -> None:
     """Raise `AnomalyError` for the first NaN or infinity that counts."""
     args, kwargs = call
-    fresh = Program(program.name, program.argnums, program.make_plan, program.body)
     with derived_lines():
-        variant, inputs = fresh.trace(f, args, kwargs)
+        variant, inputs = program.trace_anew(f, args, kwargs)
         names = Names(variant, flatten(call)[1])
 
         def raise_for(anomaly: Anomaly) -> None:
             raise anomaly_error(variant.call, anomaly, names)
 
-        search = _AnomalySearch(raise_for)
-        search.run(variant.tape, inputs)
-        variant.plan.call(inputs, vectors, search)
+        def outputs(tape: Tape, arrays: Arrays) -> list[object]:
+            tape = inlined(tape)
+            values = node_values(tape, arrays)
+            if (anomaly := first_anomaly(tape, values)) is not None:
+                raise_for(anomaly)
+            return [values[o] for o in tape.outputs]
+
+        outputs(variant.tape, inputs)
+        variant.plan.call(inputs, vectors, Inspection(outputs))
     mode = anomaly_watch.in_force()
     if mode is not None and mode.discarded:
         tape = inlined(variant.tape)

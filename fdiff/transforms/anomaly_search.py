@@ -18,7 +18,7 @@ import fdiff.intact_numpy as np
 
 from ..arraytype import BOOL, ArrayType
 from ..errors import FdiffError
-from ..interpret import evaluate
+from ..interpret import Interpreter, evaluate
 from ..ops.elementwise import where
 from ..process.float_flags import noting
 from ..tape import CONSTANT, INPUT, ITEM, Node, Tape
@@ -55,20 +55,9 @@ class Anomaly(NamedTuple):
 
 def node_values(tape: Tape, arrays: Sequence[object]) -> Values:
     """The value of every node, by NumPy; a tuple for a node of several outputs."""
-    values: Values = [None] * len(tape.nodes)
-    for i, array in zip(tape.inputs, arrays, strict=True):
-        values[i] = array
-    bound: dict[tuple[object, int], Callable[..., object]] = {}  # as in `fdiff.interpret`
+    plan = Interpreter(tape, keeps=True)
     with noting():
-        for i, (primitive, args, params, _) in enumerate(tape.nodes):
-            if primitive is INPUT:
-                continue
-            function = primitive.evaluate
-            if params:
-                key = primitive, id(params)
-                function = bound.setdefault(key, partial(function, **dict(params)))
-            values[i] = function(*[values[a] for a in args])
-    return values
+        return plan.values(arrays, plan.steps)
 
 
 def not_finite(value: object) -> Mask:
