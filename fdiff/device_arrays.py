@@ -1,10 +1,11 @@
-"""Arrays in the memory of a device, as plain data, and how those of other libraries are known.
+"""Arrays in the memory of a device, as plain data, and the recognition of other libraries' arrays.
 
-Nothing here imports a library of a device: an array of another library is known by its protocol
-(``__cuda_array_interface__`` [1]_ or DLPack [2]_), and is wrapped by the device that asks for it
-(`fdiff.kernels.cuda`).
+Nothing here imports a library of a device: an array of another library is recognised by its
+protocol (``__cuda_array_interface__`` [1]_ or DLPack [2]_), and is wrapped by the device that asks
+for it (`fdiff.kernels.cuda`).
 
 .. [1] https://nvidia.github.io/numba-cuda/user/cuda_array_interface.html
+
 .. [2] https://dmlc.github.io/dlpack/latest/python_spec.html
 """
 
@@ -90,7 +91,7 @@ class DeviceArray:
 
 
 def _in_order(shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype) -> bool:
-    """Whether these strides are those of row-major order; those of axes of one entry count not."""
+    """Whether these strides are in row-major order; strides of axes with one entry do not count."""
     due = dtype.itemsize
     for n, stride in zip(reversed(shape), reversed(strides), strict=True):
         if n != 1 and stride != due:

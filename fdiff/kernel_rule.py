@@ -170,9 +170,10 @@ class ComplexFormula(NamedTuple):
 class KernelStep(NamedTuple):
     """One expression of an elementwise op that has several, which a kernel computes in turn.
 
-    It is in ``{0}``, ``{1}``, ... for the values `args`: the operands of the op by their numbers,
-    behind them the address if the rule has one, then the results of the steps before. `dtype` is
-    that of the result; empty stands for that of the op's result, in which the operands are too.
+    The expression is in ``{0}``, ``{1}``, ... for the values `args`: the operands of the op by
+    number, then the address if the rule has one, then the results of the steps before. `dtype` is
+    the dtype of the result; empty stands for the dtype of the op's result, which the operands have
+    too.
     """
 
     text: str

@@ -128,7 +128,7 @@ _inferred: dict[tuple[object, ...], Types] = {}
 
 
 def infer(primitive: Primitive, params: Params, given: Sequence[Types]) -> Types:
-    """Types of the outputs of a node, given those of the outputs of each argument."""
+    """Types of the outputs of a node, from the types of the outputs of each argument."""
     if primitive is CONSTANT:  # not remembered: the answer would keep the array
         return primitive.infer(**dict(params))
     key = (primitive, params, *given)

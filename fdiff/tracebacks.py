@@ -218,7 +218,7 @@ def line_of(function: object) -> tuple[str, int] | None:
 
 
 def name_of(function: object) -> str:
-    """The name of a function of the user's; of an object, that of its class."""
+    """The name of a function of the user; for an object, the name of its class."""
     found = _unbound(function)
     return getattr(found, "__name__", type(found).__name__)
 

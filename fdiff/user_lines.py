@@ -204,7 +204,7 @@ def cell_label(name: str) -> str:
 
 
 def file_label(name: str) -> str:
-    """The name by which a message calls a file: the last part of its path, or that of a cell."""
+    """The name of a file in messages: the last part of its path, or the name of a cell."""
     return printable(cell_label(name) or Path(name).name)
 
 

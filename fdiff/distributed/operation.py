@@ -42,7 +42,7 @@ def _evaluate(*args: np.ndarray, term: Term) -> object:
 
 
 def _jvp(dots: Sequence[Any], args: Sequence[object], outs: Any, *, term: Term) -> list[object]:
-    """One pass for all tangents; for that of a value whose gradient is there, none."""
+    """One pass for all tangents; none for the tangent of a value whose gradient is known."""
     pushed = _pushed(dots, args, term)
     if term.slopes and all(dots[k] is ZERO or k in term.slopes for k in range(len(dots))):
         pairs = zip(term.slopes, outs[1:], strict=True)
@@ -61,7 +61,7 @@ def _pushed(dots: Sequence[object], args: Sequence[object], term: Term) -> list[
 
 
 def _vjp(bars: Sequence[object], args: Sequence[Any], outs: Any, *, term: Term) -> list[object]:
-    """One pass for all cotangents; for that of a value whose gradient is there, none."""
+    """One pass for all cotangents; none for the cotangent of a value whose gradient is known."""
     if term.slopes:
         return _second(bars, args, outs, term)
     results = tuple([k for k, bar in enumerate(bars) if bar is not ZERO])

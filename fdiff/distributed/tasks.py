@@ -79,7 +79,7 @@ def _lowest(outcomes: Sequence[Outcome]) -> Outcome | None:
 
 
 def held(first: int, sources: Sequence[object]) -> Outcome:
-    """Hold partitions: arrays as they are, those of loaders loaded."""
+    """Hold partitions: arrays as they are, loaders loaded."""
     parts: list[object] = []
     for number, source in enumerate(sources, first):
         try:
@@ -228,9 +228,10 @@ def _takes(f: Function, args: Sequence[object], kwargs: dict[str, object]) -> bo
 
 
 class CallJob(NamedTuple):
-    """What the tasks of a call share: names, how many partitions there are, what holds around it.
+    """The data that the tasks of a call share: names, the number of partitions, and the modes in
+    force.
 
-    `token` is that of the call, `digest` that of the function. If it `adds`, tasks give sums.
+    `token` identifies the call, `digest` the function. If it `adds`, tasks give sums.
     """
 
     token: str

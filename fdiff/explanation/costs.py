@@ -121,7 +121,7 @@ def _ways(
 
 
 def reason_of(plan: JacobianPlan, structure: SparseTape | None) -> str:
-    """Why a call takes the way of this plan, or that of a structure."""
+    """Why a call takes the way of this plan, or of a structure."""
     columns = sum(t.size for t in plan.ins)
     rows = sum(t.size for t in plan.outs if t.floating)
     if structure is not None:

@@ -353,7 +353,7 @@ def with_extras(
 
 
 def as_truth(tape: Tape) -> Tape:
-    """The tape of one number as that of a truth value."""
+    """The tape of one number as the tape of a truth value."""
     if tape.output_types[0].dtype == BOOL:
         return rearranged(tape, tape.inputs, tape.outputs)
     with Trace("while_loop", lines=False) as trace:

@@ -241,7 +241,7 @@ def _leaf(key: object) -> object:
 def _with_vector(
     target: CalledFunction, variant: Variant, args: tuple[object, ...]
 ) -> tuple[object, ...]:
-    """The arguments of a product, from those of its function."""
+    """The arguments of a product, from the arguments of its function."""
     argnums = target.program.argnums
     if isinstance(argnums, int):
         x, chosen = args[argnums], {argnums % len(args)}

@@ -178,7 +178,9 @@ def _same_operation(first: Node, second: Node) -> bool:
 def _rely_on(
     check: Tape | None, inputs: Sequence[OutputLeaf], extras: Sequence[TracedArray]
 ) -> None:
-    """Add the guards of a body, which look at the extras alone, to those of the trace around."""
+    """Add the guards of a body, which look at the extras alone, to the guards of the surrounding
+    trace.
+    """
     if check is not None:
         trace = current()
         zeros = [traced(np.zeros(x.type.shape, x.type.dtype)) for x in inputs if x.type is not None]

@@ -19,7 +19,7 @@ Axis = int | None
 def axes_of_arguments(
     in_axes: object, args: tuple[object, ...], kwargs: dict[str, object], call: str
 ) -> list[Axis]:
-    """One axis (or None) for each leaf of the arguments; 0 for those of keyword arguments."""
+    """One axis (or None) for each leaf of the arguments; 0 for leaves of keyword arguments."""
     axes = (
         cast("tuple[object, ...]", in_axes)
         if isinstance(in_axes, tuple)

@@ -269,7 +269,7 @@ def _zeros(types: Sequence[ArrayType]) -> list[np.ndarray]:
 
 
 def _type_rule(name: str, like: Any) -> Callable[..., ArrayType]:
-    """The type of the result from those of the arguments."""
+    """The type of the result from the types of the arguments."""
     if like is None:
         return entrywise_type
     if is_int(like):

@@ -112,7 +112,7 @@ def jit(f: Callable[P, R], *, compiler: str | None = None, device: str = "cpu") 
 
 @lru_cache(maxsize=8)
 def _jit(compiler: str | None, device: str) -> Operator:
-    """The operator for a compiler, by default that of the environment, and a device."""
+    """The operator for a device and a compiler, by default the environment's."""
     settings: dict[str, object] = {"device": device}
     if compiler is None:
         return Operator(jit, settings, JitPlan)

@@ -118,7 +118,7 @@ class Unravel:
         self._size = sum(part.size for part in parts)
 
     def __call__(self, flat: Any) -> Any:
-        """The tree whose numbers are those of `flat`, in shapes and dtypes as they were."""
+        """The tree with the numbers of `flat`, in the original shapes and dtypes."""
         flat = resolve(flat)
         array = flat if _is_array(flat) else np.asarray(flat)
         if np.shape(array) != (self._size,):

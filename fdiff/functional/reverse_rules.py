@@ -130,7 +130,7 @@ def _seed(out: OutputLeaf, bars: Any) -> object:
 
 
 def _conjugated(bar: TracedArray) -> TracedArray:
-    """Between the cotangents of public calls and those of tapes (`derivative_tapes.pullback`)."""
+    """Between cotangents of public calls and cotangents of tapes (`derivative_tapes.pullback`)."""
     if bar.type.dtype.kind != "c":
         return bar
     return cast("TracedArray", np.conjugate(bar))

@@ -118,7 +118,7 @@ class Construction:
         return kind(self.call, self.same, extras)
 
     def _compare(self, tracing: RuleTracing, tapes: RuleTapes) -> None:
-        """Refuse a rule whose output is not that of the function; once for each signature."""
+        """Refuse a rule whose output differs from the function's; once for each signature."""
         call, function = self.call, self.call.function
         if call.key in function.compared:
             return

@@ -58,7 +58,7 @@ class RuleResults:
         first_spec: Spec,
         expected: Sequence[ArrayType],
     ) -> None:
-        """Refuse a rule whose output is not built as that of the function."""
+        """Refuse a rule whose output has another structure than the function's."""
         if spec != first_spec or tuple(types) != tuple(expected):
             shown = ", ".join(map(str, types)) or "no array"
             others = ", ".join(map(str, expected)) or "no array"

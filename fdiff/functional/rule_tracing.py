@@ -141,7 +141,8 @@ class RuleTracing:
         self.same.update({(id(h.home), h.id): places[h.id] for h in handles if h.id in places})
 
     def relies_on(self, run: Traced, inputs: Callable[[], Handles]) -> None:
-        """Note what a run read from outside, and add its guards to those of the trace around.
+        """Record the outside reads of a run, and add its guards to the guards of the surrounding
+        trace.
 
         ``inputs()`` are values of that trace for the inputs of the recording.
         """

@@ -49,7 +49,9 @@ def is_mapped(handle: TracedArray) -> bool:
 
 
 def is_mapped_here(handle: TracedArray) -> bool:
-    """Whether it differs between the elements of the trace under way, which is that of one."""
+    """Whether the value differs between the elements of the trace under way, which holds one
+    element.
+    """
     return handle.home is current() and handle.home.guards.is_batched_here(handle.id)
 
 

@@ -75,7 +75,7 @@ class SparseOperator(Operator):
         return program_of(f, (self, argnums), make)
 
     def prepared(self, f: Function, argnums: Argnums) -> Prepared[..., Any]:
-        """The prepared function, or that of the part."""
+        """The prepared function, or the prepared function of the part."""
         origin = self.origin(argnums)
         if self.part != "array":
             options = {"derivative": origin.operator, "part": self.part, **origin.options}

@@ -221,7 +221,7 @@ def dense_steps(
 
 
 def pins_hold(structure: SparseTape, types: Sequence[ArrayType], check: Tape | None) -> Tape:
-    """The tape that tells whether index arrays are those of a structure, and `check` holds."""
+    """The tape that tells whether index arrays agree with a structure, and `check` holds."""
     with Trace("check", lines=False) as trace:
         inputs = [trace.input(t) for t in types]
         holds: Any = True

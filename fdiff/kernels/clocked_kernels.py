@@ -94,10 +94,10 @@ _ROOT = re.compile(r"(?:(\w+) = )?(\w+)")  # a part of a nest's comment: memory,
 
 
 def _inside(item: TimedItem, report: FusionReport) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """The operations of an item, and their nodes: those of the nests that it was made of.
+    """The operations of an item, and their nodes: the operations of the nests that form it.
 
-    A nest is known by the memory that it writes to, which its comment names; one that writes to
-    none is known by its operation alone, and its nodes are not.
+    A nest is identified by the memory that it writes to, which its comment names; a nest that
+    writes to none is identified by its operation alone, and its nodes are unknown.
     """
     parts = [part for comment in item.comments for part in comment.split(", ")]
     roots = [match.groups() for part in parts if (match := _ROOT.fullmatch(part)) is not None]

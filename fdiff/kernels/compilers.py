@@ -1,7 +1,7 @@
-"""Which compiler makes machine code of kernels: LLVM alone by default, or Numba when asked.
+"""The compiler of kernels: LLVM alone by default, or Numba on request.
 
-``FDIFF_COMPILER=numba`` asks for all kernels, ``jit(f, compiler="numba")`` for those of one
-function. Numba is imported when a kernel is to be compiled by it, and not before.
+``FDIFF_COMPILER=numba`` selects Numba for all kernels, ``jit(f, compiler="numba")`` for the kernels
+of one function. Numba is imported when it is to compile a kernel, and not before.
 """
 
 from __future__ import annotations

@@ -223,7 +223,7 @@ class Executable:
             raise CompileError(f"{type(error).__name__}: {error}") from error
 
     def _bind(self, values: Values) -> BoundKernel:
-        """The kernel with its workspace and tables; `KernelSource` describes that of integers."""
+        """The kernel with its workspace and tables; `KernelSource` describes the integers."""
         kernel = self._kernel
         copies = {"": 1, THREADS: self._threads, PARTS: self._parts}
         sizes = [buffer.bytes(values.ints) for buffer in kernel.buffers]

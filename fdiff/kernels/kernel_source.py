@@ -122,10 +122,10 @@ class TimedSource(NamedTuple):
 
 
 class GeneratedKernel(NamedTuple):
-    """A source with the work of its items: of those in parallel loops, if it is for threads.
+    """A source with the work of its items: the items of parallel loops, if it is for threads.
 
-    `private_work` is that of initialising and combining what is private to each part. Of a kernel
-    for one thread, `routines` are other routines than products with their work.
+    `private_work` is the work of initialising and combining the private memory of the parts. In a
+    kernel for one thread, `routines` are the routines other than products, with their work.
     """
 
     source: KernelSource

@@ -146,7 +146,7 @@ class Pool:
             self._start(threads())
 
     def forget(self) -> None:
-        """In a child there are no threads, whatever those of the parent were doing."""
+        """A forked child has no threads, whatever the threads of the parent were doing."""
         self._threads.clear()
         self._words[POOL["SIZE"]] = 1
         self._words[POOL["BUSY"]] = 0
@@ -170,7 +170,7 @@ def threads() -> int:
 
 @lru_cache(maxsize=8)
 def _wanted(own: str | None, shared: str | None) -> int:
-    """The number that the environment says, or that of the processor's cores."""
+    """The number in the environment, or the number of the processor's cores."""
     if own:
         if not own.isdecimal() or not int(own):
             fact = f"{own!r} is no number of threads."

@@ -1,6 +1,6 @@
 """Formulas of complex numbers on their real and imaginary parts, for the bytecode interpreter.
 
-They are those of NumPy's loops (numpy/_core/src/umath/loops.c.src).
+They are the formulas of NumPy's loops (numpy/_core/src/umath/loops.c.src).
 """
 
 from __future__ import annotations

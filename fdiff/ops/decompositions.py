@@ -116,7 +116,9 @@ def svdvals_call(x: object, /) -> TracedArray:
 
 @implements(np.linalg.qr)
 def qr(a: object, mode: str = "reduced") -> object:
-    """QR factorisation with the signs of LAPACK; of a wide matrix, that of its first columns."""
+    """QR factorisation with LAPACK's signs; of a wide matrix, the factorisation of its first
+    columns.
+    """
     if mode in ("raw", "e", "economic"):
         raise unsupported(f"numpy.linalg.qr with mode={mode!r}")
     if mode in ("f", "full"):

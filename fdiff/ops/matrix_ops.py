@@ -99,7 +99,7 @@ def cofactors(a: np.ndarray) -> np.ndarray:
 
 
 def _singular_products(s: np.ndarray) -> np.ndarray:
-    """Products of all singular values but those of numbers i and j, at ``[i, j]``; 0 on the diagonal."""
+    """Products of all singular values except numbers i and j, at ``[i, j]``; 0 on the diagonal."""
     n = s.shape[-1]
     kept = np.where(np.eye(n, dtype=bool), 1.0, s[..., None, :])
     one = np.ones((*kept.shape[:-1], 1))

@@ -1,4 +1,4 @@
-"""The modified Bessel function of NumPy, `i0`; those of SciPy are in `scipy_ops`."""
+"""The modified Bessel function of NumPy, `i0`; SciPy's Bessel functions are in `scipy_ops`."""
 
 from __future__ import annotations
 

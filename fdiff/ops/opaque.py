@@ -27,7 +27,7 @@ def opaque(
 ) -> Primitive:
     """The record of a function that returns one array, of the type that ``type_of(*types)`` gives.
 
-    An `entrywise` one broadcasts, as a ufunc does. Derivatives are those of the rules around it
+    An `entrywise` one broadcasts, as a ufunc does. Derivatives come from the rules around it
     (`functional/primitives.py`); `facts` are further fields.
     """
 

@@ -110,7 +110,7 @@ def _periodic(x: TracedArray, xp: TracedArray, fp: TracedArray, period: object) 
 
 @implements(np.interp)
 def interp(x: object, xp: object, fp: object, left: object = None, right: object = None, period: object = None) -> TracedArray:
-    """Linear interpolation; at a data point the derivative is that of the line to the right of it."""
+    """Linear interpolation; at a data point the derivative is the slope to the right of the point."""
     at, places, data = traced(x), traced(xp).astype(np.float64), traced(fp)
     if at.dtype.kind == "c":
         raise TypeError("Cannot cast array data from dtype('complex128') to dtype('float64') according to the rule 'safe'")
@@ -232,7 +232,7 @@ def _convolved(a: ArrayType, v: ArrayType) -> tuple[ArrayType, ...]:
 
 
 def _convolve(a: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """Row by row: leading axes are those of a batch."""
+    """Row by row: leading axes are the axes of a batch."""
     out = np.empty((*a.shape[:-1], a.shape[-1] + v.shape[-1] - 1), np.result_type(a, v))
     for k in np.ndindex(a.shape[:-1]):
         out[k] = np.convolve(a[k], v[k])

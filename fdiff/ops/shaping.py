@@ -213,7 +213,7 @@ def atleast_3d(*arrays: object) -> object:
 
 @implements(np.copy)
 def copy(x: object, order: str = "K", subok: bool = False) -> TracedArray:
-    """A copy has the same value; that of a scalar is a 0-d array."""
+    """A copy has the same value; a copy of a scalar is a 0-d array."""
     return _ordered(traced(x), order)
 
 

@@ -74,7 +74,9 @@ def _widened(q: TracedArray, q_dot: TracedArray, away: TracedArray) -> TracedArr
 
 
 def _narrowed(q: TracedArray, q_bar: TracedArray, k: int) -> TracedArray:
-    """The transpose of `_widened`: the cotangent of the first `k` columns from that of all columns."""
+    """The transpose of `_widened`: the cotangent of the first `k` columns from the cotangent of all
+    columns.
+    """
     rest = q_bar[..., k:]
     return q_bar[..., :k] if q.shape[-1] == k else q_bar[..., :k] - q[..., k:] @ (mh(rest) @ q[..., :k])
 

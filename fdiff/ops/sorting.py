@@ -68,7 +68,7 @@ def _found(a: ArrayType, v: ArrayType, *, side: str) -> tuple[ArrayType, ...]:
 
 
 def _find(a: np.ndarray, v: np.ndarray, *, side: str) -> np.ndarray:
-    """Row by row: leading axes of `a` and `v` are those of a batch."""
+    """Row by row: leading axes of `a` and `v` are the axes of a batch."""
     out = np.empty(np.shape(v), INT)
     for k in np.ndindex(a.shape[:-1]):
         out[k] = np.searchsorted(a[k], v[k], side)

@@ -90,7 +90,7 @@ def _chosen(s: TermSweep, node: Node, arg: int, e: Entries) -> Any:
 
 
 def beside(s: TermSweep, arg: int, term: LinearTerm) -> TracedArray:
-    """The entries of an operand that does not move, beside those of a term of the result."""
+    """The entries of an operand that does not move, beside the entries of a term of the result."""
     x: Any = s.value(arg)
     count, extra = len(term.rows), term.cols.ndim - len(term.rows)
     if x.ndim < count:
@@ -113,7 +113,7 @@ def converted(s: TermSweep, node: Node) -> list[LinearTerm]:
 
 
 def subtracted(s: TermSweep, node: Node) -> list[LinearTerm]:
-    """Those of the first operand, and those of the second with the other sign."""
+    """The terms of the first operand, and the terms of the second with the other sign."""
     a, b = node.args
     shape = node.type.shape
     terms = [widened(t, s.type(a).shape, shape) for t in s.terms_of(a)] if s.moves(a) else []

@@ -92,7 +92,9 @@ def _factor(
     added: Sequence[str],
     sizes: dict[str, int],
 ) -> TracedArray:
-    """The coefficient of a product: that of the term times the other operand, summed over the labels `added`."""
+    """The coefficient of a product: the term's coefficient times the other operand, summed over the
+    labels `added`.
+    """
     other, others = beside
     coef: Any = t.coef
     own = [] if coef is None else [x for x, n in zip(every, coef.shape, strict=True) if n != 1]
@@ -150,7 +152,7 @@ def _accumulated(s: TermSweep, t: LinearTerm, node: Node, axis: int, n: int) -> 
 
 
 def sparse_product(s: TermSweep, node: Node) -> list[LinearTerm]:
-    """The entries of the matrix, and those of the operand that each meets."""
+    """The entries of the matrix, and for each the entries of the operand that it meets."""
     data, rows, cols, _, x = node.args
     r, c = s.index(rows), s.index(cols)
     if node.param("transposed"):

@@ -233,7 +233,9 @@ class TermSweep(Protocol):
 
     def terms_of(self, i: int) -> list[LinearTerm]: ...
     def eased(self, i: int) -> list[LinearTerm]:
-        """The terms of a node; of one that adds several entries, those of a source of its own."""
+        """The terms of a node; for a node that adds several entries, the terms of a source of its
+        own.
+        """
         ...
 
     def lean(self, i: int, count: int) -> list[LinearTerm]:

@@ -179,7 +179,7 @@ class LocalFlat:
 
 
 def _method(name: str) -> Callable[..., object]:
-    """A method of local arrays: that of a traced array where an argument is traced."""
+    """A method of local arrays: the method of a traced array where an argument is traced."""
     plain: Callable[..., object] = getattr(np.ndarray, name)
 
     def call(self: LocalArray, *args: object, **keywords: object) -> object:

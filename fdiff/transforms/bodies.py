@@ -22,7 +22,9 @@ def rearranged(tape: Tape, inputs: Sequence[int], outputs: Sequence[int]) -> Tap
 
 
 def entered(tape: Tape, builder: Builder, ids: dict[int, int], outputs: Sequence[int]) -> list[int]:
-    """The ids of outputs whose nodes are entered in a builder, which has those of `ids` already."""
+    """The ids of outputs whose nodes are entered in a builder, which already has the nodes of
+    `ids`.
+    """
     needed = needed_nodes(tape, ids, outputs)
     for i, (primitive, args, params, types) in enumerate(tape.nodes):
         if i in needed:

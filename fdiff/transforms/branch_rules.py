@@ -40,7 +40,7 @@ def _tangents(tape: Tape, wrt: Places, outs: Places) -> Tape:
 
 @kept_by_value
 def _cotangents(tape: Tape, wrt: Places, of: Places) -> Tape:
-    """``(*inputs, *bars) -> bars`` of the inputs `wrt`, from those of the outputs `of`."""
+    """``(*inputs, *bars) -> bars`` of the inputs `wrt`, from the cotangents of the outputs `of`."""
     whole, count = vjp(tape, wrt, of), len(tape.outputs)
     return prune_loops(choose(whole, range(count, len(whole.outputs))))
 

@@ -77,7 +77,7 @@ class CustomRule:
         self._wide: dict[tuple[Bits, int], CustomRule] = {}
 
     def fill(self, forward: Tape, given: Tape, value: Tape | None = None) -> CustomRule:
-        """Take the tapes; those of a recursive rule come with a `value` without itself."""
+        """Take the tapes; the tapes of a recursive rule come with a `value` without itself."""
         self.forward, self.given, self.recursive = forward, given, value is not None
         self._plain, self._value = value, None
         for made in ("run", "pull", "push"):  # of the tapes before

@@ -14,7 +14,7 @@ from ..tape import Tape
 def reached(tape: Tape, marks: Mapping[int, int], *, smoothly: bool = False) -> list[int]:
     """For each node, the marks (as bits) of the nodes that a floating output of it depends on.
 
-    `marks` are those of some nodes. `smoothly`: only dependence with a derivative counts.
+    `marks` are the marks of some nodes. `smoothly`: only dependence with a derivative counts.
     """
     marks_of: list[int] = []
     for i, (primitive, args, _, types) in enumerate(tape.nodes):
@@ -50,7 +50,7 @@ def influenced(tape: Tape, marks: Mapping[int, int]) -> tuple[list[int], list[in
 def depends(tape: Tape, wrt: Sequence[int]) -> list[list[bool]]:
     """``depends[o][k]``: whether output `o` depends on input ``wrt[k]`` with a derivative.
 
-    Dependence is that of the graph, not of values: ``x * 0`` depends on `x`, ``floor(x)`` does not.
+    Dependence follows the graph, not values: ``x * 0`` depends on `x`, ``floor(x)`` does not.
     """
     marks = reached(tape, {tape.inputs[k]: 1 << n for n, k in enumerate(wrt)}, smoothly=True)
     return [[bool(marks[o] >> n & 1) for n in range(len(wrt))] for o in tape.outputs]

@@ -59,7 +59,7 @@ class TripParts:
         return (trips + (self.size - 1)) // self.size
 
     def trips_of(self, number: Any, trips: Any) -> Any:
-        """The trips of a part, where `trips` are those of all."""
+        """The trips of a part, where `trips` are the trips of all parts."""
         return np.clip(trips - number * self.size, 0, self.size)
 
     def cut(self, x: Any) -> Any:

@@ -1,8 +1,8 @@
-"""Derivatives and batches of loops: those of the body, by the transforms of tapes, in a loop.
+"""Derivatives and batches of loops: the transforms of tapes, applied to the body, in a loop.
 
-The tangent of a carry is a carry, that of a row a row. Cotangents are carried by a loop that runs
-the other way, as by a tape that is played back (A. Griewank and A. Walther, Evaluating Derivatives,
-SIAM 2008, section 3.2); those of invariants are added up in further carries.
+The tangent of a carry is a carry, the tangent of a row a row. Cotangents are carried by a loop that
+runs the other way, as by a tape that is played back (A. Griewank and A. Walther, Evaluating
+Derivatives, SIAM 2008, section 3.2); cotangents of invariants are added up in further carries.
 """
 
 from __future__ import annotations

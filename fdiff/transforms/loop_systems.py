@@ -16,7 +16,7 @@ class System(NamedTuple):
     """Loops of one tape that keep rows for each other, in the order in which they run.
 
     `kept` tells of each loop which of its rows come from which of the others; `rows` are the bytes
-    that a trip keeps, `carries` those of the carries of the loops that give them.
+    that a trip keeps, `carries` the bytes of the carries of the loops that give them.
     """
 
     loops: list[int]

@@ -167,7 +167,7 @@ class CotangentSums:
         )
 
     def _opposite(self, mask: int, other: int) -> bool:
-        """Whether one of two masks is true where the other is not: those of both branches."""
+        """Whether one of two masks is true where the other is not: the masks of both branches."""
         nodes = self.builder.nodes
         return any(
             nodes[i].primitive is logical_not and nodes[i].args == (j,)

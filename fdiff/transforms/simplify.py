@@ -128,7 +128,8 @@ class Simplifier(Builder):
         return self.constant(np.array(value, dtype=node.type.dtype, order="C"))
 
     def splice(self, steps: Iterable[Step], ids: list[int], line: Line | None) -> None:
-        """Enter the steps of a template; `ids` are those of its operands, and get theirs.
+        """Enter the steps of a template; `ids` are the ids of its operands, and get the ids of its
+        steps.
 
         As in a recording, loads are forwarded from stores (`trace/load_forwarding.py`).
         """
@@ -211,7 +212,9 @@ class SimplifyingTrace(Trace):
         super().__init__(call, lines=False, builder=Simplifier())
 
     def zeros(self, type_: ArrayType) -> int:
-        """The derivative of a value of this type that does not move; that of integers is real."""
+        """The derivative of a value of this type that does not move; the derivative of integers is
+        real.
+        """
         dtype = type_.dtype if type_.floating else F8
         if type_.size < 2 or dtype.kind == "c":
             return self.lift(np.zeros(type_.shape, dtype))

@@ -125,7 +125,7 @@ def _check_linear(
     derivative: Arrays,
     other: Arrays,
 ) -> None:
-    """The derivatives of ``given + other`` are the sums of those of each."""
+    """The derivatives of ``given + other`` are the sums of the derivatives of each."""
     together = mode.ask([(a + b).astype(a.dtype) for a, b in zip(seeds, other, strict=True)])
     apart = [a + b for a, b in zip(derivative, mode.ask(other), strict=True)]
     # A sum that cancels keeps the rounding error of its terms.

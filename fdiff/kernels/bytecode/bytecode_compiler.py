@@ -76,8 +76,8 @@ def encode(
 ) -> BytecodeProgram:
     """The program of `tape`; `RefusedError` if it is not for the bytecode interpreter.
 
-    Its opcodes are those of one of the sets of families in `compiled`, if one has all it needs;
-    else those it needs and those `wanted` by other tapes.
+    Its opcodes come from a set of families in `compiled`, if one set has all that it needs;
+    otherwise from the families that it needs and the families `wanted` by other tapes.
     """
     assembler = Assembler(tape, _last_reads(tape))
     try:
@@ -102,7 +102,7 @@ def _finished(
     wanted: frozenset[str],
     far: tuple[int, ...],
 ) -> BytecodeProgram:
-    """Opcodes are numbered anew among those of the families that the tape needs."""
+    """Opcodes are numbered anew among the opcodes of the families that the tape needs."""
     opcodes, tape = assembler.opcodes, assembler.tape
     code = np.array(assembler.code, np.int32).reshape(-1, 8)
     needed = frozenset((ALWAYS, *(opcodes.families[k] for k in np.unique(code[:, 0]))))

@@ -150,9 +150,9 @@ def placement(node: Node, sources: tuple[Layout, ...]) -> Lowering | None:
 def _move_in_a_row(
     assembler: Assembler, place: int, size: int, pieces: Iterable[tuple[Piece, int]]
 ) -> None:
-    """Contiguous pieces, each from its place to that of the result, and zeros between them.
+    """Contiguous pieces, each copied to its place in the result, and zeros between them.
 
-    Whole vectors are moved: what comes next is written over the garbage behind a piece.
+    Whole vectors are moved: the next piece overwrites the garbage behind a piece.
     """
     end = 0
     for piece, at in pieces:

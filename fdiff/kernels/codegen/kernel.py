@@ -111,7 +111,7 @@ def _return(lines: Iterable[str]) -> str:
 def _kernel(
     graph: KernelGraph, lines: list[str], parameters: list[str], *, timed: bool
 ) -> list[str]:
-    """The kernel's function of these lines; `parameters` follow those of the graph."""
+    """The kernel's function from these lines; `parameters` follow the parameters of the graph."""
     every = ", ".join([*_parameters(graph, timed=timed), *parameters])
     prologue = _prologue(graph, "\n".join(lines))
     return [f"def kernel({every}):", *indented((*prologue, *lines))]

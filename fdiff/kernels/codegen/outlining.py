@@ -96,9 +96,9 @@ class Region:
 def outline(
     regions: Sequence[Region], tail: list[str], memory: Mapping[str, str]
 ) -> tuple[list[str], list[str]]:
-    """Lines of the functions, and those of the kernel's body without its `tail`.
+    """Lines of the functions, and lines of the kernel's body without its `tail`.
 
-    `memory` is the buffer of each temporary, so that no function is given one buffer by two names:
+    `memory` is the buffer of each temporary, so that no function gets one buffer under two names:
     its parameters do not alias.
     """
     functions, body = _Functions(memory), list[str]()

@@ -1,11 +1,11 @@
 """The text of a kernel that several threads run: parts of loops, barriers, reductions.
 
 All workers run the same text (SPMD). A parallel loop is split into parts, which workers take from a
-shared counter; `first_part` is the number of a loop's first part in the whole kernel. How many
-parts there are follows from the sizes alone, and what is reduced for each part is combined in the
-order of the parts: a result is the same for any number of threads.
+shared counter; `first_part` is the number of a loop's first part in the whole kernel. The number of
+parts depends on the sizes alone, and partial reductions are combined in the order of the parts: a
+result is the same for any number of threads.
 
-Self-scheduling and the barrier are those of `runtime/worker_code.py`, which names the papers.
+Self-scheduling and the barrier are in `runtime/worker_code.py`, which names the papers.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Loops over trips, and switches, as lines of text around those of their bodies.
+"""Loops over trips, and switches, as lines of text around the lines of their bodies.
 
-A carry that is a number is a local. Others lie in memory of which each trip reads one half and
-writes the other (double buffering), unless the body updates them in place. Memory of few entries
-lies on the stack, of which LLVM makes registers.
+A carry that is a number is a local. Other carries lie in memory of which each trip reads one half
+and writes the other (double buffering), unless the body updates them in place. Memory of few
+entries lies on the stack; LLVM keeps it in registers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LATE = 1 << 28  # ticks of the clock, about a tenth of a second
 
 
 def emit_control(item: ControlItem, symbols: SymbolTable, emit: Emit) -> list[str]:
-    """The lines of a loop or a switch; `emit` gives those of an item of a body."""
+    """The lines of a loop or a switch; `emit` gives the lines of an item of a body."""
     if isinstance(item, Switch):
         return [f"# {item.comment}", *_switch(item, symbols, emit)]
     assert isinstance(item, SequentialLoop)
@@ -34,7 +34,7 @@ def emit_control(item: ControlItem, symbols: SymbolTable, emit: Emit) -> list[st
 
 
 class _LoopText:
-    """The parts of a loop's text; `symbols` are those of the program around."""
+    """The parts of a loop's text; `symbols` are the names of the surrounding program."""
 
     def __init__(self, loop: SequentialLoop, symbols: SymbolTable, emit: Emit) -> None:
         self.loop, self.symbols = loop, symbols
@@ -84,7 +84,7 @@ class _LoopText:
         return [*test.stack(), *memory, f"{trip} = 0", FOREVER, *indented(lines)]
 
     def trips(self) -> Iterator[str]:
-        """The number of trips, if it is known at run time only, checked against that of rows."""
+        """The number of trips, if only a run tells it, checked against the number of rows."""
         if self.loop.trips:
             yield f"{self.count} = {self.loop.trips}[0]"
             yield f"if {self.count} < 0 or {self.count} > {self.loop.length}:"

@@ -17,7 +17,7 @@ Matrix = list[list[str]]
 
 
 def emit_inline(call: Call) -> list[str]:
-    """The lines of a call for sizes that are numbers, but for that of the stack."""
+    """The lines of a call for literal sizes, without the lines of the stack."""
     name, dtype = call.routine.rsplit("_", 1)
     text = _Text(call, dtype)
     _WRITERS[name](text)

@@ -75,5 +75,5 @@ def text_after(tape: Tape, layouts: tuple[str, ...], stage: str) -> str:
 
 @lru_cache(maxsize=1)
 def loop_program(graph: KernelGraph) -> LoopProgram:
-    """The loops; those of the last graph are kept, since its kernel for threads may be next."""
+    """The loops; the latest graph's are kept, because its kernel for threads may be next."""
     return lower_graph(graph)

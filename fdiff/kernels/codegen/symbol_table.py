@@ -39,9 +39,9 @@ class SymbolTable:
         ]
 
     def call(self, item: Call, *, part: bool) -> list[str]:
-        """The call of a routine. Behind the routines' addresses is that of the table of BLAS.
+        """The call of a routine. The address of the table of BLAS follows the routines' addresses.
 
-        In a parallel loop it is the one after that, of functions that use no threads of their own.
+        A parallel loop uses the next table, of functions that start no threads.
         """
         address = self.first + self.routines.index(item.routine)
         blas = self.first + len(self.routines) + part

@@ -82,9 +82,9 @@ class CudaKernel(NamedTuple):
 class Launch(NamedTuple):
     """A kernel and its one-dimensional grid: `blocks` is an expression of sizes and integers.
 
-    `arguments` are names of memory and numbers, one for each parameter of the kernel: those of the
-    parameters, or others, where a program launches one kernel for several pieces of memory. Shared
-    memory is static, so that none has to be asked for.
+    `arguments` are names of memory and numbers, one for each parameter of the kernel: the names of
+    the parameters, or others, where a program launches one kernel for several pieces of memory.
+    Shared memory is static, so that a launch requests none.
     """
 
     kernel: CudaKernel

@@ -1,8 +1,8 @@
-"""The words of kernel texts for NVVM: each an ``@intrinsic`` with the formula that CPUs have.
+"""The words of kernel texts for NVVM: each an ``@intrinsic`` with the formula of the CPU.
 
-Formulas of `fdiff.kernels.llvm.llvm_words` are lowered by a builder that knows what NVVM takes;
-those of sine, cosine and tangent take any angle. Words of GPUs alone have their formulas here.
-Numba is imported here, so that only who asks for CUDA imports this.
+A builder that knows NVVM's instructions lowers the formulas of `fdiff.kernels.llvm.llvm_words`; the
+formulas of sine, cosine and tangent take any angle. Words of GPUs alone have their formulas here.
+Numba is imported here, so that only programs for CUDA import this module.
 """
 
 from __future__ import annotations

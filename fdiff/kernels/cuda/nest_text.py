@@ -1,8 +1,8 @@
 """A loop nest as lines of a kernel for a GPU.
 
-Threads of a *team* (all of a grid, or those of a block) take the iterations of the loops that they
-share in turns: iteration `e` belongs to thread ``e % count``, so that neighbouring threads access
-neighbouring entries. What they reduce is combined in the block (`block_reductions`).
+Threads of a *team* (all threads of a grid, or of a block) take turns at the iterations of the loops
+that they share: iteration `e` belongs to thread ``e % count``, so that neighbouring threads access
+neighbouring entries. Their reductions are combined in the block (`block_reductions`).
 """
 
 from __future__ import annotations

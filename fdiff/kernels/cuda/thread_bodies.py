@@ -109,7 +109,7 @@ def _keeps_to_its_entries(body: ThreadBody, graph: KernelGraph) -> bool:
 
 
 def memory_of(s: Statement, carries: int) -> str:
-    """The memory of a statement, that of a carry before the trip by the name that it has after."""
+    """The memory of a statement; a carry's before the trip, by its name after the trip."""
     carry = s.memory[:1] == "x" and int(s.memory[1:]) < carries
     return f"out{s.memory[1:]}" if carry else s.memory
 

@@ -107,7 +107,9 @@ class ControlItem(Call):
 
 @dataclass(frozen=True)
 class Switch(ControlItem):
-    """One of several bodies: that of the number in the memory `index`, or the first or the last."""
+    """One of several bodies: the body whose number is in the memory `index`, or the first or the
+    last.
+    """
 
     index: str = ""
 

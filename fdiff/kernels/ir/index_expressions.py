@@ -86,7 +86,7 @@ def strides(dims: Dims) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def nonunit(dims: Dims) -> Dims:
-    """The axes that need a loop: those of more than one entry."""
+    """The axes that need a loop: axes with more than one entry."""
     return tuple(d for d in dims if d != ONE)
 
 

@@ -36,8 +36,8 @@ class SliceParameters(NamedTuple):
 class Operation(NamedTuple):
     """A node without sizes and values; `data`: structural parameters, names of run-time ones.
 
-    `name` is that of the op, where the kind is that of many; it stands in comments only. `routine`
-    is what computes one of the category ``routine``.
+    `name` is the name of the op, where many ops have the kind; it stands in comments only.
+    `routine` is the routine that computes an operation of the category ``routine``.
     """
 
     kind: Kind
@@ -93,7 +93,7 @@ class Operation(NamedTuple):
 
     @property
     def bodies(self) -> tuple[KernelGraph, ...]:
-        """The graphs that it runs: those of the body of a loop."""
+        """The graphs that the operation runs: the body of a loop."""
         control = self.kind.category is Category.CONTROL
         return self.parameter("bodies", tuple) if control else ()
 
@@ -129,7 +129,7 @@ class KernelGraph:
 
     @property
     def all_ops(self) -> Iterator[Operation]:
-        """The operations, those of bodies included."""
+        """The operations, including the operations of bodies."""
         for op in self.ops:
             yield op
             for body in op.bodies:

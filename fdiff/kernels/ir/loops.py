@@ -184,7 +184,7 @@ class Nest:
 
     @property
     def all_statements(self) -> list[Statement]:
-        """The statements, those of branches, and those that store accumulators."""
+        """The statements, also those in branches and those that store accumulators."""
         guarded = [s for _, statements in self.branches for s in statements]
         return [*self.statements, *guarded, *(s for a in self.accumulators for s in a.final)]
 
@@ -280,7 +280,7 @@ T = TypeVar("T", bound=Item | Conditional)
 
 
 def nests_and_calls(item: Item | Conditional) -> Iterator[Nest | Call]:
-    """The nests and calls that an item consists of, those of all its versions included."""
+    """The nests and calls of an item, including the nests and calls of all its versions."""
     if isinstance(item, Nest | Call):
         yield item
     elif isinstance(item, Conditional):
@@ -346,10 +346,10 @@ class Argument(NamedTuple):
 
 @dataclass(frozen=True)
 class LoopProgram:
-    """The whole kernel: what is allocated, what runs in which order, what comes out.
+    """The whole kernel: its allocations, the order of its items, its outputs.
 
-    `locals` are the dtypes of the locals that several items use, and `dtypes` those of values that
-    one nest computes, by their names.
+    `locals` are the dtypes of the locals that several items use, and `dtypes` the dtypes of values
+    that one nest computes, by their names.
     """
 
     temporaries: tuple[Temporary, ...]

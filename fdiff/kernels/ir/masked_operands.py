@@ -42,7 +42,7 @@ _MASKED = Primitive(
 class Operand(NamedTuple):
     """An operand of a product that is `value` where `mask` is true and zero elsewhere.
 
-    The labels are those of the axes that each has, without axes of one entry.
+    The labels name the axes that each has, without axes of one entry.
     """
 
     mask: int

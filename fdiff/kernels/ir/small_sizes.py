@@ -78,7 +78,7 @@ def many_rows(tape: Tape, small: Collection[int]) -> int:
 
 
 def _count(counts: Counter[int], shape: Shape, small: Collection[int]) -> None:
-    """Adds the entries of an array for each axis that may be that of its rows."""
+    """Adds the number of entries for each axis that may be the axis of an array's rows."""
     wide = [n for n in shape if n != 1 and n not in small]
     for n in set(wide[:-1]):
         if n >= _MANY and wide.count(n) == 1:

@@ -266,13 +266,13 @@ def _below(n: TracedArray) -> object:
 
 
 def _legendre(n: TracedArray, x: object) -> object:
-    """Slope of a Legendre polynomial; that of degree -1 - n is the same."""
+    """Slope of a Legendre polynomial; degree -1 - n has the same slope."""
     degree = np.where(n < 0, -1 - n, n)
     return _lower(degree, sc.eval_gegenbauer(_below(degree), 1.5, x))
 
 
 def _chebyshev(n: TracedArray, slope: Callable[..., object], x: object) -> object:
-    """Slope of one of the first kind by `slope`, of the second kind; that of degree -n is the same."""
+    """Slope of one of the first kind by `slope`, of the second kind; degree -n has the same slope."""
     degree = np.abs(n)
     return degree * slope(_below(degree), x)
 

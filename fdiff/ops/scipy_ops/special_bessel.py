@@ -72,7 +72,7 @@ scaled_tail = special(
 
 
 def _unless_far(kind: str, v: object, x: TracedArray, sign: object, near: object) -> object:
-    """The derivative `near`; that of the asymptotic series where `x` is large compared with the order."""
+    """The derivative `near`, or the asymptotic series' where `x` is large compared with the order."""
     far = x > FAR + v * v
     return np.where(far, sign * apply(scaled_tail, v, np.where(far, x, FAR), kind=kind, m=1), near)
 

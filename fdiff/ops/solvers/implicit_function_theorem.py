@@ -35,7 +35,9 @@ def tangent(body: TracedFunction, x: TracedArray, extras: Arrays, dots: Sequence
 
 
 def cotangents(body: TracedFunction, x: TracedArray, extras: Arrays, bar: TracedArray) -> list[object]:
-    """The cotangents of the extras from that of the solution; each is a function, called only if it is needed."""
+    """The cotangents of the extras from the solution's; each is a function, called only if it is
+    needed.
+    """
     solved: list[object] = []
 
     def weights() -> object:

@@ -57,7 +57,7 @@ class Unknown:
         return x - dense_solution(matrix if x.ndim else matrix.reshape(()), value)
 
     def result(self, x: object) -> TracedArray:
-        """The result, of which the derivative is that of the solution."""
+        """The result, with the derivative of the solution."""
         body = _residual(self.body) if self.fixed else self.body
         return numpy_scalar(apply(solution, stop_gradient(x), *self.extras, equation=Equation(body)))
 

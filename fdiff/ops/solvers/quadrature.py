@@ -254,7 +254,7 @@ def _nested(
 def nquad(
     func: Callable[..., object], ranges: Sequence[object], args: object = None, opts: object = None, full_output: bool = False
 ) -> tuple[object, object]:
-    """``nquad``; the error estimate is that of the outermost integral alone."""
+    """``nquad``; the error estimate is the error of the outermost integral alone."""
     if full_output:
         raise unsupported("scipy.integrate.nquad with full_output=True")
     each = list(opts) if isinstance(opts, (list, tuple)) else [opts or {}] * len(ranges)

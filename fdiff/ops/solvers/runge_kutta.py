@@ -26,7 +26,7 @@ Right = Callable[[object, object], object]
 
 
 def _combined(stages: Sequence[object], weights: np.ndarray) -> object:
-    """A combination of stages, without those of weight zero."""
+    """A combination of stages; stages of weight zero are left out."""
     total: object = None
     for stage, weight in zip(stages, weights, strict=False):
         if weight:

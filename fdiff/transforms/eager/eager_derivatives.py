@@ -28,7 +28,7 @@ from .eager_scalar_rules import enter_pull_store, pull_store, push_store, scalar
 def pull_values(
     trace: EagerTrace, bars: Mapping[int, Any], wrt: Sequence[int], size: int | None = None
 ) -> list[Any]:
-    """Cotangents of the nodes `wrt`, given those of other nodes; None where there is none.
+    """Cotangents of the nodes `wrt`, from the cotangents of other nodes; None where there is none.
 
     With a `size`, all of them carry a leading axis of that length.
     """
@@ -47,7 +47,7 @@ def enter_gradient(trace: EagerTrace, out: int, wrt: Sequence[int]) -> list[int 
 def push_values(
     trace: EagerTrace, dots: Mapping[int, Any], outs: Sequence[int | None], size: int | None = None
 ) -> list[Any]:
-    """Tangents of the nodes `outs`, given those of others; None where a node does not move."""
+    """Tangents of the nodes `outs`, from other tangents; None where a node does not move."""
     builder = trace.builder
     every, ops, values, active = builder.args, builder.ops, builder.values, builder.active
     tangents: list[Any] = [None] * len(ops)

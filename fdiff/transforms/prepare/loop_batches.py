@@ -86,7 +86,7 @@ def _parallel_trips(tape: Tape, node: Node) -> _ParallelTrips | None:
 
 
 def _pays(body: Tape, first: int, length: int) -> bool:
-    """Whether values of all trips fit in memory, and those of one are short.
+    """Whether the values of all trips fit in memory, and the values of one trip are short.
 
     The rows of the loop begin at the input `first`.
     """

@@ -33,7 +33,7 @@ LEAST = 16  # entries of the largest part: what is shorter is not worth the loop
 
 
 def split_concatenations(tape: Tape) -> Tape:
-    """The same program, in which reductions and slices of joined arrays are those of the parts."""
+    """The same program, in which reductions and slices of joined arrays work on the parts."""
     if not any(_is_concatenation(node) for node in tape.nodes):
         return tape
     users = tape.users()
@@ -166,7 +166,7 @@ def _is_concatenation(node: Node) -> bool:
 
 
 class _RegionReader:
-    """Enters nodes of a join for some entries along its axis only, those of one part."""
+    """Enters nodes of a join for some entries along its axis only, the entries of one part."""
 
     def __init__(
         self, tape: Tape, b: Simplifier, places: Mapping[int, int], join: JoinedRegion
@@ -220,7 +220,7 @@ class _RegionReader:
 def _split(
     tape: Tape, root: int, join: JoinedRegion, b: Simplifier, places: Mapping[int, int]
 ) -> int:
-    """Enter a reduction as the sum of those of the parts, or a slice as one of what it lies in."""
+    """Enter a reduction as the sum over the parts, or a slice as a slice of one part."""
     primitive, args, params, types = tape.nodes[root]
     reader = _RegionReader(tape, b, places, join)
     if primitive is slice_:

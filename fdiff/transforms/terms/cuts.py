@@ -116,7 +116,7 @@ class Cuts:
         return resolved
 
     def _added(self, own: Sequence[Entries], cut: Cut) -> list[Entries]:
-        """Entries of a source that is a sum, as those of what it adds."""
+        """Entries of a source that is a sum, as entries of the summands."""
         lists = []
         for e in own:
             for term, factor in cut.terms:
@@ -182,7 +182,7 @@ class Cuts:
 
 
 def _real_parts(e: Entries) -> list[Entries]:
-    """Complex entries as those of real and imaginary parts, which are rows beside each other."""
+    """Complex entries as real and imaginary parts, which are rows beside each other."""
     real = e._replace(rows=2 * e.rows, values=None if e.values is None else np.real(e.values))
     if e.values is None:
         return [real]

@@ -27,7 +27,7 @@ WIDE = 8  # for each column
 
 
 class EntryPlaces(NamedTuple):
-    """Flat numbers of the entries of an output, each with that of an entry it depends on."""
+    """Flat numbers of the entries of an output, each with the number of an entry it depends on."""
 
     rows: np.ndarray
     cols: np.ndarray
@@ -58,7 +58,7 @@ def entry_places(tape: Tape, k: int, values: Known = ()) -> list[EntryPlaces | N
 
 
 def _places_of(sweep: LinearSweep, node: int) -> EntryPlaces | None:
-    """The places of a node; those of a diagonal are not listed."""
+    """The places of a node; the places of a diagonal are not listed."""
     if node in sweep.opaque:
         return None
     terms = sweep.terms.get(node)

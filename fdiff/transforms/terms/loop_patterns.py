@@ -154,7 +154,7 @@ def _propagated(loop: _BodyPatterns, k: int, order: range | None) -> Patterns:
 def _trip(
     loop: _BodyPatterns, state: Sequence[csr_array], k: int, width: int, shift: int
 ) -> list[csr_array]:
-    """The pattern of each output of a trip, given those of the carries before it."""
+    """The pattern of each output of a trip, from the patterns of the carries before it."""
     totals: list[csr_array] = []
     for o, blocks in enumerate(loop.blocks):
         total = _empty(loop.body.output_types[o].size, width)

@@ -19,7 +19,7 @@ SMALL = 8  # the length up to which an axis is untied
 
 
 class Merging:
-    """How the terms of one node are put together; `dtype` is that of the node."""
+    """How the terms of one node are combined; `dtype` is the dtype of the node."""
 
     def __init__(self, maps: Maps, lift: Any, dtype: np.dtype) -> None:
         self.maps, self.lift, self.dtype = maps, lift, dtype
@@ -69,7 +69,7 @@ class Merging:
         return [g[0] if len(g) == 1 else self._beside(g) for g in groups.values()]
 
     def _beside(self, terms: Sequence[LinearTerm]) -> LinearTerm:
-        """One term of the columns of several, in order; those of equal columns are added."""
+        """One term with the columns of several, in order; entries of equal columns are added."""
         count = len(terms[0].rows)
         columns = [t.cols.reshape(-1) for t in terms]
         union = np.unique(np.concatenate(columns))
@@ -260,7 +260,7 @@ def hull_of(a: Rows, b: Rows) -> tuple[Rows, int]:
 
 
 def _joint_steps(steps: Sequence[int | None], others: Sequence[int | None]) -> list[int] | None:
-    """The steps of a map, from those of two parts; None where they differ.
+    """The steps of a map, from the steps of two parts; None where they differ.
 
     Where neither has two entries along an axis, the map is taken to be the same along it.
     """

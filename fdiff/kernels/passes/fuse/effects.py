@@ -151,7 +151,7 @@ def _scan(plan: Plan, i: int, op: Operation) -> Effect:
 
 
 def _aligned(source: Dims, place: Index, dims: Dims) -> Index:
-    """Index into an operand of shape `source` for that of the scan; 0 where it broadcasts."""
+    """Index into an operand of shape `source` for the index of the scan; 0 where it broadcasts."""
     same = same_nonunit(source, dims)
     return (through_ones if same else through_broadcast)(place, source, dims)
 

@@ -109,7 +109,7 @@ def _first_of(plan: Plan, repeated: set[int]) -> set[int]:
 
 
 def _users(plan: Plan, i: int) -> set[int]:
-    """The readers of a node; through a view that is not stored, those of the view."""
+    """The readers of a node; for a view that is not stored, the readers of the view."""
     ops, users = plan.ops, plan.analysis.readers
     nodes_using: set[int] = set()
     stack = [i]

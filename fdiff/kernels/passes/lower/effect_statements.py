@@ -38,7 +38,7 @@ _ACCUMULATOR_DTYPES = {"f4": "f8"} | {
 
 
 def lower_effect(body: Body, effect: Effect) -> None:
-    """Add the statements of an effect to those of its nest."""
+    """Add the statements of an effect to the statements of its nest."""
     {
         EffectKind.LOCAL: _local,
         EffectKind.STORE: _store,

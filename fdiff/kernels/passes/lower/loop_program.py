@@ -113,7 +113,7 @@ def _locals(plan: Plan) -> tuple[tuple[str, str], ...]:
 
 
 def _outputs(plan: Plan) -> tuple[Output, ...]:
-    """The outputs, those of one number with the local that holds it."""
+    """The outputs; an output of one number with the local that holds it."""
     out: list[Output] = []
     for k, o in enumerate(plan.graph.outputs):
         op = plan.ops[o]

@@ -108,7 +108,7 @@ class GraphAnalysis:
 
     @cached_property
     def absorbed(self) -> frozenset[int]:
-        """Terms of sums that have no memory of their own: they are added to that of the sum."""
+        """Terms of sums without memory of their own: they are added to the memory of the sum."""
         return _SumsInMemory(self.graph, self.users).absorbed()
 
     @cached_property
@@ -168,7 +168,7 @@ class GraphAnalysis:
 
     @cached_property
     def limits(self) -> list[float]:
-        """For each node the cost, with that of all it is computed from, above which it is stored.
+        """For each node the cost, including its operands', above which it is stored.
 
         -1 for a node that is stored in any case, infinity for one that never is for its cost.
         """

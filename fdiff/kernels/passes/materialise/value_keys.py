@@ -66,7 +66,9 @@ class Keys:
         return self.exactly(node, self._dims[node], ())
 
     def below(self, key: Key) -> tuple[Key, ...]:
-        """The keys of the operands of a value; of a gather, those of the positions it reads at."""
+        """The keys of the operands of a value; for a gather, the keys of the positions that it
+        reads.
+        """
         keys = key.below
         if keys is None:
             keys = key.below = tuple(self._below(key, self._parts[key.node]))
@@ -80,7 +82,7 @@ class Keys:
         return [self._child(key, op, a) for a in op.args]
 
     def _child(self, key: Key, op: Operation, arg: int) -> Key:
-        """The key of operand `arg` of a value: views map the index to that of their source."""
+        """The key of operand `arg` of a value: views map the index to the index of their source."""
         source = self._dims[arg]
         if key.index and source == key.dims == op.dims and ONE not in source and op.text:
             return self.exactly(arg, source, key.index)

@@ -21,7 +21,7 @@ from .elementwise_components import among_kept, entry_of_slice, operand
 def joined(new: Components, i: int, op: Operation) -> Ids | None:
     """A concatenation: along a small axis the components of its operands, one after another.
 
-    Along another axis each component joins those of the operands.
+    Along another axis each component joins the components of the operands.
     """
     axis = op.parameter("axis", int)
     if is_small(op.dims[axis]):

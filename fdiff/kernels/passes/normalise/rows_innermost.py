@@ -101,9 +101,9 @@ class _RowsLast(GraphRewrite):
         return super().transposed(i, axes)
 
     def broadcastable(self, i: int, dims: Dims) -> int | None:
-        """What stands for operand `i`, rows last, to be broadcast to a result of shape `dims`.
+        """The stand-in for operand `i`, rows last, to be broadcast to a result of shape `dims`.
 
-        None if its row axis is not that of the result.
+        None if its row axis is not the row axis of the result.
         """
         own = self.old[i].dims
         at, lead = self.row_axis(dims), len(dims) - len(own)

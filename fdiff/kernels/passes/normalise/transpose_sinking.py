@@ -38,7 +38,7 @@ def _orders_of_reading(graph: KernelGraph, users: list[list[int]]) -> dict[int, 
     """The elementwise operations to compute in another order of axes, and that order.
 
     It is the order in which all their readers read them. Matrix products take either order: where
-    nothing else reads an operation, the order is that of its operands.
+    nothing else reads an operation, the order of its operands is used.
     """
     ops = graph.ops
     out: dict[int, Axes] = {}

@@ -51,7 +51,7 @@ _ROUTINES: dict[str, dict[str, float]] = {
 
 
 def work_of(item: Nest | Call | TileLoop | VersionedLoop) -> tuple[Work, ...]:
-    """The work of all nests and matrix products in an item; of versions, that of the fallback."""
+    """The work of all nests and products in an item; for versions, the fallback's work."""
     item = item.fallback if isinstance(item, VersionedLoop) else item
     out: list[Work] = []
     rows = item.rows if isinstance(item, TileLoop) else ""
@@ -120,9 +120,9 @@ def _cost(s: Statement) -> float:
 def in_long_program(flops: int, size: int) -> float:
     """Nanoseconds for an operation among thousands, of `size` entries with so many `flops` each.
 
-    Their loops are short, and their functions are called, where those of other kernels are inlined.
-    Fitted to loops of 1,500 to 2,000 passes, rolled out to tapes of 7,000 to 20,000 nodes, whose
-    times are 0.7 to 1.4 of the predicted ones: ``python -m benchmarks.explain --long``.
+    Their loops are short, and their functions are called; other kernels inline them. Fitted to
+    loops of 1,500 to 2,000 passes, unrolled to tapes of 7,000 to 20,000 nodes, whose times are 0.7
+    to 1.4 of the predicted ones: ``python -m benchmarks.explain --long``.
     """
     start, entry = (_ALONE if size == 1 else _LOOP), _FLOP * flops + _MOVED
     if flops >= SLOW:

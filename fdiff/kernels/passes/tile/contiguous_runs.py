@@ -235,7 +235,9 @@ def _at_first_row(s: Statement, names: Mapping[str, str]) -> Statement:
 
 
 def _index_in_run(wrap: Statement, *, counts: bool) -> Statement:
-    """An index from that of the first row; one that counts is relative to the loop's variable."""
+    """An index from the index of the first row; a counting index is relative to the loop's
+    variable.
+    """
     (vector,) = wrap.operands
     source = f"shift_{vector}" if counts else f"from_{vector}"
     return Statement.let(wrap.target, "{0}", (source,))

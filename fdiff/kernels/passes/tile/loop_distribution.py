@@ -89,7 +89,7 @@ class _Distribution(SeparableStatements):
         return end
 
     def _held(self, statement: Statement) -> dict[object, int]:
-        """What a statement needs in registers: places in memory, those of loads again, sums."""
+        """The registers of a statement: places in memory, registers of loads again, sums."""
         read = [n for n in statement.reads if n in self.definitions and self.reloadable(n)]
         users = [statement, *(self.lines[self.definitions[n]] for n in read)]
         sums = [n for n in (statement.target, *statement.reads) if n in self.sums]

@@ -91,7 +91,7 @@ def _step(call: Call, operand: int, k: int) -> str:
 def product_of_tile(call: Call, axis: str, role: RowRole, tile_local: Collection[str]) -> Call:
     """The product for the rows of one tile.
 
-    Memory that is `tile_local` holds these rows only; in other memory they begin at those of the
+    Memory that is `tile_local` holds these rows only; in other memory they begin at the rows of the
     tile.
     """
     own = re.compile(rf"\b{axis}\b")

@@ -1,8 +1,8 @@
 """Elementary functions that LLVM vectorises: no branches, no calls, 2 ulp.
 
-Coefficients are those of minimax polynomials (Remez's second algorithm in 60 digits, then rounded).
-Each is a formula on `Value`, written in LLVM's terms once a kernel and inlined. They run 0.15 to
-2 ns an entry where scalar functions of libm take 2.5 to 15.
+Coefficients are coefficients of minimax polynomials (Remez's second algorithm in 60 digits, then
+rounded). Each function is a formula on `Value`, written in LLVM's terms once per kernel and
+inlined. The functions take 0.15 to 2 ns an entry; scalar functions of libm take 2.5 to 15.
 """
 
 from . import exponential, gaussian, inverse, logarithm, power, slopes, trigonometric  # noqa: F401 - they enter their words
