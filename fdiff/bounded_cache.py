@@ -10,10 +10,11 @@ list of `cache.items()` makes tuples, so a collection may begin, and change the 
 from __future__ import annotations
 
 import sys
-from contextlib import suppress
 from functools import partial
 from typing import Generic, TypeVar
 from weakref import ref
+
+from .foreign_errors import Suppressed
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -41,7 +42,7 @@ def keep_recent(cache: dict[K, V], key: K, value: V, most: int) -> V:
 
 def drop_oldest(cache: dict[K, V]) -> K | None:
     """Forget the entry that was entered first, and return its key."""
-    with suppress(StopIteration, RuntimeError):  # another thread may just have changed it
+    with Suppressed(StopIteration, RuntimeError):  # another thread may just have changed it
         key = next(iter(cache))
         cache.pop(key, None)
         return key

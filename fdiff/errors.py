@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 import fdiff.intact_numpy as np
 
+from .foreign_errors import not_foreign
 from .user_lines import Line, printable, printable_lines, show_line, shown_place, user_line
 
 
@@ -191,7 +192,7 @@ def shown(value: object) -> str:
     """A value of the user's in a message: its repr on one line, not long, and never an error."""
     try:
         return " ".join(_SHOWN.repr(value).split())
-    except Exception:  # noqa: BLE001 - a class of the user's may raise anything there
+    except not_foreign(Exception, again=lambda: _SHOWN.repr(value)):
         return f"an object of type {type(value).__name__}"
 
 

@@ -29,6 +29,7 @@ from .errors import (
     name_call,
     unbounded,
 )
+from .foreign_errors import not_foreign
 from .user_lines import Line, is_internal, is_own, line_in, user_line, within_scipy
 
 VARIABLE = "FDIFF_TRACEBACK"
@@ -204,9 +205,9 @@ def _takes(function: Callable[..., Any], args: Sequence[Any]) -> bool:
     """Whether the arguments fit, as far as Python knows."""
     try:
         inspect.signature(function).bind(*args)
-    except TypeError:
+    except not_foreign(TypeError):
         return False
-    except ValueError:  # code in C that does not tell what it takes
+    except not_foreign(ValueError):  # code in C that does not tell what it takes
         return True
     return True
 

@@ -13,6 +13,7 @@ from types import NoneType
 from typing import Any, NamedTuple, cast
 
 from .errors import UNNAMED, InputError, failure, shown, unbounded
+from .foreign_errors import not_foreign
 
 
 class Spec(NamedTuple):
@@ -71,7 +72,7 @@ def _registered_parts(kind: type, tree: object) -> tuple[tuple[object, ...], Seq
     children, other = parts
     try:
         hash(other)
-    except TypeError:
+    except not_foreign(TypeError, again=lambda: hash(other)):
         fact = f"the data that flatten returns beside the children, {shown(other)}, has no hash."
         way = "Return a tuple, a text, a number or None: traces are kept by it."
         raise failure(InputError, call, fact, way) from None

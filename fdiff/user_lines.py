@@ -12,7 +12,6 @@ import site
 import sys
 from bisect import bisect_right
 from collections.abc import Callable
-from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from types import CodeType, FrameType, TracebackType
@@ -215,42 +214,3 @@ def shown_place(line: Line) -> tuple[str, int]:
     if label and name in linecache.cache:
         linecache.cache[label] = linecache.cache[name]
     return label or name, number
-
-
-_OURS = frozenset(["fdiff", "llvmlite", "numba", "numpy", "scipy", "builtins"])
-
-
-def is_foreign(error: BaseException) -> bool:
-    """Whether an exception came from outside into code of fdiff's that was under way.
-
-    A signal handler raised it, or the memory is full: what was under way has no fault, and may be
-    tried again.
-    """
-    tb, name = error.__traceback__, "fdiff"
-    while tb is not None:
-        name, tb = str(tb.tb_frame.f_globals.get("__name__")), tb.tb_next
-    if isinstance(error, OSError) and error.errno is not None:
-        return False  # the system's own
-    if isinstance(error, MemoryError | TimeoutError):
-        return True
-    return any(_is_foreign_module(one) for one in (name, type(error).__module__))
-
-
-class Suppressed(suppress):
-    """As `contextlib.suppress`, of errors of the code inside; those from outside come out.
-
-    The exception of an alarm may be of the same class: a TimeoutError is an OSError.
-    """
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> bool:
-        return bool(super().__exit__(kind, error, traceback)) and not (error and is_foreign(error))
-
-
-def _is_foreign_module(name: str) -> bool:
-    root = name.partition(".")[0]
-    return root == "__main__" or (root not in _OURS and root not in sys.stdlib_module_names)

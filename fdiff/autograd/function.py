@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import fdiff.intact_numpy as np
 
 from ..errors import InputError, failure
+from ..foreign_errors import not_foreign
 from ..trace import TracedArray, tracing
 from ..tracebacks import trim
 from ..transforms.custom_rules import refusing_derivatives
@@ -162,7 +163,7 @@ class Function(FunctionCtx):
         try:
             if kwargs or (rules.setup is not None and getattr(rules.forward, "__defaults__", None)):
                 args = rules.positional(args, kwargs, defaults=rules.setup is not None)
-        except TypeError as error:  # it says what is wrong with them
+        except not_foreign(TypeError) as error:  # it says what is wrong with them
             raise TypeError(f"{cls.__name__}.apply: {error}") from None
         recorded = any(a.__class__ is RecordedArray for a in args)
         if tracing() and not recorded:

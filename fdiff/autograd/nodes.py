@@ -16,6 +16,7 @@ from itertools import count
 from typing import Any, NamedTuple, Self
 
 from ..errors import InputError, failure
+from ..foreign_errors import not_foreign
 from ..tracebacks import ask, name_of, public_class
 from ..user_lines import Line, printable
 from .argument_checks import require_function, require_recorded
@@ -144,7 +145,7 @@ class GraphNode:
         """A dictionary for users."""
         try:
             return self._metadata
-        except AttributeError:
+        except not_foreign(AttributeError):
             self._metadata: dict[Any, Any] = {}
             return self._metadata
 

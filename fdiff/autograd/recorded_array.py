@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import fdiff.intact_numpy as np
 
 from ..errors import DtypeError, InputError, failure, flag, unbounded, warn
+from ..foreign_errors import not_foreign
 from ..trace import TracedArray
 from .array_kinds import ArrayKind, kind_of
 from .conversions import Conversions
@@ -363,7 +364,7 @@ def tensor(data: Any, requires_grad: bool = False, dtype: Any = None) -> Recorde
     requires_grad = flag(requires_grad, "requires_grad", "fdiff.autograd.tensor")
     try:
         value = np.array(data, dtype=dtype, order="K", subok=False)
-    except (TypeError, ValueError, RecursionError) as error:
+    except not_foreign(TypeError, ValueError, RecursionError) as error:
         way = "Give numbers, in lists of equal lengths, and a dtype of NumPy."
         fact = str(error).rstrip(".") + "."
         raise failure(InputError, "fdiff.autograd.tensor", fact, way) from None

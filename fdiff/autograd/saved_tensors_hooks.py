@@ -13,6 +13,7 @@ from typing import Any
 import fdiff.intact_numpy as np
 
 from ..errors import ForkError, InputError, failure, flag, shown
+from ..foreign_errors import not_foreign
 from ..tracebacks import public_class
 from .argument_checks import as_directory, require_function, require_recorded
 from .nodes import GraphNode
@@ -226,7 +227,7 @@ class _File:
         """The array, as pages of the file that are read when they are needed."""
         try:
             mapped = np.memmap(self.path, self.dtype, mode="r", shape=self.shape)
-        except FileNotFoundError as error:
+        except not_foreign(FileNotFoundError) as error:
             if os.getpid() == self.process:
                 raise
             fact = "the process that saved this value has removed it since this one was forked."

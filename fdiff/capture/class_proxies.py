@@ -11,11 +11,11 @@ from __future__ import annotations
 import inspect
 from abc import ABCMeta
 from collections.abc import Callable
-from contextlib import suppress
 from functools import lru_cache
 from types import GetSetDescriptorType, MemberDescriptorType
 from typing import Any, Protocol, cast
 
+from ..foreign_errors import Suppressed
 from .callable_proxies import wrap_member
 from .dependency_nodes import ABSENT, Class, ClassFamily, Equal
 from .proxy_context import ProxyContext
@@ -197,7 +197,7 @@ class ProxyMeta(type):
                 fetch(value, name)
             if isinstance(value, state.real):
                 return True
-        with suppress(TypeError):  # a protocol with attributes, which classes cannot be asked for
+        with Suppressed(TypeError):  # a protocol with attributes, which classes cannot be asked for
             return cls.__subclasscheck__(type(value))
         return False
 

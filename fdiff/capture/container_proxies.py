@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, MutableMapping
 from types import SimpleNamespace
 from typing import Protocol, Self, cast
 
+from ..foreign_errors import not_foreign
 from ..primitive import LIBRARY_OBJECTS
 from .data import Content, data_key
 from .dependency_nodes import (
@@ -335,7 +336,7 @@ def wrap_record(context: ProxyContext, value: object, where: Where) -> Pair:
     kind = type(value)
     try:
         copy, node = object.__new__(kind), Attributes(kind)
-    except TypeError:  # a dataclass that is a dict, an array, ... as well
+    except not_foreign(TypeError):  # a dataclass that is a dict, an array, ... as well
         return opaque(context, value, where, f"the {kind.__name__} object")
     context.keep(value, copy, node)
     for name in field_names(kind):

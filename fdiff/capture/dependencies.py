@@ -10,7 +10,6 @@ only that.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass
 from operator import is_
 from types import FunctionType, MethodType
@@ -20,7 +19,8 @@ from weakref import ref
 import fdiff.intact_numpy as np
 
 from ..bounded_cache import WeakValues
-from ..user_lines import Line, is_foreign
+from ..foreign_errors import Suppressed, not_foreign
+from ..user_lines import Line
 from .revalidation import BY_IDENTITY, Codes, Dependency, ItemsFound, Places, Revalidation
 from .value_kinds import MISSING
 
@@ -64,9 +64,7 @@ def unchanged(pins: Pins, places: Places) -> bool:
         for check, entries in places:
             if not check(entries):
                 return False
-    except (ValueError, RuntimeError) as error:
-        if is_foreign(error):
-            raise
+    except not_foreign(ValueError, RuntimeError):
         return False  # an empty cell; a container that another thread changes
     return True
 
@@ -98,7 +96,7 @@ class Held(dict["Dependencies", Pins]):
     def take(self, others: Held) -> None:
         """Hold what others hold, in their place."""
         while others:
-            with suppress(KeyError):  # another thread took it
+            with Suppressed(KeyError):  # another thread took it
                 self.enter(*others.popitem())
 
 
@@ -124,7 +122,7 @@ def siblings(f: object, g: object) -> bool:
         for a, b in zip(f.__closure__ or (), g.__closure__ or (), strict=True):
             if a is not b and a.cell_contents is not b.cell_contents:
                 return False
-    except ValueError:  # an empty cell
+    except not_foreign(ValueError):  # an empty cell
         return False
     return True
 

@@ -14,6 +14,7 @@ from typing import cast
 import fdiff.intact_numpy as np
 
 from ..device_arrays import described
+from ..foreign_errors import not_foreign
 from .revalidation import Dependency, Revalidation
 from .value_kinds import MISSING, constant_of, item_key, leaf_key
 from .write_targets import NumberRead, WriteTarget
@@ -354,5 +355,5 @@ class CachedCalls:
 def attribute(value: object, name: str) -> object:
     try:
         return getattr(value, name)
-    except (AttributeError, ValueError):  # an empty cell raises ValueError
+    except not_foreign(AttributeError, ValueError, again=lambda: getattr(value, name)):
         return MISSING

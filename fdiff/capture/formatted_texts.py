@@ -10,9 +10,11 @@ from __future__ import annotations
 import dis
 import re
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import lru_cache, partial, reduce
 from types import CodeType, FrameType
 from typing import NamedTuple
+
+from ..foreign_errors import not_foreign
 
 MARK = re.compile("\0fdiff:(\\d+)\0")
 _FORMATS = frozenset(("FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC"))
@@ -40,10 +42,10 @@ def goes_to(frame: FrameType, shows: Callable[[object], bool]) -> bool:
         return False
     first, *rest = names
     target = frame.f_locals.get(first, frame.f_globals.get(first))
+    end = partial(reduce, getattr, rest, target)
     try:
-        for name in rest:
-            target = getattr(target, name)
-    except AttributeError:
+        target = end()
+    except not_foreign(AttributeError, again=end):
         return False
     return shows(target)
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import dis
 import inspect
 import sys
-from contextlib import suppress
 from enum import Enum
 from functools import _lru_cache_wrapper, lru_cache
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
@@ -19,6 +18,7 @@ from typing import cast
 
 import fdiff.intact_numpy as np
 
+from ..foreign_errors import Suppressed
 from ..user_lines import Line, user_line
 from .value_kinds import (
     SCALARS,
@@ -174,7 +174,7 @@ def _of_numerics(value: object, module: str, name: str) -> str | None:
     if name in _IMPURE_NAMES["numpy"].split() and getattr(np, name, None) is value:
         return _reads("numpy", name)
     if module.startswith("scipy.") and not isinstance(value, type):
-        with suppress(TypeError, ValueError):
+        with Suppressed(TypeError, ValueError):
             parameters = inspect.signature(cast("FunctionType", value)).parameters
             if not _DRAWING.isdisjoint(parameters):
                 return f"random numbers (`{module}.{name}`)"

@@ -10,6 +10,7 @@ import operator
 from collections.abc import Callable, Iterable, Iterator, MutableSequence
 from typing import Any, Protocol, SupportsIndex, cast
 
+from ..foreign_errors import not_foreign
 from .container_proxies import fill
 from .dependency_nodes import SequenceItems
 from .proxy_context import Answers, Pair, ProxyContext, Refuse, Where, label
@@ -48,7 +49,7 @@ class ListItems(WriteTarget):
             return self.stands_for(value, walk) and all(
                 node.holds(items[index], walk) for index, node in self.reads
             )
-        except IndexError:
+        except not_foreign(IndexError):
             return False
 
 

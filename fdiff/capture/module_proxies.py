@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Protocol, cast
 
+from ..foreign_errors import not_foreign
 from .dependency_nodes import ABSENT, Identical
 from .impure import RANDOM, pure_module
 from .proxy_context import Pair, ProxyContext, Where
@@ -46,7 +47,7 @@ class GlobalsProxy(dict[str, object]):
     def __missing__(self, name: str) -> object:
         try:
             value = self.real[name]
-        except KeyError:
+        except not_foreign(KeyError):
             self.table.reads[name] = ABSENT
             return self._builtin(name)
         proxy, self.table.reads[name] = self.context.read(value, name, item_of(self.table, name))

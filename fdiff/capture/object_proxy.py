@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import functools
-from contextlib import suppress
 from threading import local
 from types import MemberDescriptorType
 from typing import cast
 
+from ..foreign_errors import Suppressed, not_foreign
 from .class_proxies import state_of
 from .dependency_nodes import ABSENT, Equal, Instance
 from .proxy_context import Answers, CachedProperty, Pair, ProxyContext, Refuse, Where, label
@@ -66,7 +66,7 @@ class ObjectProxy:
         if name in self.node.slots or slot(self.proxy, name) is not MISSING:
             return
         self.node.slots[name] = ABSENT
-        with suppress(AttributeError):
+        with Suppressed(AttributeError):
             where = in_slot(self.node, place)
             value, self.node.slots[name] = self._read(name, place.__get__(self.real), where)
             self.put[name] = value
@@ -180,7 +180,7 @@ def slot(value: object, name: str) -> object:
     """An attribute as `object` finds it, without hooks; MISSING if there is none."""
     try:
         return own_attribute(value, name)
-    except AttributeError:
+    except not_foreign(AttributeError):
         return MISSING
 
 
@@ -200,7 +200,7 @@ def become_real(value: object) -> bool:
         return False
     try:
         object.__setattr__(value, "__class__", state.real)
-    except TypeError:
+    except not_foreign(TypeError):
         return False
     return True
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from types import FunctionType, MethodType
 from typing import cast
 
 import fdiff.intact_numpy as np
 
+from ..foreign_errors import not_foreign
 from ..tree import node_class
 from .class_proxies import (
     ProxyClassState,
@@ -47,9 +49,11 @@ class UserObjects:
     def of_class(self, kind: type, where: Where) -> Pair:
         """The proxy class of a class."""
         root: list[type] = []
+        make = partial(make_proxy_class, self.context, kind, self._hooks(root))
         try:
-            state = make_proxy_class(self.context, kind, self._hooks(root))
-        except (AttributeError, RuntimeError, TypeError, ValueError):  # a base that will have none
+            state = make()
+        except not_foreign(AttributeError, RuntimeError, TypeError, ValueError, again=make):
+            # A base that will have none.
             return opaque(self.context, kind, where, "attributes of the class")
         root.append(state.proxy_class)
         self.states.append(state)

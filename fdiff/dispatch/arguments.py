@@ -245,12 +245,3 @@ def fixed(leaf: object) -> bool:
 def immutable(leaf: object) -> bool:
     """Whether one object may be the result of several calls, because nobody can change it."""
     return value_key(leaf) is not None or isinstance(leaf, (*STATIC, type))
-
-
-def comes_once(again: Callable[[], object]) -> bool:
-    """Whether what has just raised an exception works now: the exception came from outside."""
-    try:
-        again()
-    except Exception:  # noqa: BLE001 - the same one, which its caller knows what to do about
-        return False
-    return True

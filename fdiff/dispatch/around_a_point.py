@@ -11,11 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import fdiff.intact_numpy as np
 
 from ..errors import TraceError, message
+from ..foreign_errors import not_foreign
 from ..interpret import evaluate
 from ..trace.session import Session
 from ..transforms.pipeline import JVP, derive
@@ -89,7 +91,8 @@ class _Trial:
         self.error: Exception | None = None
         try:
             traced = TraceResult(*trace_once(call))
-        except Exception as error:  # noqa: BLE001 - the user's code goes a way that it did not go
+        except not_foreign(Exception, again=partial(trace_once, call)) as error:
+            # The user's code goes a way that it did not go.
             self.error = error
         self.asked = [*denied.asked]
         met, self.differs, self.same_value = around.session.met, True, False

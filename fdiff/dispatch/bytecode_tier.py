@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from .. import kernels
 from ..errors import UnsupportedError, failure
+from ..foreign_errors import is_foreign
 from ..process import background, interruptible
 from ..process.forking import no_fork
 from ..process.progress import Stage
 from ..tape import Tape
-from ..user_lines import is_foreign
 from .compiler_defects import Defect
 
 if TYPE_CHECKING:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..bounded_cache import WeakValues
 from ..capture.dependencies import Held
+from ..foreign_errors import not_foreign
 from ..process.forking import no_fork
 from ..trace.trace_stack import occupied
 from .arguments import Function
@@ -181,7 +182,8 @@ def known_fast_path(f: object, inputs: object, operator: object) -> Builtin:
         return no_fast_path
     try:  # by its address, because a code object is slow to hash
         return _immediate[id(f.__code__), inputs.__class__, operator].builtin  # type: ignore[attr-defined] - what has none has no fast path
-    except (AttributeError, KeyError, TypeError):  # a class need not be hashable
+    except not_foreign(AttributeError, KeyError, TypeError, again=partial(getattr, f, "__code__")):
+        # A class need not be hashable.
         return no_fast_path
 
 

@@ -16,10 +16,11 @@ import fdiff.intact_numpy as np
 from .. import kernels
 from ..arraytype import ArrayType
 from ..capture.dependencies import Pins
+from ..foreign_errors import comes_once
 from ..kernels import KernelInput, KernelOutput, Preconditions
 from ..trace.trace_stack import occupied
 from .argument_registers import ArgumentRegisters, NoFastPathError
-from .arguments import Function, comes_once
+from .arguments import Function
 from .contiguous_arrays import COPY_BELOW
 from .native_revalidation import native_reads, reads_of_function
 from .numpy_warnings import warning_hook

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from .. import kernels
 from ..errors import CompileError, InputError
+from ..foreign_errors import is_foreign
 from ..process import background
 from ..tape import Tape
-from ..user_lines import is_foreign
 from .break_even import Account, BreakEven, Layouts, in_words, scheduling
 from .bytecode_tier import EARLY, BytecodeTier
 from .compiler_defects import Defect

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..capture import revalidation
 from ..capture.value_kinds import MISSING
+from ..foreign_errors import not_foreign
 from ..kernels import ATTRIBUTES, OWNED, Lookup, Preconditions
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def _sibling(f: FunctionType) -> tuple[Lookup, ...] | None:
     """Checks that the first argument has the code, globals, defaults and cell contents of `f`."""
     try:
         contents = [cell.cell_contents for cell in f.__closure__ or ()]
-    except ValueError:  # an empty cell
+    except not_foreign(ValueError):  # an empty cell
         return None
     if f.__kwdefaults__ or f.__dict__:
         return None

@@ -11,13 +11,13 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from types import CodeType, FrameType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, cast
 
 import fdiff.intact_numpy as np
 
 from ..errors import warn
+from ..foreign_errors import Suppressed
 from ..interpret import Interpreter, Step
 from ..process.float_flags import OFTEN, Doubts, error_state, taken
 from ..tracebacks import trim
@@ -90,7 +90,7 @@ def flagged(plan: Interpreter, arrays: Sequence[np.ndarray]) -> list[tuple[str, 
         return step[0](*operands)
 
     with (
-        suppress(ArithmeticError, IndexError, ValueError),
+        Suppressed(ArithmeticError, IndexError, ValueError),
         np.errstate(all="call", under="ignore", call=lambda words, _: warned.append((words, at))),
     ):
         plan.values(arrays, plan.inspected(at_node))

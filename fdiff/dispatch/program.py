@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from time import perf_counter
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ from ..bounded_cache import WeakKeys, WeakValues, drop_oldest, keep_recent
 from ..capture.dependencies import Held
 from ..device_arrays import CPU
 from ..errors import called
+from ..foreign_errors import not_foreign
 from ..process.collector import collector_paused
 from ..process.forking import late
 from ..process.observation import TRANSFORM
@@ -55,10 +57,7 @@ MakePlan = Callable[[Variant], OperatorPlan]  # what an operator makes of a trac
 
 HELD = 2048  # functions, of traces that were used lately, whose findings are held
 VARIANTS = 128  # signatures remembered for one function, the oldest dropped first
-MOST_VARIANTS, NODES = (
-    1024,
-    1 << 15,
-)  # and more than these, as long as their tapes are short together
+MOST_VARIANTS, NODES = 1024, 1 << 15  # and more, as long as their tapes are short together
 # Seconds that a plan takes for each node of the trace, and how many times as long as its reverse
 # sweep. Of other operators they depend on sparsity patterns.
 _DERIVING = {
@@ -246,10 +245,11 @@ class Program:
         if after is None:
             return variant.plan.call(arrays, vectors, execute_unchecked if sure else execute)
         run = ExecuteAndKeep(sure=sure)
+        again = partial(variant.plan.call, arrays, vectors, run)
         try:
-            result = variant.plan.call(arrays, vectors, run)
+            result = again()
             values = variant.written_values(arrays) if run.values is None else run.values
-        except (ArithmeticError, IndexError, ValueError):
+        except not_foreign(ArithmeticError, IndexError, ValueError, again=again):
             variant, inputs = self.trace(f, *call)
             return variant.plan.call(inputs, vectors, execute)
         return after(result, *values)
@@ -353,7 +353,7 @@ def program_of(f: Function, operator: object, make: Callable[[], Program]) -> Pr
     key = name, operator, budget.get()
     try:
         program = programs.get(key)
-    except TypeError:  # an unhashable callable has a program of its own
+    except not_foreign(TypeError, again=lambda: hash(key)):  # an unhashable callable has its own
         return make()
     return keep_recent(programs, key, make(), MOST) if program is None else program
 
@@ -382,7 +382,7 @@ def _kept_by(f: Function) -> tuple[_Programs, object]:
         programs = {}
         try:
             _of_objects[owner] = programs
-        except TypeError:  # some classes have no weak references
+        except not_foreign(TypeError):  # some classes have no weak references
             return _programs, f
     return programs, name
 

@@ -15,10 +15,10 @@ import fdiff.intact_numpy as np
 
 from .. import kernels
 from ..errors import FdiffError, InputError, UnsupportedError, failure
+from ..foreign_errors import comes_once, is_foreign
 from ..kernels import BareKernel
 from ..tree import flatten, unflatten
-from ..user_lines import is_foreign
-from .arguments import Function, comes_once, is_static
+from .arguments import Function, is_static
 from .compiler_defects import Defect
 from .fast_path_builder import Split
 from .plans import PlanStep

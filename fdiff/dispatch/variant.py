@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import fdiff.intact_numpy as np
@@ -19,6 +20,7 @@ from ..capture import Dependencies
 from ..capture.repeated_writes import never_repeat
 from ..device_arrays import CPU
 from ..errors import RetraceWarning, warn
+from ..foreign_errors import not_foreign
 from ..ops.eager_scalar_operators import install
 from ..process.float_flags import Doubts
 from ..process.observation import TRANSFORM
@@ -189,10 +191,8 @@ class Variant:
             return True
         try:
             return bool(self._checks(arrays)[0])
-        except (
-            ArithmeticError,
-            IndexError,
-            ValueError,
+        except not_foreign(
+            ArithmeticError, IndexError, ValueError, again=partial(self._checks, arrays)
         ):  # raised by what an earlier guard excludes
             return False
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from functools import partial
 from typing import cast
 from weakref import ref
 
@@ -12,6 +13,7 @@ import fdiff.intact_numpy as np
 from ..capture.release import NoValueError
 from ..capture.write_targets import NoEffectError, WrittenOutput
 from ..errors import TraceError
+from ..foreign_errors import not_foreign
 from ..ops.scipy_functions import only_captured
 from ..primitive import PRIMITIVES
 from ..trace import Trace, TracedArray
@@ -37,9 +39,10 @@ def settled(value: object) -> object:
         return value
     if guards.is_batched(resolved.id) or (stack.examples and not only_captured(resolved)):
         raise NoValueError(resolved)
+    value_of = partial(guards.value, resolved.id, "kept a value beyond the run")
     try:
-        array = np.array(guards.value(resolved.id, "kept a value beyond the run"))
-    except (TraceError, ArithmeticError, ValueError):
+        array = np.array(value_of())
+    except not_foreign(TraceError, ArithmeticError, ValueError, again=value_of):
         raise NoValueError(resolved) from None
     return array.item() if resolved.weak else array[()] if resolved.scalar else array
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, cast
 import cloudpickle
 
 from ..errors import UNNAMED, InputError, failure
+from ..foreign_errors import Suppressed, not_foreign
 from ..functional.sent_code import SentCode, functions_of
 from ..user_lines import SITE_PACKAGES, STDLIB
 
@@ -37,10 +38,14 @@ class Message(NamedTuple):
         buffers: list[Buffer] = [b""]
         file, kind = BytesIO(), cast("Any", cloudpickle.Pickler)
         pickler = kind(file, protocol=5, buffer_callback=lambda b: buffers.append(b.raw()))
-        try:
+
+        def dump() -> None:
             with _own_modules_by_value():
                 pickler.dump((value, SentCode(pickler, value)))
-        except Exception as error:
+
+        try:
+            dump()
+        except not_foreign(Exception, again=dump) as error:
             fact = f"{_unpicklable(value)} cannot be sent to workers ({error})."
             way = "Make it inside the function, or pass what it is made of."
             raise failure(InputError, UNNAMED, fact, way) from error
@@ -103,7 +108,7 @@ def _own_modules_by_value() -> Generator[None]:
         yield
     finally:
         for module in new:
-            with suppress(ValueError):  # another thread has done so
+            with Suppressed(ValueError):  # another thread has done so
                 cloudpickle.unregister_pickle_by_value(module)
 
 

@@ -22,6 +22,7 @@ import fdiff.intact_numpy as np
 
 from ..bounded_cache import keep_recent
 from ..errors import UNNAMED, FdiffError, InputError, WorkerError, failure, message
+from ..foreign_errors import not_foreign
 from ..functional.kink_policy import kinks, policy
 from ..functional.prepared import Prepared
 from ..functional.programs import jit
@@ -217,9 +218,9 @@ def _result(f: Function, arguments: Given, count: int, numbered: tuple[int, Part
 def _takes(f: Function, args: Sequence[object], kwargs: dict[str, object]) -> bool:
     try:
         inspect.signature(f).bind(*args, **kwargs)
-    except TypeError:
+    except not_foreign(TypeError):
         return False
-    except ValueError:  # code in C that does not tell what it takes
+    except not_foreign(ValueError):  # code in C that does not tell what it takes
         return True
     return True
 

@@ -9,6 +9,7 @@ import fdiff.intact_numpy as np
 
 from ..dispatch.arguments import Function
 from ..dispatch.variant import Variant
+from ..foreign_errors import not_foreign
 from ..tree import flatten, paths
 from .report import InputFact
 
@@ -56,7 +57,7 @@ def _parameters(f: Function, count: int) -> list[str]:
     """The names of the first `count` positional parameters, numbered where they have none."""
     try:
         parameters = list(inspect.signature(f).parameters.values())
-    except (TypeError, ValueError):  # a builtin: NumPy's ufuncs have no signature
+    except not_foreign(TypeError, ValueError):  # a builtin: NumPy's ufuncs have no signature
         parameters = []
     names: list[str] = []
     for parameter in parameters:
@@ -92,7 +93,7 @@ def _read_by(f: Function) -> Iterator[tuple[str, object]]:
     for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=False):
         try:
             yield name, cell.cell_contents
-        except ValueError:  # an empty cell
+        except not_foreign(ValueError):  # an empty cell
             continue
     for name in code.co_names:
         if name in function.__globals__:

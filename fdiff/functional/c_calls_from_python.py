@@ -9,6 +9,7 @@ from typing import Any
 import fdiff.intact_numpy as np
 
 from ..errors import InputError, failure
+from ..foreign_errors import not_foreign
 from ..kernels import CParameter
 from ..tracebacks import public
 from .c_declarations import Declaration, checked_type, plain_type, shaped
@@ -37,7 +38,7 @@ def function_type(declared: Declaration) -> Any:
         def __call__(self, *args: object) -> Any:
             try:
                 return super().__call__(*args)
-            except (ctypes.ArgumentError, TypeError):
+            except not_foreign(ctypes.ArgumentError, TypeError):
                 fact = _misfit(declared, parameters, checks, args)
             raise failure(InputError, f"cfunc({declared.call}).ctypes", fact, _WAY)
 
@@ -59,7 +60,7 @@ def _misfit(
     for parameter, check, value in zip(parameters, checks, args, strict=True):
         try:
             check.from_param(value)
-        except (ctypes.ArgumentError, TypeError):
+        except not_foreign(ctypes.ArgumentError, TypeError):
             wanted = shaped(parameter)
             held = _shown(parameter, value)
             return f"{parameter.name} is {held}, where the C function takes {wanted}."

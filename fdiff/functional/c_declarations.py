@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import fdiff.intact_numpy as np
 
 from ..errors import InputError, failure
+from ..foreign_errors import not_foreign
 from ..kernels import CallLayout, CParameter, CSignature, Number
 from ..tree import Spec, paths
 from .call_layouts import Example
@@ -142,7 +143,7 @@ def _leaf_names(prepared: Prepared[..., Any], layout: CallLayout, spec: Spec) ->
     positional = len(layout.arguments) - len(layout.names)
     try:
         parameters = list(inspect.signature(prepared).parameters.values())
-    except (TypeError, ValueError):
+    except not_foreign(TypeError, ValueError):
         parameters = []
     names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     names = [*names[:positional], *[f"x{k}" for k in range(len(names), positional)], *layout.names]

@@ -19,6 +19,7 @@ from ..dispatch.result_template import Placeholder
 from ..dispatch.single_kernels import SingleKernel
 from ..dispatch.variant import Variant
 from ..errors import InputError, UnsupportedError, called, failure
+from ..foreign_errors import not_foreign
 from ..kernels import CallLayout, Number, Result
 from ..tree import Spec, flatten, map_leaves, node_parts, unflatten
 from .invocation import no_vectors
@@ -79,10 +80,10 @@ def check_examples(
     own, _ = prepared.split(args)
     try:
         signature(prepared.__wrapped__).bind(*own, **kwargs)
-    except TypeError as error:
+    except not_foreign(TypeError) as error:
         way = "Give an example of each argument: an array, a number, or a text such as 'f8[3]'."
         raise failure(InputError, call, f"the examples do not fit: {error}.", way) from None
-    except ValueError:  # a function in C that does not tell what it takes
+    except not_foreign(ValueError):  # a function in C that does not tell what it takes
         return
 
 

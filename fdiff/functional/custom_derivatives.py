@@ -17,6 +17,7 @@ from typing import Any, Generic, Self, TypeVar
 from ..dispatch.arguments import Function
 from ..dispatch.program import OwnsPrograms
 from ..errors import InputError, called, failure, shown
+from ..foreign_errors import not_foreign
 from ..primitive import HOOKS, Primitive
 from ..trace import tracing
 from ..tracebacks import public_class
@@ -117,7 +118,7 @@ def _signature(fun: Function) -> Signature | None:
     """The signature of a function; None if it tells none."""
     try:
         return signature(fun)
-    except (TypeError, ValueError):
+    except not_foreign(TypeError, ValueError):
         return None
 
 

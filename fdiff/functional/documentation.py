@@ -9,6 +9,8 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ..foreign_errors import not_foreign
+
 Options = Mapping[str, Any]
 
 # What comes out, where {x} is what is differentiated.
@@ -64,7 +66,7 @@ def signature(f: Callable[..., object], name: str, options: Options) -> inspect.
     """The arguments of the user's function, vectors where they are taken, and what comes out."""
     try:
         own = inspect.signature(f)
-    except (TypeError, ValueError):  # of functions written in C
+    except not_foreign(TypeError, ValueError):  # of functions written in C
         own = inspect.signature(lambda *args, **kwargs: None)
     if name not in _GIVES:
         return own

@@ -11,6 +11,7 @@ from ..dispatch.fast_path import known_fast_path
 from ..dispatch.program import MOST
 from ..dispatch.variant import Variant
 from ..errors import InputError, called, failure
+from ..foreign_errors import not_foreign
 from ..tracebacks import public, trim
 from .annotations import Array, AtPoint, BlockKeywords, Entries, JacobianKeywords, P, Places, Point
 from .complex_rules import check_choice, check_complex
@@ -229,15 +230,14 @@ def dense(
     """
     try:
         operator = _known[settings]
-    except Exception:  # noqa: BLE001 - met for the first time, or has no hash: what is no option
+    except not_foreign(Exception, again=lambda: _known[settings]):  # new, or without a hash
         check_callable(f, settings[0].__name__)
         operator = _known[settings] = check(f, *settings[2:])
     if inputs is LEFT_OUT:
         check_callable(f, operator.name)
         return prepared_operator(operator, f, check_argnums(argnums, f, operator.name))
     if argnums.__class__ is int and argnums == 0:
-        result = known_fast_path(f, inputs, operator)(f, inputs)
-        if result is not None:
+        if (result := known_fast_path(f, inputs, operator)(f, inputs)) is not None:
             return result
     return immediate_call(operator, f, inputs, argnums)
 

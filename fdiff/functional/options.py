@@ -12,6 +12,7 @@ import fdiff.intact_numpy as np
 from ..device_arrays import DEVICES
 from ..dispatch.arguments import ONCE, Function
 from ..errors import InputError, called, choice, failure, flag, shown
+from ..foreign_errors import Suppressed
 
 MODES = ("auto", "forward", "reverse")
 STRATEGIES = {"reverse-mode": "reverse", "forward-mode": "forward"}
@@ -57,7 +58,7 @@ def check_argnums(argnums: object, f: object, name: str) -> int | tuple[int, ...
 def _by_number(argnums: object, f: object, name: str) -> str:
     """How to say which argument is meant; or where the point goes, if that was given."""
     if isinstance(argnums, str):
-        with suppress(TypeError, ValueError):  # a function that tells no signature
+        with Suppressed(TypeError, ValueError):  # a function that tells no signature
             names = [*signature(cast("Function", f)).parameters]
             if argnums in names:
                 return f"Write argnums={names.index(argnums)} for {shown(argnums)}."

@@ -14,6 +14,7 @@ import fdiff.intact_numpy as np
 from ..device_arrays import lies_on_device
 from ..dispatch.arguments import WAY_OUT
 from ..errors import DtypeError, InputError, failure
+from ..foreign_errors import not_foreign
 from ..tree import flatten, joined
 from .device_calls import places_on_device, write_on_device
 
@@ -35,7 +36,7 @@ def call_into(
     result = answer(args, others, every)
     try:
         return joined(result, out, lambda value, place: _put(value, place, name))
-    except ValueError:
+    except not_foreign(ValueError):
         fact = "out is not built like the result."
         raise failure(InputError, name, fact, WAY) from None
 

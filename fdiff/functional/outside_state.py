@@ -7,6 +7,7 @@ from types import FunctionType, MethodType
 
 import fdiff.intact_numpy as np
 
+from ..foreign_errors import not_foreign
 from ..trace import TracedArray, root_trace
 from ..trace.local_arrays import LocalArray
 
@@ -66,7 +67,7 @@ def _cells(function: object, visited: list[object]) -> Iterator[tuple[str, objec
 def _content(cell: object) -> object:
     try:
         return cell.cell_contents  # type: ignore[attr-defined] - or it is no cell
-    except (AttributeError, ValueError):  # no cell, or an empty one
+    except not_foreign(AttributeError, ValueError):  # no cell, or an empty one
         return cell
 
 

@@ -12,6 +12,7 @@ from ..dispatch.arguments import Argnums, Body, Function
 from ..dispatch.capture_session import call_private
 from ..dispatch.program import Program
 from ..errors import DtypeError, DtypeWarning, InputError, called, failure, message, warn
+from ..foreign_errors import not_foreign
 from ..ops.creation import array
 from ..trace import TracedArray
 from ..trace.handler_arguments import resolve
@@ -101,7 +102,7 @@ def _as_float(leaf: Any, program: Program, f: Function) -> object:
     if type(leaf) is int:
         try:
             return float(leaf)
-        except OverflowError:
+        except not_foreign(OverflowError):
             return leaf
     if not program.told_of_integers and not within_scipy():
         program.told_of_integers = True

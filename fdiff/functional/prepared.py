@@ -22,6 +22,7 @@ from ..dispatch.fast_path import FastPath
 from ..dispatch.plans import Arrays, PlanStep, Step
 from ..dispatch.program import OwnsPrograms, Program
 from ..errors import InputError, UnsupportedError, called, failure, shown
+from ..foreign_errors import not_foreign
 from ..process.progress import Stage
 from ..trace.trace_stack import stack
 from ..tracebacks import line_of, public
@@ -305,7 +306,7 @@ def example_argument(example: object, call: str) -> object:
     shape = tuple([int(n) for n in match[2].split(",") if n])
     try:
         return np.zeros(shape, np.dtype(match[1]))
-    except TypeError:
+    except not_foreign(TypeError):
         raise failure(
             InputError, call, f"{shown(example)} names no dtype of NumPy.", SPELL
         ) from None
@@ -366,7 +367,7 @@ def prepare(
     prepared: Prepared[..., Any] = Prepared(call)
     try:
         wraps(f, assigned=("__module__", "__name__", "__qualname__"), updated=())(prepared)
-    except (AttributeError, TypeError):
+    except not_foreign(AttributeError, TypeError):
         prepared.__name__ = program.name
     prepared.__wrapped__ = f
     prepared.__fdiff__ = program.name

@@ -19,6 +19,7 @@ from ..dispatch.program import forget as forget_programs
 from ..dispatch.tiered_execution import forget as forget_runners
 from ..dispatch.variant import Variant
 from ..errors import InputError, UnsupportedError, called, failure, flag, shown
+from ..foreign_errors import is_foreign
 from ..ops.composite_functions import stop_gradient as stop_leaf
 from ..process.forking import no_fork
 from ..tape import Tape
@@ -26,7 +27,6 @@ from ..tracebacks import public
 from ..transforms.custom_calls import inlined
 from ..transforms.pipeline import VALUE, derive, within_budget
 from ..tree import map_leaves
-from ..user_lines import is_foreign
 from .annotations import P, R, T
 from .device_calls import tracing_for
 from .invocation import Operator, ValuePlan, prepared_operator

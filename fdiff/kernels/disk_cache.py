@@ -26,8 +26,8 @@ from typing import BinaryIO
 import fdiff.intact_numpy as np
 
 from ..errors import warn
+from ..foreign_errors import Suppressed
 from ..process.forking import no_fork
-from ..user_lines import Suppressed
 from .compilers import LLVM, described
 from .file_owners import trusted
 from .loaded_code import digest

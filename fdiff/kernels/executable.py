@@ -17,9 +17,9 @@ import fdiff.intact_numpy as np
 
 from ..arraytype import ArrayType
 from ..errors import CompileError
+from ..foreign_errors import is_foreign
 from ..process import interruptible
 from ..tape import Tape
-from ..user_lines import is_foreign
 from .ir.kernel_graph import Values
 from .ir.parallel import PARTS, THREADS
 from .kernel_source import WorkspaceBuffer, has_trips

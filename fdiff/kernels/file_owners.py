@@ -9,8 +9,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from ..foreign_errors import Suppressed
 from ..process.forking import no_fork
-from ..user_lines import Suppressed
 
 
 def trusted(status: os.stat_result, where: Path | int) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, version
 
+from ..foreign_errors import not_foreign
 from ..process.environment import VARIABLES
 from . import disk_cache, on_demand
 from .compilers import LLVM, NUMBA
@@ -68,7 +69,7 @@ def _tried(fact: Callable[[], str], otherwise: str = _UNKNOWN) -> str:
     """The fact; what went wrong, if it cannot be found out."""
     try:
         return fact()
-    except Exception as error:  # noqa: BLE001 - a broken installation is what is looked for
+    except not_foreign(Exception, again=fact) as error:  # of a broken installation
         return f"{otherwise}: {type(error).__name__}: {error}".splitlines()[0]
 
 

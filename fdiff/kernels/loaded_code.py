@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
+from ..foreign_errors import Suppressed
 from ..process.forking import no_fork
-from ..user_lines import Suppressed
 
 _LOADED = (".py", ".pyc", *EXTENSION_SUFFIXES)
 _BEGIN = time.time_ns()  # a file that was changed later is not what this process has loaded,

@@ -14,6 +14,7 @@ from functools import lru_cache, partial
 from typing import Literal
 
 from ..errors import DefectWarning, warn
+from ..foreign_errors import Suppressed, is_foreign
 from ..process.background import Job, allowed, checkpoint, possible, worker
 from ..process.collector import collector_paused
 from ..process.forking import no_fork
@@ -21,7 +22,6 @@ from ..process.interruptible import is_left, wait_for_left
 from ..process.observation import CACHE, COMPILE, mark, span
 from ..process.room import give_back
 from ..process.turns import TurnLock
-from ..user_lines import Suppressed, is_foreign
 from . import disk_cache
 from .compilers import LLVM, NUMBA, numba_compiler
 from .executable import Executable as Executable  # noqa: PLC0414 - for `compiler`, on demand

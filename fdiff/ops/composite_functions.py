@@ -9,6 +9,7 @@ from __future__ import annotations
 import fdiff.intact_numpy as np
 
 from ..arraytype import loop_dtypes
+from ..foreign_errors import not_foreign
 from ..primitive import FUNCTIONS, HOOKS, UFUNCS
 from ..trace import TracedArray, apply, constant_value, guarded_value, implements
 from .elementwise import pair, stop
@@ -136,7 +137,7 @@ def array_equiv(a1: object, a2: object) -> object:
     x, y = traced(a1), traced(a2)
     try:
         return all_call(x == y)
-    except ValueError:
+    except not_foreign(ValueError):
         return False
 
 

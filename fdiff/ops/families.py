@@ -20,6 +20,7 @@ from ..arraytype import ArrayType, Shape, broadcast, loop_dtypes
 from ..capture.data import TAKE_VALUES, is_table, lazy_words
 from ..capture.symbolic_numbers import SymbolicNumber
 from ..errors import InputError, TraceError, failure
+from ..foreign_errors import not_foreign
 from ..kernel_rule import KernelRule, Kind
 from ..primitive import UFUNCS, ZERO, EagerRule, Kink, LayoutRule, Primitive, Sample, register
 from ..trace import TracedArray, apply, current, unsupported
@@ -114,7 +115,7 @@ def elementwise_type(loop: Callable[..., np.dtype]) -> Callable[..., tuple[Array
     def infer(*types: ArrayType, **params: object) -> tuple[ArrayType, ...]:
         try:
             shape = broadcast(*[t.shape for t in types])
-        except ValueError:
+        except not_foreign(ValueError):
             shapes = " ".join(str(t.shape) for t in types)
             raise ValueError(f"operands could not be broadcast together with shapes {shapes}") from None
         return (ArrayType(shape, loop(*[t.dtype for t in types], **params)),)

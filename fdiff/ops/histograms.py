@@ -13,6 +13,7 @@ from operator import index
 import fdiff.intact_numpy as np
 
 from ..arraytype import BOOL, INT, promote
+from ..foreign_errors import not_foreign
 from ..trace import TracedArray, apply, implements, unsupported
 from .data_dependent_shapes import look_if_traced
 from .families import kind_of
@@ -133,7 +134,7 @@ def _outer_edges(a: TracedArray, range_: Sequence[object] | None) -> tuple[objec
 def _whole(bins: object) -> int:
     try:
         return index(bins)
-    except TypeError as error:
+    except not_foreign(TypeError) as error:
         raise TypeError("`bins` must be an integer, a string, or an array") from error
 
 
@@ -204,7 +205,7 @@ def _axis_edges(column: TracedArray, k: int, bins: object, range_: object) -> ob
     low, high = _outer_edges(column, range_)
     try:
         return linspace(low, high, index(bins) + 1)
-    except TypeError as error:
+    except not_foreign(TypeError) as error:
         raise TypeError(f"`bins[{k}]` must be an integer, when a scalar") from error
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import fdiff.intact_numpy as np
 
 from ..errors import TraceError
+from ..foreign_errors import not_foreign
 from ..primitive import HOOKS
 from ..trace import TracedArray
 from ..trace.if_conversion import Arm, arm_at
@@ -55,7 +56,10 @@ def select(condition: TracedArray, frame: FrameType) -> bool | None:
             old = _entry(array, key)
             pair = (value, old) if arm.when else (old, value)
             array[key] = np.where(condition, *pair)  # a call like those of the user, which may be logged
-    except (_NotConvertible, TraceError, LookupError, ArithmeticError, TypeError, ValueError):
+    except not_foreign(
+        _NotConvertible, TraceError, LookupError, ArithmeticError, TypeError, ValueError,
+        again=lambda: _run(arm, frame),
+    ):  # fmt: skip
         return None
     return not arm.when
 

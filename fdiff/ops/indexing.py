@@ -15,6 +15,7 @@ from typing import NamedTuple
 import fdiff.intact_numpy as np
 
 from ..arraytype import INT, ArrayType, broadcast
+from ..foreign_errors import not_foreign
 from ..trace import TracedArray, apply, current, guarded_value
 from ..trace.array_links import PendingStores, ViewLink, positions, root_of, settled
 from ..trace.handler_arguments import resolve
@@ -194,7 +195,7 @@ def _advanced(x: TracedArray, items: Sequence[object], *, apart: bool, scalar: b
     arrays = [i if isinstance(i := items[k], TracedArray) else np.asarray(i) for k in spots]
     try:
         common = broadcast(*(np.shape(a) for a in arrays))
-    except ValueError:
+    except not_foreign(ValueError):
         shapes = " ".join(str(np.shape(a)) for a in arrays)
         raise IndexError(f"shape mismatch: indexing arrays could not be broadcast together with shapes {shapes}") from None
     rest = [k for k in range(sliced.ndim) if k not in spots]

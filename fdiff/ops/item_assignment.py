@@ -14,6 +14,7 @@ from typing import cast
 import fdiff.intact_numpy as np
 
 from ..arraytype import BOOL, Shape
+from ..foreign_errors import not_foreign
 from ..trace import TracedArray, apply, constant_value, current
 from ..trace.array_links import (
     PendingStores,
@@ -98,7 +99,7 @@ def stretched(part: TracedArray, shape: Shape, fault: str) -> TracedArray:
     """`part` broadcast to `shape`; ValueError with the message `fault` where that is impossible."""
     try:
         return np.broadcast_to(part, shape)  # NumPy asks the tracer
-    except ValueError:
+    except not_foreign(ValueError):
         raise ValueError(fault) from None
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import fdiff.intact_numpy as np
 
+from ..foreign_errors import not_foreign
 from ..primitive import UFUNCS
 from ..trace import TracedArray, current
 from ..trace.eager_scalars import weakened
@@ -43,7 +44,7 @@ def _converted(ufunc: np.ufunc, x: TracedArray, other: object) -> object:
         return NotImplemented
     try:
         data = np.array(memoryview(other))
-    except TypeError:  # no buffer
+    except not_foreign(TypeError):  # no buffer
         return resolve(list(other))
     if ufunc in _COMPARE.values() and isinstance(other, (bytearray, memoryview)):  # by Python itself, on the left
         fact = f"a {type(other).__name__} was compared with a traced array."

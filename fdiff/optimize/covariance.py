@@ -11,6 +11,8 @@ from typing import Any
 import fdiff.intact_numpy as np
 import fdiff.intact_scipy as scipy
 
+from ..foreign_errors import not_foreign
+
 DENSE = 1 << 24  # entries up to which a sparse Jacobian without full rank is factored as dense
 DOUBTFUL = 1e-10  # pivots of a product, below which the Jacobian itself tells the rank
 COLUMNS = 256  # of the inverse, computed at a time
@@ -91,7 +93,7 @@ def _normal_lu(scaled: Any, least: float) -> Any:
     normal = (scaled.T @ scaled).tocsc()
     try:
         lu = scipy.sparse_linalg.splu(normal, diag_pivot_thresh=0.0, permc_spec="MMD_AT_PLUS_A")
-    except RuntimeError:  # exactly singular
+    except not_foreign(RuntimeError):  # exactly singular
         return None
     pivots = np.abs(lu.U.diagonal())
     return lu if pivots.min() > least * pivots.max() else None

@@ -11,6 +11,7 @@ import fdiff.intact_numpy as np
 import fdiff.intact_scipy as scipy
 
 from ..errors import InputError, called, failure, shown
+from ..foreign_errors import not_foreign
 from ..functional.jacobians import jacobian
 from ..functional.options import check_callable
 from ..functional.programs import jit
@@ -145,7 +146,7 @@ def _parameter_names(f: Callable[..., Any], p0: Any, call: str) -> list[str]:
     """The names of the parameters, as far as `f` tells them."""
     try:
         takes = [*signature(f).parameters.values()][1:]
-    except (TypeError, ValueError):
+    except not_foreign(TypeError, ValueError):
         takes = []
     names = [p.name for p in takes if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     counted = names and not any(

@@ -9,6 +9,7 @@ import fdiff.intact_numpy as np
 import fdiff.intact_scipy as scipy
 
 from ..errors import InputError, called, failure
+from ..foreign_errors import not_foreign
 from ..functional.jacobians import jacobian
 from ..functional.options import check_callable
 from ..functional.programs import jit
@@ -115,7 +116,7 @@ def _compiled(
             return np.linalg.solve(matrix, rest)
         try:
             return scipy.sparse_linalg.splu(matrix).solve(rest)
-        except RuntimeError as error:
+        except not_foreign(RuntimeError) as error:
             raise np.linalg.LinAlgError(str(error)) from None
 
     return lambda x: np.array(value(x, *args)), step

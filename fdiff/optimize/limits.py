@@ -7,6 +7,7 @@ from typing import Any
 import fdiff.intact_numpy as np
 
 from ..errors import InputError, failure, shown
+from ..foreign_errors import not_foreign
 
 BOUNDS_WAY = "Write bounds=scipy.optimize.Bounds(lower, upper), or a list of pairs (lower, upper)."
 
@@ -15,7 +16,7 @@ def vector(value: object, role: str, call: str, size: int | None = None) -> np.n
     """A vector of float64, of this size if one is given; integers are converted."""
     try:
         array = np.asarray(value)
-    except ValueError:  # a ragged list
+    except not_foreign(ValueError):  # a ragged list
         array = np.asarray(None)
     if array.dtype.kind not in "fiub" or array.ndim != 1 or not array.size:
         what = f"shape {array.shape} and dtype {array.dtype}"
@@ -37,7 +38,7 @@ def limits(lower: Any, upper: Any, size: int, names: tuple[str, str], call: str)
     for row, limit, name, free in zip(rows, (lower, upper), names, (-np.inf, np.inf), strict=True):
         try:
             row[:] = free if limit is None else np.asarray(limit, np.float64)
-        except (TypeError, ValueError):
+        except not_foreign(TypeError, ValueError):
             fact = f"{name} must be a number or {size} numbers, and is {shown(limit)}."
             raise failure(InputError, call, fact, "Write -np.inf or np.inf for no limit.") from None
     wrong = np.flatnonzero(~(rows[0] <= rows[1]))
@@ -71,7 +72,7 @@ def bounds_of(bounds: Any, size: int, call: str) -> np.ndarray:
             (-np.inf if low is None else float(low), np.inf if high is None else float(high))
             for low, high in bounds
         ]
-    except (TypeError, ValueError):
+    except not_foreign(TypeError, ValueError):
         fact = f"bounds must be pairs of numbers, and are {shown(bounds)}."
         raise failure(InputError, call, fact, BOUNDS_WAY) from None
     if len(pairs) != size:

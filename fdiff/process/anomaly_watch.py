@@ -7,8 +7,9 @@ open in one of them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from weakref import ref
+
+from ..foreign_errors import Suppressed
 
 
 class AnomalyMode:
@@ -45,7 +46,7 @@ def in_force() -> AnomalyMode | None:
         # This step is the last one: after an exception all steps are done again.
         for reference in [*_entered]:
             if reference() is None:
-                with suppress(ValueError):  # another thread has removed it
+                with Suppressed(ValueError):  # another thread has removed it
                     _entered.remove(reference)
     return latest
 

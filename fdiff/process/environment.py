@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from ..errors import InputError, failure
-from ..user_lines import Suppressed
+from ..foreign_errors import Suppressed
 
 
 def switch(variable: str) -> bool | None:

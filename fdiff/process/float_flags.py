@@ -19,6 +19,7 @@ from typing import Any
 import fdiff.intact_numpy as np
 
 from ..error_state import STATE
+from ..foreign_errors import not_foreign
 
 
 class _Noted(threading.local):
@@ -111,6 +112,6 @@ def _functions() -> tuple[Callable[[int], int], Callable[[int], int]]:
         # As PyDLL a call keeps the GIL, which takes less time than to give it back.
         library = ctypes.PyDLL("ucrtbase" if sys.platform == "win32" else None)
         functions = library.fetestexcept, library.feclearexcept
-    except (AttributeError, OSError):
+    except not_foreign(AttributeError, OSError):
         return _nothing, _nothing
     return functions

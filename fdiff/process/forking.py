@@ -21,6 +21,8 @@ from contextlib import contextmanager
 from types import FrameType, ModuleType
 from typing import Any
 
+from ..foreign_errors import not_foreign
+
 # After so many seconds a fork goes ahead, and the child can compile nothing: of waiting for a
 # thread that compiles, and for threads that import, while none of them gets anywhere.
 PATIENCE = 60.0
@@ -49,7 +51,7 @@ def is_running(frame: FrameType, thread: int) -> bool:
         return top is not None
     try:
         frame.clear()  # which Python refuses for a frame that runs
-    except RuntimeError:
+    except not_foreign(RuntimeError):
         return True
     return False
 

@@ -13,11 +13,11 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from contextvars import copy_context
 from threading import get_ident
 from typing import Any, TypeVar
 
+from ..foreign_errors import Suppressed
 from .float_flags import note, taken
 from .forking import no_fork
 from .room import has_room_for_thread
@@ -51,7 +51,7 @@ class _Call(Thread):
         except BaseException as error:  # noqa: BLE001 - for the thread that waits
             self.error, traceback = error, error.__traceback__
             while traceback is not None:
-                with suppress(RuntimeError):  # it runs still
+                with Suppressed(RuntimeError):  # it runs still
                     traceback.tb_frame.clear()  # what it holds ends here
                 traceback = traceback.tb_next
         finally:

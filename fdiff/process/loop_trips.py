@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import fdiff.intact_numpy as np
 
 from ..bounded_cache import keep
+from ..foreign_errors import not_foreign
 
 _PARTS = 64  # of a loop that are weighed
 _MOST = 8  # files whose loops are remembered
@@ -137,7 +138,7 @@ def _around(name: str, line: int) -> list[ast.AST]:
     if entry is None or entry[0] != len(lines):
         try:
             tree = ast.parse("".join(lines))
-        except (SyntaxError, ValueError):  # the file is another by now, or no Python
+        except not_foreign(SyntaxError, ValueError):  # the file is another by now, or no Python
             tree = ast.Module([], [])
         entry = keep(_files, name, (len(lines), [*_chains(tree, [])]), _MOST)
     chains = [c for c in entry[1] if c[-1].lineno <= line <= (c[-1].end_lineno or 0)]  # type: ignore[attr-defined] - statements

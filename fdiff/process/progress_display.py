@@ -13,6 +13,7 @@ from contextvars import Context, copy_context
 from itertools import count
 from typing import Any, NamedTuple, Protocol, TextIO
 
+from ..foreign_errors import not_foreign
 from ..user_lines import interactive_shell, printable
 from .environment import switch
 from .forking import no_fork
@@ -182,7 +183,7 @@ def is_terminal(stream: TextIO | None) -> bool:
     """Whether lines can be rewritten there."""
     try:
         return stream is not None and stream.isatty() and os.environ.get("TERM") != "dumb"
-    except ValueError:  # it is closed
+    except not_foreign(ValueError, again=lambda: stream and stream.isatty()):  # it is closed
         return False
 
 
@@ -198,5 +199,5 @@ def _jupyter() -> Callable[..., Any] | None:
 def _columns(stream: TextIO) -> int:
     try:
         return os.get_terminal_size(stream.fileno()).columns or 80
-    except (OSError, ValueError):  # a terminal that does not tell
+    except not_foreign(OSError, ValueError, again=stream.fileno):  # a terminal that does not tell
         return 80

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from functools import lru_cache
 
-from ..user_lines import Suppressed
+from ..foreign_errors import Suppressed
 
 MOST_BYTES = 1 << 30  # that a loop keeps, where nothing else is said
 budget: ContextVar[int | None] = ContextVar("fdiff.memory_budget", default=None)

@@ -11,6 +11,7 @@ from functools import partial
 from typing import NamedTuple, Self
 
 from ..errors import DeviceError, InputError, failure, flag, message
+from ..foreign_errors import not_foreign
 from ..process import observation
 from ..process.forking import imported
 from ..process.observation import LABEL, Span
@@ -229,7 +230,7 @@ def _of_library() -> Ranges:
     for name in (*([path] if path else []), *_LIBRARIES):
         try:
             library = ctypes.CDLL(name)
-        except OSError:
+        except not_foreign(OSError):
             continue
         push, pop = library.nvtxRangePushA, library.nvtxRangePop
         push.argtypes, push.restype = [ctypes.c_char_p], ctypes.c_int

@@ -7,7 +7,6 @@ its node directly.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Any, Self
 
 import fdiff.intact_numpy as np
@@ -15,6 +14,7 @@ import fdiff.intact_numpy as np
 from ..arraytype import ArrayType
 from ..device_arrays import DeviceArray
 from ..error_state import plain_errstate
+from ..foreign_errors import Suppressed
 from ..process.float_flags import noting
 from ..tape import INPUT, Tape
 from .array_links import CapturedLink, PendingStores, ViewLink, root_of
@@ -48,7 +48,7 @@ class EagerTrace(EagerRecorder, Trace):
 
     def close(self) -> None:
         if self._quiet is not None:
-            with suppress(TypeError, RuntimeError):  # it was not entered, or is left already
+            with Suppressed(TypeError, RuntimeError):  # it was not entered, or is left already
                 self._quiet.__exit__(None, None, None)
             self._quiet = None
         super().close()

@@ -14,6 +14,7 @@ from typing import Any
 import fdiff.intact_numpy as np
 
 from ..capture.literal_operands import asks_for_literal, is_literal
+from ..foreign_errors import not_foreign
 from ..tape import CONSTANT
 from ..user_lines import user_line
 from .recorder import Recorder
@@ -89,9 +90,13 @@ def _alone(trace: Recorder, node_id: int, *, here: bool) -> bool:
     """
     visited = _ancestors(trace, node_id, None)
     inputs = [i for i in visited if not trace.builder.nodes[i].args]
+
+    def moved() -> list[bool]:
+        return [_moved(trace, visited, inputs, sign) for sign in (-1.0, 1.0)]
+
     try:
-        return all(_moved(trace, visited, inputs, sign) != here for sign in (-1.0, 1.0))
-    except (ArithmeticError, IndexError, TypeError, ValueError):
+        return here not in moved()
+    except not_foreign(ArithmeticError, IndexError, TypeError, ValueError, again=moved):
         return True
 
 
@@ -143,7 +148,7 @@ def is_close(a: np.ndarray, b: np.ndarray) -> bool:
         with np.errstate(all="ignore"):
             distance = np.abs(np.abs(a) - np.abs(b))
             return bool(np.any(distance <= _NEAR * np.maximum(np.abs(a), np.abs(b))))
-    except (TypeError, ValueError):
+    except not_foreign(TypeError, ValueError):
         return False
 
 

@@ -19,6 +19,7 @@ import fdiff.intact_numpy as np
 from ..arraytype import BOOL, ArrayType, Shape, shadow
 from ..capture.shown_calls import refusing, showing
 from ..errors import TraceError
+from ..foreign_errors import not_foreign
 from ..primitive import FUNCTIONS, HOOKS, UFUNC_METHODS, UFUNCS, handler_of, load_tables
 from ..user_lines import is_internal, scipy_call
 from .asked_values import asked
@@ -124,13 +125,13 @@ class TracedArray(Handle):
         for trace in stack.traces:
             trace.shown = True
         guards, action = self.home.guards, "printed a traced array"
+        batched = guards.is_batched(self.id)
+        value_of = guarded_value if batched else lambda x, action: guards.value(x.id, action)
         try:
-            value = (
-                guarded_value(self, action)
-                if guards.is_batched(self.id)
-                else guards.value(self.id, action)
-            )
-        except (TraceError, ArithmeticError, ValueError):
+            value = value_of(self, action)
+        except not_foreign(
+            TraceError, ArithmeticError, ValueError, again=lambda: value_of(self, action)
+        ):
             return None
         array = np.asarray(value)
         return array.item() if self.weak else array[()] if self.scalar else array

@@ -11,6 +11,7 @@ from functools import lru_cache
 
 import fdiff.intact_numpy as np
 
+from ..foreign_errors import not_foreign
 from ..ops.contraction import contract
 from ..primitive import Primitive
 from ..tape import CONSTANT, INPUT, ITEM, Node, Params, Tape
@@ -50,6 +51,6 @@ def _is_infinite_somewhere(primitive: Primitive, params: Params, count: int) -> 
     with np.errstate(all="ignore"):
         try:
             values = np.asarray(primitive.evaluate(*points, **dict(params)))
-        except (TypeError, ValueError):  # an operation of truth values or integers
+        except not_foreign(TypeError, ValueError):  # an operation of truth values or integers
             return False
     return values.dtype.kind in "fc" and not np.isfinite(values).all()

@@ -156,26 +156,26 @@ def run(program, k, at):
     It is lost where Python ignores it in a handler of forks, and, as tracing alone calls anything
     then, in a generator that is closed.
     """
-    count, me, seen, ignored = 0, threading.get_ident(), False, []
+    count, me, seen, ignored, place = 0, threading.get_ident(), False, [], []
     sys.unraisablehook = lambda one: ignored.append(one.object)
 
-    def local(frame, event, _):
+    def come_by(frame):
         nonlocal count
-        if event == "line":
-            count += 1
-            if count == at:
-                sys.settrace(None)
-                raise StopError
-        return local
-
-    def start(frame, event, _):
-        nonlocal count
-        if not frame.f_code.co_filename.startswith(FOLDER) or threading.get_ident() != me:
-            return None
         count += 1
         if count == at:
             sys.settrace(None)
+            place.extend(traceback.format_stack(frame, 4))
             raise StopError
+
+    def local(frame, event, _):
+        if event == "line":
+            come_by(frame)
+        return local
+
+    def start(frame, event, _):
+        if not frame.f_code.co_filename.startswith(FOLDER) or threading.get_ident() != me:
+            return None
+        come_by(frame)
         return local
 
     sys.settrace(start)
@@ -188,7 +188,7 @@ def run(program, k, at):
         sys.unraisablehook = sys.__unraisablehook__
     excused = program is forks or any(isinstance(one, GeneratorType) for one in ignored)
     if 0 < at <= count and not seen and not (ignored and excused):
-        raise LostError(f"it is swallowed, or ignored in {ignored}")
+        raise LostError(f"it is swallowed, or ignored in {ignored}, at\n{''.join(place)}")
     return count
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import fdiff.intact_numpy as np
 
+from ...foreign_errors import not_foreign
 from .checked_functions import FunctionUnderCheck
 from .real_coordinates import dimension, in_double, to_real, unit
 from .settings import broken
@@ -89,11 +90,15 @@ class Measurement:
     def _complex_step(self, directions: Arrays) -> list[np.ndarray] | None:
         """None, for good, if the function does not take complex numbers all the way."""
         moved = [x + 1j * STEP * d for x, d in zip(self.points, directions, strict=True)]
-        try:
+
+        def values() -> list[np.ndarray]:
             with np.errstate(all="ignore"), warnings.catch_warnings():
                 warnings.simplefilter("error", np.exceptions.ComplexWarning)
-                outs = self.values(moved)
-        except Exception:  # noqa: BLE001 - whatever code without complex numbers raises, as Numba's
+                return self.values(moved)
+
+        try:
+            outs = values()
+        except not_foreign(Exception, again=values):  # of code without complex numbers, as Numba's
             outs = []
         if not outs or not all(np.iscomplexobj(o) for o in outs):
             self._steps = False

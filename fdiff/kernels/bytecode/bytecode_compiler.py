@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import fdiff.intact_numpy as np
 
+from ...foreign_errors import not_foreign
 from ...kernel_rule import COMPLEX, Kind
 from ...primitive import Primitive
 from ...tape import CONSTANT, ITEM, Node, Tape
@@ -84,7 +85,7 @@ def encode(
         _enter(assembler)
         _walk(assembler)
         far = tuple(_sent(assembler, o) for o in tape.outputs)
-    except OverflowError:  # also for arrays without entries, along their other axes
+    except not_foreign(OverflowError):  # also for arrays without entries, along their other axes
         raise RefusedError("a place or a length takes more than 32 bits") from None
     assembler.cut()
     if assembler.size > MOST_SLOTS:

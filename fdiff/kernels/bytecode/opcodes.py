@@ -22,6 +22,7 @@ from typing import NamedTuple
 import fdiff.intact_numpy as np
 
 from ...arraytype import BOOL, F8, INT, ArrayType, loop_dtypes
+from ...foreign_errors import not_foreign
 from ...kernel_rule import Kind
 from ...primitive import PRIMITIVES, Primitive
 from ..ir.loops import NUMPY
@@ -149,7 +150,7 @@ def _result(primitive: Primitive, reads: tuple[str, ...]) -> str | None:
         ):
             return None
         out = primitive.infer(*(ArrayType((), dtype) for dtype in dtypes))[0].dtype
-    except TypeError:
+    except not_foreign(TypeError):
         return None
     return next((name for name, dtype in DTYPES.items() if dtype == out), None)
 

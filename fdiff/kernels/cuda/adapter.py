@@ -17,6 +17,7 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ...foreign_errors import not_foreign
 from ...process.forking import imported, no_fork
 from .driver import driver_state
 
@@ -85,7 +86,7 @@ def installed(module: str) -> bool:
     """Whether a top-level module, or one below it, could be imported."""
     try:
         return find_spec(module) is not None
-    except (ImportError, ValueError):  # the package above it is missing
+    except not_foreign(ImportError, ValueError):  # the package above it is missing
         return False
 
 
@@ -116,7 +117,7 @@ def fault() -> Fault | None:
         return Fault(f"{which}: {state.fault}.", _WITH_DRIVER)
     try:
         major, minor = toolkit()
-    except Exception as error:  # noqa: BLE001 - whatever a broken installation raises
+    except not_foreign(Exception, again=toolkit) as error:  # of a broken installation
         fact = f"the CUDA toolkit of this environment cannot be used: {error}."
         return Fault(fact, f"Install it again: {INSTALL}.")
     if state.version // 1000 < major:

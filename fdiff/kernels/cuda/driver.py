@@ -9,6 +9,8 @@ import ctypes
 import sys
 from typing import NamedTuple
 
+from ...foreign_errors import not_foreign
+
 LIBRARY = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
 _NO_DEVICE = 100  # CUDA_ERROR_NO_DEVICE
 _MEANINGS = {  # of the codes that say what is wrong with an installation (cuda.h, CUresult)
@@ -41,7 +43,7 @@ def driver_state() -> DriverState:
     """What the driver says now; never raises."""
     try:
         library = ctypes.CDLL(LIBRARY)
-    except OSError:
+    except not_foreign(OSError):
         return DriverState(f"{LIBRARY} was not found", 0, ())
     try:
         version = ctypes.c_int(0)
@@ -51,7 +53,7 @@ def driver_state() -> DriverState:
             words = _MEANINGS.get(code, f"it does not start (CUDA error {code})")
             return DriverState(words, version.value, ())
         return DriverState("", version.value, tuple(_devices(library)))
-    except AttributeError as error:  # it is some other library of that name
+    except not_foreign(AttributeError) as error:  # it is some other library of that name
         return DriverState(f"{LIBRARY} is no CUDA driver: {error}", 0, ())
 
 

@@ -11,6 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from ...errors import CompileError
+from ...foreign_errors import not_foreign
 from ...process.progress import Stage
 from .. import disk_cache
 from ..loaded_code import digest
@@ -50,7 +51,7 @@ def _made(kernel: CudaKernel, capability: tuple[int, int]) -> Binary:
         try:
             ptx = adapter.compile_ptx(kernel, capability)
             compiled = adapter.binary_of(ptx, capability)
-        except Exception as error:
+        except not_foreign(Exception) as error:
             fact = f"the CUDA kernel {kernel.name} failed to compile: {type(error).__name__}"
             raise CompileError(f"{fact}: {error}") from error
     disk_cache.write(

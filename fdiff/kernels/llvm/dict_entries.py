@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import fdiff.intact_numpy as np
 
+from ...foreign_errors import not_foreign
 from .interpreter_abi import HEAD, WORD
 
 KEYS, _VALUES = HEAD + 2, HEAD + 3  # words of a dict: its keys, and its values if they lie apart
@@ -46,7 +47,7 @@ def readable() -> bool:
             return False
         kinds = [_found_again(count) for count in (1, 7, 300)]
         return all(kinds) and len(set(kinds)) == len(kinds)
-    except (IndexError, TypeError, ValueError):
+    except not_foreign(IndexError, TypeError, ValueError):
         return False
 
 

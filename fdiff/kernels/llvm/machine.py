@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from functools import lru_cache, partial
 from itertools import count
 from typing import Any, NamedTuple, TypeVar
@@ -18,6 +17,7 @@ from weakref import ref
 from llvmlite import ir
 
 from ...errors import InputError, failure
+from ...foreign_errors import Suppressed
 from ...process.background import checkpoint
 from ...process.collector import collector_paused
 from ...process.interruptible import end_if_left, interruptibly
@@ -299,7 +299,7 @@ def release() -> None:
 
 def _close_dropped() -> None:
     while _dropped:
-        with suppress(KeyError):  # no engine was made
+        with Suppressed(KeyError):  # no engine was made
             _open.pop(_dropped.popleft()).close()
         if next(_closings) % _GIVEN_BACK == 0:
             give_back()

@@ -21,8 +21,8 @@ from typing import Any
 
 import fdiff.intact_numpy as np
 
+from ...foreign_errors import is_foreign
 from ...process.forking import no_fork
-from ...user_lines import is_foreign
 from . import entry_stub, interpreter_abi
 from .call_descriptor import (
     BoundKernel,

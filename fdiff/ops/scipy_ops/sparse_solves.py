@@ -17,6 +17,7 @@ import fdiff.intact_numpy as np
 from fdiff.intact_scipy import sparse as sp
 from fdiff.intact_scipy import sparse_linalg as spl
 
+from ...foreign_errors import not_foreign
 from ...primitive import ZERO, Primitive, register
 from ...trace import apply
 from ..families import add_up
@@ -76,7 +77,7 @@ def _solve(
         where = cols[own] - k * n, starts[k * n : (k + 1) * n + 1] - k * count
         try:
             out[rows_of] = factors(data[own], *where, n, data, k).solve(b[rows_of], "N" if transposed else "T")
-        except RuntimeError as error:
+        except not_foreign(RuntimeError) as error:
             if singular == "error" or "singular" not in str(error):
                 raise
             warnings.warn("Matrix is exactly singular", spl.MatrixRankWarning, stacklevel=2)

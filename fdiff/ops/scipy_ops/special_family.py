@@ -10,6 +10,7 @@ from fdiff.intact_scipy import special as sc
 
 from ...arraytype import ArrayType, broadcast, loop_dtypes
 from ...errors import UnsupportedError, message
+from ...foreign_errors import not_foreign
 from ...kernel_rule import KernelRule, Kind
 from ...primitive import PRIMITIVES, UFUNCS, ZERO, LayoutRule, Primitive, Sample, register
 from ...trace import TracedArray, apply, apply_many, current, unsupported
@@ -158,7 +159,7 @@ def _of_reals(evaluate: Rule) -> Rule:
 def _shape(types: Sequence[ArrayType]) -> tuple[int, ...]:
     try:
         return broadcast(*[t.shape for t in types])
-    except ValueError:
+    except not_foreign(ValueError):
         shapes = " ".join(str(t.shape) for t in types)
         raise ValueError(f"operands could not be broadcast together with shapes {shapes}") from None
 

@@ -14,6 +14,7 @@ import fdiff.intact_numpy as np
 
 from ...arraytype import F8, ArrayType
 from ...errors import StructureError
+from ...foreign_errors import not_foreign
 from ...primitive import ZERO, LateParams, Primitive, Sample, register
 from ...trace import Trace, TracedArray, apply, splice
 from ...transforms.derivative_tapes import choose
@@ -98,7 +99,7 @@ class NewtonSteps:
         data = np.ascontiguousarray(entries)
         try:
             lu = factors(data, self.sparse.cols, self.sparse.starts, x.size, data, 0)
-        except RuntimeError as error:
+        except not_foreign(RuntimeError) as error:
             raise np.linalg.LinAlgError(str(error)) from None
         _latest[:] = [data]
         return lu.solve(np.reshape(right, x.shape), "N" if transposed else "T")

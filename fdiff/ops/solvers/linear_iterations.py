@@ -15,6 +15,7 @@ from fdiff.intact_scipy import sparse_linalg as spl
 
 from ...arraytype import INT, ArrayType
 from ...errors import ConvergenceError
+from ...foreign_errors import not_foreign
 from ...primitive import ZERO, Primitive, Sample, register
 from ...trace import TracedArray, apply, apply_many, unsupported
 from ...trace.handler_arguments import resolve
@@ -37,7 +38,7 @@ def _exact(*args: np.ndarray, name: str, site: CallSite, **params: Any) -> np.nd
     *system, x, info = args
     try:
         solution = solve.evaluate(*system, **params, **AS_SPLU)
-    except RuntimeError as error:
+    except not_foreign(RuntimeError) as error:
         fact = f"what {name} returned has no derivative: the matrix is singular."
         raise ConvergenceError(site.words(fact, "Solve a system that has one solution.")) from error
     if np.any(info) or not np.max(np.abs(solution - x), initial=0.0) <= CLOSE * np.max(np.abs(solution), initial=0.0):

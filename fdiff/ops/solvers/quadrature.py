@@ -8,6 +8,7 @@ Mathematical Monthly 80(6), 1973).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import scipy
@@ -17,6 +18,7 @@ from fdiff.intact_scipy import integrate as si
 
 from ...arraytype import F8, INT, ArrayType
 from ...errors import UnsupportedError
+from ...foreign_errors import comes_once, is_foreign
 from ...primitive import ZERO, LateParams, Primitive, Sample, register
 from ...trace import TracedArray, apply_many, current, replaces, tracing, unsupported
 from ..families import add_up
@@ -81,8 +83,9 @@ def _evaluate(
         if mode == "rule":
             raise untraced_branch_error(NAME, site) from None
         return nothing, nothing, np.int64(UNTRACED)
-    except Exception:
-        if mode != "caught":
+    except Exception as error:
+        again = partial(integrate, body, (a, b, points), extras, options)
+        if mode != "caught" or (is_foreign(error) and comes_once(again)):
             raise
         return nothing, nothing, np.int64(RAISED)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import fdiff.intact_numpy as np
@@ -10,6 +11,7 @@ import fdiff.intact_numpy as np
 from ...arraytype import INT, ArrayType
 from ...bounded_cache import keep
 from ...errors import UnsupportedError
+from ...foreign_errors import comes_once, is_foreign
 from ...primitive import Primitive, Sample, register
 from ...trace import TracedArray, apply, apply_many
 from .exit_status import ENDED, RAISED, UNTRACED, batch_by_unrolling, untraced_branch_error
@@ -103,8 +105,8 @@ def evaluate(*args: np.ndarray, call: SolverCall, mode: str) -> tuple[object, ..
         if mode == "rule":
             raise untraced_branch_error(call.name, call.site) from None
         return (*nothing, np.int64(UNTRACED))
-    except Exception:
-        if mode != "caught":
+    except Exception as error:
+        if mode != "caught" or (is_foreign(error) and comes_once(partial(_values, call, args))):
             raise
         return (*nothing, np.int64(RAISED))
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import fdiff.intact_numpy as np
 
 from ...arraytype import F8, ArrayType
+from ...foreign_errors import not_foreign
 from ...trace import ArgumentSpec, Recording, Trace, TracedArray, current, private, record, splice
 from ...trace.handler_arguments import resolve
 from ..creation import array as array_call
@@ -86,12 +88,13 @@ class UserFunctions:
         """The traced functions, with all branches that ``run(functions, extras)`` takes at the current arguments."""
         bodies = self.bodies()
         while any(body.has_branches for body in bodies):
+            again = partial(run, bodies, [value_of(x) for x in self.extras])
             try:
-                run(bodies, [value_of(x) for x in self.extras])
+                again()
             except UntracedBranch as miss:
                 self._add(bodies.index(miss.body), miss.point)
                 bodies = self.bodies()
-            except (ArithmeticError, ValueError, RuntimeError):
+            except not_foreign(ArithmeticError, ValueError, RuntimeError, again=again):
                 break  # an error of SciPy, which comes again when the tape is run
             else:
                 break

@@ -7,6 +7,7 @@ from typing import Any
 
 import fdiff.intact_numpy as np
 
+from ...foreign_errors import not_foreign
 from ..array_links import ViewLink
 from ..recorder import Recorder
 from ..traced_array import TracedArray
@@ -133,7 +134,7 @@ def is_inside(item: Item, values: Sequence[Any]) -> bool:
     dummy = np.broadcast_to(np.zeros(()), shape)
     try:
         return np.shape(dummy[key]) == np.shape(dummy[old[1]])
-    except IndexError:
+    except not_foreign(IndexError):
         return False
 
 
@@ -143,6 +144,6 @@ def _picks(item: Item, values: Sequence[Any]) -> bool:
     args, named = arguments_of(item.call.shape, iter(arrays), iter(values))
     try:
         by_position[item.fn](*args, **named)
-    except (IndexError, TypeError, ValueError):
+    except not_foreign(IndexError, TypeError, ValueError):
         return False
     return True

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from types import CodeType
 
-from ....user_lines import is_foreign
+from ....foreign_errors import is_foreign
 from .flat_calls import flat_trials
 from .outside_calls import outside_trials
 from .rehearsal import Rehearsal

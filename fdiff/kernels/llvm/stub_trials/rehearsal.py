@@ -17,6 +17,7 @@ from typing import Any
 
 import fdiff.intact_numpy as np
 
+from ....foreign_errors import not_foreign
 from ..descriptor_layout import COPY_WORDS, FRAME_WORDS, HEADER, MISSES, PYTHON_API, Descriptor
 from ..interpreter_abi import NUMPY_API, WORD, numpy_api, python_api
 from .known_memory import KnownMemory, Unfit, Words
@@ -182,7 +183,7 @@ class Rehearsal(KnownMemory):
             return self._new(call())
         except Unfit:
             raise
-        except Exception as error:  # noqa: BLE001 - kept, as the interpreter keeps it
+        except not_foreign(Exception) as error:  # kept, as the interpreter keeps it
             self.raised = error
             return 0
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import fdiff.intact_numpy as np
 
+from ....foreign_errors import is_foreign
 from ..call_descriptor import (
     BoundKernel,
     CallSignature,
@@ -69,8 +70,10 @@ class TrialKernel:
     """What stands for machine code: it compares what it is given, and writes 1, 2, ... to outputs.
 
     `check` raises for memory that is not known, `locked` tells whether the GIL is held. `wrong`
-    says what was not as it should be.
+    says what was not as it should be, and `outside` is what a signal handler raised.
     """
+
+    outside: Exception | None = None
 
     def __init__(self, trial: Trial) -> None:
         self.trial, self.wrong, self.runs, self.reports = trial, "", 0, 0
@@ -104,7 +107,7 @@ class TrialKernel:
         try:
             self.wrong = self.wrong or self._look(*tables)
         except Exception as error:  # noqa: BLE001 - nothing may leave what C calls
-            self.wrong = str(error)
+            self.wrong, self.outside = str(error), error if is_foreign(error) else None
         return self.trial.status
 
     def _words(self, place: int, count: int) -> list[int]:
@@ -158,6 +161,8 @@ class TrialKernel:
     def fault(self, outcome: object) -> str:
         """What is wrong with the outcome of the call, in words."""
         trial = self.trial
+        if self.outside is not None:
+            raise self.outside
         if self.wrong:
             return self.wrong
         missed = trial.outcome is MISS or trial.outcome is None

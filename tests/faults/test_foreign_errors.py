@@ -1,0 +1,133 @@
+"""Errors of the code inside are caught, and exceptions that came from outside are not."""
+
+import ast
+import builtins
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+import fdiff
+from fdiff.foreign_errors import Suppressed, not_foreign
+
+FOLDER = Path(fdiff.__file__).parent
+# Of these no signal handler raises one, or what is caught is the user's own.
+RARE = {
+    "GeneratorExit", "ImportError", "MemoryError", "NotImplementedError", "RecursionError",
+    "StopIteration", "SyntaxError", "TimeoutError", "UnicodeError", "FloatingPointError", "Warning",
+    "KeyboardInterrupt", "SystemError",
+}  # fmt: skip
+# Other clauses that catch errors of Python's own classes, by the file and how many there are.
+ALLOWED = {
+    "device_arrays.py": (2, "a property of torch's or of the user's, which is asked once"),
+    "dispatch/bytecode_tier.py": (2, "`_failed` raises what came from outside"),
+    "dispatch/capture_session.py": (1, "raises it again, or traces again, where it comes again"),
+    "dispatch/numpy_warnings.py": (1, "the user's function, which is not called twice"),
+    "distributed/cluster.py": (1, "raises all but losses of workers"),
+    "distributed/messages.py": (1, "looks for what cannot be pickled: an error is under way"),
+    "distributed/tasks.py": (2, "sends it to the caller; a pickle of an error that is raised"),
+    "foreign_errors.py": (1, "asks whether it comes again"),
+    "functional/derivative_checks/consistency.py": (1, "the user's function, named in the error"),
+    "functional/options.py": (1, "the text of a wrong device, for its error"),
+    "kernels/llvm/stub_binding.py": (1, "raises all but what the trial is to raise"),
+    "optimize/ipopt.py": (1, "an error of IPOPT's, which has it as its cause"),
+    "process/background.py": (1, "for whoever waits for it; the thread sees no signals"),
+    "process/progress.py": (2, "in a thread of its own, which sees no signals"),
+    "process/threads.py": (1, "looks at the traceback"),
+    "tracebacks.py": (1, "raises it where the call was right"),
+}
+
+
+def is_bare(kind):
+    """Whether an expression names errors of Python's own classes that may come from outside."""
+    if kind is None:
+        return True
+    parts = {node.id for node in ast.walk(kind) if isinstance(node, ast.Name)}
+    own = {n for n in parts if isinstance(getattr(builtins, n, None), type)} - RARE - {"type"}
+    return bool(own) and "not_foreign" not in parts
+
+
+def raises_again(handler):
+    """Whether a clause looks where its exception came from, or always ends in raising it."""
+    names = {node.id for node in ast.walk(handler) if isinstance(node, ast.Name)}
+    if names & {"is_foreign", "comes_once"}:
+        return True
+    last, own = handler.body[-1], handler.name
+    again = isinstance(last, ast.Raise) and (last.exc is None or ast.unparse(last.exc) == own)
+    return again and not any(isinstance(node, ast.Return) for node in ast.walk(handler))
+
+
+def catches(node):
+    """Whether a node is a clause, or a context, that hides exceptions from outside."""
+    if isinstance(node, ast.ExceptHandler):
+        whole = node.type is not None and "BaseException" in ast.unparse(node.type)
+        return not whole and is_bare(node.type) and not raises_again(node)
+    called = isinstance(node, ast.Call) and ast.unparse(node.func).endswith("suppress")
+    return called and any(map(is_bare, node.args))
+
+
+def test_what_catches_errors_of_pythons_own_classes_asks_where_they_come_from():
+    counts = {}
+    for file in sorted(FOLDER.rglob("*.py")):
+        nodes = ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if count := sum(map(catches, nodes)):
+            counts[file.relative_to(FOLDER).as_posix()] = count
+    assert counts == {name: count for name, (count, _) in ALLOWED.items()}
+
+
+@pytest.mark.parametrize("kind", ["ValueError", "(KeyError, IndexError)", ""])
+def test_a_clause_that_asks_nothing_is_found(kind):
+    tree = ast.parse(f"def g():\n  try:\n    f()\n  except {kind}:\n    return")
+    assert sum(map(catches, ast.walk(tree))) == 1
+
+
+class NoneError(Exception):
+    """Says that a clause has caught something."""
+
+
+KINDS = [ValueError, TypeError, KeyError, AttributeError, IndexError, RuntimeError, OSError]
+
+
+def handler(kind):
+    raise kind("of a handler")
+
+
+def caught(kind, expected, again=None):
+    with suppress(NoneError):
+        try:
+            handler(kind)
+        except not_foreign(expected, again=again):
+            raise NoneError from None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_comes_from_outside_leaves_the_clause(kind):
+    with pytest.raises(kind, match="of a handler"):
+        caught(kind, kind)
+    with pytest.raises(kind, match="of a handler"), Suppressed(kind):
+        handler(kind)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_comes_again_is_the_users(kind):
+    """And what does not is not; of other classes nothing is asked."""
+    calls = []
+
+    def again():
+        calls.append(1)
+        raise kind
+
+    caught(kind, kind, again)
+    assert calls == [1]
+    with pytest.raises(kind):
+        caught(kind, kind, lambda: None)
+    with pytest.raises(ZeroDivisionError):
+        caught(ZeroDivisionError, kind, again)
+    assert calls == [1]
+
+
+def test_errors_of_the_code_inside_are_caught():
+    text = "try:\n    int(x)\nexcept not_foreign(ValueError):\n    x = 0"
+    names = {"__name__": "fdiff.of_a_test", "not_foreign": not_foreign, "x": "no number"}
+    exec(text, names)
+    assert names["x"] == 0
