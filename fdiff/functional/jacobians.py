@@ -199,9 +199,8 @@ def _operator(
         "complex_inputs": complex_inputs,
         "strict": not loose,
     }
-    return Operator(
-        jacobian, settings, plan, partial(check_jacobian, strict=not loose, choice=choice)
-    )
+    check = partial(check_jacobian, strict=not loose, choice=choice)
+    return Operator(jacobian, settings, plan, check)
 
 
 def check_jacobian(variant: Variant, name: str, *, strict: bool, choice: str) -> None:
@@ -237,7 +236,8 @@ def dense(
         check_callable(f, operator.name)
         return prepared_operator(operator, f, check_argnums(argnums, f, operator.name))
     if argnums.__class__ is int and argnums == 0:
-        if (result := known_fast_path(f, inputs, operator)(f, inputs)) is not None:
+        result = known_fast_path(f, inputs, operator)(f, inputs)
+        if result is not None:
             return result
     return immediate_call(operator, f, inputs, argnums)
 
