@@ -1,6 +1,6 @@
 """Signals whose handler raises, at any moment of a program: as many are seen as were raised.
 
-    python counted_signals.py PROGRAMS COUNT [CLASS]
+    python counted_signals.py PROGRAMS COUNT [CLASS [SEED]]
 
 Their class derives from `CLASS`. Prints how many of each, and where one was lost; ends with
 status 1 then.
@@ -118,7 +118,8 @@ PROGRAMS = {
 
 def count(name, times):
     """Whether every exception was seen: that of an alarm at another moment of each run."""
-    program, rng, seen, before = PROGRAMS[name], random.Random(name), 0, raised[0]
+    program, rng = PROGRAMS[name], random.Random(name + "".join(sys.argv[4:]))
+    seen, before = 0, raised[0]
     for k in range(3):
         program(k)
     begin = time.perf_counter()

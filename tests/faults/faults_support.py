@@ -5,9 +5,36 @@ import gc
 import os
 import sys
 import threading
+import time
 from contextlib import contextmanager
 
-LONG = os.environ.get("FDIFF_FAULT_TESTS") == "1"
+# `make test-faults` runs a part of the long tests, another one each day; FDIFF_FAULT_SHARD=2/4 says
+# which of how many. FDIFF_FAULT_TESTS=all runs all.
+PARTS = 4
+TESTS = os.environ.get("FDIFF_FAULT_TESTS", "")
+LONG = TESTS in ("1", "all")
+
+
+def _shard():
+    if TESTS != "1":
+        return 0, 1
+    today = int(time.time() / 86400) % PARTS
+    number, count = map(int, os.environ.get("FDIFF_FAULT_SHARD", f"{today}/{PARTS}").split("/"))
+    return number % count, count
+
+
+SHARD, SHARDS = _shard()
+
+
+def in_shard(rows):
+    """Those of some rows that are run now: one at least."""
+    rows = [*rows]
+    return rows[SHARD % len(rows) :: SHARDS]
+
+
+def of_shard(count):
+    """How many of so many are run now."""
+    return -(-count // SHARDS)
 
 
 class _MallInfo(ctypes.Structure):

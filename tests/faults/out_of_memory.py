@@ -1,15 +1,18 @@
-"""A process whose memory runs out at one place.
+"""Processes whose memory runs out at one place each.
 
-    python out_of_memory.py WHAT MARGIN
+    python out_of_memory.py WHAT MARGIN...
 
 `WHAT` is what is compiled then: `cold`, before LLVM is loaded; `kernel`; `routine`, which calls
-matrix routines; `long`; `loop`, on the tape; `loaded`, whose machine code is on disk. The address
-space is limited to `MARGIN` KB more than there are at that moment. Prints one word for each call
-under the limit, and one for the call afterwards, without it.
+matrix routines; `long`; `loop`, on the tape; `loaded`, whose machine code is on disk. For each
+`MARGIN` a process is forked whose address space is limited to as many KB more than there are at
+that moment. Prints a line for each: its margin, its status, a word for each call under the limit,
+and one for the call afterwards, without it.
 """
 
+import os
 import resource
 import sys
+import traceback
 import warnings
 from pathlib import Path
 
@@ -69,7 +72,35 @@ def outcome(call, wanted):
     return "right" if np.allclose(found, wanted, rtol=1e-10) else "wrong"
 
 
-def main(what, margin):
+def limited(prepared, wanted, margin):
+    """What three calls give with so much memory, and one with all."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (size() + margin * 1024, hard))
+    words = [outcome(prepared, wanted) for _ in range(3)]
+    resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+    words.append(outcome(prepared, wanted))
+    if "compiled" not in repr(prepared):
+        words.append("not_compiled_afterwards")
+    return words
+
+
+def forked(prepared, wanted, margin):
+    """Show what `limited` gives in a process of its own."""
+    print(margin, end=" ", flush=True)
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            print(*limited(prepared, wanted, margin), end=" ", flush=True)
+            status = 0
+        except BaseException:  # noqa: BLE001 - for whoever reads the output
+            traceback.print_exc()
+        finally:
+            os._exit(status)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+
+
+def main(what, margins):
     warnings.simplefilter("ignore")
     function = FUNCTIONS[what]
     wanted = fdiff.grad(function)(X)
@@ -81,15 +112,9 @@ def main(what, margin):
         fdiff.jit(fdiff.grad(function))(X)
         fdiff.cache_clear()
     prepared = fdiff.jit(fdiff.grad(function))
-    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (size() + margin * 1024, hard))
-    words = [outcome(prepared, wanted) for _ in range(3)]
-    resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
-    words.append(outcome(prepared, wanted))
-    if "compiled" not in repr(prepared):
-        words.append("not_compiled_afterwards")
-    print(*words)
+    for margin in margins:
+        forked(prepared, wanted, margin)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    main(sys.argv[1], [*map(int, sys.argv[2:])])

@@ -13,7 +13,7 @@ from weakref import ref
 
 import numpy as np
 import pytest
-from faults_support import LONG
+from faults_support import LONG, SHARD, of_shard
 
 import fdiff
 from fdiff.process import interruptible, threads
@@ -134,7 +134,7 @@ def ends_well(*arguments, **environment):
 @pytest.mark.parametrize("kind", ["Exception", "TimeoutError"])
 @pytest.mark.parametrize("program", PROGRAMS if LONG else [",".join(PROGRAMS)])
 def test_as_many_signals_are_seen_as_were_raised(program, kind):
-    ends_well(HERE / "counted_signals.py", program, 1500 if LONG else 10, kind)
+    ends_well(HERE / "counted_signals.py", program, of_shard(1500) if LONG else 10, kind, SHARD)
 
 
 class StopError(Exception):

@@ -5,21 +5,29 @@ import sys
 from pathlib import Path
 
 import pytest
-from faults_support import LONG
+from faults_support import LONG, SHARD, SHARDS, of_shard
 from interrupted_transforms import TRANSFORMS
 
 HERE = Path(__file__).parent
 NAMES = ("first", "nested", "eager", "jit", "warm", "backward", "modes", "anomalies", "profile")
-CLASSES = ("TimeoutError", "RuntimeError", "KeyboardInterrupt")  # of alarms
+CLASSES = (  # of alarms
+    "TimeoutError", "RuntimeError", "KeyboardInterrupt", "ValueError", "TypeError", "KeyError",
+    "AttributeError", "IndexError", "OSError",
+)  # fmt: skip
+EVERY = [*NAMES, "forks", *TRANSFORMS]
+STEPS = [  # programs, how many events apart exceptions come in all parts together, and their class
+    *[(name, 2) for name in (*NAMES, "forks")],
+    *[(name, 10) for name in TRANSFORMS],
+    *[(",".join(EVERY[k::8]), 150, kind) for kind in CLASSES for k in range(8)],
+]
+QUICK = "first,eager,jit,backward,modes,anomalies,profile,forks,objects,stores"
 SWEEPS = (
-    [(name, seed, 4) for name in (*NAMES, "forks") for seed in (0, 2)]
-    + [(name, 1, 10) for name in TRANSFORMS]
-    + [(name, 5, 14, kind) for name in ("jit", "profile", "searches") for kind in CLASSES]
+    [(names, SHARD * step, SHARDS * step, *kind) for names, step, *kind in STEPS]
     if LONG
-    else [("first,eager,jit,backward,modes,anomalies,profile,forks,objects,stores", 5, 0)]
+    else [(QUICK, 5, 0), ("objects,scans,c_function,branches", 5, 0, "ValueError")]
 )
 pytestmark = pytest.mark.timeout(1200)
-LOOPS = (60,) if LONG else (12, "plain", "method", "property", "integer", "super", "data")
+LOOPS = (12, "plain", "method", "property", "integer", "super", "data")
 
 
 def ends_well(script, *arguments):
@@ -36,4 +44,4 @@ def test_an_exception_at_any_line_leaves_nothing_behind(sweep):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no alarms")
 def test_no_alarm_is_lost_in_a_hot_loop():
-    ends_well("interrupted_loops.py", *LOOPS)
+    ends_well("interrupted_loops.py", *((of_shard(60),) if LONG else LOOPS))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from faults_support import LONG, memory_of
+from faults_support import LONG, memory_of, of_shard
 from test_engines import executable, program
 from undisturbed import undisturbed
 
@@ -65,7 +65,7 @@ COME_AND_GO = {
 def test_what_comes_and_goes_is_freed(kind, monkeypatch):
     """Beyond what caches hold, which are full after some thousand shapes."""
     monkeypatch.setenv("FDIFF_TIER", "interpret")
-    many, first = (20_000, 10_000) if LONG else (150, 300)
+    many, first = (of_shard(20_000), 10_000) if LONG else (150, 300)
     if kind == "C function":  # which takes longer
         many, first = many // 5, first // 5
     # Caches are full after some thousand shapes, and then forget as much as they are given.
@@ -89,7 +89,7 @@ def test_structures_that_are_compiled_and_dropped(monkeypatch):
         monkeypatch.setenv("FDIFF_CACHE_DIR", "off")
     sources = source_cache._serial.cache_parameters()["maxsize"]
     assert max(programs.MOST, tiered_execution.KEPT, compiler._MOST, sources) <= 256
-    many = 5000 if LONG else 12
+    many = of_shard(5000) if LONG else 12
     kept_elsewhere = engines_outside_of_the_cache()
     for number in range(20):
         fdiff.jit(program(number, 5))(X)
@@ -132,7 +132,7 @@ CAPTURED = {"a": np.arange(6.0)}
 @pytest.mark.parametrize("kind", HOT)
 def test_references_of_hot_calls(kind):
     """The stub counts references by itself: of its own table, too."""
-    calls = 170_000 if LONG else 3000
+    calls = of_shard(170_000) if LONG else 3000
     prepared, arguments = HOT[kind]()
     prepared = fdiff.jit(prepared)
     other = (np.ones(3),) * len(arguments)

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from faults_support import LONG
+from faults_support import LONG, in_shard
 
 from fdiff.kernels import on_demand
 from fdiff.process import room
@@ -17,36 +17,35 @@ LIMITED = sys.platform == "linux"  # where an address space is limited, and its 
 WHAT = ["cold", "kernel", "routine", "long", "loop", "loaded"] if LONG else ["cold", "kernel"]
 MOST = {"cold": 300_000}  # KB from which on nothing is to be met; for others 50,000
 
+SECONDS = 900  # of a busy machine
 
-PARTS = range(5 if LONG else 1)  # of the margins, so that a busy machine ends each in its time
 
-
-def margins(what, part):
+def margins(what):
     """Margins in KB, closer together where they are small."""
     rng = random.Random(f"margins {what}")
     few = [0, 30_000] if what == "kernel" else [MOST.get(what, 20_000) // 4]
     many = [int(MOST.get(what, 50_000) * rng.random() ** 3) for _ in range(130)]
-    return many[part :: len(PARTS)] if LONG else few
+    return in_shard(many) if LONG else few
 
 
+@pytest.mark.timeout(SECONDS + 60)
 @pytest.mark.skipif(not LIMITED, reason="address spaces are not limited here")
-@pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("what", WHAT)
-def test_memory_runs_out(what, part, tmp_path):
+def test_memory_runs_out(what, tmp_path):
     environment = {**os.environ, "FDIFF_CACHE_DIR": str(tmp_path), "FDIFF_BACKGROUND": "0"}
     environment |= {"OPENBLAS_NUM_THREADS": "1", "FDIFF_VERIFY": "0"}
     if what != "loaded":
         environment["FDIFF_CACHE_DIR"] = "off"
-    for margin in margins(what, part):
-        command = [sys.executable, str(SCRIPT), what, str(margin)]
-        run = subprocess.run(
-            command, env=environment, capture_output=True, text=True, check=False, timeout=120
-        )
-        words = run.stdout.split()
-        case = f"{what} {margin}: {words} {run.returncode} {run.stderr[-300:]}"
-        assert run.returncode == 0, case
-        assert set(words[:3]) <= {"MemoryError", "right"}, case
-        assert words[3:] == ["right"], case
+    command = [sys.executable, str(SCRIPT), what, *map(str, margins(what))]
+    run = subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=True, timeout=SECONDS
+    )
+    lines = run.stdout.splitlines()
+    assert [int(line.split()[0]) for line in lines] == margins(what)
+    for line in lines:
+        _, *words, last, status = line.split()
+        assert (set(words), last, status) <= ({"MemoryError", "right"}, "right", "0"), line
+        assert len(words) == 3, line
 
 
 def test_there_is_no_room_for_llvm(monkeypatch):

@@ -10,7 +10,7 @@ import random
 import hypothesis
 import numpy as np
 import pytest
-from faults_support import LONG
+from faults_support import LONG, in_shard, of_shard
 from hypothesis import strategies as st
 from loop_ways import TOLERANCE, WAYS, agrees
 from random_loops import point, program
@@ -42,7 +42,7 @@ def right(text, x, monkeypatch):
         agrees(text, "f", x, way, monkeypatch)
 
 
-@pytest.mark.parametrize("block", range(PROGRAMS // BLOCK))
+@pytest.mark.parametrize("block", in_shard(range(PROGRAMS // BLOCK)))
 def test_programs_of_a_seed(block, monkeypatch):
     ran = 0
     for seed in range(block * BLOCK, (block + 1) * BLOCK):
@@ -56,7 +56,7 @@ def test_programs_of_a_seed(block, monkeypatch):
 
 def test_programs_that_hypothesis_finds_and_makes_smaller(monkeypatch):
     @hypothesis.settings(
-        max_examples=PROGRAMS // BLOCK if LONG else 3,
+        max_examples=of_shard(PROGRAMS // BLOCK) if LONG else 3,
         suppress_health_check=list(hypothesis.HealthCheck),
     )
     @hypothesis.given(st.randoms(use_true_random=False))

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from faults_support import LONG
+from faults_support import LONG, in_shard, of_shard
 
 SCRIPT = Path(__file__).with_name("mixed_calls.py")
 
@@ -28,7 +28,7 @@ def ends_well(process, seconds):
 
 
 pytestmark = pytest.mark.timeout(1200)
-THREADS = [(0, 8, 1000, 1), *[(seed, 8, 25_000, 100) for seed in range(4)]]
+THREADS = [(0, 8, 1000, 1), *in_shard((seed, 8, 25_000, 100) for seed in range(4))]
 
 
 @pytest.mark.parametrize("numbers", THREADS if LONG else [(0, 4, 120, 1)], ids=str)
@@ -38,13 +38,13 @@ def test_threads_that_call_compile_collect_and_drop_caches(numbers):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows has no forks")
-@pytest.mark.parametrize("seed", range(5 if LONG else 1))
+@pytest.mark.parametrize("seed", in_shard(range(8)) if LONG else [0])
 def test_forks_at_any_moment(seed):
-    ends_well(started("forks", seed, 40 if LONG else 3), 1000)
+    ends_well(started("forks", seed, 25 if LONG else 3), 1000)
 
 
 def test_processes_on_one_cold_cache(tmp_path):
-    waves, count = (10, 10) if LONG else (1, 3)
+    waves, count = (of_shard(10), 10) if LONG else (1, 3)
     for wave in range(waves):
         every = [started("process", k, folder=tmp_path / str(wave)) for k in range(count)]
         for process in every:

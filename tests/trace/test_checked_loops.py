@@ -185,6 +185,18 @@ def positions_out_of_range_are_caught_at_once(x):
     return s
 
 
+def added_out_of_range(x):
+    u, s = np.sin(x[0] * np.arange(30.0)), x[0]
+    for k in range(60):
+        try:
+            np.add.at(u, k, x[2] * s)
+            np.multiply.at(u, [k, k - 1], x[1])
+        except IndexError:
+            s = s + x[1]
+        s = np.sin(s) * 0.9 + u[k % 30]
+    return s
+
+
 def gradients_off_in_one_trip(x):
     s, c = x, x
     for k in range(60):
@@ -220,7 +232,7 @@ PROGRAMS = [
     orders_in_memory, a_list_of_all, tables_in_another_order, traced_tables_in_another_order,
     a_constant_whose_order_changes, stored_in_another_order, a_view_of_itself_the_second_time,
     signs_of_nan, another_byte_order, positions_out_of_range_are_caught,
-    positions_out_of_range_are_caught_at_once, gradients_off_in_one_trip,
+    positions_out_of_range_are_caught_at_once, added_out_of_range, gradients_off_in_one_trip,
     rows_viewed_before_the_stores, row_copied_in_its_array, stores_in_rows_and_columns,
 ]  # fmt: skip
 

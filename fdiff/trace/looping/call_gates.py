@@ -118,7 +118,14 @@ def _ufunc_method(ufunc: np.ufunc, way: str) -> Callable[..., object]:
     """``ufunc.reduce`` and its like, the same object each time."""
     if way == "__call__":
         return ufunc
-    return _methods.setdefault((ufunc, way), getattr(ufunc, way))
+    method = _methods.setdefault((ufunc, way), getattr(ufunc, way))
+    if way == "at":
+        by_position[method] = _picked
+    return method
+
+
+def _picked(array: Any, indices: object, *_: object) -> object:
+    return array[indices]
 
 
 def _gated_function(method: Callable[..., object]) -> Callable[..., object]:
