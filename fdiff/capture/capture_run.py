@@ -32,7 +32,7 @@ from .function_copies import FunctionCopies
 from .impure import Impurities
 from .kept_state import KeptState
 from .library_methods import LibraryMethods
-from .module_proxies import GlobalsProxy
+from .module_proxies import GlobalsProxy, unhidden
 from .proxy_context import Answers, CachedProperty, Copy, Pair, Where, itself, label, opaque, plain
 from .proxy_rules import BY_TYPE, rule_by_question
 from .release import NoValueError, is_instance
@@ -127,7 +127,7 @@ class Capture:
         call, adopt = cast("Function", proxy), self.objects.adopt
 
         def run(*args: object, **keywords: object) -> object:
-            return call(*map(adopt, args), **{k: adopt(v) for k, v in keywords.items()})
+            return unhidden(call, *map(adopt, args), **{k: adopt(v) for k, v in keywords.items()})
 
         return run
 

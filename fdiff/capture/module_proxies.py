@@ -7,11 +7,11 @@ subclass with ``__missing__`` sees the first read of each name and then costs no
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Protocol, cast
 
-from ..foreign_errors import not_foreign
+from ..foreign_errors import is_foreign, not_foreign
 from .dependency_nodes import ABSENT, Identical
 from .impure import RANDOM, pure_module
 from .proxy_context import Pair, ProxyContext, Where
@@ -23,6 +23,18 @@ class ModuleContext(ProxyContext, Protocol):
     """The part of a run that proxies of modules need: it has one `GlobalsProxy` for a module."""
 
     def namespace(self, real: dict[str, object], /) -> GlobalsProxy: ...
+
+
+class HiddenError(Exception):
+    """In place of a KeyError from outside, which Python takes for a global that is not there."""
+
+
+def unhidden(call: Callable[..., object], *args: object, **keywords: object) -> object:
+    """Call a function; what a `HiddenError` hides comes out."""
+    try:
+        return call(*args, **keywords)
+    except HiddenError as hidden:
+        raise cast("BaseException", hidden.__cause__) from None
 
 
 class GlobalsProxy(dict[str, object]):
@@ -45,6 +57,14 @@ class GlobalsProxy(dict[str, object]):
         self.builtin: set[str] = set()
 
     def __missing__(self, name: str) -> object:
+        try:
+            return self._read(name)
+        except KeyError as error:
+            if is_foreign(error):
+                raise HiddenError from error
+            raise
+
+    def _read(self, name: str) -> object:
         try:
             value = self.real[name]
         except not_foreign(KeyError):
