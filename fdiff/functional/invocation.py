@@ -23,6 +23,7 @@ from ..dispatch.plans import Arrays, GuardMiss, OperatorPlan, PlanStep, Run, rep
 from ..dispatch.program import MakePlan, Program, program_of
 from ..dispatch.variant import Variant
 from ..errors import FAULTS, FdiffError, called
+from ..foreign_errors import not_foreign
 from ..ops.kink_marks import kink_search
 from ..primitive import HOOKS
 from ..process import anomaly_watch, forking, observation
@@ -162,11 +163,12 @@ def _invoke_special(
     _to_native_order(variant, arrays)
     if variant.check is None or not variant.plan.guards:
         return program.run(f, call, (variant, arrays), vectors), variant, arrays
+    run = partial(program.run, f, call, (variant, arrays), vectors)
     try:
-        return program.run(f, call, (variant, arrays), vectors), variant, arrays
+        return run(), variant, arrays
     except GuardMiss:
         pass
-    except (FdiffError, *FAULTS):
+    except not_foreign(FdiffError, *FAULTS, again=run):
         if variant.guards_hold(arrays):  # else it may be about a branch that is not taken
             raise
     # The guards are not evaluated again with the plan: near a tie a kernel may round to the other

@@ -8,6 +8,7 @@ the first failing trip is found by bisection: half of the trips take half of the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import fdiff.intact_numpy as np
@@ -18,6 +19,7 @@ from ..dispatch.plans import Inspection
 from ..dispatch.program import Program
 from ..dispatch.tiered_execution import runner
 from ..errors import FAULTS, FdiffError
+from ..foreign_errors import not_foreign
 from ..interpret import Interpreter, Step
 from ..ops.loop import LOOP, operands
 from ..ops.while_loop import WHILE
@@ -62,13 +64,17 @@ def note_trips(
     if isinstance(error, FdiffError) or not _has_trips(tape):
         return
     before = budget.set(None)  # a budget cuts loops into segments, which are no loops of the user's
-    try:
+
+    def inspect() -> None:
         with derived_lines():
             variant, inputs = program.trace_anew(f, *call)
             variant.plan.call(inputs, vectors, Inspection(_outputs))
+
+    try:
+        inspect()
     except _FaultPlace as place:
         explain(error, program.name, f, written_line(place.line), in_trips(place.trips))
-    except FAULTS:  # raised by what is not on a tape
+    except not_foreign(*FAULTS, again=inspect):  # raised by what is not on a tape
         return
     finally:
         budget.reset(before)
@@ -87,9 +93,10 @@ def _outputs(tape: Tape, arrays: Values) -> list[Any]:
 
     def at_node(step: Step, *args: Any) -> object:
         node = tape.nodes[step[1]]
+        value = partial(_value, node, args) if has_bodies(node) else partial(step[0], *args)
         try:
-            return _value(node, args) if has_bodies(node) else step[0](*args)
-        except FAULTS:
+            return value()
+        except not_foreign(*FAULTS, again=value):
             trips, line = _within(node, args)
             own = tape.lines.get(step[1], (None,))[0]
             raise _FaultPlace(trips, line or own) from None
@@ -130,7 +137,7 @@ def _within(node: Node, args: Values) -> tuple[tuple[int, ...], Line | None]:
                 _outputs(run.tape, run.arguments)
     except _FaultPlace as place:
         return (*trips, *place.trips), place.line
-    except FAULTS:
+    except not_foreign(*FAULTS):
         return trips, None
     return (), None
 
@@ -164,9 +171,10 @@ def _start(node: Node, args: Values) -> tuple[int, Values]:
 
 def _tried(tape: Tape, arrays: Sequence[np.ndarray]) -> Values | None:
     """What a tape gives; None where it fails."""
+    run = partial(runner(tape), arrays)
     try:
-        return runner(tape)(arrays)
-    except FAULTS:
+        return run()
+    except not_foreign(*FAULTS, again=run):
         return None
 
 

@@ -43,7 +43,8 @@ def is_bare(kind):
     if kind is None:
         return True
     parts = {node.id for node in ast.walk(kind) if isinstance(node, ast.Name)}
-    own = {n for n in parts if isinstance(getattr(builtins, n, None), type)} - RARE - {"type"}
+    named = {n for n in parts if isinstance(getattr(builtins, n, None), type) or n.isupper()}
+    own = named - RARE - {"type", "REFUSALS"}  # StructureError and NotImplementedError
     return bool(own) and "not_foreign" not in parts
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from ...arraytype import BOOL, ArrayType
 from ...errors import FdiffError
+from ...foreign_errors import not_foreign
 from ...primitive import PRIMITIVES
 from ..array_links import root_of
 from ..node_strides import memory_layout
@@ -66,18 +68,25 @@ def replayed(template: LoopTemplate, trace: Recorder) -> None:
     log = trace.calls
     assert log is not None
     log.depth += 1
+    replay = partial(_replay, template, trace)
+    try:
+        replay()
+    except UnrolledError:
+        raise
+    except not_foreign(*_FAULTS, again=replay) as error:
+        raise UnrolledError(str(error).partition("\n")[0].removeprefix("loop: ")) from None
+    finally:
+        log.depth -= 1
+
+
+def _replay(template: LoopTemplate, trace: Recorder) -> None:
     inner = Trace("loop", lines=False)
     try:
         with inner:
             inner.mutable = True
             inner.calls = Watch()
             _Replay(template, trace, inner).run()
-    except UnrolledError:
-        raise
-    except _FAULTS as error:
-        raise UnrolledError(str(error).partition("\n")[0].removeprefix("loop: ")) from None
     finally:
-        log.depth -= 1
         inner.calls = inner.refused = None  # which lead to handles, and so back to the trace
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import fdiff.intact_numpy as np
 
+from ...foreign_errors import not_foreign
 from ...tape import CONSTANT, INPUT, Tape
 from ..traced_array import TracedArray
 from .questions import Question
@@ -112,18 +113,21 @@ class TripValues:
 
     def _run(self, segment: int) -> bool:
         """Compute what a question needs; whether that went well."""
-        inputs, steps = self.plan.segments[segment]
-        values = self.values
+        compute = partial(self._compute, *self.plan.segments[segment])
         try:
-            for i in inputs:
-                if values[i] is None or i in self.plan.rows:
-                    values[i] = self._input(i)
-            with np.errstate(all="ignore"):
-                for run, i, args in steps:
-                    values[i] = run(*[values[a] for a in args])
-        except Exception:  # noqa: BLE001 - the user's code meets it where the trip is run again
-            self.failed = True
+            compute()
+        except not_foreign(Exception, again=compute):
+            self.failed = True  # the user's code meets it where the trip is run again
         return not self.failed
+
+    def _compute(self, inputs: Sequence[int], steps: Sequence[Any]) -> None:
+        values = self.values
+        for i in inputs:
+            if values[i] is None or i in self.plan.rows:
+                values[i] = self._input(i)
+        with np.errstate(all="ignore"):
+            for run, i, args in steps:
+                values[i] = run(*[values[a] for a in args])
 
     def _input(self, i: int) -> Any:
         if i not in self.nodes:
