@@ -6,13 +6,12 @@ node where derivatives are to be differentiated again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import lru_cache
-from types import CodeType
+from collections.abc import Callable
 from typing import Any
 
+from ...ops.tape_text import TapeText
 from ...ops.view_ops import slices, unslice
-from ...tape import CONSTANT, INPUT, Tape
+from ...tape import CONSTANT, Node, Tape
 from ...trace.operation_cache import Op, caller, constants_among, op_of
 from ...trace.template import Places, Template, template_of
 from ..batch import batch
@@ -72,11 +71,6 @@ def push_function(op: Op, active_args: tuple[bool, ...], size: int | None) -> Ru
     return python_function(_batched(tape, sum(active_args), size)), targets
 
 
-def signed(sign: str, operands: Sequence[str]) -> str:
-    """The text of an operator of Python on one operand or two."""
-    return f"{sign}{operands[0]}" if len(operands) == 1 else f" {sign} ".join(operands)
-
-
 def _batched(tape: Tape, seeds: int, size: int | None) -> Tape:
     """The tape for `size` seeds at once; the first of its inputs are the seeds."""
     if size is None:
@@ -86,29 +80,13 @@ def _batched(tape: Tape, seeds: int, size: int | None) -> Tape:
 
 def python_function(tape: Tape) -> Callable[..., tuple[Any, ...]]:
     """A tape as a Python function of its inputs."""
-    names: dict[str, Any] = {}
-    body: list[str] = []
-    uses = {a for node in tape.nodes for a in node.args} | set(tape.outputs)
-    for i, node in enumerate(tape.nodes):
-        if node.primitive is INPUT or i not in uses:
-            continue
-        args = [f"v{a}" for a in node.args]
-        if node.primitive is CONSTANT:
-            names[f"v{i}"] = node.primitive.evaluate(**dict(node.params))
-        elif sign := node.primitive.eager.sign:
-            body.append(f"    v{i} = {signed(sign, args)}")
-        else:
-            operand_types = tuple(tape.nodes[a].types for a in node.args)
-            names[f"f{i}"] = caller(node.primitive, node.params, operand_types, node.types)
-            body.append(f"    v{i} = f{i}({', '.join(args)})")
+
+    def function(node: Node) -> Callable[..., object]:
+        operand_types = tuple(tape.nodes[a].types for a in node.args)
+        return caller(node.primitive, node.params, operand_types, node.types)
+
+    text = TapeText(tape, function)
+    used = {a for node in tape.nodes for a in node.args} | set(tape.outputs)
     inputs = ", ".join(f"v{i}" for i in tape.inputs)
-    outputs = "".join(f"v{o}, " for o in tape.outputs)
-    text = "\n".join([f"def rule({inputs}):", *body, f"    return ({outputs})"])
-    exec(_code(text), names)  # noqa: S102 - our own text
-    return names["rule"]
-
-
-@lru_cache(maxsize=1024)
-def _code(text: str) -> CodeType:
-    """The text, compiled once: rules for arrays of other sizes have the same text."""
-    return compile(text, "<string>", "exec")
+    lines = [f"    {line}" for line in text.statements(sorted(used))]
+    return text.defined("rule", [f"def rule({inputs}):", *lines, f"    return {text.results()}"])

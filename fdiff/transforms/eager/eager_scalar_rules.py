@@ -12,11 +12,11 @@ from typing import Any
 
 import fdiff.intact_numpy as np
 
-from ...tape import CONSTANT, INPUT, Tape
+from ...ops.tape_text import TapeText
+from ...tape import CONSTANT, INPUT, Node
 from ...trace.operation_cache import READS_ENTRY, Op
 from ..rule_templates import pulls
 from .cotangents import Cotangents
-from .eager_rules import signed
 
 # Adds to the cotangents of the arguments of a node what they get from that of the node.
 ScalarPull = Callable[[Cotangents, int, tuple[int, ...], Any], None]
@@ -49,14 +49,18 @@ def _arithmetic_pull(op: Op) -> ScalarPull:
     Values are numbers. Cotangents may have a leading axis of seeds, over which they broadcast.
     """
     body: list[str] = []
-    names: dict[str, Any] = {"add_to": _add_to}
+    scope: dict[str, Any] = {"add_to": _add_to}
+    inputs = ["bar", *(f"values[a{n}]" for n in range(len(op.given))), "out"]
     for k in range(len(op.given)):
         needed = tuple([k == other for other in range(len(op.given))])
         tape, _, _ = pulls.rule.trace(op, ((False,), needed))
-        texts = _texts(
-            tape, names, ["bar", *(f"values[a{n}]" for n in range(len(op.given))), "out"]
-        )
-        body += [f"    if active[a{k}]:", f"        add_to(sweep, a{k}, {texts[tape.outputs[0]]})"]
+        text = TapeText(tape, _no_function, scope)
+        text.names.update(zip(tape.inputs, inputs, strict=True))
+        for i, node in enumerate(tape.nodes):
+            if node.primitive not in (INPUT, CONSTANT):
+                text.names[i] = f"({text.expression(i)})"
+        cotangent = text.name(tape.outputs[0])
+        body += [f"    if active[a{k}]:", f"        add_to(sweep, a{k}, {cotangent})"]
     reads_out = any("out" in line for line in body)
     head = [
         "def pull(sweep, i, args, bar):",
@@ -64,28 +68,11 @@ def _arithmetic_pull(op: Op) -> ScalarPull:
         "    active, values = sweep.active, sweep.values",
         *(["    out = values[i]"] if reads_out else []),
     ]
-    exec("\n".join(head + body), names)  # noqa: S102 - our own text
-    return names["pull"]
+    return text.defined("pull", [*head, *body])
 
 
-def _texts(tape: Tape, names: dict[str, Any], inputs: Sequence[str]) -> list[str]:
-    """Each node of a rule of arithmetic as an expression in the texts of the inputs.
-
-    Constants get names.
-    """
-    texts: list[str] = []
-    remaining = iter(inputs)
-    for node in tape.nodes:
-        if node.primitive is INPUT:
-            texts.append(next(remaining))
-        elif node.primitive is CONSTANT:
-            texts.append(f"c{len(names)}")
-            names[texts[-1]] = node.primitive.evaluate(**dict(node.params))
-        else:
-            sign = node.primitive.eager.sign
-            assert sign, f"{node.primitive} is no operator of Python"
-            texts.append(f"({signed(sign, [texts[a] for a in node.args])})")
-    return texts
+def _no_function(node: Node) -> Callable[..., object]:
+    raise AssertionError(f"{node.primitive} is no operator of Python")
 
 
 # ------------------------------------------------------------------------------------------ stores
