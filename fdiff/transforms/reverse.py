@@ -13,11 +13,12 @@ from ..ops.elementwise import add, logical_not, logical_or, multiply, negative, 
 from ..ops.loop import LOOP
 from ..ops.rewrites.rewrite_context import SCALED
 from ..ops.view_ops import spread
-from ..primitive import Primitive
+from ..primitive import ZERO, Primitive
 from ..process.progress import Stage
-from ..tape import INPUT, ITEM, Node, Tape
-from ..trace import derived_lines
+from ..tape import CONSTANT, INPUT, ITEM, Node, Tape
+from ..trace import TracedArray, derived_lines
 from ..user_lines import Line
+from .apply_rules import Bar, pull
 from .cotangent_masks import CertainEntries, Fragility
 from .custom_calls import closed, opened
 from .dependence import reached
@@ -62,6 +63,51 @@ def vjp(
         results = [sweep.values[o] for o in tape.outputs]
         results += [sweep.result(tape.inputs[k]) for k in wrt]
         return closed_loops(closed(trace.builder.finish(results)))
+
+
+def textbook_vjp(tape: Tape, wrt: Sequence[int]) -> Tape:
+    """The tape of `vjp` by the sweep that textbooks have, which is the reference of tests.
+
+    Each node's rule is asked for the cotangents of its arguments, which are added up where an
+    argument is used several times. What `_ReverseSweep` adds: it visits what moves with `wrt`,
+    splices templates in place of rules, and keeps masks of entries that are certain to be zero.
+    """
+    nodes, bars = tape.nodes, dict[tuple[int, int], Any]()  # by node, and which of its outputs
+    with SimplifyingTrace("vjp") as trace:
+        values, builder = trace.builder.replay(tape), trace.builder
+
+        def traced(ids: Sequence[int]) -> list[TracedArray]:
+            return [TracedArray(trace, i, builder.nodes[i].type) for i in ids]
+
+        def add_to(i: int, k: int, bar: Any) -> None:
+            bars[i, k] = bars[i, k] + bar if (i, k) in bars else bar
+
+        for o in tape.outputs:
+            if nodes[o].type.floating:
+                add_to(o, 0, trace.input(nodes[o].type))
+        for i in range(len(nodes) - 1, -1, -1):
+            node = nodes[i]
+            seeds = [bars.get((i, k)) for k in range(len(node.types))]
+            if node.primitive in (INPUT, CONSTANT) or all(seed is None for seed in seeds):
+                continue
+            if node.primitive is ITEM:
+                add_to(node.args[0], node.k, seeds[0])
+                continue
+            args = traced([values[a] for a in node.args])
+            outs = traced(builder.results(values[i]))
+            pulled = pull(
+                node,
+                [ZERO if seed is None else Bar(seed) for seed in seeds],
+                args,
+                outs,
+                [x.type.floating for x in args],
+            )
+            for a, bar in zip(node.args, pulled, strict=True):
+                if bar is not None:
+                    add_to(a, 0, bar.value)
+        ends = [(bars.get((tape.inputs[k], 0)), nodes[tape.inputs[k]].type) for k in wrt]
+        cotangents = [trace.zeros(t) if bar is None else trace.lift(bar) for bar, t in ends]
+        return builder.finish([*[values[o] for o in tape.outputs], *cotangents])
 
 
 def masked_vjp(
@@ -268,9 +314,11 @@ class _ReverseSweep(CotangentSums):
         line: Line | None,
         argument: int | None = None,
     ) -> None:
-        """Cotangents of the arguments of one node, or of one `argument` alone.
+        """Add the cotangents of the arguments of one node, or of one `argument` alone.
 
-        `given` are the cotangents of its outputs that there are, then their masks.
+        `operands` are the cotangents of its outputs, then their masks. The rule is asked as in
+        `textbook_vjp`; from the fourth time on, a template enters what the rule entered before. An
+        argument with one reader takes its cotangent as it is, without a sum.
         """
         args = node[1]
         if derived_lines.wanted.on and argument is None:
