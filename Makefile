@@ -19,7 +19,7 @@ SAMPLE := --sample
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help environment demo demo-nist demo-all test test-quick test-slow test-long test-faults test-numba test-cuda test-solvers test-torch test-site \
-        bench dist docs lint types dead coverage hooks format clean distclean
+        bench dist docs docs-quick lint types dead coverage hooks format clean distclean
 
 help:
 	@echo "make demo       what exact derivatives buy, told in ten seconds, and drawn in demo.png"
@@ -35,7 +35,7 @@ help:
 	@echo "make test-solvers sparse derivatives in SUNDIALS and IPOPT"
 	@echo "make test-torch recorded arrays beside torch: messages, rules and random programs"
 	@echo "make bench      the benchmarks, beside JAX, torch, autograd and CasADi (15 to 30 minutes), and plots"
-	@echo "make docs       the site, in build/docs; make test-site: the site in a browser (Chromium)"
+	@echo "make docs       the site, in build/docs (make docs-quick: nothing is run for it); make test-site: the site in Chromium"
 	@echo "make dist       sdist and wheel, in dist, checked as a package index checks them"
 	@echo "make lint       ruff; make types: pyright; make format: ruff format"
 	@echo "make dead       vulture: code that nothing uses; make coverage: the lines that tests run, an hour"
@@ -93,6 +93,10 @@ dist: $(VENV)/.test
 docs: $(VENV)/.docs
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs build/docs
 	@echo "The pages: build/docs/index.html"
+
+# The pages without running examples and notebooks, whose own tests run them: what CI looks at.
+docs-quick: $(VENV)/.docs
+	FDIFF_DOCS_QUICK=1 $(BIN)/sphinx-build -q -W --keep-going -b html docs build/docs-quick
 
 test-site: docs $(VENV)/.site
 	FDIFF_SITE_TESTS=1 $(BIN)/python -m pytest -n 0 tests/pages $(PYTEST_ARGS)

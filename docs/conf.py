@@ -3,6 +3,7 @@
 `make docs` builds it and prints where the pages are.
 """
 
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -11,10 +12,14 @@ import sphinx.application
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
+import make_figures  # noqa: E402 - how figures look
 import make_inventories  # noqa: E402 - links to other projects, made without a network
 import make_links  # noqa: E402 - the address of the repository
 
 import fdiff  # noqa: E402 - after what stands in this folder
+
+# Examples and notebooks are shown without being run: for CI, whose tests run them.
+QUICK = os.environ.get("FDIFF_DOCS_QUICK") == "1"
 
 project = "fdiff"
 author = "The fdiff authors"
@@ -61,7 +66,7 @@ intersphinx_mapping = make_inventories.mapping()
 
 myst_enable_extensions = ["dollarmath", "colon_fence"]
 myst_heading_anchors = 3
-nb_execution_mode = "cache"  # a notebook runs again when it has changed
+nb_execution_mode = "off" if QUICK else "cache"  # a notebook runs again when it has changed
 nb_execution_cache_path = str(HERE.parent / "build" / "notebooks")
 nb_execution_timeout = 300
 nb_execution_raise_on_error = True
@@ -69,7 +74,8 @@ nb_execution_raise_on_error = True
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
-    "filename_pattern": r"/demo\.py",  # what is run for its figures; the others are shown
+    "filename_pattern": "/none" if QUICK else r"/(?!fit_nist|mpi_sum|whole_programs)\w+\.py",
+    "reset_modules": (make_figures.reset,),
     "download_all_examples": False,
     "show_memory": False,
     "show_signature": False,

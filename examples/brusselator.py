@@ -18,6 +18,7 @@ import sys
 import time
 import warnings
 
+import matplotlib.pyplot as plt
 import numpy as np
 from scipy.integrate import solve_ivp
 
@@ -76,6 +77,21 @@ def by_cvode(y: Vector, *, exact: bool = True) -> tuple[Vector, int]:
     return found.y[-1], calls[0]
 
 
+def draw(points: int) -> None:
+    """How the first substance spreads, and where the Jacobian has entries."""
+    y, times = start(points), np.linspace(0.0, END, 200)
+    jacobian = fdiff.jacobian(slope, argnums=1, sparse="csc")
+    found = solve_ivp(slope, (0.0, END), y, "Radau", times, jac=jacobian, **ACCURACY)
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
+    picture = left.imshow(found.y[::2], aspect="auto", extent=(0, END, 1, 0), cmap="viridis")
+    figure.colorbar(picture, label="u")
+    left.set(xlabel="time", ylabel="place")
+    few = start(12)
+    right.spy(jacobian.pattern(0.0, few), markersize=5, color="tab:blue")
+    right.set_xlabel("Jacobian of 12 points", labelpad=10)
+    plt.show()
+
+
 def main() -> None:
     points = int(sys.argv[1]) if len(sys.argv) > 1 else 200
     y = start(points)
@@ -90,6 +106,10 @@ def main() -> None:
         seconds = time.process_time() - begin
         middle = last.reshape(-1, 2)[points // 2]
         print(f"{name:20}{middle.round(4)} in the middle, {calls} calls of slope, {seconds:.2f} s")
+    band = {"lband": 2, "uband": 2, "rtol": 1e-9, "atol": 1e-11}
+    reference = solve_ivp(slope, (0.0, END), y, method="LSODA", **band).y[:, -1]
+    assert np.max(np.abs(by_radau(y)[0] - reference)) < 5e-4
+    draw(points)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from __future__ import annotations
 import sys
 from typing import NamedTuple
 
+import matplotlib.pyplot as plt
 import numpy as np
 
 from fdiff.optimize import Fit, least_squares
@@ -79,6 +80,21 @@ def adjusted(scene: Scene, seed: int = 1) -> Fit:
     return least_squares(residuals, start, args=(scene,), x_scale="jac", sigma=PIXEL)
 
 
+def draw(truth: Scene, fit: Fit) -> None:
+    """The Jacobian of the first points, and how far off points are, by their standard errors."""
+    free = 6 * (CAMERAS - 2)
+    figure = plt.figure(figsize=(9, 4), layout="constrained")
+    left, right = figure.add_subplot(1, 2, 1), figure.add_subplot(1, 2, 2, projection="3d")
+    count = len(truth.points)
+    rows = np.concatenate([2 * count * k + np.arange(40) for k in range(CAMERAS)])
+    left.spy(fit.jac.tocsr()[rows][:, : free + 60], markersize=2, color="tab:blue", aspect="auto")
+    left.set_xlabel("cameras, then 20 points", labelpad=10)
+    errors = np.linalg.norm(fit.stderr[free:].reshape(-1, 3), axis=1)
+    right.scatter(*fit.x[free:].reshape(-1, 3).T, c=errors, s=12, cmap="viridis")
+    right.set_title("points, by standard error")
+    plt.show()
+
+
 def main() -> None:
     points = int(sys.argv[1]) if len(sys.argv) > 1 else 200
     truth = scene(points)
@@ -92,6 +108,8 @@ def main() -> None:
         turn, bar = fit.x[6 * k : 6 * k + 3].round(4), errors[6 * k : 6 * k + 3].round(4)
         print(f"camera {k + 2}: turned by {turn}, standard errors {bar}")
     print(f"points: standard errors {np.median(errors[free:]):.4f} in the middle")
+    assert abs(left - 1.0) < 0.05  # what is left is the noise that was added
+    draw(truth, fit)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from __future__ import annotations
 import sys
 from typing import NamedTuple
 
+import matplotlib.pyplot as plt
 import numpy as np
 from scipy.sparse.linalg import splu
 
@@ -85,12 +86,26 @@ def pulled(mesh: Mesh, length: float, steps: int = 4) -> tuple[Vector, float, li
     return places, float(np.sum(slope(places, mesh)[2 * right])), left
 
 
+def draw(sheet: Mesh, shapes: dict[float, Vector]) -> None:
+    """The sheet at each length, coloured by how much triangles grow."""
+    figure, panels = plt.subplots(1, len(shapes), figsize=(10, 3.4), layout="constrained")
+    for panel, (length, places) in zip(np.atleast_1d(panels), shapes.items(), strict=True):
+        nodes = places.reshape(-1, 2)
+        growth = np.linalg.det(sides_of(nodes, sheet.triangles)) / 2 / sheet.areas
+        picture = panel.tripcolor(*nodes.T, sheet.triangles, growth, vmin=1.0, vmax=1.6)
+        panel.triplot(*nodes.T, sheet.triangles, color="tab:gray", linewidth=0.3)
+        panel.set(title=f"length {length}", aspect="equal", xlim=(-0.05, 2.05), ylim=(-0.05, 1.05))
+    figure.colorbar(picture, ax=panels, label="area", shrink=0.6)
+    plt.show()
+
+
 def main() -> None:
     squares = int(sys.argv[1]) if len(sys.argv) > 1 else 24
     sheet = mesh(squares)
     entries = fdiff.hessian(energy, sparse=True)(sheet.nodes.ravel(), sheet).nnz
     print(f"{len(sheet.triangles)} triangles, {sheet.nodes.size} coordinates, ", end="")
     print(f"{entries} entries of the Hessian")
+    shapes = {}
     for length in (1.25, 1.5, 2.0):
         places, pull, left = pulled(sheet, length)
         middle = places.reshape(squares + 1, squares + 1, 2)[squares // 2, [0, -1], 1]
@@ -98,6 +113,10 @@ def main() -> None:
             f"length {length}: pull {pull:.5f}, height {np.ptp(middle):.4f} in the middle", end=""
         )
         print(", forces left by Newton " + " ".join(f"{force:.0e}" for force in left))
+        shapes[length] = places
+        assert left[-1] < 1e-11  # in equilibrium; Newton's steps square what is left
+        assert len(left) <= 8
+    draw(sheet, shapes)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import matplotlib.pyplot as plt
 import numpy as np
 
 from fdiff.optimize import Problem
@@ -126,6 +127,25 @@ def solve(problem: Problem, start: Vector) -> OptimizeResult:
         return problem.minimize(start, "trust-constr", options={"maxiter": 300})
 
 
+def draw(grid: Grid, problem: Problem, x: Vector) -> None:
+    """Voltages and powers within their limits, and the entries of the Jacobian."""
+    _, size, active, _ = parts(x, grid)
+    _, panels = plt.subplots(1, 3, figsize=(10, 3.4), layout="constrained")
+    bus, unit = np.arange(1, size.size + 1), np.arange(1, active.size + 1)
+    panels[0].fill_between(bus, *grid.voltage, alpha=0.2, label="limits")
+    panels[0].plot(bus, size, "o-", label="voltage")
+    panels[0].set_xlabel("bus")
+    low, high = grid.power[:, : active.size]
+    panels[1].bar(unit, high - low, bottom=low, alpha=0.2, label="limits")
+    panels[1].bar(unit, active, 0.4, label="active power")
+    panels[1].set_xlabel("generator")
+    panels[2].spy(problem.jacobian(x), markersize=2, color="tab:blue", aspect="auto")
+    panels[2].set_xlabel("Jacobian of the constraints", labelpad=10)
+    for panel in panels[:2]:
+        panel.legend()
+    plt.show()
+
+
 def main() -> None:
     file = Path(sys.argv[1]) if len(sys.argv) > 1 else DATA / "pglib_opf_case14_ieee.m"
     grid = Grid(file)
@@ -136,6 +156,9 @@ def main() -> None:
     print(f"entries of the Jacobian {entries[0]}, of the lower Hessian {entries[1]}")
     print(f"{result.message}\n{result.fun:.4f} dollars an hour after {result.nit} iterations")
     print(problem.report)
+    if len(sys.argv) == 1:
+        assert abs(result.fun - 2178.1) < 0.05  # published with PGLib-OPF
+    draw(grid, problem, result.x)
 
 
 if __name__ == "__main__":

@@ -6,14 +6,23 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib import pyplot as plt
 from scipy.integrate import solve_ivp
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
+# Those whose files are run here, at small sizes; test_gallery.py runs the others.
+TESTED = {"brusselator", "bundle_adjustment", "cart_pole", "hyperelastic_sheet"} | {
+    "optimal_power_flow",
+    "reaction_rates",
+}
+
+
 @pytest.fixture
 def example(monkeypatch, capsys):
     """Run an example from its command line: its names, and what it printed."""
+    monkeypatch.setattr(plt, "show", lambda: plt.close("all"))
 
     def run(name, *arguments):
         monkeypatch.setattr(sys, "argv", [f"{name}.py", *map(str, arguments)])
