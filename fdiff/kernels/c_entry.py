@@ -43,7 +43,7 @@ _MACROS: dict[str, int] = {
 
 # `given` are the addresses of the arguments that the kernel reads, then those of the results, of
 # which the last are constants.
-_TEXT = """
+_OVERLAPS = """\
 def overlap(a: "i8", a_bytes: "i8", b: "i8", b_bytes: "i8") -> "i8":
     return 1 if a < b + b_bytes and b < a + a_bytes else 0
 
@@ -66,6 +66,9 @@ def fixed_overlap(c: "i8*", r: "i8*", given: "i8*") -> "i8":
                 return 1
     return 0
 
+"""
+
+_TABLE_OF_ADDRESSES = """\
 # The table of addresses that a kernel is given.
 def fill(c: "i8*", r: "i8*", given: "i8*", data: "i8*", guard: "i8") -> "i8":
     reads = c[READ_COUNT]
@@ -90,6 +93,9 @@ def pins_hold(c: "i8*", r: "i8*", data: "i8*") -> "i8":
             return 0
     return 1
 
+"""
+
+_KERNEL_STATUS = """\
 # The status of the kernel of a record; MISS if that does not hold, unless it is known to (`sure`).
 def kernel_status(c: "i8*", r: "i8*", given: "i8*", data: "i8*", sure: "i8") -> "i8":
     guard = rt.stack(1)
@@ -116,6 +122,9 @@ def kernel_status(c: "i8*", r: "i8*", given: "i8*", data: "i8*", sure: "i8") -> 
         rt.call3(c[COPY], given[constants + k], value, bytes[constants + k])
     return 0
 
+"""
+
+_ATTEMPT = """\
 # The same with memory for the kernel: on the stack where it is little.
 def attempt(c: "i8*", r: "i8*", given: "i8*", sure: "i8") -> "i8":
     if fixed_overlap(c, r, given) != 0:
@@ -130,6 +139,9 @@ def attempt(c: "i8*", r: "i8*", given: "i8*", sure: "i8") -> "i8":
     rt.call1(c[FREE], workspace)
     return status
 
+"""
+
+_SEARCH = """\
 # Try one record after the other; where none holds, or one fails, Python says what to try.
 def search(c: "i8*", given: "i8*") -> "i8":
     if given_overlap(c, given) != 0:
@@ -163,6 +175,9 @@ def search(c: "i8*", given: "i8*") -> "i8":
         status = attempt(c, rt.int64(record), given, 1)
     return status
 
+"""
+
+_CALL_AND_NOTE = """\
 # 0, or the status of a call that failed: it is noted, and all results become NaN.
 def c_call(call_data: "i8", table: "i8") -> "i8":
     c = rt.int64(call_data)
@@ -179,6 +194,10 @@ def c_call(call_data: "i8", table: "i8") -> "i8":
             rt.call3(c[COPY], given[k], failure[k - reads], bytes[k])
     return status
 """
+
+_TEXT = (
+    "\n" + _OVERLAPS + _TABLE_OF_ADDRESSES + _KERNEL_STATUS + _ATTEMPT + _SEARCH + _CALL_AND_NOTE
+)
 
 
 def stub_text(signature: CSignature, call: int, call_data: int) -> str:

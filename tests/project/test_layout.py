@@ -21,6 +21,7 @@ import fdiff.profiler
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "fdiff"
 
+LONGEST_TEXT = 41  # lines, the quotes apart
 LONGEST_FUNCTION, LONG_FUNCTION, MEDIAN_FUNCTION = 50, 20, 6  # lines, docstring apart
 LONGEST_FILE, MEDIAN_FILE = 400, 170
 TABLES = {"fdiff.ops.elementwise"}  # rows, one an op: as long as the ops are many
@@ -102,6 +103,16 @@ def functions():
                 doc = ast.get_docstring(node, clean=False)
                 lines = node.end_lineno - node.lineno + 1 - (len(doc.splitlines()) if doc else 0)
                 yield lines, f"{module}:{node.lineno} {node.name}", node
+
+
+def texts():
+    """Every string that is no docstring: its lines, and where it is."""
+    for module, tree in TREES.items():
+        docs = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Expr)}
+        for node in ast.walk(tree):
+            text = isinstance(node, ast.Constant) and isinstance(node.value, str)
+            if text and id(node) not in docs:
+                yield node.end_lineno - node.lineno, f"{module}:{node.lineno}"
 
 
 GENERIC = {"found", "given", "made", "known", "one"}
@@ -348,6 +359,11 @@ def test_functions_are_short():
     assert [where for lines, where in lengths if lines > LONGEST_FUNCTION] == []
     assert counts[int(0.9 * len(counts))] <= LONG_FUNCTION
     assert statistics.median(counts) <= MEDIAN_FUNCTION
+
+
+def test_texts_of_machine_level_code_are_short():
+    """Functions that are written in a string are measured as functions are: in named pieces."""
+    assert [where for lines, where in texts() if lines > LONGEST_TEXT] == []
 
 
 def test_files_are_short():

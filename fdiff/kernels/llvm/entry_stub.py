@@ -32,6 +32,7 @@ from .descriptor_layout import (
 from .dict_entries import KEYS, KIND, KIND_MASK
 from .interpreter_abi import ARRAY, ARRAY_HALVES, CLASS, LENGTH, VALUE
 from .structured_arguments import BUILD_RESULT, UNPACK_ARGUMENTS
+from .stub_inputs import COMPARE_WHAT_WAS_READ, TAKE_INPUTS
 
 # The call of what reports floating-point flags; 0 if that raised an exception.
 _REPORT_FLAGS = """
@@ -45,7 +46,8 @@ def report_flags(descriptor: "i8", args: "i8", n: "i8", names: "i8") -> "i8":
     return 1
 """
 
-_CALL = """
+# Whether as many arguments were passed, with these keywords, and no trace is under way.
+_FITTING_CALL = """\
 def call(self: "i8", args: "i8", n: "i8", names: "i8"):
     d = rt.int64(rt.int64(self)[A_data])
     ok = n == d[D_arguments]
@@ -61,6 +63,10 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
     if ok:
         ok = rt.int64(d[D_occupied])[LENGTH] == 0
     # ---
+"""
+
+# Room for the words of one call: on the stack where it is little. Without it, a MemoryError.
+_FRAME = """\
     heap = 0
     frame = 0
     if d[D_frame] > FRAME_WORDS:
@@ -74,6 +80,11 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
     # Python's partial only borrows what it calls, and may be given something else meanwhile.
     rt.call1(d[D_Py_IncRef], self)
     # ---
+"""
+
+# Arguments are registers; behind them come the items of structured arguments. Then the parts of the
+# frame: addresses of data, slots of scalars, strides, and arrays that are copies.
+_REGISTERS = """\
     room = COPY_WORDS
     failed = False
     filled = d[D_given]
@@ -94,116 +105,10 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
     strides = rt.int64(frame + d[D_strides])
     copies = rt.int64(frame + d[D_copies])
     copied = 0
-    # --- what is given
-    for k in range(d[D_input_count]):
-        if not ok:
-            break
-        r = rt.int64(d[D_inputs] + 8 * INPUT_WORDS * k)
-        x = r[I_object]
-        if r[I_register] >= 0:
-            x = given[r[I_register]]
-        o = rt.int64(x)
-        if o[CLASS] == d[D_array]:
-            begin = o[A_data]
-            ok = rt.int32(x)[A_rank] == r[I_rank]
-            if ok and o[A_descr] != r[I_descr]:
-                ok = rt.call2(d[D_EquivTypes], o[A_descr], r[I_descr]) & 255 != 0
-            if ok:
-                dims = rt.int64(o[A_dims])
-                wanted = rt.int64(r[I_dims])
-                for axis in range(r[I_rank]):
-                    if dims[axis] != wanted[axis]:
-                        ok = False
-            if ok and rt.int32(x)[A_flags] & r[I_mask] != r[I_mask]:
-                ok = r[I_copyable] > 0
-                packed = 0
-                if ok and r[I_near] and begin & 7 == 0:
-                    width = rt.int64(o[A_dims])[r[I_rank] - 1]
-                    along = rt.int64(o[A_strides])[r[I_rank] - 1]
-                    rows = rt.int64(o[A_dims])[0] if r[I_rank] == 2 else 1
-                    across = rt.int64(o[A_strides])[0] if r[I_rank] == 2 else 0
-                    if (along | across) & 7 == 0 and rows * width < room:
-                        room = room - rows * width - 1
-                        packed = rt.stack(rows * width + 1)
-                        for j in range(rows):
-                            row = rt.int64(packed + 8 * width * j)
-                            place = begin + across * j
-                            for m in range(0, width - 3, 4):
-                                row[m] = rt.int64(place)[0]
-                                row[m + 1] = rt.int64(place + along)[0]
-                                row[m + 2] = rt.int64(place + 2 * along)[0]
-                                row[m + 3] = rt.int64(place + 3 * along)[0]
-                                place = place + 4 * along
-                            for m in range(width & -4, width):
-                                row[m] = rt.int64(begin + across * j + along * m)[0]
-                        begin = packed
-                if ok and packed == 0:
-                    x = rt.call2(d[D_NewCopy], x, 0)
-                    ok = x != 0
-                    if ok:
-                        copies[copied] = x
-                        copied = copied + 1
-                        o = rt.int64(x)
-                        begin = o[A_data]
-                    failed = not ok
-            if ok and r[I_strides] >= 0:
-                steps = rt.int64(o[A_strides])
-                for axis in range(r[I_rank]):
-                    strides[r[I_strides] + axis] = steps[axis] // r[I_width]
-                    if steps[axis] % r[I_width] != 0:
-                        ok = False
-            if ok:
-                data[r[I_at]] = begin
-        elif o[CLASS] == r[I_kind] or o[CLASS] == r[I_other]:
-            data[r[I_at]] = x + VALUE
-        else:
-            ok = False
-    # +++
-    if ok and d[D_written] != 0:
-        ok = disjoint(rt.int64(self)[A_data], rt.offset(data, 0)) == 1
-    # --- what was read from outside
-    if ok:
-        looked_up = rt.int64(frame + d[D_looked_up])
-        looked_up[0] = rt.int64(args)[0] if n > 0 else 0
-        for k in range(d[D_lookup_count]):
-            r = rt.int64(d[D_lookups] + 8 * LOOKUP_WORDS * k)
-            how = r[L_how]
-            if how == ENTRY:  # key and value in the table that the dict had
-                ok = rt.int64(r[L_object])[KEYS] == r[L_function]
-                if ok:
-                    ok = rt.int32(r[L_function])[KIND] & KIND_MASK == r[L_kind]
-                if ok:
-                    entry = rt.int64(r[L_argument])
-                    ok = entry[0] == r[L_into] and entry[1] == r[L_value]
-            elif how == 0:
-                ok = rt.call2(r[L_function], r[L_object], r[L_argument]) == r[L_value]
-            else:
-                x = r[L_object]
-                if how & FROM_REGISTER:
-                    x = looked_up[x]
-                found = rt.call2(r[L_function], x, r[L_argument])
-                if how & ATTRIBUTES and found != 0:
-                    found = rt.int64(found)[0]
-                    if found != 0:
-                        found = rt.int64(found)[LENGTH]
-                if how & INTO_REGISTER:
-                    looked_up[r[L_into]] = found
-                    ok = found != 0
-                else:
-                    ok = found == r[L_value]
-                if how & OWNED and found != 0:
-                    rt.call1(d[D_Py_DecRef], found)
-            if not ok:
-                break
-        for k in range(d[D_predicate_count]):
-            r = rt.int64(d[D_predicates] + 16 * k)
-            if ok:
-                found = rt.call2(d[D_PyObject_CallOneArg], r[0], r[1])
-                ok = found == d[D_true]
-                failed = found == 0
-                if found != 0:
-                    rt.call1(d[D_Py_DecRef], found)
-    # ---
+"""
+
+# Memory for the outputs: a new array for each, or a slot of the frame for a scalar.
+_OUTPUTS = """\
     # --- memory for what comes out
     made = rt.int64(frame + d[D_made])
     count = 0
@@ -229,6 +134,10 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
         count = k + 1
     for k in range(d[D_constant_count]):
         data[d[D_first] - d[D_constant_count] + k] = rt.int64(d[D_constants])[k]
+"""
+
+# The kernel runs with a workspace that the last call has left, or a new one; perhaps without GIL.
+_KERNEL_CALL = """\
     # --- the kernel
     raw = 0
     if ok and d[D_size]:
@@ -250,6 +159,10 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
             rt.int64(d[D_spare])[0] = raw
         elif raw != 0:
             rt.call1(d[D_PyMem_RawFree], raw)
+"""
+
+# The guard of the trace is an output. Flags of floating point may be a warning in plain code.
+_GUARD_AND_FLAGS = """\
     # +++
     if ok and status == 0 and d[D_guard] > 0:
         ok = rt.int32(data[d[D_first] + d[D_guard] - 1])[0] & 255 != 0
@@ -258,6 +171,10 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
     if ok and status == 0 and rt.flags() != 0:
         failed = report_flags(rt.int64(self)[A_data], args, n, names) == 0
         ok = not failed
+"""
+
+# The outputs are put into the structure of the result; all that was made on the way is released.
+_RESULT = """\
     # --- the result
     if ok and status == 0 and d[D_result_count] != 0:
         descriptor = rt.int64(self)[A_data]
@@ -277,6 +194,10 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
     # ---
     if heap != 0:
         rt.call1(d[D_PyMem_RawFree], heap)
+"""
+
+# A call that does not fit, and has raised nothing, is left to the general function.
+_FALLBACK = """\
     # --- what is missing is no error: the call does not fit
     if out == 0 and not failed and rt.call0(d[D_PyErr_Occurred]) != 0:
         failed = rt.call1(d[D_PyErr_ExceptionMatches], d[D_misses]) & 255 == 0
@@ -293,6 +214,21 @@ def call(self: "i8", args: "i8", n: "i8", names: "i8"):
     # ---
     return out
 """
+
+# The stub: its pieces are the body of one function, in this order.
+_CALL = (
+    "\n"
+    + _FITTING_CALL
+    + _FRAME
+    + _REGISTERS
+    + TAKE_INPUTS
+    + COMPARE_WHAT_WAS_READ
+    + _OUTPUTS
+    + _KERNEL_CALL
+    + _GUARD_AND_FLAGS
+    + _RESULT
+    + _FALLBACK
+)
 
 
 @cache

@@ -5,7 +5,8 @@ compares objects that must be equal; it also tells whether arrays that are writt
 `BUILD_RESULT` is a stack machine, whose instructions are the steps of the result.
 """
 
-UNPACK_ARGUMENTS = """
+# Whether an object is the wanted one: the same, or an equal string, int or bytes.
+_EQUAL = """\
 def equal(descriptor: "i8", x: "i8", wanted: "i8"):
     d = rt.int64(descriptor)
     kind = rt.int64(x)[CLASS]
@@ -17,6 +18,10 @@ def equal(descriptor: "i8", x: "i8", wanted: "i8"):
             same = rt.call3(d[D_PyObject_RichCompareBool], x, wanted, 2) & 255
     return same
 
+"""
+
+# Whether arguments were passed by these keywords, in this order.
+_MATCH_KEYWORDS = """\
 def match_keywords(descriptor: "i8", names: "i8"):
     d = rt.int64(descriptor)
     same = 0
@@ -28,6 +33,11 @@ def match_keywords(descriptor: "i8", names: "i8"):
             same = equal(descriptor, rt.call2(d[D_PyTuple_GetItem], names, k), wanted)
     return same
 
+"""
+
+# The number of registers that are filled; where something does not fit, that number
+# counted down from -1, for the objects to be released.
+_UNPACK = """\
 def unpack(descriptor: "i8", registers: "i8"):
     d = rt.int64(descriptor)
     at = rt.int64(registers)
@@ -46,6 +56,10 @@ def unpack(descriptor: "i8", registers: "i8"):
             ok = equal(descriptor, x, r[U_what]) == 1
         elif rt.int64(x)[CLASS] != r[U_kind]:
             ok = False
+"""
+
+# Fields of a dataclass.
+_UNPACK_FIELDS = """\
         elif how == FIELDS:
             for j in range(size):
                 if ok:
@@ -54,6 +68,10 @@ def unpack(descriptor: "i8", registers: "i8"):
                     if ok:
                         at[filled] = y
                         filled = filled + 1
+"""
+
+# Items of a tuple or list, then those of a dict, whose keys must be in the same order.
+_UNPACK_ITEMS = """\
         elif rt.call1(r[U_length], x) != size:
             ok = False
         elif how == SEQUENCE:
@@ -77,6 +95,10 @@ def unpack(descriptor: "i8", registers: "i8"):
                     filled = filled + 1
     return filled if ok else -1 - filled
 
+"""
+
+# Whether no array that is written shares memory with another one.
+_DISJOINT = """\
 def disjoint(descriptor: "i8", data: "i8*"):
     d = rt.int64(descriptor)
     same = 1
@@ -92,7 +114,9 @@ def disjoint(descriptor: "i8", data: "i8*"):
     return same
 """
 
-BUILD_RESULT = """
+# Each step of the result puts one object on the stack, or takes several off it and puts the
+# group of them there. Here: an output that is moved, a tuple or list.
+_TAKE_STEPS = """\
 def build(descriptor: "i8", made: "i8*", data: "i8*", registers: "i8", base: "i8"):
     d = rt.int64(descriptor)
     stack = rt.int64(base)
@@ -113,6 +137,10 @@ def build(descriptor: "i8", made: "i8*", data: "i8*", registers: "i8", base: "i8
                 depth = depth - size
                 for j in range(size):
                     rt.call3(c[S_put], x, j, stack[depth + j])
+"""
+
+# Scalars, outputs that are used again, constants, and arguments that are returned.
+_LEAF_STEPS = """\
         # +++
         elif how == SCALAR:
             x = rt.call3(d[D_Scalar], data[d[D_first] + x], c[S_make], 0)
@@ -128,6 +156,10 @@ def build(descriptor: "i8", made: "i8*", data: "i8*", registers: "i8", base: "i8
             x = rt.int64(registers)[x]
             rt.call1(d[D_Py_IncRef], x)
         # ---
+"""
+
+# Dicts, and calls of a class with the objects on the stack.
+_GROUP_STEPS = """\
         # +++
         elif how == MAPPING:
             x = rt.call0(d[D_PyDict_New])
@@ -146,6 +178,10 @@ def build(descriptor: "i8", made: "i8*", data: "i8*", registers: "i8", base: "i8
             for j in range(size):
                 rt.call1(d[D_Py_DecRef], stack[depth + j])
         # ---
+"""
+
+# Where a step fails, what is on the stack is released.
+_PUT_ON_STACK = """\
         if x == 0:
             break
         stack[depth] = x
@@ -155,3 +191,8 @@ def build(descriptor: "i8", made: "i8*", data: "i8*", registers: "i8", base: "i8
             rt.call1(d[D_Py_DecRef], stack[j])
     return x
 """
+
+UNPACK_ARGUMENTS = (
+    "\n" + _EQUAL + _MATCH_KEYWORDS + _UNPACK + _UNPACK_FIELDS + _UNPACK_ITEMS + _DISJOINT
+)
+BUILD_RESULT = "\n" + _TAKE_STEPS + _LEAF_STEPS + _GROUP_STEPS + _PUT_ON_STACK

@@ -112,7 +112,7 @@ def bar_rows(low: "ENTRY* noalias", bar: "ENTRY* noalias", lead: "i8", n: "i8"):
 # diagonal, R to its left, C below it and B below R. Their cotangents change in this order: C <- C
 # inv(D), B <- B - C R, D <- D - C' C, D by rows, R <- R - C' B - (D + D') R. Fortran sees
 # transposes.
-_BAR_BLOCKS = """
+_BAR_OF_COLUMNS = """\
 def bar_blocks(low: "ENTRY*", bar: "ENTRY*", n: "i8", blas: "i8*"):
     both = rt.REAL(rt.stack(BLOCK * BLOCK))
     one = np.REAL(1)
@@ -133,6 +133,10 @@ def bar_blocks(low: "ENTRY*", bar: "ENTRY*", n: "i8", blas: "i8*"):
                 blas[GEMM], "n", "t", w, w, m, minus, below, n, below_bar, n, one, diagonal_bar, n
             )
         bar_rows(diagonal, diagonal_bar, n, w)
+"""
+
+# R and B, to the left.
+_BAR_OF_ROWS = """\
         if j > 0:
             left = rt.offset(low, at)
             left_bar = rt.offset(bar, at)
@@ -154,6 +158,7 @@ def bar_blocks(low: "ENTRY*", bar: "ENTRY*", n: "i8", blas: "i8*"):
         end = j
     return 0
 """
+_BAR_BLOCKS = "\n" + _BAR_OF_COLUMNS + _BAR_OF_ROWS
 
 # The cotangents of stacked matrices; only lower triangles are read.
 _CHOLESKY_BAR = """
