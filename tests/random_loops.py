@@ -44,6 +44,8 @@ TAIL = """
 class Writer:
     """Writes one program, a line at a time."""
 
+    outer, within = (20, 15, 9, 22, 5), (3, 14, 9, 20, 6, 1, 0)  # trips of loops, most often
+
     def __init__(self, random):
         self.random, self.lines, self.counters, self.made = random, [], [], 0
         self.inner = []  # functions that this place may call
@@ -241,7 +243,7 @@ class Writer:
     def loop(self, d, trips, loops):
         """A loop; its body runs at most so often that the budget holds."""
         most = max(1, min(ROWS - 1, self.budget // (6 * trips)))
-        n = min(most, self.pick([3, 14, 9, 20, 6, 1, 0] if trips > 1 else [20, 15, 9, 22, 5]))
+        n = min(most, self.pick(self.within if trips > 1 else self.outer))
         k, z = self.name("k"), self.name("z")
         before = len(self.inner)
         form = self.pick(["range", "range", "enumerate", "while", "zip", "down", "from"])

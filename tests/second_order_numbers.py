@@ -188,7 +188,15 @@ ELEMENTWISE = ("sin", "cos", "exp", "expm1", "log", "log1p", "sqrt", "tanh", "ar
 def of_objects(name):
     plain = getattr(np, name)
     each = np.frompyfunc(lambda x: getattr(x, name)() if isinstance(x, Number) else plain(x), 1, 1)
-    return lambda x: each(x) if np.asarray(x).dtype == object else plain(x)
+
+    def entrywise(x, out=None):
+        y = each(x) if np.asarray(x).dtype == object else plain(x)
+        if out is None:
+            return y
+        out[...] = y
+        return out
+
+    return entrywise
 
 
 def solve(a, b):

@@ -1,0 +1,153 @@
+"""Random programs with Python's loops, beside exact numbers: quickly, and with a record of the ways.
+
+``python tests/random_loop_checks.py FIRST COUNT`` runs the programs of so many seeds, and prints
+how many are wrong, and by which ways they were traced; one in eight unrolled as well, or all with
+``--unroll``.
+"""
+
+import argparse
+import os
+import random
+import sys
+import time
+import traceback
+from collections import Counter
+from contextlib import contextmanager, nullcontext
+from unittest.mock import patch
+
+import numpy as np
+import random_loops
+import random_wide_loops
+from loop_ways import TOLERANCE, error
+from second_order_numbers import complex_step, exact, functions_of
+
+import fdiff
+from fdiff.interpret import evaluate
+from fdiff.trace.looping import call_log
+from fdiff.transforms.pipeline import HVP, derive
+
+UNFIT = AttributeError, IndexError, TypeError, ValueError  # NumPy does not run such a program
+PLACES = "value", "gradient", "Hessian times a vector"
+
+
+class Ways:
+    """Which ways loops were traced, counted while it is entered."""
+
+    def __init__(self):
+        self.programs, self.reasons = Counter(), Counter()
+        self._nodes, self._reasons = 0, []
+
+    @contextmanager
+    def watched(self):
+        """Count the loops of one program."""
+        self._nodes, self._reasons = 0, []
+        close, log = call_log.CallLog.close, self
+
+        def counted(calls):
+            log._nodes += len(calls.rolled)
+            log._reasons += calls.reasons.values()
+            close(calls)
+
+        with patch.object(call_log.CallLog, "close", counted):
+            yield
+        way = "rolled" if self._nodes else "refused" if self._reasons else "unrolled"
+        self.programs[way] += 1
+        if not self._nodes:
+            self.reasons[self._reasons[0] if self._reasons else "no period"] += 1
+
+
+def program_of(seed, wide=True):
+    """The text of the program of a seed, and a point."""
+    choices = random.Random(seed)
+    text = (random_wide_loops if wide else random_loops).program(choices)
+    return text, random_loops.point(choices)
+
+
+def expected_of(text, x, direction):
+    """Value, gradient, and Hessian times a direction, with sizes; None where NumPy raises."""
+    try:
+        plain = functions_of(text, "f")["f"](x.copy())
+        (value, slope, curvature), sizes = exact(text, "f", x)
+        step = complex_step(text, "f", x, direction)
+    except UNFIT:
+        return None
+    assert abs(plain - value) <= TOLERANCE * max(sizes[0], 1.0)
+    assert abs(step - slope @ direction) <= TOLERANCE * max(sizes[1], 1.0)
+    return (value, slope, curvature @ direction), sizes
+
+
+def by_operators(text, points, expected, direction):
+    """The largest errors of public operators, at some points one after the other."""
+    f = functions_of(text, "f")["f"]
+    first, second = fdiff.value_and_grad(f), fdiff.hvp(f)
+    found = []
+    for k, (x, wanted) in enumerate(zip(points, expected, strict=True)):
+        value, slope = first(x.copy())
+        results = [value, slope] if k else [value, slope, second(x.copy(), direction)]
+        found.append(error(results, *wanted))
+    return max(found)
+
+
+def by_tape(text, points, expected, direction):
+    """The largest error of a value and both derivatives, which one tape computes with NumPy."""
+    f, x = functions_of(text, "f")["f"], points[0]
+    tape = derive(HVP, fdiff.make_tape(f, x.copy()), wrt=[0], keep=[0, 1, 3])
+    return error(evaluate(tape, x, direction), *expected[0])
+
+
+def failures(seed, ways, unrolled=False, wide=True):
+    """What is wrong with the program of a seed; None where NumPy does not run it."""
+    text, x = program_of(seed, wide)
+    choices = random.Random(~seed)
+    direction = np.array([choices.uniform(-1, 1) for _ in x])
+    tier = {1: "evaluate", 51: "compile", 11: "interpret"}.get(seed % 100, "")
+    points = [x, 0.8 * x + 0.0431, x] if tier else [x]  # where branches may differ, and back
+    expected = [expected_of(text, p, direction) for p in points]
+    if None in expected:
+        return None
+    errors, wrong = (by_operators if tier else by_tape), []
+    changes = {"FDIFF_TIER": tier} if tier else {}
+    with patch.dict(os.environ, changes), patch.object(call_log, "SLEEP", 0):
+        for way in ("check", "unroll") if unrolled or seed % 8 == 0 else ("check",):
+            os.environ["FDIFF_LOOPS"] = way
+            fdiff.cache_clear()
+            with ways.watched() if way == "check" else nullcontext():
+                try:
+                    largest = errors(text, points, expected, direction)
+                    if not largest <= TOLERANCE:
+                        wrong.append(f"{way} {tier}: {largest:.1e}")
+                except Exception as raised:  # noqa: BLE001 - it is recorded
+                    where = traceback.extract_tb(raised.__traceback__)[-1]
+                    place = f"{os.path.basename(where.filename)}:{where.lineno}"
+                    wrong.append(f"{way} {tier}: {type(raised).__name__} at {place}: {raised}")
+    return wrong
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("first", type=int)
+    parser.add_argument("count", type=int)
+    parser.add_argument("--narrow", action="store_true")
+    parser.add_argument("--unroll", action="store_true")
+    options = parser.parse_args()
+    ways, ran, wrong, begin = Ways(), 0, 0, time.process_time()
+    for seed in range(options.first, options.first + options.count):
+        try:
+            kinds = failures(seed, ways, options.unroll, not options.narrow)
+        except AssertionError:
+            print("seed", seed, "ORACLE")
+            continue
+        ran += kinds is not None
+        if kinds:
+            wrong += 1
+            print(f"seed {seed}: " + " | ".join(kinds), flush=True)
+    spent = 1000 * (time.process_time() - begin) / max(ran, 1)
+    share = {way: f"{100 * n / ran:.1f} %" for way, n in ways.programs.items()}
+    print(f"seeds {options.first} to {seed}: {ran} programs, {wrong} wrong, {share}, {spent:.0f} ms")
+    for reason, n in ways.reasons.most_common(12):
+        print(f"  {n:5d} {reason}")
+    return wrong > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
