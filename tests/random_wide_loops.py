@@ -8,7 +8,7 @@ stored into, helpers that loop, and constants that change.
 from random_loops import HEAD, ROWS, TAIL, Writer
 
 ORDER = [3, 1, 4, 0, 5, 2, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14, 17, 16, 19, 18, 21, 20, 23, 22]
-LIBRARY = f"""import math
+LIBRARY = f"""import functools, itertools, math, operator
 from collections import deque
 from dataclasses import dataclass
 ORDER = {ORDER}
@@ -140,6 +140,9 @@ class WideWriter(Writer):
         if not self.chance(55):
             super().assignment(d)
             return
+        if self.chance(12):
+            self.seldom(d)
+            return
         w, z, k, pick = self.name("w"), self.name("z"), self.counter(), self.pick
         small, vector = self.small, self.small_vector
         s, v = f"s{self.random.randrange(3)}", f"v{self.random.randrange(3)}"
@@ -213,6 +216,48 @@ class WideWriter(Writer):
             [f"for {z} in range(1, 6):", f"    if {z} > {k} % 4: break", f"    {s} = 0.9 * {s} + u[{z}] * 0.1", "else:", f"    {s} = np.cos({s})"],
         ]  # fmt: skip
         for line in pick(options):
+            self.write(d, line)
+
+    def seldom(self, d):
+        """A statement by functions and methods that are met less often."""
+        w, z, k = self.name("w"), self.name("z"), self.counter()
+        small, vector = self.small, self.small_vector
+        s, v = f"s{self.random.randrange(3)}", f"v{self.random.randrange(3)}"
+        options = [
+            [f"{w}, {z}, {s} = {vector()}", f"{s} = {s} * 0.9 + 0.1 * {w} * {z}"],
+            [f"v0, v1 = map(np.sin, (v1, v0))"],
+            [f"{s} = functools.reduce(lambda a, b: 0.5 * a + np.sin(b), L, {small()})"],
+            [f"L = list(itertools.accumulate(L, lambda a, b: np.tanh(a + 0.5 * b)))"],
+            [f"{v} = operator.imul({v}, 0.9)", f"{v} = operator.iadd({v}, 0.01)"],
+            [f"np.copyto({v}, {vector()})"],
+            [f"u.fill(0.1)", f"u[{k} % 7] = {small()}"],
+            [f"R.T[{self.column()}, {k} % 4] = {small()}"],
+            [f"R[...] = 0.9 * R", f"R[..., 1] += 0.05"],
+            [f"np.fill_diagonal(R, {small()})"],
+            [f"np.put(u, [{k} % 7], {small()})"],
+            [f"np.add.at(B, [{k} % 5, 2, 2], 0.1)"],
+            [f"u.flat[{k} % 9] = {small()}"],
+            [f"{v} = np.array([*{v}[1:], {small()}])"],
+            [f"{v} = np.asarray({v})", f"{v}[0] = {small()}"],
+            [f"{v} = np.cumsum({vector()}) * 0.3"],
+            [f"{s} = slope({small()})"],
+            [f"{s} = slope_by({small()}, {s})"],
+            [f"{v} = walk({v}, {self.pick([2, 3, 9])})"],
+            [f"{v} = either({s}, {v})"],
+            [f"{v} = each({v}, {s})"],
+            [f"{s} = once({small()}, {k})"],
+            [f"{w} = {v}.view() if {k} % 2 else {v}.ravel()", f"{w}[0] = {small()}"],
+            [f"{w} = T.reshape(3, -1)[{k} % 3]", f"{w}[1:4] *= 0.9"],
+            [f"{w} = T.swapaxes(0, 1)[{self.column()}]", f"{w}[{k} % 5] += 0.05"],
+            [f"{w} = np.atleast_2d({v})", f"{w}[0, {self.column()}] = {small()}"],
+            [f"{s} = float(len(L)) * 0.01 + {s}", f"{s} = {s} if {v}.shape == (3,) else 0.0"],
+            [f"{v} = {v} * ({k} % 3 - 1.0) + 0.1", f"{v} = np.ascontiguousarray({v})"],
+            [f"{w} = {v} is v0 or v1 is {v}", f"{s} = {s} + 0.1 * {w}"],
+            [f"{s} += 0.1 * any(z is {v} for z in V)"],
+            [f"print(c, t, {k})"],
+            [f"{z} = id({v}) == id(v0)", f"t += 0.1 * {z}"],
+        ]  # fmt: skip
+        for line in self.pick(options):
             self.write(d, line)
 
 
