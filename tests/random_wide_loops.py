@@ -65,7 +65,7 @@ class WideWriter(Writer):
     def __init__(self, random):
         super().__init__(random)
         if self.chance(90):
-            self.outer, self.within, self.budget = (6, 8, 7, 11), (3, 5, 2, 13, 1, 0), 200
+            self.outer, self.within, self.budget = (6, 5, 8, 7), (3, 2, 4, 0, 1, 12), 110
 
     def scalar(self, depth=2):
         if not self.chance(35):
