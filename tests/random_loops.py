@@ -45,6 +45,7 @@ class Writer:
     """Writes one program, a line at a time."""
 
     outer, within = (20, 15, 9, 22, 5), (3, 14, 9, 20, 6, 1, 0)  # trips of loops, most often
+    branches = 10  # of a hundred statements
 
     def __init__(self, random):
         self.random, self.lines, self.counters, self.made = random, [], [], 0
@@ -222,18 +223,18 @@ class Writer:
             kind = self.random.randrange(100)
             if kind < 12 and loops:
                 self.loop(d, trips, loops - 1)
-            elif kind < 22:
+            elif kind < 12 + self.branches:
                 self.write(d, f"if {self.condition()}:")
                 self.assignment(d + 1)
                 if self.chance(50):
                     self.write(d, "else:")
                     self.assignment(d + 1)
-            elif kind < 26:
+            elif kind < 16 + self.branches:
                 name = self.name("g")
                 self.write(d, f"def {name}(z):")
                 self.write(d + 1, f"return 0.6 * z + 0.1 * {self.scalar(1)}")
                 self.inner.append(name)
-            elif kind < 29 and self.counters:
+            elif kind < 19 + self.branches and self.counters:
                 self.write(d, f"if {self.condition()} and {self.counters[-1]} > 2:")
                 self.write(d + 1, self.pick(["break", "continue"]) if loops < 2 else "pass")
             else:

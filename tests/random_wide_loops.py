@@ -62,6 +62,8 @@ ENDING = """
 class WideWriter(Writer):
     """Writes one program of all constructs; most are short, and roll a few trips."""
 
+    rare = 12  # of a hundred statements
+
     def __init__(self, random):
         super().__init__(random)
         if self.chance(90):
@@ -140,7 +142,7 @@ class WideWriter(Writer):
         if not self.chance(55):
             super().assignment(d)
             return
-        if self.chance(12):
+        if self.chance(self.rare):
             self.seldom(d)
             return
         w, z, k, pick = self.name("w"), self.name("z"), self.counter(), self.pick
@@ -261,9 +263,56 @@ class WideWriter(Writer):
             self.write(d, line)
 
 
-def program(random):
+class BranchingWriter(WideWriter):
+    """Writes a program that looks at values: in branches, loops, indices and arguments."""
+
+    branches, rare = 35, 30
+
+    def condition(self):
+        if not self.chance(70):
+            return super().condition()
+        scalar, vector, k = self.scalar(1), self.vector(1), self.counter()
+        limit = self.pick(["0.1234", "0.4567", "-0.2345", "0.7891", "1.234"])
+        options = [
+            f"{scalar} > {limit}", f"{scalar} < {limit}", f"np.any({vector} > {limit})",
+            f"np.all({vector} < {limit})", f"np.isnan({scalar})", f"np.max({vector}) > {limit}",
+            f"{scalar} > {limit} and {k} % 2", f"not {scalar} < {limit}", f"s0 > s1 or flag",
+            f"{limit} < {scalar} < 1.9", f"np.argmax({vector}) == {k} % 3",
+            f"np.sum({vector}) >= {limit} or s2 < 0.1", f"({vector})[0] > ({vector})[1]",
+        ]  # fmt: skip
+        return self.pick(options)
+
+    def seldom(self, d):
+        if not self.chance(60):
+            super().seldom(d)
+            return
+        w, k = self.name("w"), self.counter()
+        s, v = f"s{self.random.randrange(3)}", f"v{self.random.randrange(3)}"
+        small, vector = self.small, self.small_vector
+        options = [
+            [f"{w} = int(np.argmax({vector()}))", f"u[{w}] = {small()}"],
+            [f"{s} = {vector()}[np.argmin({v})]"],
+            [f"{s} = max({small()}, {s}, 0.0123)"],
+            [f"{s} = min({small()}, {s})"],
+            [f"L.sort()"],
+            [f"{w} = 0", f"while {s} > 0.2345 and {w} < 5:", f"    {s} = 0.7 * {s}", f"    {w} += 1"],
+            [f"{w} = 0", f"while True:", f"    {s} = 0.6 * {s} + 0.05", f"    {w} += 1", f"    if {s} < 0.3123 or {w} > 4: break"],
+            ["try:", f"    if {small()} > 0.3123: raise ValueError", f"    {s} = 0.1", "except ValueError:", f"    {s} = 0.9 * {s}"],
+            [f"c += bool({small()} > 0.2123)"],
+            [f"flag = {small()} > 0.1123 or flag"],
+            [f"{v} = {v} if np.sum({v}) > 0.4123 else {vector()}"],
+            [f"{s} = {s} * (0.5 if {small()} > 0.0123 else -0.5)"],
+            [f"u[{k} % 7 if {small()} > 0.2123 else 0] = {small()}"],
+            [f"x[0] = x[0] if x[1] > 0.3123 else 0.9 * x[0]"],
+            [f"{w} = sorted([{small()}, {small()}, 0.2123])", f"{s} = {w}[1]"],
+        ]  # fmt: skip
+        for line in self.pick(options):
+            self.write(d, line)
+
+
+def program(random, branching=False):
     """The text of a program that defines ``f(x)`` for three numbers."""
-    writer = WideWriter(random)
+    writer = (BranchingWriter if branching else WideWriter)(random)
     for _ in range(writer.pick([1, 2, 1, 1])):
         if writer.chance(30):
             writer.assignment(0)
