@@ -52,8 +52,9 @@ STATE = f"""
     out = 0.0
 """
 ENDING = """
-    out = out + P[0] * P[1] + sum(Q) + Q[0] * Q[-1] + np.sum(E['a'] * E['b']) + np.sum(E[0]) + E[1][2]
-    out = out + ce.a + np.sum(ce.v) + 0.1 * ce.n + np.sum(R * R) + B[2] * B[-1] + np.sum(B)
+    out = out + P[0] * P[1] + sum(Q) + Q[0] * Q[-1] + np.sum(E['a'] * E['b']) + np.sum(E[0])
+    out = out + E[1][2] + ce.a + np.sum(ce.v) + 0.1 * ce.n + np.sum(R * R) + B[2] * B[-1]
+    out = out + np.sum(B)
     out = out + np.sum(C) + sum(K) + (np.sum(np.stack(H)) + H[0][1] * H[-1][0] if H else 0.0)
     out = out + np.sum(x * x) + 0.01 * len(H)
 """
@@ -178,45 +179,83 @@ class WideWriter(Writer):
             [f"u[ORDER[{k} % {ROWS}]] = {small()}"],
             [f"u[ORDER[{k} % {ROWS}]] += 0.1 * u[{k}]" if self.counters else "u[2] = 0.1"],
             [f"np.add({v}, 0.1 * {vector()}, out={v})", f"np.multiply({v}, 0.9, out={v})"],
-            [f"np.multiply(u, 0.95, out=u)", f"np.sin({v}, out={v})"],
+            ["np.multiply(u, 0.95, out=u)", f"np.sin({v}, out={v})"],
             [f"C[{k} % 3] += 0.01"],
-            [f"C = C * 0.97", f"K[{k} % 3] += 0.05"],
+            ["C = C * 0.97", f"K[{k} % 3] += 0.05"],
             [f"H.append({vector()})"],
             [f"H.append({v})"],
             [f"H.append(T[{self.row()}])"],
             [f"{w} = np.zeros(3)", f"{w}[{self.column()}] = {small()}", f"{v} = {v} * 0.5 + {w}"],
-            [f"{w} = np.empty(3)", f"for {z} in range(3):", f"    {w}[{z}] = 0.9 * {v}[{z} - 1]", f"{v} = {w}"],
+            [
+                f"{w} = np.empty(3)",
+                f"for {z} in range(3):",
+                f"    {w}[{z}] = 0.9 * {v}[{z} - 1]",
+                f"{v} = {w}",
+            ],
             [f"{w} = R[{k} % 4]", f"{z} = {w}[1:]", f"{z} *= 0.9", f"{w}[0] += 0.1 * {small()}"],
             [f"x[{self.column()}] = {small()}"],
-            [f"x *= 0.97", f"x[{k} % 3] += 0.01"],
+            ["x *= 0.97", f"x[{k} % 3] += 0.01"],
             [f"{v} = x", f"{v}[{self.column()}] *= 0.9"],
             [f"smooth(T[{self.row()}], {n})"],
             [f"smooth(u, {n})"],
             [f"{v} = smooth({v}.copy(), {n})"],
             [f"for {z} in spread({small()}, {n}):", f"    {s} = 0.8 * {s} + 0.1 * {z}"],
-            [f"for {w}, {z} in zip(V, reversed(V)):", f"    {v} = 0.5 * {v} + 0.1 * np.sin({w} * {z})"],
+            [
+                f"for {w}, {z} in zip(V, reversed(V)):",
+                f"    {v} = 0.5 * {v} + 0.1 * np.sin({w} * {z})",
+            ],
             [f"for {w} in T[2:{2 + n}]:", f"    {w} *= 0.97"],
             [f"for {w}, {z} in enumerate(T[:{n}]):", f"    {z}[{w} % 3] = {small()}"],
             [f"V = [np.sin({w}) for {w} in V]"],
             [f"V[:] = [0.9 * {w} + 0.01 for {w} in V]"],
             [f"{s}, {w} = settle({small()}, {n}, {k} % 7)", f"c += {w} > 2"],
-            ["try:", f"    {s} = {s} * 0.9 + K[{k} % 5]", "except IndexError:", f"    {s} = np.sin({s})"],
-            ["try:", f"    if {k} % 4 == 1: raise ValueError", f"    {s} = {small()}", "except ValueError:", "    c += 1", "finally:", "    t += 0.01"],
-            ["try:", f"    {s} = {s} + 0.1 * B[{k} + 15]", "except IndexError:", f"    B[0] = {small()}"],
-            [f"c = (3 * c + 1) % 7", f"{v}[c % 3] = {small()}"],
-            [f"{w} = [lambda z, h=h: z * 0.5 + h for h in (0.1, {s})]", f"{s} = {w}[{k} % 2]({w}[0]({small()}))"],
+            [
+                "try:",
+                f"    {s} = {s} * 0.9 + K[{k} % 5]",
+                "except IndexError:",
+                f"    {s} = np.sin({s})",
+            ],
+            [
+                "try:",
+                f"    if {k} % 4 == 1: raise ValueError",
+                f"    {s} = {small()}",
+                "except ValueError:",
+                "    c += 1",
+                "finally:",
+                "    t += 0.01",
+            ],
+            [
+                "try:",
+                f"    {s} = {s} + 0.1 * B[{k} + 15]",
+                "except IndexError:",
+                f"    B[0] = {small()}",
+            ],
+            ["c = (3 * c + 1) % 7", f"{v}[c % 3] = {small()}"],
+            [
+                f"{w} = [lambda z, h=h: z * 0.5 + h for h in (0.1, {s})]",
+                f"{s} = {w}[{k} % 2]({w}[0]({small()}))",
+            ],
             [f"{w} = {v}", f"{v} = {v} + 0.01", f"{w}[1] = {small()}"],
             [f"T, {w} = np.sin(T), T", f"T[3] = 0.9 * {w}[{self.row()}]"],
-            [f"T += 0.01 * x", f"T[:, 1] *= 0.9"],
+            ["T += 0.01 * x", "T[:, 1] *= 0.9"],
             [f"{w} = T[::2]", f"{w}[{pick([0, 1, 2])}] = {vector()}"],
             [f"u.reshape(4, 6)[{k} % 4] *= 0.9"],
             [f"L = L[-{pick([2, 3])}:] + [{small()}]"],
             [f"L = [{w} * 0.9 for {w} in L]"],
-            [f"del L[:-4]", f"L.insert(0, {small()})"],
-            [f"{s} = {s} * t", f"t = 0.5 * t + 0.1"],
-            [f"for {z} in range({n} - 1, -1, -1):", f"    u[{z}] = 0.8 * u[{z}] + 0.1 * u[{z} + 1]"],
-            [f"for {z} in range(1, 6):", f"    if {z} > {k} % 4: break", f"    {s} = 0.9 * {s} + u[{z}] * 0.1", "else:", f"    {s} = np.cos({s})"],
-        ]  # fmt: skip
+            ["del L[:-4]", f"L.insert(0, {small()})"],
+            [f"{s} = {s} * t", "t = 0.5 * t + 0.1"],
+            [
+                f"for {z} in range({n} - 1, -1, -1):",
+                f"    u[{z}] = 0.8 * u[{z}] + 0.1 * u[{z} + 1]",
+            ],
+            [
+                f"for {z} in range(1, 6):",
+                f"    if {z} > {k} % 4: break",
+                f"    {s} = 0.9 * {s} + u[{z}] * 0.1",
+                "else:",
+                f"    {s} = np.cos({s})",
+            ],
+        ]
         for line in pick(options):
             self.write(d, line)
 
@@ -227,14 +266,14 @@ class WideWriter(Writer):
         s, v = f"s{self.random.randrange(3)}", f"v{self.random.randrange(3)}"
         options = [
             [f"{w}, {z}, {s} = {vector()}", f"{s} = {s} * 0.9 + 0.1 * {w} * {z}"],
-            [f"v0, v1 = map(np.sin, (v1, v0))"],
+            ["v0, v1 = map(np.sin, (v1, v0))"],
             [f"{s} = functools.reduce(lambda a, b: 0.5 * a + np.sin(b), L, {small()})"],
-            [f"L = list(itertools.accumulate(L, lambda a, b: np.tanh(a + 0.5 * b)))"],
+            ["L = list(itertools.accumulate(L, lambda a, b: np.tanh(a + 0.5 * b)))"],
             [f"{v} = operator.imul({v}, 0.9)", f"{v} = operator.iadd({v}, 0.01)"],
             [f"np.copyto({v}, {vector()})"],
-            [f"u.fill(0.1)", f"u[{k} % 7] = {small()}"],
+            ["u.fill(0.1)", f"u[{k} % 7] = {small()}"],
             [f"R.T[{self.column()}, {k} % 4] = {small()}"],
-            [f"R[...] = 0.9 * R", f"R[..., 1] += 0.05"],
+            ["R[...] = 0.9 * R", "R[..., 1] += 0.05"],
             [f"np.fill_diagonal(R, {small()})"],
             [f"np.put(u, [{k} % 7], {small()})"],
             [f"np.add.at(B, [{k} % 5, 2, 2], 0.1)"],
@@ -258,7 +297,7 @@ class WideWriter(Writer):
             [f"{s} += 0.1 * any(z is {v} for z in V)"],
             [f"print(c, t, {k})"],
             [f"{z} = id({v}) == id(v0)", f"t += 0.1 * {z}"],
-        ]  # fmt: skip
+        ]
         for line in self.pick(options):
             self.write(d, line)
 
@@ -274,12 +313,20 @@ class BranchingWriter(WideWriter):
         scalar, vector, k = self.scalar(1), self.vector(1), self.counter()
         limit = self.pick(["0.1234", "0.4567", "-0.2345", "0.7891", "1.234"])
         options = [
-            f"{scalar} > {limit}", f"{scalar} < {limit}", f"np.any({vector} > {limit})",
-            f"np.all({vector} < {limit})", f"np.isnan({scalar})", f"np.max({vector}) > {limit}",
-            f"{scalar} > {limit} and {k} % 2", f"not {scalar} < {limit}", f"s0 > s1 or flag",
-            f"{limit} < {scalar} < 1.9", f"np.argmax({vector}) == {k} % 3",
-            f"np.sum({vector}) >= {limit} or s2 < 0.1", f"({vector})[0] > ({vector})[1]",
-        ]  # fmt: skip
+            f"{scalar} > {limit}",
+            f"{scalar} < {limit}",
+            f"np.any({vector} > {limit})",
+            f"np.all({vector} < {limit})",
+            f"np.isnan({scalar})",
+            f"np.max({vector}) > {limit}",
+            f"{scalar} > {limit} and {k} % 2",
+            f"not {scalar} < {limit}",
+            "s0 > s1 or flag",
+            f"{limit} < {scalar} < 1.9",
+            f"np.argmax({vector}) == {k} % 3",
+            f"np.sum({vector}) >= {limit} or s2 < 0.1",
+            f"({vector})[0] > ({vector})[1]",
+        ]
         return self.pick(options)
 
     def seldom(self, d):
@@ -294,18 +341,35 @@ class BranchingWriter(WideWriter):
             [f"{s} = {vector()}[np.argmin({v})]"],
             [f"{s} = max({small()}, {s}, 0.0123)"],
             [f"{s} = min({small()}, {s})"],
-            [f"L.sort()"],
-            [f"{w} = 0", f"while {s} > 0.2345 and {w} < 5:", f"    {s} = 0.7 * {s}", f"    {w} += 1"],
-            [f"{w} = 0", f"while True:", f"    {s} = 0.6 * {s} + 0.05", f"    {w} += 1", f"    if {s} < 0.3123 or {w} > 4: break"],
-            ["try:", f"    if {small()} > 0.3123: raise ValueError", f"    {s} = 0.1", "except ValueError:", f"    {s} = 0.9 * {s}"],
+            ["L.sort()"],
+            [
+                f"{w} = 0",
+                f"while {s} > 0.2345 and {w} < 5:",
+                f"    {s} = 0.7 * {s}",
+                f"    {w} += 1",
+            ],
+            [
+                f"{w} = 0",
+                "while True:",
+                f"    {s} = 0.6 * {s} + 0.05",
+                f"    {w} += 1",
+                f"    if {s} < 0.3123 or {w} > 4: break",
+            ],
+            [
+                "try:",
+                f"    if {small()} > 0.3123: raise ValueError",
+                f"    {s} = 0.1",
+                "except ValueError:",
+                f"    {s} = 0.9 * {s}",
+            ],
             [f"c += bool({small()} > 0.2123)"],
             [f"flag = {small()} > 0.1123 or flag"],
             [f"{v} = {v} if np.sum({v}) > 0.4123 else {vector()}"],
             [f"{s} = {s} * (0.5 if {small()} > 0.0123 else -0.5)"],
             [f"u[{k} % 7 if {small()} > 0.2123 else 0] = {small()}"],
-            [f"x[0] = x[0] if x[1] > 0.3123 else 0.9 * x[0]"],
+            ["x[0] = x[0] if x[1] > 0.3123 else 0.9 * x[0]"],
             [f"{w} = sorted([{small()}, {small()}, 0.2123])", f"{s} = {w}[1]"],
-        ]  # fmt: skip
+        ]
         for line in self.pick(options):
             self.write(d, line)
 

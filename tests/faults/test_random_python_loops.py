@@ -13,6 +13,7 @@ import pytest
 from faults_support import LONG, in_shard, of_shard
 from hypothesis import strategies as st
 from loop_ways import TOLERANCE, WAYS, agrees
+from random_loop_checks import Ways, failures
 from random_loops import point, program
 from second_order_numbers import complex_step, exact, functions_of
 
@@ -52,6 +53,15 @@ def test_programs_of_a_seed(block, monkeypatch):
             ran += 1
             right(text, x, monkeypatch)
     assert ran >= 0.6 * BLOCK
+
+
+@pytest.mark.parametrize("block", range(PROGRAMS // BLOCK))
+def test_wide_programs_of_a_seed(block):
+    """Constructs of all kinds, of which each program has a few; some look at values."""
+    ways = Ways()
+    wrong = {seed: failures(seed, ways) for seed in range(BLOCK * block, BLOCK * (block + 1))}
+    assert not any(wrong.values()), wrong
+    assert sum(ways.programs.values()) >= 0.8 * BLOCK
 
 
 def test_programs_that_hypothesis_finds_and_makes_smaller(monkeypatch):

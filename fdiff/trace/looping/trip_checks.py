@@ -9,6 +9,7 @@ import fdiff.intact_numpy as np
 
 from ...foreign_errors import not_foreign
 from ..array_links import ViewLink
+from ..local_arrays import TracedLocalArray
 from ..recorder import Recorder
 from ..traced_array import TracedArray
 from .call_gates import by_position, entries
@@ -23,7 +24,7 @@ def agrees(
     """Whether arguments are those of an item, compared without being taken apart."""
     for a, (way, value, kind) in zip(args, quick):  # noqa: B905 - of one length
         if way == SLOT:
-            if a is not slots[value]:
+            if a is not slots[value] or a is None:  # an empty slot is no argument
                 return False
         elif way == FIXED:
             if a.__class__ is not kind or a != value:
@@ -35,7 +36,7 @@ def agrees(
             if a.__class__ is not float:
                 return False
         elif way == LOCAL_SLOT:
-            if getattr(a, "handle", None) is not slots[value]:
+            if a.__class__ is not TracedLocalArray or a.handle is not slots[value]:
                 return False
         elif a.__class__ is not int or not -kind <= a < kind:
             return False
