@@ -10,7 +10,7 @@ import fdiff
 from fdiff.arraytype import ArrayType
 from fdiff.errors import LeakError, TraceError
 from fdiff.trace import looping
-from fdiff.trace.looping import call_log, logged_calls
+from fdiff.trace.looping import call_log, logged_calls, scouting
 from fdiff.trace.looping.call_gates import gated_method
 from fdiff.trace.looping.checked_trips import Frame
 from fdiff.trace.ordinary_trace import Trace
@@ -239,7 +239,7 @@ PROGRAMS = [
 
 def derivatives(f, way, monkeypatch):
     monkeypatch.setenv("FDIFF_LOOPS", way)
-    monkeypatch.setattr(call_log, "SLEEP", 0)
+    monkeypatch.setattr(scouting, "SLEEP", 0)
     fdiff.cache_clear()
     return *fdiff.value_and_grad(f)(POINT), fdiff.hessian(f)(POINT)
 
@@ -261,7 +261,7 @@ def test_loops_are_one_node(f, monkeypatch):
 
 
 def test_short_loops_are_unrolled_after_all(monkeypatch):
-    monkeypatch.setattr(call_log, "SLEEP", 0)
+    monkeypatch.setattr(scouting, "SLEEP", 0)
     monkeypatch.delenv("FDIFF_LOOPS", raising=False)
     for f in PROGRAMS:
         fdiff.cache_clear()
@@ -317,7 +317,7 @@ def test_signals_that_are_caught_in_loops_are_errors(place, name, number, monkey
             return np.sum(s * t)
 
     monkeypatch.setenv("FDIFF_LOOPS", "check")
-    monkeypatch.setattr(call_log, "SLEEP", 0)
+    monkeypatch.setattr(scouting, "SLEEP", 0)
     monkeypatch.setattr(place, name, interrupted)
     fdiff.cache_clear()
     with pytest.raises(TraceError, match="came while the iterations of a loop were compared"):
@@ -334,7 +334,7 @@ def test_results_that_are_held_elsewhere_are_not_replaced():
 
     with Trace("loop", lines=False) as trace:
         trace.calls = call_log.CallLog(trace, 0, looping.references_to_new())
-        trace.calls.sleep = 0
+        trace.calls.wake()
         x = trace.input(ArrayType((), np.dtype(float)))
         gated_method(held)(x)
         assert not trace.calls.calls

@@ -28,7 +28,7 @@ from .logged_calls import LoggedCall, content, references
 __all__ = ["begin"]
 
 
-FEWEST = 3000  # calls of a loop that is worth a node
+FEWEST = 600  # calls of a loop that is worth a node
 OWNERS = 3  # of a handle that a call has just made: its result, the log, who counts them
 
 
@@ -50,7 +50,7 @@ class _Counts(CallLog):
 
     def __init__(self, trace: Trace) -> None:
         super().__init__(trace, 0, 0)
-        self.sleep = 0
+        self.wake()
         self.counts: list[int] = []
 
     def is_fresh(self, call: LoggedCall) -> bool:

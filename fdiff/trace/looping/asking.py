@@ -35,6 +35,8 @@ def ask(log: Any, kind: Any, handle: TracedArray) -> Any:
     except BaseException:
         log.forget()
         raise
+    if not log.awake:
+        return answer
     call.values = [answer]
     log.append(call)
     return answer

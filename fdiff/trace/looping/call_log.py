@@ -26,21 +26,19 @@ from .logged_calls import (
     written,
 )
 from .loop_reports import all_loops
-from .periods import INNER, PERIODS, in_a_loop, is_nested, loop_of, period_of, user_place
+from .periods import INNER, PERIODS, is_nested, loop_of, period_of, user_place
 from .questions import Question
 from .replay import replayed
+from .scouting import LEARNING, Scout
 from .templates import LoopTemplate, UnrolledError
 
-SLEEP = 48  # calls of a trace before the first one that is logged
-NAP = 16  # calls after which it is asked again whether the user's code stands in a loop
 WINDOW = 4096  # calls that are remembered
 MOST = 40  # earlier calls of one key that a call is compared with
-LEARNING = 1200  # calls that are logged without a loop being found, before the log sleeps
 TRIES = 24  # of a place whose periods turn out to be none
 REFUSALS = 3  # of a place, after which it is left alone
 
 
-class CallLog:
+class CallLog(Scout):
     """Logs the calls of the user's code in a trace.
 
     `depth` counts the calls under way: what they call is not logged. `frame` checks calls, while a
@@ -49,13 +47,10 @@ class CallLog:
     """
 
     def __init__(self, trace: Recorder, fewest: int, fresh: int) -> None:
-        self.trace, self.fewest, self.fresh = trace, fewest, fresh
+        super().__init__(fewest)
+        self.trace, self.fresh = trace, fresh
         self.depth = 0
         self.frame: Frame | None = None
-        self.sleep = max(SLEEP, fewest // 10)  # what is short anyway is not logged
-        self.passing = False
-        self.nap = LEARNING
-        self.learned = 0
         self.calls: dict[int, LoggedCall] = {}
         self.count = 0
         self.seen: dict[object, list[int]] = {}
@@ -70,7 +65,6 @@ class CallLog:
         self.writes: list[TracedArray] = []
         self.spoiled = False
         self.reasons: dict[Line | None, str] = {}  # why loops were not rolled, by where they begin
-        self.rolled: list[tuple[Line | None, int, int]] = []  # lines, trips, calls of a trip
         self.inner: list[tuple[Line, int, int, int, str]] = []  # loops of traces inside
 
     def close(self) -> None:
@@ -87,19 +81,6 @@ class CallLog:
         return frame
 
     # -------------------------------------------------------------------------------- calls
-
-    def is_idle(self) -> bool:
-        """Whether a call is to be made as if there were no log."""
-        traces = stack.traces  # there is none in another thread
-        if not traces or traces[-1] is not self.trace or self.passing:
-            self.passing = False
-            return True
-        if self.frame is not None or not self.sleep:
-            return False
-        self.sleep -= 1
-        if not self.sleep and not in_a_loop():
-            self.sleep = NAP
-        return True
 
     def call(self, fn: Any, args: tuple[object, ...], named: dict[str, object]) -> object:
         """``fn(*args, **named)``, logged or compared with the call of a template."""
@@ -142,6 +123,9 @@ class CallLog:
             if out is not MISMATCH:
                 return out
             self.frame = None
+        if not self.awake:
+            self.was_no_door(call.place)
+            return self.run(fn, args, named)
         before = self._asked()
         out = self.run(fn, args, named)
         try:
@@ -193,12 +177,11 @@ class CallLog:
         earlier.append(at)
         del earlier[:-MOST]
         self.learned += 1
-        if self.learned > self.nap:
-            self.learned, self.sleep, self.nap = 0, 20 * self.nap, 2 * self.nap
-            self.forget()
+        if self.learned > self.patience:
+            self.doze()
             return
         for p in sorted([p for p, run in self.runs.items() if run >= PERIODS * p]):
-            if self._is_due(p, self.runs[p] // p) and self.start(p):
+            if 2 * p >= self.period and self._is_due(p, self.runs[p] // p) and self.start(p):
                 return
 
     def _is_due(self, p: int, trips: int) -> bool:
@@ -249,7 +232,6 @@ class CallLog:
         if template.reentrant:
             self.templates[key] = template
         self.frame = frame
-        self.learned = 0
         return True
 
     def _carried(
@@ -299,6 +281,14 @@ class CallLog:
                 self.reasons[loop_of(place)] = "a value is looked at, or its iterations differ"
         else:
             frame.template.failures = 0
+
+    def wake(self) -> None:
+        super().wake()
+        self.learned, self.patience = 0, self.logged() if self.fewest else LEARNING
+
+    def doze(self) -> None:
+        super().doze()
+        self.forget()
 
     def break_off(self, error: BaseException) -> None:
         """Let the trace fail: a signal came while slots and rows were filled, and may be caught."""
@@ -361,7 +351,7 @@ class CallLog:
                 self.break_off(error)
                 raise
             self.leave(self.frame)
-        if self.sleep:
+        if not self.awake:
             return handle
         call = LoggedCall()
         call.handles, call.values, call.writes, call.fn = [], [array_content], [], content

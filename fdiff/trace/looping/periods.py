@@ -86,6 +86,19 @@ def _reference(
     return None
 
 
+def user_place() -> tuple[tuple[CodeType, int], ...]:
+    """The instructions under way in the user's frames, the innermost first."""
+    frame, place = sys._getframe(2), []
+    while frame is not None:
+        code = frame.f_code
+        if not is_internal(code.co_filename):
+            place.append((code, frame.f_lasti))
+        elif place:
+            break
+        frame = frame.f_back
+    return tuple(place)
+
+
 _loops: dict[int, tuple[CodeType, list[tuple[int, int]]]] = {}
 
 
@@ -112,21 +125,3 @@ def loop_of(place: Place) -> Line | None:
         if starts := loops_around(code, at):
             return code, max(starts)
     return place[0] if place else None
-
-
-def user_place() -> tuple[tuple[CodeType, int], ...]:
-    """The instructions under way in the user's frames, the innermost first."""
-    frame, place = sys._getframe(2), []
-    while frame is not None:
-        code = frame.f_code
-        if not is_internal(code.co_filename):
-            place.append((code, frame.f_lasti))
-        elif place:
-            break
-        frame = frame.f_back
-    return tuple(place)
-
-
-def in_a_loop() -> bool:
-    """Whether the user's code under way stands in a loop."""
-    return any(loops_around(*at) for at in user_place())

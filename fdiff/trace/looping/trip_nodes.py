@@ -14,7 +14,6 @@ from ..traced_array import TracedArray
 from .call_gates import entries
 from .late_handles import StoredInto
 from .logged_calls import arguments_of, structure
-from .periods import loop_of
 from .templates import Item, LoopTemplate, Varying
 from .trip_checks import become
 from .trip_values import TripValues
@@ -27,12 +26,12 @@ class FrameLog(Protocol):
     depth: int
     frame: Any
     varying: set[tuple[object, int, int]]
-    rolled: list[tuple[Any, int, int]]
     fewest: int
 
     def run(self, fn: Any, args: tuple[object, ...], named: dict[str, object], /) -> Any: ...
     def leave(self, frame: Any, /, *, whole: bool = False) -> None: ...
     def forget(self) -> None: ...
+    def entered(self, place: Any, trips: int, calls: int, /) -> None: ...
     def outermost(self) -> AbstractContextManager[None]: ...
 
 
@@ -137,15 +136,15 @@ class TripNodes:
             ("body", template.body), ("carries", carries), ("length", n),
             ("reverse", False), ("rows", len(self.rows)),
         )  # fmt: skip
-        place = template.items[0].call.place[0]
-        node = trace.builder.add(PRIMITIVES["loop"], (trips, *ids), params, place)
+        place = template.items[0].call.place
+        node = trace.builder.add(PRIMITIVES["loop"], (trips, *ids), params, place[0])
         self.outs = trace.builder.results(node)
         if self.values is not None:
             self.values.enter(self.outs[:carries])
         for k, h in enumerate(stored, len(self.inits)):
             h.link = None
             h.node = in_memory_order(h, self.outs[k])
-        self.log.rolled.append((loop_of(template.items[0].call.place), n, template.length))
+        self.log.entered(place, n, template.length)
 
     def _row(self, entries: Sequence[Any], type_: Any) -> int:
         """The node of a row: numbers and arrays, or handles from outside."""

@@ -1,0 +1,225 @@
+"""When to log calls: places of the user's code that come back, looked at for little.
+
+To log a call costs as much as to trace it, or more. So calls are logged only where a place in a
+loop has come back after equal numbers of calls, and the loop is long enough by its iterator or, if
+that does not tell, by what it has run so far.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import CodeType, FrameType
+from typing import Any
+
+from ...user_lines import Line, is_internal
+from ..trace_stack import stack
+from .periods import PERIODS, loop_of, loops_around
+from .trip_counts import trips_of
+
+SLEEP = 48  # calls of a trace before the first one that is looked at
+NAP = 16  # calls after which it is looked again whether the user's code stands in a loop
+PATIENCE = 384  # calls for which the first place is watched; each time twice as many, ...
+DOUBLED = 4  # ... so often
+LONGEST = 1000  # calls of an iteration; where a loop is known to be long, three are waited for
+LONG = 20  # trips of such a loop
+UNROLLED = 7  # iterations at the beginning of a loop that are traced as they are
+SHARE = 4  # part of the calls of a loop worth a node that are seen where its length is not known
+ODD = 16  # times one after the other that a place may come back after another number of calls
+MOST_BROKEN = 6  # times in all, for each of which an equal distance more is wanted
+MOST_RUNS = 16  # of equal distances that an iteration may consist of
+VAIN = 2  # times that a loop may be logged without becoming a node
+LEARNING = 1200  # calls that are logged after a loop was found, before the log sleeps
+IN_VAIN = 50  # times that an instruction may turn out not to begin a loop met before
+NEVER = 1 << 62
+
+Loop = tuple[CodeType, int]
+
+
+class Scout:
+    """Watches one place in a loop until calls are worth logging.
+
+    A loop of fewer calls than `fewest` is left alone. `doors` are the instructions that begin the
+    iterations of loops met before, at which a call is logged in any case.
+    """
+
+    trace: Any
+    frame: Any
+
+    def __init__(self, fewest: int) -> None:
+        self.fewest = fewest
+        self.awake, self.passing = not SLEEP, False
+        self.sleep, self.rests = SLEEP, 0
+        self.period = 0  # calls of an iteration of the loop that is logged
+        self.loop: Loop | None = None
+        self.vain: dict[Loop, int] = {}
+        self.rolled: list[tuple[Line | None, int, int]] = []  # lines, trips, calls of a trip
+        self.learned, self.patience = 0, LEARNING
+        self.doors: dict[int, int] = {}  # how often each was in vain
+        self._end()
+
+    def _end(self) -> None:
+        self.at = -1  # the instruction that is watched
+        self.left = 0  # calls to be watched
+        self.chain: list[Loop] = []  # where it stands, out to the frame of the loop
+        self.levels: list[tuple[Loop, int | None]] = []  # loops around it, and their trips
+        self.begun = self.met = 0  # `left` as it was at first, and when the place came back last
+        self.last, self.equal = 0, 0  # the last distance between two such calls, how often it was
+        self.runs_before: list[tuple[int, int]] = []  # such pairs before
+        self.needed = NEVER  # equal distances that make a loop worth logging
+        self.odd = self.broken = 0  # distances unlike the one before, since an equal one and in all
+        # At first the calls of the user's are told apart from those of functions that he calls.
+        self.exact, self.by_user, self.share = True, 0, 1.0
+
+    def is_idle(self) -> bool:
+        """Whether a call is to be made as if there were no log."""
+        if self.sleep:
+            self.sleep -= 1
+            if not self.doors:
+                return True
+        traces = stack.traces  # there is none in another thread
+        if not traces or traces[-1] is not self.trace or self.passing:
+            self.passing = False
+            return True
+        if self.frame is not None or self.awake:
+            return False
+        if self.doors and sys._getframe(2).f_lasti in self.doors:
+            return False
+        if self.sleep:
+            return True
+        self.left -= 1
+        frame = sys._getframe(2)
+        if frame.f_lasti == self.at or self.exact or self.left <= 0:
+            self._look(frame)
+        return True
+
+    def _look(self, frame: FrameType) -> None:
+        """Look at a call, and decide whether the next ones are logged, watched or neither."""
+        if not self.chain:
+            if not self._choose(frame):
+                self.sleep = NAP
+            elif not self.fewest:
+                self.wake()
+            return
+        if self.exact and not is_internal(frame.f_code.co_filename):
+            self.by_user += 1
+        if frame.f_lasti == self.at and self._stands(frame):
+            if self.exact:
+                self.share = self.by_user / (self.begun - self.left)
+            if self._came_back():
+                self.wake()
+                return
+            self.exact = self.equal + self.broken < 3
+        if self.left <= 0 or self.odd >= ODD:
+            self._rest(2 * (self.begun - self.left))
+
+    def wake(self) -> None:
+        """Log calls from the next one on."""
+        self._end()
+        self.awake, self.sleep = True, 0
+
+    def _rest(self, calls: int) -> None:
+        self._end()
+        self.sleep = calls << min(self.rests, DOUBLED)
+        self.rests += 1
+
+    def doze(self) -> None:
+        """Log no calls for a while, since that was in vain."""
+        self.awake = False
+        if self.loop is not None:
+            self.vain[self.loop] = self.vain.get(self.loop, 0) + 1
+        self._rest(8 * self.logged() if self.fewest else 20 * LEARNING)
+
+    def entered(self, place: tuple[Loop, ...], trips: int, calls: int) -> None:
+        """Note that a loop became a node, and where its iterations begin."""
+        self.rolled.append((loop_of(place), trips, calls))
+        if place and self.fewest:
+            self.doors[place[0][1]] = 0
+        self.learned, self.patience = 0, LEARNING
+        self.period, self.loop, self.rests = 0, None, 0
+
+    def was_no_door(self, place: tuple[Loop, ...]) -> None:
+        """Note that a call at an instruction of `doors` began no loop."""
+        at = place[0][1] if place else -1
+        self.doors[at] = self.doors.get(at, 0) + 1
+        if self.doors[at] > IN_VAIN:
+            del self.doors[at]
+
+    def logged(self) -> int:
+        """How many calls to log for the loop that was found."""
+        return (PERIODS + 2) * self.period + 2 * NAP
+
+    def _choose(self, frame: FrameType) -> bool:
+        """Begin to watch the place of a call; whether it stands in a loop of the user's."""
+        here: FrameType | None = frame
+        users, chain = False, []
+        while here is not None:
+            code = here.f_code
+            if not is_internal(code.co_filename):
+                users = True
+                starts = sorted(loops_around(code, here.f_lasti), reverse=True)
+                self.levels += [((code, s), trips_of(here, s)) for s in starts]
+            elif users or here is frame:
+                break
+            chain.append((code, here.f_lasti))
+            if self.levels and not self.chain:
+                self.chain = chain[:]
+            here = here.f_back
+        if all(self.vain.get(loop, 0) >= VAIN for loop, _ in self.levels):
+            self._end()
+            return False
+        self.at, self.begun = frame.f_lasti, PATIENCE << min(self.rests, DOUBLED)
+        if any(trips is not None and trips >= LONG for _, trips in self.levels):
+            self.begun = max(self.begun, 3 * LONGEST)
+        self.left = self.met = self.begun
+        return True
+
+    def _stands(self, frame: FrameType) -> bool:
+        here: FrameType | None = frame
+        for code, at in self.chain:
+            if here is None or here.f_lasti != at or here.f_code is not code:
+                return False
+            here = here.f_back
+        return True
+
+    def _came_back(self) -> bool:
+        """The place has come back: whether that makes a loop worth logging."""
+        distance, self.met = self.met - self.left, self.left
+        if distance == self.last:
+            self.equal += 1
+            self.odd = 0
+            return self.equal >= self.needed and self._is_found(0, distance)
+        self.odd += 1
+        self.broken += 1
+        runs = self.runs_before
+        runs.append((self.last, self.equal))
+        del runs[: -2 * MOST_RUNS]
+        self.last, self.equal = distance, 1
+        self.needed = self._needed(0, distance)
+        n = next((n for n in range(2, len(runs) // 2 + 1) if runs[-n:] == runs[-2 * n : -n]), 0)
+        if not n:
+            return False
+        self.odd = 0
+        period, level = sum([d * k for d, k in runs[-n:]]), min(1, len(self.levels) - 1)
+        return self._needed(level, period, again=True) <= 2 and self._is_found(level, period)
+
+    def _needed(self, level: int, distance: int, *, again: bool = False) -> int:
+        """How many equal iterations make a loop worth logging."""
+        loop, trips = self.levels[level]
+        period = self._by_user(distance)
+        if period > LONGEST or self.vain.get(loop, 0) >= VAIN:
+            return NEVER
+        if trips is None:
+            needed = self.fewest // (SHARE * period)
+        elif (trips - UNROLLED) * period >= self.fewest:
+            needed = 0
+        else:  # all loops around it may be one, whose calls come one after the other
+            needed = max(trips, self.fewest // period)
+        return needed if again else max(needed, 2 + min(self.broken - 1, MOST_BROKEN))
+
+    def _by_user(self, calls: int) -> int:
+        return max(1, round(calls * self.share))
+
+    def _is_found(self, level: int, period: int) -> bool:
+        """Note a loop that is worth logging."""
+        self.period, self.loop = self._by_user(period), self.levels[level][0]
+        return True

@@ -1,0 +1,145 @@
+"""Which loops are logged by default: those of which enough is left, and few others."""
+
+import random
+
+import numpy as np
+import pytest
+
+import fdiff
+from fdiff.trace.looping.call_log import CallLog
+
+POINT = np.array([0.7, 0.3, 0.2])
+
+
+def pendulum(x, trips=150):
+    theta, speed = x[0], x[1]
+    for _ in range(trips):
+        theta, speed = theta + 0.01 * speed, speed - 0.01 * (x[2] * np.sin(theta) + 0.1 * speed)
+    return theta
+
+
+def pendulum_with_while(x):
+    theta, speed, k = x[0], x[1], 0
+    while k < 200:
+        theta, speed = theta + 0.01 * speed, speed - 0.01 * (x[2] * np.sin(theta) + 0.1 * speed)
+        k += 1
+    return theta
+
+
+def slope(y, x):
+    return np.array([x[0] * (y[1] - y[0]), y[0] - y[1] * y[2], x[2] * y[0]])
+
+
+def midpoint_by_function(x):
+    y = x
+    for _ in enumerate(range(60)):
+        half = y + 0.01 * slope(y, x)
+        y = y + 0.02 * slope(half, x)
+    return np.sum(y)
+
+
+def pairs_of_steps(x):
+    y = x
+    for k in range(200):
+        y = y + 0.01 * np.sin(y)
+        if k % 2:
+            y = y * 0.99 - 0.01 * x
+    return np.sum(y)
+
+
+def inner_loops(x):
+    y = x
+    for k in range(100):
+        for _ in range(5):
+            y = y + 0.1 * np.sin(y)
+        y = np.cumsum(y) * (1.0 / (k + 1))
+    return np.sum(y)
+
+
+def list_of_rows(x):
+    rows, y = [np.array([0.1 * k, 0.2, 0.3]) for k in range(300)], x
+    for row, scale in zip(rows, range(300), strict=False):
+        y = np.tanh(y + row) + x * scale * 0.01
+    return np.sum(y)
+
+
+def after_much_else(x):
+    y = x
+    for k in range(120):
+        for _ in range(1 + k % 7):
+            y = y + 0.1 * np.sin(y)
+    return pendulum(y, 3000)
+
+
+LONG = [
+    pendulum, pendulum_with_while, midpoint_by_function, pairs_of_steps, inner_loops, list_of_rows,
+    after_much_else,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("f", LONG, ids=lambda f: f.__name__)
+def test_loops_of_a_thousand_calls_are_a_node(f, monkeypatch):
+    monkeypatch.delenv("FDIFF_LOOPS", raising=False)
+    gradient = fdiff.grad(f)(POINT)
+    assert any(n.primitive.name == "loop" for n in fdiff.make_tape(f, POINT).nodes)
+    monkeypatch.setenv("FDIFF_LOOPS", "unroll")
+    np.testing.assert_allclose(fdiff.grad(f)(POINT), gradient, rtol=1e-12)
+
+
+def short(x):
+    return pendulum(x, 40)
+
+
+def few_long_iterations(x):
+    y = x
+    for _ in range(9):
+        for k in range(1, 60):
+            y = np.sin(y) / k + x if k % 3 else y * x
+            for _ in range(k % 4):
+                y = y + x
+    return np.sum(y)
+
+
+STEPS = "".join(random.Random(0).choices("0123", k=600))
+
+
+def irregular(x):
+    y, z = x, x
+    for step in STEPS:
+        if step == "0":
+            y = y + 0.1 * z
+        elif step == "1":
+            z = np.sin(y)
+        elif step == "2":
+            y = y * z
+        else:
+            z = z - y[0]
+    return np.sum(y + z)
+
+
+def triangle(x):
+    v = [x[k % 3] * 1.0 for k in range(40)]
+    for k in range(40):
+        for i in range(40 - k - 1):
+            v[i] = 0.5 * (v[i] + v[i + 1])
+    return v[0]
+
+
+def table(x):
+    u = np.zeros((13, 13))
+    u[0] = x[0]
+    for i in range(1, 12):
+        for j in range(1, 12):
+            u[i, j] = 0.25 * (u[i - 1, j] + u[i + 1, j] + u[i, j - 1] + u[i, j + 1]) + x[1]
+    return np.sum(u)
+
+
+@pytest.mark.parametrize(
+    "f", [short, few_long_iterations, irregular, triangle, table], ids=lambda f: f.__name__
+)
+def test_few_calls_are_logged_where_no_loop_is_found(f, monkeypatch):
+    monkeypatch.delenv("FDIFF_LOOPS", raising=False)
+    logged, append = [], CallLog.append
+    monkeypatch.setattr(CallLog, "append", lambda log, call: logged.append(1) or append(log, call))
+    nodes = len(fdiff.make_tape(f, POINT).nodes)
+    assert len(logged) <= 0.05 * nodes
