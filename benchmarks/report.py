@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from .peers import PEERS
+
+RESULTS = Path(__file__).with_name("results")
 
 Figures = Mapping[str, object]
 Cases = Mapping[str, Mapping[str, Figures]]
@@ -256,9 +260,46 @@ def markdown(raw: Mapping[str, object]) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
+# Rows of other results that README shows: a call, the file, its part and row, and who else ran it.
+OTHER_ROWS = (
+    ("value+grad Kalman filter, 10,000 steps", "loops", "filters",
+     "Kalman filter, 10,000, value_and_grad", ("JAX",)),
+    ("value+grad Lorenz-96, 1,000 steps", "loops", "states", "Lorenz-96, 20 states", ("CasADi",)),
+    ("sparse Hessian, 100,000 variables", "sparse", "chain, Hessian, n = 100,000", "", ("asdex",)),
+    ("sparse Jacobian, Brusselator 100×100", "sparse", "Brusselator, 100 x 100", "", ("asdex",)),
+)  # fmt: skip
+TITLES = {"JAX": "JAX, `lax.scan`", "CasADi": "CasADi", "asdex": "JAX with asdex"}
+
+
+def loops_and_sparse(results: Path = RESULTS) -> str:
+    """What the README shows of loops and sparse derivatives, from the latest of their results."""
+    latest = {
+        name: json.loads(max(results.glob(f"{name}-[0-9]*.json")).read_text(encoding="utf-8"))
+        for name in ("loops", "sparse")
+    }
+    rows: list[list[str]] = []
+    for title, name, part, row, others in OTHER_ROWS:
+        figures = latest[name][part][row] if row else latest[name][part]
+        told = {who: duration(1e-6 * figures[who]) for who in figures}
+        beside = ", ".join(f"{told[who]} ({TITLES[who]})" for who in others)
+        rows.append([title, told["fdiff"], told.get("by hand", "—"), beside])
+    machine = latest["loops"]["machine"]
+    dates = " and ".join(dict.fromkeys(latest[name]["machine"]["date"] for name in latest))
+    return (
+        f"{table(['call', 'fdiff', 'hand-written', 'others'], rows)}\n\nMeasured by `python -m"
+        f" benchmarks.loops` and `python -m benchmarks.sparse` on {dates} ({machine['processor']},"
+        f" one thread, Python {machine['python']}, JAX {machine['versions']['jax']})."
+    )
+
+
 def placed(text: str, raw: Mapping[str, object]) -> str:
     """`text` with the figures between their marks."""
-    for name, found in (("headline", headline(raw)), ("benchmarks", f"\n{summary(raw)}\n")):
+    blocks = {
+        "headline": headline(raw),
+        "benchmarks": f"\n{summary(raw)}\n",
+        "loops and sparse": f"\n{loops_and_sparse()}\n",
+    }
+    for name, found in blocks.items():
         begin, end = (mark.format(name) for mark in MARKS)
         before, rest = text.split(begin)
         text = f"{before}{begin}\n{found}\n{end}{rest.split(end)[1]}"

@@ -34,6 +34,7 @@ PACKAGES = (
     "torch",
     "autograd",
     "casadi",
+    "asdex",
 )
 
 Figures = dict[str, object]

@@ -4,7 +4,7 @@ Of each program the values of its sparse derivative are computed by ``data`` of 
 function, by a Numba function that knows the structure and stores into it, and by JAX with asdex
 where that can be imported: in turn, on one core, warm, the fastest of many calls. `structure` is
 the processor time from the tape to the structure and the tape of the values. All values are
-compared before anything is timed.
+compared before anything is timed. Figures go to ``results/sparse-DATE.json``.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import fdiff
 
 from . import inputs, sparse_programs
 from .report import table
+from .run import keep
 from .sparse_programs import averaged_energy, band, brusselator, chain, energy
 
 SECONDS = 0.3  # of calls, for each way and round
@@ -274,7 +275,7 @@ def by_asdex(row: Row) -> Callable[[], Any]:
     return call
 
 
-def measured(row: Row, *, beside_asdex: bool) -> list[str]:
+def measured(name: str, row: Row, *, beside_asdex: bool) -> list[str]:
     """Entries, time for the structure, and all ways to the values."""
     fdiff.cache_clear()  # the fill by hand may have asked for the structure
     begin = time.process_time()
@@ -293,6 +294,8 @@ def measured(row: Row, *, beside_asdex: bool) -> list[str]:
         time.sleep(0.01)  # the entry stub may still be compiling
     mine, *others = best(*calls)
     hand = others.pop(0) if fill is not None else None
+    seconds = {"fdiff": mine, "by hand": hand, "asdex": others[0] if others else None}
+    keep("sparse", name, {who: 1e6 * s for who, s in seconds.items() if s is not None})
     figures = [f"{entries:,}", f"{1e3 * structure:.0f}", f"{1e6 * mine:.1f}", *_beside(hand, mine)]
     if beside_asdex:
         theirs = others.pop(0) if others else None
@@ -326,7 +329,7 @@ def main() -> None:
     chosen = {name: make for name, make in rows().items() if part in name}
     print(table(head, []))
     for name, make in chosen.items():
-        figures = measured(make(), beside_asdex=beside_asdex)
+        figures = measured(name, make(), beside_asdex=beside_asdex)
         print(table([name, *figures], []).partition("\n")[0], flush=True)
     if RATIOS:
         mean = np.exp(np.mean(np.log(RATIOS)))

@@ -92,6 +92,7 @@ def draw(truth: Scene, fit: Fit) -> None:
     errors = np.linalg.norm(fit.stderr[free:].reshape(-1, 3), axis=1)
     right.scatter(*fit.x[free:].reshape(-1, 3).T, c=errors, s=12, cmap="viridis")
     right.set_title("points, by standard error")
+    right.set_axis_off()
     plt.show()
 
 

@@ -166,14 +166,15 @@ def draw(
         left.bar(places - 0.15 + 0.3 * k, fits[k].errors / p.data["sd"], 0.3, label=title)
         above = argon[k].energies - lowest + 1e-12
         right.loglog(argon[k].seconds[1:], above[1:], label=title)
-    left.axhline(1.0, color="black", linewidth=1, label="certified by NIST")
+    left.axhline(1.0, color="tab:gray", linewidth=1, label="certified by NIST")
     left.set(title="Copper: standard errors (certified = 1)", xlabel="parameter", xticks=places)
+    left.set_ylim(0.0, 1.5)
     right.set(
         title=f"{ATOMS} atoms of argon",
         xlabel="seconds of processor time",
         ylabel="energy above the minimum",
     )
-    left.legend(loc="lower left", framealpha=1.0)
+    left.legend(loc="upper left")
     right.legend()
     figure.savefig(path, dpi=120)
 

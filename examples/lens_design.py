@@ -43,14 +43,13 @@ for panel, p, name in zip(
     axes, ([sphere.x[0], 0.0], conic.x), ("sphere", "hyperbola"), strict=True
 ):
     sag, bent, _ = traced(np.asarray(p))
-    for sign in (-1, 1):
-        panel.plot(np.append(0.0, sag), np.append(0.0, sign * heights) * [0, *[1] * heights.size],
-                   color="tab:blue")  # fmt: skip
-        for k in range(1, heights.size, 3):
-            far = FOCUS + THICK + 25.0
-            end = heights[k] + (far - sag[k]) * np.tan(bent[k])
-            path = [-15.0, sag[k], far], np.array([heights[k], heights[k], end]) * sign
+    face = np.append(sag[::-1], sag), np.append(-heights[::-1], heights)
+    panel.fill(np.append(face[0], [0.0, 0.0]), np.append(face[1], [25.0, -25.0]), alpha=0.3)
+    far = FOCUS + THICK + 25.0
+    for k in range(1, heights.size, 3):
+        end = heights[k] + (far - sag[k]) * np.tan(bent[k])
+        for sign in (-1, 1):
+            path = [-15.0, sag[k], far], sign * np.array([heights[k], heights[k], end])
             panel.plot(*path, color="tab:orange", linewidth=0.8)
-    panel.plot([0.0, 0.0], [-25.0, 25.0], color="tab:blue")
     panel.set(title=name, ylabel="mm", ylim=(-30, 30))
 plt.show()

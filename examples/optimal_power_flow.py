@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from scipy.optimize import OptimizeResult
 
 Vector = np.ndarray
-DATA = Path(__file__).parents[1] / "tests" / "data" / "opf"
+HERE = Path(globals().get("__file__", "examples")).resolve()  # a notebook has no file
+DATA = HERE.parents[1] / "tests" / "data" / "opf"
 
 
 class Grid:

@@ -1,10 +1,10 @@
-"""An American put on a binomial tree: the program of README, and one with another branch."""
+"""An American put on a binomial tree, and one with another branch."""
 
 import numpy as np
 
 
 def american_put(s, k=1.0, rate=0.02, sigma=0.3, steps=50):
-    """README's program: 1,275 comparisons."""
+    """A loop of 1,275 comparisons, with stores."""
     dt = 1.0 / steps
     up = np.exp(sigma * np.sqrt(dt))
     p = (np.exp(rate * dt) - 1.0 / up) / (up - 1.0 / up)

@@ -254,7 +254,7 @@ def triangle(n, look):
 
 @pytest.mark.parametrize("n", [20, 300])
 def test_trips_weigh_as_much_as_the_loop_inside_of_them(n):
-    """As of README's program: what is left of a triangle is not what is left of its rows."""
+    """As of an American put: what is left of a triangle is not what is left of its rows."""
     seen, done, whole = [], 0, n * (n + 1) // 2
 
     def look(step, i):

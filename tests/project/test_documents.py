@@ -7,6 +7,7 @@ import linecache
 import re
 import sys
 import warnings
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -45,6 +46,7 @@ OF_FDIFF = {
     [
         *("architecture", "guide", "sharp-bits", "coming-from", "c-functions", "njit", "explain"),
         *("checking", "custom-rules", "debugging-nans", "deployment", "how-it-works", "scipy"),
+        *("index", "front-pages"),
         *("ten-minutes", "autograd", "kinks", "profiling", "state", "sparse", "distributed"),
         "kernel-language",
         "../fdiff/kernels/README",
@@ -62,7 +64,7 @@ def check_page(name, tmp_path, monkeypatch):
     blocks, names, file = BLOCK.findall(text), {"__name__": "document"}, f"{name}.md"
     lines = []  # of all blocks, so that what they print can show a line of an earlier one
     for (kind, code), (next_kind, shown) in zip(blocks, [*blocks[1:], ("", "")], strict=True):
-        if kind != "python":
+        if kind != "python" or (".ipopt(" in code and not find_spec("ipyopt")):
             continue
         above = "\n" * len(lines)
         lines += code.splitlines(keepends=True)
