@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 WORKERS ?= 2
 PYTEST_ARGS ?=
+FDIFF_FAULT_TESTS ?= 1
 DATASET ?= Hahn1
 # A cross-section, named in a file that nox reads too: every operator, layer and kind of error, the
 # documents, without the long tables of operations.
@@ -29,7 +30,7 @@ help:
 	@echo "make test       lint, demo and all tests but the slow ones (PYTEST_ARGS='-k tape')"
 	@echo "make test-slow  the slow tests"
 	@echo "make test-long  all rows of all sweeps, of which the others run a part (tests/sampled.txt): an hour"
-	@echo "make test-faults interrupts, threads, forks, full disks and hostile files, at length: 20 minutes"
+	@echo "make test-faults interrupts, threads, forks, full disks and hostile files: a fourth a day, 20 minutes; all: FDIFF_FAULT_TESTS=all"
 	@echo "make test-numba all tests with kernels that Numba compiles: hours"
 	@echo "make test-cuda  kernels for a GPU without one: values on Numba's simulator, and PTX"
 	@echo "make test-solvers sparse derivatives in SUNDIALS and IPOPT"
@@ -65,7 +66,7 @@ test-long: $(VENV)/.test
 	FDIFF_LONG_TESTS=1 $(PYTEST) --durations=20 $(PYTEST_ARGS)
 
 test-faults: $(VENV)/.test
-	FDIFF_FAULT_TESTS=1 $(PYTEST) --durations=20 tests/faults $(PYTEST_ARGS)
+	FDIFF_FAULT_TESTS=$(FDIFF_FAULT_TESTS) $(PYTEST) --durations=20 tests/faults $(PYTEST_ARGS)
 
 test-numba: $(VENV)/.test
 	FDIFF_COMPILER=numba $(PYTEST) --durations=20 $(PYTEST_ARGS)

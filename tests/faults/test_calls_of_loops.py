@@ -4,7 +4,7 @@ import gc
 
 import numpy as np
 import pytest
-from faults_support import LONG, memory_of, run_in_threads
+from faults_support import LONG, memory_of, of_shard, run_in_threads
 
 import fdiff
 
@@ -48,7 +48,7 @@ def tier(request, monkeypatch):
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_calls_leave_nothing(name, operator):
     call = operator(PROGRAMS[name])
-    many = 20_000 if LONG else 200
+    many = of_shard(20_000) if LONG else 200
     points = [X + 0.01 * k for k in range(7)]  # of several numbers of trips, and branches
     for k in range(many // 4):
         call(points[k % 7])
@@ -70,7 +70,7 @@ def test_two_threads(name):
     wrong, done = [], [0, 0]
 
     def work(thread):
-        for n in range(50_000 if LONG else 300):
+        for n in range(of_shard(50_000) if LONG else 300):
             value, slope = call(points[thread][n % 5])
             right = expected[thread][n % 5]
             if value != right[0] or not np.array_equal(slope, right[1]):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from faults_support import LONG
+from faults_support import LONG, in_shard
 
 import fdiff
 from fdiff.distributed import cluster as waiting
@@ -110,7 +110,7 @@ def kill_later(pids, seconds):
     return timer
 
 
-MOMENTS = np.random.default_rng(5).uniform(0.02, 0.5, 20 if LONG else 1)
+MOMENTS = in_shard(np.random.default_rng(5).uniform(0.02, 0.5, 20)) if LONG else [0.25]
 
 
 @pytest.mark.parametrize("kind", ["loaders", "values", "dask"] if LONG else ["values"])

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
-from faults_support import LONG, memory_of, run_in_threads
+from faults_support import LONG, memory_of, of_shard, run_in_threads
 
 import fdiff
 from fdiff import kernels
@@ -133,7 +133,7 @@ def test_a_finaliser_closes_nothing(closed):
 
 def test_threads_that_compile_and_drop_kernels():
     """Caches are dropped and collections run at any moment: each number is right."""
-    seconds, threads = (120.0, 8) if LONG else (2.5, 4)
+    seconds, threads = (of_shard(120), 8) if LONG else (2.5, 4)
     failures, calls = [], [0]
     wanted = {number: fdiff.grad(program(number))(X) for number in range(0, 6**4, 97)}
     end = time.monotonic() + seconds

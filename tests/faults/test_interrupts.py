@@ -18,7 +18,7 @@ EVERY = [*NAMES, "forks", *TRANSFORMS]
 STEPS = [  # programs, how many events apart exceptions come in all parts together, and their class
     *[(name, 2) for name in (*NAMES, "forks")],
     *[(name, 10) for name in TRANSFORMS],
-    *[(",".join(EVERY[k::8]), 150, kind) for kind in CLASSES for k in range(8)],
+    *[(",".join(EVERY[k::2]), 150, kind) for kind in CLASSES for k in range(2)],
 ]
 QUICK = "first,eager,jit,backward,modes,anomalies,profile,forks,objects,stores"
 SWEEPS = (
