@@ -9,6 +9,7 @@ status 1 then.
 import builtins
 import collections
 import gc
+import os
 import random
 import signal
 import sys
@@ -19,8 +20,10 @@ import numpy as np
 
 import fdiff
 from fdiff import autograd, profiler
+from fdiff.trace.looping import call_log
 
 X = np.linspace(0.1, 0.9, 5)
+call_log.SLEEP = 0  # short loops are looked at from their first call on
 
 
 BASE = getattr(builtins, sys.argv[3]) if __name__ == "__main__" and sys.argv[3:] else Exception
@@ -102,8 +105,17 @@ def primitive(k):
 
 
 def loops(k):
-    """On the tape: their bodies are traced, kept apart, and compiled."""
+    """On the tape: their bodies are traced, kept apart, and compiled; one is a plain loop."""
     fdiff.cache_clear()
+
+    def plain(x):
+        s = x[1]
+        for _ in range(30):
+            s = np.sin(s) * 0.5 + x[0] * float(k)
+        return s
+
+    os.environ["FDIFF_LOOPS"] = "check"
+    fdiff.grad(plain)(X)
     trip = lambda carry, row: (carry + np.sin(row) * float(k), None)
     far = lambda c: np.abs(c * c - 2.0) > 1e-13
     f = lambda x: fdiff.scan(trip, 0.0, x)[0]

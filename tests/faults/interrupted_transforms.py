@@ -1,9 +1,14 @@
 """More programs for `interrupted_programs`: operators, what functions read, and code of users."""
 
+import os
+
 import numpy as np
 
 import fdiff
 from fdiff import autograd, optimize
+from fdiff.trace.looping import call_log
+
+call_log.SLEEP = 0  # short loops are looked at from their first call on, where they are asked for
 
 X = np.linspace(0.1, 0.9, 5)
 ROWS = np.arange(25.0).reshape(5, 5)
@@ -133,6 +138,29 @@ def choices(k):
     return fdiff.grad(f)(X), np.where(X > 0.5, k * np.cos(X), k)
 
 
+def python_loops(k):
+    """A plain loop that stores into an array, and is traced once."""
+    text = f"""
+def f(x):
+    rows, s = np.zeros(16), x[1]
+    for i in range(16):
+        s = np.sin(s) * 0.5 + x[0] * {k}.0
+        rows[i] = s
+    return np.sum(rows)
+"""
+    exec(text, names := {"np": np})
+    before, os.environ["FDIFF_LOOPS"] = os.environ.get("FDIFF_LOOPS", ""), "check"
+    try:
+        found = fdiff.grad(names["f"])(X)
+    finally:
+        os.environ["FDIFF_LOOPS"] = before
+    wanted, s, moved = np.zeros(5), X[1], np.eye(5)[1]
+    for _ in range(16):
+        s, moved = np.sin(s) * 0.5 + X[0] * k, 0.5 * np.cos(s) * moved + k * np.eye(5)[0]
+        wanted += moved
+    return found, wanted
+
+
 def graph(k):
     x = autograd.tensor(X, requires_grad=True)
     (slope,) = autograd.grad((np.sin(x) * x).sum() * float(k), [x], create_graph=True)
@@ -144,6 +172,6 @@ TRANSFORMS = {
     program.__name__: program
     for program in (
         hessian, products, batch, sparse, c_function, own_rule, fit, objects, branches, stores,
-        routines, scans, searches, choices, graph,
+        routines, scans, searches, choices, python_loops, graph,
     )
 }  # fmt: skip

@@ -22,6 +22,7 @@ import numpy as np
 
 import fdiff
 import fdiff.autograd
+from fdiff.trace.looping import call_log
 
 X = np.linspace(0.1, 0.9, 6)
 SIN, COS = np.sin(X), np.cos(X)
@@ -155,10 +156,33 @@ class Worker:
         f = lambda x: fdiff.fori_loop(0, len(x), lambda i, c: c + np.sin(a * x[i]), 0.0)
         return fdiff.grad(f)(X), a * np.cos(a * X)
 
+    def python_loops(self):
+        """A plain loop, which is traced once."""
+        a = self.rng.choice([1.0, 2.0, 3.0])
+
+        def f(x):
+            s, rows = x[0], np.zeros(12)
+            for i in range(12):
+                s = 0.5 * s + np.sin(a * x[0])
+                rows[i] = s
+            return np.sum(rows)
+
+        shares = 0.5 ** np.arange(1, 13)
+        wanted = shares.sum() + a * np.cos(a * X[0]) * np.sum(2 - 2 * shares)
+        return fdiff.grad(f)(X), wanted * np.eye(6)[0]
+
     HOT = (
         *[shared] * 6, *[changing_attributes] * 6, *[changing_table] * 4, *[products] * 2, shapes,
     )  # fmt: skip
-    RARE = (*[new_lambda] * 4, *[branches] * 4, *[recorded] * 2, loops, new_structure, nested)
+    RARE = (
+        *[new_lambda] * 4,
+        *[branches] * 4,
+        *[recorded] * 2,
+        loops,
+        python_loops,
+        new_structure,
+        nested,
+    )
 
     def one(self, rarity=1):
         """A call, and what is wrong with it."""
@@ -262,6 +286,8 @@ def process(seed):
 
 
 if __name__ == "__main__":
+    os.environ["FDIFF_LOOPS"] = "check"  # short loops are traced once, too
+    call_log.SLEEP = 0
     warnings.simplefilter("ignore")  # functions that are traced again, and forks beside threads
     kind, *numbers = sys.argv[1:]
     complaints = {"threads": threads, "forks": forks, "process": process}[kind](*map(int, numbers))

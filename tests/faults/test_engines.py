@@ -86,7 +86,7 @@ def test_engines_in_cycles_are_closed_once(closed):
     machine_code.release()
     code = machine.object_code(function_of(TEXT))
     closed.clear()
-    many = 600 if LONG else 60
+    many = of_shard(600) if LONG else 60
     stop = threading.Event()
 
     def collect():
@@ -188,7 +188,7 @@ WAYS = {
 @pytest.mark.parametrize("way", WAYS)
 def test_compiling_leaves_no_memory_behind(way):
     """Pass managers took 78 KB each time."""
-    many = 1000 if LONG else 60
+    many = of_shard(1000) if LONG else 60
     with machine_code.compiling():
         for _ in range(10):
             WAYS[way]()
@@ -205,7 +205,7 @@ def test_compiling_leaves_no_memory_behind(way):
 def test_c_functions_leave_little_behind():
     """Each took 1.9 KB: the builder of the pipeline that optimised its stub."""
     prepared = fdiff.grad(lambda t: np.sin(t) * t)
-    many = 1000 if LONG else 60
+    many = of_shard(1000) if LONG else 60
     for _ in range(10):
         fdiff.cfunc(prepared, 0.5)
     gc.collect()
