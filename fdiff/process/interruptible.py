@@ -44,6 +44,7 @@ class _Call(Thread):
                 no_fork.enter(frame, beside=self._caller)
             try:
                 if self.begins():
+                    self.ident = get_ident()
                     self.result = self._work()
             finally:
                 no_fork.leave(frame)
@@ -122,9 +123,10 @@ class _LeftError(Exception):
 
 
 def end_if_left() -> None:
-    """End the call under way if nobody waits for it any more: for between two of its steps."""
-    if any(call.is_given_up for call in [*_latest]):
-        raise _LeftError
+    """End the call of this thread if nobody waits for it any more: for between two of its steps."""
+    for call in [*_latest]:
+        if call.is_given_up and call.ident == get_ident() and not call.is_over:
+            raise _LeftError
 
 
 def is_left() -> bool:

@@ -75,6 +75,36 @@ def test_the_wait_ends_and_the_call_does_not():
     assert not no_fork._others()
 
 
+def test_what_was_left_ends_no_call_of_another_thread():
+    """Its successors failed, in the background too, and their kernels were taken for defects."""
+    done, errors = threading.Event(), []
+
+    def call():
+        with machine_code.compiling():
+            interruptible.interruptibly(lambda: (begun.set(), done.wait(60)))
+
+    def other():
+        try:
+            interruptible.end_if_left()
+        except Exception as error:  # noqa: BLE001 - any is a failure
+            errors.append(error)
+
+    def both():
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+        other()
+
+    begun = threading.Event()
+    assert stopped(call, 0.2) is not None
+    assert begun.wait(60)
+    both()
+    done.set()
+    interruptible.wait_for_left()
+    both()
+    assert errors == []
+
+
 def test_results_and_errors_pass():
     with no_fork:
         assert interruptible.interruptibly(lambda: 3) == 3
