@@ -181,6 +181,20 @@ def has_trips(text: str) -> bool:
     return f"for {TRIP}" in text or FOREVER in text
 
 
+_ENTRIES = re.compile(rf"^( *)for (?!{TRIP})\w+ in .*:\n((?:\1 .*\n?)*)", re.MULTILINE)
+_MOVE = re.compile(r" *(\w+ = \w+\[[^=]*\]|\w+\[[^=]*\] = (\w+(\[[^=]*\])?|np\.\w+\(\d+\)|[\d.]+))")
+
+
+def has_straight_trips(text: str) -> bool:
+    """Whether a kernel computes in the trips of loops alone, and there without loops and calls.
+
+    Then it has loops over entries for fills and copies only, and no loop that vectors make faster.
+    """
+    loops = [match[2].splitlines() for match in _ENTRIES.finditer(text)]
+    moves = all(len(lines) <= 2 and all(map(_MOVE.fullmatch, lines)) for lines in loops)
+    return has_trips(text) and moves and not (elementary_calls(text) or has_outlined(text))
+
+
 def libm_fallback(text: str) -> str | None:
     """The kernel with sines, cosines and tangents of libm, which take any argument, one at a time.
 

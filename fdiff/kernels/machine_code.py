@@ -30,6 +30,7 @@ from .kernel_source import (
     KernelSource,
     elementary_calls,
     has_outlined,
+    has_straight_trips,
     has_trips,
     libm_fallback,
 )
@@ -125,7 +126,8 @@ def _kernel_code(text: str, compiler: str) -> Loaded:
         checkpoint()
         # SLP vectorisation takes half of the time for long kernels, and found nothing in an LSTM's.
         # It took four fifths for steps of Runge-Kutta as bodies of loops, and made them no faster.
-        return machine.object_code(assembly, packed=not (has_outlined(text) or has_trips(text)))
+        packed, straight = not (has_outlined(text) or has_trips(text)), has_straight_trips(text)
+        return machine.object_code(assembly, packed=packed, straight=straight)
 
     loaded, from_disk = _loaded(text, "kernel", compiler, compiled)
     counts["loaded"] += from_disk

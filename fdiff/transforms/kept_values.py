@@ -97,22 +97,23 @@ def kept_values(
     """
     varying = {*rows}
     needed = needed_nodes(swept, (), results)
-    pulled = _depending(swept, bars)
+    pulled = depending(swept, bars)
     read = {a for i in needed & pulled for a in swept.nodes[i].args} | {*results}
     read -= pulled
     own = {*swept.inputs[:carries]}
     arrays = _restorable(swept, carries)
     # Where as many bytes suffice for the values that are read, no array is carried back.
     prices = {swept.inputs[r.carry]: r.bytes_of(swept) + 1 for r in arrays}
-    kept = _cut(swept, own, own | varying, read, prices)
+    kept = cut(swept, own, own | varying, read, prices)
     if restored := tuple([r for r in arrays if swept.inputs[r.carry] in kept]):
         read.update([i for r in restored for i in r.indices(swept)])
         own -= {swept.inputs[r.carry] for r in restored}
-        kept = _cut(swept, own, own | varying, read, {})
+        kept = cut(swept, own, own | varying, read, {})
     return KeptValues(tuple(sorted(kept)), restored)
 
 
-def _depending(tape: Tape, on: Collection[int]) -> set[int]:
+def depending(tape: Tape, on: Collection[int]) -> set[int]:
+    """The nodes that depend on some, and these."""
     nodes = {*on}
     for i, node in enumerate(tape.nodes):
         if not nodes.isdisjoint(node.args):
@@ -133,20 +134,21 @@ def _restorable(swept: Tape, carries: int) -> list[Restored]:
         own = swept.nodes[swept.inputs[k]].type.nbytes
         if node == swept.inputs[k] and restored.bytes_of(swept) < own:
             candidates.append(restored)
-    moved = _depending(swept, [swept.inputs[r.carry] for r in candidates])
+    moved = depending(swept, [swept.inputs[r.carry] for r in candidates])
     return [r for r in candidates if moved.isdisjoint(r.indices(swept))]
 
 
-def _cut(
+def cut(
     swept: Tape, carries: Collection[int], varying: Collection[int], read: Collection[int],
-    prices: dict[int, int],
+    prices: dict[int, int], entry: int = 0,
 ) -> set[int]:  # fmt: skip
     """The nodes that are kept, so that what is `read` can be computed from them.
 
     `varying` are inputs that differ from trip to trip; among them the carries are not at hand.
-    `prices` are the bytes of some nodes, where they are not those of their types.
+    `prices` are the bytes of some nodes, where they are not those of their types. An operation on
+    entries is worth `entry` bytes for each.
     """
-    moved = _depending(swept, varying)
+    moved = depending(swept, varying)
     needed = [i for i in sorted(needed_nodes(swept, (), sorted(read))) if i in moved]
     graph = FlowGraph(2 + 2 * len(needed))
     begins = {
@@ -156,7 +158,7 @@ def _cut(
         node, begin = swept.nodes[i], begins[i]
         kept = prices.get(i, node.type.nbytes) if len(node.types) == 1 else UNBOUNDED
         graph.connect(begin, begin + 1, kept)
-        again = UNBOUNDED if i in carries else computing(swept, node)
+        again = UNBOUNDED if i in carries else computing(swept, node, entry)
         if again:
             graph.connect(SOURCE, begin, again)
         for a in node.args:
@@ -168,9 +170,11 @@ def _cut(
     return {i for i, begin in begins.items() if side[begin] >= 0 and side[begin + 1] < 0}
 
 
-def computing(tape: Tape, node: Node) -> int:
+def computing(tape: Tape, node: Node, entry: int = 0) -> int:
     """What it costs to compute a node again, in bytes that could be kept instead."""
     primitive, args, _, types = node
+    if entry and primitive.family == "elementwise":
+        return entry * types[0].size
     if primitive.family in _FREE or primitive.moves or primitive.spelled or primitive is gather:
         return 0
     work = operations(node, [tape.nodes[a].types[0] for a in args])

@@ -29,6 +29,7 @@ from ..primitive import HOOKS
 from ..process.room import budget, budget_in_bytes
 from ..tape import INPUT, ITEM, Builder, Node, Tape, Way, rebuild
 from ..trace import TracedArray, apply, apply_many, constant_value
+from .kept_stages import keep_stages
 from .loop_checkpoints import checkpointed
 from .loop_parts import LoopCall, RowParts, TripParts, loop_call, taped
 from .loop_pruning import prune_loops
@@ -44,9 +45,7 @@ def within_budget(tape: Tape, limit: int | None = None) -> Tape:
         limit = budget_in_bytes()
     tape = _bodies_within(tape, limit)
     large = [s for s in systems(tape) if s.rows * length_of(tape, s) > limit]
-    if not large:
-        return tape
-    return prune_loops(_cut(tape, large, limit))
+    return prune_loops(_cut(tape, large, limit)) if large else keep_stages(tape, limit)
 
 
 def _bodies_within(tape: Tape, limit: int) -> Tape:

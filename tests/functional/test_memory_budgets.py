@@ -10,6 +10,7 @@ import fdiff
 from fdiff.dispatch.fixed_tier import VARIABLE
 from fdiff.errors import InputError
 from fdiff.interpret import evaluate
+from fdiff.ops.loop import LOOP
 from fdiff.trace import Trace
 from fdiff.transforms.loop_checkpoints import _next
 from fdiff.transforms.pipeline import within_budget
@@ -109,7 +110,10 @@ def test_loops_are_cut_and_the_bits_are_the_same(n, reverse, rng):
         for a, b in zip(evaluate(tape, p, xs), expected, strict=True):
             np.testing.assert_array_equal(a, b)
     with fdiff.memory_budget(10_000):
-        assert within_budget(whole) is whole
+        tape = within_budget(whole)
+    assert [node.param("length") for node in tape.nodes if node.primitive is LOOP] == [n, n]
+    for a, b in zip(evaluate(tape, p, xs), expected, strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 def test_the_least_budget():

@@ -119,11 +119,11 @@ def unrolled(lower, upper, body, value):
     return value
 
 
-def bytes_of_a_trip(tape):
-    """What the loops of a tape give to others as rows."""
+def bytes_of_a_trip(tape, trips=TRIPS):
+    """What the first loop of a tape gives to others as rows."""
     loops = [n for n in tape.nodes if n.primitive is LOOP]
     rows = [t for n in loops[:1] for t in n.types[n.param("carries") :]]
-    return sum(t.nbytes for t in rows) // TRIPS
+    return sum(t.nbytes for t in rows) // trips
 
 
 @pytest.mark.parametrize("name", BODIES)
@@ -173,6 +173,75 @@ def test_gauss_seidel_keeps_what_it_reads_alone():
         loops = [node for node in tape.nodes if node.primitive is LOOP]
         rows = [t for node in loops for t in node.types[node.param("carries") :]]
         assert sum(t.nbytes for t in rows) == expected
+
+
+def runge_kutta(trips):
+    def slope(y, c, x):
+        return np.stack([y[1] * y[2], -y[0] * y[2] * c[0], y[0] * x - c[1] * y[2]])
+
+    def f(y, c, xs):
+        def step(y, x):
+            k1 = slope(y, c, x)
+            k2 = slope(y + 0.005 * k1, c, x)
+            k3 = slope(y + 0.005 * k2, c, x)
+            return y + 0.01 / 6 * (k1 + 2 * k2 + 2 * k3 + slope(y + 0.01 * k3, c, x)), y[0] * y[1]
+
+        last, products = fdiff.scan(step, y, xs)
+        return np.sum(last) + np.sum(products)
+
+    return f, (np.array([1.0, 0.5, 0.25]), np.array([0.5, 0.25]), np.cos(np.arange(trips)))
+
+
+@pytest.mark.parametrize(
+    ("trips", "budget", "expected"),
+    [(1000, 1 << 30, 96), (5000, 1 << 30, 24), (1000, 100_000, 96), (1000, 90_000, 24)],
+)
+def test_stages_are_kept_where_they_stay_in_a_cache(trips, budget, expected):
+    """And in the budget. Those of second derivatives are not: they keep the fewest bytes."""
+    f, arguments = runge_kutta(trips)
+    slope = fdiff.grad(f, argnums=(0, 1, 2))
+    whole = fdiff.make_tape(slope, *arguments)
+    assert bytes_of_a_trip(whole, trips) == 24
+    with fdiff.memory_budget(budget):
+        tape = within_budget(whole)
+        assert bytes_of_a_trip(tape, trips) == expected
+        for a, b in zip(evaluate(tape, *arguments), evaluate(whole, *arguments), strict=True):
+            np.testing.assert_array_equal(a, b)
+    before, after = (
+        [len(n.param("body")) for n in t.nodes if n.primitive is LOOP] for t in (whole, tape)
+    )
+    assert (after[1] < before[1]) == (expected > 24)  # which computes less
+    second = fdiff.make_tape(fdiff.hessian(f), *arguments)
+    assert within_budget(second) is second
+
+
+@pytest.mark.parametrize("tier", ["interpret", "compile"])
+def test_stages_change_no_bit(tier, monkeypatch):
+    monkeypatch.setenv("FDIFF_TIER", tier)
+    f, arguments = runge_kutta(300)
+    gradients = []
+    for budget in (1 << 30, 15_000, 3000):  # all stages, the fewest bytes, and segments
+        with fdiff.memory_budget(budget):
+            gradients.append(fdiff.jit(fdiff.grad(f, argnums=(0, 1, 2)))(*arguments))
+    for other in gradients[1:]:
+        for a, b in zip(gradients[0], other, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_loops_that_are_vectors_keep_few_arrays(rng):
+    """With more arrays to tell apart, LLVM makes no vectors of a loop."""
+    w = rng.normal(size=(12, 5))
+
+    def f(x):
+        def step(i, y):
+            for k in range(12):
+                y = np.exp(-((w[k] * y) ** 2)) + y * np.exp(y)
+            return y
+
+        return np.sum(fdiff.fori_loop(0, TRIPS, step, x))
+
+    whole = fdiff.make_tape(fdiff.grad(f), rng.normal(size=5))
+    assert within_budget(whole) is whole
 
 
 def test_nothing_is_kept_for_what_nobody_reads():

@@ -33,7 +33,10 @@ def small_sizes(tape: Tape) -> frozenset[int]:
     sizes = {n for node in tape.nodes for t in node.types for n in _beside_rows(t.shape, MOST)}
     fields: set[int] = set()
     for node in tape.nodes:
-        if node.primitive.kind is Kind.CONTRACT:
+        if node.primitive.kind is Kind.LOOP:  # whatever the number of trips
+            sizes.update(*[t.shape for t in node.param("body").output_types])
+            sizes &= SMALL
+        elif node.primitive.kind is Kind.CONTRACT:
             fields.update(*[_joined_fields(tape, a) for a in node.args])
         elif sizes and node.primitive.kind in (Kind.SLICE, Kind.UNSLICE):
             shapes = (tape.nodes[node.args[0]].type.shape, node.type.shape)
