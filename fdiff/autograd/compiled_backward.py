@@ -23,7 +23,7 @@ from ..functional.seeded_blocks import seed_bytes
 from ..process import observation
 from ..process.observation import TRANSFORM, span
 from ..transforms.batch import batch
-from ..transforms.pipeline import VALUE, derive
+from ..transforms.pipeline import VALUE, derive, within_budget
 from ..transforms.reverse import CotangentSums
 from ..transforms.simplify import SimplifyingTrace
 from .generated_backward import write_out
@@ -70,7 +70,8 @@ def program_of(
         _unused.pop(_line_of(roots), None)
     keep_recent(_programs, graph.key, program, KEPT)
     program.uses += 1
-    if program.uses == OFTEN and wanted is None and len(roots) == 1 and roots[0].seed is None:
+    alone = wanted is None and len(roots) == 1 and roots[0].seed is None
+    if program.uses == OFTEN and alone and next(program.runner.tape.bodies(), None) is None:
         write_out(graph, program, roots[0].output_nr)
     return program
 
@@ -120,7 +121,7 @@ def run_batch(
     if wide is None:
         tape = program.runner.whole_tape()
         tape = batch(tape, [k < len(seeds) for k in range(len(tape.inputs))], size)
-        wide = keep_recent(_batched, key, runner(derive(VALUE, tape)), KEPT)
+        wide = keep_recent(_batched, key, runner(within_budget(derive(VALUE, tape))), KEPT)
     saved = [*map(np.asarray, graph.values)]
     results: list[Any] = []
     for begin in range(0, len(rows), size):
@@ -187,7 +188,8 @@ class _Composition:
             tape = trace.builder.finish([sums.bars[a] for a in there])
         kinds = [node.__class__ for node in self.nodes]
         leaves = tuple([k for k, kind in enumerate(kinds) if kind is AccumulateGrad])
-        return BackwardProgram(runner(derive(VALUE, tape)), tuple(ran), outputs, leaves)
+        tape = within_budget(derive(VALUE, tape))
+        return BackwardProgram(runner(tape), tuple(ran), outputs, leaves)
 
     def _order(self) -> list[int]:
         """Positions of the nodes to be pulled back, later ones first."""

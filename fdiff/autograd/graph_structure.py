@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from ..arraytype import ArrayType
 from ..dispatch.tiered_execution import Runner
+from ..transforms.loop_memory import budget
 from .nodes import AccumulateGrad, Edge, GraphNode
 
 LONGEST = 10_000  # nodes up to which a graph is put on one tape
@@ -77,6 +78,8 @@ def structure(roots: Sequence[Root], wanted: Sequence[Edge] | None) -> Structure
                     k = places[target] = len(nodes)
                     nodes.append(target)
                 key.append((k, nr) if nr else k)
+    if (told := budget.get()) is not None:
+        key.append(("budget", told))
     if wanted is not None:
         key.append(tuple([(places.get(node, -1), nr) for node, nr in wanted]))
     return Structure(tuple(key), nodes, places, values, slots)

@@ -17,6 +17,8 @@ from ..tape import INPUT, Builder, Tape, rebuild
 from ..trace import Trace, TracedArray, splice
 from ..trace.template import Template
 from ..transforms.eager.eager_rules import python_function
+from ..transforms.loop_memory import budget
+from ..transforms.pipeline import within_budget
 from ..transforms.reverse import pull_back
 from ..transforms.rule_templates import Seeds, Targets
 from ..transforms.simplify import simplify, spliceable
@@ -61,7 +63,8 @@ class Pull:
     def run(self) -> Callable[..., tuple[Any, ...]]:
         """The rule as a function of values."""
         if self._run is None:
-            self._run = python_function(self.tape)
+            has_loops = next(self.tape.bodies(), None) is not None
+            self._run = _budgeted(self.tape) if has_loops else python_function(self.tape)
         return self._run
 
     def resized(self, resize: Callable[[Tape], Tape], *, numbers: bool) -> Pull:
@@ -77,6 +80,19 @@ class Pull:
         if self._template is None:
             self._template = spliceable(self.tape)
         return self._template
+
+
+def _budgeted(tape: Tape) -> Callable[..., tuple[Any, ...]]:
+    """A tape with loops as a Python function, within the memory budget of each call."""
+    functions: dict[int | None, Callable[..., tuple[Any, ...]]] = {}
+
+    def run(*values: Any) -> tuple[Any, ...]:
+        told = budget.get()
+        if told not in functions:
+            functions[told] = python_function(within_budget(tape))
+        return functions[told](*values)
+
+    return run
 
 
 def pull_of(tape: Tape, needed: Sequence[bool], seeds: Seeds) -> Pull:

@@ -123,3 +123,16 @@ def test_an_error_in_a_loop_ends_all_threads(monkeypatch):
 def test_a_gpu_runs_loops_whose_entries_are_independent():
     assert kernels.missing_on_cuda(loop("Runge-Kutta")) == []
     assert kernels.missing_on_cuda(loop("carry in reverse order")) == ["loop"]
+
+
+def test_forecasts_count_the_operations_of_trips():
+    """Of numbers that wait for each other: a tenth of a nanosecond each, some for a function."""
+
+    def of_length(n, body):
+        tape = fdiff.make_tape(lambda x: fdiff.fori_loop(0, n, lambda i, y: body(y), x), 0.5)
+        return kernels.kernel_forecast(tape).run_seconds / n
+
+    plain, waves = (lambda y: 0.5 * y * y + 0.1), (lambda y: np.sin(y) + np.exp(-y))
+    assert 0.2e-9 < of_length(1000, plain) < 2e-9
+    assert 5e-9 < of_length(1000, waves) < 20e-9
+    assert of_length(1_000_000, plain) == pytest.approx(of_length(1000, plain), rel=0.5)  # and a call

@@ -32,6 +32,8 @@ from ...kernel_source import Work
 _FLOP, _CALLED, _MOVED, _PICKED, _TERM = 0.008, 0.45, 0.04, 0.4, 0.03
 _SUMS = ("rt.add(", "rt.multiply(")
 _ALONE, _LOOP, _LONG_CALL, _LONG_CALLED = 0.5, 2.0, 8.0, 2.0  # in long programs; see there
+# In a trip, where they wait for each other: an operation on numbers, a function of them.
+_WAITING, _WAITING_CALLED = 0.1, 4.0
 _COUNTS = 4  # sizes of a matrix product, whose product is the number of terms
 _PRODUCT = "matmul"  # routines that `work_of` counts
 # ns of other routines for each matrix, as multiples of products of its size and the number of
@@ -61,7 +63,7 @@ def work_of(item: Nest | Call | TileLoop | VersionedLoop) -> tuple[Work, ...]:
         elif isinstance(part, Nest):
             out.append(_of_nest(part))
         elif isinstance(part, ControlItem):
-            out += [_each_trip(part, w) for item in _inside(part) for w in work_of(item)]
+            out += [_each_trip(part, w) for item in _inside(part) for w in _in_trip(item)]
         elif part.routine.startswith(_PRODUCT):
             counts = (d.replace(f"({END} - {BEGIN})", rows) for d in part.sizes[:_COUNTS])
             out.append(Work(tuple(counts), _TERM))
@@ -89,10 +91,22 @@ def _inside(item: ControlItem) -> Iterator[Item]:
         yield from body.lowered.items
 
 
+def _in_trip(item: Item) -> tuple[Work, ...]:
+    """The work of an item in a trip: numbers wait for numbers, where entries of arrays do not."""
+    if isinstance(item, Nest) and not item.domain:
+        return (Work((), sum(map(_cost_of_number, item.statements))),)
+    return work_of(item)
+
+
+def _cost_of_number(s: Statement) -> float:
+    flops = 1 if s.text.startswith(_SUMS) else flops_of(s.text)
+    return _WAITING_CALLED if flops >= SLOW else _WAITING * flops + _MOVED * (s.access is not None)
+
+
 def _each_trip(item: ControlItem, work: Work) -> Work:
-    """The work of all trips of a loop; what has no loop of its own counts as one statement."""
+    """The work of all trips of a loop."""
     length = item.length if isinstance(item, SequentialLoop) else "1"
-    return Work((length, *work.dims), work.cost or _ALONE)
+    return Work((length, *work.dims), work.cost)
 
 
 def matrix_work(routine: str, sizes: Sequence[str]) -> tuple[Work, ...]:
