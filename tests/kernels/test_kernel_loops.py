@@ -381,5 +381,5 @@ def test_the_program_after_each_pass_shows_the_body():
     assert "loop[carries=1" in graph
     assert "    %1: f8[3] = input[1, C]" in graph
     program = fdiff.kernels.text_after(tape, ("C",) * 3, "lower_bodies")
-    assert "for trip in n1 in reverse:" in program
+    assert "for trip in n0 in reverse:" in program
     assert "x0 = x0 at first" in program
