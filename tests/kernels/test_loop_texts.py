@@ -135,4 +135,4 @@ def test_forecasts_count_the_operations_of_trips():
     plain, waves = (lambda y: 0.5 * y * y + 0.1), (lambda y: np.sin(y) + np.exp(-y))
     assert 0.2e-9 < of_length(1000, plain) < 2e-9
     assert 5e-9 < of_length(1000, waves) < 20e-9
-    assert of_length(1_000_000, plain) == pytest.approx(of_length(1000, plain), rel=0.5)  # and a call
+    assert of_length(1_000_000, plain) == pytest.approx(of_length(1000, plain), rel=0.5)
