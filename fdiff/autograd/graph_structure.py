@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from ..arraytype import ArrayType
 from ..dispatch.tiered_execution import Runner
-from ..transforms.loop_memory import budget
+from ..process.room import budget
 from .nodes import AccumulateGrad, Edge, GraphNode
 
 LONGEST = 10_000  # nodes up to which a graph is put on one tape

@@ -13,11 +13,11 @@ from typing import Any, cast
 import fdiff.intact_numpy as np
 
 from ..arraytype import BOOL, ArrayType
+from ..process.room import budget
 from ..tape import INPUT, Builder, Tape, rebuild
 from ..trace import Trace, TracedArray, splice
 from ..trace.template import Template
 from ..transforms.eager.eager_rules import python_function
-from ..transforms.loop_memory import budget
 from ..transforms.pipeline import within_budget
 from ..transforms.reverse import pull_back
 from ..transforms.rule_templates import Seeds, Targets
