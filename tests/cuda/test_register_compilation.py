@@ -12,7 +12,7 @@ MOST_REGISTERS = 255
 def kernel_of(name, n):
     """A kernel that calls a routine for matrices of order `n`."""
     buffers, _, columns = _ROUTINES[name]
-    routine = register_routine(f"{name}_f8", n)
+    routine = register_routine(name, "f8", n)
     memory = [Parameter(p, "f8", address=True) for p in buffers.split(", ")]
     numbers = [Parameter(p, "i8", address=False) for p in ["stack", *["columns"] * columns]]
     parameters = (*memory, *numbers, Parameter("status", "i8", address=True))

@@ -164,7 +164,7 @@ BROKEN = {
         "s99 is read",
     ),
     "a routine without its memory": (
-        lambda p: replace(p, items=(*p.items, Call("solve_f8", ("t7",), ("1",)))),
+        lambda p: replace(p, items=(*p.items, Call("solve", "f8", ("t7",), ("1",)))),
         "t7 is handed to a routine",
     ),
 }  # fmt: skip

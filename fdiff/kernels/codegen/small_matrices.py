@@ -18,9 +18,8 @@ Matrix = list[list[str]]
 
 def emit_inline(call: Call) -> list[str]:
     """The lines of a call for literal sizes, without the lines of the stack."""
-    name, dtype = call.routine.rsplit("_", 1)
-    text = _Text(call, dtype)
-    _WRITERS[name](text)
+    text = _Text(call)
+    _WRITERS[call.name](text)
     stack, entry = call.sizes[0], text.stacked
     body = (
         text.lines if stack == "1" else [f"for {entry} in range({stack}):", *indented(text.lines)]
@@ -29,13 +28,13 @@ def emit_inline(call: Call) -> list[str]:
 
 
 class _Text:
-    """Lines so far; results are stored by `store`, in numbers of this dtype."""
+    """Lines so far; results are stored by `store`, in numbers of the call's dtype."""
 
-    def __init__(self, call: Call, dtype: str) -> None:
+    def __init__(self, call: Call) -> None:
         self.call, self.lines = call, list[str]()
         self.order = int(call.sizes[1])
         self.columns = int(call.sizes[-1]) if len(call.sizes) > 2 else self.order
-        self.real = NUMPY[dtype]
+        self.real = NUMPY[call.dtype]
         self.prefix = f"{next(b for b in call.buffers[1:] if b[0] in 'tou')}e"
         self.stacked = f"{self.prefix}s"
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from ..ir.combiners import Combiner
 from ..ir.loops import NUMPY, Statement, StatementKind
-from .nest_mapping import MappedNest, dtype_of_neutral, ordered_loops
+from .nest_mapping import MappedNest, ordered_loops
 
 _TEMPLATE = """\
 def {name}(value, carry, thread):
@@ -107,13 +107,13 @@ def scans_of(mapped: MappedNest, memory: Mapping[str, str]) -> dict[str, Scan] |
         if a.depth != inner or a.final:
             return None
         steps = [s for s in nest.statements if a.name == s.target]
-        if len(steps) == 1 and (scan := _scan(steps[0], steps[0].operands, a.identity)):
+        if len(steps) == 1 and (scan := _scan(steps[0], steps[0].operands, a.identity, a.dtype)):
             scans[a.name] = scan
     carried = [s for s in nest.statements if s.kind is StatementKind.CARRY]
     for s in carried:
         users = [u for u in nest.statements if s.target in u.reads]
         first = len(users) == 1 and users[0].operands[:1] == (s.target,)
-        if first and (scan := _scan(users[0], users[0].operands[1:], s.text)):
+        if first and (scan := _scan(users[0], users[0].operands[1:], s.text, memory[s.memory])):
             scans[scan.target] = scan
     complete = len(scans) == len(nest.accumulators) + len(carried)
     if not scans or not complete or _read_early(nest.statements, set(scans)):
@@ -131,11 +131,10 @@ def _read_early(statements: tuple[Statement, ...], later: set[str]) -> bool:
     return False
 
 
-def _scan(step: Statement, values: tuple[str, ...], start: str) -> Scan | None:
+def _scan(step: Statement, values: tuple[str, ...], start: str, dtype: str) -> Scan | None:
     """The scan that a statement is a step of; None if its operator is not known to be one."""
     if len(values) != 1:
         return None
-    dtype = dtype_of_neutral(start)
     narrow = "{}" if dtype in _WIDE else f"{NUMPY[dtype]}({{}})"
     for combiner in _COMBINERS:
         supported = step.text in [narrow.format(text) for text in combiner.value]

@@ -151,7 +151,7 @@ class _Generator(NestKernels):
             return
         self._flush()
         offsets = self._texts.tile(tiles, height, blocks, kept)
-        begun = [f"{a.name} = {neutral_element(a, self._memory)}" for a in carried]
+        begun = [f"{a.name} = {neutral_element(a)}" for a in carried]
         count = f"({tiles.rows} + {BLOCK} - 1) // {BLOCK}"
         loop = [
             f"{BLOCK} = {height}",

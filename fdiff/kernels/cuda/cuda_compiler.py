@@ -67,7 +67,7 @@ def _without_routine(tape: Tape) -> Iterator[str]:
             yield f"{node.primitive.name}, which calls a C function"
         if rule is not None and rule.routine is not None and rule.kind is not Kind.MATMUL:
             dtype = node.types[-1].dtype.str[1:]
-            if each_matrix(f"{rule.routine.name}_{dtype}") is None:
+            if each_matrix(rule.routine.name, dtype) is None:
                 yield node.primitive.name
 
 

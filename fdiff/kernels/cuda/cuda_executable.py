@@ -178,7 +178,7 @@ def _name(step: Step) -> str:
     """What a profile calls a step: its kernel or routine."""
     if isinstance(step, Launch):
         return step.kernel.name
-    return step.routine if isinstance(step, LibraryCall) else "sort_keys"
+    return step.call.routine if isinstance(step, LibraryCall) else "sort_keys"
 
 
 def _slots(program: CudaProgram, numbers: Numbers) -> _Slots:

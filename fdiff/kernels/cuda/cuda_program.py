@@ -30,6 +30,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..ir.kernel_graph import KernelGraph, Values
+from ..ir.loops import Call
 
 Numbers = Mapping[str, int | float]  # what the sizes and numbers of a graph are, by their names
 
@@ -94,17 +95,14 @@ class Launch(NamedTuple):
 
 
 class LibraryCall(NamedTuple):
-    """A routine of a library, by its name and dtype: ``matmul_f8``, ``solve_f8``, ...
+    """A routine of a library in place of a call: ``matmul``, ``solve``, ...
 
-    Buffers, sizes and begins mean what they mean in `ir.loops.Call`: a product has the sizes of a
-    stack, of rows, terms and columns; for each of both operands and of the result the step from
-    one matrix to the next and from one row to the next; and whether either operand is transposed.
+    A product has the sizes of a stack, of rows, terms and columns; for each of both operands and of
+    the result the step from one matrix to the next and from one row to the next; and whether either
+    operand is transposed.
     """
 
-    routine: str
-    buffers: tuple[str, ...]
-    sizes: tuple[str, ...]
-    begins: tuple[str, ...] = ()
+    call: Call
     instead: tuple[Launch, ...] = ()
 
 
@@ -204,4 +202,5 @@ def _shown(step: Step, shown: set[str]) -> str:
         return f"{launch}\n{kernel.text.rstrip()}"
     if isinstance(step, SortKeys):
         return f"# sort {step.number} entries of {step.keys}"
-    return f"# {step.routine}({', '.join((*step.buffers, *step.sizes))})"
+    call = step.call
+    return f"# {call.routine}({', '.join((*call.buffers, *call.sizes))})"

@@ -39,7 +39,7 @@ from .cuda_program import (
 )
 from .kernel_sharing import SharedKernels
 from .matrix_texts import HELPERS
-from .nest_mapping import ATOMIC_SUMS, dtype_of_neutral
+from .nest_mapping import ATOMIC_SUMS
 from .nest_text import BARRIER, indented
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -299,14 +299,14 @@ def _continued(program: LoopProgram) -> dict[str, str]:
     """The sums that go on from tile to tile, which other kernels begin and end: their dtypes."""
     nests = [(item, part) for item in program.items for part in nests_and_calls(item)]
     starts = {
-        s.target: s.text
+        s.target
         for item, nest in nests
         if item is nest and isinstance(nest, Nest) and not nest.domain
         for s in nest.statements
         if s.kind is StatementKind.LET
     }
     return {
-        a.name: dtype_of_neutral(starts[a.name])
+        a.name: a.dtype
         for item, nest in nests
         if isinstance(item, TileLoop) and isinstance(nest, Nest)
         for a in nest.accumulators

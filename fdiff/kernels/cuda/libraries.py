@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DeviceError, message
+from ..ir.loops import Call
 from . import adapter
 from .cuda_program import LibraryCall, Numbers, SortKeys, evaluate
 from .device import CudaDevice, Pointer, Prepared
@@ -27,13 +28,14 @@ def library_step(
         return None
     if isinstance(step, SortKeys):
         return _sorted(cupy, pointers(step.keys), evaluate(step.number, numbers))
-    name, _, _ = step.routine.rpartition("_")
-    return _called(cupy, _ROUTINES[name], step, pointers, numbers) if name in _ROUTINES else None
+    if (routine := _ROUTINES.get(step.call.name)) is None:
+        return None
+    return _called(cupy, routine, step.call, pointers, numbers)
 
 
 def lacking_library(step: LibraryCall | SortKeys, device: CudaDevice) -> DeviceError:
     """The error where a step needs a library that is not there."""
-    what = "sorting" if isinstance(step, SortKeys) else step.routine.rpartition("_")[0]
+    what = "sorting" if isinstance(step, SortKeys) else step.call.name
     fact = f"{what} of such sizes on {device.name} needs a library that is not there."
     return DeviceError(message("device='cuda'", fact, _INSTALL))
 
@@ -48,7 +50,7 @@ def _sorted(cupy: Any, keys: Pointer, number: int) -> Prepared:
 
 
 def _called(
-    cupy: Any, routine: Routine, call: LibraryCall, pointers: Pointers, numbers: Numbers
+    cupy: Any, routine: Routine, call: Call, pointers: Pointers, numbers: Numbers
 ) -> Prepared:
     """A routine on the buffers of a call."""
     sizes = [evaluate(size, numbers) for size in call.sizes]

@@ -6,7 +6,7 @@ import re
 from math import isqrt
 
 from ...errors import CompileError
-from ..ir.loops import NUMPY, Call
+from ..ir.loops import NUMPY, PRODUCTS, Call
 from .cuda_program import LibraryCall, Numbers, evaluate
 from .kernel_text import KernelTexts
 from .launch_sizes import Tuning
@@ -18,40 +18,37 @@ _UNEVEN = 9  # rows of a product from which on their number need not be a multip
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _COUNTS = 4  # sizes of a product: stack, rows, terms, columns
 _THREADS = ("status", "grid_thread", "grid_threads")  # last arguments of a routine of matrices
-_MASKED = {"matmul": 0, "matmul_a": 1, "matmul_b": 2}
 
 
 def product_lines(call: Call, numbers: Numbers, most: int | None = None) -> list[str]:
     """A product by the threads of one block; nothing if it has more than `most` terms."""
-    name, dtype = call.routine.rsplit("_", 1)
-    if name not in _MASKED:
+    if not call.is_product:
         return []
     if most is not None and terms_of(call, numbers) > most:
         return []
-    return [_product(call, name, dtype, "thread, threads", fours=_has_fours(call, numbers))]
+    return [_product(call, "thread, threads", fours=_has_fours(call, numbers))]
 
 
 def emit_call(call: Call, texts: KernelTexts, numbers: Numbers, tuning: Tuning) -> None:
     """The steps of a call: kernels of our own, or a routine of a library."""
-    name, dtype = call.routine.rsplit("_", 1)
-    if name not in _MASKED:
+    if not call.is_product:
         _emit_routine(call, texts, numbers, tuning)
         return
     stack, rows, _, columns = call.sizes[:_COUNTS]
-    if _MASKED[name]:
-        lines = [_product(call, name, dtype, "grid_thread, grid_threads")]
+    if PRODUCTS[call.name]:
+        lines = [_product(call, "grid_thread, grid_threads")]
         blocks = f"max(1, min({tuning.entry_blocks}, ({stack} * {rows} * {columns} + 255) // 256))"
         texts.launch([f"# {call.comment}", *lines], blocks, tuning.threads)
         return
     tile = isqrt(tuning.threads)
     up = tile - 1
     tiles = f"{stack} * ((({rows}) + {up}) // {tile}) * ((({columns}) + {up}) // {tile})"
-    arguments = ", ".join((_operands(call, dtype), *call.sizes))
+    arguments = ", ".join((_operands(call), *call.sizes))
     lines = [f"tiled_product({arguments}, thread, block_number, blocks)"]
     library = None
     if terms_of(call, numbers) >= tuning.library_terms:
-        library = LibraryCall(call.routine, call.buffers, call.sizes, call.begins)
-    helper = TILED.replace("TILE", str(tile)).replace("TYPE", NUMPY[dtype])
+        library = LibraryCall(call)
+    helper = TILED.replace("TILE", str(tile)).replace("TYPE", NUMPY[call.dtype])
     texts.launch(
         [f"# {call.comment}", *lines], f"max(1, min({tuning.entry_blocks}, {tiles}))", tile * tile,
         helper=helper, library=library,
@@ -78,14 +75,14 @@ def _has_fours(call: Call, numbers: Numbers) -> bool:
     return rows >= 4 and (rows % 4 == 0 or rows >= _UNEVEN)
 
 
-def _product(call: Call, name: str, dtype: str, team: str, *, fours: bool = False) -> str:
+def _product(call: Call, team: str, *, fours: bool = False) -> str:
     """The line that computes a product, by the threads of a team."""
     *counts, step_a, lead_a, step_b, lead_b, step_c, lead_c, flip_a, flip_b = call.sizes
     strides_a, strides_b = _strides(lead_a, flip_a), _strides(lead_b, flip_b)
     sizes = (*counts, step_a, *strides_a, step_b, *strides_b, step_c, lead_c)
-    masked = [str(_MASKED[name])] if _MASKED[name] else []
+    masked = [str(PRODUCTS[call.name])] if PRODUCTS[call.name] else []
     helper = "masked_product" if masked else "product_by_fours" if fours else "product"
-    return f"{helper}({', '.join((_operands(call, dtype), *sizes, *masked, team))})"
+    return f"{helper}({', '.join((_operands(call), *sizes, *masked, team))})"
 
 
 def _strides(lead: str, flip: str) -> tuple[str, str]:
@@ -93,27 +90,27 @@ def _strides(lead: str, flip: str) -> tuple[str, str]:
     return ("1", lead) if flip == "1" else (lead, "1")
 
 
-def _operands(call: Call, dtype: str) -> str:
+def _operands(call: Call) -> str:
     """The buffers of a product from where they begin, and the zero of its dtype."""
     begins = call.begins or ("",) * len(call.buffers)
     buffers = [
         f"rt.offset({name}, {begin})" if begin else name
         for name, begin in zip(call.buffers, begins, strict=True)
     ]
-    return ", ".join((*buffers, f"{NUMPY[dtype]}(0)"))
+    return ", ".join((*buffers, f"{NUMPY[call.dtype]}(0)"))
 
 
 def _emit_routine(call: Call, texts: KernelTexts, numbers: Numbers, tuning: Tuning) -> None:
     """A routine of square matrices: a thread for each matrix, a library for large ones."""
-    each = each_matrix(call.routine)
+    each = each_matrix(call.name, call.dtype)
     if each is None:
         raise CompileError(f"there is no kernel for CUDA of {call.routine}")
     stack, order, *columns = call.sizes
     n = evaluate(order, numbers)
     if n > tuning.thread_order:
-        texts.step(LibraryCall(call.routine, call.buffers, call.sizes, call.begins))
+        texts.step(LibraryCall(call))
         return
-    if n <= tuning.register_order and (own := register_routine(call.routine, n)):
+    if n <= tuning.register_order and (own := register_routine(call.name, call.dtype, n)):
         arguments = [*call.buffers[: own.buffers], stack, *columns, *_THREADS]
         _launch_each(call, texts, tuning, own, arguments)
         return

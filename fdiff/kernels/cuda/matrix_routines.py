@@ -117,9 +117,8 @@ class EachMatrix(NamedTuple):
     row: bool = False  # whether it needs one more row of doubles a matrix
 
 
-def each_matrix(routine: str) -> EachMatrix | None:
-    """The text of a routine such as ``solve_f8``; None if there is none."""
-    name, dtype = routine.rsplit("_", 1)
+def each_matrix(name: str, dtype: str) -> EachMatrix | None:
+    """The text of a routine, such as ``solve``; None if there is none."""
     texts = _ROUTINES.get(name) or _triangular(name)
     if texts is None:
         return None

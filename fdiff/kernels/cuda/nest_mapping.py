@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from ...kernel_rule import Kind
 from ..ir.combiners import Combiner
 from ..ir.index_expressions import Axis, Dims
-from ..ir.loops import NUMPY, Accumulator, Nest, Statement, StatementKind
+from ..ir.loops import Accumulator, Nest, Statement, StatementKind
 from ..ir.operation_text import identity_of
 
 _KINDS = {
@@ -30,7 +30,6 @@ _KINDS = {
     Combiner.AND: Kind.ALL,
 }
 ATOMIC_SUMS = ("f4", "f8", "i4", "i8", "u4", "u8")  # dtypes that GPUs add to memory atomically
-_DTYPES = {text: dtype for dtype, text in NUMPY.items()}
 Row = tuple[Dims, int, Axis]
 
 
@@ -58,11 +57,6 @@ class MappedNest:
 def neutral_of(combiner: Combiner, dtype: str) -> str:
     """The neutral element of an operator, as text."""
     return identity_of(_KINDS[combiner], dtype)
-
-
-def dtype_of_neutral(neutral: str) -> str:
-    """The dtype of a neutral element, from its text."""
-    return "b1" if neutral in ("True", "False") else _DTYPES[neutral.split("(", maxsplit=1)[0]]
 
 
 def map_nest(nest: Nest, memory: Mapping[str, str], *, atomics: bool) -> MappedNest:
@@ -273,7 +267,7 @@ def _in_registers(
             statements.append(Statement(StatementKind.ACCUMULATE, name, text, (value,)))
             final = s._replace(operands=(name,))
             neutral = neutral_of(s.combiner, dtype)
-            sums.append(Accumulator(name, neutral, parallel, (final,), s.combiner))
+            sums.append(Accumulator(name, neutral, dtype, parallel, (final,), s.combiner))
         else:
             statements.append(s)
     new = replace(nest, statements=tuple(statements), accumulators=tuple(sums))

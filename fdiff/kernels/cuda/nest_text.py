@@ -17,7 +17,7 @@ from ..ir.loops import BEGIN, Access, Accumulator, Guard, Nest, Statement, State
 from ..kernel_source import INDENT
 from ..runtime.status import OUT_OF_BOUNDS
 from .block_reductions import reduction_name
-from .nest_mapping import MappedNest, dtype_of_neutral, neutral_of
+from .nest_mapping import MappedNest, neutral_of
 from .shared_rows import staged_name
 
 
@@ -169,13 +169,8 @@ class NestText:
         assert a.combiner is not None
         if a.identity != a.name:
             return [f"{a.name} = {a.identity}"]
-        return [f"before_{a.name} = {a.name}", f"{a.name} = {self._neutral(a)}"]
-
-    def _neutral(self, a: Accumulator) -> str:
-        assert a.combiner is not None
-        if a.identity != a.name:
-            return a.identity
-        return neutral_of(a.combiner, self._memory[a.name])
+        neutral = neutral_of(a.combiner, a.dtype)
+        return [f"before_{a.name} = {a.name}", f"{a.name} = {neutral}"]
 
     def begun(self) -> list[str]:
         """Each thread begins what the threads of a block reduce."""
@@ -189,10 +184,9 @@ class NestText:
             if a.name in self._carried:
                 continue
             assert a.combiner is not None
-            dtype = dtype_of_neutral(self._neutral(a))
-            out.append(f"{a.name} = {reduction_name(team.scope, a.combiner, dtype)}({a.name})")
+            out.append(f"{a.name} = {reduction_name(team.scope, a.combiner, a.dtype)}({a.name})")
             if a.identity == a.name:
-                text = a.combiner.text(dtype).format(f"before_{a.name}", a.name)
+                text = a.combiner.text(a.dtype).format(f"before_{a.name}", a.name)
                 out.append(f"{a.name} = {text}")
             for statement in a.final:
                 lines = self.text(statement)

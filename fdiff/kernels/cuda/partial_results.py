@@ -7,13 +7,12 @@ Tree reductions in two launches; M. Harris, Optimizing parallel reduction in CUD
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 from ..ir.index_expressions import Axis, Dims, Index
 from ..ir.loops import Access, Accumulator, Buffer, Nest, Statement, StatementKind
-from .nest_mapping import MappedNest, dtype_of_neutral, neutral_of
+from .nest_mapping import MappedNest, neutral_of
 from .nest_text import iterations
 
 
@@ -36,10 +35,10 @@ class _Stages(NamedTuple):
     outer: int
 
 
-def neutral_element(a: Accumulator, dtypes: Mapping[str, str]) -> str:
+def neutral_element(a: Accumulator) -> str:
     """What the iterations of a reduction may begin with, wherever they begin."""
     assert a.combiner is not None
-    return a.identity if a.identity != a.name else neutral_of(a.combiner, dtypes[a.name])
+    return a.identity if a.identity != a.name else neutral_of(a.combiner, a.dtype)
 
 
 def by_blocks(mapped: MappedNest, blocks: str, memory: PartialMemory) -> tuple[MappedNest, Nest]:
@@ -90,8 +89,7 @@ def _staged(
             sums.append(a)
             continue
         assert a.combiner is not None
-        neutral = neutral_element(a, memory.dtypes)
-        dtype = dtype_of_neutral(neutral)
+        neutral, dtype = neutral_element(a), a.dtype
         buffer = Buffer(memory.partial(dtype, stages.dims))
         stored = Statement.store((a.name,), Access(buffer, stages.dims, stages.stored))
         sums.append(replace(a, identity=neutral, final=(stored,)))

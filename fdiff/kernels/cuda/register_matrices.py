@@ -33,9 +33,8 @@ class RegisterRoutine(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def register_routine(routine: str, n: int) -> RegisterRoutine | None:
-    """The text of a routine such as ``solve_f8`` for matrices of order `n`; None without one."""
-    name, dtype = routine.rsplit("_", 1)
+def register_routine(name: str, dtype: str, n: int) -> RegisterRoutine | None:
+    """The text of a routine such as ``solve`` for matrices of order `n`; None without one."""
     texts = _ROUTINES.get(name)
     if texts is None or n > _MOST.get(name, n):
         return None

@@ -143,6 +143,7 @@ class Accumulator:
 
     name: str
     identity: str
+    dtype: str
     depth: int
     final: tuple[Statement, ...]
     combiner: Combiner | None = None
@@ -206,6 +207,10 @@ class Nest:
         return self.map(lambda s: s if s.access is None else s._replace(access=change(s.access)))
 
 
+# The routines of matrix products, and the operand of each whose zeros leave terms out: 0 is none.
+PRODUCTS = {"matmul": 0, "matmul_a": 1, "matmul_b": 2}
+
+
 @dataclass(frozen=True)
 class Call:
     """The call of a routine, such as a matrix product: its buffers, then its sizes.
@@ -214,7 +219,8 @@ class Call:
     is `inline` is written out for its sizes, which are numbers but for the first.
     """
 
-    routine: str
+    name: str  # of the routine, without the dtype
+    dtype: str
     buffers: tuple[str, ...]
     sizes: tuple[str, ...]
     comment: str = ""
@@ -222,9 +228,19 @@ class Call:
     inline: bool = False
 
     @property
+    def routine(self) -> str:
+        """The name with the dtype, by which it is found: ``solve_f8``; empty if it runs bodies."""
+        return f"{self.name}_{self.dtype}" if self.name else ""
+
+    @property
+    def is_product(self) -> bool:
+        """Whether it is a matrix product, of two operands and one result."""
+        return self.name in PRODUCTS
+
+    @property
     def written(self) -> tuple[str, ...]:
         """The buffers that it may write to: the result of a product, and all of another routine."""
-        return self.buffers[2:] if self.routine.startswith("matmul") else self.buffers
+        return self.buffers[2:] if self.is_product else self.buffers
 
     @property
     def routine_calls(self) -> tuple[Call, ...]:

@@ -173,7 +173,7 @@ def _accumulate(
     final = _final(body, effect, name, combiner, wide=wide, whole=inner == len(effect.reduced))
     depth = len(effect.domain) - inner
     start = name if effect.continues else identity_of(kind, dtype)
-    body.accumulators.append(Accumulator(name, start, depth, final, combiner))
+    body.accumulators.append(Accumulator(name, start, dtype, depth, final, combiner))
 
 
 def _final(
@@ -209,8 +209,9 @@ def _argument(body: Body, effect: Effect) -> None:
     )
     depth = len(effect.domain) - (var >= 0)
     final = () if local else (Statement.store((where,), _access(effect)),)
-    body.accumulators.append(Accumulator(best, identity_of(kind, source.dtype), depth, ()))
-    body.accumulators.append(Accumulator(where, "0", depth, final))
+    extreme = identity_of(kind, source.dtype)
+    body.accumulators.append(Accumulator(best, extreme, source.dtype, depth, ()))
+    body.accumulators.append(Accumulator(where, "0", "i8", depth, final))
 
 
 # --- scans ------------------------------------------------------------------------------------
@@ -228,7 +229,7 @@ def _scan(body: Body, effect: Effect) -> None:
     elif var == len(effect.domain) - 1:
         name = body.fresh()
         body.statements.append(Statement(StatementKind.ACCUMULATE, name, combine, tuple(values)))
-        body.accumulators.append(Accumulator(name, start, var, (), scan=True))
+        body.accumulators.append(Accumulator(name, start, op.dtype, var, (), scan=True))
     else:
         back = tuple(_before(a) if a.var == var else a for a in effect.index)
         carried = body.fresh()

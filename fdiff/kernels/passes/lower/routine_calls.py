@@ -22,7 +22,8 @@ def call_of(plan: Plan, effect: Effect) -> Call:
     arguments = [plan.names[a] for a in op.args]
     assert op.routine is not None
     return Call(
-        f"{op.routine.name}_{op.dtypes[-1]}",
+        op.routine.name,
+        op.dtypes[-1],
         (*arguments, *results, *_scratch(plan, effect.node)),
         _sizes(plan, op, op.routine),
         f"{', '.join(results)} = {op.label}",

@@ -18,7 +18,8 @@ def control_item(plan: Plan, node: int, results: Sequence[str]) -> ControlItem:
     op = plan.ops[node]
     memory = [plan.names[a] for a in op.args]
     common: dict[str, Any] = {
-        "routine": "",
+        "name": "",
+        "dtype": "",
         "buffers": tuple(dict.fromkeys((*memory, *results))),
         "sizes": (),
         "comment": f"{', '.join(results)} = {op.label}",

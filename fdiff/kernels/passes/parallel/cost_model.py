@@ -35,11 +35,10 @@ _ALONE, _LOOP, _LONG_CALL, _LONG_CALLED = 0.5, 2.0, 8.0, 2.0  # in long programs
 # In a trip, where they wait for each other: an operation on numbers, a function of them.
 _WAITING, _WAITING_CALLED = 0.1, 4.0
 _COUNTS = 4  # sizes of a matrix product, whose product is the number of terms
-_PRODUCT = "matmul"  # routines that `work_of` counts
-# ns of other routines for each matrix, as multiples of products of its size and the number of
-# columns. Fitted to matrices of 2 to 256 rows on one core (EPYC Turin, OpenBLAS): measured times
-# are 0.6 to 2.4 of the predicted ones (``python -m benchmarks.explain --routines``), of `cofactor`
-# where no matrix is nearly singular.
+# ns of routines other than products for each matrix, as multiples of products of its size and the
+# number of columns. Fitted to matrices of 2 to 256 rows on one core (EPYC Turin, OpenBLAS):
+# measured times are 0.6 to 2.4 of the predicted ones (``python -m benchmarks.explain --routines``),
+# of `cofactor` where no matrix is nearly singular.
 _ROUTINES: dict[str, dict[str, float]] = {
     "solve": {"nnn": 0.01, "nn": 3.0, "nnc": 0.06, "nc": 1.2},
     "inv": {"nnn": 0.06, "nn": 4.5},
@@ -64,7 +63,7 @@ def work_of(item: Nest | Call | TileLoop | VersionedLoop) -> tuple[Work, ...]:
             out.append(_of_nest(part))
         elif isinstance(part, ControlItem):
             out += [_each_trip(part, w) for item in _inside(part) for w in _in_trip(item)]
-        elif part.routine.startswith(_PRODUCT):
+        elif part.is_product:
             counts = (d.replace(f"({END} - {BEGIN})", rows) for d in part.sizes[:_COUNTS])
             out.append(Work(tuple(counts), _TERM))
     return tuple(out)
@@ -81,8 +80,8 @@ def routine_work(
         if isinstance(part, ControlItem):
             inside = (works for item in _inside(part) for works in routine_work(item))
             yield from ((name, tuple(_each_trip(part, w) for w in some)) for name, some in inside)
-        elif isinstance(part, Call) and not part.routine.startswith(_PRODUCT):
-            yield part.routine, matrix_work(part.routine.rsplit("_", 1)[0], part.sizes)
+        elif isinstance(part, Call) and not part.is_product:
+            yield part.routine, matrix_work(part.name, part.sizes)
 
 
 def _inside(item: ControlItem) -> Iterator[Item]:

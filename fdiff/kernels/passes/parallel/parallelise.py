@@ -18,7 +18,6 @@ from ...ir.index_expressions import Axis, Dims
 from ...ir.loops import (
     BEGIN,
     END,
-    NUMPY,
     Access,
     Buffer,
     Call,
@@ -45,7 +44,6 @@ from ...ir.parallel import (
 from ..tile.loop_collapse import collapse
 
 _ROWS = (BEGIN, END)  # the range of a loop over the rows of a tile
-_DTYPES = {text: dtype for dtype, text in NUMPY.items()}
 Row = tuple[Dims, int, Axis]
 T = TypeVar("T", Nest, TileLoop, VersionedLoop)
 
@@ -196,12 +194,12 @@ class _Parallelisation:
         out: list[PrivateReduction] = []
         for name in names:
             accumulators = [a for n in nests for a in n.accumulators if a.name == name]
-            combiner, identity = accumulators[-1].combiner, accumulators[-1].identity
+            last = accumulators[-1]
+            combiner, identity, dtype = last.combiner, last.identity, last.dtype
             continues = identity == name
             neutral = self.neutral.get(name, "") if continues else identity
             if combiner is None or not neutral or any(a.scan for a in accumulators):
                 return None
-            dtype = _dtype(neutral)
             text = combiner.text(dtype)
             out.append(PrivateReduction(name, self._slot(dtype), neutral, text, continues))
         return tuple(out)
@@ -246,11 +244,6 @@ def _first_of_part(bounds: tuple[str, str], part: str) -> str:
     if begin == "0":
         return f"rt.part_begin({end}, {part}, parts)"
     return f"({begin}) + rt.part_begin(max(({end}) - ({begin}), 0), {part}, parts)"
-
-
-def _dtype(neutral: str) -> str:
-    """The dtype of a neutral element, from its text."""
-    return "b1" if neutral in ("True", "False") else _DTYPES[neutral.split("(", maxsplit=1)[0]]
 
 
 def _tile_local(program: LoopProgram) -> frozenset[str]:

@@ -93,7 +93,7 @@ class IndexedRows:
             lines.append(
                 Statement(StatementKind.ACCUMULATE, f"count_{v}", count, (f"at_{v}", f"shift_{v}"))
             )
-            sums += [Accumulator(f"{kind}_{v}", AHEAD, 0, ()) for kind in ("stay", "count")]
+            sums += [Accumulator(f"{kind}_{v}", AHEAD, "i8", 0, ()) for kind in ("stay", "count")]
         ranges = ((BEGIN, AHEAD),)
         loop = Nest(
             self.nest.domain, (*self._index_computation, *lines), tuple(sums), "runs?", (), ranges
@@ -195,9 +195,9 @@ def as_reduction(
     index = tuple(a._replace(start=places.get(a.start, a.start)) for a in s.access.index)
     access = s.access._replace(index=index)
     total = Statement(StatementKind.UPDATE, s.target, s.text, (name,), access, s.combiner)
-    zero = f"{NUMPY[dtypes[s.memory]]}(0)"
+    dtype = dtypes[s.memory]
     line = Statement(StatementKind.ACCUMULATE, name, s.text, s.operands[:1])
-    return line, Accumulator(name, zero, 0, (total,), s.combiner)
+    return line, Accumulator(name, f"{NUMPY[dtype]}(0)", dtype, 0, (total,), s.combiner)
 
 
 def backward_slice(

@@ -33,7 +33,7 @@ _COUNTS = 4  # sizes of a product: stack, rows, summed axis, columns; strides co
 def operands_of(call: Call) -> list[tuple[str, StatementKind]]:
     """The buffers of a call, and whether it loads or stores each (both, if that is not known)."""
     load, store = StatementKind.LOAD, StatementKind.STORE
-    if not call.routine.startswith("matmul"):
+    if not call.is_product:
         return [(b, kind) for b in call.buffers for kind in (load, store)]
     a, b, out = call.buffers
     return [(a, load), (b, load), (out, store)]
@@ -53,7 +53,7 @@ class RowRole(NamedTuple):
 
 def role_of_rows(call: Call, axis: str, shapes: Mapping[str, Dims]) -> RowRole | None:
     """The role of an axis in a product of contiguous arrays; None if it cannot be tiled."""
-    if not call.routine.startswith("matmul"):
+    if not call.is_product:
         return None
     counts = [shapes.get(b, ()).count(axis) for b in call.buffers]
     own = re.compile(rf"\b{axis}\b")

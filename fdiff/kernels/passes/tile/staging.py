@@ -299,7 +299,7 @@ class _Staged:
             for p in indices
         ]
         loads = [Statement.load(p, self._staged_access(p)) for p in indices]
-        yield self._loop([*loads, *test], "one place?", [Accumulator(differ, "0", 0, ())])
+        yield self._loop([*loads, *test], "one place?", [Accumulator(differ, "0", "i8", 0, ())])
         lines: list[Statement] = []
         sums: list[Accumulator] = []
         for s in statements:
