@@ -326,7 +326,7 @@ class TracedArray(Handle):
                 value = other_text(value)
             return kind(value)
         log = stack.traces[-1].calls if stack.traces else None
-        if log is not None and not log.depth and not log.is_idle():
+        if log is not None and not log.depth and log.listens():
             return log.question(kind, self)
         return asked(self, kind)
 

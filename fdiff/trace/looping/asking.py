@@ -20,12 +20,12 @@ def ask(log: Any, kind: Any, handle: TracedArray) -> Any:
         if answer is not MISMATCH:
             return answer
         if log.frame is not None:
+            log.branches.ended(log, frame)
             log.leave(log.frame)
     call.stand_at(user_place())
     call.key = call.fn, call.shape, call.place
-    template = log.templates.get(call.key)
-    if template is not None:
-        log.frame = log.framed(template)
+    log.frame = log.starting(call)
+    if log.frame is not None:
         answer = _take(log, log.frame, call.fn, handle)
         if answer is not MISMATCH:
             return answer
@@ -38,6 +38,7 @@ def ask(log: Any, kind: Any, handle: TracedArray) -> Any:
     if not log.awake:
         return answer
     call.values = [answer]
+    log.branches.asked = True
     log.append(call)
     return answer
 
@@ -51,7 +52,9 @@ def _take(log: Any, frame: Frame, question: Any, handle: TracedArray) -> Any:
         if not frame.handles_fit(item, [handle]) or not (frame.bound or is_sound(frame)):
             return MISMATCH
         answer = frame.values.answer(question)
-        if answer is None or not frame.values_fit(item, [answer]):
+        if answer is None or not (
+            frame.values_fit(item, [answer]) or frame.turn(question, handle, answer)
+        ):
             return MISMATCH
         frame.advance()
     except BaseException as error:

@@ -14,6 +14,7 @@ from ..recorder import Loops, Recorder
 from ..trace_stack import stack
 from ..traced_array import TracedArray
 from .asking import ask
+from .branch_starts import Branches
 from .checked_trips import MISMATCH, Frame
 from .logged_calls import (
     IncomparableError,
@@ -65,6 +66,7 @@ class CallLog(Scout):
         self.writes: list[TracedArray] = []
         self.spoiled = False
         self.reasons: dict[Line | None, str] = {}  # why loops were not rolled, by where they begin
+        self.branches = Branches()
         self.inner: list[tuple[Line, int, int, int, str]] = []  # loops of traces inside
 
     def close(self) -> None:
@@ -75,6 +77,11 @@ class CallLog(Scout):
             del frame.trip
         for held in (self.frames, self.calls, self.made, self.templates, self.seen, self.writes):
             held.clear()
+
+    def starting(self, call: LoggedCall) -> Frame | None:
+        """The frame of a loop that begins anew with a call, or of one that has several paths."""
+        template = self.templates.get(call.key)
+        return self.branches.starting(self, call) if template is None else self.framed(template)
 
     def framed(self, template: LoopTemplate) -> Frame:
         self.frames.append(frame := Frame(self, template))
@@ -112,9 +119,8 @@ class CallLog(Scout):
         call.fn = fn
         call.stand_at(user_place())
         call.key = fn, call.shape, call.place
-        template = self.templates.get(call.key)
-        if template is not None:
-            self.frame = self.framed(template)
+        self.frame = self.starting(call)
+        if self.frame is not None:
             try:
                 out = self.frame.take(fn, args, named)
             except BaseException as error:
@@ -204,7 +210,7 @@ class CallLog(Scout):
         first = self.count - p
         calls = [self.calls[first + k] for k in range(p)]
         key = calls[0].key
-        if self.refused.get(key, 0) >= REFUSALS:
+        if self.refused.get(key, 0) >= REFUSALS or key in self.branches.blocked:
             return False
         before = [self.calls[first - p + k] for k in range(p)]
         try:
@@ -252,6 +258,7 @@ class CallLog(Scout):
         self.seen.clear()
         self.calls.clear()
         self.made.clear()
+        self.branches.asked = False
 
     # ------------------------------------------------------------------- what handles are asked
 

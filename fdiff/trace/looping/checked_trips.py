@@ -51,7 +51,9 @@ class Frame(TripNodes):
         self.log, self.template = log, template
         self.trace = log.trace
         self.items = template.items
-        self.at, self.trips = 0, 0
+        self.at, self.trips, self.count = 0, 0, 0
+        self.path = 0  # of the trip under way, as far as is known
+        self.taken: list[int] = []  # the paths of the trips before
         self.slots: list[Any] = [None] * template.size
         self.rows: list[list[Any]] = [[] for _ in template.row_kinds]
         self.inits: list[TracedArray] = []
@@ -217,19 +219,42 @@ class Frame(TripNodes):
 
     def advance(self) -> None:
         self.at += 1
-        if self.at < self.template.length:
+        if self.at < len(self.items):
             return
         if not self.bound and not self._bind():
             self.at -= 1  # the trip is run again, as far as it is made
             self.log.leave(self, whole=True)
             return
-        if self.trips * self.at < self.log.fewest:
+        if self.count < self.log.fewest:
             self.history.append(self.slots[self.template.first_made :])
         if self.values is not None:
             self.values.end_trip()
+        self.taken.append(self.path)
+        self.count += self.at
         self.at = 0
         self.trips += 1
+        if len(self.template.paths) > 1:
+            self._fill_rows()
         self.trip = Trip(self, self.trips)
         if user_lines.at_line is not None:
             user_lines.user_line()  # progress shows where the user's code is
-        self._carry_on()
+        self._carry_on(self.template.paths[self.path])
+
+    def _fill_rows(self) -> None:
+        """Give rows that the path of a trip does not read an entry."""
+        for row, example in zip(self.rows, self.template.examples, strict=True):
+            if len(row) < self.trips:
+                row.append(example)
+
+    def turn(self, question: object, handle: TracedArray, answer: object) -> bool:
+        """Go on as a path does that is the same so far, where an answer leads elsewhere."""
+        before = self.items[: self.at]
+        for number, path in enumerate(self.template.paths):
+            items = path.items
+            if len(items) > self.at and items[: self.at] == before:
+                item = items[self.at]
+                same = item.fn is question and self.handles_fit(item, [handle])
+                if same and self.values_fit(item, [answer]):
+                    self.path, self.items = number, items
+                    return True
+        return False

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import fdiff.intact_numpy as np
+
 from ...arraytype import BOOL, ArrayType
 from ...errors import FdiffError
 from ...foreign_errors import not_foreign
@@ -14,10 +16,11 @@ from ..array_links import root_of
 from ..node_strides import memory_layout
 from ..ordinary_trace import Trace
 from ..recorder import Loops, Recorder
-from ..traced_array import TracedArray
+from ..traced_array import TracedArray, handle
 from .logged_calls import IncomparableError, LoggedCall, arguments_of, note_result, written
+from .path_bodies import check_prefixes, joined
 from .questions import Question
-from .templates import Item, Kind, LoopTemplate, UnrolledError, Varying
+from .templates import Item, Kind, LoopTemplate, Path, UnrolledError, Varying
 from .trip_values import AskedPlan
 
 BOOL_TYPE = ArrayType((), BOOL)
@@ -37,6 +40,9 @@ class Watch:
 
     def question(self, kind: Any, handle: TracedArray) -> Any:
         raise UnrolledError("a value is looked at")
+
+    def listens(self) -> bool:
+        return False
 
     def is_checked(self, handle: TracedArray) -> bool:
         return False
@@ -97,56 +103,86 @@ class _Replay:
         self.template, self.trace, self.inner = template, trace, inner
         self.slots: list[TracedArray] = [None] * template.size  # type: ignore[list-item] - they are filled in order
         self.rows: list[TracedArray] = []
-        self.asked: list[int] = []  # nodes of what Python asks for
+        self.asked: list[int] = []  # nodes of what Python asks for, on a path
         self.agree = -1  # node of whether its answers are those of the trips
+        items = [item for path in template.paths for item in path.items]
+        self.questions = any(isinstance(item.fn, Question) for item in items)
+        self.made = {
+            slot: view
+            for item in items
+            for slot, origin, view in zip(item.outs, item.call.origins, item.views, strict=True)
+            if origin < 0
+        }
 
     def run(self) -> None:
-        """Run the items, and finish the body."""
+        """Run the items of each path, and finish the body."""
         template, inner = self.template, self.inner
         carried, fixed = [*template.carries.values()], range(len(template.invariants))
         rest = [k for k in fixed if k not in template.mutated]
-        questions = any(isinstance(item.fn, Question) for item in template.items)
-        for slot in (*carried, *template.mutated):
-            self.slots[slot] = self._input(template.kinds[slot])
-        if questions:
-            self.agree = self._input((BOOL_TYPE, True, False)).node
-        for slot in rest:
-            self.slots[slot] = self._input(template.kinds[slot])
+        begin = [*carried, *template.mutated, *([-1] if self.questions else []), *rest]
+        kinds = [*template.kinds, (BOOL_TYPE, True, False)]
+        for slot in begin:
+            h = self._input(kinds[slot])
+            if slot < 0:
+                self.agree = h.node
+            else:
+                self.slots[slot] = h
         template.layouts = dict.fromkeys(carried, ())
         for slot in fixed:
             template.layouts[slot] = self._lay_out(self.slots[slot], template.invariants[slot])
-        sources = dict(template.moves)
         self.rows = [self._input(kind) for kind in template.row_kinds]
-        inputs = {id(h): k for k, h in enumerate(self.slots) if h is not None}  # pyright: ignore[reportUnnecessaryComparison] - until they are filled
-        for item in template.items:
-            self._run_item(item)
-        for slot in carried:
-            self._check_carry(self.slots[slot], self.slots[sources[slot]], inputs)
-        outs = [self.slots[sources[slot]] for slot in carried]
-        outs += [self.slots[slot] for slot in template.mutated]
-        if questions:
-            template.plan = self._plan(outs)
-            outs.append(TracedArray(inner, self.agree, BOOL_TYPE, scalar=True))
-        for item in template.items:
-            for slot, origin, view in zip(item.outs, item.call.origins, item.views, strict=True):
-                if origin < 0 and not view:
-                    template.outputs[slot] = len(outs)
-                    outs.append(self.slots[slot])
-                    axes = inner.layouts.axes(self.slots[slot].made)
-                    if axes != sorted(axes):
-                        template.orders[slot] = axes
+        first, agree, bodies, asked = self.slots, self.agree, list[list[int]](), list[list[int]]()
+        for path in template.paths:
+            self.slots = [self._again(h) for h in first]
+            self.agree, self.asked = agree, []
+            bodies.append(self._outs(path, carried))
+            asked.append(self.asked)
         if inner.extra or inner.guards.expected or inner.guards.pinned or inner.refused:
             raise UnrolledError("a value is looked at")
-        template.body = inner.builder.finish([inner.lift(h) for h in outs])
+        count = len(carried) + len(template.mutated)
+        tapes = [inner.builder.finish(outs) for outs in bodies]
+        template.body = tapes[0] if len(tapes) == 1 else joined(tapes)
+        if self.questions:
+            outs = [
+                i
+                for nodes, body in zip(asked, bodies, strict=True)
+                for i in (*nodes, *body[:count])
+            ]
+            tape = inner.builder.finish(outs)
+            template.plan = AskedPlan(tape, begin, count, [*map(len, asked)])
+            check_prefixes(template)
 
-    def _plan(self, sources: Sequence[TracedArray]) -> AskedPlan:
-        """What is computed in each trip to answer the questions; `sources` are handed on."""
-        inner, template = self.inner, self.template
-        ids = [inner.lift(h) for h in sources]
-        tape = inner.builder.finish([*self.asked, *ids])
-        fixed = [k for k in range(len(template.invariants)) if k not in template.mutated]
-        slots = [*template.carries.values(), *template.mutated, -1, *fixed]
-        return AskedPlan(tape, slots, len(ids), len(self.asked))
+    def _again(self, h: TracedArray) -> TracedArray:
+        """Another handle of the node of an input, for a path of its own."""
+        return h if h is None else handle(self.inner, h.node, h.type, h.scalar, h.weak)  # pyright: ignore[reportUnnecessaryComparison] - until it is filled
+
+    def _outs(self, path: Path, carried: Sequence[int]) -> list[int]:
+        """Run the items of a path; the nodes of what the body gives on it."""
+        template, inner, sources = self.template, self.inner, dict(path.moves)
+        inputs = {id(h): k for k, h in enumerate(self.slots) if h is not None}  # pyright: ignore[reportUnnecessaryComparison] - until they are filled
+        for item, call in zip(path.items, path.calls, strict=True):
+            self._run_item(item, call, path.slot_of)
+        for slot, source in path.moves:
+            self._check_carry(self.slots[slot], self.slots[source], inputs)
+        outs = [inner.lift(self.slots[sources.get(slot, slot)]) for slot in carried]
+        outs += [inner.lift(self.slots[slot]) for slot in template.mutated]
+        outs += [self.agree] if self.questions else []
+        for slot, view in self.made.items():
+            if not view:
+                template.outputs[slot] = len(outs)
+                outs.append(self._out(slot))
+        return outs
+
+    def _out(self, slot: int) -> int:
+        """The node of what is made in a slot, zeros where a path does not make it."""
+        h, inner = self.slots[slot], self.inner
+        if h is None:  # pyright: ignore[reportUnnecessaryComparison] - it is filled on other paths
+            type_ = self.template.kinds[slot][0]
+            return inner.builder.constant(np.zeros(type_.shape, type_.dtype))
+        axes = inner.layouts.axes(h.made)
+        if axes != sorted(axes):
+            self.template.orders[slot] = axes
+        return inner.lift(h)
 
     def _check_carry(self, old: TracedArray, new: TracedArray, inputs: Mapping[int, int]) -> None:
         """Refuse what is carried if it cannot be told apart from an array of its own."""
@@ -169,8 +205,8 @@ class _Replay:
         self.inner.layouts.of_inputs[handle.node] = layout
         return layout
 
-    def _run_item(self, item: Item) -> None:
-        call, watch = item.call, self.inner.calls
+    def _run_item(self, item: Item, call: LoggedCall, slot_of: Mapping[int, object]) -> None:
+        watch = self.inner.calls
         self.inner.line = call.place[0] if call.place else None
         handles = [
             self.rows[s.row] if isinstance(s, Varying) else self.slots[s] for s in item.slots
@@ -196,7 +232,7 @@ class _Replay:
                 self.slots[slot] = h
         again.writes = written(watch.writes, handles)
         own = {id(h): k for k, h in enumerate(self.slots)}
-        if memory(again, own) != memory(call, self.template.slot_of):
+        if memory(again, own) != memory(call, slot_of):
             raise UnrolledError(f"{_name(call)} stores into something else, or views it")
 
     def _ask(self, question: Question, handle: TracedArray, answer: object) -> None:

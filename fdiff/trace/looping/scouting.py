@@ -92,6 +92,11 @@ class Scout:
             self._look(frame)
         return True
 
+    def listens(self) -> bool:
+        """Whether what Python asks of values is logged, or compared."""
+        traces = stack.traces
+        return bool(traces) and traces[-1] is self.trace and (self.awake or self.frame is not None)
+
     def _look(self, frame: FrameType) -> None:
         """Look at a call, and decide whether the next ones are logged, watched or neither."""
         if not self.chain:

@@ -54,6 +54,7 @@ class Item:
         "call",
         "fn",
         "kind",
+        "made",
         "outs",
         "quick",
         "single",
@@ -67,6 +68,7 @@ class Item:
     call: LoggedCall
     slots: list[int | Varying]
     values: list[Fixed | Varying]
+    made: list[int]  # the slots for what it makes
     outs: list[int]  # the slots of its outs; those of arguments for outs that are such
     views: list[bool]
     varies: bool
@@ -75,55 +77,79 @@ class Item:
     quick: list[tuple[int, Any, Any]] | None
 
 
+class Path:
+    """What a trip does: its items, and what it hands on.
+
+    `calls` are those of a trip in the log. `moves` give the slots that it hands on, each with that
+    of the new value, `lasts` by slot of an out the carry that is its last value.
+    """
+
+    def __init__(
+        self,
+        items: Sequence[Item],
+        calls: Sequence[LoggedCall],
+        moves: Sequence[tuple[int, int]],
+        first: int,
+    ) -> None:
+        self.items, self.calls, self.moves = items, calls, moves
+        self.lasts = {source: slot - first for slot, source in moves}
+        self.slot_of: dict[int, Any] = {}  # by id of a handle
+        for item, call in zip(items, calls, strict=True):
+            self.slot_of |= zip(map(id, call.handles), item.slots, strict=True)
+        for item, call in zip(items, calls, strict=True):
+            self.slot_of |= zip(map(id, call.outs), item.outs, strict=True)
+
+
 class LoopTemplate:
-    """A period, and the body of the loop that it is."""
+    """A period, and the body of the loop that it is; or several that a trip may be."""
+
+    carries: dict[Any, int]
 
     def __init__(self, calls: Sequence[LoggedCall], period: Period) -> None:
-        self.key, self.length = calls[0].key, len(calls)
-        self.failures = 0
-        self.invariants: list[TracedArray] = []
-        self.row_kinds: list[Kind] = []
-        self.examples: list[Any] = []  # what the rows held: numbers, arrays, handles
-        self._places: dict[int, int] = {}
+        self._begin(calls[0].key, len(calls))
         carried = self._referred(calls, period)
-        self.carries: dict[tuple[int, int, int], int] = {}  # by lag, call and out: the slot
+        self.carries = {}  # by lag, call and out: the slot
         first = len(self.invariants)
         for lag, k, out in sorted(carried):
             self.carries[lag, k, out] = first + len(self.carries)
-        self.made: list[list[int]] = []
         self.size = self.first_made = first + len(self.carries)
         for call in calls:
             self.made.append([self.size + n for n in range(len(call.outs))])
             self.size += len(call.outs)
-        self.moves = [
+        moves = [
             (slot, self.made[k][out] if lag == 1 else self.carries[lag - 1, k, out])
             for (lag, k, out), slot in sorted(self.carries.items(), reverse=True)
         ]
-        self.kinds: list[Kind] = [(h.type, h.scalar, h.weak) for h in self.invariants]
+        self.kinds = [(h.type, h.scalar, h.weak) for h in self.invariants]
         self.kinds += [calls[k].types[out] for _, k, out in self.carries]
         self.kinds += [kind for call in calls for kind in call.types]
-        self.items = [
-            self._item(*each) for each in zip(range(len(calls)), calls, *period, strict=True)
-        ]
-        self.slot_of = {
-            id(h): s
-            for item in self.items
-            for h, s in zip(item.call.handles, item.slots, strict=True)
-        }
-        self.slot_of |= {
-            id(h): s for item in self.items for h, s in zip(item.call.outs, item.outs, strict=True)
-        }
-        read = {slot for item in self.items for slot in item.slots}
+        items = [self._item(*each) for each in zip(range(len(calls)), calls, *period, strict=True)]
+        self.paths.append(Path(items, calls, moves, first))
+        self._finish()
+        read = {slot for item in items for slot in item.slots}
         self.reentrant = read.issuperset(self.carries.values())  # its first trip shows all of them
-        self.mutated = self._stored_into(calls)
+
+    def _begin(self, key: object, length: int) -> None:
+        """Begin a template without paths."""
+        self.length = length
+        self.key, self.failures, self.reentrant = key, 0, False
+        self.invariants: list[TracedArray] = []
+        self.row_kinds: list[Kind] = []
+        self.examples: list[Any] = []  # what the rows held: numbers, arrays, handles
+        self._places: dict[int, int] = {}
+        self.made: list[list[int]] = []
+        self.kinds: list[Kind] = []  # by slot
+        self.paths: list[Path] = []
         self.body: Tape | None = None
         self.plan: Any = None  # of its questions: an `AskedPlan`
         self.outputs: dict[int, int] = {}  # by slot of an out: the output of the body
-        self.lasts = {  # by slot of an out: the carry that is its last value
-            self.made[k][out]: n for n, (lag, k, out) in enumerate(self.carries) if lag == 1
-        }
         self.layouts: dict[int, tuple[int, ...]] = {}  # by slot of an invariant or a carry
         self.orders: dict[int, list[int]] = {}  # by slot: the axes of an out in memory
+
+    def _finish(self) -> None:
+        """Look at what all paths do."""
+        self.items = self.paths[0].items
+        self.mutated = self._stored_into([call for path in self.paths for call in path.calls])
 
     def _referred(self, calls: Sequence[LoggedCall], period: Period) -> set[tuple[int, int, int]]:
         """Number the invariants; what is carried, with all the trips between."""
@@ -174,7 +200,7 @@ class LoopTemplate:
             self._row(v, _number_kind(v)) if varies else Fixed(v)
             for v, varies in zip(call.values, varying, strict=True)
         ]
-        item.outs = []
+        item.made, item.outs = self.made[k], []
         for n, origin in enumerate(call.origins):
             slot = self.made[k][n] if origin < 0 else item.slots[origin]
             if isinstance(slot, Varying):

@@ -14,7 +14,7 @@ from ..traced_array import TracedArray
 from .call_gates import entries
 from .late_handles import StoredInto
 from .logged_calls import arguments_of, structure
-from .templates import Item, LoopTemplate, Varying
+from .templates import Item, LoopTemplate, Path, Varying
 from .trip_checks import become
 from .trip_values import TripValues
 
@@ -41,8 +41,10 @@ class TripNodes:
     log: FrameLog
     template: LoopTemplate
     trace: Any
-    items: list[Item]
+    items: Sequence[Item]
     trips: int
+    count: int
+    taken: list[int]
     slots: list[Any]
     rows: list[list[Any]]
     inits: list[TracedArray]
@@ -66,10 +68,10 @@ class TripNodes:
         values = [self.rows[v.row][t] if isinstance(v, Varying) else v.value for v in item.values]
         return handles, values
 
-    def _carry_on(self) -> None:
+    def _carry_on(self, path: Path) -> None:
         """Let what a trip has made be what the next one carries."""
         slots = self.slots
-        for target, source in self.template.moves:
+        for target, source in path.moves:
             slots[target] = slots[source]
 
     def finish(self, items: int) -> None:
@@ -79,26 +81,27 @@ class TripNodes:
         """
         self._release()
         template, last = self.template, self.slots[:]
-        if self.trips * template.length < self.log.fewest:
+        if self.count < self.log.fewest:
             self.slots[len(template.invariants) : template.first_made] = self.inits
             trips, self.trips = self.trips, 0
-            for trip_outs in self.history[:trips]:
+            for number, trip_outs in zip(self.taken, self.history[:trips], strict=False):
                 self.slots[template.first_made :] = trip_outs
-                self._run_again(template.length)
-                self._carry_on()
+                path = template.paths[number]
+                self._run_again(path.items)
+                self._carry_on(path)
                 self.trips += 1
         elif self.trips:
             self._enter()
         self.slots = last
         self.log.forget()
-        self._run_again(items)
+        self._run_again(self.items[:items])
 
-    def _run_again(self, items: int) -> None:
+    def _run_again(self, items: Sequence[Item]) -> None:
         """Run the first items of a trip on handles with nodes; what they made gets nodes so."""
         trace = self.trace
         lines, line, trace.lines = trace.lines, trace.line, False
         try:
-            for item in self.items[:items]:
+            for item in items:
                 trace.line = item.call.place[0] if item.call.place else None
                 outs = self._run(item, *self._given(item))
                 for slot, origin, real in zip(item.outs, item.call.origins, outs, strict=False):
@@ -131,10 +134,13 @@ class TripNodes:
             self._row(row[:n], type_)
             for row, (type_, *_) in zip(self.rows, template.row_kinds, strict=True)
         ]
+        several = len(template.paths) > 1
+        if several:
+            ids.append(trace.lift(np.array(self.taken[:n])))
         trips = trace.builder.constant(np.array(n))
         params = (
             ("body", template.body), ("carries", carries), ("length", n),
-            ("reverse", False), ("rows", len(self.rows)),
+            ("reverse", False), ("rows", len(self.rows) + several),
         )  # fmt: skip
         place = template.items[0].call.place
         node = trace.builder.add(PRIMITIVES["loop"], (trips, *ids), params, place[0])
@@ -163,7 +169,9 @@ class TripNodes:
         if trace.refused is not None:
             raise trace.refused
         slot, output = handle.made, template.outputs[handle.made]
-        last = template.lasts.get(slot) if trip == self.trips - 1 else None
+        last = None
+        if trip == self.trips - 1:
+            last = template.paths[self.taken[trip]].lasts.get(slot)
         with self.log.outermost():
             if last is not None:
                 node = self.outs[last]

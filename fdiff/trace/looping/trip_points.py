@@ -7,11 +7,13 @@ Where such a value would lose its derivative, or a condition may hold at this po
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import fdiff.intact_numpy as np
 
 from ...capture.literal_operands import is_literal
+from ...foreign_errors import not_foreign
 from ...tape import CONSTANT
 from ..point_branches import KEY, a_little_off, is_close
 from ..traced_array import TracedArray
@@ -40,7 +42,13 @@ class Movement:
             return node in self.smooth
         if node not in self.moving:
             return False
-        return abs(answer) >= KEY or (question.kind is bool and self._is_at_a_point(node))
+        if question.kind is not bool:
+            return abs(answer) >= KEY
+        look = partial(self._is_at_a_point, node)
+        try:
+            return look()
+        except not_foreign(ArithmeticError, IndexError, TypeError, ValueError, again=look):
+            return True
 
     def _look(self) -> None:
         """Find what moves, through all trips."""
@@ -63,13 +71,14 @@ class Movement:
             for i in sorted(self.plan.needed):
                 if not moving.isdisjoint(nodes[i].args) and not ends(nodes[i]):
                     moving.add(i)
-            moving.update([i for i, o in self.plan.carried.items() if o in moving])
+            for carried in self.plan.carried:
+                moving.update([i for i, o in carried.items() if o in moving])
         return moving
 
     def _is_at_a_point(self, node: int) -> bool:
         """Whether a condition may hold where a differentiated value meets another one alone."""
         if node not in self.points:
-            visited = [i for i in sorted(self.plan.ancestors([node], {})) if i in self.moving]
+            visited = [i for i in sorted(self.plan.ancestors([node])) if i in self.moving]
             self.points[node] = visited, [*self._meetings(visited)]
         visited, meetings = self.points[node]
         values = self.values.values

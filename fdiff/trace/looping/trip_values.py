@@ -19,41 +19,54 @@ from .questions import Question
 from .trip_points import Movement
 
 Step = tuple[Any, int, tuple[int, ...]]  # a function, its node, and the nodes of its arguments
+Segment = tuple[list[int], list[Step]]  # the inputs that are needed, and the steps
 
 
 class AskedPlan:
     """What is computed in a trip, and when: before which question, and at the end.
 
     The inputs of the tape are, in this order, what stands in the `slots`, and the rows. Its outputs
-    are what is asked, and what stands in the first slots, the carried ones, in the next trip.
+    are, for each path, what is `asked` so often, and then what stands in the first slots, the
+    `carried` ones, in the next trip.
     """
 
-    def __init__(self, tape: Tape, slots: Sequence[int], carried: int, asked: int) -> None:
-        self.tape, self.asked = tape, [*tape.outputs[:asked]]
+    def __init__(
+        self, tape: Tape, slots: Sequence[int], carried: int, asked: Sequence[int]
+    ) -> None:
+        self.tape = tape
         self.slots = dict(zip(slots, tape.inputs, strict=False))
         self.rows = [*tape.inputs[len(slots) :]]
-        sources = dict(zip(tape.inputs, tape.outputs[asked : asked + carried], strict=False))
-        needed = self.ancestors(self.asked, sources)
-        self.carried = {i: o for i, o in sources.items() if i in needed}
-        self.needed = needed
-        done: set[int] = set()
-        self.segments = [self._segment([node], done) for node in self.asked]
-        self.segments.append(self._segment([*self.carried.values()], done))
+        outputs = iter(tape.outputs)
+        self.asked = [[next(outputs) for _ in range(count + carried)] for count in asked]
+        sources = [
+            zip(tape.inputs, o[n:], strict=False) for o, n in zip(self.asked, asked, strict=True)
+        ]
+        self.sources = [*map(dict, sources)]
+        self.asked = [o[:n] for o, n in zip(self.asked, asked, strict=True)]
+        self.needed = self.ancestors([i for o in self.asked for i in o], self.sources)
+        self.carried = [{i: o for i, o in s.items() if i in self.needed} for s in self.sources]
+        self.segments = [*map(self._segments, self.asked, self.carried)]
         self.constants = [(i, n.value) for i, n in enumerate(tape.nodes) if n.primitive is CONSTANT]
 
-    def ancestors(self, nodes: Sequence[int], sources: dict[int, int]) -> set[int]:
+    def ancestors(self, nodes: Sequence[int], sources: Sequence[dict[int, int]] = ()) -> set[int]:
         """The nodes that others depend on, those of the trips before among them."""
         seen, waiting = set(nodes), [*nodes]
         while waiting:
             i = waiting.pop()
-            more = [*self.tape.nodes[i].args, *([sources[i]] if i in sources else [])]
+            more = [*self.tape.nodes[i].args, *[s[i] for s in sources if i in s]]
             waiting += [a for a in more if a not in seen]
             seen.update(more)
         return seen
 
-    def _segment(self, nodes: Sequence[int], done: set[int]) -> tuple[list[int], list[Step]]:
+    def _segments(self, asked: Sequence[int], carried: dict[int, int]) -> list[Segment]:
+        """What a path needs before each question, and at its end."""
+        done: set[int] = set()
+        segments = [self._segment([node], done) for node in asked]
+        return [*segments, self._segment([*carried.values()], done)]
+
+    def _segment(self, nodes: Sequence[int], done: set[int]) -> Segment:
         """The inputs and the steps that nodes need, which are done then."""
-        new = sorted(self.ancestors(nodes, {}) - done)
+        new = sorted(self.ancestors(nodes) - done)
         done.update(new)
         steps, tape = [], self.tape.nodes
         for i in new:
@@ -86,19 +99,21 @@ class TripValues:
 
     def answer(self, question: Question) -> Any:
         """What Python sees of what is asked next; None where the trace has to decide."""
-        plan, k = self.plan, self.asked
-        if not self._run(k):
+        path, k = self.frame.path, self.asked
+        if not self._run(*self.plan.segments[path][k]):
             return None
-        answer = question.answer(self.values[plan.asked[k]])
-        if answer is None or self.movement.decides(question, plan.asked[k], answer):
+        node = self.plan.asked[path][k]
+        answer = question.answer(self.values[node])
+        if answer is None or self.movement.decides(question, node, answer):
             return None
         self.asked += 1
         return answer
 
     def end_trip(self) -> None:
         """Hand on what the next trip begins with."""
-        if self._run(len(self.plan.asked)):
-            new = [(i, self.values[o]) for i, o in self.plan.carried.items()]
+        path = self.frame.path
+        if self._run(*self.plan.segments[path][-1]):
+            new = [(i, self.values[o]) for i, o in self.plan.carried[path].items()]
             for i, value in new:
                 self.values[i] = value
         self.asked = 0
@@ -108,19 +123,19 @@ class TripValues:
         self.guards.expect(outs[-1], value=True)
         if not self.failed:
             for i, out in zip(self.plan.tape.inputs, outs, strict=False):
-                if i in self.plan.carried:
+                if i in self.plan.carried[0]:
                     self.guards.note(out, self.values[i])
 
-    def _run(self, segment: int) -> bool:
+    def _run(self, inputs: Sequence[int], steps: Sequence[Step]) -> bool:
         """Compute what a question needs; whether that went well."""
-        compute = partial(self._compute, *self.plan.segments[segment])
+        compute = partial(self._compute, inputs, steps)
         try:
             compute()
         except not_foreign(Exception, again=compute):
             self.failed = True  # the user's code meets it where the trip is run again
         return not self.failed
 
-    def _compute(self, inputs: Sequence[int], steps: Sequence[Any]) -> None:
+    def _compute(self, inputs: Sequence[int], steps: Sequence[Step]) -> None:
         values = self.values
         for i in inputs:
             if values[i] is None or i in self.plan.rows:
