@@ -19,6 +19,7 @@ import fdiff.intact_numpy as np
 from ..errors import warn
 from ..foreign_errors import Suppressed
 from ..interpret import Interpreter, Step
+from ..primitive import HOOKS
 from ..process.float_flags import OFTEN, Doubts, error_state, taken
 from ..tracebacks import trim
 from ..transforms.custom_calls import inlined
@@ -39,6 +40,7 @@ _STRICT = ("raise", "call", "print", "log")
 _MOST_TRIPS = 10_000  # of a loop that NumPy runs to find out what to warn of
 
 Arguments = tuple[tuple[object, ...], dict[str, object]]
+Noted = tuple[str, str, Line | None]  # NumPy's words, what they are of, and the user's line
 
 
 def warn_after_hint(
@@ -59,6 +61,9 @@ def warn_after_hint(
     if variant.eager is None:
         variant, arrays = variant.taken(arrays)
         if _has_many_trips(variant.tape):
+            of_trips = HOOKS["warnings_of_trips"](variant.tape, arrays)
+            doubts.false = 0 if of_trips else doubts.false + 1
+            _warn_all(of_trips)
             return
         if variant.doubts.plan is None:
             variant.doubts.plan = Interpreter(variant.tape)
@@ -221,15 +226,23 @@ def _call_at_user_line(f: Function, args: tuple[object, ...], kwargs: dict[str, 
 
 def _warn_at_lines(warned: Sequence[tuple[str, int]], tape: Tape) -> None:
     """Warn of what was found in a tape, in NumPy's words, at the user's lines of the nodes."""
+    _warn_all([noted_at(tape, words, node) for words, node in warned])
+
+
+def noted_at(tape: Tape, words: str, node: int) -> Noted:
+    """What happened to a node of a tape, and the user's line of it."""
+    return words, tape.nodes[node].primitive.name, next(iter(tape.lines.get(node, ())), None)
+
+
+def _warn_all(warned: Sequence[Noted]) -> None:
     state = np.geterr()
     flags = {"divide by zero": 1, "overflow": 2, "underflow": 4, "invalid value": 8}
     modes = {words: state[kind] for kind, words in KINDS.items()}
-    for words, node in dict.fromkeys(warned):
-        text = f"{words} encountered in {tape.nodes[node].primitive.name}"
-        lines: tuple[Line, ...] = tape.lines.get(node, ())
+    for words, name, line in dict.fromkeys(warned):
+        text = f"{words} encountered in {name}"
         mode = modes.get(words, "ignore")
         if mode == "warn":
-            warn(text, RuntimeWarning, lines[0] if lines else None)
+            warn(text, RuntimeWarning, line)
         elif mode == "raise":
             raise FloatingPointError(text)
         elif mode == "call":

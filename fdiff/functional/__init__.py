@@ -51,6 +51,8 @@ LATE_NAMES = {
     "vhp": "hessians",
     "vmap": "vectorized_map",
 }
+# called by `dispatch/numpy_warnings.py`
+HOOKS["warnings_of_trips"] = late("loop_warnings", __name__, "warnings_of_trips")
 HOOKS["vmap"] = late("vectorized_map", __name__, "vmap")  # called by `ops/numba_ufuncs.py`
 
 

@@ -108,17 +108,17 @@ def _outputs(tape: Tape, arrays: Values) -> list[Any]:
 
 def _value(node: Node, args: Values) -> object:
     """The value of a loop or branch, by whatever tier its number of trips is worth."""
-    arrays = _laid_out(args)
-    outs = runner(_alone(node, arrays))(arrays)
+    arrays = laid_out(args)
+    outs = runner(alone(node, arrays))(arrays)
     return outs[0] if len(node.types) == 1 else tuple(outs)
 
 
-def _laid_out(args: Sequence[Any]) -> list[np.ndarray]:
+def laid_out(args: Sequence[Any]) -> list[np.ndarray]:
     """Arguments as runners take them."""
     return [np.ascontiguousarray(x) if np.ndim(x) else np.asarray(x) for x in args]
 
 
-def _alone(node: Node, arrays: Sequence[np.ndarray]) -> Tape:
+def alone(node: Node, arrays: Sequence[np.ndarray]) -> Tape:
     """The tape of one node."""
     with Trace("loop", lines=False) as trace:
         inputs = [trace.input(ArrayType(x.shape, x.dtype)) for x in arrays]
@@ -149,7 +149,7 @@ def _start(node: Node, args: Values) -> tuple[int, Values]:
     """Trips of a loop that do not fail, all but the last of them, and its arguments after them."""
     if node.primitive is LOOP and int(args[0]) > FEW:
         params = dict(node.params)
-        run, most = _counted(params, args), int(args[0])
+        run, most = counted(params, args), int(args[0])
         first = 1 + params["carries"]
     elif node.primitive is WHILE:
         run, most = _conditional(dict(node.params), args), FEW
@@ -178,10 +178,10 @@ def _tried(tape: Tape, arrays: Sequence[np.ndarray]) -> Values | None:
         return None
 
 
-def _counted(params: dict[str, Any], args: Values) -> Partial:
-    """The carries of a loop after its first trips, by their number."""
+def counted(params: dict[str, Any], args: Values, begin: int = 0) -> Partial:
+    """The carries of a loop after some trips, by their number, from the trip `begin` on."""
     carries = params["carries"]
-    arrays = _laid_out(args)
+    arrays = laid_out(args)
     table = operands(arrays, carries, params["rows"]).rows
     first, count = len(arrays) - len(table), int(args[0])
     with Trace("loop", lines=False) as trace:
@@ -190,7 +190,8 @@ def _counted(params: dict[str, Any], args: Values) -> Partial:
         tape = trace.builder.finish([x.id for x in results])
 
     def run(trips: int) -> Values | None:
-        rows = [np.roll(x, trips - count, 0) for x in table] if params["reverse"] else table
+        shift = trips + begin - count if params["reverse"] else -begin
+        rows = [np.roll(x, shift, 0) for x in table] if shift else table
         outs = _tried(tape, [np.asarray(trips), *arrays[1:first], *rows])
         return None if outs is None else outs[:carries]
 
@@ -200,7 +201,7 @@ def _counted(params: dict[str, Any], args: Values) -> Partial:
 def _conditional(params: dict[str, Any], args: Values) -> Partial:
     """The carries of a loop with a condition after some trips, or fewer if it ends before."""
     body, cond, carries = params["body"], params["cond"], params["carries"]
-    arrays = _laid_out(args)
+    arrays = laid_out(args)
     types = [ArrayType(x.shape, x.dtype) for x in arrays]
 
     def counted(inner: Tape, build: Callable[[list[TracedArray], Any, Any], list[Any]]) -> Tape:

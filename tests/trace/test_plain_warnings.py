@@ -315,3 +315,55 @@ def test_hints_that_come_to_nothing_are_left_while_nothing_changes():
         assert not doubts.idle()
     doubts.count = 63
     assert not doubts.idle()  # of those that are asked about all the same
+
+
+MANY = 400  # trips: more than NumPy is asked to run again
+
+
+def divides(x):
+    """In one trip."""
+    step = lambda y, k: (np.where(k == 333, y / (x - x), 0.5 * y + x), None)
+    return fdiff.scan(step, x, np.arange(MANY))[0]
+
+
+def roots(x):
+    """In a loop within the trips, and backwards."""
+
+    def step(y, row):
+        inner = fdiff.fori_loop(0, 3, lambda i, z: z + x * np.sqrt(row - i), 0.0 * x)
+        return 0.5 * y + inner, None
+
+    rows = np.full(MANY, 5.0)
+    rows[70] = 1.5
+    return fdiff.scan(step, x, rows, reverse=True)[0]
+
+
+def grows(x):
+    return np.sum(fdiff.fori_loop(0, MANY, lambda i, y: y * 7.0, x * np.ones(3)))
+
+
+def behind(x):
+    """Not in the loop at all."""
+    return np.log(x - x) + 0.0 * fdiff.fori_loop(0, MANY, lambda i, y: 0.5 * y, x)
+
+
+def slope(x):
+    """Only the derivative divides by zero: there is nothing to warn of."""
+    return fdiff.fori_loop(0, MANY, lambda i, y: 0.5 * np.sqrt(y), x - x) + x
+
+
+@pytest.mark.parametrize("f", [divides, roots, grows, behind, slope])
+def test_loops_of_many_trips_warn_at_their_lines(f, monkeypatch):
+    """As plain code does, once for each line."""
+    monkeypatch.setattr(numpy_warnings, "_MOST_TRIPS", 300)
+    found = dict.fromkeys(recorded(f, np.array(1.5)))
+    assert bool(found) == (f is not slope)
+    for operator in (fdiff.jit, fdiff.grad):
+        call = operator(f)
+        for _ in range(3):
+            assert recorded(call, np.array(1.5)) == [*found]
+    if found:
+        with np.errstate(all="raise"), pytest.raises(FloatingPointError, match="encountered in"):
+            call(np.array(1.5))
+    with np.errstate(all="ignore"):
+        assert recorded(call, np.array(1.5)) == []

@@ -1,0 +1,101 @@
+"""NumPy's floating-point warnings in loops of many trips, which NumPy would take long to run.
+
+A kernel sets the processor's flags where an operation in any trip does: so the first such trip is
+found by bisection, and NumPy runs that trip alone. Where it has nothing to warn of, as lanes that a
+kernel masks may set flags, too, the search goes on behind that trip.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import fdiff.intact_numpy as np
+
+from ..dispatch.numpy_warnings import Noted, noted_at
+from ..dispatch.tiered_execution import runner
+from ..foreign_errors import Suppressed
+from ..interpret import Interpreter, Step
+from ..ops.loop import LOOP
+from ..process.float_flags import noting, taken
+from ..tape import Node, Tape
+from ..transforms.body_runs import body_runs
+from ..transforms.custom_calls import inlined
+from .loop_faults import FEW, alone, counted, laid_out
+
+_SEARCHES = 8  # for trips that flags tell of and NumPy does not
+
+Values = Sequence[Any]
+
+
+def warnings_of_trips(tape: Tape, arrays: Values) -> list[Noted]:
+    """What NumPy warns of at the values of a tape; in a loop of many trips of the first such."""
+    tape = inlined(tape)
+    warned: list[Noted] = []
+    at = 0
+
+    def at_node(step: Step, *args: Any) -> object:
+        nonlocal at
+        at = step[1]
+        node = tape.nodes[at]
+        if node.primitive is LOOP and int(args[0]) > FEW:
+            return _run(node, laid_out(args), warned)
+        return step[0](*args)
+
+    def note(words: str, _: int) -> None:
+        warned.append(noted_at(tape, words, at))
+
+    plan = Interpreter(tape)
+    with (
+        Suppressed(ArithmeticError, IndexError, ValueError),
+        np.errstate(all="call", under="ignore", call=note),
+    ):
+        plan.values(arrays, plan.inspected(at_node))
+    return warned
+
+
+def _run(node: Node, args: list[np.ndarray], warned: list[Noted]) -> object:
+    """The values of a loop, and what NumPy warns of there."""
+    outs, hint = _hinted(alone(node, args), args)
+    if hint:
+        warned += _first_of(node, args)
+    return outs[0] if len(node.types) == 1 else tuple(outs)
+
+
+def _hinted(tape: Tape, arrays: Values) -> tuple[Values, bool]:
+    """What a tape gives, and whether its run has set a flag."""
+    taken()
+    with noting():
+        outs = runner(tape)(list(arrays))
+    return outs, taken()
+
+
+def _first_of(node: Node, args: list[np.ndarray]) -> list[Noted]:
+    """What NumPy warns of in the first trip of a loop that sets flags, and in which it does so."""
+    params, count = dict(node.params), int(args[0])
+    first, begin = 1 + params["carries"], 0
+    for _ in range(_SEARCHES):
+        run, good, bad = counted(params, args, begin), 0, count - begin
+
+        def flags(trips: int, run: Any = run) -> bool:
+            taken()
+            with noting():
+                run(trips)
+            return taken()
+
+        if bad < 1 or not flags(bad):
+            break
+        while bad - good > 1:
+            middle = (good + bad) // 2
+            good, bad = (good, middle) if flags(middle) else (middle, bad)
+        args = [args[0], *map(np.asarray, run(good) or ()), *args[first:]]
+        trip = next(body_runs(node, args, begin + good))
+        if warned := warnings_of_trips(trip.tape, trip.arguments):
+            return warned
+        args = [
+            args[0],
+            *map(np.asarray, counted(params, args, begin + good)(1) or ()),
+            *args[first:],
+        ]
+        begin += good + 1
+    return []
