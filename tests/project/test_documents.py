@@ -22,6 +22,7 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 sys.path.insert(0, str(DOCS))
 import make_architecture  # noqa: E402 - what draws the picture is what is tested
+import make_decisions  # noqa: E402 - likewise
 import make_errors  # noqa: E402 - what writes the page is what is tested
 import make_kernel_language  # noqa: E402 - as above
 import make_tape_picture  # noqa: E402 - as above
@@ -222,15 +223,21 @@ def test_the_index_of_decisions_lists_every_page_by_its_title():
     titles = {
         page.name: page.read_text(encoding="utf-8").splitlines()[0].removeprefix("# ")
         for page in folder.glob("*.md")
-        if page.name not in {"README.md", "dead-ends.md"}
+        if page.name not in make_decisions.OTHERS
     }
     assert listed == titles
+
+
+def test_the_index_of_decisions_by_file_is_current():
+    written = make_decisions.PAGE.read_text(encoding="utf-8")
+    assert written == make_decisions.index(), "run `python docs/make_decisions.py --write`"
+    assert written.count("\n- ") > 100
 
 
 def test_a_decision_has_its_parts_and_is_short():
     parts = ("**Where.**", "**Context.**", "**Decision.**", "**What would change it.**")
     for page in (DOCS / "decisions").glob("*.md"):
-        if page.name not in {"README.md", "dead-ends.md"}:
+        if page.name not in make_decisions.OTHERS:
             text = page.read_text(encoding="utf-8")
             assert [part for part in parts if part not in text] == [], page
             assert len(text.split()) < 500, page
