@@ -80,6 +80,6 @@ def document(parts: Iterable[str], width: float, height: float, *, alone: bool =
     """The picture; `alone` in a file of its own, which must choose the colour of its text."""
     return element(
         "svg", (_THEMES if alone else "") + "".join(parts), xmlns="http://www.w3.org/2000/svg",
-        viewBox=f"0 0 {width:.0f} {height:.0f}", width="100%", font_family=SANS,
-        style=f"max-width:{width:.0f}px;height:auto",
+        viewBox=f"0 0 {width:.0f} {height:.0f}", font_family=SANS,
+        width=f"{width:.0f}", style="max-width:100%;height:auto",
     )  # fmt: skip
