@@ -27,6 +27,15 @@ def has_poles(tape: Tape, outputs: Sequence[int]) -> bool:
     return any(map(_has_pole, nodes))
 
 
+def behind_poles(tape: Tape, moves: Sequence[int], *, beyond: bool) -> set[int]:
+    """The nodes that move and are computed from such values; `beyond` the inputs there are some."""
+    nodes = {i for i in tape.inputs if beyond and moves[i]}
+    for i, node in enumerate(tape.nodes):
+        if moves[i] and (not nodes.isdisjoint(node.args) or _has_pole(node)):
+            nodes.add(i)
+    return nodes
+
+
 def _has_pole(node: Node) -> bool:
     primitive = node.primitive
     if primitive in (INPUT, CONSTANT, ITEM, contract) or not node.types[0].floating:

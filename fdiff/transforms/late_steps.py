@@ -21,8 +21,8 @@ def step_where(
     """The same of a function that changes no tape with fewer than `least` operands of `ops`."""
     step = late_step(module, name)
 
-    def run(tape: Tape, *details: object) -> Tape:
+    def run(tape: Tape, *details: object, **options: object) -> Tape:
         operands = sum([len(node.args) for node in tape.nodes if node.primitive in ops])
-        return tape if operands < least else step(tape, *details)
+        return tape if operands < least else step(tape, *details, **options)
 
     return run

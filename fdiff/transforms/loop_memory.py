@@ -16,7 +16,7 @@ from ..tape import ITEM, Builder, Node, Tape, Way, rebuild
 from ..trace.derived_lines import kept_by_value
 from .bodies import Places, entered, moving, pulled_back, read_inputs
 from .dependence import reached
-from .infinite_values import has_poles
+from .infinite_values import behind_poles, has_poles
 from .kept_values import KeptValues, kept_values
 from .simplify import SimplifyingTrace
 
@@ -69,11 +69,14 @@ def pullback_of(
     seeded: Places,
     masked: Places,
     sweep: Sweep,
+    *,
+    beyond: bool = False,
 ) -> Pullback | None:
     """The pullback of a loop's body; None where nothing is pulled back.
 
     The last `rows` of the inputs are entries of rows. `wanted` tells which inputs of the body need
     a cotangent, `seeded` are the outputs of the loop that have one, `masked` those with a mask.
+    Where cotangents of the inputs may meet infinite slopes `beyond` the loop, they have masks, too.
     """
     wrt = moving(body, carries, wanted)
     pulled, outs = pulled_back(body, carries, wrt, seeded)
@@ -83,7 +86,7 @@ def pullback_of(
         return None
     swept, _ = sweep(body, (*pulled, *inputs), (*pulled, *outs), None)
     left_out: Places = ()
-    if has_poles(swept, swept.outputs[len(body.outputs) :]):
+    if beyond or has_poles(swept, swept.outputs[len(body.outputs) :]):
         swept, masked, left_out = _with_masks(body, pulled, outs, inputs, masked, sweep)
     else:
         masked = ()
@@ -126,20 +129,27 @@ def _saving(swept: Tape, body: Tape, carries: int, kept: KeptValues) -> tuple[Ta
     return saving, tuple([carries + saved.index(i) for i in outputs[count:]])
 
 
-def opened_loops(tape: Tape, wrt: Sequence[int], of: Sequence[int], sweep: Sweep) -> Tape:
-    """The tape with its loops ready for a sweep from the outputs `of` to the inputs `wrt`."""
+def opened_loops(
+    tape: Tape, wrt: Sequence[int], of: Sequence[int], sweep: Sweep, *, beyond: bool = False
+) -> Tape:
+    """The tape with its loops ready for a sweep from the outputs `of` to the inputs `wrt`.
+
+    Cotangents of the inputs may meet infinite slopes `beyond` the tape.
+    """
     loops = [i for i, node in enumerate(tape.nodes) if node.primitive is LOOP]
     moves = reached(tape, {tape.inputs[k]: 1 for k in wrt})
     seeded = _outputs_with_cotangents(tape, moves, of)
     masked = _outputs_with_masks(tape, moves)
+    fragile = behind_poles(tape, moves, beyond=beyond)
     ways: dict[int, Way] = {}
     for i in loops:
         node = tape.nodes[i]
         wanted = tuple([bool(moves[a]) for a in node.args[1:]])
         params = dict(node.params)
         pullback = pullback_of(
-            params["body"], params["carries"], params["rows"], wanted, seeded[i], masked[i], sweep
-        )
+            params["body"], params["carries"], params["rows"], wanted, seeded[i], masked[i], sweep,
+            beyond=any(a in fragile for a in node.args),
+        )  # fmt: skip
         if pullback is not None:
             ways[i] = entering(node, {"body": pullback.saving, "pulls": pullback})
     return rebuild(tape, Builder(), ways) if ways else tape

@@ -121,7 +121,7 @@ def masked_vjp(
     """
     if masked is None:
         return vjp(tape, wrt, of), (False,) * len(wrt)
-    tape = opened_loops(opened(tape, wrt), wrt, of, masked_vjp)
+    tape = opened_loops(opened(tape, wrt), wrt, of, masked_vjp, beyond=True)
     with SimplifyingTrace("vjp") as trace:
         sweep = _ReverseSweep(tape, trace, [tape.inputs[k] for k in wrt], inner=True)
         sweep.fragile.beyond = True

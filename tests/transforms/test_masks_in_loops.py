@@ -56,7 +56,31 @@ def invariant(scan, x):
     return scan(lambda c, r: (np.sin(c) + np.where(r > 0, np.sqrt(x[2]) * r, 1.0), None), 0.0, x)[0]
 
 
+def outside_by_where(scan, x):
+    roots = np.sqrt(x)
+    return scan(
+        lambda c, r: (np.sin(c) + np.where(r[0] > 0, r[1], 0.0), None), 0.0, np.stack([x, roots], 1)
+    )[0]
+
+
+def outside_by_index(scan, x):
+    roots, places = np.log(x + 1e-300), np.array([1, 1, 3, 1])
+    return scan(lambda c, k: (c * roots[k] + 1.0, None), 1.0, places[: len(x)])[0]
+
+
+def outside_by_a_later_trip(scan, x):
+    norm = np.linalg.norm(x[:1] * 0.0)
+    return scan(lambda c, r: (np.where(r > 0, r, c), None), norm, x)[0]
+
+
+def two_loops_behind(scan, x):
+    roots = np.sqrt(x)
+    first = scan(lambda c, r: (c + r, np.where(r > 0, r, 0.0)), 0.0, roots)[1]
+    return scan(lambda c, r: (np.where(r > 0, c * r, c), None), 1.0, first)[0]
+
+
 PROGRAMS = [
+    outside_by_where, outside_by_index, outside_by_a_later_trip, two_loops_behind,
     within_a_trip, rows_by_where, rows_by_index, carry_that_a_later_trip_leaves_out,
     carry_that_the_next_trip_leaves_out, elements_that_are_done, loop_as_a_whole, invariant,
 ]  # fmt: skip
