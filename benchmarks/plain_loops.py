@@ -279,7 +279,7 @@ def main(arguments: list[str]) -> None:
     else:
         words = [word for word in arguments if word != "--unroll"]
         names = [name for name in CASES if not words or any(word in name for word in words)]
-        programs(names, ["check", "unroll"] if "--unroll" in arguments else ["check"])
+        programs(names, ["", "unroll"] if "--unroll" in arguments else [""])
         if not words:
             calls()
             adjoint()

@@ -86,6 +86,25 @@ def trips_of(places: Sequence[CodePlace]) -> Trips | None:
     return outermost and outermost._replace(fraction=fraction)
 
 
+def trips_of_head(loop: ast.For, place: CodePlace) -> int | None:
+    """How many trips a loop has in a place where it begins, or is under way."""
+    return _trips_over(loop.iter, partial(_value, place))
+
+
+def _trips_over(node: ast.expr, values: Values) -> int | None:
+    """How many items there are in what a loop runs over."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+        return _length(node, values)
+    name, parts = node.func.id, node.args
+    if name == "range":
+        counter = _counter(ast.For(ast.Name("_"), node), values)
+        return counter and len(counter.steps)
+    lengths = [_trips_over(part, values) for part in (parts if name == "zip" else parts[:1])]
+    known = [length for length in lengths if length is not None]
+    tells = name in {"zip", "enumerate", "reversed"} and len(known) == len(lengths)
+    return min(known, default=None) if tells else None
+
+
 class _Counter(NamedTuple):
     """The variable of a loop, the values that it takes, and the present one."""
 

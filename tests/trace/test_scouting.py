@@ -1,12 +1,15 @@
 """Which loops are logged by default: those of which enough is left, and few others."""
 
+import dis
 import random
+import sys
 
 import numpy as np
 import pytest
 
 import fdiff
 from fdiff.trace.looping.call_log import CallLog
+from fdiff.trace.looping.trip_counts import trips_of
 
 POINT = np.array([0.7, 0.3, 0.2])
 
@@ -143,3 +146,51 @@ def test_few_calls_are_logged_where_no_loop_is_found(f, monkeypatch):
     monkeypatch.setattr(CallLog, "append", lambda log, call: logged.append(1) or append(log, call))
     nodes = len(fdiff.make_tape(f, POINT).nodes)
     assert len(logged) <= 0.05 * nodes
+
+
+def heads(xs, table):
+    n, pair = 7, (1, 2)
+    trips = []
+    for _ in range(n - 2):
+        trips.append(innermost_trips())
+        break
+    for _, _ in zip(
+        xs,
+        range(2, 10, 3),
+        strict=False,
+    ):
+        trips.append(innermost_trips())
+        break
+    for _, _ in enumerate(reversed(pair)):
+        trips.append(innermost_trips())
+        break
+    for _ in range(table.shape[1] * len(xs)):
+        trips.append(innermost_trips())
+        break
+    for _ in table:
+        trips.append(innermost_trips())
+        break
+    for _ in (k for k in pair):
+        trips.append(innermost_trips())
+        break
+    while n:
+        trips.append(innermost_trips())
+        break
+    return trips
+
+
+def innermost_trips():
+    frame = sys._getframe(1)
+    line = frame.f_lineno
+    starts = [at for at, _, number in frame.f_code.co_lines() if number == line]
+    return trips_of(frame, head_before(frame.f_code, starts[0]))
+
+
+def head_before(code, at):
+    """Where the loop begins in which an instruction stands, though it ends by a break."""
+    ends = ("FOR_ITER", "POP_JUMP_FORWARD_IF_FALSE", "POP_JUMP_IF_FALSE", "TO_BOOL")
+    return max(i.offset for i in dis.get_instructions(code) if i.opname in ends and i.offset < at)
+
+
+def test_heads_tell_how_many_trips_there_are():
+    assert heads([1, 2, 3, 4], np.zeros((5, 3))) == [5, 3, 2, 12, 5, None, None]

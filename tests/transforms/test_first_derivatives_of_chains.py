@@ -52,6 +52,11 @@ CASES = {
 }
 
 
+@pytest.fixture(autouse=True)
+def unrolled(monkeypatch):
+    monkeypatch.setenv("FDIFF_LOOPS", "unroll")
+
+
 @pytest.fixture
 def made(monkeypatch):
     """The nodes that each step gives, by name, and the terms that were found in all."""
