@@ -289,7 +289,7 @@ def test_no_loop_is_rolled_where_references_cannot_be_counted(counts, monkeypatc
 @pytest.mark.parametrize(
     ("place", "name", "number"),
     [
-        (Frame, "values_fit", 5), (Frame, "advance", 50), (Frame, "_carry_on", 5),
+        (Frame, "values_fit", 5), (Frame, "advance", 50), (Frame, "carry_on", 5),
         (Frame, "_enter", 1), (call_log, "replayed", 1),
     ],
 )  # fmt: skip

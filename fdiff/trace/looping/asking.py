@@ -17,11 +17,10 @@ def ask(log: Any, kind: Any, handle: TracedArray) -> Any:
     frame: Frame | None = log.frame
     if frame is not None:
         answer = _take(log, frame, call.fn, handle)
+        if answer is MISMATCH:
+            answer = log.turn_to(lambda f: _take(log, f, call.fn, handle), asked=True)
         if answer is not MISMATCH:
             return answer
-        if log.frame is not None:
-            log.branches.ended(log, frame)
-            log.leave(log.frame)
     call.stand_at(user_place())
     call.key = call.fn, call.shape, call.place
     log.frame = log.starting(call)
@@ -40,6 +39,7 @@ def ask(log: Any, kind: Any, handle: TracedArray) -> Any:
     call.values = [answer]
     log.branches.asked = True
     log.append(call)
+    log.search()
     return answer
 
 

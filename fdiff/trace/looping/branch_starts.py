@@ -58,7 +58,7 @@ class Branches:
 
     def _refuse(self, log: Any, call: LoggedCall, trips: Trips, reason: str) -> None:
         """Note why a loop is not one of several paths; in the end, its periods are looked for."""
-        log.reasons[loop_of(call.place)] = reason
+        log.reasons[loop_of(call)] = reason
         if len(log.seen[call.key]) == max(AT):
             self.failures[call.key] = self.failures.get(call.key, 0) + 1
             if self.failures[call.key] >= TWICE:

@@ -64,6 +64,8 @@ class Paths:
 
     def __init__(self, trips: Sequence[Sequence[LoggedCall]]) -> None:
         self.trips = trips
+        if any(call.inside for trip in trips for call in trip):
+            raise UnrolledError("its iterations branch, and have loops in them")
         self.places = [_places(trip) for trip in trips]
         self.made = {
             id(h): Made(t, k, o)

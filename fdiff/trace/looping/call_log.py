@@ -6,27 +6,27 @@ from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any
 
-import fdiff.intact_numpy as np
-
 from ...user_lines import Line
-from ..local_arrays import LocalArray, is_alone
+from ..local_arrays import LocalArray
 from ..recorder import Loops, Recorder
-from ..trace_stack import stack
 from ..traced_array import TracedArray
 from .asking import ask
 from .branch_starts import Branches
 from .checked_trips import MISMATCH, Frame
+from .converted_arrays import converted
+from .inner_frames import chain, turn
 from .logged_calls import (
     IncomparableError,
     LoggedCall,
     calls_back,
-    content,
     note_result,
     references,
     taken_apart,
     written,
 )
+from .logged_loops import log_again
 from .loop_reports import all_loops
+from .outermost import Outermost
 from .periods import INNER, PERIODS, is_nested, loop_of, period_of, user_place
 from .questions import Question
 from .replay import replayed
@@ -59,9 +59,10 @@ class CallLog(Scout):
         # By id of a handle: which call made it, which of its outs it is, and itself, kept alive.
         self.made: dict[int, tuple[int, int, TracedArray]] = {}
         self.templates: dict[object, LoopTemplate] = {}
-        self.frames: list[Frame] = []
+        self.frames: set[Frame] = set()
         self.refused: dict[object, int] = {}
         self.tries: dict[object, int] = {}
+        self.failures: dict[object, int] = {}  # of trips, by the key of the template
         self.varying: set[tuple[object, int, int]] = set()
         self.writes: list[TracedArray] = []
         self.spoiled = False
@@ -73,7 +74,8 @@ class CallLog(Scout):
         """Let go of all handles: those of loops lead back here, in cycles."""
         self.frame = None
         for frame in self.frames:
-            frame.slots, frame.inits, frame.history = [], [], []
+            frame.slots, frame.inits, frame.history, frame.rows = [], [], [], []
+            frame.parent = frame.call = None
             del frame.trip
         for held in (self.frames, self.calls, self.made, self.templates, self.seen, self.writes):
             held.clear()
@@ -84,7 +86,8 @@ class CallLog(Scout):
         return self.branches.starting(self, call) if template is None else self.framed(template)
 
     def framed(self, template: LoopTemplate) -> Frame:
-        self.frames.append(frame := Frame(self, template))
+        """A new frame of a template."""
+        self.frames.add(frame := Frame(self, template))
         return frame
 
     # -------------------------------------------------------------------------------- calls
@@ -98,11 +101,29 @@ class CallLog(Scout):
             except BaseException as error:
                 self.break_off(error)
                 raise
+            if out is MISMATCH:
+                out = self.turn_to(lambda frame: frame.take(fn, args, named))
+            if out is not MISMATCH:
+                return out
+        return self.learn(fn, args, named)
+
+    def turn_to(self, take: Callable[[Frame], object], *, asked: bool = False) -> object:
+        """What a call gives that is not the next item of a frame: a loop begins or ends."""
+        while (frame := self.frame) is not None:
+            try:
+                out = turn(self, take, MISMATCH)
+            except BaseException as error:
+                self.break_off(error)
+                raise
             if out is not MISMATCH:
                 return out
             if self.frame is not None:
-                self.leave(self.frame)
-        return self.learn(fn, args, named)
+                if asked:
+                    self.branches.ended(self, frame)
+                self.leave(self.frame, logged=True)
+            if (frame := self.frame) is not None and (out := take(frame)) is not MISMATCH:
+                return out
+        return MISMATCH
 
     def learn(self, fn: Any, args: tuple[object, ...], named: dict[str, object]) -> object:
         """Make a call, and log it."""
@@ -143,6 +164,7 @@ class CallLog(Scout):
             self.forget()
         else:
             self.append(call)
+            self.search()
         return out
 
     def is_fresh(self, call: LoggedCall) -> bool:
@@ -168,42 +190,56 @@ class CallLog(Scout):
         return len(guards.expected), len(guards.pinned)
 
     def append(self, call: LoggedCall) -> None:
-        """Log a call that was made, and start checking where it ends a period."""
+        """Log a call that was made."""
         at = self.count
         self.count = at + 1
         self.calls[at] = call
+        call.number = at
         for k, (h, origin) in enumerate(zip(call.outs, call.origins, strict=True)):
-            if origin < 0:
+            if origin < 0 and h is not None:  # pyright: ignore[reportUnnecessaryComparison] - of a loop
                 self.made[id(h)] = at, k, h
         if (old := self.calls.pop(at - WINDOW, None)) is not None:
-            for h in old.outs:
+            for h in old.held():
                 self.made.pop(id(h), None)
         earlier = self.seen.setdefault(call.key, [])
         self.runs = {at - e: self.runs.get(at - e, 0) + 1 for e in earlier}
         earlier.append(at)
         del earlier[:-MOST]
         self.learned += 1
+
+    def search(self) -> None:
+        """Start checking where the last call ends a period."""
         if self.learned > self.patience:
             self.doze()
             return
         for p in sorted([p for p, run in self.runs.items() if run >= PERIODS * p]):
-            if 2 * p >= self.period and self._is_due(p, self.runs[p] // p) and self.start(p):
+            if self._is_due(p, self.runs[p] // p) and self.start(p):
                 return
+
+    def register(self, call: LoggedCall, out: int, handle: TracedArray) -> None:
+        """Note that a handle is an out of a loop that was logged."""
+        at = call.number
+        if self.calls.get(at) is call and id(handle) not in self.made:
+            call.registered.append(handle)  # type: ignore[attr-defined] - a loop
+            self.made[id(handle)] = at, out, handle
 
     def _is_due(self, p: int, trips: int) -> bool:
         """Whether to look at a period now: after three trips and, if that fails, more seldom.
 
         The last call must end an iteration of the user's loop.
         """
-        if trips >= 7 and trips & (trips - 1):
+        if trips >= 7 and trips & (trips - 1) and trips != INNER:
             return False
         calls, first = self.calls, self.count - p
-        if self.tries.get(calls[first].key, 0) >= TRIES:
+        size = sum([calls[first + k].size for k in range(p)])
+        if self.tries.get(calls[first].key, 0) >= TRIES or (
+            2 * size < self.period and trips < INNER
+        ):
             return False
         start = calls[first].order
         if any(calls[first + k].order < start for k in range(p - 1, 0, -1)):
             return False
-        return trips >= INNER or not is_nested([calls[first + k].place for k in range(p)])
+        return trips >= INNER or not is_nested([calls[first + k] for k in range(p)])
 
     def start(self, p: int) -> bool:
         """Begin to check calls, if the last ones are a period that can be replayed."""
@@ -218,22 +254,23 @@ class CallLog(Scout):
             if period is None:
                 self.tries[key] = self.tries.get(key, 0) + 1
                 if self.tries[key] == TRIES:
-                    self.reasons[loop_of(calls[0].place)] = "its iterations differ"
+                    self.reasons[loop_of(calls[0])] = "its iterations differ"
                 return False
             template = LoopTemplate(calls, period)
             replayed(template, self.trace)
         except UnrolledError as refusal:
             self.refused[key] = self.refused.get(key, 0) + 1
-            self.reasons[loop_of(calls[0].place)] = str(refusal)
+            self.reasons[loop_of(calls[0])] = str(refusal)
             return False
         except BaseException as error:
             self.break_off(error)
             raise
         frame = self.framed(template)
+        frame.again = False
         carried = self._carried(template, first)
         if carried is None or not frame.begin(carried):
             self.refused[key] = self.refused.get(key, 0) + 1
-            self.reasons[loop_of(calls[0].place)] = "its iterations hand on other arrays"
+            self.reasons[loop_of(calls[0])] = "its iterations hand on other arrays"
             return False
         if template.reentrant:
             self.templates[key] = template
@@ -247,9 +284,10 @@ class CallLog(Scout):
         carried = {}
         for lag, k, out in template.carries:
             call = self.calls.get(first + k - (lag - 1) * template.length)
-            if call is None or out >= len(call.outs) or call.origins[out] >= 0:
+            handle = None if call is None else call.out(out)
+            if handle is None:
                 return None
-            carried[lag, k, out] = call.outs[out]
+            carried[lag, k, out] = handle
         return carried
 
     def forget(self) -> None:
@@ -262,32 +300,46 @@ class CallLog(Scout):
 
     # ------------------------------------------------------------------- what handles are asked
 
-    def leave(self, frame: Frame, *, whole: bool = False) -> None:
+    def leave(self, frame: Frame, *, whole: bool = False, logged: bool = False) -> None:
         """End what is checked, if it is: the handles of the trip that was cut short get nodes.
 
-        Its items before the one that is due, and, if it is run `whole`, that one too.
+        Its items before the one that is due, and, if it is run `whole`, that one too. So it is with
+        the loops around. What was run may be `logged`, unless a value is asked for.
         """
-        if self.frame is not frame:
+        active = chain(self.frame)
+        if not active or chain(frame)[-1] is not active[-1]:
             return
         try:
             self.frame = None
+            for each in active:
+                each.release()
             with self.outermost():
-                frame.finish(frame.at + whole)
+                for each in reversed(active):
+                    each.parent = None
+                    each.finish(each.at + (whole and each is active[0]))
         except BaseException as error:
             self.break_off(error)
             raise
-        if frame.trips < 2:
-            frame.template.failures += 1
-            if (
-                frame.template.failures >= 2 * REFUSALS
-                and self.templates.get(frame.template.key) is frame.template
-            ):
-                del self.templates[frame.template.key]
-                self.refused[frame.template.key] = REFUSALS
-                place = frame.items[0].call.place
-                self.reasons[loop_of(place)] = "a value is looked at, or its iterations differ"
+        self._judge(active[-1])
+        if logged:
+            log_again(self, active)
         else:
-            frame.template.failures = 0
+            self.forget()
+
+    def _judge(self, frame: Frame) -> None:
+        """Leave a place alone where trips fail again and again."""
+        key = frame.template.key
+        if frame.trips > 1:
+            self.failures.pop(key, None)
+            return
+        # A template that was learned in vain has cost a replay.
+        self.failures[key] = self.failures.get(key, 0) + (1 if frame.again else REFUSALS)
+        if self.failures[key] >= 2 * REFUSALS:
+            self.templates.pop(key, None)
+            del self.failures[key]
+            self.refused[key] = self.refused.get(key, 0) + 1
+            line = loop_of(frame.items[0].call)
+            self.reasons[line] = "a value is looked at, or its iterations differ"
 
     def wake(self) -> None:
         super().wake()
@@ -322,12 +374,12 @@ class CallLog(Scout):
     def is_checked(self, handle: TracedArray) -> bool:
         """Whether a handle has no node, since it was made in a trip that is checked."""
         link = handle.link
-        return self.frame is not None and getattr(link, "frame", None) is self.frame
+        return self.frame is not None and self.frame in chain(getattr(link, "frame", None))
 
     def is_asked(self) -> bool:
         """Whether a question is the call that is due."""
-        frame = self.frame
-        return frame is not None and isinstance(frame.items[frame.at].fn, Question)
+        due = [item for frame in chain(self.frame) for item in frame.items[frame.at :][:2]]
+        return any(isinstance(item.fn, Question) for item in due)
 
     def stored(self, handle: TracedArray) -> None:
         """A handle that is no view is given another node."""
@@ -339,48 +391,4 @@ class CallLog(Scout):
         self, array: LocalArray, convert: Callable[[LocalArray], TracedArray]
     ) -> TracedArray:
         """A local array that becomes a traced one; a call of its own."""
-        if self.depth or stack.traces[-1] is not self.trace or not is_alone(array):
-            self.spoiled = True
-            if not self.depth:
-                self.forget()
-            return convert(array)
-        array_content = np.array(array).view(np.ndarray)
-        traced_array = self.run(convert, (array,), {})
-        if traced_array.link is not None:  # type: ignore[attr-defined] - a traced array
-            self.forget()
-            return traced_array  # type: ignore[return-value] - as above
-        handle: TracedArray = traced_array  # type: ignore[assignment] - as above
-        if self.frame is not None:
-            try:
-                if self.frame.take_content(array_content, handle):
-                    return handle
-            except BaseException as error:
-                self.break_off(error)
-                raise
-            self.leave(self.frame)
-        if not self.awake:
-            return handle
-        call = LoggedCall()
-        call.handles, call.values, call.writes, call.fn = [], [array_content], [], content
-        call.shape = taken_apart((array_content,), {}, [], [])
-        call.stand_at(user_place())
-        call.key = content, call.shape, call.place
-        note_result(call, handle, (), {})
-        self.append(call)
-        return handle
-
-
-class Outermost:
-    """A context in which a trace is the innermost one, whatever runs inside of it."""
-
-    def __init__(self, trace: Recorder) -> None:
-        self.trace = trace
-
-    def __enter__(self) -> None:
-        self.traces = stack.traces
-        builder = self.trace.builder  # where gradients are off, another object has it
-        place = [trace.builder is builder for trace in self.traces].index(True)
-        stack.traces = [*self.traces[:place], self.trace]
-
-    def __exit__(self, *_: object) -> None:
-        stack.traces = self.traces
+        return converted(self, array, convert)

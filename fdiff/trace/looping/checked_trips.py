@@ -11,6 +11,7 @@ from ... import user_lines
 from ..array_links import LateLink, ViewLink, outside
 from ..node_strides import memory_layout
 from ..traced_array import TracedArray
+from .inner_frames import end
 from .late_handles import LateView, StoredInto, Trip
 from .logged_calls import (
     HANDLE,
@@ -37,6 +38,8 @@ from .trip_values import TripValues
 
 _new = object.__new__
 _ROWS = (FLOAT_ROW, INT_ROW)
+NESTED = 300  # calls of a loop in another one, which may come again, from which it is a node
+KEPT = 3000  # calls of a loop whose handles are remembered, for what reads them behind it
 MISMATCH = object()  # no result: the call is another one than that of the template
 
 
@@ -61,6 +64,9 @@ class Frame(TripNodes):
         self.outs: list[int] = []  # nodes of the outputs of the loop
         self.history: list[list[TracedArray]] = []  # what the first trips made
         self.bound = False
+        self.again = True  # whether its template was met again
+        self.fewest = min(log.fewest, NESTED) if template.nested else log.fewest
+        self.parent, self.item, self.number, self.limit, self.call = None, None, 0, None, None
         self.values = None if template.plan is None else TripValues(self, template.plan)
 
     def begin(self, carried: Mapping[tuple[int, int, int], TracedArray]) -> bool:
@@ -69,13 +75,13 @@ class Frame(TripNodes):
         filled = [*enumerate(template.invariants)]
         filled += [(slot, carried[key]) for key, slot in template.carries.items()]
         if not all(self._fill(slot, h) for slot, h in filled) or not self._bind():
-            self._release()
+            self.release()
             return False
         return True
 
     def _fill(self, slot: int, handle: TracedArray) -> bool:
         """Let a handle stand in the slot of an invariant or a carry, if it can."""
-        if self._made(handle):
+        if self.made(handle):
             return False
         if (handle.type, handle.scalar, handle.weak) != self.template.kinds[slot]:
             return False
@@ -91,14 +97,21 @@ class Frame(TripNodes):
             return False
         if self.values is not None:
             self.values.fill(slot, handle)
+        self.put(slot, handle)
+        return True
+
+    def put(self, slot: int, handle: TracedArray) -> None:
+        """Let a handle stand in a slot, whose node is known to be fit for it."""
         if slot in self.template.mutated:
             handle.link = StoredInto(self, handle.link)
         self.slots[slot] = handle
-        return True
 
-    def _made(self, handle: TracedArray) -> bool:
-        """Whether a handle was made in these trips."""
-        return isinstance(handle.link, LateLink) and getattr(handle.link, "frame", None) is self
+    def made(self, handle: TracedArray) -> bool:
+        """Whether a handle was made in these trips, or in those of a loop within."""
+        frame = getattr(handle.link, "frame", None) if isinstance(handle.link, LateLink) else None
+        while frame is not None and frame is not self:
+            frame = frame.parent
+        return frame is self
 
     def _bind(self) -> bool:
         """Note that the slots are filled; whether none looks at what is stored into."""
@@ -150,6 +163,10 @@ class Frame(TripNodes):
                 return False
         except IncomparableError:
             return False
+        return self.enters(item, handles, values)
+
+    def enters(self, item: Item, handles: Sequence[TracedArray], values: Sequence[Any]) -> bool:
+        """Whether handles and values are those of an item; enters what varies in the rows."""
         if not self.handles_fit(item, handles) or not self.values_fit(item, values):
             return False
         for h, slot in zip(handles, item.slots, strict=True):
@@ -161,7 +178,7 @@ class Frame(TripNodes):
         """Whether handles are those of an item; one that is met first stands in its slot then."""
         for h, slot in zip(handles, item.slots, strict=True):
             if isinstance(slot, Varying):
-                if self._made(h) or not may_be_entry(h, self, slot.row):
+                if self.made(h) or not may_be_entry(h, self, slot.row):
                     return False
                 continue
             there = self.slots[slot]
@@ -199,7 +216,7 @@ class Frame(TripNodes):
                 handle.type, handle.scalar, handle.weak = self.template.kinds[slot]
                 self._lend(handle, slot)
                 if view:
-                    handle.link = LateView(self.trip, item, self._given(item))
+                    handle.link = LateView(self.trip, item, self.given(item))
         if call.result[0] == "given":
             out = at_place(call.result[1], args, named)
         elif call.result[1] == HANDLE:
@@ -218,6 +235,7 @@ class Frame(TripNodes):
         self.slots[slot] = handle
 
     def advance(self) -> None:
+        """Go on to the next item, or to the first one of the next trip."""
         self.at += 1
         if self.at < len(self.items):
             return
@@ -225,12 +243,15 @@ class Frame(TripNodes):
             self.at -= 1  # the trip is run again, as far as it is made
             self.log.leave(self, whole=True)
             return
-        if self.count < self.log.fewest:
+        if self.count < max(self.fewest, KEPT) or (self.item is not None and self.item.more):
             self.history.append(self.slots[self.template.first_made :])
+        else:
+            for item in self.template.inner:
+                self.slots[item.child].drop()
         if self.values is not None:
             self.values.end_trip()
         self.taken.append(self.path)
-        self.count += self.at
+        self.count += self.at - len(self.template.inner)
         self.at = 0
         self.trips += 1
         if len(self.template.paths) > 1:
@@ -238,7 +259,9 @@ class Frame(TripNodes):
         self.trip = Trip(self, self.trips)
         if user_lines.at_line is not None:
             user_lines.user_line()  # progress shows where the user's code is
-        self._carry_on(self.template.paths[self.path])
+        self.carry_on(self.template.paths[self.path])
+        if self.trips == self.limit:
+            end(self)
 
     def _fill_rows(self) -> None:
         """Give rows that the path of a trip does not read an entry."""

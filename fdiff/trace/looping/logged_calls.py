@@ -118,12 +118,14 @@ class LoggedCall:
     """
 
     __slots__ = (
-        "bases", "fn", "handles", "key", "order", "origins", "outs", "place", "result", "shape",
-        "types", "values", "writes",
+        "bases", "fn", "handles", "key", "number", "order", "origins", "outs", "place", "result",
+        "shape", "types", "values", "writes",
     )  # fmt: skip
 
+    inside, size = 0, 1  # how many loops it is, one within the other, and of how many calls
     fn: Any
     key: object
+    number: int  # in the log
     place: tuple[tuple[CodeType, int], ...]
     order: tuple[int, ...]
     shape: Structure
@@ -143,6 +145,18 @@ class LoggedCall:
         """
         self.place = place
         self.order = tuple([at for _, at in reversed(place)])
+
+    def kind(self, out: int) -> tuple[ArrayType, bool, bool] | None:
+        """The kind of a new handle that the call gave; None if it gave no such."""
+        return self.types[out] if out < len(self.outs) and self.origins[out] < 0 else None
+
+    def out(self, out: int) -> TracedArray | None:
+        """A new handle that the call gave; None if it gave no such."""
+        return None if self.kind(out) is None else self.outs[out]
+
+    def held(self) -> Sequence[TracedArray]:
+        """The handles that the log remembers by this call."""
+        return self.outs
 
 
 def note_result(

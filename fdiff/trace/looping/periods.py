@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dis
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import CodeType
 from typing import Any, NamedTuple
 
 from ...bounded_cache import keep
 from ...user_lines import Line, is_internal
+from ..array_links import root_of
 from ..traced_array import TracedArray
 from .logged_calls import LoggedCall, may_vary, same
 
@@ -51,7 +52,7 @@ def period_of(
             return None
         pairs = zip(old.handles, new.handles, strict=True)
         pair_references = [_reference(a, b, p, first, makers) for a, b in pairs]
-        if None in pair_references:
+        if None in pair_references or _stores_into_rows(new, pair_references):
             return None
         flags = []
         for j, (a, b) in enumerate(zip(old.values, new.values, strict=True)):
@@ -62,6 +63,12 @@ def period_of(
         references.append(pair_references)
         vary.append(flags)
     return Period(references, vary)
+
+
+def _stores_into_rows(call: LoggedCall, references: Sequence[Reference | None]) -> bool:
+    """Whether a call stores into an array that is another one in each period."""
+    rows = [r[1] for r in references if r is not None and r[0] == ROW]
+    return any(root_of(h) is w for h in rows for w in call.writes)
 
 
 def _reference(
@@ -75,13 +82,12 @@ def _reference(
     if a is b:
         return INVARIANT, b
     old, new = makers.get(id(a)), makers.get(id(b))
-    if old is not None and new is not None:
-        if new[0] - old[0] != p or new[1] != old[1]:
-            return None
+    if old is not None and new is not None and (new[0] - old[0], new[1]) == (p, old[1]):
         lag = 0 if new[0] >= first else -(-(first - new[0]) // p)
         return MADE, lag, new[0] - first + lag * p, new[1]
     alike = (a.type, a.scalar, a.weak) == (b.type, b.scalar, b.weak)
-    if old is None and new is None and alike and a.home is b.home:
+    before = all(maker is None or maker[0] < first - p for maker in (old, new))
+    if before and alike and a.home is b.home:
         return ROW, b
     return None
 
@@ -114,14 +120,17 @@ def loops_around(code: CodeType, at: int) -> list[int]:
     return [start for start, end in entry[1] if start <= at <= end]
 
 
-def is_nested(places: Sequence[Place]) -> bool:
-    """Whether more than one loop stands around each of the places."""
-    return all(sum(len(loops_around(*at)) for at in place) > 1 for place in places)
+def is_nested(calls: Iterable[LoggedCall]) -> bool:
+    """Whether more than one loop stands around each of the calls."""
+    return all(sum(len(loops_around(*at)) for at in c.place) > 1 + c.inside for c in calls)
 
 
-def loop_of(place: Place) -> Line | None:
-    """Where the innermost loop around a place begins; the place itself if there is none."""
-    for code, at in place:
-        if starts := loops_around(code, at):
-            return code, max(starts)
-    return place[0] if place else None
+def loop_of(call: LoggedCall) -> Line | None:
+    """Where the innermost loop around a call begins; its place if there is none."""
+    inside = call.inside
+    for code, at in call.place:
+        starts = sorted(loops_around(code, at), reverse=True)
+        if len(starts) > inside:
+            return code, starts[inside]
+        inside -= len(starts)
+    return call.place[0] if call.place else None

@@ -18,6 +18,7 @@ from ..ordinary_trace import Trace
 from ..recorder import Loops, Recorder
 from ..traced_array import TracedArray, handle
 from .logged_calls import IncomparableError, LoggedCall, arguments_of, note_result, written
+from .nested_loops import loop_node, rows_of
 from .path_bodies import check_prefixes, joined
 from .questions import Question
 from .templates import Item, Kind, LoopTemplate, Path, UnrolledError, Varying
@@ -110,9 +111,10 @@ class _Replay:
         self.made = {
             slot: view
             for item in items
-            for slot, origin, view in zip(item.outs, item.call.origins, item.views, strict=True)
+            for slot, origin, view in zip(item.outs, item.origins, item.views, strict=True)
             if origin < 0
         }
+        self.stacks: dict[tuple[int, int], TracedArray] = {}  # what inner loops gave in all trips
 
     def run(self) -> None:
         """Run the items of each path, and finish the body."""
@@ -131,6 +133,8 @@ class _Replay:
         for slot in fixed:
             template.layouts[slot] = self._lay_out(self.slots[slot], template.invariants[slot])
         self.rows = [self._input(kind) for kind in template.row_kinds]
+        template.bodies = [item.inner.body for item in template.inner if item.inner]
+        template.short, template.outputs, template.orders = False, {}, {}
         first, agree, bodies, asked = self.slots, self.agree, list[list[int]](), list[list[int]]()
         for path in template.paths:
             self.slots = [self._again(h) for h in first]
@@ -161,7 +165,10 @@ class _Replay:
         template, inner, sources = self.template, self.inner, dict(path.moves)
         inputs = {id(h): k for k, h in enumerate(self.slots) if h is not None}  # pyright: ignore[reportUnnecessaryComparison] - until they are filled
         for item, call in zip(path.items, path.calls, strict=True):
-            self._run_item(item, call, path.slot_of)
+            if item.inner is None:
+                self._run_item(item, call, path.slot_of)
+            else:
+                self._run_loop(item, item.inner)
         for slot, source in path.moves:
             self._check_carry(self.slots[slot], self.slots[source], inputs)
         outs = [inner.lift(self.slots[sources.get(slot, slot)]) for slot in carried]
@@ -171,6 +178,9 @@ class _Replay:
             if not view:
                 template.outputs[slot] = len(outs)
                 outs.append(self._out(slot))
+        for place, stack in self.stacks.items():
+            template.stacks[place] = len(outs)
+            outs.append(stack.node)
         return outs
 
     def _out(self, slot: int) -> int:
@@ -205,13 +215,64 @@ class _Replay:
         self.inner.layouts.of_inputs[handle.node] = layout
         return layout
 
-    def _run_item(self, item: Item, call: LoggedCall, slot_of: Mapping[int, object]) -> None:
-        watch = self.inner.calls
-        self.inner.line = call.place[0] if call.place else None
+    def _given(self, item: Item) -> tuple[list[Any], list[Any]]:
+        """The handles and the other values that an item is run on."""
         handles = [
             self.rows[s.row] if isinstance(s, Varying) else self.slots[s] for s in item.slots
         ]
         values = [self.rows[v.row] if isinstance(v, Varying) else v.value for v in item.values]
+        return handles, values
+
+    def _run_loop(self, item: Item, loop: LoopTemplate) -> None:
+        """Enter the node of an inner loop, and what its trips made."""
+        inner, watch, first = self.inner, self.inner.calls, len(loop.carries)
+        if loop.plan is not None:
+            raise UnrolledError("a loop inside of it looks at values")
+        assert isinstance(watch, Watch)
+        handles, (trips, *values) = self._given(item)
+        length = self.template.lengths[self.template.inner.index(item)]
+        slots = [*loop.carries.values(), *range(len(loop.invariants))]
+        for h, slot in zip(handles, slots, strict=False):
+            same = (h.type, h.scalar, h.weak) == loop.kinds[slot]
+            if not same or (h.ndim > 1 and memory_layout(h.example()) != loop.layouts[slot]):
+                raise UnrolledError("an inner loop is given arrays of another kind")
+            if slot in loop.mutated and root_of(h) is not h:
+                raise UnrolledError("an inner loop stores into a view")
+        with np.errstate(all="ignore"):
+            rows = rows_of(loop, item.call.result[1], handles[len(slots) :], values, length)
+        inner.line = item.call.place[0]
+        outs = loop_node(inner, loop, handles[: len(slots)], rows, trips, length)
+        for k in loop.mutated:
+            watch.stored(handles[first + k])
+        for output in range(first + len(loop.mutated), len(outs)):
+            stack = TracedArray(inner, outs[output], inner.builder.type(outs[output]))
+            self.stacks[item.child, output] = stack
+        self._enter_outs(item, loop, outs, trips)
+
+    def _enter_outs(self, item: Item, loop: LoopTemplate, outs: Sequence[int], trips: Any) -> None:
+        """Let the slots of an inner loop hold what its last trip made, and other ones."""
+        inner, lasts = self.inner, loop.paths[0].lasts
+
+        def entry(slot: int, trip: Any) -> TracedArray:
+            if trip is None and slot in lasts:
+                node = outs[lasts[slot]]
+            else:
+                stack = self.stacks[item.child, loop.outputs[slot]]
+                rows: Any = TracedArray(inner, stack.node, stack.type)
+                node = rows[trips - 1 if trip is None else trip].id
+            if slot in loop.orders:
+                node = inner.copy_in_order(node, loop.orders[slot])
+            return handle(inner, node, *loop.kinds[slot])
+
+        for inner_slot, slot in zip(loop.out_slots, item.outs, strict=False):
+            self.slots[slot] = entry(inner_slot, None)
+        for trip, place, slot in item.more:
+            self.slots[slot] = entry(loop.out_slots[place], trip)
+
+    def _run_item(self, item: Item, call: LoggedCall, slot_of: Mapping[int, object]) -> None:
+        watch = self.inner.calls
+        self.inner.line = call.place[0] if call.place else None
+        handles, values = self._given(item)
         if isinstance(call.fn, Question):
             self._ask(call.fn, handles[0], values[0])
             return
@@ -241,6 +302,16 @@ class _Replay:
         self.asked.append(inner.lift(handle))
         agrees = question.agrees(inner, self.asked[-1], answer)
         self.agree = inner.add(PRIMITIVES["logical_and"], (self.agree, agrees))
+
+
+def refresh(template: LoopTemplate, trace: Recorder) -> None:
+    """Make the body anew where those of inner loops are others now, or their trips are more."""
+    for item in template.inner:
+        assert item.inner is not None
+        refresh(item.inner, trace)
+    bodies = [item.inner.body for item in template.inner if item.inner]
+    if template.short or any(a is not b for a, b in zip(template.bodies, bodies, strict=True)):
+        replayed(template, trace)
 
 
 def memory(call: LoggedCall, slot_of: Mapping[int, object]) -> object:

@@ -13,7 +13,8 @@ from typing import Any
 
 from ...user_lines import Line, is_internal
 from ..trace_stack import stack
-from .periods import PERIODS, loop_of, loops_around
+from .logged_calls import LoggedCall
+from .periods import INNER, PERIODS, loop_of, loops_around
 from .trip_counts import trips_of
 
 SLEEP = 48  # calls of a trace before the first one that is looked at
@@ -51,6 +52,7 @@ class Scout:
         self.sleep, self.rests = SLEEP, 0
         self.period = 0  # calls of an iteration of the loop that is logged
         self.loop: Loop | None = None
+        self.nested = False  # whether that stands in another one
         self.vain: dict[Loop, int] = {}
         self.rolled: list[tuple[Line | None, int, int]] = []  # lines, trips, calls of a trip
         self.learned, self.patience = 0, LEARNING
@@ -134,11 +136,11 @@ class Scout:
             self.vain[self.loop] = self.vain.get(self.loop, 0) + 1
         self._rest(8 * self.logged() if self.fewest else 20 * LEARNING)
 
-    def entered(self, place: tuple[Loop, ...], trips: int, calls: int) -> None:
-        """Note that a loop became a node, and where its iterations begin."""
-        self.rolled.append((loop_of(place), trips, calls))
-        if place and self.fewest:
-            self.doors[place[0][1]] = 0
+    def entered(self, call: LoggedCall, trips: int, calls: int) -> None:
+        """Note that a loop became a node, and by which call its iterations begin."""
+        self.rolled.append((loop_of(call), trips, calls))
+        if call.place and self.fewest:
+            self.doors[call.place[0][1]] = 0
         self.learned, self.patience = 0, LEARNING
         self.period, self.loop, self.rests = 0, None, 0
 
@@ -151,7 +153,7 @@ class Scout:
 
     def logged(self) -> int:
         """How many calls to log for the loop that was found."""
-        return (PERIODS + 2) * self.period + 2 * NAP
+        return (3 * INNER if self.nested else PERIODS + 2) * self.period + 2 * NAP
 
     def _choose(self, frame: FrameType) -> bool:
         """Begin to watch the place of a call; whether it stands in a loop of the user's."""
@@ -215,11 +217,16 @@ class Scout:
             return NEVER
         if trips is None:
             needed = self.fewest // (SHARE * period)
-        elif (trips - UNROLLED) * period >= self.fewest:
+        elif (trips - UNROLLED) * period >= self.fewest or self._comes_again(level, period):
             needed = 0
         else:  # all loops around it may be one, whose calls come one after the other
             needed = max(trips, self.fewest // period)
         return needed if again else max(needed, 2 + min(self.broken - 1, MOST_BROKEN))
+
+    def _comes_again(self, level: int, period: int) -> bool:
+        """Whether a loop is an item of one around it that is long enough."""
+        trips, around = [trips or 0 for _, trips in (*self.levels, (None, 0))[level : level + 2]]
+        return trips >= INNER and (around - UNROLLED) * trips * period >= self.fewest
 
     def _by_user(self, calls: int) -> int:
         return max(1, round(calls * self.share))
@@ -227,4 +234,5 @@ class Scout:
     def _is_found(self, level: int, period: int) -> bool:
         """Note a loop that is worth logging."""
         self.period, self.loop = self._by_user(period), self.levels[level][0]
+        self.nested = level + 1 < len(self.levels)
         return True

@@ -18,7 +18,7 @@ from ..node_strides import memory_layout
 from ..traced_array import TracedArray
 from .call_gates import by_position, entries
 from .logged_calls import HANDLE, LOCAL, LoggedCall, leaves, rebuilt, row_type
-from .periods import INVARIANT, MADE, Period, Reference
+from .periods import INVARIANT, MADE, Period, Reference, is_nested
 
 Kind = tuple[ArrayType, bool, bool]  # type, scalar, weak
 
@@ -47,14 +47,19 @@ class Item:
 
     `slots` are those of its handles, or the rows that they come from. `quick` tells for each
     argument by position how to compare it; None where that does not suffice. `single` is the slot
-    of the only out, where that is no view, else -1, and `kind` its kind.
+    of the only out, where that is no view, else -1, and `kind` its kind. An `inner` loop stands in
+    slot `child` when it was run; `more` are the trip, the place and the slot of its other outs.
     """
 
     __slots__ = (
         "call",
+        "child",
         "fn",
+        "inner",
         "kind",
         "made",
+        "more",
+        "origins",
         "outs",
         "quick",
         "single",
@@ -68,7 +73,11 @@ class Item:
     call: LoggedCall
     slots: list[int | Varying]
     values: list[Fixed | Varying]
-    made: list[int]  # the slots for what it makes
+    made: Any  # by number of an out: the slot for what it makes
+    inner: LoopTemplate | None
+    child: int
+    more: list[tuple[int, int, int]]
+    origins: list[int]
     outs: list[int]  # the slots of its outs; those of arguments for outs that are such
     views: list[bool]
     varies: bool
@@ -97,7 +106,7 @@ class Path:
         for item, call in zip(items, calls, strict=True):
             self.slot_of |= zip(map(id, call.handles), item.slots, strict=True)
         for item, call in zip(items, calls, strict=True):
-            self.slot_of |= zip(map(id, call.outs), item.outs, strict=True)
+            self.slot_of |= zip(map(id, call.outs), item.outs, strict=False)
 
 
 class LoopTemplate:
@@ -113,56 +122,77 @@ class LoopTemplate:
         for lag, k, out in sorted(carried):
             self.carries[lag, k, out] = first + len(self.carries)
         self.size = self.first_made = first + len(self.carries)
-        for call in calls:
-            self.made.append([self.size + n for n in range(len(call.outs))])
-            self.size += len(call.outs)
+        for k, call in enumerate(calls):
+            numbers = [*range(len(call.outs)), *sorted(self._others[k])]
+            self.made.append({out: self.size + n for n, out in enumerate(numbers)})
+            self.size += len(numbers)
         moves = [
             (slot, self.made[k][out] if lag == 1 else self.carries[lag - 1, k, out])
             for (lag, k, out), slot in sorted(self.carries.items(), reverse=True)
         ]
         self.kinds = [(h.type, h.scalar, h.weak) for h in self.invariants]
-        self.kinds += [calls[k].types[out] for _, k, out in self.carries]
-        self.kinds += [kind for call in calls for kind in call.types]
+        self.kinds += [_kind(calls[k], out) for _, k, out in self.carries]
+        self.kinds += [
+            _kind(call, n) for call, outs in zip(calls, self.made, strict=True) for n in outs
+        ]
         items = [self._item(*each) for each in zip(range(len(calls)), calls, *period, strict=True)]
         self.paths.append(Path(items, calls, moves, first))
         self._finish()
+        self.nested = is_nested(calls)
         read = {slot for item in items for slot in item.slots}
         self.reentrant = read.issuperset(self.carries.values())  # its first trip shows all of them
 
     def _begin(self, key: object, length: int) -> None:
         """Begin a template without paths."""
         self.length = length
-        self.key, self.failures, self.reentrant = key, 0, False
+        self.key, self.reentrant, self.nested = key, False, False
         self.invariants: list[TracedArray] = []
         self.row_kinds: list[Kind] = []
         self.examples: list[Any] = []  # what the rows held: numbers, arrays, handles
         self._places: dict[int, int] = {}
-        self.made: list[list[int]] = []
+        self.made: list[Any] = []  # of each call, by number of an out: the slot
         self.kinds: list[Kind] = []  # by slot
         self.paths: list[Path] = []
         self.body: Tape | None = None
         self.plan: Any = None  # of its questions: an `AskedPlan`
         self.outputs: dict[int, int] = {}  # by slot of an out: the output of the body
+        self.stacks: dict[tuple[int, int], int] = {}  # likewise, of outputs of an inner loop
+        self.bodies: list[Tape | None] = []  # of the inner loops, as they are in the body
+        self.short = False  # whether there were more trips since
         self.layouts: dict[int, tuple[int, ...]] = {}  # by slot of an invariant or a carry
         self.orders: dict[int, list[int]] = {}  # by slot: the axes of an out in memory
 
     def _finish(self) -> None:
         """Look at what all paths do."""
         self.items = self.paths[0].items
+        self.inner = [item for path in self.paths for item in path.items if item.inner is not None]
+        for item in self.inner:
+            item.child = self.size
+            self.size += 1
+        self.lengths = [item.call.trips for item in self.inner]  # of rows: the most trips
         self.mutated = self._stored_into([call for path in self.paths for call in path.calls])
+
+    @property
+    def out_slots(self) -> list[int]:
+        """The slots of what a trip makes that is no view."""
+        return [*self.outputs]
 
     def _referred(self, calls: Sequence[LoggedCall], period: Period) -> set[tuple[int, int, int]]:
         """Number the invariants; what is carried, with all the trips between."""
         carried: set[tuple[int, int, int]] = set()
+        self._others: list[set[int]] = [set() for _ in calls]  # of earlier trips of inner loops
         for references in period.references:
             for reference in references:
                 if reference[0] == INVARIANT:
                     self._invariant(reference[1])
-                elif reference[0] == MADE and reference[1]:
+                elif reference[0] == MADE:
                     _, lag, k, out = reference
-                    origins = calls[k].origins
-                    if out >= len(origins) or origins[out] >= 0:  # or an earlier call made more
+                    if out < 0:
+                        raise UnrolledError("a view that a loop inside takes is read behind it")
+                    if calls[k].kind(out) is None:  # or an earlier call made more
                         raise UnrolledError("a call gives one of its arguments among others")
+                    if out >= len(calls[k].outs):
+                        self._others[k].add(out)
                     carried |= {(n, k, out) for n in range(1, lag + 1)}
         return carried
 
@@ -200,7 +230,12 @@ class LoopTemplate:
             self._row(v, _number_kind(v)) if varies else Fixed(v)
             for v, varies in zip(call.values, varying, strict=True)
         ]
-        item.made, item.outs = self.made[k], []
+        item.made, item.outs, item.single = self.made[k], [], -1
+        item.origins, item.inner, item.more = call.origins, None, []
+        item.varies = any(isinstance(v, Varying) for v in item.values)
+        if call.inside:
+            self._loop_item(item, k)
+            return item
         for n, origin in enumerate(call.origins):
             slot = self.made[k][n] if origin < 0 else item.slots[origin]
             if isinstance(slot, Varying):
@@ -208,12 +243,19 @@ class LoopTemplate:
             item.outs.append(slot)
         item.views = [bool(bases) for bases in call.bases]
         item.quick = _quick(item, call)
-        item.varies = any(isinstance(v, Varying) for v in item.values)
         single = call.result[0] == "new" and call.result[1] is HANDLE and call.origins == [-1]
         item.single = item.outs[0] if single and not item.views[0] else -1
         if item.single >= 0:
             item.kind = self.kinds[item.single]
         return item
+
+    def _loop_item(self, item: Item, k: int) -> None:
+        """An inner loop, which gives what its last trip made, and what is read of earlier ones."""
+        item.inner, item.quick = item.fn, None
+        width, slots = len(item.call.outs), self.made[k]
+        item.outs = [*slots.values()]
+        item.more = [(*divmod(n - width, width), slot) for n, slot in slots.items() if n >= width]
+        item.origins, item.views = [-1] * len(item.outs), [False] * len(item.outs)
 
     def _stored_into(self, calls: Sequence[LoggedCall]) -> list[int]:
         """The invariants that are stored into."""
@@ -241,6 +283,12 @@ class LoopTemplate:
                 "a view that was taken before the loop reads an array that is stored into"
             )
         return sorted(places)
+
+
+def _kind(call: LoggedCall, out: int) -> Kind:
+    kind = call.kind(out)
+    assert kind is not None  # it was asked for as the handle was referred to
+    return kind
 
 
 def layout_of(row: Any) -> tuple[int, ...]:

@@ -8,12 +8,13 @@ from typing import Any, Protocol
 
 import fdiff.intact_numpy as np
 
-from ...primitive import FUNCTIONS, PRIMITIVES
-from ..array_links import in_memory_order
+from ...primitive import FUNCTIONS
 from ..traced_array import TracedArray
 from .call_gates import entries
 from .late_handles import StoredInto
 from .logged_calls import arguments_of, structure
+from .nested_loops import loop_node
+from .replay import refresh
 from .templates import Item, LoopTemplate, Path, Varying
 from .trip_checks import become
 from .trip_values import TripValues
@@ -25,13 +26,14 @@ class FrameLog(Protocol):
     trace: Any
     depth: int
     frame: Any
+    frames: set[Any]
     varying: set[tuple[object, int, int]]
     fewest: int
 
     def run(self, fn: Any, args: tuple[object, ...], named: dict[str, object], /) -> Any: ...
     def leave(self, frame: Any, /, *, whole: bool = False) -> None: ...
-    def forget(self) -> None: ...
-    def entered(self, place: Any, trips: int, calls: int, /) -> None: ...
+    def register(self, call: Any, out: int, handle: TracedArray, /) -> None: ...
+    def entered(self, call: Any, trips: int, calls: int, /) -> None: ...
     def outermost(self) -> AbstractContextManager[None]: ...
 
 
@@ -51,15 +53,26 @@ class TripNodes:
     outs: list[int]
     history: list[list[TracedArray]]
     values: TripValues | None
+    fewest: int  # calls of a loop that is a node
+    parent: Any  # the frame of the loop around, while this is a loop in its trip `number`
+    number: int
+    item: Item | None  # of the loop around
+    limit: int | None  # the number of trips, where the loop around tells it
+    call: Any  # what the loop is in the log
 
-    def _release(self) -> None:
+    def drop(self) -> None:
+        """Forget what only the trip needs that it was run in."""
+        self.slots, self.rows, self.inits, self.history = [], [], [], []
+        self.log.frames.discard(self)
+
+    def release(self) -> None:
         """Give what is stored into its own links again."""
         for k in self.template.mutated:
             h = self.slots[k]
             if h is not None and isinstance(h.link, StoredInto) and h.link.frame is self:
                 h.link = h.link.link
 
-    def _given(self, item: Item) -> tuple[list[Any], list[Any]]:
+    def given(self, item: Item) -> tuple[list[Any], list[Any]]:
         """The handles and values of an item in the trip under way."""
         t = self.trips
         handles = [
@@ -68,7 +81,7 @@ class TripNodes:
         values = [self.rows[v.row][t] if isinstance(v, Varying) else v.value for v in item.values]
         return handles, values
 
-    def _carry_on(self, path: Path) -> None:
+    def carry_on(self, path: Path) -> None:
         """Let what a trip has made be what the next one carries."""
         slots = self.slots
         for target, source in path.moves:
@@ -79,21 +92,20 @@ class TripNodes:
 
         A loop of few calls is unrolled: all of its items are run again.
         """
-        self._release()
+        self.release()
         template, last = self.template, self.slots[:]
-        if self.count < self.log.fewest:
+        if self.count < self.fewest:
             self.slots[len(template.invariants) : template.first_made] = self.inits
             trips, self.trips = self.trips, 0
             for number, trip_outs in zip(self.taken, self.history[:trips], strict=False):
                 self.slots[template.first_made :] = trip_outs
                 path = template.paths[number]
                 self._run_again(path.items)
-                self._carry_on(path)
+                self.carry_on(path)
                 self.trips += 1
         elif self.trips:
             self._enter()
         self.slots = last
-        self.log.forget()
         self._run_again(self.items[:items])
 
     def _run_again(self, items: Sequence[Item]) -> None:
@@ -102,8 +114,12 @@ class TripNodes:
         lines, line, trace.lines = trace.lines, trace.line, False
         try:
             for item in items:
+                if item.inner is not None:
+                    self.slots[item.child].parent = None
+                    self.slots[item.child].finish(0)
+                    continue
                 trace.line = item.call.place[0] if item.call.place else None
-                outs = self._run(item, *self._given(item))
+                outs = self._run(item, *self.given(item))
                 for slot, origin, real in zip(item.outs, item.call.origins, outs, strict=False):
                     if origin < 0:
                         become(self.slots[slot], real)
@@ -123,64 +139,75 @@ class TripNodes:
     def _enter(self) -> None:
         """The node of the loop, and what is stored into as it is then."""
         template, trace, n = self.template, self.log.trace, self.trips
-        stored = [self.slots[k] for k in template.mutated]
-        rest = [self.slots[k] for k in range(len(template.invariants)) if k not in template.mutated]
-        ids = [trace.lift(h) for h in (*self.inits, *stored)]
-        if self.values is not None:
-            ids.append(trace.builder.constant(np.array(True)))
-        carries = len(ids)
-        ids += [trace.lift(h) for h in rest]
-        ids += [
+        refresh(template, trace)
+        rows = [
             self._row(row[:n], type_)
             for row, (type_, *_) in zip(self.rows, template.row_kinds, strict=True)
         ]
-        several = len(template.paths) > 1
-        if several:
-            ids.append(trace.lift(np.array(self.taken[:n])))
-        trips = trace.builder.constant(np.array(n))
-        params = (
-            ("body", template.body), ("carries", carries), ("length", n),
-            ("reverse", False), ("rows", len(self.rows) + several),
-        )  # fmt: skip
-        place = template.items[0].call.place
-        node = trace.builder.add(PRIMITIVES["loop"], (trips, *ids), params, place[0])
-        self.outs = trace.builder.results(node)
+        if len(template.paths) > 1:
+            rows.append(np.array(self.taken[:n]))
+        handles = [*self.inits, *self.slots[: len(template.invariants)]]
+        self.outs = loop_node(trace, template, handles, rows, n, n)
         if self.values is not None:
-            self.values.enter(self.outs[:carries])
-        for k, h in enumerate(stored, len(self.inits)):
-            h.link = None
-            h.node = in_memory_order(h, self.outs[k])
-        self.log.entered(place, n, template.length)
+            self.values.enter(self.outs[: len(self.inits) + len(template.mutated) + 1])
+        self.log.entered(template.items[0].call, n, template.length)
 
-    def _row(self, entries: Sequence[Any], type_: Any) -> int:
+    def _row(self, entries: Sequence[Any], type_: Any) -> Any:
         """The node of a row: numbers and arrays, or handles from outside."""
-        trace = self.log.trace
         if isinstance(entries[0], TracedArray):
             self.log.depth += 1
             try:
-                return trace.lift(FUNCTIONS[np.stack](entries))
+                return FUNCTIONS[np.stack](entries)
             finally:
                 self.log.depth -= 1
-        return trace.lift(np.array(entries, type_.dtype).reshape((len(entries), *type_.shape)))
+        return np.array(entries, type_.dtype).reshape((len(entries), *type_.shape))
 
     def settle(self, handle: TracedArray, trip: int) -> None:
         """Give a handle that was made in a trip its node."""
-        template, trace = self.template, self.log.trace
+        trace, slot = self.log.trace, handle.made
         if trace.refused is not None:
             raise trace.refused
-        slot, output = handle.made, template.outputs[handle.made]
-        last = None
-        if trip == self.trips - 1:
-            last = template.paths[self.taken[trip]].lasts.get(slot)
+        call, out = self.place(slot, trip)
         with self.log.outermost():
-            if last is not None:
-                node = self.outs[last]
-            else:
-                rows = TracedArray(trace, self.outs[output], trace.builder.type(self.outs[output]))
-                node = self.log.run(entries[0], (rows, trip), {}).id
-            if slot in template.orders:
-                node = trace.copy_in_order(node, template.orders[slot])
+            node = self.entry(slot, trip)
+            if slot in self.template.orders:
+                node = trace.copy_in_order(node, self.template.orders[slot])
         handle.link, handle.node, handle.made = None, node, node
+        if call is not None:
+            self.log.register(call, out, handle)
+
+    def entry(self, slot: int, trip: int) -> int:
+        """The node of what was made in a trip: a last carry of a loop, or a row of its outs."""
+        last, parent = trip == self.trips - 1, self.parent
+        if last and parent is not None and self.item is not None:
+            outs: list[int] = self.item.outs
+            node: int = parent.entry(outs[self.template.out_slots.index(slot)], self.number)
+            return node
+        if last and slot in (lasts := self.template.paths[self.taken[trip]].lasts):
+            return self.outs[lasts[slot]]
+        return self._entry_of(self.stack(self.template.outputs[slot]), trip)
+
+    def stack(self, output: int) -> int:
+        """The node of what all trips made."""
+        if self.parent is None or self.item is None:
+            return self.outs[output]
+        stacks = self.parent.template.stacks
+        return self._entry_of(self.parent.stack(stacks[self.item.child, output]), self.number)
+
+    def _entry_of(self, stack: int, trip: int) -> int:
+        rows = TracedArray(self.trace, stack, self.trace.builder.type(stack))
+        node: int = self.log.run(entries[0], (rows, trip), {}).id
+        return node
+
+    def place(self, slot: int, trip: int) -> tuple[Any, int]:
+        """The call of the log that made what a slot held in a trip, and the number of that out."""
+        if self.parent is None or self.item is None:
+            return (None, -1) if self.call is None else (self.call, self.call.number_of(slot, trip))
+        if trip < self.trips - 1 or slot not in self.template.outputs:
+            return None, -1
+        out = self.item.outs[self.template.out_slots.index(slot)]
+        place: tuple[Any, int] = self.parent.place(out, self.number)
+        return place
 
     def take_again(
         self, handle: TracedArray, item: Item, arguments: tuple[Sequence[Any], Sequence[Any]]
@@ -188,4 +215,7 @@ class TripNodes:
         """Take a view again of the handles that it was taken of."""
         with self.log.outermost():
             outs = self._run(item, *arguments)
+        call, _ = self.place(handle.made, -1)
         become(handle, outs[item.outs.index(handle.made)])
+        if call is not None:
+            self.log.register(call, -1, handle)

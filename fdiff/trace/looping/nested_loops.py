@@ -1,0 +1,193 @@
+"""Loops within loops: an inner loop is one item of the trip around it.
+
+Its handles are what it carries, its invariants and the handles in its rows. Its other values are
+the number of its trips and the content of its rows. What it makes are the handles of its last trip,
+and those of earlier trips that are read behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import fdiff.intact_numpy as np
+
+from ...primitive import FUNCTIONS, PRIMITIVES
+from ..array_links import in_memory_order
+from ..recorder import Recorder
+from ..traced_array import TracedArray
+from .logged_calls import LoggedCall, same
+
+COUNT, EQUAL, TABLE = range(3)  # how a row is told: start and step; the only entry; all entries
+
+
+class LoggedLoop(LoggedCall):
+    """A loop that was run, as one call; `fn` is its template.
+
+    The first `width` outs are those of the last trip, the next ones those of the first trip, and so
+    on. `inside` is the number of loops in it, one within the other.
+    """
+
+    __slots__ = "frame", "inside", "registered", "size", "trips", "width"
+
+    frame: Any
+    inside: int
+    size: int
+    registered: list[TracedArray]
+    trips: int
+    width: int
+
+    def kind(self, out: int) -> Any:
+        return self.types[out % self.width] if 0 <= out < self.width * (1 + self.trips) else None
+
+    def out(self, out: int) -> TracedArray | None:
+        """The handle that is an out of the call; None where it is gone."""
+        if out < self.width:
+            return self.outs[out]
+        trip, out = divmod(out - self.width, self.width)
+        frame = self.frame
+        if trip >= len(frame.history):
+            return None
+        slot = frame.template.out_slots[out]
+        handle: TracedArray = frame.history[trip][slot - frame.template.first_made]
+        return handle
+
+    def number_of(self, slot: int, trip: int) -> int:
+        """The number of the out that was made in a trip; -1 for a view."""
+        slots = self.frame.template.out_slots
+        if slot not in slots:
+            return -1
+        place = slots.index(slot)
+        return place if trip == self.trips - 1 else place + self.width * (1 + trip)
+
+    def held(self) -> list[TracedArray]:
+        return [*self.outs, *self.registered]
+
+
+def loop_call(frame: Any) -> LoggedLoop:
+    """The call that the trips of a frame were."""
+    template = frame.template
+    first = template.items[0].call
+    call = LoggedLoop()
+    call.frame, call.fn, call.trips = frame, template, frame.trips
+    call.handles, call.values, hows = contents(frame, ())
+    call.place, call.order = first.place, first.order
+    call.inside = 1 + max(item.call.inside for item in template.items)
+    call.key, call.size = key_of(template), frame.count
+    call.shape = ()
+    call.result = "loop", hows, len(call.handles)
+    call.outs = [_last(frame, slot) for slot in template.out_slots]
+    call.width = len(call.outs)
+    call.types = [template.kinds[slot] for slot in template.out_slots]
+    call.origins = [-1] * len(call.outs)
+    call.bases = [[] for _ in call.outs]
+    call.writes = [frame.slots[k] for k in template.mutated]
+    call.registered = []
+    return call
+
+
+def _last(frame: Any, slot: int) -> Any:
+    """What the last whole trip made in a slot; None where one that was cut short made others."""
+    made = min([slot for item in frame.items[frame.at :] for slot in item.outs], default=slot)
+    if not frame.at or slot >= made:
+        return frame.slots[slot]
+    last = frame.template.paths[0].lasts.get(slot)
+    return None if last is None else frame.slots[len(frame.template.invariants) + last]
+
+
+def key_of(template: Any) -> object:
+    """The key of a loop in the log."""
+    return (template,)
+
+
+def contents(frame: Any, hows: Sequence[int]) -> tuple[list[TracedArray], list[Any], list[int]]:
+    """The handles of a loop that was run, its other values, and how its rows are told."""
+    handles = [*frame.inits, *frame.slots[: len(frame.template.invariants)]]
+    values: list[Any] = [frame.trips]
+    told: list[int] = []
+    for k, entries in enumerate(frame.rows):
+        row = entries[: frame.trips]
+        if isinstance(frame.template.examples[k], TracedArray):
+            handles += row
+            continue
+        how = hows[len(told)] if hows else None
+        how, parts = _told(row, how, frame.template.row_kinds[k][0])
+        told.append(how)
+        values += parts
+    return handles, values, told
+
+
+def _told(row: Sequence[Any], how: int | None, type_: Any) -> tuple[int, list[Any]]:
+    """How a row is told, as before if it can be, and the values that tell it."""
+    if how in (None, COUNT) and all(entry.__class__ is int for entry in row):
+        step = row[1] - row[0] if len(row) > 1 else 0
+        if all(entry == row[0] + k * step for k, entry in enumerate(row)):
+            return COUNT, [row[0] if row else 0, step]
+    if how in (None, EQUAL) and row and all(same(entry, row[0]) for entry in row[1:]):
+        return EQUAL, [row[0]]
+    return TABLE, [np.array(row, type_.dtype).reshape((len(row), *type_.shape))]
+
+
+def rows_of(
+    template: Any, hows: Sequence[int], handles: Sequence[Any], values: Sequence[Any], length: int
+) -> list[Any]:
+    """The rows of a loop from the handles and values that tell them."""
+    rows: list[Any] = []
+    handles, values, hows = [*handles], [*values], [*hows]
+    for example, (type_, *_) in zip(template.examples, template.row_kinds, strict=True):
+        if isinstance(example, TracedArray):
+            rows.append(FUNCTIONS[np.stack](handles[:length]))
+            del handles[:length]
+            continue
+        how = hows.pop(0)
+        entry = values.pop(0)
+        if how == COUNT:
+            row: Any = entry + values.pop(0) * np.arange(length)
+        elif how == EQUAL and isinstance(entry, TracedArray):
+            row = FUNCTIONS[np.broadcast_to](entry, (length, *type_.shape))
+        elif how == EQUAL:
+            row = np.full((length, *type_.shape), entry, type_.dtype)
+        else:
+            row = entry
+        rows.append(row)
+    return rows
+
+
+def loop_node(
+    trace: Recorder,
+    template: Any,
+    handles: Sequence[Any],
+    rows: Sequence[Any],
+    trips: Any,
+    length: int,
+) -> list[int]:
+    """The outputs of the node of a loop; what it stores into is as it is behind it.
+
+    `handles` are what it carries and then its invariants.
+    """
+    carries = len(template.carries)
+    stored = [handles[carries + k] for k in template.mutated]
+    rest = [h for k, h in enumerate(handles[carries:]) if k not in template.mutated]
+    ids = [trace.lift(h) for h in (*handles[:carries], *stored)]
+    if template.plan is not None:  # that all answers agree
+        ids.append(trace.builder.constant(np.array(True)))
+    carried = len(ids)
+    ids += [trace.lift(h) for h in rest]
+    ids += [trace.lift(row) for row in rows]
+    count = (
+        trace.lift(trips)
+        if isinstance(trips, TracedArray)
+        else trace.builder.constant(np.array(trips))
+    )
+    params = (
+        ("body", template.body), ("carries", carried), ("length", length),
+        ("reverse", False), ("rows", len(rows)),
+    )  # fmt: skip
+    place = template.items[0].call.place[0]
+    outs = trace.builder.results(
+        trace.builder.add(PRIMITIVES["loop"], (count, *ids), params, place)
+    )
+    for k, h in enumerate(stored, carries):
+        h.link = None
+        h.node = in_memory_order(h, outs[k])
+    return outs
