@@ -1,4 +1,4 @@
-"""Recorded arrays, and what else stands on the page of ``torch.autograd``, under torch's names."""
+"""Recorded arrays, and the other names of ``torch.autograd``."""
 
 from ..functional.anomaly_contexts import detect_anomaly, set_detect_anomaly
 from ..functional.checkpoints import checkpoint

@@ -1,4 +1,4 @@
-"""What public names refuse at once: arguments that would fail later, or be passed over."""
+"""Checks of arguments of public calls that would fail later, or be ignored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kinds of arrays: what recipes know of operands and results."""
+"""Kinds of arrays: the properties of operands and results that recipes depend on."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from ..arraytype import ArrayType
 
 
 class ArrayKind:
-    """Shape, dtype and whether NumPy has it as a scalar; whether a gradient is required.
+    """Shape, dtype, whether NumPy has a scalar instead, and whether a gradient is required.
 
-    There is one object for all arrays of a kind, compared by identity.
+    All arrays of one kind share one object, compared by identity.
     """
 
     __slots__ = ("other", "outside", "requires_grad", "scalar", "type", "weak")

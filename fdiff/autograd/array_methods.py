@@ -1,7 +1,7 @@
-"""Operators, methods and attributes of recorded arrays: each is a call of NumPy, recorded.
+"""Operators, methods and attributes of recorded arrays: each is a recorded call of NumPy.
 
-What NumPy's arrays have, recorded arrays have: methods are taken from `numpy.ndarray` itself. Those
-that store into the array stand in `in_place_operations.py`.
+Recorded arrays have all methods of NumPy's arrays: they are taken from `numpy.ndarray` itself. The
+methods that store into the array are in `in_place_operations.py`.
 """
 
 from __future__ import annotations
@@ -171,9 +171,9 @@ _enter("__array_function__", _array_function)
 
 
 class _Method:
-    """A method of `ndarray` as a function: ``method(x, *args)``; one for each name.
+    """A method of `ndarray` as a function: ``method(x, *args)``; one object for each name.
 
-    `method` tells `call_families.py` which it is.
+    `method` is its name, for `call_families.py`.
     """
 
     def __init__(self, name: str) -> None:
@@ -238,7 +238,7 @@ def _iterate(self: RecordedArray) -> Iterator[Any]:
 
 
 class FlatEntries:
-    """The entries of an array in C order, as ``x.flat`` gives them: to read, each recorded."""
+    """The entries of an array in C order, like ``x.flat``, for reading; each read is recorded."""
 
     def __init__(self, array: RecordedArray) -> None:
         self.array = array

@@ -1,7 +1,7 @@
-"""Operators, methods and attributes of recorded arrays, as type checkers and editors see them.
+"""Operators, methods and attributes of recorded arrays, for type checkers and editors.
 
-`array_methods.py`, `in_place_operations.py` and `torch_methods.py` enter what stands here, from
-tables; nothing imports this module when fdiff runs.
+`array_methods.py`, `in_place_operations.py` and `torch_methods.py` add these members from tables;
+nothing imports this module when fdiff runs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Axis = int | tuple[int, ...] | None
 
 
 class ArrayTypes:
-    """What an array has that is entered from tables."""
+    """The members of an array that are added from tables."""
 
     __slots__ = ()
 

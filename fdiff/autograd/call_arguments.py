@@ -1,4 +1,4 @@
-"""The arguments of calls: what a call is known by, the arrays among them, others in their place."""
+"""The arguments of calls: the key of a call, the arrays among its arguments, and replacements."""
 
 from __future__ import annotations
 

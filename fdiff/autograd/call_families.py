@@ -1,6 +1,6 @@
-"""Families of calls: those that differ in the sizes of their operands alone.
+"""Families of calls: calls that differ in the sizes of their operands alone.
 
-What is recorded of most functions knows sizes as entries of shapes alone. So the recipe of one call
+The tapes of most functions know sizes as entries of shapes alone. The recipe of one call therefore
 serves calls on arrays of other sizes, as long as the same sizes are equal to each other, to one, or
 to zero (`transforms/template_sizes.py`).
 """
@@ -22,10 +22,10 @@ _MEAN = 4  # parts of the key of a mean of all entries: function, tuple, 1, kind
 
 
 class Family(NamedTuple):
-    """What calls of one family are known by, and the sizes of one of them.
+    """The key of a family of calls, and the sizes of one call.
 
-    `entries` tells of how many entries there is a mean, which its tapes have as a number; 0 if
-    there is none.
+    `entries` is the number of entries of a mean, which its tapes hold as a number; 0 without a
+    mean.
     """
 
     key: object

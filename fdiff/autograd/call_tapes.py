@@ -1,7 +1,7 @@
-"""One call of NumPy as a tape: what its handler enters for operands of given types.
+"""One call of NumPy as a tape: the nodes that its handler enters for operands of given types.
 
-The handler that the registry has for a function is run once, in a scratch trace, on stand-ins for
-the operands. The tape that it leaves is what derivatives of the call are taken from.
+The handler of a function in the registry is run once, in a scratch trace, on stand-ins for the
+operands. Derivatives of the call are taken from the tape of that trace.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ CALL = "fdiff.autograd"  # what messages name
 
 
 class CallOperand(NamedTuple):
-    """What stands for an operand: its type, whether NumPy has it as a scalar, or Python has.
+    """A stand-in for an operand: its type, and whether it is a NumPy scalar or a Python number.
 
-    An operand that is `fixed` is a constant of the tape. One that `moves` is differentiated, as far
-    as functions with rules of the user's ask.
+    An operand that is `fixed` is a constant of the tape. An operand that `moves` is differentiated,
+    as far as functions with the user's rules ask.
     """
 
     type: ArrayType
@@ -45,11 +45,11 @@ class CallOperand(NamedTuple):
 class CallTape(NamedTuple):
     """A call as a tape of its operands.
 
-    Of the leaves of what the call gives, `places` tells which output of the tape each is, None for
-    a leaf that is no array. After those come the operands that were stored into, `stored`. The
-    call decided by values of the operands `decisive`; ``None`` tells that it did so in a way that
-    cannot be attributed. The arrays `extra`, which functions in it read from outside, are further
-    inputs of the tape, if it was watched.
+    `places` tells for each leaf of the result which output of the tape it is, None for a leaf that
+    is not an array. After those outputs come the operands that the call stored into, `stored`. The
+    call branched on values of the operands `decisive`; ``None`` among them says that it branched in
+    a way that cannot be attributed. The arrays `extra`, which functions in the call read from
+    outside, are further inputs of the tape, if it was watched.
     """
 
     tape: Tape
@@ -61,7 +61,7 @@ class CallTape(NamedTuple):
 
 
 class _Guards(EagerGuardSet):
-    """Remembers which nodes were asked for their values."""
+    """Remembers the nodes whose values were requested."""
 
     def __init__(self, trace: EagerRecorder) -> None:
         super().__init__(trace)

@@ -1,4 +1,4 @@
-"""Checkpoints of recorded arrays: what a function saves is computed again in the backward pass.
+"""Checkpoints of recorded arrays: the backward pass computes saved values again.
 
 Griewank and Walther, "Algorithm 799: revolve", ACM TOMS 26, 2000, for one level.
 """
@@ -30,10 +30,10 @@ def call_recorded(
 
 
 class _Recomputation:
-    """One call of a function, whose saved values are known by their number alone.
+    """One call of a function, whose saved values are identified by their numbers alone.
 
-    Recorded arguments must be as they were when it is called again, plain arrays are copied, and
-    NumPy's global generator starts where it did.
+    When the function is called again, recorded arguments must be unchanged, plain arrays are
+    copies, and NumPy's global generator starts in the same state.
     """
 
     def __init__(
@@ -106,10 +106,10 @@ class _Recomputation:
 
 
 class Digest(NamedTuple):
-    """A weighted sum of the entries of an array, and their norm: equal arrays have equal ones.
+    """A weighted sum of the entries of an array, and their norm: equal arrays have equal digests.
 
-    The weights differ from entry to entry, so that an order counts. Both are compared up to the
-    rounding errors of sums in another order.
+    The weights differ from entry to entry, so that the order counts. Both numbers are compared up
+    to the rounding errors of sums in another order.
     """
 
     total: complex
@@ -140,7 +140,7 @@ WEIGHTS = np.cos(np.arange(1.0, 1025.0))
 
 
 class _Found(BaseException):
-    """Ends the second call of a function; no handler of `Exception` in it catches this."""
+    """Ends the second call of a function; its handlers of `Exception` do not catch this."""
 
 
 @contextmanager

@@ -1,8 +1,8 @@
-"""Compiled backward passes: a graph that repeats is pulled back by one tape.
+"""Compiled backward passes: one tape pulls back a graph that repeats.
 
-The structure of a graph (its recipes, edges, and which values are saved where) is a key. For each
-key the rules of all nodes are spliced into one tape over the saved values, and that tape is run by
-an ordinary `Runner`: the second iteration of a training loop neither traces nor compiles.
+The structure of a graph (its recipes, its edges, and which values are saved where) is a key. For
+each key the rules of all nodes are spliced into one tape over the saved values, and an ordinary
+`Runner` runs that tape: the second iteration of a training loop neither traces nor compiles.
 
 A graph as the key of a compiled program; A. Suhan et al., LazyTensor: combining eager execution
 with domain-specific compilers, arXiv:2102.13267, 2021.
@@ -140,7 +140,7 @@ def run_batch(
 
 
 class _Composition:
-    """One tape of the rules of all nodes, put together backwards."""
+    """One tape of the rules of all nodes, composed from the last node to the first."""
 
     def __init__(
         self, graph: Structure, roots: Sequence[Root], wanted: Sequence[Edge] | None

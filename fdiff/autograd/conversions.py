@@ -1,4 +1,4 @@
-"""What leaves the graph: numbers, plain arrays and text made of recorded arrays."""
+"""Conversions that leave the graph: recorded arrays to numbers, plain arrays and text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ else:
 
 
 class Size(int):
-    """The number of entries, as in NumPy; called, shape or length of an axis, as in torch."""
+    """The number of entries, as in NumPy; when called, the shape or the length of an axis, as in
+    torch.
+    """
 
     shape: tuple[int, ...]
 
@@ -30,7 +32,7 @@ class Size(int):
 
 
 class Conversions(ArrayTypes):
-    """What a recorded array turns into: `RecordedArray` is derived from this class."""
+    """The conversions of a recorded array: `RecordedArray` is derived from this class."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Nodes whose rule is a Python function: the seam on which `Function` and its like stand."""
+"""Nodes whose rule is a Python function; `Function` and similar classes use them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Functions with derivative rules (`fdiff.custom_vjp` and its like) called with recorded arrays.
+"""Functions with derivative rules (`fdiff.custom_vjp` and others) called with recorded arrays.
 
-Such a call is traced as in any operator of fdiff, so its rules are in the tape of the call, and one
-node of the graph has that tape. The functions are the user's and may read anything from outside:
-each call is traced anew, and nothing is kept for the next.
+Such a call is traced as in any operator of fdiff. Its rules are part of the tape of the call, and
+one node of the graph has that tape. The functions are the user's and may read any data from
+outside: each call is traced anew, and no tape is reused.
 """
 
 from __future__ import annotations

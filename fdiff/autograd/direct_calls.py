@@ -1,8 +1,8 @@
 """Recorded calls written out: one Python function for each way a call is entered in the graph.
 
-Which operands need an edge and what is saved is known from the recipe. So the loops over operands
-that `node_construction.py` has are unrolled into the text of a function, one for all recipes of a
-shape. Calls that are not recorded have short ways of their own.
+The recipe tells which operands need an edge and which values are saved. The loops over operands of
+`node_construction.py` are therefore unrolled into the text of a function, one for all recipes with
+the same pattern. Calls that are not recorded have short functions of their own.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 - `node_sweep.py` walks the graph node by node: where there are hooks, custom rules, `create_graph`,
   or a structure that is new.
 - `compiled_backward.py` runs one compiled tape for a graph whose structure (`graph_structure.py`)
-  was met before; `generated_backward.py` is its short way, for passes that repeat often.
+  was met before; `generated_backward.py` is a faster version for passes that repeat often.
 
-The rules are the same. Incremental adjoints; A. Griewank and A. Walther, Evaluating Derivatives,
+Both use the same rules. Incremental adjoints; A. Griewank and A. Walther, Evaluating Derivatives,
 SIAM 2008, section 3.2.
 """
 

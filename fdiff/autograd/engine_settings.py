@@ -1,4 +1,4 @@
-"""Settings of backward passes, for one thread: the threads they use, and how gradients lie."""
+"""Settings of backward passes of one thread: use of other threads, layout of gradients."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class EngineSetting:
-    """A function that changes a setting, a context that sets it back at its end, a decorator."""
+    """A function that changes a setting; also a context that restores it at the end, and a
+    decorator.
+    """
 
     setting: ClassVar[str]  # of `thread_state.state`
 

@@ -1,9 +1,10 @@
 """Forward mode on recorded arrays, with the names of ``torch.autograd.forward_ad``.
 
 A dual array is a primal with a tangent. Operations on it are recorded like all others; the tangent
-of a result is computed when `unpack_dual` asks for it, by a sweep forwards through the graph
-(`tangent_sweep.py`). So a dual, and what is computed from it, has ``requires_grad=True``. Where
-gradients are off, tangents are computed at once, and what has one is a dual without a graph.
+of a result is computed when `unpack_dual` asks for it, by a forward sweep through the graph
+(`tangent_sweep.py`). A dual array, and every result computed from it, therefore has
+``requires_grad=True``. Where gradients are off, tangents are computed at once, and an array with a
+tangent is a dual without a graph.
 """
 
 from __future__ import annotations

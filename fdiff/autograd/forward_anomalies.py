@@ -1,4 +1,4 @@
-"""Which recorded calls gave NaN or infinity, noted while anomalies are looked for."""
+"""The recorded calls that gave NaN or infinity, noted while anomalies are looked for."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""`Function`: operations with rules of the user's, on recorded arrays and in traced functions.
+"""`Function`: operations with the user's rules, on recorded arrays and in traced functions.
 
 On recorded arrays ``apply`` runs the forward rule at once and enters one node in the graph, whose
-rule is ``backward`` (`recorded_functions.py`). In a function that an operator of fdiff traces, it
-is a call of a function made by `fdiff.custom_vjp` (`traced_functions.py`).
+rule is ``backward`` (`recorded_functions.py`). In a function that an operator of fdiff traces,
+``apply`` is a call of a function made by `fdiff.custom_vjp` (`traced_functions.py`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the rules of a `Function` share, and how they are run."""
+"""The context that the rules of a `Function` share, and the calls of the rules."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ NOT_RETURNED = (
 
 
 class FunctionCtx:
-    """What the rules of a `Function` share: whatever forward keeps for backward.
+    """The context that the rules of a `Function` share: the values that forward keeps for backward.
 
-    Attributes of one's own may be set for values that are no arrays.
+    Further attributes may be set for values that are not arrays.
 
     Attributes
     ----------

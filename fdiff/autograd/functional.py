@@ -1,8 +1,9 @@
 """``torch.autograd.functional``: the operators of fdiff with torch's signatures and its graph.
 
 Arrays may be recorded or plain, and so are the results. `func` may use the methods of recorded
-arrays. It is traced, so that results are compiled, and may be differentiated again whatever
-`create_graph` says: that decides whether `backward` goes through them.
+arrays. `func` is traced, so that results come from compiled kernels, and may be differentiated
+again whatever `create_graph` says: `create_graph` decides whether `backward` goes through the
+results.
 """
 
 from __future__ import annotations

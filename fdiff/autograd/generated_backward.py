@@ -1,9 +1,9 @@
-"""Backward passes written out: one Python function for a graph that has come often.
+"""Backward passes written out: one Python function for a graph that repeats often.
 
-To look a graph up (`graph_structure.py`), all of it is put in a key. Where a program has
-been used a few times, its graph is guessed instead: a function, whose text is made for it, goes
-along the edges, compares what it meets with what was there, and calls the kernel with the saved
-values it has passed. The functions of all programs that begin at one recipe are kept there.
+To look a graph up (`graph_structure.py`), the whole graph becomes a key. Once a program has been
+used a few times, its graph is predicted instead: a generated function walks along the edges,
+compares each node with the expected one, and calls the kernel with the saved values that it passes.
+The functions of all programs that begin at one recipe are kept in that recipe.
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ def write_out(graph: Structure, program: BackwardProgram, output_nr: int) -> Non
 
 
 class _PassWriter:
-    """The text of a pass, and the names in it: nodes are ``n0``, ``n1``, saved values ``a0``..."""
+    """The text of a pass, and the names in it: nodes are ``n0``, ``n1``; saved values are ``a0``,
+    ...
+    """
 
     def __init__(self, graph: Structure, program: BackwardProgram) -> None:
         self.found = graph

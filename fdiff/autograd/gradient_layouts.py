@@ -1,13 +1,16 @@
-"""How the gradient of a leaf lies in memory, when it is made and when more is added to it.
+"""The memory layout of a leaf's gradient, when it is made and when further gradients are added.
 
 The rules follow the section "Default gradient layouts" of torch's page:
 
 1. Where there is no gradient yet, and the parameter's memory is non-overlapping and dense, the
-   gradient gets the parameter's strides.
+gradient gets the parameter's strides.
+
 2. Any other first gradient is in C order.
-3. Where there is one, and ``create_graph=False``, more is added in place, so that it keeps its
-   strides, also if the user has set the array.
-4. With ``create_graph=True`` the sum is a new array, of the same strides where they are dense.
+
+3. Where there is a gradient, and ``create_graph=False``, more is added in place, so that the
+gradient keeps its strides, also if the user has set it.
+
+4. With ``create_graph=True`` the sum is a new array, with the same strides where they are dense.
 """
 
 from __future__ import annotations

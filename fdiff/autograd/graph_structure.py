@@ -1,6 +1,6 @@
-"""The structure of a graph: what makes two graphs alike, so that one program serves both.
+"""The structure of a graph, by which two graphs share one program.
 
-Our own: docs/decisions/recorded-arrays.md.
+The method is our own: docs/decisions/recorded-arrays.md.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LONGEST = 10_000  # nodes up to which a graph is put on one tape
 
 
 class Root(NamedTuple):
-    """Where a backward pass begins: an output of a node, and its cotangent (None: ones)."""
+    """The start of a backward pass: an output of a node, and its cotangent (None: ones)."""
 
     node: GraphNode
     output_nr: int
@@ -38,7 +38,7 @@ class Structure(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class BackwardProgram:
-    """One tape for a graph: which nodes it pulls back, what its results are, and the leaves."""
+    """One tape for a graph: the nodes that it pulls back, its results, and the leaves."""
 
     runner: Runner
     ran: tuple[int, ...]
@@ -88,7 +88,7 @@ def structure(roots: Sequence[Root], wanted: Sequence[Edge] | None) -> Structure
 class FragileNodes:
     """The nodes of a graph whose cotangents meet slopes that may be infinite or NaN.
 
-    They are found when that is first asked (`transforms/cotangent_masks.py`).
+    They are determined at the first request (`transforms/cotangent_masks.py`).
     """
 
     def __init__(self, nodes: Collection[GraphNode]) -> None:

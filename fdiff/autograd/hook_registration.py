@@ -1,4 +1,4 @@
-"""Hooks of recorded arrays: functions called when a gradient is there."""
+"""Hooks of recorded arrays: functions called when a gradient is ready."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def move_retained(array: RecordedArray, edge: Edge | None) -> None:
 
 
 class MultiHandle:
-    """Removes the hooks that `register_multi_grad_hook` has entered."""
+    """Removes the hooks that `register_multi_grad_hook` has added."""
 
     def __init__(self, handles: tuple[RemovableHandle, ...]) -> None:
         self._handles = handles

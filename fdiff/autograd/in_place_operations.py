@@ -1,8 +1,9 @@
 """Stores into recorded arrays: operators like ``+=``, ``x[key] = v``, methods, ``out=``.
 
-NumPy stores into the memory. In the graph the array gets a new history: the result of a node that
-takes what it was before. Of a view, the root gets it too (`recorded_views.py`). Version counters
-tell nodes that saved the array before; a leaf that requires a gradient is refused, as in torch.
+NumPy stores into the memory. In the graph the array gets a new history: the result of a node whose
+operand is the array before the store. The root of a view gets that history too
+(`recorded_views.py`). Version counters tell nodes that saved the array before; a store into a leaf
+that requires a gradient is refused, as in torch.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Arguments of calls of SciPy: recorded arrays among them, and what stands for each in a trace."""
+"""Arguments of SciPy calls: the recorded arrays among them, and their stand-ins in a trace."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def operands_of(tree: Any) -> list[RecordedArray]:
 
 
 class StandIns:
-    """What stands for leaves of arguments in the trace of a call: `handles`, by operands' ids."""
+    """The stand-ins for leaves of arguments in the trace of a call: `handles`, by operands' ids."""
 
     def __init__(self, handles: dict[int, Any]) -> None:
         self.handles = handles
@@ -95,9 +95,9 @@ class StandIns:
 
 
 class Replay:
-    """A call of arrays, plain options, and objects made of such, as a function of the arrays.
+    """A call with arrays, plain options, and objects made from such, as a function of the arrays.
 
-    It equals every call that differs in its arrays alone, so that these share a recipe.
+    It equals every call that differs in its arrays alone, so that these calls share a recipe.
     """
 
     def __init__(self, what: Callable[..., Any], title: str, args: Any, kwargs: Any) -> None:
@@ -162,7 +162,7 @@ def _is_array(x: Any) -> bool:
 
 
 class _InOrder:
-    """Other arrays in the place of the arrays of a call, in their order."""
+    """Other arrays in place of the arrays of a call, in order."""
 
     def __init__(self, values: Iterator[Any], *, traced: bool) -> None:
         self.given, self.traced = values, traced

@@ -1,13 +1,13 @@
-"""Functions of SciPy on recorded arrays: by the tables that answer traced ones.
+"""Functions of SciPy on recorded arrays: by the tables that serve traced arrays.
 
-SciPy hands its calls to no protocol. Its functions and classes ask here first, at the entry points
+SciPy passes its calls to no protocol. Its functions and classes ask here first, at the entry points
 of `fdiff/ops/entry_points.py`, whether a recorded array takes part: as an argument, in an object
-made of one, or in a function of the user's that is handed to a solver.
+made from one, or in a user's function that is passed to a solver.
 
-- A call of arrays and plain options is recorded as NumPy's are, by a recipe (`recording.py`).
-- Any other is traced, and is one node (`traced_calls.py`): functions of the user's as private
+- A call of arrays and plain options is recorded like a NumPy call, by a recipe (`recording.py`).
+- Any other call is traced, and is one node (`traced_calls.py`): the user's functions are private
   copies, whose recorded arrays are operands of the node.
-- A solver that is given functions runs as it is, until one of these returns an array that requires
+- A solver that is given functions runs unchanged, until one of these returns an array that requires
   a gradient. Then the call is traced.
 """
 
@@ -128,7 +128,7 @@ _by_recipe: dict[Any, bool] = {}
 
 
 class _LibraryCall:
-    """A call as it is traced, by what stands for it there; `opened` is its result in the trace."""
+    """A call under trace, made from stand-ins; `opened` is its result in the trace."""
 
     opened: Opened
 

@@ -1,8 +1,8 @@
-"""Objects of SciPy that are made of recorded arrays: splines, distributions, sparse matrices.
+"""SciPy objects made from recorded arrays: splines, distributions, sparse matrices.
 
-Under trace they have counterparts that hold traced arrays (`fdiff/ops/scipy_ops/`), which live as
-long as the trace. A `RecordedObject` remembers what makes it: a call that uses it makes the
-counterpart in the trace of that call, and is one node of what the object was made of.
+In a trace they have counterparts that hold traced arrays (`fdiff/ops/scipy_ops/`), which live as
+long as the trace. A `RecordedObject` remembers its construction: a call that uses the object makes
+the counterpart in the trace of that call, and is one node with the object's arrays as operands.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ def map_arguments(tree: Any, change: Callable[[Any], Any]) -> Any:
 
 
 class RecordedObject:
-    """An object that ``what(*args, **kwargs)`` makes, and `real`, the one for plain arrays.
+    """An object that ``what(*args, **kwargs)`` makes, and `real`, the object for plain arrays.
 
-    What it was made of must be as it was: SciPy's objects hold copies of some arrays, of others
-    not. `taken` are the arrays, with their entries.
+    The arrays that it was made from must be unchanged when it is used: SciPy's objects hold copies
+    of some arrays, but not of all. `taken` are the arrays, with their entries.
     """
 
     __slots__ = ("args", "kwargs", "real", "taken", "title", "what")

@@ -1,4 +1,4 @@
-"""What functions of SciPy return, taken apart: arrays, objects, plain data."""
+"""Results of SciPy functions, split into arrays, objects and plain data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DATA = (str, bytes, int, float, complex, bool, type(None), np.generic, np.dtype
 
 
 class Opened(NamedTuple):
-    """A result: `leaves`, which of them are `arrays`, and how it is put together again."""
+    """A result: its `leaves`, the `arrays` among them, and how it is assembled again."""
 
     leaves: list[Any]
     places: list[int]
@@ -54,7 +54,7 @@ class Opened(NamedTuple):
 
 @dataclass(frozen=True)
 class PartOf:
-    """A function that gives one leaf of what another one gives."""
+    """A function that returns one leaf of another function's result."""
 
     what: Callable[..., Any]
     place: int

@@ -1,10 +1,10 @@
 """Gradient modes: where operations are recorded, and where they are not.
 
-`no_grad`, `enable_grad`, `set_grad_enabled` and `inference_mode` have the meaning that they have in
-torch: each is a context and a decorator, of generators too, holds for one thread, and may be
-nested. Recorded arrays ask `thread_state.py`. Inside a function that an operator traces, gradients
-are on at first, whatever the mode outside; where they are off, nothing that is computed has a
-derivative, as behind `fdiff.stop_gradient`, and the mode ends with the trace.
+`no_grad`, `enable_grad`, `set_grad_enabled` and `inference_mode` have torch's meaning: each is a
+context and a decorator, of generators too, holds for one thread, and may be nested. Recorded arrays
+ask `thread_state.py`. Inside a function that an operator traces, gradients are on at first,
+whatever the mode outside; where they are off, results have no derivative, as behind
+`fdiff.stop_gradient`, and the mode ends with the trace.
 """
 
 from __future__ import annotations

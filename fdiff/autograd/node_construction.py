@@ -1,4 +1,4 @@
-"""Nodes of calls: where operands come from, and what of them is saved."""
+"""Nodes of calls: the origins of their operands, and the values that they save."""
 
 from __future__ import annotations
 

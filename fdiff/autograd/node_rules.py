@@ -1,7 +1,7 @@
-"""The rule of one node, run on values or recorded itself.
+"""The rule of one node, run on values or itself recorded.
 
-Both ways run the same rule (`pull_rules.py`): on arrays of NumPy, or, where a graph of the gradient
-is created, as a recorded call on what was saved, which is then differentiated like any other.
+Both run the same rule (`pull_rules.py`): on NumPy arrays, or, where a graph of the gradient is
+created, as a recorded call on the saved values, which is then differentiated like any other call.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Saved = tuple[int, Any, tuple[Version, int]]  # place, value, and the version th
 
 
 class NodeRules:
-    """Rules run on values; `needed` are the nodes of the sweep that are, None for all."""
+    """Rules run on values; `needed` are the nodes that the sweep needs, None for all."""
 
     needed: Container[GraphNode] | None = None
 
@@ -104,10 +104,10 @@ class NodeRules:
 
 
 class RecordedRules(NodeRules):
-    """Rules recorded: cotangents are recorded arrays.
+    """Recorded rules: cotangents are recorded arrays.
 
-    A rule is recorded as one call. Cotangents that nobody asked for are left out of it, since what
-    they are computed from would be taken for what the others depend on.
+    A rule is recorded as one call. Cotangents that nobody requested are left out of the call: their
+    operands would count as operands of the other cotangents.
     """
 
     def rule(self, node: GraphNode, seeds: Seeds) -> Pull:

@@ -1,8 +1,8 @@
-"""Backward passes node by node: where hooks, custom rules or `create_graph` are in play.
+"""Backward passes node by node: for hooks, custom rules and `create_graph`.
 
-Nodes are processed in topological order, later ones first, each when all its cotangents are there
-(Kahn, "Topological sorting of large networks", CACM 5, 1962). Leaves are served as soon as they
-are ready, as torch does.
+Nodes are processed in topological order, later ones first, each when all its cotangents are ready
+(Kahn, "Topological sorting of large networks", CACM 5, 1962). Leaves are served as soon as they are
+ready, as in torch.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def leading_to(nodes: Mapping[GraphNode, int], targets: Sequence[Edge]) -> set[G
 class NodeSweep:
     """One backward pass. Cotangents are values, or recorded arrays where a graph is created.
 
-    `deliver` is given what arrives at each leaf, or at those that were asked for; `captured` holds
-    what arrives at the edges that were.
+    `deliver` is called with the gradient of each leaf, or of each requested leaf; `captured` holds
+    the gradients of the requested edges.
     """
 
     def __init__(

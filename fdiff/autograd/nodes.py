@@ -1,11 +1,11 @@
-"""The graph that recorded arrays keep: a node for each call, an edge for each operand.
+"""The graph of recorded arrays: a node for each call, an edge for each operand.
 
-A node knows its recipe, what of its operands and outputs was saved for its reverse rule, and where
-its operands come from. Edges lead from results to operands alone, so a graph is freed when its last
-array goes.
+A node knows its recipe, the operands and outputs that were saved for its reverse rule, and the
+origins of its operands. Edges lead from results to operands alone, so a graph is freed with its
+last array.
 
-The graph of edges from results to operands follows A. Paszke et al., Automatic differentiation
-in PyTorch, NIPS Autodiff Workshop 2017.
+The graph of edges from results to operands follows A. Paszke et al., Automatic differentiation in
+PyTorch, NIPS Autodiff Workshop 2017.
 """
 
 from __future__ import annotations
@@ -74,9 +74,9 @@ class RemovableHandle:
 
 
 class Hooks:
-    """What stands at one node beside its recipe.
+    """The hooks of one node.
 
-    `before` are hooks of the node that run before its rule, `after` those that run after it.
+    `before` are hooks of the node that run before its rule, `after` hooks that run after it.
     `outputs` are hooks of arrays, by output; `retained` the arrays that keep their gradient, by
     output.
     """
@@ -173,7 +173,7 @@ class GraphNode:
 
 
 class AccumulateGrad(GraphNode):
-    """The end of an edge to a leaf: adds what arrives there to the leaf's ``grad``."""
+    """The end of an edge to a leaf: adds the incoming gradient to the leaf's ``grad``."""
 
     __slots__ = ("_leaf", "kind", "post_hooks")
     __call__ = None  # it has no rule
@@ -202,9 +202,10 @@ class AccumulateGrad(GraphNode):
 
 
 class Kept:
-    """What a custom node saved. The context of a `Function` has it too, and may outlive the node.
+    """The values that a custom node saved.
 
-    So the node holds its context, and nothing leads back.
+    The context of a `Function` holds them too, and may outlive the node. The node holds its
+    context, and the context does not refer to the node.
     """
 
     __slots__ = ("_name", "counts", "line", "saved")

@@ -1,4 +1,4 @@
-"""What a profiler sees of recorded arrays: each operation, each backward pass, each node of it."""
+"""The profiler's view of recorded arrays: operations, backward passes, and their nodes."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Operators (`fdiff.grad` and its like) called with recorded arrays.
+"""Operators (`fdiff.grad` and others) called with recorded arrays.
 
 The derivatives that an operator computes are on a tape, so that the call is one node of the graph,
 whose rule is the reverse sweep of that tape: `backward` goes through it, to any order. The call is
-traced with the values of its arguments, so the tape is what was computed, whatever the function
-reads from outside, and nothing is kept for the next call.
+traced with the values of its arguments; the tape holds whatever values the function read from
+outside, and is not reused by the next call.
 """
 
 from __future__ import annotations

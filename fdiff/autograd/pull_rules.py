@@ -1,8 +1,8 @@
 """How cotangents are pulled back through one call: its tape, differentiated and cut.
 
-The reverse sweep of a call's tape reads operands and outputs of the call. Which of them it reads is
-known from the tape it leaves, so only those have to be saved: `exp` saves its result, `multiply`
-both operands, `add` nothing. What lies between operands and outputs is computed again.
+The reverse sweep of a call's tape reads operands and outputs of the call. The sweep's own tape
+shows which of them it reads, so only those are saved: `exp` saves its result, `multiply` both
+operands, `add` nothing. Intermediate values are computed again.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from ..transforms.template_sizes import knows_no_sizes
 class Pull:
     """Reverse rule of a call: ``(*saved, *cotangents, *masks) -> results``.
 
-    `saved` are places among the call's operands and then its outputs. Each of `targets` names an
-    operand, and where in the results its cotangent and the mask of that stand. `run` computes the
-    results, `template` enters them in another tape; each is made when it is asked for. `recipes`
-    belong to the rule as a call, which is differentiated again, `pushes` are the forward rules that
-    it implies.
+    `saved` are positions among the call's operands and then its outputs. Each of `targets` names an
+    operand, and the positions of its cotangent and of the cotangent's mask in the results. `run`
+    computes the results, `template` enters them in another tape; each is made at its first use.
+    `recipes` belong to the rule as a call, which is differentiated again; `pushes` are the forward
+    rules that it implies.
     """
 
     __slots__ = ("_run", "_tape", "_template", "pushes", "recipes", "saved", "targets")

@@ -1,8 +1,8 @@
-"""Recipes: all that is known of a call of NumPy from the kinds of its operands.
+"""Recipes: everything about a call of NumPy that follows from the kinds of its operands.
 
-A recipe is made when a function meets operands of some kinds for the first time, and found again
-by function, kinds and static arguments from then on. It holds the tape of the call, which operands
-and outputs its reverse rule reads, and the kinds of what it gives.
+A recipe is made when a function first meets operands of some kinds, and found by function, kinds
+and static arguments from then on. It holds the tape of the call, the operands and outputs that its
+reverse rule reads, and the kinds of its results.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ Rebuild = Callable[[Sequence[object]], tuple[tuple[Any, ...], dict[str, Any]]]
 class Recipe:
     """How one call with operands of given kinds is recorded and pulled back.
 
-    `outputs` are the kinds of the leaves of what it gives that are arrays (None for others);
-    `stored` are the operands that it stores into. `needed` tells which operands get cotangents.
-    `saved` are places among operands and outputs, those stored into last. `lasting` tells that it
-    serves further calls, `ruled` that rules of the user's are on the tape, `through_view` that it
-    stores into a part of an array, which torch pulls back once. `selects` and `fragile` say that it
-    leaves entries out, and that its slopes may be infinite or NaN (`cotangent_masks.py`). `passes`
-    are backward passes that begin here and are written out (`generated_backward.py`), with the
-    output they begin at.
+    `outputs` are the kinds of the result's leaves that are arrays (None for others); `stored` are
+    the operands that the call stores into. `needed` tells which operands get cotangents. `saved`
+    are positions among operands and outputs, the operands stored into last. `lasting` says that the
+    recipe serves further calls, `ruled` that the user's rules are on the tape, `through_view` that
+    the call stores into a part of an array, which torch pulls back once. `selects` and `fragile`
+    say that the call leaves entries out, and that its slopes may be infinite or NaN
+    (`cotangent_masks.py`). `passes` are generated backward passes that begin here
+    (`generated_backward.py`), with the output that they begin at.
     """
 
     __slots__ = (
@@ -114,10 +114,10 @@ class Recipe:
 
 
 class Resizing(NamedTuple):
-    """Which recipe serves arrays of other sizes: `sizes` has the new ones.
+    """The recipe that serves arrays of other sizes: `sizes` has the new sizes.
 
-    `pulls` are its rules that know no more of sizes. `counts` are the entries that a mean is taken
-    of, before and now.
+    `pulls` are its rules that do not depend on sizes. `counts` are the numbers of entries of a
+    mean, before and now.
     """
 
     known: Recipe
@@ -220,7 +220,7 @@ def _tape(
 
 
 class Known(NamedTuple):
-    """The recipe of one call of a family, with the rules that were found to know no sizes."""
+    """The recipe of one call of a family, with the rules that do not depend on sizes."""
 
     recipe: Recipe
     pulls: Mapping[tuple[Seeds, tuple[bool, ...]], Pull]

@@ -1,9 +1,9 @@
-"""Anomalies in backward passes of recorded arrays: each node is looked at after its rule ran.
+"""Anomalies in backward passes of recorded arrays: each node is checked after its rule ran.
 
-A pass that is watched goes node by node, never by a compiled tape. The first cotangent that is NaN
-or infinite raises, with the line of the forward call. If the forward pass is to blame, the call is
-named that made the first value that is not finite: it was noted where the call ran in the mode
-(`forward_anomalies.py`), or is found from what nodes saved.
+A watched pass goes node by node, never by a compiled tape. The first cotangent that is NaN or
+infinite raises an error with the line of the forward call. If the forward pass is the cause, the
+error names the call that made the first value that is not finite: that call was noted when it ran
+in the mode (`forward_anomalies.py`), or is determined from the values that nodes saved.
 """
 
 from __future__ import annotations

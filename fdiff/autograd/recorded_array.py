@@ -1,9 +1,9 @@
-"""Recorded arrays: NumPy arrays that run at once and remember where they come from.
+"""Recorded arrays: NumPy arrays that compute at once and remember the operations they come from.
 
-A recorded array holds an array of NumPy. NumPy hands every ufunc and function called on one to
-`recording.py` (``__array_ufunc__`` and ``__array_function__``, NEP 13 and NEP 18), which computes
-the values by NumPy and enters a node in the graph. `array_methods.py` gives the class its operators
-and methods.
+A recorded array holds a NumPy array. NumPy passes every ufunc and function called on a recorded
+array to `recording.py` (``__array_ufunc__`` and ``__array_function__``, NEP 13 and NEP 18), which
+computes the values by NumPy and enters a node in the graph. `array_methods.py` gives the class its
+operators and methods.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class View(Protocol):
-    """What an array that looks at another one's memory, its root's, knows (`recorded_views.py`)."""
+    """The data of an array that shares another array's memory, its root's (`recorded_views.py`)."""
 
     root: RecordedArray
 

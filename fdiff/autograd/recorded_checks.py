@@ -1,6 +1,6 @@
-"""Functions of recorded arrays under `fdiff.gradcheck`: what is asked of the functional ones.
+"""`fdiff.gradcheck` of functions of recorded arrays: its requests to the functional checks.
 
-`gradcheck` asks this module by a hook, because it lies below recorded arrays.
+`gradcheck` calls this module through a hook, because `gradcheck` lies below recorded arrays.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .recorded_array import RecordedArray, tensor
 
 
 class _WithoutCotangent(Function):
-    """An array through which no cotangent comes."""
+    """An array through which no cotangent passes."""
 
     @staticmethod
     def forward(ctx: object, *args: Any) -> Any:  # noqa: ARG004 - as every forward rule
@@ -36,8 +36,8 @@ class _WithoutCotangent(Function):
 class FunctionOfRecordedArrays(FunctionUnderCheck):
     """A function of recorded arrays, differentiated by `fdiff.autograd.grad` and by dual arrays.
 
-    ``f(*leaves)`` takes the arrays that are differentiated by. It is run anew for each derivative.
-    Forward mode is checked where it is asked for, because nobody chooses it unasked.
+    ``f(*leaves)`` takes the differentiated arrays. It runs anew for each derivative. Forward mode
+    is checked on request only.
     """
 
     modes = ("reverse",)

@@ -1,8 +1,9 @@
-"""Views: recorded arrays that look at another one's memory, tracked both ways.
+"""Views: recorded arrays that share another array's memory, tracked both ways.
 
-NumPy decides what is a view. One knows the array that owns its memory (its root), and the calls
-that lead from there to it. When the root gets another history by a store, wherever that was made,
-the view takes its own from the root's again; a store into a view is a store into its root.
+NumPy decides which results are views. A view knows the array that owns its memory (its root), and
+the calls that lead from the root to the view. When the root gets another history by a store,
+wherever the store was made, the view derives its own history from the root's again; a store into a
+view is a store into its root.
 
 Views with a history of their own: A. Paszke et al., Automatic differentiation in PyTorch, NIPS
 Autodiff Workshop 2017.
@@ -25,7 +26,7 @@ from .thread_state import recording, state
 
 
 class NumpyCall(NamedTuple):
-    """A call of NumPy: what is called, known by `key`, and its operands, with their values.
+    """A call of NumPy: the function and its `key`, and its operands with their values.
 
     `rebuild` puts operands among the other arguments.
     """
@@ -38,7 +39,7 @@ class NumpyCall(NamedTuple):
 
 
 class ViewCall(NamedTuple):
-    """A call that gave a view of its operand `place`, as leaf `leaf` of its result."""
+    """A call that returned a view of its operand `place`, as leaf `leaf` of its result."""
 
     call: NumpyCall
     place: int
@@ -59,7 +60,7 @@ class ViewCall(NamedTuple):
 
 
 class ViewOfOne(NamedTuple):
-    """A call ``what(x, *args, **kwargs)`` that gave a view of `x`, its only operand."""
+    """A call ``what(x, *args, **kwargs)`` that returned a view of `x`, its only operand."""
 
     what: Callable[..., Any]
     args: tuple[Any, ...]
@@ -72,10 +73,10 @@ class ViewOfOne(NamedTuple):
 
 
 class ViewOf:
-    """What a view knows of its root: the calls that lead to it, and when it was taken.
+    """The relation of a view to its root: the calls that lead to the view, and when it was taken.
 
     `seen` and `stores` are the root's edge and the number of stores into its memory at that time.
-    `made_in` is the mode in which nothing was recorded then; empty where that was on.
+    `made_in` is the mode in which nothing was recorded then; empty where recording was on.
     """
 
     __slots__ = ("calls", "made_in", "root", "seen", "stores")
@@ -125,11 +126,11 @@ class ViewOf:
 
 
 class ViewOfRule:
-    """What an output of a `Function` knows that looks at the memory of another array, its `root`.
+    """The relation of a `Function` output to the array, its `root`, whose memory the output shares.
 
-    Stores into it, or into that array, would bypass the user's rule: they are refused, as in torch.
-    An output that requires no gradient has no rule (`ruled`), so they are refused where they are
-    recorded.
+    Stores into the output, or into that array, would bypass the user's rule: they are refused, as
+    in torch. An output that requires no gradient has no rule (`ruled`); its stores are refused
+    where they are recorded.
     """
 
     __slots__ = ("made_in", "name", "place", "root", "ruled", "stores", "version")

@@ -1,7 +1,8 @@
 """Recording: a call of NumPy on recorded arrays runs at once, and enters a node in the graph.
 
-A call is known by the function, the kinds of its operands (arrays among the arguments) and its
-static arguments. What it enters is kept as a recipe (`recipes.py`); values are computed by NumPy.
+The key of a call is the function, the kinds of its operands (arrays among the arguments) and its
+static arguments. The way it is recorded is kept as a recipe (`recipes.py`); values are computed by
+NumPy.
 """
 
 from __future__ import annotations

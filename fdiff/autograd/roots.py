@@ -1,4 +1,4 @@
-"""Where backward passes begin and end: what users give as outputs, cotangents and inputs."""
+"""The ends of backward passes: the user's outputs, cotangents and inputs."""
 
 from __future__ import annotations
 

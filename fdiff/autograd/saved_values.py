@@ -1,4 +1,4 @@
-"""What nodes save for their rules: read, checked, freed."""
+"""Values that nodes save for their rules: reads, checks, release."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HOOKS = "fdiff.autograd.graph.saved_tensors_hooks"
 
 
 class Packed:
-    """What a pack hook gave for a saved value, and what makes the value of it again."""
+    """The result of a pack hook for a saved value, and the hook that restores the value."""
 
     __slots__ = ("content", "type", "unpack")
 

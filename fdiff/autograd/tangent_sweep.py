@@ -1,8 +1,9 @@
-"""Tangents pushed forwards through the recorded graph, for `forward_ad.py`.
+"""Forward sweeps of tangents through the recorded graph, for `forward_ad.py`.
 
-A node keeps what its reverse rule reads: the rule is a tape, linear in the cotangents. That tape
-pulled back once more is the forward rule, of the same saved values (the transpose of the transpose;
-A. Radul et al., You only linearize once, POPL 2023). So there is no second table of rules.
+A node keeps the values that its reverse rule reads: the rule is a tape, linear in the cotangents.
+That tape pulled back once more is the forward rule, of the same saved values (the transpose of the
+transpose; A. Radul et al., You only linearize once, POPL 2023). A second table of rules is not
+needed.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ from .thread_state import not_recording, recording
 
 
 class TangentSweep:
-    """Tangents of outputs of nodes, computed when they are asked for.
+    """Tangents of outputs of nodes, computed on request.
 
-    `tangents` holds those that are known, first those of the duals; None for an output that does
-    not move.
+    `tangents` holds the tangents computed so far, first the tangents of the duals; None for an
+    output that does not move.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""What holds for recorded arrays in one thread."""
+"""The state of recorded arrays in one thread."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NO_CALLS: dict[object, Callable[..., Any]] = {}  # where somebody looks on: alwa
 
 
 class MetRecorded(BaseException):
-    """Raised where a function that a solver calls has to do with arrays that require gradients."""
+    """Raised where a function that a solver calls meets arrays that require gradients."""
 
 
 class ThreadState(threading.local):
@@ -129,7 +129,7 @@ state = ThreadState()
 
 
 class EnteredState:
-    """A context that was entered: what it changed as it was `before`, and the one around it."""
+    """A context that was entered: the state `before`, and the surrounding context."""
 
     __slots__ = ("before", "outer")
 
@@ -157,7 +157,7 @@ class EnteredState:
 
 
 class _Left:
-    """What a context keeps of an entry that is left."""
+    """The data of a context's entry that has been left."""
 
     __slots__ = ("entry",)
 
@@ -166,10 +166,11 @@ class _Left:
 
 
 class _Entered(_Left):
-    """The same of one that is not: it is left where an exception came as `__exit__` began.
+    """The data of a context's entry that has not been left.
 
-    Python drops the context then. Of those that were left nothing is called at the end, as an
-    exception that arrives in a finaliser is lost.
+    If an exception arrives as `__exit__` begins, Python drops the context, and the entry is left
+    then. Entries that have been left call nothing at the end, because an exception that arrives in
+    a finaliser is lost.
     """
 
     __slots__ = ()
@@ -180,10 +181,10 @@ class _Entered(_Left):
 
 
 class StateContext:
-    """A context that changes the state of its thread, and brings back what was before.
+    """A context that changes the state of its thread, and restores the previous state.
 
-    Wherever an exception arrives, `__exit__` included, that is done at the latest when it is
-    handled.
+    Wherever an exception arrives, even in `__exit__`, the state is restored when the exception is
+    handled, at the latest.
     """
 
     def __init__(self) -> None:

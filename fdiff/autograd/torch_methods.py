@@ -1,7 +1,7 @@
-"""Methods that torch's tensors have and NumPy's arrays have not: each is a call of NumPy.
+"""Methods of torch's tensors that NumPy's arrays lack: each is a call of NumPy.
 
-Recorded arrays have them, and so have traced arrays where an operator is called with recorded ones:
-a function that is written for those is run either way.
+Recorded arrays have them, and so do traced arrays where an operator is called with recorded arrays:
+functions written for recorded arrays then run either way.
 """
 
 from __future__ import annotations

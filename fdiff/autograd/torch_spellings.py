@@ -1,4 +1,4 @@
-"""What to write instead of names that torch's tensors have and NumPy's arrays have not."""
+"""Replacements for the names of torch's tensors that NumPy's arrays lack."""
 
 from __future__ import annotations
 

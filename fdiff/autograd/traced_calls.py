@@ -1,8 +1,8 @@
-"""Calls of code that is traced, on recorded arrays: each is one node, with the tape of the call.
+"""Calls of traced code on recorded arrays: each is one node, with the tape of the call.
 
-What such code reads from outside may be another thing at the next call: each is traced anew, and
-nothing is kept for the next. Recorded arrays that it reads are operands of the node, as arguments
-are.
+The values that such code reads from outside may differ at the next call: each call is traced anew,
+and no tape is reused. Recorded arrays that the code reads are operands of the node, like its
+arguments.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ from .thread_state import state
 
 
 class TracedCall(NamedTuple):
-    """A call as a tape of its operands; `leaves` are what it returned, of which some are arrays."""
+    """A call as a tape of its operands; `leaves` are the leaves of its result, some of which are
+    arrays.
+    """
 
     tape: CallTape
     operands: list[Any]

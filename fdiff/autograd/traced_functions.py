@@ -1,4 +1,4 @@
-"""A `Function` where a function is traced: a call of a function with rules, as by `custom_vjp`."""
+"""A `Function` in a traced function: a call of a function with rules, as by `custom_vjp`."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def apply_traced(cls: Any, rules: FunctionRules, args: tuple[Any, ...]) -> Any:
 
 
 class _Marks:
-    """What a forward rule marks: outputs without derivative, arguments that it stores into.
+    """The marks of a forward rule: outputs without derivative, and arguments that it stores into.
 
-    `flat` are the outputs without derivative, `dirty` the arguments stored into, each with the
-    output that it is, and `last` tells for each output the last that is the same array.
+    `flat` are the outputs without derivative; `dirty` are the arguments stored into, each with its
+    output; `last` gives for each output the last output that is the same array.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Version counters: how often the memory of an array was stored into, which its views share.
+"""Version counters: the number of stores into the memory of an array, shared by its views.
 
 They are torch's (A. Paszke et al., Automatic differentiation in PyTorch, NIPS Autodiff Workshop
 2017: in-place operations).
@@ -13,7 +13,7 @@ from .thread_state import state
 
 
 class Version:
-    """How often the memory of an array has been stored into; views of one array share it.
+    """The number of stores into the memory of an array; views of one array share it.
 
     `line` is the line of the latest store.
     """
@@ -34,7 +34,7 @@ class Version:
 class InferenceVersion(Version):
     """The version of an array made in inference mode: stores into it are not counted.
 
-    So the array may not be saved for a backward pass.
+    Such an array may not be saved for a backward pass.
     """
 
     @property

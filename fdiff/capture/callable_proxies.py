@@ -1,6 +1,6 @@
-"""Proxies of callables that are no plain functions, and of what a class holds in place of methods.
+"""Proxies of callables that are not plain functions, and of a class's members other than methods.
 
-Most are put together anew from the proxies of a few attributes of theirs, as the tables say.
+Most of them are composed anew from the proxies of a few attributes, which the tables list.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""One run of a function that is watched: what it reads from outside itself, and what it writes.
+"""One run of a watched function: its reads from outside itself, and its writes.
 
-In: a function. Out: what to call in its place, and afterwards the `Dependencies` of the run. `f`
-runs as a private copy (`function_copies.py`) that finds proxies of all values (`proxy_rules.py`).
+The input is a function. The output is the callable to run in its place, and its `Dependencies`
+after the run. `f` runs as a private copy (`function_copies.py`) that finds proxies of all values.
 """
 
 from __future__ import annotations

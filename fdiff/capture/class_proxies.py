@@ -1,9 +1,9 @@
 """Proxies of the user's classes.
 
-A proxy class has the name of the class it stands for, and as bases the proxies of that class's
-bases (library classes as they are). So ``super()``, ``isinstance`` and ``type(x) is C`` give in
-private copies what they give outside. Its methods are private copies, made when they are looked up;
-each lookup becomes a dependency.
+A proxy class has the name of its class, and its bases are the proxies of the bases of that class
+(library classes stand for themselves). ``super()``, ``isinstance`` and ``type(x) is C`` therefore
+give the same results in private copies as outside. The methods of a proxy class are private copies,
+made when they are looked up; each lookup becomes a dependency.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def is_object(value: object) -> bool:
 
 
 class _Member:
-    """Stands in a proxy class for a member under a name of `_OF_TYPE`, put there at once."""
+    """Stands in a new proxy class for a member with a name of `_OF_TYPE`."""
 
     __slots__ = ("member",)
     member: Any
@@ -85,7 +85,7 @@ class _Member:
 
 
 class _DataMember(_Member):
-    """The same for what decides how instances store, as a property does."""
+    """A `_Member` that decides how instances store, as a property does."""
 
     __slots__ = ()
 
@@ -97,9 +97,10 @@ class _DataMember(_Member):
 
 
 class ProxyClassState:
-    """The class that a proxy class stands for, what was read of it, and what was put here.
+    """The class of a proxy class, the reads of that class, and the members put into the proxy
+    class.
 
-    `loaded` are the names that are there: between `put` and that an exception may come.
+    `loaded` are the names that are complete: an exception may arrive between `put` and the load.
     """
 
     __slots__ = ("context", "loaded", "node", "proxy_class", "put", "real")
@@ -174,7 +175,7 @@ def _load(bases: tuple[type, ...], name: str) -> None:
 
 
 class ProxyMeta(type):
-    """The metaclass of proxy classes: reads and writes of class attributes are noted."""
+    """The metaclass of proxy classes, which records reads and writes of class attributes."""
 
     def __getattribute__(cls, name: str) -> object:
         load(cls, name)
@@ -250,7 +251,7 @@ def getattr_static(thing: object, name: str, *default: object) -> object:
 
 
 class Super(super):
-    """Replacement of ``super``, which loads what is about to be found."""
+    """Replacement of ``super``, which loads a member before it is looked up."""
 
     def __getattribute__(self, name: str) -> object:
         kind = _of_super(self, "__self_class__")

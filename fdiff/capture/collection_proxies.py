@@ -1,4 +1,4 @@
-"""Proxies of Python's collections that the run writes to: counters, dicts with defaults, deques."""
+"""Proxies of Python collections that the run writes to: counters, dicts with defaults, deques."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .write_targets import WriteTarget
 
 
 class CounterProxy(DictProxy):
-    """Proxy of a `Counter`: what is not there counts zero times."""
+    """Proxy of a `Counter`: absent keys count zero times."""
 
     __slots__ = ()
     _fdiff_kind = Counter
@@ -42,7 +42,7 @@ class CounterProxy(DictProxy):
 
 
 class DefaultDictProxy(DictProxy):
-    """Proxy of a `defaultdict`, which stores a default where it is asked for what is not there."""
+    """Proxy of a `defaultdict`, which stores a default when an absent key is looked up."""
 
     __slots__ = ()
     _fdiff_kind = defaultdict
@@ -79,7 +79,7 @@ def wrap_counting(context: DictContext, value: dict[object, object], where: Wher
 
 
 class DequeItems(WriteTarget):
-    """A deque of which the run has read nothing."""
+    """A deque that the run has not read."""
 
     __slots__ = ()
 
@@ -91,7 +91,7 @@ class DequeItems(WriteTarget):
 
 
 class DequeProxy(CalledContainer):
-    """Proxy of a deque; to read it is to have itself."""
+    """Proxy of a deque; the first read fills the proxy itself."""
 
     _fdiff_kind = deque
     items = None  # a copy there is never

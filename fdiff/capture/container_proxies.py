@@ -1,7 +1,7 @@
-"""What a run gets in place of the user's containers: copies that hold proxies of the items.
+"""Proxies of the user's containers: copies that hold proxies of the items.
 
-A dict has a proxy that reads items when they are looked up; all others are copied whole. What the
-run stores in them is carried over to the user's own containers at its end (`writes.py`).
+A dict has a proxy that reads items when they are looked up; all other containers are copied whole.
+Items that the run stores are carried over to the user's own containers at its end (`writes.py`).
 """
 
 from __future__ import annotations
@@ -51,19 +51,23 @@ Tuple = tuple[object, ...]
 
 
 class DictContext(ProxyContext, Protocol):
-    """The part of a run that proxies of dicts need: it carries over what was stored in them."""
+    """The part of a run that proxies of dicts need: it carries stored items over to the user's
+    dicts.
+    """
 
     def items(self, items: DictProxy, /) -> None: ...
 
 
 class DictProxy(MutableMapping[object, object], dict[object, object]):  # type: ignore[misc] - a dict derives from it in the stubs alone
-    """Proxy of a dict of the user: the program depends on the keys that are looked up, no others.
+    """Proxy of a dict of the user: the program depends on the keys that are looked up, and on no
+    others.
 
-    The storage of the base class holds the proxies of the values that have been read. What the run
-    stores is stored in the user's dict at once.
+    The storage of the base class holds the proxies of the values read so far. Stores of the run go
+    to the user's dict at once.
 
     The dict may be a cache in which `f` looks its argument up. In a run that asks what `f` does
-    around its argument, a key that a derivative is taken for is absent until `f` stores its value.
+    around its argument, a key made from a differentiated value is absent until `f` stores its
+    value.
     """
 
     __slots__ = (

@@ -1,6 +1,6 @@
-"""Data that is no array of numbers: tables, sparse matrices, structured arrays, arrays of texts.
+"""Data that is not an array of numbers: tables, sparse matrices, structured arrays, arrays of text.
 
-Such data is used as it is, without a proxy, and compared by its content before each call, so that
+Such data is used directly, without a proxy, and its content is compared before each call, so that
 nothing is traced again while it is unchanged. Data of more than `LIMIT` bytes is not compared.
 """
 
@@ -29,7 +29,9 @@ _LAZY = ("dask.array.", "dask.bag.", "dask.dataframe.", "dask.delayed.", "distri
 
 
 class Content:
-    """Compares data (a table, a date and the like) with the class and content it had when read."""
+    """Compares data (a table, a date and the like) with its class and content at the time of the
+    read.
+    """
 
     __slots__ = ("key", "kind")
 

@@ -1,11 +1,11 @@
 """The dependencies of a traced function, which are compared again before the next call.
 
-Each value that was read has a node that tells what the value must be for the program to hold. The
-nodes form a graph rooted at the function: its globals, cells and defaults, the functions those lead
-to, the items of containers. `Dependencies` walks that graph once. The walk compares, collects the
-captured arrays as they are now, and notes every place it looked at with the object it found. As
-long as the same objects are in the same places nothing can have changed, so the next call checks
-only that.
+Each value that was read has a node that states what the value must be for the program to hold. The
+nodes form a graph rooted at the function: its globals, cells and defaults, the functions that these
+lead to, the items of containers. `Dependencies` walks that graph once. The walk compares the
+values, collects the current captured arrays, and notes every place that it visited with the object
+that it found. As long as the same objects are in the same places nothing can have changed, so the
+next call checks only that.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, weakref_slot=True, eq=False)
 class Pins:
-    """Where a pass looked and what it found there; `writes` does what a run has written again.
+    """The places that a walk visited, with the objects found; `writes` repeats the writes of a run.
 
-    This is all that refers to objects that the user may drop. It belongs to the prepared function,
-    or whoever called; `Dependencies` know it for as long as someone holds it.
+    Only pins refer to objects that the user may drop. They belong to the prepared function, or to
+    the caller; `Dependencies` know them for as long as someone holds them.
     """
 
     function: object
@@ -73,7 +73,7 @@ _LOOKED_AT = 128  # dependencies that are held, whenever one more is
 
 
 class Held(dict["Dependencies", Pins]):
-    """The latest pass over each of at most so many dependencies; what it is for holds it alive."""
+    """The latest pins of each of at most so many dependencies, held by the program's owner."""
 
     def __init__(self, most: int) -> None:
         super().__init__()
@@ -133,13 +133,13 @@ def _alike(f: object, g: object) -> bool:
 
 
 class Dependencies:
-    """What one traced run read from outside.
+    """The values that one traced run read from outside.
 
-    `slots` is the number of captured arrays; `effects` is what the run has
-    written, where later calls can write it without running `f`; `opaque` names, in words, what
-    cannot be compared, and `lines` where the user's code reads it; `traced` tells that values of
-    an enclosing trace were among what was read, `once` that the next trace may hold for longer. A
-    program that is opaque, traced or for `once` holds for the run that made it and no other.
+    `slots` is the number of captured arrays. `effects` are the writes of the run, where later calls
+    can repeat them without running `f`. `opaque` names, in words, values that cannot be compared,
+    and `lines` the user's lines that read them. `traced` says that the run read values of an
+    enclosing trace, `once` that the next trace may hold for longer. A program that is opaque,
+    traced or for `once` holds for the run that made it and no other.
     """
 
     __slots__ = (

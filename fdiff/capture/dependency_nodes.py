@@ -1,7 +1,7 @@
 """The kinds of dependencies: what a value that was read must be for the program to hold.
 
-Each class is a node of the graph of `dependencies.py`: ``holds(value, walk)`` compares a value, and
-the values it holds, and notes in the walk where it looked.
+Each class is a node of the graph of `dependencies.py`: ``holds(value, walk)`` compares a value and
+the values inside it, and notes the visited places in the walk.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ ABSENT = Identical(MISSING)
 
 
 class Array(WriteTarget):
-    """An array of this dtype and shape; the same one wherever this node is met."""
+    """An array of this dtype and shape; every place with this node has the same array."""
 
     __slots__ = ("dtype", "shape", "slot")
 
@@ -101,7 +101,7 @@ class ArrayOnDevice:
 
 
 class ConstantArray:
-    """An object that stands for an array of this dtype and shape, and gives it (`constant_of`)."""
+    """An object that converts to an array of this dtype and shape (`constant_of`)."""
 
     __slots__ = ("dtype", "shape", "slot", "type")
 
@@ -184,7 +184,7 @@ class MappingItems(WriteTarget):
 
 
 class SetItems:
-    """A set of these items; `nodes` are what those that are not plain values must be."""
+    """A set of these items; `nodes` are the dependencies of the items that are not plain values."""
 
     __slots__ = ("keys", "nodes", "type")
 
@@ -238,7 +238,7 @@ class Attributes(WriteTarget):
 
 
 class ComposedObject(Attributes):
-    """An object of a library that is told by these attributes, any of which may be set anew."""
+    """An object of a library, determined by these attributes, each of which may change."""
 
     __slots__ = ()
 
@@ -252,7 +252,7 @@ class ComposedObject(Attributes):
 
 
 class Instance(WriteTarget):
-    """An object of this class of the user, whose own attributes are read; `slots` by name."""
+    """An object of this class of the user with the attributes that were read; `slots` by name."""
 
     __slots__ = ("slots", "table", "type")
 
@@ -286,7 +286,7 @@ class Instance(WriteTarget):
 
 
 class Class(WriteTarget):
-    """A class of the user with these bases and these names; `reads` is what was read of it."""
+    """A class of the user with these bases and names; `reads` are the reads of its members."""
 
     __slots__ = ("bases", "names", "reads")
 
@@ -314,7 +314,7 @@ class Class(WriteTarget):
 
 
 class ClassFamily:
-    """A class of the user whose instances are not watched, with its bases of the user."""
+    """A class of the user whose instances are not watched, with its bases defined by the user."""
 
     __slots__ = ("nodes", "type")
 

@@ -1,8 +1,8 @@
-"""Texts that f-strings make of traced values, where all they are for is to be printed or logged.
+"""Texts that f-strings make from traced values, where the texts are only printed or logged.
 
-Such a text has a mark in place of the value, so that the function that shows it can put in what
-the value is at each call. A mark must not get anywhere else: it is made only where the bytecode
-hands the text to a call at once, and what is called is one of ours (`shown_calls.py`).
+Such a text has a mark in place of the value, so that the function that shows the text can insert
+the value of each call. A mark must not get anywhere else: it is made only where the bytecode passes
+the text to a call at once, and the called function is one of ours (`shown_calls.py`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _COUNTED = frozenset(("BUILD_STRING", "BUILD_TUPLE", "BUILD_LIST"))
 
 
 class FormattedValue(NamedTuple):
-    """A value in a text: the value, how it is formatted, and the text of it in this run."""
+    """A value in a text: the value, its format, and its text in this run."""
 
     value: object
     spec: str

@@ -1,9 +1,10 @@
 """Private copies of functions: how `f` runs while it is traced.
 
-The copy of a function has its code, with globals and cells of ours, so that every name it reads is
-recorded and may be answered by a proxy (``types.FunctionType`` makes it). Python functions that it
-reaches through a global, a cell, a default, a module, a container or an object are copied likewise.
-Nothing is patched: other threads, and the function itself, do not notice.
+The copy of a function has the function's code, with globals and cells of ours, so that every name
+that the code reads is recorded and may be answered by a proxy (``types.FunctionType`` makes the
+copy). Python functions that `f` reaches through a global, a cell, a default, a module, a container
+or an object are copied in the same way. Nothing is patched: other threads, and the function itself,
+do not notice.
 """
 
 from __future__ import annotations

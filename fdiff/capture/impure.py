@@ -1,9 +1,9 @@
 """Impure functions of libraries: their results depend on more than their arguments.
 
 They read files, the environment, the clock, random numbers, other processes, or the state of the
-interpreter. A function that looks one of them up is traced at each call. All of NumPy and SciPy is
-taken to be pure, except the names listed here; of Python's standard library only the modules and
-names listed here are.
+interpreter. A function that looks one of them up is traced at each call. All of NumPy and SciPy
+counts as pure, except the names listed here; of Python's standard library only the modules and
+names listed here are pure.
 """
 
 from __future__ import annotations
@@ -267,10 +267,10 @@ def _line_of(code: CodeType, name: str) -> Line:
 
 
 class Impurities:
-    """What one run reads that cannot be compared.
+    """The reads of one run that cannot be compared.
 
-    `noted` says it in words, each with the user's line that read it. `codes` are the functions of
-    the user that run.
+    `noted` describes them in words, each with the user's line. `codes` are the user's functions
+    that run.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""What containers and objects of the user held before a run that is to leave nothing behind."""
+"""The contents of the user's containers and objects before a run that must leave nothing behind."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, cast
 
 
 class KeptState:
-    """Containers and objects without proxies, each with what it held before a `tentative` run."""
+    """Containers and objects without proxies, each with its contents before a `tentative` run."""
 
     def __init__(self, *, tentative: bool) -> None:
         self.tentative = tentative

@@ -1,7 +1,7 @@
-"""Methods of libraries' classes, in whose places anybody may put others (``mock.patch.object``).
+"""Methods of libraries' classes, which anybody may replace (``mock.patch.object``).
 
-Objects of libraries have no proxies. What `f` looks up in them is told by the names in its code,
-and by the operators that Python looks up by itself.
+Objects of libraries have no proxies. The names in the code of `f`, and the operators that Python
+looks up by itself, tell which methods `f` may look up.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Space = tuple[object, Mapping[str, object]]
 
 
 class LibraryMethods:
-    """The classes of libraries, and objects of these, that a run has met."""
+    """The classes of libraries, and their instances, that a run has met."""
 
     def __init__(self, impurities: Impurities) -> None:
         self._impurities = impurities

@@ -1,7 +1,7 @@
-"""A list of the user that the run appends to: what it does there is noted, and nothing is read.
+"""A list of the user that the run appends to: the appends are recorded, and nothing is read.
 
-A run that reads single numbers of such a list gets inputs for them; one that reads more gets a
-copy of the whole list, as of every other.
+A run that reads single numbers of such a list gets inputs for them; a run that reads more gets a
+copy of the whole list, as for every other container.
 """
 
 from __future__ import annotations
@@ -22,13 +22,15 @@ Items = list[object]
 
 
 class ListContext(ProxyContext, Protocol):
-    """The part of a run that proxies of lists need: it carries over what was stored in them."""
+    """The part of a run that proxies of lists need: it carries stored items over to the user's
+    lists.
+    """
 
     def list(self, items: Any, /) -> None: ...
 
 
 class ListItems(WriteTarget):
-    """A list of which the run knows the items that it has read, one by one, or all (`whole`)."""
+    """A list of which the run knows single items, or all of them (`whole`)."""
 
     __slots__ = ("reads", "whole")
 
@@ -54,7 +56,7 @@ class ListItems(WriteTarget):
 
 
 class CalledContainer:
-    """Proxy of a container of the user. `calls` are what the run has called on it."""
+    """Proxy of a container of the user. `calls` are the methods that the run has called on it."""
 
     __slots__ = ("calls", "context", "node", "real", "where")
 
@@ -82,7 +84,8 @@ class CalledContainer:
 class ListProxy(CalledContainer, MutableSequence[object]):
     """Proxy of a list of the user.
 
-    Where the run has read the whole list, `items` is a copy, and `put` what that began with.
+    Where the run has read the whole list, `items` is a copy, and `put` the original contents of
+    that copy.
     """
 
     _fdiff_kind = list

@@ -1,7 +1,7 @@
-"""Whether a number that an operation met is a literal of the user's code, found in the bytecode.
+"""Whether a number in an operation is a literal of the user's code, decided from the bytecode.
 
-``if x == 0`` compares with a literal, ``if x == self.last`` with a number that may be anything. The
-answer is "no" where the bytecode does not tell.
+``if x == 0`` compares with a literal, ``if x == self.last`` with a number that may change. Where
+the bytecode does not tell, the answer is "no".
 """
 
 from __future__ import annotations

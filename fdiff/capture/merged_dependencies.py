@@ -1,9 +1,9 @@
-"""Join the dependencies of several runs of one function that took different ways.
+"""Join the dependencies of several runs of one function that took different paths.
 
-All that any way has read is compared before a call, each place once. Numbers that ways read anew in
-the same places are read once for all of them. Which way a call takes is known when the tape has
-run: the number of the way is the last of the values to be written, and what that way writes is
-written, in its own order. Where all ways write the same there is no such number.
+All reads of all paths are compared before a call, each place once. A number that several paths read
+anew in the same place is read once. The path of a call is known when the tape has run: the number
+of the path is the last of the values to be written, and the writes of that path are repeated in its
+own order. Where all paths write the same values there is no such number.
 """
 
 from __future__ import annotations
@@ -22,12 +22,11 @@ _NOTHING = BoundWrites(lambda _: True, lambda result, *_: result, ())
 
 
 class MergedDependencies(Dependencies):
-    """The dependencies of `ways`, which hold for the function `f`.
+    """The dependencies of several paths (`ways`), which hold for the function `f`.
 
-    `chosen` lists for each way the values that it writes, as numbers among the values of all ways.
-    `first` are for each way the captured array at which its own begin: numbers that are read anew,
-    as ways have no other; `arrays` are like them. `same_writes` tells whether all ways write the
-    same.
+    `chosen` lists for each path its written values, as numbers among the values of all paths.
+    `first` is for each path the captured array at which the numbers that it reads anew begin;
+    `arrays` are like them. `same_writes` says whether all paths write the same values.
     """
 
     __slots__ = ("_chosen", "_first_alike", "_readers", "_ways", "arrays", "first", "same_writes")

@@ -1,6 +1,6 @@
-"""Proxies of modules: the user's, whose globals are logged, and libraries', which we answer for.
+"""Proxies of modules: the user's modules, whose globals are recorded, and those of libraries.
 
-CPython reads the globals of a function through ``__getitem__`` where they are no exact dict, so a
+CPython reads the globals of a function through ``__getitem__`` if they are not an exact dict, so a
 subclass with ``__missing__`` sees the first read of each name and then costs nothing.
 """
 
@@ -20,7 +20,7 @@ from .write_targets import item_of
 
 
 class ModuleContext(ProxyContext, Protocol):
-    """The part of a run that proxies of modules need: it has one `GlobalsProxy` for a module."""
+    """The part of a run that proxies of modules need: one `GlobalsProxy` for each module."""
 
     def namespace(self, real: dict[str, object], /) -> GlobalsProxy: ...
 
@@ -38,10 +38,10 @@ def unhidden(call: Callable[..., object], *args: object, **keywords: object) -> 
 
 
 class GlobalsProxy(dict[str, object]):
-    """The globals that private copies of one module's functions have, filled as names are read.
+    """The globals of the private copies of one module's functions, filled as names are read.
 
-    `put` holds what was filled in: whatever else is found there was stored by the run. `builtin`
-    are the names that were found among the builtins.
+    `put` holds the filled-in values: any other value was stored by the run. `builtin` are the names
+    that were found among the builtins.
     """
 
     __slots__ = ("builtin", "context", "put", "real", "table")
@@ -170,7 +170,7 @@ def _computed(module: ModuleProxy, globals_: GlobalsProxy, name: str) -> object:
 class LibraryProxy(ModuleType):
     """Proxy of a module of NumPy, SciPy or Python, with our replacements of its functions.
 
-    Names are looked up once in a run, as anybody may have put something else in their places.
+    Each name is looked up once in a run, because anybody may have replaced its value.
     """
 
     __slots__ = ("_fdiff_context", "_fdiff_module", "_fdiff_pure", "_fdiff_reads")

@@ -1,4 +1,4 @@
-"""The names that code changes the values of, found in its bytecode."""
+"""The names whose values a piece of code changes, found in its bytecode."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _STORING = frozenset(("__setitem__", "add", "setdefault", "update")) | _APPENDIN
 class NamesInCode(NamedTuple):
     """Names of attributes, globals and outer variables that a piece of code changes.
 
-    `rewritten` are those that it, or a function in it, both loads and stores, `appended` those of
-    lists that it appends to or clears. `ITEM` is among them where it does so with items.
-    `stored` are all that it stores, and the methods by which it may store items.
+    `rewritten` are the names that it, or a function in it, both loads and stores; `appended` the
+    names of lists that it appends to or clears. `ITEM` is among them where it does so with items.
+    `stored` are all names that it stores, and the methods by which it may store items.
     """
 
     rewritten: frozenset[str]

@@ -1,4 +1,4 @@
-"""One object of the user and its proxy during a run: what is read of it, what is stored in it."""
+"""One object of the user and its proxy during a run: reads and stores of its attributes."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ own_attribute = object.__getattribute__
 
 
 class ObjectProxy:
-    """An object of the user (`real`), its proxy, and the dependency (`node`) of what was read.
+    """An object of the user (`real`), its proxy, and the dependency (`node`) of its reads.
 
-    `put` are the attributes that were put into the proxy as they were read, by name; `places` are
-    the slots of the class, and `filled` those that have been put there: an exception may come.
+    `put` are the attributes that were copied into the proxy when they were read, by name; `places`
+    are the slots of the class, and `filled` the slots that are complete: an exception may arrive
+    between.
     """
 
     __slots__ = ("computed", "context", "filled", "node", "places", "proxy", "put", "real", "where")

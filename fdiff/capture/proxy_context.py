@@ -1,4 +1,4 @@
-"""What proxies know of the run they belong to, and how they name what they stand for."""
+"""The interface between proxies and their run, and the names of values in messages."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Refuse = Callable[[str], AbstractContextManager[None]]
 
 
 class Repeats(Protocol):
-    """What notes the writes of a run: see `RepeatedWrites`, which implements it."""
+    """The recorder of a run's writes: see `RepeatedWrites`, which implements it."""
 
     direct: bool
     speculates: bool
@@ -43,7 +43,7 @@ class Repeats(Protocol):
 
 
 class ProxyContext(Protocol):
-    """What the proxies ask of the run they belong to: see `Capture`, which implements it."""
+    """The part of a run that proxies need: see `Capture`, which implements it."""
 
     @property
     def running(self) -> bool: ...

@@ -1,9 +1,9 @@
-"""The table of proxies: what private code gets for each kind of value, and how that is compared.
+"""The table of proxies: the proxy of each kind of value, and the comparison of the value.
 
-A rule is called with the run (a `Capture`), the value, and the name by which the user would call
-it. It gives the proxy, or the value itself, and the dependency: what the value must be at the next
-call for the program to hold. What the run stores in a proxy or a copy is carried over to the user's
-own at the end of the run (`writes.py`, `user_objects.py`).
+A rule is called with the run (a `Capture`), the value, and the name that the user would use for it.
+It returns the proxy, or the value itself, and the dependency: what the value must be at the next
+call for the program to hold. Stores of the run into a proxy or a copy are carried over to the
+user's own objects at the end of the run (`writes.py`, `user_objects.py`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Release of what a run leaves behind: plain numbers and arrays in place of traced values.
+"""Release of the values that a run leaves behind: plain numbers and arrays for traced values.
 
 While `f` runs, its lists, dicts, objects and arrays may hold traced values and proxies. When the
-run ends, every place that the user can reach gets what plain NumPy would have left there.
+run ends, every place that the user can reach gets the value that plain NumPy would have left there.
 """
 
 from __future__ import annotations
@@ -28,14 +28,16 @@ _PLAIN = frozenset((*SCALARS, np.float64, np.float32, np.int64, np.bool_, np.com
 
 
 class NoValueError(LookupError):
-    """A traced value has no number that plain code would have left; `args[0]` is the value."""
+    """A traced value for which plain code would have left a number has none; `args[0]` is the
+    value.
+    """
 
 
 class Release:
-    """Gives the user's own object for a proxy, and a number or an array for a traced value.
+    """Replaces proxies by the user's own objects, and traced values by numbers or arrays.
 
-    Containers that the run has made are changed in place, each of them once, so that what was one
-    object stays one. A traced value that has no number raises `NoValueError`.
+    Containers that the run has made are changed in place, each of them once, so that identities are
+    kept. A traced value that has no number raises `NoValueError`.
     """
 
     def __init__(self, context: ProxyContext) -> None:

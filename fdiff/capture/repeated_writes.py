@@ -1,8 +1,8 @@
-"""Which writes of a run later calls can do again, and which numbers they read for that.
+"""The writes of a run that later calls can repeat, and the numbers that they read for that.
 
-A number that the run reads and writes again is an input, and no constant. Whether it will be
-written is known when it is read: the code of the run tells by the names it loads and stores
-(`names_in_code.py`), and where it does not, an earlier trace that met the write does.
+A number that the run reads and writes again is an input, not a constant. Whether it will be written
+is known when it is read: from the names that the code of the run loads and stores
+(`names_in_code.py`), or from an earlier trace that met the write.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class RepeatedWrites:
     """The writes of one run; without a `tape` none is repeated.
 
     `once` says that the trace is for one call, but the next may be for more; `direct` that
-    something was written already while the run goes on; `speculates` that it got inputs in place
-    of numbers, or proxies of lists.
+    something was already written during the run; `speculates` that the run got inputs in place of
+    numbers, or proxies of lists.
     """
 
     def __init__(

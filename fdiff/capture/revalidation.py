@@ -1,4 +1,4 @@
-"""One walk over the dependencies of a program: where it looked, and what it found there.
+"""One walk over the dependencies of a program: the visited places, and the objects found there.
 
 The functions below check, for each kind of place, that the same objects are still there. Such a
 list is a verifying trace (A. Mokhov, N. Mitchell and S. Peyton Jones, Build systems a la carte,
@@ -79,7 +79,7 @@ BY_IDENTITY = frozenset((objects, items, names, attributes, contents, known))
 
 
 class Revalidation:
-    """One pass over everything that was read: the arrays it met, by slot, and where it looked."""
+    """One pass over all reads: the arrays that it met, by slot, and the visited places."""
 
     __slots__ = (
         "arrays", "attributes", "calls", "codes", "contents", "data", "items", "known", "names",
@@ -125,6 +125,6 @@ class Revalidation:
 
 
 class Dependency(Protocol):
-    """What a value that was read must be."""
+    """The condition on a value that was read."""
 
     def holds(self, value: object, walk: Revalidation, /) -> bool: ...

@@ -1,7 +1,7 @@
-"""What stands for functions that show or write text: `print`, loggers, files.
+"""Replacements of functions that show or write text: `print`, loggers, files.
 
-What they are given is shown at once, and noted as what later calls are to show. A body of a loop,
-which runs once for all trips, may not call them.
+Their arguments are shown at once, and recorded so that later calls show them again. The body of a
+loop, which runs once for all trips, may not call them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ showing: ContextVar[bool] = ContextVar("fdiff.showing", default=False)
 
 
 class Shows(Protocol):
-    """What notes the calls."""
+    """The recorder of calls that show text."""
 
     def show(
         self, words: str, call: Callable[..., object], args: tuple[object, ...],
@@ -42,7 +42,7 @@ class Shows(Protocol):
 
 
 class ShownCall:
-    """A function that shows text; `call` is what is called now and later."""
+    """A function that shows text; `call` is the callable that runs now and at later calls."""
 
     def __init__(self, shows: Shows, real: object, call: Callable[..., object], words: str) -> None:
         self._shows = shows
@@ -101,7 +101,7 @@ def _record(
 
 
 class Shown:
-    """An object with methods that show text: a logger, a file. Others are its own."""
+    """An object with methods that show text: a logger, a file. Other methods are its own."""
 
     def __init__(self, context: ProxyContext, shows: Shows, real: object, words: str) -> None:
         self._fdiff_context = context

@@ -1,9 +1,9 @@
 """Integers that a run reads and writes again, as ``self.calls += 1`` does.
 
-Such a number is another one at each call. What is computed of it and of constants is kept as the
-text of an expression, and comparisons as conditions, so that later calls compute it anew. Beside
-a traced float it is an input of the tape. Whatever else is done with it makes it the number that it
-is now, which a later call must find again.
+Such a number differs at each call. Values computed from it and from constants are kept as the text
+of an expression, and comparisons as conditions, so that later calls compute them anew. Beside a
+traced float the number is an input of the tape. Any other use fixes the number to its present
+value, which a later call must find again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LONGEST = 1000  # characters of an expression; what would be longer becomes a nu
 
 
 class Conditions(Protocol):
-    """What a run notes of the numbers that it reads and writes again."""
+    """The recorder of conditions on the numbers that a run reads and writes again."""
 
     def condition(self, text: str, /) -> None: ...
     def fix(self, text: str, value: float, /) -> None: ...
@@ -32,7 +32,7 @@ class Conditions(Protocol):
 
 
 class OtherConditions:
-    """Conditions of a number that no expression gives: `rely` is called where the run uses it."""
+    """Conditions on a number without expression: `rely` is called where the run uses it."""
 
     def __init__(self, rely: Callable[[], None]) -> None:
         self._rely = rely

@@ -1,8 +1,8 @@
 """All objects and classes of the user that one run has met, and their proxies.
 
-Attributes are read when they are looked up. What a run stores in a proxy is stored in the user's
-object at the end. Objects that private code makes itself are instances of proxy classes as well;
-at the end they become instances of the user's own classes.
+Attributes are read when they are looked up. Attributes that a run stores in a proxy are stored in
+the user's object at the end. Objects that private code makes itself are instances of proxy classes
+as well; at the end they become instances of the user's own classes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which values are immutable and by what they are compared; what comes from a library."""
+"""Kinds of values: the immutable ones and their comparison, and values that come from a library."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ..user_lines import SITE_PACKAGES, STDLIB
 
 
 class Missing:
-    """The value of what is not there: a name, a key, the content of an empty cell."""
+    """The value of an absent name or key, or of an empty cell."""
 
 
 MISSING = Missing()

@@ -1,11 +1,12 @@
-"""What a run writes to the outside, as a function that writes the same after every later run.
+"""The writes of a run to the outside, as a function that repeats them after every later run.
 
-While `f` is traced, each of its writes is noted here as a line of Python: a store into the dict of
-an object, an item appended to a list. What is written are constants, outputs of the tape, numbers
+While `f` is traced, each of its writes is recorded as a line of Python: a store into the dict of an
+object, an item appended to a list. The written values are constants, outputs of the tape, numbers
 that `f` reads in the same place, and tuples, lists and dicts of these. At the end the lines become
 two functions, bound to the user's objects when these are found: `before` a run, the numbers that
-`f` reads and writes again are read and its decisions by them are compared; `after` it, all is
-written in order. What has no such line makes the whole trace one for a single call.
+`f` reads and writes again are read, and its decisions by them are compared; `after` the run, all
+values are written in order. A write without such a line makes the whole trace hold for a single
+call.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ STACKED = 8  # from so many numbers of one dtype on, the tape gives them as one 
 
 
 class WriteLog:
-    """Notes the writes of one run, line by line.
+    """Records the writes of one run, line by line.
 
-    ``output(value)`` gives the output that a traced value is, or None; ``node(value)`` the node
-    of the user's object behind a proxy, ``class_of(value)`` the user's class of an object that the
-    run has made; ``enter(value, type)`` a new input of the tape.
+    ``output(value)`` gives the output that a traced value is, or None; ``node(value)`` the node of
+    the user's object behind a proxy; ``class_of(value)`` the user's class of an object that the run
+    has made; ``enter(value, type)`` a new input of the tape.
     """
 
     def __init__(

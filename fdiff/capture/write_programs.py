@@ -1,4 +1,4 @@
-"""The writes of a run as two functions, and what they need of the tape and of user's objects."""
+"""The writes of a run as two functions, and the outputs and objects that they need."""
 
 from __future__ import annotations
 
@@ -36,11 +36,12 @@ class ProgramText(NamedTuple):
 
 
 class Effects(NamedTuple):
-    """The writes of a run: the objects they go to, the outputs they need, and the functions.
+    """The writes of a run: the target objects, the outputs that they need, and the functions.
 
-    An output is a node of the tape, or many that are given as one array. Arrays that are `filled`
-    get all their entries; variables of enclosing functions (`in_cells`) belong to one function. The
-    run `decides` by the numbers that it reads if other numbers would have it do something else.
+    An output is a node of the tape, or many nodes that form one array. Arrays that are `filled` get
+    all their entries; variables of enclosing functions (`in_cells`) belong to one function. With
+    `decides`, the run branches on the numbers that it reads, so that other numbers may change its
+    course.
     """
 
     bind: Callable[..., tuple[Before, After]]

@@ -12,9 +12,9 @@ from .revalidation import Dependency, Revalidation
 
 
 class WriteTarget:
-    """A node that stands for an object which the run may write to, or which is kept elsewhere.
+    """A node of an object that the run may write to, or that is kept elsewhere.
 
-    Where it is `written`, walks tell which object of the user it stands for.
+    Where it is `written`, walks find the user's object that it stands for.
     """
 
     __slots__ = ("written",)
@@ -30,9 +30,10 @@ class NoEffectError(Exception):
 
 
 class WrittenOutput(NamedTuple):
-    """A value of the tape that is written: its node, and what plain code would have.
+    """A value of the tape that is written: its node, and the kind of object that plain code would
+    have.
 
-    `kind` is ``item`` for a number of Python, ``scalar`` for one of NumPy, ``copy`` for an array.
+    `kind` is ``item`` for a Python number, ``scalar`` for a NumPy scalar, ``copy`` for an array.
     """
 
     node: int
@@ -41,7 +42,7 @@ class WrittenOutput(NamedTuple):
 
 
 class RecordedTape(Protocol):
-    """What a run asks of the tape that is recorded."""
+    """The interface of the tape that is being recorded, as far as a run needs it."""
 
     def number(self, handle: object, /, *, weak: bool) -> object: ...
     def output(self, value: object, /) -> WrittenOutput | None: ...
@@ -51,7 +52,7 @@ class RecordedTape(Protocol):
 class WritePlace(NamedTuple):
     """A place outside of the run: how code reaches it from the object that `node` stands for.
 
-    `load`, `store` and `delete` are texts with the places ``{t}`` for the object, ``{k}`` for the
+    `load`, `store` and `delete` are texts with the fields ``{t}`` for the object, ``{k}`` for the
     `key` and ``{v}`` for the value.
     """
 
@@ -96,9 +97,9 @@ def of_class(node: WriteTarget, name: str) -> WritePlace:
 
 
 class NumberRead:
-    """A number that the run reads and writes again: of this type, whatever its value.
+    """A number of this type that the run reads and writes again, whatever its value.
 
-    A float is an input of the tape, where it stands in `buffer`.
+    A float is an input of the tape, and lies in `buffer`.
     """
 
     __slots__ = ("buffer", "slot", "type")

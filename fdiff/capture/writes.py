@@ -1,7 +1,7 @@
-"""What a run stored in globals, cells and containers, and how that gets to the user's own.
+"""Stores of a run into globals, cells and containers, and their transfer to the user's own.
 
-While `f` runs it sees proxies and copies. When the run is over, what it stored in them is stored in
-the user's own places, with numbers in place of traced values.
+While `f` runs it sees proxies and copies. When the run is over, the values stored in them are
+stored in the user's own places, with numbers in place of traced values.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class CellCopy(NamedTuple):
-    """A private cell and the user's; `put` holds what the private one began with, once set."""
+    """A private cell and the user's cell; `put` is the private cell's first content."""
 
     name: str
     private: CellType
@@ -43,7 +43,7 @@ class CellCopy(NamedTuple):
 
 
 class ContainerCopy(NamedTuple):
-    """The copy that a run has of a container of the user (`real`); `put` is what it began with."""
+    """A run's copy of a container of the user (`real`); `put` is the first content of the copy."""
 
     copy: Copy
     put: Copy
