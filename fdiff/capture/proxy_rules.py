@@ -18,7 +18,7 @@ from types import FunctionType, MethodType, ModuleType, SimpleNamespace
 import fdiff.intact_numpy as np
 
 from ..device_arrays import lies_on_device
-from ..process.forking import no_fork
+from ..process.forking import late
 from .callable_proxies import (
     DISPATCHER,
     METHOD,
@@ -65,6 +65,8 @@ from .value_kinds import (
 )
 
 Rule = Callable[..., Pair]
+# Few programs meet a collection that is written to while fdiff is imported.
+wrap_written = late("collection_proxies", __package__, "wrap_written")
 
 
 def _parts(assembly: Assembly) -> Rule:
@@ -93,8 +95,6 @@ def _written(asked: str, other: Rule) -> Rule:
     def wrap(run: ProxyContext, value: object, where: Where) -> Pair:
         if not getattr(run.repeats, asked)(where):
             return other(run, value, where)
-        with no_fork:  # few programs meet one while fdiff is imported
-            from .collection_proxies import wrap_written  # noqa: PLC0415 - see above
         return wrap_written(run, value, where)
 
     return wrap

@@ -32,7 +32,7 @@ from ..errors import CompileError
 from ..interpret import LONG, Interpreter
 from ..primitive import HOOKS
 from ..process import observation
-from ..process.forking import no_fork
+from ..process.forking import late
 from ..process.interruptible import answering
 from ..process.progress import Stage
 from ..tape import Tape
@@ -49,6 +49,14 @@ if TYPE_CHECKING:
 _RUN_BY = {"interpret": "interpreted", "evaluate": "evaluated", "compile": "compiled"}
 KEPT = 256  # runners remembered, the least recently used dropped first
 LARGE = 1 << 18  # bytes of arrays of a tape, beyond which its runner is not remembered
+
+
+# Imported by the first loop whose body has no kernel, or by the first profile.
+has_parts = late("tape_parts", __package__, "has_parts")
+tape_parts = late("tape_parts", __package__, "TapeParts")
+interpreted = late("observed_runs", __package__, "interpreted")
+observed_bytecode = late("observed_kernels", __package__, "observed_bytecode")
+observed_kernel = late("observed_kernels", __package__, "observed_kernel")
 
 
 class Runner:
@@ -228,11 +236,8 @@ class Runner:
         """What runs the tape in parts, which choose their tiers themselves; None as a whole."""
         if self._parts is None:
             parts: TapeParts | Literal[False] = False
-            if next(self.tape.bodies(), None) is not None:
-                with no_fork:
-                    from .tape_parts import TapeParts, has_parts  # noqa: PLC0415 - for loops alone
-                if has_parts(self.tape):
-                    parts = TapeParts(self.tape, partial(runner, compiler=self.compiler))
+            if next(self.tape.bodies(), None) is not None and has_parts(self.tape):
+                parts = tape_parts(self.tape, partial(runner, compiler=self.compiler))
             self._parts = parts
         return self._parts or None
 
@@ -257,9 +262,6 @@ class Runner:
             steps = iter(self._interpreter.steps)
             with Stage("running", self.account.call, counter=steps, category=""):
                 return owned(self.tape, self._interpreter.run(arrays, steps), arrays)
-        with no_fork:
-            from .observed_runs import interpreted  # noqa: PLC0415 - profiles alone need it
-
         return owned(self.tape, interpreted(self.tape, self._interpreter, arrays), arrays)
 
     def _evaluate(
@@ -268,9 +270,6 @@ class Runner:
         """The outputs by bytecode."""
         if observation.observer is None:
             return answering(partial(run, arrays)) if self._bytecode.is_long else run(arrays)
-        with no_fork:
-            from .observed_kernels import observed_bytecode  # noqa: PLC0415 - profiles alone need it
-
         return observed_bytecode(self.tape, self.account.call, run, arrays)
 
     def _run(self, kernel: Executable, arrays: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
@@ -278,9 +277,6 @@ class Runner:
         try:
             if observation.observer is None:
                 return kernel(*arrays)
-            with no_fork:
-                from .observed_kernels import observed_kernel  # noqa: PLC0415 - profiles alone need it
-
             return observed_kernel(self.tape, self.account.call, kernel, arrays)
         except CompileError as error:
             return self._after_late_failure(error, arrays)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..errors import InputError, called, choice, failure
-from ..process.forking import no_fork
+from ..process.forking import late
 from ..trace.trace_stack import stack
 from ..tracebacks import public
 from .late_operators import of_partitions
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .c_callables import CFunction
 
 MISSES = ("python", "raise")
+c_function = late("c_callables", __package__, "c_function")
 
 
 @public
@@ -98,8 +99,6 @@ def cfunc(
     call = f"cfunc({called(prepared.__fdiff__, prepared.__wrapped__)})"
     args = tuple([example_argument(example, call) for example in examples])
     named = {name: example_argument(example, call) for name, example in keywords.items()}
-    with no_fork:
-        from .c_callables import c_function  # noqa: PLC0415 - as said
     stack.examples = True
     try:
         return c_function(prepared, args, named, misses)

@@ -17,7 +17,8 @@ from ..device_arrays import DeviceArray
 from ..dispatch.arguments import TAKE_NUMBERS, WAY_OUT, refuse_device_array
 from ..dispatch.variant import Variant
 from ..errors import DtypeError, InputError, StrictError, VectorError, called, failure
-from ..process.forking import no_fork
+from ..process.forking import late
+from ..tape import Tape
 from ..trace import TracedArray
 from ..trace.local_arrays import LocalArray
 from ..tree import Spec, flatten, node_parts, paths
@@ -38,6 +39,7 @@ SCALAR = "Sum it, or write fdiff.hessian(f) for all second derivatives."
 LIKE = "Pass v with the structure and shapes of the {}."
 ZEROS = "Leave strict out: the derivative is then zero where there is no dependence."
 
+dependence = late("linearity", "fdiff.transforms", "Dependence")  # strict=True alone needs it
 COLUMNS = (
     "Write fdiff.optimize.curve_fit, without jac; or with SciPy's"
     " jac=lambda x, *p: np.stack(fdiff.jacobian(f, argnums=(1, 2))(x, *p), axis=-1)."
@@ -254,10 +256,7 @@ def check_columns(variant: Variant) -> None:
 
 def check_strict(variant: Variant, *, each_pair: bool) -> None:
     """Refuse outputs that do not depend on the inputs, as torch does with ``strict=True``."""
-    with no_fork:
-        from ..transforms.linearity import Dependence  # noqa: PLC0415 - strict=True alone needs it
-
-    matrix = Dependence(variant.tape, variant.wrt).differentiable
+    matrix = dependence(variant.tape, variant.wrt).differentiable
     for o, row in enumerate(matrix):
         if not any(row):
             fact = (
@@ -276,11 +275,9 @@ def check_strict(variant: Variant, *, each_pair: bool) -> None:
                 raise failure(StrictError, variant.call, f"{fact} {NOT_STRICT}", ZEROS)
 
 
-def check_strict_gradient(
-    slope_depends: Sequence[Sequence[bool]], variant: Variant, name: str
-) -> None:
+def check_strict_gradient(gradient: Tape, variant: Variant, name: str) -> None:
     """Refuse functions whose gradient with respect to some input is constant."""
-    for k, row in enumerate(slope_depends):
+    for k, row in enumerate(dependence(gradient, variant.wrt).differentiable):
         i = k % len(variant.wrt)  # one output after the other
         if not any(row):
             fact = (

@@ -14,11 +14,16 @@ from ..errors import InputError, failure
 from ..ops.opaque import common_dtype, entrywise_type, opaque
 from ..ops.shaping import traced
 from ..primitive import Primitive
-from ..process.forking import no_fork
+from ..process.forking import late
 from ..trace import TracedArray, apply, current, tracing
 from ..tracebacks import ask, public
 from .custom_derivatives import CustomFunction, custom_jvp, custom_vjp
 from .options import check_callable, is_int
+
+# Few programs need them.
+check_primitive = late("primitive_checks", __package__, "check_primitive")
+kernel_of_address = late("primitive_kernels", __package__, "kernel_of_address")
+kernel_of_text = late("primitive_kernels", __package__, "kernel_of_text")
 
 
 class OpaqueCall:
@@ -102,8 +107,6 @@ class PrimitiveFunction(CustomFunction[..., Any]):
         InputError
             If there are no samples.
         """
-        with no_fork:
-            from .primitive_checks import check_primitive  # noqa: PLC0415 - few programs need it
         check_primitive(self, self.op, (args,) if args else self.samples)
 
 
@@ -257,8 +260,6 @@ def _kernel(name: str, kernel: object, address: object, partials: Function | Non
     if kernel is not None and address is not None:
         fact = "kernel and address are two ways to compute the same."
         raise failure(InputError, name, fact, "Leave one of them out.")
-    with no_fork:
-        from .primitive_kernels import kernel_of_address, kernel_of_text  # noqa: PLC0415 - late
     if kernel is not None:
         return kernel_of_text(kernel, name)
     return kernel_of_address(address, name, partials)

@@ -21,7 +21,7 @@ from ..dispatch.variant import Variant
 from ..errors import InputError, UnsupportedError, called, failure, flag, shown
 from ..foreign_errors import is_foreign
 from ..ops.composite_functions import stop_gradient as stop_leaf
-from ..process.forking import no_fork
+from ..process.forking import late
 from ..tape import Tape
 from ..tracebacks import public
 from ..transforms.custom_calls import inlined
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from ..kernels import CacheInfo
 
 F = TypeVar("F", bound="Prepared[..., Any]")
+# The tapes of parts that have kernels: a loop may stand beside what has none.
+tapes_with_kernels = late("tape_parts", "fdiff.dispatch", "tapes_with_kernels")
 
 
 class JitPlan(ValuePlan):
@@ -280,7 +282,7 @@ def source(
 
 def _source(tape: Tape, f: Function, stage: str, device: str) -> str:
     whole = [tape] if kernels.supported(tape) else []
-    parts = whole if whole or device != CPU else _parts(tape)
+    parts = whole if whole or device != CPU else tapes_with_kernels(tape)
     if not parts or (device != CPU and kernels.missing_on_cuda(tape)):
         names = sorted({node.primitive.name for node in tape.nodes})
         types = sorted({str(type_) for node in tape.nodes for type_ in node.types})
@@ -295,13 +297,6 @@ def _source(tape: Tape, f: Function, stage: str, device: str) -> str:
         text = kernels.text_after(part, layouts, stage) if stage else kernels.source(part, layouts)
         texts.append(f"# part {number} of {len(parts)}\n" * (len(parts) > 1) + text)
     return "\n".join(texts)
-
-
-def _parts(tape: Tape) -> list[Tape]:
-    """The tapes of parts that have kernels: a loop may stand beside what has none."""
-    with no_fork:
-        from ..dispatch.tape_parts import tapes_with_kernels  # noqa: PLC0415 - for loops alone
-    return tapes_with_kernels(tape)
 
 
 @public

@@ -64,10 +64,11 @@ class TapeText:
         """The outputs of the tape, as a tuple."""
         return f"({''.join(f'{self.name(o)}, ' for o in self.tape.outputs)})"
 
-    def defined(self, name: str, lines: Sequence[str]) -> Any:
-        """The function `name` that the lines define."""
-        exec(_code("\n".join(lines)), self.scope)  # noqa: S102 - our own text
-        return self.scope[name]
+
+def defined(name: str, lines: Sequence[str], scope: dict[str, Any]) -> Any:
+    """The function `name` that the lines define in a scope."""
+    exec(_code("\n".join(lines)), scope)  # noqa: S102 - our own text
+    return scope[name]
 
 
 @lru_cache(maxsize=1024)

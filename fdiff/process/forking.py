@@ -273,7 +273,7 @@ def imported(name: str, package: str | None = None) -> ModuleType:
         return importlib.import_module(name, package)
 
 
-def late(module: str, package: str, name: str) -> Callable[..., Any]:
+def late(module: str, package: str | None, name: str) -> Callable[..., Any]:
     """The function `name` of a module that is imported when the function is first called."""
 
     def call(*args: object, **options: object) -> Any:

@@ -12,7 +12,7 @@ import fdiff.intact_numpy as np
 
 from ...tape import CONSTANT, INPUT, Node, Tape
 from ..joining_and_splitting import concatenate
-from ..tape_text import TapeText
+from ..tape_text import TapeText, defined
 from ..view_ops import reshape, slice_, slices
 
 Run = Callable[..., tuple[np.ndarray, ...]]
@@ -66,4 +66,5 @@ def maker(tape: Tape, own: int) -> Callable[..., Run]:
     text = _PointText(tape)
     names = [f"v{i}" for i in tape.inputs]
     head = [f"def make({', '.join(names[own:])}):", f"    def run({', '.join(names[:own])}):"]
-    return text.defined("make", [*head, *reversed(text.lines), f"        return {text.results()}", "    return run"])
+    lines = [*head, *reversed(text.lines), f"        return {text.results()}", "    return run"]
+    return defined("make", lines, text.scope)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ...ops.tape_text import TapeText
+from ...ops.tape_text import TapeText, defined
 from ...ops.view_ops import slices, unslice
 from ...tape import CONSTANT, Node, Tape
 from ...trace.operation_cache import Op, caller, constants_among, op_of
@@ -89,4 +89,5 @@ def python_function(tape: Tape) -> Callable[..., tuple[Any, ...]]:
     used = {a for node in tape.nodes for a in node.args} | set(tape.outputs)
     inputs = ", ".join(f"v{i}" for i in tape.inputs)
     lines = [f"    {line}" for line in text.statements(sorted(used))]
-    return text.defined("rule", [f"def rule({inputs}):", *lines, f"    return {text.results()}"])
+    lines = [f"def rule({inputs}):", *lines, f"    return {text.results()}"]
+    return defined("rule", lines, text.scope)

@@ -12,7 +12,7 @@ from typing import Any
 
 import fdiff.intact_numpy as np
 
-from ...ops.tape_text import TapeText
+from ...ops.tape_text import TapeText, defined
 from ...tape import CONSTANT, INPUT, Node
 from ...trace.operation_cache import READS_ENTRY, Op
 from ..rule_templates import pulls
@@ -68,7 +68,7 @@ def _arithmetic_pull(op: Op) -> ScalarPull:
         "    active, values = sweep.active, sweep.values",
         *(["    out = values[i]"] if reads_out else []),
     ]
-    return text.defined("pull", [*head, *body])
+    return defined("pull", [*head, *body], scope)
 
 
 def _no_function(node: Node) -> Callable[..., object]:
