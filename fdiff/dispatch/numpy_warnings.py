@@ -61,7 +61,7 @@ def warn_after_hint(
     if variant.eager is None:
         variant, arrays = variant.taken(arrays)
         if _has_many_trips(variant.tape):
-            of_trips = HOOKS["warnings_of_trips"](variant.tape, arrays)
+            of_trips = cast("list[Noted]", HOOKS["warnings_of_trips"](variant.tape, arrays))
             doubts.false = 0 if of_trips else doubts.false + 1
             _warn_all(of_trips)
             return

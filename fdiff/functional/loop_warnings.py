@@ -7,7 +7,7 @@ kernel masks may set flags, too, the search goes on behind that trip.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import fdiff.intact_numpy as np
@@ -56,17 +56,17 @@ def warnings_of_trips(tape: Tape, arrays: Values) -> list[Noted]:
 
 def _run(node: Node, args: list[np.ndarray], warned: list[Noted]) -> object:
     """The values of a loop, and what NumPy warns of there."""
-    outs, hint = _hinted(alone(node, args), args)
+    outs, hint = _hinted(runner(alone(node, args)), args)
     if hint:
         warned += _first_of(node, args)
     return outs[0] if len(node.types) == 1 else tuple(outs)
 
 
-def _hinted(tape: Tape, arrays: Values) -> tuple[Values, bool]:
-    """What a tape gives, and whether its run has set a flag."""
+def _hinted(run: Callable[[Any], Any], argument: object) -> tuple[Any, bool]:
+    """What a run gives, and whether it has set a flag."""
     taken()
     with noting():
-        outs = runner(tape)(list(arrays))
+        outs = run(argument)
     return outs, taken()
 
 
@@ -76,18 +76,11 @@ def _first_of(node: Node, args: list[np.ndarray]) -> list[Noted]:
     first, begin = 1 + params["carries"], 0
     for _ in range(_SEARCHES):
         run, good, bad = counted(params, args, begin), 0, count - begin
-
-        def flags(trips: int, run: Any = run) -> bool:
-            taken()
-            with noting():
-                run(trips)
-            return taken()
-
-        if bad < 1 or not flags(bad):
+        if bad < 1 or not _hinted(run, bad)[1]:
             break
         while bad - good > 1:
             middle = (good + bad) // 2
-            good, bad = (good, middle) if flags(middle) else (middle, bad)
+            good, bad = (good, middle) if _hinted(run, middle)[1] else (middle, bad)
         args = [args[0], *map(np.asarray, run(good) or ()), *args[first:]]
         trip = next(body_runs(node, args, begin + good))
         if warned := warnings_of_trips(trip.tape, trip.arguments):

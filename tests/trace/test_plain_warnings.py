@@ -7,6 +7,7 @@ import pytest
 
 import fdiff
 from fdiff.dispatch import numpy_warnings
+from fdiff.functional import loop_warnings
 from fdiff.process.float_flags import OFTEN, Doubts, error_state, noted
 
 TIERS = ("interpret", "evaluate", "compile")
@@ -367,3 +368,24 @@ def test_loops_of_many_trips_warn_at_their_lines(f, monkeypatch):
             call(np.array(1.5))
     with np.errstate(all="ignore"):
         assert recorded(call, np.array(1.5)) == []
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_the_search_for_a_trip_goes_on_behind_false_alarms(reverse, monkeypatch):
+    """Lanes that a kernel masks may set flags that NumPy does not warn of."""
+    monkeypatch.setattr(numpy_warnings, "_MOST_TRIPS", 300)
+    search, arguments = loop_warnings.warnings_of_trips, []
+
+    def watched(tape, arrays):
+        arguments.append(arrays)
+        return [] if len(arguments) == 2 else search(tape, arrays)
+
+    def f(x, ks):
+        step = lambda y, k: (0.5 * y + x / np.abs((k - 100.0) * (k - 333.0)), None)
+        return fdiff.scan(step, x, ks, reverse=reverse)[0]
+
+    monkeypatch.setattr(loop_warnings, "warnings_of_trips", watched)
+    found = recorded(fdiff.jit(f), np.array(1.5), np.arange(MANY))
+    assert [words for _, words, _, _ in found] == ["divide by zero encountered in divide"]
+    places = [int(arrays[-1]) for arrays in arguments[1:]]
+    assert places == ([333, 100] if reverse else [100, 333])
