@@ -149,15 +149,25 @@ UNNAMED = "this call"  # in errors from below all public calls, each of which pu
 before_warning: list[Callable[[], object]] = []  # what makes room on the screen
 
 
-def warn(text: str, category: type[Warning], line: Line | None = None) -> None:
-    """Warn at a line of the user's, by default that which is running."""
+def warn(
+    text: str,
+    category: type[Warning],
+    line: Line | None = None,
+    shown: dict[str, dict[Any, Any]] | None = None,
+) -> None:
+    """Warn at a line of the user's, by default that which is running.
+
+    `shown` has the registries of files: a line that is warned of once stands in them.
+    """
     for prepare in before_warning:
         prepare()
     text, where = printable_lines(text), line or user_line()
     if where is None:
         warnings.warn(text, category, stacklevel=3)
     else:
-        warnings.warn_explicit(text, category, *shown_place(where))
+        file, number = shown_place(where)
+        registry = None if shown is None else shown.setdefault(file, {})
+        warnings.warn_explicit(text, category, file, number, registry=registry)
 
 
 def called(name: str, f: object) -> str:

@@ -40,6 +40,7 @@ _STRICT = ("raise", "call", "print", "log")
 _MOST_TRIPS = 10_000  # of a loop that NumPy runs to find out what to warn of
 
 Arguments = tuple[tuple[object, ...], dict[str, object]]
+_shown: dict[str, dict[Any, Any]] = {}  # what the filters of `warnings` show once
 Noted = tuple[str, str, Line | None]  # NumPy's words, what they are of, and the user's line
 
 
@@ -242,7 +243,7 @@ def _warn_all(warned: Sequence[Noted]) -> None:
         text = f"{words} encountered in {name}"
         mode = modes.get(words, "ignore")
         if mode == "warn":
-            warn(text, RuntimeWarning, line)
+            warn(text, RuntimeWarning, line, _shown)
         elif mode == "raise":
             raise FloatingPointError(text)
         elif mode == "call":

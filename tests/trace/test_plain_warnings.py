@@ -370,6 +370,17 @@ def test_loops_of_many_trips_warn_at_their_lines(f, monkeypatch):
         assert recorded(call, np.array(1.5)) == []
 
 
+def test_a_line_of_a_loop_is_shown_once(monkeypatch):
+    """By default, as NumPy's own warnings are."""
+    monkeypatch.setattr(numpy_warnings, "_MOST_TRIPS", 300)
+    call = fdiff.jit(lambda x: grows(x))
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("default")
+        for _ in range(5):
+            call(np.array(1.5))
+    assert len(found) == 1
+
+
 @pytest.mark.parametrize("reverse", [False, True])
 def test_the_search_for_a_trip_goes_on_behind_false_alarms(reverse, monkeypatch):
     """Lanes that a kernel masks may set flags that NumPy does not warn of."""
