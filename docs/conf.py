@@ -74,7 +74,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
     "filename_pattern": "/none" if QUICK else r"/\w+\.py",
-    "ignore_pattern": r"/(fit_nist|mpi_sum|whole_programs)\.py",  # which draw nothing
+    "ignore_pattern": r"^(fit_nist|mpi_sum|whole_programs)\.py",  # which draw nothing
     "reset_modules": ("make_figures.reset",),
     "download_all_examples": False,
     "show_memory": False,
