@@ -289,7 +289,8 @@ def _loop_rows(variant: Variant) -> Iterator[tuple[str, str]]:
     for line, times, trips, calls, reason in variant.loops:
         what = f"{counted(trips, 'trip')} of {counted(calls, 'call')}"
         nodes = f"one node for {what}" if times == 1 else f"{times} nodes for up to {what}"
-        yield show_line(line).strip(), f"unrolled: {reason}" if reason else nodes
+        nodes += f", each on one of {reason}" if reason else ""
+        yield show_line(line).strip(), nodes if times else f"unrolled: {reason}"
 
 
 def _guard_lines(check: Tape | None) -> list[str]:

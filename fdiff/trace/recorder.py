@@ -39,7 +39,7 @@ TracedHandle = TypeVar("TracedHandle", bound="Handle")
 
 
 # Python loops by the line where each begins: how often it became a node, of at most how many trips,
-# and of how many calls; or else why it was unrolled.
+# of how many calls, and of several paths how many; or else why it was unrolled.
 Loops = tuple[tuple[Line, int, int, int, str], ...]
 
 

@@ -575,6 +575,8 @@ def loops(x):
         s = s * 1.1 + x
         if np.sum(s) > 50:
             break
+    for k in range(60):
+        s = s + np.sum(np.sin(x[0] * np.arange(k + 1)))
     return np.sum(s)
 
 
@@ -585,7 +587,8 @@ def test_loops_are_told_by_line(monkeypatch):
     first = inspect.getsourcelines(loops)[1]
     lines = {int(re.search(r"py:(\d+):", line)[1]) - first: what for line, what in told.loops}
     assert re.fullmatch(r"one node for \d+ trips of 3 calls", lines[2])
-    assert lines[4] == "unrolled: a value is looked at, or its iterations differ"
+    assert re.fullmatch(r"one node for \d+ trips of 5 calls", lines[4])
+    assert lines[8] == "unrolled: its iterations differ"
     assert "\nPython loops\n" in str(told)
     assert all(what in str(told) and what in html.html_of(told) for what in lines.values())
 

@@ -13,7 +13,7 @@ from .replay import replayed
 from .templates import UnrolledError
 
 AT = frozenset((5, 7, 10, 14, 20, 28, 39))  # so many earlier calls of the head in the log
-FEW = 200  # trips of a template that ends at a question, and ought to be one of several paths
+FEW = 20  # trips of a template that ends at a question, and ought to be one of several paths
 TWICE = 2
 Trips = Sequence[Sequence[LoggedCall]]
 

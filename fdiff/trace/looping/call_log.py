@@ -12,6 +12,7 @@ from ..recorder import Loops, Recorder
 from ..traced_array import TracedArray
 from .asking import ask
 from .branch_starts import Branches
+from .branching import PATHS
 from .checked_trips import MISMATCH, Frame
 from .converted_arrays import converted
 from .inner_frames import chain, turn
@@ -209,7 +210,7 @@ class CallLog(Scout):
 
     def search(self) -> None:
         """Start checking where the last call ends a period."""
-        if self.learned > self.patience:
+        if self.learned > self.patience * (PATHS // 2 if self.branches.asked else 1):
             self.doze()
             return
         for p in sorted([p for p, run in self.runs.items() if run >= PERIODS * p]):

@@ -12,7 +12,8 @@ from .templates import Item
 
 def log_again(log: Any, frames: Sequence[Any]) -> None:
     """Log the trips of frames, the innermost first, and the items of those that were cut short."""
-    if not log.awake:  # what comes next is not logged either
+    # Where it is asleep, what comes next is not logged either; loops that ask are no items.
+    if not log.awake or any(frame.values is not None for frame in frames):
         log.forget()
         return
     calls: list[LoggedCall] = []

@@ -10,18 +10,22 @@ from ..recorder import Loops
 
 def all_loops(
     reasons: Mapping[Line | None, str],
-    rolled: Iterable[tuple[Line | None, int, int]],
+    rolled: Iterable[tuple[Line | None, int, int, int]],
     inner: Iterable[tuple[Line, int, int, int, str]],
 ) -> Loops:
     """The loops of a trace, and those of traces inside.
 
-    `reasons` say why loops were not rolled. Of those that were, `rolled` has the line, the trips
-    and the calls of a trip.
+    `reasons` say why loops were not rolled. Of those that were, `rolled` has the line, the trips,
+    the calls of a trip and how many paths there are; of several, the reason tells that.
     """
     loops = {line: (line, 0, 0, 0, why) for line, why in reasons.items() if line}
-    nodes = [(line, 1, trips, calls, "") for line, trips, calls in rolled if line and trips > 1]
+    nodes = [
+        (line, 1, trips, calls, f"{paths} paths" if paths > 1 else "")
+        for line, trips, calls, paths in rolled
+        if line and trips > 1
+    ]
     for line, times, trips, calls, why in (*nodes, *inner):
-        if not (why and line in loops):
+        if times or line not in loops:
             _, before, most, *_ = loops.get(line, (line, 0, 0, 0, ""))
             loops[line] = line, before + times, max(most, trips), calls, why
     return (*loops.values(),)

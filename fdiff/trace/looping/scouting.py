@@ -30,6 +30,7 @@ MOST_BROKEN = 6  # times in all, for each of which an equal distance more is wan
 MOST_RUNS = 16  # of equal distances that an iteration may consist of
 VAIN = 2  # times that a loop may be logged without becoming a node
 LEARNING = 1200  # calls that are logged after a loop was found, before the log sleeps
+BRANCHING = 8  # times that a place comes back after other numbers of calls, where code branches
 IN_VAIN = 50  # times that an instruction may turn out not to begin a loop met before
 NEVER = 1 << 62
 
@@ -54,7 +55,7 @@ class Scout:
         self.loop: Loop | None = None
         self.nested = False  # whether that stands in another one
         self.vain: dict[Loop, int] = {}
-        self.rolled: list[tuple[Line | None, int, int]] = []  # lines, trips, calls of a trip
+        self.rolled: list[tuple[Line | None, int, int, int]] = []  # see `loop_reports.py`
         self.learned, self.patience = 0, LEARNING
         self.doors: dict[int, int] = {}  # how often each was in vain
         self._end()
@@ -68,6 +69,7 @@ class Scout:
         self.last, self.equal = 0, 0  # the last distance between two such calls, how often it was
         self.runs_before: list[tuple[int, int]] = []  # such pairs before
         self.needed = NEVER  # equal distances that make a loop worth logging
+        self.back, self.guards = 0, 0  # how often it came back; the guards at first
         self.odd = self.broken = 0  # distances unlike the one before, since an equal one and in all
         # At first the calls of the user's are told apart from those of functions that he calls.
         self.exact, self.by_user, self.share = True, 0, 1.0
@@ -136,9 +138,9 @@ class Scout:
             self.vain[self.loop] = self.vain.get(self.loop, 0) + 1
         self._rest(8 * self.logged() if self.fewest else 20 * LEARNING)
 
-    def entered(self, call: LoggedCall, trips: int, calls: int) -> None:
+    def entered(self, call: LoggedCall, trips: int, calls: int, paths: int) -> None:
         """Note that a loop became a node, and by which call its iterations begin."""
-        self.rolled.append((loop_of(call), trips, calls))
+        self.rolled.append((loop_of(call), trips, calls, paths))
         if call.place and self.fewest:
             self.doors[call.place[0][1]] = 0
         self.learned, self.patience = 0, LEARNING
@@ -178,6 +180,7 @@ class Scout:
         if any(trips is not None and trips >= LONG for _, trips in self.levels):
             self.begun = max(self.begun, 3 * LONGEST)
         self.left = self.met = self.begun
+        self.guards = len(self.trace.guards.expected)
         return True
 
     def _stands(self, frame: FrameType) -> bool:
@@ -191,12 +194,15 @@ class Scout:
     def _came_back(self) -> bool:
         """The place has come back: whether that makes a loop worth logging."""
         distance, self.met = self.met - self.left, self.left
+        self.back += 1
         if distance == self.last:
             self.equal += 1
             self.odd = 0
             return self.equal >= self.needed and self._is_found(0, distance)
         self.odd += 1
         self.broken += 1
+        if self.odd >= BRANCHING and self._branches():
+            return self._is_found(0, (self.begun - self.met) // self.back)
         runs = self.runs_before
         runs.append((self.last, self.equal))
         del runs[: -2 * MOST_RUNS]
@@ -227,6 +233,18 @@ class Scout:
         """Whether a loop is an item of one around it that is long enough."""
         trips, around = [trips or 0 for _, trips in (*self.levels, (None, 0))[level : level + 2]]
         return trips >= INNER and (around - UNROLLED) * trips * period >= self.fewest
+
+    def _branches(self) -> bool:
+        """Whether the iterations may differ by what Python sees, in a loop worth logging."""
+        loop, trips = self.levels[0]
+        period = self._by_user((self.begun - self.met) // self.back)
+        if len(self.trace.guards.expected) < self.guards + BRANCHING:
+            return False
+        if period > LONGEST or self.vain.get(loop, 0) >= VAIN:
+            return False
+        if trips is None:
+            return self.back >= self.fewest // (SHARE * period)
+        return (trips - self.back) * period >= self.fewest
 
     def _by_user(self, calls: int) -> int:
         return max(1, round(calls * self.share))

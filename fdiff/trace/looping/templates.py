@@ -146,6 +146,7 @@ class LoopTemplate:
         """Begin a template without paths."""
         self.length = length
         self.key, self.reentrant, self.nested = key, False, False
+        self.checked = 0  # calls, in all trips so far
         self.invariants: list[TracedArray] = []
         self.row_kinds: list[Kind] = []
         self.examples: list[Any] = []  # what the rows held: numbers, arrays, handles

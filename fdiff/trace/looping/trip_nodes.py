@@ -19,6 +19,8 @@ from .templates import Item, LoopTemplate, Path, Varying
 from .trip_checks import become
 from .trip_values import TripValues
 
+SHORTEST = 60  # calls of a part of a loop that is worth a node
+
 
 class FrameLog(Protocol):
     """What a frame asks of the log of calls."""
@@ -33,7 +35,7 @@ class FrameLog(Protocol):
     def run(self, fn: Any, args: tuple[object, ...], named: dict[str, object], /) -> Any: ...
     def leave(self, frame: Any, /, *, whole: bool = False) -> None: ...
     def register(self, call: Any, out: int, handle: TracedArray, /) -> None: ...
-    def entered(self, call: Any, trips: int, calls: int, /) -> None: ...
+    def entered(self, call: Any, trips: int, calls: int, paths: int, /) -> None: ...
     def outermost(self) -> AbstractContextManager[None]: ...
 
 
@@ -90,11 +92,13 @@ class TripNodes:
     def finish(self, items: int) -> None:
         """Enter the loop of the trips so far, and run the first items of the next one again.
 
-        A loop of few calls is unrolled: all of its items are run again.
+        A loop of few calls is unrolled: all of its items are run again. So is a part of few calls,
+        where it branches elsewhere at times.
         """
         self.release()
         template, last = self.template, self.slots[:]
-        if self.count < self.fewest:
+        template.checked += self.count
+        if template.checked < self.fewest or (self.fewest and self.count < SHORTEST):
             self.slots[len(template.invariants) : template.first_made] = self.inits
             trips, self.trips = self.trips, 0
             for number, trip_outs in zip(self.taken, self.history[:trips], strict=False):
@@ -150,7 +154,7 @@ class TripNodes:
         self.outs = loop_node(trace, template, handles, rows, n, n)
         if self.values is not None:
             self.values.enter(self.outs[: len(self.inits) + len(template.mutated) + 1])
-        self.log.entered(template.items[0].call, n, template.length)
+        self.log.entered(template.items[0].call, n, template.length, len(template.paths))
 
     def _row(self, entries: Sequence[Any], type_: Any) -> Any:
         """The node of a row: numbers and arrays, or handles from outside."""
