@@ -26,7 +26,7 @@ from ..ops.while_loop import WHILE
 from ..process.room import budget
 from ..tape import Node, Tape
 from ..trace import Trace, TracedArray, apply_many, splice
-from ..trace.derived_lines import TripLine, derived_lines, in_trips, written_line
+from ..trace.derived_lines import TripLine, as_counted, derived_lines, in_trips, written_line
 from ..tracebacks import explain
 from ..transforms.body_runs import body_runs, has_bodies
 from ..transforms.custom_calls import inlined
@@ -99,7 +99,7 @@ def _outputs(tape: Tape, arrays: Values) -> list[Any]:
         except not_foreign(*FAULTS, again=value):
             trips, line = _within(node, args)
             own = tape.lines.get(step[1], (None,))[0]
-            raise _FaultPlace(trips, line or own) from None
+            raise _FaultPlace(as_counted(own, trips), line or own) from None
 
     plan = Interpreter(tape)
     values = plan.values(arrays, plan.inspected(at_node))

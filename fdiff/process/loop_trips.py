@@ -91,6 +91,14 @@ def trips_of_head(loop: ast.For, place: CodePlace) -> int | None:
     return _trips_over(loop.iter, partial(_value, place))
 
 
+def trip_of_head(loop: ast.For, place: CodePlace) -> int | None:
+    """The number of the trip that is under way, if the variable of the loop tells it."""
+    counter = _counter(loop, partial(_value, place))
+    if counter is None or counter.now is None or counter.now not in counter.steps:
+        return None
+    return counter.steps.index(counter.now)
+
+
 def _trips_over(node: ast.expr, values: Values) -> int | None:
     """How many items there are in what a loop runs over."""
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):

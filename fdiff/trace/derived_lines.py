@@ -80,6 +80,30 @@ class TripLine(tuple[Any, ...]):  # noqa: SLOT001 - a tuple has no slots for att
         return line_of_trip
 
 
+class PlainLoopLine(tuple[Any, ...]):  # noqa: SLOT001 - as above
+    """The line of a loop of Python's that is a node, and how many iterations were unrolled before.
+
+    None if that is not known.
+    """
+
+    first: int | None = None
+
+    @classmethod
+    def of(cls, line: Line, first: int | None) -> Line:
+        """The line, with so many iterations before the node."""
+        line_of_loop = cls(line)
+        line_of_loop.first = first
+        return line_of_loop
+
+
+def as_counted(line: Line | None, trips: tuple[int, ...]) -> tuple[int, ...]:
+    """The trips in the node with a line, the first as the user counts it; none if not known."""
+    line = written_line(line)
+    if not trips or not isinstance(line, PlainLoopLine):
+        return trips
+    return () if line.first is None else (line.first + trips[0], *trips[1:])
+
+
 def trips_of(line: Line | None) -> tuple[int, ...]:
     """The trips that a line tells of."""
     line = written_line(line)

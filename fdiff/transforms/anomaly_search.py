@@ -23,6 +23,7 @@ from ..ops.elementwise import where
 from ..process.float_flags import noting
 from ..tape import CONSTANT, INPUT, ITEM, Node, Tape
 from ..trace import Trace, TracedArray
+from ..trace.derived_lines import as_counted
 from .apply_rules import masks_of_arguments
 from .body_runs import body_runs, has_bodies
 from .custom_calls import inlined
@@ -107,7 +108,8 @@ def _within(
             body = inlined(run.tape)
             if (anomaly := search(body, node_values(body, run.arguments))) is not None:
                 trips = () if run.trip is None else (run.trip,)
-                return anomaly._replace(trips=(*trips, *anomaly.trips))
+                line = tape.lines.get(i, (None,))[0]
+                return anomaly._replace(trips=as_counted(line, (*trips, *anomaly.trips)))
     return None
 
 

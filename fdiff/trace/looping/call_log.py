@@ -33,6 +33,7 @@ from .questions import Question
 from .replay import replayed
 from .scouting import LEARNING, Scout
 from .templates import LoopTemplate, UnrolledError
+from .trip_counts import trip_of
 
 WINDOW = 4096  # calls that are remembered
 MOST = 40  # earlier calls of one key that a call is compared with
@@ -67,6 +68,7 @@ class CallLog(Scout):
         self.varying: set[tuple[object, int, int]] = set()
         self.writes: list[TracedArray] = []
         self.spoiled = False
+        self.pending = False  # whether a call is to be logged that comes behind the last one
         self.reasons: dict[Line | None, str] = {}  # why loops were not rolled, by where they begin
         self.branches = Branches()
         self.inner: list[tuple[Line, int, int, int, str]] = []  # loops of traces inside
@@ -84,7 +86,10 @@ class CallLog(Scout):
     def starting(self, call: LoggedCall) -> Frame | None:
         """The frame of a loop that begins anew with a call, or of one that has several paths."""
         template = self.templates.get(call.key)
-        return self.branches.starting(self, call) if template is None else self.framed(template)
+        frame = self.branches.starting(self, call) if template is None else self.framed(template)
+        if frame is not None:
+            frame.first = trip_of(call)
+        return frame
 
     def framed(self, template: LoopTemplate) -> Frame:
         """A new frame of a template."""
@@ -267,8 +272,9 @@ class CallLog(Scout):
             self.break_off(error)
             raise
         frame = self.framed(template)
-        frame.again = False
-        carried = self._carried(template, first)
+        frame.again, now = False, trip_of(calls[0])
+        frame.first = None if now is None else now + (not self.pending)
+        carried = template.handed_on(self.calls, first)
         if carried is None or not frame.begin(carried):
             self.refused[key] = self.refused.get(key, 0) + 1
             self.reasons[loop_of(calls[0])] = "its iterations hand on other arrays"
@@ -277,19 +283,6 @@ class CallLog(Scout):
             self.templates[key] = template
         self.frame = frame
         return True
-
-    def _carried(
-        self, template: LoopTemplate, first: int
-    ) -> dict[tuple[int, int, int], TracedArray] | None:
-        """What the trips before made that a template carries; None where they made other things."""
-        carried = {}
-        for lag, k, out in template.carries:
-            call = self.calls.get(first + k - (lag - 1) * template.length)
-            handle = None if call is None else call.out(out)
-            if handle is None:
-                return None
-            carried[lag, k, out] = handle
-        return carried
 
     def forget(self) -> None:
         """Begin anew: what comes between two calls cannot be compared."""

@@ -33,6 +33,7 @@ from .trip_checks import (
     may_be_entry,
     names_the_same,
 )
+from .trip_counts import trip_of
 from .trip_nodes import FrameLog, TripNodes
 from .trip_values import TripValues
 
@@ -67,6 +68,7 @@ class Frame(TripNodes):
         self.again = True  # whether its template was met again
         self.fewest = min(log.fewest, NESTED) if template.nested else log.fewest
         self.parent, self.item, self.number, self.limit, self.call = None, None, 0, None, None
+        self.first: int | None = None
         self.values = None if template.plan is None else TripValues(self, template.plan)
 
     def begin(self, carried: Mapping[tuple[int, int, int], TracedArray]) -> bool:
@@ -254,6 +256,9 @@ class Frame(TripNodes):
         self.count += self.at - len(self.template.inner)
         self.at = 0
         self.trips += 1
+        own = self.trips == 1 and self.parent is None and self.first is not None
+        if own and trip_of(self.items[0].call) != self.first:
+            self.first = None  # a trip is not one iteration
         if len(self.template.paths) > 1:
             self._fill_rows()
         self.trip = Trip(self, self.trips)

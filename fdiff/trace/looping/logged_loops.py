@@ -30,7 +30,9 @@ def log_again(log: Any, frames: Sequence[Any]) -> None:
             log.learned = 0
             _register_unrolled(log, call)
     if calls:
+        log.pending = True
         log.search()
+        log.pending = False
 
 
 def _call(frame: Any, item: Item) -> LoggedCall:

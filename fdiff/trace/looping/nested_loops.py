@@ -14,6 +14,7 @@ import fdiff.intact_numpy as np
 
 from ...primitive import FUNCTIONS, PRIMITIVES
 from ..array_links import in_memory_order
+from ..derived_lines import PlainLoopLine
 from ..recorder import Recorder
 from ..traced_array import TracedArray
 from .logged_calls import LoggedCall, same
@@ -36,6 +37,12 @@ class LoggedLoop(LoggedCall):
     registered: list[TracedArray]
     trips: int
     width: int
+
+    @property
+    def first(self) -> int | None:
+        """The number of the user's iteration that is its first trip, if it is known."""
+        first: int | None = self.frame.first
+        return first
 
     def kind(self, out: int) -> Any:
         return self.types[out % self.width] if 0 <= out < self.width * (1 + self.trips) else None
@@ -160,10 +167,12 @@ def loop_node(
     rows: Sequence[Any],
     trips: Any,
     length: int,
+    first: int | None,
 ) -> list[int]:
     """The outputs of the node of a loop; what it stores into is as it is behind it.
 
-    `handles` are what it carries and then its invariants.
+    `handles` are what it carries and then its invariants. Of the user's iterations, the one with
+    number `first` is its first trip.
     """
     carries = len(template.carries)
     stored = [handles[carries + k] for k in template.mutated]
@@ -183,7 +192,7 @@ def loop_node(
         ("body", template.body), ("carries", carried), ("length", length),
         ("reverse", False), ("rows", len(rows)),
     )  # fmt: skip
-    place = template.items[0].call.place[0]
+    place = PlainLoopLine.of(template.items[0].call.place[0], first)
     outs = trace.builder.results(
         trace.builder.add(PRIMITIVES["loop"], (count, *ids), params, place)
     )

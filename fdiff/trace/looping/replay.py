@@ -241,7 +241,9 @@ class _Replay:
         with np.errstate(all="ignore"):
             rows = rows_of(loop, item.call.result[1], handles[len(slots) :], values, length)
         inner.line = item.call.place[0]
-        outs = loop_node(inner, loop, handles[: len(slots)], rows, trips, length)
+        outs = loop_node(
+            inner, loop, handles[: len(slots)], rows, trips, length, item.call.frame.first
+        )
         for k in loop.mutated:
             watch.stored(handles[first + k])
         for output in range(first + len(loop.mutated), len(outs)):

@@ -7,7 +7,7 @@ handles stand, which of its values are fixed and which vary, and in which slots 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import NoneType
 from typing import Any, NamedTuple
 
@@ -195,6 +195,22 @@ class LoopTemplate:
                     if out >= len(calls[k].outs):
                         self._others[k].add(out)
                     carried |= {(n, k, out) for n in range(1, lag + 1)}
+        return carried
+
+    def handed_on(
+        self, calls: Mapping[int, LoggedCall], first: int
+    ) -> dict[tuple[int, int, int], TracedArray] | None:
+        """What the trips before made that is carried; None where they made other things.
+
+        The last one begins with the call that has number `first` in the log.
+        """
+        carried = {}
+        for lag, k, out in self.carries:
+            call = calls.get(first + k - (lag - 1) * self.length)
+            handle = None if call is None else call.out(out)
+            if handle is None:
+                return None
+            carried[lag, k, out] = handle
         return carried
 
     def _invariant(self, handle: TracedArray) -> int:

@@ -60,6 +60,7 @@ class TripNodes:
     number: int
     item: Item | None  # of the loop around
     limit: int | None  # the number of trips, where the loop around tells it
+    first: int | None  # the number of the user's iteration that is the first trip, if known
     call: Any  # what the loop is in the log
 
     def drop(self) -> None:
@@ -151,7 +152,7 @@ class TripNodes:
         if len(template.paths) > 1:
             rows.append(np.array(self.taken[:n]))
         handles = [*self.inits, *self.slots[: len(template.invariants)]]
-        self.outs = loop_node(trace, template, handles, rows, n, n)
+        self.outs = loop_node(trace, template, handles, rows, n, n, self.first)
         if self.values is not None:
             self.values.enter(self.outs[: len(self.inits) + len(template.mutated) + 1])
         self.log.entered(template.items[0].call, n, template.length, len(template.paths))
