@@ -28,13 +28,16 @@ def is_foreign(error: BaseException) -> bool:
     A signal handler raised it, or the memory is full: what was under way has no fault, and may be
     tried again. An error of the user's code, which fdiff has called, counts as one.
     """
+    if isinstance(error, OSError) and error.errno is not None:
+        return False  # the system's own
+    return isinstance(error, MemoryError | TimeoutError) or is_raised_outside(error)
+
+
+def is_raised_outside(error: BaseException) -> bool:
+    """Whether the innermost frame of an exception, or its class, is no library's."""
     tb, name = error.__traceback__, "fdiff"
     while tb is not None:
         name, tb = str(tb.tb_frame.f_globals.get("__name__")), tb.tb_next
-    if isinstance(error, OSError) and error.errno is not None:
-        return False  # the system's own
-    if isinstance(error, MemoryError | TimeoutError):
-        return True
     return any(map(_is_foreign_module, (name, type(error).__module__)))
 
 

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from ..bounded_cache import WeakKeys
 from ..errors import UNNAMED, InputError, WorkerError, failure, message
-from ..foreign_errors import not_foreign
+from ..foreign_errors import is_raised_outside, not_foreign
 from ..process.forking import imported
 
 LOOK = 1.0  # seconds between two looks at a cluster that takes long
@@ -123,13 +123,12 @@ def _wait(client: Any, futures: Sequence[Any], look: Callable[[], object]) -> No
     """Wait until tasks are done; an error where nobody works on them."""
     wait, alone = dask_module("distributed").wait, monotonic()
     while True:
-        begin = monotonic()
         try:
             with client.as_current():  # it need not be the default one
                 return wait(futures, timeout=LOOK)
-        except TimeoutError:
-            if monotonic() - begin < LOOK:
-                raise  # from outside
+        except TimeoutError as error:
+            if is_raised_outside(error):
+                raise
             look()
             if client.status == "running" and client.nthreads():
                 alone = monotonic()
