@@ -7,13 +7,13 @@ import weakref
 
 import numpy as np
 import pytest
-from faults_support import LONG
+from faults_support import LONG, of_shard
 
 import fdiff
 
 X = np.linspace(0.1, 0.9, 5)
 MOST = 8
-TIMES = 600 if LONG else 60
+TIMES = of_shard(600) if LONG else 60
 HERE = sys.modules[__name__]
 data = None  # a global that functions read, and that is bound anew
 
@@ -175,7 +175,7 @@ USES = {
 @pytest.mark.parametrize("made", [own_vjp, own_jvp, own_operation])
 def test_functions_with_rules_are_freed(made, use, watch):
     """Those made inside of a function, as closures over data."""
-    many = 3000 if LONG and use not in ("jit", "second") else 30
+    many = of_shard(3000) if LONG and use not in ("jit", "second") else 30
     for number in range(many):
         array = watch.array(number)
         np.testing.assert_allclose(USES[use](made(array)), array)
