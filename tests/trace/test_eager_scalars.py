@@ -14,6 +14,7 @@ from test_eager import eagerly
 import fdiff
 from fdiff.dispatch.program import Program
 from fdiff.functional import slow_code
+from fdiff.trace.looping import call_log
 
 N = 4
 
@@ -286,7 +287,10 @@ def test_an_eager_call_leaves_no_garbage(derive):
     assert garbage(20) == garbage(50) < 200
 
 
-def test_a_trace_that_is_kept_leaves_no_garbage():
+@pytest.mark.parametrize("loops", ["", "check"])
+def test_a_trace_that_is_kept_leaves_no_garbage(loops, monkeypatch):
+    monkeypatch.setenv("FDIFF_LOOPS", loops)
+    monkeypatch.setattr(call_log, "SLEEP", 0)
     counts = []
     for _ in range(4):  # what is imported and learnt at the first time stays
         fdiff.cache_clear()

@@ -78,7 +78,9 @@ class CallLog(Scout):
         self.frame = None
         for frame in self.frames:
             frame.slots, frame.inits, frame.history, frame.rows = [], [], [], []
-            frame.parent = frame.call = None
+            if frame.values is not None:
+                del frame.values.movement
+            frame.parent = frame.call = frame.values = None
             del frame.trip
         for held in (self.frames, self.calls, self.made, self.templates, self.seen, self.writes):
             held.clear()
