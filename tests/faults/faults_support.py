@@ -8,6 +8,8 @@ import threading
 import time
 from contextlib import contextmanager
 
+from fdiff.trace.looping import scouting
+
 # `make test-faults` runs a part of the long tests, another one each day; FDIFF_FAULT_SHARD=2/4 says
 # which of how many. FDIFF_FAULT_TESTS=all runs all.
 PARTS = 4
@@ -83,3 +85,14 @@ def run_in_threads(work, count):
             thread.join()
     finally:
         sys.setswitchinterval(interval)
+
+
+@contextmanager
+def loops_of_any_length():
+    """Plain loops are traced once however short they are, from their first call on."""
+    before = os.environ.get("FDIFF_LOOPS", ""), scouting.SLEEP
+    os.environ["FDIFF_LOOPS"], scouting.SLEEP = "check", 0
+    try:
+        yield
+    finally:
+        os.environ["FDIFF_LOOPS"], scouting.SLEEP = before

@@ -1,14 +1,10 @@
 """More programs for `interrupted_programs`: operators, what functions read, and code of users."""
 
-import os
-
 import numpy as np
+from faults_support import loops_of_any_length
 
 import fdiff
 from fdiff import autograd, optimize
-from fdiff.trace.looping import call_log
-
-call_log.SLEEP = 0  # short loops are looked at from their first call on, where they are asked for
 
 X = np.linspace(0.1, 0.9, 5)
 ROWS = np.arange(25.0).reshape(5, 5)
@@ -149,11 +145,8 @@ def f(x):
     return np.sum(rows)
 """
     exec(text, names := {"np": np})
-    before, os.environ["FDIFF_LOOPS"] = os.environ.get("FDIFF_LOOPS", ""), "check"
-    try:
+    with loops_of_any_length():
         found = fdiff.grad(names["f"])(X)
-    finally:
-        os.environ["FDIFF_LOOPS"] = before
     wanted, s, moved = np.zeros(5), X[1], np.eye(5)[1]
     for _ in range(16):
         s, moved = np.sin(s) * 0.5 + X[0] * k, 0.5 * np.cos(s) * moved + k * np.eye(5)[0]

@@ -19,10 +19,10 @@ import traceback
 import warnings
 
 import numpy as np
+from faults_support import loops_of_any_length
 
 import fdiff
 import fdiff.autograd
-from fdiff.trace.looping import call_log
 
 X = np.linspace(0.1, 0.9, 6)
 SIN, COS = np.sin(X), np.cos(X)
@@ -286,11 +286,11 @@ def process(seed):
 
 
 if __name__ == "__main__":
-    os.environ["FDIFF_LOOPS"] = "check"  # short loops are traced once, too
-    call_log.SLEEP = 0
     warnings.simplefilter("ignore")  # functions that are traced again, and forks beside threads
     kind, *numbers = sys.argv[1:]
-    complaints = {"threads": threads, "forks": forks, "process": process}[kind](*map(int, numbers))
+    run = {"threads": threads, "forks": forks, "process": process}[kind]
+    with loops_of_any_length():
+        complaints = run(*map(int, numbers))
     print("\n".join(complaints[:20]))
     print(f"{len(complaints)} wrong")
     sys.exit(bool(complaints))

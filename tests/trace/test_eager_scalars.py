@@ -14,7 +14,7 @@ from test_eager import eagerly
 import fdiff
 from fdiff.dispatch.program import Program
 from fdiff.functional import slow_code
-from fdiff.trace.looping import call_log
+from fdiff.trace.looping import scouting
 
 N = 4
 
@@ -290,7 +290,7 @@ def test_an_eager_call_leaves_no_garbage(derive):
 @pytest.mark.parametrize("loops", ["", "check"])
 def test_a_trace_that_is_kept_leaves_no_garbage(loops, monkeypatch):
     monkeypatch.setenv("FDIFF_LOOPS", loops)
-    monkeypatch.setattr(call_log, "SLEEP", 0)
+    monkeypatch.setattr(scouting, "SLEEP", 0)
     counts = []
     for _ in range(4):  # what is imported and learnt at the first time stays
         fdiff.cache_clear()
