@@ -142,7 +142,7 @@ def failures(seed, ways, unrolled=False):
     direction = np.array([choices.uniform(-1, 1) for _ in x])
     tier = {1: "evaluate", 51: "compile", 11: "interpret"}.get(seed % 100, "")
     points = [x]
-    if tier or seed % 6 == 0:  # where branches may differ, and back
+    if tier or seed % 15 == 0:  # where branches may differ, and back
         points += [0.8 * x + 0.0431, x * (1 + 0.1 * direction), 1.1 * x[::-1], x]
     expected = [expected_of(text, p, direction) for p in points]
     if None in expected:
