@@ -16,7 +16,8 @@ from ..device_arrays import DeviceArray
 from ..primitive import Primitive
 from ..tape import Params
 from .node_strides import slowest_first
-from .recorder import Handle
+from .recorder import Handle, Recorder
+from .trace_stack import stack
 from .traced_array import TracedArray
 
 SMALL = 4096  # the positions of a view's entries are computed up to this size
@@ -114,14 +115,21 @@ class LateLink:
         raise NotImplementedError
 
     def current(self, handle: Handle) -> int:
-        if not handle.home.alive:
+        if not _is_under_way(handle.home):
             return handle.node
         self.settle(handle)
         return handle.id
 
     def example(self, handle: Handle) -> np.ndarray | None:
+        if not _is_under_way(handle.home):
+            return None
         self.settle(handle)
         return handle.example()
+
+
+def _is_under_way(home: Recorder) -> bool:
+    """Whether a trace is one of this thread; in another thread its loops are left alone."""
+    return home.alive and any(trace.builder is home.builder for trace in stack.traces)
 
 
 class PendingStores:

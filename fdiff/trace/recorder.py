@@ -371,7 +371,8 @@ def leaked(handle: Handle, *, elsewhere: bool = False) -> LeakError:
     Or for one that is used in another thread, while its trace goes on `elsewhere`.
     """
     line = handle.home.builder.lines.get(handle.id, (None,))[0]
-    where = f"It was made here:{show_line(line)}" if line else "It is an argument of the function."
+    where = "It was made in a loop." if handle.node < 0 else "It is an argument of the function."
+    where = f"It was made here:{show_line(line)}" if line else where
     how = (
         "in another thread than that of the function" if elsewhere else "after its trace had ended"
     )
