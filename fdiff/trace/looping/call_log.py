@@ -117,20 +117,22 @@ class CallLog(Scout):
 
     def turn_to(self, take: Callable[[Frame], object], *, asked: bool = False) -> object:
         """What a call gives that is not the next item of a frame: a loop begins or ends."""
-        while (frame := self.frame) is not None:
+        frame: Frame | None = self.frame
+        while frame is not None:
             try:
                 out = turn(self, take, MISMATCH)
+                if out is not MISMATCH:
+                    return out
+                for now in chain(self.frame)[:1]:
+                    if asked:
+                        self.branches.ended(self, frame)
+                    self.leave(now, logged=True)
+                frame = self.frame
+                if frame is not None and (out := take(frame)) is not MISMATCH:
+                    return out
             except BaseException as error:
                 self.break_off(error)
                 raise
-            if out is not MISMATCH:
-                return out
-            if self.frame is not None:
-                if asked:
-                    self.branches.ended(self, frame)
-                self.leave(self.frame, logged=True)
-            if (frame := self.frame) is not None and (out := take(frame)) is not MISMATCH:
-                return out
         return MISMATCH
 
     def learn(self, fn: Any, args: tuple[object, ...], named: dict[str, object]) -> object:

@@ -26,10 +26,10 @@ def converted(
         return convert(array)
     array_content = np.array(array).view(np.ndarray)
     traced_array = log.run(convert, (array,), {})
-    if traced_array.link is not None:  # type: ignore[attr-defined] - a traced array
+    if traced_array.link is not None:
         log.forget()
-        return traced_array  # type: ignore[return-value] - as above
-    handle: TracedArray = traced_array  # type: ignore[assignment] - as above
+        return traced_array
+    handle: TracedArray = traced_array
     if log.frame is not None:
 
         def take(frame: Frame) -> object:

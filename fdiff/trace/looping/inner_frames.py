@@ -27,7 +27,8 @@ def begin(parent: Any, item: Item) -> Any:
     child = parent.log.framed(template)
     trips = item.values[0]
     child.parent, child.item, child.number = parent, item, parent.trips
-    child.first = item.call.first
+    loop: Any = item.call
+    child.first = loop.first
     child.limit = trips.value if isinstance(trips, Fixed) else None
     carries = [*template.carries.values()]
     for source, slot in zip(item.slots, [*carries, *range(len(template.invariants))], strict=False):

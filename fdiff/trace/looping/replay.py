@@ -229,6 +229,7 @@ class _Replay:
         if loop.plan is not None:
             raise UnrolledError("a loop inside of it looks at values")
         assert isinstance(watch, Watch)
+        call: Any = item.call
         handles, (trips, *values) = self._given(item)
         length = self.template.lengths[self.template.inner.index(item)]
         slots = [*loop.carries.values(), *range(len(loop.invariants))]
@@ -241,9 +242,7 @@ class _Replay:
         with np.errstate(all="ignore"):
             rows = rows_of(loop, item.call.result[1], handles[len(slots) :], values, length)
         inner.line = item.call.place[0]
-        outs = loop_node(
-            inner, loop, handles[: len(slots)], rows, trips, length, item.call.frame.first
-        )
+        outs = loop_node(inner, loop, handles[: len(slots)], rows, trips, length, call.first)
         for k in loop.mutated:
             watch.stored(handles[first + k])
         for output in range(first + len(loop.mutated), len(outs)):

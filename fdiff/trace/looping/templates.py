@@ -170,7 +170,8 @@ class LoopTemplate:
         for item in self.inner:
             item.child = self.size
             self.size += 1
-        self.lengths = [item.call.trips for item in self.inner]  # of rows: the most trips
+        loops: list[Any] = [item.call for item in self.inner]
+        self.lengths: list[int] = [loop.trips for loop in loops]  # of rows: the most trips
         self.mutated = self._stored_into([call for path in self.paths for call in path.calls])
 
     @property
@@ -271,7 +272,8 @@ class LoopTemplate:
         item.inner, item.quick = item.fn, None
         width, slots = len(item.call.outs), self.made[k]
         item.outs = [*slots.values()]
-        item.more = [(*divmod(n - width, width), slot) for n, slot in slots.items() if n >= width]
+        more = [(n - width, slot) for n, slot in slots.items() if n >= width]
+        item.more = [(n // width, n % width, slot) for n, slot in more]
         item.origins, item.views = [-1] * len(item.outs), [False] * len(item.outs)
 
     def _stored_into(self, calls: Sequence[LoggedCall]) -> list[int]:
