@@ -266,7 +266,7 @@ class CallLog(Scout):
                 if self.tries[key] == TRIES:
                     self.reasons[loop_of(calls[0])] = "its iterations differ"
                 return False
-            template = LoopTemplate(calls, period)
+            self.refuse_short(template := LoopTemplate(calls, period))
             replayed(template, self.trace)
         except UnrolledError as refusal:
             self.refused[key] = self.refused.get(key, 0) + 1

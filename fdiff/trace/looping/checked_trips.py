@@ -23,6 +23,7 @@ from .logged_calls import (
     same,
     taken_apart,
 )
+from .periods import INDEPENDENT
 from .templates import FLOAT_ROW, INT_ROW, Item, LoopTemplate, Varying
 from .trip_checks import (
     agrees,
@@ -67,6 +68,8 @@ class Frame(TripNodes):
         self.bound = False
         self.again = True  # whether its template was met again
         self.fewest = min(log.fewest, NESTED) if template.nested else log.fewest
+        if template.independent:
+            self.fewest *= INDEPENDENT
         self.parent, self.item, self.number, self.limit, self.call = None, None, 0, None, None
         self.first: int | None = None
         self.values = None if template.plan is None else TripValues(self, template.plan)

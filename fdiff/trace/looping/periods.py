@@ -15,6 +15,7 @@ from ..traced_array import TracedArray
 from .logged_calls import LoggedCall, may_vary, same
 
 PERIODS = 3  # equal ones before checking begins
+INDEPENDENT = 5  # times as many calls has a loop that is a node where no trip waits for another
 INNER = 12  # trips from which a loop inside another is rolled by itself
 _MOST = 1 << 10  # codes whose loops are remembered
 

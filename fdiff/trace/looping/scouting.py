@@ -14,7 +14,8 @@ from typing import Any
 from ...user_lines import Line, is_internal
 from ..trace_stack import stack
 from .logged_calls import LoggedCall
-from .periods import INNER, PERIODS, loop_of, loops_around
+from .periods import INDEPENDENT, INNER, PERIODS, loop_of, loops_around
+from .templates import LoopTemplate, UnrolledError
 from .trip_counts import trips_of
 
 SLEEP = 48  # calls of a trace before the first one that is looked at
@@ -51,6 +52,7 @@ class Scout:
         self.fewest = fewest
         self.awake, self.passing = not SLEEP, False
         self.sleep, self.rests = SLEEP, 0
+        self.trips: int | None = None  # of the loop that is logged
         self.period = 0  # calls of an iteration of the loop that is logged
         self.loop: Loop | None = None
         self.nested = False  # whether that stands in another one
@@ -144,7 +146,7 @@ class Scout:
         if call.place and self.fewest:
             self.doors[call.place[0][1]] = 0
         self.learned, self.patience = 0, LEARNING
-        self.period, self.loop, self.rests = 0, None, 0
+        self.period, self.loop, self.trips, self.rests = 0, None, None, 0
 
     def was_no_door(self, place: tuple[Loop, ...]) -> None:
         """Note that a call at an instruction of `doors` began no loop."""
@@ -246,11 +248,17 @@ class Scout:
             return self.back >= self.fewest // (SHARE * period)
         return (trips - self.back) * period >= self.fewest
 
+    def refuse_short(self, template: LoopTemplate) -> None:
+        """Refuse a loop that other transforms make one computation of, once it is unrolled."""
+        enough = INDEPENDENT * self.fewest
+        if template.independent and (self.trips or enough) * template.length < enough:
+            raise UnrolledError("it is short, and its iterations do not wait for each other")
+
     def _by_user(self, calls: int) -> int:
         return max(1, round(calls * self.share))
 
     def _is_found(self, level: int, period: int) -> bool:
         """Note a loop that is worth logging."""
-        self.period, self.loop = self._by_user(period), self.levels[level][0]
+        self.period, (self.loop, self.trips) = self._by_user(period), self.levels[level]
         self.nested = level + 1 < len(self.levels)
         return True

@@ -175,6 +175,24 @@ class LoopTemplate:
         self.mutated = self._stored_into([call for path in self.paths for call in path.calls])
 
     @property
+    def independent(self) -> bool:
+        """Whether iterations differ in the keys that they read and store at, and in nothing else.
+
+        None of them reads what another one made or stored. Such a loop becomes one batch once it
+        is unrolled, too.
+        """
+        if self.nested or self.carries or self.row_kinds[len(self._keys()) :]:
+            return False
+        items = [item for path in self.paths for item in path.items]
+        read = [slot for item in items for slot in item.slots[item.fn is entries[1] :]]
+        return not set(self.mutated).intersection(read)
+
+    def _keys(self) -> list[int]:
+        """The rows of the values in keys."""
+        items = [item for path in self.paths for item in path.items if item.fn in entries]
+        return [v.row for item in items for v in item.values if isinstance(v, Varying)]
+
+    @property
     def out_slots(self) -> list[int]:
         """The slots of what a trip makes that is no view."""
         return [*self.outputs]
