@@ -241,16 +241,19 @@ def networks() -> None:
 
 
 def trips() -> None:
-    """Milliseconds of processor time to compile loops of any length, and a gradient of 1e6."""
+    """Least processor time to compile loops of any length, and a gradient of 1e6 trips."""
     x = np.array([1.0, 1.0, 1.0, 10.0, 28.0, 8.0 / 3.0])
     os.environ["FDIFF_CACHE_DIR"] = "off"
     for n in (10, 10, 1000, 1_000_000):  # the first one loads the compiler
         slope = fdiff.value_and_grad(integrated(lorenz, 3, n, fdiff.scan))
         tape = within_budget(fdiff.make_tape(slope, x))
-        kernels.cache_clear()
-        begin = time.process_time()
-        kernel = kernels.compile(tape, ("C",))
-        taken = 1e3 * (time.process_time() - begin)
+        times: list[float] = []
+        for _ in range(5):
+            kernels.cache_clear()
+            begin = time.process_time()
+            kernel = kernels.compile(tape, ("C",))
+            times.append(1e3 * (time.process_time() - begin))
+        taken = min(times)
         ran = least({"": lambda kernel=kernel: kernel(x)})[""]
         FIGURES[f"{n:,} trips"] = {"to compile": 1e3 * taken, "fdiff": ran}
         print(f"{n:,} trips: {taken:.0f} ms to compile, {ran:,.1f} µs a gradient", flush=True)

@@ -62,6 +62,9 @@ def warn_after_hint(
     if variant.eager is None:
         variant, arrays = variant.taken(arrays)
         if _has_many_trips(variant.tape):
+            if hasattr(f, "program"):  # an operator's result, which looks into hints of its own
+                _call_plainly(program, f, arguments)
+                return
             of_trips = cast("list[Noted]", HOOKS["warnings_of_trips"](variant.tape, arrays))
             doubts.false = 0 if of_trips else doubts.false + 1
             _warn_all(of_trips)

@@ -370,6 +370,18 @@ def test_loops_of_many_trips_warn_at_their_lines(f, monkeypatch):
         assert recorded(call, np.array(1.5)) == []
 
 
+def test_derivatives_of_many_trips_that_overflow_do_not_warn(monkeypatch):
+    """Nor where another operator is around: the values of the function are all finite."""
+    monkeypatch.setattr(numpy_warnings, "_MOST_TRIPS", 300)
+    step = lambda i, y: np.sin(1e3 * y)
+    f = lambda x: fdiff.fori_loop(0, MANY, step, x)
+    assert np.isfinite(f(np.array(0.3)))
+    for call in (fdiff.grad(f), fdiff.jit(fdiff.grad(f))):
+        for _ in range(3):
+            assert recorded(call, np.array(0.3)) == []
+    assert not np.isfinite(call(np.array(0.3)))
+
+
 def test_a_line_of_a_loop_is_shown_once(monkeypatch):
     """By default, as NumPy's own warnings are."""
     monkeypatch.setattr(numpy_warnings, "_MOST_TRIPS", 300)
