@@ -95,6 +95,20 @@ def network() -> tuple[Function, np.ndarray]:
     return lambda main: lstm.objective(main, d["extra"], d["state"], d["seq"]), d["main"]
 
 
+def njit_loop() -> tuple[Function, np.ndarray]:
+    """A function of Numba's with a loop of 100,000 trips, called inside of `f`."""
+    import numba
+
+    @numba.njit  # type: ignore[untyped-decorator] - numba has no types
+    def walk(a: Any, b: Any, trips: int) -> Any:
+        for _ in range(trips):
+            a = a + 1e-5 * np.sin(a * b)
+        return a
+
+    walk(0.5, 0.3, 10)
+    return lambda x: 2.0 * walk(x[0], x[1], 100_000), np.array([0.5, 0.3])
+
+
 POINT = np.array([1.0, 1.0, 1.0, 10.0, 28.0, 8.0 / 3.0])
 CELLS = 1.0 + 0.1 * np.sin(np.linspace(0.0, 6.28, 64))
 CASES: dict[str, Callable[[], tuple[Function, np.ndarray]]] = {
@@ -103,6 +117,7 @@ CASES: dict[str, Callable[[], tuple[Function, np.ndarray]]] = {
     "Kalman filter, 10,000": lambda: (kalman, np.array([-1.0, -0.5])),
     "Burgers in place, 10,000": lambda: (burgers, CELLS),
     "ADBench LSTM, c1024": network,
+    "@njit, 100,000": njit_loop,
 }
 HESSIANS = ("Lorenz RK4, 1,000", "Kalman filter, 10,000")
 

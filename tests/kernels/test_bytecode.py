@@ -331,7 +331,8 @@ def lstm(count):
     return main, extra, state, np.eye(14)[rng.integers(0, 14, count)]
 
 
-def test_the_gradient_of_an_unrolled_lstm(rng):
+def test_the_gradient_of_an_unrolled_lstm(rng, monkeypatch):
+    monkeypatch.setenv("FDIFF_LOOPS", "unroll")
     arguments = lstm(20)
     tape = tape_of(module_of("lstm").objective, *arguments)
     pulled = simplify(vjp(tape, [0, 1]))
