@@ -46,8 +46,13 @@ class BranchStability:
         """Whether this call is to be eager."""
         return self.score >= UNSTABLE
 
-    def miss(self, guards: int) -> None:
-        """No kept trace holds for a call; it has been traced, with so many guards."""
+    def miss(self, guards: int, *, rolled: bool = False) -> None:
+        """No kept trace holds for a call; it has been traced, with so many guards.
+
+        A loop that is a node (`rolled`) is traced again sooner than run eagerly.
+        """
+        if rolled:
+            return
         self.weight = MISS if guards <= FEW else UNSTABLE // 2
         self.score += self.weight
 

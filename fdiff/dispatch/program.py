@@ -191,7 +191,7 @@ class Program:
             kept.insert(0, variant)
             if variant.check is not None:
                 stability = self.stability.setdefault(key, BranchStability())
-                stability.miss(variant.guards)
+                stability.miss(variant.guards, rolled=any(loop[1] for loop in variant.loops))
                 self._merge(kept, f, stability)
             del kept[ALTERNATIVES + max(len(v.ways) // SHARE for v in kept) :]
             if len(variants) > VARIANTS and self._is_full():

@@ -5,6 +5,7 @@ import pytest
 from test_guards_in_loops import OTHERS, traced
 
 import fdiff
+from fdiff.dispatch import variant
 
 N = 150
 W = np.sin(1.7 * np.arange(N) ** 1.3)
@@ -264,3 +265,14 @@ def test_explanations_tell_the_number_of_paths(monkeypatch):
     traced(two_arms, "check", monkeypatch)
     told = [what for _, what in fdiff.explain(two_arms, POINT).loops]
     assert told == ["one node for 145 trips of 11 calls, each on one of 2 paths"]
+
+
+def test_calls_that_branch_anew_are_traced_not_run_eagerly(monkeypatch):
+    traced(two_arms, "check", monkeypatch)
+    monkeypatch.setattr(variant, "EagerTrace", None)
+    slope = fdiff.grad(two_arms)
+    for k in range(12):
+        x = POINT * (1.0 + 0.05 * k)
+        h = 1e-6 * np.eye(3)
+        ahead, behind = (np.array([two_arms(x + sign * d) for d in h]) for sign in (1.0, -1.0))
+        np.testing.assert_allclose(slope(x), (ahead - behind) / 2e-6, rtol=1e-5, atol=1e-7)
