@@ -10,6 +10,9 @@ from pathlib import Path
 
 import sphinx.application
 
+# Before NumPy is loaded: threads that wait for work on small arrays would count as work.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 import make_inventories  # noqa: E402 - links to other projects, made without a network

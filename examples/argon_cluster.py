@@ -30,7 +30,7 @@ def energy(x: np.ndarray) -> float:
 
 rng = np.random.default_rng(0)
 slope, tries = fdiff.value_and_grad(energy), []
-for _ in range(25):
+for _ in range(12):
     start = rng.uniform(-1.7, 1.7, 3 * ATOMS)
     tries.append(minimize(slope, start, jac=True, method="L-BFGS-B", options={"ftol": 1e-15}))
 best = min(tries, key=lambda found: found.fun)
