@@ -105,7 +105,7 @@ def _trips_over(node: ast.expr, values: Values) -> int | None:
         return _length(node, values)
     name, parts = node.func.id, node.args
     if name == "range":
-        counter = _counter(ast.For(ast.Name("_"), node), values)
+        counter = _counter(ast.For(ast.Name("_"), node, [], []), values)
         return counter and len(counter.steps)
     lengths = [_trips_over(part, values) for part in (parts if name == "zip" else parts[:1])]
     known = [length for length in lengths if length is not None]

@@ -29,6 +29,7 @@ SHARE = 4  # part of the calls of a loop worth a node that are seen where its le
 ODD = 16  # times one after the other that a place may come back after another number of calls
 MOST_BROKEN = 6  # times in all, for each of which an equal distance more is wanted
 MOST_RUNS = 16  # of equal distances that an iteration may consist of
+NESTED = 5  # times as many calls has a loop around loops that are worth logging for it
 VAIN = 2  # times that a loop may be logged without becoming a node
 LEARNING = 1200  # calls that are logged after a loop was found, before the log sleeps
 BRANCHING = 8  # times that a place comes back after other numbers of calls, where code branches
@@ -234,7 +235,7 @@ class Scout:
     def _comes_again(self, level: int, period: int) -> bool:
         """Whether a loop is an item of one around it that is long enough."""
         trips, around = [trips or 0 for _, trips in (*self.levels, (None, 0))[level : level + 2]]
-        return trips >= INNER and (around - UNROLLED) * trips * period >= self.fewest
+        return trips >= INNER and (around - UNROLLED) * trips * period >= NESTED * self.fewest
 
     def _branches(self) -> bool:
         """Whether the iterations may differ by what Python sees, in a loop worth logging."""
