@@ -425,3 +425,13 @@ def row_copied_in_its_array(x):
         if k % 11 == 10:
             s = s + np.sum(u)
     return s
+
+
+def carries_that_do_not_depend_on_the_input(x):
+    table, a, b, kept = np.zeros((24, 3)), x[0] * x[1], x[2], np.zeros(3)
+    table[0], table[1] = x, 0.3
+    for _ in range(12):
+        first = 0.9 * a
+        kept = 0.09 * x
+        a = np.tanh(np.mean(table[:, 1][2:5]))
+    return np.sum(kept * np.zeros(3)) + first * 0.3 + b

@@ -109,6 +109,8 @@ class CertainEntries:
         if node.value is not None:
             return Bound(node.value, exact=True)
         bound = None
+        if len(node.types) > 1:  # a loop: no array
+            return None
         if node.args and deep:
             bound = self._of_operands(node, [self._bound(a, deep - 1) for a in node.args])
         truth = node.types[0].dtype == BOOL
