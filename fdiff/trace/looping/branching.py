@@ -20,7 +20,6 @@ from .questions import Question
 from .templates import Item, Kind, LoopTemplate, Path, UnrolledError
 
 PATHS = 16  # of a loop at most
-FEWEST_TRIPS = 5  # in the log, before paths are looked for
 VARIABLE = 3  # a reference: (VARIABLE, places, depth)
 
 Place = tuple[
