@@ -36,10 +36,10 @@ import scipy.special  # noqa: F401 - imported here, not in the times
 import fdiff
 from fdiff.arraytype import type_of
 from fdiff.interpret import evaluate
-from fdiff.kernels.cuda import adapter, kernel_binaries
 from fdiff.kernels.cuda.cuda_compiler import compile_cuda, program_of
 from fdiff.kernels.cuda.cuda_program import CudaKernel
-from fdiff.kernels.cuda.device import device
+from fdiff.kernels.cuda.devices import adapter, kernel_binaries
+from fdiff.kernels.cuda.devices.device import device
 from fdiff.kernels.ir.graph_of_tape import kernel_graph, supported
 from fdiff.primitive import PRIMITIVES, load_tables
 from fdiff.tape import ITEM, Builder, Tape

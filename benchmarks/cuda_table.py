@@ -20,10 +20,10 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 import fdiff
-from fdiff.kernels.cuda import adapter
 from fdiff.kernels.cuda.cuda_compiler import compile_cuda
-from fdiff.kernels.cuda.device import device
-from fdiff.kernels.cuda.launch_graphs import SWITCH
+from fdiff.kernels.cuda.devices import adapter
+from fdiff.kernels.cuda.devices.device import device
+from fdiff.kernels.cuda.devices.launch_graphs import SWITCH
 from fdiff.tree import flatten
 
 from . import inputs, problems

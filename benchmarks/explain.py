@@ -208,7 +208,7 @@ def models(cases: Iterator[tuple[str, Callable[..., object], tuple[np.ndarray, .
     """Measured times of kernels, and their ratios to what is predicted."""
     rows: list[list[str]] = []
     for name, f, args in cases:
-        known = isinstance(f, fdiff.functional.prepared.Prepared)
+        known = isinstance(f, fdiff.functional.call.prepared.Prepared)
         call = f if known else fdiff.jit(f)
         what = "gradient" if known else "value"
         predicted = fdiff.explain(f.__wrapped__ if known else f, *args).cost(what).seconds  # type: ignore[union-attr] - as `known` says

@@ -35,24 +35,24 @@ if typing.TYPE_CHECKING:
     from . import distributed as distributed
     from . import profiler as profiler
     from .explanation import draw, explain
-    from .functional.anomaly_contexts import debug_nans
-    from .functional.branches import cond, switch, while_loop
-    from .functional.c_functions import cfunc
+    from .functional.call.anomaly_contexts import debug_nans
     from .functional.checking import check_grads, gradcheck, gradgradcheck
-    from .functional.checkpoints import checkpoint
-    from .functional.control_flow import fori_loop, scan
-    from .functional.custom_derivatives import custom_jvp, custom_vjp
+    from .functional.compiled.c_functions import cfunc
+    from .functional.compiled.numba_functions import njit
     from .functional.doctor import doctor
-    from .functional.hessian_diagonals import hessian_diagonal
-    from .functional.hessians import hessian, hvp, vhp
-    from .functional.jacobians import jacfwd, jacobian, jacrev
-    from .functional.linear_maps import linearize
-    from .functional.memory_budgets import memory_budget
-    from .functional.numba_functions import njit
-    from .functional.parallel_loops import associative_scan, map  # noqa: A004 - the name of ``lax.map``
-    from .functional.primitives import primitive
-    from .functional.pytrees import ravel, register_pytree
-    from .functional.vectorized_map import vmap
+    from .functional.loops.branches import cond, switch, while_loop
+    from .functional.loops.control_flow import fori_loop, scan
+    from .functional.loops.memory_budgets import memory_budget
+    from .functional.loops.parallel_loops import associative_scan, map  # noqa: A004 - the name of ``lax.map``
+    from .functional.operators.hessian_diagonals import hessian_diagonal
+    from .functional.operators.hessians import hessian, hvp, vhp
+    from .functional.operators.jacobians import jacfwd, jacobian, jacrev
+    from .functional.operators.linear_maps import linearize
+    from .functional.operators.pytrees import ravel, register_pytree
+    from .functional.operators.vectorized_map import vmap
+    from .functional.rules.checkpoints import checkpoint
+    from .functional.rules.custom_derivatives import custom_jvp, custom_vjp
+    from .functional.rules.primitives import primitive
 
 globals().pop("primitive")  # the module of this name; users find the function
 __version__ = "0.2.0"
@@ -108,31 +108,31 @@ __all__ = [
 # What is imported when it is first asked for: modules, and names with the module they stand in.
 _LATE = frozenset(["autograd", "distributed", "optimize", "profiler"])
 _LATE_NAMES = {
-    "associative_scan": "functional.parallel_loops",
-    "cfunc": "functional.c_functions",
-    "cond": "functional.branches",
+    "associative_scan": "functional.loops.parallel_loops",
+    "cfunc": "functional.compiled.c_functions",
+    "cond": "functional.loops.branches",
     "check_grads": "functional.checking",
-    "checkpoint": "functional.checkpoints",
-    "custom_jvp": "functional.custom_derivatives",
-    "custom_vjp": "functional.custom_derivatives",
-    "debug_nans": "functional.anomaly_contexts",
+    "checkpoint": "functional.rules.checkpoints",
+    "custom_jvp": "functional.rules.custom_derivatives",
+    "custom_vjp": "functional.rules.custom_derivatives",
+    "debug_nans": "functional.call.anomaly_contexts",
     "doctor": "functional.doctor",
     "draw": "explanation",
     "explain": "explanation",
-    "fori_loop": "functional.control_flow",
+    "fori_loop": "functional.loops.control_flow",
     "gradcheck": "functional.checking",
     "gradgradcheck": "functional.checking",
-    "hessian_diagonal": "functional.hessian_diagonals",
-    "linearize": "functional.linear_maps",
-    "map": "functional.parallel_loops",
-    "memory_budget": "functional.memory_budgets",
-    "njit": "functional.numba_functions",
-    "primitive": "functional.primitives",
-    "ravel": "functional.pytrees",
-    "register_pytree": "functional.pytrees",
-    "scan": "functional.control_flow",
-    "switch": "functional.branches",
-    "while_loop": "functional.branches",
+    "hessian_diagonal": "functional.operators.hessian_diagonals",
+    "linearize": "functional.operators.linear_maps",
+    "map": "functional.loops.parallel_loops",
+    "memory_budget": "functional.loops.memory_budgets",
+    "njit": "functional.compiled.numba_functions",
+    "primitive": "functional.rules.primitives",
+    "ravel": "functional.operators.pytrees",
+    "register_pytree": "functional.operators.pytrees",
+    "scan": "functional.loops.control_flow",
+    "switch": "functional.loops.branches",
+    "while_loop": "functional.loops.branches",
     **{name: f"functional.{module}" for name, module in functional.LATE_NAMES.items()},
 }
 

@@ -136,7 +136,7 @@ def one_interpreter():
 def structures(monkeypatch):
     """What dense derivatives were derived from: structures of terms, None where sweeps do."""
     import fdiff
-    from fdiff.functional import structured_steps
+    from fdiff.functional.operators import structured_steps
 
     derived = []
 

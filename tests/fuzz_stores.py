@@ -33,7 +33,7 @@ from storing_programs import (
 
 import fdiff
 from fdiff import kernels
-from fdiff.dispatch import tiered_execution
+from fdiff.dispatch.tiers import tiered_execution
 from fdiff.errors import UnsupportedError
 from fdiff.kernels import bytecode, machine_code, source_cache
 from fdiff.kernels.llvm import machine

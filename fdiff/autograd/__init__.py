@@ -1,21 +1,25 @@
 """Recorded arrays, and the other names of ``torch.autograd``."""
 
-from ..functional.anomaly_contexts import detect_anomaly, set_detect_anomaly
-from ..functional.checkpoints import checkpoint
+from ..functional.call.anomaly_contexts import detect_anomaly, set_detect_anomaly
+from ..functional.rules.checkpoints import checkpoint
 from ..process.forking import imported
 from . import anomaly_mode as anomaly_mode
-from . import array_methods as array_methods  # enters the methods of the class
-from . import checkpointing as checkpointing  # enters what `checkpoint` asks
-from . import custom_rule_nodes as custom_rule_nodes  # enters what functions with rules ask
 from . import grad_mode as grad_mode
 from . import graph as graph
-from . import library_calls as library_calls  # enters what functions of SciPy ask
-from . import operator_calls as operator_calls  # enters what operators ask
-from . import recorded_checks as recorded_checks  # enters what `gradcheck` asks
-from . import torch_methods as torch_methods  # enters methods of torch's
-from .engine import backward, grad
-from .engine_settings import enforce_grad_layout_policy, set_multithreading_enabled
+from .arrays import array_methods as array_methods  # enters the methods of the class
+from .arrays import torch_methods as torch_methods  # enters methods of torch's
+from .arrays.recorded_array import RecordedArray, tensor
+from .arrays.torch_spellings import missing_function
+from .backward.engine import backward, grad
+from .backward.engine_settings import enforce_grad_layout_policy, set_multithreading_enabled
+from .calls import library_calls as library_calls  # enters what functions of SciPy ask
+from .calls import operator_calls as operator_calls  # enters what operators ask
 from .function import Function
+from .functions import checkpointing as checkpointing  # enters what `checkpoint` asks
+from .functions import (
+    custom_rule_nodes as custom_rule_nodes,  # enters what functions with rules ask
+)
+from .functions import recorded_checks as recorded_checks  # enters what `gradcheck` asks
 from .gradcheck import gradcheck, gradgradcheck
 from .modes import (
     enable_grad,
@@ -25,8 +29,6 @@ from .modes import (
     no_grad,
     set_grad_enabled,
 )
-from .recorded_array import RecordedArray, tensor
-from .torch_spellings import missing_function
 from .variable import Variable
 
 __all__ = [

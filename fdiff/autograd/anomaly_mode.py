@@ -1,5 +1,5 @@
 """The names of ``torch.autograd.anomaly_mode``."""
 
-from ..functional.anomaly_contexts import detect_anomaly, set_detect_anomaly
+from ..functional.call.anomaly_contexts import detect_anomaly, set_detect_anomaly
 
 __all__ = ["detect_anomaly", "set_detect_anomaly"]

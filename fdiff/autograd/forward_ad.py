@@ -18,10 +18,10 @@ import fdiff.intact_numpy as np
 from ..errors import InputError, failure
 from ..trace import TracedArray
 from ..tracebacks import public, public_class
-from .array_kinds import kind_of
+from .arrays.array_kinds import kind_of
+from .arrays.recorded_array import RecordedArray, new_array, plain
+from .backward.tangent_sweep import TangentSweep, different_size
 from .modes import GradientMode
-from .recorded_array import RecordedArray, new_array, plain
-from .tangent_sweep import TangentSweep, different_size
 from .thread_state import state
 
 __all__ = [

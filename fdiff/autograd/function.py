@@ -19,12 +19,12 @@ from ..trace import TracedArray, tracing
 from ..tracebacks import trim
 from ..transforms.custom_rules import refusing_derivatives
 from .argument_checks import require_function
-from .custom_nodes import custom_node
-from .function_context import FunctionCtx, FunctionRules, run_forward
-from .recorded_array import RecordedArray
-from .recorded_functions import apply_recorded
+from .arrays.recorded_array import RecordedArray
+from .functions.custom_nodes import custom_node
+from .functions.function_context import FunctionCtx, FunctionRules, run_forward
+from .functions.recorded_functions import apply_recorded
+from .functions.traced_functions import apply_traced
 from .thread_state import not_recording, state
-from .traced_functions import apply_traced
 
 TWICE = "trying to differentiate twice a function that was marked with @once_differentiable"
 

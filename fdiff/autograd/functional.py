@@ -15,7 +15,7 @@ from .. import functional as operators
 from ..errors import StrictError, called, flag
 from ..tracebacks import public
 from ..tree import flatten, map_leaves
-from .recorded_array import RecordedArray, tensor
+from .arrays.recorded_array import RecordedArray, tensor
 from .thread_state import ported
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]

@@ -15,7 +15,7 @@ from collections.abc import Callable, Generator
 from typing import Any, ParamSpec, Self, TypeVar, cast, overload
 
 from ..errors import InputError, failure, flag
-from ..trace.derivative_free_trace import see, seen_with
+from ..trace.branching.derivative_free_trace import see, seen_with
 from ..trace.trace_stack import stack, tracing
 from ..tracebacks import public_class
 from .argument_checks import require_function

@@ -16,9 +16,9 @@ from ..errors import ForkError, InputError, failure, flag, shown
 from ..foreign_errors import not_foreign
 from ..tracebacks import public_class
 from .argument_checks import as_directory, require_function, require_recorded
-from .nodes import GraphNode
-from .recorded_array import RecordedArray, Version
-from .saved_values import FIXED
+from .arrays.recorded_array import RecordedArray, Version
+from .backward.nodes import GraphNode
+from .backward.saved_values import FIXED
 from .thread_state import during, state
 
 

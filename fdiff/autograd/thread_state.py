@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ..trace.derivative_free_trace import see
+from ..trace.branching.derivative_free_trace import see
 from ..trace.recorder import Recorder
 from ..trace.trace_stack import stack
 

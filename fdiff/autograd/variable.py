@@ -7,7 +7,7 @@ from typing import Any
 import fdiff.intact_numpy as np
 
 from ..errors import InputError, failure, flag, warn
-from .recorded_array import RecordedArray, Version, kind_of, new_array, tensor
+from .arrays.recorded_array import RecordedArray, Version, kind_of, new_array, tensor
 
 
 def Variable(  # noqa: N802 - torch's name

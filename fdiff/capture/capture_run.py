@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, cast
 
 import fdiff.intact_numpy as np
 
-from .class_proxies import Super, can_be_proxied, exception_node
-from .container_proxies import DictProxy, wrap_data
 from .data import Content, data_key, refuse_lazy
 from .dependencies import Dependencies
 from .dependency_nodes import (
@@ -30,16 +28,15 @@ from .dependency_nodes import (
 )
 from .function_copies import FunctionCopies
 from .impure import Impurities
-from .kept_state import KeptState
 from .library_methods import LibraryMethods
-from .module_proxies import GlobalsProxy, unhidden
+from .proxies.class_proxies import Super, can_be_proxied, exception_node
+from .proxies.container_proxies import DictProxy, wrap_data
+from .proxies.module_proxies import GlobalsProxy, unhidden
+from .proxies.proxy_rules import BY_TYPE, rule_by_question
+from .proxies.user_objects import UserObjects
 from .proxy_context import Answers, CachedProperty, Copy, Pair, Where, itself, label, opaque, plain
-from .proxy_rules import BY_TYPE, rule_by_question
-from .release import NoValueError, is_instance
-from .repeated_writes import RepeatedWrites
 from .revalidation import Dependency
 from .symbolic_numbers import SymbolicNumber, plain_number
-from .user_objects import UserObjects
 from .value_kinds import (
     MISSING,
     SCALARS,
@@ -48,11 +45,14 @@ from .value_kinds import (
     traced_within,
     unchanging_class,
 )
-from .write_targets import RecordedTape, WritePlace, WriteTarget
-from .writes import ContainerCopy, Places
+from .written.kept_state import KeptState
+from .written.release import NoValueError, is_instance
+from .written.repeated_writes import RepeatedWrites
+from .written.write_targets import RecordedTape, WritePlace, WriteTarget
+from .written.writes import ContainerCopy, Places
 
 if TYPE_CHECKING:
-    from .list_proxies import ListProxy
+    from .proxies.list_proxies import ListProxy
 
 Function = Callable[..., object]
 

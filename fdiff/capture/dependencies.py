@@ -25,7 +25,7 @@ from .revalidation import BY_IDENTITY, Codes, Dependency, ItemsFound, Places, Re
 from .value_kinds import MISSING
 
 if TYPE_CHECKING:
-    from .write_programs import BoundWrites, Effects
+    from .written.write_programs import BoundWrites, Effects
 
 
 @dataclass(slots=True, weakref_slot=True, eq=False)

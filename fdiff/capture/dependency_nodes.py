@@ -17,7 +17,7 @@ from ..device_arrays import described
 from ..foreign_errors import not_foreign
 from .revalidation import Dependency, Revalidation
 from .value_kinds import MISSING, constant_of, item_key, leaf_key
-from .write_targets import NumberRead, WriteTarget
+from .written.write_targets import NumberRead, WriteTarget
 
 
 class Equal:

@@ -13,15 +13,15 @@ import inspect
 import sys
 from types import CellType, CodeType, FunctionType
 
-from .callable_proxies import is_generic, wrap_generic
-from .container_proxies import wrap_mapping
 from .dependency_nodes import ABSENT, Attributes, Equal, Identical, SequenceItems, attribute
-from .module_proxies import GlobalsProxy, ModuleContext
+from .proxies.callable_proxies import is_generic, wrap_generic
+from .proxies.container_proxies import wrap_mapping
+from .proxies.module_proxies import GlobalsProxy, ModuleContext
 from .proxy_context import Pair, Where, opaque
 from .revalidation import Dependency
 from .value_kinds import MISSING, is_ours, is_user_function, library_namespace
-from .write_targets import in_cell
-from .writes import CellCopy
+from .written.write_targets import in_cell
+from .written.writes import CellCopy
 
 _ANNOTATIONS = "__annotate__" if sys.version_info >= (3, 14) else "__annotations__"
 

@@ -15,8 +15,8 @@ import fdiff.intact_numpy as np
 
 from .dependencies import Dependencies, Pins
 from .revalidation import Places
-from .write_programs import After, Before, BoundWrites, Effects
-from .write_targets import NumberRead
+from .written.write_programs import After, Before, BoundWrites, Effects
+from .written.write_targets import NumberRead
 
 _NOTHING = BoundWrites(lambda _: True, lambda result, *_: result, ())
 

@@ -9,9 +9,9 @@ from typing import Protocol, cast
 
 from .data import Content
 from .dependency_nodes import Identical, MappingItems
-from .kept_state import KeptState
 from .revalidation import Dependency
-from .write_targets import WritePlace, WriteTarget
+from .written.kept_state import KeptState
+from .written.write_targets import WritePlace, WriteTarget
 
 BUDGET = 256  # leaves of a container that are compared at each call; beyond, `f` is traced again
 

@@ -381,7 +381,7 @@ def traced_within(value: object) -> bool:
 def constant_of(value: object) -> np.ndarray | None:
     """The array, to be read, that an object of another class stands for, if that is a constant.
 
-    A recorded array does, which requires no gradient (`autograd/recorded_array.py`).
+    A recorded array does, which requires no gradient (`autograd/arrays/recorded_array.py`).
     """
     read = getattr(type(value), "__fdiff_constant__", None)  # attributes may be made when asked for
     return read.fget(value) if isinstance(read, property) and read.fget is not None else None

@@ -19,10 +19,10 @@ import fdiff.intact_numpy as np
 
 from .. import kernels
 from ..capture import Capture, Dependencies
-from ..capture.class_proxies import getattr_static
-from ..capture.release import NoValueError
+from ..capture.proxies.class_proxies import getattr_static
 from ..capture.symbolic_numbers import plain_number
 from ..capture.value_kinds import MISSING
+from ..capture.written.release import NoValueError
 from ..device_arrays import CPU, DeviceArray
 from ..errors import FdiffError, LeakError, TraceError, failure, message
 from ..ops.replacements import replacement_of

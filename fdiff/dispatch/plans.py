@@ -17,7 +17,7 @@ from ..primitive import HOOKS
 from ..tape import Tape
 from ..trace import TracedArray, current, splice
 from ..transforms.pipeline import GUARD, derive, within_budget
-from .cuda_runner import runner_on
+from .tiers.cuda_runner import runner_on
 
 Arrays = Sequence[object]
 Run = Callable[["Step", Arrays], Sequence[object]]

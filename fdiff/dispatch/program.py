@@ -40,7 +40,7 @@ from .plans import ExecuteAndKeep, OperatorPlan, execute, execute_unchecked
 from .variant import CallToTrace, Variant
 
 if TYPE_CHECKING:
-    from ..capture.write_programs import After
+    from ..capture.written.write_programs import After
 
 
 class FoundInputs(list[Any]):

@@ -17,7 +17,7 @@ import fdiff.intact_numpy as np
 
 from ..bounded_cache import keep
 from ..capture import Dependencies
-from ..capture.repeated_writes import never_repeat
+from ..capture.written.repeated_writes import never_repeat
 from ..device_arrays import CPU
 from ..errors import RetraceWarning, warn
 from ..foreign_errors import not_foreign
@@ -27,7 +27,7 @@ from ..process.observation import TRANSFORM
 from ..process.progress import Stage
 from ..tape import Tape
 from ..trace import Recording, Trace, TracedArray, memory_layout, record
-from ..trace.eager_trace import EagerTrace, to_ordinary_tape
+from ..trace.eager.eager_trace import EagerTrace, to_ordinary_tape
 from ..trace.session import Session
 from ..transforms.pipeline import PREPARE, VALUE, derive
 from ..tree import Spec, flatten, unflatten
@@ -44,11 +44,11 @@ from .arguments import (
     traceable,
 )
 from .capture_session import CaptureSession, RunAgainError, own_result, watched
-from .cuda_runner import runner_on
 from .plans import OperatorPlan, PlanStep
+from .tiers.cuda_runner import runner_on
 
 if TYPE_CHECKING:
-    from ..capture.write_programs import After
+    from ..capture.written.write_programs import After
 
 NO_PLAN = OperatorPlan()  # before the operator has made one, and after an eager call
 

@@ -10,8 +10,8 @@ from weakref import ref
 
 import fdiff.intact_numpy as np
 
-from ..capture.release import NoValueError
-from ..capture.write_targets import NoEffectError, WrittenOutput
+from ..capture.written.release import NoValueError
+from ..capture.written.write_targets import NoEffectError, WrittenOutput
 from ..errors import TraceError
 from ..foreign_errors import not_foreign
 from ..ops.scipy_functions import only_captured

@@ -9,7 +9,7 @@ from typing import Any
 
 import fdiff.intact_numpy as np
 
-from ..functional.kink_policy import policy
+from ..functional.call.kink_policy import policy
 from ..process.progress import Stage
 from .cluster import FAILED, gathered, new_token
 from .messages import Message

@@ -14,9 +14,9 @@ import fdiff.intact_numpy as np
 
 from ..arraytype import ArrayType, type_of
 from ..errors import UNNAMED, InputError, failure
-from ..functional.ruled_call import is_active
+from ..functional.rules.ruled_call import is_active
 from ..node import ITEM, Node
-from ..ops.shaping import scalar_if_0d, traced
+from ..ops.shapes.shaping import scalar_if_0d, traced
 from ..primitive import HOOKS, ZERO, Primitive
 from ..tape import Tape
 from ..trace import TracedArray, apply_many

@@ -10,9 +10,9 @@ from typing import Any, Protocol
 
 from ..arraytype import ArrayType
 from ..dispatch.program import OwnsPrograms
-from ..functional.gradients import value_and_grad
-from ..functional.products import jvp, vjp
-from ..functional.vectorized_map import vmap
+from ..functional.operators.gradients import value_and_grad
+from ..functional.operators.products import jvp, vjp
+from ..functional.operators.vectorized_map import vmap
 from ..trace import private, tracing
 from ..tracebacks import name_of
 from ..tree import Spec, flatten, unflatten

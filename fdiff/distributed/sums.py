@@ -10,8 +10,8 @@ from ..capture.data import refuse_lazy
 from ..device_arrays import CPU
 from ..dispatch.program import OwnsPrograms
 from ..errors import FdiffError, InputError, UnsupportedError, called, failure
+from ..functional.call.prepared import Origin, Prepared
 from ..functional.options import check_callable
-from ..functional.prepared import Origin, Prepared
 from ..primitive import HOOKS
 from ..trace import tracing
 from ..tracebacks import name_of, public, trim
@@ -182,7 +182,7 @@ def _under(f: object, origin: Origin) -> SumOver | None:
     return f.under(origin) if isinstance(f, SumOver) else None
 
 
-HOOKS["over_partitions"] = _under  # called by `functional/invocation.py`
+HOOKS["over_partitions"] = _under  # called by `functional/call/invocation.py`
 
 
 @public

@@ -23,9 +23,9 @@ import fdiff.intact_numpy as np
 from ..bounded_cache import keep_recent
 from ..errors import UNNAMED, FdiffError, InputError, WorkerError, failure, message
 from ..foreign_errors import not_foreign
-from ..functional.kink_policy import kinks, policy
-from ..functional.prepared import Prepared
-from ..functional.programs import jit
+from ..functional.call.kink_policy import kinks, policy
+from ..functional.call.prepared import Prepared
+from ..functional.operators.programs import jit
 from ..tracebacks import explain, name_of
 from ..user_lines import line_in, show_line
 from .cluster import dask_module

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 from .. import kernels
 from ..device_arrays import CPU
 from ..dispatch.arguments import Argnums, Function
-from ..dispatch.break_even import WRITE_SECONDS
 from ..dispatch.plans import Arrays, OperatorPlan
+from ..dispatch.tiers.break_even import WRITE_SECONDS
 from ..dispatch.variant import Variant
 from ..errors import FdiffError
 from ..functional import grad, hessian, jacobian
-from ..functional.dense_plans import JacobianPlan
-from ..functional.prepared import Prepared
+from ..functional.call.prepared import Prepared
+from ..functional.operators.dense_plans import JacobianPlan
 from ..tape import Tape
 from ..transforms.custom_calls import inlined
 from ..transforms.pipeline import VALUE, derive, within_budget

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ..dispatch.arguments import Function
 from ..errors import called
+from ..functional.operators.programs import traced_call
 from ..functional.options import check_callable
-from ..functional.programs import traced_call
 from ..pictures import Picture
 from ..tracebacks import public
 from .names import input_facts

@@ -13,14 +13,14 @@ from ..device_arrays import CPU
 from ..dispatch.arguments import WAY_OUT, Argnums, Function
 from ..dispatch.plans import PlanStep
 from ..dispatch.program import Program
-from ..dispatch.tier_forecast import tier_forecast
+from ..dispatch.tiers.tier_forecast import tier_forecast
 from ..dispatch.variant import Variant
 from ..errors import DtypeError, InputError, called, failure
-from ..functional.device_calls import tracing_for
-from ..functional.invocation import ValuePlan
+from ..functional.call.device_calls import tracing_for
+from ..functional.call.invocation import ValuePlan
+from ..functional.call.prepared import Prepared, example_argument
+from ..functional.operators.points import body_of_operator, floating
 from ..functional.options import check_argnums, check_callable, check_device
-from ..functional.points import body_of_operator, floating
-from ..functional.prepared import Prepared, example_argument
 from ..tape import Tape
 from ..trace.trace_stack import stack
 from ..tracebacks import public

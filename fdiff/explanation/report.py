@@ -12,7 +12,7 @@ from ..tape import Tape
 from ..transforms.linearity import Dependence
 
 if TYPE_CHECKING:
-    from ..dispatch.tier_forecast import TierForecast
+    from ..dispatch.tiers.tier_forecast import TierForecast
     from ..kernels import Fusion, KernelForecast
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from ..dispatch.tier_forecast import CUDA, KERNEL
+from ..dispatch.tiers.tier_forecast import CUDA, KERNEL
 from ..errors import DENSE_WAYS
 from ..kernels import Fusion, KernelForecast
 from .report import Cost, StepFact

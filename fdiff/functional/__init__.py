@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 from ..primitive import HOOKS
 from ..process.forking import imported, late
-from .gradients import grad, value_and_grad
-from .kink_policy import kinks
-from .products import jvp, vjp
-from .programs import cache_clear, cache_info, jit, make_tape, source, stop_gradient
+from .call.kink_policy import kinks
+from .operators.gradients import grad, value_and_grad
+from .operators.products import jvp, vjp
+from .operators.programs import cache_clear, cache_info, jit, make_tape, source, stop_gradient
 
 if TYPE_CHECKING:
-    from .hessians import hessian, hvp, vhp
-    from .jacobians import jacfwd, jacobian, jacrev
-    from .vectorized_map import vmap
+    from .operators.hessians import hessian, hvp, vhp
+    from .operators.jacobians import jacfwd, jacobian, jacrev
+    from .operators.vectorized_map import vmap
 
 __all__ = [
     "cache_clear",
@@ -43,17 +43,19 @@ __all__ = [
 
 # Operators whose modules are imported when they are first asked for, and the modules.
 LATE_NAMES = {
-    "hessian": "hessians",
-    "hvp": "hessians",
-    "jacfwd": "jacobians",
-    "jacobian": "jacobians",
-    "jacrev": "jacobians",
-    "vhp": "hessians",
-    "vmap": "vectorized_map",
+    "hessian": "operators.hessians",
+    "hvp": "operators.hessians",
+    "jacfwd": "operators.jacobians",
+    "jacobian": "operators.jacobians",
+    "jacrev": "operators.jacobians",
+    "vhp": "operators.hessians",
+    "vmap": "operators.vectorized_map",
 }
 # called by `dispatch/numpy_warnings.py`
 HOOKS["warnings_of_trips"] = late("loop_warnings", __name__, "warnings_of_trips")
-HOOKS["vmap"] = late("vectorized_map", __name__, "vmap")  # called by `ops/numba_ufuncs.py`
+HOOKS["vmap"] = late(
+    "operators.vectorized_map", __name__, "vmap"
+)  # called by `ops/entrywise/numba_ufuncs.py`
 
 
 def __getattr__(name: str) -> object:

@@ -13,15 +13,15 @@ from typing import Any
 import fdiff.intact_numpy as np
 
 from ..dispatch.numpy_warnings import Noted, noted_at
-from ..dispatch.tiered_execution import runner
+from ..dispatch.tiers.tiered_execution import runner
 from ..foreign_errors import Suppressed
 from ..interpret import Interpreter, Step
-from ..ops.loop import LOOP
+from ..ops.control.loop import LOOP
 from ..process.float_flags import noting, taken
 from ..tape import Node, Tape
-from ..transforms.body_runs import body_runs
 from ..transforms.custom_calls import inlined
-from .loop_faults import FEW, alone, counted, laid_out
+from ..transforms.loops.body_runs import body_runs
+from .loops.loop_faults import FEW, alone, counted, laid_out
 
 _SEARCHES = 8  # for trips that flags tell of and NumPy does not
 

@@ -44,15 +44,15 @@ if TYPE_CHECKING:
     )
     from .compilers import check_compiler, compiler_of
     from .cost_forecast import Fusion, KernelForecast, fusion_of, kernel_forecast
-    from .cuda.adapter import fault_in_words as cuda_fault
-    from .cuda.adapter import simulated as cuda_simulated
     from .cuda.cuda_compiler import compile_cuda
     from .cuda.cuda_compiler import launches_of as cuda_launches
     from .cuda.cuda_compiler import missing as missing_on_cuda
     from .cuda.cuda_compiler import text_of as cuda_text
-    from .cuda.cuda_executable import CudaExecutable
-    from .cuda.device import CudaDevice
-    from .cuda.device import device as cuda_device
+    from .cuda.devices.adapter import fault_in_words as cuda_fault
+    from .cuda.devices.adapter import simulated as cuda_simulated
+    from .cuda.devices.cuda_executable import CudaExecutable
+    from .cuda.devices.device import CudaDevice
+    from .cuda.devices.device import device as cuda_device
     from .executable import BareKernel, CallParts, Executable
     from .installation_state import facts
     from .kernel_sequences import (
@@ -194,8 +194,8 @@ _NAMES = {
     "compilers": "check_compiler compiler_of",
     "cost_forecast": "Fusion KernelForecast fusion_of kernel_forecast",
     "cuda.cuda_compiler": "compile_cuda",
-    "cuda.cuda_executable": "CudaExecutable",
-    "cuda.device": "CudaDevice",
+    "cuda.devices.cuda_executable": "CudaExecutable",
+    "cuda.devices.device": "CudaDevice",
     "executable": "BareKernel CallParts Executable",
     "installation_state": "facts",
     "kernel_sequences": (
@@ -220,10 +220,10 @@ _NAMES = {
 }
 _HOMES = {name: (home, name) for home, names in _NAMES.items() for name in names.split()} | {
     "PASSES": ("passes.pipeline", "NAMES"),
-    "cuda_device": ("cuda.device", "device"),
-    "cuda_fault": ("cuda.adapter", "fault_in_words"),
+    "cuda_device": ("cuda.devices.device", "device"),
+    "cuda_fault": ("cuda.devices.adapter", "fault_in_words"),
     "cuda_launches": ("cuda.cuda_compiler", "launches_of"),
-    "cuda_simulated": ("cuda.adapter", "simulated"),
+    "cuda_simulated": ("cuda.devices.adapter", "simulated"),
     "cuda_text": ("cuda.cuda_compiler", "text_of"),
     "encode": ("bytecode", "prepare"),
     "missing_on_cuda": ("cuda.cuda_compiler", "missing"),

@@ -12,8 +12,8 @@ from ..foreign_errors import not_foreign
 from ..process.environment import VARIABLES
 from . import disk_cache, on_demand
 from .compilers import LLVM, NUMBA
-from .cuda import adapter
-from .cuda.driver import driver_state
+from .cuda.devices import adapter
+from .cuda.devices.driver import driver_state
 from .installation import compiler_state, extras
 from .thread_pool import threads
 

@@ -6,47 +6,45 @@ every program needs (SciPy's in `scipy_ops/` and `solvers/`, and of NumPy `linal
 later: see `lazy_tables.py`.
 """
 
-from . import (
-    accurate_partials,
-    array_attributes,
-    cmath_functions,
-    composite_functions,
-    contraction,
-    creation,
+from . import array_attributes, eager_scalar_operators, lazy_tables, python_builtins, replacements
+from .along_axes import (
     cumulative,
     data_dependent_shapes,
+    higher_order_functions,
+    ordering,
+    reductions,
+    sorting,
+    statistics,
+)
+from .control import loop, switch, while_loop
+from .entrywise import (
+    accurate_partials,
+    cmath_functions,
+    composite_functions,
+    elementwise,
+    math_functions,
+    numba_ufuncs,
+    operators,
+    quotients_of_sums,
+    ufunc_methods,
+)
+from .linear_algebra import contraction
+from .shapes import (
+    creation,
     diagonals,
     dynamic_slices,
-    eager_scalar_operators,
-    elementwise,
     gather_scatter,
-    higher_order_functions,
     if_converted_stores,
     in_place_functions,
     index_functions,
     indexing,
     item_assignment,
     joining_and_splitting,
-    lazy_tables,
     list_arguments,
-    loop,
-    math_functions,
-    numba_ufuncs,
-    operators,
-    ordering,
-    python_builtins,
-    quotients_of_sums,
     ranges,
-    reductions,
-    replacements,
     shaping,
-    sorting,
-    statistics,
-    switch,
     take_functions,
-    ufunc_methods,
     view_ops,
-    while_loop,
 )
 
 __all__ = [

@@ -9,10 +9,10 @@ import fdiff.intact_numpy as np
 
 from ..trace import TracedArray, current, guarded_value, implements, unsupported
 from ..trace.traced_keys import TracedKey
-from .in_place_functions import put
-from .item_assignment import assign, read_only
-from .shaping import imag, real, traced
-from .take_functions import item
+from .shapes.in_place_functions import put
+from .shapes.item_assignment import assign, read_only
+from .shapes.shaping import imag, real, traced
+from .shapes.take_functions import item
 
 
 @implements(method="view")

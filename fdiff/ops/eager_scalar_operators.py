@@ -1,4 +1,4 @@
-"""Arithmetic and comparisons of the scalars of eager traces (`trace/eager_scalars.py`).
+"""Arithmetic and comparisons of the scalars of eager traces (`trace/eager/eager_scalars.py`).
 
 Two scalars of one class, or a scalar and a number that takes its dtype, enter one node; anything
 else goes the way of all traced arrays.
@@ -14,7 +14,7 @@ import fdiff.intact_numpy as np
 
 from ..arraytype import F4, F8, ArrayType
 from ..primitive import PRIMITIVES
-from ..trace.eager_scalars import EagerScalar, Float32, Float64, PythonFloat, Truth
+from ..trace.eager.eager_scalars import EagerScalar, Float32, Float64, PythonFloat, Truth
 from ..trace.operation_cache import op_of
 from ..trace.trace_stack import stack
 from ..trace.traced_array import TracedArray

@@ -16,22 +16,25 @@ from ..primitive import LAZY_TABLES
 from ..process.forking import imported, no_fork
 
 _PARTS = ("", "_bessel", "_elliptic", "_functions", "_gamma", "_hypergeometric", "_incomplete")
-_SPECIAL = tuple(f"scipy_ops.special{part}" for part in _PARTS)
+_SPECIAL = tuple(f"scipy_ops.special_tables.special{part}" for part in _PARTS)
 _INTERPOLATE = ("scipy_ops.interp1d", "scipy_ops.grid_interpolation", "scipy_ops.splines")
 MODULES = {
-    "numpy": ("histograms", "modified_bessel", "padding", "polynomials", "quantiles", "sampled_functions"),
-    "numpy.linalg": ("linalg", "norms", "decompositions", "spectral_sums"),
-    "numpy.fft": ("fourier",),
-    "numpy.polynomial": ("polynomial_families",),
+    "numpy": (
+        "along_axes.histograms", "entrywise.modified_bessel", "shapes.padding",
+        "linear_algebra.polynomials", "along_axes.quantiles", "along_axes.sampled_functions",
+    ),
+    "numpy.linalg": ("linear_algebra.linalg", "linear_algebra.norms", "linear_algebra.decompositions", "linear_algebra.spectral_sums"),
+    "numpy.fft": ("linear_algebra.fourier",),
+    "numpy.polynomial": ("linear_algebra.polynomial_families",),
     "numpy.testing": ("assertions",),
     "scipy.special": _SPECIAL,
     "scipy.linalg": ("scipy_ops.dense_linalg", "scipy_ops.structured_systems"),
-    "scipy.sparse": ("scipy_ops.sparse_functions", "scipy_ops.sparse_factorisations", "solvers.linear_iterations"),
+    "scipy.sparse": ("scipy_ops.sparse.sparse_functions", "scipy_ops.sparse.sparse_factorisations", "solvers.linear_iterations"),
     "scipy.integrate": ("scipy_ops.integrate", "solvers.quadrature", "solvers.ode_signatures"),
     "scipy.optimize": (
         "scipy_ops.rosenbrock", "solvers.minimiser_signatures", "solvers.root_finder_signatures", "solvers.implicit_loops",
     ),
-    "scipy.stats": (*_SPECIAL, "scipy_ops.stats"),
+    "scipy.stats": (*_SPECIAL, "scipy_ops.probability.stats"),
     "scipy.spatial.distance": ("scipy_ops.distance",),
     "scipy.interpolate": _INTERPOLATE,
     "scipy.ndimage": ("scipy_ops.ndimage",),

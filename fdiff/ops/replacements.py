@@ -12,8 +12,8 @@ from ..primitive import LAZY_TABLES, REPLACEMENTS, load_tables
 from ..trace import replaces
 from ..trace.local_arrays import localised
 from ..trace.static_arguments import settled
-from .list_arguments import taking_lists
 from .scipy_functions import concrete_only, is_scipy_function
+from .shapes.list_arguments import taking_lists
 
 _FUNCTIONS = (FunctionType, BuiltinFunctionType, type(np.sum))
 _making: dict[int, tuple[object, Callable[..., object]]] = {}

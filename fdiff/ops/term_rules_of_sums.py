@@ -14,7 +14,7 @@ import fdiff.intact_numpy as np
 
 from ..tape import Node
 from ..trace import TracedArray, apply
-from .subscripts import LETTERS, parse
+from .shapes.subscripts import LETTERS, parse
 from .terms import Entries, LinearTerm, TermSweep, key_of, ones_like, whole
 
 MANY = 64  # columns of a row, beyond which an operand is a source of its own before its columns grow

@@ -12,9 +12,9 @@ import fdiff.intact_scipy as scipy
 
 from ..errors import InputError, called, failure, shown
 from ..foreign_errors import not_foreign
-from ..functional.jacobians import jacobian
+from ..functional.operators.jacobians import jacobian
+from ..functional.operators.programs import jit
 from ..functional.options import check_callable
-from ..functional.programs import jit
 from ..tracebacks import public
 from .fits import Fit
 from .functions import Function, packed

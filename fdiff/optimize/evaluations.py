@@ -12,9 +12,9 @@ from typing import Any
 import fdiff.intact_numpy as np
 
 from ..errors import InputError, StructureError, UnsupportedError, failure
-from ..functional.jacobians import jacobian
-from ..functional.prepared import Prepared
-from ..functional.sparse_plans import SparsePlan
+from ..functional.call.prepared import Prepared
+from ..functional.operators.jacobians import jacobian
+from ..functional.operators.sparse_plans import SparsePlan
 
 PLACES = ("indptr", "indices")
 SHARE = 0.1  # of the entries, up to which a Jacobian is passed as sparse

@@ -10,7 +10,7 @@ import fdiff.intact_scipy as scipy
 
 from ..attributes import cached_property
 from ..errors import InputError, RankWarning, failure, shown, warn
-from ..functional.jacobians import jacobian
+from ..functional.operators.jacobians import jacobian
 from .covariance import NormalInverse
 from .functions import raveled, with_arguments
 

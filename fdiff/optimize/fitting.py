@@ -9,9 +9,9 @@ import fdiff.intact_numpy as np
 import fdiff.intact_scipy as scipy
 
 from ..errors import InputError, called, choice, failure
-from ..functional.jacobians import jacobian
+from ..functional.operators.jacobians import jacobian
+from ..functional.operators.programs import jit
 from ..functional.options import check_callable
-from ..functional.programs import jit
 from ..process.progress import Stage
 from ..tracebacks import public
 from .evaluations import Evaluation, SparseEvaluation, compile_or_call, sparse_jacobian

@@ -10,9 +10,9 @@ import fdiff.intact_scipy as scipy
 
 from ..errors import InputError, called, failure
 from ..foreign_errors import not_foreign
-from ..functional.jacobians import jacobian
+from ..functional.operators.jacobians import jacobian
+from ..functional.operators.programs import jit
 from ..functional.options import check_callable
-from ..functional.programs import jit
 from ..process.forking import imported
 from ..process.progress import Stage
 from ..trace import tracing

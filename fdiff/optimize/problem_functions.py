@@ -9,11 +9,11 @@ import fdiff.intact_numpy as np
 import fdiff.intact_scipy as scipy
 
 from ..errors import InputError, called, failure
-from ..functional.gradients import value_and_grad
-from ..functional.hessians import hessian
-from ..functional.jacobians import jacobian
+from ..functional.operators.gradients import value_and_grad
+from ..functional.operators.hessians import hessian
+from ..functional.operators.jacobians import jacobian
+from ..functional.operators.programs import jit
 from ..functional.options import check_callable
-from ..functional.programs import jit
 from ..process.progress import Stage
 from ..process.turns import TurnLock
 from ..tracebacks import public

@@ -10,8 +10,8 @@ import fdiff.intact_numpy as np
 import fdiff.intact_scipy as scipy
 
 from ..errors import InputError, choice, failure, shown
-from ..functional.hessians import hessian, hvp
-from ..functional.programs import make_tape
+from ..functional.operators.hessians import hessian, hvp
+from ..functional.operators.programs import make_tape
 from ..transforms.linearity import Degree, Dependence
 from .evaluations import SolveReport, SparseEvaluation, compile_or_call
 from .functions import weighted_sum

@@ -8,8 +8,8 @@ from typing import Any
 import fdiff.intact_numpy as np
 
 from ..errors import ConvergenceError, InputError, called, failure, shown
-from ..functional.branches import while_loop
-from ..functional.jacobians import jacobian
+from ..functional.loops.branches import while_loop
+from ..functional.operators.jacobians import jacobian
 from ..functional.options import check_callable, is_int
 from ..process.forking import imported
 from ..trace import tracing

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ..errors import LeakError, TraceError
-from .guard_nodes import integer, truth
-from .point_branches import is_denied_number
+from .branching.guard_nodes import integer, truth
+from .branching.point_branches import is_denied_number
 from .recorder import Handle, Recorder
 from .trace_stack import current
 

@@ -17,7 +17,7 @@ from ..process.forking import imported
 from ..process.observation import TRACE
 from ..process.progress import Stage
 from ..tape import INPUT, Tape
-from .guard_nodes import check_tape
+from .branching.guard_nodes import check_tape
 from .ordinary_trace import Trace
 from .recorder import Loops, Recorder
 from .session import Session

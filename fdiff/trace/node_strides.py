@@ -16,7 +16,7 @@ import fdiff.intact_numpy as np
 
 from ..arraytype import ArrayType, example_of
 from ..tape import INPUT, Builder, Node
-from .guards import GuardSet, is_enclosing
+from .branching.guards import GuardSet, is_enclosing
 
 Layout = tuple[int, ...]
 _Flag = Literal["readonly", "writeonly", "allocate"]

@@ -19,7 +19,7 @@ from ..errors import InputError, LeakError, TraceError, failure, message
 from ..primitive import FUNCTIONS, PRIMITIVES, Primitive
 from ..tape import CONSTANT, Builder
 from ..user_lines import Line, show_line, user_line
-from .guards import GuardSet
+from .branching.guards import GuardSet
 from .node_strides import (
     NodeLayouts,
     dense_example,

@@ -23,8 +23,8 @@ from ..foreign_errors import not_foreign
 from ..primitive import FUNCTIONS, HOOKS, UFUNC_METHODS, UFUNCS, handler_of, load_tables
 from ..user_lines import is_internal, scipy_call
 from .asked_values import asked
+from .branching.point_branches import is_denied, other_text
 from .handler_arguments import call_with_out, positioned, resolve, resolved, stored
-from .point_branches import is_denied, other_text
 from .recorder import Handle, Recorder
 from .trace_stack import current, stack, unsupported
 from .traced_keys import Text, is_formatting
@@ -112,7 +112,7 @@ class TracedArray(Handle):
     def __iter__(self) -> Iterator[TracedArray]:
         if not self.type.shape:
             raise TypeError("iteration over a 0-d array")
-        getitem: Callable[[TracedArray, int], TracedArray] = getattr(type(self), "__getitem__")  # noqa: B009 - `ops/indexing.py` sets it
+        getitem: Callable[[TracedArray, int], TracedArray] = getattr(type(self), "__getitem__")  # noqa: B009 - `ops/shapes/indexing.py` sets it
         return (getitem(self, i) for i in range(self.type.shape[0]))
 
     def _shown(self) -> object:
@@ -187,7 +187,7 @@ class TracedArray(Handle):
         outs: tuple[object, ...] = kwargs.pop("out", None) or ()  # type: ignore[assignment] - NumPy gives a tuple
         where = kwargs.pop("where", True) if outs and method == "__call__" else True
         if method == "at":
-            return HOOKS["at"](ufunc)(*inputs, **kwargs)  # type: ignore[operator] - it gives a function: see `ops/in_place_functions.py`
+            return HOOKS["at"](ufunc)(*inputs, **kwargs)  # type: ignore[operator] - it gives a function: see `ops/shapes/in_place_functions.py`
         result = ufunc_handler(ufunc, method)(*inputs, **kwargs)
         return stored(outs, result, where, ufunc.__name__) if outs else result
 

@@ -19,14 +19,14 @@ import fdiff.intact_numpy as np
 from ..arraytype import BOOL, ArrayType
 from ..errors import FdiffError
 from ..interpret import Interpreter, evaluate
-from ..ops.elementwise import where
+from ..ops.entrywise.elementwise import where
 from ..process.float_flags import noting
 from ..tape import CONSTANT, INPUT, ITEM, Node, Tape
 from ..trace import Trace, TracedArray
 from ..trace.derived_lines import as_counted
 from .apply_rules import masks_of_arguments
-from .body_runs import body_runs, has_bodies
 from .custom_calls import inlined
+from .loops.body_runs import body_runs, has_bodies
 
 Values = list[Any]
 Mask = np.ndarray

@@ -16,8 +16,16 @@ from typing import NamedTuple
 import fdiff.intact_numpy as np
 
 from ..arraytype import BOOL
-from ..ops.elementwise import convert, divide, logical_and, logical_or, multiply, not_equal, where
-from ..ops.reductions import any_
+from ..ops.along_axes.reductions import any_
+from ..ops.entrywise.elementwise import (
+    convert,
+    divide,
+    logical_and,
+    logical_or,
+    multiply,
+    not_equal,
+    where,
+)
 from ..primitive import Primitive
 from ..tape import CONSTANT, ITEM, Builder, Node
 

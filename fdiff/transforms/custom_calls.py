@@ -55,7 +55,7 @@ class CallRule(Protocol):
     opens: bool
     checkpoint: bool
     op: Primitive | None  # the user's operation that the call is
-    batching: object  # `functional.batching_rules.BatchingRule`, or None
+    batching: object  # `functional.rules.batching_rules.BatchingRule`, or None
     types: tuple[ArrayType, ...]
     forward: Tape
 

@@ -9,8 +9,8 @@ from typing import cast
 import fdiff.intact_numpy as np
 
 from ..arraytype import INT, ArrayType, Shape, real_dtype
-from ..ops.elementwise import pair
-from ..ops.gather_scatter import iota
+from ..ops.entrywise.elementwise import pair
+from ..ops.shapes.gather_scatter import iota
 from ..process.progress import Stage
 from ..tape import Tape, prune
 from ..trace import Trace, TracedArray, apply, splice

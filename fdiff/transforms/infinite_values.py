@@ -12,10 +12,10 @@ from functools import lru_cache
 import fdiff.intact_numpy as np
 
 from ..foreign_errors import not_foreign
-from ..ops.contraction import contract
+from ..ops.linear_algebra.contraction import contract
 from ..primitive import Primitive
 from ..tape import CONSTANT, INPUT, ITEM, Node, Params, Tape
-from .bodies import needed_nodes
+from .loops.bodies import needed_nodes
 
 POINTS = (-2.0, -1.0, 0.0, 0.5, 3.0)
 MOST_ARGUMENTS = 4

@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from ..ops.loop import LOOP
+from ..ops.control.loop import LOOP
 from ..tape import INPUT, ITEM, Builder, Node, Tape, Way, rebuild
-from .bodies import entered, needed_nodes, rearranged
-from .kept_values import cut, depending
-from .loop_pruning import prune_loops
-from .loop_systems import Row, systems
+from .loops.bodies import entered, needed_nodes, rearranged
+from .loops.kept_values import cut, depending
+from .loops.loop_pruning import prune_loops
+from .loops.loop_systems import Row, systems
 from .simplify import Simplifier
 
 CACHE = (

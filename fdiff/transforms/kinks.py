@@ -11,8 +11,8 @@ from typing import Literal, NamedTuple
 
 import fdiff.intact_numpy as np
 
-from ..ops.elementwise import where
-from ..ops.kink_marks import mark
+from ..ops.entrywise.elementwise import where
+from ..ops.entrywise.kink_marks import mark
 from ..tape import INPUT, ITEM, Node, Tape
 from ..trace import Trace, TracedArray
 from ..trace.function_to_tape import splice_all

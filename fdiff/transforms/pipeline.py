@@ -20,10 +20,10 @@ from typing import Any, NamedTuple
 from ..arraytype import ArrayType
 from ..bounded_cache import WeakValues
 from ..errors import TapeError
-from ..ops.elementwise import add, exp
-from ..ops.joining_and_splitting import concatenate
-from ..ops.kink_marks import kink_search
-from ..ops.view_ops import update
+from ..ops.entrywise.elementwise import add, exp
+from ..ops.entrywise.kink_marks import kink_search
+from ..ops.shapes.joining_and_splitting import concatenate
+from ..ops.shapes.view_ops import update
 from ..primitive import HOOKS
 from ..process.environment import TAPES, dumped
 from ..process.forking import imported
@@ -129,14 +129,14 @@ def shared(name: str, pipeline: Pipeline, leaves: str) -> Transform:
 
 
 def _enter_rules_of_loops() -> None:
-    """Import what applies transforms to bodies of loops and branches (`ops/loop.py: by_rule`)."""
-    for name in ("branch_rules", "loop_segments"):
+    """Import the transforms of bodies of loops and branches (`ops/control/loop.py: by_rule`)."""
+    for name in ("loops.branch_rules", "loops.loop_segments"):
         imported(f".{name}", __package__)
 
 
 HOOKS["rules of loops"] = _enter_rules_of_loops
-cut_loops = late_step("loop_segments", "within_budget")
-_hoist_and_prune = late_step("loop_invariants", "hoist_and_prune")
+cut_loops = late_step("loops.loop_segments", "within_budget")
+_hoist_and_prune = late_step("loops.loop_invariants", "hoist_and_prune")
 
 
 def lean_loops(tape: Tape) -> Tape:
@@ -261,7 +261,7 @@ def within_budget(tape: Tape) -> Tape:
 # --- pipelines ------------------------------------------------------------------------------------
 def _matrix_functions(tape: Tape) -> Tape:
     """Recognise functions of symmetric matrices, once the table that has `eigh` is loaded."""
-    loaded = "fdiff.ops.eigenvalues" in sys.modules
+    loaded = "fdiff.ops.linear_algebra.eigenvalues" in sys.modules
     return recognise_matrix_functions(tape) if loaded else tape
 
 

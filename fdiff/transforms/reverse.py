@@ -9,10 +9,10 @@ import fdiff.intact_numpy as np
 
 from ..arraytype import BOOL, ArrayType
 from ..errors import TapeError
-from ..ops.elementwise import add, logical_not, logical_or, multiply, negative, square
-from ..ops.loop import LOOP
+from ..ops.control.loop import LOOP
+from ..ops.entrywise.elementwise import add, logical_not, logical_or, multiply, negative, square
 from ..ops.rewrites.rewrite_context import SCALED
-from ..ops.view_ops import spread
+from ..ops.shapes.view_ops import spread
 from ..primitive import ZERO, Primitive
 from ..process.progress import Stage
 from ..tape import CONSTANT, INPUT, ITEM, Node, Tape
@@ -30,8 +30,8 @@ from .simplify import SimplifyingTrace
 _SCALED = (SCALED, negative.name, spread.name)
 _PLAIN: Seeds = (False,)
 _MASKED: Seeds = (True,)
-opened_loops = step_where((LOOP,), "loop_memory", "opened_loops")
-closed_loops = step_where((LOOP,), "loop_memory", "closed_loops")
+opened_loops = step_where((LOOP,), "loops.loop_memory", "opened_loops")
+closed_loops = step_where((LOOP,), "loops.loop_memory", "closed_loops")
 
 
 def vjp(

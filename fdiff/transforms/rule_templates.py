@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from ..arraytype import BOOL, ArrayType
 from ..node import is_transient
-from ..ops.elementwise import absolute, square
-from ..ops.kink_marks import kink_search
+from ..ops.entrywise.elementwise import absolute, square
+from ..ops.entrywise.kink_marks import kink_search
 from ..primitive import ZERO
 from ..tape import Constant, Node, Tape, Types
 from ..trace import Trace, TracedArray
@@ -134,8 +134,8 @@ class RuleTemplates:
     """The templates of one kind of rule.
 
     What is asked of the rule ends with a size if it is `sized`. A template is made when a rule has
-    been met often enough to pay for it, as with kernels (`dispatch/tiered_execution.py`). `known`
-    are the templates for types as they are, `general` those for all sizes (`template_sizes.py`),
+    been met often enough to pay for it, as with kernels (`dispatch/tiers/tiered_execution.py`).
+    `known` are the templates for types as they are, `general` those for all sizes (`template_sizes.py`),
     with the sizes they were made for.
     """
 

@@ -15,9 +15,9 @@ from typing import NamedTuple
 import fdiff.intact_numpy as np
 
 from ..arraytype import F8, ArrayType
-from ..ops.elementwise import add, multiply
+from ..ops.entrywise.elementwise import add, multiply
 from ..ops.rewrites.rewrite_context import SCALED, kind
-from ..ops.view_ops import spread
+from ..ops.shapes.view_ops import spread
 from ..primitive import ASKED, NOTED, SEEKS, SOUGHT_KINDS, Primitive
 from ..process.progress import Stage
 from ..tape import CONSTANT, INPUT, Builder, Node, Params, Tape, Types, new_node

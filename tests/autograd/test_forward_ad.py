@@ -10,7 +10,7 @@ import pytest
 import fdiff
 from fdiff import autograd, errors
 from fdiff.autograd import forward_ad
-from fdiff.autograd.custom_nodes import custom_node
+from fdiff.autograd.functions.custom_nodes import custom_node
 
 X = np.array([1.1, 2.0, 3.2])
 T = np.array([1.0, 0.5, -1.0])

@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 from numpy.lib.stride_tricks import as_strided
 
-from fdiff.autograd.gradient_layouts import accumulated, first_gradient, is_dense, same_layout
+from fdiff.autograd.backward.gradient_layouts import (
+    accumulated,
+    first_gradient,
+    is_dense,
+    same_layout,
+)
 
 
 def laid_out(kind, dtype=np.float64):

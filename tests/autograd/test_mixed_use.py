@@ -6,7 +6,7 @@ import pytest
 import fdiff
 from fdiff import errors
 from fdiff.autograd import checkpoint, grad, no_grad, tensor
-from fdiff.autograd import compiled_backward as compiled
+from fdiff.autograd.backward import compiled_backward as compiled
 
 AT = np.array([1.0, 2.0, 3.0])
 
@@ -112,8 +112,8 @@ def test_a_graph_that_repeats_is_neither_traced_nor_compiled_again(monkeypatch):
     first = step()
     made = len(compiled._programs)
     monkeypatch.setattr(compiled, "_Composition", None)
-    monkeypatch.setattr("fdiff.autograd.recipes.call_tape", None)
-    monkeypatch.setattr("fdiff.autograd.recipes.pull_of", None)
+    monkeypatch.setattr("fdiff.autograd.calls.recipes.call_tape", None)
+    monkeypatch.setattr("fdiff.autograd.calls.recipes.pull_of", None)
     monkeypatch.setattr("fdiff.kernels.compile", None)
     for _ in range(3):
         assert np.array_equal(step(), first)

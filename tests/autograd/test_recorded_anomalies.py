@@ -8,7 +8,7 @@ import pytest
 import fdiff
 import fdiff.autograd as ag
 from fdiff.errors import AnomalyError, GradcheckError, InputError, UnsupportedError
-from fdiff.functional.anomaly_contexts import debug_nans
+from fdiff.functional.call.anomaly_contexts import debug_nans
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's own are no matter here
 X = np.array([0.0, 1.0, 4.0])
@@ -135,7 +135,7 @@ def test_without_check_nan_only_the_line_of_an_error_is_told():
 
 
 def from_rule(x, rule):
-    from fdiff.autograd.custom_nodes import custom_node
+    from fdiff.autograd.functions.custom_nodes import custom_node
 
     (y,) = custom_node("MyBackward", (x,), (np.sum(x.detach().numpy()),), rule)
     return y

@@ -1241,7 +1241,9 @@ def test_functions_of_an_enclosing_run_pass_as_they_are():
 
 
 def test_functions_of_fdiff_pass_as_they_are():
-    call = types.FunctionType((lambda: 1).__code__, {"__name__": "fdiff.functional.products"})
+    call = types.FunctionType(
+        (lambda: 1).__code__, {"__name__": "fdiff.functional.operators.products"}
+    )
     f = lambda: call
     result, reads = run(f)
     assert result is call

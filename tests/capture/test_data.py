@@ -14,7 +14,7 @@ import pytest
 import scipy.sparse as sp
 
 import fdiff
-from fdiff.dispatch import tiered_execution
+from fdiff.dispatch.tiers import tiered_execution
 from fdiff.errors import InputError, RetraceWarning, TraceError
 
 X = np.array([0.5, 1.0, 2.0])

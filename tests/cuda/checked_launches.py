@@ -15,8 +15,8 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from fdiff.kernels.cuda import simulated_words
 from fdiff.kernels.cuda.cuda_program import Launch, Role, contents, entries, evaluate
+from fdiff.kernels.cuda.devices import simulated_words
 from fdiff.kernels.runtime.status import error_of
 
 GARBAGE = 0x7B  # what memory is full of before it is written

@@ -12,7 +12,7 @@ import pytest
 from cuda.pathfinder import find_nvidia_binary_utility
 from numba.cuda.codegen import CUDACodeLibrary
 
-from fdiff.kernels.cuda import adapter
+from fdiff.kernels.cuda.devices import adapter
 
 # NVVM makes PTX for the first and the last: they are of different dialects of LLVM. PTX for the
 # first is PTX for those between them as well.

@@ -8,12 +8,13 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda
 
-from fdiff.kernels.cuda import adapter, cuda_words
+from fdiff.kernels.cuda import cuda_words
 from fdiff.kernels.cuda.code_generation import cuda_program
-from fdiff.kernels.cuda.cuda_executable import CudaExecutable
 from fdiff.kernels.cuda.cuda_program import Launch, Role, contents, entries, evaluate, numbers_of
-from fdiff.kernels.cuda.device import device
-from fdiff.kernels.cuda.launch_sizes import GPU, SIMULATOR
+from fdiff.kernels.cuda.devices import adapter
+from fdiff.kernels.cuda.devices.cuda_executable import CudaExecutable
+from fdiff.kernels.cuda.devices.device import device
+from fdiff.kernels.cuda.devices.launch_sizes import GPU, SIMULATOR
 from fdiff.kernels.ir.graph_of_tape import kernel_graph
 from fdiff.kernels.runtime.status import error_of
 

@@ -17,9 +17,10 @@ if "cupy" in sys.argv:
     cupy_stub.install()
 
 import fdiff
-from fdiff.kernels.cuda import cuda_compiler, launch_graphs
-from fdiff.kernels.cuda.device import Pointer, device
-from fdiff.kernels.cuda.strided_copies import _kernel
+from fdiff.kernels.cuda import cuda_compiler
+from fdiff.kernels.cuda.devices import launch_graphs
+from fdiff.kernels.cuda.devices.device import Pointer, device
+from fdiff.kernels.cuda.devices.strided_copies import _kernel
 
 STUB = ctypes.CDLL(sys.argv[1])
 STUB.stub_events.restype = ctypes.c_char_p

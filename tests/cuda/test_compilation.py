@@ -15,12 +15,12 @@ import fdiff
 from benchmarks.cases import CASES
 from benchmarks.peers import fdiff_peer
 from benchmarks.worker import prepared
-from fdiff.kernels.cuda import adapter
 from fdiff.kernels.cuda.code_generation import cuda_program
 from fdiff.kernels.cuda.cuda_program import CudaKernel, Parameter
-from fdiff.kernels.cuda.device_words import _FORMULAS
-from fdiff.kernels.cuda.launch_sizes import GPU
-from fdiff.kernels.cuda.shared_rows import SharedRows
+from fdiff.kernels.cuda.devices import adapter
+from fdiff.kernels.cuda.devices.device_words import _FORMULAS
+from fdiff.kernels.cuda.devices.launch_sizes import GPU
+from fdiff.kernels.cuda.nests.shared_rows import SharedRows
 from fdiff.kernels.ir.graph_of_tape import kernel_graph
 from fdiff.kernels.ir.word_table import OF_GPUS, WORDS
 

@@ -9,7 +9,7 @@ import pytest
 from numba import cuda
 
 import fdiff
-from fdiff.dispatch import cuda_runner, tiered_execution
+from fdiff.dispatch.tiers import cuda_runner, tiered_execution
 from fdiff.errors import (
     DeviceError,
     DtypeError,
@@ -18,8 +18,8 @@ from fdiff.errors import (
     TraceError,
     UnsupportedError,
 )
-from fdiff.functional import dense_plans, structured_steps
-from fdiff.kernels.cuda import adapter
+from fdiff.functional.operators import dense_plans, structured_steps
+from fdiff.kernels.cuda.devices import adapter
 from fdiff.tree import flatten, map_leaves
 
 X = np.linspace(0.1, 1.0, 7)

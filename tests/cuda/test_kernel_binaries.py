@@ -4,9 +4,9 @@ import pytest
 
 from fdiff.errors import CompileError
 from fdiff.kernels import disk_cache
-from fdiff.kernels.cuda import adapter, kernel_binaries
 from fdiff.kernels.cuda.cuda_program import CudaKernel, Parameter
-from fdiff.kernels.cuda.strided_copies import _kernel
+from fdiff.kernels.cuda.devices import adapter, kernel_binaries
+from fdiff.kernels.cuda.devices.strided_copies import _kernel
 
 TWICE = """def twice(x, out, n0):
     for i in range(cuda.grid(1), n0, cuda.gridsize(1)):

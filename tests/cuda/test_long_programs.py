@@ -9,9 +9,9 @@ from running import TUNING, program_of, run_on_device
 
 import fdiff
 from benchmarks import problems
-from fdiff.kernels.cuda import shared_rows
 from fdiff.kernels.cuda.cuda_program import evaluate, numbers_of
-from fdiff.kernels.cuda.nest_mapping import map_nest
+from fdiff.kernels.cuda.nests import shared_rows
+from fdiff.kernels.cuda.nests.nest_mapping import map_nest
 from fdiff.kernels.ir.graph_of_tape import kernel_graph
 from fdiff.kernels.ir.loops import StatementKind
 from fdiff.kernels.passes.pipeline import lower_for_cuda, lower_graph, run

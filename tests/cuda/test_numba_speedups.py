@@ -7,8 +7,8 @@ from numba.cuda import lowering, types
 from programs import PROGRAMS
 
 import fdiff
-from fdiff.kernels.cuda import adapter, numba_speedups
 from fdiff.kernels.cuda.code_generation import cuda_program
+from fdiff.kernels.cuda.devices import adapter, numba_speedups
 from fdiff.kernels.ir.graph_of_tape import kernel_graph
 
 FIND, CALL_TYPE = numba_speedups._FIND, numba_speedups._CALL_TYPE

@@ -11,8 +11,9 @@ from running import program_of
 from tapes import floating, like, values
 
 import fdiff
-from fdiff.kernels.cuda import kernel_text, shared_rows
-from fdiff.kernels.cuda.launch_sizes import SIMULATOR
+from fdiff.kernels.cuda import kernel_text
+from fdiff.kernels.cuda.devices.launch_sizes import SIMULATOR
+from fdiff.kernels.cuda.nests import shared_rows
 from fdiff.kernels.ir.graph_of_tape import supported
 from fdiff.kernels.passes.fuse import recomputation
 from fdiff.kernels.passes.tile import loop_distribution

@@ -4,7 +4,7 @@ import pytest
 from compiling import CAPABILITIES, ptx_of, usage_of
 
 from fdiff.kernels.cuda.cuda_program import CudaKernel, Parameter
-from fdiff.kernels.cuda.register_matrices import _MOST, _ROUTINES, register_routine
+from fdiff.kernels.cuda.matrices.register_matrices import _MOST, _ROUTINES, register_routine
 
 MOST_REGISTERS = 255
 

@@ -9,7 +9,7 @@ from tapes import tape_of, values
 
 import fdiff
 from fdiff.kernels.cuda.cuda_program import Role, SortKeys, entries
-from fdiff.kernels.cuda.simulated_words import _MATH, _RT
+from fdiff.kernels.cuda.devices.simulated_words import _MATH, _RT
 from fdiff.kernels.ir.word_table import OF_GPUS, WORDS
 from fdiff.kernels.runtime import maths, scalar
 from fdiff.transforms.simplify import simplify

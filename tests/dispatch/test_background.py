@@ -15,7 +15,7 @@ import pytest
 
 import fdiff
 from fdiff import kernels
-from fdiff.dispatch import break_even, bytecode_tier, tiered_execution
+from fdiff.dispatch.tiers import break_even, bytecode_tier, tiered_execution
 from fdiff.errors import CompileError, DefectWarning, InputError
 from fdiff.kernels import machine_code
 from fdiff.kernels.bytecode import execution

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 
 import fdiff
 from fdiff import errors, kernels
-from fdiff.dispatch import break_even, compiler_defects
+from fdiff.dispatch.tiers import break_even, compiler_defects
 from fdiff.errors import CompileError, DefectWarning
 from fdiff.kernels import bytecode, compiler, machine_code
 from fdiff.kernels.bytecode import execution
@@ -209,7 +209,7 @@ def test_bytecode_that_fails(stage, monkeypatch):
     execution._functions.clear()
     monkeypatch.setattr(*BYTECODE[stage], broken)
     monkeypatch.setattr(break_even, "PATIENCE", np.inf)
-    monkeypatch.setattr("fdiff.dispatch.bytecode_tier.price_of", lambda _: 0.0)
+    monkeypatch.setattr("fdiff.dispatch.tiers.bytecode_tier.price_of", lambda _: 0.0)
     made = fdiff.grad(model)
     results, told = called_often(made, X)
     for result in results:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import fdiff
-from fdiff.functional import invocation
+from fdiff.functional.call import invocation
 from fdiff.trace import Trace
 from fdiff.trace.trace_stack import occupied
 

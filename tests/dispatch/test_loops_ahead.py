@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import fdiff
-from fdiff.dispatch import break_even
+from fdiff.dispatch.tiers import break_even
 
 
 @pytest.fixture(autouse=True)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import fdiff
-from fdiff.dispatch import recorded_plans
+from fdiff.dispatch.fast_paths import recorded_plans
 from fdiff.errors import UnsupportedError
-from fdiff.functional import dense_plans
+from fdiff.functional.operators import dense_plans
 from fdiff.tree import flatten
 from tests.functional.test_c_functions import WITH_CC, Both, compiled
 

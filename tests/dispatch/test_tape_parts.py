@@ -7,8 +7,8 @@ from scipy.integrate import solve_ivp
 
 import fdiff
 from fdiff import kernels
-from fdiff.dispatch import tiered_execution
-from fdiff.dispatch.tape_parts import TapeParts, has_parts
+from fdiff.dispatch.tiers import tiered_execution
+from fdiff.dispatch.tiers.tape_parts import TapeParts, has_parts
 from fdiff.interpret import Interpreter
 
 X = np.linspace(0.3, 0.9, 6)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import fdiff
-from fdiff.dispatch.tiered_execution import runner
+from fdiff.dispatch.tiers.tiered_execution import runner
 from fdiff.errors import (
     DENSE_WAYS,
     DtypeError,

@@ -18,7 +18,7 @@ import numpy as np
 
 import fdiff
 from fdiff import kernels
-from fdiff.dispatch import tiered_execution
+from fdiff.dispatch.tiers import tiered_execution
 from fdiff.kernels import machine_code
 from fdiff.kernels.bytecode import execution
 

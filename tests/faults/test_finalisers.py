@@ -28,7 +28,7 @@ CALLING = {"WeakKeyDictionary", "WeakValueDictionary", "WeakSet", "WeakMethod", 
 LEFT = {
     ("autograd/thread_state.py", "__del__"),
     ("autograd/saved_tensors_hooks.py", "finalize"),
-    ("kernels/cuda/gpu.py", "__del__"),
+    ("kernels/cuda/devices/gpu.py", "__del__"),
 }
 
 

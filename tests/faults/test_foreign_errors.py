@@ -20,7 +20,7 @@ RARE = {
 # Other clauses that catch errors of Python's own classes, by the file and how many there are.
 ALLOWED = {
     "device_arrays.py": (2, "a property of torch's or of the user's, which is asked once"),
-    "dispatch/bytecode_tier.py": (2, "`_failed` raises what came from outside"),
+    "dispatch/tiers/bytecode_tier.py": (2, "`_failed` raises what came from outside"),
     "dispatch/capture_session.py": (1, "raises it again, or traces again, where it comes again"),
     "dispatch/numpy_warnings.py": (1, "the user's function, which is not called twice"),
     "distributed/cluster.py": (1, "raises all but losses of workers"),

@@ -14,7 +14,7 @@ from undisturbed import undisturbed
 import fdiff
 from fdiff import node
 from fdiff.dispatch import program as programs
-from fdiff.dispatch import tiered_execution
+from fdiff.dispatch.tiers import tiered_execution
 from fdiff.kernels import compiler, machine_code, source_cache
 from fdiff.kernels.llvm import machine
 from fdiff.process import room

@@ -15,7 +15,7 @@ from thread_counts import ask_for_threads
 
 import fdiff
 from fdiff import kernels
-from fdiff.dispatch.bytecode_tier import BytecodeTier
+from fdiff.dispatch.tiers.bytecode_tier import BytecodeTier
 from fdiff.kernels import BytecodeExecutable, machine_code
 from fdiff.process import interruptible, threads
 from fdiff.process.forking import no_fork

@@ -12,7 +12,7 @@ from faults_support import LONG, collections_call_nothing, memory_of
 
 import fdiff
 from fdiff import node
-from fdiff.functional import structured_steps
+from fdiff.functional.operators import structured_steps
 
 N = 20_000
 SOON = 0.2  # seconds of processor time, which alarms count as well

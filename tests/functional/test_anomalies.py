@@ -13,7 +13,7 @@ import pytest
 
 import fdiff
 from fdiff.errors import AnomalyError
-from fdiff.functional.anomaly_contexts import debug_nans, detect_anomaly, set_detect_anomaly
+from fdiff.functional.call.anomaly_contexts import debug_nans, detect_anomaly, set_detect_anomaly
 from fdiff.process import anomaly_watch
 from fdiff.trace.trace_stack import occupied
 from fdiff.tree import flatten

@@ -19,9 +19,9 @@ import pytest
 from undisturbed import undisturbed
 
 import fdiff
-from fdiff.dispatch.fast_path import FastPath
+from fdiff.dispatch.fast_paths.fast_path import FastPath
 from fdiff.errors import InputError
-from fdiff.functional import invocation
+from fdiff.functional.call import invocation
 from fdiff.trace.trace_stack import occupied
 
 X, Y = np.array([1.0, 2.0, 3.0]), np.array([0.5, 1.5, 2.5])

@@ -14,8 +14,8 @@ import pytest
 import fdiff
 from fdiff.device_arrays import lies_on_device
 from fdiff.errors import DeviceError, InputError, UnsupportedError
-from fdiff.kernels.cuda import adapter, driver
-from fdiff.kernels.cuda.driver import DriverState
+from fdiff.kernels.cuda.devices import adapter, driver
+from fdiff.kernels.cuda.devices.driver import DriverState
 from fdiff.tree import flatten
 
 X = np.array([1.0, 2.0, 3.0])

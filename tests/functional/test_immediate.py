@@ -55,7 +55,7 @@ def general(monkeypatch):
     """How often the general way was gone, in a process that never asked for errors at kinks."""
     calls = []
     monkeypatch.delitem(occupied, "kinks", raising=False)
-    from fdiff.functional import invocation as module
+    from fdiff.functional.call import invocation as module
 
     old = module.invoke
     monkeypatch.setattr(module, "invoke", lambda *a: calls.append(a) or old(*a))
@@ -179,7 +179,7 @@ def test_machine_code_knows_siblings(general):
 
 
 def fast_path_of(f):
-    from fdiff.dispatch.fast_path import _immediate
+    from fdiff.dispatch.fast_paths.fast_path import _immediate
 
     return next(found for key, found in _immediate.items() if key[0] == id(f.__code__))
 

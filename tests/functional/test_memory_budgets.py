@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 import fdiff
-from fdiff.dispatch.fixed_tier import VARIABLE
+from fdiff.dispatch.tiers.fixed_tier import VARIABLE
 from fdiff.errors import InputError
 from fdiff.interpret import evaluate
-from fdiff.ops.loop import LOOP
+from fdiff.ops.control.loop import LOOP
 from fdiff.trace import Trace
-from fdiff.transforms.loop_checkpoints import _next
+from fdiff.transforms.loops.loop_checkpoints import _next
 from fdiff.transforms.pipeline import within_budget
 
 BUDGETS = (300, 1000, 4000, 20_000)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fdiff
-from fdiff.functional import block_results, dense_plans
+from fdiff.functional.operators import block_results, dense_plans
 
 MIB = 2**20
 

@@ -9,7 +9,7 @@ import scipy.sparse
 
 import fdiff
 from fdiff.errors import GradcheckError, InputError
-from fdiff.functional import primitive_checks
+from fdiff.functional.rules import primitive_checks
 
 N = 40
 X = np.linspace(0.1, 2.0, N)

@@ -18,7 +18,7 @@ from scipy.special import cython_special
 import fdiff
 import fdiff.autograd
 from fdiff import kernels
-from fdiff.dispatch import tiered_execution
+from fdiff.dispatch.tiers import tiered_execution
 from fdiff.errors import InputError
 from fdiff.node import _inferred
 

@@ -10,7 +10,7 @@ from thread_counts import ask_for_threads
 import fdiff
 from benchmarks import algebra, algebra_cases
 from fdiff import kernels
-from fdiff.functional import dense_plans
+from fdiff.functional.operators import dense_plans
 from fdiff.interpret import evaluate
 from fdiff.transforms.batch import batch
 from fdiff.transforms.forward import jvp

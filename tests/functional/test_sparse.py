@@ -15,7 +15,7 @@ import scipy.sparse as sp
 
 import fdiff
 from fdiff.errors import DtypeError, InputError, StrictError, StructureError
-from fdiff.functional import structured_steps
+from fdiff.functional.operators import structured_steps
 from fdiff.transforms.terms import sparse_tapes
 
 X = np.array([1.0, 2.0, -3.0, 0.5, 4.0])

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from fdiff.autograd import RecordedArray, array_types, conversions, recorded_array
+from fdiff.autograd import RecordedArray
+from fdiff.autograd.arrays import array_types, conversions, recorded_array
 
 ROOT = Path(__file__).parents[2]
 USES = ROOT / "tests" / "typing" / "uses.py"

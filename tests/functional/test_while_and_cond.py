@@ -5,7 +5,7 @@ import pytest
 
 import fdiff
 from fdiff.errors import ConvergenceError, DtypeError, InputError, ShapeError, TraceError
-from fdiff.functional import parallel_loops
+from fdiff.functional.loops import parallel_loops
 
 
 def both(f):

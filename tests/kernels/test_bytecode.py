@@ -10,7 +10,7 @@ from tapes import floating, like, tape_of, tape_of_op, values
 
 import fdiff
 from fdiff import kernels
-from fdiff.dispatch.tiered_execution import Runner
+from fdiff.dispatch.tiers.tiered_execution import Runner
 from fdiff.errors import InputError, UnsupportedError
 from fdiff.kernel_rule import Kind
 from fdiff.kernels import bytecode

@@ -9,7 +9,7 @@ from tapes import tape_of, values
 from fdiff.kernels import bytecode
 from fdiff.kernels.bytecode import bytecode_compiler, opcodes
 from fdiff.kernels.bytecode.assembler import NumpyStep
-from fdiff.ops.elementwise import exp, multiply, square
+from fdiff.ops.entrywise.elementwise import exp, multiply, square
 from fdiff.primitive import PRIMITIVES
 from fdiff.trace import apply
 from fdiff.transforms.reverse import vjp

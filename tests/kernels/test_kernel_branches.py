@@ -11,8 +11,8 @@ import fdiff
 import fdiff.kernels
 from fdiff.arraytype import INT
 from fdiff.errors import ConvergenceError
-from fdiff.ops.switch import SWITCH
-from fdiff.ops.while_loop import WHILE
+from fdiff.ops.control.switch import SWITCH
+from fdiff.ops.control.while_loop import WHILE
 from fdiff.tape import Builder
 
 
@@ -117,8 +117,8 @@ def test_the_reverse_loop_of_one_with_a_condition_is_compiled(monkeypatch):
         raise AssertionError(f"{tape} is interpreted")
 
     monkeypatch.setenv("FDIFF_TIER", "compile")
-    monkeypatch.setattr("fdiff.ops.while_loop.runner_of", not_interpreted)
-    monkeypatch.setattr("fdiff.ops.loop.runner_of", not_interpreted)
+    monkeypatch.setattr("fdiff.ops.control.while_loop.runner_of", not_interpreted)
+    monkeypatch.setattr("fdiff.ops.control.loop.runner_of", not_interpreted)
     for c in (2.0, 3.0, 1e6):
         assert fdiff.grad(root)(c) == pytest.approx(0.5 / np.sqrt(c), rel=1e-13)
 

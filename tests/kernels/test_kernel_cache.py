@@ -19,7 +19,7 @@ from thread_counts import ask_for_threads
 
 import fdiff
 from fdiff import kernels
-from fdiff.dispatch import break_even, bytecode_tier, tiered_execution
+from fdiff.dispatch.tiers import break_even, bytecode_tier, tiered_execution
 from fdiff.kernels import compiler, disk_cache, executable, machine_code, source_cache
 from fdiff.kernels.bytecode import execution
 from fdiff.kernels.codegen import source_generation

@@ -16,7 +16,7 @@ from fdiff.arraytype import F8, INT, ArrayType
 from fdiff.interpret import evaluate
 from fdiff.kernels.runtime.status import STOPPED
 from fdiff.kernels.stopping import stoppable
-from fdiff.ops.loop import LOOP
+from fdiff.ops.control.loop import LOOP
 from fdiff.tape import Builder, Tape
 from fdiff.trace import apply_many
 

@@ -12,8 +12,8 @@ from tapes import floating, like, tape_of, values
 import fdiff
 from fdiff import kernels
 from fdiff.arraytype import type_of
-from fdiff.ops.gather_scatter import scatter_set
-from fdiff.ops.view_ops import update
+from fdiff.ops.shapes.gather_scatter import scatter_set
+from fdiff.ops.shapes.view_ops import update
 from fdiff.tape import Builder, verify
 from fdiff.transforms.reverse import vjp
 from fdiff.transforms.simplify import simplify

@@ -13,7 +13,7 @@ from fdiff import kernels
 from fdiff.kernels.ir.operation_costs import ALIKE, INLINED
 from fdiff.kernels.runtime.maths.value import fused
 from fdiff.kernels.runtime.maths.value_and_slope import SPLIT
-from fdiff.ops.accurate_partials import DIRECTION, SHARES
+from fdiff.ops.entrywise.accurate_partials import DIRECTION, SHARES
 from fdiff.transforms.reverse import vjp
 from fdiff.transforms.simplify import simplify
 

@@ -23,8 +23,8 @@ from fdiff.kernels.llvm.llvm_words import _INSTRUCTIONS, formula_of
 from fdiff.kernels.llvm.types import TypedValue, integer, llvm_type
 from fdiff.kernels.runtime import maths, scalar
 from fdiff.kernels.runtime.maths.exponential import exp
-from fdiff.ops.accurate_partials import slope_op
-from fdiff.ops.sample_domains import real
+from fdiff.ops.entrywise.accurate_partials import slope_op
+from fdiff.ops.entrywise.sample_domains import real
 from fdiff.primitive import PRIMITIVES
 from fdiff.trace import apply
 from fdiff.transforms.reverse import vjp

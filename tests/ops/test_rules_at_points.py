@@ -20,9 +20,9 @@ from scipy import special as sc
 from scipy import stats as st
 
 import fdiff
-import fdiff.ops.scipy_ops.special
+import fdiff.ops.scipy_ops.special_tables.special
 from fdiff.errors import UnsupportedError
-from fdiff.ops.scipy_ops.stats import TRACED_DISTRIBUTIONS
+from fdiff.ops.scipy_ops.probability.stats import TRACED_DISTRIBUTIONS
 from fdiff.primitive import PRIMITIVES, UFUNCS, load_tables
 
 load_tables()

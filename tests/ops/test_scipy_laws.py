@@ -5,7 +5,7 @@ import pytest
 import scipy.stats as st
 
 import fdiff
-from fdiff.ops.scipy_ops.more_distributions import MORE_DISTRIBUTIONS
+from fdiff.ops.scipy_ops.probability.more_distributions import MORE_DISTRIBUTIONS
 
 # Parameters by name of the distribution; all others take none, or one.
 SHAPES = {

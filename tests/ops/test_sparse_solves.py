@@ -11,7 +11,7 @@ from calculus import check_calculus
 
 import fdiff
 from fdiff.errors import ConvergenceError, UnsupportedError
-from fdiff.ops.scipy_ops import sparse_solves
+from fdiff.ops.scipy_ops.sparse import sparse_solves
 
 RNG = np.random.default_rng(0)
 

@@ -6,7 +6,7 @@ import scipy.optimize
 
 import fdiff
 from fdiff.errors import ConvergenceError, FdiffError, InputError
-from fdiff.ops.scipy_ops import sparse_solves
+from fdiff.ops.scipy_ops.sparse import sparse_solves
 from fdiff.ops.solvers import implicit_systems
 from fdiff.optimize import root
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import fdiff
-from fdiff.dispatch import observed_kernels
+from fdiff.dispatch.tiers import observed_kernels
 from fdiff.kernels import clocked_kernels
 from fdiff.process.observation import KERNEL
 from fdiff.profiler import profile

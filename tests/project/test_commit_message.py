@@ -21,9 +21,9 @@ def hook():
     [
         ("A cache of sizes\n\nBecause; of this.", ["fdiff/tape.py"], []),
         ("A cache; and a test", ["fdiff/tape.py"], ["several ideas"]),
-        ("An option", ["fdiff/functional/gradients.py"], ["CHANGELOG.md"]),
-        ("An option", ["fdiff/functional/gradients.py", "CHANGELOG.md"], []),
-        ("internal: a name", ["fdiff/autograd/nodes.py"], []),
+        ("An option", ["fdiff/functional/operators/gradients.py"], ["CHANGELOG.md"]),
+        ("An option", ["fdiff/functional/operators/gradients.py", "CHANGELOG.md"], []),
+        ("internal: a name", ["fdiff/autograd/backward/nodes.py"], []),
     ],
 )
 def test_one_idea_and_a_line_where_users_see_it(hook, message, changed, words):

@@ -181,9 +181,9 @@ def test_the_api_reference_lists_every_public_name():
     modules = [(n, getattr(fdiff, n)) for n in ("distributed", "optimize", "profiler")]
     later = {f"{name}.{public}" for name, m in modules for public in m.__all__}
     returned = {
-        "functional.prepared.Prepared",
-        "functional.c_callables.CFunction",
-        "functional.primitives.PrimitiveFunction",
+        "functional.call.prepared.Prepared",
+        "functional.compiled.c_callables.CFunction",
+        "functional.rules.primitives.PrimitiveFunction",
         "explanation.Explanation",
         "explanation.Cost",
         "pictures.Picture",

@@ -20,16 +20,16 @@ ROUTINE = "routines, which ops name on their records"
 # entry that is no longer needed is deleted.
 ALLOWED: dict[str, tuple[str, str]] = {
     "__init__.py": ("switch while_loop", "public names"),
-    "autograd/array_methods.py": ("add invert", "names of Python's operators"),
-    "autograd/hook_registration.py": ("all any", "a choice of the user's, in torch's words"),
-    "autograd/recording.py": ("where", "a keyword of NumPy's ufuncs"),
-    "autograd/torch_methods.py": ("add copy", "methods and keywords of torch's"),
-    "capture/names_in_code.py": ("add update", "methods of dicts and sets"),
+    "autograd/arrays/array_methods.py": ("add invert", "names of Python's operators"),
+    "autograd/backward/hook_registration.py": ("all any", "a choice, in torch's words"),
+    "autograd/calls/recording.py": ("where", "a keyword of NumPy's ufuncs"),
+    "autograd/arrays/torch_methods.py": ("add copy", "methods and keywords of torch's"),
+    "capture/written/names_in_code.py": ("add update", "methods of dicts and sets"),
     "capture/symbolic_numbers.py": ("ceil complex floor invert trunc", "special methods of Python"),
-    "capture/write_log.py": ("copy item", "how a plain run has a value"),
+    "capture/written/write_log.py": ("copy item", "how a plain run has a value"),
     "dispatch/numpy_warnings.py": ("divide all log", "words of `numpy.errstate` and `warnings`"),
     "distributed/calls.py": ("log", "words of `numpy.errstate`"),
-    "functional/complex_rules.py": ("conjugate", "a choice of the user's"),
+    "functional/operators/complex_rules.py": ("conjugate", "a choice of the user's"),
     "kernels/bytecode/opcode_bodies.py": (
         "copy cumsum cumprod cummax recurrence gather scatter_set", "names of instructions",
     ),
@@ -38,8 +38,8 @@ ALLOWED: dict[str, tuple[str, str]] = {
         "cholesky cholesky_bar cofactor det inv slogdet solve", ROUTINE,
     ),
     "kernels/cuda/large_angles.py": ("cos sin tan", FUNCTION),
-    "kernels/cuda/libraries.py": ("cholesky det inv slogdet solve", ROUTINE),
-    "kernels/cuda/matrix_routines.py": (
+    "kernels/cuda/devices/libraries.py": ("cholesky det inv slogdet solve", ROUTINE),
+    "kernels/cuda/matrices/matrix_routines.py": (
         "cholesky cholesky_bar cofactor det inv slogdet solve", ROUTINE,
     ),
     "kernels/cuda/nvvm_builder.py": (
@@ -50,7 +50,7 @@ ALLOWED: dict[str, tuple[str, str]] = {
         "names of C's functions, by which NVVM has them",
     ),
     "kernels/cuda/cuda_program.py": ("max min", "builtins of Python in expressions of sizes"),
-    "kernels/cuda/register_matrices.py": (
+    "kernels/cuda/matrices/register_matrices.py": (
         "cholesky cholesky_bar cofactor det inv slogdet solve", ROUTINE,
     ),
     "kernels/ir/graph_of_tape.py": ("i1", DTYPE),
@@ -69,11 +69,11 @@ ALLOWED: dict[str, tuple[str, str]] = {
     ),
     "kernels/runtime/triangular.py": ("cholesky_bar", ROUTINE),
     "tracebacks.py": ("reshape", "a word of NumPy's messages"),
-    "trace/if_conversion.py": ("constant negative copy", "instructions of Python's bytecode"),
+    "trace/branching/if_conversion.py": ("constant negative copy", "Python's bytecode"),
     "trace/node_strides.py": ("update", LAYOUT),
     "trace/array_links.py": ("update", LAYOUT),
-    "transforms/kept_values.py": ("loop", FAMILY),
-    "transforms/loop_invariants.py": ("loop", FAMILY),
+    "transforms/loops/kept_values.py": ("loop", FAMILY),
+    "transforms/loops/loop_invariants.py": ("loop", FAMILY),
     "transforms/pipeline.py": ("loop", FAMILY),
     "process/environment.py": ("max", "a word of the kernel's file `cpu.max`"),
 }  # fmt: skip

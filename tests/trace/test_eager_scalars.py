@@ -13,7 +13,7 @@ from test_eager import eagerly
 
 import fdiff
 from fdiff.dispatch.program import Program
-from fdiff.functional import slow_code
+from fdiff.functional.call import slow_code
 from fdiff.trace.looping import scouting
 
 N = 4

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fdiff
-from fdiff.ops.operators import OBJECT_METHODS
+from fdiff.ops.entrywise.operators import OBJECT_METHODS
 from fdiff.primitive import UFUNCS
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import fdiff
-from fdiff.dispatch import tiered_execution
+from fdiff.dispatch.tiers import tiered_execution
 from fdiff.errors import TraceError
 from fdiff.trace import TracedArray
 from fdiff.trace.local_arrays import LocalArray

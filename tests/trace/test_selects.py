@@ -8,7 +8,7 @@ import pytest
 from american_put import american_put
 
 import fdiff
-from fdiff.trace.if_conversion import arm_at
+from fdiff.trace.branching.if_conversion import arm_at
 
 pytestmark = pytest.mark.usefixtures("one_interpreter")
 

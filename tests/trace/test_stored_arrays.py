@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import fdiff
-from fdiff.dispatch import tiered_execution
+from fdiff.dispatch.tiers import tiered_execution
 from fdiff.errors import FdiffError
 
 pytestmark = pytest.mark.filterwarnings("ignore::fdiff.errors.RetraceWarning")

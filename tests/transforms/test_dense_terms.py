@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import fdiff
 from fdiff.dispatch.program import Program
-from fdiff.functional.structured_steps import CHANGES, STRUCTURES
+from fdiff.functional.operators.structured_steps import CHANGES, STRUCTURES
 from fdiff.transforms.terms.declared_patterns import colours
 
 N = 40

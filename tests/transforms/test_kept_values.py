@@ -8,10 +8,10 @@ import pytest
 import fdiff
 from fdiff.errors import InputError
 from fdiff.interpret import evaluate
-from fdiff.ops.loop import LOOP
+from fdiff.ops.control.loop import LOOP
 from fdiff.trace import Trace
-from fdiff.transforms.kept_values import kept_values
-from fdiff.transforms.minimum_cut import SINK, SOURCE, FlowGraph
+from fdiff.transforms.loops.kept_values import kept_values
+from fdiff.transforms.loops.minimum_cut import SINK, SOURCE, FlowGraph
 from fdiff.transforms.pipeline import within_budget
 
 N, TRIPS = 12, 20

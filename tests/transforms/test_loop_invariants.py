@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import fdiff
-from fdiff.ops.loop import LOOP
-from fdiff.transforms.loop_invariants import hoist_invariants
+from fdiff.ops.control.loop import LOOP
+from fdiff.transforms.loops.loop_invariants import hoist_invariants
 from fdiff.transforms.pipeline import VALUE, derive
 
 N, TRIPS = 6, 20

@@ -10,7 +10,7 @@ import pytest
 import scipy.linalg
 
 import fdiff
-from fdiff.ops.spectral_sums import known_function
+from fdiff.ops.linear_algebra.spectral_sums import known_function
 
 N = 3
 RNG = np.random.default_rng(7)

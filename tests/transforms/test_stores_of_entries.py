@@ -7,7 +7,7 @@ import fdiff
 from fdiff.arraytype import ArrayType, disjoint
 from fdiff.interpret import evaluate
 from fdiff.kernels import compile as compiled
-from fdiff.ops.view_ops import unslice
+from fdiff.ops.shapes.view_ops import unslice
 from fdiff.trace import Trace, apply
 from fdiff.transforms.terms.stores import stored
 

@@ -8,7 +8,7 @@ from tapes import floating, like, tape_of, tape_of_op, values
 from test_every_op import CASES, each_case
 
 from fdiff.arraytype import BOOL, ArrayType, type_of
-from fdiff.ops.kink_marks import kink_search
+from fdiff.ops.entrywise.kink_marks import kink_search
 from fdiff.primitive import PRIMITIVES, Primitive
 from fdiff.tape import INPUT, ITEM, Builder, verify
 from fdiff.trace.template import Template

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from tapes import tape_of_op, values
 
 from fdiff.dispatch.program import Program
-from fdiff.functional.block_results import block_type
-from fdiff.functional.device_calls import tracing_for
-from fdiff.functional.invocation import ValuePlan
+from fdiff.functional.call.device_calls import tracing_for
+from fdiff.functional.call.invocation import ValuePlan
+from fdiff.functional.operators.block_results import block_type
 from fdiff.ops.lazy_tables import MODULES
 from fdiff.ops.terms import common
 from fdiff.primitive import PRIMITIVES, load_tables

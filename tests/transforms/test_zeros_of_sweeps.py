@@ -9,7 +9,7 @@ import pytest
 from test_dense_terms import SWEPT, diagonal
 
 import fdiff
-from fdiff.functional import dense_plans, structural_zeros, structured_steps
+from fdiff.functional.operators import dense_plans, structural_zeros, structured_steps
 from fdiff.transforms.terms import dense_tapes
 
 X = np.array([np.inf, 2.0, np.nan, 0.5])

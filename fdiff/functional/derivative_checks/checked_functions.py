@@ -14,9 +14,9 @@ import fdiff.intact_numpy as np
 
 from ...dispatch.arguments import Function
 from ...tree import flatten, unflatten
-from ..jacobians import jacobian
-from ..products import jvp, vjp
-from ..vectorized_map import vmap
+from ..operators.jacobians import jacobian
+from ..operators.products import jvp, vjp
+from ..operators.vectorized_map import vmap
 from .real_coordinates import dimension, only, to_real, unit, zeros
 
 Arrays = Sequence[np.ndarray]

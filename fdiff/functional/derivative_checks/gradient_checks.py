@@ -10,7 +10,7 @@ import fdiff.intact_numpy as np
 from ...dispatch.arguments import Function
 from ...errors import InputError, called, failure, warn
 from ...primitive import HOOKS
-from ..input_checks import check_inputs
+from ..call.input_checks import check_inputs
 from ..options import check_callable
 from .checked_functions import FunctionUnderCheck, PlainFunction, function_of_leaves
 from .consistency import check_laws, check_value_twice

@@ -14,7 +14,7 @@ import fdiff.intact_numpy as np
 
 from ...dispatch.arguments import Function
 from ...errors import GradcheckError, InputError, failure
-from ..products import jvp, vjp
+from ..operators.products import jvp, vjp
 from .checked_functions import PlainFunction
 from .gradient_checks import function_at
 from .measurement import Measurement

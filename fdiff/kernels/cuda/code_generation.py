@@ -25,16 +25,16 @@ from ..ir.loops import (
 )
 from ..passes.pipeline import lower_for_cuda
 from .cuda_program import CudaProgram, Numbers, evaluate, numbers_of
+from .devices.launch_sizes import GPU, Tuning
 from .kernel_text import KernelTexts
-from .launch_sizes import GPU, Tuning
-from .loop_kernels import emit_loop
-from .matrix_kernels import emit_call, product_lines, terms_of
-from .nest_kernels import NestKernels, work_of
-from .nest_mapping import MappedNest, Row, row_of
-from .nest_text import BARRIER, BLOCK_TEAM, NestText, indented, iterations
-from .partial_results import by_blocks, neutral_element
-from .scan_text import ScanText
-from .shared_rows import SharedRows, TileRows
+from .matrices.matrix_kernels import emit_call, product_lines, terms_of
+from .nests.loop_kernels import emit_loop
+from .nests.nest_kernels import NestKernels, work_of
+from .nests.nest_mapping import MappedNest, Row, row_of
+from .nests.nest_text import BARRIER, BLOCK_TEAM, NestText, indented, iterations
+from .nests.partial_results import by_blocks, neutral_element
+from .nests.scan_text import ScanText
+from .nests.shared_rows import SharedRows, TileRows
 
 
 def cuda_program(

@@ -11,14 +11,14 @@ from ...tape import Tape
 from ..ir.graph_of_tape import kernel_graph
 from ..ir.graph_of_tape import missing as missing_in_graph
 from ..ir.kernel_graph import KernelGraph, Values
-from . import adapter, kernel_binaries
 from .code_generation import cuda_program
-from .cuda_executable import CudaExecutable
 from .cuda_program import CudaProgram
-from .device import CudaDevice
-from .launch_sizes import GPU, SIMULATOR
-from .matrix_routines import each_matrix
-from .thread_bodies import thread_body
+from .devices import adapter, kernel_binaries
+from .devices.cuda_executable import CudaExecutable
+from .devices.device import CudaDevice
+from .devices.launch_sizes import GPU, SIMULATOR
+from .matrices.matrix_routines import each_matrix
+from .nests.thread_bodies import thread_body
 
 DETERMINISTIC = "FDIFF_DETERMINISTIC"
 _MOST = 512  # programs in memory

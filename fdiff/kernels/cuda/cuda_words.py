@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 
 if os.environ.get("NUMBA_ENABLE_CUDASIM", "0") not in ("", "0"):
-    from .simulated_words import function_of
+    from .devices.simulated_words import function_of
 else:
-    from .device_words import function_of
+    from .devices.device_words import function_of
 
 __all__ = ["function_of"]

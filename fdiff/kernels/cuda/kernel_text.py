@@ -25,8 +25,6 @@ from ..ir.loops import (
     TileLoop,
     nests_and_calls,
 )
-from .block_reductions import REDUCTIONS
-from .block_scans import SCANS
 from .cuda_program import (
     CudaProgram,
     DeviceMemory,
@@ -37,10 +35,12 @@ from .cuda_program import (
     SortKeys,
     Step,
 )
-from .kernel_sharing import SharedKernels
-from .matrix_texts import HELPERS
-from .nest_mapping import ATOMIC_SUMS
-from .nest_text import BARRIER, indented
+from .devices.kernel_sharing import SharedKernels
+from .matrices.matrix_texts import HELPERS
+from .nests.block_reductions import REDUCTIONS
+from .nests.block_scans import SCANS
+from .nests.nest_mapping import ATOMIC_SUMS
+from .nests.nest_text import BARRIER, indented
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _ASSIGNED = re.compile(r"^\s*(\w+) = ")

@@ -18,7 +18,7 @@ import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType
 from ...kernel_rule import KernelRule, Kind
-from ...ops.view_ops import reshape, transpose
+from ...ops.shapes.view_ops import reshape, transpose
 from ...primitive import Primitive
 from ...tape import INPUT, Builder, Node, Tape
 from .small_sizes import small_sizes

@@ -5,8 +5,8 @@ from __future__ import annotations
 from numpy.linalg import LinAlgError
 
 from ...errors import ConvergenceError
-from ...ops.dynamic_slices import LEAVES
-from ...ops.while_loop import exceeded
+from ...ops.control.while_loop import exceeded
+from ...ops.shapes.dynamic_slices import LEAVES
 
 OUT_OF_BOUNDS = 1  # an index lies outside of its array
 SINGULAR = 2  # a matrix is singular

@@ -6,7 +6,7 @@ from typing import Any
 
 from ...primitive import PRIMITIVES, Rewrite
 from ...tape import Builder
-from ..subscripts import LETTERS, parse, sizes_by_label
+from ..shapes.subscripts import LETTERS, parse, sizes_by_label
 from .rewrite_context import Ids, new, node_if, repeated_number, reshape_of, seeks, transpose_of
 
 

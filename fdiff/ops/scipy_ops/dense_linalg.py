@@ -12,11 +12,11 @@ from fdiff.intact_scipy import linalg as sl
 
 from ...arraytype import promote
 from ...trace import TracedArray, apply, apply_many, guarded_value, unsupported
-from ..families import kind_of
-from ..reductions import as_scalar
+from ..along_axes.reductions import as_scalar
+from ..entrywise.families import kind_of
+from ..linear_algebra.stacked_matrices import mt
 from ..scipy_functions import concrete, replaces_if_traced
-from ..shaping import floating
-from ..stacked_matrices import mt
+from ..shapes.shaping import floating
 from .matrix_arguments import solution, square, system
 from .matrix_functions import (
     expm,

@@ -8,10 +8,10 @@ import fdiff.intact_numpy as np
 from fdiff.intact_scipy import spatial_distance as sd
 
 from ...trace import TracedArray, apply, unsupported
-from ..elementwise import stop
-from ..reductions import as_scalar
+from ..along_axes.reductions import as_scalar
+from ..entrywise.elementwise import stop
 from ..scipy_functions import replaces_if_traced
-from ..shaping import traced
+from ..shapes.shaping import traced
 
 Distance = Callable[[object, object], object]
 

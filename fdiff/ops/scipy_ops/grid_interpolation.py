@@ -11,9 +11,9 @@ from fdiff.intact_scipy import interpolate as sp
 from ...primitive import LIBRARY_OBJECTS
 from ...trace import TracedArray, unsupported
 from ...trace.handler_arguments import resolve
-from ..creation import array as array_call
 from ..scipy_functions import patch_method, replace_class, replaces_if_traced
-from ..shaping import traced
+from ..shapes.creation import array as array_call
+from ..shapes.shaping import traced
 from .spline_formulas import basis
 from .splines import increasing, numbers, real
 

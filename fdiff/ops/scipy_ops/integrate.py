@@ -13,9 +13,9 @@ from fdiff.intact_scipy import special as sc
 
 from ...trace import TracedArray, replaces, unsupported
 from ...trace.handler_arguments import resolve
-from ..reductions import as_scalar
+from ..along_axes.reductions import as_scalar
 from ..scipy_functions import replaces_if_traced
-from ..shaping import traced
+from ..shapes.shaping import traced
 
 
 def _sampled(y: object, x: object, dx: object, axis: int) -> tuple[TracedArray, object]:

@@ -10,7 +10,7 @@ from ...primitive import LIBRARY_OBJECTS
 from ...trace import TracedArray, unsupported
 from ...trace.handler_arguments import resolve
 from ..scipy_functions import patch_method, replace_class
-from ..shaping import traced
+from ..shapes.shaping import traced
 from .splines import make_interp_spline, numbers, real
 
 _Bounds = tuple[object, object]

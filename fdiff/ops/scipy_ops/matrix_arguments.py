@@ -6,8 +6,8 @@ import fdiff.intact_numpy as np
 
 from ...arraytype import promote
 from ...trace import TracedArray
-from ..families import kind_of
-from ..shaping import floating
+from ..entrywise.families import kind_of
+from ..shapes.shaping import floating
 
 
 def square(x: object) -> TracedArray:

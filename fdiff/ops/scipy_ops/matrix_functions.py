@@ -20,10 +20,10 @@ from ...errors import UnsupportedError
 from ...kernel_rule import KernelRule, Kind
 from ...primitive import ZERO, Primitive, Sample, register
 from ...trace import TracedArray, apply
-from ..elementwise import stop
-from ..families import add_up, stretch, unbroadcast
-from ..matrix_ops import _same
-from ..stacked_matrices import Args, Bars, align_stacks, mt, stacked_op
+from ..entrywise.elementwise import stop
+from ..entrywise.families import add_up, stretch, unbroadcast
+from ..linear_algebra.matrix_ops import _same
+from ..linear_algebra.stacked_matrices import Args, Bars, align_stacks, mt, stacked_op
 
 INT4 = np.dtype(np.int32)
 

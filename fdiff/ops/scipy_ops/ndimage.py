@@ -10,7 +10,7 @@ from fdiff.intact_scipy import ndimage as nd
 
 from ...trace import TracedArray, unsupported
 from ..scipy_functions import replaces_if_traced
-from ..shaping import normal_axis, traced
+from ..shapes.shaping import normal_axis, traced
 
 # The boundary modes of ndimage by their names in `numpy.pad`.
 _PADS = {

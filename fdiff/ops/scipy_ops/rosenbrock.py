@@ -10,7 +10,7 @@ from fdiff.intact_scipy import optimize as so
 
 from ...trace import TracedArray
 from ..scipy_functions import replaces_if_traced
-from ..shaping import floating
+from ..shapes.shaping import floating
 
 
 @replaces_if_traced(so.rosen)

@@ -11,7 +11,7 @@ from fdiff.intact_scipy import signal as ss
 
 from ...trace import TracedArray, unsupported
 from ..scipy_functions import replaces_if_traced
-from ..shaping import normal_axis, traced
+from ..shapes.shaping import normal_axis, traced
 
 MODES = ("full", "valid", "same")
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import fdiff.intact_numpy as np
 
 from ...trace import apply
-from ..shaping import fresh, traced
+from ..shapes.shaping import fresh, traced
 from .matrix_functions import banded
 
 Array = object  # a traced or a plain array

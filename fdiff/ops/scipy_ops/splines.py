@@ -17,9 +17,9 @@ from ...arraytype import F8
 from ...primitive import LIBRARY_OBJECTS
 from ...trace import TracedArray, current, unsupported
 from ...trace.handler_arguments import resolve
-from ..creation import array as array_call
 from ..scipy_functions import TO_LIBRARY, concrete, patch_method, replace_class, replaces_if_traced
-from ..shaping import traced
+from ..shapes.creation import array as array_call
+from ..shapes.shaping import traced
 from .spline_formulas import (
     akima_slopes,
     bspline,

@@ -9,9 +9,9 @@ from fdiff.intact_scipy import linalg as sl
 
 from ...arraytype import promote
 from ...trace import TracedArray, apply, unsupported
-from ..families import kind_of
+from ..entrywise.families import kind_of
 from ..scipy_functions import replaces_if_traced
-from ..shaping import traced
+from ..shapes.shaping import traced
 from .matrix_arguments import solution, square, system
 from .matrix_functions import banded, flipped
 

@@ -12,7 +12,7 @@ import fdiff.intact_numpy as np
 
 from ...trace import TracedArray
 from ...trace.recorder import Handle
-from ..indexing import getitem
+from ..shapes.indexing import getitem
 
 _node: Any = vars(Handle)["node"]
 _made: Any = vars(Handle)["made"]

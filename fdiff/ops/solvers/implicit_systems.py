@@ -19,7 +19,7 @@ from ...primitive import ZERO, LateParams, Primitive, Sample, register
 from ...trace import Trace, TracedArray, apply, splice
 from ...transforms.derivative_tapes import choose
 from ...transforms.terms.sparse_tapes import Asked, sparse_tape
-from ..scipy_ops.sparse_solves import factors
+from ..scipy_ops.sparse.sparse_solves import factors
 from .exit_status import batch_by_unrolling
 from .traced_function import TracedFunction, constant_body
 

@@ -19,13 +19,13 @@ from ...foreign_errors import not_foreign
 from ...primitive import ZERO, Primitive, Sample, register
 from ...trace import TracedArray, apply, apply_many, unsupported
 from ...trace.handler_arguments import resolve
+from ..linear_algebra.stacked_matrices import Args, Bars
 from ..scipy_functions import involves_traced, replaces_if_traced
-from ..scipy_ops.sparse_functions import matrix_of_dense
-from ..scipy_ops.sparse_ops import Shape, matrix_of, matrix_samples, product_type
-from ..scipy_ops.sparse_solves import AS_SPLU, solve, solve_jvp, solve_vjp
-from ..scipy_ops.traced_sparse import TracedSparse, is_sparse, lifted
-from ..shaping import traced
-from ..stacked_matrices import Args, Bars
+from ..scipy_ops.sparse.sparse_functions import matrix_of_dense
+from ..scipy_ops.sparse.sparse_ops import Shape, matrix_of, matrix_samples, product_type
+from ..scipy_ops.sparse.sparse_solves import AS_SPLU, solve, solve_jvp, solve_vjp
+from ..scipy_ops.sparse.traced_sparse import TracedSparse, is_sparse, lifted
+from ..shapes.shaping import traced
 from .exit_status import batch_by_unrolling
 from .solver_arguments import CallSite, concrete_options, numpy_scalar, site, unfrozen
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from ...trace import TracedArray, apply, current
 from ...trace.handler_arguments import resolve
-from ..composite_functions import stop_gradient
-from ..creation import array as array_call
-from ..shaping import traced
+from ..entrywise.composite_functions import stop_gradient
+from ..shapes.creation import array as array_call
+from ..shapes.shaping import traced
 from .implicit_loops import Equation, solution
 from .implicit_systems import dense_solution
 from .root_finder_signatures import RootProblem

@@ -9,7 +9,7 @@ import fdiff.intact_numpy as np
 from fdiff.intact_scipy import integrate as si
 
 from ...trace import TracedArray, unsupported
-from ..creation import array as array_call
+from ..shapes.creation import array as array_call
 from .deferred_length import DeferredLength
 from .ode_derivatives import fields, smooth
 from .ode_derivatives import steps as primitive

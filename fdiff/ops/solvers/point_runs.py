@@ -11,7 +11,7 @@ import fdiff.intact_numpy as np
 from ...interpret import Interpreter
 from ...primitive import HOOKS
 from ...tape import CONSTANT, Tape
-from ...transforms.bodies import rearranged
+from ...transforms.loops.bodies import rearranged
 from .tape_to_python import Run, maker
 
 OFTEN = 1e-3  # seconds in Python after which it is asked again whether a kernel pays
@@ -21,7 +21,7 @@ class PointRuns:
     """Functions of the first `own` inputs of a tape, for values of the others.
 
     What these alone decide is computed once for all points. The time that points take in Python counts for all equal
-    tapes, and when it pays for a kernel, as in `dispatch/tiered_execution.py`, that runs them.
+    tapes, and when it pays for a kernel, as in `dispatch/tiers/tiered_execution.py`, that runs them.
     """
 
     def __init__(self, tape: Tape, own: int) -> None:

@@ -21,9 +21,9 @@ from ...errors import UnsupportedError
 from ...foreign_errors import comes_once, is_foreign
 from ...primitive import ZERO, LateParams, Primitive, Sample, register
 from ...trace import TracedArray, apply_many, current, replaces, tracing, unsupported
-from ..families import add_up
+from ..entrywise.families import add_up
 from ..scipy_functions import concrete_only
-from ..shaping import traced
+from ..shapes.shaping import traced
 from .exit_status import ENDED, RAISED, UNTRACED, batch_by_unrolling, untraced_branch_error
 from .solver_arguments import (
     CallSite,

@@ -17,7 +17,7 @@ from ...arraytype import F8, INT, ArrayType
 from ...tape import Tape
 from ...trace import Trace, TracedArray, apply_many
 from ...transforms.simplify import simplify
-from ..loop import LOOP
+from ..control.loop import LOOP
 from .solver_arguments import number_types
 from .traced_function import TracedFunction, constant_body
 

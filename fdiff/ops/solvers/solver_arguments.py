@@ -12,9 +12,9 @@ from ...trace import TracedArray, current, record
 from ...trace.exception_context import inside_try
 from ...trace.handler_arguments import resolve
 from ...user_lines import show_line
-from ..creation import array as array_call
 from ..scipy_functions import concrete, only_captured, undifferentiated
-from ..shaping import traced
+from ..shapes.creation import array as array_call
+from ..shapes.shaping import traced
 
 
 def number_types(count: int) -> tuple[ArrayType, ...]:

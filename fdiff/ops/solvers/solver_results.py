@@ -8,7 +8,7 @@ from typing import Any
 from scipy.optimize import OptimizeResult
 
 from ...trace import TracedArray, apply, unsupported
-from ..shaping import scalar_if_0d
+from ..shapes.shaping import scalar_if_0d
 from .solver_arguments import value_of
 from .solver_call import SolverCall, without_rule
 

@@ -11,9 +11,9 @@ from functools import partial
 import fdiff.intact_numpy as np
 
 from ...tape import CONSTANT, INPUT, Node, Tape
-from ..joining_and_splitting import concatenate
+from ..shapes.joining_and_splitting import concatenate
+from ..shapes.view_ops import reshape, slice_, slices
 from ..tape_text import TapeText, defined
-from ..view_ops import reshape, slice_, slices
 
 Run = Callable[..., tuple[np.ndarray, ...]]
 

@@ -12,8 +12,8 @@ from ...arraytype import F8, ArrayType
 from ...foreign_errors import not_foreign
 from ...trace import ArgumentSpec, Recording, Trace, TracedArray, current, private, record, splice
 from ...trace.handler_arguments import resolve
-from ..creation import array as array_call
-from ..shaping import traced
+from ..shapes.creation import array as array_call
+from ..shapes.shaping import traced
 from .solver_arguments import value_of
 from .traced_function import TracedFunction, UntracedBranch
 

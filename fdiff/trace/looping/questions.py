@@ -15,7 +15,7 @@ import fdiff.intact_numpy as np
 from ...arraytype import INT
 from ...primitive import PRIMITIVES
 from ..asked_values import asked
-from ..guard_nodes import truth
+from ..branching.guard_nodes import truth
 from ..recorder import Recorder
 from ..traced_array import TracedArray
 from .logged_calls import LoggedCall, same, taken_apart

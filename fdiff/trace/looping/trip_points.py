@@ -15,7 +15,7 @@ import fdiff.intact_numpy as np
 from ...capture.literal_operands import is_literal
 from ...foreign_errors import not_foreign
 from ...tape import CONSTANT
-from ..point_branches import KEY, a_little_off, is_close
+from ..branching.point_branches import KEY, a_little_off, is_close
 from ..traced_array import TracedArray
 from .questions import Question
 

@@ -15,9 +15,9 @@ from typing import Any
 
 import fdiff.intact_numpy as np
 
-from ...ops.elementwise import add, logical_or
+from ...ops.entrywise.elementwise import add, logical_or
 from ...tape import ITEM
-from ...trace.eager_trace import EagerTrace
+from ...trace.eager.eager_trace import EagerTrace
 from ...trace.operation_cache import STORES_ENTRIES, Op
 from ..rule_templates import Seeds, pull_operands
 from .cotangents import Cotangents

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ...ops.shapes.view_ops import slices, unslice
 from ...ops.tape_text import TapeText, defined
-from ...ops.view_ops import slices, unslice
 from ...tape import CONSTANT, Node, Tape
 from ...trace.operation_cache import Op, caller, constants_among, op_of
 from ...trace.template import Places, Template, template_of

@@ -2,7 +2,7 @@
 
 The functions that `eager_rules.py` makes of the ops' own rules do the same, but take a microsecond
 more: here the rule of an arithmetic op becomes one function that also adds the cotangents up.
-Stores of single entries (`trace/eager_recorder.py: STORE`) have no other rules.
+Stores of single entries (`trace/eager/eager_recorder.py: STORE`) have no other rules.
 """
 
 from __future__ import annotations

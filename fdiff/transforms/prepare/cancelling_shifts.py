@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from functools import partial
 
 from ...arraytype import Shape
-from ...ops.elementwise import add, divide, exp, log, stop, subtract
-from ...ops.reductions import sum_
-from ...ops.view_ops import reshape, spread
+from ...ops.along_axes.reductions import sum_
+from ...ops.entrywise.elementwise import add, divide, exp, log, stop, subtract
+from ...ops.shapes.view_ops import reshape, spread
 from ...primitive import Primitive
 from ...tape import CONSTANT, Builder, Tape, rebuild
 

@@ -18,16 +18,16 @@ from typing import NamedTuple
 
 from ...arraytype import ArrayType
 from ...node import is_transient
-from ...ops.dynamic_slices import window_indices
-from ...ops.elementwise import add, subtract
-from ...ops.loop import LOOP
-from ...ops.reductions import sum_
+from ...ops.along_axes.reductions import sum_
+from ...ops.control.loop import LOOP
+from ...ops.entrywise.elementwise import add, subtract
+from ...ops.shapes.dynamic_slices import window_indices
 from ...tape import CONSTANT, ITEM, Builder, Node, Tape, Way, rebuild
 from ...trace.derived_lines import TripLine, wanted
 from ..batch import batch
-from ..bodies import entered, needed_nodes, rearranged
 from ..custom_calls import CALL
-from ..loop_pruning import prune_loops
+from ..loops.bodies import entered, needed_nodes, rearranged
+from ..loops.loop_pruning import prune_loops
 
 MOST = 1 << 27  # bytes of all values of a body, for all trips together
 WIDE = 1 << 12  # entries of a value from which on a trip is a vector loop that is long enough

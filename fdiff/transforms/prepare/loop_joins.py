@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from ...ops.elementwise import add
-from ...ops.joining_and_splitting import concatenate
-from ...ops.view_ops import update
+from ...ops.entrywise.elementwise import add
+from ...ops.shapes.joining_and_splitting import concatenate
+from ...ops.shapes.view_ops import update
 from ...tape import Tape
 
 FEWEST = 8  # parts; fewer are left as they are: what is unrolled stays in registers

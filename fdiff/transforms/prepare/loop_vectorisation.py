@@ -19,11 +19,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ...arraytype import Shape
-from ...ops.contraction import contract
-from ...ops.elementwise import add
-from ...ops.reductions import sum_
-from ...ops.subscripts import sizes_by_label
-from ...ops.view_ops import reshape, slice_, spread, transpose
+from ...ops.along_axes.reductions import sum_
+from ...ops.entrywise.elementwise import add
+from ...ops.linear_algebra.contraction import contract
+from ...ops.shapes.subscripts import sizes_by_label
+from ...ops.shapes.view_ops import reshape, slice_, spread, transpose
 from ...primitive import Primitive
 from ...tape import INPUT, Builder, Node, Tape, rebuild
 from ..batch import batch

@@ -6,7 +6,7 @@ columns are multiplied by weights (``V * d``, ``V @ diag(d)``, by `einsum`), and
 of these over the columns. Weights are computed entry by entry from the eigenvalues and from numbers
 that are the same for all.
 
-Yu. L. Daleckii and S. G. Krein, 1965; see `ops/spectral_sums.py`.
+Yu. L. Daleckii and S. G. Krein, 1965; see `ops/linear_algebra/spectral_sums.py`.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from typing import NamedTuple
 import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType, Shape
-from ...ops.contraction import contract
-from ...ops.eigenvalues import eigh
-from ...ops.elementwise import multiply, stop
-from ...ops.gather_scatter import scatter_add
-from ...ops.kink_marks import mark
-from ...ops.spectral_sums import known_function
-from ...ops.subscripts import parse
-from ...ops.view_ops import reshape, transpose
+from ...ops.entrywise.elementwise import multiply, stop
+from ...ops.entrywise.kink_marks import mark
+from ...ops.linear_algebra.contraction import contract
+from ...ops.linear_algebra.eigenvalues import eigh
+from ...ops.linear_algebra.spectral_sums import known_function
+from ...ops.shapes.gather_scatter import scatter_add
+from ...ops.shapes.subscripts import parse
+from ...ops.shapes.view_ops import reshape, transpose
 from ...primitive import HOOKS
 from ...tape import CONSTANT, ITEM, Builder, Tape, rebuild
 from ..derivative_tapes import choose, gradient

@@ -19,12 +19,12 @@ from functools import partial
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from ...ops.contraction import contract
-from ...ops.elementwise import add
-from ...ops.joining_and_splitting import concatenate
-from ...ops.reductions import sum_
-from ...ops.subscripts import parse
-from ...ops.view_ops import slice_
+from ...ops.along_axes.reductions import sum_
+from ...ops.entrywise.elementwise import add
+from ...ops.linear_algebra.contraction import contract
+from ...ops.shapes.joining_and_splitting import concatenate
+from ...ops.shapes.subscripts import parse
+from ...ops.shapes.view_ops import slice_
 from ...tape import Node, Tape, rebuild
 from ..simplify import Simplifier
 

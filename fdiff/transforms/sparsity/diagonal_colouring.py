@@ -12,7 +12,7 @@ from __future__ import annotations
 import fdiff.intact_numpy as np
 
 from ...arraytype import INT, ArrayType, real_dtype
-from ...ops.gather_scatter import iota
+from ...ops.shapes.gather_scatter import iota
 from ...tape import Tape
 from ...trace import Trace, TracedArray, apply, splice
 from ..terms.entry_places import entry_places

@@ -14,7 +14,7 @@ from typing import Any
 import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType
-from ...ops.reductions import sum_
+from ...ops.along_axes.reductions import sum_
 from ...primitive import Primitive
 from ...tape import ITEM, Node, Tape
 from ..custom_calls import CALL

@@ -13,8 +13,8 @@ from functools import partial
 from heapq import heappop, heappush
 
 from ...arraytype import ArrayType
-from ...ops.gather_scatter import gather
-from ...ops.view_ops import transpose
+from ...ops.shapes.gather_scatter import gather
+from ...ops.shapes.view_ops import transpose
 from ...primitive import AxisMap
 from ...tape import Builder, Node, Tape, Way, rebuild
 

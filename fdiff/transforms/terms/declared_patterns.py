@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 import fdiff.intact_numpy as np
 from fdiff import intact_scipy
 
-from ...ops.loop import LOOP
-from ...ops.while_loop import WHILE
+from ...ops.control.loop import LOOP
+from ...ops.control.while_loop import WHILE
 from ...primitive import ZERO
 from ...tape import ITEM, Builder, Node, Tape, Way, rebuild
 from ...trace import Trace, apply_many
 from ..apply_rules import Bar
 from ..checkpoint_rules import CheckpointRule
 from ..custom_calls import CALL, Traced, checkpoints_inlined
-from ..loop_pruning import prune_loops
+from ..loops.loop_pruning import prune_loops
 from ..pipeline import COTANGENTS, TANGENTS, derive
 from ..sparsity.jacobian_pattern import pattern
 from .loop_patterns import Places, loop_patterns

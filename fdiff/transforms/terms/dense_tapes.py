@@ -15,7 +15,7 @@ from typing import Any
 import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType
-from ...ops.shaping import traced
+from ...ops.shapes.shaping import traced
 from ...ops.terms import SEED, Entries, LinearTerm, ones_like, taken, whole
 from ...tape import Node, Tape
 from ...trace import TracedArray

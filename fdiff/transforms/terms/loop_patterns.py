@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import fdiff.intact_numpy as np
 from fdiff import intact_scipy
 
-from ...ops.loop import LOOP
-from ...ops.while_loop import WHILE
+from ...ops.control.loop import LOOP
+from ...ops.control.while_loop import WHILE
 from ...tape import CONSTANT, Node, Tape
 from ...trace.derived_lines import kept_by_value
 

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import fdiff.intact_numpy as np
 
+from ...ops.shapes.view_ops import unslice
 from ...ops.terms import LinearTerm, Rows, ones_like
-from ...ops.view_ops import unslice
 from ...trace import apply
 from .maps import Maps
 

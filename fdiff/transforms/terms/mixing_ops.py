@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType
-from ...ops.gather_scatter import scatter_set
+from ...ops.shapes.gather_scatter import scatter_set
 from ...ops.terms import SEED, Entries, LinearTerm, TermSweep, whole
 from ...tape import Node
 from ...trace import TracedArray, apply

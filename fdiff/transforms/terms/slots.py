@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import fdiff.intact_numpy as np
 
-from ...ops.gather_scatter import scatter_add
+from ...ops.shapes.gather_scatter import scatter_add
 from ...ops.terms import Entries
 from ...trace import TracedArray, apply
 from .stores import as_computed, stored

@@ -16,7 +16,7 @@ import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType
 from ...errors import UNNAMED, StructureError, message
-from ...ops.gather_scatter import gather
+from ...ops.shapes.gather_scatter import gather
 from ...ops.terms import SEED, Entries
 from ...process.environment import TAPES, dumped
 from ...process.progress import Stage

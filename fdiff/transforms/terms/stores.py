@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import fdiff.intact_numpy as np
 
-from ...ops.elementwise import add
-from ...ops.gather_scatter import scatter_set
-from ...ops.view_ops import reshape, unslice, update
+from ...ops.entrywise.elementwise import add
+from ...ops.shapes.gather_scatter import scatter_set
+from ...ops.shapes.view_ops import reshape, unslice, update
 from ...tape import Node
 from ...trace import TracedArray, apply
 

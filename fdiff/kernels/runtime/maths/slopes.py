@@ -1,6 +1,6 @@
-"""Slopes to the last digits, from what the function computes (`fdiff/ops/accurate_partials.py`).
+"""Slopes to the last digits, from what the function computes.
 
-Equal instructions of a function and of its slope are merged once both are inlined: the slope of
+`fdiff/ops/entrywise/accurate_partials.py` uses them. Equal instructions of a function and of its slope are merged once both are inlined: the slope of
 tanh adds six to those of tanh.
 """
 

@@ -1,0 +1,1 @@
+"""Recorded arrays: their operators and methods, views, stores, conversions."""

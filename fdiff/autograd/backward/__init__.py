@@ -1,0 +1,1 @@
+"""Backward passes: the graph, and how gradients are pulled back through it."""

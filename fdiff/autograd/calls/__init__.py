@@ -1,0 +1,1 @@
+"""Calls of NumPy, SciPy and operators on recorded arrays, as nodes of the graph."""

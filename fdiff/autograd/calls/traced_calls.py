@@ -1,0 +1,120 @@
+"""Calls of traced code on recorded arrays: each is one node, with the tape of the call.
+
+The values that such code reads from outside may differ at the next call: each call is traced anew,
+and no tape is reused. Recorded arrays that the code reads are operands of the node, like its
+arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import fdiff.intact_numpy as np
+
+from ...capture.proxies.proxy_rules import BY_TYPE, rule_by_question
+from ...dispatch.capture_session import NoSessionError
+from ...dispatch.numpy_warnings import warn_of_tape
+from ...errors import UnsupportedError, failure
+from ...process.float_flags import noted, noting, taken
+from ...trace.trace_stack import stack
+from ...transforms.eager.eager_rules import python_function
+from ...tree import flatten
+from ...user_lines import user_line
+from ..arrays.array_kinds import kind_of
+from ..arrays.recorded_array import RecordedArray
+from ..thread_state import state
+from .call_tapes import CallOperand, CallTape, ScratchTrace, call_tape
+from .recipes import Rebuild, Recipe
+from .recording import recorded
+
+
+class TracedCall(NamedTuple):
+    """A call as a tape of its operands; `leaves` are the leaves of its result, some of which are
+    arrays.
+    """
+
+    tape: CallTape
+    operands: list[Any]
+    leaves: list[Any]
+
+
+def traced_call(
+    call: Callable[..., Any],
+    title: str,
+    operands: Sequence[Any],
+    rebuild: Rebuild,
+    *,
+    watches: bool = False,
+) -> TracedCall:
+    """The tape of ``call(*args, **kwargs)``, where `rebuild` puts operands among the arguments.
+
+    `title` is the call in messages. With `watches`, functions in it are watched from the start.
+    """
+    leaves: list[Any] = []
+
+    def noting_leaves(*args: Any, **kwargs: Any) -> object:
+        out = call(*args, **kwargs)
+        leaves[:] = flatten(out)[0]
+        return out
+
+    for x in operands:
+        if x.__class__ is RecordedArray and x.viewing is not None:
+            x.viewing.refresh(x)
+    kinds = [*map(_kind, operands)]
+    stands = [CallOperand(k.type, k.scalar, k.weak, moves=k.requires_grad) for k in kinds]
+    values = [*map(_value, operands)]
+    try:
+        tape = call_tape(noting_leaves, stands, values, rebuild, watches=watches)
+    except NoSessionError:  # operators are called in it
+        tape = call_tape(noting_leaves, stands, values, rebuild, watches=True)
+    if tape.stored:
+        fact = "the function stores into an array that it is given."
+        raise failure(UnsupportedError, title, fact, "Store into a copy.")
+    return TracedCall(tape, [*operands, *tape.extra], leaves)
+
+
+def node_of_call(traced: TracedCall, name: str, *, ruled: bool = False) -> Any:
+    """The results of a call, as outputs of one node of this name.
+
+    `ruled` says that it has rules of the user's.
+    """
+    tape, operands, leaves = traced
+    pushes = state.pushes(operands)
+    recipe = Recipe(name, [*map(_kind, operands)], tape, lasting=False, ruled=ruled)
+    outs = _values(tape, [*map(_value, operands)], leaves)
+    result = recorded(recipe, operands, outs, user_line())
+    return state.dual.without_graph(result) if pushes else result
+
+
+def _values(tape: CallTape, values: list[Any], leaves: list[Any]) -> list[Any]:
+    """The numbers of the results, computed by the tape of the call."""
+    noted.hint = False
+    with noting():
+        results = python_function(tape.tape)(*values)
+    if taken():
+        warn_of_tape(tape.tape, values)
+    return [
+        leaf if place is None else np.array(results[place])[()]  # it may be memory of an operand
+        for leaf, place in zip(leaves, tape.places, strict=True)
+    ]
+
+
+def _kind(x: Any) -> Any:
+    return x.kind if x.__class__ is RecordedArray else kind_of(x)
+
+
+def _value(x: Any) -> Any:
+    return x.value if x.__class__ is RecordedArray else x
+
+
+def _read(run: Any, value: RecordedArray, where: Any) -> Any:
+    """What a private copy finds in place of a recorded array: in such a call, an operand of it."""
+    trace = stack.traces[0] if stack.traces else None
+    proxy, node = rule_by_question(value)(run, value, where)
+    if isinstance(trace, ScratchTrace) and value.requires_grad:
+        return trace.captured(value), node
+    return proxy, node
+
+
+BY_TYPE[RecordedArray] = _read

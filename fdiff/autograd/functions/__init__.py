@@ -1,0 +1,1 @@
+"""Operations with the user's rules on recorded arrays: `Function` and checkpoints."""

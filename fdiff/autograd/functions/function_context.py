@@ -1,0 +1,191 @@
+"""The context that the rules of a `Function` share, and the calls of the rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from copy import copy
+from inspect import signature
+from typing import Any
+
+import fdiff.intact_numpy as np
+
+from ...errors import InputError, UnsupportedError, failure, warn
+
+NOT_RETURNED = (
+    "Some elements marked as dirty during the forward method were not returned as output. The"
+    " inputs that are modified inplace must all be outputs of the Function."
+)
+
+
+class FunctionCtx:
+    """The context that the rules of a `Function` share: the values that forward keeps for backward.
+
+    Further attributes may be set for values that are not arrays.
+
+    Attributes
+    ----------
+    needs_input_grad : tuple of bool
+        For each argument of ``apply`` whether a gradient is needed.
+    """
+
+    needs_input_grad: tuple[bool, ...] = ()
+
+    def __init__(self) -> None:
+        self._saved: tuple[Any, ...] = ()
+        self._saved_forward: tuple[Any, ...] | None = None
+        self._restore: Callable[[], tuple[Any, ...]] | None = None
+        self._dirty: tuple[Any, ...] = ()
+        self._flat: tuple[Any, ...] = ()
+        self._materialize = True
+
+    def save_for_backward(self, *tensors: Any) -> None:
+        """Keep arrays, inputs or outputs as a rule, for ``backward``; None may be among them.
+
+        A store into one of them before it is used is noticed.
+        """
+        self._saved = tensors
+
+    def save_for_forward(self, *tensors: Any) -> None:
+        """Keep arrays for ``jvp``, which else has the arrays of `save_for_backward`."""
+        self._saved_forward = tensors
+
+    @property
+    def saved_tensors(self) -> tuple[Any, ...]:
+        """The arrays that were kept.
+
+        Raises
+        ------
+        RuntimeError
+            If they were freed by a backward pass, or stored into meanwhile.
+        """
+        return self._saved if self._restore is None else self._restore()
+
+    @contextmanager
+    def pushing(self) -> Generator[None]:
+        """What was saved for ``jvp`` is what `saved_tensors` gives in this context."""
+        before = self._saved, self._restore
+        if self._saved_forward is not None:
+            self._saved, self._restore = self._saved_forward, None
+        try:
+            yield
+        finally:
+            self._saved, self._restore = before
+
+    @property
+    def saved_variables(self) -> tuple[Any, ...]:
+        """The old name of `saved_tensors`."""
+        warn("'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning)
+        return self.saved_tensors
+
+    def mark_dirty(self, *args: Any) -> None:
+        """Tell which arguments ``forward`` has stored into; it must return them."""
+        self._dirty = args
+
+    def mark_non_differentiable(self, *args: Any) -> None:
+        """Tell which outputs have no derivative."""
+        self._flat = args
+
+    def set_materialize_grads(self, value: bool) -> None:  # noqa: FBT001 - torch's signature
+        """Whether ``backward`` gets zeros for outputs without a gradient (the default), or None."""
+        self._materialize = bool(value)
+
+
+def unmarked(name: str) -> UnsupportedError:
+    """The error for a forward rule that stores into an argument and does not say so."""
+    fact = "forward stores into an array that it is given, and does not say so."
+    return failure(UnsupportedError, f"{name}.apply", fact, "Call ctx.mark_dirty(array).")
+
+
+class FunctionRules:
+    """The static methods of a class derived from `Function`, the `base`, and its name."""
+
+    def __init__(self, cls: Any, base: Any) -> None:
+        self.name = cls.__name__
+        own = lambda name: getattr(cls, name) is not getattr(base, name)  # noqa: E731 - of this class
+        self.setup = cls.setup_context if own("setup_context") else None
+        self.jvp = cls.jvp if own("jvp") else None
+        self.pulls = own("backward") or own("vjp")
+        if own("backward") and own("vjp"):
+            raise RuntimeError(
+                "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You"
+                " should only implement one of them."
+            )
+        self.forward, self.backward = cls.forward, cls.vjp if own("vjp") else cls.backward
+        self.vmap = cls.vmap if own("vmap") else None
+        self.generates_vmap = bool(cls.generate_vmap_rule)
+
+    def of_arrays(self, places: Sequence[int], count: int) -> FunctionRules:
+        """The rules for the array outputs, which stand at `places` among `count` outputs."""
+        if len(places) == count:
+            return self
+        own, rules = self, copy(self)
+
+        def backward(ctx: FunctionCtx, *bars: Any) -> Any:
+            cotangents: list[Any] = [None] * count
+            for k, bar in zip(places, bars, strict=True):
+                cotangents[k] = bar
+            return own.backward(ctx, *cotangents)
+
+        def push(ctx: FunctionCtx, *dots: Any) -> Any:
+            assert own.jvp is not None, "there is one"
+            tangents = own.jvp(ctx, *dots)
+            return tuple([tangents[k] for k in places]) if isinstance(tangents, tuple) else tangents
+
+        rules.backward, rules.jvp = backward, own.jvp and push
+        return rules
+
+    def positional(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], *, defaults: bool
+    ) -> tuple[Any, ...]:
+        """All arguments of ``apply`` by position; where asked for, with what `forward` defaults to.
+
+        Raises
+        ------
+        TypeError
+            If they differ from the parameters of ``forward``.
+        """
+        lead = () if self.setup else (None,)  # the context
+        bound = signature(self.forward).bind(*lead, *args, **kwargs)
+        if defaults or bound.kwargs:  # which are left where an argument before them is not given
+            bound.apply_defaults()
+        if bound.kwargs:
+            names = ", ".join(bound.kwargs)
+            fact = f"the keyword arguments {names} have no position, and rules are given none."
+            way = "Make them positional in forward."
+            raise failure(InputError, f"{self.name}.apply", fact, way)
+        return bound.args[len(lead) :]
+
+
+def run_forward(rules: FunctionRules, ctx: FunctionCtx, args: Sequence[Any]) -> Any:
+    """What the forward rule gives, with the context filled."""
+    if rules.setup is None:
+        return rules.forward(ctx, *args)
+    output = rules.forward(*args)
+    rules.setup(ctx, tuple(args), output)
+    return output
+
+
+def as_many(name: str, result: Any, count: int) -> list[Any]:
+    """As many gradients as there are arguments; more are None, as in torch."""
+    gradients = list(result) if isinstance(result, tuple) else [result]
+    if len(gradients) > count and all(g is None for g in gradients[count:]):
+        del gradients[count:]
+    if len(gradients) != count:
+        raise RuntimeError(
+            f"function {name}Backward returned an incorrect number of gradients (expected {count},"
+            f" got {len(gradients)})"
+        )
+    return gradients
+
+
+def summed_to(gradient: Any, wanted: tuple[int, ...]) -> Any:
+    """A gradient summed over axes that were broadcast; as it is where that gives another shape."""
+    shape = np.shape(gradient)
+    lead = len(shape) - len(wanted)
+    if shape == wanted or lead < 0:
+        return gradient
+    if any(n not in (1, m) for n, m in zip(wanted, shape[lead:], strict=True)):
+        return gradient
+    ones = [lead + i for i, n in enumerate(wanted) if n == 1 and shape[lead + i] != 1]
+    return np.reshape(np.sum(gradient, axis=(*range(lead), *ones)), wanted)

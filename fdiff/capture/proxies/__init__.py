@@ -1,0 +1,1 @@
+"""Proxies of the user's objects, classes, containers and modules."""

@@ -1,0 +1,1 @@
+"""Writes of a run to the outside, and how later calls repeat them."""

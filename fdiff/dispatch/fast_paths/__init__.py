@@ -1,0 +1,1 @@
+"""Fast paths: calls that go to a kernel without Python in between."""

@@ -1,0 +1,239 @@
+"""Builds the fast path of a prepared function from one call: the inputs and outputs of the kernel.
+
+The input is a call that has just gone the general way; the output is a builtin that serves calls
+like it, or None. Nothing is computed here: the plan of the operator is run once with placeholders
+for the kernel's outputs, which shows which argument is which input of the kernel, and how the
+result is built. The entry stub (`fdiff.kernels`) is machine code that carries out this description.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import cast
+
+import fdiff.intact_numpy as np
+
+from ... import kernels
+from ...arraytype import ArrayType
+from ...capture.dependencies import Pins
+from ...foreign_errors import comes_once
+from ...kernels import KernelInput, KernelOutput, Preconditions
+from ...trace.trace_stack import occupied
+from ..arguments import Function
+from ..contiguous_arrays import COPY_BELOW
+from ..numpy_warnings import warning_hook
+from ..plans import PlanStep
+from ..program import Program
+from ..variant import Variant
+from .argument_registers import ArgumentRegisters, NoFastPathError
+from .native_revalidation import native_reads, reads_of_function
+from .result_template import Placeholder, ResultTemplate
+
+Builtin = Callable[..., object]
+Split = Callable[[tuple[object, ...]], tuple[tuple[object, ...], tuple[object, ...]]]
+
+
+class StubPendingError(Exception):
+    """The entry stub is still being compiled in the background."""
+
+
+class SampleCall:
+    """A call of a prepared function: its arguments, and which of them belong to the user's
+    function.
+
+    With `out`, the keyword of that name says where results are to be written.
+    """
+
+    __slots__ = ("args", "kwargs", "out", "split")
+
+    def __init__(
+        self, args: tuple[object, ...], kwargs: dict[str, object], split: Split, *, out: bool
+    ) -> None:
+        self.args = args
+        self.kwargs = kwargs
+        self.split = split
+        self.out = out
+
+
+def build_fast_path(
+    program: Program, f: Function, call: SampleCall, fallback: Builtin, *, first: bool = False
+) -> Builtin | None:
+    """A builtin for calls like this one, which calls `fallback` where it does not apply.
+
+    None where there is more to do than the entry stub can: what was read or decided is compared in
+    full, the program is interpreted, or arguments are of other kinds. With `first`, the function to
+    differentiate comes before all arguments, and may be another closure of the code of `f`. Raises
+    `StubPendingError` while the entry stub is being compiled.
+    """
+    try:
+        registers = ArgumentRegisters(call.args, call.kwargs, before=int(first), out=call.out)
+        own, vectors = call.split(registers.args)
+        variant = program.latest(f, own, registers.kwargs)
+        if variant is None:
+            return None
+        kernel = _KernelCall(variant, f, (own, registers.kwargs), vectors)
+        template = kernel.template(registers, call.kwargs.get("out") if call.out else None)
+        held = kernel.preconditions(f if first else None)
+        if not first:
+            held = held._replace(occupied=occupied)
+        hook = warning_hook(program, variant, call.split, None if first else f, out=call.out)
+        held = held._replace(fallback=fallback, on_flags=hook)
+        return kernel.builtin(registers, template, held)
+    except NoFastPathError:
+        return None
+
+
+class _KernelCall:
+    """The kernel that serves a call: its inputs, and the result built from placeholders."""
+
+    def __init__(
+        self,
+        variant: Variant,
+        f: Function,
+        arguments: tuple[tuple[object, ...], dict[str, object]],
+        vectors: tuple[object, ...],
+    ) -> None:
+        self.variant, plan = variant, variant.plan
+        self.pins = _pins(variant, f)
+        self._step = _only_step(variant)
+        parts = self._step.runner.parts()
+        if parts is None:
+            raise StubPendingError if self._step.runner.compiled() else NoFastPathError
+        self.parts = parts
+        self._slots = list(self._step.runner.slots())
+        self._guard = self._slots.pop() if self._step.guarded else None
+        writes = self.pins[0].writes  # its `after` writes what `f` has written, given these outputs
+        self._after = None if writes is None else writes.after
+        effects = variant.inner[0][1].effects
+        if effects is not None and (
+            effects.filled or not self._step.written == len(effects.outputs)
+        ):
+            raise NoFastPathError
+        end = len(self._slots) - self._step.written
+        self._slots, self._written = self._slots[:end], self._slots[end:]
+        if self._guard in self._slots or (variant.check is not None and self._guard is None):
+            raise NoFastPathError
+        self.captured = [self.pins[p].arrays[k] for p, k in variant.order]
+        self._inputs: list[object] = []
+        placeholders = [Placeholder(k) for k in self._slots]
+        arrays = [*variant.leaves(*arguments), *self.captured]
+        self._plain = {id(arrays[k]) for k, _ in variant.layouts}
+        self.result: object = None
+
+        def with_placeholders() -> None:
+            self.result = plan.call(arrays, vectors, self._noting_inputs(placeholders))
+
+        try:
+            with_placeholders()
+        except Exception:
+            # The plan, or a class of the user's, computes with outputs. What a signal handler
+            # raises does not come twice.
+            if comes_once(with_placeholders):
+                raise
+        self._computed: Callable[..., object] = lambda *outs: plan.call(
+            (), vectors, lambda _step, _arrays: list(outs)
+        )
+
+    def _noting_inputs(
+        self, placeholders: list[Placeholder]
+    ) -> Callable[[object, Iterable[object]], list[Placeholder]]:
+        """Stands for the `run` of a plan: notes the inputs of the step, returns placeholders."""
+
+        def run(_: object, arrays: Iterable[object]) -> list[Placeholder]:
+            self._inputs = list(arrays)
+            return placeholders
+
+        return run
+
+    def template(self, registers: ArgumentRegisters, out: object) -> ResultTemplate:
+        """How the result is built; a plan that computes with its outputs is called with them."""
+        constants = [fixed[0] for fixed in self.variant.outs if fixed]
+        template = ResultTemplate(self.result, constants, registers, self.parts)
+        if self.result is None or not template.write_into(out):
+            if registers.out is not None:
+                raise NoFastPathError
+            template = ResultTemplate(None, (), registers, self.parts)
+            template.call(self._computed, self._slots)
+        if self._after is not None:
+            template.then(self._after, self._written)
+        return template
+
+    def inputs(self, registers: ArgumentRegisters) -> list[KernelInput]:
+        """The kernel's inputs, each with its register or as the captured array it is."""
+        types = self._step.tape.input_types
+        captured = {id(array): array for array in self.captured}
+        ids = set(map(id, self._inputs))
+        if len(self._inputs) != len(types) or not ids >= captured.keys():
+            raise NoFastPathError
+        kernel_inputs: list[KernelInput] = []
+        for source, value, type_ in zip(self.parts.inputs, self._inputs, types, strict=True):
+            register = registers.register.get(id(value), -1)
+            if not _fits(value, type_) or (register < 0 and id(value) not in captured):
+                raise NoFastPathError
+            array = isinstance(value, np.ndarray)
+            kernel_inputs.append(source._replace(
+                register=register,
+                exact=type(value) if register >= 0 else None,
+                array=captured[id(value)] if register < 0 else None,
+                copyable=array and value.nbytes <= COPY_BELOW and id(value) not in self._plain,
+            ))  # fmt: skip
+        return kernel_inputs
+
+    def preconditions(self, f: Function | None) -> Preconditions:
+        """What must be as it was; with `f`, that or a sibling of it comes before the arguments."""
+        before = () if f is None else reads_of_function(f)
+        if before is None or not (f is None or self.variant.inner[0][1].serves_siblings()):
+            raise NoFastPathError
+        held = native_reads(self.pins)
+        return held._replace(lookups=(*before, *held.lookups))
+
+    def builtin(
+        self, registers: ArgumentRegisters, template: ResultTemplate, held: Preconditions
+    ) -> Builtin | None:
+        """The call's descriptor as a builtin; None where the entry stub may not run."""
+        if kernels.stub_fault(self.parts.call):
+            return None
+        stub = kernels.entry_stub(full=True)
+        if not stub:
+            raise StubPendingError
+        if kernels.stub_fault(stub, full=True):
+            return None
+        given_by_caller = [i.written for i in template.inputs]
+        scalars = template.scalars | {self._guard}
+        outputs = [
+            KernelOutput(*output, scalar=k in scalars, made=k not in given_by_caller)
+            for k, output in enumerate(self.parts.made)
+        ]
+        inputs = [*self.inputs(registers), *template.inputs]
+        description = registers.given, inputs, outputs, template.steps
+        if (by_libm := self._step.runner.parts_by_libm()) is not None:  # for what this one refuses
+            far = kernels.bind_entry_stub(
+                stub, by_libm.kernel, *description, held, self._guard, full=True
+            )
+            held = held._replace(fallback=far)
+        return kernels.bind_entry_stub(
+            stub, self.parts.kernel, *description, held, self._guard, full=True
+        )
+
+
+def _pins(variant: Variant, f: Function) -> list[Pins]:
+    """What each function of the trace read from outside, as objects to compare by identity."""
+    pins = [reads.pins(g if k else f) for k, (g, reads) in enumerate(variant.inner)]
+    if any(pin is None for pin in pins):
+        raise NoFastPathError
+    return cast("list[Pins]", pins)
+
+
+def _only_step(variant: Variant) -> PlanStep:
+    """The step of the plan that computes everything."""
+    step = variant.plan.only_step()
+    if step is None:
+        raise NoFastPathError
+    return step
+
+
+def _fits(value: object, type_: ArrayType) -> bool:
+    """Whether a kernel takes what was given as it is."""
+    if isinstance(value, np.ndarray):
+        return value.dtype == type_.dtype and value.shape == type_.shape
+    return type_.shape == () and np.dtype(type(value)) == type_.dtype

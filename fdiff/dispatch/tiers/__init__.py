@@ -1,0 +1,1 @@
+"""Tiers: who runs a tape, and when that changes."""

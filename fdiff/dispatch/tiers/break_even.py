@@ -1,0 +1,166 @@
+"""When a kernel pays off: the break-even point of the ski-rental rule, for one tape.
+
+`tiered_execution` states the rule. A kernel whose compilation is predicted to take more than two
+seconds is never compiled without a request, because a process waits at exit for a compilation that
+is under way.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ... import kernels
+from ...process import background
+from ...process.progress import Stage
+from ...tape import Tape
+from .bytecode_tier import LOAD_SECONDS, START_SECONDS
+
+PATIENCE = 0.02  # seconds of interpreting before anybody asks what a kernel costs
+ASK_FIRST = 2.0  # seconds: a kernel predicted to take longer is compiled only on request
+LOOK_SECONDS = 1e-5  # for each node, to see whether the kernel is on disk
+WRITE_SECONDS = 1e-4  # for each node, to generate the source from which the cost is estimated
+LOOP_SECONDS = 1.2e-4  # beside that for each node that is an array, of which a loop is made
+LEAST_SECONDS = 5e-5  # for each node, to compile that source: repeats are compiled once
+OFTEN = 32  # calls after which it is asked whether a core is free for the kernel
+CALL = 5e-4  # seconds that a call counts for at least where there is one
+IMPORT_SECONDS = 0.2  # to import what generates sources, where no background thread has done so
+TRIP_SECONDS = 5e-7  # for each node of the body of a loop and each trip, in NumPy
+JIT_PATIENCE = 1.0  # seconds that a call of `jit` waits for its kernel
+
+Layouts = tuple[str, ...]  # of the inputs of a kernel: "C" for contiguous, "A" for any strides
+
+
+class Account:
+    """The use of a tape so far.
+
+    `spent` is the number of seconds that slower tiers took, in so many `calls`; `asked` says
+    whether the user requested a kernel; `call` is the public call that runs the tape, for messages.
+    """
+
+    __slots__ = ("asked", "call", "calls", "spent")
+
+    def __init__(self) -> None:
+        self.call, self.asked, self.calls, self.spent = "", False, 0, 0.0
+
+    def enter(self, seconds: float) -> None:
+        """Enter a call by a slower tier.
+
+        Where nobody would wait for a kernel, each call counts for `CALL` seconds at least: what has
+        been called often is called more often still, and short calls would take a thousand of them.
+        """
+        self.spent += seconds
+        self.calls += 1
+        if not self.calls % OFTEN and background.allowed():
+            self.spent = max(self.spent, CALL * self.calls)
+
+
+class BreakEven:
+    """The break-even points of one tape, by the layouts of its inputs."""
+
+    __slots__ = ("_account", "_compiler", "_due", "_loops", "_price", "_tape", "_worth")
+
+    def __init__(self, tape: Tape, compiler: str, account: Account) -> None:
+        self._tape, self._compiler, self._account = tape, compiler, account
+        self._due: dict[Layouts, float] = {}  # the `spent` at which to compile
+        self._worth: dict[Layouts, float] = {}  # the same, where the next call's loops count, too
+        self._loops = math.nan  # seconds that the loops of a call take at least, once estimated
+        self._price = math.nan  # expected seconds of compiling, once estimated
+
+    def is_ahead(self, layouts: Layouts) -> bool:
+        """Whether the point lies ahead for sure, so that it need not be estimated anew."""
+        return self._account.spent < self._due.get(layouts, PATIENCE)
+
+    def is_reached(self, layouts: Layouts, share: float = 1.0) -> bool:
+        """Whether this share of the point is reached; it is estimated anew."""
+        spent = self._account.spent
+        self._due[layouts] = share * self._estimate(layouts, spent / share)
+        return self._account.spent >= self._due[layouts]
+
+    def is_worth_waiting(self, layouts: Layouts) -> bool:
+        """Whether the loops of the next call would take longer than what is left to the point.
+
+        How many trips they have is known before, unlike what else a call takes.
+        """
+        if math.isnan(self._loops):
+            self._loops = TRIP_SECONDS * _nodes_of_trips(self._tape)
+        seconds = self._account.spent + self._loops
+        if not self._loops or seconds < self._worth.get(layouts, PATIENCE):
+            return False
+        self._worth[layouts] = self._estimate(layouts, seconds)
+        return seconds >= self._worth[layouts]
+
+    def point(self, layouts: Layouts) -> float:
+        """The seconds on slower tiers at which a kernel is compiled unasked; infinity for never."""
+        return max(PATIENCE, self._estimate(layouts, math.inf))
+
+    def tries_patience(self, layouts: Layouts) -> bool:
+        """Whether a user who asked for the kernel would wait for it longer than is acceptable.
+
+        Of a long tape this is said without generating the source.
+        """
+        tape, length = self._tape, len(self._tape)
+        if kernels.seen(tape) and kernels.on_disk(tape, layouts, self._compiler):
+            return False
+        written = writing_seconds(tape)
+        if written + LEAST_SECONDS * length > JIT_PATIENCE:
+            return True
+        with scheduling(tape, self._account.call):
+            return kernels.predict_seconds(tape, layouts, self._compiler) > JIT_PATIENCE - written
+
+    def words(self, layouts: Layouts) -> str:
+        """Why no kernel is compiled at this point."""
+        spent, due = in_words(self._account.spent), self._due.get(layouts)
+        if due is None or (math.isnan(self._price) and due < math.inf):
+            return f"{spent} so far are too few to think of a kernel"
+        if due == math.inf:
+            return f"a kernel is compiled when asked for: it would take {in_words(self._price)}"
+        return f"{spent} so far, a kernel is expected to take {in_words(due)}"
+
+    def _estimate(self, layouts: Layouts, spent: float) -> float:
+        """The `spent` at which to compile a kernel, or to ask again, because asking takes time too.
+
+        First the cost is bounded by the tape's length; a tape too long to be compiled unasked is
+        not looked at further, unless a kernel of this length exists. Then the disk is searched, and
+        last the source is generated and its cost predicted.
+        """
+        length = len(self._tape)
+        price, looked = writing_seconds(self._tape), PATIENCE + LOOK_SECONDS * length
+        near = kernels.seen(self._tape)
+        if near and spent < looked:
+            return looked
+        if (near or price <= ASK_FIRST) and not kernels.supported(self._tape):
+            return math.inf
+        if near and kernels.on_disk(self._tape, layouts, self._compiler):
+            price = LOAD_SECONDS
+        elif spent < PATIENCE + price <= PATIENCE + ASK_FIRST:
+            return PATIENCE + price
+        elif spent < price + IMPORT_SECONDS and not kernels.can_schedule():
+            return spent + PATIENCE
+        elif price <= ASK_FIRST:
+            with scheduling(self._tape, self._account.call):
+                price = kernels.predict_seconds(self._tape, layouts, self._compiler)
+        self._price = price
+        start = 0.0 if kernels.started() else START_SECONDS
+        return price + start if price <= ASK_FIRST else math.inf
+
+
+def _nodes_of_trips(tape: Tape) -> int:
+    """The nodes that the loops of a tape run, as far as their numbers of trips are known."""
+    counts = ((dict(tape.nodes[i].params).get("length", 0), body) for i, _, body in tape.bodies())
+    return sum([trips * (len(body) + _nodes_of_trips(body)) for trips, body in counts])
+
+
+def scheduling(tape: Tape, call: str) -> Stage:
+    """The stage, for progress reports, in which the source of a kernel is generated."""
+    return Stage("scheduling", call, size=len(tape), seconds=writing_seconds(tape))
+
+
+def writing_seconds(tape: Tape) -> float:
+    """What generating the source of a kernel is expected to take."""
+    loops = sum(1 for node in tape.nodes if node.types[0].shape)
+    return WRITE_SECONDS * len(tape) + LOOP_SECONDS * loops
+
+
+def in_words(seconds: float) -> str:
+    """A time, as in "3.4 ms"."""
+    return f"{seconds:.2g} s" if seconds >= 1 else f"{1e3 * seconds:.2g} ms"

@@ -1,0 +1,18 @@
+"""The tier that the environment variable `FDIFF_TIER` fixes."""
+
+from __future__ import annotations
+
+import os
+
+from ...errors import InputError, failure
+
+VARIABLE = "FDIFF_TIER"
+
+
+def fixed_tier() -> str:
+    """The tier that the environment fixes, or an empty string."""
+    tier = os.environ.get(VARIABLE, "")
+    if tier not in ("", "interpret", "evaluate", "compile"):
+        way = "Set it to interpret, evaluate or compile, or leave it unset."
+        raise failure(InputError, VARIABLE, f"{tier!r} is no tier.", way)
+    return tier

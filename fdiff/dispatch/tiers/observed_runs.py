@@ -1,0 +1,56 @@
+"""A tape that NumPy runs: with a span for each operation while a profile is in force."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache, partial
+
+import fdiff.intact_numpy as np
+
+from ... import kernels
+from ...interpret import Interpreter, Step
+from ...process import observation
+from ...process.observation import BACKWARD, DERIVATIVE, DISPATCH, FORWARD, Observer
+from ...tape import Tape
+from ..forward_nodes import around, forward_nodes
+from .observed_kernels import shapes_of
+
+
+def interpreted(tape: Tape, plan: Interpreter, arrays: Sequence[np.ndarray]) -> list[object]:
+    """The outputs of a tape that NumPy runs; in a profile, with a span for each node."""
+    seen = observation.observer
+    if seen is None:
+        return plan(*arrays)
+    of = around()
+    own = forward_nodes(tape, of.function)
+    added = BACKWARD if of.backward else DERIVATIVE
+    categories = [FORWARD if i in own and not of.backward else added for i in range(len(tape))]
+    with seen.begin("interpret", DISPATCH, tier="interpret", operations=len(plan.steps)):
+        return plan.run(arrays, plan.inspected(partial(_at_node, seen, tape, categories)))
+
+
+def _at_node(
+    seen: Observer, tape: Tape, categories: list[str], step: Step, *operands: object
+) -> object:
+    """The value of a node, computed in a span."""
+    function, i, args, dead = step
+    name = tape.nodes[i].primitive.name
+    with seen.begin(name, categories[i], shapes_of(operands) if seen.shapes else None) as span:
+        span.lines, span.flops = tape.lines.get(i, ()), flops_of(tape, i) if seen.flops else 0
+        value = function(*operands)
+        span.memory = _owned(value) - sum(_owned(operands[args.index(d)]) for d in dead)
+    return value
+
+
+def _owned(value: object) -> int:
+    """Bytes of the memory that belongs to an array, or to several; none to a view."""
+    if isinstance(value, tuple | list):
+        return sum(map(_owned, value))
+    return value.nbytes if isinstance(value, np.ndarray) and value.base is None else 0
+
+
+@lru_cache(maxsize=4096)
+def flops_of(tape: Tape, i: int) -> int:
+    """The floating-point operations of a node; 0 where nothing is known of them."""
+    node = tape.nodes[i]
+    return kernels.flops_of_node(node, [tape.nodes[a] for a in node.args]) or 0

@@ -1,0 +1,1 @@
+"""A call of an operator, from its arguments to its result."""

@@ -1,0 +1,59 @@
+"""Operators whose modules are imported when needed.
+
+Sparse derivatives, sums over partitions, and results of traces for a single call (`eager_results`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import fdiff.intact_numpy as np
+
+from ...dispatch.plans import Arrays, EagerStep, Step
+from ...dispatch.variant import Variant
+from ...primitive import HOOKS
+from ...process import forking
+from ...transforms.pipeline import Pipeline, derive
+
+
+def late(module: str, name: str) -> Any:
+    """The function `name` of a module of `fdiff.functional`, imported when it is first called."""
+    return forking.late(module, "fdiff.functional", name)
+
+
+def step_of(
+    variant: Variant,
+    pipeline: Pipeline,
+    values: Callable[[Variant, Arrays], list[np.ndarray]],
+    **request: object,
+) -> Step:
+    """The step of a plan: the tape that `pipeline` derives; of an eager trace, what `values` is."""
+    if variant.eager is not None:
+        return EagerStep(partial(values, variant))
+    return variant.step(derive(pipeline, variant.tape, **request))
+
+
+def of_sparse(name: str) -> Any:
+    """The function `name` of `sparse_derivatives`."""
+    return late("operators.sparse_derivatives", name)
+
+
+def of_partitions(f: object, origin: object) -> Any:
+    """What an operator makes of a sum over partitions: a sum again. None for other functions."""
+    derived = HOOKS.get("over_partitions")  # there once fdiff.distributed is imported
+    return None if derived is None else derived(f, origin)
+
+
+def total_at(
+    f: object, origin: Callable[[Any], object], inputs: Any, vectors: Sequence[object]
+) -> tuple[object] | None:
+    """What an operator that is given the point gives for a sum over partitions; else None."""
+    if "over_partitions" not in HOOKS:
+        return None
+    several = isinstance(inputs, tuple)
+    total = of_partitions(f, origin(tuple(range(len(inputs))) if several else 0))
+    if total is None:
+        return None
+    return (total(*inputs) if several and not vectors else total(inputs, *vectors),)

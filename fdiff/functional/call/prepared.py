@@ -1,0 +1,378 @@
+"""Prepared functions: the results of operators such as `grad`.
+
+A prepared function is called like the user's function. Its `repr` says how it runs, it can be
+compiled before its first call, and it is pickled as the operator, the function and the options.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
+from functools import partial, wraps
+from types import MethodType
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, overload
+
+import fdiff.intact_numpy as np
+
+from ...device_arrays import CPU
+from ...dispatch.arguments import Function
+from ...dispatch.fast_paths.fast_path import FastPath
+from ...dispatch.plans import Arrays, PlanStep, Step
+from ...dispatch.program import OwnsPrograms, Program
+from ...errors import InputError, UnsupportedError, called, failure, shown
+from ...foreign_errors import not_foreign
+from ...process.progress import Stage
+from ...trace.trace_stack import stack
+from ...tracebacks import line_of, public
+from ...user_lines import file_label, printable
+from ..annotations import A, Array, P, Point, R, X
+from ..operators.points import floating
+from .device_calls import placed, tracing_for
+from .documentation import ComputedAttribute, call_form, document, signature
+from .late_operators import of_sparse
+from .sent_code import SentCode, sending_pickler
+
+if TYPE_CHECKING:
+    from ...dispatch.fast_paths.fast_path_builder import Split
+
+_PARTS = frozenset(("data", "pattern", "coordinates"))  # of a sparse derivative
+_SPARSE = frozenset(("jacobian", "hessian"))  # operators that may give sparse arrays
+CALL_IT = "Call it as it is: it is interpreted, or evaluated."
+# What looks like a type, as Numba and others write it: "f8[:]", "float64(3)".
+_NEARLY_TYPE = re.compile(r"\s*[<>=|]?(f|i|u|c|float|int|uint|complex)\d+\s*[\[(]")
+SPELL = "Write a dtype and a shape, as in 'f8[10,3]' or 'float32[]'; other lengths are seen later."
+_TYPE = re.compile(r"([a-z]\w*)\[([\d,]*)\]")  # as the repr shows them
+
+
+class Origin(NamedTuple):
+    """The operator and the options that made a prepared function."""
+
+    operator: Callable[..., object]
+    options: dict[str, object]
+
+    def again(self, f: Function) -> Prepared[..., Any]:
+        """Prepare another function `f` for the same operator and options."""
+        return self.operator(f, **self.options)  # type: ignore[return-value] - operators return nothing else
+
+
+if TYPE_CHECKING:
+
+    class _Callable(partial[R], Generic[P, R]):
+        """The type of a prepared function, for type checkers."""
+
+        def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
+
+else:
+    _Callable = partial
+
+
+class FunctionOfPartial:
+    """The view of a prepared function for libraries that look into a `functools.partial`.
+
+    Dask names tasks after this object, and takes two calls for one where it is pickled to the same
+    bytes. It therefore consists of the operator, the options and the user's function, however calls
+    are executed now.
+    """
+
+    __slots__ = ("prepared",)
+
+    def __init__(self, prepared: Prepared[..., Any]) -> None:
+        self.prepared = prepared
+
+    def __call__(self, *args: object, **kwargs: object) -> object:
+        return self.prepared(*args, **kwargs)
+
+    @property
+    def __name__(self) -> str:
+        f = self.prepared.__wrapped__
+        return called(self.prepared.__fdiff__, f.func if isinstance(f, Prepared) else f)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Origin.again, (self.prepared.origin, self.prepared.__wrapped__)
+
+
+class Prepared(OwnsPrograms, _Callable[P, R]):
+    """A function with the arguments of the user's function. Its `repr` shows how it runs.
+
+    With `writes_out`, the keyword ``out`` names arrays for the results. A call costs as much as a
+    call of a plain function. Methods may be decorated.
+    """
+
+    __fdiff__ = ""
+    __name__: str
+    __qualname__: str
+    __wrapped__: Function
+    program: Program
+    origin: Origin
+    split: Split
+    writes_out: bool
+    func = property(FunctionOfPartial)  # pyright: ignore[reportIncompatibleMethodOverride] - of type Any in effect
+    implementation = partial.func  # what a call runs now
+
+    @overload
+    def __get__(self, owner: None, kind: type | None = None) -> Prepared[P, R]: ...
+    @overload
+    def __get__(self, owner: object, kind: type | None = None) -> Callable[..., R]: ...
+    def __get__(self, owner: object, kind: type | None = None) -> Callable[..., R]:
+        return self if owner is None else MethodType(self, owner)
+
+    def __getattr__(self, name: str) -> Prepared[..., Any]:
+        """The parts of a sparse derivative, which are functions of the same arguments."""
+        options = self.origin.options if name in _PARTS and "origin" in vars(self) else {}
+        if not options.get("sparse") or "part" in options:
+            fact = f"{type(self).__name__!r} object has no attribute {name!r}"
+            if self.__fdiff__ in _SPARSE and options and "part" not in options:
+                call = called(self.__fdiff__, self.__wrapped__)
+                fact += f": {call} gives dense arrays. Write sparse=True for sparse ones."
+            raise AttributeError(fact)
+        part = vars(self)[name] = of_sparse("prepared_part")(self, name)
+        return part
+
+    def __dir__(self) -> list[str]:
+        """What users call: `compile`, and the parts of a sparse derivative."""
+        options = self.origin.options
+        parts = _PARTS if options.get("sparse") and "part" not in options else ()
+        return ["compile", *parts, *(name for name in super().__dir__() if name.startswith("__"))]
+
+    def __copy__(self) -> Prepared[P, R]:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Prepared[..., Any]:
+        return self.origin.again(deepcopy(self.__wrapped__, memo))
+
+    def __reduce__(self) -> str | tuple[object, ...]:
+        """Pickle the operator, the function and the options; unpickling applies them again."""
+        pickler = sending_pickler()
+        if _is_global(self, sent_whole=pickler is not None):  # as a decorated function is
+            return self.__qualname__
+        if pickler is None:
+            return Origin.again, (self.origin, self.__wrapped__)
+        return _arrived, (self.origin, self.__wrapped__, SentCode(pickler, self.__wrapped__))
+
+    def __repr__(self) -> str:
+        lines = list(dict.fromkeys(_tier_lines(self.program)))
+        form = call_form(self.__wrapped__, self.__fdiff__, self.origin.options)
+        head = f"<fdiff.{self.__fdiff__} of {_name(self.__wrapped__)}: {form}"
+        return "\n  ".join([head, *lines]) + ">" if lines else f"{head}; not run yet>"
+
+    @public
+    def compile(self, *types: object, **kwargs: object) -> Self:
+        """Make the kernel for arguments of these types now, without evaluating anything.
+
+        Parameters
+        ----------
+        *types, **kwargs
+            An example of each argument, or for an array a text with its dtype and shape, such as
+            ``"f8[10,3]"``. For a text, zeros are traced, so pass examples if the function branches
+            on values.
+
+        Returns
+        -------
+        Prepared
+            The function itself.
+
+        Raises
+        ------
+        UnsupportedError
+            If the function has no kernel, because an operation or a dtype is only interpreted.
+        CompileError
+            If fdiff fails to make the kernel, which is a defect of fdiff.
+        InputError
+            If a text does not name a dtype, or an argument is missing.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import fdiff
+        >>> fdiff.grad(lambda x: np.sum(x * x)).compile("f8[3]")
+        <fdiff.grad of <lambda>, ...: (x) -> gradient, like x
+          f8[3]: compiled...>
+        """
+        call = called(f"{self.__fdiff__}.compile", self.__wrapped__)
+        with Stage("preparing", called(self.__fdiff__, self.__wrapped__)):
+            self._compile(call, types, kwargs)
+        return self
+
+    def _compile(self, call: str, types: tuple[object, ...], kwargs: dict[str, object]) -> None:
+        """Compile for these types; `call` is the public call, for messages."""
+        examples: object = tuple([example_argument(t, call) for t in types])
+        if self.program.device != CPU:
+            examples = placed(examples, call)
+        args, vectors = self.split(examples)
+        args = floating(args, self.program, self.__wrapped__)
+        named = {name: example_argument(value, call) for name, value in kwargs.items()}
+        stack.examples = True
+        try:
+            with tracing_for(self.program.device):
+                variant, arrays = self.program.find(self.__wrapped__, args, named, sure=True)
+        finally:
+            stack.examples = False
+        if variant.eager is not None:
+            variant.release()
+            fact = "the function is differentiated as it runs, for its branches change every time."
+            raise failure(UnsupportedError, call, fact, CALL_IT)
+        variant.plan.call(arrays, vectors, partial(_compiled, call))
+
+
+if TYPE_CHECKING:
+    # What operators give, for type checkers: what comes out has the type of the point in the call,
+    # also where the function is written without types. Numbers become NumPy's.
+
+    class Gradient(Prepared[..., Any], Generic[P]):
+        """``grad(f)``, ``hessian_diagonal(f)``."""
+
+        @overload
+        def __call__(self, x: A, /, *args: P.args, **kwargs: P.kwargs) -> A: ...
+        @overload
+        def __call__(self, x: float, /, *args: P.args, **kwargs: P.kwargs) -> np.float64: ...
+        @overload
+        def __call__(self, x: X, /, *args: P.args, **kwargs: P.kwargs) -> X: ...
+        def __call__(self, x: Any, /, *args: Any, **kwargs: Any) -> Any: ...
+
+    class ValueAndGradient(Prepared[..., Any], Generic[P, R]):
+        """``value_and_grad(f)``."""
+
+        @overload
+        def __call__(self, x: A, /, *args: P.args, **kwargs: P.kwargs) -> tuple[R, A]: ...
+        @overload
+        def __call__(
+            self, x: float, /, *args: P.args, **kwargs: P.kwargs
+        ) -> tuple[R, np.float64]: ...
+        @overload
+        def __call__(self, x: X, /, *args: P.args, **kwargs: P.kwargs) -> tuple[R, X]: ...
+        def __call__(self, x: Any, /, *args: Any, **kwargs: Any) -> Any: ...
+
+    class Blocks(Prepared[..., Any], Generic[P]):
+        """``jacobian(f)``, ``hessian(f)``, ``vmap(f)``: one array for one array."""
+
+        @overload
+        def __call__(self, x: Point, /, *args: P.args, **kwargs: P.kwargs) -> Array: ...
+        @overload
+        def __call__(self, x: object, /, *args: P.args, **kwargs: P.kwargs) -> Any: ...
+        def __call__(self, x: Any, /, *args: Any, **kwargs: Any) -> Any: ...
+
+    class Vjp(Prepared[..., Any], Generic[P, R]):
+        """``vjp(f)``: outputs, and what is built like the point."""
+
+        def __call__(
+            self, x: X, v: object = ..., /, *args: P.args, **kwargs: P.kwargs
+        ) -> tuple[R, X]: ...
+
+    class Jvp(Prepared[..., Any], Generic[P, R]):
+        """``jvp(f)``: outputs, and what is built like them."""
+
+        def __call__(
+            self, x: object, v: object = ..., /, *args: P.args, **kwargs: P.kwargs
+        ) -> tuple[R, R]: ...
+
+    class Hvp(Prepared[..., Any], Generic[P]):
+        """``hvp(f)``, ``vhp(f)``."""
+
+        def __call__(self, x: X, v: object = ..., /, *args: P.args, **kwargs: P.kwargs) -> X: ...
+
+
+Prepared.__signature__ = ComputedAttribute(  # type: ignore[attr-defined] - what `inspect` asks for
+    lambda prepared: signature(prepared.__wrapped__, prepared.__fdiff__, prepared.origin.options)
+)
+Prepared.__doc__ = ComputedAttribute(  # type: ignore[assignment] - a descriptor
+    lambda prepared: document(prepared.__wrapped__, prepared.__fdiff__, prepared.origin.options),
+    Prepared.__doc__,
+)
+
+
+def _compiled(call: str, step: Step, arrays: Arrays) -> Sequence[np.ndarray]:
+    """Stand-in for `execute` that compiles the kernel of a step and returns zeros."""
+    assert isinstance(step, PlanStep), "no kernel is made of an eager trace"
+    missing = step.runner.missing_kernels()
+    if missing:
+        fact = f"there is no kernel for {missing}."
+        raise failure(UnsupportedError, call, fact, CALL_IT)
+    step.runner.compile(call)
+    return [np.zeros(t.shape, t.dtype) for t in step.tape.output_types]
+
+
+def example_argument(example: object, call: str) -> object:
+    """Zeros of a type that is spelled out, such as "f8[10,3]"; any other argument as it is."""
+    match = _TYPE.fullmatch(example) if isinstance(example, str) else None
+    if match is None:
+        if isinstance(example, str) and _NEARLY_TYPE.match(example):
+            raise failure(InputError, call, f"{shown(example)} spells out no type.", SPELL)
+        if type(example).__module__.startswith("numba.core.types"):
+            fact = f"an example is needed, or a text, and not the type {example} of Numba."
+            raise failure(InputError, call, fact, SPELL)
+        return example
+    shape = tuple([int(n) for n in match[2].split(",") if n])
+    try:
+        return np.zeros(shape, np.dtype(match[1]))
+    except not_foreign(TypeError):
+        raise failure(
+            InputError, call, f"{shown(example)} names no dtype of NumPy.", SPELL
+        ) from None
+
+
+def _tier_lines(program: Program) -> Iterator[str]:
+    """A line for each signature and each of its steps: which tier runs it, and why."""
+    for variants in [*program.variants.values()]:
+        for variant in variants:
+            types = ", ".join(map(str, variant.tape.input_types[: len(variant.traced)]))
+            for step in variant.plan.steps():
+                yield f"{types}: {step.runner.state()}"
+
+
+def _arrived(origin: Origin, f: Function, _: None) -> Prepared[..., Any]:
+    """A prepared function that was sent with what its code lacks, in this order."""
+    return origin.again(f)
+
+
+def _is_global(prepared: Prepared[..., Any], *, sent_whole: bool) -> bool:
+    """Whether another process finds the function by its module and name.
+
+    One that is made in ``__main__`` is found there by `multiprocessing`, which runs the script
+    again, but not by the workers of joblib and dask, for which cloudpickle sends functions whole.
+    """
+    name = getattr(prepared, "__module__", None)
+    if name == "__main__" and sent_whole:
+        return False
+    value: object = sys.modules.get(str(name))
+    for part in getattr(prepared, "__qualname__", "").split("."):
+        value = getattr(value, part, None)
+    return value is prepared
+
+
+def _name(f: Function) -> str:
+    """What is prepared, and where it is defined: ``model, model.py:12``."""
+    if isinstance(f, Prepared):
+        name, _, place = _name(f.__wrapped__).partition(", ")
+        return f"{f.__fdiff__}({name})" + (place and f", {place}")
+    line = line_of(f)
+    name = printable(str(getattr(f, "__name__", type(f).__name__)))
+    return f"{name}, {file_label(line[0])}:{line[1]}" if line else name
+
+
+def prepare(
+    call: Function,
+    f: Function,
+    program: Program,
+    split: Split,
+    fast_path: FastPath,
+    origin: Origin,
+) -> Prepared[..., Any]:
+    """A prepared function, named after `f`, which runs `call` until its fast path takes over.
+
+    `split` separates its arguments into those of `f` and vectors; `origin` makes it again in
+    another process.
+    """
+    prepared: Prepared[..., Any] = Prepared(call)
+    try:
+        wraps(f, assigned=("__module__", "__name__", "__qualname__"), updated=())(prepared)
+    except not_foreign(AttributeError, TypeError):
+        prepared.__name__ = program.name
+    prepared.__wrapped__ = f
+    prepared.__fdiff__ = program.name
+    prepared.programs = {}
+    prepared.program, prepared.split, prepared.origin = program, split, origin
+    prepared.writes_out = fast_path.writes_out
+    fast_path.attach(prepared, call, split)
+    return prepared

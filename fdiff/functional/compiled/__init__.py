@@ -1,0 +1,1 @@
+"""Prepared functions for compiled callers: `njit` and `cfunc`."""

@@ -1,0 +1,175 @@
+"""Loops outside of traced functions: plain Python, with the results and errors of a trace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Any, cast
+
+import fdiff.intact_numpy as np
+
+from ...arraytype import ArrayType
+from ...errors import ConvergenceError, InputError, ShapeError, failure, shown
+from ...ops.control.while_loop import exceeded
+from ...trace import TracedArray, current, tracing
+from ...trace.derived_lines import TripLine
+from ...tree import flatten, paths, unflatten
+from ..options import is_int
+from ..rules.ruled_call import OutputLeaf
+from .loop_bodies import LoopBody, is_number, next_kind, pair_of
+
+
+class Rows:
+    """The arrays that a loop goes through, and their length."""
+
+    def __init__(self, xs: object, length: object, call: str) -> None:
+        self.leaves, self.spec = flatten(xs)
+        shapes = [np.shape(x) for x in self.leaves]  # type: ignore[arg-type] - arrays, or refused
+        named = [f"xs{path}" for path in paths(self.spec)]
+        if () in shapes:
+            fact = f"{named[shapes.index(())]} has no axis to go along."
+            raise failure(ShapeError, call, fact, "Give arrays with axes; close over numbers.")
+        lengths = {name: shape[0] for name, shape in zip(named, shapes, strict=True)}
+        if len({*lengths.values()}) > 1:
+            listed = ", ".join(f"{name} has {n}" for name, n in lengths.items())
+            fact = f"xs must have one length along axis 0: {listed}."
+            raise failure(ShapeError, call, fact, "Give arrays of one length.")
+        if length is None and not lengths:
+            raise failure(
+                InputError,
+                call,
+                "xs is None, and length too.",
+                "Give the number of trips: length=10.",
+            )
+        if length is not None and (not is_int(length) or cast("int", length) < 0):
+            raise failure(
+                InputError,
+                call,
+                f"length must be a number of trips, not {shown(length)}.",
+                "Give an int.",
+            )
+        own = next(iter(lengths.values()), None)
+        if length is not None and own is not None and own != length:
+            fact = f"length is {shown(length)}, and xs have {own} rows."
+            raise failure(ShapeError, call, fact, "Leave length out.")
+        self.length = int(cast("int", length if own is None else own))
+
+    def entry(self, k: int) -> object:
+        """The row of a trip, which is its own."""
+        return unflatten(self.spec, [_own(x[k]) for x in self.leaves])  # type: ignore[index] - arrays
+
+
+def plain_scan(
+    body: LoopBody,
+    f: Callable[[Any, Any], object],
+    init: object,
+    rows: Rows,
+    *,
+    reverse: bool = False,
+) -> tuple[object, object]:
+    """A scan in plain Python, of at least one trip."""
+    leaves, spec = body.leaves(init, "init")
+    named = paths(spec)
+    numbers = [*map(is_number, leaves)]
+    kinds = [OutputLeaf(_type(x), weak=n) for x, n in zip(leaves, numbers, strict=True)]
+    outs: list[list[object]] = []
+    built = spec
+    order = range(rows.length - 1, -1, -1) if reverse else range(rows.length)
+
+    def trip(k: int, flags: list[bool]) -> tuple[list[object], list[object]]:
+        nonlocal kinds, built
+        with _within_trip(body, k):
+            returned = f(unflatten(spec, [*map(_own, leaves)]), rows.entry(k))
+        carry, out = pair_of(body, returned)
+        new, own = body.leaves(carry, "the carry of " + body.name)
+        body.check_structure(own, spec)
+        parts = zip(kinds, [OutputLeaf(_type(x)) for x in new], named, flags, strict=True)
+        kinds = [next_kind(body, *each) for each in parts]
+        flat, built = body.leaves(out, "the output of " + body.name)
+        return new, flat
+
+    if any(numbers):
+        trip(order[0], numbers)
+        leaves = [
+            _converted(x, cast("ArrayType", k.type)) for x, k in zip(leaves, kinds, strict=True)
+        ]
+    for k in order:
+        leaves, out = trip(k, [False] * len(leaves))
+        outs.append([_own(x) for x in out])
+    if reverse:
+        outs.reverse()
+    columns = [np.stack(column) for column in zip(*outs, strict=True)]
+    last = [_converted(x, cast("ArrayType", k.type)) for x, k in zip(leaves, kinds, strict=True)]
+    return unflatten(spec, last), unflatten(built, columns)
+
+
+def _type(leaf: object) -> ArrayType:
+    dtype = getattr(leaf, "dtype", None)
+    return ArrayType(np.shape(leaf), np.asarray(leaf).dtype if dtype is None else np.dtype(dtype))  # type: ignore[arg-type] - an array or a number
+
+
+def _own(leaf: object) -> object:
+    """A leaf that the body may store into."""
+    return leaf.copy() if isinstance(leaf, (np.ndarray, TracedArray)) and leaf.ndim else leaf  # type: ignore[union-attr] - `fdiff.ops` enters the method
+
+
+def _converted(leaf: object, type_: ArrayType) -> object:
+    """A Python number as NumPy's scalar of the type of a carry; anything else as it is."""
+    return type_.dtype.type(leaf) if is_number(leaf) else leaf
+
+
+@contextmanager
+def _within_trip(body: LoopBody, trip: int) -> Generator[None]:
+    """What a trip runs: errors tell which it is, and so do the lines of what it traces."""
+    first = len(current().builder.nodes) if tracing() else 0
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"{body.call}: it was raised in trip {trip}.")
+        raise
+    if tracing():
+        lines = current().builder.lines
+        for i in range(first, len(current().builder.nodes)):
+            if i in lines:
+                lines[i] = tuple([TripLine.of(line, trip) for line in lines[i]])
+
+
+def plain_while(
+    body: LoopBody, cond: Any, function: Any, init: object, limit: int | None
+) -> object:
+    """A loop with a condition in plain Python."""
+    leaves, spec = body.leaves(init, "init")
+    named = paths(spec)
+    flags = [*map(is_number, leaves)]
+    kinds = [OutputLeaf(_type(x), weak=n) for x, n in zip(leaves, flags, strict=True)]
+    trips, test = 0, LoopBody(body.call, cond)
+    while True:
+        with _within_trip(test, trips):
+            answer = cond(unflatten(spec, [*map(_own, leaves)]))
+        if not _holds(test, answer):
+            break
+        if limit is not None and trips == limit:
+            raise ConvergenceError(exceeded(limit))
+        with _within_trip(body, trips):
+            returned = function(unflatten(spec, [*map(_own, leaves)]))
+        out, own = body.leaves(returned, "the value")
+        body.check_structure(own, spec)
+        parts = zip(kinds, [OutputLeaf(_type(x)) for x in out], named, flags, strict=True)
+        kinds = [next_kind(body, *each) for each in parts]
+        if any(flags):  # the first trip again, with numbers of the dtype that it gives
+            leaves = [
+                _converted(x, cast("ArrayType", k.type)) for x, k in zip(leaves, kinds, strict=True)
+            ]
+            flags = [False] * len(leaves)
+            continue
+        leaves, trips = out, trips + 1
+    last = [_converted(x, cast("ArrayType", k.type)) for x, k in zip(leaves, kinds, strict=True)]
+    return unflatten(spec, last)
+
+
+def _holds(test: LoopBody, answer: object) -> bool:
+    """What a condition returned, if that is one truth value."""
+    if np.shape(answer):  # type: ignore[arg-type] - an array or a number
+        fact = f"{test.name} must return one truth value, not {_type(answer)}."
+        raise test.error(ShapeError, fact, "Use numpy.all or numpy.any.")
+    return bool(answer)

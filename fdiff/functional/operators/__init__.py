@@ -1,0 +1,1 @@
+"""The public operators and their plans: `grad`, `jacobian`, `hessian`, `vmap`, `jit`."""

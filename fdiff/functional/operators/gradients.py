@@ -1,0 +1,269 @@
+"""Gradients of scalar functions: `grad` and `value_and_grad`, by one reverse sweep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, Literal, Unpack, cast, overload
+
+from ...dispatch.arguments import Function
+from ...dispatch.plans import Arrays, OperatorPlan, Run
+from ...dispatch.variant import Variant
+from ...errors import DtypeError, InputError, called, failure, flag
+from ...tracebacks import public
+from ...transforms.derivative_tapes import choose
+from ...transforms.pipeline import GRADIENT
+from ..annotations import AtPoint, GradientKeywords, P, Places, R
+from ..call.invocation import Operator, deliver, gradients, prepared_operator, results
+from ..call.late_operators import late, step_of
+from ..call.prepared import Prepared
+from ..options import check_argnums, check_callable, check_device
+from .complex_rules import check_choice, check_complex
+
+if TYPE_CHECKING:
+    from ..call.prepared import Gradient, ValueAndGradient
+
+gradient_values = late("operators.eager_results", "gradient_values")
+SEVERAL = "Use fdiff.jacobian for several outputs."
+_ONE_NUMBER: dict[type, str] = {
+    type(None): "Return a number: is a `return` missing?",
+    str: "Return a number.",
+    list: "Return the number in it, or use fdiff.jacobian for several outputs.",
+}
+
+
+class GradPlan(OperatorPlan):
+    """The plan of a gradient, with the value and the auxiliary results (`aux`) where they are
+    requested.
+    """
+
+    guards = True
+    of = (0,)
+
+    def __init__(self, variant: Variant, *, value: bool, has_aux: bool) -> None:
+        self.variant = variant
+        self.value = value
+        self.has_aux = has_aux
+        self.count = len(variant.tape.outputs)
+        self.first = 0 if value or has_aux else self.count
+        wrt, eager = variant.wrt, partial(gradient_values, count=self.count - self.first)
+        keep = range(self.first, self.count + len(wrt))
+        self.step = step_of(variant, GRADIENT, eager, wrt=wrt, keep=keep)
+        leaf = variant.in_spec.kind is None and not variant.input_scalars[variant.wrt[0]]
+        self.plain = value and not has_aux and leaf
+
+    def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
+        outs = run(self.step, arrays)
+        if self.plain:
+            return deliver(outs[0], self.variant.scalars[0]), outs[1]
+        slope = gradients(self.variant, outs[self.count - self.first :])
+        if not self.has_aux:
+            return (deliver(outs[0], self.variant.scalars[0]), slope) if self.value else slope
+        _, aux = cast("tuple[object, object]", results(self.variant, outs[: self.count]))
+        out = deliver(outs[0], self.variant.scalars[0])
+        return ((out, aux), slope) if self.value else (slope, aux)
+
+
+def _check(variant: Variant, _: str, *, has_aux: bool, choice: str) -> None:
+    """Refuse functions that have no gradient."""
+    spec, outs, call = variant.out_spec, variant.outs, variant.call
+    if has_aux:
+        if spec.kind is not tuple or len(spec.children) != 2:
+            fact = "with has_aux=True the function must return a pair (output, aux)."
+            raise failure(InputError, call, fact, "Return a pair, or leave has_aux out.")
+        spec = spec.children[0]
+    fixed = outs[0] if outs else None
+    if spec.kind is not None or fixed:
+        kind = spec.kind or type(cast("tuple[object]", fixed)[0])
+        fact = f"the function must return a scalar, not {kind.__name__}."
+        raise failure(InputError, call, fact, _ONE_NUMBER.get(kind, SEVERAL))
+    type_ = variant.tape.output_types[0]
+    if type_.size != 1:
+        fact = (
+            f"Gradient only defined for scalar-output functions. Output had shape: {type_.shape}."
+        )
+        raise failure(InputError, call, fact, "Sum it, or use fdiff.jacobian.")
+    real = [t for k in variant.wrt if (t := variant.tape.input_types[k]).dtype.kind != "c"]
+    if len(real) < len(variant.wrt):
+        check_complex(replace(variant, tape=choose(variant.tape, (0,))), choice)
+    if type_.dtype.kind == "c" and real:
+        fact = f"complex outputs ({type_.dtype}) are not supported with real inputs."
+        way = "Return the real part, or the absolute value, or use fdiff.jacobian."
+        raise failure(DtypeError, call, fact, way)
+    if not type_.floating:
+        fact = f"the output must be floating point, not {type_.dtype}."
+        raise failure(DtypeError, call, fact, "Return a float: 0.0 in place of 0, for instance.")
+
+
+def _prepare(
+    function: Function,
+    f: Function,
+    argnums: object,
+    has_aux: object,
+    complex_inputs: object,
+    device: object,
+) -> Prepared[..., Any]:
+    """What `grad` or `value_and_grad` returns; checks the settings."""
+    name = function.__name__
+    check_callable(f, name)
+    nums = check_argnums(argnums, f, name)
+    choice = check_choice(complex_inputs, called(name, f))
+    aux = flag(has_aux, "has_aux", called(name, f))
+    operator = _operator(function, aux, choice, check_device(device, called(name, f)))
+    return prepared_operator(operator, f, nums)
+
+
+@cache
+def _operator(function: Function, has_aux: bool, choice: str, device: str) -> Operator:  # noqa: FBT001 - a key
+    settings: dict[str, object] = {"has_aux": has_aux, "complex_inputs": choice, "device": device}
+    plan = partial(GradPlan, value=function is value_and_grad, has_aux=has_aux)
+    return Operator(function, settings, plan, partial(_check, has_aux=has_aux, choice=choice))
+
+
+@overload
+def grad(
+    f: AtPoint[P, object],
+    argnums: Literal[0] = ...,
+    *,
+    has_aux: Literal[False] = ...,
+    **keywords: Unpack[GradientKeywords],
+) -> Gradient[P]: ...
+@overload
+def grad(
+    f: Callable[P, object],
+    argnums: Places = ...,
+    *,
+    has_aux: bool = ...,
+    **keywords: Unpack[GradientKeywords],
+) -> Prepared[P, Any]: ...
+@public
+def grad(
+    f: Callable[P, object],
+    argnums: int | tuple[int, ...] = 0,
+    *,
+    has_aux: bool = False,
+    complex_inputs: str = "error",
+    device: str = "cpu",
+) -> Prepared[P, Any]:
+    """Gradient of a scalar function.
+
+    Parameters
+    ----------
+    f : callable
+        Pure function of arrays whose output has one element: shape ``()``, ``(1,)``, ``(1, 1)``.
+    argnums : int or tuple of int
+        Which positional arguments are differentiated; negative numbers count from the end.
+    has_aux : bool
+        Whether `f` returns ``(output, aux)``. `aux` is returned unchanged.
+    complex_inputs : {"error", "conjugate", "holomorphic"}
+        The meaning of the gradient with respect to a complex argument. "conjugate", for a real
+        output: ``df/dRe + i df/dIm``, the direction of steepest ascent, as in torch (JAX returns
+        its conjugate). "holomorphic", for a complex output: the complex derivative; a function that
+        takes conjugates, parts or absolute values raises an error. "error": a complex argument
+        raises an error.
+    device : {"cpu", "cuda"}
+        Where to run. With "cuda" the whole call runs on a GPU. NumPy arrays are copied to it,
+        results are returned where the arguments were, and an operation without a CUDA kernel raises
+        an error (docs/cuda.md).
+
+    Returns
+    -------
+    callable
+        Takes the arguments of `f`. Returns the gradient in their structure (arrays, nested tuples,
+        lists, dicts, dataclasses) and dtype; a tuple of gradients for a tuple of `argnums`;
+        ``(gradient, aux)`` with `has_aux`. Entry ``i`` is in units of the output per unit of
+        ``x[i]``. Costs at most a small multiple of one evaluation, for any number of inputs.
+
+    Raises
+    ------
+    InputError
+        If the output does not have exactly one element, or an argument has a type without
+        derivatives.
+    DtypeError
+        If a differentiated argument is not floating point, or is complex and has no gradient of the
+        kind that `complex_inputs` names.
+    TraceError
+        If `f` takes a traced value out of NumPy.
+    DeviceError
+        With ``device="cuda"``, if there is no GPU, no driver or no package for it.
+
+    References
+    ----------
+    Griewank and Walther, "Evaluating Derivatives", 2nd ed., SIAM 2008, section 3.3.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fdiff
+    >>> fdiff.grad(lambda x: np.sum(x**2))(np.array([1.0, 2.0, 3.0]))
+    array([2., 4., 6.])
+    """
+    return _prepare(grad, f, argnums, has_aux, complex_inputs, device)
+
+
+@overload
+def value_and_grad(
+    f: AtPoint[P, R],
+    argnums: Literal[0] = ...,
+    *,
+    has_aux: Literal[False] = ...,
+    **keywords: Unpack[GradientKeywords],
+) -> ValueAndGradient[P, R]: ...
+@overload
+def value_and_grad(
+    f: Callable[P, object],
+    argnums: Places = ...,
+    *,
+    has_aux: bool = ...,
+    **keywords: Unpack[GradientKeywords],
+) -> Prepared[P, tuple[Any, Any]]: ...
+@public
+def value_and_grad(
+    f: Callable[P, object],
+    argnums: int | tuple[int, ...] = 0,
+    *,
+    has_aux: bool = False,
+    complex_inputs: str = "error",
+    device: str = "cpu",
+) -> Prepared[P, tuple[Any, Any]]:
+    """Value and gradient of a scalar function, from one evaluation.
+
+    Parameters
+    ----------
+    f : callable
+        Pure function of arrays whose output has one element: shape ``()``, ``(1,)``, ``(1, 1)``.
+    argnums : int or tuple of int
+        Which positional arguments are differentiated; negative numbers count from the end.
+    has_aux : bool
+        Whether `f` returns ``(output, aux)``. `aux` is returned unchanged.
+    complex_inputs : {"error", "conjugate", "holomorphic"}
+        The meaning of the gradient with respect to a complex argument, as for `grad`.
+    device : {"cpu", "cuda"}
+        Where to run, as for `grad`.
+
+    Returns
+    -------
+    callable
+        Takes the arguments of `f`. Returns ``(value, gradient)``, or ``((value, aux), gradient)``
+        with `has_aux`. The value is what `f` returns. Gradients have the shape and dtype of the
+        arguments, in units of the output per unit of the argument. Costs as much as `grad`.
+
+    Raises
+    ------
+    InputError, DtypeError, TraceError, DeviceError
+        As `grad` does.
+
+    References
+    ----------
+    Griewank and Walther, "Evaluating Derivatives", 2nd ed., SIAM 2008, section 3.3.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fdiff
+    >>> value, slope = fdiff.value_and_grad(lambda x: np.sum(x**2))(np.array([1.0, 2.0, 3.0]))
+    >>> print(value, slope)
+    14.0 [2. 4. 6.]
+    """
+    return _prepare(value_and_grad, f, argnums, has_aux, complex_inputs, device)

@@ -1,0 +1,199 @@
+"""`hessian_diagonal`: the diagonal of a Hessian, without the Hessian."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, Unpack, cast, overload
+
+import fdiff.intact_numpy as np
+
+from ...attributes import cached_property
+from ...dispatch.arguments import Function
+from ...dispatch.plans import Arrays, OperatorPlan, PlanStep, Run, replay
+from ...dispatch.program import deriving
+from ...dispatch.variant import Variant
+from ...errors import called
+from ...process.progress import Stage
+from ...tape import Tape
+from ...tracebacks import trim
+from ...transforms.derivative_tapes import assembled, choose
+from ...transforms.pipeline import TANGENT_SWEEPS, TANGENTS, VALUE, derive
+from ...transforms.sparsity.diagonal_colouring import diagonal_colours, diagonal_swept
+from ..annotations import Array, AtPoint, DiagonalKeywords, P, Point
+from ..call.input_checks import check_one_element
+from ..call.invocation import Operator, gradients
+from ..call.prepared import Prepared
+from ..options import LEFT_OUT, check_chunk, check_device
+from .block_results import zeros_beside
+from .dense_plans import BUDGET, gradient_tape
+from .jacobians import dense
+from .seeded_blocks import seed_bytes
+
+if TYPE_CHECKING:
+    from ..call.prepared import Gradient
+
+
+FEW = 32  # entries that a call for one point sweeps all: to find colours would take longer
+
+
+class DiagonalPlan(OperatorPlan):
+    """The plan of the diagonal: for each input, one sweep for each colour, or several colours at a
+    time.
+    """
+
+    order = 2
+
+    def __init__(self, variant: Variant, chunk_size: int | None) -> None:
+        self.variant = variant
+        self.slopes = gradient_tape(variant)
+        self.types = [variant.tape.input_types[k] for k in variant.wrt]
+        self.colours: list[np.ndarray] = []
+        self.counts: list[int] = []
+        self.sizes: list[int] = []  # how many colours are swept at a time
+        for i, k in enumerate(variant.wrt):
+            few = variant.eager is not None and self.types[i].size <= FEW
+            colours = np.arange(self.types[i].size)
+            if not few:
+                colours = diagonal_colours(choose(self.slopes, (i,)), k)
+            count = int(colours.max(initial=-1)) + 1
+            at_once = seed_bytes(derive(TANGENTS, self.slopes, wrt=(k,), of=(i,)))
+            self.colours.append(colours)
+            self.counts.append(count)
+            self.sizes.append(max(1, min(count, chunk_size or BUDGET // at_once)))
+        self.chunks: dict[tuple[int, int], PlanStep] = {}
+
+    @property
+    def guards(self) -> bool:
+        return not self.chunked
+
+    @property
+    def chunked(self) -> bool:
+        return any(s < c for s, c in zip(self.sizes, self.counts, strict=True))
+
+    def only_step(self) -> PlanStep | None:
+        return self.__dict__.get("whole")
+
+    def steps(self) -> list[PlanStep]:
+        return [*super().steps(), *self.chunks.values()]
+
+    def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
+        at_once = run is replay or not self.chunked
+        outs = run(self.whole, arrays) if at_once else self.in_chunks(arrays, run)
+        return gradients(self.variant, outs)
+
+    @cached_property
+    def whole(self) -> PlanStep:
+        """All colours at once."""
+        with deriving(self.variant.call):
+            places = [i for i, count in enumerate(self.counts) if count]  # an input may be empty
+            parts = [self.swept(i, self.counts[i], chunked=False) for i in places]
+            tape = assembled(self.slopes, parts, places, self.types)
+            return self.variant.step(derive(VALUE, tape))
+
+    def swept(self, i: int, size: int, *, chunked: bool) -> Tape:
+        """The diagonal for one input, of `size` colours."""
+        k = self.variant.wrt[i]
+        mapped = derive(TANGENT_SWEEPS, self.slopes, wrt=(k,), of=(i,), size=size)
+        tape = diagonal_swept(mapped, self.slopes, k, self.colours[i], size, chunked=chunked)
+        return derive(VALUE, tape)
+
+    def in_chunks(self, arrays: Arrays, run: Run) -> list[object]:
+        """The diagonal, some colours at a time."""
+        diagonals = cast("list[object]", zeros_beside(arrays, self.types))
+        running = Stage("running", self.variant.call, total=sum(self.counts), category="")
+        with running:
+            for i, (count, size) in enumerate(zip(self.counts, self.sizes, strict=True)):
+                for first in range(0, count, size):
+                    width = min(size, count - first)
+                    if (step := self.chunks.get((i, width))) is None:
+                        with deriving(self.variant.call):
+                            tape = self.swept(i, width, chunked=True)
+                            step = PlanStep(tape, device=self.variant.device)
+                        self.chunks[i, width] = step
+                    (diagonals[i],) = run(step, [*arrays, diagonals[i], np.int64(first)])
+                    running.advance(width)
+        return diagonals
+
+
+@overload
+def hessian_diagonal(
+    f: AtPoint[P, object], *, argnums: Literal[0] = ..., **keywords: Unpack[DiagonalKeywords]
+) -> Gradient[P]: ...
+@overload
+def hessian_diagonal(
+    f: Callable[P, object], *, argnums: int = ..., **keywords: Unpack[DiagonalKeywords]
+) -> Prepared[P, Any]: ...
+@overload
+def hessian_diagonal(
+    f: Callable[P, object], *, argnums: tuple[int, ...], **keywords: Unpack[DiagonalKeywords]
+) -> Prepared[P, tuple[Any, ...]]: ...
+@overload
+def hessian_diagonal(f: Function, inputs: Point, **keywords: Unpack[DiagonalKeywords]) -> Array: ...
+@overload
+def hessian_diagonal(f: Function, inputs: object, **keywords: Unpack[DiagonalKeywords]) -> Any: ...
+def hessian_diagonal(
+    f: Function,
+    inputs: object = LEFT_OUT,
+    *,
+    argnums: int | tuple[int, ...] = 0,
+    chunk_size: int | str = "auto",
+    device: str = "cpu",
+) -> object:
+    """Diagonal of the Hessian of a scalar function: ``d2f/dx[i]2`` for each entry of ``x``.
+
+    Parameters
+    ----------
+    f : callable
+        Pure function of arrays that returns a single array with one element.
+    inputs : array, list of numbers, dict, dataclass, or tuple of these, optional
+        Where to evaluate. Without it, the prepared function of the arguments of `f` is returned.
+    argnums : int or tuple of int
+        In the prepared form, the arguments that are differentiated.
+    chunk_size : int or "auto"
+        How many sweeps are computed at a time; ``"auto"`` keeps intermediate values below 256 MiB.
+    device : {"cpu", "cuda"}
+        Where to run, as for `grad`.
+
+    Returns
+    -------
+    array or callable
+        Exact second derivatives in the structure, shapes and dtypes of the inputs, in units of
+        ``f`` per squared unit of the input; or a function that returns them. The Hessian is never
+        formed. Costs a Hessian-vector product for each colour of its pattern: one if ``f`` is a sum
+        of functions of single entries, two if neighbouring entries interact, one for each entry if
+        the pattern is dense, has more than four million entries, or is not known.
+
+    Raises
+    ------
+    VectorError
+        If the output does not have exactly one element.
+    InputError, DtypeError, TraceError, DeviceError
+        As `hessian` does.
+
+    References
+    ----------
+    Gebremedhin, Manne and Pothen, "What color is your Jacobian?", SIAM Review 47(4), 2005.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fdiff
+    >>> fdiff.hessian_diagonal(lambda x: np.sum(x[1:] ** 3 * x[:-1]))(np.array([1.0, 2.0, 3.0]))
+    array([ 0., 12., 36.])
+    """
+    try:
+        settings = (hessian_diagonal, chunk_size.__class__, device, chunk_size)
+        return dense(settings, f, inputs, argnums, _operator)
+    except BaseException as error:
+        trim(error, "hessian_diagonal", f)
+        raise
+
+
+def _operator(f: Function, device: object, chunk_size: object) -> Operator:
+    """The operator with these settings, which are checked."""
+    call = called("hessian_diagonal", f)
+    check_device(device, call)
+    plan = partial(DiagonalPlan, chunk_size=check_chunk(chunk_size, call))
+    settings = {"device": device, "chunk_size": chunk_size}
+    return Operator(hessian_diagonal, settings, plan, check_one_element)

@@ -1,0 +1,134 @@
+"""`linearize`: the derivative at one point as a function of the tangents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ...dispatch.plans import Arrays, OperatorPlan, PlanStep, Run, execute, replay
+from ...dispatch.variant import Variant
+from ...errors import called
+from ...trace import tracing
+from ...tracebacks import public, trim
+from ...transforms.linear_part import split
+from ...transforms.pipeline import LINEAR, derive
+from ..annotations import R
+from ..call.input_checks import check_inputs, check_outputs, check_vector
+from ..call.invocation import Operator, invoke, results, tangents
+from ..options import check_callable
+from .dense_plans import without_eager_trace
+from .points import refuse_integers
+
+
+class LinearPlan(OperatorPlan):
+    """The plan of a linearisation: values and residuals at the point, then the linear part.
+
+    The linear part is one step for all points, compiled like any other step once compilation pays
+    off.
+    """
+
+    guards = True
+
+    def __init__(self, variant: Variant) -> None:
+        self.variant = variant = without_eager_trace(variant)
+        tape = variant.tape
+        self.count = len(tape.outputs)
+        pushed = derive(LINEAR, tape, wrt=variant.wrt)
+        values, rest = split(pushed, len(tape.inputs), self.count)
+        self.values = variant.step(values)
+        self.linear = PlanStep(rest, call=variant.call)
+
+    def steps(self) -> list[PlanStep]:
+        return [self.values, self.linear]
+
+    def call(self, arrays: Arrays, vectors: Sequence[object], run: Run) -> object:
+        outs = run(self.values, arrays)
+        linear_map = LinearMap(self.variant, self.linear, tuple(outs[self.count :]))
+        return results(self.variant, outs[: self.count]), linear_map
+
+
+class LinearMap:
+    """The derivative of a function at one point: called with tangents of the arguments.
+
+    A traced function that reads a linear map compares it by identity, because its contents never
+    change. A linear map has no hash, so that no cache of programs keeps its arrays alive.
+    """
+
+    __fdiff__ = "linearize"
+    __hash__ = None  # type: ignore[assignment] - as Python has it of what cannot be hashed
+
+    def __init__(self, variant: Variant, step: PlanStep, residuals: tuple[object, ...]) -> None:
+        self._variant = variant
+        self._step = step
+        self._residuals = residuals
+
+    def __call__(self, *tangents_in: Any) -> Any:
+        """The tangents of the outputs, in their structure."""
+        variant = self._variant
+        try:
+            types = [variant.tape.input_types[k] for k in variant.wrt]
+            v = check_vector(tangents_in, types, variant, "linearize", like="inputs")
+            run = replay if tracing() else execute
+            return tangents(variant, run(self._step, [*self._residuals, *v]))
+        except BaseException as error:
+            trim(error, variant.call, None)
+            raise
+
+    def __repr__(self) -> str:
+        size = len(self._step.tape)
+        return f"<linear map of {self._variant.call}: {size} nodes, {self._step.runner.state()}>"
+
+
+@public
+def linearize(f: Callable[..., R], *primals: Any) -> tuple[R, Callable[..., R]]:
+    """Value of `f` at a point, and the derivative there as a function of the tangents.
+
+    Parameters
+    ----------
+    f : callable
+        Function of arrays that returns an array, or arrays in tuples, lists and dicts.
+    *primals : arrays, or arrays in structures
+        The arguments of `f`: where to evaluate.
+
+    Returns
+    -------
+    tuple
+        The outputs of `f`, and a function ``f_jvp(*tangents)``. The tangents have the structure and
+        shapes of the primals. The function returns the tangents of the outputs, with the structure
+        and shapes of the outputs, in units of ``f`` times the tangent per unit of the input.
+
+        `f` is evaluated once, and the values that the linear part needs are kept. This pays if
+        `f_jvp` is called several times at one point, as in Krylov methods. For a single product,
+        `jvp` needs less memory.
+
+    Raises
+    ------
+    VectorError
+        Raised by `f_jvp` if the tangents do not have the structure and shapes of the primals.
+    InputError
+        If inputs or outputs contain anything but arrays, or are ragged lists of numbers.
+    DtypeError
+        If an input is not floating point.
+    TraceError
+        If `f` takes a traced value out of NumPy.
+
+    References
+    ----------
+    ``jax.linearize``; Frostig, Johnson, Maclaurin, Paszke and Radul, "Decomposing reverse-mode
+    automatic differentiation", LAFI 2021.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fdiff
+    >>> out, f_jvp = fdiff.linearize(lambda x: np.sin(x) * x[0], np.array([1.0, 2.0]))
+    >>> f_jvp(np.array([1.0, 0.0])).round(3)
+    array([1.382, 0.909])
+    """
+    check_callable(f, "linearize")
+    args, argnums = check_inputs(primals, f, "linearize")
+    refuse_integers(args, called("linearize", f))
+    return invoke(_OPERATOR.program(f, argnums), f, args, {})  # type: ignore[return-value] - what the plan gives
+
+
+_OPERATOR = Operator(linearize, {}, LinearPlan, check_outputs)

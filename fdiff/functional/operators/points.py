@@ -1,0 +1,161 @@
+"""Numbers and lists of numbers converted to floats and arrays as SciPy converts them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import fdiff.intact_numpy as np
+
+from ...device_arrays import DeviceArray
+from ...dispatch.arguments import Argnums, Body, Function
+from ...dispatch.capture_session import call_private
+from ...dispatch.program import Program
+from ...errors import DtypeError, DtypeWarning, InputError, called, failure, message, warn
+from ...foreign_errors import not_foreign
+from ...ops.shapes.creation import array
+from ...trace import TracedArray
+from ...trace.handler_arguments import resolve
+from ...tree import flatten, unflatten
+from ...user_lines import user_line, within_scipy
+
+# What most points are: nothing to convert.
+_LEAVES = (np.ndarray, float, complex, TracedArray, DeviceArray)
+
+
+def is_number(value: object) -> bool:
+    """Whether a value is a number: Python's, NumPy's or a traced one, and no array of one entry."""
+    value = resolve(value)
+    if isinstance(value, TracedArray):
+        return value.scalar or value.weak
+    return isinstance(value, (bool, int, float, complex, np.number))
+
+
+def holds_numbers(value: object) -> bool:
+    """Whether a value is a list or tuple, perhaps nested, of numbers alone, one at least."""
+    if type(value) is not list and type(value) is not tuple:
+        return False
+    entries = cast("Sequence[object]", value)
+    return bool(entries) and all(is_number(e) or holds_numbers(e) for e in entries)
+
+
+def ragged(what: str, call: str) -> InputError:
+    """The error for a list of numbers that NumPy makes no array of."""
+    fact = f"{what} a ragged list: its parts have different lengths, and it is no array."
+    way = (
+        "Make an array of each part, and put these into a tuple or dict; or pad the parts to one"
+        " length."
+    )
+    return failure(InputError, call, fact, way)
+
+
+def as_point(value: object, call: str) -> object:
+    """A list of numbers as a float array, as SciPy reads ``x0``; everything else as it is.
+
+    `call` is the public call, which refuses a ragged list.
+    """
+    if type(value) is not list or not holds_numbers(value):
+        return value
+    if not _shape(value):
+        raise ragged("an argument is", call)
+    point: Any = array(value)  # of traced numbers a traced array
+    return point.astype(float) if point.dtype.kind in "iu" else point
+
+
+def floating(args: tuple[object, ...], program: Program, f: Function) -> tuple[object, ...]:
+    """The arguments, with integers among the differentiated ones as floats.
+
+    Where a list of numbers is an array, it becomes one. The user is told once, except of Python's
+    ints, and of what SciPy passes on: ``root(f, [1, 1], jac=...)`` asks the Jacobian at
+    ``numpy.array([1, 1])``.
+    """
+    arguments, argnums = args, program.argnums
+    for n in (argnums,) if isinstance(argnums, int) else argnums or ():
+        if not -len(args) <= n < len(args):
+            continue  # which is refused later
+        new = _floating(args[n], program, f)
+        if new is not args[n]:
+            k = n % len(args)
+            arguments = (*arguments[:k], new, *arguments[k + 1 :])
+    return arguments
+
+
+def _floating(arg: object, program: Program, f: Function) -> object:
+    if isinstance(arg, _LEAVES):
+        return _as_float(arg, program, f) if _of_integers(arg) else arg
+    arg = as_point(arg, called(program.name, f)) if program.lists else arg
+    leaves, spec = flatten(arg)
+    if not any(map(_of_integers, leaves)):
+        return arg
+    return unflatten(spec, [_as_float(x, program, f) if _of_integers(x) else x for x in leaves])
+
+
+def _of_integers(leaf: Any) -> bool:
+    """Whether a leaf is an int, Python's or NumPy's, or an array of ints on this machine."""
+    if isinstance(leaf, (np.ndarray, np.integer, TracedArray)):
+        return leaf.dtype.kind in "iu"
+    return type(leaf) is int
+
+
+def _as_float(leaf: Any, program: Program, f: Function) -> object:
+    """An integer leaf in float64; a Python int that is too large stays, and is refused later."""
+    if type(leaf) is int:
+        try:
+            return float(leaf)
+        except not_foreign(OverflowError):
+            return leaf
+    if not program.told_of_integers and not within_scipy():
+        program.told_of_integers = True
+        call, where = called(program.name, f), user_line()
+        fact = f"integers ({leaf.dtype}) are taken as float64 where they are differentiated."
+        warn(message(call, fact, "Pass floats: x.astype(float), or float(x).", where), DtypeWarning)
+    return leaf.astype(float)
+
+
+def refuse_integers(args: tuple[object, ...], call: str) -> None:
+    """Refuse integers of NumPy in a call that names the point at once, as torch does."""
+    for leaf in flatten(args)[0]:
+        if _of_integers(leaf) and type(leaf) is not int and not within_scipy():
+            dtype, how = leaf.dtype, "with x.astype(float)" if np.ndim(leaf) else ": float(x)"  # type: ignore[attr-defined] - an array or a scalar
+            fact = f"only floating-point inputs can be differentiated, not {dtype}."
+            raise failure(DtypeError, call, fact, f"Convert it {how}.".replace(" :", ":"))
+
+
+def array_result(f: Function, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+    """Run a private copy of `f`; a list of numbers is the array that NumPy makes of it."""
+    result = call_private(f, args, kwargs)
+    return array(result) if type(result) is list and _shape(result) else result
+
+
+def vector_result(f: Function, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+    """The result of a private copy of `f`; of a list or tuple of numbers, the array of these."""
+    result = call_private(f, args, kwargs)
+    return array(result) if _shape(result) else result
+
+
+def _shape(value: object) -> tuple[int, ...] | None:
+    """The shape of a number, or of a list or tuple that NumPy makes an array of; else None."""
+    if type(value) is not list and type(value) is not tuple:
+        return () if is_number(value) else None
+    entries = cast("Sequence[object]", value)
+    shapes = {_shape(entry) for entry in entries}
+    shape = shapes.pop() if len(shapes) == 1 else None
+    return None if shape is None else (len(entries), *shape)
+
+
+# What operators with which a list of numbers is an array run in place of `f`.
+_RESULTS: dict[str, Body] = dict.fromkeys(
+    ("jacobian", "hessian", "hessian_diagonal", "linearize", "vjp", "jvp", "hvp", "vhp"),
+    array_result,
+)
+
+
+def body_of_operator(name: str, argnums: Argnums) -> Body | None:
+    """What an operator runs in place of `f`, so that a list of numbers counts as an array.
+
+    None for operators that take lists as structure. A Jacobian by one argument is an array where
+    SciPy's solvers want one; by several it is nested as torch's is, tuples of results first.
+    """
+    if name == "jacobian" and isinstance(argnums, int):
+        return vector_result
+    return _RESULTS.get(name)

@@ -1,0 +1,227 @@
+"""``sparse=`` of `jacobian` and `hessian`: options, operators, and parts of the results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import Any, cast
+
+import fdiff.intact_numpy as np
+
+from ...dispatch.arguments import WAY_OUT, Argnums, Function
+from ...dispatch.fast_paths.fast_path import has_parameter
+from ...dispatch.program import MOST, Program, program_of
+from ...errors import InputError, called, choice, failure, flag, shown
+from ...tree import flatten
+from ..call.invocation import Call, Check, Operator, immediate_call, no_vectors, prepared_function
+from ..call.prepared import Origin, Prepared
+from ..options import LEFT_OUT, check_argnums, check_callable, check_device, check_mode
+from .complex_rules import check_choice
+from .dense_plans import check_hessian
+from .hessians import hessian
+from .jacobians import check_jacobian, jacobian
+from .points import body_of_operator
+from .sparse_plans import Result, array_as, coordinates, sparse_plan, values_alone
+
+FORMATS = ("csr", "csc", "coo")
+
+
+def check_format(sparse: object, call: str) -> str:
+    """A format of SciPy's sparse arrays; True is "csr"."""
+    if sparse is True:
+        return "csr"
+    way = 'Write sparse="csr", or leave it out to have a dense array.'
+    return choice(sparse, FORMATS, "sparse", call, way)
+
+
+def refuse_beside_sparse(f: Function, name: str, **settings: object) -> None:
+    """Refuse options that are for dense results."""
+    for key, value in settings.items():
+        if not (value is False or value is None or (isinstance(value, str) and value == "auto")):
+            fact = f"{key}={shown(value)} is for dense results, and sparse= is given."
+            raise failure(InputError, called(name, f), fact, f"Leave {key} or sparse out.")
+
+
+class SparseOperator(Operator):
+    """A sparse derivative with its settings checked, or one of its parts."""
+
+    __slots__ = ("part",)
+
+    def __init__(
+        self,
+        derivative: Function,
+        settings: dict[str, object],
+        check: Check,
+        part: str,
+        **asked: Any,
+    ) -> None:
+        array = str(settings["sparse"])
+        result: Result = values_alone
+        if part == "coordinates":
+            result = coordinates
+        elif part != "data":
+            result = array_as(array, filled=part == "array")
+        values = part in ("array", "data")
+        plan = partial(sparse_plan, format=array, result=result, values=values, **asked)
+        super().__init__(derivative, settings, plan, check)
+        self.part = part
+
+    def program(self, f: Function, argnums: Argnums) -> Program:
+        """The program of `f`, which is never differentiated eagerly: that has no structure."""
+        body = body_of_operator(self.name, argnums)
+        make = partial(
+            Program, self.name, argnums, self.make_plan, body, eager=False, device=self.device
+        )
+        return program_of(f, (self, argnums), make)
+
+    def prepared(self, f: Function, argnums: Argnums) -> Prepared[..., Any]:
+        """The prepared function, or the prepared function of the part."""
+        origin = self.origin(argnums)
+        if self.part != "array":
+            options = {"derivative": origin.operator, "part": self.part, **origin.options}
+            origin = Origin(part_of, options)
+        return prepared_function(
+            self.program(f, argnums), f, no_vectors, origin,
+            arrange=partial(_arranged, f, self), out=self.part == "data",
+        )  # fmt: skip
+
+
+def _arranged(f: Function, operator: SparseOperator, *args: object, **kwargs: object) -> Call:
+    """The arguments of a call, in which nothing asks for what a sparse result has not."""
+    out = "out" in kwargs and not has_parameter(f, "out")
+    if operator.part == "array":
+        if out:
+            fact = "a sparse array cannot be written to another array."
+            way = "Write its values: jacobian(f, sparse=True).data(x, out=values)."
+            raise failure(InputError, called(operator.name, f), fact, way)
+        refuse_recorded((args, kwargs), called(operator.name, f))
+    elif out:
+        refuse_strided(kwargs["out"], called(operator.name, f))
+    return args, kwargs
+
+
+def refuse_strided(out: object, call: str) -> None:
+    """Refuse arrays with gaps between their entries: solvers hand over whole buffers."""
+    for place in flatten(out)[0]:
+        if isinstance(place, np.ndarray) and not place.flags.c_contiguous:
+            fact = f"out holds an array of strides {place.strides}, which is not contiguous."
+            way = "Pass an array like np.empty(n), and copy its values to where they are needed."
+            raise failure(InputError, call, fact, way)
+
+
+def refuse_recorded(arguments: object, call: str) -> None:
+    """Refuse recorded arrays: a sparse result carries no graph."""
+    if any(hasattr(type(leaf), WAY_OUT) for leaf in flatten(arguments)[0]):
+        fact = "a sparse array carries no graph, and a recorded array is among the arguments."
+        call_data = "jacobian(f, sparse=True).data(x)"
+        way = f"Pass x.detach(), or take the values, which are recorded: {call_data}."
+        raise failure(InputError, call, fact, way)
+
+
+def _derivative(
+    operator: Callable[[str], SparseOperator], f: Function, inputs: object, argnums: object
+) -> object:
+    """The sparse derivative at `inputs`; with `inputs` left out, the prepared function."""
+    whole = operator("array")
+    check_callable(f, whole.name)
+    if inputs is LEFT_OUT:
+        return whole.prepared(f, check_argnums(argnums, f, whole.name))
+    refuse_recorded(inputs, called(whole.name, f))
+    return immediate_call(whole, f, inputs, argnums)
+
+
+def sparse_jacobian(
+    f: Function,
+    inputs: object,
+    argnums: object,
+    *,
+    sparse: object,
+    mode: object,
+    device: object,
+    complex_inputs: object,
+    strict: object,
+    **others: object,
+) -> object:
+    """``jacobian(f, ..., sparse=...)``; `others` are options for dense results."""
+    call = called("jacobian", f)
+    refuse_beside_sparse(f, "jacobian", **others)
+    operator = partial(
+        _jacobian_operator,
+        sparse=check_format(sparse, call),
+        mode=check_mode(mode, None, call),
+        device=check_device(device, call),
+        complex_inputs=check_choice(complex_inputs, call),
+        strict=flag(strict, "strict", call),
+    )
+    return _derivative(operator, f, inputs, argnums)
+
+
+def sparse_hessian(
+    f: Function,
+    inputs: object,
+    argnums: object,
+    *,
+    sparse: object,
+    lower: object,
+    device: object,
+    strict: object,
+    **others: object,
+) -> object:
+    """``hessian(f, ..., sparse=...)``; `others` are options for dense results."""
+    call = called("hessian", f)
+    refuse_beside_sparse(f, "hessian", **others)
+    operator = partial(
+        _hessian_operator,
+        sparse=check_format(sparse, call),
+        lower=flag(lower, "lower", call),
+        device=check_device(device, call),
+        strict=flag(strict, "strict", call),
+    )
+    return _derivative(operator, f, inputs, argnums)
+
+
+@lru_cache(maxsize=MOST)
+def _jacobian_operator(
+    part: str, *, sparse: str, mode: str, device: str, complex_inputs: str, strict: bool
+) -> SparseOperator:
+    """The operator `jacobian` for sparse arrays, or for a part of them."""
+    settings: dict[str, object] = {
+        "sparse": sparse,
+        "mode": mode,
+        "device": device,
+        "complex_inputs": complex_inputs,
+        "strict": strict,
+    }
+    check = partial(check_jacobian, strict=strict, choice=complex_inputs)
+    return SparseOperator(jacobian, settings, check, part, hessian=False, lower=False, mode=mode)
+
+
+@lru_cache(maxsize=MOST)
+def _hessian_operator(
+    part: str, *, sparse: str, lower: bool, device: str, strict: bool
+) -> SparseOperator:
+    """The operator `hessian` for sparse arrays, or for a part of them."""
+    settings: dict[str, object] = {
+        "sparse": sparse,
+        "lower": lower,
+        "device": device,
+        "strict": strict,
+    }
+    check = partial(check_hessian, strict=strict)
+    return SparseOperator(hessian, settings, check, part, hessian=True, lower=lower, mode="auto")
+
+
+def part_of(
+    f: Function, *, derivative: Callable[..., Any], part: str, **settings: object
+) -> Prepared[..., Any]:
+    """A part of a prepared sparse function, made again in another process."""
+    return getattr(derivative(f, **settings), part)
+
+
+def prepared_part(prepared: Prepared[..., Any], name: str) -> Prepared[..., Any]:
+    """The part `name` of a prepared function: what gives its pattern, coordinates or values."""
+    origin, f = prepared.origin, prepared.__wrapped__
+    options = dict(origin.options)
+    argnums = cast("Argnums", options.pop("argnums", 0))
+    operator: Any = _hessian_operator if origin.operator is hessian else _jacobian_operator
+    return operator(name, **options).prepared(f, argnums)

@@ -1,0 +1,234 @@
+"""The structures of a derivative, which may depend on index arrays, and one step for each
+structure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import fdiff.intact_numpy as np
+
+from ...arraytype import ArrayType
+from ...bounded_cache import WeakValues
+from ...device_arrays import DeviceArray
+from ...dispatch.plans import Arrays, PlanStep
+from ...dispatch.program import deriving
+from ...dispatch.tiers.tiered_execution import runner
+from ...dispatch.variant import Variant
+from ...process.collector import collector_paused
+from ...tape import Tape
+from ...trace import Trace, TracedArray, constant_value, derived_lines, guarded_value, splice
+from ...transforms.terms.declared_patterns import with_declared_calls
+from ...transforms.terms.dense_tapes import dense_tape
+from ...transforms.terms.entry_places import masked, zero_masks
+from ...transforms.terms.frozen_values import Known
+from ...transforms.terms.sparse_tapes import sparse_tape
+from ...transforms.terms.structures import Asked, SparseTape
+
+COMPARED = 1 << 18  # bytes of index arrays up to which a kernel compares them
+STRUCTURES = 8  # kept for one tape, the least recently used dropped first
+MASKED = 300  # nodes of a function, up to which zeros are looked for before the first call
+CHANGES = (
+    64  # of the structure of a dense derivative, beyond which those that are not kept are swept
+)
+
+
+class Structures:
+    """The structures of one derivative, keyed by the index arrays that they depend on.
+
+    Plans of equal tapes share structures: `data` of a prepared function has the function's own.
+    """
+
+    def __init__(self, tape: Tape, asked: Asked) -> None:
+        self.tape, self.asked = tape, asked
+        self.kept: list[SparseTape] = []
+        self.tried = 0  # for a dense derivative, the number of structures
+        self._refused = False
+
+    def of(self, arrays: Arrays, call: str) -> SparseTape | None:
+        """The structure that holds for these inputs: the one that is known, or a new one.
+
+        None for a dense derivative that sweeps do as well, or whose structure changes all the time.
+        """
+        for structure in self.kept:
+            if _holds(structure, arrays):
+                if structure is not self.kept[0]:
+                    self.kept = [
+                        structure,
+                        *[other for other in self.kept if other is not structure],
+                    ]
+                return structure
+        with collector_paused(), deriving(call):
+            structure = self._derived(readers(arrays, self.asked.wrt))
+        if structure is not None and structure.lasting:
+            self.kept = [structure, *self.kept][:STRUCTURES]
+        return structure
+
+    def _derived(self, readers: Known) -> SparseTape | None:
+        if not self.asked.dense:
+            return sparse_tape(self.tape, self.asked, readers)
+        if self._refused or self.tried >= CHANGES:
+            return None
+        self.tried += 1
+        structure = dense_tape(self.tape, self.asked, readers)
+        self._refused = structure is None
+        return structure
+
+    @property
+    def fixed(self) -> SparseTape | None:
+        """The structure, where it is one for all inputs."""
+        first = self.kept[0] if len(self.kept) == 1 else None
+        return None if first is None or first.pins or first.index_tape is not None else first
+
+
+def _value(array: object) -> np.ndarray | None:
+    """The value of an input; None of a traced one that is no constant."""
+    if array is None:
+        return None
+    if isinstance(array, TracedArray):
+        value = constant_value(array)
+        if value is not None or array.type.floating:
+            return value
+        return guarded_value(array, "decided where entries of a derivative are")
+    return np.asarray(array.host() if isinstance(array, DeviceArray) else array)
+
+
+def _reader(array: object) -> Callable[[], np.ndarray | None]:
+    """What gives the value of an input; a traced one is looked at in the trace it belongs to."""
+    if isinstance(array, TracedArray):
+        value = _value(array)
+        return lambda: value
+    return partial(_value, array)
+
+
+def readers(arrays: Arrays, wrt: Sequence[int]) -> Known:
+    """What gives the values of the inputs that are not differentiated."""
+    return [None if k in wrt else _reader(a) for k, a in enumerate(arrays)]
+
+
+def _holds(structure: SparseTape, arrays: Arrays) -> bool:
+    """Whether all that a structure rests on is as it was."""
+    for k, seen in structure.pins.items():
+        value = _value(arrays[k])
+        if value is None or value.tobytes() != seen:
+            return False
+    if structure.index_tape is None:
+        return True
+    values = [_value(a) for a in arrays]
+    if any(value is None for value in values):
+        return False
+    outs = runner(structure.index_tape)(values)  # type: ignore[arg-type] - none is None here
+    return tuple([np.asarray(out).tobytes() for out in outs]) == structure.values
+
+
+_structures: WeakValues[object, Structures] = WeakValues()
+
+
+def structures_of(tape: Tape, asked: Asked) -> Structures:
+    """The structures of a derivative, shared by all plans of an equal tape.
+
+    Where lines are to name derivatives, those that were derived before have others.
+    """
+    if derived_lines.wanted.on:
+        return Structures(tape, asked)
+    structures = _structures.get((tape, asked))
+    if structures is None:
+        structures = _structures[tape, asked] = Structures(tape, asked)
+    return structures
+
+
+class StructuredSteps:
+    """The steps of a derivative of a variant, one for each structure.
+
+    With `compares_pins`, kernels compare the index arrays that a structure depends on, as far as
+    the arrays are short, so that such a step has a fast path.
+    """
+
+    def __init__(self, variant: Variant, tape: Tape, asked: Asked, *, compares_pins: bool) -> None:
+        self.variant, self.compares_pins = variant, compares_pins
+        self.structures = structures_of(tape, asked)
+        self._fixed: SparseTape | None = None
+        self._steps: list[tuple[SparseTape, PlanStep]] = []
+
+    def structure(self, arrays: Arrays) -> SparseTape | None:
+        """The structure that holds for these inputs; None where there is none that pays."""
+        structure = self._fixed
+        if structure is None:
+            structure = self.structures.of(arrays, self.variant.call)
+            self._fixed = self.structures.fixed
+        return structure
+
+    def step(self, structure: SparseTape) -> PlanStep:
+        """The step of the values of a structure."""
+        steps = self._steps
+        for pair in steps:
+            if pair[0] is structure:
+                if pair is not steps[0]:  # the latest first
+                    self._steps = [pair, *[other for other in steps if other is not pair]]
+                return pair[1]
+        variant = self.variant
+        with collector_paused(), deriving(variant.call):
+            check = variant.check
+            if self._compares_pins(structure):
+                check = pins_hold(structure, variant.tape.input_types, check)
+            step = PlanStep(structure.tape, check, variant.call, variant.device, variant.written)
+        kept = [pair for pair in self._steps if any(pair[0] is k for k in self.structures.kept)]
+        self._steps = [(structure, step), *kept]
+        return step
+
+    @property
+    def long(self) -> bool:
+        """Whether a walk for zeros takes too long where all results are finite."""
+        return len(self.structures.tape) > MASKED
+
+    def with_zeros(self, blocks: Tape) -> Tape:
+        """The tape of blocks that sweeps give, zero where there is no entry for any input."""
+        return masked(blocks, zero_masks(self.structures.tape, self.structures.asked.wrt))
+
+    def only_step(self) -> PlanStep | None:
+        """The step of the values, where nothing else is to be compared before it runs."""
+        if not self._steps:
+            return None
+        structure, step = self._steps[0]
+        latest = any(structure is kept for kept in self.structures.kept[:1])
+        latest = latest and self._compares_pins(structure)
+        return step if latest or self.structures.fixed is not None else None
+
+    def _compares_pins(self, structure: SparseTape) -> bool:
+        """Whether the kernel compares index arrays, so that a fast path need not."""
+        size = sum(map(len, structure.pins.values()))
+        return self.compares_pins and structure.index_tape is None and 0 < size <= COMPARED
+
+    def steps(self) -> list[PlanStep]:
+        return [step for _, step in self._steps]
+
+
+def dense_steps(
+    variant: Variant, function: Variant, asked: Asked, slopes: Callable[[Variant], Tape]
+) -> StructuredSteps:
+    """The steps of a dense Jacobian of the tape of `variant`: `function`, or its gradient.
+
+    `slopes` gives the tape of a gradient.
+    """
+    tape = with_declared_calls(function.tape)
+    if asked.hessian:
+        same = tape is function.tape
+        tape = variant.tape if same else slopes(replace(function, tape=tape))
+    return StructuredSteps(variant, tape, asked, compares_pins=True)
+
+
+def pins_hold(structure: SparseTape, types: Sequence[ArrayType], check: Tape | None) -> Tape:
+    """The tape that tells whether index arrays agree with a structure, and `check` holds."""
+    with Trace("check", lines=False) as trace:
+        inputs = [trace.input(t) for t in types]
+        holds: Any = True
+        for k, seen in structure.pins.items():
+            pinned = np.frombuffer(seen, types[k].dtype).reshape(types[k].shape)
+            holds = np.logical_and(holds, np.all(np.equal(inputs[k], pinned)))
+        if check is not None:
+            (more,) = splice(check, inputs[: len(check.inputs)], trace)
+            holds = np.logical_and(holds, more)
+        return trace.builder.finish([trace.lift(holds)])

@@ -1,0 +1,1 @@
+"""Functions with the rules of the user: `custom_vjp`, `primitive`, `checkpoint`."""

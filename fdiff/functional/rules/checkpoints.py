@@ -1,0 +1,172 @@
+"""`checkpoint`: a function whose intermediate values are computed again in the backward pass.
+
+In a traced function, a call of a checkpoint is one node of the tape
+(`transforms/checkpoint_rules`). For recorded arrays, `checkpoint` is
+`fdiff.autograd.functions.checkpointing`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, overload
+
+from ...dispatch.arguments import Function
+from ...errors import FdiffError, flag, name_call
+from ...primitive import HOOKS
+from ...trace import apply_many, private, tracing
+from ...trace.trace_stack import stack
+from ...tracebacks import line_of, public
+from ...transforms.checkpoint_rules import checkpoint_rule
+from ...transforms.custom_calls import CALL, note_calls
+from ...transforms.custom_rules import Site
+from ...tree import unflatten
+from ..annotations import P, R
+from ..options import check_callable
+from .custom_derivatives import CustomFunction
+from .rule_tracing import RuleTracing
+from .ruled_call import RuledCall
+
+
+@overload
+def checkpoint(function: Callable[P, R], /) -> Checkpointed[P, R]: ...
+@overload
+def checkpoint(
+    function: Callable[..., R], /, *args: Any, use_reentrant: bool | None = None, **kwargs: Any
+) -> R: ...
+@public
+def checkpoint(
+    function: Function, /, *args: Any, use_reentrant: bool | None = None, **kwargs: Any
+) -> Any:
+    """A function, or a call of it, that keeps no intermediate values for the backward pass.
+
+    This saves memory and costs time: the backward pass computes the intermediate values again,
+    once, when it needs them. Arguments and results are kept.
+
+    Parameters
+    ----------
+    function : callable
+        A function of arrays, or of nested tuples, lists, dicts and dataclasses of them. It must
+        compute the same values when it is called again. For this, the state of NumPy's global
+        random generator is restored (of other generators it is not). The function may read
+        differentiated arrays from outside.
+    *args, **kwargs
+        Its arguments, to call it immediately, as in torch.
+    use_reentrant : bool, optional
+        Accepted for compatibility with torch. Both values do what torch does with False: the other
+        way gives the same derivatives, and has more limits.
+
+    Returns
+    -------
+    callable or object
+        Without arguments, a function that does so, as ``jax.checkpoint``. With arguments, the
+        result of `function`.
+
+    Raises
+    ------
+    RuntimeError
+        In the backward pass, if recorded arrays are among the arguments, and one of them was stored
+        into since, or the function computes other values when it is called again.
+    TraceError
+        In a function that is traced, if `function` stores into an array that it is given.
+
+    Notes
+    -----
+    This works for recorded arrays (`fdiff.autograd`) and in functions that operators trace, in
+    every operator and at every order. In a traced function, each call traces `function` once, and
+    neither transforms nor kernels merge the second computation with the first. Kernels never store
+    values that only need elementwise operations, so checkpoints pay for long chains of sums,
+    products and the like. In other cases they only cost the time of the second computation. If no
+    derivative is taken, `function` is called directly.
+
+    References
+    ----------
+    Griewank and Walther, "Algorithm 799: revolve", ACM TOMS 26(1), 2000, for one level;
+    ``jax.checkpoint``; ``torch.utils.checkpoint.checkpoint`` with ``use_reentrant=False``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fdiff
+    >>> @fdiff.checkpoint
+    ... def layer(x, w):
+    ...     return np.tanh(np.sin(w @ x))
+    >>> def network(x, w):
+    ...     for _ in range(3):
+    ...         x = layer(x, w)
+    ...     return np.sum(x)
+    >>> fdiff.grad(network)(np.ones(2), np.eye(2))
+    array([0.09786029, 0.09786029])
+
+    Recorded arrays:
+
+    >>> x = fdiff.autograd.tensor([0.0, 1.0], requires_grad=True)
+    >>> fdiff.checkpoint(lambda a: np.exp(np.sin(a)), x).sum().backward()
+    >>> x.grad
+    tensor([1.        , 1.25338077])
+    """
+    check_callable(function, "checkpoint")
+    if use_reentrant is not None:
+        flag(use_reentrant, "use_reentrant", "checkpoint")
+    if not args and not kwargs:
+        return Checkpointed(function)
+    if tracing():
+        return Checkpointed(function)(*args, **kwargs)
+    return _outside(function, args, kwargs)
+
+
+def _outside(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A call where nothing is traced: recorded arrays may be among what it reads."""
+    recorded = HOOKS.get("recorded_checkpoint")  # there once fdiff.autograd is imported
+    if recorded is None:
+        return function(*args, **kwargs)
+    try:
+        return recorded(function, args, kwargs)
+    except FdiffError as error:
+        name_call(error, "checkpoint", function)
+        raise
+
+
+class Checkpointed(CustomFunction[P, R]):
+    """A function whose every call is a checkpoint."""
+
+    name = "checkpoint"
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        if not tracing():
+            return _outside(self.fun, args, kwargs)
+        function = private(self.fun)
+        if not any(trace.guards.active for trace in stack.traces):
+            return function(*args, **kwargs)  # type: ignore[return-value] - what `fun` returns
+        return _node(self, function, args, kwargs)  # type: ignore[return-value] - what `fun` returns, traced
+
+
+def _node(
+    checkpointed: Checkpointed[..., Any],
+    function: Function,
+    args: tuple[object, ...],
+    kwargs: dict[str, object],
+) -> object:
+    """What the function returns, as a node of the trace under way."""
+    call = RuledCall(checkpointed, (args, kwargs))
+    tracing = _Tracing(call, {}, [])
+    tracing.site = Site(call.function.call, line_of(checkpointed.fun))
+
+    def run(leaves: Any) -> object:
+        args, kwargs = call.with_leaves(leaves)
+        return function(*args, **kwargs)  # type: ignore[misc,arg-type] - as they were put together
+
+    traced_call = tracing.run(run, call.inputs())
+    tracing.relies_on(traced_call, lambda: call.handles)
+    tape = tracing.tape(traced_call, len(call.types), call.types, ())
+    note_calls()
+    inputs = [*call.handles, *tracing.extras]
+    outputs = iter(apply_many(CALL, *inputs, rule=checkpoint_rule(tape)) if tape.outputs else ())
+    return unflatten(
+        traced_call.spec, [o.of(next(outputs)) if o.type else o.value for o in traced_call.outs]
+    )
+
+
+class _Tracing(RuleTracing):
+    """The tracing of a checkpointed function, which may read differentiated values from outside."""
+
+    closes_over_active = True

@@ -1,0 +1,144 @@
+"""One call of a function with the user's rules: its arguments, and the traced ones among them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol, cast
+
+import fdiff.intact_numpy as np
+
+from ...arraytype import ArrayType
+from ...dispatch.arguments import Function
+from ...ops.shapes.shaping import traced
+from ...primitive import Primitive
+from ...trace import ArgumentSpec, TracedArray, current
+from ...trace.handler_arguments import resolve
+from ...tree import flatten, unflatten
+
+Handles = Sequence[TracedArray]
+
+
+class RuledFunction(Protocol):
+    """The interface of a function with rules (see `custom_derivatives.CustomFunction`)."""
+
+    fun: Function
+    nondiff: tuple[int, ...]
+    original: object
+    compared: set[object]
+    batching: Function | None
+
+    @property
+    def operation(self) -> Primitive | None: ...
+    @property
+    def call(self) -> str: ...
+    @property
+    def private(self) -> bool: ...
+    def positional(
+        self, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> tuple[object, ...]: ...
+
+
+def is_active(handle: TracedArray) -> bool:
+    """Whether a derivative is taken for a value."""
+    return handle.type.floating and handle.home.guards.is_active(handle.id)
+
+
+def is_mapped(handle: TracedArray) -> bool:
+    """Whether a value differs from element to element of a `vmap` around."""
+    return handle.home.guards.is_batched(handle.id)
+
+
+def is_mapped_here(handle: TracedArray) -> bool:
+    """Whether the value differs between the elements of the trace under way, which holds one
+    element.
+    """
+    return handle.home is current() and handle.home.guards.is_batched_here(handle.id)
+
+
+class OutputLeaf(NamedTuple):
+    """A leaf of a function's result: its type and kind, or its `value` where every call returns the
+    same.
+    """
+
+    type: ArrayType | None
+    scalar: bool = False
+    weak: bool = False
+    value: object = None
+
+    @property
+    def floating(self) -> bool:
+        return self.type is not None and self.type.floating
+
+    def of(self, array: TracedArray) -> TracedArray:
+        """The traced array of this kind."""
+        scalar = self.scalar and not array.shape
+        return TracedArray(array.home, array.id, array.type, scalar=scalar, weak=self.weak)
+
+
+class RuledCall:
+    """One call: its arguments, and the traced leaves of the arguments.
+
+    Arrays of floats count as traced; other leaves are the same for the function and its rules.
+    `moving` are the positions of the floating leaves among the traced ones. Equal calls have equal
+    `key`.
+    """
+
+    def __init__(self, function: RuledFunction, args: tuple[object, ...]) -> None:
+        self.function = function
+        self.nondiff = [args[k] for k in function.nondiff if k < len(args)]
+        self.places = [k for k in range(len(args)) if k not in function.nondiff]
+        leaves, self.spec = flatten(tuple([args[k] for k in self.places]))
+        self.leaves = [*map(_as_traced, leaves)]
+        self.traced = [k for k, leaf in enumerate(self.leaves) if isinstance(leaf, TracedArray)]
+        self.handles = [cast("TracedArray", self.leaves[k]) for k in self.traced]
+        self.types = [h.type for h in self.handles]
+        self.moving = [k for k, t in enumerate(self.types) if t.floating]
+        self.args = args
+        others = [_key(x) for x in (*self.nondiff, *self.leaves) if not isinstance(x, TracedArray)]
+        kinds = [(h.type, h.scalar, h.weak) for h in self.handles]
+        self.key = (id(function.original), self.spec, tuple(self.traced), *kinds, *others)
+
+    def with_leaves(self, leaves: Sequence[object]) -> tuple[object, ...]:
+        """All arguments, with these in place of the traced leaves."""
+        args = list(self.args)
+        for k, arg in zip(self.places, self.differentiable(leaves), strict=True):
+            args[k] = arg
+        return tuple(args)
+
+    def differentiable(self, leaves: Sequence[object]) -> tuple[object, ...]:
+        """The arguments that are not among `nondiff_argnums`, with these traced leaves."""
+        values = list(self.leaves)
+        for k, leaf in zip(self.traced, leaves, strict=True):
+            values[k] = leaf
+        return cast("tuple[object, ...]", unflatten(self.spec, values))
+
+    def tangents(self, dots: Handles) -> tuple[object, ...]:
+        """Tangents in the structure of `differentiable`: zeros for numbers that do not move."""
+        values = [_no_tangent(leaf) for leaf in self.leaves]
+        for k, dot in zip(self.moving, dots, strict=True):
+            values[self.traced[k]] = dot
+        return cast("tuple[object, ...]", unflatten(self.spec, values))
+
+    def inputs(self) -> list[ArgumentSpec]:
+        """How the traced leaves are traced in a rule: all of them may be differentiated there."""
+        return [ArgumentSpec(h.type, h.scalar, h.weak, h, active=True) for h in self.handles]
+
+
+def _as_traced(leaf: object) -> object:
+    value = resolve(leaf)
+    if isinstance(value, np.ndarray) and value.dtype.kind in "fc":
+        return traced(value)
+    return value
+
+
+def _no_tangent(leaf: object) -> object:
+    if isinstance(leaf, TracedArray | np.ndarray | np.generic | float | int | complex):
+        return np.zeros(np.shape(leaf))[()]
+    return None
+
+
+def _key(value: object) -> object:
+    """What a value that is not traced is compared by in recursive calls."""
+    if value is None or isinstance(value, bool | int | float | complex | str):
+        return type(value), value
+    return id(value)

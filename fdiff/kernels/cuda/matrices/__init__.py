@@ -1,0 +1,1 @@
+"""Products and routines of matrices as kernels."""

@@ -1,0 +1,1 @@
+"""Operations along axes: sums, orders, quantiles, statistics, histograms, samples."""

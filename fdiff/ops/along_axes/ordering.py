@@ -1,0 +1,61 @@
+"""A value that counts as computed after another one: what keeps it from being merged with itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import fdiff.intact_numpy as np
+
+from ...arraytype import ArrayType
+from ...kernel_rule import KernelRule, Kind
+from ...primitive import ZERO, LayoutRule, Primitive, Sample, register
+from ...trace import TracedArray, apply
+from ..entrywise.families import align
+from ..entrywise.sample_domains import real
+from ..term_rules_of_sums import first_operand
+
+
+def _type(x: ArrayType, other: ArrayType) -> tuple[ArrayType, ...]:
+    return (x,)
+
+
+def _push(dots: Sequence[object], args: Sequence[TracedArray], outs: object) -> list[object]:
+    """The tangent waits too: what is computed of it again is not merged with the first either."""
+    return [ZERO if dots[0] is ZERO else apply(barrier, dots[0], args[1])]
+
+
+def _pull(bars: Sequence[object], args: object, outs: object) -> list[object]:
+    return [bars[0], ZERO]
+
+
+def _batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int) -> list[object]:
+    """Without a leading axis where only the other value has one."""
+    x, other = align(args, mapped)
+    return [apply(barrier, x, other if mapped[0] or not mapped[1] else first_entry(other))]
+
+
+# The optimisation barrier of compilers: `x`, which is there only once the number beside it is. That
+# number broadcasts in a batch. It makes another node of `x`, so that nothing computed of it is found
+# to be a common subexpression, and a dependence that keeps the passes of kernels from fusing both.
+barrier = register(
+    Primitive(
+        "optimization_barrier", _type, lambda x, other: x, _push, _pull, _batch,
+        KernelRule(Kind.BARRIER, "{0}"), "barrier", structural=True, sizeless=True, moves=True,
+        samples=(Sample(lambda rng: (real(rng, (2, 3)), real(rng, ()))),), layout=LayoutRule("first"),
+        terms=first_operand,
+    )
+)  # fmt: skip
+
+
+def first_entry(x: TracedArray) -> TracedArray:
+    """The first entry of an array, as a number."""
+    return x[(0,) * x.ndim] if x.ndim else x
+
+
+def behind(values: Sequence[TracedArray], others: Sequence[TracedArray]) -> list[TracedArray]:
+    """The values, which count as computed when all of the others are."""
+    numbers = [first_entry(x) for x in others if x.type.size]
+    mark = numbers[0] if numbers else np.zeros(())
+    for number in numbers[1:]:
+        mark = apply(barrier, mark, number)
+    return [apply(barrier, x, mark) for x in values]

@@ -1,0 +1,1 @@
+"""Loops, branches and opaque calls as operations."""

@@ -1,0 +1,128 @@
+"""A loop as one op: its body is a tape.
+
+``loop(trips, *carries, *invariants, *rows)`` runs the body
+``(*carries, *invariants, *entries) -> (*carries, *outs)`` for each index below `trips`, from the
+first to the last or, in `reverse`, from the last to the first. The *carries* are what a trip hands
+to the next, *invariants* are read in all trips, *entries* are those of the *rows* along axis 0.
+It returns the last carries, and the outs as rows of the `length` of the others, which are zero from
+`trips` on. Derivatives are those of the body, by the transforms of tapes: `transforms/loops/loop_rules.py`.
+
+The form of ``lax.scan`` (J. Bradbury et al., JAX, 2018).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import fdiff.intact_numpy as np
+
+from ...arraytype import F8, INT, ArrayType
+from ...errors import TapeError
+from ...interpret import Interpreter
+from ...kernel_rule import KernelRule, Kind
+from ...primitive import HOOKS, LateParams, Primitive, Sample, register
+from ...tape import Tape
+from ...trace import Trace
+
+
+class Operands(NamedTuple):
+    """What a loop is given, by what it is."""
+
+    trips: Any
+    carries: Sequence[Any]
+    invariants: Sequence[Any]
+    rows: Sequence[Any]
+
+
+def operands(args: Sequence[Any], carries: int, rows: int) -> Operands:
+    """The arguments of a loop with so many carries and rows."""
+    last = len(args) - rows
+    return Operands(args[0], args[1 : 1 + carries], args[1 + carries : last], args[last:])
+
+
+@lru_cache(maxsize=256)
+def runner_of(body: Tape) -> Interpreter:
+    """What runs a body in NumPy; equal bodies share it."""
+    return Interpreter(body)
+
+
+def by_rule(name: str) -> Any:
+    """The rule of this name, which stands on a higher floor: it applies transforms to bodies."""
+
+    def rule(*args: Any, **params: Any) -> Any:
+        if name not in HOOKS:
+            HOOKS["rules of loops"]()  # which imports them: most programs have no loops
+        return HOOKS[name](*args, **params)
+
+    return rule
+
+
+def _infer(
+    trips: ArrayType, *types: ArrayType, body: Tape, carries: int, length: int, reverse: bool,
+    rows: int, pulls: object = None,
+) -> tuple[ArrayType, ...]:  # fmt: skip
+    first = len(types) - rows
+    outs = body.output_types
+    given = (*types[:first], *[ArrayType(t.shape[1:], t.dtype) for t in types[first:]])
+    if trips != ArrayType((), INT) or any(t.shape[:1] != (length,) for t in types[first:]):
+        raise TapeError(f"a loop of {length} trips is given {types[first:]} as rows")
+    if given != body.input_types or outs[:carries] != given[:carries]:
+        raise TapeError(f"the body of a loop takes {body.input_types} to {outs}, given {given}")
+    return (*outs[:carries], *[ArrayType((length, *t.shape), t.dtype) for t in outs[carries:]])
+
+
+def _evaluate(
+    *args: np.ndarray, body: Tape, carries: int, length: int, reverse: bool, rows: int,
+    pulls: object = None,
+) -> object:  # fmt: skip
+    trips, state, invariants, table = operands(args, carries, rows)
+    run, types = runner_of(body), body.output_types
+    outs = [np.zeros((length, *t.shape), t.dtype) for t in types[carries:]]
+    if not 0 <= (count := int(trips)) <= length:
+        raise ValueError(f"a loop over {length} rows has {count} trips")
+    for k in range(count - 1, -1, -1) if reverse else range(count):
+        results = run(*state, *invariants, *[x[k] for x in table])
+        state = results[:carries]
+        for out, value in zip(outs, results[carries:], strict=True):
+            out[k] = value
+    last = [np.array(x, t.dtype) for x, t in zip(state, types, strict=False)]
+    return (*last, *outs) if len(types) > 1 else (*last, *outs)[0]
+
+
+def _swinging(carries: int, *, reverse: bool) -> LateParams:
+    """A state of two entries driven by rows, a sum beside it, and an out; or fewer carries."""
+
+    def make() -> dict[str, object]:
+        pair, number = ArrayType((2,), F8), ArrayType((), F8)
+        with Trace("loop", lines=False) as trace:
+            state: list[Any] = [trace.input(t) for t in (pair, number)[:carries]]
+            weights: Any = trace.input(pair)
+            force: Any = trace.input(number)
+            x: Any = state[0] if state else weights * force
+            new = [x + 0.3 * weights * np.sin(force * x)]
+            new += [s + np.sum(x * x) for s in state[1:]]
+            body = trace.builder.finish([trace.lift(y) for y in (*new[:carries], x * weights)])
+        return {"body": body, "carries": carries, "length": 4, "reverse": reverse, "rows": 1}
+
+    return LateParams(make)
+
+
+def _sample(trips: int, carries: int, *, reverse: bool = False) -> Sample:
+    def arrays(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+        state = [rng.normal(size=2), np.asarray(rng.normal())][:carries]
+        return np.asarray(trips), *state, rng.normal(size=2), rng.normal(size=4)
+
+    return Sample(arrays, _swinging(carries, reverse=reverse))
+
+
+_SAMPLES = (_sample(4, 2), _sample(3, 2, reverse=True), _sample(4, 0), _sample(0, 1))
+
+
+LOOP = register(
+    Primitive(
+        "loop", _infer, _evaluate, by_rule("loop.jvp"), by_rule("loop.vjp"), by_rule("loop.batch"),
+        kernel=KernelRule(Kind.LOOP), family="loop", folds=False, told_needs=True, pulls_masks=True, samples=_SAMPLES,
+    )
+)  # fmt: skip

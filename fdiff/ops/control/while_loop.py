@@ -1,0 +1,165 @@
+"""A loop that runs while a condition holds, as one op; and tapes whose loops have as many trips.
+
+``while(*carries, *invariants)`` runs the body ``(*carries, *invariants) -> carries`` as long as
+``cond(*carries, *invariants)`` is true. It returns the last carries and the number of trips.
+
+In reverse, what is kept has as many rows as there were trips, and no tape has arrays of a length
+that only a run tells. So a reverse loop is a tape of its own, in the op ``sized(trips, *args)``: its
+loops have `LENGTH` rows on the tape, and at each run as many as there are trips, rounded up to a
+power of two. Its derivatives are those of that tape.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import fdiff.intact_numpy as np
+
+from ...arraytype import BOOL, F8, INT, ArrayType
+from ...errors import ConvergenceError, TapeError, message
+from ...kernel_rule import KernelRule, Kind
+from ...primitive import LateParams, Primitive, Sample, register
+from ...tape import INPUT, Node, Tape
+from ...trace import Trace, apply_many
+from ...trace.derived_lines import kept_by_value
+from .loop import LOOP, by_rule, runner_of
+
+LENGTH = 2_147_483_629  # of rows on tapes of `sized`; a prime that is the size of nothing else
+FEWEST = 16  # rows of a run
+
+
+def _infer(
+    *types: ArrayType, body: Tape, carries: int, cond: Tape, limit: int
+) -> tuple[ArrayType, ...]:
+    if types != body.input_types or types[:carries] != body.output_types:
+        raise TapeError(f"the body of a loop takes {body.input_types}, given {types}")
+    if cond.input_types != types or cond.output_types != (ArrayType((), BOOL),):
+        raise TapeError(f"the condition of a loop takes {cond.input_types}, given {types}")
+    return (*types[:carries], ArrayType((), INT))
+
+
+def _evaluate(*args: Any, body: Tape, carries: int, cond: Tape, limit: int) -> object:
+    state, invariants = [*args[:carries]], args[carries:]
+    run, holds, trips = runner_of(body), runner_of(cond), 0
+    while holds(*state, *invariants)[0]:
+        if limit and trips == limit:
+            raise ConvergenceError(exceeded(limit))
+        state = [*run(*state, *invariants)]
+        trips += 1
+    last = [np.array(x, t.dtype) for x, t in zip(state, body.output_types, strict=True)]
+    return (*last, np.asarray(trips))
+
+
+def exceeded(limit: int) -> str:
+    """What is said of a loop with more trips than it may have."""
+    fact = f"the condition still holds after limit={limit} trips."
+    way = "Give a higher limit (`max_steps` of newton and fixed_point), or a condition that ends."
+    return message("while_loop", fact, way)
+
+
+def _halving() -> LateParams:
+    """Newton's method for a square root: a carry of two entries, and how far it is."""
+
+    def make() -> dict[str, object]:
+        pair, number = ArrayType((2,), F8), ArrayType((), F8)
+        with Trace("while_loop", lines=False) as trace:
+            x, _, c = (trace.input(t) for t in (pair, number, pair))
+            new: Any = 0.5 * (x + c / x)
+            body = trace.builder.finish([trace.lift(new), trace.lift(np.sum((new - x) ** 2))])
+        with Trace("while_loop", lines=False) as trace:
+            _, far, _ = (trace.input(t) for t in (pair, number, pair))
+            cond = trace.builder.finish([trace.lift(far > 1e-20)])
+        return {"body": body, "carries": 2, "cond": cond, "limit": 0}
+
+    return LateParams(make)
+
+
+def _sample(far: float) -> Sample:
+    def arrays(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+        return rng.uniform(1.0, 2.0, 2), np.asarray(far), rng.uniform(1.0, 3.0, 2)
+
+    return Sample(arrays, _halving(), cotangent_kernels=False)
+
+
+WHILE = register(
+    Primitive(
+        "while_loop", _infer, _evaluate, by_rule("while.jvp"), by_rule("while.vjp"),
+        by_rule("while.batch"), KernelRule(Kind.WHILE), family="loop", folds=False, told_needs=True,
+        samples=(_sample(1.0), _sample(-1.0)),
+    )
+)  # fmt: skip
+
+
+# --- tapes whose loops have as many trips as a run tells ------------------------------------------
+
+
+def _infer_sized(*types: ArrayType, tape: Tape, budget: int | None = None) -> tuple[ArrayType, ...]:
+    if types != tape.input_types or any(LENGTH in t.shape for t in tape.output_types):
+        raise TapeError(f"a tape takes {tape.input_types} to {tape.output_types}, given {types}")
+    return tape.output_types
+
+
+def _evaluate_sized(*args: Any, tape: Tape, budget: int | None = None) -> object:
+    outs = runner_of(sized_tape(*args, tape=tape, budget=budget))(*args)
+    made = [np.array(x) for x in outs]
+    return tuple(made) if len(made) > 1 else made[0]
+
+
+def sized_tape(trips: Any, *_: Any, tape: Tape, budget: int | None = None) -> Tape:
+    """The tape with loops of as many rows as a run with so many trips needs, within a budget."""
+    most = int(np.max(trips, initial=0))
+    return _within(of_length(tape, max(FEWEST, 1 << (most - 1).bit_length())), budget)
+
+
+@kept_by_value
+def _within(tape: Tape, budget: int | None) -> Tape:
+    return by_rule("within budget")(tape, budget)
+
+
+@kept_by_value
+def of_length(tape: Tape, length: int) -> Tape:
+    """The tape with loops of so many rows."""
+
+    def resized(value: Any) -> Any:
+        if value.__class__ is int:
+            return length if value == LENGTH else value
+        if isinstance(value, ArrayType):
+            return ArrayType(resized(value.shape), value.dtype)
+        return tuple(map(resized, value)) if value.__class__ is tuple else value
+
+    nodes = [
+        Node(primitive, args, params if primitive is INPUT else resized(params), resized(types))
+        for primitive, args, params, types in tape.nodes
+    ]
+    return Tape(tuple(nodes), tape.inputs, tape.outputs, tape.lines)
+
+
+def _doubling() -> LateParams:
+    """A loop of so many trips, and the sum of what it gives."""
+
+    def make() -> dict[str, object]:
+        number = ArrayType((), F8)
+        with Trace("while_loop", lines=False) as trace:
+            x: Any = trace.input(number)
+            c: Any = trace.input(number)
+            body = trace.builder.finish([trace.lift(x + np.sin(c * x)), trace.lift(x * c)])
+        with Trace("while_loop", lines=False) as trace:
+            args = [trace.input(ArrayType((), INT)), trace.input(number), trace.input(number)]
+            last, rows = apply_many(
+                LOOP, *args, body=body, carries=1, length=LENGTH, reverse=False, rows=0
+            )
+            tape = trace.builder.finish([last.id, trace.lift(np.sum(rows))])
+        return {"tape": tape}
+
+    return LateParams(make)
+
+
+SIZED = register(
+    Primitive(
+        "sized", _infer_sized, _evaluate_sized, by_rule("sized.jvp"), by_rule("sized.vjp"),
+        by_rule("sized.batch"), family="loop", folds=False, told_needs=True,
+        samples=(
+            Sample(lambda rng: (np.asarray(5), *map(np.asarray, rng.normal(size=2))), _doubling()),
+        ),
+    )
+)  # fmt: skip

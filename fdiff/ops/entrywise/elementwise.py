@@ -1,0 +1,593 @@
+"""Elementwise ops, one row each: name, kernel text, partial derivatives in ``(*args, out)``, NumPy's function.
+
+Arithmetic, powers, exponentials, trigonometric and hyperbolic functions, selection (`maximum`, `where`, ...),
+rounding, comparisons, logic, bits, conversion of dtypes, complex parts. Both modes follow from the partial
+derivatives (`families.py`). At a kink the value given is fdiff's policy (docs/kinks.md): the mean of
+both one-sided derivatives at ties of `maximum` and `minimum`, and 0 for `absolute` at 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import log as _log
+from math import pi
+from typing import Any
+
+import fdiff.intact_numpy as np
+
+from ...arraytype import BOOL, loop_dtypes, promote, real_dtype
+from ...errors import warn
+from ...kernel_rule import Kind
+from ...primitive import HOOKS, UFUNCS, ZERO, Kink, LayoutRule, Primitive
+from ...tape import Node
+from ...trace import TracedArray, apply, constant_value, current, implements
+from ...trace.eager.operation_templates import LOOKING_BACK
+from ...trace.provenance import through_copy
+from .. import term_rules as terms
+from ..rewrites import arithmetic_rewrites as rewrites
+from . import complex_formulas as formulas
+from .accurate_partials import (  # fmt: skip
+    ANGLE_SLOPE,
+    DIRECTION,
+    SHARES,
+    one_minus_square,
+    over_one_plus_square,
+    over_root_one_plus_square,
+    power_slope,
+    power_sum,
+    sech_squared,
+    zero_power_log,
+)
+from .families import elementwise, kind_of, refuse, stretch, ufunc_caller
+from .quotients_of_sums import over_a_sum
+from .sample_domains import above_one, count, plane, positive, real, truth, unit, whole
+
+LN2 = _log(2.0)
+PER_LN2, PER_LN10 = 1.0 / LN2, 0.4342944819032518
+
+def share(chosen: object, tied: object, like: TracedArray) -> object:
+    """Slope of a selection: 1 where chosen, 1/2 at a tie, in the dtype of `like`."""
+    return np.where(tied, 0.5, np.where(chosen, 1.0, 0.0)).astype(like.dtype)
+
+
+# --- where there is no derivative (docs/kinks.md) -------------------------------------------------
+AT_ZERO = Kink("0", lambda x: x == 0)
+AT_ONE = Kink("1", lambda x: x == 1)
+MINUS_ONE = Kink("-1", lambda x: x == -1)
+PLUS_MINUS_ONE = Kink("1 and -1", lambda x: (x == 1) | (x == -1))
+WHOLE = Kink("whole numbers, where it jumps", lambda x: x == np.floor(x), jumps=True)
+WHOLE_BUT_ZERO = Kink("whole numbers but 0, where it jumps", lambda x: (x == np.trunc(x)) & (x != 0), jumps=True)
+HALF = Kink("odd multiples of one half, where it jumps", lambda x: np.abs(x - np.trunc(x)) == 0.5, jumps=True)
+TIE = Kink("a tie", lambda x, y: x == y)
+ORIGIN = Kink("the origin", lambda x, y: (x == 0) & (y == 0))
+CUT = Kink("the origin and the cut y = 0, x < 0", lambda y, x: (y == 0) & (x <= 0))
+DENOMINATOR = Kink("a denominator of 0", lambda x, y: y == 0)
+MULTIPLE = Kink("multiples of the second argument, where it jumps", lambda x, y: np.remainder(x, y) == 0, jumps=True)
+MULTIPLE_BUT_ZERO = Kink("multiples of the second argument but 0, where it jumps", lambda x, y: (np.fmod(x, y) == 0) & (x != 0), jumps=True)
+FIRST_ZERO = Kink("0, where it jumps", lambda x, y: (x == 0, None), jumps=True)
+EITHER_ZERO = Kink("0", lambda x, y: (x == 0, y == 0))
+
+# --- arithmetic -------------------------------------------------------------------------------
+add = elementwise(
+    "add", "{0} + {1}", (1, 1), kind=Kind.ADD, complex_formulas=(formulas.ADD,), rewrites=rewrites.ADD,
+    terms=terms.kept,
+)
+subtract = elementwise(
+    "subtract", "{0} - {1}", (1, -1), kind=Kind.SUBTRACT, complex_formulas=(formulas.SUBTRACT,), rewrites=rewrites.SUBTRACT,
+    terms=terms.subtracted,
+)
+multiply = elementwise(
+    "multiply", "{0} * {1}", lambda x, y, out: (y, x), kind=Kind.MULTIPLY, complex_formulas=(formulas.MULTIPLY,),
+    rewrites=rewrites.MULTIPLY, terms=terms.multiplied,
+)
+divide = elementwise(
+    "divide", "{0} / {1}", lambda x, y, out: (1.0 / y, -out / y), kind=Kind.DIVIDE, complex_formulas=(formulas.DIVIDE,), kink=DENOMINATOR,
+    rewrites=rewrites.DIVIDE,
+)
+
+
+_general_divide = UFUNCS[np.divide]
+
+
+def divide_call(x: object, y: object, **keywords: object) -> TracedArray:
+    """``x / y``; where y is a sum and x is one of its terms, one op whose derivative loses no digits (`quotients_of_sums.py`)."""
+    if (
+        not keywords
+        and isinstance(x, TracedArray)
+        and isinstance(y, TracedArray)
+        and x.home is y.home
+        and (out := over_a_sum(x, y)) is not None
+    ):
+        return TracedArray(out.home, out.id, out.type, scalar=not out.shape)
+    return _general_divide(x, y, **keywords)
+
+
+UFUNCS[np.divide] = divide_call
+negative = elementwise(
+    "negative", "-{0}", (-1,), kind=Kind.NEGATIVE, complex_formulas=(formulas.NEGATIVE,), rewrites=rewrites.NEGATIVE,
+    terms=terms.negated,
+)
+elementwise("reciprocal", "{T}(1) / {0}", lambda x, out: (-out * out,), kink=AT_ZERO)
+square = elementwise("square", "{0} * {0}", lambda x, out: (x + x,), complex_formulas=(formulas.SQUARE,))
+sqrt = elementwise("sqrt", "math.sqrt({0})", lambda x, out: (0.5 / out,), sample=(positive,), kink=AT_ZERO)
+cbrt = elementwise("cbrt", "rt.cbrt({0})", lambda x, out: (1.0 / (3.0 * out * out),), kink=AT_ZERO)
+floor_divide = elementwise("floor_divide", "rt.floor_divide({0}, {1})", None, kink=MULTIPLE)
+remainder = elementwise("remainder", "rt.remainder({0}, {1})", lambda x, y, out: (1, -np.floor_divide(x, y)), kink=MULTIPLE)
+fmod = elementwise("fmod", "rt.fmod({0}, {1})", lambda x, y, out: (1, -np.rint((x - out) / y)), kink=MULTIPLE_BUT_ZERO)
+
+
+def power_slopes(x: TracedArray, y: TracedArray, out: TracedArray) -> tuple[object, object]:
+    """Partial derivatives ``y x**(y-1)`` and ``x**y log(x)``.
+
+    The first is without rounding of y - 1 for constant exponents, and 0 at exponent 0; the second is 0 for ``0 ** y``, y >= 0.
+    """
+    value = constant_value(y)
+    if value is None:
+        return _variable_power_slopes(x, y, out)
+    less = np.asarray(value - 1, y.dtype)
+    if y.dtype.kind == "f" and np.any(less + np.ones((), y.dtype) != value):
+        lower = _power_below(x, y)
+    else:
+        with np.errstate(all="ignore"):
+            lower = np.power(x, less) if np.ndim(value) else power_call(x, value - 1)
+    return (ZERO if not np.any(value) else value * lower if np.all(value) else np.where(value == 0, 0.0, value * lower)), ZERO
+
+
+def _variable_power_slopes(x: TracedArray, y: TracedArray, out: TracedArray) -> tuple[object, object]:
+    zero = x == 0
+    if x.dtype.kind != "c":
+        at_zero = np.where(y == 0, 0.0, apply(zero_power_log, x, y))
+        return apply(power_slope, x, y, -np.ones((), y.dtype)), np.where(zero, at_zero, out * np.log(x))
+    bound = 0.0 * np.power(x, 0.999 * y)  # of x**y log(x), for small x
+    return np.where(zero & (y == 0), 0.0, y * np.power(x, y - 1.0)), np.where(zero & (y >= 0), bound, out * np.log(x))
+
+
+def _power_below(x: TracedArray, y: TracedArray) -> object:
+    """``x**(y - 1)``, also where y - 1 is not representable."""
+    one = np.ones((), y.dtype)
+    return np.power(x, y - one) if y.dtype.kind == "c" else apply(power_sum, x, y, -one)
+
+
+def _no_power_slope(x: TracedArray, y: TracedArray) -> tuple[object, object]:
+    if x.dtype.kind == "c":
+        return ((x == 0) & (np.real(y) < 1) & (y != 0), x == 0)
+    return ((x == 0) & (y < 1) & (y != 0), (x == 0) & (y <= 0) | (x < 0))
+
+
+_POWER = Kink("a base of 0 with an exponent below 1 (in the exponent, also a negative base)", _no_power_slope)
+power = elementwise(
+    "power", "rt.power({0}, {1})", power_slopes, sample=(positive, real),
+    constants=(
+        (0, "{T}(1)"), (1, "{0}"), (2, "{0} * {0}"), (3, "{0} * {0} * {0}"), (-1, "{T}(1) / {0}"), (-2, "{T}(1) / ({0} * {0})"),
+    ),
+    literals=(0.5,), checks_whole=True, kink=_POWER, rewrites=rewrites.POWER,  # LLVM makes a square root of 0.5
+)
+UFUNCS[np.float_power] = ufunc_caller(power, np.float_power)
+_general_power = ufunc_caller(power, np.power)
+
+
+def power_call(x: object, y: object, **keywords: object) -> TracedArray:
+    """``x ** y``; exponents 1 and 2 are ops of their own, as in NumPy."""
+    value = None
+    if isinstance(x, TracedArray):
+        number = y.__class__ is int or y.__class__ is float
+        value = y if number else constant_value(y) if np.ndim(y) == 0 else None
+    short = value is not None and not keywords and value in (1, 2)
+    if short and x.type.floating and promote(kind_of(x), kind_of(y)) == x.dtype:
+        if value == 2:
+            return UFUNCS[np.square](x)
+        return UFUNCS[np.positive](x)
+    return _general_power(x, y, **keywords)
+
+
+UFUNCS[np.power] = power_call
+_general_square = UFUNCS[np.square]
+
+
+def square_call(x: object, **keywords: object) -> TracedArray:
+    """``np.square``; the square of an absolute value is computed without the absolute value, so that it is differentiable at 0."""
+    node = x.home.builder.nodes[x.id] if isinstance(x, TracedArray) and not keywords else None
+    if node is None or node.primitive.name != "absolute":
+        return _general_square(x, **keywords)
+    inside = TracedArray(x.home, node.args[0], x.home.builder.type(node.args[0]))
+    if inside.dtype.kind != "c":
+        return _general_square(inside)
+    out = apply(squared_modulus, inside)
+    return TracedArray(out.home, out.id, out.type, scalar=not out.shape)
+
+
+def _inside_absolute(nodes: Sequence[Node], ids: Sequence[int]) -> tuple[object, tuple[int, ...]]:
+    node = nodes[ids[0]]
+    return (nodes[node.args[0]].types, node.args) if node.primitive.name == "absolute" else (None, ())
+
+
+UFUNCS[np.square] = square_call
+LOOKING_BACK[np.square] = LOOKING_BACK[np.power] = _inside_absolute
+
+# --- exponentials and logarithms --------------------------------------------------------------
+exp = elementwise("exp", "rt.exp({0})", lambda x, out: (out,), complex_formulas=(formulas.EXP,))
+exp2 = elementwise("exp2", "rt.exp2({0})", lambda x, out: (out * LN2,))
+expm1 = elementwise("expm1", "rt.expm1({0})", lambda x, out: (np.exp(x),))
+log = elementwise("log", "rt.log({0})", lambda x, out: (1.0 / x,), sample=(positive,), kink=AT_ZERO)
+log2 = elementwise("log2", "rt.log2({0})", lambda x, out: (PER_LN2 / x,), sample=(positive,), kink=AT_ZERO)
+log10 = elementwise("log10", "rt.log10({0})", lambda x, out: (PER_LN10 / x,), sample=(positive,), kink=AT_ZERO)
+log1p = elementwise("log1p", "rt.log1p({0})", lambda x, out: (1.0 / (1.0 + x),), sample=(positive,), kink=MINUS_ONE)
+logaddexp = elementwise("logaddexp", "rt.logaddexp({0}, {1})", lambda x, y, out: _shares(np.exp, x, y))
+logaddexp2 = elementwise("logaddexp2", "rt.logaddexp2({0}, {1})", lambda x, y, out: _shares(np.exp2, x, y))
+
+
+def _shares(exp: np.ufunc, x: TracedArray, y: TracedArray) -> tuple[object, object]:
+    """Partial derivatives of `logaddexp`: the share of each term in the sum of the exponentials."""
+    first, second = SHARES[exp]
+    return apply(first, x, y), apply(second, x, y)
+
+
+# --- trigonometric and hyperbolic -------------------------------------------------------------
+sin = elementwise("sin", "rt.sin({0})", lambda x, out: (np.cos(x),))
+cos = elementwise("cos", "rt.cos({0})", lambda x, out: (-np.sin(x),))
+tan = elementwise("tan", "rt.tan({0})", lambda x, out: (1.0 + out * out,), sample=(unit,))
+arcsin = elementwise("arcsin", "rt.asin({0})", lambda x, out: (1.0 / np.sqrt(_one_minus_square(x)),), sample=(unit,), kink=PLUS_MINUS_ONE)
+arccos = elementwise("arccos", "rt.acos({0})", lambda x, out: (-1.0 / np.sqrt(_one_minus_square(x)),), sample=(unit,), kink=PLUS_MINUS_ONE)
+arctan = elementwise("arctan", "rt.atan({0})", lambda x, out: (_over_one_plus_square(x),))
+sinh = elementwise("sinh", "rt.sinh({0})", lambda x, out: (np.cosh(x),))
+cosh = elementwise("cosh", "rt.cosh({0})", lambda x, out: (np.sinh(x),))
+tanh = elementwise("tanh", "rt.tanh({0})", lambda x, out: (_sech_squared(x, out),))
+arcsinh = elementwise("arcsinh", "rt.asinh({0})", lambda x, out: (_over_root_one_plus_square(x),))
+
+
+def _arccosh_slopes(x: TracedArray, out: TracedArray) -> tuple[object, ...]:
+    return (1.0 / (np.sqrt(x - 1.0) * np.sqrt(x + 1.0)),)
+
+
+arccosh = elementwise("arccosh", "rt.acosh({0})", _arccosh_slopes, sample=(above_one,), kink=AT_ONE)
+arctanh = elementwise("arctanh", "rt.atanh({0})", lambda x, out: (1.0 / _one_minus_square(x),), sample=(unit,), kink=PLUS_MINUS_ONE)
+arctan2 = elementwise("arctan2", "rt.atan2({0}, {1})", lambda y, x, out: _angle_slopes(y, x), kink=CUT)
+hypot = elementwise("hypot", "rt.hypot({0}, {1})", lambda x, y, out: tuple(apply(op, x, y) for op in DIRECTION), kink=ORIGIN)
+deg2rad = elementwise("deg2rad", "{0} * {T}(0.017453292519943295)", lambda x, out: (pi / 180.0,))
+rad2deg = elementwise("rad2deg", "{0} * {T}(57.29577951308232)", lambda x, out: (180.0 / pi,))
+UFUNCS[np.radians], UFUNCS[np.degrees] = UFUNCS[np.deg2rad], UFUNCS[np.rad2deg]
+
+
+def _ratio(x: TracedArray, out: TracedArray) -> object:
+    """``x / out``, and 0 at the origin."""
+    return np.where(out == 0, 0.0, x / np.where(out == 0, 1.0, out))
+
+
+def _angle_slopes(y: TracedArray, x: TracedArray) -> tuple[object, object]:
+    """``(x, -y) / (x**2 + y**2)`` without overflow or underflow, and 0 at the origin."""
+    return apply(ANGLE_SLOPE[0], x, y), -apply(ANGLE_SLOPE[1], x, y)
+
+
+# The ops of `accurate_partials.py` are of real numbers: complex ones keep the formula.
+
+
+def _one_minus_square(x: TracedArray) -> object:
+    return (1.0 - x) * (1.0 + x) if x.dtype.kind == "c" else apply(one_minus_square, x)
+
+
+def _over_one_plus_square(x: TracedArray) -> object:
+    return 1.0 / (1.0 + x * x) if x.dtype.kind == "c" else apply(over_one_plus_square, x)
+
+
+def _over_root_one_plus_square(x: TracedArray) -> object:
+    return 1.0 / np.sqrt(x * x + 1.0) if x.dtype.kind == "c" else apply(over_root_one_plus_square, x)
+
+
+def _sech_squared(x: TracedArray, out: TracedArray) -> object:
+    return 1.0 - out * out if x.dtype.kind == "c" else apply(sech_squared, x)
+
+
+# --- selection and kinks ----------------------------------------------------------------------
+def _absolute_jvp(dots: list[object], args: list[TracedArray], outs: list[TracedArray]) -> list[object]:
+    x, dot = args[0], dots[0]
+    if x.dtype.kind != "c":
+        return [dot * np.sign(x)]
+    unit = _ratio(x, outs[0])
+    return [np.real(unit) * np.real(dot) + np.imag(unit) * np.imag(dot)]
+
+
+def _absolute_vjp(bars: list[object], args: list[TracedArray], outs: list[TracedArray]) -> list[object]:
+    x, bar = args[0], bars[0]
+    return [bar * (np.sign(x) if x.dtype.kind != "c" else np.conjugate(_ratio(x, outs[0])))]
+
+
+_ABSOLUTE_RULES = (_absolute_jvp, _absolute_vjp)
+
+
+absolute = elementwise("absolute", "abs({0})", None, complex_formulas=(formulas.ABSOLUTE,), kink=AT_ZERO, rules=_ABSOLUTE_RULES)
+UFUNCS[np.fabs] = ufunc_caller(absolute, np.fabs)
+
+
+def _larger_shares(x: TracedArray, y: TracedArray, out: TracedArray) -> tuple[object, ...]:
+    return (share(x > y, x == y, out), share(y > x, x == y, out))
+
+
+def _smaller_shares(x: TracedArray, y: TracedArray, out: TracedArray) -> tuple[object, ...]:
+    return (share(x < y, x == y, out), share(y < x, x == y, out))
+
+
+_EXTREME: dict[str, Any] = {"chooses": True, "kink": TIE}
+maximum = elementwise("maximum", "rt.maximum({0}, {1})", _larger_shares, kind=Kind.MAXIMUM, rewrites=rewrites.MAXIMUM, **_EXTREME)
+minimum = elementwise("minimum", "rt.minimum({0}, {1})", _smaller_shares, kind=Kind.MINIMUM, rewrites=rewrites.MINIMUM, **_EXTREME)
+
+
+def _fmax_shares(x: TracedArray, y: TracedArray, out: TracedArray) -> tuple[object, ...]:
+    return (share((x > y) | np.isnan(y), x == y, out), share((y > x) | np.isnan(x), x == y, out))
+
+
+fmax = elementwise("fmax", "rt.fmax({0}, {1})", _fmax_shares, **_EXTREME)
+
+
+def _fmin_shares(x: TracedArray, y: TracedArray, out: TracedArray) -> tuple[object, ...]:
+    return (share((x < y) | np.isnan(y), x == y, out), share((y < x) | np.isnan(x), x == y, out))
+
+
+fmin = elementwise("fmin", "rt.fmin({0}, {1})", _fmin_shares, **_EXTREME)
+
+
+def _copysign_slopes(x: TracedArray, y: TracedArray, out: TracedArray) -> tuple[object, ...]:
+    return (np.sign(x) * np.copysign(1.0, y).astype(out.dtype), ZERO)
+
+
+copysign = elementwise("copysign", "math.copysign({0}, {1})", _copysign_slopes, kink=EITHER_ZERO._replace(jumps=True))
+sign = elementwise("sign", "rt.sign({0})", None, kink=AT_ZERO)
+_real_sign = UFUNCS[np.sign]
+
+
+def sign_call(x: object, **keywords: object) -> TracedArray:
+    """``np.sign``; of a complex number ``x / |x|``, which has a derivative, and 0 at 0."""
+    if keywords or promote(kind_of(x)).kind != "c":
+        return _real_sign(x, **keywords)
+    out = _ratio(x, np.absolute(x))
+    return TracedArray(out.home, out.id, out.type, scalar=not out.shape)
+
+
+UFUNCS[np.sign] = sign_call
+
+
+def _step_slopes(x: TracedArray, y: TracedArray, out: TracedArray) -> tuple[object, ...]:
+    return (ZERO, np.where(x == 0, 1.0, 0.0).astype(out.dtype))
+
+
+elementwise("heaviside", "rt.heaviside({0}, {1})", _step_slopes, kink=FIRST_ZERO)
+floor = elementwise("floor", "rt.floor({0})", None, kink=WHOLE)
+ceil = elementwise("ceil", "rt.ceil({0})", None, kink=WHOLE)
+trunc = elementwise("trunc", "rt.trunc({0})", None, kink=WHOLE_BUT_ZERO)
+rint = elementwise("rint", "rt.rint({0})", None, kink=HALF)
+nextafter = elementwise("nextafter", "rt.nextafter({0}, {1})", lambda x, y, out: (1, ZERO))
+spacing = elementwise("spacing", "rt.spacing({0})", None)
+ldexp = elementwise("ldexp", "rt.ldexp({0}, {1})", lambda x, n, out: (np.ldexp(np.ones_like(x), n), ZERO), sample=(real, count))
+
+# --- comparisons, logic, bits: no derivative --------------------------------------------------
+
+
+
+def comparison(name: str, sign: str) -> Primitive:
+    """A comparison; of two integers of which one alone has a sign, a negative one is the smaller, as in NumPy."""
+    if_first, if_second = sign in ("<", "<=", "!="), sign in (">", ">=", "!=")  # what holds for a negative operand
+    first = f"({{0}} < 0) | (np.uint64({{0}}) {sign} {{1}})" if if_first else f"({{0}} >= 0) & (np.uint64({{0}}) {sign} {{1}})"
+    second = f"({{1}} < 0) | ({{0}} {sign} np.uint64({{1}}))" if if_second else f"({{1}} >= 0) & ({{0}} {sign} np.uint64({{1}}))"
+    return elementwise(name, f"{{0}} {sign} {{1}}", None, mixed_signs=(first, second))
+
+
+equal = comparison("equal", "==")
+not_equal = comparison("not_equal", "!=")
+less = comparison("less", "<")
+less_equal = comparison("less_equal", "<=")
+greater = comparison("greater", ">")
+greater_equal = comparison("greater_equal", ">=")
+logical_and = elementwise("logical_and", "({0} != 0) & ({1} != 0)", None, kind=Kind.LOGICAL_AND, sample=(truth, truth))
+logical_or = elementwise("logical_or", "({0} != 0) | ({1} != 0)", None, kind=Kind.LOGICAL_OR, sample=(truth, truth))
+logical_xor = elementwise("logical_xor", "({0} != 0) != ({1} != 0)", None, sample=(truth, truth))
+logical_not = elementwise("logical_not", "{0} == 0", None, sample=(truth,))
+isnan = elementwise("isnan", "rt.isnan({0})", None)
+isinf = elementwise("isinf", "rt.isinf({0})", None)
+isfinite = elementwise("isfinite", "rt.isfinite({0})", None)
+signbit = elementwise("signbit", "rt.signbit({0})", None)
+bitwise_and = elementwise("bitwise_and", "{0} & {1}", None, sample=(whole, whole))
+bitwise_or = elementwise("bitwise_or", "{0} | {1}", None, sample=(whole, whole))
+bitwise_xor = elementwise("bitwise_xor", "{0} ^ {1}", None, sample=(whole, whole))
+invert = elementwise("invert", "rt.invert({0})", None, sample=(whole,))
+left_shift = elementwise("left_shift", "rt.left_shift({0}, {1})", None, sample=(whole, count))
+right_shift = elementwise("right_shift", "rt.right_shift({0}, {1})", None, sample=(whole, count))
+elementwise("gcd", "rt.gcd({0}, {1})", None, sample=(whole, whole))
+elementwise("lcm", "rt.lcm({0}, {1})", None, sample=(whole, whole))
+
+# --- ops that are no ufunc --------------------------------------------------------------------
+
+
+def _chosen(c: np.dtype, x: np.dtype, y: np.dtype) -> np.dtype:
+    if c != BOOL or x != y:
+        raise TypeError(f"where takes (bool, T, T), not ({c}, {x}, {y})")
+    return x
+
+
+def _where_jvp(dots: list[object], args: list[TracedArray], outs: list[TracedArray]) -> list[object]:
+    x_dot, y_dot = (0.0 if d is ZERO else d for d in dots[1:])
+    out = np.where(args[0], x_dot, y_dot).astype(outs[0].dtype)
+    return [stretch(out, outs[0].shape)]
+
+
+def _where_vjp(bars: list[object], args: list[TracedArray], outs: object) -> list[object]:
+    return [ZERO, np.where(args[0], bars[0], 0.0), np.where(args[0], 0.0, bars[0])]
+
+
+def _convert_jvp(dots: list[object], args: object, outs: list[TracedArray], *, dtype: np.dtype) -> list[object]:
+    return [dots[0].astype(dtype) if outs[0].type.floating else ZERO]
+
+
+def _convert_vjp(bars: list[object], args: list[TracedArray], outs: object, *, dtype: np.dtype) -> list[object]:
+    """The cotangent in the dtype of the argument; a real argument takes the real part."""
+    source = args[0].type
+    bar = np.real(bars[0]) if source.dtype.kind == "f" else bars[0]
+    return [bar.astype(source.dtype) if source.floating else ZERO]
+
+
+def _converted(x: np.dtype, *, dtype: np.dtype) -> np.dtype:
+    if x.kind == "c" and dtype.kind in "iuf":
+        raise TypeError(f"convert takes no {x} to {dtype}: that is the real part")
+    return dtype
+
+
+# The rules of `where` select instead of multiplying, so that a NaN of the branch not taken does not spread.
+# `convert` changes the dtype of the tangent with that of the value.
+where = elementwise(
+    "where", "{1} if {0} else {2}", None, kind=Kind.SELECT, complex_formulas=(formulas.WHERE,), numpy=np.where, loop=_chosen,
+    sample=(truth, real, real), unit_slopes=True, rules=(_where_jvp, _where_vjp), rewrites=rewrites.WHERE, terms=terms.selected,
+)
+convert = elementwise(
+    "convert", "{T}({0})", None, kind=Kind.CONVERT, complex_formulas=formulas.CONVERT,
+    numpy=lambda x, *, dtype: np.asarray(x).astype(dtype)[()], loop=_converted, sample=(real,), params={"dtype": np.dtype(np.float32)},
+    unit_slopes=True, rules=(_convert_jvp, _convert_vjp), rewrites=rewrites.CONVERT, terms=terms.converted,
+)  # fmt: skip
+copy = elementwise(
+    "copy", "{0}", (1,), kind=Kind.COPY, numpy=lambda x: np.array(x)[()], loop=lambda x: x, sample=(real,),
+    layout=LayoutRule("C"), provenance=through_copy, rewrites=rewrites.CONVERT, terms=terms.kept,
+)
+# The minimum of both, with the derivative of `x` even where the bound is smaller: `logsumexp` bounds infinite terms.
+bounded = elementwise(
+    "bounded", "rt.minimum({0}, {1})", lambda x, bound, out: (1, ZERO), numpy=np.minimum, loop=np.promote_types,
+    sample=(real, lambda rng, shape: np.full(shape, 1e3)),
+)  # fmt: skip
+stop = elementwise("stop_gradient", "{0}", None, numpy=np.positive, loop=lambda x: x, stops=True)
+
+
+@implements(np.where)
+def where_call(condition: object, *branches: object) -> object:
+    """``np.where`` with three arguments; with one: see `data_dependent_shapes.py`."""
+    if not branches:
+        raise current().fail(
+            "numpy.where(condition) gives arrays whose shape depends on traced values.", "Use numpy.where(condition, x, y)."
+        )
+    x, y = branches
+    trace = current(condition, x, y)
+    kinds = [kind_of(x), kind_of(y)]
+    dtype = np.result_type(*[k(0) if isinstance(k, type) else k for k in kinds])
+    node = trace.add(where, (trace.lift(condition, BOOL), trace.lift(x, dtype), trace.lift(y, dtype)))
+    return TracedArray(trace, node, trace.builder.type(node))
+
+
+@implements(method="astype")
+def astype(x: TracedArray, dtype: object, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True) -> TracedArray:
+    """`x` in another dtype; a derivative passes between floating dtypes only.
+
+    A complex array that becomes real loses its imaginary part, and NumPy's warning says so.
+    """
+    target = np.dtype(dtype)
+    if target.kind not in "biufc":
+        raise current().fail(f"a traced array cannot become {target}.")
+    if not np.can_cast(x.dtype, target, casting):
+        raise TypeError(f"Cannot cast array data from {x.dtype!r} to {target!r} according to the rule {casting!r}")
+    if target == x.dtype:
+        if x.scalar or x.weak:
+            return TracedArray(x.home, x.id, x.type, scalar=x.scalar)
+        return HOOKS["in_order"](x, order, copy=copy or None)
+    if x.dtype.kind == "c" and target.kind in "iuf":
+        warn("Casting complex values to real discards the imaginary part", np.exceptions.ComplexWarning)
+        return astype(np.real(x), target)
+    out = _scalar_like(apply(convert, x, dtype=target), x)
+    return out if x.scalar or order == "K" else HOOKS["in_order"](out, order)
+
+
+@implements(np.astype)
+def astype_call(x: TracedArray, dtype: object, /, *, copy: bool = True, device: object = None) -> TracedArray:
+    return astype(x, dtype, copy=copy)
+
+
+def _scalar_like(out: TracedArray, x: TracedArray) -> TracedArray:
+    out.scalar = x.scalar
+    return out
+
+
+def positive_call(x: object, **keywords: object) -> object:
+    """``+x``: the value itself."""
+    refuse(np.positive, keywords)
+    trace = current(x)
+    loop_dtypes(np.positive, (kind_of(x),))
+    node = trace.lift(x)
+    type_ = trace.builder.type(node)
+    return TracedArray(trace, node, type_, scalar=not type_.shape)
+
+
+UFUNCS[np.positive] = positive_call
+
+# --- complex numbers --------------------------------------------------------------------------
+# The pairing of cotangents and tangents is Re(bar * dot), without a conjugate, so that a holomorphic op has the same
+# rules as over the reals. These four are linear over the reals only.
+
+
+def _real_type(x: np.dtype) -> np.dtype:
+    if x.kind != "c":
+        raise TypeError(f"the parts of complex numbers are taken, not of {x}")
+    return real_dtype(x)
+
+
+def _complex_type(x: np.dtype, y: np.dtype) -> np.dtype:
+    if x != y or x.kind != "f":
+        raise TypeError(f"complex takes two real numbers of one dtype, not ({x}, {y})")
+    return np.result_type(x, np.complex64)
+
+
+def _paired(x: object, y: object) -> object:
+    """The complex number with these parts, without a product ``1j * y``, which would make NaN of infinite parts."""
+    out = np.empty(np.broadcast_shapes(np.shape(x), np.shape(y)), np.result_type(np.asarray(x).dtype, np.complex64))
+    out.real, out.imag = x, y
+    return out[()]
+
+
+def _conjugate_jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray]) -> list[object]:
+    return [np.conjugate(dots[0])]
+
+
+def _conjugate_vjp(bars: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray]) -> list[object]:
+    return [np.conjugate(bars[0])]
+
+
+conjugate = elementwise(
+    "conjugate", "", None, complex_formulas=(formulas.CONJUGATE,), loop=lambda x: x, sample=(plane,),
+    rules=(_conjugate_jvp, _conjugate_vjp),
+)
+real_part = elementwise(
+    "real", "", None, complex_formulas=(formulas.REAL,), numpy=lambda x: np.asarray(x).real.copy()[()], loop=_real_type, sample=(plane,),
+    rules=(lambda dots, args, outs: [np.real(dots[0])], lambda bars, args, outs: [bars[0].astype(args[0].dtype)]),
+    put=lambda parent, new: apply(pair, new, apply(imag_part, parent)), layout=LayoutRule("operands", part="real"),
+)
+imag_part = elementwise(
+    "imag", "", None, complex_formulas=(formulas.IMAG,), numpy=lambda x: np.asarray(x).imag.copy()[()], loop=_real_type, sample=(plane,),
+    rules=(lambda dots, args, outs: [np.imag(dots[0])], lambda bars, args, outs: [apply(pair, np.zeros_like(bars[0]), -bars[0])]),
+    put=lambda parent, new: apply(pair, apply(real_part, parent), new), layout=LayoutRule("operands", part="imag"),
+)
+squared_modulus = elementwise(
+    "squared_modulus",
+    "", None, complex_formulas=(formulas.SQUARED_MODULUS,), numpy=lambda x: np.square(np.absolute(x)), loop=_real_type, sample=(plane,),
+    rules=(
+        lambda dots, args, outs: [2.0 * (np.real(args[0]) * np.real(dots[0]) + np.imag(args[0]) * np.imag(dots[0]))],
+        lambda bars, args, outs: [2.0 * bars[0] * np.conjugate(args[0])],
+    ),
+)
+
+
+def _pair_jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray]) -> list[object]:
+    return [apply(pair, *(np.zeros(a.shape, a.dtype) if d is ZERO else d for d, a in zip(dots, args, strict=True)))]
+
+
+def _pair_vjp(bars: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray]) -> list[object]:
+    return [np.real(bars[0]), -np.imag(bars[0])]
+
+
+pair = elementwise(
+    "complex", "", None, complex_formulas=(formulas.PAIR,), numpy=_paired, loop=_complex_type, sample=(real, real),
+    rules=(_pair_jvp, _pair_vjp),
+)
+
+
+def conjugate_call(x: object, **keywords: object) -> object:
+    """``np.conjugate``: of a real array the array, of bools NumPy makes int8."""
+    if (dtype := promote(kind_of(x))).kind != "c":
+        return positive_call(apply(convert, x, dtype=np.dtype(np.int8)) if dtype == BOOL else x, **keywords)
+    refuse(np.conjugate, keywords)
+    out = apply(conjugate, x)
+    return TracedArray(out.home, out.id, out.type, scalar=not out.shape)
+
+
+UFUNCS[np.conjugate] = conjugate_call

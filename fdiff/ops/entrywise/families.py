@@ -1,0 +1,323 @@
+"""The families of ops: a few facts in a row become a full `Primitive`.
+
+- *Elementwise* ops state their partial derivatives once; the rules of both modes follow.
+- *Linear* ops state their transpose; their tangent is the op itself applied to the tangent.
+- *Multilinear* ops state the transpose for each operand; their tangent is the sum of the op applied to one
+  tangent at a time. So do ops that are linear in several operands together.
+- *Opaque* ops state both rules.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import fdiff.intact_numpy as np
+
+from ...arraytype import ArrayType, Shape, broadcast, loop_dtypes
+from ...capture.data import TAKE_VALUES, is_table, lazy_words
+from ...capture.symbolic_numbers import SymbolicNumber
+from ...errors import InputError, TraceError, failure
+from ...foreign_errors import not_foreign
+from ...kernel_rule import KernelRule, Kind
+from ...primitive import UFUNCS, ZERO, EagerRule, Kink, LayoutRule, Primitive, Sample, register
+from ...trace import TracedArray, apply, current, unsupported
+from ...trace.local_arrays import LocalArray, TracedLocalArray
+from ...trace.operation_cache import ARITHMETIC
+from ...trace.recorder import objects_met
+from ...trace.ufunc_fast_path import enter
+from ..shapes import axis_maps
+from .sample_domains import real
+
+Rule = Callable[..., object]
+Partials = Callable[..., Sequence[object]] | tuple[int, ...]
+
+
+def kind_of(operand: object) -> np.dtype | type:
+    """Dtype of an operand, or the Python type of one that is weakly typed."""
+    if isinstance(operand, TracedArray):
+        return (complex if operand.type.dtype.kind == "c" else float) if operand.weak else operand.type.dtype
+    if isinstance(operand, (np.ndarray, np.generic)) and operand.dtype != object:
+        if isinstance(operand, np.ndarray) and type(operand) not in (np.ndarray, np.memmap, LocalArray, TracedLocalArray):
+            raise other_class(operand)
+        return operand.dtype if operand.dtype.isnative else operand.dtype.newbyteorder("=")
+    if type(operand) in (int, float, complex):
+        return type(operand)
+    refuse_foreign(operand)
+    if isinstance(operand, SymbolicNumber):
+        return type(operand.value)
+    array = np.asarray(operand)
+    if array.dtype == object:  # traced scalars in a list or an object array
+        if not any(isinstance(entry, TracedArray) for entry in array.flat):
+            raise objects_met(current())
+        kinds = [kind_of(entry) for entry in array.ravel()]
+        return np.result_type(*[k for k in kinds if not isinstance(k, type)] or [complex if complex in kinds else float])
+    return array.dtype
+
+
+def refuse_foreign(operand: object, call: str = "") -> None:
+    """Refuse an operand from pandas, whose operators match labels where NumPy's match positions, or from Dask."""
+    if is_table(operand):
+        fact = f"a pandas {type(operand).__name__} met a traced array in arithmetic."
+        way = "Take its numbers: `series.to_numpy()`, `frame.to_numpy()`."
+        raise failure(TraceError, call or current().call, fact, way)
+    if words := lazy_words(operand):
+        raise failure(InputError, call or current().call, f"a traced array met {words}.", TAKE_VALUES)
+
+
+def other_class(array: np.ndarray) -> TraceError:
+    """The error for an array of a subclass of `ndarray`, whose entries may have another meaning (masks, units)."""
+    name = type(array).__name__
+    way = "Use a plain array: numpy.asarray(a), or a.filled(...)."
+    return current().fail(f"an array of type {name} met a traced array, and such are not supported.", way)
+
+
+def ufunc_caller(primitive: Primitive, ufunc: np.ufunc) -> Rule:
+    """What computes `ufunc` on traced arrays: operands are converted to the dtypes of NumPy's loop, then one node is added."""
+
+    def call(*operands: object, dtype: object = None, **keywords: object) -> TracedArray:
+        if dtype is None and not keywords and (out := enter(ufunc, operands, primitive)) is not None:
+            return out
+        if keywords:
+            refuse(ufunc, keywords)
+        trace = current(*operands)
+        kinds = tuple([kind_of(x) for x in operands])
+        if dtype is None:
+            loop = loop_dtypes(ufunc, kinds)
+        else:
+            signature = (None,) * ufunc.nin + (np.dtype(dtype),) * ufunc.nout
+            loop = ufunc.resolve_dtypes((*kinds, *(None,) * ufunc.nout), signature=signature, casting="same_kind")
+        ids = tuple([trace.lift(x, d) for x, d in zip(operands, loop, strict=False)])
+        node = trace.add(primitive, ids)
+        type_ = trace.builder.nodes[node].types[0]
+        return TracedArray(trace, node, type_, scalar=not type_.shape)
+
+    call.alone = True  # type: ignore[attr-defined] - see `trace/ufunc_fast_path.py`
+    return call
+
+
+_HARMLESS = {"casting", "order", "subok"}  # they change no value of a float array
+
+
+def refuse(ufunc: np.ufunc, keywords: dict[str, object]) -> None:
+    """Raise for keywords of a ufunc that change its result and are not implemented."""
+    for name, value in keywords.items():
+        if name not in _HARMLESS and not (name == "where" and value is True):
+            raise unsupported(f"numpy.{ufunc.__name__} with {name}=")
+
+
+def elementwise_type(loop: Callable[..., np.dtype]) -> Callable[..., tuple[ArrayType, ...]]:
+    """Type rule of an elementwise op: shapes broadcast, dtypes by `loop`."""
+
+    @lru_cache(maxsize=1024)
+    def infer(*types: ArrayType, **params: object) -> tuple[ArrayType, ...]:
+        try:
+            shape = broadcast(*[t.shape for t in types])
+        except not_foreign(ValueError):
+            shapes = " ".join(str(t.shape) for t in types)
+            raise ValueError(f"operands could not be broadcast together with shapes {shapes}") from None
+        return (ArrayType(shape, loop(*[t.dtype for t in types], **params)),)
+
+    return infer
+
+
+_AS_OPERANDS = LayoutRule("operands")
+# What Python's operators say of NumPy's scalars and arrays is what the ufuncs say, ten times sooner.
+_OPERATORS = {
+    "{0} + {1}": EagerRule(operator.add, "+", ARITHMETIC),
+    "{0} - {1}": EagerRule(operator.sub, "-", ARITHMETIC),
+    "{0} * {1}": EagerRule(operator.mul, "*", ARITHMETIC),
+    "{0} / {1}": EagerRule(operator.truediv, "/", ARITHMETIC),
+    "-{0}": EagerRule(operator.neg, "-", ARITHMETIC),
+    "{0} < {1}": EagerRule(operator.lt),
+    "{0} <= {1}": EagerRule(operator.le),
+    "{0} > {1}": EagerRule(operator.gt),
+    "{0} >= {1}": EagerRule(operator.ge),
+    "{0} == {1}": EagerRule(operator.eq),
+    "{0} != {1}": EagerRule(operator.ne),
+}
+
+
+def elementwise(
+    name: str,
+    text: str,
+    partials: Partials | None,
+    *,
+    numpy: Callable[..., object] | None = None,
+    sample: Sequence[Callable[..., np.ndarray]] = (),
+    loop: Callable[..., np.dtype] | None = None,
+    kind: Kind = Kind.ELEMENTWISE,
+    constants: tuple[tuple[float, str], ...] = (),
+    literals: tuple[float, ...] = (),
+    mixed_signs: tuple[str, str] | None = None,
+    checks_whole: bool = False,
+    params: dict[str, object] | None = None,
+    rules: tuple[Rule, Rule] | None = None,
+    kink: Kink | None = None,
+    put: Callable[..., object] | None = None,
+    layout: LayoutRule = _AS_OPERANDS,
+    unit_slopes: bool = False,
+    **facts: Any,
+) -> Primitive:
+    """An op applied entry by entry; `facts` are further fields of its record.
+
+    What computes it is `numpy`, or else NumPy's ufunc of that name. It is tested on `sample`, a maker of arrays
+    for each argument, or else on `real` ones.
+
+    ``partials(*args, out)`` gives the partial derivative for each argument: an array, ``1`` or ``-1``, or
+    `ZERO`. A tuple of ``1`` and ``-1`` stands for itself, None for an op whose derivative is zero wherever it
+    exists. An op that selects instead of multiplying gives its ``rules`` (JVP, VJP) itself. An op of complex
+    numbers has no kernel yet, and no `text`.
+    """
+    jvp, vjp = rules or slope_rules(partials)
+    function: Callable[..., object] = numpy or getattr(np, name)
+    ufunc = function if isinstance(function, np.ufunc) else None
+    makers = sample or (real,) * (ufunc.nin if ufunc else 0)
+
+    def batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int, **params: object) -> list[object]:
+        return [apply(primitive, *align(args, mapped), **params)]
+
+    samples = (Sample(lambda rng: tuple(make(rng, (2, 3)) for make in makers), params or {}),) if makers else ()
+    primitive = register(
+        Primitive(
+            name, elementwise_type(loop or _ufunc_loop(ufunc)), function, jvp, vjp, batch,
+            KernelRule(kind, text, constants, literals, checks_whole, mixed_signs=mixed_signs) if text else None, "elementwise",
+            flat=partials is None and rules is None, kink=kink, samples=samples,
+            view=put is not None, put=put, sizeless=True, layout=layout, eager=_OPERATORS.get(text, EagerRule()),
+            axis_map=axis_maps.entrywise, unit_slopes=unit_slopes or isinstance(partials, tuple), **facts,
+        )
+    )  # fmt: skip
+    if ufunc is not None and loop is None:
+        UFUNCS[ufunc] = ufunc_caller(primitive, ufunc)
+    return primitive
+
+
+def _ufunc_loop(ufunc: np.ufunc) -> Callable[..., np.dtype]:
+    return lambda *dtypes: loop_dtypes(ufunc, dtypes)[-1]
+
+
+def slope_rules(partials: Partials | None) -> tuple[Rule, Rule]:
+    """The JVP and VJP rules of an elementwise op from its partial derivatives (the chain rule)."""
+
+    def slopes(args: Sequence[TracedArray], out: TracedArray, params: dict[str, object]) -> Sequence[object]:
+        if partials is None or not out.type.floating:
+            return [ZERO] * len(args)
+        return partials if isinstance(partials, tuple) else partials(*args, out, **params)
+
+    def jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray], **params: object) -> list[object]:
+        pairs = [(d, p() if callable(p) else p) for d, p in zip(dots, slopes(args, outs[0], params), strict=True) if d is not ZERO]
+        return [stretch(add_up([times(d, p) for d, p in pairs if p is not ZERO]), outs[0].shape)]
+
+    def vjp(bars: Sequence[object], args: Sequence[TracedArray], outs: Sequence[TracedArray], **params: object) -> list[object]:
+        pairs = zip(args, slopes(args, outs[0], params), strict=True)
+        return [ZERO if p is ZERO or not a.type.floating else _pulled(bars[0], p) for a, p in pairs]
+
+    return jvp, vjp
+
+
+def _pulled(bar: object, slope: object) -> object:
+    """The cotangent of one argument; if its partial derivative is a function, a function too, called only if it is needed."""
+    return (lambda: _pulled(bar, slope())) if callable(slope) else ZERO if slope is ZERO else times(bar, slope)
+
+
+def times(dot: object, slope: object) -> object:
+    """``dot * slope`` without multiplying by one."""
+    if isinstance(slope, int):
+        return dot if slope == 1 else -dot if slope == -1 else dot * slope
+    return dot * slope
+
+
+def add_up(terms: Sequence[object]) -> object:
+    """Sum of tangents or cotangents; `ZERO` if there is none."""
+    total: object = ZERO
+    for term in terms:
+        total = term if total is ZERO else total if term is ZERO else total + term
+    return total
+
+
+def stretch(value: object, shape: Shape) -> object:
+    """`value` broadcast to `shape`; `ZERO` stays."""
+    if value is ZERO or value.shape == shape:
+        return value
+    return np.broadcast_to(value, shape)
+
+
+def unbroadcast(bar: TracedArray, shape: Shape) -> TracedArray:
+    """The transpose of broadcasting from `shape`: the sum over the broadcast axes."""
+    if bar.shape == shape:
+        return bar
+    lead = bar.ndim - len(shape)
+    axes = (*range(lead), *(lead + i for i, n in enumerate(shape) if n == 1 and bar.shape[lead + i] != 1))
+    return np.reshape(np.sum(bar, axis=axes), shape)
+
+
+def align(args: Sequence[TracedArray], mapped: Sequence[bool]) -> list[TracedArray]:
+    """Arguments of a batch with axes of length 1 behind the batch axis, so that the trailing axes still broadcast."""
+    ndim = max(a.ndim - m for a, m in zip(args, mapped, strict=True))
+    return [
+        a.reshape((a.shape[0], *(1,) * (ndim - a.ndim + 1), *a.shape[1:])) if m and a.ndim - 1 < ndim else a
+        for a, m in zip(args, mapped, strict=True)
+    ]
+
+
+def linear(
+    name: str,
+    infer: Callable[..., tuple[ArrayType, ...]],
+    transpose: Callable[..., object],
+    *,
+    evaluate: Callable[..., object],
+    batch: Callable[..., object],
+    **facts: Any,
+) -> Primitive:
+    """A linear op of one argument: ``transpose(bar, src, **params)`` with `src` the argument's type.
+
+    ``batch(x, **params)`` is the op on an array with one more leading axis; further `facts` are those of the record.
+    """
+
+    def bars(bar: TracedArray, args: Sequence[TracedArray], **params: object) -> list[object]:
+        return [transpose(bar, args[0].type, **params)]
+
+    def batched(args: Sequence[TracedArray], mapped: object, size: int, **params: object) -> list[object]:
+        return [batch(args[0], **params)]
+
+    return multilinear(name, infer, bars, ((0,),), evaluate=evaluate, batch=batched, family="linear", **facts)
+
+
+def multilinear(
+    name: str,
+    infer: Callable[..., tuple[ArrayType, ...]],
+    transposes: Callable[..., Sequence[object]],
+    groups: Sequence[Sequence[int]] | None = None,
+    *,
+    evaluate: Callable[..., object],
+    batch: Rule,
+    family: str = "linear",
+    **facts: Any,
+) -> Primitive:
+    """An op that is linear in the arguments of each group taken together, while those of other groups stand still.
+
+    `groups` holds places of arguments; None is one group of all. Arguments of no group are indices, which do not
+    move. ``transposes(bar, args, **params)`` gives the cotangents of the leading arguments, without indices behind
+    them; `batch` and further `facts` are those of the record.
+    """
+
+    def jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: object, **params: object) -> list[object]:
+        terms: list[object] = []
+        for group in groups or (range(len(args)),):
+            if any(dots[k] is not ZERO for k in group):
+                moved = [_tangent(dots[k], a) if k in group else a for k, a in enumerate(args)]
+                terms.append(apply(primitive, *moved, **params))
+        return [add_up(terms)]
+
+    def vjp(bars: Sequence[object], args: Sequence[TracedArray], outs: object, **params: object) -> list[object]:
+        cotangents = transposes(bars[0], args, **params)
+        return [*cotangents, *[ZERO] * (len(args) - len(cotangents))]
+
+    primitive = Primitive(name, infer, evaluate, jvp, vjp, batch, family=family, **facts)
+    return register(primitive)
+
+
+def _tangent(dot: object, argument: TracedArray) -> object:
+    return np.zeros(argument.shape, argument.dtype) if dot is ZERO else dot

@@ -1,0 +1,67 @@
+"""Marks at points without a derivative, for functions that are composed of other ops.
+
+A primitive states its own kinks (`Primitive.kink`). The kinks of a composed function such as `numpy.clip` or
+`numpy.linalg.norm` are not those of the ops it is made of. While kinks are searched for (docs/kinks.md), such a
+function marks its result; otherwise the mark costs the test of one attribute.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+
+import fdiff.intact_numpy as np
+
+from ...arraytype import BOOL
+from ...primitive import ZERO, Kink, LayoutRule, Primitive, Sample, register
+from ...trace import TracedArray, apply
+from ..shapes.axis_maps import entrywise
+from .families import align, elementwise_type, stretch
+from .sample_domains import real, truth
+
+
+class KinkSearch(threading.local):
+    """Whether this thread traces functions in search of kinks."""
+
+    on: bool = False
+
+
+kink_search = KinkSearch()
+
+
+def _marked_dtype(x: np.dtype, condition: np.dtype, **_: object) -> np.dtype:
+    if condition != BOOL:
+        raise TypeError(f"a mark takes (T, bool), not ({x}, {condition})")
+    return x
+
+
+def _jvp(dots: Sequence[object], args: object, outs: Sequence[TracedArray], **_: object) -> list[object]:
+    return [stretch(dots[0], outs[0].shape)]
+
+
+def _batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int, **params: object) -> list[object]:
+    return [apply(mark, *align(args, mapped), **params)]
+
+
+# The identity op on the result of `function`, which has no derivative where the condition holds: at `point`. With
+# `always` even the use of the value there is reported.
+mark = register(
+    Primitive(
+        "mark", elementwise_type(_marked_dtype),
+        lambda x, condition, **_: np.array(np.broadcast_to(x, np.broadcast_shapes(np.shape(x), np.shape(condition))))[()],
+        _jvp, lambda bars, args, outs, **_: [bars[0], ZERO], _batch, family="elementwise", axis_map=entrywise,
+        layout=LayoutRule("operands"), kink=Kink("a marked point", lambda x, condition, **_: (condition, None)),
+        samples=(Sample(lambda rng: (real(rng, (2, 3)), truth(rng, (2, 3))), {"always": False, "function": "f", "point": "0"}),),
+    )
+)  # fmt: skip
+
+
+def marked(out: TracedArray, condition: Callable[[], object], function: str, point: str) -> TracedArray:
+    """The result of `function`, which has no derivative where the condition holds: at `point`."""
+    return mark_now(out, condition(), function, point) if kink_search.on else out
+
+
+def mark_now(out: TracedArray, condition: object, function: str, point: str, *, always: bool = False) -> TracedArray:
+    """`out` marked, whether kinks are looked for or not."""
+    marked_array = apply(mark, out, np.broadcast_to(condition, out.shape), function=function, point=point, always=always)
+    return TracedArray(marked_array.home, marked_array.id, marked_array.type, scalar=out.scalar, weak=out.weak)

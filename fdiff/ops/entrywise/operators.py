@@ -1,0 +1,92 @@
+"""Operators of traced arrays (``+``, ``@``, ``<``, ``-x``), and the methods that NumPy's object arrays call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import fdiff.intact_numpy as np
+
+from ...foreign_errors import not_foreign
+from ...primitive import UFUNCS
+from ...trace import TracedArray, current
+from ...trace.eager.eager_scalars import weakened
+from ...trace.handler_arguments import resolve
+from ...trace.trace_stack import stack
+from ...trace.ufunc_fast_path import enter
+from .families import kind_of, refuse_foreign
+
+_BINARY = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.divide, "floordiv": np.floor_divide,
+    "mod": np.remainder, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
+    "lshift": np.left_shift, "rshift": np.right_shift, "pow": np.power, "matmul": np.matmul,
+}  # fmt: skip
+_COMPARE = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}
+_UNARY = {"neg": np.negative, "pos": np.positive, "abs": np.absolute, "invert": np.invert}
+_NUMERIC = (TracedArray, int, float, complex, np.ndarray, np.generic)
+_EQUALITY = (np.equal, np.not_equal)
+_UNEQUAL = (str, bytes, type(None))  # to any number, which NumPy says entry by entry
+
+
+def _converted(ufunc: np.ufunc, x: TracedArray, other: object) -> object:
+    """What stands beside `x` and is no number and no array, as `ufunc` takes it; NotImplemented to leave it to Python.
+
+    As NumPy has it, arrays and scalars take sequences for arrays, but integers repeat them.
+    """
+    scalar, text = x.scalar or x.weak, isinstance(other, (str, bytes))
+    if not isinstance(other, Sequence) or (scalar and ufunc is np.matmul):
+        return NotImplemented
+    if ufunc is np.multiply and (text or (scalar and hasattr(other, "__mul__"))):
+        if not scalar or x.dtype.kind not in "iu":
+            kind = "float" if x.weak else f"numpy.{x.dtype.name if scalar else 'ndarray'}"
+            raise TypeError(f"can't multiply sequence by non-int of type '{kind}'")
+        return NotImplemented  # Python repeats it, and asks for the integer
+    if text or x.weak:
+        return NotImplemented
+    try:
+        data = np.array(memoryview(other))
+    except not_foreign(TypeError):  # no buffer
+        return resolve(list(other))
+    if ufunc in _COMPARE.values() and isinstance(other, (bytearray, memoryview)):  # by Python itself, on the left
+        fact = f"a {type(other).__name__} was compared with a traced array."
+        raise current().fail(fact, "Make an array of it: `np.frombuffer(data, np.uint8)`.")
+    return data
+
+
+def _operator(ufunc: np.ufunc, *, swap: bool = False) -> Callable[..., object]:
+    def operate(self: TracedArray, *others: object) -> object:
+        operands = (*others, self) if swap else (self, *others)
+        home = self.home
+        out = None if home.eager else enter(ufunc, operands)
+        if out is None:
+            if others and not isinstance(others[0], _NUMERIC):
+                refuse_foreign(others[0])
+                if ufunc in _EQUALITY and not self.weak and isinstance(others[0], _UNEQUAL):
+                    return np.full(self.shape, ufunc is np.not_equal)[()]
+                if (other := _converted(ufunc, self, others[0])) is NotImplemented:
+                    return other
+                operands = (other, self) if swap else (self, other)
+            eager = home.eager and stack.traces and home is stack.traces[-1]
+            out = home.ufunc(ufunc, operands) if eager else UFUNCS[ufunc](*operands)
+        if self.weak and out.type.floating and all(isinstance(kind_of(x), type) for x in operands):
+            return weakened(out)  # arithmetic of Python floats gives a Python float
+        return out
+
+    return operate
+
+
+for _name, _ufunc in _BINARY.items():
+    setattr(TracedArray, f"__{_name}__", _operator(_ufunc))
+    setattr(TracedArray, f"__r{_name}__", _operator(_ufunc, swap=True))
+for _name, _ufunc in {**_COMPARE, **_UNARY}.items():
+    setattr(TracedArray, f"__{_name}__", _operator(_ufunc))
+# What NumPy's loops over object arrays ask of each entry; tests/trace/test_object_arrays.py asks NumPy.
+OBJECT_METHODS = {
+    name: getattr(np, name)
+    for name in (
+        "sqrt", "cbrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "arcsin",
+        "arccos", "arctan", "sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh", "rint", "fabs", "deg2rad",
+        "rad2deg", "degrees", "radians", "arctan2", "hypot", "fmod", "logical_xor",
+    )
+} | {"bit_count": np.bitwise_count}  # fmt: skip
+for _name, _ufunc in OBJECT_METHODS.items():
+    setattr(TracedArray, _name, _operator(_ufunc))

@@ -1,0 +1,1 @@
+"""Matrices, Fourier transforms and polynomials."""

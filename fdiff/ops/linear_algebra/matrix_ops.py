@@ -1,0 +1,229 @@
+"""Linear systems, inverse and determinants of stacks of matrices, with their adjoints.
+
+For x = inv(A) b: dx = inv(A) (db - dA x), b_bar = inv(A') x_bar, A_bar = -b_bar x'. For C = inv(A):
+dC = -C dA C. For the determinant the cotangent is the cofactor matrix, which exists for singular
+matrices too. Source: M. B. Giles, "Collected matrix derivative results for forward and reverse mode
+algorithmic differentiation", Advances in Automatic Differentiation, Springer 2008, section 2.
+"""
+
+from __future__ import annotations
+
+import fdiff.intact_numpy as np
+
+from ...arraytype import BOOL, ArrayType, broadcast
+from ...kernel_rule import KernelRule, Kind, Routine
+from ...primitive import PRIMITIVES, ZERO, Primitive, Sample, register
+from ...trace import TracedArray, apply, current
+from ...trace.exception_context import inside_try
+from ...trace.function_to_tape import record
+from ..entrywise.families import add_up, stretch, unbroadcast
+from .stacked_matrices import (
+    Args,
+    Bars,
+    align_stacks,
+    inverse_jvp,
+    inverse_vjp,
+    mt,
+    regular_matrices,
+    stacked_op,
+)
+
+
+def _solved(a: ArrayType, b: ArrayType) -> tuple[ArrayType, ...]:
+    return (ArrayType((*broadcast(a.shape[:-2], b.shape[:-2]), *b.shape[-2:]), b.dtype),)
+
+
+def _solve_jvp(dots: Bars, args: Args, outs: Args) -> list[object]:
+    (a_dot, b_dot), a, x = dots, args[0], outs[0]
+    moved = ZERO if a_dot is ZERO else -(a_dot @ x)
+    return [stretch(apply(solve, a, add_up([b_dot, moved])), x.shape)]
+
+
+def _solve_vjp(bars: Bars, args: Args, outs: Args) -> list[object]:
+    b_bar = apply(solve, mt(args[0]), bars[0])
+    a_bar = -(b_bar @ mt(outs[0]))
+    return [unbroadcast(a_bar, args[0].shape), unbroadcast(b_bar, args[1].shape)]
+
+
+solve = register(
+    Primitive(
+        "solve", _solved, np.linalg.solve, _solve_jvp, _solve_vjp,
+        lambda args, mapped, size: [apply(solve, *align_stacks(args, mapped, (2, 2)))],
+        KernelRule(Kind.SOLVE, routine=Routine("solve", scratch=1, columns=True, inline=4)), "opaque",
+        samples=(Sample(lambda rng: (*regular_matrices(3)(rng), rng.normal(size=(2, 3, 2)))),),
+    )
+)  # fmt: skip
+
+
+def _same(a: ArrayType) -> tuple[ArrayType, ...]:
+    return (a,)
+
+
+def _scalar_each(a: ArrayType) -> tuple[ArrayType, ...]:
+    return (ArrayType(a.shape[:-2], a.dtype),)
+
+
+def _two_each(a: ArrayType) -> tuple[ArrayType, ...]:
+    return _scalar_each(a) * 2
+
+
+def _weighted(bar: object, matrix: TracedArray) -> TracedArray:
+    """A number for each matrix of the stack times that matrix."""
+    return np.expand_dims(bar, (-2, -1)) * matrix
+
+
+def _paired(a: object, b: object) -> TracedArray:
+    """The inner product of two matrices, for each matrix of the stack."""
+    return np.sum(a * b, axis=(-2, -1))
+
+
+inv = stacked_op(
+    "inv", _same, np.linalg.inv, inverse_jvp, inverse_vjp, Sample(regular_matrices(3)),
+    kernel=KernelRule(Kind.ROUTINE, routine=Routine("inv", scratch=1, inline=4)),
+)
+
+
+def cofactors(a: np.ndarray) -> np.ndarray:
+    """Cofactor matrix, the gradient of the determinant, also where the matrix is singular.
+
+    With A = U diag(s) V', cof(A) = det(U) det(V') U diag(products of the other s) V', and where
+    these are complex the conjugates of U and V'.
+    """
+    if a.shape[-1] == 0:
+        return np.zeros_like(a)
+    u, s, vt = np.linalg.svd(a)
+    n = s.shape[-1]
+    others = np.stack([np.prod(np.delete(s, k, axis=-1), axis=-1) for k in range(n)], axis=-1)
+    sign = np.linalg.det(u) * np.linalg.det(vt)
+    return (sign[..., None, None] * (u.conj() * others[..., None, :]) @ vt.conj()).astype(a.dtype)
+
+
+def _singular_products(s: np.ndarray) -> np.ndarray:
+    """Products of all singular values except numbers i and j, at ``[i, j]``; 0 on the diagonal."""
+    n = s.shape[-1]
+    kept = np.where(np.eye(n, dtype=bool), 1.0, s[..., None, :])
+    one = np.ones((*kept.shape[:-1], 1))
+    before = np.concatenate([one, np.cumprod(kept, axis=-1)[..., :-1]], axis=-1)
+    after = np.concatenate([np.cumprod(kept[..., ::-1], axis=-1)[..., -2::-1], one], axis=-1)
+    return before * after * (1.0 - np.eye(n))
+
+
+def _first_minors(a: np.ndarray, dot: np.ndarray) -> np.ndarray:
+    """Derivative of the cofactor matrix in the direction `dot`, also where `a` is singular.
+
+    With A = U S V' and P = U' dA V that of the cofactors of the diagonal S is M: M[i, j] = -c[i, j] P[j, i],
+    M[i, i] = sum over j of c[i, j] P[j, j], where c[i, j] is the product of the other singular values.
+    """
+    u, s, vh = np.linalg.svd(a)
+    p = np.swapaxes(u.conj(), -1, -2) @ dot @ np.swapaxes(vh.conj(), -1, -2)
+    c = _singular_products(s)
+    middle = -c * np.swapaxes(p, -1, -2)
+    k = np.arange(s.shape[-1])
+    middle[..., k, k] = np.sum(c * np.diagonal(p, 0, -2, -1)[..., None, :], axis=-1)
+    sign = np.linalg.det(u) * np.linalg.det(vh)
+    return sign[..., None, None] * (u.conj() @ middle @ vh.conj())
+
+
+def _minors(a: np.ndarray, *dots: np.ndarray) -> np.ndarray:
+    """Derivative of the cofactor matrix of `a` in one or more directions.
+
+    It is a polynomial of the matrix: from the second direction on, the coefficient of t in the value at
+    ``a + t dot``, from values at roots of unity (J. N. Lyness and C. B. Moler, SIAM J. Numer. Anal. 4(2), 1967).
+    """
+    n, shape = a.shape[-1], np.broadcast_shapes(a.shape, *(d.shape for d in dots))
+    if n < 2:
+        return np.zeros(shape, a.dtype)
+    *others, last = dots
+    if not others:
+        return _first_minors(a, last).astype(a.dtype)
+    count = max(n - 1, 2)
+    unit = np.exp(2j * np.pi * np.arange(count) / count).reshape(-1, *(1,) * len(shape))
+    size = np.max(np.abs(last), initial=0.0)
+    step = unit * (np.max(np.abs(a), initial=0.0) / size if size and np.any(a) else 1.0)
+    out = np.mean(_minors(a + step * last, *others) / step, axis=0)
+    return (out if a.dtype.kind == "c" else out.real).astype(a.dtype)
+
+
+def _minors_jvp(dots: Bars, args: Args, outs: Args) -> list[object]:
+    a, *rest = args
+    terms = [ZERO if d is ZERO else apply(minors, a, *rest[:k], d, *rest[k + 1 :]) for k, d in enumerate(dots[1:])]
+    total = add_up([ZERO if dots[0] is ZERO else apply(minors, a, *rest, dots[0]), *terms])
+    return [stretch(total, outs[0].shape)]
+
+
+def _minors_vjp(bars: Bars, args: Args, outs: Args) -> list[object]:
+    """A derivative of the determinant is symmetric in its directions, and the cotangent is one more."""
+    a, *rest = args
+    whole = [apply(minors, a, *rest, bars[0]), *(apply(minors, a, *rest[:k], bars[0], *rest[k + 1 :]) for k in range(len(rest)))]
+    return [unbroadcast(bar, arg.shape) for bar, arg in zip(whole, args, strict=True)]
+
+
+minors = register(
+    Primitive(
+        "minors", lambda a, *dots: (ArrayType(broadcast(a.shape, *(d.shape for d in dots)), a.dtype),), _minors, _minors_jvp, _minors_vjp,
+        lambda args, mapped, size: [apply(minors, *align_stacks(args, mapped, (2,) * len(args)))],
+        family="opaque", samples=tuple(
+            Sample(lambda rng, count=count: tuple(rng.normal(size=(count + 1, 2, 3, 3)))) for count in (1, 2)
+        ),
+    )
+)  # fmt: skip
+cofactor = stacked_op(
+    "cofactor", _same, cofactors, lambda dots, args, outs: [apply(minors, args[0], dots[0])],
+    lambda bars, args, outs: [apply(minors, args[0], bars[0])],
+    Sample(regular_matrices(3), cotangent_kernels=False),  # exact at any rank by singular values, for which there is no routine
+    kernel=KernelRule(Kind.ROUTINE, routine=Routine("cofactor", scratch=2, scratch_dtype="f8", inline=2)),
+)  # fmt: skip
+
+
+def _det_jvp(dots: Bars, args: Args, outs: Args) -> list[object]:
+    return [_paired(apply(cofactor, args[0]), dots[0])]
+
+
+def _det_vjp(bars: Bars, args: Args, outs: Args) -> list[object]:
+    return [_weighted(bars[0], apply(cofactor, args[0]))]
+
+
+det = stacked_op(
+    "det", _scalar_each, np.linalg.det, _det_jvp, _det_vjp, Sample(regular_matrices(3)),
+    kernel=KernelRule(Kind.ROUTINE, routine=Routine("det", scratch=1, inline=4)),
+)
+slogdet = stacked_op(
+    "slogdet", _two_each, lambda a: tuple(np.linalg.slogdet(a)),
+    lambda dots, args, outs: [ZERO, _paired(mt(apply(inv, args[0])), dots[0])],
+    lambda bars, args, outs: [ZERO if bars[1] is ZERO else _weighted(bars[1], mt(apply(inv, args[0])))], Sample(regular_matrices(3)),
+    kernel=KernelRule(Kind.ROUTINE, routine=Routine("slogdet", scratch=1, inline=4)),
+)  # fmt: skip
+
+
+def _refused(a: np.ndarray, *, name: str, lead: int) -> np.ndarray:
+    """Whether the op raises LinAlgError, for each entry of the leading axes."""
+    out = np.zeros(a.shape[:lead], bool)
+    for k in np.ndindex(out.shape):
+        try:
+            PRIMITIVES[name].evaluate(a[k], *([np.zeros((*a.shape[-1:], 1))] if name == "solve" else []))
+        except np.linalg.LinAlgError:
+            out[k] = True
+    return out[()]
+
+
+refused = register(
+    Primitive(
+        "refused", lambda a, *, name, lead: (ArrayType(a.shape[:lead], BOOL),), _refused,
+        batch=lambda args, mapped, size, *, name, lead: [apply(refused, args[0], name=name, lead=lead + 1)], flat=True,
+        samples=(Sample(lambda rng: (np.stack([np.eye(2), np.zeros((2, 2))]),), {"name": "inv", "lead": 1}),),
+    )
+)  # fmt: skip
+
+
+def attempt(name: str, a: TracedArray) -> None:
+    """Raise LinAlgError while tracing, if the user's code would catch it.
+
+    This is checked inside a ``try`` alone; whether the matrix is refused then becomes a guard. Elsewhere the op
+    raises when the tape is run.
+    """
+    trace = current()
+    if not (trace.mutable and inside_try(record.__code__) and trace.guards.is_known(trace.own(a))):
+        return
+    if bool(apply(refused, a, name=name, lead=0)):
+        words = "Matrix is not positive definite" if name == "cholesky" else "Singular matrix"
+        raise np.linalg.LinAlgError(words)

@@ -1,0 +1,120 @@
+"""What the rules of matrix functions share: notation, and the family of ops on stacks of matrices.
+
+NumPy's linear algebra works on the last two axes; the axes before are a stack, and a batch is one more of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import fdiff.intact_numpy as np
+
+from ...arraytype import ArrayType
+from ...kernel_rule import KernelRule
+from ...primitive import ZERO, Primitive, Sample, register
+from ...trace import TracedArray, apply, apply_many
+
+Args = Sequence[TracedArray]
+Bars = Sequence[object]
+
+
+def mt(x: object) -> TracedArray:
+    """Transposes of the matrices: ``x.mT`` in NumPy."""
+    return np.swapaxes(x, -1, -2)
+
+
+def mh(x: object) -> TracedArray:
+    """Conjugate transposes of the matrices."""
+    return np.conjugate(mt(x))
+
+
+def align_stacks(args: Args, mapped: Sequence[bool], core: Sequence[int]) -> list[TracedArray]:
+    """Arguments of a batch with axes of length 1 behind the batch axis, so that the stacks broadcast.
+
+    `core` is the number of axes of a single argument: 2 for a matrix.
+    """
+    stacks = max(a.ndim - m - c for a, m, c in zip(args, mapped, core, strict=True))
+    return [
+        a.reshape((a.shape[0], *(1,) * (stacks - (a.ndim - 1 - c)), *a.shape[1:])) if m else a
+        for a, m, c in zip(args, mapped, core, strict=True)
+    ]
+
+
+def hermitian_cotangents(bars: Bars) -> list[object]:
+    """Cotangents of the tape, whose pairing is ``Re(bar * dot)``, as those of the pairing ``Re(tr(x_bar^H x_dot))``."""
+    return [bar if bar is ZERO else np.conjugate(bar) for bar in bars]
+
+
+def tape_cotangent(x_bar: object, like: TracedArray) -> TracedArray:
+    """The inverse of `hermitian_cotangents`, for the argument `like`: real if that is."""
+    return np.conjugate(x_bar) if like.dtype.kind == "c" else np.real(x_bar)
+
+
+def scale_columns(x: object, weights: object) -> TracedArray:
+    """``x diag(weights)``."""
+    return x * np.expand_dims(weights, -2)
+
+
+def diagonals_of(x: object) -> TracedArray:
+    """The diagonals of the matrices, as vectors."""
+    return np.diagonal(x, 0, -2, -1)
+
+
+def eye_like(x: TracedArray) -> np.ndarray:
+    """The identity matrix as large as the last axis of `x`, in its dtype."""
+    return np.eye(x.shape[-1], dtype=x.dtype)
+
+
+def reciprocal_or_zero(x: object) -> TracedArray:
+    """``1 / x``, and 0 where x is 0."""
+    zero = x == 0
+    return np.where(zero, 0.0, 1.0 / np.where(zero, 1.0, x))
+
+
+def inverse_jvp(dots: Bars, args: Args, outs: Args) -> list[object]:
+    """The rule of an inverse: ``dX = -X dA X``."""
+    return [-(outs[0] @ dots[0] @ outs[0])]
+
+
+def inverse_vjp(bars: Bars, args: Args, outs: Args) -> list[object]:
+    return [-(mt(outs[0]) @ bars[0] @ mt(outs[0]))]
+
+
+def stacked_op(
+    name: str, infer: Callable[..., tuple[ArrayType, ...]], evaluate: Callable[..., object], jvp: Callable[..., Sequence[object]],
+    vjp: Callable[..., Sequence[object]] | None, *samples: Sample, kernel: KernelRule | None = None, flat: bool = False,
+) -> Primitive:  # fmt: skip
+    """An op of one stack of matrices, with static parameters; a batch is a stack with one more leading axis."""
+
+    def batch(args: Args, mapped: object, size: int, **params: object) -> Sequence[object]:
+        many = len(infer(args[0].type, **params)) > 1
+        return apply_many(primitive, args[0], **params) if many else [apply(primitive, args[0], **params)]
+
+    primitive = Primitive(name, infer, evaluate, jvp, vjp, batch, kernel, "opaque", flat=flat, samples=samples)
+    return register(primitive)
+
+
+# --- matrices for tests -------------------------------------------------------------------------
+
+def regular_matrices(n: int) -> Callable[[np.random.Generator], tuple[np.ndarray, ...]]:
+    """Two matrices close to a multiple of the identity."""
+    return lambda rng: (rng.normal(size=(2, n, n)) + 3.0 * np.eye(n),)
+
+
+def positive_definite_matrices(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+    a = rng.normal(size=(2, 3, 3))
+    return (a @ np.swapaxes(a, -1, -2) + 2.0 * np.eye(3),)
+
+
+def normal_matrices(*shape: int) -> Callable[[np.random.Generator], tuple[np.ndarray, ...]]:
+    return lambda rng: (rng.normal(size=shape),)
+
+
+def well_separated_matrices(*shape: int) -> Callable[[np.random.Generator], tuple[np.ndarray, ...]]:
+    """Close to diagonal matrices: eigenvalues are real and apart, and LAPACK's order and signs do not change nearby."""
+    return lambda rng: (np.diag(np.arange(1.0, 1.5 * shape[-1], 1.5)) + 0.15 * rng.normal(size=shape),)
+
+
+def complex_dtype(dtype: np.dtype) -> np.dtype:
+    """Dtype of complex numbers whose parts are of `dtype`."""
+    return np.result_type(dtype, np.complex64)

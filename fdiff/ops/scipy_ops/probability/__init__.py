@@ -1,0 +1,1 @@
+"""Distributions and functions of `scipy.stats`."""

@@ -1,0 +1,1 @@
+"""Functions and matrices of `scipy.sparse`."""

@@ -1,0 +1,113 @@
+"""Solutions of sparse systems as an op. A matrix is factorised once, for the value and for all derivatives of it.
+
+Factorisations are kept while the entries that they were made of are in memory: as long as a tape runs, and of a
+constant matrix as long as the tape exists.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, NamedTuple
+from weakref import ref
+
+import fdiff.intact_numpy as np
+from fdiff.intact_scipy import sparse as sp
+from fdiff.intact_scipy import sparse_linalg as spl
+
+from ....foreign_errors import not_foreign
+from ....primitive import ZERO, Primitive, register
+from ....trace import apply
+from ...entrywise.families import add_up
+from ...linear_algebra.stacked_matrices import Args, Bars
+from .sparse_ops import Shape, batched, matrix_samples, product, product_type, sampled
+
+MOST = 2**29  # bytes of all factorisations that are kept beside the last one
+
+
+class Factorisation(NamedTuple):
+    """SuperLU's factorisation, its bytes, and the array with the entries of the matrix, which is one of its blocks."""
+
+    lu: Any
+    size: int
+    owner: ref[np.ndarray]
+    block: int
+
+
+# With references whose ends drop them: `pop` is C's, as an exception that arrives in Python code is lost then.
+_kept: dict[tuple[object, ...], Factorisation] = {}
+_lock = threading.Lock()
+
+
+def factors(data: np.ndarray, cols: np.ndarray, starts: np.ndarray, n: int, owner: np.ndarray, block: int) -> Any:
+    """SuperLU's factorisation of the transpose of a matrix that is stored by rows, kept as long as `owner` has these entries."""
+    key = n, data.dtype.char, data.tobytes(), cols.tobytes(), starts.tobytes()
+    factorisation = _kept.get(key)
+    if factorisation is None:
+        lu = factorised(data, cols, starts, n)
+        factorisation = Factorisation(lu, lu.nnz * (data.itemsize + 4), ref(owner, partial(_kept.pop, key)), block)
+        with _lock:
+            others = _kept.copy()
+            outdated = [k for k, f in others.items() if f.block == block and f.owner() is owner]
+            total = sum(f.size for f in others.values())
+            for k, f in others.items():
+                if k in outdated or total > MOST:
+                    _kept.pop(k, None)
+                    total -= f.size
+            _kept[key] = factorisation
+    return factorisation.lu
+
+
+def factorised(data: np.ndarray, cols: np.ndarray, starts: np.ndarray, n: int) -> Any:
+    return spl.splu(sp.csc_array((data, cols, starts), shape=(n, n), copy=True))  # `splu` sorts it in place
+
+
+def _solve(
+    data: np.ndarray, rows: np.ndarray, cols: np.ndarray, starts: np.ndarray, b: np.ndarray, *, shape: Shape, transposed: bool,
+    singular: str, blocks: int,
+) -> np.ndarray:  # fmt: skip
+    """Solutions with the blocks of a block diagonal matrix; a singular one concerns no other."""
+    if not b.size:
+        return np.zeros_like(b)
+    out, n, count = np.empty_like(b), shape[0] // blocks, data.size // blocks
+    for k in range(blocks):
+        rows_of, own = slice(k * n, (k + 1) * n), slice(k * count, (k + 1) * count)
+        where = cols[own] - k * n, starts[k * n : (k + 1) * n + 1] - k * count
+        try:
+            out[rows_of] = factors(data[own], *where, n, data, k).solve(b[rows_of], "N" if transposed else "T")
+        except not_foreign(RuntimeError) as error:
+            if singular == "error" or "singular" not in str(error):
+                raise
+            warnings.warn("Matrix is exactly singular", spl.MatrixRankWarning, stacklevel=2)
+            out[rows_of] = np.nan
+    return out
+
+
+def solve_jvp(dots: Bars, args: Args, outs: Args, *, shape: Shape, transposed: bool, **how: object) -> list[object]:
+    """``dx = inv(A) (db - dA x)``."""
+    (data, rows, cols, starts, _), (data_dot, *_, b_dot) = args, dots
+    where = rows, cols, starts
+    moved = ZERO if data_dot is ZERO else -apply(product, data_dot, *where, outs[0], shape=shape, transposed=transposed)
+    return [apply(solve, data, *where, add_up([b_dot, moved]), shape=shape, transposed=transposed, **how)]
+
+
+def solve_vjp(bars: Bars, args: Args, outs: Args, *, shape: Shape, transposed: bool, **how: object) -> list[object]:
+    data, rows, cols, starts, _ = args
+    b_bar = apply(solve, data, rows, cols, starts, bars[0], shape=shape, transposed=not transposed, **how)
+    left, right = (outs[0], b_bar) if transposed else (b_bar, outs[0])
+    return [lambda: -sampled(left, right, rows, cols), ZERO, ZERO, ZERO, b_bar]
+
+
+def _batch(args: Args, mapped: Sequence[bool], size: int, *, blocks: int, **params: object) -> Sequence[object]:
+    return batched(lambda: solve)(args, mapped, size, blocks=blocks * size if any(mapped[:4]) else blocks, **params)
+
+
+AS_SPLU: dict[str, Any] = {"singular": "error", "blocks": 1}
+AS_SPSOLVE: dict[str, Any] = {"singular": "nan", "blocks": 1}
+solve = register(
+    Primitive(
+        "sparse_solve", product_type, _solve, solve_jvp, solve_vjp, _batch, None, "opaque", samples=matrix_samples(square=True, **AS_SPLU)
+    )
+)

@@ -1,0 +1,168 @@
+"""Gather and scatter: the linear ops behind indexing by arrays.
+
+``gather(x, i, j) = x[i, j]``; its transpose is `scatter_add`, which adds up what falls on one entry, and the
+other way round. ``scatter_set(x, values, i)`` is `x` with ``x[i] = values``: the cotangent of `x` is zero
+where a value was stored, and that of a value is zero where a later one was stored over it. `iota` counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import fdiff.intact_numpy as np
+
+from ...arraytype import INT, ArrayType, Shape, broadcast
+from ...kernel_rule import KernelRule, Kind
+from ...primitive import PRIMITIVES, EagerRule, LayoutRule, Primitive, Sample, register
+from ...trace import TracedArray, apply, constant_value
+from ...trace.operation_cache import READS_ENTRY
+from ...trace.provenance import through_scatter
+from .. import term_rules
+from ..entrywise.families import multilinear
+from ..rewrites.shape_rewrites import gather_of_counters
+from .shaping import transpose_call
+from .view_ops import spread
+
+
+def _gathered(x: ArrayType, *indices: ArrayType) -> tuple[ArrayType, ...]:
+    return (ArrayType((*broadcast(*(i.shape for i in indices)), *x.shape[len(indices) :]), x.dtype),)
+
+
+def _scattered(bar: ArrayType, *indices: ArrayType, shape: Shape) -> tuple[ArrayType, ...]:
+    return (ArrayType(shape, bar.dtype),)
+
+
+def _scatter(bar: np.ndarray, *indices: np.ndarray, shape: Shape) -> np.ndarray:
+    out = np.zeros(shape, np.asarray(bar).dtype)
+    np.add.at(out, indices, bar)
+    return out
+
+
+def _lead(indices: Sequence[TracedArray], mapped: Sequence[bool], size: int) -> list[TracedArray]:
+    """Index arrays for a batch: each gets the batch axis in front, and a first index counts along the batch."""
+    ndim = max(i.ndim - m for i, m in zip(indices, mapped, strict=True))
+    shape = (size, *indices[mapped.index(True)].shape[1:]) if any(mapped) else (size, *indices[0].shape)
+    full = [i if m else np.broadcast_to(i, shape) for i, m in zip(indices, mapped, strict=True)]
+    rows = np.broadcast_to(apply(iota, size=size).reshape((size, *(1,) * ndim)), shape)
+    return [rows, *full]
+
+
+def _gather_batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int) -> list[object]:
+    x, *indices = args
+    if not mapped[0]:
+        return [apply(gather, x, *_same_shape(indices, mapped[1:], size))]
+    if any(mapped[1:]):
+        return [apply(gather, x, *_lead(indices, mapped[1:], size))]
+    k, n = len(indices), indices[0].ndim
+    behind = transpose_call(x, (*range(1, k + 1), 0, *range(k + 1, x.ndim)))
+    out = apply(gather, behind, *indices)
+    return [transpose_call(out, (n, *range(n), *range(n + 1, out.ndim)))]
+
+
+def _same_shape(indices: Sequence[TracedArray], mapped: Sequence[bool], size: int) -> list[object]:
+    return [i if m else np.broadcast_to(i, (size, *i.shape)) for i, m in zip(indices, mapped, strict=True)]
+
+
+def _scatter_batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int, *, shape: Shape) -> list[object]:
+    bar, *indices = args
+    if any(mapped[1:]):
+        full = bar if mapped[0] else np.broadcast_to(bar, (size, *bar.shape))
+        return [apply(scatter_add, full, *_lead(indices, mapped[1:], size), shape=(size, *shape))]
+    k, n = len(indices), indices[0].ndim
+    behind = transpose_call(bar, (*range(1, n + 1), 0, *range(n + 1, bar.ndim)))
+    out = apply(scatter_add, behind, *indices, shape=(*shape[:k], size, *shape[k:]))
+    return [transpose_call(out, (k, *range(k), *range(k + 1, out.ndim)))]
+
+
+def _gather_sample(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+    return rng.normal(size=(4, 3, 2)), rng.integers(-4, 4, (2, 3)), rng.integers(-3, 3, (2, 3))
+
+
+def _scatter_sample(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+    return rng.normal(size=(5, 2)), rng.integers(-3, 3, 5)
+
+
+# gather(x, i, j)[...] = x[i[...], j[...]]: indices of one shape, for the leading axes of x.
+gather = multilinear(
+    "gather", _gathered, lambda bar, args: [apply(scatter_add, bar, *args[1:], shape=args[0].shape)], ((0,),),
+    evaluate=lambda x, *indices: x[indices], batch=_gather_batch, kernel=KernelRule(Kind.GATHER), structural=True, selects=True,
+    put=lambda parent, new, *indices: apply(PRIMITIVES["scatter_set"], parent, new, *indices),
+    sizeless=True, samples=(Sample(_gather_sample),), eager=EagerRule(scalar_rule=READS_ENTRY),
+    terms=term_rules.gathered, rewrites=(gather_of_counters,),
+)
+scatter_add = multilinear(
+    "scatter_add", _scattered, lambda bar, args, shape: [apply(gather, bar, *args[1:])], ((0,),),
+    evaluate=_scatter, batch=_scatter_batch, kernel=KernelRule(Kind.SCATTER_ADD), structural=True, sizeless=True,
+    terms=term_rules.scattered_sum,
+    samples=(Sample(_scatter_sample, {"shape": (3, 2)}),),
+)
+iota = register(
+    Primitive(
+        "iota", lambda *, size: (ArrayType((size,), INT),), lambda *, size: np.arange(size), kernel=KernelRule(Kind.IOTA),
+        family="leaf", samples=(Sample(lambda rng: (), {"size": 4}),),
+    )
+)  # fmt: skip
+Args = Sequence[TracedArray]
+
+
+def _set_type(x: ArrayType, values: ArrayType, *indices: ArrayType) -> tuple[ArrayType, ...]:
+    return (x,)
+
+
+def _store(x: np.ndarray, values: np.ndarray, *indices: np.ndarray) -> np.ndarray:
+    x[indices] = values
+    return x
+
+
+def _set_transposes(bar: TracedArray, args: Args) -> list[object]:
+    x, values, *indices = args
+    part = apply(gather, bar, *indices)
+    mine = _last(x, indices)
+    if mine is not None:
+        mine = mine.reshape((*mine.shape, *(1,) * (values.ndim - mine.ndim)))
+        part = np.where(mine, part, np.zeros((), part.dtype))
+    return [apply(scatter_set, bar, np.zeros(values.shape, bar.dtype), *indices), part]
+
+
+def _last(x: TracedArray, indices: Args) -> TracedArray | None:
+    """Mask of the values that were not overwritten by a later store to the same entry; None if all indices differ."""
+    if all(i.size == 1 for i in indices):
+        return None
+    if len(indices) == 1 and indices[0].ndim == 1 and _is_window(indices[0]):
+        return None
+    constants = [k for i in indices if (k := constant_value(i)) is not None]
+    shape = x.shape[: len(indices)]
+    if len(constants) == len(indices):
+        flat = np.ravel_multi_index(
+            [np.where(k < 0, k + n, k) for k, n in zip(constants, shape, strict=True)], shape
+        )
+        if np.unique(flat).size == flat.size:
+            return None
+    count = indices[0].size
+    rank = np.reshape(apply(iota, size=count), indices[0].shape)
+    winner = apply(scatter_set, np.zeros(shape, INT), rank, *indices)
+    return apply(gather, winner, *indices) == rank
+
+
+def _is_window(index: TracedArray) -> bool:
+    return index.home.builder.nodes[index.id].primitive is PRIMITIVES["window_indices"]
+
+
+def _set_batch(args: Args, mapped: Sequence[bool], size: int) -> list[object]:
+    indices = args[2:]
+    full = [
+        a if m else apply(spread, a, shape=(size, *a.shape))
+        for a, m in zip(args[:2], mapped[:2], strict=True)
+    ]
+    return [apply(scatter_set, *full, *_lead(indices, mapped[2:], size))]
+
+
+scatter_set = multilinear(
+    "scatter_set", _set_type, _set_transposes, ((0, 1),), evaluate=lambda x, *stored: _store(np.array(x), *stored),
+    batch=_set_batch, kernel=KernelRule(Kind.SCATTER_SET), structural=True, selects=True, layout=LayoutRule("update"),
+    overwrite=_store, provenance=through_scatter, terms=term_rules.scattered,
+    samples=(
+        Sample(lambda rng: (rng.normal(size=(4, 3)), rng.normal(size=(2, 3)), np.array([2, -4]))),
+        Sample(lambda rng: (rng.normal(size=(4, 2)), rng.normal(size=(3, 2)), np.array([2, 0, -2]))),
+    ),
+)

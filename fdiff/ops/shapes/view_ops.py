@@ -1,0 +1,177 @@
+"""Ops that move entries and compute nothing: reshape, transpose, broadcast, slice, and the update of a slice.
+
+All are linear. The transpose of a broadcast is a sum over the stretched axes, that of a slice (`slice`) puts the
+entries back among zeros (`unslice`), and ``update(x, part)`` is `x` with a slice replaced by `part`.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import fdiff.intact_numpy as np
+
+from ...arraytype import ArrayType, Shape
+from ...kernel_rule import KernelRule, Kind
+from ...primitive import ZERO, EagerRule, LayoutRule, Primitive, Sample, register
+from ...tape import Params, Types
+from ...trace import TracedArray, apply
+from ...trace.load_forwarding import forward_load, forward_store, join_reshapes
+from ...trace.provenance import through_broadcast, through_reshape, through_slice, through_update
+from .. import term_rules as terms
+from ..entrywise.families import linear, unbroadcast
+from ..rewrites.shape_rewrites import (
+    one_broadcast,
+    one_reshape,
+    one_transpose,
+    transpose_before_reshape,
+)
+from . import axis_maps
+
+
+def _to_scalar(params: Params, given: tuple[Types, ...], types: Types) -> Callable[[Any], object] | None:
+    """A scalar out of an array of one entry, where `numpy.reshape` gives an array without axes."""
+    return operator.itemgetter(0) if given[0][0].shape == (1,) and not types[0].shape else None
+
+
+reshape = linear(
+    "reshape",
+    lambda x, *, shape: (ArrayType(shape, x.dtype),),
+    lambda bar, src, *, shape: apply(reshape, bar, shape=src.shape),
+    evaluate=lambda x, *, shape: np.reshape(x, shape),
+    batch=lambda x, *, shape: apply(reshape, x, shape=(x.shape[0], *shape)),
+    kernel=KernelRule(Kind.RESHAPE), structural=True, moves=True, axis_map=axis_maps.reshaped,
+    terms=terms.reshaped, sizeless=True, view=True,
+    put=lambda parent, new, *, shape: apply(reshape, new, shape=parent.shape),
+    layout=LayoutRule("view", may_copy=True), shorten=join_reshapes, rewrites=(one_reshape,),
+    provenance=through_reshape, eager=EagerRule(specialise=_to_scalar),
+    samples=(Sample(lambda rng: (rng.normal(size=(2, 3)),), {"shape": (3, 1, 2)}),),
+)
+
+
+def _inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(sorted(range(len(axes)), key=axes.__getitem__))
+
+
+transpose = linear(
+    "transpose",
+    lambda x, *, axes: (ArrayType(tuple(x.shape[a] for a in axes), x.dtype),),
+    lambda bar, src, *, axes: apply(transpose, bar, axes=_inverse(axes)),
+    evaluate=lambda x, *, axes: np.transpose(x, axes),
+    batch=lambda x, *, axes: apply(transpose, x, axes=(0, *(a + 1 for a in axes))),
+    kernel=KernelRule(Kind.TRANSPOSE), structural=True, moves=True, axis_map=axis_maps.transposed,
+    terms=terms.transposed, sizeless=True, view=True,
+    put=lambda parent, new, *, axes: apply(transpose, new, axes=_inverse(axes)),
+    layout=LayoutRule("view", leaves_c_order=True), rewrites=(one_transpose, transpose_before_reshape),
+    samples=(Sample(lambda rng: (rng.normal(size=(2, 3, 4)),), {"axes": (2, 0, 1)}),),
+)
+spread = linear(
+    "broadcast_to",
+    lambda x, *, shape: (ArrayType(shape, x.dtype),),
+    lambda bar, src, *, shape: unbroadcast(bar, src.shape),
+    evaluate=lambda x, *, shape: np.broadcast_to(x, shape),
+    batch=lambda x, *, shape: apply(
+        spread, x.reshape((x.shape[0], *(1,) * (len(shape) - x.ndim + 1), *x.shape[1:])), shape=(x.shape[0], *shape)
+    ),
+    kernel=KernelRule(Kind.BROADCAST), structural=True, moves=True, axis_map=axis_maps.broadcast,
+    sizeless=True, view=True, layout=LayoutRule("view", leaves_c_order=True), folds=False, terms=terms.kept,
+    provenance=through_broadcast, rewrites=(one_broadcast,),
+    samples=(Sample(lambda rng: (rng.normal(size=(3, 1)),), {"shape": (2, 3, 4)}),),
+)
+Ints = tuple[int, ...]
+
+
+@lru_cache(maxsize=1 << 12)
+def slices(starts: Ints, sizes: Ints, steps: Ints) -> tuple[slice, ...]:
+    """Python slices that read `sizes` entries from `starts` by `steps` (negative ones too)."""
+    ends = (a + n * s for a, n, s in zip(starts, sizes, steps, strict=True))
+    return tuple(
+        slice(a, None if e < 0 else e, s) if n else slice(0, 0) for a, e, s, n in zip(starts, ends, steps, sizes, strict=True)
+    )
+
+
+def _unslice(bar: np.ndarray, *, starts: Ints, steps: Ints, shape: Shape) -> np.ndarray:
+    out = np.zeros(shape, np.asarray(bar).dtype)
+    out[slices(starts, np.shape(bar), steps)] = bar
+    return out
+
+
+def _of_unit_steps(params: Params, given: tuple[Types, ...], types: Types) -> Callable[[Any], object] | None:
+    """A slice by steps of 1 as a key that is made once."""
+    named: dict[str, Any] = dict(params)
+    if any(step != 1 for step in named["steps"]):
+        return None
+    bounds = zip(named["starts"], named["sizes"], strict=True)
+    return operator.itemgetter(tuple([slice(a, a + n) for a, n in bounds]))
+
+
+slice_ = linear(
+    "slice",
+    lambda x, *, starts, sizes, steps: (ArrayType(sizes, x.dtype),),
+    lambda bar, src, *, starts, sizes, steps: apply(unslice, bar, starts=starts, steps=steps, shape=src.shape),
+    evaluate=lambda x, *, starts, sizes, steps: x[slices(starts, sizes, steps)],
+    batch=lambda x, *, starts, sizes, steps: apply(slice_, x, starts=(0, *starts), sizes=(x.shape[0], *sizes), steps=(1, *steps)),
+    kernel=KernelRule(Kind.SLICE), structural=True, selects=True, moves=True, axis_map=axis_maps.sliced,
+    terms=terms.sliced, sizeless=True, view=True,
+    put=lambda parent, new, *, starts, sizes, steps: apply(update, parent, new, starts=starts, steps=steps),
+    layout=LayoutRule("view"), shorten=forward_load, provenance=through_slice, eager=EagerRule(specialise=_of_unit_steps),
+    samples=(
+        Sample(lambda rng: (rng.normal(size=(5, 4)),), {"starts": (1, 0), "sizes": (2, 4), "steps": (2, 1)}),
+        Sample(lambda rng: (rng.normal(size=(5, 4)),), {"starts": (4, 3), "sizes": (5, 2), "steps": (-1, -2)}),
+    ),
+)
+unslice = linear(
+    "unslice",
+    lambda x, *, starts, steps, shape: (ArrayType(shape, x.dtype),),
+    lambda bar, src, *, starts, steps, shape: apply(slice_, bar, starts=starts, sizes=src.shape, steps=steps),
+    evaluate=_unslice,
+    batch=lambda x, *, starts, steps, shape: apply(
+        unslice, x, starts=(0, *starts), steps=(1, *steps), shape=(x.shape[0], *shape)
+    ),
+    kernel=KernelRule(Kind.UNSLICE), structural=True, moves=True, axis_map=axis_maps.unsliced,
+    terms=terms.unsliced, sizeless=True,
+    samples=(Sample(lambda rng: (rng.normal(size=(2, 2)),), {"starts": (1, 3), "steps": (2, -2), "shape": (5, 4)}),),
+)
+
+
+def _updated(x: ArrayType, part: ArrayType, *, starts: Ints, steps: Ints) -> tuple[ArrayType, ...]:
+    return (x,)
+
+
+def _store(x: np.ndarray, part: np.ndarray, *, starts: Ints, steps: Ints) -> np.ndarray:
+    x[slices(starts, np.shape(part), steps)] = part
+    return x
+
+
+def _update_jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: object, *, starts: Ints, steps: Ints) -> list[object]:
+    if dots[0] is ZERO:
+        return [apply(unslice, dots[1], starts=starts, steps=steps, shape=args[0].shape)]
+    part = np.zeros(args[1].shape, args[1].dtype) if dots[1] is ZERO else dots[1]
+    return [apply(update, dots[0], part, starts=starts, steps=steps)]
+
+
+def _update_vjp(bars: Sequence[object], args: Sequence[TracedArray], outs: object, *, starts: Ints, steps: Ints) -> list[object]:
+    nothing = np.zeros(args[1].shape, bars[0].dtype)
+    return [
+        apply(update, bars[0], nothing, starts=starts, steps=steps),
+        apply(slice_, bars[0], starts=starts, sizes=args[1].shape, steps=steps),
+    ]
+
+
+def _update_batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int, *, starts: Ints, steps: Ints) -> list[object]:
+    full = [a if m else apply(spread, a, shape=(size, *a.shape)) for a, m in zip(args, mapped, strict=True)]
+    return [apply(update, *full, starts=(0, *starts), steps=(1, *steps))]
+
+
+# update(x, part) is x with `part` in the entries that a slice names.
+update = register(
+    Primitive(
+        "update", _updated, lambda x, part, **at: _store(np.array(x), part, **at), _update_jvp, _update_vjp, _update_batch,
+        KernelRule(Kind.UPDATE), "linear", structural=True, selects=True, moves=True, axis_map=axis_maps.updated,
+        terms=terms.updated, layout=LayoutRule("update"), overwrite=_store,
+        shorten=forward_store, provenance=through_update,
+        samples=(Sample(lambda rng: (rng.normal(size=(5, 4)), rng.normal(size=(2, 2))), {"starts": (1, 3), "steps": (2, -2)}),),
+    )
+)  # fmt: skip

@@ -1,0 +1,1 @@
+"""Branches on traced values: guards, and what replaces them."""

@@ -1,0 +1,1 @@
+"""Eager traces: derivatives of one call, computed while it runs."""

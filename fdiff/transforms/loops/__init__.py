@@ -1,0 +1,1 @@
+"""Derivatives, batches and memory of loops and branches."""

@@ -1,0 +1,209 @@
+"""Which values of a trip a reverse loop finds in memory, and which it computes again.
+
+Of a sweep over the body, the part that computes values stands before the part that pulls cotangents
+back. The values to keep are a minimum cut between the carries and what the second part reads: the
+fewest bytes a trip, where what acts entry by entry, or moves entries, is computed again for
+nothing, and anything else at a price. Of two equal cuts it is the one nearest to the carries.
+
+An array that trips only store into is *restored*: the reverse loop carries it, beginning with the
+last one, and puts the entries back that the trip has overwritten. These alone are kept then.
+
+The cut of S. Chen and others for activations: T. Chen et al., Training deep nets with sublinear
+memory cost, arXiv:1604.06174; as a minimum cut: PyTorch's `min_cut_rematerialization_partition`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from math import prod
+from typing import Any, NamedTuple
+
+from ...arraytype import ArrayType
+from ...ops.shapes.gather_scatter import gather, scatter_set
+from ...ops.shapes.view_ops import slice_, update
+from ...tape import Node, Tape
+from ...trace import Trace, TracedArray, apply
+from .bodies import needed_nodes
+from .minimum_cut import SINK, SOURCE, UNBOUNDED, FlowGraph
+
+_ENTRYWISE = 64  # operations of an entry of a result, up to which it is computed again for nothing
+_TRIPS = 1 << 10  # of a loop that ends when it is done
+_FREE = frozenset(("elementwise", "leaf", "barrier", ""))
+
+
+class Restored(NamedTuple):
+    """A carried array that the reverse loop restores: its position, and the stores in a trip."""
+
+    carry: int
+    stores: tuple[int, ...]
+
+    def bytes_of(self, tape: Tape) -> int:
+        """The bytes of the entries that a trip overwrites."""
+        return sum(t.nbytes for t in self.types(tape))
+
+    def indices(self, tape: Tape) -> list[int]:
+        """The nodes that tell which entries those are."""
+        return [a for i in self.stores for a in tape.nodes[i].args[2:]]
+
+    def types(self, tape: Tape) -> list[ArrayType]:
+        """The types of the entries that each store overwrites."""
+        return [tape.nodes[tape.nodes[i].args[1]].type for i in self.stores]
+
+    def before(self, tape: Tape) -> list[int]:
+        """The array before each of the stores."""
+        return [tape.nodes[i].args[0] for i in self.stores]
+
+    def taken(self, tape: Tape, ids: Mapping[int, int], trace: Trace) -> list[TracedArray]:
+        """The entries that each store overwrites, in a trace with nodes of the tape as `ids`."""
+        entries: list[TracedArray] = []
+        for i in self.stores:
+            node = tape.nodes[i]
+            array, *indices = [_entered(trace, ids[a]) for a in (node.args[0], *node.args[2:])]
+            if node.primitive is scatter_set:
+                entries.append(apply(gather, array, *indices))
+            else:
+                sizes = tape.nodes[node.args[1]].type.shape
+                entries.append(apply(slice_, array, sizes=sizes, **dict(node.params)))
+        return entries
+
+    def put_back(
+        self, tape: Tape, ids: Mapping[int, int], trace: Trace, last: Any, old: Sequence[Any]
+    ) -> TracedArray:
+        """The array as it was before a trip, which has left the `last` one; `old` are entries."""
+        for i, part in zip(reversed(self.stores), reversed(old), strict=True):
+            node = tape.nodes[i]
+            indices = [_entered(trace, ids[a]) for a in node.args[2:]]
+            last = apply(node.primitive, last, part, *indices, **dict(node.params))
+        return last
+
+
+def _entered(trace: Trace, i: int) -> TracedArray:
+    return TracedArray(trace, i, trace.builder.type(i))
+
+
+class KeptValues(NamedTuple):
+    """The nodes that are kept of a trip, and the carries that are restored."""
+
+    nodes: tuple[int, ...]
+    restored: tuple[Restored, ...]
+
+
+def kept_values(
+    swept: Tape, carries: int, rows: Sequence[int], bars: Sequence[int], results: Sequence[int]
+) -> KeptValues:
+    """What is kept for the nodes `results` of a sweep over a body with so many carries.
+
+    `rows` are the inputs that are entries of rows, `bars` those that are cotangents.
+    """
+    varying = {*rows}
+    needed = needed_nodes(swept, (), results)
+    pulled = depending(swept, bars)
+    read = {a for i in needed & pulled for a in swept.nodes[i].args} | {*results}
+    read -= pulled
+    own = {*swept.inputs[:carries]}
+    arrays = _restorable(swept, carries)
+    # Where as many bytes suffice for the values that are read, no array is carried back.
+    prices = {swept.inputs[r.carry]: r.bytes_of(swept) + 1 for r in arrays}
+    kept = cut(swept, own, own | varying, read, prices)
+    if restored := tuple([r for r in arrays if swept.inputs[r.carry] in kept]):
+        read.update([i for r in restored for i in r.indices(swept)])
+        own -= {swept.inputs[r.carry] for r in restored}
+        kept = cut(swept, own, own | varying, read, {})
+    return KeptValues(tuple(sorted(kept)), restored)
+
+
+def depending(tape: Tape, on: Collection[int]) -> set[int]:
+    """The nodes that depend on some, and these."""
+    nodes = {*on}
+    for i, node in enumerate(tape.nodes):
+        if not nodes.isdisjoint(node.args):
+            nodes.add(i)
+    return nodes
+
+
+def _restorable(swept: Tape, carries: int) -> list[Restored]:
+    """The carries that may be restored: stored into, at places that depend on none of them."""
+    candidates: list[Restored] = []
+    for k in range(carries):
+        stores: list[int] = []
+        node = swept.outputs[k]
+        while swept.nodes[node].primitive in (update, scatter_set):
+            stores.append(node)
+            node = swept.nodes[node].args[0]
+        restored = Restored(k, tuple(reversed(stores)))
+        own = swept.nodes[swept.inputs[k]].type.nbytes
+        if node == swept.inputs[k] and restored.bytes_of(swept) < own:
+            candidates.append(restored)
+    moved = depending(swept, [swept.inputs[r.carry] for r in candidates])
+    return [r for r in candidates if moved.isdisjoint(r.indices(swept))]
+
+
+def cut(
+    swept: Tape, carries: Collection[int], varying: Collection[int], read: Collection[int],
+    prices: dict[int, int], entry: int = 0,
+) -> set[int]:  # fmt: skip
+    """The nodes that are kept, so that what is `read` can be computed from them.
+
+    `varying` are inputs that differ from trip to trip; among them the carries are not at hand.
+    `prices` are the bytes of some nodes, where they are not those of their types. An operation on
+    entries is worth `entry` bytes for each.
+    """
+    moved = depending(swept, varying)
+    needed = [i for i in sorted(needed_nodes(swept, (), sorted(read))) if i in moved]
+    graph = FlowGraph(2 + 2 * len(needed))
+    begins = {
+        i: 2 + 2 * n for n, i in enumerate(needed)
+    }  # where a value is computed; it is at hand
+    for i in needed:
+        node, begin = swept.nodes[i], begins[i]
+        kept = prices.get(i, node.type.nbytes) if len(node.types) == 1 else UNBOUNDED
+        graph.connect(begin, begin + 1, kept)
+        again = UNBOUNDED if i in carries else computing(swept, node, entry)
+        if again:
+            graph.connect(SOURCE, begin, again)
+        for a in node.args:
+            if a in begins:
+                graph.connect(begins[a] + 1, begin, UNBOUNDED)
+        if i in read:
+            graph.connect(begin + 1, SINK, UNBOUNDED)
+    side = graph.source_side()
+    return {i for i, begin in begins.items() if side[begin] >= 0 and side[begin + 1] < 0}
+
+
+def computing(tape: Tape, node: Node, entry: int = 0) -> int:
+    """What it costs to compute a node again, in bytes that could be kept instead."""
+    primitive, args, _, types = node
+    if entry and primitive.family == "elementwise":
+        return entry * types[0].size
+    if primitive.family in _FREE or primitive.moves or primitive.spelled or primitive is gather:
+        return 0
+    work = operations(node, [tape.nodes[a].types[0] for a in args])
+    is_loop = primitive.family == "loop"
+    return work if is_loop or work > _ENTRYWISE * sum(t.size for t in types) else 0
+
+
+def operations(node: Node, types: Sequence[ArrayType]) -> int:
+    """About how many operations on numbers a node takes."""
+    size = max([t.size for t in (*types, *node.types)], default=1)
+    params = dict(node.params)
+    if node.primitive.family == "loop":
+        values = [x for v in params.values() for x in (v if isinstance(v, tuple) else (v,))]
+        once = max(_operations_of(x) for x in values if isinstance(x, Tape))
+        return once * params.get("length", 1 if "branches" in params else _TRIPS)
+    if "subscripts" in params:
+        return 2 * _products(str(params["subscripts"]), types)
+    if node.primitive.family == "opaque":
+        return 8 * size * max([t.shape[-1] for t in types if t.shape], default=1)
+    return size
+
+
+def _operations_of(tape: Tape) -> int:
+    return sum(operations(n, [tape.nodes[a].types[0] for a in n.args]) for n in tape.nodes)
+
+
+def _products(subscripts: str, types: Sequence[ArrayType]) -> int:
+    """How many products a contraction adds up."""
+    sizes: dict[str, int] = {}
+    for labels, type_ in zip(subscripts.split("->", maxsplit=1)[0].split(","), types, strict=True):
+        sizes |= dict(zip(labels, type_.shape, strict=True))
+    return prod(sizes.values())
