@@ -1,8 +1,8 @@
 """The rule of a call that keeps nothing for a reverse sweep: what it computes is computed again.
 
-Its pullback reads the arguments of the call behind a barrier (`ops/along_axes/ordering.py`), which waits
-for the cotangents. So the second computation is not merged with the first, and comes when it is needed.
-A derivative of such a call is such a call again, so that this holds at every order.
+Its pullback reads the arguments of the call behind a barrier (`ops/along_axes/ordering.py`), which
+waits for the cotangents. So the second computation is not merged with the first, and comes when it
+is needed. A derivative of such a call is such a call again, so that this holds at every order.
 
 One level of A. Griewank and A. Walther, Algorithm 799: revolve, ACM TOMS 26(1), 2000.
 """

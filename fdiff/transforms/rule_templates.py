@@ -135,8 +135,8 @@ class RuleTemplates:
 
     What is asked of the rule ends with a size if it is `sized`. A template is made when a rule has
     been met often enough to pay for it, as with kernels (`dispatch/tiers/tiered_execution.py`).
-    `known` are the templates for types as they are, `general` those for all sizes (`template_sizes.py`),
-    with the sizes they were made for.
+    `known` are the templates for types as they are, `general` those for all sizes
+    (`template_sizes.py`), with the sizes they were made for.
     """
 
     def __init__(self, rule: Rule, *, sized: bool = False) -> None:

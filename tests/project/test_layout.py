@@ -26,6 +26,7 @@ LONGEST_FUNCTION, LONG_FUNCTION, MEDIAN_FUNCTION = 50, 20, 6  # lines, docstring
 LONGEST_FILE, MEDIAN_FILE = 400, 170
 TABLES = {"fdiff.ops.entrywise.elementwise"}  # rows, one an op: as long as the ops are many
 MOST_NAMES = 43
+MOST_FILES = 26  # in a folder
 ROW = re.compile(r"^\| `(.+)` \| (\d+) \| \S", re.MULTILINE)  # of the table of budgets
 SUFFIXES = {".py", ".md", ".txt"}
 VAGUE = {"utils", "util", "helpers", "misc", "common", "base", "manager"}
@@ -384,6 +385,11 @@ def lines_by_folder():
         counts["/".join(folders[:depth]) or "."] += len(path.read_text("utf-8").splitlines())
     del counts["ops"]
     return counts
+
+
+def test_folders_hold_few_files():
+    counts = collections.Counter(path.parent for path in MODULES.values())
+    assert [folder for folder, count in counts.items() if count > MOST_FILES] == []
 
 
 def test_rows_of_ops_can_be_read():

@@ -1,7 +1,7 @@
 """Slopes to the last digits, from what the function computes.
 
-`fdiff/ops/entrywise/accurate_partials.py` uses them. Equal instructions of a function and of its slope are merged once both are inlined: the slope of
-tanh adds six to those of tanh.
+`fdiff/ops/entrywise/accurate_partials.py` uses them. Equal instructions of a function and of its
+slope are merged once both are inlined: the slope of tanh adds six to those of tanh.
 """
 
 from __future__ import annotations
