@@ -37,7 +37,7 @@ Quick = Callable[..., object]
 
 def duties(case: str) -> tuple[list[Quick], tuple[Any, ...]]:
     """The builtin of a case with one duty more at a time, the last the prepared function itself."""
-    native = importlib.import_module("fdiff.kernels.llvm.stub_binding")
+    native = importlib.import_module("fdiff.kernels.llvm.stub.stub_binding")
     asked: list[tuple[Any, ...]] = []
     made = native.bind_entry_stub
 

@@ -15,7 +15,7 @@ A call is answered in one of two ways:
   twice: the plan is run with placeholders, which shows how the stub of machine code takes arguments
   apart (`argument_registers`, the counterpart of `tree.flatten`) and builds the result
   (`result_template`, the counterpart of `tree.unflatten`). The stub itself compares classes,
-  dtypes, shapes and strides with the ones of that call (`kernels/llvm/entry_stub.py`).
+  dtypes, shapes and strides with the ones of that call (`kernels/llvm/stub/entry_stub.py`).
   `native_revalidation` hands the stub the comparisons that `capture.revalidation` makes on the
   general way.
 

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
         buffer_bytes,
         kernel_sequence,
     )
-    from .llvm.call_descriptor import (
+    from .llvm.stub.call_descriptor import (
         ATTRIBUTES,
         OWNED,
         CallSignature,
@@ -75,7 +75,7 @@ if TYPE_CHECKING:
         ResultStep,
         Unpack,
     )
-    from .llvm.stub_binding import bind_entry_stub, stub_fault
+    from .llvm.stub.stub_binding import bind_entry_stub, stub_fault
     from .machine_code import entry_stub
     from .numba.calls.call_layout import (
         ArrayArgument,
@@ -201,11 +201,11 @@ _NAMES = {
     "kernel_sequences": (
         "FIXED Place SequencedCopy SequencedKernel WORKSPACE buffer_bytes kernel_sequence"
     ),
-    "llvm.call_descriptor": (
+    "llvm.stub.call_descriptor": (
         "ATTRIBUTES CallSignature KernelInput KernelOutput Lookup OWNED Preconditions "
         "ResultStep Unpack"
     ),
-    "llvm.stub_binding": "bind_entry_stub stub_fault",
+    "llvm.stub.stub_binding": "bind_entry_stub stub_fault",
     "machine_code": "entry_stub",
     "numba.calls.call_layout": (
         "ArrayArgument CallLayout Number NumberArgument Result ValueArgument"

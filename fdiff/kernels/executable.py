@@ -23,16 +23,16 @@ from ..tape import Tape
 from .ir.kernel_graph import Values
 from .ir.parallel import PARTS, THREADS
 from .kernel_source import WorkspaceBuffer, has_trips
-from .llvm.call_descriptor import (
+from .llvm.machine import Loaded
+from .llvm.stub.call_descriptor import (
     BoundKernel,
     CallSignature,
     KernelInput,
     KernelOutput,
     ResultStep,
 )
-from .llvm.machine import Loaded
-from .llvm.python_stub import call_through_python
-from .llvm.stub_binding import bind_entry_stub, stub_fault
+from .llvm.stub.python_stub import call_through_python
+from .llvm.stub.stub_binding import bind_entry_stub, stub_fault
 from .runtime.status import error_of
 from .runtime.worker_code import HEADER
 from .stopping import BRIEF, stoppable

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import fdiff.intact_numpy as np
 
 from .executable import BareKernel
-from .llvm.call_descriptor import BoundKernel, KernelInput
+from .llvm.stub.call_descriptor import BoundKernel, KernelInput
 from .machine_code import function
 from .runtime.macros import expand, numbered
 

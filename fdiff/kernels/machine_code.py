@@ -34,10 +34,10 @@ from .kernel_source import (
     has_trips,
     libm_fallback,
 )
-from .llvm import entry_stub as stub
 from .llvm import machine
 from .llvm.machine import Loaded
-from .llvm.stub_binding import rehearsed, stub_fault
+from .llvm.stub import entry_stub as stub
+from .llvm.stub.stub_binding import rehearsed, stub_fault
 from .llvm.text_to_module import function_of, module_of
 from .runtime.blas import table
 from .runtime.routines import text_of as text_of_routine

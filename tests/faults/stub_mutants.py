@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterator
 
-from fdiff.kernels.llvm import entry_stub
+from fdiff.kernels.llvm.stub import entry_stub
 from fdiff.kernels.runtime.macros import expand
 
 # Macros that are facts about Python and NumPy, or bounds. All others are places in the descriptor.

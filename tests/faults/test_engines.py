@@ -17,7 +17,8 @@ from faults_support import LONG, memory_of, of_shard, run_in_threads
 import fdiff
 from fdiff import kernels
 from fdiff.kernels import machine_code
-from fdiff.kernels.llvm import machine, stub_binding
+from fdiff.kernels.llvm import machine
+from fdiff.kernels.llvm.stub import stub_binding
 from fdiff.kernels.llvm.text_to_module import function_of
 
 X = np.linspace(0.1, 0.9, 6)

@@ -29,7 +29,7 @@ ALLOWED = {
     "foreign_errors.py": (1, "asks whether it comes again"),
     "functional/derivative_checks/consistency.py": (1, "the user's function, named in the error"),
     "functional/options.py": (1, "the text of a wrong device, for its error"),
-    "kernels/llvm/stub_binding.py": (1, "raises all but what the trial is to raise"),
+    "kernels/llvm/stub/stub_binding.py": (1, "raises all but what the trial is to raise"),
     "optimize/ipopt.py": (1, "an error of IPOPT's, which has it as its cause"),
     "process/background.py": (1, "for whoever waits for it; the thread sees no signals"),
     "process/progress.py": (2, "in a thread of its own, which sees no signals"),

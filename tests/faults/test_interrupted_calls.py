@@ -12,9 +12,14 @@ from faults_support import LONG
 import fdiff
 from fdiff.errors import TraceError
 from fdiff.kernels import Lookup, Preconditions, machine_code, stub_fault
-from fdiff.kernels.llvm import stub_binding
-from fdiff.kernels.llvm.call_descriptor import BoundKernel, CallSignature, KernelOutput, ResultStep
-from fdiff.kernels.llvm.interpreter_abi import python_api
+from fdiff.kernels.llvm.stub import stub_binding
+from fdiff.kernels.llvm.stub.call_descriptor import (
+    BoundKernel,
+    CallSignature,
+    KernelOutput,
+    ResultStep,
+)
+from fdiff.kernels.llvm.stub.interpreter_abi import python_api
 
 X = np.linspace(0.1, 0.9, 5)
 

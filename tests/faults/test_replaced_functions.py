@@ -25,7 +25,7 @@ from numpy import sin
 from scipy.stats import norm as norm_of_stats
 
 import fdiff
-from fdiff.kernels.llvm import dict_entries
+from fdiff.kernels.llvm.stub import dict_entries
 
 pytestmark = pytest.mark.filterwarnings("ignore::fdiff.errors.RetraceWarning")
 X = np.array([0.3, 0.7])

@@ -12,8 +12,8 @@ import pytest
 from faults_support import LONG, SHARD, SHARDS
 from stub_mutants import mutants
 
-from fdiff.kernels.llvm import dict_entries, entry_stub
-from fdiff.kernels.llvm import interpreter_abi as abi
+from fdiff.kernels.llvm.stub import dict_entries, entry_stub
+from fdiff.kernels.llvm.stub import interpreter_abi as abi
 from fdiff.kernels.llvm.stub_trials import every_trial
 
 SHARE = SHARDS if LONG else 20

@@ -11,8 +11,8 @@ import pytest
 import fdiff
 from fdiff.errors import InputError
 from fdiff.kernels import machine_code
-from fdiff.kernels.llvm import descriptor_layout, entry_stub, stub_binding
-from fdiff.kernels.llvm import interpreter_abi as abi
+from fdiff.kernels.llvm.stub import descriptor_layout, entry_stub, stub_binding
+from fdiff.kernels.llvm.stub import interpreter_abi as abi
 from fdiff.trace.trace_stack import occupied
 
 X = np.array([1.0, 2.0, 3.0])

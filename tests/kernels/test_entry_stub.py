@@ -13,8 +13,9 @@ from tapes import tape_of
 
 from fdiff import kernels
 from fdiff.errors import TapeError
-from fdiff.kernels.llvm import entry_stub, machine
+from fdiff.kernels.llvm import machine
 from fdiff.kernels.llvm.arithmetic import UnknownWordError
+from fdiff.kernels.llvm.stub import entry_stub
 from fdiff.kernels.llvm.text_to_module import function_of, module_of
 from fdiff.kernels.runtime.blas import table
 from fdiff.kernels.runtime.routines import text_of

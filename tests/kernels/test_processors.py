@@ -14,7 +14,8 @@ import fdiff
 from fdiff.errors import InputError
 from fdiff.kernels.bytecode import interpreter, opcodes
 from fdiff.kernels.kernel_source import elementary_calls
-from fdiff.kernels.llvm import entry_stub, machine, text_to_module
+from fdiff.kernels.llvm import machine, text_to_module
+from fdiff.kernels.llvm.stub import entry_stub
 from fdiff.kernels.runtime import routines, worker_code
 
 ROOT = Path(__file__).parents[2]

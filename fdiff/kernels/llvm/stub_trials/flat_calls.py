@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 import fdiff.intact_numpy as np
 
-from ..call_descriptor import (
+from ..stub.call_descriptor import (
     CallSignature,
     KernelInput,
     KernelOutput,
     Preconditions,
     ResultStep,
 )
-from ..descriptor_layout import COPY_WORDS, FRAME_WORDS
+from ..stub.descriptor_layout import COPY_WORDS, FRAME_WORDS
 from .trial import F8, MISS, MOVED, ONE, TUPLE, Trial
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import fdiff.intact_numpy as np
 
-from ..dict_entries import extent_of_keys
-from ..interpreter_abi import ARRAY, WORD
+from ..stub.dict_entries import extent_of_keys
+from ..stub.interpreter_abi import ARRAY, WORD
 
 _UNSET = -0x5A5A5A5A5A5A5A5B  # what memory holds that nobody has written to
 _MOST_CHECKS = 1 << 16

@@ -7,7 +7,7 @@ from typing import Any
 
 import fdiff.intact_numpy as np
 
-from ..call_descriptor import (
+from ..stub.call_descriptor import (
     ATTRIBUTES,
     OWNED,
     CallSignature,

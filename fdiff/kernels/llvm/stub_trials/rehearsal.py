@@ -18,8 +18,8 @@ from typing import Any
 import fdiff.intact_numpy as np
 
 from ....foreign_errors import not_foreign
-from ..descriptor_layout import COPY_WORDS, FRAME_WORDS, HEADER, MISSES, PYTHON_API, Descriptor
-from ..interpreter_abi import NUMPY_API, WORD, numpy_api, python_api
+from ..stub.descriptor_layout import COPY_WORDS, FRAME_WORDS, HEADER, MISSES, PYTHON_API, Descriptor
+from ..stub.interpreter_abi import NUMPY_API, WORD, numpy_api, python_api
 from .known_memory import KnownMemory, Unfit, Words
 
 _MOST_STACK = FRAME_WORDS + COPY_WORDS + 16  # words

@@ -7,13 +7,7 @@ from typing import NamedTuple
 
 import fdiff.intact_numpy as np
 
-from ..call_descriptor import (
-    CallSignature,
-    KernelInput,
-    KernelOutput,
-    ResultStep,
-    Unpack,
-)
+from ..stub.call_descriptor import CallSignature, KernelInput, KernelOutput, ResultStep, Unpack
 from .trial import F8, MISS, MOVED, ONE, Trial, nested_calls
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import fdiff.intact_numpy as np
 
 from ....foreign_errors import is_foreign
-from ..call_descriptor import (
+from ..stub.call_descriptor import (
     BoundKernel,
     CallSignature,
     KernelInput,
@@ -18,8 +18,8 @@ from ..call_descriptor import (
     ResultStep,
     Unpack,
 )
-from ..descriptor_layout import HEADER, LOOKUP, encode
-from ..interpreter_abi import VALUE, WORD
+from ..stub.descriptor_layout import HEADER, LOOKUP, encode
+from ..stub.interpreter_abi import VALUE, WORD
 
 _LINE = 64  # bytes to which workspaces are aligned
 MISS = object()  # the outcome of a call that does not fit

@@ -18,7 +18,7 @@ from typing import Any
 
 import fdiff.intact_numpy as np
 
-from ...foreign_errors import Suppressed, is_foreign
+from ....foreign_errors import Suppressed, is_foreign
 
 HEAD = object.__basicsize__ // 8  # words of PyObject_HEAD; the last is the address of the class
 # Slots of NumPy's table of C functions that the stub calls.

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from ..runtime.macros import expand, numbered, without_options
+from ...runtime.macros import expand, numbered, without_options
 from .call_descriptor import ATTRIBUTES, OWNED
 from .descriptor_layout import (
     COPY_WORDS,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import fdiff.intact_numpy as np
 
-from ...process.float_flags import note_flags
+from ....process.float_flags import note_flags
 from .call_descriptor import BoundKernel, KernelInput, KernelOutput
 from .descriptor_layout import ALIGNED, PLAIN, WRITEABLE
 

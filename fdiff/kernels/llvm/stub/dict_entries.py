@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import fdiff.intact_numpy as np
 
-from ...foreign_errors import not_foreign
+from ....foreign_errors import not_foreign
 from .interpreter_abi import HEAD, WORD
 
 KEYS, _VALUES = HEAD + 2, HEAD + 3  # words of a dict: its keys, and its values if they lie apart

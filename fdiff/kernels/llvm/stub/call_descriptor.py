@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import fdiff.intact_numpy as np
 
-from ...process.float_flags import note
+from ....process.float_flags import note
 
 # How a `Lookup` returns its value: as a new reference, or as the address of a dict's slot, of which
 # the length counts.

@@ -21,8 +21,9 @@ from typing import Any
 
 import fdiff.intact_numpy as np
 
-from ...foreign_errors import is_foreign
-from ...process.forking import no_fork
+from ....foreign_errors import is_foreign
+from ....process.forking import no_fork
+from ..stub_trials.trial import Trial, TrialKernel, usual_calls
 from . import entry_stub, interpreter_abi
 from .call_descriptor import (
     BoundKernel,
@@ -34,7 +35,6 @@ from .call_descriptor import (
 )
 from .descriptor_layout import Descriptor, encode
 from .python_stub import call_through_python
-from .stub_trials.trial import Trial, TrialKernel, usual_calls
 
 _NO_CHECKS = Preconditions()
 _COUNTS = "it loses references, or keeps them"
@@ -87,7 +87,7 @@ def _fault(call: int, *, full: bool) -> str:
         if words or (call, full) in rehearsed:
             return words or _counted(call, [*usual_calls(full=full)])
         with no_fork:  # once an installation
-            from .stub_trials import every_trial  # noqa: PLC0415 - 600 lines
+            from ..stub_trials import every_trial  # noqa: PLC0415 - 600 lines
 
         words = every_trial.fault_of_text(entry_stub.text(full=full), full=full)
         words = words or _counted(call, [*every_trial.calls(full=full)])

@@ -1,0 +1,1 @@
+"""The entry stub: machine code by which Python calls kernels, and its description of calls."""
