@@ -117,13 +117,14 @@ class CertainEntries:
         if node.value is not None:
             return Bound(node.value, exact=True)
         bound = None
-        if len(node.types) > 1:  # a loop: no array
+        out_type, *further = node.types
+        if further:  # a loop: no array
             return None
         if node.args and deep:
             bound = self._of_operands(node, [self._bound(a, deep - 1) for a in node.args])
-        truth = node.types[0].dtype == BOOL
+        truth = out_type.dtype == BOOL
         if bound is None and truth:
-            bound = Bound(np.broadcast_to(np.False_, node.types[0].shape), exact=False)
+            bound = Bound(np.broadcast_to(np.False_, out_type.shape), exact=False)
         if bound is None or truth:
             self.bounds[i] = bound
         return bound

@@ -107,8 +107,8 @@ def key_of(template: Any) -> object:
     return (template,)
 
 
-def contents(frame: Any, hows: Sequence[int]) -> tuple[list[TracedArray], list[Any], list[int]]:
-    """The handles of a loop that was run, its other values, and how its rows are told."""
+def contents(frame: Any, hows: Sequence[int]) -> tuple[list[Any], list[Any], list[int]]:
+    """The handles of a loop that was run (None if unbound), its other values, its rows' kinds."""
     handles = [*frame.inits, *frame.slots[: len(frame.template.invariants)]]
     values: list[Any] = [frame.trips]
     told: list[int] = []
