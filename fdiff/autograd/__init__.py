@@ -10,8 +10,8 @@ from .arrays import array_methods as array_methods  # enters the methods of the 
 from .arrays import torch_methods as torch_methods  # enters methods of torch's
 from .arrays.recorded_array import RecordedArray, tensor
 from .arrays.torch_spellings import missing_function
-from .backward.engine import backward, grad
-from .backward.engine_settings import enforce_grad_layout_policy, set_multithreading_enabled
+from .backward_passes.engine import backward, grad
+from .backward_passes.engine_settings import enforce_grad_layout_policy, set_multithreading_enabled
 from .calls import library_calls as library_calls  # enters what functions of SciPy ask
 from .calls import operator_calls as operator_calls  # enters what operators ask
 from .function import Function

@@ -20,7 +20,7 @@ from ..trace import TracedArray
 from ..tracebacks import public, public_class
 from .arrays.array_kinds import kind_of
 from .arrays.recorded_array import RecordedArray, new_array, plain
-from .backward.tangent_sweep import TangentSweep, different_size
+from .backward_passes.tangent_sweep import TangentSweep, different_size
 from .modes import GradientMode
 from .thread_state import state
 

@@ -1,6 +1,6 @@
 """The names of ``torch.autograd.grad_mode``."""
 
-from .backward.engine_settings import enforce_grad_layout_policy, set_multithreading_enabled
+from .backward_passes.engine_settings import enforce_grad_layout_policy, set_multithreading_enabled
 from .modes import enable_grad, inference_mode, no_grad, set_grad_enabled
 
 __all__ = [

@@ -1,8 +1,8 @@
 """The graph of recorded arrays, under the names of ``torch.autograd.graph``."""
 
-from .backward.hook_registration import register_multi_grad_hook
-from .backward.nodes import GradientEdge, get_gradient_edge
-from .backward.nodes import GraphNode as Node
+from .backward_passes.hook_registration import register_multi_grad_hook
+from .backward_passes.nodes import GradientEdge, get_gradient_edge
+from .backward_passes.nodes import GraphNode as Node
 from .saved_tensors_hooks import (
     allow_mutation_on_saved_tensors,
     disable_saved_tensors_hooks,

@@ -17,8 +17,8 @@ from ..foreign_errors import not_foreign
 from ..tracebacks import public_class
 from .argument_checks import as_directory, require_function, require_recorded
 from .arrays.recorded_array import RecordedArray, Version
-from .backward.nodes import GraphNode
-from .backward.saved_values import FIXED
+from .backward_passes.nodes import GraphNode
+from .backward_passes.saved_values import FIXED
 from .thread_state import during, state
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.lib.stride_tricks import as_strided
 
-from fdiff.autograd.backward.gradient_layouts import (
+from fdiff.autograd.backward_passes.gradient_layouts import (
     accumulated,
     first_gradient,
     is_dense,

@@ -6,7 +6,7 @@ import pytest
 import fdiff
 from fdiff import errors
 from fdiff.autograd import checkpoint, grad, no_grad, tensor
-from fdiff.autograd.backward import compiled_backward as compiled
+from fdiff.autograd.backward_passes import compiled_backward as compiled
 
 AT = np.array([1.0, 2.0, 3.0])
 

@@ -7,7 +7,7 @@ import pytest
 
 import fdiff
 from fdiff.autograd import backward, grad, tensor
-from fdiff.autograd.backward import compiled_backward
+from fdiff.autograd.backward_passes import compiled_backward
 from fdiff.autograd.functions.custom_nodes import custom_node
 from fdiff.autograd.graph import get_gradient_edge
 
@@ -143,7 +143,7 @@ def test_a_batch_of_cotangents_is_pulled_back_at_once(monkeypatch):
     hooked = tensor(x, requires_grad=True)
     hooked.register_hook(lambda g: g * 1.0)
     row_by_row = grad(outputs(hooked), (hooked, w), bars, is_grads_batched=True)
-    monkeypatch.setattr("fdiff.autograd.backward.engine._Pass", None)
+    monkeypatch.setattr("fdiff.autograd.backward_passes.engine._Pass", None)
     for _ in range(2):
         y = outputs()
         kept = grad(y, (x, w, unused), bars, True, is_grads_batched=True, **options)

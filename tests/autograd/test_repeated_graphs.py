@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from fdiff.autograd import no_grad, tensor
-from fdiff.autograd.backward import compiled_backward as compiled
-from fdiff.autograd.backward.compiled_backward import OFTEN, SIGHTS, UNUSED
+from fdiff.autograd.backward_passes import compiled_backward as compiled
+from fdiff.autograd.backward_passes.compiled_backward import OFTEN, SIGHTS, UNUSED
 from fdiff.autograd.calls import recipes
 from fdiff.autograd.calls.recording import apply_ufunc
 from fdiff.autograd.thread_state import RECORDED_CALLS

@@ -27,7 +27,7 @@ X = np.linspace(0.1, 1.0, 40)
 FUNCTIONS = """
 import numpy as np, fdiff, warnings
 from fdiff import kernels
-from fdiff.dispatch import break_even, tiered_execution
+from fdiff.dispatch.tiers import break_even, tiered_execution
 from fdiff.process import background
 X = np.linspace(0.1, 1.0, 40)
 def made(k):

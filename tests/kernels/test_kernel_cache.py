@@ -255,6 +255,7 @@ def test_a_text_for_threads_is_kept_as_it_is(monkeypatch):
 
 def test_a_long_kernel_on_disk_is_loaded_long_before_one_would_be_made(monkeypatch):
     monkeypatch.delenv("FDIFF_TIER", raising=False)
+    monkeypatch.setenv("FDIFF_LOOPS", "unroll")  # a loop is a short kernel
     monkeypatch.delenv("FDIFF_COMPILER", raising=False)  # Numba takes minutes for it
 
     def f(x):

@@ -1,6 +1,7 @@
 """Files of nvprof, and ranges for the profilers of NVIDIA and Intel."""
 
 import ctypes
+import errno
 import sys
 import types
 from types import SimpleNamespace
@@ -121,7 +122,7 @@ def test_ranges_by_the_library_where_there_is_no_package(emitted, monkeypatch):
 
 def test_what_is_missing_is_named(monkeypatch):
     def no_library(name):
-        raise OSError(name)
+        raise OSError(errno.ENOENT, name)  # the system's own
 
     monkeypatch.setitem(sys.modules, "nvtx", None)
     monkeypatch.setitem(sys.modules, "ittapi", None)

@@ -23,7 +23,7 @@ def hook():
         ("A cache; and a test", ["fdiff/tape.py"], ["several ideas"]),
         ("An option", ["fdiff/functional/operators/gradients.py"], ["CHANGELOG.md"]),
         ("An option", ["fdiff/functional/operators/gradients.py", "CHANGELOG.md"], []),
-        ("internal: a name", ["fdiff/autograd/backward/nodes.py"], []),
+        ("internal: a name", ["fdiff/autograd/backward_passes/nodes.py"], []),
     ],
 )
 def test_one_idea_and_a_line_where_users_see_it(hook, message, changed, words):

@@ -21,7 +21,7 @@ ROUTINE = "routines, which ops name on their records"
 ALLOWED: dict[str, tuple[str, str]] = {
     "__init__.py": ("switch while_loop", "public names"),
     "autograd/arrays/array_methods.py": ("add invert", "names of Python's operators"),
-    "autograd/backward/hook_registration.py": ("all any", "a choice, in torch's words"),
+    "autograd/backward_passes/hook_registration.py": ("all any", "a choice, in torch's words"),
     "autograd/calls/recording.py": ("where", "a keyword of NumPy's ufuncs"),
     "autograd/arrays/torch_methods.py": ("add copy", "methods and keywords of torch's"),
     "capture/written/names_in_code.py": ("add update", "methods of dicts and sets"),

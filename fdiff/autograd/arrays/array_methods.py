@@ -14,8 +14,8 @@ import fdiff.intact_numpy as np
 
 from ...process import observation
 from ...user_lines import user_line
-from ..backward.engine import backward
-from ..backward.hook_registration import (
+from ..backward_passes.engine import backward
+from ..backward_passes.hook_registration import (
     register_hook,
     register_post_accumulate_grad_hook,
     retain_grad,

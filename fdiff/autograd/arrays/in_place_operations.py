@@ -13,8 +13,8 @@ from typing import Any
 
 from ...errors import TapeError, UnsupportedError, failure
 from ...user_lines import Line
-from ..backward.hook_registration import move_retained
-from ..backward.nodes import GraphNode
+from ..backward_passes.hook_registration import move_retained
+from ..backward_passes.nodes import GraphNode
 from ..calls.node_construction import enter, new_object
 from ..calls.recipes import Recipe, recipe
 from ..thread_state import state

@@ -15,7 +15,7 @@ import fdiff.intact_numpy as np
 from ...errors import DtypeError, InputError, failure, flag, unbounded, warn
 from ...foreign_errors import not_foreign
 from ...trace import TracedArray
-from ..backward.nodes import AccumulateGrad, Edge, GraphNode
+from ..backward_passes.nodes import AccumulateGrad, Edge, GraphNode
 from ..thread_state import state
 from .array_kinds import ArrayKind, kind_of
 from .conversions import Conversions

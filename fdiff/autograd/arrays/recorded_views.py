@@ -18,8 +18,8 @@ import fdiff.intact_numpy as np
 
 from ...errors import UnsupportedError, failure
 from ...tree import flatten
-from ..backward.hook_registration import move_retained
-from ..backward.nodes import AccumulateGrad, Edge
+from ..backward_passes.hook_registration import move_retained
+from ..backward_passes.nodes import AccumulateGrad, Edge
 from ..calls.recipes import Rebuild
 from ..thread_state import recording, state
 from .recorded_array import RecordedArray

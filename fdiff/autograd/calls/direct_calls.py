@@ -20,8 +20,8 @@ from ...user_lines import Line, is_internal, user_line
 from ..arrays.array_kinds import ArrayKind, kind_of
 from ..arrays.recorded_array import RecordedArray, Version
 from ..arrays.recorded_views import link_to
-from ..backward.nodes import GraphNode, next_number
-from ..backward.saved_values import FIXED
+from ..backward_passes.nodes import GraphNode, next_number
+from ..backward_passes.saved_values import FIXED
 from .recipes import Recipe
 
 RECORDED, ARRAY, NUMBER, STATIC = "recorded", "array", "number", "static"  # what an input may be

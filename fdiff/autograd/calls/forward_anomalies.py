@@ -10,7 +10,7 @@ from ...functional.call.anomaly_reports import entries_in_words, kind_of_values
 from ...process import anomaly_watch
 from ...transforms.anomaly_search import not_finite
 from ..arrays.recorded_array import RecordedArray
-from ..backward.nodes import GraphNode
+from ..backward_passes.nodes import GraphNode
 from ..thread_state import RECORDED_CALLS
 
 # Calls with such results: what they gave, in words, and whether all they were given was finite.

@@ -10,8 +10,8 @@ import fdiff.intact_numpy as np
 from ...process import anomaly_watch
 from ...user_lines import Line
 from ..arrays.recorded_array import RecordedArray, Version
-from ..backward.nodes import Edge, GraphNode, next_number
-from ..backward.saved_values import FIXED, pack
+from ..backward_passes.nodes import Edge, GraphNode, next_number
+from ..backward_passes.saved_values import FIXED, pack
 from ..thread_state import state
 from .forward_anomalies import note
 from .recipes import Recipe

@@ -14,7 +14,7 @@ from ...dispatch.tiers.observed_kernels import NAMED, shapes_of
 from ...process import observation
 from ...process.observation import BACKWARD, FORWARD, Span, span
 from ...user_lines import user_line
-from ..backward.nodes import GraphNode
+from ..backward_passes.nodes import GraphNode
 
 
 def observed_operation(

@@ -23,7 +23,7 @@ from ..arrays.conversions import stored_into_plain
 from ..arrays.in_place_operations import check_store, stored, stored_without_graph
 from ..arrays.recorded_array import RecordedArray, Version, new_array, plain
 from ..arrays.recorded_views import NumpyCall, link, own_handle
-from ..backward.nodes import GraphNode
+from ..backward_passes.nodes import GraphNode
 from ..thread_state import NO_CALLS, UNRECORDED_CALLS, state
 from .call_arguments import call_key, enter_argument, operand_kind, rebuilt
 from .call_tapes import refuse_recorded

@@ -15,7 +15,7 @@ from ...primitive import HOOKS
 from ...tree import flatten, unflatten
 from ...user_lines import user_line
 from ..arrays.recorded_array import RecordedArray
-from ..backward.saved_values import modified
+from ..backward_passes.saved_values import modified
 from ..modes import enable_grad
 from ..saved_tensors_hooks import saved_tensors_hooks
 

@@ -10,7 +10,7 @@ import fdiff.intact_numpy as np
 from ...user_lines import user_line
 from ..arrays.array_kinds import kind_of
 from ..arrays.recorded_array import RecordedArray, Version, new_array, plain
-from ..backward.nodes import CustomNode
+from ..backward_passes.nodes import CustomNode
 from ..thread_state import state
 
 

@@ -16,7 +16,7 @@ from ...functional.derivative_checks.real_coordinates import only, zeros
 from ...primitive import HOOKS
 from ...tree import flatten, unflatten
 from ..arrays.recorded_array import RecordedArray, tensor
-from ..backward.engine import grad
+from ..backward_passes.engine import grad
 from ..forward_ad import dual_level, make_dual, unpack_dual
 from ..function import Function
 

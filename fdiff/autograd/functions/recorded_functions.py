@@ -15,8 +15,8 @@ from ..arrays.array_kinds import ArrayKind
 from ..arrays.in_place_operations import check_store, rebase
 from ..arrays.recorded_array import RecordedArray, new_array, plain
 from ..arrays.recorded_views import ViewOfRule
-from ..backward.nodes import CustomNode
-from ..backward.saved_values import FREED, pack, saved_arrays
+from ..backward_passes.nodes import CustomNode
+from ..backward_passes.saved_values import FREED, pack, saved_arrays
 from ..thread_state import not_recording, state
 from .custom_nodes import custom_node
 from .function_context import (

@@ -16,7 +16,7 @@ from ...process.forking import no_fork
 from ...tape import Tape
 from ...user_lines import show_line, user_line
 
-_PACKAGE = Path(__file__).parent.parent
+_PACKAGE = Path(__file__).parents[2]
 _MOST_ROWS = 60  # operations of a tape that a report lists
 _LONGEST = 300  # characters of an internal message
 _MOST_WARNED = 1024
