@@ -12,6 +12,7 @@ from typing import NamedTuple
 import fdiff.intact_numpy as np
 
 from ..arraytype import ArrayType
+from ..device_arrays import CPU
 from ..errors import InputError, failure
 from ..process.forking import imported
 from ..process.observation import TRACE
@@ -129,12 +130,15 @@ def _record(
 
 
 def _log_calls(trace: Trace) -> None:
-    """Look for loops in the run that begins, unless the environment says that they are unrolled."""
+    """Look for loops in the run that begins, unless the environment says that they are unrolled.
+
+    GPUs run loops of independent entries alone, so loops of functions for them are unrolled, too.
+    """
     way = os.environ.get("FDIFF_LOOPS", "")
     if way not in {"", "unroll", "check"}:
         cure = "Set it to unroll or check, or leave it unset."
         raise failure(InputError, "FDIFF_LOOPS", f"{way!r} is no way to trace loops.", cure)
-    if way != "unroll":
+    if way == "check" or (not way and stack.device in {CPU, None}):
         _looping().begin(trace)
 
 

@@ -19,6 +19,8 @@ PARTS = {
         "test_register_compilation.py", "test_numba_speedups.py",
     ),
 }  # fmt: skip
+# Tapes are traced here without a device: their loops are unrolled as those of functions for one.
+os.environ.setdefault("FDIFF_LOOPS", "unroll")
 if os.environ.get("FDIFF_WITHOUT_CUPY"):
     sys.modules["cupy"] = None
 part = os.environ.get("FDIFF_CUDA_TESTS", "")

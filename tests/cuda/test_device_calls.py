@@ -18,6 +18,7 @@ from fdiff.errors import (
     TraceError,
     UnsupportedError,
 )
+from fdiff.functional.call import device_calls
 from fdiff.functional.operators import dense_plans, structured_steps
 from fdiff.kernels.cuda.devices import adapter
 from fdiff.tree import flatten, map_leaves
@@ -695,3 +696,21 @@ def test_other_loops_are_refused(name, operator):
     with pytest.raises(UnsupportedError, match="no CUDA kernel for") as raised:
         operator(LOOPS[name], device="cuda")(np.linspace(2.0, 3.0, 7))
     assert "on the CPU it runs" in str(raised.value)
+
+
+def test_plain_loops_of_functions_for_a_gpu_are_unrolled(monkeypatch):
+    """A loop whose body adds up is no kernel of a GPU."""
+    monkeypatch.delenv("FDIFF_LOOPS", raising=False)
+
+    def f(x):
+        for _ in range(700):
+            x = x - 0.01 * np.sum(x * x) * x
+        return np.sum(x)
+
+    counts = {}
+    for device in ("cpu", "cuda"):
+        fdiff.cache_clear()  # of the tape of the other device
+        with device_calls.tracing_for(device):
+            tape = fdiff.make_tape(f, np.linspace(0.1, 0.5, 5))
+        counts[device] = [node.primitive.family for node in tape.nodes].count("loop")
+    assert counts == {"cpu": 1, "cuda": 0}

@@ -350,5 +350,5 @@ def _memory(item: Item) -> Iterable[str]:
             yield from (s.memory for s in part.all_statements if s.access is not None)
 
 
-def _buffers(step: Step) -> tuple[str, ...]:
-    return getattr(step, "buffers", ()) or (getattr(step, "keys", ""),)
+def _buffers(step: LibraryCall | SortKeys) -> tuple[str, ...]:
+    return step.call.buffers if isinstance(step, LibraryCall) else (step.keys,)
