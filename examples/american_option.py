@@ -3,7 +3,8 @@
 
 A put that can be exercised early, on a binomial tree (J. Cox, S. Ross and M. Rubinstein, "Option
 pricing: a simplified approach", Journal of Financial Economics 7, 1979). One reverse sweep gives
-all of its sensitivities.
+all of its sensitivities. Early exercise makes a kink, which is harmless. A barrier would make a
+jump that moves with the spot: it needs a grid with the barrier on a line (:doc:`/sharp-bits`).
 """
 
 import matplotlib.pyplot as plt

@@ -11,6 +11,8 @@ A cart moves for two seconds until the pole that hangs from it stands upright, o
 the least sum of squared forces. Unknowns are all states and forces on a grid of times; equations
 between neighbours replace the differential equation (the trapezoidal rule). Model and numbers are
 those of M. Kelly, "An Introduction to Trajectory Optimization", SIAM Review 59, 2017, section 6.
+IPOPT solves the problem if `ipyopt` is installed, SciPy's SLSQP otherwise. For a free end time,
+make the time one more unknown, with bounds above 0.
 """
 
 from __future__ import annotations

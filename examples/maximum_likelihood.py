@@ -27,7 +27,8 @@ def loss(b: np.ndarray) -> float:
 
 # %%
 # Newton's method needs the gradient and the Hessian. The inverse of the Hessian at the minimum is
-# the covariance of the estimates.
+# the covariance of the estimates. For another model, change `loss`: with a log link, Poisson counts
+# have ``np.sum(np.exp(score) - counts * score)``.
 
 hessian = fdiff.hessian(loss)
 fit = minimize(

@@ -7,7 +7,8 @@ Parameters of a differential equation are fitted to measurements. Run it with
 
     python examples/reaction_rates.py
 
-The residuals call SciPy's `solve_ivp`; fdiff differentiates the steps that it took. Data and model
+The residuals call SciPy's `solve_ivp`; fdiff differentiates the steps that it took. For another
+reaction, change `slope`, with the unit of its rates, the data and `START`. Data and model
 are the thermal isomerisation of α-pinene (G. Box, W. Hunter, J. MacGregor and J. Erjavec, "Some
 problems associated with the analysis of multiresponse data", Technometrics 15, 1973). The least sum
 of squares, 19.872, is published in E. Dolan, J. Moré and T. Munson, "Benchmarking optimization

@@ -118,7 +118,7 @@ class Fit:
     def band(
         self, f: Callable[..., Any], x: object, level: float = 0.95
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The confidence band of a model ``f(parameters, x)``: where its values lie.
+        """The confidence band of a curve ``f(parameters, x)``; new data scatter more widely.
 
         The ends have the shape of the values.
         """

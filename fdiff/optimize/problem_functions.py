@@ -21,6 +21,10 @@ from .evaluations import Evaluation, SolveReport, SparseEvaluation, compile_or_c
 from .functions import lagrangian_of, with_arguments
 from .limits import bounds_of, limits, vector
 
+JOINED = (
+    "Join several: lambda x: np.concatenate([a(x), b(x)]), with lower and upper for all of their"
+    " rows."
+)
 EQUATIONS = "Write lower=0.0, upper=0.0 for equations, upper=1.0 for values up to 1."
 
 
@@ -39,8 +43,9 @@ class ProblemFunctions:
     ) -> None:
         check_callable(objective, "Problem")
         self.name = called("Problem", objective)
-        if constraints is not None:
-            check_callable(constraints, "Problem")
+        if constraints is not None and not callable(constraints):
+            fact = f"constraints must be one function, not {type(constraints).__name__}."
+            raise failure(InputError, self.name, fact, JOINED)
         if (constraints is None) != (lower is None and upper is None):
             have = "lower and upper" if constraints is None else "constraints"
             lack = "constraints" if constraints is None else "lower and upper"
