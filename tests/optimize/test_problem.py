@@ -285,7 +285,7 @@ def test_dogleg_says_what_to_write_for_indefinite_hessians():
 WRONG = [
     (
         lambda: Problem(chain, [limited]),
-        r"constraints must be one function, not list\.\n.*Join several",
+        r"(?s)constraints must be one function, not list.*Join several",
     ),
     (lambda: Problem(chain, {"fun": limited}), "constraints must be one function, not dict"),
     (lambda: Problem(chain, limited), "constraints are there, and lower and upper are missing"),
