@@ -8,6 +8,8 @@ numba-cuda is installed (compilation). ``FDIFF_WITHOUT_CUPY=1`` hides CuPy from 
 import os
 import sys
 
+import pytest
+
 PARTS = {
     "values": (
         "test_values.py", "test_device_calls.py", "test_benchmark.py", "test_large_angles.py",
@@ -19,8 +21,6 @@ PARTS = {
         "test_register_compilation.py", "test_numba_speedups.py",
     ),
 }  # fmt: skip
-# Tapes are traced here without a device: their loops are unrolled as those of functions for one.
-os.environ.setdefault("FDIFF_LOOPS", "unroll")
 if os.environ.get("FDIFF_WITHOUT_CUPY"):
     sys.modules["cupy"] = None
 part = os.environ.get("FDIFF_CUDA_TESTS", "")
@@ -31,3 +31,9 @@ collect_ignore += ["stubbed_gpu.py", "cupy_stub.py"]  # programs of test_gpu_cal
 # What tests share, which imports numba-cuda or its simulator as they do.
 collect_ignore += [] if part == "values" else ["running.py", "checked_launches.py"]
 collect_ignore += [] if part == "compilation" else ["compiling.py"]
+
+
+@pytest.fixture(autouse=True)
+def loops_of_a_gpu(monkeypatch):
+    """Tapes are traced here without a device; functions for a GPU have their loops unrolled."""
+    monkeypatch.setenv("FDIFF_LOOPS", "unroll")

@@ -66,7 +66,7 @@ assert abs((moved[0] - moved[1]) / 2e-4 - slopes[1]) < 1e-5
 assert 0.8 < rate < 1.1 and growth[14.0][-1] < 1e-2
 assert little < 1_000_000 < 20_000_000 < much and np.array_equal(whole, again)
 assert np.allclose(whole, slopes, rtol=1e-9) and worst < 1e-12
-assert nodes < 4_000 and difference < 1e-9 and abs(plain_loss(fit.x) - fit.fun) < 1e-9
+assert nodes < 600 and difference < 1e-9 and abs(plain_loss(fit.x) - fit.fun) < 1e-9
 """,
 }
 
