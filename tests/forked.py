@@ -120,8 +120,7 @@ def forked_at_random(rng, tries):
 
 def forked_at_events(rng, tries):
     """A child for some of the modules that the thread imports, forked while it does."""
-    # From the fifth on: fdiff hears of forks once `process/forking.py` has run, with its imports.
-    children, wanted = [], sorted(rng.sample(range(5, 220), tries))
+    children, wanted = [], sorted(rng.sample(range(3, 220), tries))
     for number in wanted:
         while EVENTS[0] < number and THREAD.is_alive():
             time.sleep(0.0001)

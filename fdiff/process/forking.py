@@ -21,8 +21,6 @@ from contextlib import contextmanager
 from types import FrameType, ModuleType
 from typing import Any
 
-from ..foreign_errors import not_foreign
-
 # After so many seconds a fork goes ahead, and the child can compile nothing: of waiting for a
 # thread that compiles, and for threads that import, while none of them gets anywhere.
 PATIENCE = 60.0
@@ -289,3 +287,5 @@ if hasattr(os, "register_at_fork"):
         after_in_parent=no_fork.after_in_parent,
         after_in_child=no_fork.after_in_child,
     )
+
+from ..foreign_errors import not_foreign  # noqa: E402 - forks wait for this import, too
