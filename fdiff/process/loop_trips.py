@@ -108,9 +108,9 @@ def _trips_over(node: ast.expr, values: Values) -> int | None:
         counter = _counter(ast.For(ast.Name("_"), node, [], []), values)
         return counter and len(counter.steps)
     lengths = [_trips_over(part, values) for part in (parts if name == "zip" else parts[:1])]
-    known = [length for length in lengths if length is not None]
-    tells = name in {"zip", "enumerate", "reversed"} and len(known) == len(lengths)
-    return min(known, default=None) if tells else None
+    finite = [length for length in lengths if length is not None]
+    tells = name in {"zip", "enumerate", "reversed"} and len(finite) == len(lengths)
+    return min(finite, default=None) if tells else None
 
 
 class _Counter(NamedTuple):

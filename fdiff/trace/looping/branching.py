@@ -93,8 +93,8 @@ class Paths:
         for t, trip in enumerate(self.trips):
             for k, call in enumerate(trip):
                 for j, h in enumerate(call.handles):
-                    made = self.made.get(id(h))
-                    if made is None or made.trip < t:
+                    maker = self.made.get(id(h))
+                    if maker is None or maker.trip < t:
                         reads.setdefault((self.places[t][k], j), []).append((t, k, j))
         for events in reads.values():
             try:
@@ -115,14 +115,14 @@ class Paths:
 
     def _written(self, places: Places) -> list[tuple[int, TracedArray]]:
         """In which trips something is made at some places, and what is made there last."""
-        made = []
+        latest = []
         for t, trip in enumerate(self.trips):
             for k in range(len(trip) - 1, -1, -1):
                 out = next((o for p, o in places if p == self.places[t][k]), None)
                 if out is not None and out < len(trip[k].outs):
-                    made.append((t, trip[k].outs[out]))
+                    latest.append((t, trip[k].outs[out]))
                     break
-        return made
+        return latest
 
     def _variable(self, places: Places, events: Sequence[Read]) -> Variable:
         """The variable that the same place reads in several trips."""
@@ -157,9 +157,9 @@ class Paths:
     def reference(self, t: int, k: int, j: int) -> Reference:
         """Where a handle in a call comes from."""
         h = self._handle(t, k, j)
-        made = self.made.get(id(h))
-        if made is not None and made.trip == t:
-            return MADE, 0, made.call, made.out
+        maker = self.made.get(id(h))
+        if maker is not None and maker.trip == t:
+            return MADE, 0, maker.call, maker.out
         variable = self._variables.get((t, k, j))
         return (INVARIANT, id(h)) if variable is None else (VARIABLE, *variable)
 

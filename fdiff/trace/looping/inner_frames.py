@@ -71,8 +71,8 @@ def accept(parent: Any, child: Any) -> bool:
             parent.slots[slot] = None if last is None else child.inits[last]
     for trip, place, slot in item.more:
         held = child.history[trip] if trip < len(child.history) else None
-        made = template.out_slots[place] - template.first_made
-        parent.slots[slot] = None if held is None else held[made]
+        number = template.out_slots[place] - template.first_made
+        parent.slots[slot] = None if held is None else held[number]
     k = parent.template.inner.index(item)
     if child.trips > parent.template.lengths[k]:
         parent.template.lengths[k], parent.template.short = child.trips, True

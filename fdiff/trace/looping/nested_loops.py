@@ -95,8 +95,8 @@ def loop_call(frame: Any) -> LoggedLoop:
 
 def _last(frame: Any, slot: int) -> Any:
     """What the last whole trip made in a slot; None where one that was cut short made others."""
-    made = min([slot for item in frame.items[frame.at :] for slot in item.outs], default=slot)
-    if not frame.at or slot >= made:
+    first_out = min([slot for item in frame.items[frame.at :] for slot in item.outs], default=slot)
+    if not frame.at or slot >= first_out:
         return frame.slots[slot]
     last = frame.template.paths[0].lasts.get(slot)
     return None if last is None else frame.slots[len(frame.template.invariants) + last]

@@ -106,11 +106,11 @@ class Movement:
 
     def _moved(self, visited: list[int], moved: int, node: int, sign: float) -> bool:
         """The truth of a node where a value is a little larger or smaller."""
-        known, nodes = self.values.values, self.plan.tape.nodes
-        new = {moved: a_little_off(np.asarray(known[moved]), sign)}
+        values, nodes = self.values.values, self.plan.tape.nodes
+        new = {moved: a_little_off(np.asarray(values[moved]), sign)}
         with np.errstate(all="ignore"):
             for i in visited:
                 if not new.keys().isdisjoint(nodes[i].args):
-                    args = [new.get(a, known[a]) for a in nodes[i].args]
+                    args = [new.get(a, values[a]) for a in nodes[i].args]
                     new[i] = nodes[i].primitive.evaluate(*args, **dict(nodes[i].params))
-        return bool(new.get(node, known[node]))
+        return bool(new.get(node, values[node]))
