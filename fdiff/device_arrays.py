@@ -113,7 +113,7 @@ def lies_on_device(value: object) -> bool:
     kind = type(value)
     if isinstance(value, (np.ndarray, np.generic, int, float, complex, str)):
         return False
-    if getattr(kind, "__cuda_ndarray__", False) is True:  # Numba's, those of its simulator too
+    if getattr(kind, "__cuda_ndarray__", False) is True:  # Numba's, its simulator's too
         return True
     if hasattr(kind, "__cuda_array_interface__"):
         try:

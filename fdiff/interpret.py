@@ -13,7 +13,8 @@ from .process.collector import collector_paused
 from .process.float_flags import noting
 from .tape import CONSTANT, INPUT, Tape
 
-# What computes a node, its number, those of its operands, and those that nothing reads after it.
+# What computes a node, its number, its operands' numbers, and the nodes that nothing reads after
+# it.
 Step = tuple[Callable[..., object], int, tuple[int, ...], tuple[int, ...]]
 AtNode = Callable[..., object]  # the value of a node, given its step and its operands
 

@@ -138,9 +138,9 @@ class Routine(NamedTuple):
     and their order, and with `columns` the last size of the result.
     """
 
-    name: str  # without the dtype, which is that of the last result
+    name: str  # without the dtype, which is the last result's
     scratch: int = 0  # matrices, as large as one of the first operand, that it needs room for
-    scratch_dtype: str = ""  # their dtype; by default that of the first operand
+    scratch_dtype: str = ""  # their dtype; by default the first operand's
     columns: bool = False
     broadcast: bool = False  # operands are broadcast to the shape of the result first
     inline: int = 0  # the order up to which code generation writes it out, where that is known

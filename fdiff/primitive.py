@@ -41,7 +41,7 @@ class LayoutRule(NamedTuple):
     """How the memory layout of an op's result in NumPy follows from its operands.
 
     `strides` is ``C`` (C order), ``operands`` (as a ufunc derives it from all of them), ``first``
-    (that of the first operand), ``update`` (the same: it is the first operand with entries stored
+    (as the first operand), ``update`` (the same: it is the first operand with entries stored
     over it), ``view`` (NumPy's view of the first operand) or ``join`` (as `numpy.concatenate`).
     """
 
@@ -109,9 +109,9 @@ class Kink(NamedTuple):
 class AxisMap(NamedTuple):
     """How an op computes its output along one axis, entry by entry.
 
-    Of each argument `sources` holds the axis whose entries belong to those of the output's axis;
-    None where every entry takes all of the argument. `sized` names the parameter that holds the
-    axis' length ("" if none does), and is None where the op is not one for another length.
+    For each argument `sources` holds the axis whose entries belong to the entries of the output's
+    axis; None where every entry takes all of the argument. `sized` names the parameter that holds
+    the axis' length ("" if none does), and is None where the op is not one for another length.
     """
 
     sources: tuple[int | None, ...]
@@ -143,7 +143,7 @@ class Rewrite(NamedTuple):
 
 SOUGHT_KINDS: Final[set[str]] = set()  # those that any registered rewrite looks for
 # When rewrites are asked: for every node of the op, or where an argument is of a kind they seek.
-# `NOTED`: nodes of the op itself may be of such a kind, those of `_SEEN_WITH` for what they hold.
+# `NOTED`: nodes of the op itself may be of such a kind, and ops in `_SEEN_WITH` for what they hold.
 ASKED, SEEKS, NOTED = 1, 2, 4
 _SEEN_WITH = ("constant", "multiply")
 _C_ORDER, _NOT_EAGER = LayoutRule(), EagerRule()
@@ -172,15 +172,15 @@ class Primitive:
     - ``complex_formulas`` tell how bytecode computes it of complex numbers;
     - ``kink`` tells where there is no derivative, None where the op is smooth on its domain;
     - ``sizeless`` tells that what the rules enter differs in shapes alone where the sizes are
-      others (but the same are equal to each other, to 1 or to 0), and that of the parameters
-      `shape` and `sizes` alone depend on sizes;
+      others (but the same are equal to each other, to 1 or to 0), and that no parameters but
+      `shape` and `sizes` depend on sizes;
     - ``shorten(builder, args, params)`` looks for an equal node before one is added: its id or
       None, and the arguments to add it with (load forwarding, dead stores, reshapes of reshapes);
     - ``rewrites`` tell in order what may stand in the place of a node of the op;
     - ``provenance(builder, node, positions)`` tells which operand those entries of a node come
       from, and where they are in it; None where they come from several or are computed.
     - ``axis_map(axis, out_type, *types, **params)`` is the `AxisMap` of an axis of the output, None
-      where its entries do not belong to those of the arguments;
+      where its entries do not belong to entries of the arguments;
     - ``terms(sweep, node)`` gives the terms of a node of a linear tape, as `ops/terms.py` says; ops
       that act entry by entry, and those with an `axis_map`, need none;
     - ``sparsity(out, *types, **params)`` tells, by types, which entries of the output (rows) can

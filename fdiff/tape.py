@@ -289,7 +289,7 @@ def rebuild(
     """The tape with some nodes entered in other ways, and what is then not needed left out.
 
     What is entered for a node takes over its lines. `ids` are the builder's ids of nodes that are
-    not entered; without them, the inputs are those of the tape.
+    not entered; without them, the inputs are the tape's.
     """
     ids = {i: builder.input(tape.nodes[i].type) for i in tape.inputs} if ids is None else ids
     for i, (primitive, args, params, types) in enumerate(tape.nodes):

@@ -247,7 +247,7 @@ def map_over(f: Callable[..., Any], rows: Any) -> MapOver:
     ----------
     f : callable
         ``f(*params, *arrays)``, with the arrays of one partition. It returns an array, or a tuple
-        of arrays: those of a partition of the result.
+        of arrays, the arrays of a partition of the result.
     rows : Partitions, or tuple of them
         The data, as for `sum_over`.
 

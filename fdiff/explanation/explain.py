@@ -57,8 +57,8 @@ def explain(
     *args, **kwargs
         Its arguments. A text may give the type of an array: ``"f8[1000,3]"``.
     argnums : int or tuple of int, optional
-        The differentiated arguments, by default the first, or those of the prepared function if `f`
-        is one.
+        The differentiated arguments, by default the first, or, where `f` is a prepared function,
+        the function's own.
     device : {"cpu", "cuda"}, optional
         Where it would run, by default the device of the prepared function if `f` is one.
 

@@ -41,8 +41,8 @@ _MACROS: dict[str, int] = {
     "STACK": STACK,
 }
 
-# `given` are the addresses of the arguments that the kernel reads, then those of the results, of
-# which the last are constants.
+# `given` are the addresses of the arguments that the kernel reads, then the addresses of the
+# results, of which the last are constants.
 _OVERLAPS = """\
 def overlap(a: "i8", a_bytes: "i8", b: "i8", b_bytes: "i8") -> "i8":
     return 1 if a < b + b_bytes and b < a + a_bytes else 0

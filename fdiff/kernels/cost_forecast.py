@@ -28,8 +28,8 @@ class KernelForecast(NamedTuple):
 
     `text` and `code` are "memory", "disk" or "": where the text and the machine code are found.
     `compile_seconds` is the predicted price of what is still to be done, without the start of the
-    compiler; `run_seconds` that of one hot call with its data in the cache, without the `uncounted`
-    routines. `workspace` are bytes of temporaries, `threads` how many share its loops.
+    compiler; `run_seconds` the price of one hot call with its data in the cache, without the
+    `uncounted` routines. `workspace` are bytes of temporaries, `threads` how many share its loops.
     """
 
     compiler: str

@@ -4,7 +4,7 @@ Private copies of functions find replacements (`replacements.py`). Recorded arra
 may have bound a function of SciPy before fdiff was imported, and SciPy hands its calls to no protocol. So the
 functions themselves get other code, which asks first whether a recorded array takes part, and their classes another
 ``__new__``; they stay the objects that they are. `fdiff.autograd` opens these entry points when it is imported, and
-those of modules of SciPy that are imported later.
+entry points of modules of SciPy that are imported later.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _imports = _Imports()
 
 
 def open_entry_points() -> None:
-    """Open those of all tables whose module of SciPy is there, and of modules that are imported from now on."""
+    """Open the entry points of all tables whose module of SciPy is there, and of modules that are imported from now on."""
     sys.meta_path.insert(0, _AfterImport)
     _open_loaded()
 

@@ -163,7 +163,7 @@ def public_name(function: Callable[..., object]) -> str:
 def concrete(value: object, name: str, usable: Callable[[TracedArray], bool] | None = None) -> object:
     """`value` with numbers in place of traced arrays; the error that `name` has no rule where one depends on an argument.
 
-    `usable` tells which real numbers may be looked at: those of captured arrays, if it is left out.
+    `usable` tells which real numbers may be looked at: by default numbers in captured arrays.
     """
     value = resolve(value)
     if isinstance(value, TracedArray):

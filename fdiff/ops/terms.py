@@ -1,6 +1,6 @@
 """Terms: the Jacobian of a node of a linear tape, and what the rules that make it may ask of a sweep.
 
-The node is a sum of terms. A term lies on a box-shaped domain: its leading axes are those of the node within
+The node is a sum of terms. A term lies on a box-shaped domain: its leading axes are the node's axes within
 a window (`rows`), its further axes run over several columns of one row. ``cols``, the flat numbers of entries
 of the source, and ``coef``, their factors, broadcast against the domain: an axis of length 1 is the same along it.
 Nothing is said of entries that no term names: they are zero, whatever stands beside them.
@@ -57,7 +57,7 @@ class LinearTerm(NamedTuple):
         return LinearTerm(rows, change(self.cols), self.coef if self.coef is None else change(self.coef), self.source)
 
     def of_runs(self, rows: Rows, runs: Sequence[Run]) -> LinearTerm:
-        """The term of those of its entries that `runs` count (steps of both signs), as entries of `rows`."""
+        """The term of the entries that `runs` count (steps of both signs), as entries of `rows`."""
         if all(run == (0, own[1], 1) for run, own in zip(runs, self.rows, strict=True)):
             return self._replace(rows=rows)
         key = tuple([_slice(run) for run in runs])
@@ -137,7 +137,7 @@ def _along(array: Any, key: tuple[slice, ...]) -> Any:
 def common(taken_run: Run, own: Run) -> tuple[Run, Run] | None:
     """The entries that two runs have in common, counted in either; None if there are none.
 
-    The step of the first may be below zero, and so may then be that of the second result.
+    The step of the first may be below zero; then the step of the second result may be, too.
     """
     (start, size, step), (begin, count, stride) = taken_run, own
     if not size or not count:

@@ -256,7 +256,7 @@ def solve(
 
 
 def _multipliers(problem: ProblemFunctions, earlier: Any, call: str) -> list[np.ndarray]:
-    """Multipliers to start from: zeros, or those of an earlier result."""
+    """Multipliers to start from: zeros, or the multipliers of an earlier result."""
     sizes = (problem.rows, problem.size, problem.size)
     if earlier is None:
         return [np.zeros(size) for size in sizes]

@@ -57,8 +57,8 @@ def is_running(frame: FrameType, thread: int) -> bool:
 class Turn:
     """One thread's time inside, from the first ``with`` statement to the last: their frames.
 
-    An exception may arrive where ``__exit__`` begins: that of a signal handler, of a debugger, or
-    one that another thread has sent. Then ``__exit__`` does nothing, and what it should have undone
+    An exception may arrive where ``__exit__`` begins: from a signal handler, from a debugger, or
+    from another thread. Then ``__exit__`` does nothing, and what it should have undone
     stays, as Python promises nothing there (python/cpython#29988). So what is entered counts only
     as long as the frame of its ``with`` statement runs.
     """

@@ -18,7 +18,7 @@ R = TypeVar("R")
 
 
 class Derivation(NamedTuple):
-    """The rule of an operation: in reverse mode that of one argument, in forward mode of all."""
+    """The rule of an operation: in reverse mode for one argument, in forward mode for all."""
 
     primitive: Primitive
     mode: str
@@ -67,7 +67,7 @@ def derived_line(
 class TripLine(tuple[Any, ...]):  # noqa: SLOT001 - a tuple has no slots for attributes
     """The line of an operation in the body of a loop, and in which trips of the loops around.
 
-    The first is that of the outermost loop. In a batch of all trips none is known.
+    The first trip is a trip of the outermost loop. In a batch of all trips none is known.
     """
 
     trips: tuple[int, ...] = ()

@@ -34,5 +34,5 @@ def _protected(code: CodeType) -> tuple[tuple[int, int], ...]:
 
 
 def _of_with(instructions: bytes, target: int) -> bool:
-    """Whether the handler at this offset is that of a ``with``."""
+    """Whether the handler at this offset belongs to a ``with``."""
     return instructions[target + 2] == dis.opmap["WITH_EXCEPT_START"]

@@ -48,8 +48,8 @@ class Recording(NamedTuple):
     The first inputs of the tape are the arguments, the others stand for `extra`, in order.
     `pinned` are positions among the inputs whose values the tape relies on; `check`, where there is
     one, has the same inputs and tells whether what Python decided by values it would decide again.
-    `scalars` tells which outputs NumPy would give as scalars, `layouts` those of inputs where that
-    decided what is a view. `shown` tells that text was made of a value,
+    `scalars` tells which outputs NumPy would give as scalars, `layouts` the layouts of inputs
+    that decided what is a view. `shown` tells that text was made of a value,
     which no check compares. `guards` counts what the check compares. The outputs of `written`,
     which has the same inputs, are what later calls are to write to the outside. `loops` tells which
     Python loops became nodes.
@@ -161,7 +161,7 @@ def _note_results(trace: Trace, ids: Sequence[int]) -> None:
 
 
 def _stage(trace: Trace) -> AbstractContextManager[None]:
-    if trace.eager:  # its time is that of the user's code
+    if trace.eager:  # its time is the time of the user's code
         return nullcontext()
     nodes = trace.builder.nodes
     return Stage("tracing", trace.call, made=nodes, shows_line=True, category=TRACE)

@@ -2,9 +2,10 @@
 
 A tape says nothing about memory, but NumPy code can tell: whether a reshape is a view or a copy,
 which order `ravel(order="K")` gives, what `x.strides` is. So a trace derives the strides of its
-nodes, as NumPy does, from those of the operands. A layout is a tuple of strides counted in entries,
-one for each axis; () stands for C order. Where NumPy itself has to decide, it is asked on arrays of
-the same shape and strides whose memory is never touched (which costs address space alone).
+nodes, as NumPy does, from the strides of the operands. A layout is a tuple of strides counted in
+entries, one for each axis; () stands for C order. Where NumPy itself has to decide, it is asked on
+arrays of the same shape and strides whose memory is never touched (which costs address space
+alone).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _Flag = Literal["readonly", "writeonly", "allocate"]
 class NodeLayouts:
     """Layouts of the nodes of one trace, computed when asked for.
 
-    `of_inputs` are those of inputs that decided something: the tape is valid for them alone.
+    `of_inputs` are the layouts of inputs that decided something: the tape is valid for them alone.
     """
 
     def __init__(self, builder: Builder, guards: GuardSet) -> None:
@@ -75,7 +76,7 @@ class NodeLayouts:
         return self.of_input(node_id) if node.primitive is INPUT and node.type.ndim > 1 else ()
 
     def _models(self, node_id: int) -> tuple[int, ...]:
-        """The operands whose layouts decide that of a node; none where it is in C order."""
+        """The operands whose layouts decide the layout of a node; none where it is in C order."""
         node = self.builder.nodes[node_id]
         rule = node.primitive.layout.strides
         if rule in ("first", "update", "view"):
@@ -83,7 +84,7 @@ class NodeLayouts:
         return node.args if node.type.ndim > 1 and rule in ("operands", "join") else ()
 
     def _derived(self, node_id: int, models: tuple[int, ...]) -> Layout:
-        """The layout of a node, as NumPy derives it from those of its operands."""
+        """The layout of a node, as NumPy derives it from the layouts of its operands."""
         layouts, node = self._known, self.builder.nodes[node_id]
         rule, shape = node.primitive.layout.strides, node.type.shape
         if not any(layouts[a] for a in models) and not node.primitive.layout.leaves_c_order:

@@ -19,7 +19,7 @@ MOST = 1 << 13  # ops and templates remembered, of all functions
 SMALL = 64  # entries up to which a constant is part of what an op is
 
 # Scalar rules (`EagerRule.scalar_rule`): arithmetic on numbers, whose function is made of the op's
-# own rule; then those of ops on arrays and single entries.
+# own rule; then the rules of ops on arrays and single entries.
 ARITHMETIC, READS_ENTRY, STORES_ENTRIES = "arithmetic", "entry", "store_entries"
 
 

@@ -93,11 +93,11 @@ class Handle:
 class UserCalls(Protocol):
     """What a trace asks of the log of the user's calls; `looping` implements it.
 
-    Calls are logged at `depth` 0, not those of what they call. `stored` is told of a handle that is
-    given another node, `converted` makes a local array a traced one. `question` answers what Python
-    asks of a handle, where it `listens`; `is_checked` tells whether that has no node as yet, and
-    `is_asked` whether a question is what comes next. `loops` tells what was found, also what `note`
-    was told of loops in traces inside.
+    Calls are logged at `depth` 0; calls inside of them are not. `stored` is told of a handle that
+    is given another node, `converted` makes a local array a traced one. `question` answers what
+    Python asks of a handle, where it `listens`; `is_checked` tells whether that has no node as yet,
+    and `is_asked` whether a question is what comes next. `loops` tells what was found, also what
+    `note` was told of loops in traces inside.
     """
 
     depth: int
@@ -373,9 +373,7 @@ def leaked(handle: Handle, *, elsewhere: bool = False) -> LeakError:
     line = handle.home.builder.lines.get(handle.id, (None,))[0]
     where = "It was made in a loop." if handle.node < 0 else "It is an argument of the function."
     where = f"It was made here:{show_line(line)}" if line else where
-    how = (
-        "in another thread than that of the function" if elsewhere else "after its trace had ended"
-    )
+    how = "in another thread than the function's" if elsewhere else "after its trace had ended"
     fact = f"a traced array was used {how}. {where}\nIt was used here:"
     way = "Call it in the thread of the function." if elsewhere else KEEP_NO_TRACED
     return failure(LeakError, handle.home.call, fact, way)

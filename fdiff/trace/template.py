@@ -40,7 +40,8 @@ def fragment(
 ) -> tuple[list[Any], Places] | None:
     """The steps for the nodes `cut` out of others, and the places of the outputs.
 
-    ``step(i, places)`` makes that of node `i`. None where something else than the operands is read.
+    ``step(i, places)`` makes the step of node `i`. None where something else than the operands is
+    read.
     """
     places = {node_id: k for k, node_id in reversed([*enumerate(operands)])}
     steps: list[Any] = []

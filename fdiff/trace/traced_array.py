@@ -37,7 +37,7 @@ class TracedArray(Handle):
 
     __slots__ = ()
     __array_priority__ = 1000.0
-    __pandas_priority__ = 10000  # above that of a DataFrame: ours is asked
+    __pandas_priority__ = 10000  # above a DataFrame's: ours is asked
     __fdiff_traced__ = True
 
     if TYPE_CHECKING:  # `fdiff.ops` enters indexing, like all other operators

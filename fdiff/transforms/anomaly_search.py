@@ -35,8 +35,8 @@ Mask = np.ndarray
 class Anomaly(NamedTuple):
     """A node whose value is not finite in the entries `mask`, though its operands are.
 
-    `path` are the nodes from there to an output, itself the first; `values` those of all nodes.
-    `trips` are those of the loops in whose bodies it is, the outermost first.
+    `path` are the nodes from there to an output, itself the first; `values` the values of all
+    nodes. `trips` are the trips of the loops in whose bodies it is, the outermost first.
     """
 
     tape: Tape

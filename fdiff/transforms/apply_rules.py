@@ -74,7 +74,7 @@ def pull(
 
 
 def _mask_of(primitive: Primitive, seeds: Sequence[object]) -> TracedArray | None:
-    """The mask of a cotangent; of those of several outputs what any of them keeps.
+    """The mask of a cotangent; for the cotangents of several outputs, what any of them keeps.
 
     That is told entry by entry for elementwise ops; for others it is whether there is an entry.
     """
@@ -131,7 +131,7 @@ def narrow_mask(mask: Any, shape: tuple[int, ...]) -> TracedArray:
     return np.reshape(np.any(mask, axis=axes), shape)  # type: ignore[return-value] - stubs know no traced arrays
 
 
-# Their transposes add entries up, which have to be numbers; those of others move truth values.
+# Their transposes add entries up, which have to be numbers; transposes of others move truth values.
 _ADD_UP = (Kind.GATHER, Kind.CUMSUM)
 
 

@@ -206,7 +206,7 @@ def _entered(tape: Tape, builder: Builder, operands: Sequence[int]) -> list[int]
         if primitive is INPUT:
             continue
         ids[i] = builder.add(primitive, tuple([ids[a] for a in args]), params, None, types)
-        if i in tape.lines:  # the lines of the rule, not that of the call
+        if i in tape.lines:  # the lines of the rule, not the line of the call
             builder.lines.setdefault(ids[i], tape.lines[i])
     return [ids[o] for o in tape.outputs]
 

@@ -2,8 +2,8 @@
 
 An output is linear in an input where its derivative with respect to that input does not depend on
 the input any more, and quadratic where the second derivative does not: both are asked of the tape
-of tangents. What has kinks or jumps, as ``abs(x)``, is nonlinear. Dependence is that of the graph,
-not of values (``x - x`` depends on `x`), so that an answer may be too high, never too low.
+of tangents. What has kinks or jumps, as ``abs(x)``, is nonlinear. Dependence is dependence in the
+graph, not of values (``x - x`` depends on `x`), so that an answer may be too high, never too low.
 
 Which entries interact nonlinearly is what A. Walther, "Computing sparse Hessians with automatic
 differentiation", ACM TOMS 34(1), 2008, propagates as index sets; here the

@@ -51,7 +51,7 @@ from .simplify import simplify
 
 
 class Request(NamedTuple):
-    """What an operator asks for. Inputs and outputs are numbered as those of `function`.
+    """What an operator asks for. Inputs and outputs are numbered as in `function`.
 
     The seeds of a Jacobian are the rows of an identity matrix. All of them are swept at once, or
     `size` of them in each call of a `chunked` tape, which has one more input: the row to begin at.
@@ -184,7 +184,7 @@ HOIST = Transform(
     "what is the same in all trips of a loop, and takes longer than to read it, is outside of it")
 SPLIT = Transform(
     "split", lambda t, r: split_concatenations(t), "",
-    "reductions and slices of concatenations are those of the parts")
+    "reductions and slices of concatenations become reductions and slices of the parts")
 SIMPLIFY = Transform(
     "simplify", lambda t, r: lean_loops(simplify(t)), "",
     "every node has been offered to the rewrite rules; there are no dead nodes, in loops neither")
@@ -219,7 +219,7 @@ KEEP_COTANGENTS = Transform(
 
 REAL_TANGENTS = Transform(
     "real tangents", lambda t, r: real_tangents(t, r.function, r.input), "keep tangents",
-    "the last input, the seed, is real, also where that of the function is complex")
+    "the last input, the seed, is real, also where the function's input is complex")
 REAL_COTANGENTS = Transform(
     "real cotangents", lambda t, r: real_cotangents(t, r.function, r.wrt, r.outputs[0]),
     "keep cotangents", "the last input, the seed, is real, also where the output is complex")

@@ -289,8 +289,8 @@ class _ReverseSweep(CotangentSums):
     def _as_square(self, node: Node, bar: int | None) -> Node:
         """``x * x`` as a square, where the cotangent has a constant factor to merge with 2.
 
-        The slope of a square is ``2 * x``, that of the product the sum of two equal cotangents.
-        Where there is no factor to merge, the sum is cheaper to differentiate again.
+        The slope of a square is ``2 * x``, the slope of the product the sum of two equal
+        cotangents. Where there is no factor to merge, the sum is cheaper to differentiate again.
         """
         meets = bar is not None and self.builder.notable.get(bar) in _SCALED
         if not meets or node.type.dtype.kind != "f":

@@ -39,8 +39,8 @@ class Rule(NamedTuple):
     """A kind of rule, as a function of traced arrays.
 
     ``ask(node, detail, seeds, args, outs)`` gives the results and what they are; `detail` says what
-    is asked of the rule. ``types(op, detail)`` are those of the `seeds` (cotangents, then their
-    masks; tangents) and of the outputs of the op, as far as the rule reads them.
+    is asked of the rule. ``types(op, detail)`` are the types of the `seeds` (cotangents, then
+    their masks; tangents) and of the outputs of the op, as far as the rule reads them.
     """
 
     call: str

@@ -397,10 +397,10 @@ REFUSED = {
     ),
     "not one of doubles": lambda: cython_special.__pyx_capi__["__pyx_fuse_0erf"],
     "has user_data": lambda: LowLevelCallable(LIB.erf, ctypes.c_void_p(1)),
-    "must be that of a C function, not str": lambda: "erf",
-    "must be that of a C function, not bool": lambda: True,
-    "must be that of a C function, not ndarray": lambda: X,
-    "must be that of a C function, not int": lambda: 0,
+    "must be the address of a C function, not str": lambda: "erf",
+    "must be the address of a C function, not bool": lambda: True,
+    "must be the address of a C function, not ndarray": lambda: X,
+    "must be the address of a C function, not int": lambda: 0,
 }
 
 

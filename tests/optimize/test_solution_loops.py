@@ -159,7 +159,7 @@ def test_bad_input_outside():
     for start in ([], 1.0 + 1.0j, "one", None):
         with pytest.raises(InputError, match="x0 must be a number or a vector of real numbers"):
             newton(lambda x: x, start)
-    with pytest.raises(InputError, match="Pass real numbers: those of the real and the imaginary"):
+    with pytest.raises(InputError, match="Pass real numbers: for complex unknowns, pass their"):
         newton(lambda x: x, 1.0j)
     with pytest.raises(InputError, match=r"Pass x0\.ravel\(\)"):
         newton(lambda x: x, np.ones((2, 2)))

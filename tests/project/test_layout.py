@@ -134,6 +134,18 @@ def test_names_of_values_say_what_the_values_are():
     assert len(generic) <= MOST_GENERIC, generic
 
 
+def test_docstrings_repeat_their_nouns():
+    """A reader need not look back for the noun that "that of" stands for."""
+    short = [
+        f"{module}:{getattr(node, 'lineno', 1)}"
+        for module, tree in TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        and re.search(r"\b(that|those)\s+of\b", ast.get_docstring(node) or "")
+    ]
+    assert short == []
+
+
 def known_module(name):
     """The module of the package that the imported `name` is, or is in; None if it is another's."""
     while name not in MODULES:

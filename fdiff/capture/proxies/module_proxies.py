@@ -1,4 +1,4 @@
-"""Proxies of modules: the user's modules, whose globals are recorded, and those of libraries.
+"""Proxies of modules: the user's modules, whose globals are recorded, and modules of libraries.
 
 CPython reads the globals of a function through ``__getitem__`` if they are not an exact dict, so a
 subclass with ``__missing__`` sees the first read of each name and then costs nothing.

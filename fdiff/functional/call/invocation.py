@@ -361,8 +361,9 @@ def prepared_function(
 ) -> Prepared[..., Any]:
     """The function that an operator returns.
 
-    `split` separates its positional arguments into those of `f` and vectors, once `arrange` has put
-    arguments given by keyword into their places. Unless `out`, a keyword of that name is for `f`.
+    `split` separates its positional arguments into arguments of `f` and vectors, once `arrange` has
+    put arguments given by keyword into their places. Unless `out`, a keyword of that name is for
+    `f`.
     """
     if (total := of_partitions(f, origin)) is not None:
         return total

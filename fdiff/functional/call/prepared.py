@@ -361,7 +361,7 @@ def prepare(
 ) -> Prepared[..., Any]:
     """A prepared function, named after `f`, which runs `call` until its fast path takes over.
 
-    `split` separates its arguments into those of `f` and vectors; `origin` makes it again in
+    `split` separates its arguments into arguments of `f` and vectors; `origin` makes it again in
     another process.
     """
     prepared: Prepared[..., Any] = Prepared(call)

@@ -142,7 +142,7 @@ class CFunction:
             if status == CStatus.OVERLAP:
                 return self._apart(table)
             if status == CStatus.NO_MEMORY:
-                raise self._error_of(status)  # noqa: TRY301 - kept, as those of what is called here
+                raise self._error_of(status)  # noqa: TRY301 - kept, as errors of what is called here
             code = self._records.on_failure((record, status, bool(sure)))
         except BaseException as error:  # noqa: BLE001 - C cannot raise it: `check` does
             trim(error)

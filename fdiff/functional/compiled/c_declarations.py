@@ -139,7 +139,7 @@ class _Names:
 
 
 def _leaf_names(prepared: Prepared[..., Any], layout: CallLayout, spec: Spec) -> Iterator[str]:
-    """The names of the leaves of the arguments: those of parameters, and where a leaf is inside."""
+    """The names of the leaves of the arguments: parameters, and where in them a leaf is."""
     positional = len(layout.arguments) - len(layout.names)
     try:
         parameters = list(inspect.signature(prepared).parameters.values())

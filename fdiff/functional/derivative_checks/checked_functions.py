@@ -1,8 +1,8 @@
 """Functions under check: their values, and their derivatives as fdiff computes them.
 
-`FunctionUnderCheck` is what the comparisons know of a function. `PlainFunction` is one of arrays,
-whose derivatives are those of `vjp`, `jvp` and `jacobian`; `fdiff.autograd` adds functions of
-recorded arrays.
+`FunctionUnderCheck` is what the comparisons know of a function. `PlainFunction` is a function of
+arrays, whose derivatives `vjp`, `jvp` and `jacobian` compute; `fdiff.autograd` adds
+functions of recorded arrays.
 """
 
 from __future__ import annotations

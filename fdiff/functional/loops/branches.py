@@ -42,7 +42,7 @@ def while_loop(
     body : callable
         A function of the value that returns the next value.
     init : array or nested structure of arrays
-        The first value, as that of `scan`.
+        The first value, as in `scan`.
     limit : int, optional
         The most trips there may be.
 
@@ -186,7 +186,7 @@ def switch(index: int, branches: Sequence[Callable[..., R]], *operands: Any) -> 
     index : int
         Which function; below 0 it is the first, and beyond the last the last.
     branches : sequence of callables
-        Functions of the operands, as those of `cond`.
+        Functions of the operands, as in `cond`.
     *operands
         Arrays, or nested structures of arrays.
 

@@ -110,13 +110,13 @@ def fori_loop(lower: int, upper: int, body: Callable[[Any, C], C], init: C) -> C
     Parameters
     ----------
     lower, upper : int
-        The bounds, as those of `range`: there is no trip where `upper` is not above `lower`. They
+        The bounds, as `range` has them: there is no trip where `upper` is not above `lower`. They
         may be traced, in reverse mode too.
     body : callable
         A function of the index and of the value that returns the next value. In a traced function
         the index is traced: it may index arrays, but Python cannot branch on it.
     init : array or nested structure of arrays
-        The first value, as that of `scan`.
+        The first value, as in `scan`.
 
     Returns
     -------

@@ -59,7 +59,7 @@ def note_trips(
 ) -> None:
     """Note at an error of NumPy's in which trip it was raised, and by which line of the body.
 
-    `tape` is that of the function, which may have no loops.
+    `tape` is the tape of the function, which may have no loops.
     """
     if isinstance(error, FdiffError) or not _has_trips(tape):
         return

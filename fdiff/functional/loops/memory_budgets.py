@@ -40,7 +40,7 @@ def memory_budget(size: int) -> Generator[None]:
     computed once more. In a smaller budget there are as many snapshots as fit, and trips are
     computed again as seldom as can be. A batch of `vmap` counts with all of its elements, and loops
     that end when they are done (`while_loop`) are cut when their trips have been counted. Loops
-    that read each other's rows, such as those of a second derivative, count together.
+    that read each other's rows, such as the loops of a second derivative, count together.
 
     References
     ----------

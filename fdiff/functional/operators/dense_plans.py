@@ -114,7 +114,7 @@ class JacobianPlan(OperatorPlan):
         if eager is None:
             split = column_blocks if self.mode == "forward" else row_blocks
             self.blocks = split(variant.tape, variant.wrt)
-        whole = variant.device != CPU and chunk_size is None  # the budget is that of the host
+        whole = variant.device != CPU and chunk_size is None  # the budget is the host's
         self.chunks = [b.count if whole else b.chunk(chunk_size, BUDGET) for b in self.blocks]
         self.auto = chunk_size is None
         self.spent = 0.0  # seconds that chunks took

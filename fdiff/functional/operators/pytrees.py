@@ -53,7 +53,7 @@ def register_pytree(
     Notes
     -----
     Gradients have the class and structure of the argument: ``fdiff.grad(f)(instance)`` is an
-    instance of `cls` whose children have the shapes of those of the argument.
+    instance of `cls` whose children have the shapes of the argument's children.
 
     References
     ----------

@@ -162,7 +162,7 @@ class custom_vjp(CustomFunction[P, R]):  # noqa: N801 - JAX's name
 
     Notes
     -----
-    The protocol is that of ``jax.custom_vjp``. Unlike in JAX, forward mode (`jvp`, `jacfwd`, `hvp`,
+    The protocol is ``jax.custom_vjp``'s. Unlike in JAX, forward mode (`jvp`, `jacfwd`, `hvp`,
     `hessian`) works too: the backward rule is linear in the cotangents, and fdiff transposes it.
     The value of a differentiated call comes from the forward rule. Derivatives of higher order
     differentiate both rules. Cotangents of complex arrays follow `fdiff.vjp` and torch; they are
@@ -256,7 +256,7 @@ class custom_jvp(CustomFunction[P, R]):  # noqa: N801 - JAX's name
 
     Notes
     -----
-    The protocol is that of ``jax.custom_jvp``.
+    The protocol is ``jax.custom_jvp``'s.
 
     References
     ----------

@@ -23,7 +23,7 @@ from ..operators.vectorized_map import vmap
 from .custom_derivatives import CustomFunction
 
 _EXACT, _DOUBLE, _SINGLE = 1e-13, 1e-9, 2e-5  # of the same code; of a kernel; in single precision
-_NEARER = 1.0 - 2.0**-10  # a factor to points beside those of a sample
+_NEARER = 1.0 - 2.0**-10  # a factor to points beside the points of a sample
 
 Arrays = Sequence[np.ndarray]
 

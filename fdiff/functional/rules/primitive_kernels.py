@@ -139,7 +139,7 @@ def _address(source: Any, call: str) -> tuple[int, _Doubles | None]:
     number = getattr(source, "address", source)
     if isinstance(number, int) and not isinstance(number, bool) and number > 0:
         return number, None
-    fact = f"address must be that of a C function, not {type(source).__name__}."
+    fact = f"address must be the address of a C function, not {type(source).__name__}."
     raise failure(InputError, call, fact, _ADDRESSES)
 
 

@@ -44,7 +44,7 @@ class BytecodeProgram(NamedTuple):
     steps: tuple[InstructionRange | NumpyStep, ...]
     branches: tuple[tuple[str, ...], ...]  # the lines of each opcode
     families: frozenset[str]  # what they belong to
-    needed: frozenset[str]  # those of them that the tape needs
+    needed: frozenset[str]  # the families that the tape needs
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
     far: tuple[int, ...]  # for each output where its place is written for the copy, or -1

@@ -130,7 +130,7 @@ def _on_disk() -> list[frozenset[str]]:
 def _is_on_disk(families: frozenset[str]) -> bool:
     """Whether the machine code of an interpreter is on disk, for this table of opcodes."""
     opcodes = table()
-    if not families <= frozenset(opcodes.families):  # those of SciPy's functions, not met yet
+    if not families <= frozenset(opcodes.families):  # families of SciPy's functions, not met yet
         return False
     return _at_hand(text_of([opcodes.lines[k] for k in opcodes.of(families)]))
 

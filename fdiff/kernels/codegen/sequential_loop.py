@@ -93,7 +93,7 @@ class _LoopText:
     # --- before and after its trips ---------------------------------------------------------
 
     def stack(self) -> Iterator[str]:
-        """Memory of few entries: that of carries, before and after a trip, and of temporaries."""
+        """Memory of few entries: carries, before and after a trip, and temporaries."""
         yield from self.body.stack()
         for k, out in enumerate(self.outputs[: self.loop.carries]):
             few = self.loop.body.on_stack(out.dims)

@@ -83,7 +83,7 @@ class KernelTexts:
         self._constants = [
             DeviceMemory(name, op.dtype, op.dims, Role.CONSTANT, cast("int", op.data[0]))
             for name, op in arrays.items()
-        ]  # those of bodies of loops, too
+        ]  # constants in bodies of loops, too
         own = {m.name: m.dtype for m in self._constants}
         self.dtypes = {**program.memory, **own, **self.locals}
         self._dims: dict[str, Dims] = {}  # of memory that tiles have copies of

@@ -105,7 +105,7 @@ def _transpose(op: Operation, operands: _Operands) -> str:
     if sorted(op.axes) != list(range(len(source.dims))):
         return f"axes of an operand with {len(source.dims)} axes"
     if op.dims != tuple(source.dims[a] for a in op.axes):
-        return f"another shape than that of {_shape(source.dims)} transposed"
+        return f"another shape than {_shape(source.dims)} transposed"
     return _same_dtype(op, source)
 
 

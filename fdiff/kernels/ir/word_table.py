@@ -2,7 +2,7 @@
 
 A row says of a word what it takes and gives, what it means and what it costs. Whatever else the
 compilers know of words is derived from the rows, but the formulas, which are found by the word's
-name: those of elementary functions and slopes in `kernels/runtime/maths`, texts in
+name: formulas of elementary functions and slopes in `kernels/runtime/maths`, texts in
 `kernels/runtime/scalar.py`, and single instructions in `kernels/llvm/llvm_words.py`. This module is
 plain data, which passes read without importing a compiler.
 
@@ -12,7 +12,7 @@ in the result is the type of the first argument of that letter, which the others
 a pointer, such as ``f8`` or ``f8*``, stands for itself.
 
 Unless a row says otherwise, an elementary function has an error of at most 2 ulp, NaN gives NaN,
-and the values at infinities and signed zeros are those of the function of this name in NumPy,
+and the values at infinities and signed zeros agree with the function of this name in NumPy,
 SciPy's `special` or C99 (annex F).
 """
 
@@ -114,7 +114,7 @@ _WORDS = (
     # sums and products
     Word("rt.add", "n n -> n", "LLVM may reorder sums of these"),
     Word("rt.multiply", "n n -> n", "LLVM may reorder products"),
-    Word("rt.frem", "f f -> f", "C's fmod: the sign is that of the dividend"),
+    Word("rt.frem", "f f -> f", "C's fmod: the sign is the dividend's"),
     Word("rt.fmod", "n n -> n", "C's fmod; of integers by 0, 0"),
     Word("rt.remainder", "n n -> n", "the divisor's sign; integers by 0: 0"),
     Word("rt.floor_divide", "n n -> n", "x / 0 as `/`; integers by 0: 0", cheap=True),

@@ -203,7 +203,7 @@ def _end(f0: TracedArray, f1: TracedArray, f2: TracedArray, p: object, q: object
 
 @implements(np.unwrap)
 def unwrap(p: object, discont: object = None, axis: int = -1, *, period: object = 2 * np.pi) -> TracedArray:
-    """Jumps of more than half a period removed by multiples of the period; the derivative is that of the samples."""
+    """Jumps of more than half a period removed by multiples of the period; the samples keep their derivatives."""
     array = traced(p)
     at = normal_axis(axis, array.ndim)
     step = np.diff(array, axis=at)

@@ -3,9 +3,9 @@
 ``loop(trips, *carries, *invariants, *rows)`` runs the body
 ``(*carries, *invariants, *entries) -> (*carries, *outs)`` for each index below `trips`, from the
 first to the last or, in `reverse`, from the last to the first. The *carries* are what a trip hands
-to the next, *invariants* are read in all trips, *entries* are those of the *rows* along axis 0.
+to the next, *invariants* are read in all trips, *entries* are the entries of the *rows* along axis 0.
 It returns the last carries, and the outs as rows of the `length` of the others, which are zero from
-`trips` on. Derivatives are those of the body, by the transforms of tapes: `transforms/loops/loop_rules.py`.
+`trips` on. Derivatives are derived from the body, by the transforms of tapes: `transforms/loops/loop_rules.py`.
 
 The form of ``lax.scan`` (J. Bradbury et al., JAX, 2018).
 """

@@ -6,7 +6,7 @@
 In reverse, what is kept has as many rows as there were trips, and no tape has arrays of a length
 that only a run tells. So a reverse loop is a tape of its own, in the op ``sized(trips, *args)``: its
 loops have `LENGTH` rows on the tape, and at each run as many as there are trips, rounded up to a
-power of two. Its derivatives are those of that tape.
+power of two. Its derivatives are the derivatives of that tape.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ def sinc(x: object) -> TracedArray:
     """``sin(pi x) / (pi x)``, 1 at 0.
 
     Near 0 the series: its first term left out is ``y**16 / 17!`` < 1e-19, and neither its first
-    nor its second derivative cancels, as those of ``sin(y) / y`` would.
+    nor its second derivative cancels, as derivatives of ``sin(y) / y`` would.
     """
     y = np.pi * traced(x)
     near = np.abs(y) < 0.5

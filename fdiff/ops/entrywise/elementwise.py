@@ -430,7 +430,7 @@ def _converted(x: np.dtype, *, dtype: np.dtype) -> np.dtype:
 
 
 # The rules of `where` select instead of multiplying, so that a NaN of the branch not taken does not spread.
-# `convert` changes the dtype of the tangent with that of the value.
+# `convert` changes the dtype of the tangent with the dtype of the value.
 where = elementwise(
     "where", "{1} if {0} else {2}", None, kind=Kind.SELECT, complex_formulas=(formulas.WHERE,), numpy=np.where, loop=_chosen,
     sample=(truth, real, real), unit_slopes=True, rules=(_where_jvp, _where_vjp), rewrites=rewrites.WHERE, terms=terms.selected,

@@ -273,7 +273,7 @@ def linear(
 ) -> Primitive:
     """A linear op of one argument: ``transpose(bar, src, **params)`` with `src` the argument's type.
 
-    ``batch(x, **params)`` is the op on an array with one more leading axis; further `facts` are those of the record.
+    ``batch(x, **params)`` is the op on an array with one more leading axis; further `facts` go into the record.
     """
 
     def bars(bar: TracedArray, args: Sequence[TracedArray], **params: object) -> list[object]:
@@ -296,11 +296,11 @@ def multilinear(
     family: str = "linear",
     **facts: Any,
 ) -> Primitive:
-    """An op that is linear in the arguments of each group taken together, while those of other groups stand still.
+    """An op that is linear in the arguments of each group taken together, while arguments of other groups stand still.
 
     `groups` holds places of arguments; None is one group of all. Arguments of no group are indices, which do not
     move. ``transposes(bar, args, **params)`` gives the cotangents of the leading arguments, without indices behind
-    them; `batch` and further `facts` are those of the record.
+    them; `batch` and further `facts` go into the record.
     """
 
     def jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: object, **params: object) -> list[object]:

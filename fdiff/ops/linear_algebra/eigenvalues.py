@@ -6,9 +6,9 @@ eigenvalues and eigenvectors", Econometric Theory 1, 1985; M. B. Giles, "Collect
 for forward and reverse mode algorithmic differentiation", Springer 2008, section 3.1; M. Seeger et al.,
 "Auto-differentiating linear algebra", arXiv:1710.08717 (2017).
 
-**Equal eigenvalues.** The derivatives of eigenvalues contain no differences of eigenvalues, so those of
-sums over equal ones are right. Those of eigenvectors, and second derivatives of eigenvalues, divide by such a
-difference: they are NaN where two eigenvalues are equal up to rounding, that is, up to the error that LAPACK's
+**Equal eigenvalues.** The derivatives of eigenvalues contain no differences of eigenvalues, so derivatives
+of sums over equal eigenvalues are right. Derivatives of eigenvectors, and second derivatives of eigenvalues, divide by
+such a difference: they are NaN where two eigenvalues are equal up to rounding, that is, up to the error that LAPACK's
 eigenvalues have (`n` units of the last place of the largest). Zero in place of NaN would be right for
 functions of whole eigenspaces (projectors), and silently wrong for ``V f(w) V'``, whose part between equal
 values is the derivative of `f`, which the rule cannot know: such products are recognised before anything is

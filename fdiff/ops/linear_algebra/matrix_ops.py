@@ -111,7 +111,7 @@ def _singular_products(s: np.ndarray) -> np.ndarray:
 def _first_minors(a: np.ndarray, dot: np.ndarray) -> np.ndarray:
     """Derivative of the cofactor matrix in the direction `dot`, also where `a` is singular.
 
-    With A = U S V' and P = U' dA V that of the cofactors of the diagonal S is M: M[i, j] = -c[i, j] P[j, i],
+    With A = U S V' and P = U' dA V, the cofactors of the diagonal S have the derivative M: M[i, j] = -c[i, j] P[j, i],
     M[i, i] = sum over j of c[i, j] P[j, j], where c[i, j] is the product of the other singular values.
     """
     u, s, vh = np.linalg.svd(a)

@@ -65,7 +65,7 @@ def _beside(q: TracedArray, x: object) -> TracedArray:
 
 
 def _widened(q: TracedArray, q_dot: TracedArray, away: TracedArray) -> TracedArray:
-    """The tangent of all columns of a unitary `q`, from that of the first ones, of which `away` is the orthogonal part.
+    """The tangent of all columns of a unitary `q`, from the tangent of its first columns, whose orthogonal part is `away`.
 
     A rotation of the other columns among themselves is not determined by the matrix; it is taken as zero.
     """

@@ -41,7 +41,7 @@ def align_stacks(args: Args, mapped: Sequence[bool], core: Sequence[int]) -> lis
 
 
 def hermitian_cotangents(bars: Bars) -> list[object]:
-    """Cotangents of the tape, whose pairing is ``Re(bar * dot)``, as those of the pairing ``Re(tr(x_bar^H x_dot))``."""
+    """Cotangents of the tape, whose pairing is ``Re(bar * dot)``, as cotangents of the pairing ``Re(tr(x_bar^H x_dot))``."""
     return [bar if bar is ZERO else np.conjugate(bar) for bar in bars]
 
 

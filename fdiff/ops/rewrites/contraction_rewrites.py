@@ -62,7 +62,7 @@ def product_with_number(b: Builder, args: Ids, params: dict[str, Any]) -> int | 
 def drop_axes_of_length_one(b: Builder, args: Ids, params: dict[str, Any]) -> int | None:
     """Without the axes of one entry: a matrix of one column is a vector.
 
-    What is found of products of vectors is then found of those of columns, too.
+    A pattern of products of vectors then also matches products of columns.
     """
     *sides, out = parse(params["subscripts"])
     left, right = map(b.type, args)

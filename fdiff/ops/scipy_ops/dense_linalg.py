@@ -253,7 +253,7 @@ def eigh(
 ) -> object:  # fmt: skip
     """Eigenvalues and vectors of ``a v = w v`` or ``a v = w b v``; one triangle is read.
 
-    The signs of the vectors, which SciPy does not specify, are those of NumPy's `eigh`.
+    The vectors, whose signs SciPy does not specify, have the signs that NumPy's `eigh` gives.
     """
     _plain_eigh("eigh", type, (subset_by_index, subset_by_value), driver)
     x, factor, uplo = _reduced(a, b, lower=lower)

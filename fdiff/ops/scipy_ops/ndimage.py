@@ -98,7 +98,7 @@ def uniform_filter1d(
 
 
 def _bell(sigma: object, order: int, radius: int) -> object:
-    """Gaussian weights with sum 1; for `order` > 0 those of its derivative, a Hermite polynomial times the Gaussian."""
+    """Gaussian weights with sum 1; for `order` > 0 weights of its derivative, a Hermite polynomial times the Gaussian."""
     if order < 0:
         raise ValueError("order must be non-negative")
     x = np.arange(-radius, radius + 1.0)

@@ -55,7 +55,7 @@ def select(condition: TracedArray, frame: FrameType) -> bool | None:
             array, key, value = _run(arm, frame)
             old = _entry(array, key)
             pair = (value, old) if arm.when else (old, value)
-            array[key] = np.where(condition, *pair)  # a call like those of the user, which may be logged
+            array[key] = np.where(condition, *pair)  # a call like the user's calls, which may be logged
     except not_foreign(
         _NotConvertible, TraceError, LookupError, ArithmeticError, TypeError, ValueError,
         again=lambda: _run(arm, frame),

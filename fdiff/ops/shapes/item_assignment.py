@@ -120,7 +120,7 @@ def target(array: object) -> TracedArray:
 # --- x[key] = value -----------------------------------------------------------------------------
 
 
-# whose frames stand between a store and the user's; not those of what makes a store again
+# whose frames stand between a store and the user's; frames that repeat a store are not among them
 _GATES = ("fdiff.trace.looping.call_gates", "fdiff.trace.looping.call_log")
 
 

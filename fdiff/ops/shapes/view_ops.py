@@ -1,6 +1,6 @@
 """Ops that move entries and compute nothing: reshape, transpose, broadcast, slice, and the update of a slice.
 
-All are linear. The transpose of a broadcast is a sum over the stretched axes, that of a slice (`slice`) puts the
+All are linear. The transpose of a broadcast is a sum over the stretched axes; the transpose of a slice (`slice`) puts the
 entries back among zeros (`unslice`), and ``update(x, part)`` is `x` with a slice replaced by `part`.
 """
 

@@ -1,6 +1,6 @@
 """Linear systems with the Jacobian of equations ``F(x) = 0``: dense, or sparse where they are large and few entries are there.
 
-The solution of a large one is an op, so that the structure may rest on index arrays that the equations read. Its rules are those of
+The solution of a large one is an op, so that the structure may rest on index arrays that the equations read. Its rules follow from
 ``s = inv(J) r``: ``ds = inv(J) (dr - dJ s)``.
 """
 

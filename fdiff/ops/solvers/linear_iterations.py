@@ -1,6 +1,6 @@
 """Krylov methods of `scipy.sparse.linalg` as ops: `cg`, `gmres` and others.
 
-The value is what SciPy's iterations give. Derivatives are those of the exact solution (the implicit function theorem), for
+The value is what SciPy's iterations give. Derivatives are derivatives of the exact solution (the implicit function theorem), for
 which the matrix is factorised once; so they have all digits, and start, tolerances and preconditioner have none.
 """
 

@@ -23,7 +23,7 @@ def way_to_start(dtype: Any) -> str:
     """The way out for a start that is refused."""
     if dtype.kind in "fiub":
         return "Pass x0.ravel(), and reshape it inside of the function."
-    return "Pass real numbers: those of the real and the imaginary parts for complex unknowns."
+    return "Pass real numbers: for complex unknowns, pass their real and imaginary parts."
 
 
 class Unknown:

@@ -57,7 +57,7 @@ SOLVERS["scipy.optimize.minimize_scalar"] = _minimize_scalar
 def _stationary(fun: TracedFunction, *, bounded: bool) -> TracedFunction:
     """What is zero at a minimum: the gradient, or, for a variable at a bound, the distance to the bound.
 
-    The inputs behind those of the function are the bounds, and masks of the variables that are at each.
+    After the inputs of the function come the bounds, and masks of the variables that are at each.
     """
     slope, (x, *extras) = fun.gradient(), fun.tape.input_types
     if not bounded:

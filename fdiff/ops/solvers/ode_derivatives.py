@@ -171,7 +171,7 @@ class _Solution:
     def sensitivities(self, start: object, tangents: dict[int, object], directions: int) -> TracedArray:
         """Derivatives of the states in some directions: (rows, directions, n).
 
-        `start` are those of the first state, `tangents` those of extras, with the directions in front.
+        `start` are the tangents of the first state, `tangents` the extras', with the directions in front.
         """
         starts = [*self.args[: self.count], *([] if self.which is not None else [self.outs[0]])]  # at the steps of the plain run
         begin = np.reshape(start, (directions, self.args[self.y0].size))

@@ -1,7 +1,7 @@
 """Sensitivities of solutions of initial value problems: the variational equations, integrated by the user's method.
 
-The state and its sensitivities in several directions are one system. The blocks on the diagonal of its Jacobian are that of
-the user's equations, again and again, so that one small factorisation serves all directions; below the first of them stands
+The state and its sensitivities in several directions are one system. The blocks on the diagonal of its Jacobian are all equal
+to the Jacobian of the user's equations, so that one small factorisation serves all directions; below the first of them stands
 how the sensitivities move with the state (M. Caracotsios, W. E. Stewart, "Sensitivity analysis of initial value problems with
 mixed ODEs and algebraic equations", Comput. Chem. Eng. 9, 1985). LSODA, which factorises the whole matrix, is given some
 directions at a time.
@@ -102,7 +102,7 @@ def _wider(call: SolverCall, wrt: tuple[int, ...], directions: int, rows: int) -
 def by_blocks(kind: Any, matrix: Matrix, copies: int) -> type:
     """An implicit method of SciPy's for a system whose Jacobian has copies of one block on the diagonal.
 
-    Its matrices are kept as their first columns, of which ``matrix(t, y)`` gives those of the Jacobian.
+    Its matrices are kept as their first columns, of which ``matrix(t, y)`` gives the columns of the Jacobian.
     """
 
     class BlockMethod(kind):
@@ -193,7 +193,7 @@ def _run(args: Sequence[np.ndarray], call: SolverCall, rows: int, wrt: tuple[int
 
 @lru_cache(maxsize=64)
 def _as_solution(call: SolverCall, rows: int, wrt: tuple[int, ...], types: tuple[ArrayType, ...]) -> TracedFunction:
-    """The op as the solution of the wider system, whose derivatives are those of any solution."""
+    """The op as the solution of the wider system, which is differentiated as any solution is."""
     directions, n = types[-1 - len(wrt)].shape
 
     def results(own: list[TracedArray], _: list[TracedArray]) -> list[object]:

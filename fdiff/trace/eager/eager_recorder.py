@@ -40,7 +40,7 @@ def _stored(base: np.ndarray, *values: object, places: tuple[int, ...]) -> np.nd
 
 
 # An array with single entries stored over it, by flat position. Only eager traces have such nodes;
-# their derivative rules are those of `transforms/eager`.
+# `transforms/eager` has their derivative rules.
 STORE = Primitive(
     "store_entries", _stored_type, _stored, family="linear",
     eager=EagerRule(scalar_rule=STORES_ENTRIES),
@@ -122,7 +122,7 @@ class EagerBuilder(Builder):
         return len(values) - 1
 
     def splice(self, steps: Iterable[tuple[Op, tuple[int, ...]]], ids: list[int]) -> None:
-        """Enter the steps of a template; `ids` are those of its operands, and get theirs."""
+        """Enter the steps of a template; `ids` holds its operands, and gets the new nodes."""
         enter = self.enter
         for op, places in steps:
             ids.append(enter(op, tuple([ids[p] for p in places])))

@@ -25,7 +25,7 @@ _new = object.__new__
 class EagerScalar(TracedArray):
     """A scalar of an eager trace. Its class tells the type, so that only two slots are filled.
 
-    Scalars are immutable: the other attributes of a handle are those of the class.
+    Scalars are immutable: the class holds the other attributes of a handle.
     """
 
     __slots__ = ()

@@ -3,7 +3,7 @@
 The words of this package. *Item*: one call of the user's code on traced arrays. *Period*: the
 items of one iteration. *Template*: a period, with the places its handles come from. *Replay*: the
 items of a template, run on the inputs of a trace of their own, which gives the body of a loop.
-*Trip*: an iteration that is run. Its items are only compared with those of the template
+*Trip*: an iteration that is run. Its items are only compared with the template's items
 (`checked_trips.py`), and make handles without nodes (`late_handles.py`). Where one differs, the
 trips so far become a node of the tape, and the items of the trip that was cut short are run again.
 

@@ -247,7 +247,7 @@ class BranchingTemplate(LoopTemplate):
         part: Sequence[tuple[LoggedCall, list[Reference], list[bool]]],
         nodes: dict[object, Item],
     ) -> None:
-        """Enter a path, whose first items may be those of others."""
+        """Enter a path, whose first items may be shared with other paths."""
         items = []
         self.made = []
         for k, (call, references, varying) in enumerate(part):
@@ -265,7 +265,7 @@ class BranchingTemplate(LoopTemplate):
         self.paths.append(Path(items, calls, moves, len(self.invariants)))
 
     def _moves(self, places: Sequence[Place], items: Sequence[Item]) -> Any:
-        """Of the variables that a path writes the slots, each with that of its new value."""
+        """The slots of the variables that a path writes, each with the slot of its new value."""
         for (of, depth), slot in self.carries.items():
             written = None
             for place, item in zip(places, items, strict=True):

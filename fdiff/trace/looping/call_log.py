@@ -74,7 +74,7 @@ class CallLog(Scout):
         self.inner: list[tuple[Line, int, int, int, str]] = []  # loops of traces inside
 
     def close(self) -> None:
-        """Let go of all handles: those of loops lead back here, in cycles."""
+        """Let go of all handles: the handles of loops lead back here, in cycles."""
         self.frame = None
         for frame in self.frames:
             frame.slots, frame.inits, frame.history, frame.rows = [], [], [], []

@@ -1,4 +1,4 @@
-"""Frames: the trips of a loop whose calls are only compared with those of a template."""
+"""Frames: the trips of a loop whose calls are only compared with the items of a template."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _new = object.__new__
 _ROWS = (FLOAT_ROW, INT_ROW)
 NESTED = 300  # calls of a loop in another one, which may come again, from which it is a node
 KEPT = 3000  # calls of a loop whose handles are remembered, for what reads them behind it
-MISMATCH = object()  # no result: the call is another one than that of the template
+MISMATCH = object()  # no result: the call differs from the template's item
 
 
 class Frame(TripNodes):
@@ -112,7 +112,7 @@ class Frame(TripNodes):
         self.slots[slot] = handle
 
     def made(self, handle: TracedArray) -> bool:
-        """Whether a handle was made in these trips, or in those of a loop within."""
+        """Whether a handle was made in these trips, or in the trips of a loop within."""
         frame = getattr(handle.link, "frame", None) if isinstance(handle.link, LateLink) else None
         while frame is not None and frame is not self:
             frame = frame.parent
@@ -160,7 +160,7 @@ class Frame(TripNodes):
         return True
 
     def _fits(self, item: Item, args: tuple[Any, ...], named: dict[str, Any]) -> bool:
-        """Whether the arguments are those of an item; enters what varies in the rows."""
+        """Whether the arguments agree with an item; enters what varies in the rows."""
         handles: list[TracedArray] = []
         values: list[object] = []
         try:
@@ -171,7 +171,7 @@ class Frame(TripNodes):
         return self.enters(item, handles, values)
 
     def enters(self, item: Item, handles: Sequence[TracedArray], values: Sequence[Any]) -> bool:
-        """Whether handles and values are those of an item; enters what varies in the rows."""
+        """Whether handles and values agree with an item; enters what varies in the rows."""
         if not self.handles_fit(item, handles) or not self.values_fit(item, values):
             return False
         for h, slot in zip(handles, item.slots, strict=True):
@@ -180,7 +180,7 @@ class Frame(TripNodes):
         return True
 
     def handles_fit(self, item: Item, handles: Sequence[TracedArray]) -> bool:
-        """Whether handles are those of an item; one that is met first stands in its slot then."""
+        """Whether handles agree with an item; a handle that is met first is put into its slot."""
         for h, slot in zip(handles, item.slots, strict=True):
             if isinstance(slot, Varying):
                 if self.made(h) or not may_be_entry(h, self, slot.row):
@@ -196,7 +196,7 @@ class Frame(TripNodes):
         return True
 
     def values_fit(self, item: Item, values: Sequence[Any]) -> bool:
-        """Whether values are those of an item; those that vary go into the rows."""
+        """Whether values agree with an item; values that vary go into the rows."""
         for k, (value, entry) in enumerate(zip(values, item.values, strict=True)):
             if isinstance(entry, Varying):
                 if not may_vary(value, self.template.examples[entry.row]) or not is_storable(value):

@@ -13,7 +13,7 @@ def all_loops(
     rolled: Iterable[tuple[Line | None, int, int, int]],
     inner: Iterable[tuple[Line, int, int, int, str]],
 ) -> Loops:
-    """The loops of a trace, and those of traces inside.
+    """The loops of a trace and of the traces inside.
 
     `reasons` say why loops were not rolled. Of those that were, `rolled` has the line, the trips,
     the calls of a trip and how many paths there are; of several, the reason tells that.

@@ -1,8 +1,8 @@
 """Loops within loops: an inner loop is one item of the trip around it.
 
 Its handles are what it carries, its invariants and the handles in its rows. Its other values are
-the number of its trips and the content of its rows. What it makes are the handles of its last trip,
-and those of earlier trips that are read behind it.
+the number of its trips and the content of its rows. Its results are the handles of its last trip,
+and the handles of earlier trips that are read behind it.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ COUNT, EQUAL, TABLE = range(3)  # how a row is told: start and step; the only en
 class LoggedLoop(LoggedCall):
     """A loop that was run, as one call; `fn` is its template.
 
-    The first `width` outs are those of the last trip, the next ones those of the first trip, and so
-    on. `inside` is the number of loops in it, one within the other.
+    The first `width` outs belong to the last trip, the next ones to the first trip, and so on.
+    `inside` is the number of loops in it, one within the other.
     """
 
     __slots__ = "frame", "inside", "registered", "size", "trips", "width"

@@ -105,7 +105,7 @@ class _Replay:
         self.slots: list[TracedArray] = [None] * template.size  # type: ignore[list-item] - they are filled in order
         self.rows: list[TracedArray] = []
         self.asked: list[int] = []  # nodes of what Python asks for, on a path
-        self.agree = -1  # node of whether its answers are those of the trips
+        self.agree = -1  # node: whether its answers agree with the answers of the trips
         items = [item for path in template.paths for item in path.items]
         self.questions = any(isinstance(item.fn, Question) for item in items)
         self.made = {
@@ -306,7 +306,7 @@ class _Replay:
 
 
 def refresh(template: LoopTemplate, trace: Recorder) -> None:
-    """Make the body anew where those of inner loops are others now, or their trips are more."""
+    """Make the body anew where bodies of inner loops have changed, or their trips are more."""
     for item in template.inner:
         assert item.inner is not None
         refresh(item.inner, trace)

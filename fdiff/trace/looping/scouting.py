@@ -74,7 +74,7 @@ class Scout:
         self.needed = NEVER  # equal distances that make a loop worth logging
         self.back, self.guards = 0, 0  # how often it came back; the guards at first
         self.odd = self.broken = 0  # distances unlike the one before, since an equal one and in all
-        # At first the calls of the user's are told apart from those of functions that he calls.
+        # At first calls in the user's code are told apart from calls in functions that it calls.
         self.exact, self.by_user, self.share = True, 0, 1.0
 
     def is_idle(self) -> bool:

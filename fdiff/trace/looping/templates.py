@@ -45,10 +45,11 @@ class Varying(NamedTuple):
 class Item:
     """A call of a template.
 
-    `slots` are those of its handles, or the rows that they come from. `quick` tells for each
-    argument by position how to compare it; None where that does not suffice. `single` is the slot
-    of the only out, where that is no view, else -1, and `kind` its kind. An `inner` loop stands in
-    slot `child` when it was run; `more` are the trip, the place and the slot of its other outs.
+    `slots` are the slots of its handles, or the rows that the handles come from. `quick` tells for
+    each argument by position how to compare it; None where that does not suffice. `single` is the
+    slot of the only out, where that is no view, else -1, and `kind` its kind. An `inner` loop
+    stands in slot `child` when it was run; `more` are the trip, the place and the slot of its other
+    outs.
     """
 
     __slots__ = (
@@ -78,7 +79,7 @@ class Item:
     child: int
     more: list[tuple[int, int, int]]
     origins: list[int]
-    outs: list[int]  # the slots of its outs; those of arguments for outs that are such
+    outs: list[int]  # the slots of its outs; for an out that is an argument, the argument's slot
     views: list[bool]
     varies: bool
     single: int
@@ -89,8 +90,8 @@ class Item:
 class Path:
     """What a trip does: its items, and what it hands on.
 
-    `calls` are those of a trip in the log. `moves` give the slots that it hands on, each with that
-    of the new value, `lasts` by slot of an out the carry that is its last value.
+    `calls` are the calls of a trip in the log. `moves` give the slots that it hands on, each with
+    the slot of the new value, `lasts` by slot of an out the carry that is its last value.
     """
 
     def __init__(

@@ -21,7 +21,7 @@ from .templates import FIXED, FLOAT_ROW, KEY, LOCAL_SLOT, SLOT, Item, layout_of
 def agrees(
     quick: Sequence[tuple[int, Any, Any]], args: tuple[Any, ...], slots: Sequence[Any]
 ) -> bool:
-    """Whether arguments are those of an item, compared without being taken apart."""
+    """Whether arguments agree with an item, compared without being taken apart."""
     for a, (way, value, kind) in zip(args, quick):  # noqa: B905 - of one length
         if way == SLOT:
             if a is not slots[value] or a is None:  # an empty slot is no argument
@@ -115,7 +115,7 @@ def is_storable(value: Any) -> bool:
 
 
 def is_inside(item: Item, values: Sequence[Any]) -> bool:
-    """Whether a key whose numbers vary picks what that of the template did, from the front.
+    """Whether a key whose numbers vary picks what the key of the template did, from the front.
 
     NumPy is asked on an array of the same shape whose memory is never touched. So it is where
     positions are given to a function.

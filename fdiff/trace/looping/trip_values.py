@@ -49,7 +49,7 @@ class AskedPlan:
         self.constants = [(i, n.value) for i, n in enumerate(tape.nodes) if n.primitive is CONSTANT]
 
     def ancestors(self, nodes: Sequence[int], sources: Sequence[dict[int, int]] = ()) -> set[int]:
-        """The nodes that others depend on, those of the trips before among them."""
+        """The nodes that others depend on, nodes of the trips before among them."""
         seen, waiting = set(nodes), [*nodes]
         while waiting:
             i = waiting.pop()

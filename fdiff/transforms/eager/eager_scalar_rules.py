@@ -18,7 +18,7 @@ from ...trace.operation_cache import READS_ENTRY, Op
 from ..rule_templates import pulls
 from .cotangents import Cotangents
 
-# Adds to the cotangents of the arguments of a node what they get from that of the node.
+# Adds to the cotangents of a node's arguments what the node's cotangent contributes.
 ScalarPull = Callable[[Cotangents, int, tuple[int, ...], Any], None]
 
 

@@ -145,7 +145,7 @@ def cut(
     """The nodes that are kept, so that what is `read` can be computed from them.
 
     `varying` are inputs that differ from trip to trip; among them the carries are not at hand.
-    `prices` are the bytes of some nodes, where they are not those of their types. An operation on
+    `prices` are the bytes of some nodes, where their types do not tell them. An operation on
     entries is worth `entry` bytes for each.
     """
     moved = depending(swept, varying)

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Sequence
 
 SOURCE, SINK = 0, 1
-UNBOUNDED = 1 << 62  # a capacity that is more than that of any cut
+UNBOUNDED = 1 << 62  # a capacity above the capacity of any cut
 
 
 class FlowGraph:
@@ -19,7 +19,7 @@ class FlowGraph:
     def __init__(self, nodes: int) -> None:
         self.edges: list[list[int]] = [[] for _ in range(nodes)]  # from a node, by number
         self.ends: list[int] = []
-        self.left: list[int] = []  # what may still flow; that of an edge's reverse follows it
+        self.left: list[int] = []  # what may still flow; an edge is followed by its reverse
 
     def connect(self, begin: int, end: int, capacity: int) -> None:
         """Enter an edge."""

@@ -41,9 +41,9 @@ HOOKS["slope"] = slope
 
 
 class WeightedVectors(NamedTuple):
-    """Eigenvectors with weights: which axis is that of rows, which that of columns; the weights.
+    """Eigenvectors with weights: the axis of rows, the axis of columns, and the weights.
 
-    Without rows it is a diagonal matrix, with both axes those of columns.
+    Without rows it is a diagonal matrix, and both axes are axes of columns.
     """
 
     row: int

@@ -4,7 +4,7 @@ What is joined only to be computed with entry by entry and reduced needs no memo
 loop of its own, in which it is fused with what it is made of. So it is with `np.roll`, which joins
 two slices, and with residuals that are concatenated before their squares are summed. A slice of
 such a value that lies within one part is computed from that part alone. This happens before
-anything is differentiated, so that derivatives are those of the parts, too.
+anything is differentiated, so that derivatives are computed by parts, too.
 
 These are the promotion laws of lists, ``map f (x ++ y) = map f x ++ map f y`` and the same of
 reductions; R. S. Bird, An introduction to the theory of lists, in Logic of Programming and Calculi
@@ -52,7 +52,8 @@ def split_concatenations(tape: Tape) -> Tape:
 class JoinedRegion(NamedTuple):
     """Values between joins and what reduces or slices them, all of which nobody else reads.
 
-    `axis` is that of the joins, counted from the end; `bounds` is where their parts begin and end.
+    `axis` is the axis of the joins, counted from the end; `bounds` is where their parts begin and
+    end.
     """
 
     inner: frozenset[int]

@@ -26,7 +26,7 @@ Bits = np.ndarray | None  # None: no entry depends on the input
 def pattern(tape: Tape, k: int) -> np.ndarray | None:
     """Truth values of shape (size of output 0, size of input `k`); None where they are not known.
 
-    Known are those of ops that act entry by entry, move entries or add them up, and of calls of
+    Patterns are known of ops that act entry by entry, move entries or add them up, and of calls of
     functions with rules. A pattern that would take too much memory is not computed. Dependence
     without a derivative counts, too: through comparisons, rounding and integers.
     """
@@ -48,7 +48,7 @@ def pattern(tape: Tape, k: int) -> np.ndarray | None:
 
 
 def _carried(tape: Tape, start: Mapping[int, np.ndarray], width: int) -> list[Bits] | None:
-    """The rows of bits of the outputs, given those of some nodes; None where an op has no rule."""
+    """The rows of bits of the outputs, from rows of some nodes; None where an op has no rule."""
     bits_of: dict[int, Bits] = {**start}
     parts: dict[int, list[Bits]] = {}  # of calls with several results
     for i, node in enumerate(tape.nodes):

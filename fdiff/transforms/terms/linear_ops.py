@@ -17,7 +17,7 @@ _known: dict[object, bool] = {}
 def is_linear(node: Node, moving: tuple[bool, ...], types: Types) -> bool:
     """Whether the tangents of a node depend neither on the arguments that move nor on its outputs.
 
-    `types` are those of the arguments. An op that is linear only where its operands are (a norm
+    `types` are the types of the arguments. An op that is linear only where its operands are (a norm
     that scales what it is given) reads them in its rule, and is not.
     """
     if not all(t.floating for t in node.types) or node.primitive.flat or node.primitive.stops:

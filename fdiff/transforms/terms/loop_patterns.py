@@ -1,6 +1,6 @@
 """Where Jacobians of loops have entries: the pattern of the body, trip after trip.
 
-The pattern of a body is that of its terms. From trip to trip the rows of the carries are products
+The terms of a body give its pattern. From trip to trip the rows of the carries are products
 with it, until nothing changes. A loop becomes a call that declares these patterns for each of its
 outputs, so that a few products with vectors give its entries, for any number of trips.
 

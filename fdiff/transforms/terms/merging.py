@@ -14,7 +14,7 @@ from ...ops.terms import LinearTerm, Rows, ones_like
 from ...trace import apply
 from .maps import Maps
 
-MANY = 32  # terms beyond which those of one entry along an axis are left alone: they are cut
+MANY = 32  # terms beyond which terms of one entry along an axis are left alone: they are cut
 SMALL = 8  # the length up to which an axis is untied
 
 

@@ -39,7 +39,7 @@ class MixingSweep(TermSweep, Protocol):
 
 Pairs = list[
     tuple[int, int]
-]  # axes of the output, each with that of the operand which it lies along
+]  # axes of the output, each with the axis of the operand which it lies along
 
 
 def mixed(sweep: MixingSweep, node: Node) -> list[list[LinearTerm]]:

@@ -66,9 +66,9 @@ def places_of(
 
 
 def mirrored(lower: SparsePlaces) -> tuple[SparsePlaces, np.ndarray]:
-    """The places of a symmetric matrix from those of its lower triangle.
+    """The places of a symmetric matrix, from the places of its lower triangle.
 
-    Each row is that of the triangle, then the column below the diagonal. The second result tells
+    Each row is the triangle's row, then the column below the diagonal. The second result tells
     for each place where in the triangle its value stands.
     """
     rows, cols, index = lower.rows, lower.cols, lower.cols.dtype

@@ -1,6 +1,6 @@
 """Sparse Jacobians and Hessians of a tape: where their entries are, and the tape of the values.
 
-Forward mode walks the tape of tangents of each input, reverse mode that of cotangents of each
+Forward mode walks the tape of tangents of each input, reverse mode the tape of cotangents of each
 output; whichever is cheaper by the price of its terms. A Hessian is the Jacobian of the gradient,
 whose lower triangle is stored twice.
 """

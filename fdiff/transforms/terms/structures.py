@@ -17,7 +17,7 @@ class Asked(NamedTuple):
     wrt: tuple[int, ...]
     mode: str = "auto"
     by_columns: bool = False  # entries are sorted by columns
-    hessian: bool = False  # the tape is that of gradients, each with an output for each of `wrt`
+    hessian: bool = False  # the tape computes gradients, each with an output for each of `wrt`
     lower: bool = False  # of a Hessian the lower triangle alone
     types: tuple[ArrayType, ...] = ()  # of the dense blocks
     dense: bool = False  # dense arrays, not the entries alone

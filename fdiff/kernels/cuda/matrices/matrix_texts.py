@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-# Each thread has entries of the result. The stride of an operand's rows is `down`, that of
-# its columns `right`.
+# Each thread has entries of the result. The stride of an operand's rows is `down`, the
+# stride of its columns `right`.
 _PRODUCT = """\
 def product(
     a, b, c, zero, stack, m, k, n, step_a, down_a, right_a, step_b, down_b, right_b, step_c, lead_c,

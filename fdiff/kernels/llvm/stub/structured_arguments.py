@@ -70,7 +70,7 @@ _UNPACK_FIELDS = """\
                         filled = filled + 1
 """
 
-# Items of a tuple or list, then those of a dict, whose keys must be in the same order.
+# Items of a tuple or list, then items of a dict, whose keys must be in the same order.
 _UNPACK_ITEMS = """\
         elif rt.call1(r[U_length], x) != size:
             ok = False

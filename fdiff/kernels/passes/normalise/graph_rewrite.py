@@ -19,7 +19,7 @@ class GraphRewrite:
     def __init__(self, graph: KernelGraph) -> None:
         self.graph, self.old = graph, graph.ops
         self.ops: list[Operation] = []
-        self.place: dict[int, int] = {}  # numbers of new operations by those of old ones
+        self.place: dict[int, int] = {}  # numbers of new operations by numbers of old ones
 
     def add(self, op: Operation) -> int:
         """The number of a new operation."""

@@ -258,7 +258,7 @@ class _Staged:
 
     def _scattered(self) -> Iterator[Nest | Conditional]:
         """The loops of the third stage."""
-        loaded: set[str] = set()  # indices of which that of the first row is loaded
+        loaded: set[str] = set()  # indices whose first row is loaded
         for indices, statements in self.scatter_groups.items():
             row_by_row = self._loop(self._with_loads(statements), "scattered")
             if indices and all(self.indirect.adds_indirectly(s) for s in statements):

@@ -3,7 +3,7 @@
 erf(x) is a polynomial up to 1 and ``1 - exp(-q(|x|))`` beyond, where little is subtracted. erfc(x)
 is ``exp(-x**2) erfcx(x)``, and (1 + 2 x) erfcx(x) a polynomial in t = (x - 3) / (x + 3) (Shepherd
 and Laframboise, Mathematics of Computation 36, 1981), with all factors as pairs; up to 1/2 it is
-1 - erf(x). Ranges are those of Cody, Mathematics of Computation 23, 1969, and fdlibm's s_erf.c.
+1 - erf(x). Ranges follow Cody, Mathematics of Computation 23, 1969, and fdlibm's s_erf.c.
 """
 
 from __future__ import annotations

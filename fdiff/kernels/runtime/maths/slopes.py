@@ -1,7 +1,7 @@
 """Slopes to the last digits, from what the function computes.
 
 `fdiff/ops/entrywise/accurate_partials.py` uses them. Equal instructions of a function and of its
-slope are merged once both are inlined: the slope of tanh adds six to those of tanh.
+slope are merged once both are inlined: the slope of tanh adds six to the instructions of tanh.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .value import Formula, Value, fabs, fma, fused, sqrt, sum_of_any, where, wo
 def sech_squared(x: Value) -> Value:
     """``4 h (1 - h)``, ``h = e / (1 + e)``, ``e = exp(-2 |x|)``, as `tanh` has it.
 
-    Errors of h do not grow on the way, as those of ``4 e / (1 + e)**2`` do.
+    Errors of h do not grow on the way, as errors of ``4 e / (1 + e)**2`` do.
     """
     if not fused():
         e = exp(-fabs(x))

@@ -2,8 +2,8 @@
 
 Arguments are reduced by multiples of pi/2 in three parts with fused operations: the first step is
 exact, so that also next to a multiple of pi/2 the remainder keeps its precision (Cody and Waite;
-Muller, Elementary Functions, 3rd ed., 2016, section 11.2). The polynomials are those of fdlibm's
-k_sin.c and k_cos.c in form.
+Muller, Elementary Functions, 3rd ed., 2016, section 11.2). The polynomials have the form of
+fdlibm's k_sin.c and k_cos.c.
 """
 
 from __future__ import annotations

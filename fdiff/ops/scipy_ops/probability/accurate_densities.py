@@ -55,7 +55,7 @@ def _polygamma(m: int, x: Array) -> Array:
 
 
 def _products(orders: tuple[int, int], logarithm: Callable[[int, int], Array]) -> dict[tuple[int, int], object]:
-    """Derivatives of exp(G) up to `orders`, divided by exp(G), from those of G: by the product rule from ``exp(G)' = G' exp(G)``."""
+    """Derivatives of exp(G) up to `orders`, divided by exp(G), from derivatives of G by the product rule from ``exp(G)' = G' exp(G)``."""
     series: dict[tuple[int, int], object] = {(0, 0): 1.0}
     for i, j in product(range(orders[0] + 1), range(orders[1] + 1)):
         if (i, j) == (0, 0):
@@ -77,7 +77,7 @@ def _lower(a: object) -> object:
 
 
 def _small(a: Array) -> Array:
-    """Parameters next to 0, where gamma has a pole: derivatives are those of the density over `a`, times `a`."""
+    """Parameters next to 0, where gamma has a pole: derivatives of the density over `a`, times `a`."""
     return (a >= 0.0) & (a < 0.5)
 
 
@@ -113,7 +113,7 @@ def _weighted(density: Array, a: Array, s: Array, x: Array, k: int, m: int) -> A
 def _by_factor(factor: TracedArray, power: int, rate: object, below: object, terms: list[object], at_zero: Callable[[], object]) -> object:
     """The slope of ``s**k x**m f(s x)`` in the factor that has this power, without an infinite slope times 0.
 
-    It is ``(rate + power) * below``, where `rate` is that of f in log(s x), and `terms`, over the factor. `below` has one power
+    It is ``(rate + power) * below``, where `rate` is the rate of f in log(s x), and `terms`, over the factor. `below` has one power
     less of the factor; with none to spare the factor divides, and where it is 0 the slope is `at_zero`.
     """
     if power:

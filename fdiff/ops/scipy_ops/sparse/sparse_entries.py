@@ -26,9 +26,9 @@ _PARTS = ("nnz", "size", "indices", "indptr", "row", "col", "coords", "has_sorte
 
 
 class SparseEntries:
-    """A sparse matrix of which `values` are the entries, in the order of those of `stored`.
+    """A sparse matrix whose entries are `values`, in the order of the entries of `stored`.
 
-    The entries of `stored`, of format CSR, CSC or COO, are 1, 2, 3, ...; `format` is that of SciPy's matrix.
+    The entries of `stored`, of format CSR, CSC or COO, are 1, 2, 3, ...; `format` is the format of SciPy's matrix.
     """
 
     __slots__ = ("format", "storage", "stored", "values")

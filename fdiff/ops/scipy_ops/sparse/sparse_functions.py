@@ -228,7 +228,7 @@ for _name, _depth in {"hstack": 1, "vstack": 1, "bmat": 2, "block_array": 2, "bl
 
 @replaces_if_traced(sp.kron)
 def kron(A: object, B: object, format: str | None = None) -> TracedSparse:
-    """Each entry of `A` times each of `B`; SciPy says where, once by the numbers of the one and once by those of the other."""
+    """Each entry of `A` times each of `B`; SciPy tells the places, once by the numbers of `A` and once by the numbers of `B`."""
     a, b = (lifted(m if is_sparse(m) else matrix_of_dense(np.atleast_2d(traced(m)), "coo", matrix=True)).distinct() for m in (A, B))
     left = sp.kron(a.stored, structures.ones(b.stored), format)
     right = sp.kron(structures.ones(a.stored), b.stored, format)

@@ -1,7 +1,7 @@
 """Products with sparse matrices as ops: the structure is constant, the entries may be traced.
 
 A sparse matrix is four arrays in the order of its rows: entries, rows, columns, and where each row starts. The
-cotangent of the entries is that of the dense matrix, computed at the stored positions alone.
+cotangent of the entries is the dense matrix's cotangent, computed at the stored positions alone.
 """
 
 from __future__ import annotations

@@ -252,7 +252,7 @@ def quantile_at_start(
 ) -> np.ndarray:
     """Derivative of order `i` in `a`, `j` in `b` and `n` in y of a root of x, where ``gammainc(a, x) = y`` or ``betainc(a, b, x) = y``.
 
-    Where x is so small that it is the first term of its series (`start`), and 0 elsewhere. At y = 0 it is that of a power of y:
+    Where x is so small that it is the first term of its series (`start`), and 0 elsewhere. At y = 0 it is the slope of a power of y:
     0, infinite, or nan where it has none, unless the exponent is a whole number.
     """
     out = np.zeros(np.broadcast_shapes(*[np.shape(v) for v in (a, b, start, y) if v is not None]))

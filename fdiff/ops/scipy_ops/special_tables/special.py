@@ -278,7 +278,7 @@ def _chebyshev(n: TracedArray, slope: Callable[..., object], x: object) -> objec
 
 
 def _chebyshev_second(n: TracedArray, x: object) -> object:
-    """Slope of one of the second kind, halved; that of degree -2 - n is the same but for the sign, and 0 for n = -1."""
+    """Half the slope of a function of the second kind; for degree -2 - n it has the other sign, and is 0 for n = -1."""
     degree = np.where(n == -1, 0, np.abs(n + 1) - 1)
     return np.where(n < -1, -1, 1) * _lower(degree, sc.eval_gegenbauer(_below(degree), 2.0, x))
 

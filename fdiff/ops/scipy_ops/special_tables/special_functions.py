@@ -87,7 +87,7 @@ def _in_place_of_none(top: TracedArray) -> TracedArray:
 
 
 def _log_sum_of_terms(x: TracedArray, axes: tuple[int, ...]) -> TracedArray:
-    """`logsumexp` without weights; its derivative is that of ``log(sum(exp(x - top)))``.
+    """`logsumexp` without weights; it has the derivative of ``log(sum(exp(x - top)))``.
 
     The precise value comes in as a constant, so that nothing on the way from `x` to the sum is
     chosen by a `where`, whose masks cotangents would carry through all that `x` is made of. Where
