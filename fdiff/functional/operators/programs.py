@@ -307,8 +307,8 @@ def cache_info() -> CacheInfo:
     -------
     CacheInfo
         The numbers of kernels compiled, loaded from disk and found in memory, and the seconds spent
-        on compiling. `retained_data` is the number of captured arrays that fdiff keeps alive: arrays
-        of the latest calls, even if the user has deleted them, at most 8 generations for a
+        on compiling. `retained_data` is the number of captured arrays that fdiff keeps alive:
+        arrays of the latest calls, even if the user has deleted them, at most 8 generations for a
         function.
 
     Examples
