@@ -11,16 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..attributes import cached_property
 from ..bounded_cache import WeakValues
-from ..interpret import Interpreter
 from ..ops.along_axes.ordering import behind
 from ..primitive import ZERO
 from ..tape import Tape, prune
 from ..trace import apply_many, derived_lines
 from .apply_rules import Bar
 from .batch import batch
-from .custom_calls import CALL, Tangents, Traced, closed, inlined, opened
+from .custom_calls import CALL, CallRule, Traced, closed, opened
 from .derivative_tapes import choose
 from .forward import jvp
 from .reverse import pull_back
@@ -29,30 +27,20 @@ from .rule_templates import Seeds, Targets
 Places = tuple[int, ...]
 
 
-class CheckpointRule:
+class CheckpointRule(CallRule):
     """What a call computes, `forward`; there are no residuals. See `checkpoint_rule`."""
 
     opens = False
     checkpoint = True
-    batching = op = None
 
     def __init__(self, forward: Tape) -> None:
         self.forward = forward
         self.types = forward.output_types
-        self.transient = forward.transient
         self._pulls: dict[tuple[Places, Seeds], tuple[CheckpointRule, Targets]] = {}
         self._pushes: dict[tuple[Places, Places], CheckpointRule] = {}
 
     def __repr__(self) -> str:
         return "checkpoint"
-
-    @cached_property
-    def value(self) -> Tape:
-        return inlined(self.forward)
-
-    @cached_property
-    def run(self) -> Interpreter:
-        return Interpreter(self.value)
 
     def pulled(self, residuals: Traced, args: Traced, bars: Sequence[object]) -> list[object]:
         """A cotangent of each floating argument, from a call that computes the values again."""
@@ -96,9 +84,6 @@ class CheckpointRule:
             whole = jvp(self.forward, wrt)
             self._pushes[key] = checkpoint_rule(choose(whole, [len(self.types) + k for k in of]))
         return self._pushes[key]
-
-    def tangents(self) -> Tangents | None:
-        return None  # who asks for patterns has the nodes in place of the call
 
     def batched(self, mapped: tuple[bool, ...], size: int) -> CheckpointRule:
         return checkpoint_rule(batch(self.forward, mapped, size))

@@ -12,11 +12,12 @@ The two nodes are our own: docs/decisions/checkpoints-are-calls.md.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import fdiff.intact_numpy as np
 
 from ..arraytype import ArrayType
+from ..attributes import cached_property
 from ..interpret import Interpreter
 from ..primitive import ZERO, Primitive
 from ..tape import INPUT, ITEM, Builder, Node, Tape, Way, rebuild
@@ -39,34 +40,51 @@ class Tangents(NamedTuple):
     floating: Sequence[int]
 
 
-class CallRule(Protocol):
+class CallRule:
     """What a call computes, and how it is differentiated.
 
-    `forward` is a tape ``arguments -> (*results, *residuals)`` with results of the `types`; `value`
-    gives the results alone, and holds no calls; `run` is its interpreter.
-    ``pulled(residuals, arguments, bars)`` gives a cotangent for each argument,
-    ``pushed(residuals, arguments, dots)`` a tangent for each result, both `ZERO` where there is
-    none. ``batched(mapped, size)`` is the rule of the mapped call; `vmap` asks the `batching` rule
-    of the user in its place, where there is one. A rule that does not `open` stays a call in
-    derivatives; it keeps no residuals. What a `checkpoint` computes may be put in its place.
-    ``tangents()`` is the pushforward as a tape, None where there is none.
+    `forward` is a tape ``arguments -> (*results, *residuals)`` with results of the `types`. A rule
+    that does not `open` stays a call in derivatives, and keeps no residuals. The nodes of a
+    `checkpoint` may be put in place of the call.
     """
 
-    opens: bool
-    checkpoint: bool
-    op: Primitive | None  # the user's operation that the call is
-    batching: object  # `functional.rules.batching_rules.BatchingRule`, or None
+    opens = True
+    checkpoint = False
+    op: Primitive | None = None  # the user's operation that the call is
+    batching: object = None  # the user's rule, a `functional.rules.batching_rules.BatchingRule`
     types: tuple[ArrayType, ...]
     forward: Tape
 
+    @cached_property
+    def value(self) -> Tape:
+        """The tape that computes the results without residuals, and holds no calls."""
+        return inlined(self.forward)
+
+    @cached_property
+    def run(self) -> Interpreter:
+        """The interpreter of `value`."""
+        return Interpreter(self.value)
+
     @property
-    def value(self) -> Tape: ...
-    @property
-    def run(self) -> Interpreter: ...
-    def pulled(self, residuals: Traced, args: Traced, bars: Sequence[object]) -> list[object]: ...
-    def pushed(self, residuals: Traced, args: Traced, dots: Sequence[object]) -> list[object]: ...
-    def batched(self, mapped: tuple[bool, ...], size: int) -> CallRule: ...
-    def tangents(self) -> Tangents | None: ...
+    def transient(self) -> bool:
+        """Whether the rule is kept no longer than its owner."""
+        return self.forward.transient
+
+    def pulled(self, residuals: Traced, args: Traced, bars: Sequence[object]) -> list[object]:
+        """A cotangent of each argument; `ZERO` where there is none."""
+        raise NotImplementedError
+
+    def pushed(self, residuals: Traced, args: Traced, dots: Sequence[object]) -> list[object]:
+        """A tangent of each result; `ZERO` where there is none."""
+        raise NotImplementedError
+
+    def batched(self, mapped: tuple[bool, ...], size: int) -> CallRule:
+        """The rule of the call for `size` elements, of the arguments that are `mapped`."""
+        raise NotImplementedError
+
+    def tangents(self) -> Tangents | None:
+        """The pushforward as a tape; None where there is none."""
+        return None
 
 
 # Whether any call was ever recorded: without one, nobody looks for calls in tapes.

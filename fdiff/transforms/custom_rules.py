@@ -15,13 +15,12 @@ import fdiff.intact_numpy as np
 from ..arraytype import ArrayType
 from ..attributes import cached_property
 from ..errors import TraceError, message
-from ..interpret import Interpreter
 from ..primitive import ZERO, Primitive
 from ..tape import Tape
 from ..trace import Trace, TracedArray, apply_many, current, splice
 from ..user_lines import Line
 from .batch import batch
-from .custom_calls import CALL, Tangents, Traced, inlined, note_calls, own_calls_inlined
+from .custom_calls import CALL, CallRule, Tangents, Traced, inlined, note_calls, own_calls_inlined
 from .derivative_tapes import bind, choose
 from .reverse import vjp
 from .simplify import simplify
@@ -39,7 +38,7 @@ class Site:
         self.line = line
 
 
-class CustomRule:
+class CustomRule(CallRule):
     """What a call computes, and its rule.
 
     - `forward` is ``arguments -> (*results, *residuals)`` with results of the `types`;
@@ -52,9 +51,6 @@ class CustomRule:
     exists before its tapes do, and has a `value` tape of its own.
     """
 
-    opens = True
-    checkpoint = False
-    forward: Tape
     given: Tape
 
     def __init__(
@@ -73,15 +69,14 @@ class CustomRule:
         self.recursive = False
         self._hash: int | None = None
         self._plain: Tape | None = None
-        self._value: Tape | None = None
         self._wide: dict[tuple[Bits, int], CustomRule] = {}
 
     def fill(self, forward: Tape, given: Tape, value: Tape | None = None) -> CustomRule:
         """Take the tapes; the tapes of a recursive rule come with a `value` without itself."""
         self.forward, self.given, self.recursive = forward, given, value is not None
-        self._plain, self._value = value, None
-        for made in ("run", "pull", "push"):  # of the tapes before
-            self.__dict__.pop(made, None)
+        self._plain = value
+        for derived in ("value", "run", "pull", "push"):  # of the tapes before
+            self.__dict__.pop(derived, None)
         return self
 
     def _key(self) -> tuple[object, ...]:
@@ -104,22 +99,14 @@ class CustomRule:
 
     @property
     def transient(self) -> bool:
-        """Whether it is kept no longer than who made it; nothing else equals a recursive one."""
-        return self.recursive or self.forward.transient or self.given.transient
+        """Whether the rule is kept no longer than its owner: nothing equals a recursive one."""
+        return self.recursive or super().transient or self.given.transient
 
     # -------------------------------------------------------------------------- the tapes
 
-    @property
-    def value(self) -> Tape:
-        """The tape that computes the results and no residuals."""
-        if self._value is None:
-            alone = self._plain or choose(self.forward, range(len(self.types)))
-            self._value = inlined(alone)
-        return self._value
-
     @cached_property
-    def run(self) -> Interpreter:
-        return Interpreter(self.value)
+    def value(self) -> Tape:
+        return inlined(self._plain or choose(self.forward, range(len(self.types))))
 
     @cached_property
     def pull(self) -> Tape:
@@ -155,28 +142,24 @@ class CustomRule:
     # -------------------------------------------------------------------------- asked by sweeps
 
     def pulled(self, residuals: Traced, args: Traced, bars: Sequence[object]) -> list[object]:
-        """A cotangent of each argument; `ZERO` for those that have none."""
         seeds = [_filled(bars[k], self.types[k]) for k in self.floating]
         results = splice(self.pull, [*residuals, *args, *seeds], current())
         by_place = dict(zip(self.moving, results, strict=True))
         return [by_place.get(k, ZERO) for k in range(len(args))]
 
     def pushed(self, residuals: Traced, args: Traced, dots: Sequence[object]) -> list[object]:
-        """A tangent of each result; `ZERO` for those that have none."""
         seeds = [_filled(dots[k], args[k].type) for k in self.moving]
         results = splice(self.push, [*residuals, *args, *seeds], current())
         by_place = dict(zip(self.floating, results, strict=True))
         return [by_place.get(k, ZERO) for k in range(len(self.types))]
 
     def tangents(self) -> Tangents | None:
-        """The pushforward; None where the given rule has no transpose."""
         try:
             return Tangents(self.push, self.moving, self.floating)
         except TraceError:
             return None
 
     def batched(self, mapped: Bits, size: int) -> CustomRule:
-        """The rule of the call for `size` elements, of the arguments that are `mapped`."""
         if (wide := self._wide.get((mapped, size))) is not None:
             return wide
         types = [ArrayType((size, *t.shape), t.dtype) for t in self.types]
@@ -213,23 +196,16 @@ def _shared_summed(tape: Tape, moving: Sequence[int], mapped: Bits) -> Tape:
         return trace.builder.finish([trace.lift(x) for x in outputs])
 
 
-class ValueRule:
-    """What a call computes that has no derivative where it stands, and a `batching` rule.
+class ValueRule(CallRule):
+    """The rule of a call that has no derivative where it stands, but has a `batching` rule.
 
-    `vmap` asks that, and what it gives may have derivatives with respect to what is outside.
+    The results of the `batching` rule may have derivatives with respect to outside values.
     """
 
-    opens = checkpoint = False
-    op = None
+    opens = False
 
     def __init__(self, types: Sequence[ArrayType], forward: Tape, batching: object) -> None:
         self.types, self.forward, self.batching = tuple(types), forward, batching
-        self.value = inlined(forward)
-        self.transient = forward.transient
-
-    @cached_property
-    def run(self) -> Interpreter:
-        return Interpreter(self.value)
 
     def pulled(self, residuals: Traced, args: Traced, bars: Sequence[object]) -> list[object]:
         return [ZERO] * len(args)
@@ -237,35 +213,24 @@ class ValueRule:
     def pushed(self, residuals: Traced, args: Traced, dots: Sequence[object]) -> list[object]:
         return [ZERO] * len(self.types)
 
-    def tangents(self) -> Tangents | None:
-        return None
-
     def batched(self, mapped: Bits, size: int) -> ValueRule:
         types = [ArrayType((size, *t.shape), t.dtype) for t in self.types]
         return ValueRule(types, batch(self.forward, mapped, size), None)
 
 
-class Refusal:
+class Refusal(CallRule):
     """The rule of a call that gives its argument, and refuses to be differentiated."""
-
-    opens = True
-    checkpoint = False
-    batching = op = None
 
     def __init__(self, type_: ArrayType, words: str) -> None:
         self.types, self.words = (type_,), words
         with Trace("refusal", lines=False) as trace:
-            self.forward = self.value = trace.builder.finish([trace.input(type_).id])
-        self.run = Interpreter(self.value)
+            self.forward = trace.builder.finish([trace.input(type_).id])
 
     def pulled(self, residuals: Traced, args: Traced, bars: Sequence[object]) -> list[object]:
         raise RuntimeError(self.words)
 
     def pushed(self, residuals: Traced, args: Traced, dots: Sequence[object]) -> list[object]:
         raise RuntimeError(self.words)
-
-    def tangents(self) -> Tangents | None:
-        return None
 
     def batched(self, mapped: Bits, size: int) -> Refusal:
         (type_,) = self.types

@@ -1,4 +1,4 @@
-"""A `Function` in a traced function: a call of a function with rules, as by `custom_vjp`."""
+"""A `Function` in a traced function: a call of a function with a `Rule`, as by `custom_vjp`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import fdiff.intact_numpy as np
 
-from ...functional.rules.custom_derivatives import CustomFunction, custom_jvp, custom_vjp
+from ...functional.rules.custom_derivatives import CustomFunction, Rule
 from ...ops.entrywise.composite_functions import stop_gradient
 from ...trace import TracedArray, in_a_batch
 from .function_context import (
@@ -23,25 +23,25 @@ from .function_context import (
 
 
 def apply_traced(cls: Any, rules: FunctionRules, args: tuple[Any, ...]) -> Any:
-    """Call a function with rules, which are the static methods of the class `cls`."""
+    """Call a function whose rule is made of the static methods of the class `cls`."""
     marks = _Marks()
     again: list[Any] = []
-    forward = _named("forward", rules.forward, partial(_forward, rules, marks, again))
     plain = _named(rules.name, rules.forward, partial(_plainly, rules, marks))
-    function: CustomFunction[..., Any]
-    if rules.pulls or rules.jvp is None:
-        function = custom_vjp(plain)
-        back = partial(_backward, rules, [*map(_shape_of, args)])
-        function.defvjp(forward, _named("backward", rules.backward, back))
-    else:
-        function = custom_jvp(plain)
-        function.defjvp(_named("jvp", rules.jvp, partial(_push, rules, marks, again)))
+    function: CustomFunction[..., Any] = CustomFunction(plain)
     function.original = cls  # its methods are private copies, if the class is
     function.title = f"{rules.name}.apply"
     again.append(function)
-    if rules.vmap is not None and in_a_batch():
+    batching = rules.vmap if in_a_batch() else None
+    if batching is not None:
         _check_vmap(rules)
-        function.batching = rules.vmap
+    if rules.pulls or rules.jvp is None:
+        forward = _named("forward", rules.forward, partial(_forward, rules, marks, again))
+        back = partial(_backward, rules, [*map(_shape_of, args)])
+        backward = _named("backward", rules.backward, back)
+        function.rule = Rule(forward, backward, batching=batching)
+    else:
+        push = _named("jvp", rules.jvp, partial(_push, rules, marks, again))
+        function.rule = Rule(pushforward=push, batching=batching)
     return marks.applied(args, function(*args))
 
 

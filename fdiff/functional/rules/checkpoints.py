@@ -8,22 +8,21 @@ In a traced function, a call of a checkpoint is one node of the tape
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, overload
+from copy import copy
+from typing import Any, cast, overload
 
 from ...dispatch.arguments import Function
 from ...errors import FdiffError, flag, name_call
 from ...primitive import HOOKS
-from ...trace import apply_many, private, tracing
+from ...trace import private, tracing
 from ...trace.trace_stack import stack
-from ...tracebacks import line_of, public
+from ...tracebacks import public
 from ...transforms.checkpoint_rules import checkpoint_rule
-from ...transforms.custom_calls import CALL, note_calls
-from ...transforms.custom_rules import Site
-from ...tree import unflatten
 from ..annotations import P, R
 from ..options import check_callable
 from .custom_derivatives import CustomFunction
-from .rule_tracing import RuleTracing
+from .rule_construction import entered
+from .rule_tracing import FunctionAlone
 from .ruled_call import RuledCall
 
 
@@ -134,39 +133,14 @@ class Checkpointed(CustomFunction[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         if not tracing():
             return _outside(self.fun, args, kwargs)
-        function = private(self.fun)
+        own = copy(self)
+        own.fun = private(self.fun)
         if not any(trace.guards.active for trace in stack.traces):
-            return function(*args, **kwargs)  # type: ignore[return-value] - what `fun` returns
-        return _node(self, function, args, kwargs)  # type: ignore[return-value] - what `fun` returns, traced
+            return own.fun(*args, **kwargs)  # type: ignore[return-value] - what `fun` returns
+        call = RuledCall(own, (args, kwargs))
+        tapes = FunctionAlone(call).tapes()
+        return entered(call, checkpoint_rule(tapes.forward), tapes)  # type: ignore[return-value] - what `fun` returns, traced
 
-
-def _node(
-    checkpointed: Checkpointed[..., Any],
-    function: Function,
-    args: tuple[object, ...],
-    kwargs: dict[str, object],
-) -> object:
-    """What the function returns, as a node of the trace under way."""
-    call = RuledCall(checkpointed, (args, kwargs))
-    tracing = _Tracing(call, {}, [])
-    tracing.site = Site(call.function.call, line_of(checkpointed.fun))
-
-    def run(leaves: Any) -> object:
-        args, kwargs = call.with_leaves(leaves)
-        return function(*args, **kwargs)  # type: ignore[misc,arg-type] - as they were put together
-
-    traced_call = tracing.run(run, call.inputs())
-    tracing.relies_on(traced_call, lambda: call.handles)
-    tape = tracing.tape(traced_call, len(call.types), call.types, ())
-    note_calls()
-    inputs = [*call.handles, *tracing.extras]
-    outputs = iter(apply_many(CALL, *inputs, rule=checkpoint_rule(tape)) if tape.outputs else ())
-    return unflatten(
-        traced_call.spec, [o.of(next(outputs)) if o.type else o.value for o in traced_call.outs]
-    )
-
-
-class _Tracing(RuleTracing):
-    """The tracing of a checkpointed function, which may read differentiated values from outside."""
-
-    closes_over_active = True
+    def output(self, args: tuple[Any, ...]) -> object:
+        positional, keywords = args
+        return cast("Function", self.fun)(*positional, **keywords)

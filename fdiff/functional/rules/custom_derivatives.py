@@ -1,8 +1,11 @@
 """Functions with the user's derivative rules: `custom_vjp` and `custom_jvp`, with JAX's protocols.
 
+`Rule` holds what a user states, whatever the protocol: the two of JAX here, `fdiff.primitive` in
+`primitives.py`, torch's `Function` in `autograd/functions/traced_functions.py`.
+
 Outside of a trace, a call of such a function is a plain call of the user's function. In a trace
-that differentiates with respect to its arguments, the rules are traced as well
-(`rule_construction.py`), and a node of the tape holds them.
+that differentiates with respect to its arguments, the rule is traced as well
+(`rule_construction.py`), and a node of the tape holds the rule.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from copy import copy
 from functools import update_wrapper
 from inspect import Signature, signature
 from types import MethodType
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, NamedTuple, Self, TypeVar, cast
 
 from ...dispatch.arguments import Function
 from ...dispatch.program import OwnsPrograms
@@ -30,23 +33,39 @@ F = TypeVar("F", bound=Callable[..., object])
 AT_ONCE = "Write it below the function: `{0}.{1}(...)`."
 
 
+class Rule(NamedTuple):
+    """What the user states of a function's derivatives: a pullback, or a pushforward.
+
+    - ``forward(*args) -> (output, residuals)`` keeps what the pullback needs;
+    - ``pullback(*nondiff, residuals, bar) -> cotangents``;
+    - ``pushforward(*nondiff, primals, tangents) -> (output, tangent)``;
+    - ``slopes[k](tangent, output, *primals)``, for each argument, are a pushforward in parts;
+    - ``batching(info, in_dims, *args) -> (output, out_dims)``, if the user has one.
+
+    The other one of pullback and pushforward is the transpose (`transforms/custom_rules.py`). A
+    rule is a tuple, which does not change: only the function's attribute is compared at a call.
+    """
+
+    forward: Function | None = None
+    pullback: Function | None = None
+    pushforward: Function | None = None
+    slopes: tuple[Function | None, ...] = ()
+    batching: Function | None = None
+
+
 class CustomFunction(OwnsPrograms, Generic[P, R]):
-    """A function of the user with derivative rules; a trace works on a private copy
+    """A function of the user with a derivative rule; a trace works on a private copy
     (`private_copy`).
     """
 
     # The attributes that a trace replaces by private copies, and compares at the next call.
-    __fdiff_parts__: tuple[str, ...] = ("fun",)
+    __fdiff_parts__ = ("fun", "rule")
     __wrapped__: Function
     name = ""  # of the public class
-    definition = ""  # of the method that gives the rules
+    definition = ""  # of the method that gives the rule
     title = ""  # the public name, where it is another one
-    batching: Function | None = None  # ``(info, in_dims, *args) -> (output, out_dims)``
-
-    @property
-    def operation(self) -> Primitive | None:
-        """The operation that the function is, if it is one."""
-        return None
+    rule: Rule | None = None
+    op: Primitive | None = None  # the operation that the function is, if it is one
 
     def __init__(self, fun: Callable[P, R], nondiff_argnums: Sequence[int] = ()) -> None:
         check_callable(fun, self.name)
@@ -63,10 +82,14 @@ class CustomFunction(OwnsPrograms, Generic[P, R]):
         """The public name, for messages."""
         return printable(self.title) or called(self.name, self.fun)
 
-    @property
-    def defined(self) -> bool:
-        """Whether there are rules."""
-        raise NotImplementedError
+    def define(self, rule: Rule | None) -> None:
+        """Give the function its rule."""
+        self.compared.clear()
+        self.rule = rule
+
+    def output(self, args: tuple[Any, ...]) -> object:
+        """The output for arguments as `RuledCall` has them, without the rule."""
+        return cast("Function", self.fun)(*args)
 
     def __getstate__(self) -> dict[str, object]:
         return {**vars(self), "programs": {}}
@@ -81,7 +104,7 @@ class CustomFunction(OwnsPrograms, Generic[P, R]):
         return self.original is not self
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        if not self.defined:
+        if self.rule is None:
             fact = "the function has no rule yet."
             way = AT_ONCE.format(getattr(self.fun, "__name__", "f"), self.definition)
             raise failure(InputError, self.call, fact, way)
@@ -192,17 +215,7 @@ class custom_vjp(CustomFunction[P, R]):  # noqa: N801 - JAX's name
     np.float64(1.0)
     """
 
-    __fdiff_parts__ = ("fun", "fwd", "bwd")
     name, definition = "custom_vjp", "defvjp"
-
-    def __init__(self, fun: Callable[P, R], nondiff_argnums: Sequence[int] = ()) -> None:
-        super().__init__(fun, nondiff_argnums)
-        self.fwd: Function | None = None
-        self.bwd: Function | None = None
-
-    @property
-    def defined(self) -> bool:
-        return self.bwd is not None
 
     def defvjp(self, fwd: Function, bwd: Function) -> None:
         """Give the function its rule.
@@ -224,8 +237,7 @@ class custom_vjp(CustomFunction[P, R]):  # noqa: N801 - JAX's name
         """
         check_callable(fwd, "defvjp")
         check_callable(bwd, "defvjp")
-        self.compared.clear()
-        self.fwd, self.bwd = fwd, bwd
+        self.define(Rule(fwd, bwd))
 
 
 @public_class
@@ -278,17 +290,7 @@ class custom_jvp(CustomFunction[P, R]):  # noqa: N801 - JAX's name
     (np.float64(-1.2484405096414273), np.float64(0.9092974268256817))
     """
 
-    __fdiff_parts__ = ("fun", "rule", "slopes")
     name, definition = "custom_jvp", "defjvp"
-
-    def __init__(self, fun: Callable[P, R], nondiff_argnums: Sequence[int] = ()) -> None:
-        super().__init__(fun, nondiff_argnums)
-        self.rule: Function | None = None
-        self.slopes: tuple[Function | None, ...] = ()
-
-    @property
-    def defined(self) -> bool:
-        return self.rule is not None or bool(self.slopes)
 
     def defjvp(self, jvp: F) -> F:
         """Give the function its rule; may be used as a decorator.
@@ -311,8 +313,7 @@ class custom_jvp(CustomFunction[P, R]):  # noqa: N801 - JAX's name
             If it cannot be called.
         """
         check_callable(jvp, "defjvp")
-        self.compared.clear()
-        self.rule, self.slopes = jvp, ()
+        self.define(Rule(pushforward=jvp))
         return jvp
 
     def defjvps(self, *jvps: Function | None) -> None:
@@ -334,5 +335,4 @@ class custom_jvp(CustomFunction[P, R]):  # noqa: N801 - JAX's name
         if self.nondiff:
             fact = "defjvps cannot be used with nondiff_argnums."
             raise failure(InputError, self.call, fact, "Use defjvp.")
-        self.compared.clear()
-        self.rule, self.slopes = None, jvps
+        self.define(Rule(slopes=jvps) if jvps else None)

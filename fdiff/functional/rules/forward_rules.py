@@ -5,12 +5,12 @@ tangents.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType
-from ...dispatch.arguments import Function, traceable
+from ...dispatch.arguments import traceable
 from ...errors import TraceError
 from ...trace import ArgumentSpec, TracedArray
 from ...trace.handler_arguments import resolve
@@ -30,12 +30,10 @@ class ForwardRule(RuleTracing):
 
     def __init__(self, call: RuledCall, same: dict[tuple[int, int], int], extras: Handles) -> None:
         super().__init__(call, same, extras)
-        function: Any = call.function
-        self.rule: Function | None = function.rule
-        self.slopes: tuple[Function | None, ...] = function.slopes
-        shown = self.rule or next(s for s in self.slopes if s)
-        self.site = Site(self.name, line_of(shown))
-        self.check = RuleResults(self.name, shown, "rule")
+        slopes = [slope for slope in call.rule.slopes if slope is not None]
+        rule = call.rule.pushforward or (slopes or [call.function.fun])[0]
+        self.site = Site(self.name, line_of(rule))
+        self.check = RuleResults(self.name, rule, "rule")
 
     def tapes(self) -> RuleTapes:
         call = self.call
@@ -59,23 +57,21 @@ class ForwardRule(RuleTracing):
         self.stand_for(arguments[:count], {h.id: k for k, h in enumerate(arguments[:count])})
         primals = call.differentiable(arguments[:count])
         tangents = call.tangents(arguments[count:])
-        if self.rule is not None:
-            form = (
-                "rule(*nondiff, primals, tangents)" if call.nondiff else "rule(primals, tangents)"
-            )
-            return self.check.ask([*call.nondiff, primals, tangents], form)
-        return self._added_up(primals, tangents)
+        if call.rule.slopes:
+            return self._added_up(primals, tangents)
+        form = "rule(*nondiff, primals, tangents)" if call.nondiff else "rule(primals, tangents)"
+        return self.check.ask([*call.nondiff, primals, tangents], form)
 
     def _added_up(self, primals: tuple[object, ...], tangents: tuple[object, ...]) -> object:
-        """What `defjvps` means: a tangent by each argument, added up."""
-        function: Any = self.call.function
-        out = function(*primals)
-        total: object = None
-        for slope, dot in zip(self.slopes, tangents, strict=True):
+        """The pushforward of `defjvps`: the sum of a tangent by each argument."""
+        call = self.call
+        out = call.function(*primals)
+        total: Any = None
+        for slope, dot in zip(call.rule.slopes, tangents, strict=True):
             if slope is not None and dot is not None:
-                check = RuleResults(self.name, slope, "rule")
-                part = check.ask([dot, out, *primals], "rule(dot, out, *args)")
-                total = part if total is None else cast("Any", total) + part
+                rule = RuleResults(self.name, slope, "rule")
+                term = rule.ask([dot, out, *primals], "rule(dot, out, *args)")
+                total = term if total is None else total + term
         return out, total
 
     def _split(self, result: object) -> tuple[object, Sequence[object], object]:

@@ -18,7 +18,7 @@ from ...process.forking import late
 from ...trace import TracedArray, apply, current, tracing
 from ...tracebacks import ask, public
 from ..options import check_callable, is_int
-from .custom_derivatives import CustomFunction, custom_jvp, custom_vjp
+from .custom_derivatives import CustomFunction, Rule
 
 # Few programs need them.
 check_primitive = late("primitive_checks", __package__, "check_primitive")
@@ -75,7 +75,7 @@ class PrimitiveFunction(CustomFunction[..., Any]):
 
     name = "primitive"
     fun: Any
-    op: Primitive
+    op: Primitive  # pyright: ignore[reportIncompatibleVariableOverride] - each has one
     samples: tuple[tuple[object, ...], ...] = ()
 
     def __repr__(self) -> str:
@@ -84,10 +84,6 @@ class PrimitiveFunction(CustomFunction[..., Any]):
             "not compiled" if rule is None else "called by kernels" if rule.address else "compiled"
         )
         return f"<fdiff.{self.call}, {how}>"
-
-    @property
-    def operation(self) -> Primitive | None:
-        return self.op
 
     @public
     def check(self, *args: object) -> None:
@@ -108,14 +104,6 @@ class PrimitiveFunction(CustomFunction[..., Any]):
             If there are no samples.
         """
         check_primitive(self, self.op, (args,) if args else self.samples)
-
-
-class ForwardPrimitive(PrimitiveFunction, custom_jvp[..., Any]):
-    """A primitive with partial derivatives or a forward rule."""
-
-
-class ReversePrimitive(PrimitiveFunction, custom_vjp[..., Any]):
-    """A primitive with a reverse rule."""
 
 
 @public
@@ -225,16 +213,12 @@ def primitive(
     facts: dict[str, Any] = {"entrywise": entrywise, "kernel": rule, "sparsity": pattern}
     facts["transient"] = True
     op = opaque(name, function, _type_rule(name, like), **facts)
-    call = OpaqueCall(function, op, count)
-    result: PrimitiveFunction
+    result = PrimitiveFunction(OpaqueCall(function, op, count))
     if vjp is not None:
-        result = ReversePrimitive(call)
-        result.defvjp(partial(_kept, result), partial(_pulled, result, vjp))
+        result.define(Rule(partial(_kept, result), partial(_pulled, result, vjp)))
     else:
-        result = ForwardPrimitive(call)
-        result.defjvp(
-            partial(_pushed, result, jvp) if jvp else partial(_by_slopes, result, partials)
-        )
+        push = partial(_pushed, result, jvp) if jvp else partial(_by_slopes, result, partials)
+        result.define(Rule(pushforward=push))
     if isinstance(function, np.ufunc):
         result._signature = None  # rules are given the operands, not `out` and the like
     result.op, result.samples = op, tuple([tuple(s) for s in samples])

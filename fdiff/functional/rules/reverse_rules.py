@@ -8,7 +8,6 @@ from typing import Any, cast
 
 import fdiff.intact_numpy as np
 
-from ...dispatch.arguments import Function
 from ...interpret import evaluate
 from ...trace import ArgumentSpec, TracedArray, splice
 from ...trace.handler_arguments import resolve
@@ -25,12 +24,9 @@ class ReverseRule(RuleTracing):
 
     def __init__(self, call: RuledCall, same: dict[tuple[int, int], int], extras: Handles) -> None:
         super().__init__(call, same, extras)
-        function: Any = call.function
-        self.fwd: Function = function.fwd
-        self.bwd: Function = function.bwd
-        self.site = Site(self.name, line_of(self.bwd))
-        self.check = RuleResults(self.name, self.fwd, "forward rule")
-        self.checked = RuleResults(self.name, self.bwd, "backward rule")
+        self.site = Site(self.name, line_of(call.rule.pullback))
+        self.check = RuleResults(self.name, call.rule.forward, "forward rule")
+        self.checked = RuleResults(self.name, call.rule.pullback, "backward rule")
 
     def tapes(self) -> RuleTapes:
         call = self.call

@@ -8,14 +8,13 @@ with a node that has this same rule, so that derivatives of any order find the r
 from __future__ import annotations
 
 import threading
-from typing import cast
+from typing import Any
 
-from ...dispatch.arguments import Function
 from ...errors import TraceError, message
 from ...trace import TracedArray, apply_many, current, private
 from ...trace.handler_arguments import resolve
 from ...tracebacks import line_of
-from ...transforms.custom_calls import CALL, note_calls
+from ...transforms.custom_calls import CALL, CallRule, note_calls
 from ...transforms.custom_rules import CustomRule, ValueRule
 from ...transforms.derivative_tapes import choose
 from ...tree import flatten, unflatten
@@ -23,59 +22,59 @@ from .batching_rules import BatchingRule
 from .forward_rules import ForwardRule
 from .reverse_rules import ReverseRule
 from .rule_tracing import FunctionAlone, RuleTapes, RuleTracing, closure_error
-from .ruled_call import Handles, RuledCall, RuledFunction, is_active, is_mapped, is_mapped_here
+from .ruled_call import Handles, RuledCall, is_active, is_mapped, is_mapped_here
 
 MOST_NESTED = 32  # rules that are traced within each other
 
 
-def call_with_rule(
-    function: RuledFunction, args: tuple[object, ...], kwargs: dict[str, object]
-) -> object:
-    """What the function returns, in the trace under way."""
-    if not function.private and (own := private(cast("Function", function))) is not function:
+def call_with_rule(function: Any, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+    """The output of a `CustomFunction`, in the trace under way."""
+    if not function.private and (own := private(function)) is not function:
         return own(*args, **kwargs)
     call = RuledCall(function, function.positional(args, kwargs))
     active = any(map(is_active, call.handles))
-    if function.batching is not None and (
+    if call.rule.batching is not None and (
         any(map(is_mapped_here, call.handles)) or (not active and any(map(is_mapped, call.handles)))
     ):
-        return _entered(call, *_value_alone(call))
+        return _entered_alone(call)
     if not active:
         return _without_derivative(call)
     construction = next((c for c in _constructions.under_way if c.call.key == call.key), None)
     if construction is None:
-        return _entered(call, *_constructed(call))
+        return entered(call, *_constructed(call))
     construction.met = True
     if construction.rule is None:
-        return function.fun(*call.args)
+        return function.output(call.args)
     construction.check_arguments(call)
-    return _entered(call, construction.rule, construction.tapes)
+    return entered(call, construction.rule, construction.tapes)
 
 
 def _without_derivative(call: RuledCall) -> object:
     """What the function returns where no argument is differentiated; nor may what it reads be."""
-    result = call.function.fun(*call.args)
+    result = call.function.output(call.args)
     for leaf in map(resolve, flatten(result)[0]):
         if isinstance(leaf, TracedArray) and is_active(leaf):
             raise closure_error(call.function.call, line_of(call.function.fun))
     return result
 
 
-def _value_alone(call: RuledCall) -> tuple[ValueRule, RuleTapes]:
-    """The rule of a call that is not differentiated before it is batched, by the user's rule."""
-    note_calls()
+def _entered_alone(call: RuledCall) -> object:
+    """Enter a call that is not differentiated before it is batched, by the user's rule."""
     tapes = FunctionAlone(call).tapes()
-    return ValueRule(tapes.outs.types, tapes.forward, _batching(call)), tapes
+    rule = ValueRule(tapes.outs.types, tapes.forward, _batching(call))
+    return entered(call, rule, tapes)
 
 
 def _batching(call: RuledCall) -> BatchingRule | None:
-    batching = call.function.batching
+    batching = call.rule.batching
     return None if batching is None else BatchingRule(batching, call)
 
 
-def _entered(call: RuledCall, rule: CustomRule | ValueRule, tapes: RuleTapes) -> object:
-    """Enter the node of a call; what the function returns."""
-    results = iter(apply_many(CALL, *call.handles, *tapes.extras, rule=rule))
+def entered(call: RuledCall, rule: CallRule, tapes: RuleTapes) -> object:
+    """Enter the node of a call; the output of the function."""
+    note_calls()
+    operands = [*call.handles, *tapes.extras]
+    results = iter(apply_many(CALL, *operands, rule=rule) if rule.types else ())
     leaves = [out.of(next(results)) if out.type else out.value for out in tapes.outs.outs]
     return unflatten(tapes.outs.spec, leaves)
 
@@ -107,7 +106,7 @@ class Construction:
         return tapes
 
     def _tracing(self, extras: Handles) -> RuleTracing:
-        kind = ReverseRule if hasattr(self.call.function, "bwd") else ForwardRule
+        kind = ForwardRule if self.call.rule.pullback is None else ReverseRule
         return kind(self.call, self.same, extras)
 
     def _compare(self, tracing: RuleTracing, tapes: RuleTapes) -> None:
@@ -115,7 +114,7 @@ class Construction:
         call, function = self.call, self.call.function
         if call.key in function.compared:
             return
-        plain = tracing.run(lambda args: function.fun(*call.with_leaves(args)), call.inputs())
+        plain = tracing.run(call.output, call.inputs())
         tracing.check.same_outputs(tapes.outs.spec, tapes.outs.types, plain.spec, plain.types)
         function.compared.add(call.key)
 
@@ -142,7 +141,6 @@ def _constructed(call: RuledCall) -> tuple[CustomRule, RuleTapes]:
     if len(under_way) >= MOST_NESTED:
         fact = "its rules call functions with rules without an end."
         raise TraceError(message(call.function.call, fact, "", current().where()))
-    note_calls()
     under_way.append(construction)
     try:
         tracing = construction._tracing([])
@@ -151,7 +149,7 @@ def _constructed(call: RuledCall) -> tuple[CustomRule, RuleTapes]:
         batching = _batching(call)
         rule = CustomRule(
             types, call.moving, tracing.site,
-            pulls=tracing.pulls, batching=batching, op=call.function.operation,
+            pulls=tracing.pulls, batching=batching, op=call.function.op,
         )  # fmt: skip
         if not construction.met:
             return rule.fill(tapes.forward, tapes.given), tapes

@@ -89,7 +89,7 @@ class RuleTracing:
     """
 
     pulls = True
-    closes_over_active = False  # whether differentiated values may be read from outside
+    closes_over_active = False
     site: Site
     check: RuleResults
 
@@ -174,7 +174,10 @@ class RuleTracing:
 
 
 class FunctionAlone(RuleTracing):
-    """The function without its rules, for a call that needs no derivative."""
+    """The function without a rule: for a checkpoint, or a call that needs no derivative.
+
+    The function may read differentiated values from outside.
+    """
 
     closes_over_active = True
 
@@ -184,7 +187,7 @@ class FunctionAlone(RuleTracing):
 
     def tapes(self) -> RuleTapes:
         call = self.call
-        run = self.run(lambda args: call.function.fun(*call.with_leaves(args)), call.inputs())
+        run = self.run(call.output, call.inputs())
         self.relies_on(run, lambda: call.handles)
         tape = self.tape(run, len(call.types), call.types, ())
         return RuleTapes(tape, tape, self.extras, run)

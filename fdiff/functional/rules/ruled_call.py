@@ -3,39 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType
-from ...dispatch.arguments import Function
 from ...ops.shapes.shaping import traced
-from ...primitive import Primitive
 from ...trace import ArgumentSpec, TracedArray, current
 from ...trace.handler_arguments import resolve
 from ...tree import flatten, unflatten
 
+if TYPE_CHECKING:
+    from .custom_derivatives import CustomFunction
+
 Handles = Sequence[TracedArray]
-
-
-class RuledFunction(Protocol):
-    """The interface of a function with rules (see `custom_derivatives.CustomFunction`)."""
-
-    fun: Function
-    nondiff: tuple[int, ...]
-    original: object
-    compared: set[object]
-    batching: Function | None
-
-    @property
-    def operation(self) -> Primitive | None: ...
-    @property
-    def call(self) -> str: ...
-    @property
-    def private(self) -> bool: ...
-    def positional(
-        self, args: tuple[object, ...], kwargs: dict[str, object]
-    ) -> tuple[object, ...]: ...
 
 
 def is_active(handle: TracedArray) -> bool:
@@ -83,8 +64,9 @@ class RuledCall:
     `key`.
     """
 
-    def __init__(self, function: RuledFunction, args: tuple[object, ...]) -> None:
+    def __init__(self, function: CustomFunction[..., Any], args: tuple[object, ...]) -> None:
         self.function = function
+        self.rule: Any = function.rule  # a `Rule`; a checkpoint, whose rule nobody asks, has none
         self.nondiff = [args[k] for k in function.nondiff if k < len(args)]
         self.places = [k for k in range(len(args)) if k not in function.nondiff]
         leaves, self.spec = flatten(tuple([args[k] for k in self.places]))
@@ -104,6 +86,10 @@ class RuledCall:
         for k, arg in zip(self.places, self.differentiable(leaves), strict=True):
             args[k] = arg
         return tuple(args)
+
+    def output(self, leaves: Sequence[object]) -> object:
+        """The output of the function, without its rule, for these traced leaves."""
+        return self.function.output(self.with_leaves(leaves))
 
     def differentiable(self, leaves: Sequence[object]) -> tuple[object, ...]:
         """The arguments that are not among `nondiff_argnums`, with these traced leaves."""
