@@ -1,4 +1,4 @@
-"""A `Function` in a traced function: a call of a function with a `Rule`, as by `custom_vjp`."""
+"""A `Function` in a traced function: a call of a function with a `UserRule`, as by `custom_vjp`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import fdiff.intact_numpy as np
 
-from ...functional.rules.custom_derivatives import CustomFunction, Rule
+from ...functional.rules.custom_derivatives import CustomFunction, UserRule
 from ...ops.entrywise.composite_functions import stop_gradient
 from ...trace import TracedArray, in_a_batch
 from .function_context import (
@@ -38,10 +38,10 @@ def apply_traced(cls: Any, rules: FunctionRules, args: tuple[Any, ...]) -> Any:
         forward = _named("forward", rules.forward, partial(_forward, rules, marks, again))
         back = partial(_backward, rules, [*map(_shape_of, args)])
         backward = _named("backward", rules.backward, back)
-        function.rule = Rule(forward, backward, batching=batching)
+        function.rule = UserRule(forward, backward, batching=batching)
     else:
         push = _named("jvp", rules.jvp, partial(_push, rules, marks, again))
-        function.rule = Rule(pushforward=push, batching=batching)
+        function.rule = UserRule(pushforward=push, batching=batching)
     return marks.applied(args, function(*args))
 
 

@@ -1,7 +1,7 @@
 """Functions with the user's derivative rules: `custom_vjp` and `custom_jvp`, with JAX's protocols.
 
-`Rule` holds what a user states, whatever the protocol: the two of JAX here, `fdiff.primitive` in
-`primitives.py`, torch's `Function` in `autograd/functions/traced_functions.py`.
+`UserRule` holds what a user states, whatever the protocol: the two of JAX here, `fdiff.primitive`
+in `primitives.py`, torch's `Function` in `autograd/functions/traced_functions.py`.
 
 Outside of a trace, a call of such a function is a plain call of the user's function. In a trace
 that differentiates with respect to its arguments, the rule is traced as well
@@ -33,7 +33,7 @@ F = TypeVar("F", bound=Callable[..., object])
 AT_ONCE = "Write it below the function: `{0}.{1}(...)`."
 
 
-class Rule(NamedTuple):
+class UserRule(NamedTuple):
     """What the user states of a function's derivatives: a pullback, or a pushforward.
 
     - ``forward(*args) -> (output, residuals)`` keeps what the pullback needs;
@@ -64,7 +64,7 @@ class CustomFunction(OwnsPrograms, Generic[P, R]):
     name = ""  # of the public class
     definition = ""  # of the method that gives the rule
     title = ""  # the public name, where it is another one
-    rule: Rule | None = None
+    rule: UserRule | None = None
     op: Primitive | None = None  # the operation that the function is, if it is one
 
     def __init__(self, fun: Callable[P, R], nondiff_argnums: Sequence[int] = ()) -> None:
@@ -82,7 +82,7 @@ class CustomFunction(OwnsPrograms, Generic[P, R]):
         """The public name, for messages."""
         return printable(self.title) or called(self.name, self.fun)
 
-    def define(self, rule: Rule | None) -> None:
+    def define(self, rule: UserRule | None) -> None:
         """Give the function its rule."""
         self.compared.clear()
         self.rule = rule
@@ -237,7 +237,7 @@ class custom_vjp(CustomFunction[P, R]):  # noqa: N801 - JAX's name
         """
         check_callable(fwd, "defvjp")
         check_callable(bwd, "defvjp")
-        self.define(Rule(fwd, bwd))
+        self.define(UserRule(fwd, bwd))
 
 
 @public_class
@@ -313,7 +313,7 @@ class custom_jvp(CustomFunction[P, R]):  # noqa: N801 - JAX's name
             If it cannot be called.
         """
         check_callable(jvp, "defjvp")
-        self.define(Rule(pushforward=jvp))
+        self.define(UserRule(pushforward=jvp))
         return jvp
 
     def defjvps(self, *jvps: Function | None) -> None:
@@ -335,4 +335,4 @@ class custom_jvp(CustomFunction[P, R]):  # noqa: N801 - JAX's name
         if self.nondiff:
             fact = "defjvps cannot be used with nondiff_argnums."
             raise failure(InputError, self.call, fact, "Use defjvp.")
-        self.define(Rule(slopes=jvps) if jvps else None)
+        self.define(UserRule(slopes=jvps) if jvps else None)

@@ -18,7 +18,7 @@ from ...process.forking import late
 from ...trace import TracedArray, apply, current, tracing
 from ...tracebacks import ask, public
 from ..options import check_callable, is_int
-from .custom_derivatives import CustomFunction, Rule
+from .custom_derivatives import CustomFunction, UserRule
 
 # Few programs need them.
 check_primitive = late("primitive_checks", __package__, "check_primitive")
@@ -215,10 +215,10 @@ def primitive(
     op = opaque(name, function, _type_rule(name, like), **facts)
     result = PrimitiveFunction(OpaqueCall(function, op, count))
     if vjp is not None:
-        result.define(Rule(partial(_kept, result), partial(_pulled, result, vjp)))
+        result.define(UserRule(partial(_kept, result), partial(_pulled, result, vjp)))
     else:
         push = partial(_pushed, result, jvp) if jvp else partial(_by_slopes, result, partials)
-        result.define(Rule(pushforward=push))
+        result.define(UserRule(pushforward=push))
     if isinstance(function, np.ufunc):
         result._signature = None  # rules are given the operands, not `out` and the like
     result.op, result.samples = op, tuple([tuple(s) for s in samples])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import fdiff.intact_numpy as np
 
@@ -12,9 +12,6 @@ from ...ops.shapes.shaping import traced
 from ...trace import ArgumentSpec, TracedArray, current
 from ...trace.handler_arguments import resolve
 from ...tree import flatten, unflatten
-
-if TYPE_CHECKING:
-    from .custom_derivatives import CustomFunction
 
 Handles = Sequence[TracedArray]
 
@@ -64,9 +61,9 @@ class RuledCall:
     `key`.
     """
 
-    def __init__(self, function: CustomFunction[..., Any], args: tuple[object, ...]) -> None:
-        self.function = function
-        self.rule: Any = function.rule  # a `Rule`; a checkpoint, whose rule nobody asks, has none
+    def __init__(self, function: Any, args: tuple[object, ...]) -> None:
+        self.function = function  # a `custom_derivatives.CustomFunction`
+        self.rule = function.rule  # a `UserRule`; None for a checkpoint
         self.nondiff = [args[k] for k in function.nondiff if k < len(args)]
         self.places = [k for k in range(len(args)) if k not in function.nondiff]
         leaves, self.spec = flatten(tuple([args[k] for k in self.places]))
