@@ -4,6 +4,7 @@
 """
 
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -77,6 +78,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
     "filename_pattern": "/none" if QUICK else r"/\w+\.py",
+    "within_subsection_order": "make_figures.by_field",
     "ignore_pattern": r"^(fit_nist|mpi_sum|whole_programs)\.py",  # which draw nothing
     "reset_modules": ("make_figures.reset",),
     "download_all_examples": False,
@@ -105,6 +107,16 @@ def keep_decisions_apart(app: sphinx.application.Sphinx, _: object) -> None:
         app.env.metadata[app.env.docname].update(orphan=True, nosearch=True)
 
 
+def box_pictures(
+    _: sphinx.application.Sphinx, page: str, __: str, context: dict[str, str], *___: object
+) -> None:
+    """A picture of the gallery scrolls inside of a box where a screen is narrow."""
+    if page.startswith("gallery/"):
+        picture = r'(<img [^>]*class = "sphx-glr-single-img"/>)'
+        context["body"] = re.sub(picture, r'<div class="picture">\1</div>', context["body"])
+
+
 def setup(app: sphinx.application.Sphinx) -> None:
+    app.connect("html-page-context", box_pictures)
     app.connect("builder-inited", copy_notebooks, priority=100)
     app.connect("doctree-read", keep_decisions_apart)

@@ -1,10 +1,10 @@
-"""How figures of the gallery look: one style, which is readable on light and on dark pages."""
+"""The gallery: the order of its pages, and one style of figures for light and dark pages."""
 
 from pathlib import Path
 
 import matplotlib as mpl
 
-GREY = "#8b8f98"  # of text and lines: a contrast of 3.2 on white, of 5.4 on the dark theme's page
+GREY = "#777b84"  # of text and lines: a contrast of 4.2 on white and on the dark theme's page
 STYLE = {
     "savefig.transparent": True,
     "figure.facecolor": "none",
@@ -26,6 +26,13 @@ STYLE = {
     "savefig.dpi": 160,
     "axes.titlesize": 11.0,
 }
+
+
+def by_field(name: str) -> int:
+    """The position of an example in the table of the gallery's first page; others follow."""
+    table = (Path(__file__).parents[1] / "examples" / "GALLERY_HEADER.txt").read_text("utf-8")
+    place = table.find(f"<{Path(name).stem}>")
+    return place if place >= 0 else len(table)
 
 
 def reset(_: dict[str, object], __: str | Path) -> None:

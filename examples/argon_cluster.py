@@ -51,7 +51,8 @@ atoms = best.x.reshape(-1, 3)
 for a, b in zip(first, second, strict=True):
     if np.linalg.norm(atoms[a] - atoms[b]) < 1.25:
         space.plot(*atoms[[a, b]].T, color="tab:gray", linewidth=1)
-space.scatter(*atoms.T, s=300, c=np.linalg.norm(atoms - atoms.mean(axis=0), axis=1), alpha=1.0)
+radii = np.linalg.norm(atoms - atoms.mean(axis=0), axis=1)
+space.scatter(*atoms.T, s=300, c=radii, cmap="plasma", vmin=-0.6, vmax=1.3, alpha=1.0)
 space.set_axis_off()
 below = figure.add_subplot(2, 2, 2)
 below.hist([found.fun for found in tries], bins=30)

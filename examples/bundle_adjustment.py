@@ -90,7 +90,8 @@ def draw(truth: Scene, fit: Fit) -> None:
     left.spy(fit.jac.tocsr()[rows][:, : free + 60], markersize=2, color="tab:blue", aspect="auto")
     left.set_xlabel("cameras, then 20 points", labelpad=10)
     errors = np.linalg.norm(fit.stderr[free:].reshape(-1, 3), axis=1)
-    right.scatter(*fit.x[free:].reshape(-1, 3).T, c=errors, s=12, cmap="viridis")
+    least = np.min(errors) - 0.4 * np.ptp(errors)  # no point is as dark as a dark page
+    right.scatter(*fit.x[free:].reshape(-1, 3).T, c=errors, s=12, cmap="plasma", vmin=least)
     right.set_title("points, by standard error")
     right.set_axis_off()
     plt.show()

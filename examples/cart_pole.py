@@ -90,14 +90,15 @@ def solve(problem: Problem, start: Vector) -> OptimizeResult:
 def draw(state: Vector, force: Vector) -> None:
     """The pole at some times, and the force."""
     _, (above, below) = plt.subplots(2, 1, figsize=(8, 5), layout="constrained")
-    shades = plt.get_cmap("viridis")(np.linspace(0.0, 0.9, state.shape[1]))
+    shades = plt.get_cmap("plasma")(np.linspace(0.3, 0.85, state.shape[1]))
     for k in range(0, state.shape[1], max(state.shape[1] // 12, 1)):
         place, angle = state[:2, k]
         tip = [place, place + LENGTH * np.sin(angle)], [0.0, -LENGTH * np.cos(angle)]
         above.plot(*tip, color=shades[k], linewidth=2)
         above.plot(tip[0][1], tip[1][1], "o", color=shades[k])
         above.plot(place, 0.0, "s", color=shades[k], markersize=10)
-    above.set(aspect="equal", xlabel="metres; from dark to light in time")
+    above.set(aspect="equal", xlabel="metres; from violet to yellow in time")
+    above.margins(y=0.15)
     below.plot(np.linspace(0.0, TIME, force.size), force)
     below.set(xlabel="seconds", ylabel="force, N")
     plt.show()

@@ -135,7 +135,7 @@ def draw(grid: Grid, problem: Problem, x: Vector) -> None:
     bus, unit = np.arange(1, size.size + 1), np.arange(1, active.size + 1)
     panels[0].fill_between(bus, *grid.voltage, alpha=0.2, label="limits")
     panels[0].plot(bus, size, "o-", label="voltage")
-    panels[0].set_xlabel("bus")
+    panels[0].set(xlabel="bus", xticks=bus[::3])
     low, high = grid.power[:, : active.size]
     panels[1].bar(unit, high - low, bottom=low, alpha=0.2, label="limits")
     panels[1].bar(unit, active, 0.4, label="active power")

@@ -133,11 +133,12 @@ def _table(
 def _cells(row: Sequence[str], *, right: bool) -> Iterator[str]:
     for k, cell in enumerate(row):
         side = "text-align:right" if right and k else _LEFT
-        yield f"<td style='{side};white-space:pre-line'>{escape(cell)}</td>"
+        space = "nowrap" if right else "pre-line"  # of columns of figures, and of lists of lines
+        yield f"<td style='{side};white-space:{space}'>{escape(cell)}</td>"
 
 
 def _framed(caption: str, heads: Sequence[str], body: str) -> str:
     names = "".join(f"<th style='{_LEFT}'>{escape(head)}</th>" for head in heads)
     head = f"<thead><tr>{names}</tr></thead>" if any(heads) else ""
-    title = f"<caption style='{_LEFT}'><b>{escape(caption)}</b></caption>"
+    title = f"<caption style='{_LEFT};white-space:nowrap'><b>{escape(caption)}</b></caption>"
     return f"<table>{title}{head}<tbody>{body}</tbody></table>"

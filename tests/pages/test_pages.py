@@ -74,6 +74,11 @@ def test_no_link_is_broken():
     assert {name: bad for name in pages() if (bad := [*broken(name)])} == {}
 
 
+def test_every_page_has_a_title():
+    texts = {name: (SITE / name).read_text(encoding="utf-8") for name in pages()}
+    assert [name for name, text in texts.items() if "&lt;no title&gt;" in text] == []
+
+
 @pytest.fixture(scope="module")
 def address():
     handler = functools.partial(QuietHandler, directory=SITE)

@@ -47,5 +47,13 @@ def test_an_example_is_short_and_checks_what_it_finds(name):
     assert line == "=" * len(title)
 
 
+def test_pages_that_list_the_examples_name_each():
+    """Sphinx-gallery reads GALLERY_HEADER.txt before README.md, and GALLERY_HEADER.rst after it."""
+    header = (ROOT / "examples" / "GALLERY_HEADER.txt").read_text(encoding="utf-8")
+    read_me = (ROOT / "examples" / "README.md").read_text(encoding="utf-8")
+    assert [name for name in PROBLEMS if f"<{name}>`" not in header] == []
+    assert [name for name in PROBLEMS if f"({name}.py)" not in read_me] == []
+
+
 def test_there_are_enough_problems():
     assert len(PROBLEMS) >= 16
