@@ -43,12 +43,12 @@ class Interpreter:
         for i, (primitive, args, params, _) in enumerate(tape.nodes):
             if primitive is INPUT:
                 continue
-            function = primitive.evaluate
+            function = primitive.rules.evaluate
             if primitive is CONSTANT:
                 self.constants.append((i, function(**dict(params))))
                 continue
-            if primitive.overwrite is not None and args[0] in stored_once:
-                function = primitive.overwrite
+            if primitive.rules.overwrite is not None and args[0] in stored_once:
+                function = primitive.rules.overwrite
             if params:
                 key = function, id(params)
                 if (found := bound.get(key)) is None:
@@ -105,7 +105,9 @@ def _last_uses(tape: Tape) -> dict[int, tuple[int, ...]]:
 def _stored_once(tape: Tape) -> set[int]:
     """The copies that stores have made and that one node alone reads: it may write to them."""
     uses = Counter(chain(tape.outputs, *[node.args for node in tape.nodes]))
-    return {i for i, node in enumerate(tape.nodes) if node.primitive.overwrite and uses[i] == 1}
+    return {
+        i for i, node in enumerate(tape.nodes) if node.primitive.rules.overwrite and uses[i] == 1
+    }
 
 
 def evaluate(tape: Tape, *arrays: np.ndarray) -> Sequence[object]:

@@ -10,6 +10,7 @@ import fdiff.intact_numpy as np
 from .arraytype import MOST_AXES, ArrayType, type_of
 from .bounded_cache import keep
 from .errors import TapeError
+from .facets import Lowering, Rules
 from .kernel_rule import KernelRule, Kind
 from .primitive import Primitive, register
 
@@ -46,19 +47,17 @@ class Constant:
 INPUT = register(
     Primitive(
         "input",
-        lambda *, type_, **_: (type_,),
-        lambda **_: None,
-        kernel=KernelRule(Kind.INPUT),
-        family="leaf",
+        "leaf",
+        Rules(lambda *, type_, **_: (type_,), lambda **_: None),
+        lowering=Lowering(KernelRule(Kind.INPUT)),
     )
 )
 CONSTANT = register(
     Primitive(
         "constant",
-        lambda *, value: (type_of(value.array),),
-        lambda *, value: value.array[()],
-        kernel=KernelRule(Kind.VALUE),
-        family="leaf",
+        "leaf",
+        Rules(lambda *, value: (type_of(value.array),), lambda *, value: value.array[()]),
+        lowering=Lowering(KernelRule(Kind.VALUE)),
     )
 )
 
@@ -103,10 +102,9 @@ def _infer_item(source: tuple[ArrayType, ...], *, k: int) -> tuple[ArrayType, ..
 ITEM = register(
     Primitive(
         "item",
-        _infer_item,
-        lambda outs, *, k: outs[k],
-        kernel=KernelRule(Kind.ITEM),
-        family="leaf",
+        "leaf",
+        Rules(_infer_item, lambda outs, *, k: outs[k]),
+        lowering=Lowering(KernelRule(Kind.ITEM)),
     )
 )
 
@@ -130,12 +128,12 @@ _inferred: dict[tuple[object, ...], Types] = {}
 def infer(primitive: Primitive, params: Params, given: Sequence[Types]) -> Types:
     """Types of the outputs of a node, from the types of the outputs of each argument."""
     if primitive is CONSTANT:  # not remembered: the answer would keep the array
-        return primitive.infer(**dict(params))
+        return primitive.rules.infer(**dict(params))
     key = (primitive, params, *given)
     types = _inferred.get(key)
     if types is None:
         args = given if primitive is ITEM else [outs[0] for outs in given]
-        types = primitive.infer(*args, **dict(params))
+        types = primitive.rules.infer(*args, **dict(params))
         if (axes := max([len(t.shape) for t in types], default=0)) > MOST_AXES:
             words = f"maximum supported dimension for an ndarray is currently {MOST_AXES}"
             raise ValueError(f"{words}, found {axes}")  # as NumPy says it

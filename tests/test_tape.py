@@ -23,7 +23,7 @@ from fdiff.user_lines import numbered
 VECTOR = ArrayType((3,), F8)
 load_tables("numpy.linalg")
 ADD, SIN, MUL, SUM, SLOGDET = (PRIMITIVES[n] for n in ("add", "sin", "multiply", "sum", "slogdet"))
-STORES = [PRIMITIVES[n].overwrite for n in ("update", "scatter_set")]
+STORES = [PRIMITIVES[n].rules.overwrite for n in ("update", "scatter_set")]
 x3 = np.array([0.3, 0.5, 0.7])
 
 

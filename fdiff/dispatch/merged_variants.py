@@ -109,7 +109,7 @@ def _is_safe(node: Node) -> bool:
     """Whether a node costs little and raises no error for any operands."""
     if any(t.size > ENTRIES or t.dtype.kind == "c" for t in node.types):
         return False
-    primitive, rule = node.primitive, node.primitive.kernel
+    primitive, rule = node.primitive, node.primitive.lowering.kernel
     if primitive in (INPUT, CONSTANT):
         return True
     if rule is None or rule.checks_whole or PRIMITIVES.get(primitive.name) is not primitive:

@@ -14,6 +14,7 @@ import fdiff.intact_numpy as np
 
 from ..arraytype import ArrayType, type_of
 from ..errors import UNNAMED, InputError, failure
+from ..facets import Lowering, Rules
 from ..functional.rules.ruled_call import is_active
 from ..node import ITEM, Node
 from ..ops.shapes.shaping import scalar_if_0d, traced
@@ -96,8 +97,8 @@ def _batch(args: Sequence[Any], mapped: Sequence[bool], size: int, *, term: Term
 
 
 SUM = Primitive(
-    "sum_over", lambda *_, term: term.types, _evaluate, jvp=_jvp, vjp=_vjp, batch=_batch,
-    family="opaque", folds=False,
+    "sum_over", "opaque", Rules(lambda *_, term: term.types, _evaluate, _jvp, _vjp, _batch),
+    lowering=Lowering(folds=False),
 )  # fmt: skip
 
 

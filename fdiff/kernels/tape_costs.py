@@ -69,7 +69,7 @@ def costs_of_tape(tape: Tape) -> TapeCosts:
         flops += node_flops or 0
         if node_flops is None:
             uncounted[node.primitive.name] = None
-        if not node.primitive.view:
+        if not node.primitive.structure.view:
             moved += sum(t.nbytes for t in node.types) + sum(a.type.nbytes for a in operands)
             seconds += _arithmetic_seconds(node, node_flops or 0)
             kernel += _kernel_seconds(node, operands, node_flops or 0)
@@ -85,7 +85,7 @@ _costs_of_body = lru_cache(maxsize=256)(costs_of_tape)  # which several counts a
 
 def _arithmetic_seconds(node: Node, flops: int) -> float:
     """What NumPy takes for the arithmetic of a node where that is more than moving its data."""
-    rule = node.primitive.kernel
+    rule = node.primitive.lowering.kernel
     if rule is not None and rule.kind is Kind.CONTRACT:
         return 1e-9 * multiplying(flops // 2)
     if bodies := bodies_of(node):
@@ -96,7 +96,7 @@ def _arithmetic_seconds(node: Node, flops: int) -> float:
 
 def _kernel_seconds(node: Node, operands: Sequence[Node], flops: int) -> float:
     """What a kernel takes for a node, by the cost model; NaN if nothing is known of a routine."""
-    rule = node.primitive.kernel
+    rule = node.primitive.lowering.kernel
     types = [a.type for a in operands]
     size = max(t.size for t in (*types, node.type))
     if rule is not None and rule.kind is Kind.CONTRACT:
@@ -117,9 +117,9 @@ def _kernel_seconds(node: Node, operands: Sequence[Node], flops: int) -> float:
 
 def flops_of_node(node: Node, operands: Sequence[Node]) -> int | None:
     """The operations of a node that reads `given`; None where nothing is known of them."""
-    rule = node.primitive.kernel
+    rule = node.primitive.lowering.kernel
     if rule is None:
-        return 0 if node.primitive.view or node.primitive.moves else None
+        return 0 if node.primitive.structure.view or node.primitive.structure.moves else None
     category, types = rule.kind.category, [a.type for a in operands]
     if category in _FREE:
         return 0
@@ -181,7 +181,7 @@ def _peak(tape: Tape) -> int:
     last: dict[int, int] = {}
     owner: list[int] = []
     for i, node in enumerate(tape.nodes):
-        viewing = bool(node.args) and (node.primitive.view or node.primitive is ITEM)
+        viewing = bool(node.args) and (node.primitive.structure.view or node.primitive is ITEM)
         owner.append(owner[node.args[0]] if viewing else i)
         for a in node.args:
             last[owner[a]] = i

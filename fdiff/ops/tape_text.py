@@ -41,7 +41,7 @@ class TapeText:
         """What stands for node `i` in other expressions."""
         node = self.tape.nodes[i]
         if node.primitive is CONSTANT and i not in self.names:
-            self.names[i] = self.bound(node.primitive.evaluate(**dict(node.params)))
+            self.names[i] = self.bound(node.primitive.rules.evaluate(**dict(node.params)))
         return self.names.get(i) or f"v{i}"
 
     def expression(self, i: int) -> str:
@@ -50,7 +50,7 @@ class TapeText:
         operands = [*map(self.name, node.args)]
         if node.primitive is ITEM:
             return f"{operands[0]}[{node.k}]"
-        if sign := node.primitive.eager.sign:
+        if sign := node.primitive.lowering.eager.sign:
             return f"{sign}{operands[0]}" if len(operands) == 1 else f" {sign} ".join(operands)
         return f"{self.bound(self.function(node))}({', '.join(operands)})"
 

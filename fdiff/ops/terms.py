@@ -95,7 +95,7 @@ def taken(values: Any, places: np.ndarray) -> Any:
     if not isinstance(values, TracedArray):
         return None if values is None else values[places]
     nodes, i, views = values.home.builder.nodes, values.id, []
-    while nodes[i].primitive.view and nodes[i].primitive.moves:
+    while nodes[i].primitive.structure.view and nodes[i].primitive.structure.moves:
         views.append(nodes[i])
         (i,) = nodes[i].args
     base = nodes[i].type
@@ -103,7 +103,7 @@ def taken(values: Any, places: np.ndarray) -> Any:
         return values[places]
     where: Any = np.arange(base.size).reshape(base.shape)
     for node in reversed(views):
-        where = node.primitive.evaluate(where, **dict(node.params))
+        where = node.primitive.rules.evaluate(where, **dict(node.params))
     read: Any = np.reshape(TracedArray(values.home, i, base), (-1,))
     return read[where[places]]
 

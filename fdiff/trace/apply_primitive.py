@@ -52,7 +52,7 @@ def applied(
     line = None if trace.eager else trace.where(2)
     node = trace.add(primitive, ids, params, line, types)
     out = handle(trace, node, trace.builder.nodes[node].types[0], scalar, weak)
-    if primitive.view and trace.mutable and isinstance(parent := args[0], TracedArray):
+    if primitive.structure.view and trace.mutable and isinstance(parent := args[0], TracedArray):
         # what NumPy makes of a scalar is an array of its own
         out.link = None if parent.scalar else ViewLink(parent, primitive, params, ids[0], ids[1:])
     return out

@@ -100,9 +100,9 @@ class ViewLink:
 
     def of_array(self, array: np.ndarray) -> np.ndarray:
         """The view taken of a concrete array, by NumPy."""
-        if part := self.primitive.layout.part:
+        if part := self.primitive.structure.layout.part:
             return getattr(array, part)
-        return self.primitive.evaluate(array, **dict(self.params))  # type: ignore[return-value] - a view of an array is one
+        return self.primitive.rules.evaluate(array, **dict(self.params))  # type: ignore[return-value] - a view of an array is one
 
 
 class LateLink:
@@ -169,7 +169,7 @@ def outside(handle: Handle) -> CapturedLink | None:
 def is_copy(handle: Handle) -> bool:
     """Whether NumPy would have copied instead of viewing; of all views only a reshape may."""
     view = settled(handle).link
-    if not isinstance(view, ViewLink) or not view.primitive.layout.may_copy:
+    if not isinstance(view, ViewLink) or not view.primitive.structure.layout.may_copy:
         return False
     if handle.type.size == 0 or max(view.parent.ndim, 1) == 1 == handle.type.ndim:
         return False
@@ -191,7 +191,7 @@ def in_memory_order(handle: Handle, node_id: int) -> int:
     if handle.type.ndim < 2 or not trace.mutable:
         return node_id
     node = trace.builder.nodes[node_id]
-    if node.primitive.layout.strides == "update" and node.args[0] == handle.id:
+    if node.primitive.structure.layout.strides == "update" and node.args[0] == handle.id:
         return node_id
     viewed = isinstance(handle.link, ViewLink)
     axes = memory_axes(handle) if viewed else trace.layouts.axes(handle.made)
@@ -205,7 +205,7 @@ def positions(handle: TracedArray) -> tuple[TracedArray, np.ndarray] | None:
         if handle.type.size > SMALL:
             return None
         return handle, np.arange(handle.type.size).reshape(handle.shape)
-    if view.extra or view.primitive.layout.part or is_copy(handle):
+    if view.extra or view.primitive.structure.layout.part or is_copy(handle):
         return None
     above = positions(view.parent)
     if above is None:

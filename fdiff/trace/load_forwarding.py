@@ -28,13 +28,13 @@ Rule = Callable[[Builder, Ids, Params], tuple[int | None, Ids]]
 
 
 def _is_store(node: Node) -> bool:
-    return node.primitive.shorten is forward_store
+    return node.primitive.lowering.shorten is forward_store
 
 
 def forward_load(builder: Builder, args: Ids, items: Params) -> tuple[int | None, Ids]:
     """Rule of slices: through stores, to what was stored or to what lay under it."""
     (source,) = args
-    if builder.nodes[source].primitive.provenance is None:
+    if builder.nodes[source].primitive.structure.provenance is None:
         return None, args
     params: dict[str, Ints] = dict(items)
     read = params["sizes"], params["starts"], params["steps"]
@@ -59,7 +59,7 @@ def forward_store(builder: Builder, args: Ids, items: Params) -> tuple[int | Non
         if builder.type(node.args[1]).shape == builder.type(part).shape:
             base = node.args[0]
     node = builder.nodes[part]
-    if node.primitive.shorten is forward_load and node.args[0] == base:
+    if node.primitive.lowering.shorten is forward_load and node.args[0] == base:
         read = dict(node.params)
         if (read["starts"], read["steps"]) == (params["starts"], params["steps"]):
             return base, args
@@ -73,7 +73,7 @@ def join_reshapes(builder: Builder, args: Ids, items: Params) -> tuple[int | Non
     """
     (source,) = args
     shape: Ints = items[0][1]
-    while (node := builder.nodes[source]).primitive.shorten is join_reshapes:
+    while (node := builder.nodes[source]).primitive.lowering.shorten is join_reshapes:
         before, between = builder.type(node.args[0]).shape, node.type.shape
         if min(len(before), len(shape)) > 1 and _without_ones(before) != _without_ones(between):
             break

@@ -78,7 +78,7 @@ class NodeLayouts:
     def _models(self, node_id: int) -> tuple[int, ...]:
         """The operands whose layouts decide the layout of a node; none where it is in C order."""
         node = self.builder.nodes[node_id]
-        rule = node.primitive.layout.strides
+        rule = node.primitive.structure.layout.strides
         if rule in ("first", "update", "view"):
             return node.args[:1]
         return node.args if node.type.ndim > 1 and rule in ("operands", "join") else ()
@@ -86,8 +86,11 @@ class NodeLayouts:
     def _derived(self, node_id: int, models: tuple[int, ...]) -> Layout:
         """The layout of a node, as NumPy derives it from the layouts of its operands."""
         layouts, node = self._known, self.builder.nodes[node_id]
-        rule, shape = node.primitive.layout.strides, node.type.shape
-        if not any(layouts[a] for a in models) and not node.primitive.layout.leaves_c_order:
+        rule, shape = node.primitive.structure.layout.strides, node.type.shape
+        if (
+            not any(layouts[a] for a in models)
+            and not node.primitive.structure.layout.leaves_c_order
+        ):
             return ()
         if rule in ("first", "update"):
             return layouts[models[0]]
@@ -98,7 +101,7 @@ class NodeLayouts:
             )
             return memory_layout(dense_example(node.type, slowest_first(joined.strides)))
         if rule == "view":
-            return memory_layout(node.primitive.evaluate(*examples, **dict(node.params)))  # type: ignore[arg-type] - one array, for there is one output
+            return memory_layout(node.primitive.rules.evaluate(*examples, **dict(node.params)))  # type: ignore[arg-type] - one array, for there is one output
         return _of_ufunc([np.broadcast_to(g, shape) for g in examples], node)
 
 

@@ -63,7 +63,7 @@ def constants_among(nodes: Sequence[Node], args: Sequence[int]) -> tuple[tuple[i
 
 def _scalar_rule(primitive: Primitive, operand_types: tuple[Types, ...], types: Types) -> str:
     """The name of the derivative rule for single real numbers that an op has; empty for none."""
-    rule = primitive.eager.scalar_rule
+    rule = primitive.lowering.eager.scalar_rule
     if not rule or types[0].dtype.kind != "f" or any(t[0].dtype.kind == "c" for t in operand_types):
         return ""
     if rule == STORES_ENTRIES:
@@ -79,13 +79,13 @@ def caller(
 ) -> Callable[..., object]:
     """What computes the node from the values of its arguments."""
     if primitive is CONSTANT:
-        value = primitive.evaluate(**dict(params))
+        value = primitive.rules.evaluate(**dict(params))
         return lambda: value
-    if primitive.eager.specialise is not None:
-        special = primitive.eager.specialise(params, operand_types, types)
+    if primitive.lowering.eager.specialise is not None:
+        special = primitive.lowering.eager.specialise(params, operand_types, types)
         if special is not None:
             return special
-    call = primitive.eager.operator or primitive.evaluate
+    call = primitive.lowering.eager.operator or primitive.rules.evaluate
     return partial(call, **dict(params)) if params else call
 
 

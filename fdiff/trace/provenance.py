@@ -43,7 +43,7 @@ def origin(builder: Builder, source: int, params: dict[str, Ints]) -> int | None
         return None
     within = (params["starts"], params["steps"], builder.type(source).shape)
     at = [_sliced(k, sizes, *within) for k in range(prod(sizes))]
-    while (rule := (node := builder.nodes[source]).primitive.provenance) is not None:
+    while (rule := (node := builder.nodes[source]).primitive.structure.provenance) is not None:
         if (came := rule(builder, node, at)) is None:
             break
         source, at = came
@@ -54,11 +54,17 @@ def origin(builder: Builder, source: int, params: dict[str, Ints]) -> int | None
 
 def _is_followed(builder: Builder, source: int, count: int) -> bool:
     """Whether, beneath reshapes and slices, entries were scattered or a constant was repeated."""
-    while (node := builder.nodes[source]).primitive.provenance in (through_reshape, through_slice):
+    while (node := builder.nodes[source]).primitive.structure.provenance in (
+        through_reshape,
+        through_slice,
+    ):
         source = node.args[0]
-    if node.primitive.provenance is through_broadcast:
+    if node.primitive.structure.provenance is through_broadcast:
         return count == 1 and builder.nodes[node.args[0]].value is not None
-    return node.primitive.provenance is through_scatter and _places(builder, node) is not None
+    return (
+        node.primitive.structure.provenance is through_scatter
+        and _places(builder, node) is not None
+    )
 
 
 def _constant(builder: Builder, value: np.ndarray) -> int:

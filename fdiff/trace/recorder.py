@@ -275,8 +275,8 @@ class Recorder:
         The `line` is looked for where it is not given, the `types` are inferred.
         """
         builder = self.builder
-        if primitive.shorten is not None:
-            shorter, args = primitive.shorten(builder, args, params)
+        if primitive.lowering.shorten is not None:
+            shorter, args = primitive.lowering.shorten(builder, args, params)
             if shorter is not None:
                 return shorter
         node_id = builder.add(primitive, args, params, line or self.where(2), types)
@@ -287,9 +287,11 @@ class Recorder:
             and all(nodes[a].primitive is CONSTANT for a in args)
         ):
             types = nodes[node_id].types
-            if len(types) == 1 and types[0].size <= FOLD_LIMIT and primitive.folds:
+            if len(types) == 1 and types[0].size <= FOLD_LIMIT and primitive.lowering.folds:
                 with np.errstate(all="ignore"):
-                    value = primitive.evaluate(*[nodes[a].value for a in args], **dict(params))
+                    value = primitive.rules.evaluate(
+                        *[nodes[a].value for a in args], **dict(params)
+                    )
                 folded = builder.constant(np.array(value, dtype=types[0].dtype, order="C"))
                 return folded if self._same_layout(folded, node_id) else node_id
         return node_id

@@ -103,7 +103,7 @@ def _learn(
     ]
     entry = None
     if all(t.dtype == dtype for t, dtype in zip(operand_types, loop, strict=True)):
-        types = primitive.infer(*operand_types)
+        types = primitive.rules.infer(*operand_types)
         numbers = [(k, d) for k, d in enumerate(loop) if not isinstance(operands[k], TracedArray)]
         alone = getattr(UFUNCS.get(ufunc), "alone", False)
         scalar = not types[0].shape

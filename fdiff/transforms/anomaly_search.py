@@ -163,7 +163,7 @@ def _entries_read(node: Node, mask: Mask, values: Values, i: int) -> list[Mask]:
     if node.primitive.family == "elementwise":
         return [_narrow(mask, a.shape) for a in args]
     everything = [np.ones(a.shape, np.bool_) for a in args]
-    if node.primitive.chooses or len(node.types) > 1:
+    if node.primitive.structure.chooses or len(node.types) > 1:
         return everything
     try:
         return _entries_by_rule(node, mask, args, values[i])

@@ -45,12 +45,12 @@ def pull(
     A rule may give a function in place of a cotangent: it is called only where that is needed.
     """
     primitive, params = node.primitive, dict(node.params)
-    if primitive.vjp is None:
+    if primitive.rules.vjp is None:
         raise NotImplementedError(message("vjp", f"{primitive.name} has no reverse rule."))
-    if primitive.told_needs:
+    if primitive.rules.told_needs:
         params["needed"] = needed
-    if primitive.pulls_masks:
-        pulled = primitive.vjp(seeds, args, outs, **params)
+    if primitive.rules.pulls_masks:
+        pulled = primitive.rules.vjp(seeds, args, outs, **params)
         return [
             bar if n and isinstance(bar, Bar) else None
             for bar, n in zip(pulled, needed, strict=True)
@@ -59,16 +59,16 @@ def pull(
     plain = [s.value if isinstance(s, Bar) else ZERO for s in seeds]
     inner = mask is not None and primitive.family != "elementwise"
     masks = masks_of_arguments(node, mask, args, outs) if inner else [None] * len(args)  # type: ignore[arg-type] - stubs know no traced arrays
-    if primitive.masks is not None and inner:
+    if primitive.structure.masks is not None and inner:
         # The rule sums over entries whose cotangent is zero, and 0 * NaN is NaN.
         args = [_inside(m, a) for m, a in zip(masks, args, strict=True)]  # type: ignore[misc] - stubs know no traced arrays
     results = [
         (r() if callable(r) else r) if need else ZERO
-        for r, need in zip(primitive.vjp(plain, args, outs, **params), needed, strict=True)
+        for r, need in zip(primitive.rules.vjp(plain, args, outs, **params), needed, strict=True)
     ]
     if primitive.family == "elementwise":
         return [_elementwise_bar(k, primitive, r, mask, args) for k, r in enumerate(results)]
-    if not primitive.structural and primitive.masks is None:
+    if not primitive.structure.structural and primitive.structure.masks is None:
         results = [_inside(m, r) for m, r in zip(masks, results, strict=True)]
     return [None if r is ZERO else Bar(r, m) for r, m in zip(results, masks, strict=True)]  # type: ignore[arg-type] - stubs know no traced arrays
 
@@ -82,7 +82,9 @@ def _mask_of(primitive: Primitive, seeds: Sequence[object]) -> TracedArray | Non
     if len(seeds) == 1 or any(mask is None for mask in masks):
         return masks[0] if len(seeds) == 1 and masks else None
     by_operand = (
-        primitive.structural or primitive.masks is not None or primitive.family == "reduction"
+        primitive.structure.structural
+        or primitive.structure.masks is not None
+        or primitive.family == "reduction"
     )
     if by_operand:  # of one output
         return None
@@ -109,7 +111,7 @@ def _elementwise_bar(
     if result is ZERO:
         return None
     bar: TracedArray = result  # type: ignore[assignment] - stubs know no traced arrays
-    if mask is not None and not primitive.unit_slopes:
+    if mask is not None and not primitive.rules.unit_slopes:
         bar = np.where(mask, bar, 0.0)  # type: ignore[assignment] - stubs know no traced arrays
     if primitive is where:
         chosen = args[0] if k == 1 else np.logical_not(args[0])
@@ -139,8 +141,8 @@ def entries_taken(
     node: Node, bar: np.ndarray, args: Sequence[TracedArray], outs: Sequence[TracedArray]
 ) -> list[TracedArray | None]:
     """Masks of the entries of each argument whose cotangent is not zero; None where all are."""
-    assert node.primitive.vjp is not None
-    pulled = node.primitive.vjp([bar], args, outs, **dict(node.params))
+    assert node.primitive.rules.vjp is not None
+    pulled = node.primitive.rules.vjp([bar], args, outs, **dict(node.params))
     pulled = [p() if callable(p) else p for p in pulled]
     return [None if p is ZERO else p if p.dtype == BOOL else p != 0 for p in pulled]  # type: ignore[misc] - stubs know no traced arrays
 
@@ -154,13 +156,13 @@ def masks_of_arguments(
     or none take part.
     """
     params = dict(node.params)
-    if node.primitive.structural:
+    if node.primitive.structure.structural:
         weight: Any = mask
         if node.primitive.kind in _ADD_UP:
             weight = np.where(mask, np.ones((), outs[0].dtype), np.zeros((), outs[0].dtype))
         return entries_taken(node, np.broadcast_to(weight, outs[0].shape), args, outs)
-    if node.primitive.masks is not None:
-        return [*node.primitive.masks(mask, args, **params)]  # type: ignore[list-item] - stubs know no traced arrays
+    if node.primitive.structure.masks is not None:
+        return [*node.primitive.structure.masks(mask, args, **params)]  # type: ignore[list-item] - stubs know no traced arrays
     if node.primitive.family == "reduction" and "axes" in params:
         kept = np.expand_dims(mask, params["axes"])
         return [np.broadcast_to(kept, a.shape) for a in args]  # type: ignore[misc,arg-type] - stubs know no traced arrays
@@ -174,16 +176,16 @@ def push(
     """Tangents of the outputs of one node; `ZERO` where there is none."""
     if not any(t.floating for t in node.types):
         return [ZERO] * len(outs)
-    if node.primitive.jvp is None:
+    if node.primitive.rules.jvp is None:
         raise NotImplementedError(message("jvp", f"{node.primitive.name} has no forward rule."))
-    return node.primitive.jvp(dots, args, outs, **dict(node.params))
+    return node.primitive.rules.jvp(dots, args, outs, **dict(node.params))
 
 
 def widen(
     node: Node, args: Sequence[TracedArray], mapped: Sequence[bool], size: int
 ) -> Sequence[object]:
     """Outputs of one node with a leading axis of `size`, which the `mapped` arguments carry."""
-    if node.primitive.batch is None:
+    if node.primitive.rules.batch is None:
         fact = f"{node.primitive.name} has no batching rule."
         raise NotImplementedError(message("vmap", fact))
-    return node.primitive.batch(args, mapped, size, **dict(node.params))
+    return node.primitive.rules.batch(args, mapped, size, **dict(node.params))

@@ -80,7 +80,7 @@ def _has_finite_slopes(nodes: Sequence[Node], node: Node, moving: Sequence[int])
 
 def _constant_below(nodes: Sequence[Node], i: int) -> np.ndarray | None:
     """The constant that a node moves the entries of; None where it is none."""
-    while nodes[i].primitive.moves and len(nodes[i].args) == 1:
+    while nodes[i].primitive.structure.moves and len(nodes[i].args) == 1:
         (i,) = nodes[i].args
     return nodes[i].value if nodes[i].primitive is CONSTANT else None
 
@@ -136,7 +136,9 @@ class CertainEntries:
         values = [bound.value for bound in operands]
         if all(bound.exact for bound in operands) or _keeps_order(node.primitive):
             exact = all(bound.exact for bound in operands)
-            return Bound(np.asarray(node.primitive.evaluate(*values, **dict(node.params))), exact)
+            return Bound(
+                np.asarray(node.primitive.rules.evaluate(*values, **dict(node.params))), exact
+            )
         if node.primitive is where:
             chosen, a, b = values
             return Bound(np.where(chosen, a, np.minimum(a, b)), exact=False)
@@ -153,4 +155,4 @@ class Bound(NamedTuple):
 
 
 def _keeps_order(primitive: Primitive) -> bool:
-    return primitive.structural or primitive in (logical_or, logical_and, any_, convert)
+    return primitive.structure.structural or primitive in (logical_or, logical_and, any_, convert)

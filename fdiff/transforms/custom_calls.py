@@ -18,6 +18,7 @@ import fdiff.intact_numpy as np
 
 from ..arraytype import ArrayType
 from ..attributes import cached_property
+from ..facets import Rules
 from ..interpret import Interpreter
 from ..primitive import ZERO, Primitive
 from ..tape import INPUT, ITEM, Builder, Node, Tape, Way, rebuild
@@ -137,8 +138,8 @@ def _batch_call(args: Traced, mapped: Sequence[bool], size: int, *, rule: CallRu
 
 
 CALL = Primitive(
-    "custom_call", _results, _run, _push_call, _pull_call, _batch_call, family="call",  # type: ignore[arg-type] - a list
-    pulls_masks=True,
+    "custom_call", "call",
+    Rules(_results, _run, _push_call, _pull_call, _batch_call, pulls_masks=True),
 )  # fmt: skip
 
 
@@ -170,9 +171,9 @@ def _no_slope(*_: object) -> list[object]:
 
 
 # The first arguments as they are: results, residuals, then the arguments of the call.
-RULED = Primitive("ruled", _ruled_types, _ruled_values, _push_ruled, _pull_ruled, family="call")
+RULED = Primitive("ruled", "call", Rules(_ruled_types, _ruled_values, _push_ruled, _pull_ruled))
 # An argument of a call where its forward tape reads it: no derivative passes there.
-HELD = Primitive("held", lambda x: (x,), lambda x: x, _no_slope, _no_slope, flat=True)
+HELD = Primitive("held", "", Rules(lambda x: (x,), lambda x: x, _no_slope, _no_slope, flat=True))
 
 
 # --- what is done to tapes ------------------------------------------------------------------------

@@ -20,7 +20,7 @@ def reached(tape: Tape, marks: Mapping[int, int], *, smoothly: bool = False) -> 
     for i, (primitive, args, _, types) in enumerate(tape.nodes):
         mark = marks.get(i, 0)
         floating = types[0].floating if len(types) == 1 else any(t.floating for t in types)
-        if floating and not (smoothly and primitive.flat):
+        if floating and not (smoothly and primitive.rules.flat):
             for a in args:
                 mark |= marks_of[a]
         marks_of.append(mark)
@@ -40,7 +40,7 @@ def influenced(tape: Tape, marks: Mapping[int, int]) -> tuple[list[int], list[in
         for a in args:
             mark |= marks_of[a]
             steps |= stepped[a]
-        if primitive.flat or not any(t.floating for t in types):
+        if primitive.rules.flat or not any(t.floating for t in types):
             steps |= mark
         marks_of.append(mark)
         stepped.append(steps)

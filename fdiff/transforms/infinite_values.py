@@ -46,7 +46,11 @@ def _has_pole(node: Node) -> bool:
     tapes = [tape for tape in bodies if isinstance(tape, Tape)]
     if tapes:
         return any(has_poles(tape, tape.outputs) for tape in tapes)
-    if primitive.structural or primitive.moves or primitive.family in ("leaf", "reduction"):
+    if (
+        primitive.structure.structural
+        or primitive.structure.moves
+        or primitive.family in ("leaf", "reduction")
+    ):
         return False
     if primitive.family != "elementwise" or len(node.args) > MOST_ARGUMENTS:
         return True
@@ -59,7 +63,7 @@ def _is_infinite_somewhere(primitive: Primitive, params: Params, count: int) -> 
     points = [x.reshape(-1) for x in np.meshgrid(*[POINTS] * count)]
     with np.errstate(all="ignore"):
         try:
-            values = np.asarray(primitive.evaluate(*points, **dict(params)))
+            values = np.asarray(primitive.rules.evaluate(*points, **dict(params)))
         except not_foreign(TypeError, ValueError):  # an operation of truth values or integers
             return False
     return values.dtype.kind in "fc" and not np.isfinite(values).all()

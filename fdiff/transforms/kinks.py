@@ -54,14 +54,14 @@ def find_kinks(tape: Tape, wrt: Sequence[int], of: Sequence[int]) -> tuple[Tape,
         sources = {tape.inputs[k]: 1 for k in wrt}
         touched, moving = reached(tape, sources), reached(tape, sources, smoothly=True)
         ends = [tape.outputs[k] for k in of if tape.nodes[tape.outputs[k]].type.floating]
-        passed = lambda node, a: bool(touched[a]) and not node.primitive.flat  # noqa: E731 - a condition of one line
+        passed = lambda node, a: bool(touched[a]) and not node.primitive.rules.flat  # noqa: E731 - a condition of one line
         live = _live(tape, values, outputs, ends, passed)
         faults = _live_values(tape, values, outputs)
         hits_and_points: list[TracedArray] = []
         for i, node in enumerate(tape.nodes):
             fault = node.primitive is mark and node.param("always")
             where = faults.get(i) if fault else live.get(i) if touched[i] else None
-            if node.primitive.kink is None or where is None:
+            if node.primitive.rules.kink is None or where is None:
                 continue
             arguments = [0] if fault else [k for k, a in enumerate(node.args) if moving[a]]
             for k, hit in _hits(node, arguments, values, where, outputs[i][0]):
@@ -80,8 +80,8 @@ def _words(node: Node, argument: int) -> tuple[str, str, int | None]:
     if node.primitive is mark:
         params = dict(node.params)
         return str(params["function"]), str(params["point"]), None
-    assert node.primitive.kink is not None
-    return f"numpy.{node.primitive.name}", node.primitive.kink.point, argument
+    assert node.primitive.rules.kink is not None
+    return f"numpy.{node.primitive.name}", node.primitive.rules.kink.point, argument
 
 
 def _hits(
@@ -89,8 +89,8 @@ def _hits(
 ) -> list[tuple[int, TracedArray]]:
     """The arguments in which `node` may have no derivative, and where: each mask once."""
     args = [values[a] for a in node.args]
-    assert node.primitive.kink is not None
-    masks = node.primitive.kink.mask(*args, **dict(node.params))
+    assert node.primitive.rules.kink is not None
+    masks = node.primitive.rules.kink.mask(*args, **dict(node.params))
     each = masks if isinstance(masks, tuple) else (masks,) * len(args)
     first_of: dict[int, int] = {}
     for k in arguments:
@@ -148,12 +148,12 @@ def _parts(
         passed = passed if mask is True else np.logical_and(mask, passed)
         whole = [np.broadcast_to(m, outs[0].shape) for m in (taken, passed)]
         return [mask, *(narrow_mask(m, a.shape) for m, a in zip(whole, args[1:], strict=True))]
-    if primitive.chooses and outs[0].type.floating:
+    if primitive.structure.chooses and outs[0].type.floating:
         return _chosen(node, mask, args, outs)
-    if primitive.structural and outs[0].type.floating:
+    if primitive.structure.structural and outs[0].type.floating:
         whole_mask = np.ones(outs[0].shape, np.bool_) if mask is True else mask
         return masks_of_arguments(node, whole_mask, args, outs)  # type: ignore[arg-type] - stubs know no traced arrays
-    if mask is True or len(outs) > 1 or primitive.structural:
+    if mask is True or len(outs) > 1 or primitive.structure.structural:
         return [True for _ in args]
     if primitive.family == "elementwise":
         return [narrow_mask(mask, a.shape) for a in args]

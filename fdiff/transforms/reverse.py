@@ -277,7 +277,7 @@ class _ReverseSweep(CotangentSums):
                 continue
             bar = bars.pop(i)
             mask = masks.pop(i, None) if masks else None
-            if mask is None and primitive.selects and self.fragile.of_any(node[1]):
+            if mask is None and primitive.structure.selects and self.fragile.of_any(node[1]):
                 mask = self.whole_mask(node.type, True)
             if primitive is ITEM:
                 parts.setdefault(node.args[0], {})[node.k] = bar, mask

@@ -213,11 +213,11 @@ class RuleTemplates:
 
         It is made when the rule has been asked for these types more than `PATIENCE` times.
         """
-        if is_transient(node.primitive, node.params) or node.primitive.told_needs:
+        if is_transient(node.primitive, node.params) or node.primitive.rules.told_needs:
             return None  # such a rule keeps the tapes that it makes, and asks for the memory budget
         if len(self.known) + len(self.counts) >= MOST:
             self.forget()
-        general, sizes = self._general(key) if node.primitive.sizeless else (key, ())
+        general, sizes = self._general(key) if node.primitive.structure.sizeless else (key, ())
         template, old = self.general.get(general, (None, ()))
         if isinstance(template, Template):
             template = template._replace(steps=resized(template.steps, old, sizes))

@@ -106,7 +106,7 @@ class Simplifier(Builder):
         """What a rewrite of its op puts in the place of a node."""
         nodes, count = self.nodes, len(self.nodes)
         kinds = [*map(self.notable.get, args)]
-        for rule, sought in primitive.rewrites:
+        for rule, sought in primitive.lowering.rewrites:
             if sought is None or not sought.isdisjoint(kinds):
                 rewritten = rule(self, args, dict(params))
                 if len(nodes) > count:
@@ -120,11 +120,11 @@ class Simplifier(Builder):
         """The constant that a small node of constants is."""
         if len(node.types) > 1 or node.type.size > FOLD_LIMIT:
             return None
-        if not node.primitive.folds:
+        if not node.primitive.lowering.folds:
             return None
         values = [self.nodes[a].value for a in node.args]
         with np.errstate(all="ignore"):
-            value = node.primitive.evaluate(*values, **dict(node.params))
+            value = node.primitive.rules.evaluate(*values, **dict(node.params))
         return self.constant(np.array(value, dtype=node.type.dtype, order="C"))
 
     def splice(self, steps: Iterable[Step], ids: list[int], line: Line | None) -> None:
@@ -236,7 +236,7 @@ def spliceable(tape: Tape, result: object = None) -> Template:
 
     def step(i: int, places: Ids) -> Step:
         primitive, _, params, types = nodes[i]
-        mode, shorter = primitive.rewriting, primitive.shorten
+        mode, shorter = primitive.rewriting, primitive.lowering.shorten
         noted = bool(mode & NOTED) or kind(nodes[i]) == SCALED
         take = itemgetter(*places) if len(places) > 1 else None
         # What forwards loads is always asked, as some rules are.

@@ -45,7 +45,7 @@ class Sizes:
 def resizable(primitive: Primitive, steps: Sequence[Step], sizes: Sequence[int]) -> bool:
     """Whether the nodes of a template for these sizes hold for other sizes, when renumbered."""
     numbers = {0, 1, *sizes}
-    return primitive.sizeless and all(_resizable(step, numbers) for step in steps)
+    return primitive.structure.sizeless and all(_resizable(step, numbers) for step in steps)
 
 
 def _resizable(step: Step | Node, numbers: set[int]) -> bool:
@@ -53,7 +53,7 @@ def _resizable(step: Step | Node, numbers: set[int]) -> bool:
         return not step.types[0].shape
     shapes = [t.shape for t in step.types]
     shapes += [cast("Shape", v) for k, v in step.params if k in _SIZED]
-    return step.primitive.sizeless and all(numbers.issuperset(shape) for shape in shapes)
+    return step.primitive.structure.sizeless and all(numbers.issuperset(shape) for shape in shapes)
 
 
 def resizable_tape(tape: Tape, sizes: Collection[int]) -> bool:
@@ -67,7 +67,9 @@ def knows_no_sizes(tape: Tape) -> bool:
     """Whether what is computed for the nodes of a tape is the same for arrays of all sizes."""
     return all(
         node.primitive is INPUT
-        or not (node.primitive.eager.specialise or any(k in _SIZED for k, _ in node.params))
+        or not (
+            node.primitive.lowering.eager.specialise or any(k in _SIZED for k, _ in node.params)
+        )
         for node in tape.nodes
     )
 

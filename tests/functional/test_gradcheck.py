@@ -10,6 +10,7 @@ import pytest
 import fdiff
 from fdiff.arraytype import ArrayType
 from fdiff.errors import GradcheckError, InputError
+from fdiff.facets import Rules
 from fdiff.functional.derivative_checks.checked_functions import FunctionUnderCheck
 from fdiff.functional.derivative_checks.consistency import check_value_twice
 from fdiff.functional.derivative_checks.settings import CheckSettings
@@ -209,11 +210,14 @@ def operation(name, *, jvp=lambda x, dot: 2 * x * dot, vjp=lambda x, bar: 2 * x 
 
     op = Primitive(
         name,
-        lambda x: (ArrayType(x.shape, x.dtype),),
-        lambda x: x * x,
-        jvp=lambda dots, args, outs: (jvp(args[0], dots[0]),),
-        vjp=lambda bars, args, outs: (vjp(args[0], bars[0]),),
-        batch=batch or unchanged,
+        "",
+        Rules(
+            lambda x: (ArrayType(x.shape, x.dtype),),
+            lambda x: x * x,
+            lambda dots, args, outs: (jvp(args[0], dots[0]),),
+            lambda bars, args, outs: (vjp(args[0], bars[0]),),
+            batch or unchanged,
+        ),
     )
     return lambda x: apply(op, x) if tracing() else x * x
 
@@ -252,9 +256,12 @@ def test_a_wrong_rule_for_batches_is_found():
 
     op["identity"] = Primitive(
         "identity",
-        lambda x: (ArrayType(x.shape, x.dtype),),
-        lambda x: x,
-        batch=lambda args, mapped, size: (1.5 * args[0],),
+        "",
+        Rules(
+            lambda x: (ArrayType(x.shape, x.dtype),),
+            lambda x: x,
+            batch=lambda args, mapped, size: (1.5 * args[0],),
+        ),
     )
     f = operation("right_by_one", vjp=pulled)
     options = {"check_forward_ad": False, "fast_mode": True}

@@ -92,7 +92,7 @@ def test_bytecode_is_the_interpreter(op, sample, rng):
         check(tape, *arrays, rtol=1e-12, atol=1e-13)
 
 
-@pytest.mark.parametrize("op", [op for op in PRIMITIVES.values() if op.kernel is not None])
+@pytest.mark.parametrize("op", [op for op in PRIMITIVES.values() if op.lowering.kernel is not None])
 def test_ops_of_the_tables_have_opcodes(op, rng):
     """Of numbers, but matrix routines: what is left to NumPy costs more than the interpreter."""
     if op.kind.is_routine or op.kind is Kind.TRIANGULAR_SYSTEM:

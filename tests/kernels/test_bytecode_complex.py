@@ -39,7 +39,7 @@ def call_of(op, formula):
 FORMULAS = {
     f"{op.name} {' '.join(formula.reads)}": (op, formula)
     for op in PRIMITIVES.values()
-    for formula in op.complex_formulas
+    for formula in op.lowering.complex_formulas
 }
 CALLS = {name: call_of(*both) for name, both in FORMULAS.items()}
 TWO = {name for name, (_, formula) in FORMULAS.items() if formula.reads.count("c16") == 2}

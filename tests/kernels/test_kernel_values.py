@@ -18,7 +18,7 @@ CASES = [
     pytest.param(op, sample, id=f"{op.name}-{k}")
     for op in PRIMITIVES.values()
     for k, sample in enumerate(op.samples)
-    if op.kernel is not None
+    if op.lowering.kernel is not None
 ]
 
 

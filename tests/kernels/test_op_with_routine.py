@@ -5,6 +5,7 @@ import pytest
 from tapes import tape_of
 
 from fdiff import kernels
+from fdiff.facets import Lowering, Rules
 from fdiff.interpret import evaluate
 from fdiff.kernel_rule import KernelRule, Kind, Routine
 from fdiff.kernels.bytecode.assembler import RefusedError
@@ -43,11 +44,13 @@ def op(monkeypatch):
     """The record, and the text of its routine, for one test."""
     monkeypatch.setitem(routines.TEXTS, "symmetric_part", (TEXT,))
     primitive = Primitive(
-        "symmetric_part", lambda a: (a,), symmetric_part,
-        lambda dots, args, outs: [(dots[0] + np.swapaxes(dots[0], -1, -2)) / 2],
-        lambda bars, args, outs: [(bars[0] + np.swapaxes(bars[0], -1, -2)) / 2],
-        kernel=KernelRule(Kind.ROUTINE, routine=Routine("symmetric_part", scratch=1)),
-        family="opaque",
+        "symmetric_part", "opaque",
+        Rules(
+            lambda a: (a,), symmetric_part,
+            lambda dots, args, outs: [(dots[0] + np.swapaxes(dots[0], -1, -2)) / 2],
+            lambda bars, args, outs: [(bars[0] + np.swapaxes(bars[0], -1, -2)) / 2],
+        ),
+        lowering=Lowering(KernelRule(Kind.ROUTINE, routine=Routine("symmetric_part", scratch=1))),
     )  # fmt: skip
     yield register(primitive)
     del PRIMITIVES[primitive.name]

@@ -102,8 +102,8 @@ def test_a_row_a_formula_and_an_op_make_a_word(op, rng):
     assert "rt.half_exp(" in kernels.source(tape, layouts)
     for got, want in zip(kernels.compile(tape, layouts)(x, x), values(tape, x, x), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-14)
-    assert flops_of(op.kernel.text) == SLOW
-    assert DtypeInference({"x": "f4"}).of(op.kernel.text, ["x"]) == "f4"
+    assert flops_of(op.lowering.kernel.text) == SLOW
+    assert DtypeInference({"x": "f4"}).of(op.lowering.kernel.text, ["x"]) == "f4"
 
 
 def test_slopes_are_named_in_their_row_their_formula_and_their_op_alone():

@@ -62,7 +62,7 @@ def test_each_nest_is_an_event_with_its_operations_and_lines():
     held = {name for e in found[0][1] for name in e.args["nodes"]}
     computing = {
         f"%{i}" for i, node in enumerate(tape.nodes)
-        if node.args and node.type.shape and not node.primitive.view
+        if node.args and node.type.shape and not node.primitive.structure.view
     }  # fmt: skip
     assert computing <= held
     first = layer.__code__.co_firstlineno

@@ -163,7 +163,7 @@ def test_tables_keyed_by_ops_are_found():
 
 
 def test_rewrites_seek_ops_and_kinds_that_there_are():
-    sought = {k for op in PRIMITIVES.values() for r in op.rewrites for k in r.sought or ()}
+    sought = {k for op in PRIMITIVES.values() for r in op.lowering.rewrites for k in r.sought or ()}
     assert sought - {UNIT, SCALED} <= {*PRIMITIVES}
     # The flags of ops are found once, so that no table that is imported later may seek more.
     assert {*fresh_process(SOUGHT).split()} == sought

@@ -808,7 +808,9 @@ def page():
         "| operation | no derivative at |",
         "|---|---|",
     ]
-    kinks = {name: op.kink for name, op in PRIMITIVES.items() if op.kink and name != "mark"}
+    kinks = {
+        name: op.rules.kink for name, op in PRIMITIVES.items() if op.rules.kink and name != "mark"
+    }
     lines += [f"| {name} | {kink.point} |" for name, kink in sorted(kinks.items())]
     lines += [
         "",

@@ -8,6 +8,7 @@ from tapes import floating, like, tape_of, tape_of_op, values
 from test_every_op import CASES, each_case
 
 from fdiff.arraytype import BOOL, ArrayType, type_of
+from fdiff.facets import Rules
 from fdiff.ops.entrywise.kink_marks import kink_search
 from fdiff.primitive import PRIMITIVES, Primitive
 from fdiff.tape import INPUT, ITEM, Builder, verify
@@ -107,7 +108,7 @@ def test_a_template_enters_what_the_rule_enters(op, sample, transform, rng):
         asked, spliced = asked_and_spliced(transform, tape)
         assert spliced == asked
         moves = any(t.floating for t in tape.output_types)
-        learnt = moves and transform in (forward, reverse) and not op.told_needs
+        learnt = moves and transform in (forward, reverse) and not op.rules.told_needs
         assert made() or not learnt
 
 
@@ -182,7 +183,7 @@ def narrowed(op, arrays):
         yield first[0, 0], second, *rest
 
 
-SIZELESS = [case for case in CASES if case.values[0].sizeless]
+SIZELESS = [case for case in CASES if case.values[0].structure.sizeless]
 
 
 def batched_by_seven(tape):
@@ -297,10 +298,12 @@ def test_the_square_of_an_absolute_value_is_not_spliced():
     """A rule that squares its argument enters the smooth square of what is inside."""
     cube = Primitive(
         "cube",
-        lambda x: (x,),
-        lambda x: x**3,
-        vjp=lambda bars, args, outs: [bars[0] * 3.0 * np.square(args[0])],
-        family="elementwise",
+        "elementwise",
+        Rules(
+            lambda x: (x,),
+            lambda x: x**3,
+            vjp=lambda bars, args, outs: [bars[0] * 3.0 * np.square(args[0])],
+        ),
     )
     type_ = type_of(X)
     tapes = []

@@ -29,7 +29,7 @@ MODES = ("forward", "reverse")
 CASES = [
     pytest.param(op, sample, id=f"{op.name}-{k}")
     for op in PRIMITIVES.values()
-    if op.jvp is not None and not op.refuses
+    if op.rules.jvp is not None and not op.rules.refuses
     for k, sample in enumerate(op.samples)
 ]
 

@@ -98,4 +98,4 @@ def _refused(x: Any) -> str:
     """The field of a result whose derivative is refused; empty for any other array."""
     builder: Any = x.home.builder if isinstance(x, TracedArray) else None  # of an eager trace
     op = None if builder is None else builder.ops[x.id]
-    return str(dict(op.params)["field"]) if op is not None and op.primitive.refuses else ""
+    return str(dict(op.params)["field"]) if op is not None and op.primitive.rules.refuses else ""

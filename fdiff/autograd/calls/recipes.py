@@ -66,7 +66,7 @@ class Recipe:
         self.pulls: dict[tuple[Seeds, tuple[bool, ...]], Pull] = {}
         self.passes: list[tuple[int, Callable[..., bool]]] = []
         self.outputs = _moving(call, self.needed)
-        self.selects = any(node.primitive.selects for node in call.tape.nodes)
+        self.selects = any(node.primitive.structure.selects for node in call.tape.nodes)
         moving = reached(call.tape, dict.fromkeys(compress(call.tape.inputs, self.needed), 1))
         self.fragile = Fragility(call.tape.nodes, moving).of_any(call.tape.outputs)
         self.single = len(self.outputs) == 1 and not call.stored and call.spec.kind is None

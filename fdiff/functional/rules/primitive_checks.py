@@ -78,7 +78,7 @@ class _SampleTests:
             self._batch()
             if self.op.family == "elementwise":
                 self._shapes()
-            if self.op.sparsity is not None:
+            if self.op.structure.sparsity is not None:
                 self._sparsity()
         if self.moving and all(x.size for x in self.args):
             gradcheck(self.p, tuple(self.args), check_batched_grad=True)
@@ -90,7 +90,7 @@ class _SampleTests:
         """What the function gives, which is the same at each call, and by the kernel."""
         result = np.asarray(self.p(*args))
         self._equal("called again", self.p(*args), result)
-        if self.op.kernel is not None:
+        if self.op.lowering.kernel is not None:
             within = _DOUBLE if result.dtype == np.float64 else _SINGLE
             self._equal("by the kernel", jit(self.p)(*args), result, within)
         return result
@@ -150,8 +150,8 @@ class _SampleTests:
         """Each derivative that is not zero lies in the pattern."""
         out = np.asarray(self.p(*self.args))
         types = [type_of(x) for x in (out, *self.args)]
-        assert self.op.sparsity is not None
-        patterns = self.op.sparsity(*types)
+        assert self.op.structure.sparsity is not None
+        patterns = self.op.structure.sparsity(*types)
         for row in range(out.size):
             bar = (np.arange(out.size) == row).astype(out.dtype).reshape(out.shape)
             pulled = vjp(self.p, tuple(self.args), bar)[1]

@@ -49,7 +49,7 @@ class OpaqueCall:
             dtype = common_dtype(args)
             args = tuple([_as_dtype(x, dtype, recording) for x in args])
         if not recording:
-            return self.op.evaluate(*map(np.asarray, args))
+            return self.op.rules.evaluate(*map(np.asarray, args))
         out = apply(self.op, *map(traced, args))
         return type(out)(out.home, out.id, out.type, scalar=not out.shape)
 
@@ -79,7 +79,7 @@ class PrimitiveFunction(CustomFunction[..., Any]):
     samples: tuple[tuple[object, ...], ...] = ()
 
     def __repr__(self) -> str:
-        rule = self.op.kernel
+        rule = self.op.lowering.kernel
         how = (
             "not compiled" if rule is None else "called by kernels" if rule.address else "compiled"
         )
@@ -210,9 +210,8 @@ def primitive(
         rule, count = _kernel(name, kernel, address, partials if like is None else None)
     entrywise = partials is not None and like is None
     pattern = None if sparsity is None else partial(_patterns, name, sparsity)
-    facts: dict[str, Any] = {"entrywise": entrywise, "kernel": rule, "sparsity": pattern}
-    facts["transient"] = True
-    op = opaque(name, function, _type_rule(name, like), **facts)
+    type_rule = _type_rule(name, like)
+    op = opaque(name, function, type_rule, entrywise=entrywise, kernel=rule, sparsity=pattern)
     result = PrimitiveFunction(OpaqueCall(function, op, count))
     if vjp is not None:
         result.define(UserRule(partial(_kept, result), partial(_pulled, result, vjp)))

@@ -242,7 +242,7 @@ class Assembler:
     def call_numpy(self, i: int, node: Node) -> None:
         """Let NumPy compute node `i`."""
         self.cut()
-        bound = partial(node.primitive.evaluate, **dict(node.params))
+        bound = partial(node.primitive.rules.evaluate, **dict(node.params))
         reads = tuple((self.places[a], self.layout(a)) for a in node.args)
         gives: list[Value] = []
         for type_ in node.types:

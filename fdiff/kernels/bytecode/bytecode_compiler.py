@@ -150,8 +150,8 @@ def _sent(assembler: Assembler, o: int) -> int:
 
 def _is_alias(primitive: Primitive) -> bool:
     """Whether the result may be the operand itself, seen in another way."""
-    copies = primitive.kernel is not None and primitive.kernel.text == "{0}"
-    return copies or primitive is ITEM or primitive.layout.strides == "view"
+    copies = primitive.lowering.kernel is not None and primitive.lowering.kernel.text == "{0}"
+    return copies or primitive is ITEM or primitive.structure.layout.strides == "view"
 
 
 def _last_reads(tape: Tape) -> list[int]:
@@ -204,7 +204,7 @@ def _walk(assembler: Assembler) -> None:
             continue
         primitive, args, params, _ = node
         key = (primitive, params, *[layouts[a] for a in args])
-        if (rule := primitive.kernel) is not None and rule.constants:
+        if (rule := primitive.lowering.kernel) is not None and rule.constants:
             key = (*key, _exponent(nodes, node))
         lowering = lowerings.get(key)
         if lowering is None and key not in lowerings:
@@ -265,10 +265,10 @@ def _lowering_of(
     if primitive is ITEM:
         return None
     sources = tuple(assembler.layout(a) for a in node.args)
-    rule = primitive.kernel
+    rule = primitive.lowering.kernel
     if rule is not None and rule.text == "{0}":
         return Alias(sources[0], 0)
-    if primitive.layout.strides == "view":
+    if primitive.structure.layout.strides == "view":
         alias = viewed(primitive, node.params, sources[0])
         return _reshape if alias is None else Alias(*alias)
     pairs = COMPLEX in {*(t.dtype.str[1:] for t in node.types), *(s.dtype for s in sources)}
@@ -323,7 +323,7 @@ def _shortened(
     assembler: Assembler, node: Node, sources: tuple[Layout, ...]
 ) -> tuple[str, tuple[Layout, ...]]:
     """Name of the op and what it reads: the first operand alone, if the second is in the text."""
-    primitive, rule = node.primitive, node.primitive.kernel
+    primitive, rule = node.primitive, node.primitive.lowering.kernel
     if rule is not None and rule.constants and sources[0].dtype == "f8":
         value = _exponent(assembler.tape.nodes, node)
         if (

@@ -66,7 +66,9 @@ class _Entry(NamedTuple):
 
 def table() -> OpcodeTable:
     """The opcodes of all ops there are by now; SciPy's are there once it has been met."""
-    return _table(tuple(p for p in PRIMITIVES.values() if _textual(p) or p.complex_formulas))
+    return _table(
+        tuple(p for p in PRIMITIVES.values() if _textual(p) or p.lowering.complex_formulas)
+    )
 
 
 @lru_cache(maxsize=4)
@@ -81,7 +83,7 @@ def _table(primitives: tuple[Primitive, ...]) -> OpcodeTable:
                 lines.append(tuple(text))
                 families.append(_family(entry))
     for primitive in primitives:
-        for formula in primitive.complex_formulas:
+        for formula in primitive.lowering.complex_formulas:
             for form, text in forms(formula):
                 numbers[primitive.name, (*formula.reads, formula.gives), form] = len(lines)
                 lines.append(tuple(text))
@@ -102,7 +104,7 @@ def _family(entry: _Entry) -> str:
 
 def _textual(primitive: Primitive) -> bool:
     """Whether the table of ops has an expression for it; a mere copy needs none."""
-    rule = primitive.kernel
+    rule = primitive.lowering.kernel
     return rule is not None and rule.kind.is_elementwise and rule.text != "{0}"
 
 
@@ -115,7 +117,7 @@ def short_name(primitive: Primitive, value: float) -> str:
 
 
 def _entries(primitive: Primitive) -> Iterator[_Entry]:
-    rule = primitive.kernel
+    rule = primitive.lowering.kernel
     if rule is None or not _textual(primitive):
         return
     text, common = rule.text, rule.kind in _COMMON
@@ -140,16 +142,20 @@ def _result(primitive: Primitive, reads: tuple[str, ...]) -> str | None:
     Whole numbers that NumPy checks, such as negative exponents, are left to NumPy.
     """
     dtypes = tuple(DTYPES[name] for name in reads)
-    if primitive.kernel is not None and primitive.kernel.checks_whole and "f8" not in reads:
+    if (
+        primitive.lowering.kernel is not None
+        and primitive.lowering.kernel.checks_whole
+        and "f8" not in reads
+    ):
         return None
-    function = primitive.evaluate
+    function = primitive.rules.evaluate
     try:
         if (
             isinstance(function, np.ufunc)
             and loop_dtypes(function, dtypes)[: len(dtypes)] != dtypes
         ):
             return None
-        out = primitive.infer(*(ArrayType((), dtype) for dtype in dtypes))[0].dtype
+        out = primitive.rules.infer(*(ArrayType((), dtype) for dtype in dtypes))[0].dtype
     except not_foreign(TypeError):
         return None
     return next((name for name, dtype in DTYPES.items() if dtype == out), None)

@@ -98,10 +98,10 @@ def viewed(op: Primitive, params: Params, source: Layout) -> tuple[Layout, int] 
     NumPy is asked, by a view of memory that is never touched. None where it would make a copy.
     """
     if source.size == 0:
-        type_ = op.infer(ArrayType(source.shape, DTYPES[source.dtype]), **dict(params))[0]
+        type_ = op.rules.infer(ArrayType(source.shape, DTYPES[source.dtype]), **dict(params))[0]
         return laid(type_.shape, dense_steps(type_.shape, source.dtype), source.dtype), 0
     model = example_of(ArrayType(source.shape, F8), source.steps)
-    out = np.asarray(op.evaluate(model, **dict(params)))
+    out = np.asarray(op.rules.evaluate(model, **dict(params)))
     if not np.may_share_memory(out, model):
         return None
     delta = (out.__array_interface__["data"][0] - model.__array_interface__["data"][0]) // 8

@@ -48,7 +48,8 @@ def _not_of_threads(tape: Tape) -> Iterator[str]:
     controls = [
         n
         for n in tape.nodes
-        if n.primitive.kernel and n.primitive.kernel.kind.category is Category.CONTROL
+        if n.primitive.lowering.kernel
+        and n.primitive.lowering.kernel.kind.category is Category.CONTROL
     ]
     if controls:
         graph, _ = kernel_graph(tape, ("C",) * len(tape.inputs))
@@ -62,7 +63,7 @@ def _not_of_threads(tape: Tape) -> Iterator[str]:
 def _without_routine(tape: Tape) -> Iterator[str]:
     """Operations whose routine, or C function of the user's, is one of the CPU alone."""
     for node in tape.nodes:
-        rule = node.primitive.kernel
+        rule = node.primitive.lowering.kernel
         if rule is not None and rule.address is not None:
             yield f"{node.primitive.name}, which calls a C function"
         if rule is not None and rule.routine is not None and rule.kind is not Kind.MATMUL:

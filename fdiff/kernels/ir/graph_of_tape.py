@@ -57,7 +57,7 @@ def _refused(tape: Tape) -> Iterator[str]:
 
 
 def _refused_in(node: Node) -> Iterator[str]:
-    if node.primitive.kernel is None and node.primitive.spelled is None:
+    if node.primitive.lowering.kernel is None and node.primitive.lowering.spelled is None:
         yield node.primitive.name
     for body in bodies_of(node):
         yield from _refused(body)
@@ -152,7 +152,7 @@ def _operation(draft: Draft, i: int, node: Node) -> Operation:
         k = draft.tape.inputs.index(i)
         layout = draft.layouts[k] if shapes[0] else "C"
         return Operation(Kind.INPUT, "", (), dtypes, shapes, (k, layout))
-    rule = node.primitive.kernel
+    rule = node.primitive.lowering.kernel
     if rule is None:
         raise no_kernel(draft.tape)
     name = node.primitive.name if rule.kind in (Kind.ELEMENTWISE, Kind.ROUTINE) else ""
@@ -201,7 +201,7 @@ def _item(node: Node) -> np.generic:
 def _is_literal(user: Node, slot: int, item: np.generic) -> bool:
     if item.dtype.kind == "b":
         return True
-    rule = user.primitive.kernel
+    rule = user.primitive.lowering.kernel
     assert rule is not None
     if rule.kind is Kind.BROADCAST:
         return bool(item == 0) and not np.signbit(item)

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType
+from ...facets import Lowering, Rules
 from ...kernel_rule import KernelRule, Kind
 from ...ops.shapes.view_ops import reshape, transpose
 from ...primitive import Primitive
@@ -32,10 +33,9 @@ def _like_second(mask: ArrayType, x: ArrayType, zero: ArrayType) -> tuple[ArrayT
 # is entered into no tape but those that kernels are made of, so that it needs no rules.
 _MASKED = Primitive(
     "masked",
-    _like_second,
-    lambda mask, x, zero: np.where(mask, x + zero, -(x - x)),
-    kernel=KernelRule(Kind.MASKED, "({1} + {2}) if {0} else -({1} - {1})"),
-    family="elementwise",
+    "elementwise",
+    Rules(_like_second, lambda mask, x, zero: np.where(mask, x + zero, -(x - x))),
+    lowering=Lowering(KernelRule(Kind.MASKED, "({1} + {2}) if {0} else -({1} - {1})")),
 )
 
 

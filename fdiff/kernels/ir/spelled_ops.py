@@ -10,7 +10,7 @@ from ...trace import Trace, TracedArray
 
 def spelled(tape: Tape) -> Tape:
     """The tape with what stands for such operations in their place."""
-    places = [i for i, node in enumerate(tape.nodes) if node.primitive.spelled is not None]
+    places = [i for i, node in enumerate(tape.nodes) if node.primitive.lowering.spelled is not None]
     if not places:
         return tape
     with Trace("kernel", lines=False) as trace:
@@ -20,8 +20,8 @@ def spelled(tape: Tape) -> Tape:
 
 def _way(trace: Trace, node: Node) -> Callable[[Builder, dict[int, int]], int]:
     def enter(builder: Builder, ids: dict[int, int]) -> int:
-        assert node.primitive.spelled is not None
+        assert node.primitive.lowering.spelled is not None
         args = [TracedArray(trace, ids[a], builder.type(ids[a])) for a in node.args]
-        return trace.lift(node.primitive.spelled(*args, **dict(node.params)))
+        return trace.lift(node.primitive.lowering.spelled(*args, **dict(node.params)))
 
     return enter

@@ -14,8 +14,9 @@ from functools import lru_cache
 import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType
+from ...facets import LayoutRule, Lowering, Rules, Structure
 from ...kernel_rule import KernelRule, Kind
-from ...primitive import UFUNC_METHODS, ZERO, LayoutRule, Primitive, Sample, register
+from ...primitive import UFUNC_METHODS, ZERO, Primitive, Sample, register
 from ...trace import TracedArray, apply, implements
 from ..entrywise.families import linear, refuse
 from ..entrywise.kink_marks import marked
@@ -47,10 +48,7 @@ cumsum = linear(
     lambda bar, src, *, axis, reverse: apply(cumsum, bar, axis=axis, reverse=not reverse),
     evaluate=_scan(np.cumsum),
     batch=lambda x, *, axis, reverse: apply(cumsum, x, axis=axis + 1, reverse=reverse),
-    kernel=KernelRule(Kind.CUMSUM),
-    structural=True,
-    layout=LayoutRule("first"),
-    terms=cumulated,
+    structure=Structure(structural=True, layout=LayoutRule("first"), terms=cumulated), lowering=Lowering(KernelRule(Kind.CUMSUM)),
     samples=tuple(Sample(lambda rng: (real(rng, (3, 4)),), p) for p in _SCAN_SAMPLES),
 )
 
@@ -93,9 +91,8 @@ def _map_scan(args: Sequence[TracedArray], mapped: Sequence[bool], size: int, *,
 
 cumprod = register(
     Primitive(
-        "cumprod", _same, _scan(np.cumprod), _cumprod_jvp, _cumprod_vjp, _map_scan, KernelRule(Kind.CUMPROD), "opaque",
-        layout=LayoutRule("first"),
-        samples=tuple(Sample(lambda rng: (positive(rng, (3, 4)),), p) for p in _SCAN_SAMPLES),
+        "cumprod", "opaque", Rules(_same, _scan(np.cumprod), _cumprod_jvp, _cumprod_vjp, _map_scan), Structure(layout=LayoutRule("first")),
+        Lowering(KernelRule(Kind.CUMPROD)), samples=tuple(Sample(lambda rng: (positive(rng, (3, 4)),), p) for p in _SCAN_SAMPLES),
     )
 )  # fmt: skip
 
@@ -131,7 +128,8 @@ def _recurrence_vjp(
 # s[i] = a[i] * s[i-1] + b[i], from s[-1] = 0: the derivative of a cumulative product, exact where entries are zero.
 recurrence = register(
     Primitive(
-        "recurrence", _same, _run_recurrence, _recurrence_jvp, _recurrence_vjp, _map_scan, KernelRule(Kind.RECURRENCE), "opaque",
+        "recurrence", "opaque", Rules(_same, _run_recurrence, _recurrence_jvp, _recurrence_vjp, _map_scan),
+        lowering=Lowering(KernelRule(Kind.RECURRENCE)),
         samples=tuple(Sample(lambda rng: (unit(rng, (3, 4)), real(rng, (3, 4))), p) for p in _SCAN_SAMPLES),
     )
 )  # fmt: skip
@@ -139,9 +137,12 @@ recurrence = register(
 # The cumulative maximum as an op has no derivative: `maximum.accumulate` gathers entries at positions found with it.
 cummax = register(
     Primitive(
-        "cummax", _same, _scan(lambda x, axis, dtype: np.maximum.accumulate(x, axis=axis)), lambda *_, **__: [ZERO],
-        lambda *_, **__: [ZERO], lambda args, mapped, size, *, axis, reverse: [apply(cummax, args[0], axis=axis + 1, reverse=reverse)],
-        KernelRule(Kind.CUMMAX), "opaque", flat=True, layout=LayoutRule("first"),
+        "cummax", "opaque",
+        Rules(
+            _same, _scan(lambda x, axis, dtype: np.maximum.accumulate(x, axis=axis)), lambda *_, **__: [ZERO], lambda *_, **__: [ZERO],
+            lambda args, mapped, size, *, axis, reverse: [apply(cummax, args[0], axis=axis + 1, reverse=reverse)], flat=True,
+        ),
+        Structure(layout=LayoutRule("first")), Lowering(KernelRule(Kind.CUMMAX)),
         samples=tuple(Sample(lambda rng: (rng.integers(-9, 9, (3, 4)),), p) for p in _SCAN_SAMPLES),
     )
 )  # fmt: skip

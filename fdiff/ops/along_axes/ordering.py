@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType
+from ...facets import LayoutRule, Lowering, Rules, Structure
 from ...kernel_rule import KernelRule, Kind
-from ...primitive import ZERO, LayoutRule, Primitive, Sample, register
+from ...primitive import ZERO, Primitive, Sample, register
 from ...trace import TracedArray, apply
 from ..entrywise.families import align
 from ..entrywise.sample_domains import real
@@ -39,10 +40,9 @@ def _batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int) -> li
 # to be a common subexpression, and a dependence that keeps the passes of kernels from fusing both.
 barrier = register(
     Primitive(
-        "optimization_barrier", _type, lambda x, other: x, _push, _pull, _batch,
-        KernelRule(Kind.BARRIER, "{0}"), "barrier", structural=True, sizeless=True, moves=True,
-        samples=(Sample(lambda rng: (real(rng, (2, 3)), real(rng, ()))),), layout=LayoutRule("first"),
-        terms=first_operand,
+        "optimization_barrier", "barrier", Rules(_type, lambda x, other: x, _push, _pull, _batch),
+        Structure(structural=True, sizeless=True, moves=True, layout=LayoutRule("first"), terms=first_operand),
+        Lowering(KernelRule(Kind.BARRIER, "{0}")), samples=(Sample(lambda rng: (real(rng, (2, 3)), real(rng, ()))),),
     )
 )  # fmt: skip
 

@@ -13,8 +13,9 @@ from typing import Any
 import fdiff.intact_numpy as np
 
 from ...arraytype import BOOL, INT, ArrayType, Shape, loop_dtypes, shadow
+from ...facets import Kink, Lowering, Rules, Structure
 from ...kernel_rule import KernelRule, Kind
-from ...primitive import UFUNC_METHODS, UFUNCS, ZERO, Kink, Primitive, Sample, register
+from ...primitive import UFUNC_METHODS, UFUNCS, ZERO, Primitive, Sample, register
 from ...trace import TracedArray, applied, apply, implements
 from .. import term_rules_of_sums
 from ..entrywise.elementwise import stop
@@ -64,13 +65,8 @@ sum_ = linear(
     lambda bar, src, *, axes: broadcast_to(_expand(bar, src.shape, axes), src.shape),
     evaluate=lambda x, *, axes: np.sum(x, axis=axes, dtype=np.asarray(x).dtype),
     batch=lambda x, *, axes: apply(sum_, x, axes=_up(axes)),
-    kernel=KernelRule(Kind.SUM),
-    structural=True,
-    axis_map=axis_maps.summed,
-    sizeless=True,
-    rewrites=(sum_of_single_entries, sum_of_products),
-    terms=term_rules_of_sums.summed,
-    samples=_samples(real),
+    structure=Structure(structural=True, axis_map=axis_maps.summed, sizeless=True, terms=term_rules_of_sums.summed),
+    lowering=Lowering(KernelRule(Kind.SUM), rewrites=(sum_of_single_entries, sum_of_products)), samples=_samples(real),
 )
 
 
@@ -102,8 +98,8 @@ def reduction(
         return [apply(primitive, args[0], axes=_up(axes))]
 
     primitive = Primitive(
-        name, _reduced, lambda x, *, axes: function(x, axis=axes), jvp, vjp, batch, KernelRule(kind),
-        "reduction", kink=kink, sizeless=sizeless, chooses=chooses, samples=_samples(sample),
+        name, "reduction", Rules(_reduced, lambda x, *, axes: function(x, axis=axes), jvp, vjp, batch, kink=kink),
+        Structure(sizeless=sizeless, chooses=chooses), Lowering(KernelRule(kind)), samples=_samples(sample),
     )  # fmt: skip
     return register(primitive)
 
@@ -151,7 +147,8 @@ def _arg(name: str, kind: Kind, function: Callable[..., object]) -> Primitive:
 
     sample = Sample(lambda rng: (real(rng, (3, 4)),), {"axis": 1})
     none = lambda *_, **__: [ZERO]  # noqa: E731 - an index has no derivative
-    primitive = Primitive(name, _arg_type, function, none, none, batch, KernelRule(kind), "reduction", samples=(sample,))
+    rules = Rules(_arg_type, function, none, none, batch)
+    primitive = Primitive(name, "reduction", rules, lowering=Lowering(KernelRule(kind)), samples=(sample,))
     return register(primitive)
 
 

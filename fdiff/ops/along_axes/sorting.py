@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 import fdiff.intact_numpy as np
 
 from ...arraytype import INT, ArrayType
+from ...facets import Rules
 from ...primitive import ZERO, Primitive, Sample, register
 from ...trace import TracedArray, apply, implements
 from ...trace.array_links import memory_axes
@@ -46,8 +47,11 @@ def _argsort(x: np.ndarray, *, axis: int, kind: str) -> np.ndarray:
 
 argsort = register(
     Primitive(
-        "argsort", _indices_like, _argsort, _flat_rules, _flat_rules,
-        lambda args, mapped, size, *, axis, kind: [apply(argsort, args[0], axis=axis + 1, kind=kind)], family="opaque", flat=True,
+        "argsort", "opaque",
+        Rules(
+            _indices_like, _argsort, _flat_rules, _flat_rules,
+            lambda args, mapped, size, *, axis, kind: [apply(argsort, args[0], axis=axis + 1, kind=kind)], flat=True,
+        ),
         samples=tuple(
             Sample(lambda rng: (real(rng, (3, 4)),), {"axis": axis, "kind": kind})
             for axis, kind in ((0, "stable"), (1, "quicksort"))
@@ -56,8 +60,11 @@ argsort = register(
 )  # fmt: skip
 argpartition = register(
     Primitive(
-        "argpartition", _indices_like, lambda x, *, axis, kth: np.argpartition(x, kth, axis=axis), _flat_rules, _flat_rules,
-        lambda args, mapped, size, *, axis, kth: [apply(argpartition, args[0], axis=axis + 1, kth=kth)], family="opaque", flat=True,
+        "argpartition", "opaque",
+        Rules(
+            _indices_like, lambda x, *, axis, kth: np.argpartition(x, kth, axis=axis), _flat_rules, _flat_rules,
+            lambda args, mapped, size, *, axis, kth: [apply(argpartition, args[0], axis=axis + 1, kth=kth)], flat=True,
+        ),
         samples=(Sample(lambda rng: (real(rng, (3, 4)),), {"axis": 1, "kth": (1, 2)}),),
     )
 )  # fmt: skip
@@ -87,7 +94,7 @@ def _find_sample(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
 # searchsorted(a, v)[b, i] is the position of v[b, i] in the sorted row a[b].
 searchsorted = register(
     Primitive(
-        "searchsorted", _found, _find, _flat_rules, lambda *_, **__: [ZERO, ZERO], _find_batch, family="opaque", flat=True,
+        "searchsorted", "opaque", Rules(_found, _find, _flat_rules, lambda *_, **__: [ZERO, ZERO], _find_batch, flat=True),
         samples=(Sample(_find_sample, {"side": "left"}), Sample(_find_sample, {"side": "right"})),
     )
 )  # fmt: skip

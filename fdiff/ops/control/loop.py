@@ -20,6 +20,7 @@ import fdiff.intact_numpy as np
 
 from ...arraytype import F8, INT, ArrayType
 from ...errors import TapeError
+from ...facets import Lowering, Rules
 from ...interpret import Interpreter
 from ...kernel_rule import KernelRule, Kind
 from ...primitive import HOOKS, LateParams, Primitive, Sample, register
@@ -122,7 +123,8 @@ _SAMPLES = (_sample(4, 2), _sample(3, 2, reverse=True), _sample(4, 0), _sample(0
 
 LOOP = register(
     Primitive(
-        "loop", _infer, _evaluate, by_rule("loop.jvp"), by_rule("loop.vjp"), by_rule("loop.batch"),
-        kernel=KernelRule(Kind.LOOP), family="loop", folds=False, told_needs=True, pulls_masks=True, samples=_SAMPLES,
+        "loop", "loop",
+        Rules(_infer, _evaluate, by_rule("loop.jvp"), by_rule("loop.vjp"), by_rule("loop.batch"), told_needs=True, pulls_masks=True),
+        lowering=Lowering(KernelRule(Kind.LOOP), folds=False), samples=_SAMPLES,
     )
 )  # fmt: skip

@@ -9,7 +9,9 @@ import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType, broadcast
 from ...errors import InputError, message
-from ...primitive import LayoutRule, Primitive
+from ...facets import Lowering, Rules, Structure
+from ...kernel_rule import KernelRule
+from ...primitive import Primitive
 from ...trace import TracedArray, apply
 from ..entrywise.families import align, kind_of
 from ..shapes import axis_maps
@@ -23,12 +25,13 @@ def opaque(
     type_of: TypeRule,
     *,
     entrywise: bool,
-    **facts: Any,
+    kernel: KernelRule | None,
+    sparsity: Callable[..., Sequence[np.ndarray | None]] | None,
 ) -> Primitive:
     """The record of a function that returns one array, of the type that ``type_of(*types)`` gives.
 
     An `entrywise` one broadcasts, as a ufunc does. Derivatives come from the rules around it
-    (`functional/rules/primitives.py`); `facts` are further fields.
+    (`functional/rules/primitives.py`).
     """
 
     def evaluate(*args: np.ndarray) -> object:
@@ -48,10 +51,11 @@ def opaque(
         return [np.stack([apply(op, *(x[k] if m else x for x, m in pairs)) for k in range(size)])]
 
     op = Primitive(
-        name, lambda *types: (type_of(*types),), evaluate, batch=batch, layout=LayoutRule("C"),
-        family="elementwise" if entrywise else "opaque",
-        axis_map=axis_maps.entrywise if entrywise else None, **facts,
-    )  # fmt: skip
+        name, "elementwise" if entrywise else "opaque",
+        Rules(lambda *types: (type_of(*types),), evaluate, batch=batch),
+        Structure(axis_map=axis_maps.entrywise if entrywise else None, sparsity=sparsity),
+        Lowering(kernel), transient=True,
+    )
     return op
 
 

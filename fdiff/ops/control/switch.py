@@ -13,6 +13,7 @@ import fdiff.intact_numpy as np
 
 from ...arraytype import F8, INT, ArrayType
 from ...errors import TapeError
+from ...facets import Lowering, Rules
 from ...kernel_rule import KernelRule, Kind
 from ...primitive import LateParams, Primitive, Sample, register
 from ...tape import Tape
@@ -64,8 +65,7 @@ def _sample(index: int) -> Sample:
 
 SWITCH = register(
     Primitive(
-        "switch", _infer, _evaluate, by_rule("switch.jvp"), by_rule("switch.vjp"),
-        by_rule("switch.batch"), KernelRule(Kind.SWITCH), family="loop", folds=False, told_needs=True,
-        samples=tuple([_sample(k) for k in (0, 1, 5, -1)]),
+        "switch", "loop", Rules(_infer, _evaluate, by_rule("switch.jvp"), by_rule("switch.vjp"), by_rule("switch.batch"), told_needs=True),
+        lowering=Lowering(KernelRule(Kind.SWITCH), folds=False), samples=tuple([_sample(k) for k in (0, 1, 5, -1)]),
     )
 )  # fmt: skip

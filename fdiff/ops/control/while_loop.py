@@ -17,6 +17,7 @@ import fdiff.intact_numpy as np
 
 from ...arraytype import BOOL, F8, INT, ArrayType
 from ...errors import ConvergenceError, TapeError, message
+from ...facets import Lowering, Rules
 from ...kernel_rule import KernelRule, Kind
 from ...primitive import LateParams, Primitive, Sample, register
 from ...tape import INPUT, Node, Tape
@@ -83,9 +84,8 @@ def _sample(far: float) -> Sample:
 
 WHILE = register(
     Primitive(
-        "while_loop", _infer, _evaluate, by_rule("while.jvp"), by_rule("while.vjp"),
-        by_rule("while.batch"), KernelRule(Kind.WHILE), family="loop", folds=False, told_needs=True,
-        samples=(_sample(1.0), _sample(-1.0)),
+        "while_loop", "loop", Rules(_infer, _evaluate, by_rule("while.jvp"), by_rule("while.vjp"), by_rule("while.batch"), told_needs=True),
+        lowering=Lowering(KernelRule(Kind.WHILE), folds=False), samples=(_sample(1.0), _sample(-1.0)),
     )
 )  # fmt: skip
 
@@ -156,8 +156,9 @@ def _doubling() -> LateParams:
 
 SIZED = register(
     Primitive(
-        "sized", _infer_sized, _evaluate_sized, by_rule("sized.jvp"), by_rule("sized.vjp"),
-        by_rule("sized.batch"), family="loop", folds=False, told_needs=True,
+        "sized", "loop",
+        Rules(_infer_sized, _evaluate_sized, by_rule("sized.jvp"), by_rule("sized.vjp"), by_rule("sized.batch"), told_needs=True),
+        lowering=Lowering(folds=False),
         samples=(
             Sample(lambda rng: (np.asarray(5), *map(np.asarray, rng.normal(size=2))), _doubling()),
         ),

@@ -17,8 +17,9 @@ import fdiff.intact_numpy as np
 
 from ...arraytype import BOOL, loop_dtypes, promote, real_dtype
 from ...errors import warn
+from ...facets import Kink, LayoutRule
 from ...kernel_rule import Kind
-from ...primitive import HOOKS, UFUNCS, ZERO, Kink, LayoutRule, Primitive
+from ...primitive import HOOKS, UFUNCS, ZERO, Primitive
 from ...tape import Node
 from ...trace import TracedArray, apply, constant_value, current, implements
 from ...trace.eager.operation_templates import LOOKING_BACK

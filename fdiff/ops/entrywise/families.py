@@ -20,9 +20,20 @@ from ...arraytype import ArrayType, Shape, broadcast, loop_dtypes
 from ...capture.data import TAKE_VALUES, is_table, lazy_words
 from ...capture.symbolic_numbers import SymbolicNumber
 from ...errors import InputError, TraceError, failure
+from ...facets import (
+    BY_REFERENCE,
+    PLAIN,
+    EagerRule,
+    Kink,
+    LayoutRule,
+    Lowering,
+    Rewrite,
+    Rules,
+    Structure,
+)
 from ...foreign_errors import not_foreign
-from ...kernel_rule import KernelRule, Kind
-from ...primitive import UFUNCS, ZERO, EagerRule, Kink, LayoutRule, Primitive, Sample, register
+from ...kernel_rule import ComplexFormula, KernelRule, Kind
+from ...primitive import UFUNCS, ZERO, Primitive, Sample, register
 from ...trace import TracedArray, apply, current, unsupported
 from ...trace.local_arrays import LocalArray, TracedLocalArray
 from ...trace.operation_cache import ARITHMETIC
@@ -159,9 +170,14 @@ def elementwise(
     put: Callable[..., object] | None = None,
     layout: LayoutRule = _AS_OPERANDS,
     unit_slopes: bool = False,
-    **facts: Any,
+    stops: bool = False,
+    chooses: bool = False,
+    terms: Callable[..., list[Any]] | None = None,
+    provenance: Callable[..., tuple[int, list[int]] | None] | None = None,
+    complex_formulas: tuple[ComplexFormula, ...] = (),
+    rewrites: tuple[Rewrite, ...] = (),
 ) -> Primitive:
-    """An op applied entry by entry; `facts` are further fields of its record.
+    """An op applied entry by entry, of which one line states what differs from other such ops.
 
     What computes it is `numpy`, or else NumPy's ufunc of that name. It is tested on `sample`, a maker of arrays
     for each argument, or else on `real` ones.
@@ -182,11 +198,20 @@ def elementwise(
     samples = (Sample(lambda rng: tuple(make(rng, (2, 3)) for make in makers), params or {}),) if makers else ()
     primitive = register(
         Primitive(
-            name, elementwise_type(loop or _ufunc_loop(ufunc)), function, jvp, vjp, batch,
-            KernelRule(kind, text, constants, literals, checks_whole, mixed_signs=mixed_signs) if text else None, "elementwise",
-            flat=partials is None and rules is None, kink=kink, samples=samples,
-            view=put is not None, put=put, sizeless=True, layout=layout, eager=_OPERATORS.get(text, EagerRule()),
-            axis_map=axis_maps.entrywise, unit_slopes=unit_slopes or isinstance(partials, tuple), **facts,
+            name, "elementwise",
+            Rules(
+                elementwise_type(loop or _ufunc_loop(ufunc)), function, jvp, vjp, batch, kink=kink, stops=stops,
+                flat=partials is None and rules is None, unit_slopes=unit_slopes or isinstance(partials, tuple),
+            ),
+            Structure(
+                view=put is not None, put=put, sizeless=True, layout=layout, axis_map=axis_maps.entrywise,
+                chooses=chooses, terms=terms, provenance=provenance,
+            ),
+            Lowering(
+                KernelRule(kind, text, constants, literals, checks_whole, mixed_signs=mixed_signs) if text else None,
+                complex_formulas, _OPERATORS.get(text, EagerRule()), rewrites=rewrites,
+            ),
+            samples,
         )
     )  # fmt: skip
     if ufunc is not None and loop is None:
@@ -269,11 +294,13 @@ def linear(
     *,
     evaluate: Callable[..., object],
     batch: Callable[..., object],
-    **facts: Any,
+    structure: Structure = PLAIN,
+    lowering: Lowering = BY_REFERENCE,
+    samples: tuple[Sample, ...] = (),
 ) -> Primitive:
     """A linear op of one argument: ``transpose(bar, src, **params)`` with `src` the argument's type.
 
-    ``batch(x, **params)`` is the op on an array with one more leading axis; further `facts` go into the record.
+    ``batch(x, **params)`` is the op on an array with one more leading axis.
     """
 
     def bars(bar: TracedArray, args: Sequence[TracedArray], **params: object) -> list[object]:
@@ -282,7 +309,7 @@ def linear(
     def batched(args: Sequence[TracedArray], mapped: object, size: int, **params: object) -> list[object]:
         return [batch(args[0], **params)]
 
-    return multilinear(name, infer, bars, ((0,),), evaluate=evaluate, batch=batched, family="linear", **facts)
+    return multilinear(name, infer, bars, ((0,),), evaluate=evaluate, batch=batched, structure=structure, lowering=lowering, samples=samples)
 
 
 def multilinear(
@@ -294,13 +321,16 @@ def multilinear(
     evaluate: Callable[..., object],
     batch: Rule,
     family: str = "linear",
-    **facts: Any,
+    overwrite: Callable[..., object] | None = None,
+    structure: Structure = PLAIN,
+    lowering: Lowering = BY_REFERENCE,
+    samples: tuple[Sample, ...] = (),
 ) -> Primitive:
     """An op that is linear in the arguments of each group taken together, while arguments of other groups stand still.
 
     `groups` holds places of arguments; None is one group of all. Arguments of no group are indices, which do not
     move. ``transposes(bar, args, **params)`` gives the cotangents of the leading arguments, without indices behind
-    them; `batch` and further `facts` go into the record.
+    them.
     """
 
     def jvp(dots: Sequence[object], args: Sequence[TracedArray], outs: object, **params: object) -> list[object]:
@@ -315,7 +345,8 @@ def multilinear(
         cotangents = transposes(bars[0], args, **params)
         return [*cotangents, *[ZERO] * (len(args) - len(cotangents))]
 
-    primitive = Primitive(name, infer, evaluate, jvp, vjp, batch, family=family, **facts)
+    rules = Rules(infer, evaluate, jvp, vjp, batch, overwrite)
+    primitive = Primitive(name, family, rules, structure, lowering, samples)
     return register(primitive)
 
 

@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 import fdiff.intact_numpy as np
 
 from ...arraytype import BOOL
-from ...primitive import ZERO, Kink, LayoutRule, Primitive, Sample, register
+from ...facets import Kink, LayoutRule, Rules, Structure
+from ...primitive import ZERO, Primitive, Sample, register
 from ...trace import TracedArray, apply
 from ..shapes.axis_maps import entrywise
 from .families import align, elementwise_type, stretch
@@ -47,10 +48,13 @@ def _batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int, **par
 # `always` even the use of the value there is reported.
 mark = register(
     Primitive(
-        "mark", elementwise_type(_marked_dtype),
-        lambda x, condition, **_: np.array(np.broadcast_to(x, np.broadcast_shapes(np.shape(x), np.shape(condition))))[()],
-        _jvp, lambda bars, args, outs, **_: [bars[0], ZERO], _batch, family="elementwise", axis_map=entrywise,
-        layout=LayoutRule("operands"), kink=Kink("a marked point", lambda x, condition, **_: (condition, None)),
+        "mark", "elementwise",
+        Rules(
+            elementwise_type(_marked_dtype),
+            lambda x, condition, **_: np.array(np.broadcast_to(x, np.broadcast_shapes(np.shape(x), np.shape(condition))))[()], _jvp,
+            lambda bars, args, outs, **_: [bars[0], ZERO], _batch, kink=Kink("a marked point", lambda x, condition, **_: (condition, None)),
+        ),
+        Structure(axis_map=entrywise, layout=LayoutRule("operands")),
         samples=(Sample(lambda rng: (real(rng, (2, 3)), truth(rng, (2, 3))), {"always": False, "function": "f", "point": "0"}),),
     )
 )  # fmt: skip

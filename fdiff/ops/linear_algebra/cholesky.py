@@ -12,6 +12,7 @@ from __future__ import annotations
 import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType, broadcast
+from ...facets import Lowering, Rules
 from ...kernel_rule import KernelRule, Kind, Routine
 from ...primitive import ZERO, Primitive, Sample, register
 from ...trace import TracedArray, apply
@@ -74,9 +75,12 @@ def _low_bar_vjp(bars: Bars, args: Args, outs: Args) -> list[object]:
 
 cholesky_bar = register(
     Primitive(
-        "cholesky_bar", lambda low, bar: (ArrayType(broadcast(low.shape, bar.shape), low.dtype),), _low_bar, _low_bar_jvp, _low_bar_vjp,
-        lambda args, mapped, size: [apply(cholesky_bar, *align_stacks(args, mapped, (2, 2)))],
-        KernelRule(Kind.ROUTINE, routine=Routine("cholesky_bar", broadcast=True, inline=4)), "opaque",
+        "cholesky_bar", "opaque",
+        Rules(
+            lambda low, bar: (ArrayType(broadcast(low.shape, bar.shape), low.dtype),), _low_bar, _low_bar_jvp, _low_bar_vjp,
+            lambda args, mapped, size: [apply(cholesky_bar, *align_stacks(args, mapped, (2, 2)))],
+        ),
+        lowering=Lowering(KernelRule(Kind.ROUTINE, routine=Routine("cholesky_bar", broadcast=True, inline=4))),
         samples=(Sample(lambda rng: (np.linalg.cholesky(*positive_definite_matrices(rng)), rng.normal(size=(2, 3, 3)))),),
     )
 )  # fmt: skip

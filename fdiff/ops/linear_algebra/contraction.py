@@ -13,8 +13,9 @@ from functools import lru_cache
 import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType, promote
+from ...facets import AxisMap, Lowering, Structure
 from ...kernel_rule import KernelRule, Kind
-from ...primitive import UFUNCS, AxisMap, Sample
+from ...primitive import UFUNCS, Sample
 from ...trace import TracedArray, applied, apply, implements
 from .. import term_rules_of_sums
 from ..entrywise.families import kind_of, multilinear, refuse
@@ -83,10 +84,9 @@ def _pair(a: tuple[int, ...], b: tuple[int, ...], subscripts: str) -> Sample:
 
 # An einsum of two operands; no label occurs twice in one operand, and summed labels occur in both. Closed under transposition.
 contract = multilinear(
-    "contract", _contracted, _contract_transposes, ((0,), (1,)), evaluate=_evaluate, batch=_contract_batch,
-    kernel=KernelRule(Kind.CONTRACT), family="bilinear",
-    sizeless=True, axis_map=_contract_axes, masks=_contract_masks, terms=term_rules_of_sums.contracted,
-    rewrites=(product_with_identity, drop_axes_of_length_one, product_with_number),
+    "contract", _contracted, _contract_transposes, ((0,), (1,)), evaluate=_evaluate, batch=_contract_batch, family="bilinear",
+    structure=Structure(sizeless=True, axis_map=_contract_axes, masks=_contract_masks, terms=term_rules_of_sums.contracted),
+    lowering=Lowering(KernelRule(Kind.CONTRACT), rewrites=(product_with_identity, drop_axes_of_length_one, product_with_number)),
     samples=(
         _pair((2, 3), (3, 4), "ij,jk->ik"), _pair((3,), (3,), "i,i->"), _pair((2, 3), (3,), "ij,j->i"),
         _pair((2, 3, 4), (2, 4, 2), "bij,bjk->bik"), _pair((2,), (3,), "i,j->ij"),

@@ -23,6 +23,7 @@ from __future__ import annotations
 import fdiff.intact_numpy as np
 
 from ...arraytype import BOOL, ArrayType, real_dtype
+from ...facets import Rules
 from ...primitive import ZERO, Primitive, Sample, register
 from ...trace import TracedArray, apply, apply_many, guarded_value
 from ..entrywise.families import add_up
@@ -214,9 +215,12 @@ def _all_real(a: np.ndarray, *, kept: int) -> np.ndarray:
 # Whether all eigenvalues are real, over all but the first `kept` axes; the dtypes of NumPy's results depend on it.
 real_spectrum = register(
     Primitive(
-        "real_spectrum", lambda a, *, kept: (ArrayType(a.shape[:kept], BOOL),), _all_real, lambda dots, args, outs, *, kept: [ZERO],
-        lambda bars, args, outs, *, kept: [ZERO], lambda args, mapped, size, *, kept: [apply(real_spectrum, args[0], kept=kept + 1)],
-        family="opaque", flat=True,
+        "real_spectrum", "opaque",
+        Rules(
+            lambda a, *, kept: (ArrayType(a.shape[:kept], BOOL),), _all_real, lambda dots, args, outs, *, kept: [ZERO],
+            lambda bars, args, outs, *, kept: [ZERO], lambda args, mapped, size, *, kept: [apply(real_spectrum, args[0], kept=kept + 1)],
+            flat=True,
+        ),
         samples=(Sample(well_separated_matrices(2, 3, 3), {"kept": 1}), Sample(normal_matrices(4, 3, 3), {"kept": 0})),
     )
 )  # fmt: skip

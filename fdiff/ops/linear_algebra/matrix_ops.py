@@ -11,6 +11,7 @@ from __future__ import annotations
 import fdiff.intact_numpy as np
 
 from ...arraytype import BOOL, ArrayType, broadcast
+from ...facets import Lowering, Rules
 from ...kernel_rule import KernelRule, Kind, Routine
 from ...primitive import PRIMITIVES, ZERO, Primitive, Sample, register
 from ...trace import TracedArray, apply, current
@@ -47,9 +48,12 @@ def _solve_vjp(bars: Bars, args: Args, outs: Args) -> list[object]:
 
 solve = register(
     Primitive(
-        "solve", _solved, np.linalg.solve, _solve_jvp, _solve_vjp,
-        lambda args, mapped, size: [apply(solve, *align_stacks(args, mapped, (2, 2)))],
-        KernelRule(Kind.SOLVE, routine=Routine("solve", scratch=1, columns=True, inline=4)), "opaque",
+        "solve", "opaque",
+        Rules(
+            _solved, np.linalg.solve, _solve_jvp, _solve_vjp,
+            lambda args, mapped, size: [apply(solve, *align_stacks(args, mapped, (2, 2)))],
+        ),
+        lowering=Lowering(KernelRule(Kind.SOLVE, routine=Routine("solve", scratch=1, columns=True, inline=4))),
         samples=(Sample(lambda rng: (*regular_matrices(3)(rng), rng.normal(size=(2, 3, 2)))),),
     )
 )  # fmt: skip
@@ -160,9 +164,12 @@ def _minors_vjp(bars: Bars, args: Args, outs: Args) -> list[object]:
 
 minors = register(
     Primitive(
-        "minors", lambda a, *dots: (ArrayType(broadcast(a.shape, *(d.shape for d in dots)), a.dtype),), _minors, _minors_jvp, _minors_vjp,
-        lambda args, mapped, size: [apply(minors, *align_stacks(args, mapped, (2,) * len(args)))],
-        family="opaque", samples=tuple(
+        "minors", "opaque",
+        Rules(
+            lambda a, *dots: (ArrayType(broadcast(a.shape, *(d.shape for d in dots)), a.dtype),), _minors, _minors_jvp, _minors_vjp,
+            lambda args, mapped, size: [apply(minors, *align_stacks(args, mapped, (2,) * len(args)))],
+        ),
+        samples=tuple(
             Sample(lambda rng, count=count: tuple(rng.normal(size=(count + 1, 2, 3, 3)))) for count in (1, 2)
         ),
     )
@@ -200,7 +207,7 @@ def _refused(a: np.ndarray, *, name: str, lead: int) -> np.ndarray:
     out = np.zeros(a.shape[:lead], bool)
     for k in np.ndindex(out.shape):
         try:
-            PRIMITIVES[name].evaluate(a[k], *([np.zeros((*a.shape[-1:], 1))] if name == "solve" else []))
+            PRIMITIVES[name].rules.evaluate(a[k], *([np.zeros((*a.shape[-1:], 1))] if name == "solve" else []))
         except np.linalg.LinAlgError:
             out[k] = True
     return out[()]
@@ -208,8 +215,11 @@ def _refused(a: np.ndarray, *, name: str, lead: int) -> np.ndarray:
 
 refused = register(
     Primitive(
-        "refused", lambda a, *, name, lead: (ArrayType(a.shape[:lead], BOOL),), _refused,
-        batch=lambda args, mapped, size, *, name, lead: [apply(refused, args[0], name=name, lead=lead + 1)], flat=True,
+        "refused", "",
+        Rules(
+            lambda a, *, name, lead: (ArrayType(a.shape[:lead], BOOL),), _refused,
+            batch=lambda args, mapped, size, *, name, lead: [apply(refused, args[0], name=name, lead=lead + 1)], flat=True,
+        ),
         samples=(Sample(lambda rng: (np.stack([np.eye(2), np.zeros((2, 2))]),), {"name": "inv", "lead": 1}),),
     )
 )  # fmt: skip

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType, real_dtype
+from ...facets import Rules
 from ...primitive import ZERO, Primitive, Sample, register
 from ...trace import TracedArray, apply, apply_many
 from ..entrywise.families import add_up
@@ -61,9 +62,12 @@ def _stein_vjp(bars: Bars, args: Args, outs: Args) -> list[object]:
 
 stein = register(
     Primitive(
-        "stein", lambda p, r, n: (r,), _stein, _stein_jvp, _stein_vjp, lambda args, mapped,
+        "stein", "opaque",
+        Rules(
+            lambda p, r, n: (r,), _stein, _stein_jvp, _stein_vjp,
+            lambda args, mapped,
         size: [apply(stein, *[a if on else np.broadcast_to(a, (size, *a.shape)) for a, on in zip(args, mapped, strict=True)])],
-        family="opaque",
+        ),
         samples=(Sample(lambda rng: (0.2 * rng.normal(size=(2, 3, 3)), rng.normal(size=(2, 3, 4)), 0.2 * rng.normal(size=(2, 4, 4)))),),
     )
 )  # fmt: skip
@@ -152,9 +156,9 @@ def _pinv_sample(shape: tuple[int, ...], rcond: float, **params: bool) -> Sample
 # No derivative in `rcond`, which decides the singular values that count.
 pinv = register(
     Primitive(
-        "pinv", _pinv_type, lambda a, rcond, *, hermitian, truncates: np.linalg.pinv(a, rcond, hermitian), _pinv_jvp, _pinv_vjp,
-        _pinv_batch,
-        family="opaque", samples=(
+        "pinv", "opaque",
+        Rules(_pinv_type, lambda a, rcond, *, hermitian, truncates: np.linalg.pinv(a, rcond, hermitian), _pinv_jvp, _pinv_vjp, _pinv_batch),
+        samples=(
             _pinv_sample((2, 4, 3), 1e-12), _pinv_sample((2, 3), 1e-12), _pinv_sample((3, 3), 1e-12, hermitian=True),
             _pinv_sample((4, 3), 0.5, truncates=True),
         ),
@@ -211,7 +215,8 @@ def _lstsq_batch(args: Args, mapped: Sequence[bool], size: int, *, rcond: float)
 
 lstsq_ = register(
     Primitive(
-        "lstsq", _lstsq_type, _lstsq, _lstsq_jvp, _lstsq_vjp, _lstsq_batch, family="opaque", samples=(
+        "lstsq", "opaque", Rules(_lstsq_type, _lstsq, _lstsq_jvp, _lstsq_vjp, _lstsq_batch),
+        samples=(
             Sample(lambda rng: (rng.normal(size=(4, 3)), rng.normal(size=(4, 2))), {"rcond": 1e-14}),
             Sample(lambda rng: (rng.normal(size=(2, 3)), rng.normal(size=(2, 2))), {"rcond": -1.0}),
             Sample(lambda rng: (rng.normal(size=(4, 3)), rng.normal(size=(4, 2))), {"rcond": 0.5}),

@@ -16,6 +16,7 @@ from math import factorial
 import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType, broadcast
+from ...facets import Rules
 from ...primitive import HOOKS, ZERO, Primitive
 from ...tape import CONSTANT, INPUT, Tape
 from ...trace import TracedArray, apply
@@ -45,7 +46,7 @@ def _value(f: Tape, *arguments: np.ndarray) -> np.ndarray:
                 values.append(np.asarray(node.value))
             else:
                 operands = [values[a] for a in node.args]
-                values.append(np.asarray(node.primitive.evaluate(*operands, **dict(node.params))))
+                values.append(np.asarray(node.primitive.rules.evaluate(*operands, **dict(node.params))))
     shape = np.broadcast_shapes(*[np.shape(x) for x in arguments])
     return np.broadcast_to(values[f.outputs[0]], shape)
 
@@ -156,7 +157,7 @@ def _batch(args: Args, mapped: Sequence[bool], size: int, *, f: Tape, count: int
 
 
 # It is entered by `transforms/prepare/spectral_functions.py` alone, which knows `f`.
-spectral_sum = Primitive("spectral_sum", _type, _evaluate, _jvp, _vjp, _batch, family="opaque")
+spectral_sum = Primitive("spectral_sum", "opaque", Rules(_type, _evaluate, _jvp, _vjp, _batch))
 
 
 def _known_jvp(dots: Bars, args: Args, outs: Args, **params: object) -> list[object]:
@@ -177,6 +178,6 @@ def _known_batch(args: Args, mapped: Sequence[bool], size: int, **params: object
 
 # The matrix function of the first argument, whose value is the second: the program has computed it.
 known_function = Primitive(
-    "matrix_function", lambda a, x, *numbers, **_: (x,), lambda a, x, *numbers, **_: x, _known_jvp, _known_vjp, _known_batch,
-    family="opaque",
+    "matrix_function", "opaque",
+    Rules(lambda a, x, *numbers, **_: (x,), lambda a, x, *numbers, **_: x, _known_jvp, _known_vjp, _known_batch),
 )

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType
+from ...facets import Lowering, Rules
 from ...kernel_rule import KernelRule
 from ...primitive import ZERO, Primitive, Sample, register
 from ...trace import TracedArray, apply, apply_many
@@ -90,7 +91,7 @@ def stacked_op(
         many = len(infer(args[0].type, **params)) > 1
         return apply_many(primitive, args[0], **params) if many else [apply(primitive, args[0], **params)]
 
-    primitive = Primitive(name, infer, evaluate, jvp, vjp, batch, kernel, "opaque", flat=flat, samples=samples)
+    primitive = Primitive(name, "opaque", Rules(infer, evaluate, jvp, vjp, batch, flat=flat), lowering=Lowering(kernel), samples=samples)
     return register(primitive)
 
 

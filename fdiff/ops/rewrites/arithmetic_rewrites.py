@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ...arraytype import broadcast
-from ...primitive import PRIMITIVES, Rewrite
+from ...facets import Rewrite
+from ...primitive import PRIMITIVES
 from ...tape import Builder
 from .constant_factors import merge_factors, product_of_numbers
 from .rewrite_context import (

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...primitive import PRIMITIVES, Rewrite
+from ...facets import Rewrite
+from ...primitive import PRIMITIVES
 from ...tape import Builder
 from ..shapes.subscripts import LETTERS, parse, sizes_by_label
 from .rewrite_context import Ids, new, node_if, repeated_number, reshape_of, seeks, transpose_of

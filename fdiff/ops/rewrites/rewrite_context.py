@@ -7,7 +7,8 @@ from typing import Any
 
 import fdiff.intact_numpy as np
 
-from ...primitive import PRIMITIVES, Rewrite
+from ...facets import Rewrite
+from ...primitive import PRIMITIVES
 from ...tape import CONSTANT, Builder, Node, Params
 
 Ids = tuple[int, ...]

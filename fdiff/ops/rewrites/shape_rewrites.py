@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...primitive import Rewrite
+from ...facets import Rewrite
 from ...tape import Builder
 from .rewrite_context import (
     SCALED,

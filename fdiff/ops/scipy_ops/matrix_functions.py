@@ -17,6 +17,7 @@ from fdiff.intact_scipy import linalg as sl
 
 from ...arraytype import ArrayType, broadcast
 from ...errors import UnsupportedError
+from ...facets import Lowering, Rules
 from ...kernel_rule import KernelRule, Kind
 from ...primitive import ZERO, Primitive, Sample, register
 from ...trace import TracedArray, apply
@@ -106,9 +107,12 @@ def _sylvester_sample(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
 
 sylvester = register(
     Primitive(
-        "solve_sylvester", _sylvester_type, _sylvester, _sylvester_jvp, _sylvester_vjp,
-        lambda args, mapped, size: [apply(sylvester, *align_stacks(args, mapped, (2, 2, 2)))],
-        family="opaque", samples=(Sample(_sylvester_sample),),
+        "solve_sylvester", "opaque",
+        Rules(
+            _sylvester_type, _sylvester, _sylvester_jvp, _sylvester_vjp,
+            lambda args, mapped, size: [apply(sylvester, *align_stacks(args, mapped, (2, 2, 2)))],
+        ),
+        samples=(Sample(_sylvester_sample),),
     )
 )  # fmt: skip
 
@@ -153,9 +157,12 @@ def _system(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
 
 triangular = register(
     Primitive(
-        "solve_triangular", _solved, _triangular, _triangular_jvp, _triangular_vjp,
-        lambda args, mapped, size, **params: [apply(triangular, *align_stacks(args, mapped, (2, 2)), **params)],
-        KernelRule(Kind.TRIANGULAR_SYSTEM), "opaque",
+        "solve_triangular", "opaque",
+        Rules(
+            _solved, _triangular, _triangular_jvp, _triangular_vjp,
+            lambda args, mapped, size, **params: [apply(triangular, *align_stacks(args, mapped, (2, 2)), **params)],
+        ),
+        lowering=Lowering(KernelRule(Kind.TRIANGULAR_SYSTEM)),
         samples=tuple(
             Sample(_system, {"lower": lower, "trans": trans, "unit": unit}) for lower, trans, unit in product((True, False), repeat=3)
         ),
@@ -265,8 +272,11 @@ def _band(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
 
 banded = register(
     Primitive(
-        "solve_banded", _solved, _banded, _banded_jvp, _banded_vjp,
-        lambda args, mapped, size, **params: [apply(banded, *align_stacks(args, mapped, (2, 2)), **params)], None, "opaque",
+        "solve_banded", "opaque",
+        Rules(
+            _solved, _banded, _banded_jvp, _banded_vjp,
+            lambda args, mapped, size, **params: [apply(banded, *align_stacks(args, mapped, (2, 2)), **params)],
+        ),
         samples=(Sample(_band, {"low": 1, "up": 2}),),
     )
 )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from ...arraytype import ArrayType, Shape
-from ...primitive import AxisMap
+from ...facets import AxisMap
 
 Ints = tuple[int, ...]
 

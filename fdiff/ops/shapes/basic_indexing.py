@@ -115,7 +115,7 @@ def _cached_basic_index(type_: ArrayType, parts: tuple[object, ...]) -> BasicInd
     if entry is not None:
         return BasicIndex(None, None, entry, Ellipsis not in key)
     cut = _basic_index(shape, items)
-    return cut if cut.within is None else cut._replace(types=slice_.infer(type_, **dict(cut.within)))
+    return cut if cut.within is None else cut._replace(types=slice_.rules.infer(type_, **dict(cut.within)))
 
 
 def entry_of(shape: Shape, items: Sequence[object]) -> tuple[int, ...] | None:

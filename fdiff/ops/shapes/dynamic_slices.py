@@ -14,6 +14,7 @@ import fdiff.intact_numpy as np
 
 from ...arraytype import INT, ArrayType
 from ...errors import TraceError
+from ...facets import Lowering, Rules
 from ...primitive import PRIMITIVES, ZERO, Primitive, Sample, register
 from ...trace import TracedArray, apply, constant_value, current
 from ...trace.array_links import ViewLink
@@ -44,9 +45,13 @@ def _spelled(start: TracedArray, *, size: int, count: int, step: int) -> object:
 # window_indices(i)[..., k] = i + step * k, all of them from 0 to size - 1.
 window_indices = register(
     Primitive(
-        "window_indices", _infer, _positions, lambda *_, **__: [ZERO], lambda *_, **__: [ZERO],
-        lambda args, *_, **params: [apply(window_indices, args[0], **params)], family="opaque", flat=True,
-        spelled=_spelled, samples=(Sample(lambda rng: (rng.integers(0, 4, (2, 3)),), {"size": 8, "count": 3, "step": 2}),),
+        "window_indices", "opaque",
+        Rules(
+            _infer, _positions, lambda *_, **__: [ZERO], lambda *_, **__: [ZERO],
+            lambda args, *_, **params: [apply(window_indices, args[0], **params)], flat=True,
+        ),
+        lowering=Lowering(spelled=_spelled),
+        samples=(Sample(lambda rng: (rng.integers(0, 4, (2, 3)),), {"size": 8, "count": 3, "step": 2}),),
     )
 )  # fmt: skip
 

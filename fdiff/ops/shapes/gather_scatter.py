@@ -12,8 +12,9 @@ from collections.abc import Sequence
 import fdiff.intact_numpy as np
 
 from ...arraytype import INT, ArrayType, Shape, broadcast
+from ...facets import EagerRule, LayoutRule, Lowering, Rules, Structure
 from ...kernel_rule import KernelRule, Kind
-from ...primitive import PRIMITIVES, EagerRule, LayoutRule, Primitive, Sample, register
+from ...primitive import PRIMITIVES, Primitive, Sample, register
 from ...trace import TracedArray, apply, constant_value
 from ...trace.operation_cache import READS_ENTRY
 from ...trace.provenance import through_scatter
@@ -85,21 +86,23 @@ def _scatter_sample(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
 # gather(x, i, j)[...] = x[i[...], j[...]]: indices of one shape, for the leading axes of x.
 gather = multilinear(
     "gather", _gathered, lambda bar, args: [apply(scatter_add, bar, *args[1:], shape=args[0].shape)], ((0,),),
-    evaluate=lambda x, *indices: x[indices], batch=_gather_batch, kernel=KernelRule(Kind.GATHER), structural=True, selects=True,
-    put=lambda parent, new, *indices: apply(PRIMITIVES["scatter_set"], parent, new, *indices),
-    sizeless=True, samples=(Sample(_gather_sample),), eager=EagerRule(scalar_rule=READS_ENTRY),
-    terms=term_rules.gathered, rewrites=(gather_of_counters,),
+    evaluate=lambda x, *indices: x[indices], batch=_gather_batch,
+    structure=Structure(
+        structural=True, selects=True, put=lambda parent, new, *indices: apply(PRIMITIVES["scatter_set"], parent, new, *indices),
+        sizeless=True, terms=term_rules.gathered,
+    ),
+    lowering=Lowering(KernelRule(Kind.GATHER), eager=EagerRule(scalar_rule=READS_ENTRY), rewrites=(gather_of_counters,)),
+    samples=(Sample(_gather_sample),),
 )
 scatter_add = multilinear(
-    "scatter_add", _scattered, lambda bar, args, shape: [apply(gather, bar, *args[1:])], ((0,),),
-    evaluate=_scatter, batch=_scatter_batch, kernel=KernelRule(Kind.SCATTER_ADD), structural=True, sizeless=True,
-    terms=term_rules.scattered_sum,
+    "scatter_add", _scattered, lambda bar, args, shape: [apply(gather, bar, *args[1:])], ((0,),), evaluate=_scatter, batch=_scatter_batch,
+    structure=Structure(structural=True, sizeless=True, terms=term_rules.scattered_sum), lowering=Lowering(KernelRule(Kind.SCATTER_ADD)),
     samples=(Sample(_scatter_sample, {"shape": (3, 2)}),),
 )
 iota = register(
     Primitive(
-        "iota", lambda *, size: (ArrayType((size,), INT),), lambda *, size: np.arange(size), kernel=KernelRule(Kind.IOTA),
-        family="leaf", samples=(Sample(lambda rng: (), {"size": 4}),),
+        "iota", "leaf", Rules(lambda *, size: (ArrayType((size,), INT),), lambda *, size: np.arange(size)),
+        lowering=Lowering(KernelRule(Kind.IOTA)), samples=(Sample(lambda rng: (), {"size": 4}),),
     )
 )  # fmt: skip
 Args = Sequence[TracedArray]
@@ -158,9 +161,10 @@ def _set_batch(args: Args, mapped: Sequence[bool], size: int) -> list[object]:
 
 
 scatter_set = multilinear(
-    "scatter_set", _set_type, _set_transposes, ((0, 1),), evaluate=lambda x, *stored: _store(np.array(x), *stored),
-    batch=_set_batch, kernel=KernelRule(Kind.SCATTER_SET), structural=True, selects=True, layout=LayoutRule("update"),
-    overwrite=_store, provenance=through_scatter, terms=term_rules.scattered,
+    "scatter_set", _set_type, _set_transposes, ((0, 1),), evaluate=lambda x, *stored: _store(np.array(x), *stored), batch=_set_batch,
+    overwrite=_store,
+    structure=Structure(structural=True, selects=True, layout=LayoutRule("update"), provenance=through_scatter, terms=term_rules.scattered),
+    lowering=Lowering(KernelRule(Kind.SCATTER_SET)),
     samples=(
         Sample(lambda rng: (rng.normal(size=(4, 3)), rng.normal(size=(2, 3)), np.array([2, -4]))),
         Sample(lambda rng: (rng.normal(size=(4, 2)), rng.normal(size=(3, 2)), np.array([2, 0, -2]))),

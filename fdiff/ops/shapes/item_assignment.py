@@ -56,7 +56,7 @@ def write(handle: TracedArray, node: int) -> None:
             trace.calls.stored(handle)
         handle.link, handle.node = outside(handle), node
         return
-    put = cast("Callable[..., TracedArray]", link.primitive.put)  # or it would be read-only
+    put = cast("Callable[..., TracedArray]", link.primitive.structure.put)  # or it would be read-only
     parent = link.parent
     extra = [TracedArray(trace, i, trace.builder.type(i)) for i in link.extra]
     new = put(parent, TracedArray(trace, node, handle.type), *extra, **dict(link.params))
@@ -235,7 +235,7 @@ def read_only(x: TracedArray) -> bool:
     """Whether NumPy would refuse a store into `x`."""
     link = settled(x).link
     while isinstance(link, ViewLink) and not is_copy(x):
-        if link.primitive.put is None or link.fixed:
+        if link.primitive.structure.put is None or link.fixed:
             return True
         x = link.parent
         link = settled(x).link

@@ -11,8 +11,9 @@ from itertools import pairwise
 import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType, promote
+from ...facets import LayoutRule, Lowering, Structure
 from ...kernel_rule import KernelRule, Kind
-from ...primitive import LayoutRule, Sample
+from ...primitive import Sample
 from ...trace import TracedArray, apply, implements
 from ...trace.provenance import through_join
 from .. import term_rules as terms
@@ -49,8 +50,12 @@ def _concatenate_batch(args: Sequence[TracedArray], mapped: Sequence[bool], size
 
 concatenate = multilinear(
     "concatenate", _concatenated, _concatenate_transposes, evaluate=lambda *xs, axis: np.concatenate(xs, axis=axis),
-    batch=_concatenate_batch, kernel=KernelRule(Kind.CONCATENATE), structural=True, layout=LayoutRule("join"),
-    provenance=through_join, moves=True, axis_map=axis_maps.concatenated, terms=terms.concatenated,
+    batch=_concatenate_batch,
+    structure=Structure(
+        structural=True, layout=LayoutRule("join"), provenance=through_join, moves=True, axis_map=axis_maps.concatenated,
+        terms=terms.concatenated,
+    ),
+    lowering=Lowering(KernelRule(Kind.CONCATENATE)),
     samples=(Sample(lambda rng: (rng.normal(size=(2, 3)), rng.normal(size=(2, 1))), {"axis": 1}),),
 )
 

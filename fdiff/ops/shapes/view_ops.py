@@ -14,8 +14,9 @@ from typing import Any
 import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType, Shape
+from ...facets import EagerRule, LayoutRule, Lowering, Rules, Structure
 from ...kernel_rule import KernelRule, Kind
-from ...primitive import ZERO, EagerRule, LayoutRule, Primitive, Sample, register
+from ...primitive import ZERO, Primitive, Sample, register
 from ...tape import Params, Types
 from ...trace import TracedArray, apply
 from ...trace.load_forwarding import forward_load, forward_store, join_reshapes
@@ -42,11 +43,12 @@ reshape = linear(
     lambda bar, src, *, shape: apply(reshape, bar, shape=src.shape),
     evaluate=lambda x, *, shape: np.reshape(x, shape),
     batch=lambda x, *, shape: apply(reshape, x, shape=(x.shape[0], *shape)),
-    kernel=KernelRule(Kind.RESHAPE), structural=True, moves=True, axis_map=axis_maps.reshaped,
-    terms=terms.reshaped, sizeless=True, view=True,
-    put=lambda parent, new, *, shape: apply(reshape, new, shape=parent.shape),
-    layout=LayoutRule("view", may_copy=True), shorten=join_reshapes, rewrites=(one_reshape,),
-    provenance=through_reshape, eager=EagerRule(specialise=_to_scalar),
+    structure=Structure(
+        structural=True, moves=True, axis_map=axis_maps.reshaped, terms=terms.reshaped, sizeless=True, view=True,
+        put=lambda parent, new, *, shape: apply(reshape, new, shape=parent.shape), layout=LayoutRule("view", may_copy=True),
+        provenance=through_reshape,
+    ),
+    lowering=Lowering(KernelRule(Kind.RESHAPE), shorten=join_reshapes, rewrites=(one_reshape,), eager=EagerRule(specialise=_to_scalar)),
     samples=(Sample(lambda rng: (rng.normal(size=(2, 3)),), {"shape": (3, 1, 2)}),),
 )
 
@@ -61,10 +63,12 @@ transpose = linear(
     lambda bar, src, *, axes: apply(transpose, bar, axes=_inverse(axes)),
     evaluate=lambda x, *, axes: np.transpose(x, axes),
     batch=lambda x, *, axes: apply(transpose, x, axes=(0, *(a + 1 for a in axes))),
-    kernel=KernelRule(Kind.TRANSPOSE), structural=True, moves=True, axis_map=axis_maps.transposed,
-    terms=terms.transposed, sizeless=True, view=True,
-    put=lambda parent, new, *, axes: apply(transpose, new, axes=_inverse(axes)),
-    layout=LayoutRule("view", leaves_c_order=True), rewrites=(one_transpose, transpose_before_reshape),
+    structure=Structure(
+        structural=True, moves=True, axis_map=axis_maps.transposed, terms=terms.transposed, sizeless=True, view=True,
+        put=lambda parent, new, *, axes: apply(transpose, new, axes=_inverse(axes)),
+        layout=LayoutRule("view", leaves_c_order=True),
+    ),
+    lowering=Lowering(KernelRule(Kind.TRANSPOSE), rewrites=(one_transpose, transpose_before_reshape)),
     samples=(Sample(lambda rng: (rng.normal(size=(2, 3, 4)),), {"axes": (2, 0, 1)}),),
 )
 spread = linear(
@@ -75,9 +79,11 @@ spread = linear(
     batch=lambda x, *, shape: apply(
         spread, x.reshape((x.shape[0], *(1,) * (len(shape) - x.ndim + 1), *x.shape[1:])), shape=(x.shape[0], *shape)
     ),
-    kernel=KernelRule(Kind.BROADCAST), structural=True, moves=True, axis_map=axis_maps.broadcast,
-    sizeless=True, view=True, layout=LayoutRule("view", leaves_c_order=True), folds=False, terms=terms.kept,
-    provenance=through_broadcast, rewrites=(one_broadcast,),
+    structure=Structure(
+        structural=True, moves=True, axis_map=axis_maps.broadcast, sizeless=True, view=True,
+        layout=LayoutRule("view", leaves_c_order=True), terms=terms.kept, provenance=through_broadcast,
+    ),
+    lowering=Lowering(KernelRule(Kind.BROADCAST), folds=False, rewrites=(one_broadcast,)),
     samples=(Sample(lambda rng: (rng.normal(size=(3, 1)),), {"shape": (2, 3, 4)}),),
 )
 Ints = tuple[int, ...]
@@ -113,10 +119,12 @@ slice_ = linear(
     lambda bar, src, *, starts, sizes, steps: apply(unslice, bar, starts=starts, steps=steps, shape=src.shape),
     evaluate=lambda x, *, starts, sizes, steps: x[slices(starts, sizes, steps)],
     batch=lambda x, *, starts, sizes, steps: apply(slice_, x, starts=(0, *starts), sizes=(x.shape[0], *sizes), steps=(1, *steps)),
-    kernel=KernelRule(Kind.SLICE), structural=True, selects=True, moves=True, axis_map=axis_maps.sliced,
-    terms=terms.sliced, sizeless=True, view=True,
-    put=lambda parent, new, *, starts, sizes, steps: apply(update, parent, new, starts=starts, steps=steps),
-    layout=LayoutRule("view"), shorten=forward_load, provenance=through_slice, eager=EagerRule(specialise=_of_unit_steps),
+    structure=Structure(
+        structural=True, selects=True, moves=True, axis_map=axis_maps.sliced, terms=terms.sliced, sizeless=True, view=True,
+        put=lambda parent, new, *, starts, sizes, steps: apply(update, parent, new, starts=starts, steps=steps),
+        layout=LayoutRule("view"), provenance=through_slice,
+    ),
+    lowering=Lowering(KernelRule(Kind.SLICE), shorten=forward_load, eager=EagerRule(specialise=_of_unit_steps)),
     samples=(
         Sample(lambda rng: (rng.normal(size=(5, 4)),), {"starts": (1, 0), "sizes": (2, 4), "steps": (2, 1)}),
         Sample(lambda rng: (rng.normal(size=(5, 4)),), {"starts": (4, 3), "sizes": (5, 2), "steps": (-1, -2)}),
@@ -130,8 +138,8 @@ unslice = linear(
     batch=lambda x, *, starts, steps, shape: apply(
         unslice, x, starts=(0, *starts), steps=(1, *steps), shape=(x.shape[0], *shape)
     ),
-    kernel=KernelRule(Kind.UNSLICE), structural=True, moves=True, axis_map=axis_maps.unsliced,
-    terms=terms.unsliced, sizeless=True,
+    structure=Structure(structural=True, moves=True, axis_map=axis_maps.unsliced, terms=terms.unsliced, sizeless=True),
+    lowering=Lowering(KernelRule(Kind.UNSLICE)),
     samples=(Sample(lambda rng: (rng.normal(size=(2, 2)),), {"starts": (1, 3), "steps": (2, -2), "shape": (5, 4)}),),
 )
 
@@ -168,10 +176,13 @@ def _update_batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int
 # update(x, part) is x with `part` in the entries that a slice names.
 update = register(
     Primitive(
-        "update", _updated, lambda x, part, **at: _store(np.array(x), part, **at), _update_jvp, _update_vjp, _update_batch,
-        KernelRule(Kind.UPDATE), "linear", structural=True, selects=True, moves=True, axis_map=axis_maps.updated,
-        terms=terms.updated, layout=LayoutRule("update"), overwrite=_store,
-        shorten=forward_store, provenance=through_update,
+        "update", "linear",
+        Rules(_updated, lambda x, part, **at: _store(np.array(x), part, **at), _update_jvp, _update_vjp, _update_batch, overwrite=_store),
+        Structure(
+            structural=True, selects=True, moves=True, axis_map=axis_maps.updated, terms=terms.updated, layout=LayoutRule("update"),
+            provenance=through_update,
+        ),
+        Lowering(KernelRule(Kind.UPDATE), shorten=forward_store),
         samples=(Sample(lambda rng: (rng.normal(size=(5, 4)), rng.normal(size=(2, 2))), {"starts": (1, 3), "steps": (2, -2)}),),
     )
 )  # fmt: skip

@@ -14,6 +14,7 @@ import fdiff.intact_numpy as np
 
 from ...arraytype import F8, ArrayType
 from ...errors import ConvergenceError
+from ...facets import Rules
 from ...primitive import ZERO, LateParams, Primitive, Sample, register
 from ...trace import TracedArray, apply
 from .implicit_systems import NewtonSteps, solution
@@ -126,5 +127,5 @@ _SAMPLE = Sample(
     LateParams(lambda: {"body": constant_body(monotone, [PAIR], [PAIR]), "name": "sample", "site": CallSite("sample", "")}),
 )
 exact: Primitive = register(
-    Primitive("scipy.exact", lambda x, sure, *extras, **_: (x,), _evaluate, _jvp, _vjp, _batch, None, "solver", samples=(_SAMPLE,))
+    Primitive("scipy.exact", "solver", Rules(lambda x, sure, *extras, **_: (x,), _evaluate, _jvp, _vjp, _batch), samples=(_SAMPLE,))
 )

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import fdiff.intact_numpy as np
 
 from ...arraytype import F8, ArrayType, type_of
+from ...facets import Lowering, Rules
 from ...interpret import evaluate
 from ...primitive import ZERO, LateParams, Primitive, Sample, register
 from ...tape import Tape
@@ -136,7 +137,7 @@ _SAMPLES = (
 )
 solution: Primitive = register(
     Primitive(
-        "implicit_solution", lambda x, *extras, **_: (x,), _evaluate, _jvp, _vjp, _batch, None, "solver", folds=False, spelled=_step,
-        samples=_SAMPLES,
+        "implicit_solution", "solver", Rules(lambda x, *extras, **_: (x,), _evaluate, _jvp, _vjp, _batch),
+        lowering=Lowering(folds=False, spelled=_step), samples=_SAMPLES,
     )
 )

@@ -14,6 +14,7 @@ import fdiff.intact_numpy as np
 
 from ...arraytype import F8, ArrayType
 from ...errors import StructureError
+from ...facets import Rules
 from ...foreign_errors import not_foreign
 from ...primitive import ZERO, LateParams, Primitive, Sample, register
 from ...trace import Trace, TracedArray, apply, splice
@@ -174,5 +175,5 @@ _SAMPLES = tuple(
     for transposed in (False, True)
 )
 solve: Primitive = register(
-    Primitive("scipy.implicit_solve", lambda x, right, *extras, **_: (x,), _evaluate, _jvp, _vjp, _batch, None, "solver", samples=_SAMPLES)
+    Primitive("scipy.implicit_solve", "solver", Rules(lambda x, right, *extras, **_: (x,), _evaluate, _jvp, _vjp, _batch), samples=_SAMPLES)
 )

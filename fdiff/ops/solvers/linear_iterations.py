@@ -15,6 +15,7 @@ from fdiff.intact_scipy import sparse_linalg as spl
 
 from ...arraytype import INT, ArrayType
 from ...errors import ConvergenceError
+from ...facets import Rules
 from ...foreign_errors import not_foreign
 from ...primitive import ZERO, Primitive, Sample, register
 from ...trace import TracedArray, apply, apply_many, unsupported
@@ -37,7 +38,7 @@ CLOSE = 1e-2  # how far a result that is told to have converged may be from the 
 def _exact(*args: np.ndarray, name: str, site: CallSite, **params: Any) -> np.ndarray:
     *system, x, info = args
     try:
-        solution = solve.evaluate(*system, **params, **AS_SPLU)
+        solution = solve.rules.evaluate(*system, **params, **AS_SPLU)
     except not_foreign(RuntimeError) as error:
         fact = f"what {name} returned has no derivative: the matrix is singular."
         raise ConvergenceError(site.words(fact, "Solve a system that has one solution.")) from error
@@ -178,7 +179,7 @@ def _samples(*, exact: bool, **params: object) -> tuple[Sample, ...]:
         data, *where, b = sample.make(np.random.default_rng(0) if exact else rng)
         if not exact:
             return data, *where, b[:, :1], np.zeros(len(b))
-        x = 100 * solve.evaluate(data, *where, b[:, :1], **sample.params, **AS_SPLU)
+        x = 100 * solve.rules.evaluate(data, *where, b[:, :1], **sample.params, **AS_SPLU)
         near, right = (a + 1e-4 * rng.normal(size=a.shape) for a in (data, 100 * b[:, :1]))
         return near, *where, right, x, np.asarray(0)
 
@@ -190,12 +191,12 @@ def _samples(*, exact: bool, **params: object) -> tuple[Sample, ...]:
 
 exact: Primitive = register(
     Primitive(
-        "scipy.sparse_exact", _exact_type, _exact, _exact_jvp, _exact_vjp, _unrolled_exact, None, "solver", samples=_samples(exact=True)
+        "scipy.sparse_exact", "solver", Rules(_exact_type, _exact, _exact_jvp, _exact_vjp, _unrolled_exact), samples=_samples(exact=True),
     )
 )
 iterations: Primitive = register(
     Primitive(
-        "scipy.sparse_iterations", _iterations_type, _iterations, _jvp, _vjp, _unrolled, None, "solver",
+        "scipy.sparse_iterations", "solver", Rules(_iterations_type, _iterations, _jvp, _vjp, _unrolled),
         samples=_samples(exact=False, options=(("rtol", 1e-15),), preconditioner=None, places=False),
     )
 )  # fmt: skip

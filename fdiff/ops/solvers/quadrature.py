@@ -18,6 +18,7 @@ from fdiff.intact_scipy import integrate as si
 
 from ...arraytype import F8, INT, ArrayType
 from ...errors import UnsupportedError
+from ...facets import Rules
 from ...foreign_errors import comes_once, is_foreign
 from ...primitive import ZERO, LateParams, Primitive, Sample, register
 from ...trace import TracedArray, apply_many, current, replaces, tracing, unsupported
@@ -179,7 +180,7 @@ def _sample_params() -> dict[str, object]:
 _SAMPLE = Sample(
     lambda rng: (rng.uniform(0.0, 0.5, ()), rng.uniform(1.0, 2.0, ()), np.zeros(0), rng.uniform(0.5, 1.0, 2)), LateParams(_sample_params)
 )
-quad = register(Primitive("scipy.quad", _infer, _evaluate, _jvp, _vjp, _batch, None, "solver", samples=(_SAMPLE,)))
+quad = register(Primitive("scipy.quad", "solver", Rules(_infer, _evaluate, _jvp, _vjp, _batch), samples=(_SAMPLE,)))
 
 
 def _middle(a: object, b: object) -> float:

@@ -11,6 +11,7 @@ import fdiff.intact_numpy as np
 from ...arraytype import INT, ArrayType
 from ...bounded_cache import keep
 from ...errors import UnsupportedError
+from ...facets import Rules
 from ...foreign_errors import comes_once, is_foreign
 from ...primitive import Primitive, Sample, register
 from ...trace import TracedArray, apply, apply_many
@@ -117,7 +118,7 @@ def solver_op(name: str, jvp: Callable[..., Sequence[object]], vjp: Callable[...
     def batch(args: Sequence[TracedArray], mapped: Sequence[bool], size: int, **params: object) -> list[object]:
         return batch_by_unrolling(primitive, args, mapped, size, **params)
 
-    primitive = register(Primitive(name, infer, evaluate, jvp, vjp, batch, None, "solver", samples=(sample,)))
+    primitive = register(Primitive(name, "solver", Rules(infer, evaluate, jvp, vjp, batch), samples=(sample,)))
     return primitive
 
 
@@ -164,7 +165,8 @@ def _same(args: Sequence[TracedArray], mapped: Sequence[bool], size: int, **para
 _WHOLE = Sample(lambda rng: (rng.integers(9, size=3), rng.integers(9, size=2)), {"field": ".nfev", "site": CallSite("sample", "")})
 without_rule = register(
     Primitive(
-        "scipy.field", lambda value, moving, **_: (value,), lambda value, moving, **_: value, _refusal, _refusal, _same, None, "solver",
-        refuses=True, samples=(_WHOLE,),
+        "scipy.field", "solver",
+        Rules(lambda value, moving, **_: (value,), lambda value, moving, **_: value, _refusal, _refusal, _same, refuses=True),
+        samples=(_WHOLE,),
     )
 )

@@ -58,7 +58,7 @@ class _PointText(TapeText):
 
 
 def _function(node: Node) -> Callable[..., object]:
-    return partial(node.primitive.evaluate, **dict(node.params)) if node.params else node.primitive.evaluate
+    return partial(node.primitive.rules.evaluate, **dict(node.params)) if node.params else node.primitive.rules.evaluate
 
 
 def maker(tape: Tape, own: int) -> Callable[..., Run]:

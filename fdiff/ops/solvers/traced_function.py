@@ -217,9 +217,9 @@ def _jumps(body: TracedFunction, moving: tuple[int, ...]) -> bool:
         if primitive is ITEM and not types[0].floating and tape.nodes[args[0]].primitive.name.startswith("scipy."):
             continue  # how a solver inside ended
         moves = any(slopes[a] for a in args)
-        flat = primitive is not ITEM and (primitive.flat or not any(t.floating for t in types))
+        flat = primitive is not ITEM and (primitive.rules.flat or not any(t.floating for t in types))
         slopes[i] = moves and not flat
-        jumps = flat or (primitive.kink is not None and primitive.kink.jumps)
+        jumps = flat or (primitive.rules.kink is not None and primitive.rules.kink.jumps)
         if jumps and moves and own[i] and primitive.name not in _HARMLESS:
             return True
     return False

@@ -17,6 +17,7 @@ import fdiff.intact_numpy as np
 from fdiff.intact_scipy import sparse
 
 from ...arraytype import BOOL, F8, INT, ArrayType
+from ...facets import Rules
 from ...primitive import HOOKS, ZERO, LateParams, Primitive, Sample, register
 from ...trace import TracedArray, apply, apply_many
 from .exit_status import batch_by_unrolling
@@ -187,7 +188,7 @@ def _run(args: Sequence[np.ndarray], call: SolverCall, rows: int, wrt: tuple[int
     directions, n = args[-1 - len(wrt)].shape
     join = lambda y, begin: np.concatenate([y, np.ravel(begin)])  # noqa: E731 - a line
     solver: Any = HOOKS["scipy.ode"]
-    wide = solver.evaluate(*_arguments(args, call, join), call=_wider(call, wrt, directions, rows), mode="rule")
+    wide = solver.rules.evaluate(*_arguments(args, call, join), call=_wider(call, wrt, directions, rows), mode="rule")
     return np.array(wide[0][:, n:]).reshape((rows, directions, n))
 
 
@@ -256,5 +257,5 @@ _SAMPLE = Sample(
     LateParams(lambda: {"call": sample_call(), "rows": 3, "wrt": (0,)}),
 )
 variations = register(
-    Primitive("scipy.variations", _infer, _evaluate, _jvp, _vjp, _batch, None, "solver", told_needs=True, samples=(_SAMPLE,))
+    Primitive("scipy.variations", "solver", Rules(_infer, _evaluate, _jvp, _vjp, _batch, told_needs=True), samples=(_SAMPLE,))
 )

@@ -103,7 +103,7 @@ class GuardSet:
                     values[i] = self._input(i, action)
                 else:
                     args = [values[a] for a in node.args]
-                    values[i] = node.primitive.evaluate(*args, **dict(node.params))
+                    values[i] = node.primitive.rules.evaluate(*args, **dict(node.params))
         return values[node_id]
 
     def _input(self, node_id: int, action: str) -> object:
@@ -139,10 +139,10 @@ class GuardSet:
                     depends |= self._depends[a]
                     differentiable |= self._differentiable[a]
                     unstopped |= self._unstopped[a]
-            smooth = not node.primitive.flat and any(t.floating for t in node.types)
+            smooth = not node.primitive.rules.flat and any(t.floating for t in node.types)
             self._depends.append(depends)
             self._differentiable.append(differentiable if smooth else 0)
-            self._unstopped.append(0 if node.primitive.stops else unstopped)
+            self._unstopped.append(0 if node.primitive.rules.stops else unstopped)
 
     def _members(self, bits: int) -> list[int]:
         """The inputs in a set."""

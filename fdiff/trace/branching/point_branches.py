@@ -160,7 +160,7 @@ def _evaluate(trace: Recorder, node_id: int, args: list[Any]) -> object:
     if trace.eager:
         return trace.builder.ops[node_id].call(*args)  # type: ignore[attr-defined] - likewise
     node = trace.builder.nodes[node_id]
-    return node.primitive.evaluate(*args, **dict(node.params))
+    return node.primitive.rules.evaluate(*args, **dict(node.params))
 
 
 def _known(trace: Recorder, node_id: int) -> object:

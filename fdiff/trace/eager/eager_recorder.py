@@ -15,7 +15,8 @@ from typing import Any
 import fdiff.intact_numpy as np
 
 from ...arraytype import F8, INT, ArrayType, type_of
-from ...primitive import PRIMITIVES, EagerRule, Primitive
+from ...facets import EagerRule, Lowering, Rules
+from ...primitive import PRIMITIVES, Primitive
 from ...tape import CONSTANT, INPUT, Builder, Node, Params, Tape, Types, new_node
 from ...user_lines import Line, user_line
 from ..branching.guards import GuardSet
@@ -26,7 +27,7 @@ from ..recorder import Recorder
 from ..trace_stack import stack
 
 # A number beside a scalar, as a node without arguments: it is not active, and no rule reads it.
-NUMBER = Primitive("number", lambda *, type_: (type_,), lambda **_: None, family="leaf")
+NUMBER = Primitive("number", "leaf", Rules(lambda *, type_: (type_,), lambda **_: None))
 
 
 def _stored_type(base: ArrayType, *values: ArrayType, places: tuple[int, ...]) -> tuple[ArrayType]:
@@ -42,8 +43,8 @@ def _stored(base: np.ndarray, *values: object, places: tuple[int, ...]) -> np.nd
 # An array with single entries stored over it, by flat position. Only eager traces have such nodes;
 # `transforms/eager` has their derivative rules.
 STORE = Primitive(
-    "store_entries", _stored_type, _stored, family="linear",
-    eager=EagerRule(scalar_rule=STORES_ENTRIES),
+    "store_entries", "linear", Rules(_stored_type, _stored),
+    lowering=Lowering(eager=EagerRule(scalar_rule=STORES_ENTRIES)),
 )  # fmt: skip
 
 
@@ -190,7 +191,7 @@ class EagerGuardSet(GuardSet):
 
     def depends(self, node_id: int) -> bool:
         builder = self.trace.builder
-        if builder.active[node_id] or builder.ops[node_id].primitive.stops:
+        if builder.active[node_id] or builder.ops[node_id].primitive.rules.stops:
             return builder.active[node_id]
         return any(map(self.depends, builder.args[node_id]))
 

@@ -56,9 +56,9 @@ class Movement:
         begin = {i for i, node in values.nodes.items() if self.guards.depends(node)}
         examples = values.frame.template.examples
         begin |= {i for i, e in zip(plan.rows, examples, strict=True) if isinstance(e, TracedArray)}
-        self.moving = self._spread(begin, lambda node: node.primitive.stops)
+        self.moving = self._spread(begin, lambda node: node.primitive.rules.stops)
         self.smooth = self._spread(
-            begin, lambda node: node.primitive.flat or not any(t.floating for t in node.types)
+            begin, lambda node: node.primitive.rules.flat or not any(t.floating for t in node.types)
         )
         self.filled = len(values.nodes)
         self.points.clear()
@@ -112,5 +112,5 @@ class Movement:
             for i in visited:
                 if not new.keys().isdisjoint(nodes[i].args):
                     args = [new.get(a, values[a]) for a in nodes[i].args]
-                    new[i] = nodes[i].primitive.evaluate(*args, **dict(nodes[i].params))
+                    new[i] = nodes[i].primitive.rules.evaluate(*args, **dict(nodes[i].params))
         return bool(new.get(node, values[node]))

@@ -72,7 +72,11 @@ class AskedPlan:
         for i in new:
             primitive, args, params, _ = tape[i]
             if primitive is not INPUT and primitive is not CONSTANT:
-                run = partial(primitive.evaluate, **dict(params)) if params else primitive.evaluate
+                run = (
+                    partial(primitive.rules.evaluate, **dict(params))
+                    if params
+                    else primitive.rules.evaluate
+                )
                 steps.append((run, i, args))
         return [i for i in new if tape[i].primitive is INPUT], steps
 

@@ -106,7 +106,7 @@ class PullSweep(Cotangents):
                 mask = self.masks.pop(i, None)
                 parts.setdefault(args[0], {})[op.params[0][1]] = bar, mask
             else:
-                if op.primitive.selects and (mask := self.mask_of(i, args)) is not None:
+                if op.primitive.structure.selects and (mask := self.mask_of(i, args)) is not None:
                     self.masks[i] = mask
                 self._pull(i, op, args, tuple([active[a] for a in args]))
             bars[i] = None

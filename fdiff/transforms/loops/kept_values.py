@@ -175,7 +175,12 @@ def computing(tape: Tape, node: Node, entry: int = 0) -> int:
     primitive, args, _, types = node
     if entry and primitive.family == "elementwise":
         return entry * types[0].size
-    if primitive.family in _FREE or primitive.moves or primitive.spelled or primitive is gather:
+    if (
+        primitive.family in _FREE
+        or primitive.structure.moves
+        or primitive.lowering.spelled
+        or primitive is gather
+    ):
         return 0
     work = operations(node, [tape.nodes[a].types[0] for a in args])
     is_loop = primitive.family == "loop"

@@ -89,11 +89,11 @@ def _pays(body: Tape, i: int, invariants: set[int]) -> bool:
 def _work(body: Tape, node: Node) -> int:
     """About how many operations a node takes that do more than to move entries."""
     primitive, args, _, _ = node
-    if primitive.moves or primitive.view or primitive.family == "leaf":
+    if primitive.structure.moves or primitive.structure.view or primitive.family == "leaf":
         return 0
-    rule = primitive.kernel
+    rule = primitive.lowering.kernel
     is_function = rule is not None and any("." in t for t in rule.texts)
-    times = 2 * _WORK if is_function and not primitive.unit_slopes else 1
+    times = 2 * _WORK if is_function and not primitive.rules.unit_slopes else 1
     return times * operations(node, [body.nodes[a].types[0] for a in args])
 
 

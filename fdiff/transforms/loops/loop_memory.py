@@ -191,7 +191,12 @@ def _outputs_with_masks(tape: Tape, moves: Sequence[int]) -> dict[int, Places]:
             places[node.args[0]] = (*places.get(node.args[0], ()), node.k)
         elif node.primitive is LOOP:
             places[i] = places.get(i, (0,) if i in left_out else ())
-        if node.primitive.selects or node.primitive is where or i in left_out or places.get(i):
+        if (
+            node.primitive.structure.selects
+            or node.primitive is where
+            or i in left_out
+            or places.get(i)
+        ):
             left_out.update([a for a in node.args if moves[a]])
     return places
 

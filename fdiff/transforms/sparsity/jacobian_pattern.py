@@ -84,11 +84,11 @@ Rule = Callable[[Node, Sequence[Bits], Sequence[tuple[int, ...]]], Bits]
 
 
 def _rule(op: Primitive) -> Rule | None:
-    if op.sparsity is not None:
+    if op.structure.sparsity is not None:
         return _declared
     if op.family == "elementwise":
         return _elementwise
-    return _moved if op.moves else _summed if op is sum_ else None
+    return _moved if op.structure.moves else _summed if op is sum_ else None
 
 
 def _elementwise(node: Node, args: Sequence[Bits], shapes: Sequence[tuple[int, ...]]) -> Bits:
@@ -103,10 +103,10 @@ def _elementwise(node: Node, args: Sequence[Bits], shapes: Sequence[tuple[int, .
 def _declared(node: Node, args: Sequence[Bits], shapes: Sequence[tuple[int, ...]]) -> Bits:
     """By the matrix that the op tells for each argument."""
     types = [ArrayType(s, node.type.dtype) for s in shapes]
-    assert node.primitive.sparsity is not None
+    assert node.primitive.structure.sparsity is not None
     width = next(a.shape[-1] for a in args if a is not None)
     out = np.zeros((node.type.size, width), np.uint8)
-    for bits, there in zip(args, node.primitive.sparsity(node.type, *types), strict=True):
+    for bits, there in zip(args, node.primitive.structure.sparsity(node.type, *types), strict=True):
         if bits is None:
             continue
         rows = bits.reshape((-1, width))
@@ -129,7 +129,7 @@ def _moved(node: Node, args: Sequence[Bits], shapes: Sequence[tuple[int, ...]]) 
         rows.append(bits.reshape((-1, width)))
         numbers.append(np.arange(count, count + len(rows[-1])).reshape(shape))
         count += len(rows[-1])
-    where: Any = node.primitive.evaluate(*numbers, **dict(node.params))
+    where: Any = node.primitive.rules.evaluate(*numbers, **dict(node.params))
     return np.concatenate(rows)[where]
 
 

@@ -13,9 +13,9 @@ from functools import partial
 from heapq import heappop, heappush
 
 from ...arraytype import ArrayType
+from ...facets import AxisMap
 from ...ops.shapes.gather_scatter import gather
 from ...ops.shapes.view_ops import transpose
-from ...primitive import AxisMap
 from ...tape import Builder, Node, Tape, Way, rebuild
 
 ROWS_PER_INDEX = 2  # that there must be at least for a gather to be moved
@@ -39,7 +39,7 @@ def _picks(tape: Tape) -> dict[int, Way]:
         if index.ndim != 1 or source.shape[0] < ROWS_PER_INDEX * index.size:
             continue
         cone = _cone(tape, users, i)
-        if due.isdisjoint(cone) and any(not tape.nodes[k].primitive.view for k in cone):
+        if due.isdisjoint(cone) and any(not tape.nodes[k].primitive.structure.view for k in cone):
             ways[i] = partial(_picked, tape, i, cone)
             due |= {i, *cone}
     return ways
@@ -111,7 +111,7 @@ def _apart(tape: Tape, i: int, axis: int) -> AxisMap | None:
 
 def rows_of(node: Node, types: Sequence[ArrayType], axis: int = 0) -> AxisMap | None:
     """What the rows of a result are made of, or what lies along another axis; None if untold."""
-    rule = node.primitive.axis_map
+    rule = node.primitive.structure.axis_map
     if rule is None or node.type.ndim == 0 or len(node.types) > 1:
         return None
     return rule(axis, node.type, *types, **dict(node.params))

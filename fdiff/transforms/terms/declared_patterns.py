@@ -106,7 +106,7 @@ def declared_pattern(node: Node, k: int) -> Pattern:
     rule = node.param("rule")
     if isinstance(rule, DeclaredCall):
         return rule.patterns[k]
-    if rule.op is None or rule.op.sparsity is None:
+    if rule.op is None or rule.op.structure.sparsity is None:
         return None
     there = pattern(rule.value, k)
     return None if there is None else intact_scipy.sparse.csr_array(there)
@@ -165,7 +165,7 @@ def _declared(tape: Tape, node: Node) -> DeclaredCall | None:
     op = node.param("rule").op
     types = [tape.nodes[a].type for a in node.args]
     floats = [k for k, t in enumerate(types) if t.floating]
-    if op is None or op.sparsity is None or len(node.types) > 1:
+    if op is None or op.structure.sparsity is None or len(node.types) > 1:
         return None
     if any(t.dtype.kind == "c" for t in (node.type, *types)) or not node.type.floating:
         return None

@@ -93,4 +93,4 @@ class FrozenValues:
         if primitive is ITEM:
             return operands[0][node.k]  # type: ignore[index] - the outputs of a node that has several
         with np.errstate(all="ignore"):
-            return primitive.evaluate(*operands, **dict(params))
+            return primitive.rules.evaluate(*operands, **dict(params))

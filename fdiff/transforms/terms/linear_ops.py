@@ -20,7 +20,11 @@ def is_linear(node: Node, moving: tuple[bool, ...], types: Types) -> bool:
     `types` are the types of the arguments. An op that is linear only where its operands are (a norm
     that scales what it is given) reads them in its rule, and is not.
     """
-    if not all(t.floating for t in node.types) or node.primitive.flat or node.primitive.stops:
+    if (
+        not all(t.floating for t in node.types)
+        or node.primitive.rules.flat
+        or node.primitive.rules.stops
+    ):
         return False
     if any(m and not t.floating for m, t in zip(moving, types, strict=True)):
         return False
@@ -30,7 +34,7 @@ def is_linear(node: Node, moving: tuple[bool, ...], types: Types) -> bool:
     if primitive.family == "elementwise":  # shapes change nothing: they are left out
         types = tuple([ArrayType((), t.dtype) for t in types])
         key: tuple[object, ...] = (primitive, params, moving, types)
-    elif primitive.sizeless:
+    elif primitive.structure.sizeless:
         sizes = Sizes()
         key = (primitive, moving, *sizes.types(types), sizes.params(params))
     else:
@@ -43,7 +47,7 @@ def is_linear(node: Node, moving: tuple[bool, ...], types: Types) -> bool:
 
 def _asked(node: Node, moving: tuple[bool, ...], types: Types) -> bool:
     """What the rule says, recorded for operands of these types."""
-    if node.primitive.jvp is None:
+    if node.primitive.rules.jvp is None:
         return False
     outs = node.types
     if node.primitive.family == "elementwise":

@@ -101,7 +101,7 @@ def _columns(type_: ArrayType, cols: np.ndarray) -> np.ndarray:
 
 def _independent(sweep: MixingSweep, node: Node, q: int) -> Pairs:
     """The axes of the output that depend on one axis of the operand, entry by entry."""
-    rule = node.primitive.axis_map
+    rule = node.primitive.structure.axis_map
     if rule is None:
         return []
     types, params = [sweep.type(a) for a in node.args], dict(node.params)

@@ -112,7 +112,7 @@ class LinearSweep:
         if not is_linear(node, moving, types):
             self.hide(i, node)
             return
-        rule = node.primitive.terms
+        rule = node.primitive.structure.terms
         if rule is None and node.primitive.family == "elementwise":
             rule = entrywise
         try:

@@ -129,8 +129,8 @@ def _reference(word: Word, name: str) -> Callable[..., Any]:
     operands = ", ".join(f"{{{k}}}" for k in range(len(word.parameters)))
     texts = f"rt.{name}({operands})", f"math.{name}({operands})"
     for op in PRIMITIVES.values():
-        if op.kernel is not None and op.kernel.text in texts:
-            return op.evaluate
+        if op.lowering.kernel is not None and op.lowering.kernel.text in texts:
+            return op.rules.evaluate
     raise UnknownWordError(word.name)
 
 

@@ -14,6 +14,7 @@ import fdiff.intact_numpy as np
 from fdiff.intact_scipy import sparse as sp
 
 from ....arraytype import ArrayType
+from ....facets import Lowering, Structure
 from ....primitive import ZERO, Primitive, Sample
 from ....trace import TracedArray, apply
 from ...entrywise.families import multilinear
@@ -124,5 +125,5 @@ def _as_sums(
 
 product = multilinear(
     "sparse_matmul", product_type, _product_transposes, ((0,), (4,)), evaluate=_product, batch=batched(lambda: product),
-    family="opaque", terms=sparse_product, spelled=_as_sums, samples=matrix_samples(square=False),
+    family="opaque", structure=Structure(terms=sparse_product), lowering=Lowering(spelled=_as_sums), samples=matrix_samples(square=False),
 )

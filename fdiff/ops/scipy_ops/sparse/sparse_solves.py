@@ -17,6 +17,7 @@ import fdiff.intact_numpy as np
 from fdiff.intact_scipy import sparse as sp
 from fdiff.intact_scipy import sparse_linalg as spl
 
+from ....facets import Rules
 from ....foreign_errors import not_foreign
 from ....primitive import ZERO, Primitive, register
 from ....trace import apply
@@ -108,6 +109,6 @@ AS_SPLU: dict[str, Any] = {"singular": "error", "blocks": 1}
 AS_SPSOLVE: dict[str, Any] = {"singular": "nan", "blocks": 1}
 solve = register(
     Primitive(
-        "sparse_solve", product_type, _solve, solve_jvp, solve_vjp, _batch, None, "opaque", samples=matrix_samples(square=True, **AS_SPLU)
+        "sparse_solve", "opaque", Rules(product_type, _solve, solve_jvp, solve_vjp, _batch), samples=matrix_samples(square=True, **AS_SPLU),
     )
 )

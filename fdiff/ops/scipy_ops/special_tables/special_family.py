@@ -10,9 +10,10 @@ from fdiff.intact_scipy import special as sc
 
 from ....arraytype import ArrayType, broadcast, loop_dtypes
 from ....errors import UnsupportedError, message
+from ....facets import LayoutRule, Lowering, Rules, Structure
 from ....foreign_errors import not_foreign
 from ....kernel_rule import KernelRule, Kind
-from ....primitive import PRIMITIVES, UFUNCS, ZERO, LayoutRule, Primitive, Sample, register
+from ....primitive import PRIMITIVES, UFUNCS, ZERO, Primitive, Sample, register
 from ....trace import TracedArray, apply, apply_many, current, unsupported
 from ...entrywise.families import (
     add_up,
@@ -105,9 +106,12 @@ def special(
 
     primitive = register(
         Primitive(
-            name, infer, _of_reals(evaluate) if evaluate else function, jvp, vjp,
-            lambda args, mapped, size, **params: [apply(primitive, *align(args, mapped), **params)],
-            KernelRule(Kind.ELEMENTWISE, text) if text else None, "elementwise", layout=LayoutRule("operands"),
+            name, "elementwise",
+            Rules(
+                infer, _of_reals(evaluate) if evaluate else function, jvp, vjp,
+                lambda args, mapped, size, **params: [apply(primitive, *align(args, mapped), **params)],
+            ),
+            Structure(layout=LayoutRule("operands")), Lowering(KernelRule(Kind.ELEMENTWISE, text) if text else None),
             samples=tuple(Sample(lambda rng: tuple(make(rng, (2, 3)) for make in sample), p) for p in params),
         )
     )  # fmt: skip
@@ -203,7 +207,7 @@ def special_many(name: str, partials: Rows, *sample: Callable[..., np.ndarray]) 
 
     primitive = register(
         Primitive(
-            name, infer, ufunc, jvp, vjp, lambda args, mapped, size: apply_many(primitive, *align(args, mapped)), None, "opaque",
+            name, "opaque", Rules(infer, ufunc, jvp, vjp, lambda args, mapped, size: apply_many(primitive, *align(args, mapped))),
             samples=(Sample(lambda rng: tuple(make(rng, (2, 3)) for make in sample)),),
         )
     )  # fmt: skip
