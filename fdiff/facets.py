@@ -1,4 +1,4 @@
-"""The facets of an op's record: what it computes, which entries depend on which, how it is lowered."""
+"""Facets of an op's record: what it computes, which entries depend on which, how it is lowered."""
 
 from __future__ import annotations
 

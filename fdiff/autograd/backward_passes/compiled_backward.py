@@ -28,7 +28,7 @@ from ...transforms.reverse import CotangentSums
 from ...transforms.simplify import SimplifyingTrace
 from ..calls.observed_operations import observed_pass
 from .generated_backward import write_out
-from .graph_structure import BackwardProgram, FragileNodes, Root, Structure, structure
+from .graph_structure import BackwardProgram, FragileNodes, Root, GraphStructure, structure
 from .nodes import AccumulateGrad, Edge, GraphNode
 from .saved_values import free
 
@@ -48,7 +48,7 @@ _unused: dict[object, int] = {}
 
 
 def program_of(
-    graph: Structure, roots: Sequence[Root], wanted: Sequence[Edge] | None
+    graph: GraphStructure, roots: Sequence[Root], wanted: Sequence[Edge] | None
 ) -> BackwardProgram | None:
     """The program for a structure, made now if there is none.
 
@@ -82,7 +82,7 @@ def _line_of(roots: Sequence[Root]) -> object:
     return line and (id(line[0]), line[1])
 
 
-def run(program: BackwardProgram, graph: Structure, roots: Sequence[Root]) -> list[Any]:
+def run(program: BackwardProgram, graph: GraphStructure, roots: Sequence[Root]) -> list[Any]:
     """Cotangents that were asked for; None where there is none."""
     arrays = [np.asarray(r.seed.value) for r in roots if r.seed is not None]
     arrays += [v if v.__class__ is np.ndarray else np.asarray(v) for v in graph.values]
@@ -143,7 +143,7 @@ class _Composition:
     """One tape of the rules of all nodes, composed from the last node to the first."""
 
     def __init__(
-        self, graph: Structure, roots: Sequence[Root], wanted: Sequence[Edge] | None
+        self, graph: GraphStructure, roots: Sequence[Root], wanted: Sequence[Edge] | None
     ) -> None:
         self.nodes, self.places, self.values = graph.nodes, graph.places, graph.values
         self.roots = roots

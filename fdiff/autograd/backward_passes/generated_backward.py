@@ -17,7 +17,7 @@ from ...process import observation
 from ..arrays.array_kinds import ArrayKind, kind_of
 from ..arrays.recorded_array import RecordedArray, new_array, new_version
 from .accumulation import C_ORDER, accumulate
-from .graph_structure import BackwardProgram, Structure
+from .graph_structure import BackwardProgram, GraphStructure
 from .nodes import AccumulateGrad, GraphNode
 from .recorded_anomalies import watching
 
@@ -43,7 +43,7 @@ def try_written(array: RecordedArray, *, retain: bool) -> bool:
     return any(nr == output and run_pass(node, retain) for output, run_pass in passes)
 
 
-def write_out(graph: Structure, program: BackwardProgram, output_nr: int) -> None:
+def write_out(graph: GraphStructure, program: BackwardProgram, output_nr: int) -> None:
     """Write out the pass of a program from one root, which has an implicit seed, to all leaves."""
     root = graph.nodes[0]
     if root.__class__ is AccumulateGrad or len(graph.nodes) > LONGEST:
@@ -59,7 +59,7 @@ class _PassWriter:
     ...
     """
 
-    def __init__(self, graph: Structure, program: BackwardProgram) -> None:
+    def __init__(self, graph: GraphStructure, program: BackwardProgram) -> None:
         self.found = graph
         self.program = program
         self.names: dict[str, Any] = dict(_NAMES, runner=program.runner)

@@ -26,7 +26,7 @@ class Root(NamedTuple):
     type: ArrayType
 
 
-class Structure(NamedTuple):
+class GraphStructure(NamedTuple):
     """A graph in terms of positions: its nodes, the saved values, and the key of both."""
 
     key: tuple[Any, ...]
@@ -47,7 +47,7 @@ class BackwardProgram:
     uses: int = 0
 
 
-def structure(roots: Sequence[Root], wanted: Sequence[Edge] | None) -> Structure | None:
+def structure(roots: Sequence[Root], wanted: Sequence[Edge] | None) -> GraphStructure | None:
     """The structure of the graph behind `roots`; None where it has to be run node by node."""
     places: dict[GraphNode, int] = {}
     nodes: list[GraphNode] = []
@@ -82,7 +82,7 @@ def structure(roots: Sequence[Root], wanted: Sequence[Edge] | None) -> Structure
         key.append(("budget", told))
     if wanted is not None:
         key.append(tuple([(places.get(node, -1), nr) for node, nr in wanted]))
-    return Structure(tuple(key), nodes, places, values, slots)
+    return GraphStructure(tuple(key), nodes, places, values, slots)
 
 
 class FragileNodes:

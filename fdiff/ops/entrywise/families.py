@@ -177,11 +177,9 @@ def elementwise(
     complex_formulas: tuple[ComplexFormula, ...] = (),
     rewrites: tuple[Rewrite, ...] = (),
 ) -> Primitive:
-    """An op applied entry by entry, of which one line states what differs from other such ops.
+    """An op applied entry by entry, computed by `numpy`, or else by NumPy's ufunc of that name.
 
-    What computes it is `numpy`, or else NumPy's ufunc of that name. It is tested on `sample`, a maker of arrays
-    for each argument, or else on `real` ones.
-
+    It is tested on `sample`, a maker of arrays for each argument, or else on `real` ones.
     ``partials(*args, out)`` gives the partial derivative for each argument: an array, ``1`` or ``-1``, or
     `ZERO`. A tuple of ``1`` and ``-1`` stands for itself, None for an op whose derivative is zero wherever it
     exists. An op that selects instead of multiplying gives its ``rules`` (JVP, VJP) itself. An op of complex
@@ -196,24 +194,17 @@ def elementwise(
         return [apply(primitive, *align(args, mapped), **params)]
 
     samples = (Sample(lambda rng: tuple(make(rng, (2, 3)) for make in makers), params or {}),) if makers else ()
-    primitive = register(
-        Primitive(
-            name, "elementwise",
-            Rules(
-                elementwise_type(loop or _ufunc_loop(ufunc)), function, jvp, vjp, batch, kink=kink, stops=stops,
-                flat=partials is None and rules is None, unit_slopes=unit_slopes or isinstance(partials, tuple),
-            ),
-            Structure(
-                view=put is not None, put=put, sizeless=True, layout=layout, axis_map=axis_maps.entrywise,
-                chooses=chooses, terms=terms, provenance=provenance,
-            ),
-            Lowering(
-                KernelRule(kind, text, constants, literals, checks_whole, mixed_signs=mixed_signs) if text else None,
-                complex_formulas, _OPERATORS.get(text, EagerRule()), rewrites=rewrites,
-            ),
-            samples,
-        )
+    record = Rules(
+        elementwise_type(loop or _ufunc_loop(ufunc)), function, jvp, vjp, batch, kink=kink, stops=stops,
+        flat=partials is None and rules is None, unit_slopes=unit_slopes or isinstance(partials, tuple),
     )  # fmt: skip
+    structure = Structure(
+        view=put is not None, put=put, sizeless=True, layout=layout, axis_map=axis_maps.entrywise,
+        chooses=chooses, terms=terms, provenance=provenance,
+    )  # fmt: skip
+    kernel = KernelRule(kind, text, constants, literals, checks_whole, mixed_signs=mixed_signs) if text else None
+    lowering = Lowering(kernel, complex_formulas, _OPERATORS.get(text, EagerRule()), rewrites=rewrites)
+    primitive = register(Primitive(name, "elementwise", record, structure, lowering, samples))
     if ufunc is not None and loop is None:
         UFUNCS[ufunc] = ufunc_caller(primitive, ufunc)
     return primitive
@@ -309,7 +300,9 @@ def linear(
     def batched(args: Sequence[TracedArray], mapped: object, size: int, **params: object) -> list[object]:
         return [batch(args[0], **params)]
 
-    return multilinear(name, infer, bars, ((0,),), evaluate=evaluate, batch=batched, structure=structure, lowering=lowering, samples=samples)
+    return multilinear(
+        name, infer, bars, ((0,),), evaluate=evaluate, batch=batched, structure=structure, lowering=lowering, samples=samples
+    )
 
 
 def multilinear(

@@ -113,9 +113,12 @@ def _of_unit_steps(params: Params, given: tuple[Types, ...], types: Types) -> Ca
     return operator.itemgetter(tuple([slice(a, a + n) for a, n in bounds]))
 
 
+_SLICES = (
+    {"starts": (1, 0), "sizes": (2, 4), "steps": (2, 1)},
+    {"starts": (4, 3), "sizes": (5, 2), "steps": (-1, -2)},
+)
 slice_ = linear(
-    "slice",
-    lambda x, *, starts, sizes, steps: (ArrayType(sizes, x.dtype),),
+    "slice", lambda x, *, starts, sizes, steps: (ArrayType(sizes, x.dtype),),
     lambda bar, src, *, starts, sizes, steps: apply(unslice, bar, starts=starts, steps=steps, shape=src.shape),
     evaluate=lambda x, *, starts, sizes, steps: x[slices(starts, sizes, steps)],
     batch=lambda x, *, starts, sizes, steps: apply(slice_, x, starts=(0, *starts), sizes=(x.shape[0], *sizes), steps=(1, *steps)),
@@ -125,10 +128,7 @@ slice_ = linear(
         layout=LayoutRule("view"), provenance=through_slice,
     ),
     lowering=Lowering(KernelRule(Kind.SLICE), shorten=forward_load, eager=EagerRule(specialise=_of_unit_steps)),
-    samples=(
-        Sample(lambda rng: (rng.normal(size=(5, 4)),), {"starts": (1, 0), "sizes": (2, 4), "steps": (2, 1)}),
-        Sample(lambda rng: (rng.normal(size=(5, 4)),), {"starts": (4, 3), "sizes": (5, 2), "steps": (-1, -2)}),
-    ),
+    samples=tuple(Sample(lambda rng: (rng.normal(size=(5, 4)),), params) for params in _SLICES),
 )
 unslice = linear(
     "unslice",
