@@ -28,7 +28,7 @@ from ...transforms.reverse import CotangentSums
 from ...transforms.simplify import SimplifyingTrace
 from ..calls.observed_operations import observed_pass
 from .generated_backward import write_out
-from .graph_structure import BackwardProgram, FragileNodes, Root, GraphStructure, structure
+from .graph_structure import BackwardProgram, FragileNodes, GraphStructure, Root, structure
 from .nodes import AccumulateGrad, Edge, GraphNode
 from .saved_values import free
 
