@@ -12,7 +12,7 @@ from dataclasses import is_dataclass
 import fdiff.intact_numpy as np
 
 from ...kernels import CallSignature, Unpack
-from ...tree import flatten, is_registered, node_parts, unflatten
+from ...tree import flatten, is_registered, node_parts
 from ..arguments import NUMERIC, STATIC, fixed
 
 
@@ -23,16 +23,15 @@ class NoFastPathError(Exception):
 class ArgumentRegisters:
     """The register of each leaf of a call, and the comparisons that the stub makes on the way.
 
-    `args` and `kwargs` are the arguments of the call with each leaf replaced by a unique object, so
-    that `register` can find a leaf by its identity. The value of ``out`` is not an argument; its
-    register is `out`. `before` objects stand before the arguments.
+    `registers` are the registers of the `leaves`, which are in the tree `spec`. The value of
+    ``out`` is not an argument; its register is `out`. `before` objects stand before the arguments.
     """
 
     def __init__(
         self, args: tuple[object, ...], kwargs: dict[str, object], *, before: int = 0, out: bool
     ) -> None:
         self._unpacks: list[Unpack] = []
-        self._where: list[int] = []
+        self.registers: list[int] = []
         self._arguments, self._keywords = before + len(args), tuple(kwargs)
         self._next = self._arguments + len(kwargs)
         self.out: int | None = None
@@ -46,13 +45,10 @@ class ArgumentRegisters:
             else:
                 self._open(value, register)
         rest = {k: v for k, v in kwargs.items() if not (out and k == "out")}
-        leaves, spec = flatten((args, rest))
-        if len(leaves) != len(self._where):
+        self.kwargs = rest
+        self.leaves, self.spec = flatten((args, rest))
+        if len(self.leaves) != len(self.registers):
             raise NoFastPathError
-        own = [_own(leaf) for leaf in leaves]
-        self.args, self.kwargs = unflatten(spec, own)  # type: ignore[misc] - the tree of a call
-        self.register = {id(x): k for x, k in zip(own, self._where, strict=True) if numeric(x)}
-        self._kept = own
 
     @property
     def given(self) -> CallSignature:
@@ -94,7 +90,7 @@ class ArgumentRegisters:
                 if isinstance(value, np.ndarray) or not fixed(value):
                     raise NoFastPathError
                 self.same(value, register)
-            self._where.append(register)
+            self.registers.append(register)
             return
         for child, place in below:
             self._open(child, place)
@@ -105,12 +101,3 @@ def numeric(leaf: object) -> bool:
     if type(leaf) is np.ndarray:
         return leaf.dtype.kind in NUMERIC
     return type(leaf) in (float, complex, np.float64, np.float32, np.complex128, np.complex64)
-
-
-def _own(leaf: object) -> object:
-    """A new object of the same type and value; constants stay what they are."""
-    if type(leaf) is np.ndarray:
-        return leaf.view()
-    if type(leaf) in (float, complex):
-        return leaf * 1.0  # type: ignore[operator] - its class was looked at
-    return type(leaf)(leaf) if isinstance(leaf, np.generic) else leaf

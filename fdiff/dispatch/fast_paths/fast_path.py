@@ -29,7 +29,8 @@ from ..arguments import Function
 from ..program import HELD, MOST, Program
 
 if TYPE_CHECKING:
-    from .fast_path_builder import Builtin, Split
+    from .fast_path_builder import Builtin
+    from .recorded_plans import Split
 
 SOON = 32  # calls after which a fast path is sought again that waits for the entry stub
 AT_LEAST = 64  # calls the general way after which a fast path is sought again: kernels come late

@@ -8,15 +8,14 @@ result is built. The entry stub (`fdiff.kernels`) is machine code that carries o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import cast
+from collections.abc import Callable
+from typing import NamedTuple, cast
 
 import fdiff.intact_numpy as np
 
 from ... import kernels
 from ...arraytype import ArrayType
 from ...capture.dependencies import Pins
-from ...foreign_errors import comes_once
 from ...kernels import KernelInput, KernelOutput, Preconditions
 from ...trace.trace_stack import occupied
 from ..arguments import Function
@@ -25,34 +24,29 @@ from ..numpy_warnings import warning_hook
 from ..plans import PlanStep
 from ..program import Program
 from ..variant import Variant
-from .argument_registers import ArgumentRegisters, NoFastPathError
+from .argument_registers import ArgumentRegisters, NoFastPathError, numeric
 from .native_revalidation import native_reads, reads_of_function
-from .result_template import Placeholder, ResultTemplate
+from .recorded_plans import RecordedCall, Split
+from .result_template import ResultTemplate
 
 Builtin = Callable[..., object]
-Split = Callable[[tuple[object, ...]], tuple[tuple[object, ...], tuple[object, ...]]]
 
 
 class StubPendingError(Exception):
     """The entry stub is still being compiled in the background."""
 
 
-class SampleCall:
+class SampleCall(NamedTuple):
     """A call of a prepared function: its arguments, and which of them belong to the user's
     function.
 
     With `out`, the keyword of that name says where results are to be written.
     """
 
-    __slots__ = ("args", "kwargs", "out", "split")
-
-    def __init__(
-        self, args: tuple[object, ...], kwargs: dict[str, object], split: Split, *, out: bool
-    ) -> None:
-        self.args = args
-        self.kwargs = kwargs
-        self.split = split
-        self.out = out
+    args: tuple[object, ...]
+    kwargs: dict[str, object]
+    split: Split
+    out: bool
 
 
 def build_fast_path(
@@ -67,18 +61,17 @@ def build_fast_path(
     """
     try:
         registers = ArgumentRegisters(call.args, call.kwargs, before=int(first), out=call.out)
-        own, vectors = call.split(registers.args)
-        variant = program.latest(f, own, registers.kwargs)
+        variant = program.latest(f, call.split(call.args)[0], registers.kwargs)
         if variant is None:
             return None
-        kernel = _KernelCall(variant, f, (own, registers.kwargs), vectors)
-        template = kernel.template(registers, call.kwargs.get("out") if call.out else None)
+        kernel = _KernelCall(variant, f, registers, call.split)
+        template = kernel.template(call.kwargs.get("out") if call.out else None)
         held = kernel.preconditions(f if first else None)
         if not first:
             held = held._replace(occupied=occupied)
         hook = warning_hook(program, variant, call.split, None if first else f, out=call.out)
         held = held._replace(fallback=fallback, on_flags=hook)
-        return kernel.builtin(registers, template, held)
+        return kernel.builtin(template, held)
     except NoFastPathError:
         return None
 
@@ -87,13 +80,9 @@ class _KernelCall:
     """The kernel that serves a call: its inputs, and the result built from placeholders."""
 
     def __init__(
-        self,
-        variant: Variant,
-        f: Function,
-        arguments: tuple[tuple[object, ...], dict[str, object]],
-        vectors: tuple[object, ...],
+        self, variant: Variant, f: Function, registers: ArgumentRegisters, split: Split
     ) -> None:
-        self.variant, plan = variant, variant.plan
+        self.variant, plan, self._registers = variant, variant.plan, registers
         self.pins = _pins(variant, f)
         self._step = _only_step(variant)
         parts = self._step.runner.parts()
@@ -113,40 +102,20 @@ class _KernelCall:
         self._slots, self._written = self._slots[:end], self._slots[end:]
         if self._guard in self._slots or (variant.check is not None and self._guard is None):
             raise NoFastPathError
-        self.captured = [self.pins[p].arrays[k] for p, k in variant.order]
-        self._inputs: list[object] = []
-        placeholders = [Placeholder(k) for k in self._slots]
-        arrays = [*variant.leaves(*arguments), *self.captured]
-        self._plain = {id(arrays[k]) for k, _ in variant.layouts}
-        self.result: object = None
-
-        def with_placeholders() -> None:
-            self.result = plan.call(arrays, vectors, self._noting_inputs(placeholders))
-
-        try:
-            with_placeholders()
-        except Exception:
-            # The plan, or a class of the user's, computes with outputs. What a signal handler
-            # raises does not come twice.
-            if comes_once(with_placeholders):
-                raise
+        captured = [self.pins[p].arrays[k] for p, k in variant.order]
+        call = RecordedCall(variant, registers.leaves, registers.spec, split, captured)
+        if len(call.recording.runs) != 1:
+            raise NoFastPathError
+        (run,), vectors = call.recording.runs, call.vectors
+        self._sources = call.sources_of(run)
+        self.result = call.recording.placed(call.result, [output.number for output in run.outputs])
         self._computed: Callable[..., object] = lambda *outs: plan.call(
             (), vectors, lambda _step, _arrays: list(outs)
         )
 
-    def _noting_inputs(
-        self, placeholders: list[Placeholder]
-    ) -> Callable[[object, Iterable[object]], list[Placeholder]]:
-        """Stands for the `run` of a plan: notes the inputs of the step, returns placeholders."""
-
-        def run(_: object, arrays: Iterable[object]) -> list[Placeholder]:
-            self._inputs = list(arrays)
-            return placeholders
-
-        return run
-
-    def template(self, registers: ArgumentRegisters, out: object) -> ResultTemplate:
+    def template(self, out: object) -> ResultTemplate:
         """How the result is built; a plan that computes with its outputs is called with them."""
+        registers = self._registers
         constants = [fixed[0] for fixed in self.variant.outs if fixed]
         template = ResultTemplate(self.result, constants, registers, self.parts)
         if self.result is None or not template.write_into(out):
@@ -158,24 +127,23 @@ class _KernelCall:
             template.then(self._after, self._written)
         return template
 
-    def inputs(self, registers: ArgumentRegisters) -> list[KernelInput]:
+    def inputs(self) -> list[KernelInput]:
         """The kernel's inputs, each with its register or as the captured array it is."""
-        types = self._step.tape.input_types
-        captured = {id(array): array for array in self.captured}
-        ids = set(map(id, self._inputs))
-        if len(self._inputs) != len(types) or not ids >= captured.keys():
+        types, layouts = self._step.tape.input_types, dict(self.variant.layouts)
+        if len(self._sources) != len(types):
             raise NoFastPathError
         kernel_inputs: list[KernelInput] = []
-        for source, value, type_ in zip(self.parts.inputs, self._inputs, types, strict=True):
-            register = registers.register.get(id(value), -1)
-            if not _fits(value, type_) or (register < 0 and id(value) not in captured):
+        for k, source in enumerate(self._sources):
+            captured = isinstance(source, np.ndarray)
+            value: object = source if captured else self._registers.leaves[source]
+            if not _fits(value, types[k]) or not (captured or (source >= 0 and numeric(value))):
                 raise NoFastPathError
             array = isinstance(value, np.ndarray)
-            kernel_inputs.append(source._replace(
-                register=register,
-                exact=type(value) if register >= 0 else None,
-                array=captured[id(value)] if register < 0 else None,
-                copyable=array and value.nbytes <= COPY_BELOW and id(value) not in self._plain,
+            kernel_inputs.append(self.parts.inputs[k]._replace(
+                register=-1 if captured else self._registers.registers[source],
+                exact=None if captured else type(value),
+                array=source if captured else None,
+                copyable=array and value.nbytes <= COPY_BELOW and k not in layouts,
             ))  # fmt: skip
         return kernel_inputs
 
@@ -187,9 +155,7 @@ class _KernelCall:
         held = native_reads(self.pins)
         return held._replace(lookups=(*before, *held.lookups))
 
-    def builtin(
-        self, registers: ArgumentRegisters, template: ResultTemplate, held: Preconditions
-    ) -> Builtin | None:
+    def builtin(self, template: ResultTemplate, held: Preconditions) -> Builtin | None:
         """The call's descriptor as a builtin; None where the entry stub may not run."""
         if kernels.stub_fault(self.parts.call):
             return None
@@ -204,8 +170,8 @@ class _KernelCall:
             KernelOutput(*output, scalar=k in scalars, made=k not in given_by_caller)
             for k, output in enumerate(self.parts.made)
         ]
-        inputs = [*self.inputs(registers), *template.inputs]
-        description = registers.given, inputs, outputs, template.steps
+        inputs = [*self.inputs(), *template.inputs]
+        description = self._registers.given, inputs, outputs, template.steps
         if (by_libm := self._step.runner.parts_by_libm()) is not None:  # for what this one refuses
             far = kernels.bind_entry_stub(
                 stub, by_libm.kernel, *description, held, self._guard, full=True

@@ -1,5 +1,5 @@
-"""Recorded plans: the tapes that a call runs and the arrays they run on, for callers in machine
-code.
+"""Recorded plans and calls: the tapes that a call runs and the arrays they run on, for callers in
+machine code.
 
 A recording stands for a device. Its arrays have types and addresses but no memory. A plan that
 assembles its result from parts, as a Jacobian in chunks does, therefore writes the parts into one
@@ -8,18 +8,24 @@ array as on a GPU. The recording becomes a sequence of kernels and copies.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn, cast
 
 import fdiff.intact_numpy as np
 
 from ... import kernels
 from ...device_arrays import DeviceArray
+from ...foreign_errors import comes_once
 from ...kernels import BareKernel, Place, SequencedCopy, SequencedKernel
-from ...tree import flatten, map_leaves
+from ...tree import Spec, flatten, map_leaves, unflatten
+from ..arguments import is_static
 from ..plans import Arrays, PlanStep, Step
+from ..variant import Variant
 from .result_template import Placeholder
 
+Split = Callable[[tuple[object, ...]], tuple[tuple[object, ...], tuple[object, ...]]]
+Source = int | np.ndarray  # the number of a leaf of the call, or an array from outside
 _BITS = 44  # of an offset in an array: what stands above them in an address numbers the array
 
 
@@ -81,7 +87,7 @@ class PlanRecording:
         slots = list(step.runner.slots())
         outputs = [self._new(t.shape, np.dtype(t.dtype.str)) for t in step.runner.tape.output_types]
         self._log.append(PlannedRun(step, list(arrays), outputs))
-        return [outputs[k] for k in (slots[:-1] if step.guarded else slots)]
+        return [outputs[k] for k in slots[: len(slots) - step.guarded - step.written]]
 
     # --- what plans ask of a device -----------------------------------------------------------
 
@@ -107,13 +113,14 @@ class PlanRecording:
         leaves = [leaf for leaf in flatten(result)[0] if isinstance(leaf, PlannedArray)]
         return list(dict.fromkeys(leaf.number for leaf in leaves))
 
-    def placed(self, result: object, numbers: Sequence[int]) -> object:
+    def placed(self, result: object, numbers: Sequence[int] = ()) -> object:
         """The result with placeholders for the outputs, which are the arrays of these numbers."""
+        place = {number: k for k, number in enumerate(numbers)}
 
         def placeholder(leaf: object) -> object:
             if not isinstance(leaf, PlannedArray):
                 return leaf
-            return Placeholder(numbers.index(leaf.number), scalar=leaf.scalar)
+            return Placeholder(place.get(leaf.number, -1), scalar=leaf.scalar)
 
         return map_leaves(placeholder, result)
 
@@ -185,3 +192,64 @@ class _Memory:
             lines, step = target.shape[0], target.strides[0]
         width = target.nbytes // lines
         return SequencedCopy(self.place(source), self.place(target), width, lines, step)
+
+
+class RecordedCall:
+    """One call, whose arguments are these leaves in a tree: what is an input, what the result.
+
+    The entry stub (`fast_path_builder`), code of Numba and C functions (`single_kernels`) are made
+    of this record. `sources` are the sources of the plan's inputs, first the `traced` ones, then
+    the captured arrays; `vectors` stand for those of a product. `result` is built of planned
+    arrays; it is None, and `error` the exception, where code of Python computes with outputs.
+    """
+
+    def __init__(
+        self,
+        variant: Variant,
+        leaves: Sequence[object],
+        spec: Spec,
+        split: Split,
+        captured: Sequence[np.ndarray],
+    ) -> None:
+        self.variant = variant
+        markers = [*map(_marker, leaves)]
+        args, named = cast("tuple[tuple[object, ...], dict[str, object]]", unflatten(spec, markers))
+        own, self.vectors = split(args)
+        traced = variant.leaves(own, named)
+        self._leaves = {id(x): (k, x) for k, x in enumerate(markers) if not is_static(x)}
+        self.traced = len(traced)
+        self.sources: list[Source] = [*map(self.leaf_of, traced), *captured]
+        self._inputs = [*traced, *captured]
+        self.error: Exception | None = None
+        try:
+            self._run()
+        except Exception as error:
+            # By the plan, or a class of the user's. What a signal handler raises comes once.
+            if comes_once(self._run):
+                raise
+            self.error, self.result = error, None
+
+    def _run(self) -> None:
+        self.recording = PlanRecording(self._inputs)
+        plan = self.variant.plan
+        self.result = plan.call(self.recording.arrays, self.vectors, self.recording.run)
+        self.recording.placed(self.result)  # a class of the user's may look at what it is given
+
+    def leaf_of(self, value: object) -> int:
+        """The number of the leaf that a value stands for; -1 if there is none."""
+        return self._leaves.get(id(value), (-1, None))[0]
+
+    def sources_of(self, run: PlannedRun) -> list[Source]:
+        """The sources of a step's inputs, which are the plan's and then vectors; [] for others."""
+        in_order = all(map(operator.is_, run.inputs, self.recording.arrays))
+        vectors = map(self.leaf_of, run.inputs[len(self.sources) :])
+        return [*self.sources, *vectors] if in_order else []
+
+
+def _marker(leaf: object) -> object:
+    """An object that stands for a leaf: it has the leaf's type, and an address of its own."""
+    if is_static(leaf):
+        return leaf
+    if isinstance(leaf, np.ndarray):
+        return leaf.view()
+    return type(leaf)(leaf) if isinstance(leaf, np.generic) else leaf * 1.0  # type: ignore[operator] - a number

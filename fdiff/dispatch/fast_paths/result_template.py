@@ -26,14 +26,9 @@ class Placeholder:
 
     __slots__ = ("output", "scalar")
 
-    def __init__(self, output: int, *, scalar: bool = False) -> None:
+    def __init__(self, output: int, *, scalar: bool) -> None:
         self.output = output
         self.scalar = scalar
-
-    def __getitem__(self, key: object) -> Placeholder:
-        if key != ():
-            raise TypeError("the plan computes with an output of its kernel")
-        return Placeholder(self.output, scalar=True)
 
 
 class ResultTemplate:

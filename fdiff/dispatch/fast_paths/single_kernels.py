@@ -9,22 +9,21 @@ kernel. A plan that needs Python is refused, with the reason.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import fdiff.intact_numpy as np
 
 from ... import kernels
 from ...errors import FdiffError, InputError, UnsupportedError, failure
-from ...foreign_errors import comes_once, is_foreign
+from ...foreign_errors import is_foreign
 from ...kernels import BareKernel
-from ...tree import flatten, unflatten
-from ..arguments import Function, is_static
+from ...tree import flatten
+from ..arguments import Function
 from ..plans import PlanStep
 from ..program import Program
 from ..tiers.compiler_defects import Defect
 from ..variant import Variant
-from .fast_path_builder import Split
-from .recorded_plans import PlannedRun, PlanRecording
+from .recorded_plans import PlannedRun, RecordedCall, Source, Split
 
 CALL_FROM_PYTHON = "Call it from Python."
 
@@ -40,7 +39,7 @@ class SingleKernel(NamedTuple):
 
     variant: Variant
     kernel: BareKernel
-    sources: tuple[int | np.ndarray, ...]
+    sources: tuple[Source, ...]
     result: object
     guard: int | None
     pins: tuple[tuple[int, bytes], ...]
@@ -67,28 +66,28 @@ def single_kernel(
         fact = f"the function has to run at each call, because of {reads}."
         way = "Take that out of the function, or pass it as an argument."
         raise failure(UnsupportedError, call, fact, way)
-    markers = [_marker(leaf) for leaf in leaves]
-    (own, named), vectors = _arguments(spec, markers, split)
-    arrays = [*variant.leaves(own, named), *captured]
-    recording, result = _record(variant, call, arrays, vectors)
-    at = {id(marker): k for k, marker in enumerate(markers) if not is_static(marker)}
-    traced = len(arrays) - len(captured)
-    sources: list[int | np.ndarray] = [at[id(array)] for array in arrays[:traced]]
-    sources += [_captured(array, call) for array in captured]
+    recorded = RecordedCall(variant, leaves, spec, split, captured)
+    if isinstance(recorded.error, FdiffError):
+        raise recorded.error
+    if recorded.error is not None:
+        fact = "its result is built by code of Python that computes with outputs of the kernel."
+        raise failure(UnsupportedError, call, fact, CALL_FROM_PYTHON)
+    sources = [*recorded.sources[: recorded.traced], *[_captured(x, call) for x in captured]]
     if variant.swapped:
         fact = "it reads an array of another byte order than the machine's."
         raise failure(UnsupportedError, call, fact, "Convert the array once, outside.")
-    if any(layout for k, layout in variant.layouts if k < traced):
+    if any(layout for k, layout in variant.layouts if k < recorded.traced):
         raise not_in_order(call)
-    whole = _only_run(recording, variant)
+    whole = _only_run(recorded)
     if whole is None:
-        kernel, result, guard = _sequence(recording, result, variant, sources, call)
+        kernel, result, guard = _sequence(recorded, sources, call)
     else:
-        sources += _vectors(variant, vectors, whole.inputs[len(arrays) :], at)
+        sources += _vectors(recorded, whole.inputs[len(sources) :])
         kernel = _kernel(whole.step, sources, call)
-        result = recording.placed(result, [array.number for array in whole.outputs])
+        numbers = [array.number for array in whole.outputs]
+        result = recorded.recording.placed(recorded.result, numbers)
         guard = list(whole.step.runner.slots())[-1] if whole.step.guarded else None
-    c_order = any(k < traced for k, _ in variant.layouts)
+    c_order = any(k < recorded.traced for k, _ in variant.layouts)
     return SingleKernel(variant, kernel, tuple(sources), result, guard, variant.pinned, c_order)
 
 
@@ -96,15 +95,6 @@ def not_in_order(call: str) -> UnsupportedError:
     """The error for a function that looks at how arrays lie in memory."""
     fact = "it looks at how an array lies in memory, which is not in C order."
     return failure(UnsupportedError, call, fact, "Pass numpy.ascontiguousarray(x).")
-
-
-def _arguments(
-    spec: Any, leaves: Sequence[object], split: Split
-) -> tuple[tuple[tuple[object, ...], dict[str, object]], tuple[object, ...]]:
-    """The arguments of `f`, its keywords, and the vectors, with these leaves."""
-    args, named = unflatten(spec, leaves)  # type: ignore[misc] - the tree of a call
-    own, vectors = split(args)
-    return (own, named), vectors
 
 
 def variant_of(
@@ -122,77 +112,40 @@ def variant_of(
     return program.trace(f, args, named)[0]
 
 
-def _marker(leaf: object) -> object:
-    """An object of its own that stands for a leaf: zeros in place of an array."""
-    if isinstance(leaf, np.ndarray):
-        return np.zeros(leaf.shape, leaf.dtype)
-    if is_static(leaf):
-        return leaf
-    return type(leaf)(leaf) if isinstance(leaf, np.generic) else leaf * 1.0  # type: ignore[operator] - a number
-
-
-def _record(
-    variant: Variant, call: str, arrays: list[object], vectors: tuple[object, ...]
-) -> tuple[PlanRecording, object]:
-    """What the plan runs, and the result built of recorded arrays."""
-    try:
-        return _recorded(variant, arrays, vectors)
-    except FdiffError:
-        raise
-    except Exception:
-        # The plan, or a class of the user's, computes with outputs. What a signal handler raises
-        # does not come twice.
-        if comes_once(lambda: _recorded(variant, arrays, vectors)):
-            raise
-        fact = "its result is built by code of Python that computes with outputs of the kernel."
-        raise failure(UnsupportedError, call, fact, CALL_FROM_PYTHON) from None
-
-
-def _recorded(
-    variant: Variant, arrays: list[object], vectors: tuple[object, ...]
-) -> tuple[PlanRecording, object]:
-    recording = PlanRecording(arrays)
-    return recording, variant.plan.call(recording.arrays, vectors, recording.run)
-
-
-def _only_run(recording: PlanRecording, variant: Variant) -> PlannedRun | None:
+def _only_run(recorded: RecordedCall) -> PlannedRun | None:
     """The run that does everything, and checks the guards if there are any; else None."""
-    single, *more = recording.runs
-    return None if more or (variant.check is not None and not single.step.guarded) else single
+    single, *more = recorded.recording.runs
+    unchecked = recorded.variant.check is not None and not single.step.guarded
+    return None if more or unchecked else single
 
 
 def _sequence(
-    recording: PlanRecording,
-    result: object,
-    variant: Variant,
-    sources: Sequence[int | np.ndarray],
-    call: str,
+    recorded: RecordedCall, sources: Sequence[Source], call: str
 ) -> tuple[BareKernel, object, int | None]:
     """The kernels of a plan as one, the result of placeholders, and the output of the guards."""
-    numbers = recording.numbers(result)
+    recording, check = recorded.recording, recorded.variant.check
+    numbers = recording.numbers(recorded.result)
     guard = None
-    if variant.check is not None:
+    if check is not None:
         guard = len(numbers)
-        (holds,) = recording.run(PlanStep(variant.check), recording.arrays)
+        (holds,) = recording.run(PlanStep(check), recording.arrays)
         numbers.append(holds.number)
     kernel = recording.sequence(lambda step, n: _kernel(step, sources[:n], call), numbers)
-    return kernel, recording.placed(result, numbers), guard
+    return kernel, recording.placed(recorded.result, numbers), guard
 
 
-def _vectors(
-    variant: Variant, vectors: tuple[object, ...], inputs: list[object], at: dict[int, int]
-) -> list[int | np.ndarray]:
+def _vectors(recorded: RecordedCall, inputs: list[object]) -> list[Source]:
     """The leaves that are the last inputs: the vector of a product, in their order.
 
     Entries of integer outputs are no inputs. A vector that is left out is an array of a one.
     """
     if not inputs:
         return []
-    leaves = flatten(vectors[0])[0]
+    leaves = flatten(recorded.vectors[0])[0]
     if not leaves:
         return [np.array(source) for source in inputs]
-    types = variant.plan.types  # type: ignore[attr-defined] - every plan of a product has them
-    return [at[id(leaf)] for leaf, t in zip(leaves, types, strict=True) if t.floating]
+    types = recorded.variant.plan.types  # type: ignore[attr-defined] - every plan of a product has them
+    return [recorded.leaf_of(leaf) for leaf, t in zip(leaves, types, strict=True) if t.floating]
 
 
 def _captured(array: np.ndarray, call: str) -> np.ndarray:
@@ -204,7 +157,7 @@ def _captured(array: np.ndarray, call: str) -> np.ndarray:
     return array
 
 
-def _kernel(step: PlanStep, sources: Sequence[int | np.ndarray], call: str) -> BareKernel:
+def _kernel(step: PlanStep, sources: Sequence[Source], call: str) -> BareKernel:
     """The kernel of one thread."""
     missing = step.runner.missing_kernels()
     if missing:

@@ -45,7 +45,7 @@ from .late_operators import late, of_partitions, step_of, total_at
 from .prepared import Origin, Prepared, prepare
 
 if TYPE_CHECKING:
-    from ...dispatch.fast_paths.fast_path_builder import Split
+    from ...dispatch.fast_paths.recorded_plans import Split
 
 Check = Callable[[Variant, str], object]
 Call = tuple[tuple[object, ...], dict[str, object]]  # positional and keyword arguments

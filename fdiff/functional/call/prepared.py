@@ -35,7 +35,7 @@ from .late_operators import of_sparse
 from .sent_code import SentCode, sending_pickler
 
 if TYPE_CHECKING:
-    from ...dispatch.fast_paths.fast_path_builder import Split
+    from ...dispatch.fast_paths.recorded_plans import Split
 
 _PARTS = frozenset(("data", "pattern", "coordinates"))  # of a sparse derivative
 _SPARSE = frozenset(("jacobian", "hessian"))  # operators that may give sparse arrays

@@ -13,7 +13,7 @@ import fdiff.intact_numpy as np
 from ... import kernels
 from ...device_arrays import CPU
 from ...dispatch.arguments import NUMERIC, STATIC, Function
-from ...dispatch.fast_paths.fast_path_builder import Split
+from ...dispatch.fast_paths.recorded_plans import Split
 from ...dispatch.fast_paths.result_template import Placeholder
 from ...dispatch.fast_paths.single_kernels import SingleKernel
 from ...dispatch.program import Program
