@@ -14,10 +14,10 @@ A call is answered in one of two ways:
   the general way. `fast_path_builder` derives it from that call, so that no operator is described
   twice: the plan is recorded (`recorded_plans`, for calls from `njit` code and C as well), which
   shows how the stub of machine code takes arguments apart (`argument_registers`, the counterpart of
-  `tree.flatten`) and builds the result (`result_template`, the counterpart of `tree.unflatten`). The stub itself compares classes,
-  dtypes, shapes and strides with the ones of that call (`kernels/llvm/stub/entry_stub.py`).
-  `native_revalidation` hands the stub the comparisons that `capture.revalidation` makes on the
-  general way.
+  `tree.flatten`) and builds the result (`result_template`, the counterpart of `tree.unflatten`).
+  The stub itself compares classes, dtypes, shapes and strides with the ones of that call
+  (`kernels/llvm/stub/entry_stub.py`). `native_revalidation` hands the stub the comparisons that
+  `capture.revalidation` makes on the general way.
 
 On the general way a function whose branches do not recur (`branch_stability`) is differentiated
 eagerly: the plan has an `EagerStep`, which computes in the trace itself, in place of a `PlanStep`.
