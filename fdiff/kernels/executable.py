@@ -22,7 +22,7 @@ from ..process import interruptible
 from ..tape import Tape
 from .ir.kernel_graph import Values
 from .ir.parallel import PARTS, THREADS
-from .kernel_source import WorkspaceBuffer, has_trips
+from .kernel_source import KernelSource
 from .llvm.machine import Loaded
 from .llvm.stub.call_descriptor import (
     BoundKernel,
@@ -47,15 +47,15 @@ _spare: dict[int, np.ndarray] = {}
 class Kernel(NamedTuple):
     """Machine code for one structure, with the addresses of the routines it calls.
 
-    `by_libm` gives the kernel for arguments of sin, cos or tan that are out of range. `stub` gives
-    the address of the entry stub, 0 as long as that is compiled in the background. `run` is the
-    address of the function that runs a parallel kernel, 0 for any other. `compiler` made the code.
+    `compiler` made the code of `source`. `by_libm` gives the kernel for arguments of sin, cos or tan
+    that are out of range. `stub` gives the address of the entry stub, 0 as long as that is compiled
+    in the background. `run` is the address of the function that runs a parallel kernel, 0 for any
+    other.
     """
 
     code: Loaded
     addresses: tuple[int, ...]
-    buffers: tuple[WorkspaceBuffer, ...]
-    text: str
+    source: KernelSource
     layouts: tuple[str, ...]
     by_libm: Callable[[], Loaded] | None
     stub: Callable[[], int]
@@ -97,7 +97,7 @@ class Executable:
     def __init__(
         self, kernel: Kernel, tape: Tape, values: Values, parts: int = 1, stamps: int = 0
     ) -> None:
-        self.source = kernel.text
+        self.source = kernel.source.text
         self.compiler = kernel.compiler
         self._parts = parts  # of parallel loops
         self._threads = threads() if kernel.run else 1
@@ -187,7 +187,7 @@ class Executable:
         ]
         run = call_through_python(bound, (*self._inputs, *written), (), status=True)
         begin, work = perf_counter(), partial(run, *inputs, *outs)
-        if has_trips(self._kernel.text):
+        if self._kernel.source.trips:
             status = stoppable(work, bound.ints[-1:], answering=self._is_long)
         else:
             status = interruptible.answering(work) if self._is_long else work()
@@ -200,7 +200,7 @@ class Executable:
 
         Any error may come from an angle that was out of range, whose sine was NaN.
         """
-        self._is_long |= has_trips(self._kernel.text)  # which may have ended by themselves
+        self._is_long |= self._kernel.source.trips  # which may have ended by themselves
         inputs = [_laid(a, i) for a, i in zip(arrays, self._inputs, strict=True)]
         outs = tuple(np.empty(shape, dtype) for shape, dtype in self._made)
         status = self._status(self._bound, inputs, outs)
@@ -226,23 +226,22 @@ class Executable:
         """The kernel with its workspace and tables; `KernelSource` describes the integers."""
         kernel = self._kernel
         copies = {"": 1, THREADS: self._threads, PARTS: self._parts}
-        sizes = [buffer.bytes(values.ints) for buffer in kernel.buffers]
-        taken = [b * copies[buffer.copies] for b, buffer in zip(sizes, kernel.buffers, strict=True)]
+        buffers = kernel.source.buffers
+        sizes = [buffer.bytes(values.ints) for buffer in buffers]
+        taken = [b * copies[buffer.copies] for b, buffer in zip(sizes, buffers, strict=True)]
         begins = list(accumulate(taken, initial=0))
-        copy_sizes = [
-            b // int(buffer.dtype[1]) for b, buffer in zip(sizes, kernel.buffers, strict=True)
-        ]
+        copy_sizes = [b // int(buffer.dtype[1]) for b, buffer in zip(sizes, buffers, strict=True)]
         rest = [self._parts, *copy_sizes] if kernel.run else []
-        rest += [0] * has_trips(kernel.text)
+        rest += [0] * kernel.source.trips
         ints = np.array([*values.ints, *kernel.addresses, *begins, *rest], np.int64)
         floats = np.array(values.floats, np.float64)
         size = 1 << max(begins[-1], 4096).bit_length() if begins[-1] <= _KEEP else begins[-1]
-        size = size if kernel.buffers else 0
+        size = size if buffers else 0
         keep = size <= _KEEP
         spare = _spare.setdefault(size, np.zeros(1, np.int64)) if keep else np.zeros(1, np.int64)
         shapes = [*self._made, *((i.shape, i.dtype) for i in self._inputs)]
         brief = size + sum(_bytes(*pair) for pair in shapes) <= _BRIEF and not kernel.addresses
-        brief = brief and not has_trips(kernel.text)
+        brief = brief and not kernel.source.trips
         self._is_brief = brief and not kernel.run
         bound = BoundKernel(
             0, ints, floats, values.arrays, size, spare, keep, not self._is_brief, None
@@ -251,7 +250,7 @@ class Executable:
 
     def _briefly(self) -> BoundKernel:
         """The kernel as machine code calls it: loops over trips end where they take long."""
-        if not has_trips(self._kernel.text):
+        if not self._kernel.source.trips:
             return self._bound
         ints = self._bound.ints.copy()
         ints[-1] = BRIEF

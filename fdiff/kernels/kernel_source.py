@@ -79,12 +79,19 @@ class KernelSource:
     each buffer begins in the workspace, and where the last ends; of a kernel for several threads,
     the number of parts, and how many entries of each buffer are one copy. There are two such tables
     then, the second for parts of a loop.
+
+    The loop program states the rest: whether there are loops over `trips`, which may take any time,
+    however little they read and write; whether sines, cosines or tangents may refuse `angles`; and
+    whether functions that were `outlined` stand before the kernel.
     """
 
     text: str
     routines: tuple[str, ...]
     buffers: tuple[WorkspaceBuffer, ...]
     threaded: bool = False
+    trips: bool = False
+    angles: bool = False
+    outlined: bool = False
 
     def seconds(self) -> float:
         """What compiling takes: so much for any kernel, a line, a loop, an elementary function.
@@ -171,16 +178,6 @@ def elementary_calls(text: str) -> list[str]:
     return _MATHS.findall(text)
 
 
-def has_outlined(text: str) -> bool:
-    """Whether outlined functions stand before the kernel."""
-    return not text.startswith("def kernel(")
-
-
-def has_trips(text: str) -> bool:
-    """Whether a kernel has loops that may take any time, however little they read and write."""
-    return f"for {TRIP}" in text or FOREVER in text
-
-
 _ENTRIES = re.compile(rf"^( *)for (?!{TRIP})\w+ in .*:\n((?:\1 .*\n?)*)", re.MULTILINE)
 _MOVE = re.compile(r" *(\w+ = \w+\[[^=]*\]|\w+\[[^=]*\] = (\w+(\[[^=]*\])?|np\.\w+\(\d+\)|[\d.]+))")
 
@@ -192,15 +189,12 @@ def has_straight_trips(text: str) -> bool:
     """
     loops = [match[2].splitlines() for match in _ENTRIES.finditer(text)]
     moves = all(len(lines) <= 2 and all(map(_MOVE.fullmatch, lines)) for lines in loops)
-    return has_trips(text) and moves and not (elementary_calls(text) or has_outlined(text))
+    trips = f"for {TRIP}" in text or FOREVER in text
+    outlined = not text.startswith("def kernel(")
+    return trips and moves and not (elementary_calls(text) or outlined)
 
 
-def libm_fallback(text: str) -> str | None:
-    """The kernel with sines, cosines and tangents of libm, which take any argument, one at a time.
-
-    None if it calls none.
-    """
-    if "rt.out_of_range(" not in text:
-        return None
+def libm_fallback(text: str) -> str:
+    """The kernel with sines, cosines and tangents of libm: one at a time, of any argument."""
     text = re.sub(r"\n *out_of_range \|= .*", "", text)
     return re.sub(r"\brt\.(sin|cos|tan)\(", r"math.\1(", text)

@@ -10,6 +10,7 @@ import re
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Literal
 
@@ -29,9 +30,7 @@ from .executable import Kernel, release_workspaces
 from .kernel_source import (
     KernelSource,
     elementary_calls,
-    has_outlined,
     has_straight_trips,
-    has_trips,
     libm_fallback,
 )
 from .llvm import machine
@@ -80,20 +79,17 @@ def is_busy() -> bool:
 def make_kernel(source: KernelSource, layouts: tuple[str, ...], compiler: str) -> Kernel:
     """The kernel of a text for inputs of these layouts."""
     addresses = _addresses(source.routines, compiler, parallel=source.threaded)
-    text = libm_fallback(source.text)
-    by_libm = None if text is None else partial(_fallback, text, compiler)
-    code = _kernel_code(source.text, compiler)
+    by_libm = partial(_fallback, source, compiler) if source.angles else None
+    code = _kernel_code(source, compiler)
     run = _parallel_run(compiler) if source.threaded else 0
-    return Kernel(
-        code, addresses, source.buffers, source.text, layouts, by_libm, entry_stub, run, compiler
-    )  # fmt: skip
+    return Kernel(code, addresses, source, layouts, by_libm, entry_stub, run, compiler)
 
 
 @lru_cache(maxsize=64)
-def _fallback(text: str, compiler: str) -> Loaded:
+def _fallback(source: KernelSource, compiler: str) -> Loaded:
     """A kernel by libm, compiled when the first argument is out of range."""
     with compiling():
-        return _kernel_code(text, compiler)
+        return _kernel_code(replace(source, text=libm_fallback(source.text)), compiler)
 
 
 def release() -> None:
@@ -108,8 +104,9 @@ def release() -> None:
 # --- object code ------------------------------------------------------------------------------
 
 
-def _kernel_code(text: str, compiler: str) -> Loaded:
+def _kernel_code(source: KernelSource, compiler: str) -> Loaded:
     """The function of a kernel's text."""
+    text = source.text
 
     def compiled() -> bytes:
         begin = time.perf_counter()
@@ -126,7 +123,7 @@ def _kernel_code(text: str, compiler: str) -> Loaded:
         checkpoint()
         # SLP vectorisation takes half of the time for long kernels, and found nothing in an LSTM's.
         # It took four fifths for steps of Runge-Kutta as bodies of loops, and made them no faster.
-        packed, straight = not (has_outlined(text) or has_trips(text)), has_straight_trips(text)
+        packed, straight = not (source.outlined or source.trips), has_straight_trips(text)
         return machine.object_code(assembly, packed=packed, straight=straight)
 
     loaded, from_disk = _loaded(text, "kernel", compiler, compiled)

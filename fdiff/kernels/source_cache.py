@@ -36,9 +36,8 @@ def select_source(graph: KernelGraph, values: Values, *, serial: bool = False) -
     C functions of the user are called by one thread, since nobody says that several may.
     """
     generated = _serial(graph)
-    serial = serial or "rt.double" in generated.source.text
     if (
-        not serial
+        not (serial or values.owners)
         and threads() > 1
         and generated.parts(values.ints) > 1
         and generated.lines <= _LONGEST
@@ -153,13 +152,10 @@ def _write(name: str, generated: GeneratedKernel) -> None:
     if name and name not in _intact:
         _intact.add(name)
         source = generated.source
-        rest = (source.text, source.routines, source.buffers, source.threaded)
         record = (
-            rest,
-            generated.work,
-            generated.private_work,
-            generated.barriers,
-            generated.routines,
+            (source.text, source.routines, source.buffers),
+            (source.threaded, source.trips, source.angles, source.outlined),
+            *generated[1:],
         )
         disk_cache.write(name, "text", json.dumps(record).encode())
 
@@ -174,11 +170,9 @@ def _read(name: str) -> GeneratedKernel | None:
     with no_fork:
         import json  # noqa: PLC0415 - 1 ms that most first results can do without
 
-    rest, work, private_work, barriers, called = _frozen(json.loads(payload))
-    text, routines, buffers, threaded = rest
-    source = KernelSource(
-        text, routines, tuple(WorkspaceBuffer(*buffer) for buffer in buffers), threaded
-    )
+    parts, facts, work, private_work, barriers, called = _frozen(json.loads(payload))
+    text, routines, buffers = parts
+    source = KernelSource(text, routines, tuple(WorkspaceBuffer(*b) for b in buffers), *facts)
     return GeneratedKernel(
         source,
         tuple(tuple(Work(*w) for w in some) for some in work),

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from ...kernel_rule import Kind
 from ...process.background import checkpoint
+from ..ir.control_items import ControlItem, SequentialLoop
 from ..ir.kernel_graph import KernelGraph
-from ..ir.loops import NUMPY, Conditional, Item, LoopProgram, TileLoop
+from ..ir.loops import NUMPY, Call, Conditional, Item, LoopProgram, Nest, TileLoop, nests_and_calls
 from ..ir.parallel import ParallelProgram
 from ..kernel_source import STARTED, KernelSource, WorkspaceBuffer, indented
 from ..runtime.status import OUT_OF_RANGE
 from .items import emit_item, tile_head
+from .loop_nest import has_angle
 from .outlining import LONG, Region, outline
 from .parallel_regions import BLAS_TABLES, emit_parallel, parallel_text, worker_prologue
 from .symbol_table import SymbolTable
@@ -46,9 +48,9 @@ def emit(
         regions += [Region((time_stamp(k),))] * timed
         regions += _regions(item, symbols)
     regions += [Region((time_stamp(len(program.items)),))] * timed
-    lines = [line for region in regions for line in region.lines]
+    trips, angles = facts = _has_trips(program), _has_angles(program)
     tail = [f"{out.name}[0] = {out.scalar}" for out in program.outputs if out.scalar]
-    tail.append(_return(lines))
+    tail.append(_return(angles=angles))
     functions: list[str] = []
     memory = {t.name: f"r{where[t.name]}" for t in program.temporaries}
     body = [line for region in regions for line in region.indented(region.lines)]
@@ -56,9 +58,10 @@ def emit(
         functions, body = outline(regions, tail, memory)
     used = set(_WORD.findall("\n".join(body))) if functions else memory.keys()
     body = [*(f"{t} = {r}" for t, r in memory.items() if t in used), *body, *tail]
-    body = [*symbols.legend(), *_clock(lines), *_flag(lines), *body]
+    body = [*symbols.legend(), *_locals(*facts), *body]
     kernel = _kernel(graph, body, _buffer_parameters(buffers, begin), timed=timed)
-    return KernelSource("\n".join([*functions, *kernel]) + "\n", names, buffers)
+    text = "\n".join([*functions, *kernel]) + "\n"
+    return KernelSource(text, names, buffers, trips=trips, angles=angles, outlined=bool(functions))
 
 
 def time_stamp(k: int) -> str:
@@ -86,26 +89,42 @@ def _emit_parallel(
     tail = ["if thread == 0:", *indented(tail)] if tail else []
     memory = [text.memory(t) for t in program.temporaries]
     prologue = worker_prologue(buffers, begin + len(buffers) + 1)
-    start = [*prologue, *_clock(body), *_flag(body)]
-    lines = [*symbols.legend(), *start, *memory, *body, *tail, _return(body)]
+    trips, angles = facts = _has_trips(program), _has_angles(program)
+    start = [*prologue, *_locals(*facts)]
+    lines = [*symbols.legend(), *start, *memory, *body, *tail, _return(angles=angles)]
     parameters = [*_buffer_parameters(buffers, begin), 'worker: "i8* worker"']
     kernel = _kernel(graph, lines, parameters, timed=timed)
-    return KernelSource("\n".join(kernel) + "\n", symbols.routines, buffers, threaded=True)
+    text = "\n".join(kernel) + "\n"
+    return KernelSource(text, symbols.routines, buffers, threaded=True, trips=trips, angles=angles)
 
 
-def _flag(lines: Iterable[str]) -> list[str]:
-    """The flag that an argument was out of the range of `rt.sin` and its like, if one is set."""
-    return ["out_of_range = False"] if any("out_of_range |=" in line for line in lines) else []
+def _parts(program: LoopProgram | ParallelProgram) -> Iterator[Nest | Call]:
+    """The nests and calls of a program, and of the bodies of its loops and switches."""
+    for item in program.all_items:
+        for part in nests_and_calls(item):
+            yield part
+            for body in part.bodies if isinstance(part, ControlItem) else ():
+                yield from _parts(body.lowered)
 
 
-def _clock(lines: Iterable[str]) -> list[str]:
-    """When the kernel began, where loops over trips ask for it."""
-    asked = any(f"- {STARTED} >" in line for line in lines)
-    return [f"{STARTED} = rt.ticks()"] if asked else []
+def _has_trips(program: LoopProgram | ParallelProgram) -> bool:
+    """Whether there are loops over trips."""
+    return any(isinstance(part, SequentialLoop) for part in _parts(program))
 
 
-def _return(lines: Iterable[str]) -> str:
-    return f"return {OUT_OF_RANGE} if out_of_range else 0" if _flag(lines) else "return 0"
+def _has_angles(program: LoopProgram | ParallelProgram) -> bool:
+    """Whether there are sines and the like, whose argument may be out of range."""
+    nests = [part for part in _parts(program) if isinstance(part, Nest)]
+    return any(has_angle(statement) for nest in nests for statement in nest.all_statements)
+
+
+def _locals(trips: bool, angles: bool) -> list[str]:  # noqa: FBT001 - both facts
+    """When the kernel began, for loops over trips; the flag that an argument was out of range."""
+    return [f"{STARTED} = rt.ticks()"] * trips + ["out_of_range = False"] * angles
+
+
+def _return(*, angles: bool) -> str:
+    return f"return {OUT_OF_RANGE} if out_of_range else 0" if angles else "return 0"
 
 
 def _kernel(

@@ -132,9 +132,14 @@ def _emit(lines: _Lines, statement: Statement) -> None:
     lines.before[level] += _range_check(lines, statement) + _text(lines, statement)
 
 
+def has_angle(statement: Statement) -> bool:
+    """Whether a statement is a sine, cosine or tangent, whose argument may be out of range."""
+    return statement.text.startswith(_PERIODIC)
+
+
 def _range_check(lines: _Lines, statement: Statement) -> list[str]:
     """Before the first sine, cosine or tangent of a value: whether it is out of their range."""
-    if not statement.text.startswith(_PERIODIC) or statement.operands[0] in lines.checked:
+    if not has_angle(statement) or statement.operands[0] in lines.checked:
         return []
     lines.checked.add(statement.operands[0])
     return [f"out_of_range |= rt.out_of_range({statement.operands[0]})"]

@@ -11,7 +11,7 @@ from ..ir.graph_of_tape import kernel_graph
 from ..ir.kernel_graph import KernelGraph
 from ..ir.loops import Item, LoopProgram, Nest, nests_and_calls
 from ..ir.parallel import PARTS, ParallelLoop, SerialRegion
-from ..kernel_source import GeneratedKernel, TimedItem, TimedSource, Work, has_outlined
+from ..kernel_source import GeneratedKernel, TimedItem, TimedSource, Work
 from ..passes import pipeline
 from ..passes.parallel.cost_model import routine_work, work_of
 from ..passes.pipeline import for_threads, lower_graph
@@ -50,7 +50,7 @@ def timed_kernel(graph: KernelGraph, heavy: frozenset[int]) -> TimedSource | Non
     program = (for_threads(loops, graph, heavy) if heavy else None) or loops
     with collector_paused():
         plain, source = emit(program, graph), emit(program, graph, timed=True)
-    if has_outlined(plain.text):
+    if plain.outlined:
         return None
     return TimedSource(source, plain.text, tuple(map(_timed_item, program.items)))
 
