@@ -48,9 +48,9 @@ class Kernel(NamedTuple):
     """Machine code for one structure, with the addresses of the routines it calls.
 
     `compiler` made the code of `source`. `by_libm` gives the kernel for arguments of sin, cos or
-    tan that are out of range. `stub` gives the address of the entry stub, 0 as long as that is compiled
-    in the background. `run` is the address of the function that runs a parallel kernel, 0 for any
-    other.
+    tan that are out of range. `stub` gives the address of the entry stub, 0 as long as that is
+    compiled in the background. `run` is the address of the function that runs a parallel kernel, 0
+    for any other.
     """
 
     code: Loaded
