@@ -199,7 +199,7 @@ class RecordedCall:
 
     The entry stub (`fast_path_builder`), code of Numba and C functions (`single_kernels`) are made
     of this record. `sources` are the sources of the plan's inputs, first the `traced` ones, then
-    the captured arrays; `vectors` stand for those of a product. `result` is built of planned
+    the captured arrays; `vectors` stand for the vectors of a product. `result` is built of planned
     arrays; it is None, and `error` the exception, where code of Python computes with outputs.
     """
 
