@@ -49,13 +49,29 @@ _CONSTRAINT = (
     "NonlinearConstraint calls hess(x, v): write"
     " hess=fdiff.hessian(lambda x, v: numpy.dot(v, {name}(x)))."
 )
+# What Python and NumPy say of a size, a position or a number of trips that is a float.
+_NO_INTEGER = (
+    "single integer",
+    "integer scalar arrays",
+    "interpreted as an integer",
+    "only integers, slices",
+    "by non-int",
+    "must be integers",
+)
+_INTEGERS = (
+    "Differentiated arguments are floats, also where an int is passed: leave sizes, positions and"
+    " numbers of trips out of argnums."
+)
 _WAYS = _DATA | {
     "appears to not have been used": "Pass allow_unused=True to have None in its place.",
     "required positional": "Pass what `{name}` takes: arguments stand as they do in its own calls.",
     "required keyword": "Pass what `{name}` takes: arguments stand as they do in its own calls.",
     "positional argument": "Pass what `{name}` takes: arguments stand as they do in its own calls.",
+    "keyword argument 'args'": "Write its entries after the point: (x, a, b), without args=.",
     "unexpected keyword": "Leave it out: keywords that are no options of fdiff's go to `{name}`.",
+    "Unknown solver": "Name one of SciPy's. For IPOPT, write fdiff.optimize.Problem(f).ipopt(x0).",
     "broadcast": "Shapes are compared from the last axis: lengths must be equal, or one of them 1.",
+    **dict.fromkeys(_NO_INTEGER, _INTEGERS),
     "core dimension": "The last axis of the first must be as long as the second's last but one.",
     "not aligned": "The last axis of the first must be as long as the second's last but one.",
     "reshape": "The new shape needs as many entries as the old one; -1 stands for what is left.",
@@ -63,7 +79,7 @@ _WAYS = _DATA | {
     "out of bounds": _POSITIONS,
     "Singular matrix": "Differentiate at another point, or use numpy.linalg.lstsq or pinv.",
     "only for scalar outputs": "Pass a gradient that is shaped like the output, of ones for a sum.",
-    "leaf Variable": "Store into a copy (x * 1.0), or under fdiff.autograd.no_grad().",
+    "leaf Variable": "Update it under `with fdiff.autograd.no_grad():`, or store into a copy.",
     "grad_output": "Pass a gradient that is shaped like the output.",
     "incorrect number of gradients": "Return one for each argument of forward; it may be None.",
     "invalid gradient": "Sum it over the axes along which the argument was broadcast.",
@@ -183,6 +199,8 @@ def _show_parameters(error: BaseException, function: Callable[..., object], call
     plain = [p.replace(annotation=p.empty) for p in given.parameters.values() if p.name != "self"]
     shown = given.replace(parameters=plain, return_annotation=given.empty)
     way = f"It is called as {function.__name__}{shown}."
+    if str(given.return_annotation).startswith("Prepared"):
+        way += f" Arguments of `f` go to its result: {function.__name__}(f)(x, data)."
     error.add_note(message(call, f"{_FACT}:", way, user_line(2)))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..dispatch.arguments import Function
 from ..errors import called
+from ..functional.call.prepared import example_arguments
 from ..functional.operators.programs import traced_call
 from ..functional.options import check_callable
 from ..pictures import Picture
@@ -27,7 +28,8 @@ def draw(f: Function, *args: object, **kwargs: object) -> Picture:
     f : callable
         Pure function of arrays, or a transform of one: ``draw(grad(f), x)``.
     *args, **kwargs
-        Its arguments; only types matter for arrays and floats.
+        Its arguments; only types matter for arrays and floats. A text may give the type of an
+        array: ``"f8[1000,3]"``.
 
     Returns
     -------
@@ -54,10 +56,11 @@ def draw(f: Function, *args: object, **kwargs: object) -> Picture:
     --------
     >>> import numpy as np
     >>> import fdiff
-    >>> fdiff.draw(lambda x: np.sum(np.sin(x) * x), np.ones(100))
+    >>> fdiff.draw(lambda x: np.sum(np.sin(x) * x), "f8[100]")
     <picture: draw(<lambda>): 3 operations in 1 group; .save('picture.svg') writes it>
     """
     check_callable(f, "draw")
-    variant, arrays, tape = traced_call("draw", f, args, kwargs)
-    names = [fact.name for fact in input_facts(f, variant, arrays, (args, kwargs))]
+    with example_arguments(called("draw", f), args, kwargs) as call:
+        variant, arrays, tape = traced_call("draw", f, *call)
+        names = [fact.name for fact in input_facts(f, variant, arrays, call)]
     return picture_of(graph_of(tape, names), called("draw", f))

@@ -18,11 +18,10 @@ from ..dispatch.variant import Variant
 from ..errors import DtypeError, InputError, called, failure
 from ..functional.call.device_calls import tracing_for
 from ..functional.call.invocation import ValuePlan
-from ..functional.call.prepared import Prepared, example_argument
+from ..functional.call.prepared import Prepared, example_arguments
 from ..functional.operators.points import body_of_operator, floating
 from ..functional.options import check_argnums, check_callable, check_device
 from ..tape import Tape
-from ..trace.trace_stack import stack
 from ..tracebacks import public
 from ..transforms.custom_calls import inlined
 from ..transforms.linearity import Dependence
@@ -99,23 +98,18 @@ def explain(
     """
     check_callable(f, "explain")
     call = called("explain", f)
-    texts = any(isinstance(a, str) for a in (*args, *kwargs.values()))
     for a in (*args, *kwargs.values()):
         if hasattr(type(a), WAY_OUT):
             fact = f"it takes no argument of type {type(a).__name__}."
             raise failure(InputError, call, fact, getattr(type(a), WAY_OUT))
-    given = tuple(example_argument(a, call) for a in args)
-    named = {name: example_argument(value, call) for name, value in kwargs.items()}
-    if isinstance(f, MethodType) and isinstance(f.__func__, Prepared):  # a decorated method
-        f, given = f.__func__, (f.__self__, *given)
-    stack.examples, before = texts, stack.examples
-    try:
+    with example_arguments(call, args, kwargs) as (examples, named):
+        given = examples
+        if isinstance(f, MethodType) and isinstance(f.__func__, Prepared):  # a decorated method
+            f, given = f.__func__, (f.__self__, *examples)
         if isinstance(f, Prepared):
             traced = _of_prepared(f, given, named, argnums, device)
         else:
             traced = _of_function(f, given, named, argnums, check_device(device or CPU, call))
-    finally:
-        stack.examples = before
     return _explained(traced)
 
 

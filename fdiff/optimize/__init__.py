@@ -4,6 +4,7 @@ The functions here pass what a solver takes to SciPy and IPOPT: gradients, spars
 Hessians, each evaluated once at each point.
 """
 
+from ..near_names import missing
 from .curves import curve_fit
 from .evaluations import SolveReport
 from .fits import Fit
@@ -22,6 +23,11 @@ __all__ = [
     "newton",
     "root",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """The error for names of other optimisers, with what stands for them here."""
+    raise missing(name, __name__)
 
 
 def __dir__() -> list[str]:

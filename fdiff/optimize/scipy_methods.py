@@ -89,7 +89,8 @@ def _method(problem: ProblemFunctions, method: str | None, call: str) -> tuple[s
         large = "trust-constr" if problem.size > LARGE else "slsqp"
         name = large if problem.rows else "l-bfgs-b" if bounded else "bfgs"
         return name, METHODS[name]
-    name = choice(str(method).lower(), METHODS, "method", call, "Leave it out for SciPy's choice.")
+    way = "Leave it out for SciPy's choice. For IPOPT, write problem.ipopt(x0)."
+    name = choice(str(method).lower(), METHODS, "method", call, way)
     takes = METHODS[name]
     for what, there, able in (
         ("bounds", bounded, takes.bounds),

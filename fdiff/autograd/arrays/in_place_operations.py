@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...errors import TapeError, UnsupportedError, failure
-from ...user_lines import Line
+from ...errors import TapeError, UnsupportedError, failure, message
+from ...user_lines import Line, user_line
 from ..backward_passes.hook_registration import move_retained
 from ..backward_passes.nodes import GraphNode
 from ..calls.node_construction import enter, new_object
@@ -49,9 +49,17 @@ def check_store(x: RecordedArray, name: str, *, moves: bool) -> None:
     if moves and isinstance(view, ViewOf) and view.made_in:
         raise view_of_mode(view.made_in, "is being")
     if root is not x and x.kind.requires_grad and (own_leaf(x) or not root.requires_grad):
-        raise RuntimeError(_VIEW_OF_LEAF)  # which it was made itself, or its root by detach_()
+        raise _with_way_out(_VIEW_OF_LEAF)  # which it was made itself, or its root by detach_()
     if root.requires_grad and root.is_leaf:  # to torch, ``x[key] = v`` is a store into a view
-        raise RuntimeError(_LEAF if root is x and name != "SetItem" else _VIEW_OF_LEAF)
+        raise _with_way_out(_LEAF if root is x and name != "SetItem" else _VIEW_OF_LEAF)
+
+
+def _with_way_out(words: str) -> RuntimeError:
+    """The error of torch; a note has the user's line and the way out."""
+    error = RuntimeError(words)
+    way = "Update it under `with fdiff.autograd.no_grad():`, or store into a copy."
+    error.add_note(message("fdiff.autograd", "this line raised the error:", way, user_line()))
+    return error
 
 
 def stored(

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
 from functools import partial, wraps
 from types import MethodType
@@ -197,18 +198,12 @@ class Prepared(OwnsPrograms, _Callable[P, R]):
 
     def _compile(self, call: str, types: tuple[object, ...], kwargs: dict[str, object]) -> None:
         """Compile for these types; `call` is the public call, for messages."""
-        examples: object = tuple([example_argument(t, call) for t in types])
-        if self.program.device != CPU:
-            examples = placed(examples, call)
-        args, vectors = self.split(examples)
-        args = floating(args, self.program, self.__wrapped__)
-        named = {name: example_argument(value, call) for name, value in kwargs.items()}
-        stack.examples = True
-        try:
+        with example_arguments(call, types, kwargs, all_types=True) as (examples, named):
+            here = self.program.device == CPU
+            args, vectors = self.split(examples if here else placed(examples, call))
+            args = floating(args, self.program, self.__wrapped__)
             with tracing_for(self.program.device):
                 variant, arrays = self.program.find(self.__wrapped__, args, named, sure=True)
-        finally:
-            stack.examples = False
         if variant.eager is not None:
             variant.release()
             fact = "the function is differentiated as it runs, for its branches change every time."
@@ -291,6 +286,24 @@ def _compiled(call: str, step: Step, arrays: Arrays) -> Sequence[np.ndarray]:
         raise failure(UnsupportedError, call, fact, CALL_IT)
     step.runner.compile(call)
     return [np.zeros(t.shape, t.dtype) for t in step.tape.output_types]
+
+
+@contextmanager
+def example_arguments(
+    call: str, args: tuple[object, ...], kwargs: dict[str, object], *, all_types: bool = False
+) -> Generator[tuple[tuple[object, ...], dict[str, object]]]:
+    """Arguments in which texts of types, such as "f8[10,3]", are zeros of these types.
+
+    Where there are any, or where all arguments stand for types, `f` can keep no values meanwhile.
+    """
+    texts = all_types or any(isinstance(a, str) for a in (*args, *kwargs.values()))
+    examples = tuple([example_argument(a, call) for a in args])
+    named = {name: example_argument(value, call) for name, value in kwargs.items()}
+    stack.examples, before = texts or stack.examples, stack.examples
+    try:
+        yield examples, named
+    finally:
+        stack.examples = before
 
 
 def example_argument(example: object, call: str) -> object:

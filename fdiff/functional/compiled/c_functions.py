@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 
 from ...errors import InputError, called, choice, failure
 from ...process.forking import late
-from ...trace.trace_stack import stack
 from ...tracebacks import public
 from ..call.late_operators import of_partitions
-from ..call.prepared import Origin, Prepared, example_argument
+from ..call.prepared import Origin, Prepared, example_arguments
 
 if TYPE_CHECKING:
     from .c_callables import CFunction
@@ -97,10 +96,5 @@ def cfunc(
     way = "Leave it out, so that missing kernels are made by Python, or write misses='raise'."
     misses = choice(misses, MISSES, "misses", "cfunc", way)
     call = f"cfunc({called(prepared.__fdiff__, prepared.__wrapped__)})"
-    args = tuple([example_argument(example, call) for example in examples])
-    named = {name: example_argument(example, call) for name, example in keywords.items()}
-    stack.examples = True
-    try:
+    with example_arguments(call, examples, keywords, all_types=True) as (args, named):
         return c_function(prepared, args, named, misses)
-    finally:
-        stack.examples = False

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any, Generic
 from ... import kernels
 from ...errors import InputError, choice, failure
 from ...process.forking import no_fork
-from ...trace.trace_stack import stack
 from ...tracebacks import public
 from ..annotations import P, R
 from ..call.late_operators import of_partitions
-from ..call.prepared import Origin, Prepared, example_argument
+from ..call.prepared import Origin, Prepared, example_arguments
 
 if TYPE_CHECKING:
     from .numba_calls import NumbaCallee
@@ -68,13 +67,8 @@ class NumbaFunction(partial[R], Generic[P, R]):
 def _compile(callee: NumbaCallee, types: tuple[object, ...], kwargs: dict[str, object]) -> None:
     """Make the kernel for examples of the arguments."""
     call = f"{callee.name}.compile"
-    args = tuple([example_argument(example, call) for example in types])
-    named = {name: example_argument(example, call) for name, example in kwargs.items()}
-    stack.examples = True
-    try:
+    with example_arguments(call, types, kwargs, all_types=True) as (args, named):
         callee.compile(args, named)
-    finally:
-        stack.examples = False
 
 
 def _again(prepared: Prepared[P, R], misses: str) -> NumbaFunction[P, R]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from ...arraytype import ArrayType
 from ...dispatch.variant import Variant
-from ...errors import DtypeError, choice, failure
+from ...errors import DtypeError, InputError, choice, failure
 from ...ops.entrywise.elementwise import conjugate
 from ...tape import Tape
 from ...transforms.pipeline import TANGENTS, derive
@@ -63,6 +63,15 @@ def check_complex(variant: Variant, choice: str) -> None:
             way = "Use complex_inputs='conjugate' for df/dRe + i df/dIm."
             raise failure(DtypeError, variant.call, fact, way)
         _check_holomorphic(variant)
+
+
+def check_leaves(variant: Variant, _: str, *, choice: str) -> None:
+    """Refuse results with leaves that are neither numbers nor arrays."""
+    bad = [type(out[0]).__name__ for out in variant.outs if out is not None]
+    if bad or not variant.outs:
+        fact = f"the function must return arrays, not {bad[0] if bad else 'nothing'}."
+        raise failure(InputError, variant.call, fact, "Return arrays and numbers alone.")
+    check_complex(variant, choice)
 
 
 def _check_holomorphic(variant: Variant) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, cast, overload
 import fdiff.intact_numpy as np
 
 from ...attributes import cached_property
-from ...dispatch.arguments import Function
+from ...dispatch.arguments import Function, refuse_others, without_catch_alls
 from ...dispatch.plans import Arrays, OperatorPlan, PlanStep, Run, replay
 from ...dispatch.program import deriving
 from ...dispatch.variant import Variant
@@ -132,13 +132,15 @@ def hessian_diagonal(
 def hessian_diagonal(f: Function, inputs: Point, **keywords: Unpack[DiagonalKeywords]) -> Array: ...
 @overload
 def hessian_diagonal(f: Function, inputs: object, **keywords: Unpack[DiagonalKeywords]) -> Any: ...
+@without_catch_alls
 def hessian_diagonal(
     f: Function,
     inputs: object = LEFT_OUT,
-    *,
+    *further: object,
     argnums: int | tuple[int, ...] = 0,
     chunk_size: int | str = "auto",
     device: str = "cpu",
+    **unknown: object,
 ) -> object:
     """Diagonal of the Hessian of a scalar function: ``d2f/dx[i]2`` for each entry of ``x``.
 
@@ -183,6 +185,8 @@ def hessian_diagonal(
     array([ 0., 12., 36.])
     """
     try:
+        if further or unknown:
+            refuse_others(hessian_diagonal, f, further, unknown)
         settings = (hessian_diagonal, chunk_size.__class__, device, chunk_size)
         return dense(settings, f, inputs, argnums, _operator)
     except BaseException as error:

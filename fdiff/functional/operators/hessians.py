@@ -14,7 +14,7 @@ from itertools import product as product_of
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from ...device_arrays import DEVICES
-from ...dispatch.arguments import Function
+from ...dispatch.arguments import Function, refuse_others, without_catch_alls
 from ...errors import called
 from ...tracebacks import trim
 from ..annotations import (
@@ -57,15 +57,17 @@ def hvp(
 def hvp(
     f: Callable[..., R], inputs: object, v: object = ..., **keywords: Unpack[ProductKeywords]
 ) -> tuple[R, Any]: ...
+@without_catch_alls
 def hvp(
     f: Function,
     inputs: object = LEFT_OUT,
     v: object = None,
-    *,
+    *further: object,
     create_graph: bool = False,
     strict: bool = False,
     argnums: int | tuple[int, ...] = 0,
     device: str = "cpu",
+    **unknown: object,
 ) -> object:
     """Product of the Hessian of a scalar function with a vector: ``(output, H v)``.
 
@@ -115,6 +117,8 @@ def hvp(
     9.0 [ 6. 12.]
     """
     try:
+        if further or unknown:
+            refuse_others(hvp, f, further, unknown)
         place = device if device.__class__ is str else ""
         if strict is not False or create_graph is not False:
             check_flags("hvp", f, strict=strict, create_graph=create_graph)
@@ -141,15 +145,17 @@ def vhp(
 def vhp(
     f: Callable[..., R], inputs: object, v: object = ..., **keywords: Unpack[ProductKeywords]
 ) -> tuple[R, Any]: ...
+@without_catch_alls
 def vhp(
     f: Function,
     inputs: object = LEFT_OUT,
     v: object = None,
-    *,
+    *further: object,
     create_graph: bool = False,
     strict: bool = False,
     argnums: int | tuple[int, ...] = 0,
     device: str = "cpu",
+    **unknown: object,
 ) -> object:
     """Product of a vector with the Hessian of a scalar function: ``(output, v^T H)``.
 
@@ -192,6 +198,8 @@ def vhp(
     9.0 [ 6. 12.]
     """
     try:
+        if further or unknown:
+            refuse_others(vhp, f, further, unknown)
         place = device if device.__class__ is str else ""
         if strict is not False or create_graph is not False:
             check_flags("vhp", f, strict=strict, create_graph=create_graph)
@@ -236,10 +244,11 @@ def hessian(
 def hessian(f: Function, inputs: Point, **keywords: Unpack[HessianKeywords]) -> Array: ...
 @overload
 def hessian(f: Function, inputs: object, **keywords: Unpack[HessianKeywords]) -> Any: ...
+@without_catch_alls
 def hessian(
     f: Function,
     inputs: object = LEFT_OUT,
-    *,
+    *further: object,
     argnums: int | tuple[int, ...] = 0,
     sparse: bool | str = False,
     lower: bool = False,
@@ -249,6 +258,7 @@ def hessian(
     create_graph: bool = False,
     vectorize: bool = False,
     outer_jacobian_strategy: str | None = None,
+    **unknown: object,
 ) -> object:
     """Hessian of `f` at `inputs`, or without `inputs` the function that computes it.
 
@@ -296,7 +306,6 @@ def hessian(
         If inputs or outputs contain anything but arrays, or are ragged lists of numbers.
     DeviceError
         With ``device="cuda"``, if there is no GPU, no driver or no package for it.
-
     StructureError
         With `sparse`, if the structure cannot be determined, or has too many entries.
 
@@ -319,6 +328,8 @@ def hessian(
     (array([1, 2], dtype=int32), array([0, 1], dtype=int32), array([1., 1.]))
     """
     try:
+        if further or unknown:
+            refuse_others(hessian, f, further, unknown)
         if sparse is not False:
             return of_sparse("sparse_hessian")(
                 f, inputs, argnums, sparse=sparse, lower=lower, device=device, strict=strict,
@@ -327,11 +338,10 @@ def hessian(
             )  # fmt: skip
         if lower is not False:
             refuse_lower(lower, called("hessian", f))
-        kind = chunk_size.__class__
         if strict is not False or create_graph is not False or vectorize is not False:
-            flags = {"strict": strict, "create_graph": create_graph, "vectorize": vectorize}
-            check_flags("hessian", f, **flags)
-        settings = (hessian, kind, device, outer_jacobian_strategy, chunk_size, not strict)
+            check_flags("hessian", f, strict=strict, create_graph=create_graph, vectorize=vectorize)
+        kind, loose = chunk_size.__class__, not strict
+        settings = (hessian, kind, device, outer_jacobian_strategy, chunk_size, loose)
         return dense(settings, f, inputs, argnums, _operator)
     except BaseException as error:
         trim(error, "hessian", f)

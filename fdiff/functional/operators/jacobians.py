@@ -6,11 +6,11 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
-from ...dispatch.arguments import Function
+from ...dispatch.arguments import Function, refuse_others, without_catch_alls
 from ...dispatch.fast_paths.fast_path import known_fast_path
 from ...dispatch.program import MOST
 from ...dispatch.variant import Variant
-from ...errors import InputError, called, failure
+from ...errors import called
 from ...foreign_errors import not_foreign
 from ...tracebacks import public, trim
 from ..annotations import Array, AtPoint, BlockKeywords, Entries, JacobianKeywords, P, Places, Point
@@ -27,7 +27,7 @@ from ..options import (
     check_flags,
     check_mode,
 )
-from .complex_rules import check_choice, check_complex
+from .complex_rules import check_choice, check_complex, check_leaves
 from .dense_plans import jacobian_plan
 
 if TYPE_CHECKING:
@@ -62,10 +62,11 @@ def jacobian(
 def jacobian(f: Function, inputs: Point, **keywords: Unpack[JacobianKeywords]) -> Array: ...
 @overload
 def jacobian(f: Function, inputs: object, **keywords: Unpack[JacobianKeywords]) -> Any: ...
+@without_catch_alls
 def jacobian(
     f: Function,
     inputs: object = LEFT_OUT,
-    *,
+    *further: object,
     argnums: int | tuple[int, ...] = 0,
     sparse: bool | str = False,
     strict: bool = False,
@@ -76,6 +77,7 @@ def jacobian(
     create_graph: bool = False,
     vectorize: bool = False,
     strategy: str | None = None,
+    **unknown: object,
 ) -> object:
     """Jacobian of `f` at `inputs`, or without `inputs` the function that computes it.
 
@@ -157,18 +159,21 @@ def jacobian(
     array([-1.,  1., -1.,  1.])
     """
     try:
+        if further or unknown:
+            refuse_others(jacobian, f, further, unknown)
         if sparse is not False:
             return of_sparse("sparse_jacobian")(
                 f, inputs, argnums, sparse=sparse, mode=mode, device=device,
                 complex_inputs=complex_inputs, strict=strict, chunk_size=chunk_size,
                 create_graph=create_graph, strategy=strategy,
             )  # fmt: skip
-        kind = chunk_size.__class__
         if strict is not False or create_graph is not False or vectorize is not False:
-            flags = {"strict": strict, "create_graph": create_graph, "vectorize": vectorize}
-            check_flags("jacobian", f, **flags)
+            check_flags(
+                "jacobian", f, strict=strict, create_graph=create_graph, vectorize=vectorize
+            )
         settings = (
-            jacobian, kind, device, mode, strategy, chunk_size, complex_inputs, not strict,
+            jacobian, chunk_size.__class__, device, mode, strategy, chunk_size, complex_inputs,
+            not strict,
         )  # fmt: skip
         return dense(settings, f, inputs, argnums, _operator)
     except BaseException as error:
@@ -242,15 +247,6 @@ def dense(
     return immediate_call(operator, f, inputs, argnums)
 
 
-def _check_leaves(variant: Variant, _: str, *, choice: str) -> None:
-    """Refuse results with leaves that are neither numbers nor arrays."""
-    bad = [type(out[0]).__name__ for out in variant.outs if out is not None]
-    if bad or not variant.outs:
-        fact = f"the function must return arrays, not {bad[0] if bad else 'nothing'}."
-        raise failure(InputError, variant.call, fact, "Return arrays and numbers alone.")
-    check_complex(variant, choice)
-
-
 def _prepare(
     function: Function,
     f: Function,
@@ -278,7 +274,7 @@ def _one_mode(function: Function, chunk: int | None, choice: str, device: str) -
         "complex_inputs": choice,
         "device": device,
     }
-    return Operator(function, settings, plan, partial(_check_leaves, choice=choice))
+    return Operator(function, settings, plan, partial(check_leaves, choice=choice))
 
 
 @overload

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Unpack, cast, overload
 
 from ...device_arrays import DEVICES
-from ...dispatch.arguments import ONCE, Argnums, Function
+from ...dispatch.arguments import ONCE, Argnums, Function, refuse_others, without_catch_alls
 from ...dispatch.fast_paths.fast_path import known_fast_path
 from ...dispatch.plans import Arrays, OperatorPlan, Run
 from ...dispatch.program import MakePlan
@@ -186,15 +186,17 @@ def vjp(
 def vjp(
     f: Callable[..., R], inputs: object, v: object = ..., **keywords: Unpack[ProductKeywords]
 ) -> tuple[R, Any]: ...
+@without_catch_alls
 def vjp(
     f: Function,
     inputs: object = LEFT_OUT,
     v: object = None,
-    *,
+    *further: object,
     create_graph: bool = False,
     strict: bool = False,
     argnums: int | tuple[int, ...] = 0,
     device: str = "cpu",
+    **unknown: object,
 ) -> object:
     """Product of a vector with the Jacobian of `f`: ``(outputs, v^T J)``.
 
@@ -253,6 +255,8 @@ def vjp(
     [1. 4.] [ 2. 40.]
     """
     try:
+        if further or unknown:
+            refuse_others(vjp, f, further, unknown)
         if strict is not False or create_graph is not False:
             check_flags("vjp", f, strict=strict, create_graph=create_graph)
         operator = _VJP.get((bool(strict), device if device.__class__ is str else ""))
@@ -274,15 +278,17 @@ def jvp(
 def jvp(
     f: Callable[..., R], inputs: object, v: object = ..., **keywords: Unpack[ProductKeywords]
 ) -> tuple[R, R]: ...
+@without_catch_alls
 def jvp(
     f: Function,
     inputs: object = LEFT_OUT,
     v: object = None,
-    *,
+    *further: object,
     create_graph: bool = False,
     strict: bool = False,
     argnums: int | tuple[int, ...] = 0,
     device: str = "cpu",
+    **unknown: object,
 ) -> object:
     """Product of the Jacobian of `f` with a vector: ``(outputs, J v)``, in forward mode.
 
@@ -333,6 +339,8 @@ def jvp(
     [1. 4.] [ 2. 40.]
     """
     try:
+        if further or unknown:
+            refuse_others(jvp, f, further, unknown)
         if strict is not False or create_graph is not False:
             check_flags("jvp", f, strict=strict, create_graph=create_graph)
         operator = _JVP.get((bool(strict), device if device.__class__ is str else ""))

@@ -30,7 +30,7 @@ from ...tree import map_leaves
 from ..annotations import P, R, T
 from ..call.device_calls import tracing_for
 from ..call.invocation import Operator, ValuePlan, prepared_operator
-from ..call.prepared import Prepared
+from ..call.prepared import Prepared, example_arguments
 from ..options import check_callable, check_device
 
 if TYPE_CHECKING:
@@ -156,7 +156,8 @@ def make_tape(f: Function, *args: object, **kwargs: object) -> Tape:
     f : callable
         Pure function of arrays, or a transform of one: ``make_tape(grad(f), x)``.
     *args, **kwargs
-        Its arguments; only types matter for arrays and floats.
+        Its arguments; only types matter for arrays and floats. A text may give the type of an
+        array: ``"f8[1000,3]"``.
 
     Returns
     -------
@@ -189,8 +190,8 @@ def _traced(
     name: str, f: Function, args: tuple[object, ...], kwargs: dict[str, object]
 ) -> tuple[Variant, list[object]]:
     """The trace of `f`, and the arrays it takes; `name` is the public call that asks."""
-    with tracing_for(None):
-        return Program(name, None, ValuePlan).trace(f, args, kwargs)
+    with example_arguments(called(name, f), args, kwargs) as (given, named), tracing_for(None):
+        return Program(name, None, ValuePlan).trace(f, given, named)
 
 
 def traced_call(
@@ -212,7 +213,8 @@ def source(
     f : callable
         Pure function of arrays, or a transform of one.
     *args, **kwargs
-        Its arguments; only types matter for arrays and floats.
+        Its arguments; only types matter for arrays and floats. A text may give the type of an
+        array: ``"f8[1000,3]"``.
     stage : str
         Name of a pass of the kernel compiler, such as ``"materialise"`` or ``"fuse"``: the program
         as it is after that pass. By default the text of the kernel.
