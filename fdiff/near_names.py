@@ -33,14 +33,7 @@ _WAYS = {
 }
 
 
-_WAYS_TO_OPTIMIZE = {
-    "minimize": "Write `fdiff.optimize.Problem(f).minimize(x0)`, or call SciPy's `minimize`.",
-    "minimize_ipopt": "Write `fdiff.optimize.Problem(f, constraints).ipopt(x0)`.",
-}
-
-
-def missing(name: str, module: str = "fdiff") -> AttributeError:
-    """What is raised where a module has no such name: with the way out, if one is known."""
-    ways = _WAYS if module == "fdiff" else _WAYS_TO_OPTIMIZE
-    fact = f"module {module!r} has no attribute {name!r}"
-    return AttributeError(f"{fact}. {ways[name]}" if name in ways else fact, name=name)
+def missing(name: str) -> AttributeError:
+    """What is raised where `fdiff` has no such name: with the way out, if one is known."""
+    fact = f"module 'fdiff' has no attribute {name!r}"
+    return AttributeError(f"{fact}. {_WAYS[name]}" if name in _WAYS else fact, name=name)

@@ -49,19 +49,7 @@ _CONSTRAINT = (
     "NonlinearConstraint calls hess(x, v): write"
     " hess=fdiff.hessian(lambda x, v: numpy.dot(v, {name}(x)))."
 )
-# What Python and NumPy say of a size, a position or a number of trips that is a float.
-_NO_INTEGER = (
-    "single integer",
-    "integer scalar arrays",
-    "interpreted as an integer",
-    "only integers, slices",
-    "by non-int",
-    "must be integers",
-)
-_INTEGERS = (
-    "Differentiated arguments are floats, also where an int is passed: leave sizes, positions and"
-    " numbers of trips out of argnums."
-)
+_INTEGERS = "Differentiated ints are floats: leave sizes, positions and trips out of argnums."
 _WAYS = _DATA | {
     "appears to not have been used": "Pass allow_unused=True to have None in its place.",
     "required positional": "Pass what `{name}` takes: arguments stand as they do in its own calls.",
@@ -71,7 +59,11 @@ _WAYS = _DATA | {
     "unexpected keyword": "Leave it out: keywords that are no options of fdiff's go to `{name}`.",
     "Unknown solver": "Name one of SciPy's. For IPOPT, write fdiff.optimize.Problem(f).ipopt(x0).",
     "broadcast": "Shapes are compared from the last axis: lengths must be equal, or one of them 1.",
-    **dict.fromkeys(_NO_INTEGER, _INTEGERS),
+    "single integer": _INTEGERS,
+    "integer scalar arrays": _INTEGERS,
+    "interpreted as an integer": _INTEGERS,
+    "only integers, slices": _INTEGERS,
+    "by non-int": _INTEGERS,
     "core dimension": "The last axis of the first must be as long as the second's last but one.",
     "not aligned": "The last axis of the first must be as long as the second's last but one.",
     "reshape": "The new shape needs as many entries as the old one; -1 stands for what is left.",

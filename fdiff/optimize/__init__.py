@@ -4,7 +4,6 @@ The functions here pass what a solver takes to SciPy and IPOPT: gradients, spars
 Hessians, each evaluated once at each point.
 """
 
-from ..near_names import missing
 from .curves import curve_fit
 from .evaluations import SolveReport
 from .fits import Fit
@@ -25,9 +24,16 @@ __all__ = [
 ]
 
 
+_OTHERS = {  # names that users of other optimisers look for, and what stands for them here
+    "minimize": "Write `fdiff.optimize.Problem(f).minimize(x0)`, or call SciPy's `minimize`.",
+    "minimize_ipopt": "Write `fdiff.optimize.Problem(f, constraints).ipopt(x0)`.",
+}
+
+
 def __getattr__(name: str) -> object:
-    """The error for names of other optimisers, with what stands for them here."""
-    raise missing(name, __name__)
+    """The error for a name that is not there."""
+    fact = f"module {__name__!r} has no attribute {name!r}"
+    raise AttributeError(f"{fact}. {_OTHERS[name]}" if name in _OTHERS else fact, name=name)
 
 
 def __dir__() -> list[str]:
