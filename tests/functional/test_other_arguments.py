@@ -108,7 +108,7 @@ def test_an_int_that_is_differentiated_and_is_a_size_is_told_to_leave_argnums(us
         fdiff.grad(f, argnums=(0, 1))(X, 1)
     (note,) = caught.value.__notes__
     assert note.startswith("grad(f): this line raised the error:")
-    assert "Differentiated ints are floats: leave sizes, positions and trips out of argnums." in note
+    assert note.endswith("ints are floats: leave sizes, positions and trips out of argnums.")
 
 
 def test_a_request_for_ipopt_says_how_to_have_it():
