@@ -127,11 +127,6 @@ REPLACEMENTS: Final[dict[int, tuple[object, object]]] = {}
 # object and these. Where a name ends with "?", the attribute may be missing, and is None then; of
 # one with "type:" before its name, the class alone counts, and is what is given.
 LIBRARY_OBJECTS: Final[dict[type, tuple[tuple[str, ...], Callable[..., object]]]] = {}
-# Functions of higher floors that lower floors call: `out` (store into an ``out=`` array),
-# `in_order` (memory layout), `select` (if-conversion), `at` (``ufunc.at``), `vectorized` (Numba's
-# ufuncs), `vmap`, `recorded_rules`, `recorded_stop` and `recorded_checkpoint` (functions with
-# rules, `stop_gradient` and `checkpoint` on recorded arrays).
-HOOKS: Final[dict[str, Callable[..., object]]] = {}
 # Tables that are imported once the library module they cover has been, by that module's name.
 LAZY_TABLES: Final[dict[str, Callable[[], object]]] = {}
 

@@ -18,8 +18,8 @@ import fdiff.intact_numpy as np
 
 from ..errors import warn
 from ..foreign_errors import Suppressed
+from ..hooks import hooks
 from ..interpret import Interpreter, Step
-from ..primitive import HOOKS
 from ..process.float_flags import OFTEN, Doubts, error_state, taken
 from ..tracebacks import trim
 from ..transforms.custom_calls import inlined
@@ -65,7 +65,7 @@ def warn_after_hint(
             if hasattr(f, "program"):  # an operator's result, which looks into hints of its own
                 _call_plainly(program, f, arguments)
                 return
-            of_trips = cast("list[Noted]", HOOKS["warnings_of_trips"](variant.tape, arrays))
+            of_trips = hooks.warnings_of_trips(variant.tape, arrays)
             doubts.false = 0 if of_trips else doubts.false + 1
             _warn_all(of_trips)
             return

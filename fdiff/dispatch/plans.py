@@ -8,12 +8,11 @@ operator as plan steps, runs them by the function that its caller passes (`execu
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import cast
 
 import fdiff.intact_numpy as np
 
 from ..device_arrays import CPU
-from ..primitive import HOOKS
+from ..hooks import hooks
 from ..tape import Tape
 from ..trace import TracedArray, current, splice
 from ..transforms.pipeline import GUARD, derive, within_budget
@@ -50,8 +49,8 @@ class PlanStep:
         self.written = 0 if written is None else len(written.outputs)
         whole = tape if written is None else derive(GUARD, tape, check=written)
         whole = whole if check is None else derive(GUARD, whole, check=check)
-        if (join := HOOKS.get("joined_sums")) is not None and whole.transient:
-            whole = cast("Tape", join(whole))
+        if (join := hooks.joined_sums) is not None and whole.transient:
+            whole = join(whole)
         self.runner = runner_on(device, within_budget(whole))
         if call:
             self.runner.account.call = call

@@ -16,9 +16,10 @@ from ..arraytype import ArrayType, type_of
 from ..errors import UNNAMED, InputError, failure
 from ..facets import Lowering, Rules
 from ..functional.rules.ruled_call import is_active
+from ..hooks import hooks
 from ..node import ITEM, Node
 from ..ops.shapes.shaping import scalar_if_0d, traced
-from ..primitive import HOOKS, ZERO, Primitive
+from ..primitive import ZERO, Primitive
 from ..tape import Tape
 from ..trace import TracedArray, apply_many
 from ..trace.handler_arguments import resolve
@@ -183,4 +184,4 @@ def _joint(group: Sequence[Node]) -> tuple[Term, list[int]]:
     return term.over(terms[0].total, [t for node in group for t in node.types]), args
 
 
-HOOKS["joined_sums"] = joined  # called by `dispatch/plans.py`
+hooks.joined_sums = joined

@@ -12,7 +12,7 @@ from ..dispatch.program import OwnsPrograms
 from ..errors import FdiffError, InputError, UnsupportedError, called, failure
 from ..functional.call.prepared import Origin, Prepared
 from ..functional.options import check_callable
-from ..primitive import HOOKS
+from ..hooks import hooks
 from ..trace import tracing
 from ..tracebacks import name_of, public, trim
 from ..tree import flatten
@@ -182,7 +182,7 @@ def _under(f: object, origin: Origin) -> SumOver | None:
     return f.under(origin) if isinstance(f, SumOver) else None
 
 
-HOOKS["over_partitions"] = _under  # called by `functional/call/invocation.py`
+hooks.over_partitions = _under
 
 
 @public

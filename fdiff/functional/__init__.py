@@ -7,7 +7,7 @@ is the part that all operators share: it finds or makes the trace, and runs the 
 
 from typing import TYPE_CHECKING
 
-from ..primitive import HOOKS
+from ..hooks import hooks
 from ..process.forking import imported, late
 from .call.kink_policy import kinks
 from .operators.gradients import grad, value_and_grad
@@ -51,11 +51,8 @@ LATE_NAMES = {
     "vhp": "operators.hessians",
     "vmap": "operators.vectorized_map",
 }
-# called by `dispatch/numpy_warnings.py`
-HOOKS["warnings_of_trips"] = late("loop_warnings", __name__, "warnings_of_trips")
-HOOKS["vmap"] = late(
-    "operators.vectorized_map", __name__, "vmap"
-)  # called by `ops/entrywise/numba_ufuncs.py`
+hooks.warnings_of_trips = late("loop_warnings", __name__, "warnings_of_trips")
+hooks.vmap = late("operators.vectorized_map", __name__, "vmap")
 
 
 def __getattr__(name: str) -> object:

@@ -18,7 +18,8 @@ from types import CodeType, FunctionType, ModuleType
 
 import fdiff.intact_numpy as np
 
-from ..primitive import HOOKS, LAZY_TABLES, REPLACEMENTS, load_tables
+from ..hooks import hooks
+from ..primitive import LAZY_TABLES, REPLACEMENTS, load_tables
 from ..trace.trace_stack import tracing
 from .scipy_functions import SOLVERS, involves_traced, public_name
 
@@ -37,7 +38,7 @@ class EntryPoint:
 
     def called(self, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         """The result of a call; `fdiff.autograd` computes it where recorded arrays take part."""
-        recorded = None if tracing() else HOOKS["recorded_library"](self, args, kwargs)
+        recorded = None if tracing() else hooks.recorded_library(self, args, kwargs)
         return self.original(*args, **kwargs) if recorded is None else recorded[0]
 
     def __call__(self, /, *args: object, **kwargs: object) -> object:
@@ -138,7 +139,7 @@ def _enter_new(real: type, replacement: Callable[..., object]) -> None:
 
     def new(kind: type, /, *args: object, **kwargs: object) -> object:
         if kind is real and not tracing():
-            recorded = HOOKS["recorded_library"](point, args, kwargs)
+            recorded = hooks.recorded_library(point, args, kwargs)
             if recorded is not None:
                 return recorded[0]
         return before(kind) if before is object.__new__ else before(kind, *args, **kwargs)

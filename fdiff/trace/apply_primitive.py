@@ -12,7 +12,8 @@ from typing import TypeVar
 import fdiff.intact_numpy as np
 
 from ..arraytype import ArrayType
-from ..primitive import FUNCTIONS, HOOKS, REPLACEMENTS, Primitive
+from ..hooks import hooks
+from ..primitive import FUNCTIONS, REPLACEMENTS, Primitive
 from ..tape import CONSTANT, Params
 from .array_links import ViewLink
 from .handler_arguments import taking_out
@@ -94,15 +95,10 @@ def implements(
             FUNCTIONS[function] = public
         if method:
             taking = taking_out(public, method)
-            setattr(TracedArray, method, _gate("gated method", taking))
+            setattr(TracedArray, method, hooks.method_gate(taking) if hooks.method_gate else taking)
         return handler
 
     return enter
-
-
-def _gate(hook: str, function: Callable[..., object]) -> Callable[..., object]:
-    """What is registered once calls are logged (`looping/call_gates.py`) has a gate as well."""
-    return HOOKS[hook](function) if hook in HOOKS else function  # type: ignore[return-value] - it gives a function
 
 
 def replaces(*functions: object) -> Callable[[Handler], Handler]:
@@ -113,7 +109,7 @@ def replaces(*functions: object) -> Callable[[Handler], Handler]:
 
     def enter(stand_in: Handler) -> Handler:
         for function in functions:
-            REPLACEMENTS[id(function)] = function, _gate("gated", stand_in)
+            REPLACEMENTS[id(function)] = function, hooks.gate(stand_in) if hooks.gate else stand_in
         return stand_in
 
     return enter

@@ -11,7 +11,7 @@ from typing import cast
 
 import fdiff.intact_numpy as np
 
-from ..primitive import HOOKS
+from ..hooks import hooks
 
 _HOLDING = frozenset((list, tuple))
 
@@ -40,7 +40,7 @@ def resolve(value: object) -> object:
 
 def stored(outs: tuple[object, ...], result: object, where: object, name: str) -> object:
     """The arrays given as ``out=``, after the results have been stored in them."""
-    into: Callable[..., object] = HOOKS["out"]
+    into = hooks.fill_out
     if len(outs) == 1:
         return into(outs[0], result, where, name)
     results = cast("tuple[object, ...]", result)

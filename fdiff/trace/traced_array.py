@@ -20,7 +20,8 @@ from ..arraytype import BOOL, ArrayType, Shape, shadow
 from ..capture.shown_calls import refusing, showing
 from ..errors import TraceError
 from ..foreign_errors import not_foreign
-from ..primitive import FUNCTIONS, HOOKS, UFUNC_METHODS, UFUNCS, handler_of, load_tables
+from ..hooks import hooks
+from ..primitive import FUNCTIONS, UFUNC_METHODS, UFUNCS, handler_of, load_tables
 from ..user_lines import is_internal, scipy_call
 from .asked_values import asked
 from .branching.point_branches import is_denied, other_text
@@ -187,7 +188,7 @@ class TracedArray(Handle):
         outs: tuple[object, ...] = kwargs.pop("out", None) or ()  # type: ignore[assignment] - NumPy gives a tuple
         where = kwargs.pop("where", True) if outs and method == "__call__" else True
         if method == "at":
-            return HOOKS["at"](ufunc)(*inputs, **kwargs)  # type: ignore[operator] - it gives a function: see `ops/shapes/in_place_functions.py`
+            return hooks.ufunc_at(ufunc)(*inputs, **kwargs)
         result = ufunc_handler(ufunc, method)(*inputs, **kwargs)
         return stored(outs, result, where, ufunc.__name__) if outs else result
 
@@ -258,7 +259,7 @@ class TracedArray(Handle):
         single = self.scalar or self.weak
         kind = self.type.dtype.type if single else np.ndarray
         if name.startswith("__") or not hasattr(kind, name):
-            method: Any = HOOKS["torch_method"](name) if "torch_method" in HOOKS else None
+            method = hooks.torch_method(name) if hooks.torch_method else None
             if method is not None:
                 return partial(method, self)
             raise AttributeError(f"'numpy.{kind.__name__}' object has no attribute {name!r}")
@@ -276,7 +277,7 @@ class TracedArray(Handle):
             if is_denied(trace, node := trace.own(self)):
                 return not trace.guards.value(node, "compared a value")
         if self.scalar and self.type.dtype == BOOL and not (checked and log.is_asked()):  # type: ignore[union-attr] - there is one
-            passed = HOOKS["select"](self, sys._getframe(1))
+            passed = hooks.select(self, sys._getframe(1))
             if passed is not None:
                 return bool(passed)
         return self._one(bool)

@@ -132,7 +132,9 @@ def _pull_call(
     return [bar if bar is ZERO else Bar(bar) for bar in cotangents]  # type: ignore[arg-type] - stubs know no traced arrays
 
 
-def _batch_call(args: Traced, mapped: Sequence[bool], size: int, *, rule: CallRule) -> object:
+def _batch_call(
+    args: Traced, mapped: Sequence[bool], size: int, *, rule: CallRule
+) -> list[TracedArray]:
     wide = rule.batched(tuple(map(bool, mapped)), size)
     return list(apply_many(CALL, *args, rule=wide))
 

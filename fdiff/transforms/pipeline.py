@@ -20,11 +20,11 @@ from typing import Any, NamedTuple
 from ..arraytype import ArrayType
 from ..bounded_cache import WeakValues
 from ..errors import TapeError
+from ..hooks import hooks
 from ..ops.entrywise.elementwise import add, exp
 from ..ops.entrywise.kink_marks import kink_search
 from ..ops.shapes.joining_and_splitting import concatenate
 from ..ops.shapes.view_ops import update
-from ..primitive import HOOKS
 from ..process.environment import TAPES, dumped
 from ..process.forking import imported
 from ..process.observation import TRANSFORM, span
@@ -128,14 +128,14 @@ def shared(name: str, pipeline: Pipeline, leaves: str) -> Transform:
     return Transform(name, run, "", leaves)
 
 
-def _enter_rules_of_loops() -> None:
-    """Import the transforms of bodies of loops and branches (`ops/control/loop.py: by_rule`)."""
+def _enter_body_rules() -> None:
+    """Import the transforms of bodies of loops and branches (`ops/control/loop.py: body_rules`)."""
     for name in ("loops.branch_rules", "loops.loop_segments"):
         imported(f".{name}", __package__)
 
 
-HOOKS["rules of loops"] = _enter_rules_of_loops
 cut_loops = late_step("loops.loop_segments", "within_budget")
+hooks.enter_body_rules, hooks.within_budget = _enter_body_rules, cut_loops
 _hoist_and_prune = late_step("loops.loop_invariants", "hoist_and_prune")
 
 

@@ -6,8 +6,8 @@ from scipy.integrate import odeint, quad, solve_ivp
 from scipy.optimize import brentq, fsolve, minimize
 
 import fdiff
+from fdiff.hooks import hooks
 from fdiff.ops.solvers import point_runs
-from fdiff.primitive import HOOKS
 
 P = np.array([1.2, 0.8])
 TIGHT = {"rtol": 1e-9, "atol": 1e-11}
@@ -99,7 +99,7 @@ class Rising:
 
 def test_the_kernel_is_asked_for_now_and_then_and_results_are_new_arrays(monkeypatch):
     runner = Rising()
-    monkeypatch.setitem(HOOKS, "runner", lambda tape: runner)
+    monkeypatch.setitem(vars(hooks), "runner", lambda tape: runner)
     run, x, a = points_of(lambda x, a: x, (np.ones(3),), np.ones(3)).at([np.ones(3)]), np.ones(3), 0
     while run(x)[0][0] == 1.0:
         a += 1

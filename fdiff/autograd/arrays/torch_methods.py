@@ -14,9 +14,9 @@ from typing import Any
 import fdiff.intact_numpy as np
 
 from ...errors import DeviceError, failure
+from ...hooks import hooks
 from ...ops.entrywise.composite_functions import stop_gradient
 from ...ops.lazy_tables import scipy_special
-from ...primitive import HOOKS
 from ...trace import TracedArray
 from ...trace.trace_stack import stack
 from ..calls.recording import record
@@ -167,4 +167,4 @@ def method_of_traced(name: str) -> Method | None:
     return _OF_RECORDED.get(name) or METHODS.get(name)
 
 
-HOOKS["torch_method"] = method_of_traced  # asked by `trace/traced_array.py`
+hooks.torch_method = method_of_traced

@@ -20,8 +20,8 @@ from typing import Any
 import fdiff.intact_numpy as np
 
 from ...errors import UnsupportedError, failure
+from ...hooks import hooks
 from ...ops.entry_points import EntryPoint, open_entry_points
-from ...primitive import HOOKS
 from ...trace.operation_cache import MOST
 from ..arrays.recorded_array import RecordedArray, plain
 from ..functions.custom_nodes import custom_node
@@ -216,5 +216,5 @@ def _as_recorded(x: Any) -> Any:
 
 
 USE.append(_used)
-HOOKS["recorded_library"] = answer  # called by the entry points
+hooks.recorded_library = answer
 open_entry_points()

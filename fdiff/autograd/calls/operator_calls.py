@@ -21,7 +21,7 @@ from ...dispatch.numpy_warnings import warn_of_tape
 from ...dispatch.variant import CallToTrace, Variant
 from ...errors import called
 from ...functional.call.kink_policy import policy
-from ...primitive import HOOKS
+from ...hooks import hooks
 from ...process import anomaly_watch, observation
 from ...process.float_flags import noted, noting, taken
 from ...tape import Tape
@@ -164,4 +164,4 @@ def _results(variant: Variant) -> tuple[tuple[int | None, ...], list[object]]:
     return tuple(places), constants
 
 
-HOOKS["recorded_operator"] = call_operator  # called by `functional/call/invocation.py`
+hooks.recorded_operator = call_operator

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import fdiff.intact_numpy as np
 
-from ...primitive import HOOKS
+from ...hooks import hooks
 from ...tree import flatten, unflatten
 from ...user_lines import user_line
 from ..arrays.recorded_array import RecordedArray
@@ -154,4 +154,4 @@ def _draws_from(state: Any) -> Generator[None]:
         np.random.set_state(before)
 
 
-HOOKS["recorded_checkpoint"] = call_recorded  # called by `functional/rules/checkpoints.py`
+hooks.recorded_checkpoint = call_recorded

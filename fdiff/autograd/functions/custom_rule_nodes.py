@@ -15,7 +15,7 @@ import fdiff.intact_numpy as np
 from ...functional.rules.custom_derivatives import CustomFunction
 from ...functional.rules.primitives import OpaqueCall
 from ...functional.rules.rule_tracing import closure_error
-from ...primitive import HOOKS
+from ...hooks import hooks
 from ...trace import TracedArray
 from ...tracebacks import line_of
 from ...tree import flatten, unflatten
@@ -77,5 +77,5 @@ def _is_array(x: object) -> bool:
     )
 
 
-HOOKS["recorded_rules"] = call_recorded  # called by `functional/rules/custom_derivatives.py`
-HOOKS["recorded_stop"] = detached  # called by `ops/entrywise/composite_functions.py`
+hooks.recorded_rules = call_recorded
+hooks.detached = detached

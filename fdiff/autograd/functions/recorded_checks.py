@@ -13,7 +13,7 @@ import fdiff.intact_numpy as np
 from ...errors import InputError, failure
 from ...functional.derivative_checks.checked_functions import Arrays, FunctionUnderCheck
 from ...functional.derivative_checks.real_coordinates import only, zeros
-from ...primitive import HOOKS
+from ...hooks import hooks
 from ...tree import flatten, unflatten
 from ..arrays.recorded_array import RecordedArray, tensor
 from ..backward_passes.engine import grad
@@ -166,4 +166,4 @@ def function_of_recorded_arrays(
     return FunctionOfRecordedArrays(of_leaves, call, points)
 
 
-HOOKS["recorded_function"] = function_of_recorded_arrays
+hooks.recorded_function = function_of_recorded_arrays

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from types import BuiltinMethodType, FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import Any, cast
 
-from ...primitive import HOOKS
+from ...hooks import hooks
 from ..dependency_nodes import Attributes, CachedCalls, Equal, Identical, MappingItems, attribute
 from ..proxy_context import CachedProperty, Pair, ProxyContext, Where, label
 from ..value_kinds import item_key, traced_within
@@ -30,8 +30,7 @@ class VectorizedProxy:
         self._fdiff_function = function
 
     def __call__(self, *args: object, **keywords: object) -> object:
-        call = HOOKS["vectorized"]
-        return call(self._fdiff_real, self._fdiff_function, args, keywords)
+        return hooks.vectorized(self._fdiff_real, self._fdiff_function, args, keywords)
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._fdiff_real, name)

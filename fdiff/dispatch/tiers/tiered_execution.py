@@ -29,8 +29,8 @@ import fdiff.intact_numpy as np
 
 from ...bounded_cache import WeakValues, keep_recent
 from ...errors import CompileError
+from ...hooks import hooks
 from ...interpret import LONG, Interpreter
-from ...primitive import HOOKS
 from ...process import observation
 from ...process.forking import late
 from ...process.interruptible import answering
@@ -307,7 +307,7 @@ def runner(tape: Tape, compiler: str = "") -> Runner:
     return keep_recent(_runners, key, latest or Runner(tape, compiler), KEPT)
 
 
-HOOKS["runner"] = runner  # called by `ops/solvers/point_runs.py`
+hooks.runner = runner
 
 
 def _of_transient(key: tuple[Tape, str]) -> Runner | None:

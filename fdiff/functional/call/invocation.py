@@ -24,8 +24,8 @@ from ...dispatch.program import MakePlan, Program, program_of
 from ...dispatch.variant import Variant
 from ...errors import FAULTS, FdiffError, called
 from ...foreign_errors import not_foreign
+from ...hooks import hooks
 from ...ops.entrywise.kink_marks import kink_search
-from ...primitive import HOOKS
 from ...process import anomaly_watch, forking, observation
 from ...process.collector import collector_paused
 from ...process.float_flags import noted
@@ -328,10 +328,10 @@ def of_recorded_arrays(
     call: Function, name: str, f: Function, args: tuple[object, ...], kwargs: dict[str, object]
 ) -> tuple[object] | None:
     """The result of an operator called with recorded arrays, which is recorded; else None."""
-    recorded = HOOKS.get("recorded_operator")  # there once fdiff.autograd is imported
+    recorded = hooks.recorded_operator
     if recorded is None or tracing():
         return None
-    return recorded(call, name, f, args, kwargs)  # type: ignore[return-value] - what it is said to give
+    return recorded(call, name, f, args, kwargs)
 
 
 def _general_way(program: Program) -> Invoke:

@@ -13,7 +13,7 @@ import fdiff.intact_numpy as np
 
 from ...dispatch.plans import Arrays, EagerStep, Step
 from ...dispatch.variant import Variant
-from ...primitive import HOOKS
+from ...hooks import hooks
 from ...process import forking
 from ...transforms.pipeline import Pipeline, derive
 
@@ -42,7 +42,7 @@ def of_sparse(name: str) -> Any:
 
 def of_partitions(f: object, origin: object) -> Any:
     """What an operator makes of a sum over partitions: a sum again. None for other functions."""
-    derived = HOOKS.get("over_partitions")  # there once fdiff.distributed is imported
+    derived = hooks.over_partitions
     return None if derived is None else derived(f, origin)
 
 
@@ -50,7 +50,7 @@ def total_at(
     f: object, origin: Callable[[Any], object], inputs: Any, vectors: Sequence[object]
 ) -> tuple[object] | None:
     """What an operator that is given the point gives for a sum over partitions; else None."""
-    if "over_partitions" not in HOOKS:
+    if hooks.over_partitions is None:
         return None
     several = isinstance(inputs, tuple)
     total = of_partitions(f, origin(tuple(range(len(inputs))) if several else 0))

@@ -9,7 +9,7 @@ import fdiff.intact_numpy as np
 
 from ...dispatch.arguments import Function
 from ...errors import InputError, called, failure, warn
-from ...primitive import HOOKS
+from ...hooks import hooks
 from ..call.input_checks import check_inputs
 from ..options import check_callable
 from .checked_functions import FunctionUnderCheck, PlainFunction, function_of_leaves
@@ -54,7 +54,7 @@ def function_at(f: Function, inputs: object, name: str) -> FunctionUnderCheck:
     call = called(name, f)
     if isinstance(inputs, list) and not all(isinstance(x, float | int | complex) for x in inputs):
         inputs = tuple(cast("list[object]", inputs))  # as in torch
-    recorded = HOOKS.get("recorded_function")  # there once `fdiff.autograd` is imported
+    recorded = hooks.recorded_function
     if recorded is not None and (checked := recorded(f, inputs, name, call)) is not None:
         function = cast("FunctionUnderCheck", checked)
         _warn_of_precision(function.inputs, call)
@@ -120,7 +120,7 @@ def _drawn(outputs: Arrays, *, non_contiguous: bool) -> list[np.ndarray]:
 def _given(function: FunctionUnderCheck, grad_outputs: object) -> list[np.ndarray]:
     """The user's cotangents, one for each output."""
     sequence = grad_outputs if isinstance(grad_outputs, tuple | list) else (grad_outputs,)
-    detached = HOOKS.get("recorded_stop", lambda bar: bar)  # of recorded arrays the values
+    detached = hooks.detached or (lambda bar: bar)  # of recorded arrays the values
     bars = [np.asarray(detached(bar)) for bar in cast("Sequence[object]", sequence)]
     shapes = [out.shape for out in function.outputs]
     if [bar.shape for bar in bars] != shapes or any(bar.dtype.kind not in "fc" for bar in bars):

@@ -15,8 +15,8 @@ from ...arraytype import ArrayType
 from ...dispatch.arguments import Function, argument, traceable
 from ...dispatch.program import Program, program_of
 from ...errors import InputError, called, failure, shown
+from ...hooks import hooks
 from ...ops.shapes.shaping import traced as traced_of
-from ...primitive import HOOKS
 from ...tape import Tape
 from ...trace import (
     ArgumentSpec,
@@ -208,8 +208,8 @@ def _batched(
     mapped = [*(True for _ in arrays), *(False for _ in element.extra)]
     values = [*arrays, *(traced_of(x) for x in element.extra)]
     size = arrays[0].shape[0]
-    if (rules := HOOKS.get("batching_rules")) is not None:  # there once a function with rules is
-        tape, values, mapped = cast("Any", rules(tape, values, mapped, size, trace))
+    if (rules := hooks.batching_rules) is not None:  # there once a function with rules is
+        tape, values, mapped = rules(tape, values, mapped, size, trace)
     whole = derive(VMAP, tape, mapped=mapped, size=size, spread=spread)
     return splice(whole, values, trace)
 

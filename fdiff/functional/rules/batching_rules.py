@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 from ...arraytype import ArrayType
 from ...dispatch.arguments import traceable
 from ...errors import InputError, LeakError, UnsupportedError, shown
+from ...hooks import hooks
 from ...ops.shapes.shaping import traced
-from ...primitive import HOOKS
 from ...tape import ITEM, Builder, Node, Tape, Way, prune, rebuild
 from ...trace import Recorder, TracedArray, splice
 from ...trace.handler_arguments import resolve
@@ -150,7 +150,7 @@ def with_batching_rules(
     return tape, arrays, carries
 
 
-HOOKS["batching_rules"] = with_batching_rules  # called by `functional/operators/vectorized_map.py`
+hooks.batching_rules = with_batching_rules
 
 
 def _first_mapped(tape: Tape, carries: Sequence[bool], left: set[int]) -> int | None:

@@ -13,7 +13,7 @@ from typing import Any, cast, overload
 
 from ...dispatch.arguments import Function
 from ...errors import FdiffError, flag, name_call
-from ...primitive import HOOKS
+from ...hooks import hooks
 from ...trace import private, tracing
 from ...trace.trace_stack import stack
 from ...tracebacks import public
@@ -115,7 +115,7 @@ def checkpoint(
 
 def _outside(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A call where nothing is traced: recorded arrays may be among what it reads."""
-    recorded = HOOKS.get("recorded_checkpoint")  # there once fdiff.autograd is imported
+    recorded = hooks.recorded_checkpoint
     if recorded is None:
         return function(*args, **kwargs)
     try:

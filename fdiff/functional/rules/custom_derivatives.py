@@ -21,7 +21,8 @@ from ...dispatch.arguments import Function
 from ...dispatch.program import OwnsPrograms
 from ...errors import InputError, called, failure, shown
 from ...foreign_errors import not_foreign
-from ...primitive import HOOKS, Primitive
+from ...hooks import hooks
+from ...primitive import Primitive
 from ...trace import tracing
 from ...tracebacks import public_class
 from ...user_lines import printable
@@ -109,7 +110,7 @@ class CustomFunction(OwnsPrograms, Generic[P, R]):
             way = AT_ONCE.format(getattr(self.fun, "__name__", "f"), self.definition)
             raise failure(InputError, self.call, fact, way)
         if not tracing():
-            recorded = HOOKS.get("recorded_rules")  # there once fdiff.autograd is imported
+            recorded = hooks.recorded_rules
             if recorded is None:
                 return self.fun(*args, **kwargs)
             return recorded(self, args, kwargs)  # type: ignore[return-value] - what `fun` returns

@@ -12,8 +12,8 @@ The form of ``lax.scan`` (J. Bradbury et al., JAX, 2018).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import fdiff.intact_numpy as np
@@ -21,9 +21,10 @@ import fdiff.intact_numpy as np
 from ...arraytype import F8, INT, ArrayType
 from ...errors import TapeError
 from ...facets import Lowering, Rules
+from ...hooks import BODY_RULES, hooks
 from ...interpret import Interpreter
 from ...kernel_rule import KernelRule, Kind
-from ...primitive import HOOKS, LateParams, Primitive, Sample, register
+from ...primitive import LateParams, Primitive, Sample, register
 from ...tape import Tape
 from ...trace import Trace
 
@@ -49,15 +50,15 @@ def runner_of(body: Tape) -> Interpreter:
     return Interpreter(body)
 
 
-def by_rule(name: str) -> Any:
-    """The rule of this name, which stands on a higher floor: it applies transforms to bodies."""
+def body_rules(op: str) -> list[Callable[..., Any]]:
+    """JVP, VJP and batching rule of an op with bodies; a higher floor has those that apply transforms to bodies."""
+    return [partial(_run_rule, op, k) for k in range(3)]
 
-    def rule(*args: Any, **params: Any) -> Any:
-        if name not in HOOKS:
-            HOOKS["rules of loops"]()  # which imports them: most programs have no loops
-        return HOOKS[name](*args, **params)
 
-    return rule
+def _run_rule(op: str, k: int, *args: Any, **params: Any) -> Any:
+    if op not in BODY_RULES:
+        hooks.enter_body_rules()  # which imports them: most programs have no loops
+    return BODY_RULES[op][k](*args, **params)
 
 
 def _infer(
@@ -124,7 +125,7 @@ _SAMPLES = (_sample(4, 2), _sample(3, 2, reverse=True), _sample(4, 0), _sample(0
 LOOP = register(
     Primitive(
         "loop", "loop",
-        Rules(_infer, _evaluate, by_rule("loop.jvp"), by_rule("loop.vjp"), by_rule("loop.batch"), told_needs=True, pulls_masks=True),
+        Rules(_infer, _evaluate, *body_rules("loop"), told_needs=True, pulls_masks=True),
         lowering=Lowering(KernelRule(Kind.LOOP), folds=False), samples=_SAMPLES,
     )
 )  # fmt: skip

@@ -18,7 +18,7 @@ from ...kernel_rule import KernelRule, Kind
 from ...primitive import LateParams, Primitive, Sample, register
 from ...tape import Tape
 from ...trace import Trace
-from .loop import by_rule, runner_of
+from .loop import body_rules, runner_of
 
 Branches = tuple[Tape, ...]
 
@@ -65,7 +65,7 @@ def _sample(index: int) -> Sample:
 
 SWITCH = register(
     Primitive(
-        "switch", "loop", Rules(_infer, _evaluate, by_rule("switch.jvp"), by_rule("switch.vjp"), by_rule("switch.batch"), told_needs=True),
+        "switch", "loop", Rules(_infer, _evaluate, *body_rules("switch"), told_needs=True),
         lowering=Lowering(KernelRule(Kind.SWITCH), folds=False), samples=tuple([_sample(k) for k in (0, 1, 5, -1)]),
     )
 )  # fmt: skip

@@ -18,12 +18,13 @@ import fdiff.intact_numpy as np
 from ...arraytype import BOOL, F8, INT, ArrayType
 from ...errors import ConvergenceError, TapeError, message
 from ...facets import Lowering, Rules
+from ...hooks import hooks
 from ...kernel_rule import KernelRule, Kind
 from ...primitive import LateParams, Primitive, Sample, register
 from ...tape import INPUT, Node, Tape
 from ...trace import Trace, apply_many
 from ...trace.derived_lines import kept_by_value
-from .loop import LOOP, by_rule, runner_of
+from .loop import LOOP, body_rules, runner_of
 
 LENGTH = 2_147_483_629  # of rows on tapes of `sized`; a prime that is the size of nothing else
 FEWEST = 16  # rows of a run
@@ -84,7 +85,7 @@ def _sample(far: float) -> Sample:
 
 WHILE = register(
     Primitive(
-        "while_loop", "loop", Rules(_infer, _evaluate, by_rule("while.jvp"), by_rule("while.vjp"), by_rule("while.batch"), told_needs=True),
+        "while_loop", "loop", Rules(_infer, _evaluate, *body_rules("while_loop"), told_needs=True),
         lowering=Lowering(KernelRule(Kind.WHILE), folds=False), samples=(_sample(1.0), _sample(-1.0)),
     )
 )  # fmt: skip
@@ -113,7 +114,7 @@ def sized_tape(trips: Any, *_: Any, tape: Tape, budget: int | None = None) -> Ta
 
 @kept_by_value
 def _within(tape: Tape, budget: int | None) -> Tape:
-    return by_rule("within budget")(tape, budget)
+    return hooks.within_budget(tape, budget)
 
 
 @kept_by_value
@@ -157,7 +158,7 @@ def _doubling() -> LateParams:
 SIZED = register(
     Primitive(
         "sized", "loop",
-        Rules(_infer_sized, _evaluate_sized, by_rule("sized.jvp"), by_rule("sized.vjp"), by_rule("sized.batch"), told_needs=True),
+        Rules(_infer_sized, _evaluate_sized, *body_rules("sized"), told_needs=True),
         lowering=Lowering(folds=False),
         samples=(
             Sample(lambda rng: (np.asarray(5), *map(np.asarray, rng.normal(size=2))), _doubling()),

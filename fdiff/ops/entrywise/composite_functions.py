@@ -10,7 +10,8 @@ import fdiff.intact_numpy as np
 
 from ...arraytype import loop_dtypes
 from ...foreign_errors import not_foreign
-from ...primitive import FUNCTIONS, HOOKS, UFUNCS
+from ...hooks import hooks
+from ...primitive import FUNCTIONS, UFUNCS
 from ...trace import TracedArray, apply, constant_value, guarded_value, implements
 from ..along_axes.reductions import all_call
 from ..shapes.shaping import scalar_if_0d, traced
@@ -228,7 +229,6 @@ UFUNCS[np.frexp] = frexp_call
 def stop_gradient(x: object) -> object:
     """`x` itself, whose derivative is taken to be zero at every order."""
     if not isinstance(x, TracedArray):
-        detached = HOOKS.get("recorded_stop")  # there once fdiff.autograd is imported
-        return x if detached is None else detached(x)
+        return x if hooks.detached is None else hooks.detached(x)
     out = apply(stop, x)
     return TracedArray(out.home, out.id, out.type, scalar=x.scalar, weak=x.weak)

@@ -18,8 +18,9 @@ import fdiff.intact_numpy as np
 from ...arraytype import BOOL, loop_dtypes, promote, real_dtype
 from ...errors import warn
 from ...facets import Kink, LayoutRule
+from ...hooks import hooks
 from ...kernel_rule import Kind
-from ...primitive import HOOKS, UFUNCS, ZERO, Primitive
+from ...primitive import UFUNCS, ZERO, Primitive
 from ...tape import Node
 from ...trace import TracedArray, apply, constant_value, current, implements
 from ...trace.eager.operation_templates import LOOKING_BACK
@@ -482,12 +483,12 @@ def astype(x: TracedArray, dtype: object, order: str = "K", casting: str = "unsa
     if target == x.dtype:
         if x.scalar or x.weak:
             return TracedArray(x.home, x.id, x.type, scalar=x.scalar)
-        return HOOKS["in_order"](x, order, copy=copy or None)
+        return hooks.in_order(x, order, copy=copy or None)
     if x.dtype.kind == "c" and target.kind in "iuf":
         warn("Casting complex values to real discards the imaginary part", np.exceptions.ComplexWarning)
         return astype(np.real(x), target)
     out = _scalar_like(apply(convert, x, dtype=target), x)
-    return out if x.scalar or order == "K" else HOOKS["in_order"](out, order)
+    return out if x.scalar or order == "K" else hooks.in_order(out, order)
 
 
 @implements(np.astype)

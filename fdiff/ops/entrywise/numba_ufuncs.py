@@ -9,7 +9,7 @@ from typing import Any
 
 import fdiff.intact_numpy as np
 
-from ...primitive import HOOKS
+from ...hooks import hooks
 from ...trace import TracedArray, unsupported
 from ...trace.handler_arguments import resolve, stored
 from ...trace.local_arrays import holds_traced, localised
@@ -42,7 +42,7 @@ def call(real: Any, function: Callable[..., object], args: Sequence[object], kwa
     return stored(outs, result, True, real.__name__) if outs else result
 
 
-HOOKS["vectorized"] = call  # called by `capture/proxies/callable_proxies.py`
+hooks.vectorized = call
 
 
 def _loop(real: Any, arrays: Sequence[TracedArray]) -> list[np.dtype]:
@@ -70,7 +70,7 @@ def _mapped(function: Callable[..., Any], arrays: Sequence[TracedArray], loops: 
         axes.append(0 if loop else None)
         full = broadcast_to(a, (*shape, *core)) if loop else a
         flat.append(full.reshape((prod(shape), *core)) if loop else full)
-    outs = HOOKS["vmap"](function, tuple(axes))(*flat)
+    outs = hooks.vmap(function, tuple(axes))(*flat)
     if isinstance(outs, tuple):
         return tuple(out.reshape((*shape, *out.shape[1:])) for out in outs)
     return outs.reshape((*shape, *outs.shape[1:]))

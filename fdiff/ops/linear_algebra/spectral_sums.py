@@ -17,7 +17,8 @@ import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType, broadcast
 from ...facets import Rules
-from ...primitive import HOOKS, ZERO, Primitive
+from ...hooks import hooks
+from ...primitive import ZERO, Primitive
 from ...tape import CONSTANT, INPUT, Tape
 from ...trace import TracedArray, apply
 from ..entrywise.families import add_up, unbroadcast
@@ -32,7 +33,7 @@ LOST = 128 * ROUNDED  # the relative error of a quotient that is left as it is
 @lru_cache(maxsize=256)
 def _slope(f: Tape, k: int) -> Tape:
     """The partial derivative of a function of numbers."""
-    return HOOKS["slope"](f, k)
+    return hooks.slope(f, k)
 
 
 def _value(f: Tape, *arguments: np.ndarray) -> np.ndarray:

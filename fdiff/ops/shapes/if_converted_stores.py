@@ -18,7 +18,7 @@ import fdiff.intact_numpy as np
 
 from ...errors import TraceError
 from ...foreign_errors import not_foreign
-from ...primitive import HOOKS
+from ...hooks import hooks
 from ...trace import TracedArray
 from ...trace.branching.if_conversion import Arm, arm_at
 from ...trace.local_arrays import LocalArray, TracedLocalArray
@@ -129,4 +129,4 @@ def _entry(array: Any, key: Any) -> Any:
     return array[key] if type(array) in (list, tuple) else _number(array[key])
 
 
-HOOKS["select"] = select  # called by `TracedArray.__bool__`
+hooks.select = select

@@ -9,7 +9,8 @@ from collections.abc import Callable
 
 import fdiff.intact_numpy as np
 
-from ...primitive import HOOKS, UFUNCS
+from ...hooks import hooks
+from ...primitive import UFUNCS
 from ...trace import TracedArray, apply, guarded_value, implements
 from ...trace.array_links import is_copy
 from ...trace.handler_arguments import resolve
@@ -53,7 +54,7 @@ def fill_out(out: object, result: object, where: object, name: str) -> object:
     return out
 
 
-HOOKS["out"] = fill_out  # called by `TracedArray.__array_ufunc__`
+hooks.fill_out = fill_out
 
 
 def _in_place(name: str, ufunc: np.ufunc) -> Callable[..., object]:
@@ -136,7 +137,7 @@ def _rounds(flat: np.ndarray) -> list[np.ndarray]:
     return [np.flatnonzero(turn == k) for k in range(int(turn.max(initial=-1)) + 1)]
 
 
-HOOKS["at"] = at  # of every ufunc
+hooks.ufunc_at = at
 
 # --- functions that store into their argument -----------------------------------------------------
 

@@ -11,7 +11,8 @@ from operator import index
 import fdiff.intact_numpy as np
 
 from ...arraytype import BOOL, Shape, broadcast, promote, shadow
-from ...primitive import HOOKS, PRIMITIVES
+from ...hooks import hooks
+from ...primitive import PRIMITIVES
 from ...trace import TracedArray, apply, current, implements
 from ...trace.array_links import is_copy, memory_axes
 from ...trace.local_arrays import LocalArray, holds_traced
@@ -247,7 +248,7 @@ def in_order(x: TracedArray, order: str | None, *, copy: bool | None = None) -> 
     return _ordered(x, order)
 
 
-HOOKS["in_order"] = in_order  # called by `elementwise.astype`
+hooks.in_order = in_order
 
 
 @implements(method="copy")

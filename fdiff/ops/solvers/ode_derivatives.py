@@ -17,7 +17,7 @@ from fdiff.intact_scipy import integrate as si
 
 from ...arraytype import F8, ArrayType
 from ...errors import ConvergenceError
-from ...primitive import HOOKS, ZERO, LateParams, Primitive, Sample
+from ...primitive import ZERO, LateParams, Primitive, Sample
 from ...trace import TracedArray, apply
 from .runge_kutta import METHODS, model
 from .solver_arguments import CallSite, number_types
@@ -264,5 +264,4 @@ _STEPS = Sample(
     LateParams(_steps_sample), constant=(0,),
 )
 smooth: Primitive = solver_op("scipy.ode", _smooth_jvp, _smooth_vjp, _SMOOTH)
-HOOKS["scipy.ode"] = smooth
 steps: Primitive = solver_op("scipy.steps", _steps_jvp, _steps_vjp, _STEPS)

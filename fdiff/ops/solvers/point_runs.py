@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from time import perf_counter
-from typing import Any
 
 import fdiff.intact_numpy as np
 
+from ...hooks import hooks
 from ...interpret import Interpreter
-from ...primitive import HOOKS
 from ...tape import CONSTANT, Tape
 from ...transforms.loops.bodies import rearranged
 from .tape_to_python import Run, maker
@@ -32,7 +31,7 @@ class PointRuns:
         """The function for these extras: of numbers and arrays, and its results are new arrays."""
         held = [np.asarray(x)[()] for x in self._held(*[np.asarray(x)[()] for x in extras])]
         arrays = [np.array(x, order="C") for x in held]
-        runner: Any = HOOKS["runner"](self.tape)
+        runner = hooks.runner(self.tape)
         slow, kernel = self._make(*held), runner.kernel_after(0.0)
 
         def run(*own: np.ndarray) -> Sequence[np.ndarray]:

@@ -18,7 +18,7 @@ from fdiff.intact_scipy import sparse
 
 from ...arraytype import BOOL, F8, INT, ArrayType
 from ...facets import Rules
-from ...primitive import HOOKS, ZERO, LateParams, Primitive, Sample, register
+from ...primitive import PRIMITIVES, ZERO, LateParams, Primitive, Sample, register
 from ...trace import TracedArray, apply, apply_many
 from .exit_status import batch_by_unrolling
 from .solver_arguments import CallSite, FrozenOption, number_types, unfrozen
@@ -187,8 +187,7 @@ def _run(args: Sequence[np.ndarray], call: SolverCall, rows: int, wrt: tuple[int
     """The sensitivities in some directions, by one run."""
     directions, n = args[-1 - len(wrt)].shape
     join = lambda y, begin: np.concatenate([y, np.ravel(begin)])  # noqa: E731 - a line
-    solver: Any = HOOKS["scipy.ode"]
-    wide = solver.rules.evaluate(*_arguments(args, call, join), call=_wider(call, wrt, directions, rows), mode="rule")
+    wide = PRIMITIVES["scipy.ode"].rules.evaluate(*_arguments(args, call, join), call=_wider(call, wrt, directions, rows), mode="rule")
     return np.array(wide[0][:, n:]).reshape((rows, directions, n))
 
 
@@ -200,7 +199,7 @@ def _as_solution(call: SolverCall, rows: int, wrt: tuple[int, ...], types: tuple
     def results(own: list[TracedArray], _: list[TracedArray]) -> list[object]:
         join = lambda y, begin: np.concatenate([y, np.reshape(begin, (-1,))])  # noqa: E731 - a line
         given = _arguments(own, call, join)
-        found = apply_many(HOOKS["scipy.ode"], *given, call=_wider(call, wrt, directions, rows), mode="rule")
+        found = apply_many(PRIMITIVES["scipy.ode"], *given, call=_wider(call, wrt, directions, rows), mode="rule")
         return [found[0][:, n:].reshape((rows, directions, n))]
 
     return constant_body(results, types, [])

@@ -12,7 +12,8 @@ from typing import Any
 
 import fdiff.intact_numpy as np
 
-from ...primitive import HOOKS, REPLACEMENTS
+from ...hooks import hooks
+from ...primitive import REPLACEMENTS
 from ..local_arrays import LocalArray, holds_traced, make_traced
 from ..trace_stack import stack
 from ..traced_array import TracedArray
@@ -38,11 +39,11 @@ by_position: dict[object, Callable[..., object]] = {}
 
 def install() -> None:
     """Put a gate at every entry; once."""
-    if "gated" in HOOKS:
+    if hooks.gate is not None:
         return
     entries[:] = [vars(TracedArray)["__getitem__"], vars(TracedArray)["__setitem__"]]
-    HOOKS["gated"] = gated
-    HOOKS["gated method"] = gated_method
+    hooks.gate = gated
+    hooks.method_gate = gated_method
     members = vars(TracedArray).copy()
     by_position.update({members[n]: getattr(np.ndarray, n) for n in _TAKING if n in members})
     for name, member in members.items():

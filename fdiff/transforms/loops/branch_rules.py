@@ -8,10 +8,11 @@ from typing import Any
 import fdiff.intact_numpy as np
 
 from ...arraytype import INT, ArrayType
+from ...hooks import BODY_RULES, BodyRules
 from ...ops.control.loop import LOOP
 from ...ops.control.switch import SWITCH
 from ...ops.control.while_loop import LENGTH, SIZED, WHILE
-from ...primitive import HOOKS, ZERO
+from ...primitive import ZERO
 from ...tape import Tape
 from ...trace import Trace, TracedArray, apply_many, splice
 from ...trace.derived_lines import kept_by_value
@@ -247,10 +248,6 @@ def _batch_sized(args: Traced, mapped: Sequence[bool], size: int, *, tape: Tape)
     return [*apply_many(SIZED, *args, tape=batch(tape, tuple(map(bool, mapped)), size))]
 
 
-HOOKS["switch.jvp"], HOOKS["switch.vjp"], HOOKS["switch.batch"] = (
-    _jvp_switch,
-    _vjp_switch,
-    _batch_switch,
-)
-HOOKS["while.jvp"], HOOKS["while.vjp"], HOOKS["while.batch"] = _jvp_while, _vjp_while, _batch_while
-HOOKS["sized.jvp"], HOOKS["sized.vjp"], HOOKS["sized.batch"] = _jvp_sized, _vjp_sized, _batch_sized
+BODY_RULES[SWITCH.name] = BodyRules(_jvp_switch, _vjp_switch, _batch_switch)
+BODY_RULES[WHILE.name] = BodyRules(_jvp_while, _vjp_while, _batch_while)
+BODY_RULES[SIZED.name] = BodyRules(_jvp_sized, _vjp_sized, _batch_sized)

@@ -13,10 +13,11 @@ from typing import Any, NamedTuple, cast
 import fdiff.intact_numpy as np
 
 from ...arraytype import BOOL, INT, ArrayType
+from ...hooks import BODY_RULES, BodyRules
 from ...ops.control.loop import LOOP, operands
 from ...ops.shapes.gather_scatter import iota
 from ...ops.shapes.view_ops import spread
-from ...primitive import HOOKS, ZERO
+from ...primitive import ZERO
 from ...tape import Tape
 from ...trace import TracedArray, apply, apply_many, splice
 from ...trace.derived_lines import kept_by_value
@@ -325,4 +326,4 @@ def _masked(body: Tape, carries: int, rows: int) -> Tape:
         return trace.builder.finish([trace.lift(x) for x in chosen])
 
 
-HOOKS["loop.jvp"], HOOKS["loop.vjp"], HOOKS["loop.batch"] = _jvp, _vjp, _batch
+BODY_RULES[LOOP.name] = BodyRules(_jvp, _vjp, _batch)

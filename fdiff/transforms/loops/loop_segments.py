@@ -25,7 +25,6 @@ from ...errors import InputError, message
 from ...ops.control.loop import LOOP
 from ...ops.control.while_loop import SIZED
 from ...ops.shapes.gather_scatter import iota
-from ...primitive import HOOKS
 from ...process.room import budget, budget_in_bytes
 from ...tape import INPUT, ITEM, Builder, Node, Tape, Way, rebuild
 from ...trace import TracedArray, apply, apply_many, constant_value
@@ -252,9 +251,6 @@ class _Cut:
 
 def _out(outs: dict[int, Sequence[Any]], row: Row) -> Any:
     return outs[row[0]][row[1]]
-
-
-HOOKS["within budget"] = within_budget
 
 
 def _counts(n: int) -> list[int]:

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import fdiff.intact_numpy as np
 
 from ...arraytype import ArrayType, Shape
+from ...hooks import hooks
 from ...ops.entrywise.elementwise import multiply, stop
 from ...ops.entrywise.kink_marks import mark
 from ...ops.linear_algebra.contraction import contract
@@ -26,7 +27,6 @@ from ...ops.linear_algebra.spectral_sums import known_function
 from ...ops.shapes.gather_scatter import scatter_add
 from ...ops.shapes.subscripts import parse
 from ...ops.shapes.view_ops import reshape, transpose
-from ...primitive import HOOKS
 from ...tape import CONSTANT, ITEM, Builder, Tape, rebuild
 from ..derivative_tapes import choose, gradient
 from ..simplify import simplify
@@ -37,7 +37,7 @@ def slope(f: Tape, k: int) -> Tape:
     return simplify(choose(gradient(f, (k,)), (1,)))
 
 
-HOOKS["slope"] = slope
+hooks.slope = slope
 
 
 class WeightedVectors(NamedTuple):

@@ -1,0 +1,100 @@
+"""Functions of higher floors that lower floors call: what each takes and gives, in one place.
+
+The module that defines such a function sets its hook when it is imported, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import FrameType
+from typing import Any, Final, NamedTuple, Protocol
+
+import fdiff.intact_numpy as np
+
+# Classes of higher floors, which this one cannot import.
+Tape = TracedArray = Recorder = Any
+Function = Callable[..., Any]
+Args = tuple[Any, ...]
+Named = dict[str, Any]
+Arrays = list[TracedArray]
+
+
+class InOrder(Protocol):
+    """`x`, or a copy of it, with the memory order asked for."""
+
+    def __call__(
+        self, x: TracedArray, order: str | None, *, copy: bool | None = None
+    ) -> TracedArray: ...
+
+
+class PointRunner(Protocol):
+    """What runs a tape many times; a kernel once others have run the tape for so many seconds."""
+
+    def kernel_after(self, seconds: float) -> Callable[..., Sequence[np.ndarray]] | None: ...
+
+
+class BatchingRules(Protocol):
+    """A tape, its inputs, and which carry the elements, after batching rules of the user ran."""
+
+    def __call__(
+        self, tape: Tape, arrays: Arrays, carries: list[bool], size: int, trace: Recorder
+    ) -> tuple[Tape, Arrays, list[bool]]: ...
+
+
+class RecordedOperator(Protocol):
+    """The result of an operator of `f` for recorded arrays, in a tuple; None if there are none."""
+
+    def __call__(
+        self, call: Function, name: str, f: Function, args: Args, kwargs: Named
+    ) -> tuple[Any] | None: ...
+
+
+class BodyRules(NamedTuple):
+    """The rules of an op that has a body, which apply transforms to the body."""
+
+    jvp: Function
+    vjp: Function
+    batch: Function
+
+
+class HookTable:
+    """The hooks; those that may be None have a function once the package they serve is imported."""
+
+    # of `fdiff.ops`
+    fill_out: Callable[[object, object, object, str], object]  # stores a result into ``out=``
+    ufunc_at: Callable[[np.ufunc], Callable[..., None]]
+    select: Callable[[TracedArray, FrameType], bool | None]  # records a branch as a select
+    in_order: InOrder
+    vectorized: Callable[[object, Function, Sequence[object], Named], object]  # Numba's ufuncs
+    # of `fdiff.trace.looping`: what is called gets a gate, where calls are logged
+    gate: Callable[[object], Any] | None = None
+    method_gate: Callable[[Function], Function] | None = None
+    # of `fdiff.transforms`
+    slope: Callable[[Tape, int], Tape]  # of a function of numbers in one argument
+    enter_body_rules: Callable[[], None]  # imports what fills `BODY_RULES`
+    within_budget: Callable[[Tape, int | None], Tape]  # loops that keep so many bytes
+    # of `fdiff.dispatch` and `fdiff.functional`
+    runner: Callable[[Tape], PointRunner]
+    vmap: Callable[[Function, tuple[int | None, ...]], Function]
+    warnings_of_trips: Callable[[Tape, Any], list[Any]]
+    batching_rules: BatchingRules | None = None
+    # of `fdiff.autograd`: calls on recorded arrays; None stands for a call without any
+    recorded_library: Callable[[Any, Args, Named], tuple[Any] | None]
+    recorded_operator: RecordedOperator | None = None
+    recorded_rules: Callable[[Any, Args, Named], Any] | None = None
+    recorded_checkpoint: Callable[[Function, Args, Named], Any] | None = None
+    recorded_function: Callable[[Function, object, str, str], Any] | None = None
+    detached: Callable[[object], object] | None = None
+    torch_method: Callable[[str], Function | None] | None = None
+    # of `fdiff.distributed`
+    over_partitions: Callable[[object, Any], Any] | None = None
+    joined_sums: Callable[[Tape], Tape] | None = None
+
+    def __setattr__(self, name: str, function: object) -> None:
+        if name in vars(self):
+            raise AttributeError(f"the hook {name!r} is set already")
+        vars(self)[name] = function
+
+
+hooks: Final = HookTable()
+BODY_RULES: Final[dict[str, BodyRules]] = {}  # by the name of the op
