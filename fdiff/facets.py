@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import fdiff.intact_numpy as np
@@ -92,8 +91,7 @@ class Rewrite(NamedTuple):
 _C_ORDER, _NOT_EAGER = LayoutRule(), EagerRule()
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Rules:
+class Rules(NamedTuple):
     """What an op computes, and its derivatives.
 
     Rules are written in plain NumPy on traced arrays, so a derivative of a derivative needs
@@ -127,8 +125,7 @@ class Rules:
     pulls_masks: bool = False  # the reverse rule takes and gives cotangents with masks
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Structure:
+class Structure(NamedTuple):
     """Which entries of the arguments an entry of the output depends on, and where they are.
 
     - ``put(parent, view, **params)``, of an op that gives a view, is the parent once the view holds
@@ -164,8 +161,7 @@ class Structure:
     provenance: Callable[..., tuple[int, list[int]] | None] | None = None
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Lowering:
+class Lowering(NamedTuple):
     """How an op is computed by something other than its reference, and what may stand in its place.
 
     - ``kernel`` tells how a kernel computes it, None if no kernel does;
