@@ -38,7 +38,7 @@ class Interpreter:
             self._lay_out(tape)
 
     def _lay_out(self, tape: Tape) -> None:
-        dies, stored_once = ({}, ()) if self.keeps else (_last_uses(tape), _stored_once(tape))
+        dies, overwritten = ({}, ()) if self.keeps else (_last_uses(tape), stored_once(tape))
         bound: dict[object, Callable[..., object]] = {}  # the same parameters are bound once
         for i, (primitive, args, params, _) in enumerate(tape.nodes):
             if primitive is INPUT:
@@ -47,7 +47,7 @@ class Interpreter:
             if primitive is CONSTANT:
                 self.constants.append((i, function(**dict(params))))
                 continue
-            if primitive.rules.overwrite is not None and args[0] in stored_once:
+            if primitive.rules.overwrite is not None and args[0] in overwritten:
                 function = primitive.rules.overwrite
             if params:
                 key = function, id(params)
@@ -70,12 +70,13 @@ class Interpreter:
     def values(self, arrays: Sequence[object], steps: Iterable[Step]) -> list[object]:
         """The values of all nodes, without those that nothing reads any more."""
         values: list[object] = [None] * self.size
+        value_of = values.__getitem__
         for i, array in zip(self.inputs, arrays, strict=True):
             values[i] = array
         for i, value in self.constants:
             values[i] = value
         for function, i, args, dead in steps:
-            values[i] = function(*[values[a] for a in args])
+            values[i] = function(*map(value_of, args))
             for d in dead:
                 values[d] = None
         return values
@@ -102,7 +103,7 @@ def _last_uses(tape: Tape) -> dict[int, tuple[int, ...]]:
     return dies
 
 
-def _stored_once(tape: Tape) -> set[int]:
+def stored_once(tape: Tape) -> set[int]:
     """The copies that stores have made and that one node alone reads: it may write to them."""
     uses = Counter(chain(tape.outputs, *[node.args for node in tape.nodes]))
     return {

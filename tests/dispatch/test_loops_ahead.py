@@ -30,7 +30,19 @@ def test_the_nodes_of_trips_count_loops_in_loops():
         inner = lambda i, y: fdiff.fori_loop(0, 20, lambda j, z: np.sin(p * z), y)
         return fdiff.fori_loop(0, 30, inner, 1.0)
 
-    one = break_even._nodes_of_trips(fdiff.make_tape(swings(7), 0.5))
+    one = _nodes_of_trips(swings(7), 0.5)
     assert one % 7 == 0
-    assert 30 * 20 * 2 < break_even._nodes_of_trips(fdiff.make_tape(outer, 0.5)) < 30 * 20 * 10
-    assert break_even._nodes_of_trips(fdiff.make_tape(np.sin, 0.5)) == 0
+    assert 30 * 20 * 2 < _nodes_of_trips(outer, 0.5) < 30 * 20 * 10
+    assert _nodes_of_trips(np.sin, 0.5) == 0
+    entries = lambda x: fdiff.fori_loop(0, 7, lambda i, y: np.sin(x * y), x)
+    number, array = (
+        break_even._seconds_of_trips(fdiff.make_tape(entries, x)) for x in (0.5, np.ones(9))
+    )
+    assert 3 * number < array  # arrays take longer than numbers
+
+
+def _nodes_of_trips(f, x):
+    """The predicted time in that of a node of numbers."""
+    nodes = break_even._seconds_of_trips(fdiff.make_tape(f, x)) / break_even.NUMBER_SECONDS
+    assert abs(nodes - round(nodes)) < 1e-6
+    return round(nodes)

@@ -24,7 +24,8 @@ LEAST_SECONDS = 5e-5  # for each node, to compile that source: repeats are compi
 OFTEN = 32  # calls after which it is asked whether a core is free for the kernel
 CALL = 5e-4  # seconds that a call counts for at least where there is one
 IMPORT_SECONDS = 0.2  # to import what generates sources, where no background thread has done so
-TRIP_SECONDS = 5e-7  # for each node of the body of a loop and each trip, in NumPy
+# For each node of the body of a loop and each trip, in NumPy.
+NUMBER_SECONDS, ARRAY_SECONDS = 1.5e-7, 1e-6
 JIT_PATIENCE = 1.0  # seconds that a call of `jit` waits for its kernel
 
 Layouts = tuple[str, ...]  # of the inputs of a kernel: "C" for contiguous, "A" for any strides
@@ -82,7 +83,7 @@ class BreakEven:
         How many trips they have is known before, unlike what else a call takes.
         """
         if math.isnan(self._loops):
-            self._loops = TRIP_SECONDS * _nodes_of_trips(self._tape)
+            self._loops = _seconds_of_trips(self._tape)
         seconds = self._account.spent + self._loops
         if not self._loops or seconds < self._worth.get(layouts, PATIENCE):
             return False
@@ -144,10 +145,15 @@ class BreakEven:
         return price + start if price <= ASK_FIRST else math.inf
 
 
-def _nodes_of_trips(tape: Tape) -> int:
-    """The nodes that the loops of a tape run, as far as their numbers of trips are known."""
+def _seconds_of_trips(tape: Tape) -> float:
+    """What the loops of a tape take in NumPy, as far as their numbers of trips are known."""
     counts = ((dict(tape.nodes[i].params).get("length", 0), body) for i, _, body in tape.bodies())
-    return sum([trips * (len(body) + _nodes_of_trips(body)) for trips, body in counts])
+    return sum([trips * (_seconds_of(body) + _seconds_of_trips(body)) for trips, body in counts])
+
+
+def _seconds_of(body: Tape) -> float:
+    arrays = sum([node.types[0].size > 1 for node in body.nodes])
+    return ARRAY_SECONDS * arrays + NUMBER_SECONDS * (len(body) - arrays)
 
 
 def scheduling(tape: Tape, call: str) -> Stage:

@@ -25,8 +25,12 @@ from ...hooks import BODY_RULES, hooks
 from ...interpret import Interpreter
 from ...kernel_rule import KernelRule, Kind
 from ...primitive import LateParams, Primitive, Sample, register
+from ...process.float_flags import noting
 from ...tape import Tape
 from ...trace import Trace
+from ..tape_to_python import function_of
+
+FEW = 32  # runs of a body before a function is made of it
 
 
 class Operands(NamedTuple):
@@ -44,10 +48,26 @@ def operands(args: Sequence[Any], carries: int, rows: int) -> Operands:
     return Operands(args[0], args[1 : 1 + carries], args[1 + carries : last], args[last:])
 
 
+class BodyRunner:
+    """Runs a body in NumPy: node by node at first and, where that comes often, as a Python function."""
+
+    def __init__(self, body: Tape) -> None:
+        self._body, self._few = body, FEW
+        self._run: Callable[..., Sequence[Any]] = Interpreter(body)
+
+    def __call__(self, *arrays: Any) -> Sequence[Any]:
+        if self._few:
+            self._few -= 1
+            if not self._few:
+                self._run = function_of(self._body)
+        with noting():
+            return self._run(*arrays)
+
+
 @lru_cache(maxsize=256)
-def runner_of(body: Tape) -> Interpreter:
-    """What runs a body in NumPy; equal bodies share it."""
-    return Interpreter(body)
+def runner_of(body: Tape) -> BodyRunner:
+    """What runs a body; equal bodies share it."""
+    return BodyRunner(body)
 
 
 def body_rules(op: str) -> list[Callable[..., Any]]:

@@ -28,6 +28,8 @@ from ..shapes.diagonals import diagonal
 from ..shapes.shaping import deepened, normal_axis, scalar_if_0d, traced
 from ..shapes.subscripts import LETTERS, parse, sizes_by_label
 
+FEW_PRODUCTS = 1 << 12  # up to which NumPy takes longer to think of BLAS than to compute
+
 
 def _contracted(a: ArrayType, b: ArrayType, *, subscripts: str) -> tuple[ArrayType, ...]:
     sizes = sizes_by_label(subscripts, a, b)
@@ -39,7 +41,8 @@ def _evaluate(a: np.ndarray, b: np.ndarray, *, subscripts: str) -> np.ndarray:
     left, right, out = parse(subscripts)
     if left[-1:] == right[:1] and left[:-1] + right[1:] == out and len(left) <= 2 and len(right) <= 2 and left != right:
         return np.dot(a, b)
-    return np.asarray(np.einsum(subscripts, a, b, optimize=True))[()]
+    few = a.size * b.size <= FEW_PRODUCTS
+    return np.asarray(np.einsum(subscripts, a, b, optimize=not few))[()]
 
 
 def _contract_transposes(bar: TracedArray, args: Sequence[TracedArray], *, subscripts: str) -> list[object]:

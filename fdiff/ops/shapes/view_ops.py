@@ -33,8 +33,10 @@ from . import axis_maps
 
 
 def _to_scalar(params: Params, given: tuple[Types, ...], types: Types) -> Callable[[Any], object] | None:
-    """A scalar out of an array of one entry, where `numpy.reshape` gives an array without axes."""
-    return operator.itemgetter(0) if given[0][0].shape == (1,) and not types[0].shape else None
+    """A scalar out of an array of one entry, where `numpy.reshape` gives an array without axes; else the method."""
+    if given[0][0].shape == (1,) and not types[0].shape:
+        return operator.itemgetter(0)
+    return operator.methodcaller("reshape", types[0].shape)
 
 
 reshape = linear(

@@ -11,7 +11,7 @@ from ...hooks import hooks
 from ...interpret import Interpreter
 from ...tape import CONSTANT, Tape
 from ...transforms.loops.bodies import rearranged
-from .tape_to_python import Run, maker
+from ..tape_to_python import Run, maker
 
 OFTEN = 1e-3  # seconds in Python after which it is asked again whether a kernel pays
 

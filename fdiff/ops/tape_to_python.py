@@ -1,7 +1,4 @@
-"""Tapes as Python functions, for solvers that call them thousands of times at single points, as long as there is no kernel.
-
-What does not depend on the solver's own arguments is computed once.
-"""
+"""Tapes as Python functions, for what runs them thousands of times as long as there is no kernel: solvers and loops."""
 
 from __future__ import annotations
 
@@ -10,31 +7,52 @@ from functools import partial
 
 import fdiff.intact_numpy as np
 
-from ...tape import CONSTANT, INPUT, Node, Tape
-from ..shapes.joining_and_splitting import concatenate
-from ..shapes.view_ops import reshape, slice_, slices
-from ..tape_text import TapeText, defined
+from ..interpret import stored_once
+from ..tape import CONSTANT, INPUT, Node, Tape
+from ..trace.operation_cache import caller
+from .shapes.joining_and_splitting import concatenate
+from .shapes.view_ops import reshape, slice_, slices
+from .tape_text import TapeText, defined
 
 Run = Callable[..., tuple[np.ndarray, ...]]
 
 
 class _PointText(TapeText):
-    """The text of a tape of single numbers, written node by node from the last to the first."""
+    """The text of a tape, written node by node from the last to the first.
+
+    Arrays are let go of behind the last node that reads them.
+    """
 
     def __init__(self, tape: Tape) -> None:
-        super().__init__(tape, _function, {"array": np.array})
+        super().__init__(tape, self.by_types, {"array": np.array})
         self.lines: list[str] = []
-        needed = {*tape.outputs}
+        self.stored_once = stored_once(tape)
+        needed = {*tape.outputs, *tape.inputs}
         for i in range(len(tape.nodes) - 1, -1, -1):
             if i in needed and tape.nodes[i].primitive not in (INPUT, CONSTANT):
                 text, operands = self.special(i) or (self.expression(i), tape.nodes[i].args)
+                last = [a for a in {*operands} - needed if self.is_array(a)]
+                self.lines += [f"        del {', '.join([f'v{a}' for a in last])}"] if last else []
                 self.lines.append(f"        v{i} = {text}")
                 needed.update(operands)
 
+    def by_types(self, node: Node) -> Callable[..., object]:
+        """What computes a node, chosen by the types of its operands."""
+        given = tuple([self.tape.nodes[a].types for a in node.args])
+        return caller(node.primitive, node.params, given, node.types)
+
+    def is_array(self, i: int) -> bool:
+        """Whether a node that is computed holds more than a number."""
+        node = self.tape.nodes[i]
+        return node.primitive is not CONSTANT and any(t.shape for t in node.types)
+
     def special(self, i: int) -> tuple[str, Sequence[int]] | None:
-        """Shorter expressions for single entries: reads of one, and arrays built of them; and their operands."""
+        """Expressions of another kind and their operands: single entries, arrays built of such, stores into copies."""
         nodes = self.tape.nodes
         primitive, args, named = nodes[i].primitive, nodes[i].args, dict(nodes[i].params)
+        if primitive.rules.overwrite is not None and args[0] in self.stored_once:
+            store = self.bound(partial(primitive.rules.overwrite, **named))
+            return f"{store}({', '.join(map(self.name, args))})", args
         if primitive is reshape and named["shape"] == () and nodes[args[0]].type.ndim:
             inner = nodes[args[0]]
             if inner.primitive is slice_:  # one entry of an array
@@ -57,8 +75,10 @@ class _PointText(TapeText):
         return one and not self.tape.nodes[node.args[0]].type.ndim
 
 
-def _function(node: Node) -> Callable[..., object]:
-    return partial(node.primitive.rules.evaluate, **dict(node.params)) if node.params else node.primitive.rules.evaluate
+def function_of(tape: Tape) -> Callable[..., tuple[object, ...]]:
+    """A function that gives the outputs of a tape."""
+    make: Callable[[], Callable[..., tuple[object, ...]]] = maker(tape, len(tape.inputs))
+    return make()
 
 
 def maker(tape: Tape, own: int) -> Callable[..., Run]:
