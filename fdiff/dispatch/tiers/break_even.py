@@ -87,7 +87,8 @@ class BreakEven:
         seconds = self._account.spent + self._loops
         if not self._loops or seconds < self._worth.get(layouts, PATIENCE):
             return False
-        self._worth[layouts] = self._estimate(layouts, seconds)
+        most = max(ASK_FIRST, self._loops)  # nobody asks first what takes longer without
+        self._worth[layouts] = self._estimate(layouts, seconds, most)
         return seconds >= self._worth[layouts]
 
     def point(self, layouts: Layouts) -> float:
@@ -117,32 +118,33 @@ class BreakEven:
             return f"a kernel is compiled when asked for: it would take {in_words(self._price)}"
         return f"{spent} so far, a kernel is expected to take {in_words(due)}"
 
-    def _estimate(self, layouts: Layouts, spent: float) -> float:
+    def _estimate(self, layouts: Layouts, spent: float, most: float = ASK_FIRST) -> float:
         """The `spent` at which to compile a kernel, or to ask again, because asking takes time too.
 
-        First the cost is bounded by the tape's length; a tape too long to be compiled unasked is
-        not looked at further, unless a kernel of this length exists. Then the disk is searched, and
-        last the source is generated and its cost predicted.
+        One of more than `most` seconds is never due. First the cost is bounded by the tape's
+        length; a tape too long to be compiled unasked is not looked at further, unless a kernel of
+        this length exists. Then the disk is searched, and last the source is generated and its cost
+        predicted.
         """
         length = len(self._tape)
         price, looked = writing_seconds(self._tape), PATIENCE + LOOK_SECONDS * length
         near = kernels.seen(self._tape)
         if near and spent < looked:
             return looked
-        if (near or price <= ASK_FIRST) and not kernels.supported(self._tape):
+        if (near or price <= most) and not kernels.supported(self._tape):
             return math.inf
         if near and kernels.on_disk(self._tape, layouts, self._compiler):
             price = LOAD_SECONDS
-        elif spent < PATIENCE + price <= PATIENCE + ASK_FIRST:
+        elif spent < PATIENCE + price <= PATIENCE + most:
             return PATIENCE + price
         elif spent < price + IMPORT_SECONDS and not kernels.can_schedule():
             return spent + PATIENCE
-        elif price <= ASK_FIRST:
+        elif price <= most:
             with scheduling(self._tape, self._account.call):
                 price = kernels.predict_seconds(self._tape, layouts, self._compiler)
         self._price = price
         start = 0.0 if kernels.started() else START_SECONDS
-        return price + start if price <= ASK_FIRST else math.inf
+        return price + start if price <= most else math.inf
 
 
 def _seconds_of_trips(tape: Tape) -> float:

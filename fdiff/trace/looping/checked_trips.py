@@ -23,9 +23,12 @@ from .logged_calls import (
     same,
     taken_apart,
 )
-from .periods import INDEPENDENT
-from .templates import FLOAT_ROW, INT_ROW, Item, LoopTemplate, Varying
+from .periods import INDEPENDENT, Item
+from .templates import LoopTemplate
 from .trip_checks import (
+    FLOAT_ROW,
+    INT_ROW,
+    Varying,
     agrees,
     belongs,
     is_inside,
@@ -145,7 +148,7 @@ class Frame(TripNodes):
         handle.type, handle.scalar, handle.weak = item.kind
         handle.home = handle.born = self.trace
         handle.node, handle.made = -1, item.single
-        handle.link = self.trip
+        handle.link = LateView(self.trip, item, self.given(item)) if item.views[0] else self.trip
         self.slots[item.single] = handle
         self.advance()
         return handle

@@ -8,7 +8,7 @@ from typing import Any
 from ..array_links import ViewLink
 from .late_handles import LateView
 from .nested_loops import contents, key_of
-from .templates import Fixed, Item, Varying
+from .periods import Fixed, Item, Varying
 
 
 def chain(frame: Any) -> list[Any]:

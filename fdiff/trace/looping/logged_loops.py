@@ -7,7 +7,7 @@ from typing import Any
 
 from .logged_calls import LoggedCall, bases_of
 from .nested_loops import LoggedLoop, loop_call
-from .templates import Item
+from .periods import Item
 
 
 def log_again(log: Any, frames: Sequence[Any]) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import CodeType
 from typing import Any, NamedTuple
 
+from ...arraytype import ArrayType
 from ...bounded_cache import keep
 from ...user_lines import Line, is_internal
 from ..array_links import root_of
@@ -24,6 +25,7 @@ Place = tuple[tuple[CodeType, int], ...]
 # (INVARIANT, handle): the very same one; (MADE, lag, k, out): what call `k` made so many periods
 # before; (ROW, handle): another one of the same type each time.
 Reference = tuple[Any, ...]
+Kind = tuple[ArrayType, bool, bool]  # type, scalar, weak
 
 
 class Period(NamedTuple):
@@ -31,6 +33,65 @@ class Period(NamedTuple):
 
     references: list[list[Reference]]
     varying: list[list[bool]]
+
+
+class Fixed(NamedTuple):
+    """A value that is the same in each trip."""
+
+    value: Any
+
+
+class Varying(NamedTuple):
+    """A value, or a handle from outside, that is an entry of a row."""
+
+    row: int
+
+
+class Item:
+    """A call of a template.
+
+    `slots` are the slots of its handles, or the rows that the handles come from. `quick` tells for
+    each argument by position how to compare it; None where that does not suffice. `single` is the
+    slot of the only out, else -1, and `kind` its kind. `fixed` are the values where none varies. An
+    `inner` loop stands in slot `child` when it was run; `more` are the trip, the place and the slot
+    of its other outs.
+    """
+
+    __slots__ = (
+        "call",
+        "child",
+        "fixed",
+        "fn",
+        "inner",
+        "kind",
+        "made",
+        "more",
+        "origins",
+        "outs",
+        "quick",
+        "single",
+        "slots",
+        "values",
+        "varies",
+        "views",
+    )
+
+    fn: Any
+    call: LoggedCall
+    slots: list[int | Varying]
+    values: list[Fixed | Varying]
+    made: Any  # by number of an out: the slot for what it makes
+    inner: Any  # the `LoopTemplate` of a loop; None for a call
+    child: int
+    more: list[tuple[int, int, int]]
+    origins: list[int]
+    outs: list[int]  # the slots of its outs; for an out that is an argument, the argument's slot
+    views: list[bool]
+    varies: bool
+    fixed: list[Any] | None
+    single: int
+    kind: Kind
+    quick: list[tuple[int, Any, Any]] | None
 
 
 def period_of(

@@ -20,8 +20,9 @@ from ..traced_array import TracedArray, handle
 from .logged_calls import IncomparableError, LoggedCall, arguments_of, note_result, written
 from .nested_loops import loop_node, rows_of
 from .path_bodies import check_prefixes, joined
+from .periods import Item, Kind, Varying
 from .questions import Question
-from .templates import Item, Kind, LoopTemplate, Path, UnrolledError, Varying
+from .templates import LoopTemplate, Path, UnrolledError
 from .trip_values import AskedPlan
 
 BOOL_TYPE = ArrayType((), BOOL)
@@ -31,7 +32,7 @@ _FAULTS = FdiffError, ArithmeticError, AttributeError, LookupError, TypeError, V
 class Watch:
     """What is stored into in a replay, whose calls are not logged."""
 
-    depth = 1
+    depth, frame = 1, None
 
     def __init__(self) -> None:
         self.writes: list[TracedArray] = []

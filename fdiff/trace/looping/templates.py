@@ -8,83 +8,19 @@ handles stand, which of its values are fixed and which vary, and in which slots 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import NoneType
-from typing import Any, NamedTuple
+from typing import Any
 
-from ...arraytype import ArrayType
 from ...tape import Tape
 from ..array_links import CapturedLink, outside, root_of
-from ..node_strides import memory_layout
 from ..traced_array import TracedArray
-from .call_gates import by_position, entries
-from .logged_calls import HANDLE, LOCAL, LoggedCall, leaves, rebuilt, row_type
-from .periods import INVARIANT, MADE, Period, Reference, is_nested
-
-Kind = tuple[ArrayType, bool, bool]  # type, scalar, weak
-
-
-SLOT, FIXED, FLOAT_ROW, INT_ROW, KEY, LOCAL_SLOT = range(6)  # how an argument is compared quickly
+from .call_gates import entries
+from .logged_calls import HANDLE, LoggedCall, row_type
+from .periods import INVARIANT, MADE, Fixed, Item, Kind, Period, Reference, Varying, is_nested
+from .trip_checks import layout_of, quick_checks
 
 
 class UnrolledError(Exception):
     """Why a loop is not rolled."""
-
-
-class Fixed(NamedTuple):
-    """A value that is the same in each trip."""
-
-    value: Any
-
-
-class Varying(NamedTuple):
-    """A value, or a handle from outside, that is an entry of a row."""
-
-    row: int
-
-
-class Item:
-    """A call of a template.
-
-    `slots` are the slots of its handles, or the rows that the handles come from. `quick` tells for
-    each argument by position how to compare it; None where that does not suffice. `single` is the
-    slot of the only out, where that is no view, else -1, and `kind` its kind. An `inner` loop
-    stands in slot `child` when it was run; `more` are the trip, the place and the slot of its other
-    outs.
-    """
-
-    __slots__ = (
-        "call",
-        "child",
-        "fn",
-        "inner",
-        "kind",
-        "made",
-        "more",
-        "origins",
-        "outs",
-        "quick",
-        "single",
-        "slots",
-        "values",
-        "varies",
-        "views",
-    )
-
-    fn: Any
-    call: LoggedCall
-    slots: list[int | Varying]
-    values: list[Fixed | Varying]
-    made: Any  # by number of an out: the slot for what it makes
-    inner: LoopTemplate | None
-    child: int
-    more: list[tuple[int, int, int]]
-    origins: list[int]
-    outs: list[int]  # the slots of its outs; for an out that is an argument, the argument's slot
-    views: list[bool]
-    varies: bool
-    single: int
-    kind: Kind
-    quick: list[tuple[int, Any, Any]] | None
 
 
 class Path:
@@ -269,7 +205,10 @@ class LoopTemplate:
         ]
         item.made, item.outs, item.single = self.made[k], [], -1
         item.origins, item.inner, item.more = call.origins, None, []
-        item.varies = any(isinstance(v, Varying) for v in item.values)
+        item.fixed = [v.value for v in item.values if isinstance(v, Fixed)]
+        item.varies = len(item.fixed) < len(item.values)
+        if item.varies or any(isinstance(s, Varying) for s in item.slots):
+            item.fixed = None
         if call.inside:
             self._loop_item(item, k)
             return item
@@ -279,9 +218,9 @@ class LoopTemplate:
                 raise UnrolledError("a call gives back what varies from trip to trip")
             item.outs.append(slot)
         item.views = [bool(bases) for bases in call.bases]
-        item.quick = _quick(item, call)
+        item.quick = quick_checks(item, call)
         single = call.result[0] == "new" and call.result[1] is HANDLE and call.origins == [-1]
-        item.single = item.outs[0] if single and not item.views[0] else -1
+        item.single = item.outs[0] if single else -1
         if item.single >= 0:
             item.kind = self.kinds[item.single]
         return item
@@ -329,58 +268,7 @@ def _kind(call: LoggedCall, out: int) -> Kind:
     return kind
 
 
-def layout_of(row: Any) -> tuple[int, ...]:
-    """How an entry of a row lies in memory; () for C order."""
-    return memory_layout(row.example() if isinstance(row, TracedArray) else row)
-
-
 def _number_kind(value: Any) -> Kind:
     """The kind of the traced value that stands for a number or an array in the body."""
     type_ = row_type(value)
     return type_, not type_.shape and not hasattr(value, "flags"), value.__class__ is float
-
-
-def _quick(item: Item, call: LoggedCall) -> list[tuple[int, Any, Any]] | None:
-    """How the arguments by position are compared without being taken apart, where that can be."""
-    positional, names = call.shape[:2]
-    if names:
-        return None
-    slots, values, quick = iter(item.slots), iter(item.values), []
-    for k, part in enumerate(positional[1:]):
-        if part is HANDLE or part is LOCAL:
-            slot = next(slots)
-            if isinstance(slot, Varying):
-                return None
-            quick.append((SLOT if part is HANDLE else LOCAL_SLOT, slot, None))
-        elif part.__class__ is tuple:
-            if set(leaves(part)) - {int, NoneType} or part[0] is list or k != 1:
-                return None
-            ends = [next(values) for _ in leaves(part)]
-            fixed = [end.value for end in ends if isinstance(end, Fixed)]
-            if len(fixed) < len(ends):
-                return None
-            quick.append((KEY, rebuilt(part, iter(()), iter(fixed)), None))
-        else:
-            check = _quick_value(item, call, part, next(values))
-            if check is None:
-                return None
-            quick.append(check)
-    return quick
-
-
-def _quick_value(
-    item: Item, call: LoggedCall, part: Any, value: Fixed | Varying
-) -> tuple[int, Any, Any] | None:
-    """How a number is compared without being taken apart, where that can be."""
-    if isinstance(value, Varying):
-        if part is float and item.fn not in entries:
-            return FLOAT_ROW, value.row, None
-        if part is not int or not call.handles or item.fn in by_position:
-            return None
-        shape = call.handles[0].shape
-        if item.fn in entries:  # a key: it must not leave the array
-            return (INT_ROW, value.row, shape[0]) if shape and call.shape[0][2] is int else None
-        return INT_ROW, value.row, 2**63
-    if part in (int, str, bool, NoneType) or (part is float and value.value):
-        return FIXED, value.value, part
-    return None

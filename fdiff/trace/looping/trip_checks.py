@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from types import NoneType
 from typing import Any
 
 import fdiff.intact_numpy as np
@@ -10,12 +11,26 @@ import fdiff.intact_numpy as np
 from ...foreign_errors import not_foreign
 from ..array_links import ViewLink
 from ..local_arrays import TracedLocalArray
+from ..node_strides import memory_layout
 from ..recorder import Recorder
 from ..traced_array import TracedArray
 from .call_gates import by_position, entries
 from .late_handles import LateView
-from .logged_calls import arguments_of
-from .templates import FIXED, FLOAT_ROW, KEY, LOCAL_SLOT, SLOT, Item, layout_of
+from .logged_calls import (
+    HANDLE,
+    LOCAL,
+    IncomparableError,
+    LoggedCall,
+    arguments_of,
+    leaves,
+    rebuilt,
+    same,
+    structure,
+)
+from .periods import Fixed, Item, Varying
+
+# How an argument is compared without being taken apart.
+SLOT, FIXED, FLOAT_ROW, INT_ROW, KEY, LOCAL_SLOT, ARRAY, PARTS = range(8)
 
 
 def agrees(
@@ -30,10 +45,16 @@ def agrees(
             if a.__class__ is not kind or a != value:
                 return False
         elif way == KEY:
-            if a is not value and not is_key(a, value):
+            if a is not value and not _is_key(a, value):
                 return False
         elif way == FLOAT_ROW:
             if a.__class__ is not float:
+                return False
+        elif way == ARRAY:
+            if a.__class__ is not kind or not _is_array(a, *value):
+                return False
+        elif way == PARTS:
+            if a.__class__ is not kind or len(a) != len(value) or not agrees(value, a, slots):
                 return False
         elif way == LOCAL_SLOT:
             if a.__class__ is not TracedLocalArray or a.handle is not slots[value]:
@@ -41,6 +62,99 @@ def agrees(
         elif a.__class__ is not int or not -kind <= a < kind:
             return False
     return True
+
+
+def _is_key(a: Any, b: Any) -> bool:
+    """Whether a key of integers and slices is another one, of the same classes."""
+    kind = a.__class__
+    if kind is not b.__class__:
+        return False
+    if kind is tuple:
+        return len(a) == len(b) and all(map(_is_key, a, b))
+    if kind is slice:
+        return _is_key(a.start, b.start) and _is_key(a.stop, b.stop) and _is_key(a.step, b.step)
+    return a == b
+
+
+def _is_array(a: Any, value: Any, content: bytes, strides: set[tuple[int, ...]]) -> bool:
+    """Whether an array, or a number of NumPy's, has the type, the content and the order of another.
+
+    `strides` are those of arrays that had.
+    """
+    if a.dtype is value.dtype and a.strides in strides and a.shape == value.shape:
+        return bool(a.tobytes() == content)
+    values: list[object] = []
+    try:
+        structure(a, [], values)
+    except IncomparableError:
+        return False
+    if not same(values[0], value):
+        return False
+    strides.add(a.strides)
+    return True
+
+
+def quick_checks(item: Item, call: LoggedCall) -> list[tuple[int, Any, Any]] | None:
+    """How the arguments by position are compared without being taken apart, where that can be."""
+    positional, names = call.shape[:2]
+    if names:
+        return None
+    return _quick_parts(item, call, positional[1:], iter(item.slots), iter(item.values))
+
+
+def _quick_parts(
+    item: Item,
+    call: LoggedCall,
+    parts: Sequence[Any],
+    slots: Iterator[int | Varying],
+    values: Iterator[Fixed | Varying],
+) -> list[tuple[int, Any, Any]] | None:
+    quick: list[tuple[int, Any, Any]] = []
+    for k, part in enumerate(parts):
+        if part is HANDLE or part is LOCAL:
+            slot = next(slots)
+            if isinstance(slot, Varying):
+                return None
+            quick.append((SLOT if part is HANDLE else LOCAL_SLOT, slot, None))
+        elif part.__class__ is tuple and part[0] is not slice and {*leaves(part)} == {HANDLE}:
+            inner = _quick_parts(item, call, part[1:], slots, values)
+            if inner is None:
+                return None
+            quick.append((PARTS, inner, part[0]))
+        elif part.__class__ is tuple:
+            if set(leaves(part)) - {int, NoneType} or part[0] is list or k != 1:
+                return None
+            ends = [next(values) for _ in leaves(part)]
+            fixed = [end.value for end in ends if isinstance(end, Fixed)]
+            if len(fixed) < len(ends):
+                return None
+            quick.append((KEY, rebuilt(part, iter(()), iter(fixed)), None))
+        else:
+            check = _quick_value(item, call, part, next(values))
+            if check is None:
+                return None
+            quick.append(check)
+    return quick
+
+
+def _quick_value(
+    item: Item, call: LoggedCall, part: Any, value: Fixed | Varying
+) -> tuple[int, Any, Any] | None:
+    """How a number is compared without being taken apart, where that can be."""
+    if isinstance(value, Varying):
+        if part is float and item.fn not in entries:
+            return FLOAT_ROW, value.row, None
+        if part is not int or not call.handles or item.fn in by_position:
+            return None
+        shape = call.handles[0].shape
+        if item.fn in entries:  # a key: it must not leave the array
+            return (INT_ROW, value.row, shape[0]) if shape and call.shape[0][2] is int else None
+        return INT_ROW, value.row, 2**63
+    if part in (int, str, bool, NoneType) or (part is float and value.value):
+        return FIXED, value.value, part
+    if isinstance(value.value, (np.ndarray, np.generic)):
+        return ARRAY, (value.value, value.value.tobytes(), set()), part
+    return None
 
 
 def become(handle: TracedArray, real: TracedArray) -> None:
@@ -97,18 +211,6 @@ def names_the_same(handle: TracedArray, there: TracedArray) -> bool:
     )
 
 
-def is_key(a: Any, b: Any) -> bool:
-    """Whether a key of integers and slices is another one, of the same classes."""
-    kind = a.__class__
-    if kind is not b.__class__:
-        return False
-    if kind is tuple:
-        return len(a) == len(b) and all(map(is_key, a, b))
-    if kind is slice:
-        return is_key(a.start, b.start) and is_key(a.stop, b.stop) and is_key(a.step, b.step)
-    return a == b
-
-
 def is_storable(value: Any) -> bool:
     """Whether a number can be an entry of an array."""
     return value.__class__ is not int or -(2**63) <= value < 2**63
@@ -148,3 +250,8 @@ def _picks(item: Item, values: Sequence[Any]) -> bool:
     except not_foreign(IndexError, TypeError, ValueError):
         return False
     return True
+
+
+def layout_of(row: Any) -> tuple[int, ...]:
+    """How an entry of a row lies in memory; () for C order."""
+    return memory_layout(row.example() if isinstance(row, TracedArray) else row)

@@ -14,8 +14,9 @@ from .call_gates import entries
 from .late_handles import StoredInto
 from .logged_calls import arguments_of, structure
 from .nested_loops import loop_node
+from .periods import Item, Varying
 from .replay import refresh
-from .templates import Item, LoopTemplate, Path, Varying
+from .templates import LoopTemplate, Path
 from .trip_checks import become
 from .trip_values import TripValues
 
@@ -77,6 +78,8 @@ class TripNodes:
 
     def given(self, item: Item) -> tuple[list[Any], list[Any]]:
         """The handles and values of an item in the trip under way."""
+        if item.fixed is not None:
+            return [self.slots[s] for s in item.slots], item.fixed  # type: ignore[index] - none varies
         t = self.trips
         handles = [
             self.rows[s.row][t] if isinstance(s, Varying) else self.slots[s] for s in item.slots
