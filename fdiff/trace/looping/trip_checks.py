@@ -79,7 +79,7 @@ def _is_key(a: Any, b: Any) -> bool:
 def _is_array(a: Any, value: Any, content: bytes, strides: set[tuple[int, ...]]) -> bool:
     """Whether an array, or a number of NumPy's, has the type, the content and the order of another.
 
-    `strides` are those of arrays that had.
+    `strides` are the strides of arrays with that order.
     """
     if a.dtype is value.dtype and a.strides in strides and a.shape == value.shape:
         return bool(a.tobytes() == content)
