@@ -70,13 +70,12 @@ class Interpreter:
     def values(self, arrays: Sequence[object], steps: Iterable[Step]) -> list[object]:
         """The values of all nodes, without those that nothing reads any more."""
         values: list[object] = [None] * self.size
-        value_of = values.__getitem__
         for i, array in zip(self.inputs, arrays, strict=True):
             values[i] = array
         for i, value in self.constants:
             values[i] = value
         for function, i, args, dead in steps:
-            values[i] = function(*map(value_of, args))
+            values[i] = function(*map(values.__getitem__, args))
             for d in dead:
                 values[d] = None
         return values
