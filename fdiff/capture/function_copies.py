@@ -19,6 +19,7 @@ from .proxies.container_proxies import wrap_mapping
 from .proxies.module_proxies import GlobalsProxy, ModuleContext
 from .proxy_context import Pair, Where, opaque
 from .revalidation import Dependency
+from .sources.choosing_loops import code_of
 from .value_kinds import MISSING, is_ours, is_user_function, library_namespace
 from .written.write_targets import in_cell
 from .written.writes import CellCopy
@@ -85,7 +86,8 @@ class FunctionCopies:
             for cell, name in zip(closure, code.co_freevars, strict=True)
         ]
         private = tuple([cell.private for cell in cells]) or None
-        copy = FunctionType(code, globals_, fn.__name__, None, private)
+        own = code_of(fn) if user_code else code
+        copy = FunctionType(own, globals_, fn.__name__, None, private)
         namespace = ("__globals__", Identical(fn.__globals__))
         node = Attributes(FunctionType, namespace, ("__code__", Equal(code)))
         self.context.keep(fn, copy, node)  # before its cells, which may lead to it again

@@ -22,6 +22,7 @@ import fdiff.intact_numpy as np
 
 from ..bounded_cache import WeakKeys, WeakValues, drop_oldest, keep_recent
 from ..capture.dependencies import Held
+from ..capture.sources.choosing_loops import driven
 from ..device_arrays import CPU
 from ..errors import called
 from ..foreign_errors import not_foreign
@@ -34,7 +35,7 @@ from ..trace import TracedArray, derived_lines
 from ..tree import flatten
 from .arguments import Argnums, Body, Function, differentiated, flat_key, leaf_key, native
 from .around_a_point import trace_variant
-from .branch_stability import ALTERNATIVES, SHARE, BranchStability
+from .branch_stability import ALTERNATIVES, FEW, SHARE, BranchStability
 from .capture_session import call_private
 from .plans import ExecuteAndKeep, OperatorPlan, execute, execute_unchecked
 from .variant import CallToTrace, Variant
@@ -69,6 +70,7 @@ _DERIVING = {
 # Few programs branch on values.
 merge = late("merged_variants", __package__, "merge")
 without_merged = late("merged_variants", __package__, "without_merged")
+loop_driver = late("choosing.driver", __package__, "Driver")
 
 
 def deriving(call: str, length: int = 0) -> Stage:
@@ -182,20 +184,20 @@ class Program:
                         self._merge(candidates, f, stability, at_once=True)  # type: ignore[arg-type] - as above
                 return variant, arrays  # type: ignore[return-value] - leaves of a direct variant are arrays
         self.steady = False
-        variant, inputs = self.trace(f, args, kwargs)
+        branches = any(v.guards > FEW or any(loop[1] for loop in v.loops) for v in candidates)
+        variant, inputs = self.trace(f, args, kwargs, choosing=branches)
         if variant.cacheable:
             for _, reads in variant.inner:
                 reads.hold_in(self.held)
-            variants = self.variants
-            kept = variants.setdefault(key, [])
+            kept = self.variants.setdefault(key, [])
             kept.insert(0, variant)
             if variant.check is not None:
                 stability = self.stability.setdefault(key, BranchStability())
                 stability.miss(variant.guards, rolled=any(loop[1] for loop in variant.loops))
                 self._merge(kept, f, stability)
             del kept[ALTERNATIVES + max(len(v.ways) // SHARE for v in kept) :]
-            if len(variants) > VARIANTS and self._is_full():
-                self.stability.pop(drop_oldest(variants), None)
+            if len(self.variants) > VARIANTS and self._is_full():
+                self.stability.pop(drop_oldest(self.variants), None)
         return variant, inputs  # type: ignore[return-value] - no trace is under way: they are arrays
 
     def trace_anew(
@@ -290,8 +292,9 @@ class Program:
         kwargs: dict[str, object],
         *,
         eager: bool = False,
+        choosing: bool = False,
     ) -> tuple[Variant, list[object]]:
-        """A new variant with its plan, and the inputs of its tape."""
+        """A new variant, with loops that choose branches (`choosing`); the inputs of its tape."""
         call = called(self.name, f)
         with collector_paused(), nullcontext() if eager else deriving(call):
             leaves, spec = flatten((args, kwargs))
@@ -300,7 +303,8 @@ class Program:
             request = CallToTrace(
                 body, f, call, leaves, spec, order, in_spec, device=self.device, eager=eager
             )
-            variant, extra = trace_variant(request)
+            with driven(loop_driver() if choosing else None):
+                variant, extra = trace_variant(request)
             if eager:
                 variant.plan = self.make_plan(variant)
             else:

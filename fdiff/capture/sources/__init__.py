@@ -1,0 +1,1 @@
+"""Loops of the user's functions, as their sources tell them."""

@@ -1,0 +1,35 @@
+"""The code of a private copy: the function's own, or one whose loops ask a driver first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from types import CodeType, FunctionType
+
+from ...process.forking import late
+
+Driver = Callable[..., object]
+# What loops ask first in the trace under way.
+_driver: ContextVar[Driver | None] = ContextVar("_driver", default=None)
+with_loop_functions = late("loop_functions", __package__, "with_loop_functions")
+
+
+@contextmanager
+def driven(driver: Driver | None) -> Generator[None]:
+    """Let loops of functions that are traced ask a driver first; None leaves them as they are."""
+    if driver is None:
+        yield
+        return
+    token = _driver.set(driver)
+    try:
+        yield
+    finally:
+        _driver.reset(token)
+
+
+def code_of(fn: FunctionType) -> CodeType:
+    """The code that the private copy of a function runs."""
+    driver = _driver.get()
+    code: CodeType | None = None if driver is None else with_loop_functions(fn, driver)
+    return code or fn.__code__

@@ -1,0 +1,122 @@
+"""Runs of the body of a loop on all ways that Python may go: what Python is told in each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from ...capture.sources.loop_functions import UNBOUND
+from ...foreign_errors import not_foreign
+from ...trace import Trace, TracedArray
+from ...trace.branching.guard_nodes import truth
+from ...trace.handler_arguments import resolve
+from ...trace.recorder import Loops
+from .variables import RefusedError, Run
+
+WAYS = 16  # through an iteration
+QUESTIONS = 12  # on one way
+Cells = Sequence[Callable[[], object]]
+
+
+class Answers:
+    """What Python is told when it asks: what a script says, and then no.
+
+    `asked` are the nodes of what Python asked for, with the answers.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace, self.depth = trace, 0
+        self.script: tuple[bool, ...] = ()
+        self.asked: list[tuple[int, bool]] = []
+
+    def begin(self, script: tuple[bool, ...]) -> None:
+        self.script, self.asked = script, []
+
+    def question(self, kind: object, handle: TracedArray) -> bool:
+        trace = self.trace
+        if kind is not bool:
+            raise RefusedError("it asks for a number")
+        node = truth(trace, trace.lift(handle))
+        if (constant := trace.builder.nodes[node].value) is not None:
+            return bool(constant)
+        if trace.builder.type(node).shape:
+            raise RefusedError("it asks for the truth of an array")
+        for earlier, answer in self.asked:
+            if earlier == node:
+                return answer
+        if len(self.asked) >= QUESTIONS:
+            raise RefusedError("an iteration asks for many values")
+        place = len(self.asked)
+        answer = self.script[place] if place < len(self.script) else False
+        self.asked.append((node, answer))
+        return answer
+
+    def call(self, fn: Any, args: tuple[object, ...], named: dict[str, object]) -> object:
+        self.depth += 1
+        try:
+            return fn(*args, **named)
+        finally:
+            self.depth -= 1
+
+    def converted(self, array: Any, convert: Callable[[Any], Any]) -> Any:
+        return convert(array)
+
+    def stored(self, handle: TracedArray) -> None:
+        """Leave stores to the variables, which compare nodes."""
+
+    def is_idle(self) -> bool:
+        return False
+
+    def listens(self) -> bool:
+        return True
+
+    def is_checked(self, handle: TracedArray) -> bool:
+        return True
+
+    def is_asked(self) -> bool:
+        return True
+
+    def loops(self) -> Loops:
+        return ()
+
+    def note(self, loops: Loops) -> None:
+        """Leave loops to the log of the trace around."""
+
+    def close(self) -> None:
+        self.asked = []
+
+
+def runs_of(
+    trace: Trace, index: TracedArray, inputs: Sequence[object], body: Callable[..., Cells]
+) -> Iterator[Run]:
+    """The runs of the body on all ways, each on handles of its own."""
+    log = trace.calls
+    assert isinstance(log, Answers)
+    scripts: list[tuple[bool, ...]] = [()]
+    for _ in range(WAYS):
+        log.begin(scripts.pop())
+        own = [_again(trace, x) for x in inputs]
+        values = [resolve(value_of(cell)) for cell in body(index, *own)[1:]]
+        if trace.refused or trace.shown or trace.only_here:
+            raise RefusedError("an iteration looks at a value")
+        if trace.guards.expected or trace.guards.pinned:
+            raise RefusedError("an iteration looks at a value from outside")
+        told = tuple([answer for _, answer in log.asked])
+        scripts += [(*told[:k], True) for k in range(len(log.script), len(told))]
+        yield Run(log.asked, values, own)
+        if not scripts:
+            return
+    raise RefusedError(f"there are more than {WAYS} ways through an iteration")
+
+
+def _again(trace: Trace, x: object) -> object:
+    """A handle of its own for the node of an input; other values as they are."""
+    return TracedArray(trace, x.node, x.type, scalar=x.scalar) if isinstance(x, TracedArray) else x
+
+
+def value_of(cell: Callable[[], object]) -> object:
+    """What a variable holds."""
+    try:
+        return cell()
+    except not_foreign(NameError, again=cell):
+        return UNBOUND

@@ -1,0 +1,71 @@
+"""The driver: what the loops of a run ask first, whether they are nodes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import partial
+
+from ...capture.sources.loop_functions import Names
+from ...foreign_errors import not_foreign
+from ...ops.entrywise.kink_marks import kink_search
+from ...trace import Trace
+from ...trace.trace_stack import stack
+from .answers import Answers, Cells, value_of
+from .variables import RefusedError, Variable, check_cells
+from .ways import Ways
+
+FEWEST = 40  # trips of a loop that is worth a node
+VISITS = 8  # times that a loop in another one becomes a node
+PASSES = 4  # through all ways, until types are settled
+
+
+class Driver:
+    """What the loops of one run ask first; `refusals` say by place why Python runs them."""
+
+    def __init__(self) -> None:
+        self.visits: dict[str, int] = {}
+        self.refusals: dict[str, str] = {}
+
+    def __call__(
+        self, rows: object, names: Names, body: Callable[..., Cells], cells: Cells
+    ) -> tuple[object, ...] | None:
+        """What the variables of a loop hold behind it; None where Python runs the loop."""
+        trace = stack.traces[-1] if stack.traces else None
+        few = 0 if os.environ.get("FDIFF_LOOPS") == "check" else FEWEST
+        if not isinstance(rows, range) or len(rows) <= few:
+            return None
+        place = f"{body.__code__.co_filename}:{body.__code__.co_firstlineno}"
+        count = self.visits[place] = self.visits.get(place, 0) + 1
+        if type(trace) is not Trace or trace.calls is None or count > VISITS:
+            return None
+        if stack.free or kink_search.on:
+            return None
+        enter = partial(_enter, trace, rows, names, body, cells)
+        try:
+            return enter()
+        except not_foreign(Exception, again=enter) as refusal:
+            self.refusals[place] = str(refusal)
+            return None
+
+
+def _enter(
+    trace: Trace, rows: range, names: Names, body: Callable[..., Cells], cells: Cells
+) -> tuple[object, ...]:
+    """Enter the node of a loop; what the variables of the loop hold behind it."""
+    check_cells(body)
+    starts = [value_of(cell) for cell in cells[1:]]
+    variables = [Variable(*each) for each in zip(names.carried, starts, strict=True)]
+    for _ in range(PASSES):
+        with Trace(trace.call) as inner:
+            inner.calls = Answers(inner)
+            try:
+                ways = Ways(inner, variables, body)
+                if ways.settled:
+                    ways.check()
+                    ways.finish()
+            finally:
+                inner.calls = inner.refused = None
+        if ways.settled:
+            return rows[-1], *ways.enter(trace, rows)
+    raise RefusedError("its types do not settle")

@@ -1,0 +1,167 @@
+"""The variables of a loop: as what they are carried, and what cannot be carried."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from types import FunctionType, NoneType
+from typing import NamedTuple
+
+import fdiff.intact_numpy as np
+
+from ...arraytype import ArrayType
+from ...capture.dependency_nodes import attribute
+from ...capture.sources.loop_functions import UNBOUND, Unbound
+from ...capture.value_kinds import MISSING
+from ...trace import TracedArray
+from ...trace.array_links import outside, root_of
+from ...trace.handler_arguments import resolve
+from ...trace.local_arrays import LocalArray, TracedLocalArray
+from ...trace.looping.logged_calls import same
+
+FLOAT = ArrayType((), np.dtype(float))
+_CONSTANTS = (int, float, str, bool, NoneType)
+_PLAIN = {
+    TracedArray, LocalArray, TracedLocalArray, np.ndarray, complex, Unbound, FunctionType,
+    *_CONSTANTS,
+}  # fmt: skip
+
+
+class RefusedError(Exception):
+    """Why Python runs a loop."""
+
+
+class Run(NamedTuple):
+    """A run of a body: what Python asked for, and the variables behind and before it."""
+
+    asked: list[tuple[int, bool]]
+    values: list[object]
+    inputs: list[object]
+
+
+class Variable:
+    """A variable of a loop: what it holds at first, and as what it is carried, if it is.
+
+    A `loose` variable holds a number of Python's at first, or is as weak as such. `numbers` are
+    others that the variable holds behind some of the ways. A variable that `stays` holds behind
+    each way what it held before; an array in it may be `changed` by stores.
+    """
+
+    def __init__(self, name: str, start: object) -> None:
+        self.name, self.own = name, start
+        self.start = h = resolve(start)
+        self.type: ArrayType | None = None
+        self.scalar = False
+        if isinstance(h, np.ndarray):
+            if type(start) is not LocalArray:
+                raise RefusedError(f"{name} is an array from outside")
+            self.type = ArrayType(h.shape, h.dtype)
+        elif isinstance(h, TracedArray):
+            self.type, self.scalar = h.type, h.scalar
+        elif type(h) not in _CONSTANTS and h is not UNBOUND:  # the body may store into it
+            raise RefusedError(f"{name} is no number and no array")
+        self.loose = type(h) is float or (isinstance(h, TracedArray) and h.weak)
+        self.constant: object = None
+        self.changed = self.stays = False
+        self.numbers: set[str] | None = None
+
+    def settle(self, runs: Sequence[Run], k: int) -> bool:
+        """Look at what all ways give; whether the variable is carried as it was."""
+        values = [run.values[k] for run in runs]
+        arrays = [v for v in values if isinstance(v, TracedArray)]
+        if not arrays and self.type is None:
+            self._settle_constant(values)
+            return True
+        kinds = {(v.type, v.scalar) for v in arrays}
+        numbers = [v for v in values if not isinstance(v, TracedArray)]
+        kind = kinds.pop() if kinds else (FLOAT, True)
+        before = (self.type, self.scalar)
+        if kinds or (self.type is not None and kind != before):
+            raise RefusedError(f"{self.name} is of several types")
+        if numbers or (self.type is None and self.start is not UNBOUND):
+            self._settle_numbers(numbers, kind)
+        self.type, self.scalar = kind
+        self._note_stores(runs, k)
+        return kind == before
+
+    def _settle_constant(self, values: Sequence[object]) -> None:
+        first = values[0] if self.start is UNBOUND else self.start
+        if type(first) not in _CONSTANTS or not all(same(v, first) for v in values):
+            raise RefusedError(f"{self.name} changes, and is no traced value")
+        self.constant = first
+
+    def _settle_numbers(
+        self, numbers: Sequence[object], kind: tuple[ArrayType | None, bool]
+    ) -> None:
+        """Refuse numbers of Python's that are no floats, or that each trip would compute anew."""
+        new: set[str] = set()
+        for number in numbers:
+            if type(number) is not float:
+                raise RefusedError(f"{self.name} is of several types")
+            if type(self.start) is not float or not same(number, self.start):
+                new.add(number.hex())
+        if kind != (FLOAT, True) or not (numbers or self.loose):
+            raise RefusedError(f"{self.name} is of several types")
+        if (new and type(self.start) is float) or self.numbers not in (None, new):
+            raise RefusedError(f"{self.name} is a number of Python's that changes")
+        self.numbers = new
+
+    def _note_stores(self, runs: Sequence[Run], k: int) -> None:
+        """Note whether the array that the variable holds is stored into."""
+        pairs = [(run.inputs[k], run.values[k]) for run in runs]
+        changed = any(isinstance(h, TracedArray) and h.id != h.made for h, _ in pairs)
+        self.stays = all(v is h for h, v in pairs)
+        if changed and not self.stays:
+            raise RefusedError(f"{self.name} is stored into, and another array elsewhere")
+        self.changed = changed
+
+
+def check_cells(body: Callable[..., object]) -> None:
+    """Refuse a body that reads objects, which may run code of the user."""
+    for value in cells_of(body):
+        if not _is_plain(value):
+            raise RefusedError("it reads an object")
+
+
+def cells_of(body: Callable[..., object]) -> Iterator[object]:
+    """What the variables hold that a function closes over."""
+    for cell in getattr(body, "__closure__", None) or ():
+        value = attribute(cell, "cell_contents")
+        if value is not MISSING:
+            yield value
+
+
+def _is_plain(value: object) -> bool:
+    if type(value) in (list, tuple):
+        return all(map(_is_plain, value))  # type: ignore[call-overload] - a sequence
+    return type(value) in _PLAIN or isinstance(value, np.generic)
+
+
+def check_memory(variables: Sequence[Variable], others: Sequence[object]) -> None:
+    """Refuse arrays that are stored into while others look at the same memory."""
+    for v in variables:
+        start = v.start
+        traced = isinstance(start, TracedArray)
+        if traced and (root_of(start) is not start or outside(start) is not None):
+            raise RefusedError(f"{v.name} is a view, or an array from outside")
+        if sum(o is start for o in others) > 1:
+            raise RefusedError(f"{v.name} is stored into, and has two names")
+        for other in others:
+            if other is not start and other is not v.own and _share(start, other):
+                raise RefusedError(f"{v.name} is stored into, and shares memory")
+
+
+def arrays_in(value: object) -> list[object]:
+    """The arrays in a value, those in lists and tuples among them."""
+    if type(value) in (list, tuple):
+        return [a for part in value for a in arrays_in(part)]  # type: ignore[attr-defined] - a sequence
+    value = resolve(value)
+    return [value] if isinstance(value, (np.ndarray, TracedArray)) else []
+
+
+def _share(a: object, b: object) -> bool:
+    """Whether two values may share memory."""
+    if isinstance(a, TracedArray) and isinstance(b, TracedArray):
+        return root_of(a) is root_of(b)
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+        return bool(np.may_share_memory(a, b))
+    return False

@@ -1,0 +1,49 @@
+"""Ways through a body as one tape, in which values choose the way.
+
+Where two ways part, a `switch` is entered, whose branches go on. What was computed before they part
+is computed once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ...arraytype import INT
+from ...errors import TapeError
+from ...ops.control.switch import SWITCH
+from ...primitive import PRIMITIVES
+from ...tape import CONSTANT, Tape
+from ..simplify import Simplifier
+from .bodies import entered, needed_nodes, rearranged
+
+
+class Way(NamedTuple):
+    """The truth values by which a way is chosen, with what they are on it; and its outputs."""
+
+    asked: Sequence[tuple[int, bool]]
+    outs: Sequence[int]
+
+
+def decided(tape: Tape, inputs: Sequence[int], ways: Sequence[Way], depth: int = 0) -> Tape:
+    """The tape ``inputs -> outs`` of the way that is taken, given as nodes of one tape."""
+    if len(ways) == 1:
+        return rearranged(tape, inputs, ways[0].outs)
+    asked = {way.asked[depth][0] for way in ways}
+    parts = [[way for way in ways if way.asked[depth][1] is answer] for answer in (False, True)]
+    if len(asked) > 1 or not all(parts):
+        raise TapeError("ways of a body part where nothing is asked")
+    (node,) = asked
+    builder = Simplifier()
+    ids = {i: builder.input(tape.nodes[i].type) for i in inputs}
+    (truth,) = entered(tape, builder, ids, [node])
+    goals = [i for way in ways for i in (*way.outs, *[n for n, _ in way.asked[depth + 1 :]])]
+    there = {i for i in ids if tape.nodes[i].primitive is not CONSTANT}
+    needed = needed_nodes(tape, there, goals)
+    read = {a for i in needed for a in tape.nodes[i].args} | {*goals}
+    operands = sorted(there & read)
+    index = builder.add(PRIMITIVES["convert"], (truth,), (("dtype", INT),))
+    branches = tuple([decided(tape, operands, part, depth + 1) for part in parts])
+    args = (index, *[ids[i] for i in operands])
+    switch = builder.add(SWITCH, args, (("branches", branches),))
+    return builder.finish(builder.results(switch))

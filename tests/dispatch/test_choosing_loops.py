@@ -1,0 +1,307 @@
+"""Loops that branch, which choose the branches themselves from the second trace on."""
+
+import linecache
+import random
+
+import numpy as np
+import pytest
+import random_choosing_loops
+from loop_ways import TOLERANCE
+
+import fdiff
+from fdiff.dispatch import program
+from fdiff.dispatch.choosing import driver
+from fdiff.trace.looping import scouting
+
+N = 80
+W = np.sin(1.7 * np.arange(N) ** 1.3)
+GAPS = np.where(W > 0.6, np.nan, W)
+POINTS = [np.array([0.7, 0.3, 0.6]) * (1 + 0.6 * np.sin(np.arange(3) + 2 * k)) for k in range(4)]
+
+
+def threshold(x):
+    s, total = x[0], 0.0
+    for k in range(N):
+        y = 0.9 * s + W[k] * x[1]
+        if y > x[2]:
+            y = y * 0.5
+        s = y * 0.5 if y > 0.4 * x[2] else np.sin(y) - 0.1 * s
+        total = total + s * s
+    return total
+
+
+def filtered(x):
+    m, p, score = x[0], 1.0, 0.0
+    for k in range(N):
+        m, p = 0.95 * m, 0.9 * p + 0.1 * x[1] ** 2
+        if np.isnan(GAPS[k]):
+            continue
+        v = x[2] * GAPS[k] - m
+        if abs(v) < 0.5:
+            s = p + 0.5
+            m = m + p / s * v
+            p = p - p * p / s
+            score += 0.5 * (np.log(s) + v * v / s)
+    return score + m
+
+
+def clipped(x):
+    v = x * 1.0
+    for k in range(N):
+        w = np.roll(v, 1) * 0.9 + W[k]
+        size = np.sum(w * w)
+        if size > 0.5 * x[0]:
+            w = w * (0.5 * x[0] / size)
+        v = np.tanh(w) + 0.1 * x
+    return np.sum(v**2)
+
+
+def stored(x):
+    u = np.zeros(N + 2)
+    u[:2] = x[:2]
+    for k in range(N):
+        a = u[k] * 0.7 + u[k + 1] * 0.2 + W[k] * x[2]
+        if a > 0.3:
+            u[k + 2] = np.sin(a)
+        elif k % 3 == 0 and a < 0.0:
+            u[k + 2] = a * a
+            u[k + 1] *= 0.5
+        else:
+            u[k + 2] = 0.5 * a
+    return np.sum(u * u)
+
+
+def softened(z, m):
+    if z > m:
+        return m + 0.1 * (z - m)
+    return z
+
+
+def helper(x):
+    s, best = x[0], -1.0
+    for k in range(N):
+        s = softened(np.sin(s + x[2] * k), x[1])
+        best = max(best, s * W[k])
+        last = s
+    return best * s + last
+
+
+PROGRAMS = threshold, filtered, clipped, stored, helper
+
+
+def counted(monkeypatch, **changes):
+    """The traces that are made from now on, and why loops were left to Python."""
+    traces, drivers = [], []
+    trace, begin = program.Program.trace, driver.Driver.__init__
+
+    def counting(*args, **options):
+        traces.append(options.get("choosing"))
+        return trace(*args, **options | changes)
+
+    def noted(own):
+        begin(own)
+        drivers.append(own)
+
+    monkeypatch.setenv("FDIFF_LOOPS", "check")
+    monkeypatch.setenv("FDIFF_TIER", "evaluate")
+    monkeypatch.setattr(scouting, "SLEEP", 0)
+    monkeypatch.setattr(program.Program, "trace", counting)
+    monkeypatch.setattr(driver.Driver, "__init__", noted)
+    fdiff.cache_clear()
+    return traces, drivers
+
+
+def unrolled(operator, f, x, monkeypatch):
+    with monkeypatch.context() as m:
+        m.setenv("FDIFF_LOOPS", "unroll")
+        return operator(lambda x: f(x))(x)
+
+
+@pytest.mark.parametrize("f", PROGRAMS)
+def test_calls_on_other_branches_are_not_traced_again(f, monkeypatch):
+    traces, _ = counted(monkeypatch)
+    both = fdiff.value_and_grad(f)
+    results = [both(x) for x in POINTS]
+    assert traces[:2] == [False, True]
+    assert len(traces) <= 2
+    for x, (value, slope) in zip(POINTS, results, strict=True):
+        np.testing.assert_allclose(value, f(x), rtol=1e-12)
+        np.testing.assert_allclose(
+            slope, unrolled(fdiff.grad, f, x, monkeypatch), rtol=1e-10, atol=1e-13
+        )
+
+
+@pytest.mark.parametrize("f", [threshold, clipped, stored])
+def test_second_derivatives(f, monkeypatch):
+    counted(monkeypatch)
+    second = fdiff.hessian(f)
+    for x in POINTS[:3]:
+        expected = unrolled(fdiff.hessian, f, x, monkeypatch)
+        np.testing.assert_allclose(second(x), expected, rtol=1e-9, atol=1e-12)
+
+
+class Box:
+    log = 0
+
+    def sum(self, z):
+        Box.log += 1
+        return z * 1.1
+
+
+BOX, KEPT = Box(), {"n": 0}
+
+
+def counts(x):
+    s, n = x[0], 0
+    for k in range(N):
+        s = np.sin(s + W[k])
+        if s > x[1]:
+            n += 1
+    return s * n
+
+
+def appends(x):
+    s, states = x[0], []
+    for k in range(N):
+        s = np.sin(s + W[k])
+        if s > x[1]:
+            states.append(s)
+    return s + len(states)
+
+
+def stores_into_a_list(x):
+    s, last = x[0], [0]
+    for k in range(N):
+        s = np.sin(s + W[k])
+        if s > x[1]:
+            last[0] = k
+    return s * last[0]
+
+
+def calls_an_object(x):
+    s = x[0]
+    for k in range(N):
+        s = np.sin(s + W[k])
+        if s > x[1]:
+            s = BOX.sum(s)
+    return s + Box.log * 0.0
+
+
+def counts_in_a_helper(x):
+    n = [0]
+
+    def step(z):
+        if z > x[1]:
+            n[0] += 1
+        return np.sin(z)
+
+    s = x[0]
+    for k in range(N):
+        s = step(s + W[k])
+    return s * n[0]
+
+
+def numbers_by_branch(x):
+    s, step = x[0], 0.1
+    for k in range(N):
+        s = np.sin(s + step * W[k])
+        if s > x[1]:
+            step = step * 0.99
+    return s * step
+
+
+def looks_at_an_alias(x):
+    u = x * 1.0
+    v, total = u[:2], 0.0
+    for k in range(N):
+        if total < x[1]:
+            u[0] = np.sin(u[1] + W[k])
+        total = 0.9 * total + np.sum(v)
+    return total
+
+
+def stops(x):
+    s = x[0]
+    for k in range(N):
+        s = s * 0.97 + 0.001 * W[k]
+        if s < 0.2 * x[1]:
+            break
+    return s * k
+
+
+def meets_a_point(x):
+    s = x[0]
+    for k in range(N):
+        if s == x[1]:
+            s = 0.3
+        s = np.sin(s + W[k])
+        if s > x[2]:
+            s = s * 0.5
+    return s
+
+
+def returns_a_number(x):
+    s, last = x[0], 0.0
+    for k in range(N):
+        s = np.sin(s + W[k])
+        if s > x[1] + 0.4:
+            last = s
+        elif s > x[1]:
+            last = 0.0
+    return last
+
+
+REFUSED = {
+    counts: "n changes, and is no traced value",
+    appends: "",
+    stores_into_a_list: "last is no number and no array",
+    calls_an_object: "",
+    counts_in_a_helper: "",
+    numbers_by_branch: "step changes, and is no traced value",
+    looks_at_an_alias: "u is stored into, and shares memory",
+    stops: "",
+    meets_a_point: "a condition may hold at one point alone",
+}
+
+
+@pytest.mark.parametrize("f", REFUSED)
+def test_loops_with_other_effects_are_left_to_python(f, monkeypatch):
+    _, drivers = counted(monkeypatch, choosing=True)
+    both = fdiff.value_and_grad(f)
+    for x in POINTS:
+        value, slope = both(x)
+        np.testing.assert_allclose(value, f(x), rtol=1e-12)
+        expected = unrolled(fdiff.grad, f, x, monkeypatch)
+        np.testing.assert_allclose(slope, expected, rtol=1e-10, atol=1e-13)
+    reasons = {reason for own in drivers for reason in own.refusals.values()}
+    assert reasons == ({REFUSED[f]} if REFUSED[f] else set())
+
+
+def test_numbers_of_python_are_numbers_behind_the_loop(monkeypatch):
+    counted(monkeypatch)
+    run = fdiff.jit(returns_a_number)
+    for x in [*POINTS, np.array([0.1, 2.0, 0.0]), *POINTS]:
+        value = returns_a_number(x)
+        assert type(run(x)) is type(unrolled(fdiff.jit, returns_a_number, x, monkeypatch))
+        np.testing.assert_allclose(run(x), value, rtol=1e-12)
+
+
+def test_a_source_that_says_something_else_is_not_read(monkeypatch):
+    _, drivers = counted(monkeypatch, choosing=True)
+    name, text = "<a program>", random_choosing_loops.THRESHOLD
+    space = {"np": np}
+    exec(compile(text, name, "exec"), space)
+    other = text.replace("0.5", "0.25")
+    monkeypatch.setitem(linecache.cache, name, (len(other), None, other.splitlines(True), name))
+    run = fdiff.value_and_grad(space["f"])
+    for x in POINTS:
+        np.testing.assert_allclose(run(x)[0], space["f"](x), rtol=1e-12)
+    assert drivers
+    assert all(not own.visits for own in drivers)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_programs(seed, monkeypatch):
+    monkeypatch.setattr(scouting, "SLEEP", 0)
+    text = random_choosing_loops.program(random.Random(seed))
+    assert random_choosing_loops.failure(text, seed, TOLERANCE) == ""

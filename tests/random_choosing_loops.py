@@ -1,0 +1,263 @@
+"""Random programs whose loops branch, and choose the branches themselves where fdiff can tell.
+
+``python tests/random_choosing_loops.py FIRST COUNT`` compares the programs of so many seeds with
+plain code and with unrolled loops, at several points one after the other, and counts the ways.
+"""
+
+import linecache
+import os
+import random
+import sys
+import warnings
+from collections import Counter
+from unittest.mock import patch
+
+import numpy as np
+
+import fdiff
+from fdiff.dispatch.choosing import driver
+from fdiff.dispatch.program import Program
+from fdiff.trace.looping import scouting
+
+THRESHOLD = """
+def f(x):
+    s = x[0]
+    for k in range(150):
+        if s > x[1]:
+            s = s * 0.5
+        s = np.sin(s + 0.1 * k)
+    return s * s
+"""
+HEAD = """
+import numpy as np
+TAB = np.sin(1.3 * np.arange(40.0))
+def softened(z, m):
+    if z > m:
+        return m + 0.1 * (z - m)
+    return z
+def two(z, y):
+    r = z * 0.5
+    if z < y:
+        r = r + y * z
+    elif y > 0.4:
+        r = np.sin(r)
+    return r
+"""
+SCALARS = (
+    *("a", "b", "c", "a", "b", "c", "x[0]", "x[1]", "TAB[k]", "v[0]", "w[2]", "u[k]", "u[k+1]"),
+    *("u[k-1]", "0.3", "-0.7", "t", "0.1*k", "dt", "v[k%3]", "g"),
+)
+ODD = [
+    "a, b = b, a", "v, w = w, v", "p = v", "q = w", "a, c = c, a + b", "v, w = w * 1.0, v * 1.0",
+    "n = n + 1", "n = 3", "h = 0.5", "h = -0.25", "z = a * 2", "lst.append(a)", "lst[0] = a",
+    "u *= 0.99", "z = 0.1", "g = 0.2", "row = u[k:]", "a = float(k)", "c = c if k else a",
+]  # fmt: skip
+
+
+class Writer:
+    """Writes one program."""
+
+    def __init__(self, choices):
+        self.choices = choices
+
+    def pick(self, *options):
+        return self.choices.choice(options)
+
+    def chance(self, percent):
+        return self.choices.random() * 100 < percent
+
+    def scalar(self, depth=1):
+        if not depth or self.chance(25):
+            return self.pick(*SCALARS)
+        a, b, v = self.scalar(depth - 1), self.scalar(depth - 1), self.vector(depth - 1)
+        options = [
+            f"({a} + {b})", f"({a} - {b})", f"{a} * {b}", f"np.sin({a})", f"np.tanh({a})",
+            f"({a} / (1.5 + {b} ** 2))", f"np.sum({v})", f"np.dot({v}, w)", f"abs({a})", f"-{a}",
+            f"({v}).sum()", f"np.where({a} > {b}, {a}, {b})",
+        ]  # fmt: skip
+        if self.chance(12):
+            options = [
+                f"max({a}, {b})", f"min({a}, 0.4)", f"softened({a}, 0.5)", f"two({a}, {b})",
+                f"({a} if {self.condition(0)} else {b})",
+            ]  # fmt: skip
+        return self.pick(*options)
+
+    def vector(self, depth=1):
+        if not depth or self.chance(30):
+            return self.pick("v", "w", "x", "v")
+        v, a = self.vector(depth - 1), self.scalar(depth - 1)
+        return self.pick(
+            f"({v} * {a})", f"({v} + w)", f"np.cos({v})", f"{v}[::-1]", f"np.roll({v}, 1)",
+            f"np.array([{a}, {self.scalar(0)}, 0.1])", f"M @ {v}", f"np.where({v} > 0.2, {v}, w)",
+            f"{v}.copy()",
+        )  # fmt: skip
+
+    def condition(self, depth=1):
+        a, b = self.scalar(depth), self.scalar(0)
+        return self.pick(
+            f"{a} > {b}", f"{a} < 0.2", f"{a} > -0.1", f"{a} <= {b}", f"0 < {a} < 0.6",
+            "k % 3 == 0", "k > 4", f"not {a} > {b}", f"{a} >= 0.1 and {b} < 0.5", "k",
+            f"{a} > 0.3 or {b} < -0.3", "np.isnan(TAB[k])", "np.any(v > 0.5)", "np.sum(w) > 0.3",
+        )  # fmt: skip
+
+    def statement(self, indent, depth):
+        pad, kind = "    " * indent, self.choices.randrange(100)
+        if depth and kind < 35:
+            lines = [f"{pad}if {self.condition()}:", *self.block(indent + 1, depth - 1)]
+            if self.chance(15):
+                return [*lines, pad + "    continue"]
+            if self.chance(30):
+                lines += [f"{pad}elif {self.condition()}:", *self.block(indent + 1, depth - 1)]
+            if self.chance(60):
+                lines += [f"{pad}else:", *self.block(indent + 1, depth - 1)]
+            return lines
+        if depth and kind < 38:
+            return [f"{pad}for j in range(2):", *self.block(indent + 1, depth - 1)]
+        name, array = self.pick("a", "b", "c", "t", "g"), self.pick("v", "w")
+        for most, text in (
+            (62, f"{name} = {self.scalar()}"),
+            (67, f"{self.pick('a', 'b', 'c')} {self.pick('+', '-', '*')}= {self.scalar()}"),
+            (71, f"{self.pick('a', 'b', 'c')} = {self.pick('0.0', '0.5', 'a', 'b', 'c')}"),
+            (78, f"{array} = {self.vector()}"),
+            (83, f"{array} {self.pick('+', '*')}= {self.pick(self.vector(), self.scalar())}"),
+            (90, f"u[k + {self.pick(0, 1, 2)}] = {self.scalar()}"),
+            (93, f"{array}[{self.pick('0', 'k % 3', '-1')}] = {self.scalar()}"),
+            (100, self.pick(*ODD)),
+        ):
+            if kind < most:
+                return [pad + text]
+        raise AssertionError(kind)
+
+    def block(self, indent, depth):
+        return [
+            line
+            for _ in range(self.choices.randint(1, 2))
+            for line in self.statement(indent, depth)
+        ]
+
+    def program(self):
+        start = [
+            "a = " + self.pick("x[0]", "0.0", "0.3", "x[1] * 1.0"),
+            "b = " + self.pick("x[1]", "0.0", "1.0", "x[0] * x[1]"),
+            "c = " + self.pick("x[2]", "0.0", "x[0]", "-0.2"),
+            "v = " + self.pick("x", "x * 1.0", "np.zeros(3)", "np.array([x[0], 0.1, x[1]])"),
+            "w = " + self.pick("x * 0.5", "np.ones(3)", "v", "v[::-1]", "x"),
+            "u = " + self.pick("np.zeros(20)", "0.1 * np.arange(20.0) * x[0]"),
+            "M = np.array([[0.2, 0.1, 0.0], [0.3, -0.4, 0.2], [0.1, 0.0, 0.5]])",
+            "dt = 0.05; n = 0; h = 0.1; lst = [x[0]]; g = 0.2",
+        ]
+        result = "a * 1.1 + b * 0.7 + c + np.sum(v * v) + np.sum(w) * 0.3 + np.sum(u * TAB[:20])"
+        for percent, line, part in (
+            (80, "t = x[0] * 0.5", " + 0.1 * t"),
+            (70, "z = 0.1; p = v * 1.0; q = w * 1.0", " + z + np.sum(p) * 0.1 + np.sum(q * q)"),
+            (20, "al = u[2:6]", " + np.sum(al)"),
+            (40, "", " + 0.01 * n * x[0]"),
+            (40, "", " + h * x[1]"),
+            (40, "", " + g"),
+            (30, "", " + lst[-1] * len(lst)"),
+        ):
+            if self.chance(percent):
+                start.append(line)
+                result += part
+        outer = self.chance(15)
+        rows = self.pick("8", "2, 10", "11", "1, 15, 2", "9, 1, -1")
+        lines = ["    " + line for line in start]
+        lines += ["    for o in range(2):"] * outer
+        lines.append("    " * (1 + outer) + f"for k in range({rows}):")
+        lines += self.block(2 + outer, 1) + self.statement(2 + outer, 2)
+        if self.chance(30):
+            behind = self.pick("v[0] = 0.7", "w += 1.0", "u[3] = x[1]", "v *= 2.0", "v[1] = 2.0")
+            lines.append("    " + behind)
+        result = self.pick(result, result, f"({result}), a, b", f"({result}) * x")
+        return HEAD + "\n".join(["def f(x):", *lines, "    k = 3", f"    return {result}", ""])
+
+
+def program(choices):
+    """The text of a program."""
+    return Writer(choices).program()
+
+
+def _parts(result):
+    parts = result if isinstance(result, tuple) else (result,)
+    return [(np.asarray(p), isinstance(p, float)) for p in parts]
+
+
+def _wrong(results, others, tolerance):
+    """How results differ from others, in words."""
+    for (a, number), (b, other_number) in zip(_parts(results), _parts(others), strict=True):
+        if (a.dtype, a.shape, number) != (b.dtype, b.shape, other_number):
+            return "other types"
+        if not np.allclose(a, b, rtol=tolerance, atol=tolerance):
+            return f"{np.max(np.abs(a - b)):.1e} off"
+    return ""
+
+
+def failure(text, seed, tolerance=1e-12):
+    """What is wrong with a program, if anything; None where NumPy does not run it."""
+    name, space = f"<choosing loops {seed}>", {}
+    exec(compile(text, name, "exec"), space)
+    f, points = (
+        space["f"],
+        [np.random.default_rng(seed + k).normal(size=3) * 0.6 for k in (0, 1, 2)],
+    )
+    trace, results = Program.trace, {}
+    source = {name: (len(text), None, text.splitlines(True), name)}
+
+    def choosing(*args, **options):
+        return trace(*args, **options | {"choosing": True, "eager": False})
+
+    with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
+        try:
+            plain = [f(x.copy()) for x in points]
+        except (TypeError, ValueError, IndexError, ZeroDivisionError, NameError):
+            return None
+        sizes = [np.max(np.abs(part)) for y in plain for part, _ in _parts(y)]
+        if not max(sizes) < 1e4:
+            return None
+        for way, run in (("unroll", trace), ("check", choosing)):
+            tier = "compile" if seed % 10 == 0 else "evaluate"
+            changes = patch.dict(os.environ, {"FDIFF_LOOPS": way, "FDIFF_TIER": tier})
+            with changes, patch.dict(linecache.cache, source), patch.object(Program, "trace", run):
+                fdiff.cache_clear()
+                value, slope = fdiff.jit(f), fdiff.jacobian(f)
+                results[way] = [(value(x.copy()), slope(x.copy())) for x in points]
+    loose = tolerance * 1e4  # of values up to so much
+    for (value, slope), (other, expected), y in zip(*results.values(), plain, strict=True):
+        kinds = _wrong(other, value, loose), _wrong(expected, slope, 1e3 * loose)
+        if any(kinds) or _wrong(y, y, loose):
+            return f"values {kinds[0]}, slopes {kinds[1]}"
+        if not all(
+            np.allclose(a, b, rtol=loose, atol=loose)
+            for (a, _), (b, _) in zip(_parts(other), _parts(y), strict=True)
+        ):
+            return "another value than that of plain code"
+    return ""
+
+
+def main():
+    first, count = map(int, sys.argv[1:])
+    ways, wrong, entered = Counter(), 0, []
+    call = driver.Driver.__call__
+
+    def noted(own, *args):
+        result = call(own, *args)
+        entered.append("node" if result is not None else [*own.refusals.values(), ""][0][:60])
+        return result
+
+    with patch.object(driver.Driver, "__call__", noted), patch.object(scouting, "SLEEP", 0):
+        for seed in range(first, first + count):
+            entered.clear()
+            words = failure(program(random.Random(seed)), seed)
+            if words:
+                wrong += 1
+                print(f"seed {seed}: {words}", flush=True)
+            way = "node" if "node" in entered else entered[0] if entered else "not rewritten"
+            ways["not run" if words is None else way] += 1
+    print(f"seeds {first} to {first + count - 1}: {wrong} wrong")
+    for way, n in ways.most_common(20):
+        print(f"  {n:5d} {way}")
+    return wrong > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
