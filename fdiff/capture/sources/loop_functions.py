@@ -86,7 +86,7 @@ def _with_objects(code: CodeType, objects: dict[str, object]) -> CodeType:
 
 
 class _Rewriting:
-    """The rewriting of the loops of one function; `loops` are the names of theirs, by constant."""
+    """The rewriting of the loops of one function; `loops` are the variables of each, by constant."""
 
     def __init__(self, tree: ast.FunctionDef, scope: Scope) -> None:
         self.tree, self.scope = tree, scope
@@ -204,7 +204,7 @@ def _outside(tree: ast.AST, loop: ast.For) -> Iterator[ast.AST]:
 
 
 def _assigned(statements: Sequence[ast.AST]) -> Iterator[str]:
-    """The names that statements assign; those of comprehensions are their own."""
+    """The names that statements assign; comprehensions have names of their own."""
     waiting: list[ast.AST] = [*statements]
     while waiting:
         node = waiting.pop()
