@@ -15,7 +15,7 @@ from unittest.mock import patch
 import numpy as np
 
 import fdiff
-from fdiff.dispatch.choosing import driver
+from fdiff.dispatch.choosing import loop_driver
 from fdiff.dispatch.program import Program
 from fdiff.trace.looping import scouting
 
@@ -237,14 +237,14 @@ def failure(text, seed, tolerance=1e-12):
 def main():
     first, count = map(int, sys.argv[1:])
     ways, wrong, entered = Counter(), 0, []
-    call = driver.Driver.__call__
+    call = loop_driver.Driver.__call__
 
     def noted(own, *args):
         result = call(own, *args)
         entered.append("node" if result is not None else [*own.refusals.values(), ""][0][:60])
         return result
 
-    with patch.object(driver.Driver, "__call__", noted), patch.object(scouting, "SLEEP", 0):
+    with patch.object(loop_driver.Driver, "__call__", noted), patch.object(scouting, "SLEEP", 0):
         for seed in range(first, first + count):
             entered.clear()
             words = failure(program(random.Random(seed)), seed)

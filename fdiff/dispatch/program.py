@@ -70,7 +70,7 @@ _DERIVING = {
 # Few programs branch on values.
 merge = late("merged_variants", __package__, "merge")
 without_merged = late("merged_variants", __package__, "without_merged")
-loop_driver = late("choosing.driver", __package__, "Driver")
+loop_driver = late("choosing.loop_driver", __package__, "Driver")
 
 
 def deriving(call: str, length: int = 0) -> Stage:

@@ -10,7 +10,7 @@ from loop_ways import TOLERANCE
 
 import fdiff
 from fdiff.dispatch import program
-from fdiff.dispatch.choosing import driver
+from fdiff.dispatch.choosing import loop_driver
 from fdiff.trace.looping import scouting
 
 N = 80
@@ -92,7 +92,7 @@ PROGRAMS = threshold, filtered, clipped, stored, helper
 def counted(monkeypatch, **changes):
     """The traces that are made from now on, and why loops were left to Python."""
     traces, drivers = [], []
-    trace, begin = program.Program.trace, driver.Driver.__init__
+    trace, begin = program.Program.trace, loop_driver.Driver.__init__
 
     def counting(*args, **options):
         traces.append(options.get("choosing"))
@@ -106,7 +106,7 @@ def counted(monkeypatch, **changes):
     monkeypatch.setenv("FDIFF_TIER", "evaluate")
     monkeypatch.setattr(scouting, "SLEEP", 0)
     monkeypatch.setattr(program.Program, "trace", counting)
-    monkeypatch.setattr(driver.Driver, "__init__", noted)
+    monkeypatch.setattr(loop_driver.Driver, "__init__", noted)
     fdiff.cache_clear()
     return traces, drivers
 

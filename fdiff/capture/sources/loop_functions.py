@@ -10,7 +10,7 @@
 
 where ``body(t, *names)`` gives the values that the names have after one iteration. Values are
 handed over as functions without arguments, since a name may have none. The driver may refuse. This
-is done where a body has no effect but on variables and on arrays in them (`effects.py`).
+is done where a body has no effect but on variables and on arrays in them (`source_effects.py`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import NamedTuple
 from ...bounded_cache import keep
 from .choosing_loops import Driver
 from .definitions import Definition, compiled, definition
-from .effects import EffectError, Scope, check
+from .source_effects import EffectError, Scope, check
 
 _OWN = "__fdiff_"  # how the names begin that are ours
 _DRIVER, _UNBOUND = _OWN + "driver", _OWN + "unbound"  # constants in whose place objects are put
@@ -86,7 +86,7 @@ def _with_objects(code: CodeType, objects: dict[str, object]) -> CodeType:
 
 
 class _Rewriting:
-    """The rewriting of the loops of one function; `loops` are the variables of each, by constant."""
+    """The rewriting of the loops of one function; `loops` are their variables, by constant."""
 
     def __init__(self, tree: ast.FunctionDef, scope: Scope) -> None:
         self.tree, self.scope = tree, scope
