@@ -40,7 +40,7 @@ class Unbound:
 UNBOUND = Unbound()
 
 
-class Names(NamedTuple):
+class LoopNames(NamedTuple):
     """The variables of a loop: `carried` are handed over, arrays in the `stored` stored into."""
 
     carried: tuple[str, ...]
@@ -123,7 +123,7 @@ class _Rewriting:
         read = _unbound_reads(loop.body, {target})[1]
         carried = sorted(name for name in assigned | stored if name in loaded | read | stored)
         key = f"{_OWN}{len(self.loops)}"
-        self.loops[key] = Names(tuple(carried), stored)
+        self.loops[key] = LoopNames(tuple(carried), stored)
         return _rewritten(loop, carried, key)
 
 

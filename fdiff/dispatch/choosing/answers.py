@@ -11,7 +11,7 @@ from ...trace import Trace, TracedArray
 from ...trace.branching.guard_nodes import truth
 from ...trace.handler_arguments import resolve
 from ...trace.recorder import Loops
-from .variables import RefusedError, Run
+from .variables import RefusedLoopError, WayRun
 
 WAYS = 16  # through an iteration
 QUESTIONS = 12  # on one way
@@ -35,17 +35,17 @@ class Answers:
     def question(self, kind: object, handle: TracedArray) -> bool:
         trace = self.trace
         if kind is not bool:
-            raise RefusedError("it asks for a number")
+            raise RefusedLoopError("it asks for a number")
         node = truth(trace, trace.lift(handle))
         if (constant := trace.builder.nodes[node].value) is not None:
             return bool(constant)
         if trace.builder.type(node).shape:
-            raise RefusedError("it asks for the truth of an array")
+            raise RefusedLoopError("it asks for the truth of an array")
         for earlier, answer in self.asked:
             if earlier == node:
                 return answer
         if len(self.asked) >= QUESTIONS:
-            raise RefusedError("an iteration asks for many values")
+            raise RefusedLoopError("an iteration asks for many values")
         place = len(self.asked)
         answer = self.script[place] if place < len(self.script) else False
         self.asked.append((node, answer))
@@ -88,7 +88,7 @@ class Answers:
 
 def runs_of(
     trace: Trace, index: TracedArray, inputs: Sequence[object], body: Callable[..., Cells]
-) -> Iterator[Run]:
+) -> Iterator[WayRun]:
     """The runs of the body on all ways, each on handles of its own."""
     log = trace.calls
     assert isinstance(log, Answers)
@@ -98,15 +98,15 @@ def runs_of(
         own = [_again(trace, x) for x in inputs]
         values = [resolve(value_of(cell)) for cell in body(index, *own)[1:]]
         if trace.refused or trace.shown or trace.only_here:
-            raise RefusedError("an iteration looks at a value")
+            raise RefusedLoopError("an iteration looks at a value")
         if trace.guards.expected or trace.guards.pinned:
-            raise RefusedError("an iteration looks at a value from outside")
+            raise RefusedLoopError("an iteration looks at a value from outside")
         told = tuple([answer for _, answer in log.asked])
         scripts += [(*told[:k], True) for k in range(len(log.script), len(told))]
-        yield Run(log.asked, values, own)
+        yield WayRun(log.asked, values, own)
         if not scripts:
             return
-    raise RefusedError(f"there are more than {WAYS} ways through an iteration")
+    raise RefusedLoopError(f"there are more than {WAYS} ways through an iteration")
 
 
 def _again(trace: Trace, x: object) -> object:

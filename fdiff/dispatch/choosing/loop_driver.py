@@ -6,13 +6,13 @@ import os
 from collections.abc import Callable
 from functools import partial
 
-from ...capture.sources.loop_functions import Names
+from ...capture.sources.loop_functions import LoopNames
 from ...foreign_errors import not_foreign
 from ...ops.entrywise.kink_marks import kink_search
 from ...trace import Trace
 from ...trace.trace_stack import stack
 from .answers import Answers, Cells, value_of
-from .variables import RefusedError, Variable, check_cells
+from .variables import RefusedLoopError, Variable, check_cells
 from .ways import Ways
 
 FEWEST = 40  # trips of a loop that is worth a node
@@ -28,7 +28,7 @@ class Driver:
         self.refusals: dict[str, str] = {}
 
     def __call__(
-        self, rows: object, names: Names, body: Callable[..., Cells], cells: Cells
+        self, rows: object, names: LoopNames, body: Callable[..., Cells], cells: Cells
     ) -> tuple[object, ...] | None:
         """What the variables of a loop hold behind it; None where Python runs the loop."""
         trace = stack.traces[-1] if stack.traces else None
@@ -50,7 +50,7 @@ class Driver:
 
 
 def _enter(
-    trace: Trace, rows: range, names: Names, body: Callable[..., Cells], cells: Cells
+    trace: Trace, rows: range, names: LoopNames, body: Callable[..., Cells], cells: Cells
 ) -> tuple[object, ...]:
     """Enter the node of a loop; what the variables of the loop hold behind it."""
     check_cells(body)
@@ -68,4 +68,4 @@ def _enter(
                 inner.calls = inner.refused = None
         if ways.settled:
             return rows[-1], *ways.enter(trace, rows)
-    raise RefusedError("its types do not settle")
+    raise RefusedLoopError("its types do not settle")

@@ -26,11 +26,11 @@ _PLAIN = {
 }  # fmt: skip
 
 
-class RefusedError(Exception):
+class RefusedLoopError(Exception):
     """Why Python runs a loop."""
 
 
-class Run(NamedTuple):
+class WayRun(NamedTuple):
     """A run of a body: what Python asked for, and the variables behind and before it."""
 
     asked: list[tuple[int, bool]]
@@ -53,18 +53,18 @@ class Variable:
         self.scalar = False
         if isinstance(h, np.ndarray):
             if type(start) is not LocalArray:
-                raise RefusedError(f"{name} is an array from outside")
+                raise RefusedLoopError(f"{name} is an array from outside")
             self.type = ArrayType(h.shape, h.dtype)
         elif isinstance(h, TracedArray):
             self.type, self.scalar = h.type, h.scalar
         elif type(h) not in _CONSTANTS and h is not UNBOUND:  # the body may store into it
-            raise RefusedError(f"{name} is no number and no array")
+            raise RefusedLoopError(f"{name} is no number and no array")
         self.loose = type(h) is float or (isinstance(h, TracedArray) and h.weak)
         self.constant: object = None
         self.changed = self.stays = False
         self.numbers: set[str] | None = None
 
-    def settle(self, runs: Sequence[Run], k: int) -> bool:
+    def settle(self, runs: Sequence[WayRun], k: int) -> bool:
         """Look at what all ways give; whether the variable is carried as it was."""
         values = [run.values[k] for run in runs]
         arrays = [v for v in values if isinstance(v, TracedArray)]
@@ -76,7 +76,7 @@ class Variable:
         kind = kinds.pop() if kinds else (FLOAT, True)
         before = (self.type, self.scalar)
         if kinds or (self.type is not None and kind != before):
-            raise RefusedError(f"{self.name} is of several types")
+            raise RefusedLoopError(f"{self.name} is of several types")
         if numbers or (self.type is None and self.start is not UNBOUND):
             self._settle_numbers(numbers, kind)
         self.type, self.scalar = kind
@@ -86,7 +86,7 @@ class Variable:
     def _settle_constant(self, values: Sequence[object]) -> None:
         first = values[0] if self.start is UNBOUND else self.start
         if type(first) not in _CONSTANTS or not all(same(v, first) for v in values):
-            raise RefusedError(f"{self.name} changes, and is no traced value")
+            raise RefusedLoopError(f"{self.name} changes, and is no traced value")
         self.constant = first
 
     def _settle_numbers(
@@ -96,22 +96,22 @@ class Variable:
         new: set[str] = set()
         for number in numbers:
             if type(number) is not float:
-                raise RefusedError(f"{self.name} is of several types")
+                raise RefusedLoopError(f"{self.name} is of several types")
             if type(self.start) is not float or not same(number, self.start):
                 new.add(number.hex())
         if kind != (FLOAT, True) or not (numbers or self.loose):
-            raise RefusedError(f"{self.name} is of several types")
+            raise RefusedLoopError(f"{self.name} is of several types")
         if (new and type(self.start) is float) or self.numbers not in (None, new):
-            raise RefusedError(f"{self.name} is a number of Python's that changes")
+            raise RefusedLoopError(f"{self.name} is a number of Python's that changes")
         self.numbers = new
 
-    def _note_stores(self, runs: Sequence[Run], k: int) -> None:
+    def _note_stores(self, runs: Sequence[WayRun], k: int) -> None:
         """Note whether the array that the variable holds is stored into."""
         pairs = [(run.inputs[k], run.values[k]) for run in runs]
         changed = any(isinstance(h, TracedArray) and h.id != h.made for h, _ in pairs)
         self.stays = all(v is h for h, v in pairs)
         if changed and not self.stays:
-            raise RefusedError(f"{self.name} is stored into, and another array elsewhere")
+            raise RefusedLoopError(f"{self.name} is stored into, and another array elsewhere")
         self.changed = changed
 
 
@@ -119,7 +119,7 @@ def check_cells(body: Callable[..., object]) -> None:
     """Refuse a body that reads objects, which may run code of the user."""
     for value in cells_of(body):
         if not _is_plain(value):
-            raise RefusedError("it reads an object")
+            raise RefusedLoopError("it reads an object")
 
 
 def cells_of(body: Callable[..., object]) -> Iterator[object]:
@@ -142,12 +142,12 @@ def check_memory(variables: Sequence[Variable], others: Sequence[object]) -> Non
         start = v.start
         traced = isinstance(start, TracedArray)
         if traced and (root_of(start) is not start or outside(start) is not None):
-            raise RefusedError(f"{v.name} is a view, or an array from outside")
+            raise RefusedLoopError(f"{v.name} is a view, or an array from outside")
         if sum(o is start for o in others) > 1:
-            raise RefusedError(f"{v.name} is stored into, and has two names")
+            raise RefusedLoopError(f"{v.name} is stored into, and has two names")
         for other in others:
             if other is not start and other is not v.own and _share(start, other):
-                raise RefusedError(f"{v.name} is stored into, and shares memory")
+                raise RefusedLoopError(f"{v.name} is stored into, and shares memory")
 
 
 def arrays_in(value: object) -> list[object]:

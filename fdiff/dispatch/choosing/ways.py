@@ -18,7 +18,7 @@ from ...transforms.loops.decisions import Way, decided
 from ...user_lines import user_line
 from .answers import Cells, runs_of
 from .trip_numbers import check_condition, check_numbers
-from .variables import RefusedError, Run, Variable, arrays_in, cells_of, check_memory
+from .variables import RefusedLoopError, Variable, WayRun, arrays_in, cells_of, check_memory
 
 
 class Ways:
@@ -42,7 +42,7 @@ class Ways:
         ]
         self.runs = [*runs_of(inner, self.index, self.inputs, body)]
         if not any(run.asked for run in self.runs):
-            raise RefusedError("it does not branch")
+            raise RefusedLoopError("it does not branch")
         settled = [v.settle(self.runs, k) for k, v in enumerate(variables)]
         self.settled = all(settled)
         self.carried = [(k, v, v.type) for k, v in enumerate(variables) if v.type is not None]
@@ -81,12 +81,12 @@ class Ways:
             arrays = [v for v in run.values if isinstance(v, TracedArray) and not v.scalar]
             for array in arrays:
                 if root_of(array) is not array or array.home is not self.inner:
-                    raise RefusedError("a variable holds a view, or an array from outside")
+                    raise RefusedLoopError("a variable holds a view, or an array from outside")
                 axes = self.inner.layouts.axes(array.made)
                 if axes != sorted(axes):
-                    raise RefusedError("a variable holds an array that is not in C order")
+                    raise RefusedLoopError("a variable holds an array that is not in C order")
             if len({*map(id, arrays)}) < len(arrays):
-                raise RefusedError("two variables hold one array")
+                raise RefusedLoopError("two variables hold one array")
         changed = [v for v in self.variables if v.changed]
         others = [v.start for v in self.variables]
         others += [a for value in cells_of(self.body) for a in arrays_in(value)]
@@ -119,13 +119,13 @@ class Ways:
             check_condition(tape, node)
         self.tape = decided(tape, order, [*map(Way, questions, results)])
 
-    def _outs(self, run: Run, flags: dict[int, int]) -> list[int]:
+    def _outs(self, run: WayRun, flags: dict[int, int]) -> list[int]:
         """The nodes of what a run hands on."""
         lift = self.inner.lift
         outs = [lift(run.values[k], type_.dtype) for k, _, type_ in self.carried]
         return outs + [self._flag(run, k, flags) for k in flags]
 
-    def _flag(self, run: Run, k: int, flags: dict[int, int]) -> int:
+    def _flag(self, run: WayRun, k: int, flags: dict[int, int]) -> int:
         """The node of whether a loose variable holds a new value."""
         value = run.values[k]
         for j, before in flags.items():
@@ -150,7 +150,7 @@ class Ways:
         )  # fmt: skip
         for flag in results[len(self.carried) :]:
             if not trace.guards.value(flag.id, "compared a value"):
-                raise RefusedError("a variable holds what it held before")
+                raise RefusedLoopError("a variable holds what it held before")
             trace.guards.expect(flag.id, value=True)
         if trace.calls is not None and (line := user_line()) is not None:
             trace.calls.note(((line, 1, length, 1, f"{len(self.runs)} paths"),))
