@@ -15,7 +15,7 @@ from .ir.index_expressions import Dims
 from .ir.loops import BLOCK
 from .ir.operation_costs import INLINED
 from .ir.tile_sizes import count_entries, tile_height_at
-from .ir.word_table import WORDS
+from .ir.word_table import WORDS, with_periodic_of_libm
 
 INDENT = "    "
 STARTED = "started"  # the local that holds when a kernel with loops over trips began
@@ -197,4 +197,4 @@ def has_straight_trips(text: str) -> bool:
 def libm_fallback(text: str) -> str:
     """The kernel with sines, cosines and tangents of libm: one at a time, of any argument."""
     text = re.sub(r"\n *out_of_range \|= .*", "", text)
-    return re.sub(r"\brt\.(sin|cos|tan)\(", r"math.\1(", text)
+    return with_periodic_of_libm(text)

@@ -39,6 +39,7 @@ from .llvm.stub import entry_stub as stub
 from .llvm.stub.stub_binding import rehearsed, stub_fault
 from .llvm.text_to_module import function_of, module_of
 from .runtime.blas import table
+from .runtime.routines import has_vectors
 from .runtime.routines import text_of as text_of_routine
 from .runtime.worker_code import TEXTS
 from .thread_pool import WorkerCode, pool
@@ -216,7 +217,7 @@ def _addresses(routines: tuple[str, ...], compiler: str, *, parallel: bool) -> t
         return ()
     vector = 64 if machine.has("avx512f") else 32
     texts = [text_of_routine(name, vector) for name in routines]
-    ways = ["vectors" if "rt.load_vector(" in text else "loops" for text in texts]
+    ways = ["vectors" if has_vectors(name) else "loops" for name in routines]
     functions = [_function(text, way, compiler) for text, way in zip(texts, ways, strict=True)]
     tables = (table(), table(alone=True)) if parallel else (table(),)
     return (*functions, *(int(t.ctypes.data) for t in tables))

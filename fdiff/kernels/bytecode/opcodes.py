@@ -26,6 +26,7 @@ from ...foreign_errors import not_foreign
 from ...kernel_rule import Kind
 from ...primitive import PRIMITIVES, Primitive
 from ..ir.loops import NUMPY
+from ..ir.word_table import with_periodic_of_libm
 from .complex_opcodes import forms
 from .opcode_bodies import ROUTINES
 
@@ -38,7 +39,6 @@ _COMMON = (Kind.ADD, Kind.SUBTRACT, Kind.MULTIPLY, Kind.DIVIDE, Kind.NEGATIVE)
 _COMMON_ROUTINES = ("fill", "move", "move padded", "copy", "sum f8")
 _SLOT = re.compile(r"\{(\d)\}")
 _CALLS = re.compile(r"\bmath\.|\brt\.(?!floor|ceil|trunc)")  # of functions of many instructions
-_ANGLES = re.compile(r"\brt\.(sin|cos|tan)\(")
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,7 +209,7 @@ def _load(dtype: str, place: str) -> str:
 def _store(entry: _Entry, names: list[str], place: str) -> str:
     """Angles are taken by libm, which serves the largest ones too."""
     text = entry.text.replace("{T}", NUMPY[entry.gives]).format(*names)
-    text = _ANGLES.sub(r"math.\1(", text)
+    text = with_periodic_of_libm(text)
     if entry.gives == "f8":
         return f"floats[{place}] = {text}"
     if entry.gives == "b1" and "b1" in entry.reads:

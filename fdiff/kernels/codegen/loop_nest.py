@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from ..ir.loops import Guard, Nest, Statement, StatementKind
+from ..ir.word_table import called_word
 from ..kernel_source import INDENT
 from ..passes.tile.loop_collapse import collapse
 from ..runtime.status import OUT_OF_BOUNDS
 from .loop_lines import LoopLines, pick_lines
 from .symbol_table import SymbolTable
-
-_PERIODIC = ("rt.sin(", "rt.cos(", "rt.tan(")  # which have a largest argument
 
 
 class _Lines(LoopLines):
@@ -134,7 +133,8 @@ def _emit(lines: _Lines, statement: Statement) -> None:
 
 def has_angle(statement: Statement) -> bool:
     """Whether a statement is a sine, cosine or tangent, whose argument may be out of range."""
-    return statement.text.startswith(_PERIODIC)
+    word = called_word(statement.text)
+    return word is not None and word.periodic
 
 
 def _range_check(lines: _Lines, statement: Statement) -> list[str]:

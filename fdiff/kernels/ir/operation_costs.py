@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 
-from .word_table import WORDS
+from .word_table import WORDS, called_word
 
-_CHEAP = tuple(f"{word.name}(" for word in WORDS.values() if word.cheap)
 # Up to so many calls of elementary functions in a kernel are inlined, which takes 5 to 9 ms of
 # compile time each. More are calls of vector functions, at 2 ms each and 20 ms a function, and as
 # fast where loops are long.
@@ -28,6 +27,7 @@ def flops_of(text: str) -> int:
     """Rough cost of an expression, in additions."""
     if "{" not in text or text == "{0}":
         return 0
-    if ("math." in text or "rt." in text) and not text.startswith(_CHEAP):
+    word = called_word(text)
+    if ("math." in text or "rt." in text) and not (word is not None and word.cheap):
         return SLOW
     return 4 if "/" in text else 1 + text.count("*")

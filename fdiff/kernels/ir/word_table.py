@@ -18,6 +18,7 @@ SciPy's `special` or C99 (annex F).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -33,8 +34,9 @@ class Word(NamedTuple):
 
     A `cheap` word costs as much as an addition, any other of ``rt`` and ``math`` as an elementary
     function; Python's own, and NumPy's, are cheap. Calls of `elementary` ones are counted, because
-    many in one kernel are not inlined. `like` names the elementary function that a word has most of
-    its instructions in common with: in one loop with that function it costs little more.
+    many in one kernel are not inlined. Of a `periodic` one, a large argument is out of range.
+    `like` names the elementary function that a word has most of its instructions in common with: in
+    one loop with that function it costs little more.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Word(NamedTuple):
     cheap: bool = False
     elementary: bool = False
     like: str = ""
+    periodic: bool = False
 
     @property
     def parameters(self) -> list[str]:
@@ -78,8 +81,21 @@ def word_of(name: str) -> Word | None:
     return WORDS.get(name) or COUNTED.get(name.rstrip("0123456789"))
 
 
-def _function(name: str, types: str, meaning: str = "", like: str = "") -> Word:
-    return Word(f"rt.{name}", types, meaning, elementary=True, like=like and f"rt.{like}")
+def called_word(text: str) -> Word | None:
+    """The word that an expression is a call of, or begins with a call of."""
+    return WORDS.get(text.partition("(")[0])
+
+
+def with_periodic_of_libm(text: str) -> str:
+    """A text with the periodic functions of libm, which take any argument, one at a time."""
+    return _PERIODIC.sub(r"math.\1(", text)
+
+
+def _function(
+    name: str, types: str, meaning: str = "", like: str = "", *, periodic: bool = False
+) -> Word:
+    like = like and f"rt.{like}"
+    return Word(f"rt.{name}", types, meaning, elementary=True, like=like, periodic=periodic)
 
 
 def _slope(name: str, types: str, meaning: str, like: str = "") -> Word:
@@ -112,8 +128,8 @@ _WORDS = (
     Word("rt.nextafter", "f f -> f"),
     Word("rt.ldexp", "f i -> f"),
     # sums and products
-    Word("rt.add", "n n -> n", "LLVM may reorder sums of these"),
-    Word("rt.multiply", "n n -> n", "LLVM may reorder products"),
+    Word("rt.add", "n n -> n", "LLVM may reorder sums of these", cheap=True),
+    Word("rt.multiply", "n n -> n", "LLVM may reorder products", cheap=True),
     Word("rt.frem", "f f -> f", "C's fmod: the sign is the dividend's"),
     Word("rt.fmod", "n n -> n", "C's fmod; of integers by 0, 0"),
     Word("rt.remainder", "n n -> n", "the divisor's sign; integers by 0: 0"),
@@ -157,9 +173,9 @@ _WORDS = (
     _slope("first_share2", "f f -> f", "2**x / (2**x + 2**y)", like="logaddexp2"),
     _slope("second_share2", "f f -> f", "2**y / (2**x + 2**y)", like="logaddexp2"),
     # trigonometric functions
-    _function("sin", "f -> f", "keeps the sign of zero; NaN out of range"),
-    _function("cos", "f -> f", "NaN out of range"),
-    _function("tan", "f -> f", "keeps the sign of zero; NaN out of range"),
+    _function("sin", "f -> f", "keeps the sign of zero; NaN out of range", periodic=True),
+    _function("cos", "f -> f", "NaN out of range", periodic=True),
+    _function("tan", "f -> f", "keeps the sign of zero; NaN out of range", periodic=True),
     Word("rt.out_of_range", "f -> b", "finite, and beyond 2**31 (f8) or 2**16 (f4)"),
     _function("asin", "f -> f", "NaN beyond 1; keeps the sign of zero"),
     _function("acos", "f -> f", "NaN beyond 1"),
@@ -214,6 +230,7 @@ _WORDS = (
     Word("rt.keep_scalar", " -> ", "nothing; keeps LLVM from vectorising the loop"),
 )  # fmt: skip
 WORDS = {word.name: word for word in _WORDS}
+_PERIODIC = re.compile(rf"\brt\.({'|'.join(w.name[3:] for w in _WORDS if w.periodic)})\(")
 _COUNTED = (
     Word("rt.call", "i * -> i", "the status of a routine at an address"),
     Word("rt.double", "i * -> f8", "what a C function of doubles gives; integers are C's int"),

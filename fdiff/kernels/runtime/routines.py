@@ -41,6 +41,11 @@ def parameters(routine: str) -> tuple[str, ...]:
     return tuple(re.findall(r"(\w+):", text))
 
 
+def has_vectors(routine: str) -> bool:
+    """Whether the text of a routine has vectors of its own."""
+    return routine.rsplit("_", 1)[0] in PRODUCTS
+
+
 @lru_cache(maxsize=64)
 def text_of(routine: str, vector: int = 64) -> str:
     """The routine with the functions it calls, itself the last; for vectors of so many bytes."""

@@ -30,7 +30,6 @@ from ...kernel_source import Work
 
 # ns: an addition, a function, an entry loaded or stored, one at an index, a term of a product
 _FLOP, _CALLED, _MOVED, _PICKED, _TERM = 0.008, 0.45, 0.04, 0.4, 0.03
-_SUMS = ("rt.add(", "rt.multiply(")
 _ALONE, _LOOP, _LONG_CALL, _LONG_CALLED = 0.5, 2.0, 8.0, 2.0  # in long programs; see there
 # In a trip, where they wait for each other: an operation on numbers, a function of them.
 _WAITING, _WAITING_CALLED = 0.1, 4.0
@@ -98,7 +97,7 @@ def _in_trip(item: Item) -> tuple[Work, ...]:
 
 
 def _cost_of_number(s: Statement) -> float:
-    flops = 1 if s.text.startswith(_SUMS) else flops_of(s.text)
+    flops = flops_of(s.text)
     return _WAITING_CALLED if flops >= SLOW else _WAITING * flops + _MOVED * (s.access is not None)
 
 
@@ -126,7 +125,7 @@ def _of_nest(nest: Nest) -> Work:
 def _cost(s: Statement) -> float:
     if s.kind in (StatementKind.WRAP, StatementKind.PICK):
         return _PICKED
-    flops = 1 if s.text.startswith(_SUMS) else flops_of(s.text)
+    flops = flops_of(s.text)
     return (_CALLED if flops >= SLOW else _FLOP * flops) + _MOVED * (s.access is not None)
 
 
