@@ -58,13 +58,19 @@ def broadcast(*shapes: Shape) -> Shape:
     """Common shape of `shapes` by NumPy's rules; ValueError as NumPy words it."""
     if len({*shapes, ()}) == 2:  # one shape, and maybe scalars
         return max(shapes, key=len)
-    if max(map(len, shapes)) <= 32:  # NumPy has arrays of 64 axes, but its function takes no more
+    if max(map(len, shapes), default=0) <= 32:  # `broadcast_shapes` takes no more
         return np.broadcast_shapes(*shapes)
     columns = zip_longest(*[shape[::-1] for shape in shapes], fillvalue=1)
     lengths = [set(column) - {1} or {1} for column in columns]
     if any(len(each) > 1 for each in lengths):
         raise ValueError("shape mismatch: objects cannot be broadcast to a single shape")
     return tuple([each.pop() for each in reversed(lengths)])
+
+
+def broadcast_all(*arrays: np.ndarray | float) -> list[np.ndarray]:
+    """As `numpy.broadcast_arrays`, which takes 32 axes."""
+    shape = broadcast(*map(np.shape, arrays))
+    return [np.broadcast_to(x, shape) for x in arrays]
 
 
 @lru_cache(maxsize=4096)

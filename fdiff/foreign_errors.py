@@ -10,8 +10,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from functools import wraps
 from types import TracebackType
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
 _OURS = frozenset(
     [
@@ -20,6 +21,35 @@ _OURS = frozenset(
     ]
 )  # fmt: skip
 _Error = TypeVar("_Error", bound=BaseException)
+_P = ParamSpec("_P")
+_Value = TypeVar("_Value")
+
+
+class HiddenError(Exception):
+    """In place of an error that Python would take for a name that is not there, and drop.
+
+    Python takes a KeyError of ``__missing__`` for a missing global, and an AttributeError of a
+    property or of ``__getattr__`` for a missing attribute. Public calls raise the cause.
+    """
+
+
+def hiding(read: Callable[_P, _Value]) -> Callable[_P, _Value]:
+    """``__getattr__``, or a getter beside it, where no AttributeError from outside is dropped."""
+
+    @wraps(read, updated=())
+    def getter(*args: _P.args, **keywords: _P.kwargs) -> _Value:
+        try:
+            return read(*args, **keywords)
+        except AttributeError as error:
+            try:
+                foreign = is_foreign(error)
+            except AttributeError as another:
+                raise HiddenError from another
+            if foreign:
+                raise HiddenError from error
+            raise
+
+    return getter
 
 
 def is_foreign(error: BaseException) -> bool:
@@ -30,7 +60,7 @@ def is_foreign(error: BaseException) -> bool:
     """
     if isinstance(error, OSError) and error.errno is not None:
         return False  # the system's own
-    return isinstance(error, MemoryError | TimeoutError) or is_raised_outside(error)
+    return isinstance(error, MemoryError | TimeoutError | HiddenError) or is_raised_outside(error)
 
 
 def is_raised_outside(error: BaseException) -> bool:

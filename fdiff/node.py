@@ -118,7 +118,9 @@ def operation_text(node: Node) -> str:
 
 def is_transient(primitive: Primitive, params: Params) -> bool:
     """Whether a node has to do with an operation that the user may drop, and that is freed then."""
-    return primitive.transient or any(getattr(value, "transient", False) for _, value in params)
+    return primitive.transient or any(
+        value.transient for _, value in params if hasattr(type(value), "transient")
+    )
 
 
 _MOST = 1 << 13  # type rules whose answers are remembered

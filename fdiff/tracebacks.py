@@ -29,7 +29,7 @@ from .errors import (
     name_call,
     unbounded,
 )
-from .foreign_errors import not_foreign
+from .foreign_errors import HiddenError, not_foreign
 from .user_lines import Line, is_internal, is_own, line_in, user_line, within_scipy
 
 VARIABLE = "FDIFF_TRACEBACK"
@@ -117,9 +117,13 @@ def trim(error: BaseException, name: str = "", f: object = None) -> None:
 
     ``FDIFF_TRACEBACK=full`` in the environment leaves all of them in. `name` and `f` are the public
     call, for the note of an error in the words of others. Where NumPy or Python refused data that
-    no array can be made of, or that has no end, an `InputError` is raised in its place.
+    no array can be made of, or that has no end, an `InputError` is raised in its place; in place of
+    a `HiddenError` its cause.
     """
     restore()
+    if isinstance(error, HiddenError) and error.__cause__ is not None:
+        trim(error.__cause__, name, f)
+        raise error.__cause__ from None
     if name and isinstance(error, _OF_DATA):
         _refuse_data(error, name, called(name, f) if callable(f) else name)
     if name and isinstance(error, FdiffError):

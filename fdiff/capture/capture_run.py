@@ -31,7 +31,7 @@ from .impure import Impurities
 from .library_methods import LibraryMethods
 from .proxies.class_proxies import Super, can_be_proxied, exception_node
 from .proxies.container_proxies import DictProxy, wrap_data
-from .proxies.module_proxies import GlobalsProxy, unhidden
+from .proxies.module_proxies import GlobalsProxy
 from .proxies.proxy_rules import BY_TYPE, rule_by_question
 from .proxies.user_objects import UserObjects
 from .proxy_context import Answers, CachedProperty, Copy, Pair, Where, itself, label, opaque, plain
@@ -127,7 +127,7 @@ class Capture:
         call, adopt = cast("Function", proxy), self.objects.adopt
 
         def run(*args: object, **keywords: object) -> object:
-            return unhidden(call, *map(adopt, args), **{k: adopt(v) for k, v in keywords.items()})
+            return call(*map(adopt, args), **{k: adopt(v) for k, v in keywords.items()})
 
         return run
 

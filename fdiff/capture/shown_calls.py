@@ -14,6 +14,7 @@ from contextvars import ContextVar
 from types import FunctionType
 from typing import TYPE_CHECKING, NoReturn, Protocol, TypeGuard
 
+from ..foreign_errors import hiding
 from ..user_lines import is_internal
 from .dependency_nodes import Identical
 from .proxy_context import Pair, ProxyContext
@@ -64,6 +65,7 @@ class ShownCall:
         finally:
             showing.reset(token)
 
+    @hiding
     def __getattr__(self, name: str) -> object:
         return getattr(self._real, name)
 
@@ -109,6 +111,7 @@ class Shown:
         self._fdiff_real = real
         self._fdiff_words = words
 
+    @hiding
     def __getattr__(self, name: str) -> object:
         real, shows = self._fdiff_real, self._fdiff_shows
         method = getattr(real, name)

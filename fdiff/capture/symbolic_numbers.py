@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 import fdiff.intact_numpy as np
 
+from ..foreign_errors import hiding
 from .value_kinds import is_traced
 
 LONGEST = 1000  # characters of an expression; what would be longer becomes a number
@@ -56,6 +57,7 @@ class SymbolicNumber:
         self.value = value
 
     @property
+    @hiding
     def text(self) -> str:
         """The expression as Python has it."""
         return f"({self._text} + {self._added})" if self._added else self._text
@@ -133,6 +135,7 @@ class SymbolicNumber:
     def __array__(self, dtype: object = None, copy: object = None) -> np.ndarray:
         return np.array(self.plain(), dtype)  # type: ignore[call-overload] - as NumPy calls it
 
+    @hiding
     def __getattr__(self, name: str) -> object:
         if name.startswith("__"):
             raise AttributeError(name)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 import fdiff.intact_numpy as np
 
+from ..foreign_errors import hiding
 from ..trace import TracedArray, current, guarded_value, implements, unsupported
 from ..trace.traced_keys import TracedKey
 from .shapes.in_place_functions import put
@@ -57,6 +58,7 @@ class TracedFlags:
     def __init__(self, array: TracedArray) -> None:
         object.__setattr__(self, "_array", array)
 
+    @hiding
     def __getattr__(self, name: str) -> object:
         if name == "writeable":
             return not read_only(self._array)
@@ -84,7 +86,7 @@ _FLAGS = {
     "W": "writeable",
     "A": "aligned",
 }
-TracedArray.flags = property(TracedFlags)
+TracedArray.flags = property(hiding(TracedFlags))
 
 
 def _set_strides(x: TracedArray, strides: object) -> None:
@@ -94,7 +96,7 @@ def _set_strides(x: TracedArray, strides: object) -> None:
     )
 
 
-TracedArray.strides = property(lambda self: self.example().strides, _set_strides)
+TracedArray.strides = property(hiding(lambda self: self.example().strides), _set_strides)
 TracedArray.__copy__ = np.copy
 TracedArray.__deepcopy__ = lambda self, memo: np.copy(self)
 
@@ -130,10 +132,11 @@ class TracedFlatiter:
 
 
 TracedArray.flat = property(
-    TracedFlatiter, lambda self, value: assign(self, np.resize(traced(value), self.shape))
+    hiding(TracedFlatiter),
+    lambda self, value: assign(self, np.resize(traced(value), self.shape))
 )
 
-TracedArray.real = property(real, lambda self, value: assign(real(self), value))
+TracedArray.real = property(hiding(real), lambda self, value: assign(real(self), value))
 
 
 def _store_imag(x: TracedArray, value: object) -> None:
@@ -142,7 +145,7 @@ def _store_imag(x: TracedArray, value: object) -> None:
     assign(imag(x), value)
 
 
-TracedArray.imag = property(imag, _store_imag)
+TracedArray.imag = property(hiding(imag), _store_imag)
 
 
 def _text(function: Callable[..., str]) -> None:

@@ -13,6 +13,7 @@ from types import BuiltinFunctionType, FunctionType, MethodType
 
 import fdiff.intact_numpy as np
 
+from ..foreign_errors import hiding
 from ..tape import CONSTANT
 from ..trace import Trace, TracedArray, current, guarded_value, replaces, unsupported
 from ..trace.apply_primitive import Handler
@@ -86,6 +87,7 @@ class _ReplacedClass(type):
     def __instancecheck__(cls, value: object) -> bool:
         return isinstance(value, (vars(cls)["real"], vars(cls)["counterpart"]))
 
+    @hiding
     def __getattr__(cls, name: str) -> object:
         return getattr(vars(cls)["real"], name)
 

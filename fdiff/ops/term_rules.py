@@ -12,7 +12,7 @@ from typing import Any
 
 import fdiff.intact_numpy as np
 
-from ..arraytype import Shape
+from ..arraytype import Shape, broadcast_all
 from ..tape import Node
 from ..trace import TracedArray, apply
 from .terms import (
@@ -314,7 +314,7 @@ def _reshaped(term: LinearTerm, source: Shape, target: Shape, groups: Groups) ->
 
 def positive_indices(s: TermSweep, args: Sequence[int], shape: Shape) -> list[np.ndarray]:
     """Index arrays of one shape, counted from the beginning."""
-    arrays = np.broadcast_arrays(*[s.index(a) for a in args])
+    arrays = broadcast_all(*[s.index(a) for a in args])
     return [np.where(i < 0, i + n, i) for i, n in zip(arrays, shape, strict=False)]
 
 

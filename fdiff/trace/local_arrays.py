@@ -14,6 +14,7 @@ from functools import partial
 
 import fdiff.intact_numpy as np
 
+from ..foreign_errors import hiding
 from ..primitive import FUNCTIONS
 from .recorder import ARRAY_CLASSES
 from .shared_memory import constant, handles_of, read_only, whole_of
@@ -156,6 +157,7 @@ class LocalFlat:
         else:
             np.ndarray.flat.__get__(self.array)[key] = value  # type: ignore[attr-defined] - passed on as given: NumPy checks it
 
+    @hiding
     def __getattr__(self, name: str) -> object:
         return getattr(self._iterator(), name)
 

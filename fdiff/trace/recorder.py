@@ -16,6 +16,7 @@ import fdiff.intact_numpy as np
 
 from ..arraytype import ArrayType, example_of
 from ..errors import InputError, LeakError, TraceError, failure, message
+from ..foreign_errors import hiding
 from ..primitive import FUNCTIONS, PRIMITIVES, Primitive
 from ..tape import CONSTANT, Builder
 from ..user_lines import Line, show_line, user_line
@@ -75,6 +76,7 @@ class Handle:
     link: Link | None
 
     @property
+    @hiding
     def id(self) -> int:
         """The node that holds the entries now."""
         link = self.link

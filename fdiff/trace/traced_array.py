@@ -12,14 +12,14 @@ import operator
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 import fdiff.intact_numpy as np
 
 from ..arraytype import BOOL, ArrayType, Shape, shadow
 from ..capture.shown_calls import refusing, showing
 from ..errors import TraceError
-from ..foreign_errors import not_foreign
+from ..foreign_errors import hiding, not_foreign
 from ..hooks import hooks
 from ..primitive import FUNCTIONS, UFUNC_METHODS, UFUNCS, handler_of, load_tables
 from ..user_lines import is_internal, scipy_call
@@ -65,38 +65,32 @@ class TracedArray(Handle):
         if running is not trace:
             running.adopt(self)
 
-    @property
-    def shape(self) -> Shape:
-        return self.type.shape
+    def _fixed(self, name: str, way_out: str) -> NoReturn:
+        raise current(self).fail(f"the {name} of a traced array was set in place.", way_out)
 
-    @shape.setter
-    def shape(self, shape: object) -> None:
-        raise self._fixed("shape", "Write `x = x.reshape(shape)`.")
-
-    @property
-    def dtype(self) -> np.dtype:
-        return self.type.dtype
-
-    @dtype.setter
-    def dtype(self, dtype: object) -> None:
-        raise self._fixed("dtype", "Use `.astype`.")
-
-    def _fixed(self, name: str, way_out: str) -> TraceError:
-        return current(self).fail(f"the {name} of a traced array was set in place.", way_out)
+    # No exception arrives in getters that are no Python code.
+    shape = property(
+        cast("Callable[[object], Shape]", operator.attrgetter("type.shape")),
+        lambda self, _: self._fixed("shape", "Write `x = x.reshape(shape)`."),
+    )
+    dtype = property(
+        cast("Callable[[object], np.dtype]", operator.attrgetter("type.dtype")),
+        lambda self, _: self._fixed("dtype", "Use `.astype`."),
+    )
+    itemsize = property(cast("Callable[[object], int]", operator.attrgetter("dtype.itemsize")))
 
     @property
+    @hiding
     def ndim(self) -> int:
         return len(self.type.shape)
 
     @property
+    @hiding
     def size(self) -> int:
         return self.type.size
 
     @property
-    def itemsize(self) -> int:
-        return self.dtype.itemsize
-
-    @property
+    @hiding
     def nbytes(self) -> int:
         return self.type.nbytes
 
@@ -209,8 +203,9 @@ class TracedArray(Handle):
         return call_with_out(handler, func.__name__, resolved(args), kwargs)
 
     @property
+    @hiding
     def _numba_type_(self) -> object:
-        if sys._getframe(1).f_globals.get("__name__") != "numba.core.typing.typeof":
+        if sys._getframe(2).f_globals.get("__name__") != "numba.core.typing.typeof":
             # Numba's C code only asks whether there is one; Python 3.13 reports other errors there.
             raise AttributeError("_numba_type_")
         if _within("numba.experimental.jitclass"):
@@ -255,6 +250,7 @@ class TracedArray(Handle):
         fact = "a traced array was pickled, which would drop its derivative."
         raise current(self).fail(fact, "Pickle what the differentiated function returns.")
 
+    @hiding
     def __getattr__(self, name: str) -> object:
         single = self.scalar or self.weak
         kind = self.type.dtype.type if single else np.ndarray

@@ -24,7 +24,7 @@ import numpy as np
 from interrupted_transforms import TRANSFORMS
 
 import fdiff
-from fdiff import autograd, profiler
+from fdiff import autograd, foreign_errors, profiler
 from fdiff.kernels import machine_code
 from fdiff.process import anomaly_watch, observation
 from fdiff.process.background import worker
@@ -150,6 +150,15 @@ class LostError(AssertionError):
     """The exception that was injected has not come out of the program."""
 
 
+GETTER = foreign_errors.hiding(id).__code__
+LOOKUPS = {KeyError: ["__missing__"], AttributeError: ["__getattribute__", "getter"]}
+
+
+def is_lookup(code):
+    """Whether Python calls this to look a name up; what arrives at its entry it takes for none."""
+    return any(code.co_name in names for k, names in LOOKUPS.items() if issubclass(BASE, k))
+
+
 def run(program, k, at):
     """Run a program with an exception at event `at`; how many events there were.
 
@@ -172,12 +181,15 @@ def run(program, k, at):
             come_by(frame)
         return local
 
+    def within(frame, event, _):  # after the line of ``try``, which is part of the entry
+        return local if event == "line" else within
+
     def start(frame, event, _):
         if not frame.f_code.co_filename.startswith(FOLDER) or threading.get_ident() != me:
             return None
-        if not (issubclass(BASE, KeyError) and frame.f_code.co_name == "__missing__"):
-            come_by(frame)  # at its entry Python takes a KeyError for a name that is not there
-        return local
+        if not is_lookup(frame.f_code):
+            come_by(frame)
+        return within if frame.f_code is GETTER else local
 
     sys.settrace(start)
     try:

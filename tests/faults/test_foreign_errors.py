@@ -2,13 +2,16 @@
 
 import ast
 import builtins
+import sys
 from contextlib import suppress
 from pathlib import Path
+from types import FunctionType
 
+import numpy as np
 import pytest
 
 import fdiff
-from fdiff.foreign_errors import Suppressed, not_foreign
+from fdiff.foreign_errors import HiddenError, Suppressed, hiding, not_foreign
 
 FOLDER = Path(fdiff.__file__).parent
 # Of these no signal handler raises one, or what is caught is the user's own.
@@ -26,7 +29,7 @@ ALLOWED = {
     "distributed/cluster.py": (1, "raises all but losses of workers"),
     "distributed/messages.py": (1, "looks for what cannot be pickled: an error is under way"),
     "distributed/tasks.py": (2, "sends it to the caller; a pickle of an error that is raised"),
-    "foreign_errors.py": (1, "asks whether it comes again"),
+    "foreign_errors.py": (2, "asks whether it comes again; hides what Python would drop"),
     "functional/derivative_checks/consistency.py": (1, "the user's function, named in the error"),
     "functional/options.py": (1, "the text of a wrong device, for its error"),
     "kernels/llvm/stub/stub_binding.py": (1, "raises all but what the trial is to raise"),
@@ -132,3 +135,68 @@ def test_errors_of_the_code_inside_are_caught():
     names = {"__name__": "fdiff.of_a_test", "not_foreign": not_foreign, "x": "no number"}
     exec(text, names)
     assert names["x"] == 0
+
+
+HIDING = hiding(id).__code__
+
+
+def classes_with_getattr():
+    """Those of fdiff's that are loaded, but for stand-ins of devices and of the interpreter."""
+    fdiff.grad(lambda x: np.sum(x))(np.ones(2))
+    elsewhere = ("fdiff.kernels.cuda", "fdiff.kernels.llvm.stub_trials")
+    modules = [m for name, m in [*sys.modules.items()] if name.startswith("fdiff.")]
+    kinds = {value for module in modules for value in vars(module).values() if is_class(value)}
+    for kind in kinds:
+        look = getattr(kind, "__getattr__", None)
+        if isinstance(look, FunctionType) and not kind.__module__.startswith(elsewhere):
+            yield kind, look
+
+
+def is_class(value):
+    return isinstance(value, type) and value.__module__.startswith("fdiff.")
+
+
+def test_what_arrives_in_a_property_beside_getattr_is_not_taken_for_a_missing_attribute():
+    """Python drops an AttributeError there, and asks ``__getattr__``."""
+    bare = set()
+    for kind, look in classes_with_getattr():
+        readers = {"__getattr__": look}
+        for base in kind.__mro__:
+            if base.__module__.startswith("fdiff."):
+                members = vars(base).items()
+                readers |= {n: m.fget for n, m in members if isinstance(m, property)}
+        bare |= {
+            f"{kind.__module__}.{kind.__name__}.{name}"
+            for name, read in readers.items()
+            if isinstance(read, FunctionType | type) and getattr(read, "__code__", 0) is not HIDING
+        }
+    assert bare == set()
+    assert len({*classes_with_getattr()}) > 8
+
+
+def test_what_arrives_in_a_property_leaves_the_public_call():
+    class StopError(AttributeError):
+        """What an alarm raises."""
+
+    def stop(*_):
+        raise StopError
+
+    class Link:
+        current = example = stop
+
+    def f(x):
+        x.link = Link()
+        return np.sum(x[:1])
+
+    assert issubclass(HiddenError, Exception)
+    with pytest.raises(StopError) as caught:
+        fdiff.grad(f)(np.ones(3))
+    assert caught.value.__cause__ is None
+
+
+def test_a_missing_attribute_stays_one():
+    def f(x):
+        assert not hasattr(x, "no_such_attribute")
+        return np.sum(x) * getattr(x, "nothing", 2.0)
+
+    np.testing.assert_array_equal(fdiff.grad(f)(np.ones(3)), [2.0, 2.0, 2.0])

@@ -10,9 +10,9 @@ from interrupted_transforms import TRANSFORMS
 
 HERE = Path(__file__).parent
 NAMES = ("first", "nested", "eager", "jit", "warm", "backward", "modes", "anomalies", "profile")
-CLASSES = (  # of alarms; for an AttributeError Python itself takes the attribute for missing
+CLASSES = (  # of alarms
     "TimeoutError", "RuntimeError", "KeyboardInterrupt", "ValueError", "TypeError", "KeyError",
-    "IndexError", "OSError",
+    "IndexError", "OSError", "AttributeError",
 )  # fmt: skip
 EVERY = [*NAMES, "forks", *TRANSFORMS]
 STEPS = [  # programs, how many events apart exceptions come in all parts together, and their class
@@ -24,7 +24,11 @@ QUICK = "first,eager,jit,backward,modes,anomalies,profile,forks,objects,stores"
 SWEEPS = (
     [(names, SHARD * step, SHARDS * step, *kind) for names, step, *kind in STEPS]
     if LONG
-    else [(QUICK, 5, 0), ("objects,scans,c_function,branches", 5, 0, "ValueError")]
+    else [
+        (QUICK, 5, 0),
+        ("objects,scans,c_function,branches", 5, 0, "ValueError"),
+        ("nested,searches,python_loops", 5, 0, "AttributeError"),
+    ]
 )
 pytestmark = pytest.mark.timeout(1200)
 LOOPS = (12, "plain", "method", "property", "integer", "super", "data")

@@ -61,6 +61,7 @@ COME_AND_GO = {
 }
 
 
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("kind", COME_AND_GO)
 def test_what_comes_and_goes_is_freed(kind, monkeypatch):
     """Beyond what caches hold, which are full after some thousand shapes."""

@@ -1,5 +1,6 @@
 """Arrays of as many axes as NumPy has: what fits is right, and what does not is told in one way."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -73,3 +74,51 @@ def test_arrays_of_many_axes_are_right_or_told(name, axes):
             continue
         wanted = OPERATORS[name](f, np.array([0.7]))
         np.testing.assert_allclose(numbers(result), numbers(wanted), rtol=1e-14, err_msg=kind)
+
+
+def test_shapes_are_broadcast_by_fdiff_alone():
+    """NumPy's functions take 32 axes where NumPy's arrays have 64."""
+    texts = {p: p.read_text(encoding="utf-8") for p in Path(fdiff.__file__).parent.rglob("*.py")}
+    calling = [p.name for p, text in texts.items() if re.search(r"np\.broadcast_[sa]\w+\(", text)]
+    assert calling == ["arraytype.py"]
+
+
+@pytest.mark.parametrize("axes", [31, 32, 33, 63])
+@pytest.mark.parametrize("indexed", [1, 3, 31])
+def test_what_is_gathered_along_many_axes(axes, indexed):
+    """`numpy.add.at` crashes where more than 32 axes are indexed."""
+    rng = np.random.default_rng(0)
+    x = rng.random((1,) * (axes - 1) + (3,))
+    if indexed < 31:
+        x = np.moveaxis(x, -1, 0)
+        key = (np.array([2, 0, 2]), *[np.zeros(3, int)] * (indexed - 1))
+    else:
+        key = tuple(np.zeros(1, int) for _ in range(min(indexed, axes - 1)))
+    counts = np.zeros(x.size)
+    np.add.at(counts, np.ravel(np.arange(x.size).reshape(x.shape)[key]), 1.0)
+    slopes = fdiff.grad(lambda x: np.sum(x[key]))(x)
+    np.testing.assert_array_equal(slopes.ravel(), counts)
+    wide = np.zeros((1,) * axes, int)
+    y = np.array([0.5, 0.7])
+    slopes = fdiff.grad(lambda y: np.sum(y[wide] * y[wide]))(y)
+    np.testing.assert_allclose(slopes, [1.0, 0.0])
+
+
+@pytest.mark.parametrize("axes", [32, 33, 40])
+@pytest.mark.parametrize("name", ["choose", "clip", "add", "where", "vectorize", "hypot", "fmod"])
+def test_operations_on_arrays_of_many_axes(name, axes):
+    """Each broadcasts its operands."""
+    x = np.full((1,) * axes, 0.7)
+    f = {
+        "choose": lambda x: np.sum(np.choose(np.zeros(x.shape, int), [x * x, x])),
+        "clip": lambda x: np.sum(np.clip(x * x, 0.0, x)),
+        "add": lambda x: np.sum(np.add(x * x, np.ones(3))),
+        "where": lambda x: np.sum(np.where(x > 0.5, x * x, np.ones(3))),
+        "vectorize": lambda x: np.sum(np.vectorize(lambda a, b: a * b)(x, x)),
+        "hypot": lambda x: np.sum(np.hypot(x, np.ones(3))),
+        "fmod": lambda x: np.sum(np.fmod(x * x, np.ones(2))),
+    }[name]
+    slopes, wanted = (fdiff.grad(f)(y) for y in (x, np.array([0.7])))
+    np.testing.assert_allclose(slopes.ravel(), wanted, rtol=1e-14)
+    jacobians = (fdiff.jacobian(lambda y: np.array([f(y), 2 * f(y)]))(y) for y in (x, x.ravel()))
+    np.testing.assert_allclose(*map(np.ravel, jacobians), rtol=1e-14)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from opcode import opmap
+from operator import attrgetter
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import fdiff.intact_numpy as np
 
 from ...errors import UnsupportedError, failure, warn
+from ...foreign_errors import hiding
 from ...trace.trace_stack import stack
 from ...user_lines import scipy_call
 from ..thread_state import MetRecorded, state
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
     from .array_types import ArrayTypes
 else:
     ArrayTypes = object
+
+AS_OF = "As of `numpy.ndarray`."
 
 
 class Size(int):
@@ -42,27 +47,13 @@ class Conversions(ArrayTypes):
         requires_grad: Any
         grad_fn: Any
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """As of `numpy.ndarray`."""
-        return self.value.shape
+    shape = property(cast("Callable[[Any], tuple[int, ...]]", attrgetter("value.shape")), doc=AS_OF)
+    dtype = property(cast("Callable[[Any], np.dtype]", attrgetter("value.dtype")), doc=AS_OF)
+    ndim = property(cast("Callable[[Any], int]", attrgetter("value.ndim")), doc=AS_OF)
+    size = property(cast("Callable[[Any], Size]", attrgetter("value.size")), doc=AS_OF)
 
     @property
-    def dtype(self) -> np.dtype:
-        """As of `numpy.ndarray`."""
-        return self.value.dtype
-
-    @property
-    def ndim(self) -> int:
-        """As of `numpy.ndarray`."""
-        return self.value.ndim
-
-    @property
-    def size(self) -> Size:
-        """As of `numpy.ndarray`."""
-        return self.value.size
-
-    @property
+    @hiding
     def __fdiff_constant__(self) -> np.ndarray | None:
         """What the array is to a function that is traced and reads it; None if it has a gradient.
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import fdiff.intact_numpy as np
 
+from ...foreign_errors import hiding
 from ..arrays.recorded_array import RecordedArray
 
 # ``use(what, name, args, kwargs)`` is a call in which objects take part (`library_calls.py`).
@@ -70,6 +71,7 @@ class RecordedObject:
                 )
 
     @property
+    @hiding
     def __class__(self) -> type:
         return type(self.real)
 
@@ -89,6 +91,7 @@ class RecordedObject:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return USE[0](operator.call, self.title, (self, *args), kwargs)
 
+    @hiding
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(f"{self!r} has no attribute {name!r}")

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from types import BuiltinMethodType, FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import Any, cast
 
+from ...foreign_errors import hiding
 from ...hooks import hooks
 from ..dependency_nodes import Attributes, CachedCalls, Equal, Identical, MappingItems, attribute
 from ..proxy_context import CachedProperty, Pair, ProxyContext, Where, label
@@ -32,6 +33,7 @@ class VectorizedProxy:
     def __call__(self, *args: object, **keywords: object) -> object:
         return hooks.vectorized(self._fdiff_real, self._fdiff_function, args, keywords)
 
+    @hiding
     def __getattr__(self, name: str) -> object:
         return getattr(self._fdiff_real, name)
 

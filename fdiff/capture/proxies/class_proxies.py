@@ -15,7 +15,7 @@ from functools import lru_cache
 from types import GetSetDescriptorType, MemberDescriptorType
 from typing import Any, Protocol, cast
 
-from ...foreign_errors import Suppressed
+from ...foreign_errors import Suppressed, hiding
 from ..dependency_nodes import ABSENT, Class, ClassFamily, Equal
 from ..proxy_context import ProxyContext
 from ..value_kinds import HEAP, MISSING, exception_data, library_class, packaged, record_class
@@ -165,6 +165,7 @@ def load(kind: type, name: str) -> None:
     _load(_mro(kind), name)
 
 
+@hiding
 def _load(bases: tuple[type, ...], name: str) -> None:
     for base in bases:
         namespace = _dict(base)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, cast
 
+from ...foreign_errors import hiding
 from ..proxy_context import Pair, ProxyContext, Where, label
 from ..revalidation import Revalidation
 from ..written.write_targets import WriteTarget
@@ -37,6 +38,7 @@ class CounterProxy(DictProxy):
         for key, count in (*cast("Mapping[object, Any]", counts).items(), *named.items()):
             self[key] = cast("Any", self[key]) + sign * count
 
+    @hiding
     def __getattr__(self, name: str) -> object:
         return getattr(Counter(dict(self)), name)
 
@@ -100,6 +102,7 @@ class DequeProxy(CalledContainer):
         super().__init__(context, real, where, DequeItems())
         self.used = False
 
+    @hiding
     def __getattr__(self, name: str) -> object:
         if name in _NOTED and not self.used:
             return partial(self._call, name)

@@ -7,11 +7,11 @@ subclass with ``__missing__`` sees the first read of each name and then costs no
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Protocol, cast
 
-from ...foreign_errors import is_foreign, not_foreign
+from ...foreign_errors import HiddenError, hiding, is_foreign, not_foreign
 from ..dependency_nodes import ABSENT, Identical
 from ..impure import RANDOM, pure_module
 from ..proxy_context import Pair, ProxyContext, Where
@@ -23,18 +23,6 @@ class ModuleContext(ProxyContext, Protocol):
     """The part of a run that proxies of modules need: one `GlobalsProxy` for each module."""
 
     def namespace(self, real: dict[str, object], /) -> GlobalsProxy: ...
-
-
-class HiddenError(Exception):
-    """In place of a KeyError from outside, which Python takes for a global that is not there."""
-
-
-def unhidden(call: Callable[..., object], *args: object, **keywords: object) -> object:
-    """Call a function; what a `HiddenError` hides comes out."""
-    try:
-        return call(*args, **keywords)
-    except HiddenError as hidden:
-        raise cast("BaseException", hidden.__cause__) from None
 
 
 class GlobalsProxy(dict[str, object]):
@@ -59,7 +47,7 @@ class GlobalsProxy(dict[str, object]):
     def __missing__(self, name: str) -> object:
         try:
             return self._read(name)
-        except KeyError as error:
+        except (AttributeError, KeyError) as error:
             if is_foreign(error):
                 raise HiddenError from error
             raise
@@ -183,6 +171,7 @@ class LibraryProxy(ModuleType):
         object.__setattr__(self, "_fdiff_pure", pure_module(module))
         object.__setattr__(self, "_fdiff_reads", context.table(vars(module)).reads)
 
+    @hiding
     def __getattr__(self, name: str) -> object:
         module, context, reads = self._fdiff_module, self._fdiff_context, self._fdiff_reads
         reads[name] = ABSENT

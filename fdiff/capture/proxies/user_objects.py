@@ -16,7 +16,7 @@ from typing import cast
 
 import fdiff.intact_numpy as np
 
-from ...foreign_errors import not_foreign
+from ...foreign_errors import hiding, not_foreign
 from ...tree import node_class
 from ..dependency_nodes import Identical
 from ..proxy_context import (
@@ -148,7 +148,9 @@ class UserObjects:
         """
         objects, ready = self.objects, self._ready
 
-        def __getattribute__(self: object, name: str) -> object:  # noqa: N807 - it goes into a class
+        @hiding
+        def way(self: object, name: str) -> Callable[[object, str], object]:
+            """What to look an attribute up with; users' code runs in that alone."""
             kind = type(self)
             if (kind, name) not in ready:
                 load(kind, name)
@@ -157,10 +159,13 @@ class UserObjects:
                 proxy.fetch(name)
             elif (state := state_of(kind)) is not None and not state.context.running:
                 if become_real(self):
-                    return getattr(self, name)
+                    return getattr
                 if name == "__class__":  # what `isinstance` asks for
-                    return state.real
-            return own_attribute(self, name)
+                    return lambda *_: state.real
+            return own_attribute
+
+        def __getattribute__(self: object, name: str) -> object:  # noqa: N807 - it goes into a class
+            return way(self, name)(self, name)
 
         def _fdiff_fetch(self: object, name: str) -> None:
             load(type(self), name)

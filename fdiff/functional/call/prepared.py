@@ -23,7 +23,7 @@ from ...dispatch.fast_paths.fast_path import FastPath
 from ...dispatch.plans import Arrays, PlanStep, Step
 from ...dispatch.program import OwnsPrograms, Program
 from ...errors import InputError, UnsupportedError, called, failure, shown
-from ...foreign_errors import not_foreign
+from ...foreign_errors import hiding, not_foreign
 from ...process.progress import Stage
 from ...trace.trace_stack import stack
 from ...tracebacks import line_of, public
@@ -109,7 +109,7 @@ class Prepared(OwnsPrograms, _Callable[P, R]):
     origin: Origin
     split: Split
     writes_out: bool
-    func = property(FunctionOfPartial)  # pyright: ignore[reportIncompatibleMethodOverride] - of type Any in effect
+    func = property(hiding(FunctionOfPartial))  # pyright: ignore[reportIncompatibleMethodOverride] - of type Any in effect
     implementation = partial.func  # what a call runs now
 
     @overload
@@ -119,6 +119,7 @@ class Prepared(OwnsPrograms, _Callable[P, R]):
     def __get__(self, owner: object, kind: type | None = None) -> Callable[..., R]:
         return self if owner is None else MethodType(self, owner)
 
+    @hiding
     def __getattr__(self, name: str) -> Prepared[..., Any]:
         """The parts of a sparse derivative, which are functions of the same arguments."""
         options = self.origin.options if name in _PARTS and "origin" in vars(self) else {}

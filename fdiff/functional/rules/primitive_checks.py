@@ -12,7 +12,7 @@ from typing import Any
 
 import fdiff.intact_numpy as np
 
-from ...arraytype import type_of
+from ...arraytype import broadcast_all, type_of
 from ...errors import GradcheckError, InputError, failure
 from ...primitive import Primitive
 from ..checking import gradcheck, gradgradcheck
@@ -125,7 +125,7 @@ class _SampleTests:
 
     def _shapes(self) -> None:
         """Numbers, empty arrays and broadcasting, of what acts entry by entry."""
-        flat = [x.ravel() for x in np.broadcast_arrays(*self.args)]
+        flat = [x.ravel() for x in broadcast_all(*self.args)]
         if not flat[0].size:
             return
         whole = np.ravel(self.p(*self.args))
@@ -137,7 +137,7 @@ class _SampleTests:
                 self._equal(f"where arguments are {words}, its gradient", slope, all_of_them[at])
                 assert np.shape(slope) == shape, "a gradient has the shape of its argument"
         parts = [x[:2, None] if i % 2 == 0 else x[:3] for i, x in enumerate(flat)]
-        full = [np.array(x) for x in np.broadcast_arrays(*parts)]
+        full = [np.array(x) for x in broadcast_all(*parts)]
         self._equal("broadcast", self._values(parts), self.p(*full))
 
     # --- derivatives ------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from math import prod
 
 import fdiff.intact_numpy as np
 
-from ...arraytype import INT
+from ...arraytype import INT, broadcast
 from ...tape import CONSTANT, INPUT
 from ...trace import TracedArray, current, implements, replaces, unsupported
 from ...trace.local_arrays import holds_traced
@@ -133,7 +133,7 @@ class TracedVectorize:
             raise unsupported("numpy.vectorize with signature=")
         spots: list[object] = [k for k in range(len(args)) if k not in self.excluded] + [k for k in kwargs if k not in self.excluded]
         arrays = [traced(array_call(args[k] if isinstance(k, int) else kwargs[k])) for k in spots]
-        shape = np.broadcast_shapes(*(a.shape for a in arrays))
+        shape = broadcast(*(a.shape for a in arrays))
         flat = [broadcast_to(a, shape).reshape(-1) for a in arrays]
         if not prod(shape):
             raise ValueError("cannot call `vectorize` on size 0 inputs unless `otypes` is set")

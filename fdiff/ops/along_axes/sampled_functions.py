@@ -11,7 +11,7 @@ from operator import index
 
 import fdiff.intact_numpy as np
 
-from ...arraytype import ArrayType, promote
+from ...arraytype import ArrayType, broadcast_all, promote
 from ...primitive import ZERO, Sample
 from ...trace import TracedArray, apply, implements
 from ..entrywise.families import kind_of, multilinear
@@ -44,7 +44,7 @@ def linspace(
     n = _count(num)
     kind = _float_kind(start, stop)
     first, last = (traced(end).astype(kind) for end in (start, stop))
-    first, last = np.broadcast_arrays(first, last)
+    first, last = broadcast_all(first, last)
     parts = n - 1 if endpoint else n
     step = (last - first) / parts if parts > 0 else np.full(first.shape, np.nan)
     counts = np.arange(n, dtype=kind).reshape((-1, *(1,) * first.ndim))
@@ -79,7 +79,7 @@ def geomspace(start: object, stop: object, num: int = 50, endpoint: bool = True,
         if not isinstance(end, TracedArray) and np.any(np.equal(end, 0)):
             raise ValueError("Geometric sequence cannot include zero")
     kind = promote(*map(kind_of, (start, stop)), np.dtype(float if dtype is None else dtype), float)
-    first, last = np.broadcast_arrays(*(traced(end).astype(kind) for end in (start, stop)))
+    first, last = broadcast_all(*(traced(end).astype(kind) for end in (start, stop)))
     sign = np.sign(first)
     logs = [np.log10(end / sign) for end in (first, last)]
     out = np.power(10.0, linspace(*logs, n, endpoint)) * sign

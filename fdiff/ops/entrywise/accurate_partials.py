@@ -19,6 +19,7 @@ from math import log as _log
 
 import fdiff.intact_numpy as np
 
+from ...arraytype import broadcast_all
 from ...primitive import ZERO, Primitive
 from ...trace import TracedArray, apply
 from .families import add_up, elementwise, stretch
@@ -190,7 +191,7 @@ def power_of_sum(x: Array, y: Array, z: Array) -> object:
 
 
 def _zero_power_log(x: Array, y: Array) -> object:
-    y = np.broadcast_arrays(x, y)[1]
+    y = broadcast_all(x, y)[1]
     return np.where(y > 0, y.dtype.type(0), np.where(y <= 0, y.dtype.type(-np.inf), y))[()]
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import fdiff.intact_numpy as np
 
-from ...arraytype import BOOL, loop_dtypes, promote, real_dtype
+from ...arraytype import BOOL, broadcast, loop_dtypes, promote, real_dtype
 from ...errors import warn
 from ...facets import Kink, LayoutRule
 from ...hooks import hooks
@@ -532,7 +532,7 @@ def _complex_type(x: np.dtype, y: np.dtype) -> np.dtype:
 
 def _paired(x: object, y: object) -> object:
     """The complex number with these parts, without a product ``1j * y``, which would make NaN of infinite parts."""
-    out = np.empty(np.broadcast_shapes(np.shape(x), np.shape(y)), np.result_type(np.asarray(x).dtype, np.complex64))
+    out = np.empty(broadcast(np.shape(x), np.shape(y)), np.result_type(np.asarray(x).dtype, np.complex64))
     out.real, out.imag = x, y
     return out[()]
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 import fdiff.intact_numpy as np
 
-from ...arraytype import BOOL
+from ...arraytype import BOOL, broadcast
 from ...facets import Kink, LayoutRule, Rules, Structure
 from ...primitive import ZERO, Primitive, Sample, register
 from ...trace import TracedArray, apply
@@ -51,7 +51,7 @@ mark = register(
         "mark", "elementwise",
         Rules(
             elementwise_type(_marked_dtype),
-            lambda x, condition, **_: np.array(np.broadcast_to(x, np.broadcast_shapes(np.shape(x), np.shape(condition))))[()], _jvp,
+            lambda x, condition, **_: np.array(np.broadcast_to(x, broadcast(np.shape(x), np.shape(condition))))[()], _jvp,
             lambda bars, args, outs, **_: [bars[0], ZERO], _batch, kink=Kink("a marked point", lambda x, condition, **_: (condition, None)),
         ),
         Structure(axis_map=entrywise, layout=LayoutRule("operands")),

@@ -9,6 +9,7 @@ from typing import Any
 
 import fdiff.intact_numpy as np
 
+from ...arraytype import broadcast
 from ...hooks import hooks
 from ...trace import TracedArray, unsupported
 from ...trace.handler_arguments import resolve, stored
@@ -61,7 +62,7 @@ def _loop(real: Any, arrays: Sequence[TracedArray]) -> list[np.dtype]:
 
 def _mapped(function: Callable[..., Any], arrays: Sequence[TracedArray], loops: Sequence[Shape]) -> Any:
     """`function` for each place of the leading axes, of shapes `loops`, that arrays are broadcast in."""
-    shape = np.broadcast_shapes(*loops)
+    shape = broadcast(*loops)
     if not shape:
         return function(*(a[()] if not a.ndim else a for a in arrays))
     flat, axes = [], []

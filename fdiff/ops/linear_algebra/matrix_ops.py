@@ -134,7 +134,7 @@ def _minors(a: np.ndarray, *dots: np.ndarray) -> np.ndarray:
     It is a polynomial of the matrix: from the second direction on, the coefficient of t in the value at
     ``a + t dot``, from values at roots of unity (J. N. Lyness and C. B. Moler, SIAM J. Numer. Anal. 4(2), 1967).
     """
-    n, shape = a.shape[-1], np.broadcast_shapes(a.shape, *(d.shape for d in dots))
+    n, shape = a.shape[-1], broadcast(a.shape, *(d.shape for d in dots))
     if n < 2:
         return np.zeros(shape, a.dtype)
     *others, last = dots

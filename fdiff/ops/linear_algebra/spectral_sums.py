@@ -15,7 +15,7 @@ from math import factorial
 
 import fdiff.intact_numpy as np
 
-from ...arraytype import ArrayType, broadcast
+from ...arraytype import ArrayType, broadcast, broadcast_all
 from ...facets import Rules
 from ...hooks import hooks
 from ...primitive import ZERO, Primitive
@@ -48,7 +48,7 @@ def _value(f: Tape, *arguments: np.ndarray) -> np.ndarray:
             else:
                 operands = [values[a] for a in node.args]
                 values.append(np.asarray(node.primitive.rules.evaluate(*operands, **dict(node.params))))
-    shape = np.broadcast_shapes(*[np.shape(x) for x in arguments])
+    shape = broadcast(*[np.shape(x) for x in arguments])
     return np.broadcast_to(values[f.outputs[0]], shape)
 
 
@@ -58,7 +58,7 @@ def divided_differences(f: Tape, points: Sequence[np.ndarray], numbers: Sequence
     Where points are close, a quotient of differences loses digits. Where these are more than `LOST`, Taylor's series at the mean
     is taken if its last term is below the error of that quotient, and if it agrees with the quotient up to this error.
     """
-    *points, = np.broadcast_arrays(*points, *numbers)
+    *points, = broadcast_all(*points, *numbers)
     points, numbers = points[: len(points) - len(numbers)], points[len(points) - len(numbers) :]
     x = np.sort(np.stack(points, -1), -1)
     table = [_value(f, x[..., i], *numbers) for i in range(x.shape[-1])]

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import fdiff.intact_numpy as np
 from fdiff.intact_scipy import interpolate as sp
 
+from ...arraytype import broadcast_all
 from ...primitive import LIBRARY_OBJECTS
 from ...trace import TracedArray, unsupported
 from ...trace.handler_arguments import resolve
@@ -70,7 +71,7 @@ def _places(xi: object, ndim: int) -> TracedArray:
     """Places with their coordinates along the last axis; a tuple holds coordinates."""
     points = resolve(xi)
     if isinstance(points, tuple):
-        points = np.stack(np.broadcast_arrays(*(traced(x) for x in points)), axis=-1)
+        points = np.stack(broadcast_all(*(traced(x) for x in points)), axis=-1)
     places = real(array_call(points) if isinstance(points, list) else points)
     if places.ndim == 1:
         places = places.reshape((1, -1) if ndim > 1 or places.shape[0] == 1 else (-1, 1))

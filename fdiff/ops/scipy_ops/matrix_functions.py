@@ -31,7 +31,7 @@ INT4 = np.dtype(np.int32)
 
 def _each(function: Callable[..., object], a: np.ndarray, *others: np.ndarray) -> object:
     """`function` applied to each matrix of a stack."""
-    stack = np.broadcast_shapes(a.shape[:-2], *(b.shape[:-2] for b in others))
+    stack = broadcast(a.shape[:-2], *(b.shape[:-2] for b in others))
     if not stack:
         return function(a, *others)
     wide = [np.broadcast_to(x, (*stack, *x.shape[-2:])) for x in (a, *others)]

@@ -14,6 +14,7 @@ import fdiff.intact_numpy as np
 from fdiff.intact_scipy import interpolate as sp
 
 from ...arraytype import F8
+from ...foreign_errors import hiding
 from ...primitive import LIBRARY_OBJECTS
 from ...trace import TracedArray, current, unsupported
 from ...trace.handler_arguments import resolve
@@ -136,6 +137,7 @@ class TracedPPoly(_Curve):
         whole = self.antiderivative()
         return whole(b, extrapolate=extrapolate) - whole(a, extrapolate=extrapolate)
 
+    @hiding
     def __getattr__(self, name: str) -> object:
         return _of_scipy(self, name)
 
@@ -150,6 +152,7 @@ class TracedBSpline(_Curve):
         self.c = traced(c)
 
     @property
+    @hiding
     def tck(self) -> tuple[TracedArray, TracedArray, int]:
         return self.t, self.c, self.k
 
@@ -164,6 +167,7 @@ class TracedBSpline(_Curve):
         """The derivative of order `nu`, as a curve."""
         return _CurveDerivative(self, nu)
 
+    @hiding
     def __getattr__(self, name: str) -> object:
         return _of_scipy(self, name)
 
@@ -339,6 +343,7 @@ class TracedUnivariateSpline:
         """The derivative of order `n`."""
         return TracedUnivariateSpline(self._tck, self._ext, self._nu + n)
 
+    @hiding
     def __getattr__(self, name: str) -> object:
         if name.startswith("__") or not hasattr(sp.UnivariateSpline, name):
             raise AttributeError(f"'UnivariateSpline' object has no attribute {name!r}")

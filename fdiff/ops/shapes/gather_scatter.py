@@ -35,7 +35,14 @@ def _scattered(bar: ArrayType, *indices: ArrayType, shape: Shape) -> tuple[Array
 
 def _scatter(bar: np.ndarray, *indices: np.ndarray, shape: Shape) -> np.ndarray:
     out = np.zeros(shape, np.asarray(bar).dtype)
-    np.add.at(out, indices, bar)
+    if np.ndim(bar) > 32:  # NumPy's `add.at` crashes
+        lead = broadcast(*[i.shape for i in indices])
+        indices = tuple([np.broadcast_to(i, lead).ravel() for i in indices])
+        kept = [n for n in shape[len(indices) :] if n != 1]
+        bar = np.reshape(bar, (-1, *kept))
+        np.add.at(out.reshape((*shape[: len(indices)], *kept)), indices, bar)
+    else:
+        np.add.at(out, indices, bar)
     return out
 
 

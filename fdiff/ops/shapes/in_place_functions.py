@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import fdiff.intact_numpy as np
 
+from ...arraytype import broadcast
 from ...hooks import hooks
 from ...primitive import UFUNCS
 from ...trace import TracedArray, apply, guarded_value, implements
@@ -41,7 +42,7 @@ def fill_out(out: object, result: object, where: object, name: str) -> object:
     """Store a result into the array given as ``out=``; that array."""
     handle, part = target(out), traced(result)
     if part.shape != handle.shape and (
-        part.ndim > handle.ndim or np.broadcast_shapes(part.shape, handle.shape) != handle.shape
+        part.ndim > handle.ndim or broadcast(part.shape, handle.shape) != handle.shape
     ):
         raise ValueError(
             f"non-broadcastable output operand with shape {printed(handle.shape)} doesn't match the broadcast shape {printed(part.shape)}"

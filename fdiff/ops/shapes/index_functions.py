@@ -11,7 +11,7 @@ from operator import index
 
 import fdiff.intact_numpy as np
 
-from ...arraytype import BOOL, INT, promote
+from ...arraytype import BOOL, INT, broadcast, promote
 from ...primitive import UFUNCS
 from ...trace import TracedArray, implements
 from ..along_axes.data_dependent_shapes import nonzero
@@ -41,7 +41,7 @@ nanargmin = implements(np.nanargmin)(_nan_arg(np.argmin, np.inf))
 def choose(a: object, choices: Sequence[object], out: object = None, mode: str = "raise") -> TracedArray:
     """For each entry of `a`, the entry of the choice with that number."""
     options = [traced(c) for c in choices]
-    shape = np.broadcast_shapes(np.shape(a), *(c.shape for c in options))
+    shape = broadcast(np.shape(a), *(c.shape for c in options))
     dtype = promote(*map(kind_of, choices))
     rows = np.stack([broadcast_to(c.astype(dtype), shape) for c in options])
     place = a if isinstance(a, TracedArray) else np.asarray(a)

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import fdiff.intact_numpy as np
 
-from ...arraytype import ArrayType, promote
+from ...arraytype import ArrayType, broadcast_all, promote
 from ...facets import LayoutRule, Lowering, Structure
 from ...kernel_rule import KernelRule, Kind
 from ...primitive import Sample
@@ -164,7 +164,7 @@ def roll(x: object, shift: object, axis: object = None) -> TracedArray:
     array = traced(x)
     if axis is None:
         return np.copy(roll(array.reshape(-1), shift, 0).reshape(array.shape), "C")
-    shifts, axes = np.broadcast_arrays(shift, axis)
+    shifts, axes = broadcast_all(shift, axis)
     for s, a in zip(shifts.ravel().tolist(), axes.ravel().tolist(), strict=True):
         at = normal_axis(a, array.ndim)
         cut = -s % array.shape[at] if array.shape[at] else 0

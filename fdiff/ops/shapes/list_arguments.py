@@ -12,6 +12,7 @@ from inspect import signature
 
 import fdiff.intact_numpy as np
 
+from ...foreign_errors import hiding
 from ...primitive import FUNCTIONS, UFUNCS, handler_of
 from ...trace import TracedArray
 from ...trace.local_arrays import holds_traced, localised
@@ -72,6 +73,7 @@ class ListUfunc:
         self._ufunc = ufunc
 
     @property
+    @hiding
     def __class__(self) -> type:  # type: ignore[override] - none sets it
         return np.ufunc
 
@@ -81,6 +83,7 @@ class ListUfunc:
                 return self._ufunc(*map(list_to_array, args), **keywords)
         return self._ufunc(*args, **keywords)
 
+    @hiding
     def __getattr__(self, name: str) -> object:
         if name in ("reduce", "accumulate", "outer", "reduceat"):
             method = getattr(self._ufunc, name)

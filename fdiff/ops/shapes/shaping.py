@@ -11,6 +11,7 @@ from operator import index
 import fdiff.intact_numpy as np
 
 from ...arraytype import BOOL, Shape, broadcast, promote, shadow
+from ...foreign_errors import hiding
 from ...hooks import hooks
 from ...primitive import PRIMITIVES
 from ...trace import TracedArray, apply, current, implements
@@ -127,7 +128,7 @@ def transpose_method(x: TracedArray, *axes: object) -> TracedArray:
     return transpose_call(x, order)
 
 
-setattr(TracedArray, "T", property(transpose_call))  # noqa: B010 - a property of a class made elsewhere
+setattr(TracedArray, "T", property(hiding(transpose_call)))  # noqa: B010 - a property of a class made elsewhere
 
 
 @implements(np.swapaxes, method="swapaxes")
@@ -143,7 +144,7 @@ def matrix_transpose(x: object) -> TracedArray:
     return swapaxes(x, -1, -2)
 
 
-setattr(TracedArray, "mT", property(matrix_transpose))  # noqa: B010 - as above
+setattr(TracedArray, "mT", property(hiding(matrix_transpose)))  # noqa: B010 - as above
 
 
 def _counted(ndim: int) -> np.ndarray:
@@ -320,7 +321,7 @@ def _read_only_zeros(x: TracedArray) -> np.ndarray:
 
 
 for _part, _reader in (("real", real), ("imag", imag)):
-    setattr(TracedArray, _part, property(_reader))
+    setattr(TracedArray, _part, property(hiding(_reader)))
 
 
 @implements(method="conj")

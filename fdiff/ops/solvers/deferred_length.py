@@ -10,6 +10,7 @@ from typing import Any
 
 import fdiff.intact_numpy as np
 
+from ...foreign_errors import hiding
 from ...trace import TracedArray
 from ...trace.recorder import Handle
 from ..shapes.indexing import getitem
@@ -44,11 +45,12 @@ class DeferredLength(TracedArray):
         self._settle()
         return slot.__get__(self)
 
-    node = property(lambda self: self._read(_node), _node.__set__)
-    made = property(lambda self: self._read(_made), _made.__set__)
-    type = property(lambda self: self._read(_type), _type.__set__)
+    node = property(hiding(lambda self: self._read(_node)), _node.__set__)
+    made = property(hiding(lambda self: self._read(_made)), _made.__set__)
+    type = property(hiding(lambda self: self._read(_type)), _type.__set__)
 
     @property
+    @hiding
     def T(self) -> TracedArray:  # noqa: N802 - NumPy's name
         if self._padded is None:
             return np.transpose(self)

@@ -7,6 +7,7 @@ from typing import Any
 
 from scipy.optimize import OptimizeResult
 
+from ...foreign_errors import hiding
 from ...trace import TracedArray, apply, unsupported
 from ..shapes.shaping import scalar_if_0d
 from .solver_arguments import value_of
@@ -31,6 +32,7 @@ class TracedResult(OptimizeResult):
             raise KeyError(key)
         raise unsupported(f"the field `{key}` of the result of {name}")
 
+    @hiding
     def __getattr__(self, name: str) -> object:
         if name.startswith("__"):
             raise AttributeError(name)

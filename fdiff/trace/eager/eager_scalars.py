@@ -8,11 +8,14 @@ spared is the search for the op: types, conversions and templates. The arithmeti
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from operator import attrgetter
 from typing import Any, cast
 
 import fdiff.intact_numpy as np
 
 from ...arraytype import BOOL, F4, F8, ArrayType
+from ...foreign_errors import hiding
 from ..branching.point_branches import is_denied
 from ..operation_cache import Op
 from ..trace_stack import stack
@@ -35,17 +38,8 @@ class EagerScalar(TracedArray):
     weak = False
     link = None
 
-    @property
-    def born(self) -> EagerRecorder:
-        return self.home
-
-    @property
-    def made(self) -> int:
-        return self.node
-
-    @property
-    def id(self) -> int:
-        return self.node
+    born = property(cast("Callable[[object], EagerRecorder]", attrgetter("home")))
+    made = id = property(cast("Callable[[object], int]", attrgetter("node")))
 
     def __bool__(self) -> bool:
         home, traces = self.home, stack.traces
@@ -91,6 +85,7 @@ class Truth(EagerScalar):
     value: object
 
     @property
+    @hiding
     def node(self) -> int:
         if not self.home.alive:
             return -1

@@ -12,6 +12,7 @@ from typing import Any
 
 import fdiff.intact_numpy as np
 
+from ...foreign_errors import hiding
 from ...hooks import hooks
 from ...primitive import REPLACEMENTS
 from ..local_arrays import LocalArray, holds_traced, make_traced
@@ -49,7 +50,7 @@ def install() -> None:
     for name, member in members.items():
         if name in _PROPERTIES:
             store: Any = member.fset and gated_method(member.fset)
-            setattr(TracedArray, name, property(gated_method(member.fget), store))
+            setattr(TracedArray, name, property(hiding(gated_method(member.fget)), store))
         elif name not in _UNGATED and callable(member) and not isinstance(member, type):
             setattr(TracedArray, name, gated_method(member))
     TracedArray.__array_ufunc__ = _gated_ufunc(TracedArray.__array_ufunc__.__wrapped__)  # type: ignore[method-assign,attr-defined] - with a gate

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import fdiff.intact_numpy as np
 
+from ...arraytype import broadcast
 from ...ops.shapes.view_ops import unslice
 from ...ops.terms import LinearTerm, Rows, ones_like
 from ...trace import apply
@@ -88,7 +89,7 @@ class Merging:
                 if own[low] >= 0
             ]
             parts.append(sum(more, first))
-        lead = np.broadcast_shapes(*[c.shape[:count] for c in parts])
+        lead = broadcast(*[c.shape[:count] for c in parts])
         parts = [np.broadcast_to(c, (*lead, c.shape[-1])) for c in parts]
         coef = self.lift(np.concatenate(parts, axis=-1))
         cols = union.reshape((*(1,) * count, -1))
@@ -219,7 +220,7 @@ class Merging:
         if shared or len(uneven) > 1:
             return _padded(first, t.rows, box, uneven) + _padded(second, u.rows, box, uneven)
         (k,) = uneven
-        lead = np.broadcast_shapes(*[(*c.shape[:k], 1, *c.shape[k + 1 :]) for c in (first, second)])
+        lead = broadcast(*[(*c.shape[:k], 1, *c.shape[k + 1 :]) for c in (first, second)])
         pair = (first, second) if t.rows[k][0] < u.rows[k][0] else (second, first)
         return np.concatenate(
             [np.broadcast_to(c, (*lead[:k], c.shape[k], *lead[k + 1 :])) for c in pair], axis=k

@@ -14,6 +14,7 @@ from math import comb, factorial, pi
 import fdiff.intact_numpy as np
 from fdiff.intact_scipy import special as sc
 
+from ....arraytype import broadcast_all
 from ....trace import TracedArray, apply
 from ...entrywise.accurate_partials import power_of_sum, product_error, vanishing
 from ...entrywise.sample_domains import positive
@@ -39,7 +40,7 @@ def _less_log(u: Array) -> Array:
 
 def gamma_density(a: Array, x: Array) -> Array:
     """``x**(a - 1) exp(-x) / gamma(a)``."""
-    s, y = np.broadcast_arrays(np.asarray(a, float), np.asarray(x, float))
+    s, y = broadcast_all(np.asarray(a, float), np.asarray(x, float))
     with np.errstate(all="ignore"):
         half = power_of_sum(y, 0.5 * s, np.float64(-0.5)) * np.exp(-0.5 * y)  # the whole may be in the range where its factors are not
         direct = np.where(y > 4000.0, 0.0, half * sc.rgamma(s) * half)
@@ -167,7 +168,7 @@ def _beta_by_mode(a: Array, b: Array, x: Array, y: Array) -> Array:
 def beta_density(a: Array, b: Array, x: Array, y: Array | None = None) -> Array:
     """``x**(a - 1) y**(b - 1) / B(a, b)``, where y = 1 - x may be known better than `x` tells."""
     arguments = (np.asarray(v, float) for v in (a, b, x, 1.0 - np.asarray(x, float) if y is None else y))
-    s, t, u, v = np.broadcast_arrays(*arguments)
+    s, t, u, v = broadcast_all(*arguments)
     with np.errstate(all="ignore"):
         inner = (u > 0) & (v > 0)
         both, none = (s > LARGE) & (t > LARGE) & inner, (s <= LARGE) & (t <= LARGE)

@@ -9,6 +9,7 @@ from types import FunctionType
 import fdiff.intact_numpy as np
 from fdiff.intact_scipy import stats as st
 
+from ....foreign_errors import hiding
 from ....primitive import LIBRARY_OBJECTS
 from ....trace import TracedArray, replaces, root_trace, unsupported
 from ....trace.handler_arguments import resolve
@@ -134,9 +135,11 @@ class TracedDistribution:
         self._real, self._name, self._names, self._compute = real, name, names, compute
 
     @property
+    @hiding
     def __class__(self) -> type:  # type: ignore[override] - none sets it
         return self._real.__class__
 
+    @hiding
     def __getattr__(self, name: str) -> object:
         attribute = getattr(self._real, name)
         if name.startswith("_") or not callable(attribute):
@@ -168,6 +171,7 @@ class FrozenDistribution:
     def __init__(self, dist: TracedDistribution, args: tuple[object, ...], kwds: dict[str, object]) -> None:
         self.dist, self.args, self.kwds = dist, args, kwds
 
+    @hiding
     def __getattr__(self, name: str) -> object:
         method = getattr(self.dist, name)
         return (lambda *points: method(*points, *self.args, **self.kwds)) if callable(method) else method

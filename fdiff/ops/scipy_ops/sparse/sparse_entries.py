@@ -12,6 +12,7 @@ from typing import Any, NoReturn, Self, cast
 import fdiff.intact_numpy as np
 from fdiff.intact_scipy import sparse as sp
 
+from ....foreign_errors import hiding
 from ....trace import TracedArray, apply, unsupported
 from ....trace.static_arguments import settled
 from ...shapes.gather_scatter import scatter_add
@@ -63,23 +64,28 @@ class SparseEntries:
     # --- what NumPy code asks of it ---
 
     @property
+    @hiding
     def dtype(self) -> np.dtype:
         return self.values.dtype
 
     @property
+    @hiding
     def shape(self) -> Shape:
         return self.stored.shape
 
     @property
+    @hiding
     def matrix(self) -> bool:
         """Whether it is of SciPy's older kind, whose `*` is the product of matrices."""
         return isinstance(self.stored, sp.spmatrix)
 
     @property
+    @hiding
     def T(self) -> Self:  # noqa: N802 - SciPy's word
         return self.transpose()
 
     @property
+    @hiding
     def data(self) -> TracedArray:
         """The entries in the order of this format."""
         self._check_storage("data")
@@ -90,6 +96,7 @@ class SparseEntries:
         if self.storage == OTHERWISE or (self.storage == WITHOUT_ZEROS and not np.all(self.values != 0)):
             refuse(f"`{name}` of a matrix that SciPy stores in another order, or without the entries that are zero,")
 
+    @hiding
     def __getattr__(self, name: str) -> object:
         if name.startswith("__") or not (hasattr(self.stored, name) or hasattr(sp.csr_array, name)):
             raise AttributeError(f"'{self.format}_{'matrix' if self.matrix else 'array'}' object has no attribute {name!r}")

@@ -10,6 +10,7 @@ import fdiff.intact_numpy as np
 from fdiff.intact_scipy import sparse as sp
 from fdiff.intact_scipy import sparse_linalg as spl
 
+from ....foreign_errors import hiding
 from ....trace import TracedArray, replaces, unsupported
 from ....trace.handler_arguments import resolve
 from ....trace.static_arguments import settled
@@ -121,6 +122,7 @@ class SparseMeta(type):
     def __subclasscheck__(cls, kind: type) -> bool:
         return issubclass(kind, cls.real)
 
+    @hiding
     def __getattr__(cls, name: str) -> object:
         return getattr(cls.real, name)
 
@@ -270,6 +272,7 @@ class TracedFactors:
         matrix = lifted(self._matrix)
         return (matrix.conj() if trans == "H" else matrix).solved(resolve(rhs), keep=True, transposed=trans != "N")
 
+    @hiding
     def __getattr__(self, name: str) -> object:
         if self._real is None:
             raise unsupported(f"scipy.sparse.linalg.splu(A).{name} with traced entries")

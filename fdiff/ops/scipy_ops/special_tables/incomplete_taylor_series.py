@@ -17,6 +17,7 @@ from math import factorial
 import fdiff.intact_numpy as np
 from fdiff.intact_scipy import special as sc
 
+from ....arraytype import broadcast, broadcast_all
 from ..probability.accurate_densities import beta_density, gamma_density, odds
 
 Jet = np.ndarray
@@ -124,9 +125,9 @@ def _gamma_fraction(a: np.ndarray, x: np.ndarray, n: int) -> np.ndarray:
 
 def gammainc_by_a(a: np.ndarray, s: np.ndarray, x: np.ndarray, *, n: int) -> np.ndarray:
     """n-th derivative in `a` of the regularised lower incomplete gamma function at ``s x``, n > 0."""
-    shape = np.broadcast_shapes(np.shape(a), np.shape(s), np.shape(x))
+    shape = broadcast(np.shape(a), np.shape(s), np.shape(x))
     with np.errstate(all="ignore"):
-        c, y = (np.ravel(v).astype(float) for v in np.broadcast_arrays(a, np.multiply(s, x)))
+        c, y = (np.ravel(v).astype(float) for v in broadcast_all(a, np.multiply(s, x)))
         out = np.full(c.shape, np.nan)
         valid = (c >= 0) & (y >= 0) & (c + y > 0) & np.isfinite(c)
         out[valid & ((y == 0) | np.isinf(y))] = 0.0
@@ -164,8 +165,8 @@ def _beta_fraction(a: np.ndarray, b: np.ndarray, x: np.ndarray, i: int, j: int) 
 
 def betainc_by_ab(a: np.ndarray, b: np.ndarray, x: np.ndarray, *, i: int, j: int) -> np.ndarray:
     """Derivative of order `i` in `a` and `j` in `b` of I_x(a, b), i + j > 0."""
-    shape = np.broadcast_shapes(np.shape(a), np.shape(b), np.shape(x))
-    s, t, y = (np.ravel(v).astype(float) for v in np.broadcast_arrays(a, b, x))
+    shape = broadcast(np.shape(a), np.shape(b), np.shape(x))
+    s, t, y = (np.ravel(v).astype(float) for v in broadcast_all(a, b, x))
     out = np.full(s.shape, np.nan)
     valid = (s >= 0) & (t >= 0) & (s + t > 0) & (y >= 0) & (y <= 1) & np.isfinite(s) & np.isfinite(t)
     out[valid & ((y == 0) | (y == 1))] = 0.0
@@ -255,7 +256,7 @@ def quantile_at_start(
     Where x is so small that it is the first term of its series (`start`), and 0 elsewhere. At y = 0 it is the slope of a power of y:
     0, infinite, or nan where it has none, unless the exponent is a whole number.
     """
-    out = np.zeros(np.broadcast_shapes(*[np.shape(v) for v in (a, b, start, y) if v is not None]))
+    out = np.zeros(broadcast(*[np.shape(v) for v in (a, b, start, y) if v is not None]))
     if np.any(start):
         at = np.broadcast_to(start, out.shape)
         with np.errstate(all="ignore"):

@@ -9,6 +9,7 @@ from math import sqrt as _sqrt
 import fdiff.intact_numpy as np
 from fdiff.intact_scipy import special as sc
 
+from ....arraytype import broadcast_all
 from ....primitive import Primitive
 from ....trace import TracedArray, apply
 from ...along_axes.reductions import as_scalar
@@ -125,7 +126,7 @@ def _struve_recurrence(v: np.ndarray, x: np.ndarray, sign: float, n: int) -> np.
 
 
 def _struve_by_x(v: np.ndarray, x: np.ndarray, *, sign: float, n: int) -> np.ndarray:
-    orders, at = np.broadcast_arrays(np.asarray(v, float), np.asarray(x, float))
+    orders, at = broadcast_all(np.asarray(v, float), np.asarray(x, float))
     out, near = np.empty(at.shape), (np.abs(at) < 1.0) & (orders > -10.0)
     with np.errstate(all="ignore"):
         for part, rule in ((near, _struve_series), (~near, _struve_recurrence)):

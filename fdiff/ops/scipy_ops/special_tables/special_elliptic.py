@@ -7,6 +7,7 @@ from math import pi
 
 import fdiff.intact_numpy as np
 
+from ....arraytype import broadcast_all
 from ....trace import TracedArray, apply
 from ...entrywise.sample_domains import positive, real, unit
 from .special_family import special
@@ -44,7 +45,7 @@ def _part(r: np.ndarray, m1: np.ndarray, p: int, q: int) -> np.ndarray:
 
 def _integral(phi: np.ndarray, m1: np.ndarray, *, p: int, q: int) -> np.ndarray:
     """Integral of ``sin(t)**(2 p) (cos(t)**2 + m1 sin(t)**2)**(-q / 2)`` from 0 to `phi`."""
-    x, y = np.broadcast_arrays(np.asarray(phi, float), np.asarray(m1, float))
+    x, y = broadcast_all(np.asarray(phi, float), np.asarray(m1, float))
     periods = np.rint(x / pi)
     rest = x - periods * pi
     with np.errstate(all="ignore"):

@@ -7,6 +7,7 @@ from math import log, pi
 import fdiff.intact_numpy as np
 from fdiff.intact_scipy import special as sc
 
+from ....arraytype import broadcast
 from ....trace import TracedArray, apply, unsupported
 from ....trace.static_arguments import settled
 from ...along_axes.reductions import as_scalar
@@ -34,7 +35,7 @@ def logsumexp(a: object, axis: object = None, b: object = None, keepdims: bool =
     x = floating(a)
     weights = None if b is None else floating(b)
     if weights is not None:
-        shape = np.broadcast_shapes(x.shape, weights.shape)
+        shape = broadcast(x.shape, weights.shape)
         x, weights = np.broadcast_to(x, shape), np.broadcast_to(weights, shape)
     x = x.reshape((1,)) if not x.ndim else x
     weights = weights.reshape((1,)) if weights is not None and not weights.ndim else weights
@@ -139,7 +140,7 @@ def polygamma(n: object, x: object) -> TracedArray:
     """``(-1)**(n + 1) n! zeta(n + 1, x)`` (DLMF 25.11.12), and digamma for n = 0."""
     order = np.asarray(concrete(n, "scipy.special.polygamma with a traced order"))
     if np.all(order == 0):
-        return as_scalar(np.broadcast_to(sc.psi(floating(x)), np.broadcast_shapes(order.shape, np.shape(x))))
+        return as_scalar(np.broadcast_to(sc.psi(floating(x)), broadcast(order.shape, np.shape(x))))
     a = floating(x)
     factor = ((-1.0) ** (order + 1) * sc.gamma(order + 1.0)).astype(a.dtype)
     out = factor * sc.zeta((order + 1.0).astype(a.dtype), a)

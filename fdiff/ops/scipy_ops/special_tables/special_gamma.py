@@ -7,6 +7,7 @@ from math import comb, factorial, perm, pi
 import fdiff.intact_numpy as np
 from fdiff.intact_scipy import special as sc
 
+from ....arraytype import broadcast_all
 from ....trace import TracedArray, apply, constant_value
 from ...entrywise.sample_domains import positive, real
 from .special_family import LACKING, order, special
@@ -99,7 +100,7 @@ def _rgamma_derivative(x: np.ndarray, n: int) -> np.ndarray:
 
 
 def _gamma_quotient(x: np.ndarray, y: np.ndarray, z: np.ndarray, *, i: int, j: int, k: int) -> np.ndarray:
-    u, v, w = np.broadcast_arrays(x, y, z)
+    u, v, w = broadcast_all(x, y, z)
     out, left = np.full(w.shape, np.nan), w < 0.5
     if np.any(left):
         u, v, w = (a[left].astype(float) for a in (u, v, w))
