@@ -268,7 +268,7 @@ class StandIn:
         return self._new(made, dtype) if made.dtype == float else made
 
     def asarray(self, x):
-        return self.array(x)
+        return x if isinstance(x, np.ndarray) and x.dtype != float else self.array(x)
 
     def copy(self, x):
         return np.copy(x)

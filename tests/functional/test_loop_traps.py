@@ -3,18 +3,20 @@
 import inspect
 from pathlib import Path
 
+import loop_stores
 import loop_traps
 import numpy as np
 import pytest
 from loop_ways import WAYS, agrees
 from second_order_numbers import complex_step, exact
 
-TEXT = Path(loop_traps.__file__).read_text(encoding="utf-8")
-TRAPS = [
-    name
-    for name, f in vars(loop_traps).items()
-    if inspect.isfunction(f) and f.__module__ == loop_traps.__name__
-]
+TEXTS = {
+    name: Path(module.__file__).read_text(encoding="utf-8")
+    for module in (loop_traps, loop_stores)
+    for name, f in vars(module).items()
+    if inspect.isfunction(f) and f.__module__ == module.__name__
+}
+TRAPS = [*TEXTS]
 POINT = np.array([0.7131, 0.3217, 0.2079])
 DIRECTION = np.array([0.4, -1.0, 0.7])
 
@@ -22,15 +24,15 @@ DIRECTION = np.array([0.4, -1.0, 0.7])
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", TRAPS)
 def test_traps(name, way, monkeypatch):
-    agrees(TEXT, name, POINT, way, monkeypatch)
+    agrees(TEXTS[name], name, POINT, way, monkeypatch)
 
 
 @pytest.mark.parametrize("name", TRAPS)
 def test_complex_steps_agree_with_exact_numbers(name):
-    (_, slope, _), sizes = exact(TEXT, name, POINT)
-    step = complex_step(TEXT, name, POINT, DIRECTION)
+    (_, slope, _), sizes = exact(TEXTS[name], name, POINT)
+    step = complex_step(TEXTS[name], name, POINT, DIRECTION)
     assert abs(step - slope @ DIRECTION) <= 1e-12 * max(sizes[1], 1.0)
 
 
 def test_there_are_as_many_as_were_promised():
-    assert len(TRAPS) >= 33
+    assert len(TRAPS) >= 56

@@ -28,7 +28,7 @@ from .logged_calls import (
 from .logged_loops import log_again
 from .loop_reports import all_loops
 from .outermost import Outermost
-from .periods import INNER, PERIODS, is_nested, loop_of, period_of, user_place
+from .periods import EARLIER, INNER, PERIODS, is_nested, loop_of, period_of, user_place
 from .questions import Question
 from .replay import replayed
 from .scouting import LEARNING, Scout
@@ -240,16 +240,16 @@ class CallLog(Scout):
         """
         if trips >= 7 and trips & (trips - 1) and trips != INNER:
             return False
-        calls, first = self.calls, self.count - p
-        size = sum([calls[first + k].size for k in range(p)])
-        if self.tries.get(calls[first].key, 0) >= TRIES or (
-            2 * size < self.period and trips < INNER
-        ):
+        period = [self.calls[k] for k in range(self.count - p, self.count)]
+        size = sum([call.size for call in period])
+        if self.tries.get(period[0].key, 0) >= TRIES or (2 * size < self.period and trips < INNER):
             return False
-        start = calls[first].order
-        if any(calls[first + k].order < start for k in range(p - 1, 0, -1)):
+        branches = any(c.key in self.templates or isinstance(c.fn, Question) for c in period)
+        if trips == PERIODS and branches:  # or the next trip has a loop as one item
             return False
-        return trips >= INNER or not is_nested([calls[first + k] for k in range(p)])
+        if any(call.order < period[0].order for call in reversed(period)):
+            return False
+        return trips >= INNER or not is_nested(period)
 
     def start(self, p: int) -> bool:
         """Begin to check calls, if the last ones are a period that can be replayed."""
@@ -258,9 +258,9 @@ class CallLog(Scout):
         key = calls[0].key
         if self.refused.get(key, 0) >= REFUSALS or key in self.branches.blocked:
             return False
-        before = [self.calls[first - p + k] for k in range(p)]
+        before, *earlier = self._periods_before(p, first)
         try:
-            period = period_of(calls, before, first, self.made, self.varying)
+            period = period_of(calls, before, first, self.made, self.varying, earlier)
             if period is None:
                 self.tries[key] = self.tries.get(key, 0) + 1
                 if self.tries[key] == TRIES:
@@ -287,6 +287,12 @@ class CallLog(Scout):
             self.templates[key] = template
         self.frame = frame
         return True
+
+    def _periods_before(self, p: int, first: int) -> list[list[LoggedCall]]:
+        """The equal periods before the one that begins with a call, the last one first."""
+        count = min(self.runs[p] // p, 1 + EARLIER)
+        starts = [first - n * p for n in range(1, count + 1)]
+        return [[self.calls[at + k] for k in range(p)] for at in starts]
 
     def forget(self) -> None:
         """Begin anew: what comes between two calls cannot be compared."""

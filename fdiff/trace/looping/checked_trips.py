@@ -23,7 +23,7 @@ from .logged_calls import (
     same,
     taken_apart,
 )
-from .periods import INDEPENDENT, Item
+from .periods import INDEPENDENT, Item, Shifted
 from .templates import LoopTemplate
 from .trip_checks import (
     FLOAT_ROW,
@@ -97,7 +97,7 @@ class Frame(TripNodes):
             return False
         if handle.type.ndim > 1 and memory_layout(handle.example()) != self.template.layouts[slot]:
             return False
-        if slot in self.template.mutated and (
+        if slot in self.template.stored and (
             isinstance(handle.link, (ViewLink, LateLink))
             or outside(handle) is not None
             or handle.home is not self.trace
@@ -110,7 +110,7 @@ class Frame(TripNodes):
 
     def put(self, slot: int, handle: TracedArray) -> None:
         """Let a handle stand in a slot, whose node is known to be fit for it."""
-        if slot in self.template.mutated:
+        if slot in self.template.stored:
             handle.link = StoredInto(self, handle.link)
         self.slots[slot] = handle
 
@@ -200,14 +200,19 @@ class Frame(TripNodes):
 
     def values_fit(self, item: Item, values: Sequence[Any]) -> bool:
         """Whether values agree with an item; values that vary go into the rows."""
+        start: Any = None
         for k, (value, entry) in enumerate(zip(values, item.values, strict=True)):
             if isinstance(entry, Varying):
                 if not may_vary(value, self.template.examples[entry.row]) or not is_storable(value):
+                    return False
+            elif isinstance(entry, Shifted):
+                if value.__class__ is not int or value - entry.by != start:
                     return False
             elif not same(value, entry.value):
                 if may_vary(value, entry.value):
                     self.log.varying.add((self.template.key, self.at, k))
                 return False
+            start = value  # of a slice, whose end comes next
         if item.varies and not is_inside(item, values):
             return False
         for value, entry in zip(values, item.values, strict=True):
@@ -227,6 +232,8 @@ class Frame(TripNodes):
                     handle.link = LateView(self.trip, item, self.given(item))
         if call.result[0] == "given":
             out = at_place(call.result[1], args, named)
+        elif call.result[0] == "local":
+            out = call.result[1].again()
         elif call.result[1] == HANDLE:
             out = self.slots[item.outs[0]]
         else:

@@ -107,14 +107,32 @@ def row_type(value: Any) -> ArrayType:
     return ArrayType(np.shape(value), np.asarray(value).dtype.newbyteorder("="))
 
 
+class LocalResult:
+    """A local array that a call makes anew, of the same content each time: ``np.zeros_like(x)``."""
+
+    __slots__ = ("array",)
+
+    def __init__(self, array: LocalArray) -> None:
+        self.array: Any = _value(array)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LocalResult) and same(self.array, other.array)
+
+    __hash__ = None  # type: ignore[assignment] - it is only compared
+
+    def again(self) -> LocalArray:
+        array: LocalArray = self.array.copy(order="K").view(LocalArray)
+        return array
+
+
 class LoggedCall:
     """One call of the user's code on traced arrays, and what it gave.
 
     `handles` and `values` were taken out of the arguments, which had `shape`. `outs` are the
     handles in the result: `origins` tells of each which of `handles` it is, or -1 for a new one.
     `result` is the structure of the result with its other values; or where among the arguments it
-    stands, if it is one of them. `writes` are the arrays that were stored into, `bases` what each
-    of the outs is a view of, the nearest first.
+    stands, if it is one of them; or a local array. `writes` are the arrays that were stored into,
+    `bases` what each of the outs is a view of, the nearest first.
     """
 
     __slots__ = (
@@ -167,6 +185,8 @@ def note_result(
     where = place_of(out, args, named) if isinstance(out, (TracedArray, np.ndarray)) else ()
     if where:
         call.result = "given", where
+    elif out.__class__ is LocalArray and out.flags.writeable:  # type: ignore[attr-defined] - its class was looked at
+        call.result = "local", LocalResult(out)  # type: ignore[arg-type] - as above
     else:
         shape = structure(out, call.outs, values)
         concrete = any(isinstance(v, (np.ndarray, np.generic)) for v in values)
@@ -194,6 +214,25 @@ def leaves(shape: Structure) -> list[Any]:
     if shape.__class__ is not tuple:
         return [shape]
     return [leaf for part in shape[1:] for leaf in leaves(part)]
+
+
+def starts_of_windows(shape: Structure) -> dict[int, int]:
+    """Of slices from one integer to another, the places among the values: by end, the start."""
+    starts: dict[int, int] = {}
+    count = 0
+
+    def walk(part: Structure) -> None:
+        nonlocal count
+        if part.__class__ is not tuple:
+            count += part is not HANDLE and part is not LOCAL
+            return
+        if part[0] is slice and part[1] is int and part[2] is int:
+            starts[count + 1] = count
+        for each in part[1:]:
+            walk(each)
+
+    walk(shape)
+    return starts
 
 
 def bases_of(handle: TracedArray) -> list[TracedArray]:

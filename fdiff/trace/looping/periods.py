@@ -15,7 +15,8 @@ from ..array_links import root_of
 from ..traced_array import TracedArray
 from .logged_calls import LoggedCall, may_vary, same
 
-PERIODS = 3  # equal ones before checking begins
+PERIODS = 2  # equal to the one before, before checking begins
+EARLIER = 2  # periods before these two, whose values may tell that one varies
 INDEPENDENT = 5  # times as many calls has a loop that is a node where no trip waits for another
 INNER = 12  # trips from which a loop inside another is rolled by itself
 _MOST = 1 << 10  # codes whose loops are remembered
@@ -45,6 +46,13 @@ class Varying(NamedTuple):
     """A value, or a handle from outside, that is an entry of a row."""
 
     row: int
+
+
+class Shifted(NamedTuple):
+    """The end of a window such as ``x[k:k + 3]``: an entry of a row, and the width."""
+
+    row: int
+    by: int
 
 
 class Item:
@@ -79,7 +87,7 @@ class Item:
     fn: Any
     call: LoggedCall
     slots: list[int | Varying]
-    values: list[Fixed | Varying]
+    values: list[Fixed | Varying | Shifted]
     made: Any  # by number of an out: the slot for what it makes
     inner: Any  # the `LoopTemplate` of a loop; None for a call
     child: int
@@ -100,10 +108,12 @@ def period_of(
     first: int,
     makers: Mapping[int, tuple[int, int, TracedArray]],
     varying: set[tuple[object, int, int]],
+    earlier: Sequence[Sequence[LoggedCall]] = (),
 ) -> Period | None:
     """The period that the last calls are, the first of which has number `first`; None if none.
 
-    `varying` are values known to vary from earlier trips, by the key of the first call.
+    `varying` are values known to vary from earlier trips, by the key of the first call; those of
+    `earlier` periods tell of more, such as ``k // 2``.
     """
     p, key = len(calls), calls[0].key
     references, vary = [], []
@@ -119,12 +129,17 @@ def period_of(
         flags = []
         for j, (a, b) in enumerate(zip(old.values, new.values, strict=True)):
             equal = same(a, b) and (key, k, j) not in varying
+            equal = equal and not any(_varies(period[k].values[j], b) for period in earlier)
             if not equal and not may_vary(a, b):
                 return None
             flags.append(not equal)
         references.append(pair_references)
         vary.append(flags)
     return Period(references, vary)
+
+
+def _varies(earlier: Any, value: Any) -> bool:
+    return may_vary(earlier, value) and not same(earlier, value)
 
 
 def _stores_into_rows(call: LoggedCall, references: Sequence[Reference | None]) -> bool:

@@ -20,7 +20,7 @@ from ..traced_array import TracedArray, handle
 from .logged_calls import IncomparableError, LoggedCall, arguments_of, note_result, written
 from .nested_loops import loop_node, rows_of
 from .path_bodies import check_prefixes, joined
-from .periods import Item, Kind, Varying
+from .periods import Fixed, Item, Kind, Shifted, Varying
 from .questions import Question
 from .templates import LoopTemplate, Path, UnrolledError
 from .trip_values import AskedPlan
@@ -179,6 +179,9 @@ class _Replay:
             if not view:
                 template.outputs[slot] = len(outs)
                 outs.append(self._out(slot))
+        for slot, carries in template.stored_later.items():
+            template.finals[slot] = len(outs)
+            outs.append(inner.lift(self.slots[carries[-1]]))
         for place, stack in self.stacks.items():
             template.stacks[place] = len(outs)
             outs.append(stack.node)
@@ -200,7 +203,9 @@ class _Replay:
         if self.inner.layouts.axes(old.made) != self.inner.layouts.axes(new.made):
             raise UnrolledError("what is carried changes its order in memory")
         base = root_of(new)
-        if base is not new and inputs.get(id(base)) in self.template.mutated:
+        template = self.template
+        later = {id(self.slots[slot]) for slot in template.stored_later}
+        if base is not new and (inputs.get(id(base)) in template.stored or id(base) in later):
             raise UnrolledError("a view of an array that is stored into lives on")
 
     def _input(self, kind: Kind) -> TracedArray:
@@ -221,14 +226,21 @@ class _Replay:
         handles = [
             self.rows[s.row] if isinstance(s, Varying) else self.slots[s] for s in item.slots
         ]
-        values = [self.rows[v.row] if isinstance(v, Varying) else v.value for v in item.values]
-        return handles, values
+        return handles, [self._value(v) for v in item.values]
+
+    def _value(self, value: Fixed | Varying | Shifted) -> Any:
+        if isinstance(value, Fixed):
+            return value.value
+        row: Any = self.rows[value.row]
+        return row + value.by if isinstance(value, Shifted) else row
 
     def _run_loop(self, item: Item, loop: LoopTemplate) -> None:
         """Enter the node of an inner loop, and what its trips made."""
         inner, watch, first = self.inner, self.inner.calls, len(loop.carries)
         if loop.plan is not None:
             raise UnrolledError("a loop inside of it looks at values")
+        if loop.stored_later:
+            raise UnrolledError("a loop inside of it stores into arrays of its earlier iterations")
         assert isinstance(watch, Watch)
         call: Any = item.call
         handles, (trips, *values) = self._given(item)

@@ -158,7 +158,7 @@ class Scout:
 
     def logged(self) -> int:
         """How many calls to log for the loop that was found."""
-        return (3 * INNER if self.nested else PERIODS + 2) * self.period + 2 * NAP
+        return (3 * INNER if self.nested else PERIODS + 3) * self.period + 2 * NAP
 
     def _choose(self, frame: FrameType) -> bool:
         """Begin to watch the place of a call; whether it stands in a loop of the user's."""

@@ -14,8 +14,19 @@ from ...tape import Tape
 from ..array_links import CapturedLink, outside, root_of
 from ..traced_array import TracedArray
 from .call_gates import entries
-from .logged_calls import HANDLE, LoggedCall, row_type
-from .periods import INVARIANT, MADE, Fixed, Item, Kind, Period, Reference, Varying, is_nested
+from .logged_calls import HANDLE, LoggedCall, row_type, starts_of_windows
+from .periods import (
+    INVARIANT,
+    MADE,
+    Fixed,
+    Item,
+    Kind,
+    Period,
+    Reference,
+    Shifted,
+    Varying,
+    is_nested,
+)
 from .trip_checks import layout_of, quick_checks
 
 
@@ -94,6 +105,11 @@ class LoopTemplate:
         self.body: Tape | None = None
         self.plan: Any = None  # of its questions: an `AskedPlan`
         self.outputs: dict[int, int] = {}  # by slot of an out: the output of the body
+        # By slot of an out that later trips store into: the carries that it is until then, by lag;
+        # and the output of the body that is the last of them behind a trip.
+        self.stored_later: dict[int, list[int]] = {}
+        self.finals: dict[int, int] = {}
+        self._carried: dict[int, tuple[int, int, int]] = {}  # by id of a handle: the carry
         self.stacks: dict[tuple[int, int], int] = {}  # likewise, of outputs of an inner loop
         self.bodies: list[Tape | None] = []  # of the inner loops, as they are in the body
         self.short = False  # whether there were more trips since
@@ -109,7 +125,7 @@ class LoopTemplate:
             self.size += 1
         loops: list[Any] = [item.call for item in self.inner]
         self.lengths: list[int] = [loop.trips for loop in loops]  # of rows: the most trips
-        self.mutated = self._stored_into([call for path in self.paths for call in path.calls])
+        self.mutated = self._stored_into()
 
     @property
     def independent(self) -> bool:
@@ -138,8 +154,8 @@ class LoopTemplate:
         """Number the invariants; what is carried, with all the trips between."""
         carried: set[tuple[int, int, int]] = set()
         self._others: list[set[int]] = [set() for _ in calls]  # of earlier trips of inner loops
-        for references in period.references:
-            for reference in references:
+        for call, references in zip(calls, period.references, strict=True):
+            for handle, reference in zip(call.handles, references, strict=True):
                 if reference[0] == INVARIANT:
                     self._invariant(reference[1])
                 elif reference[0] == MADE:
@@ -151,6 +167,7 @@ class LoopTemplate:
                     if out >= len(calls[k].outs):
                         self._others[k].add(out)
                     carried |= {(n, k, out) for n in range(1, lag + 1)}
+                    self._carried[id(handle)] = lag, k, out
         return carried
 
     def handed_on(
@@ -199,10 +216,7 @@ class LoopTemplate:
         item = Item()
         item.fn, item.call = call.fn, call
         item.slots = [self._slot(r) for r in references]
-        item.values = [
-            self._row(v, _number_kind(v)) if varies else Fixed(v)
-            for v, varies in zip(call.values, varying, strict=True)
-        ]
+        item.values = self._values(call, varying)
         item.made, item.outs, item.single = self.made[k], [], -1
         item.origins, item.inner, item.more = call.origins, None, []
         item.fixed = [v.value for v in item.values if isinstance(v, Fixed)]
@@ -225,6 +239,18 @@ class LoopTemplate:
             item.kind = self.kinds[item.single]
         return item
 
+    def _values(self, call: LoggedCall, varying: Sequence[bool]) -> list[Any]:
+        """Where the values of a call come from."""
+        values: list[Any] = []
+        starts = starts_of_windows(call.shape[0]) if call.fn in entries else {}
+        for j, (value, varies) in enumerate(zip(call.values, varying, strict=True)):
+            start = values[starts[j]] if j in starts else None
+            if varies and isinstance(start, Varying):
+                values.append(Shifted(start.row, value - call.values[starts[j]]))
+            else:
+                values.append(self._row(value, _number_kind(value)) if varies else Fixed(value))
+        return values
+
     def _loop_item(self, item: Item, k: int) -> None:
         """An inner loop, which gives what its last trip made, and what is read of earlier ones."""
         item.inner, item.quick = item.fn, None
@@ -234,22 +260,28 @@ class LoopTemplate:
         item.more = [(n // width, n % width, slot) for n, slot in more]
         item.origins, item.views = [-1] * len(item.outs), [False] * len(item.outs)
 
-    def _stored_into(self, calls: Sequence[LoggedCall]) -> list[int]:
+    def _stored_into(self) -> list[int]:
         """The invariants that are stored into."""
         places: set[int] = set()
-        roots_made = {
-            id(h) for call in calls for h, o in zip(call.outs, call.origins, strict=True) if o < 0
-        }
-        for call in calls:
-            for root in call.writes:
-                if id(root) in roots_made:
-                    continue
-                if id(root) not in self._places:
+        for path in self.paths:
+            outs = [
+                pair for call in path.calls for pair in zip(call.outs, call.origins, strict=True)
+            ]
+            of_this_trip = {id(h) for h, origin in outs if origin < 0}
+            roots = {id(root) for call in path.calls for root in call.writes}
+            for root in roots - of_this_trip:
+                if root in self._carried:
+                    self._store_later(*self._carried[root])
+                elif root in self._places:
+                    places.add(self._places[root])
+                else:
                     raise UnrolledError(
-                        "an array of an earlier iteration is stored into, or a view taken before"
+                        "an array of an earlier iteration is stored into, or a view that it took"
                     )
-                places.add(self._places[id(root)])
         roots = {id(self.invariants[k]) for k in places}
+        roots |= {
+            h for h, (_, k, n) in self._carried.items() if self.made[k][n] in self.stored_later
+        }
         for k in places:
             if isinstance(outside(self.invariants[k]), CapturedLink):
                 raise UnrolledError("an array from outside of the function is stored into")
@@ -260,6 +292,16 @@ class LoopTemplate:
                 "a view that was taken before the loop reads an array that is stored into"
             )
         return sorted(places)
+
+    def _store_later(self, lag: int, call: int, out: int) -> None:
+        """Note that what a call made is stored into in a later trip."""
+        before = self.stored_later.setdefault(self.made[call][out], [])
+        before += [self.carries[n, call, out] for n in range(len(before) + 1, lag + 1)]
+
+    @property
+    def stored(self) -> list[int]:
+        """The slots of what is stored into and was there before the trip: invariants, carries."""
+        return [*self.mutated, *(slot for slots in self.stored_later.values() for slot in slots)]
 
 
 def _kind(call: LoggedCall, out: int) -> Kind:

@@ -27,7 +27,7 @@ from .logged_calls import (
     same,
     structure,
 )
-from .periods import Fixed, Item, Varying
+from .periods import Fixed, Item, Shifted, Varying
 
 # How an argument is compared without being taken apart.
 SLOT, FIXED, FLOAT_ROW, INT_ROW, KEY, LOCAL_SLOT, ARRAY, PARTS = range(8)
@@ -107,7 +107,7 @@ def _quick_parts(
     call: LoggedCall,
     parts: Sequence[Any],
     slots: Iterator[int | Varying],
-    values: Iterator[Fixed | Varying],
+    values: Iterator[Fixed | Varying | Shifted],
 ) -> list[tuple[int, Any, Any]] | None:
     quick: list[tuple[int, Any, Any]] = []
     for k, part in enumerate(parts):
@@ -138,7 +138,7 @@ def _quick_parts(
 
 
 def _quick_value(
-    item: Item, call: LoggedCall, part: Any, value: Fixed | Varying
+    item: Item, call: LoggedCall, part: Any, value: Fixed | Varying | Shifted
 ) -> tuple[int, Any, Any] | None:
     """How a number is compared without being taken apart, where that can be."""
     if isinstance(value, Varying):
@@ -150,6 +150,8 @@ def _quick_value(
         if item.fn in entries:  # a key: it must not leave the array
             return (INT_ROW, value.row, shape[0]) if shape and call.shape[0][2] is int else None
         return INT_ROW, value.row, 2**63
+    if isinstance(value, Shifted):
+        return None
     if part in (int, str, bool, NoneType) or (part is float and value.value):
         return FIXED, value.value, part
     if isinstance(value.value, (np.ndarray, np.generic)):
@@ -178,11 +180,11 @@ def is_sound(frame: Any) -> bool:
     """Whether no slot of a frame that is filled looks at what is stored into."""
     template, rows = frame.template, frame.rows
     handles = frame.slots[: template.first_made]
-    there = [k for k in template.mutated if handles[k] is not None]
+    there = [k for k in template.stored if handles[k] is not None]
     stored = {id(handles[k]) for k in there}
     if len(stored) < len(there):
         return False
-    others = [h for k, h in enumerate(handles) if k not in template.mutated and h is not None]
+    others = [h for k, h in enumerate(handles) if k not in template.stored and h is not None]
     others += [h for row in rows for h in row if isinstance(h, TracedArray)]
     return not stored or not any(looks_at(h, stored) for h in others)
 
@@ -195,7 +197,7 @@ def may_be_entry(handle: TracedArray, frame: Any, row: int) -> bool:
     template = frame.template
     if (handle.type, handle.scalar, handle.weak) != template.row_kinds[row]:
         return False
-    stored = {id(frame.slots[k]) for k in template.mutated}
+    stored = {*map(id, frame.stored())}
     if not belongs(handle, frame.trace) or (stored and looks_at(handle, stored)):
         return False
     return handle.type.ndim < 2 or not layout_of(handle)

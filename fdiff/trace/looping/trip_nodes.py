@@ -9,12 +9,13 @@ from typing import Any, Protocol
 import fdiff.intact_numpy as np
 
 from ...primitive import FUNCTIONS
+from ..array_links import in_memory_order
 from ..traced_array import TracedArray
 from .call_gates import entries
 from .late_handles import StoredInto
 from .logged_calls import arguments_of, structure
 from .nested_loops import loop_node
-from .periods import Item, Varying
+from .periods import Fixed, Item, Shifted, Varying
 from .replay import refresh
 from .templates import LoopTemplate, Path
 from .trip_checks import become
@@ -71,10 +72,15 @@ class TripNodes:
 
     def release(self) -> None:
         """Give what is stored into its own links again."""
-        for k in self.template.mutated:
-            h = self.slots[k]
+        for h in self.stored():
             if h is not None and isinstance(h.link, StoredInto) and h.link.frame is self:
                 h.link = h.link.link
+
+    def stored(self) -> list[Any]:
+        """What is stored into and was there before the first trip; None where it is not met yet."""
+        first = len(self.template.invariants)
+        before = [*self.slots[:first], *(self.inits or self.slots[first:])]
+        return [before[slot] for slot in self.template.stored]
 
     def given(self, item: Item) -> tuple[list[Any], list[Any]]:
         """The handles and values of an item in the trip under way."""
@@ -84,8 +90,13 @@ class TripNodes:
         handles = [
             self.rows[s.row][t] if isinstance(s, Varying) else self.slots[s] for s in item.slots
         ]
-        values = [self.rows[v.row][t] if isinstance(v, Varying) else v.value for v in item.values]
-        return handles, values
+        return handles, [self._value(v) for v in item.values]
+
+    def _value(self, value: Fixed | Varying | Shifted) -> Any:
+        if isinstance(value, Fixed):
+            return value.value
+        entry = self.rows[value.row][self.trips]
+        return entry + value.by if isinstance(value, Shifted) else entry
 
     def carry_on(self, path: Path) -> None:
         """Let what a trip has made be what the next one carries."""
@@ -138,7 +149,7 @@ class TripNodes:
         """Run an item; the handles in its result."""
         args, named = arguments_of(item.call.shape, iter(handles), iter(values))
         out = self.log.run(item.fn, tuple(args), named)
-        if item.call.result[0] == "given":
+        if item.call.result[0] != "new":
             return []
         outs: list[TracedArray] = []
         structure(out, outs, [])
@@ -156,6 +167,10 @@ class TripNodes:
             rows.append(np.array(self.taken[:n]))
         handles = [*self.inits, *self.slots[: len(template.invariants)]]
         self.outs = loop_node(trace, template, handles, rows, n, n, self.first)
+        for made, carries in template.stored_later.items():
+            for lag, slot in enumerate(carries, 1):
+                h = self.inits[slot - len(template.invariants)]
+                h.link, h.node = None, in_memory_order(h, self._behind(made, -lag))
         if self.values is not None:
             self.values.enter(self.outs[: len(self.inits) + len(template.mutated) + 1])
         self.log.entered(template.items[0].call, n, template.length, len(template.paths))
@@ -191,9 +206,19 @@ class TripNodes:
             outs: list[int] = self.item.outs
             node: int = parent.entry(outs[self.template.out_slots.index(slot)], self.number)
             return node
+        if slot in self.template.stored_later:
+            return self._behind(slot, trip)
         if last and slot in (lasts := self.template.paths[self.taken[trip]].lasts):
             return self.outs[lasts[slot]]
         return self._entry_of(self.stack(self.template.outputs[slot]), trip)
+
+    def _behind(self, slot: int, trip: int) -> int:
+        """The node, behind the loop, of what a trip made and later ones store into."""
+        carries = self.template.stored_later[slot]
+        age = self.trips - trip
+        if age <= len(carries):
+            return self.outs[carries[age - 1] - len(self.template.invariants)]
+        return self._entry_of(self.outs[self.template.finals[slot]], trip + len(carries))
 
     def stack(self, output: int) -> int:
         """The node of what all trips made."""
