@@ -112,7 +112,7 @@ def period_of(
 ) -> Period | None:
     """The period that the last calls are, the first of which has number `first`; None if none.
 
-    `varying` are values known to vary from earlier trips, by the key of the first call; those of
+    `varying` are values known to vary from earlier trips, by the key of the first call; values of
     `earlier` periods tell of more, such as ``k // 2``.
     """
     p, key = len(calls), calls[0].key
